@@ -1,0 +1,295 @@
+//! The contract between a transport and a scheme: measurement in, control out, telemetry apart.
+//!
+//! Every event carries `now`. The transport computes each sample once; an absent sample is `None`, never a sentinel.
+//! For one incoming acknowledgement the transport calls, in this order: [`CongestionControl::on_lost`] once per packet it
+//! newly declares lost, then [`CongestionControl::on_recovery_entered`] or [`CongestionControl::on_recovery_left`] or
+//! [`CongestionControl::on_spurious_loss`] if its phase changes, then [`CongestionControl::on_ack`]; it reads
+//! [`CongestionControl::control`] after every event and enforces it.
+
+use crate::{Bytes, Nanos, Param, Params, Random, Rate, RateSample};
+
+/// What a scheme asks of its transport. Read after every event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Control {
+    /// The congestion window: the most data that may be in flight.
+    pub window: Bytes,
+    /// The pacing rate in payload bytes per second (a packet of `n` payload bytes is followed by a gap of `n / rate`), or
+    /// `None` to send as the window allows.
+    pub pacing_rate: Option<Rate>,
+    /// The most data sent back to back when pacing (the send quantum); a transport may send less at once.
+    pub burst: Bytes,
+}
+
+/// The loss-recovery phase of the transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// No loss outstanding.
+    Open,
+    /// Fast recovery (RFC 6675, RFC 8985), or the window reduction after an ECN mark.
+    Recovery,
+    /// Repairing after a retransmission timeout.
+    Loss,
+}
+
+/// An acknowledgement was processed.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// When it arrived.
+    pub now: Nanos,
+    /// Bytes newly known to be delivered, cumulatively or selectively; each byte counts once.
+    pub acked: Bytes,
+    /// By how much the cumulative acknowledgement advanced.
+    pub acked_cumulative: Bytes,
+    /// Bytes newly declared lost while processing this acknowledgement.
+    pub lost: Bytes,
+    /// Round-trip time of the most recently sent packet it newly acknowledges, if that was sent only once.
+    pub rtt: Option<Nanos>,
+    /// The delivery-rate sample, if one could be taken.
+    pub rate: Option<RateSample>,
+    /// Data in flight before this acknowledgement was applied.
+    pub inflight_before: Bytes,
+    /// Data in flight after it was applied and losses were marked.
+    pub inflight: Bytes,
+    /// Newly delivered bytes that arrived with a congestion-experienced mark, as far as the feedback tells.
+    pub ce: Bytes,
+    /// All bytes ever delivered on this connection, this acknowledgement included.
+    pub delivered: Bytes,
+    /// The window, not the application, limited what was in flight when these packets were sent.
+    pub window_limited: bool,
+    /// The phase after this acknowledgement.
+    pub phase: Phase,
+    /// This acknowledgement begins a packet-timed round trip.
+    pub round_start: bool,
+    /// Packet-timed round trips since the connection began.
+    pub round: u64,
+    /// Smoothed round-trip time (RFC 6298), zero before the first sample.
+    pub srtt: Nanos,
+    /// The least round-trip time seen on this connection, zero before the first sample.
+    pub min_rtt: Nanos,
+}
+
+/// A packet left.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// When it left.
+    pub now: Nanos,
+    /// Its payload.
+    pub bytes: Bytes,
+    /// Data in flight, this packet included.
+    pub inflight: Bytes,
+    /// It repeats data sent before.
+    pub retransmission: bool,
+}
+
+/// One packet was declared lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Lost {
+    /// When it was declared.
+    pub now: Nanos,
+    /// Its payload.
+    pub bytes: Bytes,
+    /// When it had left.
+    pub sent_at: Nanos,
+    /// Data in flight when it left, itself included.
+    pub tx_in_flight: Bytes,
+    /// Bytes declared lost on this connection before it left.
+    pub lost_at_send: Bytes,
+    /// Bytes delivered on this connection before it left.
+    pub delivered_at_send: Bytes,
+    /// The sender was short of data when it left.
+    pub app_limited: bool,
+    /// Bytes declared lost on this connection so far, this packet included.
+    pub lost_total: Bytes,
+    /// Data in flight after it was taken out.
+    pub inflight: Bytes,
+}
+
+/// Why the transport entered recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionCause {
+    /// Packets were lost.
+    Loss,
+    /// Packets were marked (RFC 3168).
+    Ecn,
+}
+
+/// Fast recovery (or the reduction after a mark) begins; at most once per window of data.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoveryEntered {
+    /// When.
+    pub now: Nanos,
+    /// Why.
+    pub cause: CongestionCause,
+    /// Data outstanding when congestion was detected, lost packets included (FlightSize, RFC 5681).
+    pub flight_size: Bytes,
+    /// Data in flight after losses were taken out (pipe, RFC 6675).
+    pub inflight: Bytes,
+    /// Bytes newly delivered by the acknowledgement that began it.
+    pub acked: Bytes,
+    /// All bytes ever delivered.
+    pub delivered: Bytes,
+}
+
+/// All data outstanding when recovery (or loss repair) began is acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoveryLeft {
+    /// When.
+    pub now: Nanos,
+    /// Data in flight.
+    pub inflight: Bytes,
+    /// All bytes ever delivered.
+    pub delivered: Bytes,
+}
+
+/// The retransmission timer expired.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeout {
+    /// When.
+    pub now: Nanos,
+    /// Data outstanding when it expired.
+    pub flight_size: Bytes,
+    /// Data still taken to be in flight after losses were marked.
+    pub inflight: Bytes,
+    /// All bytes ever delivered.
+    pub delivered: Bytes,
+    /// Expiries in a row without an acknowledgement of new data, this one included.
+    pub consecutive: u32,
+}
+
+/// The last reduction was unnecessary: the packets taken for lost had only been late.
+#[derive(Clone, Copy, Debug)]
+pub struct SpuriousLoss {
+    /// When it was found out.
+    pub now: Nanos,
+    /// Data in flight.
+    pub inflight: Bytes,
+    /// All bytes ever delivered.
+    pub delivered: Bytes,
+    /// The phase that was entered in vain.
+    pub phase: Phase,
+}
+
+/// The network advises a sending rate.
+#[derive(Clone, Copy, Debug)]
+pub struct RateAdvice {
+    /// When it arrived.
+    pub now: Nanos,
+    /// The advised rate.
+    pub rate: Rate,
+}
+
+/// Sending resumes after nothing was in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct IdleRestart {
+    /// When.
+    pub now: Nanos,
+    /// How long nothing had been sent.
+    pub idle: Nanos,
+    /// The retransmission timeout in force; RFC 5681 restarts from the initial window after an idle of this length.
+    pub rto: Nanos,
+    /// All bytes ever delivered.
+    pub delivered: Bytes,
+    /// The idle time was for want of application data.
+    pub app_limited: bool,
+}
+
+/// Who shapes the window while packets are being repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryStyle {
+    /// The transport: proportional rate reduction (RFC 6937) towards the window the scheme asked for on entry.
+    Prr,
+    /// The scheme: its window is enforced as it is.
+    Own,
+}
+
+/// How well the published definition of a scheme is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// Read in the primary text or the authors' code.
+    Verified,
+    /// Our reconstruction: the published rule could not be obtained.
+    Reconstruction,
+    /// A tool of the workshop, not a published scheme.
+    Tool,
+}
+
+/// What is known of a scheme without running it.
+#[derive(Debug)]
+pub struct Info {
+    /// The name in scenarios and on the command line.
+    pub name: &'static str,
+    /// Other accepted names.
+    pub aliases: &'static [&'static str],
+    /// One line.
+    pub summary: &'static str,
+    /// How well its definition is known.
+    pub evidence: Evidence,
+    /// Who shapes the window in recovery.
+    pub recovery: RecoveryStyle,
+    /// Its parameters.
+    pub params: &'static [Param],
+}
+
+/// What a scheme is created from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The segment size: payload bytes of a full packet.
+    pub mss: Bytes,
+    /// The initial window (RFC 6928: ten segments).
+    pub initial_window: Bytes,
+    /// The scheme's own random stream.
+    pub random: Random,
+    /// Parameter values, already checked against [`Info::params`].
+    pub params: Params,
+}
+
+/// The value of one telemetry item.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A rate.
+    Rate(Rate),
+    /// An amount of data.
+    Bytes(Bytes),
+    /// A time or interval.
+    Time(Nanos),
+    /// A dimensionless number.
+    Number(f64),
+    /// The name of a state.
+    State(&'static str),
+}
+
+/// Where telemetry goes: called once per named item.
+pub type Telemetry<'a> = &'a mut dyn FnMut(&'static str, Value);
+
+/// A congestion control scheme. See the module's head for the order of calls.
+pub trait CongestionControl {
+    /// What is known of the scheme without running it.
+    const INFO: Info;
+
+    /// A scheme at the start of a connection.
+    fn new(setup: &Setup) -> Self;
+
+    /// A packet left.
+    fn on_sent(&mut self, _event: &Sent) {}
+    /// An acknowledgement was processed.
+    fn on_ack(&mut self, event: &Ack);
+    /// One packet was declared lost.
+    fn on_lost(&mut self, _event: &Lost) {}
+    /// Recovery begins.
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered);
+    /// Recovery ends.
+    fn on_recovery_left(&mut self, _event: &RecoveryLeft) {}
+    /// The retransmission timer expired.
+    fn on_timeout(&mut self, event: &Timeout);
+    /// The last reduction was unnecessary.
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {}
+    /// The network advises a rate.
+    fn on_rate_advice(&mut self, _event: &RateAdvice) {}
+    /// Sending resumes after an idle time.
+    fn on_idle_restart(&mut self, _event: &IdleRestart) {}
+
+    /// What the transport shall do now.
+    fn control(&self) -> Control;
+    /// Named, typed internals for traces.
+    fn telemetry(&self, _sink: Telemetry<'_>) {}
+}

@@ -1,0 +1,27 @@
+//! Congestion control schemes as pure state machines.
+//!
+//! A scheme sees one measurement record per event ([`Ack`], [`Lost`], …), keeps whatever state it likes, and answers with
+//! one control record ([`Control`]); telemetry leaves on a third path. It reads no clock, no entropy and does no I/O: every
+//! event carries `now`, and a seeded random stream is handed over at creation. So the same code runs in the simulator, on
+//! the kernel's stack and in QUIC.
+//!
+//! To add a scheme: one file in `schemes/`, one line in the registry at the head of `schemes/mod.rs`.
+#![no_std]
+
+mod contract;
+mod filter;
+mod params;
+mod random;
+mod round;
+mod sampler;
+pub mod schemes;
+mod units;
+
+pub use contract::*;
+pub use filter::{WindowedMax, WindowedMin};
+pub use params::{Param, ParamError, ParamKind, Params};
+pub use random::Random;
+pub use round::RoundCounter;
+pub use sampler::{RateSample, RateSampler, SentSnapshot};
+pub use schemes::AnyScheme;
+pub use units::{Bytes, Nanos, Rate};

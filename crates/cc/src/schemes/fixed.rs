@@ -1,0 +1,53 @@
+//! # Fixed window or rate
+//!
+//! No control at all: a constant window, and a constant pacing rate where one is given. It answers neither loss nor marks.
+//! A measuring stick for tests of transports and networks, and a model of constant-bit-rate traffic.
+//!
+//! ## Law
+//! window = `window` segments; pacing rate = `rate` (0: none).
+//!
+//! ## Known weaknesses
+//! It collapses a shared network. Never deploy it.
+
+use crate::{
+    Ack, CongestionControl, Control, Evidence, Info, Param, Rate, RecoveryEntered, RecoveryStyle, Setup, Timeout,
+};
+
+/// A constant window and, optionally, a constant pacing rate.
+#[derive(Clone, Debug)]
+pub struct Fixed {
+    control: Control,
+}
+
+impl CongestionControl for Fixed {
+    const INFO: Info = Info {
+        name: "fixed",
+        aliases: &[],
+        summary: "constant window or rate, deaf to congestion; a tool for tests",
+        evidence: Evidence::Tool,
+        recovery: RecoveryStyle::Own,
+        params: &[
+            Param::number("window", 10.0, (1.0, 1e9), "pkt", "the constant window in segments"),
+            Param::number("rate", 0.0, (0.0, 1e6), "mbit", "the constant pacing rate; 0 means no pacing"),
+        ],
+    };
+
+    fn new(setup: &Setup) -> Self {
+        let rate = setup.params.number("rate");
+        Self {
+            control: Control {
+                window: setup.mss.mul_f64(setup.params.number("window")),
+                pacing_rate: (rate > 0.0).then(|| Rate::from_mbit_per_sec(rate)),
+                burst: setup.mss,
+            },
+        }
+    }
+
+    fn on_ack(&mut self, _event: &Ack) {}
+    fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {}
+    fn on_timeout(&mut self, _event: &Timeout) {}
+
+    fn control(&self) -> Control {
+        self.control
+    }
+}

@@ -1,0 +1,87 @@
+//! The registry: the one list of schemes. Everything iterates it.
+//!
+//! A new scheme is a file beside this one and a line in the list below.
+
+use crate::{
+    Ack, CongestionControl, Control, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered, RecoveryLeft, Sent, Setup,
+    SpuriousLoss, Telemetry, Timeout,
+};
+
+macro_rules! registry {
+    ($($module:ident :: $Type:ident),+ $(,)?) => {
+        $(mod $module; pub use $module::$Type;)+
+
+        /// Any registered scheme, dispatched by `match`.
+        #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant)] // one per connection, and indirection would cost a cache miss per event
+        pub enum AnyScheme { $(#[doc = concat!("See `schemes/", stringify!($module), ".rs`.")] $Type($Type)),+ }
+
+        /// All registered schemes, in the order of the list.
+        pub const ALL: &[Entry] = &[$(Entry {
+            info: &<$Type as CongestionControl>::INFO,
+            source: include_str!(concat!(stringify!($module), ".rs")),
+            build: |setup| AnyScheme::$Type(<$Type as CongestionControl>::new(setup)),
+        }),+];
+
+        impl AnyScheme {
+            /// A packet left.
+            #[inline] pub fn on_sent(&mut self, event: &Sent) { match self { $(Self::$Type(s) => s.on_sent(event)),+ } }
+            /// An acknowledgement was processed.
+            #[inline] pub fn on_ack(&mut self, event: &Ack) { match self { $(Self::$Type(s) => s.on_ack(event)),+ } }
+            /// One packet was declared lost.
+            #[inline] pub fn on_lost(&mut self, event: &Lost) { match self { $(Self::$Type(s) => s.on_lost(event)),+ } }
+            /// Recovery begins.
+            pub fn on_recovery_entered(&mut self, event: &RecoveryEntered) { match self { $(Self::$Type(s) => s.on_recovery_entered(event)),+ } }
+            /// Recovery ends.
+            pub fn on_recovery_left(&mut self, event: &RecoveryLeft) { match self { $(Self::$Type(s) => s.on_recovery_left(event)),+ } }
+            /// The retransmission timer expired.
+            pub fn on_timeout(&mut self, event: &Timeout) { match self { $(Self::$Type(s) => s.on_timeout(event)),+ } }
+            /// The last reduction was unnecessary.
+            pub fn on_spurious_loss(&mut self, event: &SpuriousLoss) { match self { $(Self::$Type(s) => s.on_spurious_loss(event)),+ } }
+            /// The network advises a rate.
+            pub fn on_rate_advice(&mut self, event: &RateAdvice) { match self { $(Self::$Type(s) => s.on_rate_advice(event)),+ } }
+            /// Sending resumes after an idle time.
+            pub fn on_idle_restart(&mut self, event: &IdleRestart) { match self { $(Self::$Type(s) => s.on_idle_restart(event)),+ } }
+            /// What the transport shall do now.
+            #[inline] pub fn control(&self) -> Control { match self { $(Self::$Type(s) => s.control()),+ } }
+            /// Named, typed internals for traces.
+            pub fn telemetry(&self, sink: Telemetry<'_>) { match self { $(Self::$Type(s) => s.telemetry(sink)),+ } }
+            /// What is known of the scheme without running it.
+            pub fn info(&self) -> &'static Info { match self { $(Self::$Type(_) => &<$Type as CongestionControl>::INFO),+ } }
+        }
+    };
+}
+
+registry! {
+    fixed::Fixed,
+    newreno::NewReno,
+}
+
+/// One line of the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// What is known of the scheme without running it.
+    pub info: &'static Info,
+    source: &'static str,
+    build: fn(&Setup) -> AnyScheme,
+}
+
+impl Entry {
+    /// A scheme at the start of a connection.
+    pub fn build(&self, setup: &Setup) -> AnyScheme {
+        (self.build)(setup)
+    }
+
+    /// The essay at the head of the scheme's file: idea, law, states, references, differences. One line per item.
+    pub fn page(&self) -> impl Iterator<Item = &'static str> {
+        self.source
+            .lines()
+            .map_while(|line| line.strip_prefix("//!"))
+            .map(|line| line.strip_prefix(' ').unwrap_or(line))
+    }
+}
+
+/// The scheme of that name or alias.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    ALL.iter().find(|entry| entry.info.name == name || entry.info.aliases.contains(&name))
+}

@@ -1,0 +1,6 @@
+//! What stands between endpoints: links, queues, loss, capacity. Every element takes `now` and owns no clock, so that the
+//! same code forwards simulated packets in virtual time and real ones in real time.
+
+pub mod packet;
+
+pub use packet::{Ecn, Flags, Packet};

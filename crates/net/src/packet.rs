@@ -1,0 +1,175 @@
+//! The packet: one cache line, copied by value, no allocation.
+
+use narrows_cc::{Bytes, Nanos};
+
+/// Header flags of a packet, as a set.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// No flag.
+    pub const NONE: Self = Self(0);
+    /// Opens a connection.
+    pub const SYN: Self = Self(1);
+    /// Ends a direction of a connection; takes one sequence number after the payload.
+    pub const FIN: Self = Self(2);
+    /// The acknowledgement number is valid.
+    pub const ACK: Self = Self(4);
+    /// ECN echo (RFC 3168).
+    pub const ECE: Self = Self(8);
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: Self = Self(16);
+    /// Repeats data sent before. Not on the wire: for traces only.
+    pub const RETRANSMISSION: Self = Self(32);
+    /// Travels from receiver to sender. Not on the wire: it stands for the address pair.
+    pub const REVERSE: Self = Self(64);
+
+    /// Whether all of `other` is set.
+    #[inline]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+    /// With `other` set too.
+    #[inline]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The ECN codepoint of the IP header (RFC 3168).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable, L4S (RFC 9331).
+    Ect1 = 1,
+    /// ECN-capable.
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+/// The most SACK blocks that fit beside timestamps.
+pub const MAX_SACK_BLOCKS: usize = 3;
+
+/// A packet with its transport header. Sequence numbers are kept in 64 bits and never wrap; SACK edges travel as the low
+/// 32 bits, as on the wire.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Packet {
+    /// Sequence number of the first payload byte (data packets), of the packet itself (SYN, FIN).
+    pub seq: u64,
+    /// Next sequence number expected from the peer.
+    pub ack: u64,
+    sack: [(u32, u32); MAX_SACK_BLOCKS],
+    /// Timestamp value (RFC 7323), in microseconds modulo 2^32.
+    pub ts_val: u32,
+    /// Timestamp echo.
+    pub ts_ecr: u32,
+    /// Receive window in bytes.
+    pub window: u32,
+    /// The connection it belongs to.
+    pub flow: u32,
+    /// Payload bytes.
+    pub payload: u16,
+    /// Header bytes, IP and options included.
+    pub header: u16,
+    /// Flags.
+    pub flags: Flags,
+    /// ECN codepoint.
+    pub ecn: Ecn,
+    sack_blocks: u8,
+    /// Steps of its route already taken. Kept by the simulator.
+    pub hop: u8,
+}
+
+/// IP and TCP headers with timestamps: 20 + 20 + 12.
+pub const HEADER_BYTES: u16 = 52;
+
+impl Packet {
+    /// A packet of `flow` with no payload, no flag and full header.
+    pub const fn new(flow: u32) -> Self {
+        Self {
+            seq: 0,
+            ack: 0,
+            sack: [(0, 0); MAX_SACK_BLOCKS],
+            ts_val: 0,
+            ts_ecr: 0,
+            window: 0,
+            flow,
+            payload: 0,
+            header: HEADER_BYTES,
+            flags: Flags::NONE,
+            ecn: Ecn::NotEct,
+            sack_blocks: 0,
+            hop: 0,
+        }
+    }
+
+    /// Bytes on the wire: header and payload.
+    #[inline]
+    pub const fn size(&self) -> Bytes {
+        Bytes::new(self.header as u64 + self.payload as u64)
+    }
+
+    /// The sequence number after this packet: payload, and one each for SYN and FIN.
+    #[inline]
+    pub const fn seq_end(&self) -> u64 {
+        self.seq + self.payload as u64 + self.flags.has(Flags::SYN) as u64 + self.flags.has(Flags::FIN) as u64
+    }
+
+    /// Appends a SACK block `start..end`; what does not fit is left out, as on the wire. The header grows accordingly
+    /// (two bytes of padding, two of option header, eight per block).
+    #[inline]
+    pub fn push_sack(&mut self, start: u64, end: u64) {
+        let n = self.sack_blocks as usize;
+        if n == MAX_SACK_BLOCKS {
+            return;
+        }
+        self.sack[n] = (start as u32, end as u32);
+        self.sack_blocks += 1;
+        self.header += if n == 0 { 12 } else { 8 };
+    }
+
+    /// The SACK blocks, widened to 64 bits around the acknowledgement number.
+    #[inline]
+    pub fn sack_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let widen = |low: u32| self.ack.wrapping_add_signed(i64::from(low.wrapping_sub(self.ack as u32) as i32));
+        self.sack[..self.sack_blocks as usize].iter().map(move |&(start, end)| (widen(start), widen(end)))
+    }
+
+    /// Whether it carries SACK blocks.
+    #[inline]
+    pub const fn has_sack(&self) -> bool {
+        self.sack_blocks > 0
+    }
+}
+
+/// A time as a timestamp-option value: microseconds modulo 2^32.
+#[inline]
+pub const fn timestamp(now: Nanos) -> u32 {
+    (now.as_nanos() / 1_000) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_one_cache_line() {
+        assert_eq!(size_of::<Packet>(), 64);
+    }
+
+    #[test]
+    fn sack_blocks_survive_the_32_bit_wire_format_on_both_sides_of_the_acknowledgement() {
+        let mut packet = Packet::new(0);
+        packet.ack = (1 << 32) - 10;
+        packet.push_sack((1 << 32) - 2000, (1 << 32) - 552); // a DSACK below it
+        packet.push_sack((1 << 32) + 1448, (1 << 32) + 2896);
+        let blocks: Vec<_> = packet.sack_blocks().collect();
+        assert_eq!(blocks, [((1 << 32) - 2000, (1 << 32) - 552), ((1 << 32) + 1448, (1 << 32) + 2896)]);
+        assert_eq!(packet.size(), Bytes::new(52 + 12 + 8));
+    }
+}
