@@ -1,1 +1,3 @@
-//! stub
+//! Virtual time: scenario → topology → events → trace → metrics.
+
+pub mod spec;

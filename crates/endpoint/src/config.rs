@@ -1,0 +1,82 @@
+//! What a connection is made of, as plain data.
+
+use narrows_cc::{Bytes, Nanos, Rate};
+
+/// Settings of a reliable stream. [`Default`] is TCP as deployed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TcpConfig {
+    /// Payload bytes of a full segment.
+    pub segment: u16,
+    /// Header bytes of every packet, options without SACK included.
+    pub header: u16,
+    /// Initial window in segments (RFC 6928: 10).
+    pub initial_window: u32,
+    /// Full segments per acknowledgement (RFC 5681: 2). 1 acknowledges every packet.
+    pub ack_every: u32,
+    /// The longest an acknowledgement is held back (Linux: 40 ms).
+    pub ack_delay: Nanos,
+    /// The receiver's buffer, and so the largest window it advertises.
+    pub receive_window: Bytes,
+    /// Least retransmission timeout (Linux: 200 ms).
+    pub min_rto: Nanos,
+    /// Retransmission timeout before the first sample (RFC 6298: 1 s).
+    pub initial_rto: Nanos,
+    /// Greatest retransmission timeout (Linux: 120 s).
+    pub max_rto: Nanos,
+    /// Selective acknowledgements; without them recovery is NewReno's (RFC 6582).
+    pub sack: bool,
+    /// Time-based loss detection (RFC 8985); without it losses are found by RFC 6675. Needs `sack`.
+    pub rack: bool,
+    /// Tail-loss probes (RFC 8985 section 7). Needs `rack`.
+    pub tlp: bool,
+    /// Classic ECN (RFC 3168).
+    pub ecn: bool,
+    /// The most that leaves back to back when pacing: one segment spaces every packet exactly.
+    pub max_burst: Bytes,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        Self {
+            segment: 1448,
+            header: narrows_net::packet::HEADER_BYTES,
+            initial_window: 10,
+            ack_every: 2,
+            ack_delay: Nanos::from_millis(40),
+            receive_window: Bytes::new(64 << 20),
+            min_rto: Nanos::from_millis(200),
+            initial_rto: Nanos::from_secs(1),
+            max_rto: Nanos::from_secs(120),
+            sack: true,
+            rack: true,
+            tlp: true,
+            ecn: false,
+            max_burst: Bytes::new(1448),
+        }
+    }
+}
+
+/// What feeds a sender.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AppConfig {
+    /// More data than can be sent.
+    Bulk,
+    /// So many bytes, then the connection is closed.
+    File(Bytes),
+    /// Bulk for a while, silent for a while.
+    OnOff {
+        /// (Mean) length of a busy period.
+        on: Nanos,
+        /// (Mean) length of a silent period.
+        off: Nanos,
+        /// Draw the lengths from exponential distributions instead of keeping them.
+        random: bool,
+    },
+    /// A constant bit rate of payload, in writes of `write` bytes.
+    Cbr {
+        /// Payload rate.
+        rate: Rate,
+        /// Bytes per write.
+        write: Bytes,
+    },
+}

@@ -1,0 +1,167 @@
+//! What a link is made of, as plain data. Buffers are already resolved: a BDP became bytes.
+
+use std::sync::Arc;
+
+use narrows_cc::{Bytes, Nanos, Rate};
+
+use crate::trace::CapacityTrace;
+
+/// How much a link carries.
+#[derive(Clone, Debug)]
+pub enum Capacity {
+    /// The same at all times.
+    Constant(Rate),
+    /// Delivery opportunities of one MTU each, as recorded (mahimahi format), repeated without end.
+    Trace(Arc<CapacityTrace>),
+}
+
+/// When a queue is full. What is being transmitted does not count as queued.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// So many packets wait.
+    Packets(u64),
+    /// So many bytes wait.
+    Bytes(Bytes),
+    /// A packet would wait longer than this.
+    Time(Nanos),
+}
+
+/// Which queue discipline stands before the link, with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Queue {
+    /// First in, first out; arrivals that do not fit are dropped.
+    DropTail,
+    /// RFC 8289.
+    CoDel {
+        /// Acceptable standing delay (5 ms).
+        target: Nanos,
+        /// How long it may be exceeded (100 ms).
+        interval: Nanos,
+        /// Mark ECN-capable packets instead of dropping them.
+        ecn: bool,
+    },
+    /// RFC 8290.
+    FqCoDel {
+        /// Acceptable standing delay per flow queue (5 ms).
+        target: Nanos,
+        /// How long it may be exceeded (100 ms).
+        interval: Nanos,
+        /// Number of flow queues (1024).
+        queues: u32,
+        /// Bytes a queue may send per turn (1514).
+        quantum: u32,
+        /// Mark ECN-capable packets instead of dropping them.
+        ecn: bool,
+    },
+    /// RFC 8033.
+    Pie {
+        /// Reference delay (15 ms).
+        target: Nanos,
+        /// Mark ECN-capable packets instead of dropping them, while the probability is small.
+        ecn: bool,
+    },
+    /// Random early detection (Floyd and Jacobson 1993), gentle.
+    Red {
+        /// Below this average, in packets, nothing is dropped.
+        min: f64,
+        /// At this average the probability is `max_p`.
+        max: f64,
+        /// See `max`.
+        max_p: f64,
+        /// Weight of the newest sample in the average.
+        weight: f64,
+        /// Adapt `max_p` every half second.
+        adaptive: bool,
+        /// Mark ECN-capable packets instead of dropping them.
+        ecn: bool,
+    },
+}
+
+/// Random loss on a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Loss {
+    /// None.
+    None,
+    /// Each packet independently with this probability.
+    Bernoulli(f64),
+    /// Two states, good and bad (Gilbert 1960, Elliott 1963); transitions are drawn once per packet.
+    GilbertElliott {
+        /// Probability of going from good to bad.
+        to_bad: f64,
+        /// Probability of going from bad to good.
+        to_good: f64,
+        /// Loss probability in the good state.
+        loss_good: f64,
+        /// Loss probability in the bad state.
+        loss_bad: f64,
+    },
+    /// Every n-th packet, for laws that are stated under periodic loss.
+    Periodic(u64),
+}
+
+/// Where random loss strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossAt {
+    /// After the queue, as ns-3 places it: a lost packet has used the link.
+    Egress,
+    /// Before the queue, as netem does: a lost packet uses nothing.
+    Ingress,
+}
+
+/// A token bucket that drops what exceeds it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Policer {
+    /// The rate at which tokens arrive.
+    pub rate: Rate,
+    /// The most that may pass at once.
+    pub burst: Bytes,
+}
+
+/// Variation of the propagation delay.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Jitter {
+    /// Each packet is delayed by a further uniform draw from zero to this.
+    pub max: Nanos,
+    /// Packets may overtake each other; otherwise order is kept.
+    pub reorder: bool,
+}
+
+/// Reordering: some packets take longer than the others and arrive late.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reordering {
+    /// The share of packets that are held back.
+    pub probability: f64,
+    /// For how long.
+    pub delay: Nanos,
+}
+
+/// A link in one direction.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// How much it carries.
+    pub capacity: Capacity,
+    /// When its queue is full.
+    pub limit: Limit,
+    /// Its queue discipline.
+    pub queue: Queue,
+    /// Random loss.
+    pub loss: Loss,
+    /// Where that strikes.
+    pub loss_at: LossAt,
+    /// A policer before the queue.
+    pub policer: Option<Policer>,
+}
+
+impl LinkConfig {
+    /// A drop-tail link of constant rate, with no loss.
+    pub const fn drop_tail(rate: Rate, limit: Limit) -> Self {
+        Self {
+            capacity: Capacity::Constant(rate),
+            limit,
+            queue: Queue::DropTail,
+            loss: Loss::None,
+            loss_at: LossAt::Egress,
+            policer: None,
+        }
+    }
+}
