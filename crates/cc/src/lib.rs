@@ -10,11 +10,15 @@
 
 mod contract;
 mod filter;
+mod hystart;
+mod pacing;
 mod params;
 mod random;
 mod round;
 mod sampler;
 pub mod schemes;
+#[cfg(test)]
+mod testing;
 mod units;
 
 pub use contract::*;

@@ -55,6 +55,7 @@ macro_rules! registry {
 registry! {
     fixed::Fixed,
     newreno::NewReno,
+    cubic::Cubic,
 }
 
 /// One line of the registry.
