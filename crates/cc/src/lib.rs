@@ -8,6 +8,7 @@
 //! To add a scheme: one file in `schemes/`, one line in the registry at the head of `schemes/mod.rs`.
 #![no_std]
 
+pub mod bbr;
 mod contract;
 mod filter;
 mod hystart;

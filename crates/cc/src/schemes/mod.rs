@@ -53,6 +53,7 @@ macro_rules! registry {
 }
 
 registry! {
+    bbr::Bbr,
     fixed::Fixed,
     newreno::NewReno,
     cubic::Cubic,
