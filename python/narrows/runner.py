@@ -1,0 +1,337 @@
+"""Runs what was planned on all cores, and keeps every finished run.
+
+A folder of results holds `runs/<id>.json`, each written whole or not at all, so whatever ends a sweep (Ctrl-C, an
+error, a kill) the next one with the same scenario takes up the finished runs and does the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from narrows import engine
+from narrows.engine import Handle, Planned
+
+POLL_S = 0.1
+PROGRESS_AFTER_S = 2.0
+
+
+class RunFailed(RuntimeError):
+    """A run ended with an error of the engine."""
+
+
+class Interrupted(Exception):  # noqa: N818 (it is what the user asked for, not an error)
+    """The person stopped it. Finished runs are kept where there is a folder."""
+
+    def __init__(self, finished: int, total: int, out: Path | None) -> None:
+        self.finished, self.total, self.out = finished, total, out
+        super().__init__(f"stopped after {finished} of {total} runs")
+
+
+class Listener(Protocol):
+    """Who is told how far the runs are; called from one thread."""
+
+    def reused(self, reused: int, total: int) -> None:
+        """So many of the runs were found finished."""
+
+    def progress(self, share: float, finished: int, total: int) -> None:
+        """The share of the work that is done."""
+
+    def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
+        """The next run, in the order of the plan, is finished."""
+
+
+class Silent:
+    """A listener that tells nobody."""
+
+    def reused(self, reused: int, total: int) -> None:
+        """Nothing."""
+
+    def progress(self, share: float, finished: int, total: int) -> None:
+        """Nothing."""
+
+    def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+
+Execute = Callable[[Planned, Path | None, Path | None, Handle, threading.Event], dict[str, Any]]
+"""Does one run: what, where its files are, where traces go, how to stop it, and whether to stop."""
+
+
+def here(
+    planned: Planned, directory: Path | None, traces: Path | None, handle: Handle, stop: threading.Event
+) -> dict[str, Any]:
+    """Do a run in this thread."""
+    if stop.is_set():
+        raise engine.Cancelled
+    return engine.run(planned, directory, traces, handle)
+
+
+@dataclass
+class Runner:
+    """How runs are executed.
+
+    Attributes:
+        out: The folder of results; without one nothing is written.
+        jobs: Runs at a time; all cores by default.
+        directory: Where files that the scenario names are found.
+        trace: Keep traces; needs `out`.
+        listener: Who is told how far it is.
+        execute: What does one run.
+    """
+
+    out: Path | None = None
+    jobs: int | None = None
+    directory: Path | None = None
+    trace: bool = False
+    listener: Listener = field(default_factory=Silent)
+    execute: Execute = here
+
+    def run(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
+        """Run everything that is not finished yet and return all results in the order of the plan.
+
+        Raises:
+            Interrupted: Ctrl-C.
+            RunFailed: The engine failed; other finished runs are kept.
+            OSError: A result cannot be written.
+        """
+        with contextlib.ExitStack() as stack:
+            if self.out is not None:
+                stack.enter_context(locked(self.out))
+            return self._run(planned)
+
+    def _run(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
+        results: list[dict[str, Any] | None] = [self.saved(item) for item in planned]
+        reused = sum(result is not None for result in results)
+        if reused:
+            self.listener.reused(reused, len(planned))
+        shown = self._tell(planned, results, 0)
+        todo = [i for i, result in enumerate(results) if result is None]
+        handles = {i: Handle() for i in todo}
+        stop = threading.Event()
+        failure: Exception | None = None
+        interrupted = False
+        workers = max(1, min(self.jobs or os.cpu_count() or 1, len(todo) or 1))
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="narrows")
+        futures = {pool.submit(self._one, planned[i], handles[i], stop): i for i in todo}
+        waiting = set(futures)
+        try:
+            while waiting and not stop.is_set():
+                done, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
+                for future in done:
+                    if future.exception() is not None:
+                        stop.set()
+                        break
+                    results[futures[future]] = future.result()
+                shown = self._tell(planned, results, shown)
+                finished = sum(result is not None for result in results)
+                running = sum(handle.progress() for i, handle in handles.items() if results[i] is None)
+                self.listener.progress((finished + running) / max(1, len(planned)), finished, len(planned))
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:  # also when a listener failed, for example because its pipe closed
+            stop.set()
+            for handle in handles.values():
+                handle.cancel()
+            pool.shutdown(wait=True, cancel_futures=True)
+        for future, i in futures.items():
+            if future.cancelled():
+                continue
+            error = future.exception()
+            if error is None:
+                results[i] = future.result()
+            elif failure is None and not isinstance(error, engine.Cancelled):
+                failure = error if isinstance(error, Exception) else RunFailed(repr(error))
+        if interrupted:
+            raise Interrupted(sum(result is not None for result in results), len(planned), self.out)
+        if isinstance(failure, engine.ScenarioError | OSError):
+            raise failure
+        if failure is not None:
+            raise RunFailed(str(failure) or type(failure).__name__) from failure
+        self._tell(planned, results, shown)
+        return [result for result in results if result is not None]
+
+    def _one(self, planned: Planned, handle: Handle, stop: threading.Event) -> dict[str, Any]:
+        if self.out is None:
+            return self.execute(planned, self.directory, None, handle, stop)
+        if not self.trace:
+            result = self.execute(planned, self.directory, None, handle, stop)
+        else:
+            from narrows import traces
+
+            work = self.out / "traces" / f".{planned.id}.{os.getpid()}"
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir(parents=True)
+            try:
+                result = self.execute(planned, self.directory, work, handle, stop)
+                traces.convert(work)
+                final = self.out / "traces" / planned.id
+                shutil.rmtree(final, ignore_errors=True)
+                work.replace(final)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+        write_atomic(
+            self.out / "runs" / f"{planned.id}.json", engine.dump(result | {"build": engine.build()}) + "\n"
+        )
+        return result
+
+    def saved(self, planned: Planned) -> dict[str, Any] | None:
+        """The finished run of that id, if this build of the engine made it and nothing of it is missing."""
+        if self.out is None:
+            return None
+        if self.trace and not (self.out / "traces" / planned.id / "samples.parquet").is_file():
+            return None
+        result = read_run(self.out / "runs" / f"{planned.id}.json")
+        if result is None or result.get("id") != planned.id:
+            return None
+        if result["version"] != engine.version() or result.pop("build", None) != engine.build():
+            return None
+        return result
+
+    def _tell(self, planned: Sequence[Planned], results: Sequence[dict[str, Any] | None], shown: int) -> int:
+        while shown < len(results) and (result := results[shown]) is not None:
+            self.listener.result(planned[shown], result)
+            shown += 1
+        return shown
+
+
+def read_run(path: Path) -> dict[str, Any] | None:
+    """A saved run, or nothing if there is none or it is damaged."""
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        return engine.ordered(result)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all, also if the machine stops."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Keep a second process from writing to the same folder, and remove what a killed one left half-written.
+
+    Raises:
+        OSError: Another process writes there, or the folder cannot be made.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OSError(
+                f"{out} is being written by another narrows; wait for it or give another -o"
+            ) from None
+        for leftover in (*out.glob("runs/.*.json.*"), *out.glob("traces/.*")):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
+        yield
+
+
+def ray_execute(address: str) -> Execute:
+    """An executor that sends each run to a Ray cluster.
+
+    Raises:
+        Misuse: Ray is not installed.
+    """
+    from narrows.scenario import Misuse
+
+    try:
+        import ray
+    except ImportError:
+        raise Misuse(
+            "--ray needs the ray package, which is not installed; accepted: pip install 'narrows[ray]'"
+        ) from None
+    ray.init(address=address, log_to_driver=False)
+
+    def remote_run(planned: Planned, directory: str | None) -> dict[str, Any]:
+        return engine.run(planned, None if directory is None else Path(directory), None, None)
+
+    task = ray.remote(remote_run)
+
+    def execute(
+        planned: Planned, directory: Path | None, traces: Path | None, handle: Handle, stop: threading.Event
+    ) -> dict[str, Any]:
+        del traces, handle  # both belong to this machine
+        reference = task.remote(planned, None if directory is None else str(directory.resolve()))
+        while True:
+            ready, _ = ray.wait([reference], timeout=POLL_S)
+            if ready:
+                return dict(ray.get(reference))
+            if stop.is_set():
+                ray.cancel(reference)
+                raise engine.Cancelled
+
+    return execute
+
+
+class Terminal:
+    """A listener that shows a bar on a terminal, once there is something to wait for."""
+
+    def __init__(
+        self, say: Callable[[str], None], bar: bool, each: Callable[[dict[str, Any]], None] | None
+    ) -> None:
+        self._say, self._bar, self._each = say, bar, each
+        self._begin = time.monotonic()
+        self._progress: Any = None
+        self._task: Any = None
+
+    def reused(self, reused: int, total: int) -> None:
+        """Say so."""
+        self._say(f"reused {reused} of {total} runs")
+
+    def progress(self, share: float, finished: int, total: int) -> None:
+        """Move the bar; it appears after two seconds."""
+        if not self._bar:
+            return
+        if self._progress is None:
+            if time.monotonic() - self._begin < PROGRESS_AFTER_S:
+                return
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._progress.start()
+            self._task = self._progress.add_task("", total=1.0)
+        self._progress.update(self._task, completed=share, description=f"{finished} of {total} runs")
+
+    def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
+        """Hand the result on."""
+        if self._each is not None:
+            self._each(dict(result))
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
