@@ -218,6 +218,12 @@ impl Engine {
     /// A link whose departures are decided one by one ends a transmission.
     fn on_service(&mut self, source: SourceId) {
         let index = (source - self.sources.links) as usize;
+        self.serve_due(index);
+        self.queue.schedule(source, self.links[index].next_service());
+    }
+
+    /// Ends the transmissions of a link that are due.
+    fn serve_due(&mut self, index: usize) {
         while self.links[index].next_service() <= self.now {
             if let Some(packet) = self.links[index].serve(self.now) {
                 let step = self.step_of(&packet);
@@ -225,7 +231,6 @@ impl Engine {
             }
         }
         self.note_drops(index);
-        self.queue.schedule(source, self.links[index].next_service());
     }
 
     /// Attributes packets that a queue discipline dropped by itself.
@@ -275,6 +280,9 @@ impl Engine {
     /// Offers a packet to the link of a step.
     #[inline]
     fn offer(&mut self, step: Step, packet: &Packet) {
+        if self.links[step.link as usize].next_service() <= self.now {
+            self.serve_due(step.link as usize);
+        }
         let link = &mut self.links[step.link as usize];
         match link.offer(self.now, packet) {
             Offer::Departs { at, lost: false } => self.fly(step.wire, at, packet),
@@ -364,7 +372,8 @@ impl Engine {
     /// If the trace cannot be written.
     pub fn finish(mut self) -> std::io::Result<RunResult> {
         self.run_until(self.spec.duration)?;
-        let Self { now, events, hash, links, senders, receivers, metrics, recorder, spec, .. } = self;
+        let Self { now, events, hash, mut links, senders, receivers, metrics, recorder, spec, .. } = self;
+        links.iter_mut().for_each(|link| link.settle(now));
         recorder.finish()?;
         Ok(metrics.finish(&spec, now, (events, hash), &links, &senders, &receivers))
     }

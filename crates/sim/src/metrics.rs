@@ -164,7 +164,7 @@ impl Metrics {
                 .iter()
                 .zip(links)
                 .filter(|(link, _)| link.reported)
-                .map(|(link, state)| link_result(link, state, elapsed))
+                .map(|(link, state)| link_result(link, state, end, elapsed))
                 .collect(),
             warmup_s: spec.warmup.as_secs_f64(),
             event_hash: format!("{:016x}", tally.1),
@@ -211,7 +211,7 @@ impl Metrics {
             throughput_mbit_s: mbit_s(got.bytes_received - got_before.bytes_received),
             retransmit_percent: percent(sent.retransmits - sent_before.retransmits, packets_sent),
             loss_percent: percent(metrics.drops - drops_before, packets_sent),
-            rtt_min_ms: rtt(&|h| h.min() as f64),
+            rtt_min_ms: rtt(&|h| h.min().unwrap_or(0) as f64),
             rtt_mean_ms: rtt(&Histogram::mean),
             rtt_p50_ms: rtt(&|h| h.quantile(0.5)),
             rtt_p95_ms: rtt(&|h| h.quantile(0.95)),
@@ -221,7 +221,7 @@ impl Metrics {
                 .filter(|_| metrics.filled_at != Nanos::MAX)
                 .map(|first| (metrics.filled_at - first).as_millis_f64()),
             completion_s: completed.map(|at| (at - flow.start).as_secs_f64()),
-            rtt_range_ms: rtt(&|h| (h.max() - h.min()) as f64),
+            rtt_range_ms: rtt(&|h| h.max().zip(h.min()).map_or(0.0, |(max, min)| (max - min) as f64)),
             throughput_range_mbit_s: range(bins.get(first_bin..last_bin.min(bins.len())).unwrap_or(&[])),
             start_s: flow.start.as_secs_f64(),
             bytes_delivered: got.bytes_in_order,
@@ -268,13 +268,13 @@ fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
 
-fn link_result(link: &LinkSpec, state: &Link, elapsed: Nanos) -> LinkResult {
+fn link_result(link: &LinkSpec, state: &Link, end: Nanos, elapsed: Nanos) -> LinkResult {
     let stats = state.stats();
     let seconds = elapsed.as_secs_f64();
-    let drops = stats.dropped_queue + stats.dropped_policer;
+    let drops = stats.dropped_queue + stats.dropped_policer + stats.dropped_aqm;
     LinkResult {
         link: link.name.clone(),
-        utilization: stats.departed_bytes as f64 / (capacity(link) * seconds),
+        utilization: state.utilization(end),
         queue_delay_mean_ms: stats.queue_delay.mean() / 1e6,
         queue_delay_p95_ms: stats.queue_delay.quantile(0.95) / 1e6,
         queue_mean_pkt: stats.queue_delay_sum_ns as f64 / 1e9 / seconds,

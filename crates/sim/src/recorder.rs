@@ -166,7 +166,7 @@ impl Samples {
         let waiting = link.backlog_packets(now);
         let delay = link.queue_delay(now);
         let stats = link.stats();
-        let counts = [stats.departed_bytes, stats.dropped_queue + stats.dropped_policer];
+        let counts = [stats.departed_bytes, stats.dropped_queue + stats.dropped_policer + stats.dropped_aqm];
         let before = std::mem::replace(&mut self.links[i], counts);
         // The link's counters start again at the end of the warm-up.
         let since = |k: usize| counts[k].checked_sub(before[k]).unwrap_or(counts[k]);
