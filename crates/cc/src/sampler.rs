@@ -214,25 +214,27 @@ mod tests {
 
     #[test]
     fn compressed_acknowledgements_do_not_overstate_the_rate() {
-        // One packet per ms; the acknowledgements of 10 of them arrive within a tenth of a millisecond.
+        // One packet per ms. The acknowledgements of ten of them come within a tenth of a millisecond, and so do, 12 ms
+        // later, those of the next twenty: in the acknowledgement phase alone that would be 20 packets in 12 ms.
+        let line = Rate::from_bytes_per_sec(1_000_000);
         let mut pipe = Pipe::default();
         for t in 0..20 {
             pipe.send(ms(t));
         }
-        let mut rates = (0..10).map(|n| {
-            let now = ms(30) + Nanos::from_micros(10 * n);
-            pipe.ack(now, 1, ms(10)).unwrap().rate
-        });
-        let line = Rate::from_bytes_per_sec(1_000_000);
-        assert!(rates.all(|rate| rate <= line));
-        // Packets sent from then on, paced at the line's rate, have an acknowledgement phase that begins after the burst:
-        // compressed in their turn, their send phase is the longer one.
+        for n in 0..10 {
+            let sample = pipe.ack(ms(30) + Nanos::from_micros(10 * n), 1, ms(2)).unwrap();
+            assert!(sample.rate <= line);
+        }
         for t in 31..41 {
             pipe.send(ms(t));
         }
         for n in 0..20 {
-            let sample = pipe.ack(ms(50) + Nanos::from_micros(10 * n), 1, ms(10)).unwrap();
+            let sample = pipe.ack(ms(42) + Nanos::from_micros(10 * n), 1, ms(2)).unwrap();
             assert!(sample.rate <= line, "{n}: {:?} over {:?}", sample.delivered, sample.interval);
+            if n == 19 {
+                // Packet 9, acknowledged last before it was sent, left at 9 ms; it left at 40 ms.
+                assert_eq!((sample.delivered, sample.interval), (PACKET * 20, ms(31)));
+            }
         }
     }
 
