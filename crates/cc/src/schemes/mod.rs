@@ -57,6 +57,7 @@ registry! {
     fixed::Fixed,
     newreno::NewReno,
     cubic::Cubic,
+    vegas::Vegas,
 }
 
 /// One line of the registry.
