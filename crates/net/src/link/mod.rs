@@ -5,6 +5,8 @@
 
 mod fifo;
 mod scheduled;
+#[cfg(test)]
+mod scheduled_tests;
 mod stats;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use crate::config::{Limit, Policer};
 use crate::packet::HEADER_BYTES;
 
 /// Packet number `n` of `size` bytes.
-fn packet(n: u64, size: u16) -> Packet {
+pub(super) fn packet(n: u64, size: u16) -> Packet {
     let mut packet = Packet::new(0);
     (packet.seq, packet.payload) = (n, size - HEADER_BYTES);
     packet
@@ -150,7 +150,7 @@ fn statistics_begin_anew_with_what_waits_left_to_depart() {
     assert!((link.utilization(ms(8)) - 1.0 / 3.0).abs() < 1e-12);
 }
 
-fn any_limit() -> impl Strategy<Value = Limit> {
+pub(super) fn any_limit() -> impl Strategy<Value = Limit> {
     prop_oneof![
         (0..20u64).prop_map(Limit::Packets),
         (0..30_000u64).prop_map(|bytes| Limit::Bytes(Bytes::new(bytes))),
@@ -158,7 +158,7 @@ fn any_limit() -> impl Strategy<Value = Limit> {
     ]
 }
 
-fn any_loss() -> impl Strategy<Value = Loss> {
+pub(super) fn any_loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
         Just(Loss::None),
         (0.0..0.5f64).prop_map(Loss::Bernoulli),

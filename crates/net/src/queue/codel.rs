@@ -117,3 +117,119 @@ impl CoDel {
         Some((arrived, packet))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ecn;
+
+    const MS: u64 = 1_000_000;
+    const PARAMS: CoDelParams =
+        CoDelParams { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
+
+    fn full_packets(count: u64, at: Nanos, ecn: Ecn) -> Backlog {
+        let mut backlog = Backlog::default();
+        let mut packet = Packet::new(0);
+        (packet.payload, packet.ecn) = (1448, ecn);
+        (0..count).for_each(|_| backlog.push(at, &packet));
+        backlog
+    }
+
+    /// The k-th drop of one dropping state is due at first + 100 ms (1 + 1/√2 + … + 1/√(k-1)); departures happen on whole
+    /// milliseconds, so it is seen at the next one.
+    fn expected(first_ms: f64, carried: u64, drops: u64) -> Vec<u64> {
+        let due = |k| first_ms + (carried..carried + k).map(|i| 100.0 / (i as f64).sqrt()).sum::<f64>();
+        (0..drops).map(|k| due(k).ceil() as u64).collect()
+    }
+
+    /// One departure per millisecond from `from` on, until `drops` have been counted; when they were.
+    fn drop_times(
+        codel: &mut CoDel,
+        params: &CoDelParams,
+        backlog: &mut Backlog,
+        from: u64,
+        drops: usize,
+    ) -> (Vec<u64>, LinkStats) {
+        let (mut stats, mut times) = (LinkStats::default(), Vec::new());
+        let mut now = from;
+        while times.len() < drops {
+            let before = stats.dropped_aqm + stats.marked;
+            assert!(codel.dequeue(Nanos::from_millis(now), params, backlog, &mut stats).is_some());
+            let new = stats.dropped_aqm + stats.marked - before;
+            times.extend(std::iter::repeat_n(now, new as usize));
+            now += 1;
+        }
+        (times, stats)
+    }
+
+    #[test]
+    fn drops_begin_after_an_interval_above_target_and_follow_the_inverse_square_root() {
+        // All packets came at 0, so the one that leaves at 5 ms is the first to have waited for the target; the first drop
+        // is one interval later.
+        let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::NotEct);
+        let (times, stats) = drop_times(&mut CoDel::default(), &PARAMS, &mut backlog, 1, 40);
+        assert_eq!(times, expected(105.0, 1, 40));
+        assert_eq!(times[..4], [105, 205, 276, 334]);
+        assert_eq!((stats.dropped_aqm, stats.marked), (40, 0));
+        // One packet left in each of the milliseconds, and each drop took one more.
+        assert_eq!(backlog.packets(), 5_000 - times[39] - 40);
+    }
+
+    #[test]
+    fn marking_keeps_the_times_and_loses_nothing() {
+        let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::Ect0);
+        let params = CoDelParams { ecn: true, ..PARAMS };
+        let (times, stats) = drop_times(&mut CoDel::default(), &params, &mut backlog, 1, 40);
+        assert_eq!(times, expected(105.0, 1, 40));
+        assert_eq!((stats.dropped_aqm, stats.marked), (0, 40));
+        assert_eq!(backlog.packets(), 5_000 - times[39]);
+    }
+
+    #[test]
+    fn packets_that_are_not_ecn_capable_are_dropped_even_where_others_are_marked() {
+        let mut backlog = full_packets(1_000, Nanos::ZERO, Ecn::NotEct);
+        let params = CoDelParams { ecn: true, ..PARAMS };
+        let (_, stats) = drop_times(&mut CoDel::default(), &params, &mut backlog, 1, 5);
+        assert_eq!((stats.dropped_aqm, stats.marked), (5, 0));
+    }
+
+    /// Ten drops, then the queue empties for `pause_ms`, then it stands again; the times of the next drops from there.
+    fn times_after_pause(pause_ms: u64) -> (u64, Vec<u64>) {
+        let mut codel = CoDel::default();
+        let mut backlog = full_packets(2_000, Nanos::ZERO, Ecn::NotEct);
+        let (times, mut stats) = drop_times(&mut codel, &PARAMS, &mut backlog, 1, 10);
+        let end = Nanos::from_millis(times[9] + 1);
+        let mut backlog = Backlog::default();
+        assert!(codel.dequeue(end, &PARAMS, &mut backlog, &mut stats).is_none());
+        let again = times[9] + pause_ms;
+        let mut backlog = full_packets(2_000, Nanos::from_millis(again), Ecn::NotEct);
+        (again, drop_times(&mut codel, &PARAMS, &mut backlog, again + 1, 5).0)
+    }
+
+    #[test]
+    fn a_queue_that_soon_stands_again_is_met_at_the_rate_that_controlled_it() {
+        // Count went from 1 to 10, so 9 are carried over: the second drop comes 100/√9 ms after the first.
+        let (again, times) = times_after_pause(200);
+        assert_eq!(times, expected((again + 105) as f64, 9, 5));
+        assert_eq!(times[1] - times[0], 34);
+        // Sixteen intervals after the drop that was then due all is forgotten.
+        let (again, times) = times_after_pause(1_700);
+        assert_eq!(times, expected((again + 105) as f64, 1, 5));
+    }
+
+    #[test]
+    fn delay_below_target_or_a_last_packet_is_never_dropped() {
+        let mut codel = CoDel::default();
+        let mut stats = LinkStats::default();
+        for n in 0..10_000 {
+            // 4.999 ms of delay, with ten packets behind.
+            let now = Nanos::from_nanos((n + 5) * MS);
+            let mut backlog = full_packets(11, now - Nanos::from_micros(4_999), Ecn::NotEct);
+            assert!(codel.dequeue(now, &PARAMS, &mut backlog, &mut stats).is_some());
+            // A second of delay, but only one packet behind.
+            let mut backlog = full_packets(2, now - Nanos::from_secs(1), Ecn::NotEct);
+            assert!(codel.dequeue(now, &PARAMS, &mut backlog, &mut stats).is_some());
+        }
+        assert_eq!(stats.dropped_aqm, 0);
+    }
+}

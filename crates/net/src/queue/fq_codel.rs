@@ -165,3 +165,115 @@ impl FqCoDel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARAMS: CoDelParams =
+        CoDelParams { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
+    const NO_LIMIT: Room = Room::Packets(u64::MAX);
+
+    fn fq(queues: u32) -> FqCoDel {
+        FqCoDel::new(PARAMS, queues, 1514, Random::stream(1, "aqm", 0))
+    }
+
+    fn packet(flow: u32, seq: u64, size: u16) -> Packet {
+        let mut packet = Packet::new(flow);
+        (packet.seq, packet.payload) = (seq, size - packet.header);
+        packet
+    }
+
+    /// Flows and sequence numbers of the next `n` packets to leave, at time zero.
+    fn leave(fq: &mut FqCoDel, n: usize) -> Vec<(u32, u64)> {
+        let mut stats = LinkStats::default();
+        let next = || fq.dequeue(Nanos::ZERO, &mut stats).map(|(_, packet)| (packet.flow, packet.seq));
+        std::iter::from_fn(next).take(n).collect()
+    }
+
+    fn fill(fq: &mut FqCoDel, flow: u32, packets: u64, size: u16) {
+        let mut stats = LinkStats::default();
+        for seq in 0..packets {
+            assert!(fq.enqueue(Nanos::ZERO, &packet(flow, seq, size), NO_LIMIT, &mut stats));
+        }
+    }
+
+    #[test]
+    fn a_sparse_flow_goes_before_a_standing_queue() {
+        let mut fq = fq(1024);
+        fill(&mut fq, 1, 100, 1500);
+        assert_eq!(leave(&mut fq, 3), [(1, 0), (1, 1), (1, 2)]);
+        fill(&mut fq, 2, 1, 100);
+        // Flow 1 had 1514 - 1500 bytes of credit left, was served once more and then gave way.
+        assert_eq!(leave(&mut fq, 3), [(2, 0), (1, 3), (1, 4)]);
+    }
+
+    #[test]
+    fn a_flow_of_single_packets_cannot_keep_others_waiting() {
+        let mut fq = fq(1024);
+        fill(&mut fq, 1, 1_000, 1500);
+        leave(&mut fq, 2);
+        let mut from_standing = 0;
+        for seq in 0..200 {
+            if !fq.queues.iter().any(|queue| queue.backlog.packets() == 1) {
+                fq.enqueue(Nanos::ZERO, &packet(2, seq, 1500), NO_LIMIT, &mut LinkStats::default());
+            }
+            from_standing += leave(&mut fq, 1).iter().filter(|&&(flow, _)| flow == 1).count();
+        }
+        // Each gets a quantum of 1514 bytes a turn, whoever became active again last.
+        assert!((95..=105).contains(&from_standing), "{from_standing}");
+    }
+
+    #[test]
+    fn standing_queues_share_by_bytes_whatever_their_packet_size() {
+        let mut fq = fq(1024);
+        fill(&mut fq, 1, 1_000, 1500);
+        fill(&mut fq, 2, 5_000, 300);
+        fill(&mut fq, 3, 1_000, 1500);
+        let mut bytes = [0u64; 4];
+        for (flow, _) in leave(&mut fq, 2_000) {
+            bytes[flow as usize] += if flow == 2 { 300 } else { 1500 };
+        }
+        let share = bytes.iter().sum::<u64>() as f64 / 3.0;
+        for &sent in &bytes[1..] {
+            // Deficit round robin is fair to within a quantum and a packet.
+            assert!((sent as f64 - share).abs() <= 1514.0 + 1500.0, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn the_two_directions_of_a_connection_are_two_flows() {
+        let mut fq = fq(1024);
+        fill(&mut fq, 1, 10, 1500);
+        leave(&mut fq, 2);
+        let mut ack = packet(1, 77, 52);
+        ack.flags = Flags::REVERSE;
+        fq.enqueue(Nanos::ZERO, &ack, NO_LIMIT, &mut LinkStats::default());
+        assert_eq!(leave(&mut fq, 1), [(1, 77)]);
+    }
+
+    #[test]
+    fn when_all_is_full_the_longest_queue_gives_up_half_at_its_head() {
+        let mut fq = fq(1024);
+        fill(&mut fq, 1, 20, 1500);
+        fill(&mut fq, 2, 25, 100);
+        let mut stats = LinkStats::default();
+        assert!(fq.enqueue(Nanos::ZERO, &packet(2, 25, 100), Room::Packets(45), &mut stats));
+        // Flow 2 has more packets, flow 1 more bytes: ten of its twenty go.
+        assert_eq!((stats.dropped_queue, fq.packets(), fq.bytes()), (10, 36, 10 * 1500 + 26 * 100));
+        assert_eq!(leave(&mut fq, 1), [(1, 10)]);
+        fill(&mut fq, 3, 200, 1500);
+        let before = stats.dropped_queue;
+        assert!(fq.enqueue(Nanos::ZERO, &packet(2, 26, 100), Room::Bytes(fq.bytes()), &mut stats));
+        assert_eq!(stats.dropped_queue - before, 64);
+    }
+
+    #[test]
+    fn a_packet_that_must_go_itself_is_not_taken_in() {
+        let mut fq = fq(1);
+        let mut stats = LinkStats::default();
+        assert!(!fq.enqueue(Nanos::ZERO, &packet(1, 0, 1500), Room::Packets(0), &mut stats));
+        assert_eq!((stats.dropped_queue, fq.packets(), fq.bytes()), (1, 0, 0));
+        assert_eq!(leave(&mut fq, 1), []);
+    }
+}

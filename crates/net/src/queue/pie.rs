@@ -103,3 +103,121 @@ impl Pie {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Packet;
+
+    fn pie(ecn: bool) -> Pie {
+        Pie::new(Nanos::from_millis(15), ecn, Random::stream(1, "aqm", 0))
+    }
+
+    fn full_packet() -> Packet {
+        let mut packet = Packet::new(0);
+        packet.payload = 1448;
+        packet
+    }
+
+    #[track_caller]
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} against {expected}");
+    }
+
+    #[test]
+    fn the_probability_follows_the_control_law_with_its_scaled_steps() {
+        let mut pie = pie(false);
+        let ms = Nanos::from_millis;
+        // (5 ms / 8 + 20 ms · 5/4) / 2048.
+        pie.step(ms(20));
+        let mut expected = (0.005 / 8.0 + 0.020 * 1.25) / 2048.0;
+        close(pie.probability, expected);
+        // It is 1.25e-5 now: a step of (15 ms / 8 + 10 ms · 5/4) / 128.
+        pie.step(ms(30));
+        expected += (0.015 / 8.0 + 0.010 * 1.25) / 128.0;
+        close(pie.probability, expected);
+        // 1.2e-4: a step of (15 ms / 8) / 32.
+        pie.step(ms(30));
+        expected += 0.015 / 8.0 / 32.0;
+        close(pie.probability, expected);
+        // A falling delay lowers it: (-5 ms / 8 - 20 ms · 5/4) / 32 is more than is left.
+        pie.step(ms(10));
+        assert_eq!(pie.probability, 0.0);
+    }
+
+    #[test]
+    fn each_decade_of_the_probability_has_its_divisor() {
+        let divisors = [(0.0, 2048.0), (9.9e-7, 2048.0), (1e-6, 512.0), (1e-5, 128.0), (1e-4, 32.0)];
+        let more = [(1e-3, 8.0), (1e-2, 2.0), (0.099, 2.0), (0.1, 1.0), (0.9, 1.0)];
+        for (probability, divisor) in divisors.into_iter().chain(more) {
+            assert_eq!(scale(probability), 1.0 / divisor, "{probability}");
+        }
+    }
+
+    #[test]
+    fn an_empty_queue_lets_the_probability_decay() {
+        let mut pie = pie(false);
+        pie.probability = 0.05;
+        pie.step(Nanos::ZERO);
+        close(pie.probability, (0.05 - 0.015 / 8.0 / 2.0) * 0.98);
+    }
+
+    #[test]
+    fn updates_that_fell_due_are_run_as_of_their_own_times() {
+        // The first packet came at 4 ms and nothing happened until 100 ms: updates at 15, 30, … 90 ms.
+        let mut backlog = Backlog::default();
+        backlog.push(Nanos::from_millis(4), &full_packet());
+        let (mut lazy, mut eager) = (pie(false), pie(false));
+        lazy.update(Nanos::from_millis(100), &backlog);
+        (1..=6).for_each(|n| eager.step(Nanos::from_millis(n * 15 - 4)));
+        assert_eq!(lazy.probability.to_bits(), eager.probability.to_bits());
+        assert_eq!(lazy.burst_allowance, Nanos::from_millis(150 - 90));
+        assert_eq!(lazy.next_update, Nanos::from_millis(105));
+        // A long idle time leaves the same state however it is walked through.
+        let empty = Backlog::default();
+        let mut walked = lazy.clone();
+        (1..100_000).for_each(|n| walked.update(Nanos::from_millis(100 + n), &empty));
+        lazy.update(Nanos::from_millis(100 + 99_999), &empty);
+        assert_eq!((lazy.next_update, lazy.burst_allowance), (walked.next_update, walked.burst_allowance));
+        assert_eq!((lazy.probability, walked.probability), (0.0, 0.0));
+    }
+
+    #[test]
+    fn bursts_pass_and_then_packets_are_dropped_with_the_probability() {
+        let mut pie = pie(false);
+        let mut backlog = Backlog::default();
+        (0..3).for_each(|_| backlog.push(Nanos::ZERO, &full_packet()));
+        pie.probability = 0.3;
+        pie.delay_before = Nanos::from_millis(20);
+        let drops = |pie: &mut Pie, backlog: &Backlog| {
+            (0..10_000).filter(|_| pie.judge(backlog) == Verdict::Drop).count() as f64
+        };
+        assert_eq!(drops(&mut pie, &backlog), 0.0);
+        pie.burst_allowance = Nanos::ZERO;
+        let found = drops(&mut pie, &backlog);
+        assert!((found - 3_000.0).abs() < 4.0 * (10_000.0f64 * 0.3 * 0.7).sqrt(), "{found}");
+        // Two full packets are never too many.
+        backlog.pop();
+        assert_eq!(drops(&mut pie, &backlog), 0.0);
+        backlog.push(Nanos::ZERO, &full_packet());
+        // Nor is a delay below half the target, while the probability is below 0.2.
+        pie.delay_before = Nanos::from_millis(7);
+        assert!(drops(&mut pie, &backlog) > 0.0);
+        pie.probability = 0.19;
+        assert_eq!(drops(&mut pie, &backlog), 0.0);
+    }
+
+    #[test]
+    fn packets_are_marked_only_while_the_probability_is_small() {
+        let mut pie = pie(true);
+        let mut backlog = Backlog::default();
+        (0..3).for_each(|_| backlog.push(Nanos::ZERO, &full_packet()));
+        (pie.burst_allowance, pie.delay_before) = (Nanos::ZERO, Nanos::from_millis(20));
+        for (probability, wanted) in [(0.099, Verdict::Mark), (0.1, Verdict::Drop)] {
+            pie.probability = probability;
+            let verdicts: Vec<_> = (0..1_000).map(|_| pie.judge(&backlog)).collect();
+            assert!(verdicts.contains(&wanted));
+            assert!(verdicts.iter().all(|&verdict| verdict == wanted || verdict == Verdict::Pass));
+        }
+    }
+}

@@ -145,3 +145,111 @@ impl Red {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Thresholds 5 and 15 packets, 10 %, before a link on which 500 bytes take 1 ms.
+    fn red(weight: f64, adaptive: bool, ecn: bool) -> Red {
+        let rate = Rate::from_bytes_per_sec(500_000);
+        let mut red = Red::new(5.0, 15.0, 0.1, weight, adaptive, ecn, rate, Random::stream(1, "aqm", 0));
+        red.busy();
+        red
+    }
+
+    #[track_caller]
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{found} against {expected}");
+    }
+
+    #[test]
+    fn the_average_approaches_a_constant_queue_exponentially() {
+        let mut red = red(0.002, false, false);
+        (0..1_000).for_each(|_| red.average_in(Nanos::ZERO, 4));
+        close(red.average, 4.0 * (1.0 - 0.998f64.powi(1_000)));
+    }
+
+    #[test]
+    fn an_idle_time_counts_as_small_packets_that_found_nothing() {
+        let mut red = red(0.002, false, false);
+        red.average = 10.0;
+        red.idle(Nanos::from_millis(100));
+        // 250.5 ms are 250 packets of 500 bytes, and then there is the one that arrives.
+        red.average_in(Nanos::from_micros(350_500), 0);
+        close(red.average, 10.0 * 0.998f64.powi(251));
+        // Dropped or not, that time is not counted again.
+        red.average_in(Nanos::from_micros(350_500), 0);
+        close(red.average, 10.0 * 0.998f64.powi(252));
+    }
+
+    #[test]
+    fn the_probability_is_piecewise_linear_up_to_twice_the_maximum() {
+        let mut red = red(0.002, false, false);
+        for (average, expected) in [
+            (0.0, 0.0),
+            (4.99, 0.0),
+            (5.0, 0.0),
+            (10.0, 0.05),
+            (15.0, 0.1),
+            (22.5, 0.55),
+            (30.0, 1.0),
+            (99.0, 1.0),
+        ] {
+            red.average = average;
+            close(red.base_probability(), expected);
+        }
+    }
+
+    #[test]
+    fn gaps_between_drops_are_uniform() {
+        // Weight 0 keeps the average at 15, where p = 1/10: gaps of 1 to 9 packets, each with probability 1/9.
+        let mut red = red(0.0, false, false);
+        red.average = 15.0;
+        let mut gaps = [0u32; 10];
+        let (mut gap, mut drops) = (0, 0);
+        while drops < 90_001 {
+            gap += 1;
+            if red.judge(Nanos::ZERO, 15) == Verdict::Drop {
+                // The first one began without a drop before it.
+                gaps[gap] += u32::from(drops > 0);
+                drops += 1;
+                gap = 0;
+            }
+        }
+        let tolerance = 4.0 * (90_000.0f64 * (1.0 / 9.0) * (8.0 / 9.0)).sqrt();
+        assert!(gaps[1..].iter().all(|&n| (f64::from(n) - 10_000.0).abs() < tolerance), "{gaps:?}");
+    }
+
+    #[test]
+    fn below_the_minimum_nothing_is_dropped_and_beyond_twice_the_maximum_everything_even_with_ecn() {
+        let mut red = red(0.0, false, true);
+        red.average = 4.9;
+        assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Pass));
+        red.average = 29.0;
+        let verdicts: Vec<_> = (0..1_000).map(|_| red.judge(Nanos::ZERO, 0)).collect();
+        assert!(verdicts.contains(&Verdict::Mark) && !verdicts.contains(&Verdict::Drop));
+        red.average = 30.0;
+        assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Drop));
+    }
+
+    #[test]
+    fn the_adaptive_variant_moves_the_maximum_probability_every_half_second() {
+        let adapted = |average: f64, max_p: f64, ms: u64| {
+            let mut red = red(0.0, true, false);
+            (red.average, red.max_p) = (average, max_p);
+            red.adapt(Nanos::from_millis(ms));
+            red.max_p
+        };
+        // The band is 5 to 15: below 9 it falls by a tenth, above 11 it rises by 0.01 or a quarter.
+        assert_eq!(adapted(8.9, 0.1, 499), 0.1);
+        close(adapted(8.9, 0.1, 500), 0.09);
+        close(adapted(8.9, 0.1, 1_999), 0.1 * 0.9 * 0.9 * 0.9);
+        assert_eq!(adapted(10.0, 0.1, 5_000), 0.1);
+        close(adapted(11.1, 0.1, 1_000), 0.12);
+        close(adapted(11.1, 0.02, 500), 0.025);
+        // It stops at the first value beyond 0.01 or 0.5.
+        assert!((0.009..0.01).contains(&adapted(0.0, 0.1, 100_000)));
+        assert!((0.5..=0.51).contains(&adapted(14.0, 0.1, 100_000)));
+    }
+}
