@@ -144,6 +144,13 @@ impl Link {
         }
     }
 
+    /// A packet that was dropped after it had been accepted, each once; `None` when there is none left. To be asked after
+    /// every offer that was queued and every service, so that its flow can be told.
+    #[inline]
+    pub fn take_dropped(&mut self) -> Option<Packet> {
+        self.stats.evicted.pop()
+    }
+
     /// Counts in the statistics what has left by `now`. Every offer does this too; before a final look at the statistics
     /// it is for the caller.
     #[inline]

@@ -1,6 +1,6 @@
 //! What a link has done since its statistics began.
 
-use crate::Histogram;
+use crate::{Histogram, Packet};
 
 /// Counters of one link. Packets still waiting or in transmission have arrived and not yet departed.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,8 @@ pub struct LinkStats {
     pub queue_delay_sum_ns: u128,
     /// The distribution of that waiting time, in nanoseconds.
     pub queue_delay: Histogram,
+    /// Packets dropped after they had been accepted, until the link's owner asks for them.
+    pub(crate) evicted: Vec<Packet>,
 }
 
 impl LinkStats {
@@ -56,6 +58,7 @@ impl LinkStats {
     pub(crate) fn clear(&mut self) {
         let mut queue_delay = std::mem::take(&mut self.queue_delay);
         queue_delay.clear();
-        *self = Self { queue_delay, ..Self::default() };
+        let evicted = std::mem::take(&mut self.evicted);
+        *self = Self { queue_delay, evicted, ..Self::default() };
     }
 }

@@ -81,6 +81,7 @@ impl CoDel {
                     break;
                 }
                 stats.dropped_aqm += 1;
+                stats.evicted.push(packet);
                 match self.take(now, params, backlog) {
                     Some(next) => (arrived, packet, above) = next,
                     None => {
@@ -106,6 +107,7 @@ impl CoDel {
                 stats.marked += 1;
             } else {
                 stats.dropped_aqm += 1;
+                stats.evicted.push(packet);
                 // What comes next is sent whatever its sojourn time was.
                 let Some(next) = self.take(now, params, backlog) else {
                     self.dropping = false;

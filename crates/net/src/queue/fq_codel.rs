@@ -117,7 +117,12 @@ impl FqCoDel {
         while !room.holds(self.packets, self.bytes) {
             self.drop_from_longest(stats);
         }
-        self.queues[index as usize].backlog.packets() > 0
+        let kept = self.queues[index as usize].backlog.packets() > 0;
+        if !kept {
+            // The arrival itself went last: the caller hears of it by the answer.
+            stats.evicted.pop();
+        }
+        kept
     }
 
     /// Drops half of the queue with most bytes, at its head, but at most 64 packets.
@@ -128,6 +133,7 @@ impl FqCoDel {
             self.packets -= 1;
             self.bytes -= packet.size().as_u64();
             stats.dropped_queue += 1;
+            stats.evicted.push(packet);
         }
     }
 
