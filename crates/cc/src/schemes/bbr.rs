@@ -15,8 +15,10 @@
 //! | extra | greatest excess of acknowledged over expected data in 5 to 10 round trips, at most bw × 100 ms | B |
 //! | q | send quantum: what is sent in 2⁻¹⁰ s, at least 2 segments (1 below 1.2 Mbit/s), at most 64 kB | B |
 //!
-//!     pacing rate = 0.99 · g · bw
-//!     window      = h · BDP + extra + 3q, in whole segments, rounded up to even, + 2 segments while probing up
+//! ```text
+//! pacing rate = 0.99 · g · bw
+//! window      = h · BDP + extra + 3q, in whole segments, rounded up to even, + 2 segments while probing up
+//! ```
 //!
 //! Until the pipe is full the pacing rate never falls and the window never shrinks to its target; afterwards the window
 //! is min(window + acked, target). It is never under 4 segments.
