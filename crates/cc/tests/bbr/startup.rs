@@ -68,6 +68,7 @@ fn the_startup_gain_paces_at_2_885_times_the_bandwidth() {
 #[test]
 fn three_rounds_without_growth_by_a_quarter_fill_the_pipe() {
     let mut script = Script::<V1>::new(1, &[]);
+    script.inflight = Bytes::new(1 << 30);
     script.round(100, 0);
     assert_eq!(script.cc.model().full_bw(), Rate::from_mbit_per_sec(100.0));
     script.rate = Rate::from_mbit_per_sec(124.9);
