@@ -55,7 +55,7 @@
 //!
 //! ## References
 //!
-//! 1. Linux `net/ipv4/tcp_bbr.c`, version with ack aggregation and departure-time pacing (5.x and later).
+//! 1. Linux `net/ipv4/tcp_bbr.c`, commit 02dc96ef6c25 (5.x: with ack aggregation and departure-time pacing). Read.
 //! 2. N. Cardwell et al., BBR: Congestion-Based Congestion Control, ACM Queue 14(5), 2016.
 //! 3. draft-cardwell-iccrg-bbr-congestion-control-00, 2017.
 //! 4. T. Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016.

@@ -60,8 +60,8 @@ fn the_maximum_is_forgotten_after_five_to_ten_rounds() {
 fn the_window_has_room_for_the_excess_up_to_100_ms_of_bandwidth() {
     let window = |segments: u64, extra_acked: f64| {
         let mut script = Script::<V1>::new(1, &[("extra_acked", extra_acked)]);
-        script.to_probe_bw();
-        script.to_phase(2);
+        script.reach_probe_bw();
+        script.reach_phase(2);
         // The silence before it ends the old epoch, and the first bunch begins a new one.
         let silence = Nanos::from_secs(1);
         for after in [silence, Nanos::from_nanos(1)] {
@@ -71,7 +71,7 @@ fn the_window_has_room_for_the_excess_up_to_100_ms_of_bandwidth() {
         for _ in 0..4 {
             script.within_round(Nanos::from_secs(1), segments, 0);
         }
-        script.to_phase(3);
+        script.reach_phase(3);
         (script.cc.model().extra_acked(), script.cc.model().window())
     };
     // Two bunches of 200 segments at once, in the same nanosecond but one.

@@ -105,8 +105,8 @@ fn loss_ends_the_probing_phase_after_one_min_rtt_where_the_buffer_cannot_hold_it
 fn the_probing_phase_waits_for_its_inflight_or_a_loss() {
     let up = || {
         let mut script = Script::<V1>::new(1, &[]);
-        script.to_probe_bw();
-        script.to_phase(0);
+        script.reach_probe_bw();
+        script.reach_phase(0);
         script.within_round(Nanos::from_nanos(1), 1, 0);
         script
     };
@@ -130,8 +130,8 @@ fn the_probing_phase_waits_for_its_inflight_or_a_loss() {
 fn the_draining_phase_ends_with_the_queue_or_after_one_min_rtt() {
     let down = || {
         let mut script = Script::<V1>::new(1, &[]);
-        script.to_probe_bw();
-        script.to_phase(1);
+        script.reach_probe_bw();
+        script.reach_phase(1);
         script
     };
     // 9.28 MB/s make a quantum of six segments.
@@ -153,7 +153,7 @@ fn probe_bw_starts_in_every_phase_but_the_draining_one() {
     let runs = 700;
     for seed in 0..runs {
         let mut script = Script::<V1>::new(seed, &[]);
-        script.to_probe_bw();
+        script.reach_probe_bw();
         seen[usize::from(script.phase_of_cycle())] += 1;
     }
     assert_eq!(seen[1], 0, "{seen:?}");
@@ -166,7 +166,7 @@ fn probe_bw_starts_in_every_phase_but_the_draining_one() {
 #[test]
 fn samples_short_of_data_raise_the_bandwidth_but_never_lower_it() {
     let mut script = Script::<V1>::new(1, &[]);
-    script.to_probe_bw();
+    script.reach_probe_bw();
     script.app_limited = true;
     script.rate = Rate::from_mbit_per_sec(30.0);
     for _ in 0..30 {
@@ -191,8 +191,8 @@ fn samples_short_of_data_raise_the_bandwidth_but_never_lower_it() {
 fn after_an_idle_time_probe_bw_paces_at_the_bandwidth_without_gain() {
     let restart = |app_limited| {
         let mut script = Script::<V1>::new(1, &[]);
-        script.to_probe_bw();
-        script.to_phase(0);
+        script.reach_probe_bw();
+        script.reach_phase(0);
         script.within_round(Nanos::from_nanos(1), 1, 0);
         assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(1.25 * 0.99));
         script.now += Nanos::from_secs(11);

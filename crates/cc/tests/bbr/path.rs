@@ -232,7 +232,7 @@ impl<P: Policy> Flow<P> {
             self.tokens -= MSS.as_f64();
         }
         let queued = self.path.rate.over(self.link_free - self.now);
-        queued + MSS <= self.path.buffer && self.path.drop_every.is_none_or(|n| seq % n != 0)
+        queued + MSS <= self.path.buffer && self.path.drop_every.is_none_or(|n| !seq.is_multiple_of(n))
     }
 
     fn report_lost(&mut self, packet: Packet) {

@@ -18,7 +18,7 @@ fn interval(script: &mut Script<V1>, rounds: u64, lost: u64) {
 /// In ProbeBW, one loss later: an interval has begun.
 fn sampling() -> Script<V1> {
     let mut script = Script::<V1>::new(1, &[]);
-    script.to_probe_bw();
+    script.reach_probe_bw();
     script.round(100, 1);
     script
 }
@@ -133,7 +133,7 @@ fn a_timeout_counts_as_a_loss_at_the_end_of_a_round() {
 #[test]
 fn the_flag_switches_detection_off() {
     let mut script = Script::<V1>::new(1, &[("lt_bw", 0.0)]);
-    script.to_probe_bw();
+    script.reach_probe_bw();
     script.round(100, 1);
     interval(&mut script, 3, 100);
     interval(&mut script, 4, 100);

@@ -117,7 +117,7 @@ fn rates_seen_in_probe_rtt_do_not_lower_the_bandwidth() {
 #[test]
 fn a_sample_as_low_as_the_minimum_renews_it() {
     let mut script = Script::<V1>::new(1, &[]);
-    script.to_probe_bw();
+    script.reach_probe_bw();
     let run = |script: &mut Script<V1>| {
         for _ in 0..250 {
             script.round(10, 0);
@@ -135,7 +135,7 @@ fn a_sample_as_low_as_the_minimum_renews_it() {
 fn a_delayed_acknowledgement_of_a_lone_short_packet_does_not_replace_an_expired_minimum() {
     let after_silence = |acked: u64, inflight_when_sent: u64| {
         let mut script = Script::<V1>::new(1, &[]);
-        script.to_probe_bw();
+        script.reach_probe_bw();
         script.round(10, 0);
         let ack = script.next_ack(Nanos::from_secs(11), 0, 0);
         let acked = Bytes::new(acked);
@@ -155,7 +155,7 @@ fn a_delayed_acknowledgement_of_a_lone_short_packet_does_not_replace_an_expired_
 fn an_idle_time_in_probe_rtt_ends_it_when_its_time_is_over() {
     let in_probe_rtt = || {
         let mut script = Script::<V1>::new(1, &[]);
-        script.to_probe_bw();
+        script.reach_probe_bw();
         script.rtt += Nanos::from_millis(1);
         script.round(10, 0);
         script.now += Nanos::from_secs(11);

@@ -185,11 +185,11 @@ fn telemetry_names_the_phase_of_the_cycle() {
     };
     let mut script = Script::<V1>::new(1, &[]);
     assert_eq!(name(&script), "startup");
-    script.to_probe_bw();
+    script.reach_probe_bw();
     for (phase, expected) in
         [(0, "probe_bw_up"), (1, "probe_bw_down"), (2, "probe_bw_cruise"), (7, "probe_bw_cruise")]
     {
-        script.to_phase(phase);
+        script.reach_phase(phase);
         assert_eq!(name(&script), expected);
     }
 }

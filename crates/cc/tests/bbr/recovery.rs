@@ -8,8 +8,8 @@ use crate::script::{Script, quantised};
 /// In ProbeBW's first cruise phase, with the window at its target.
 fn cruising() -> Script<V1> {
     let mut script = Script::<V1>::new(1, &[("extra_acked", 0.0)]);
-    script.to_probe_bw();
-    script.to_phase(2);
+    script.reach_probe_bw();
+    script.reach_phase(2);
     for _ in 0..10 {
         script.within_round(Nanos::from_nanos(1), 100, 0);
     }

@@ -106,7 +106,7 @@ impl<P: Policy> Script<P> {
     }
 
     /// Through Startup and Drain into ProbeBW.
-    pub fn to_probe_bw(&mut self) {
+    pub fn reach_probe_bw(&mut self) {
         let inflight = self.inflight;
         for _ in 0..4 {
             self.round(100, 0);
@@ -119,7 +119,7 @@ impl<P: Policy> Script<P> {
     }
 
     /// On to the beginning of a phase of ProbeBW.
-    pub fn to_phase(&mut self, wanted: u8) {
+    pub fn reach_phase(&mut self, wanted: u8) {
         while !matches!(self.state(), State::ProbeBw { phase, .. } if phase == wanted) {
             let after = self.rtt + Nanos::from_nanos(1);
             let ack = self.next_ack(after, 100, 0);

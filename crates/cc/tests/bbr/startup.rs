@@ -105,6 +105,7 @@ fn drain_paces_at_the_inverse_gain_and_ends_when_inflight_is_down_to_the_bdp() {
     assert_eq!(script.cc.control().burst, MSS * 2);
     let bdp = quantised(500_000.0, 2, false);
     assert_eq!(bdp, MSS * 352);
+    assert_eq!(script.cc.model().bdp(), Some(Bytes::new(500_000)));
     script.inflight = bdp + Bytes::new(1);
     script.within_round(Nanos::from_millis(1), 10, 0);
     assert_eq!(script.state(), State::Drain);
@@ -129,12 +130,12 @@ fn startup_and_drain_use_the_high_window_gain_and_probe_bw_two() {
     script.inflight = Bytes::ZERO;
     script.within_round(Nanos::from_millis(1), 1, 0);
     script.inflight = Bytes::new(700_000);
-    script.to_phase(2);
+    script.reach_phase(2);
     script.within_round(Nanos::from_nanos(1), 100, 0);
     // 12.375 MB/s x 2^-10 s are 12 085 B: eight segments.
     assert_eq!(script.cc.control().burst, MSS * 8);
     assert_eq!(script.cc.model().window(), quantised(1_000_000.0, 8, false));
-    script.to_phase(0);
+    script.reach_phase(0);
     // The window follows at once, with the quantum of 15.5 MB/s: ten segments.
     script.within_round(Nanos::from_nanos(1), 100, 0);
     assert_eq!(script.cc.control().burst, MSS * 10);

@@ -51,16 +51,16 @@ impl Policy for Gains {
 #[test]
 fn gains_the_ends_of_phases_and_the_window_gain_can_be_a_variants_own() {
     let mut script = Script::<Gains>::new(1, &[("extra_acked", 0.0)]);
-    script.to_probe_bw();
-    script.to_phase(7);
-    script.to_phase(0);
+    script.reach_probe_bw();
+    script.reach_phase(7);
+    script.reach_phase(0);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(1.5 * 0.99));
     script.within_round(Nanos::from_millis(3), 1, 0);
     assert_eq!(script.phase_of_cycle(), 0);
     script.within_round(Nanos::from_nanos(1), 1, 0);
     assert_eq!(script.phase_of_cycle(), 1);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.5 * 0.99));
-    script.to_phase(2);
+    script.reach_phase(2);
     script.within_round(Nanos::from_nanos(1), 100, 0);
     assert_eq!(script.cc.model().window(), quantised(500_000.0, 8, false));
 }
@@ -107,8 +107,8 @@ impl Policy for Recovery {
 #[test]
 fn the_bdp_recovery_and_probe_rtt_can_be_a_variants_own() {
     let mut script = Script::<Recovery>::new(1, &[("extra_acked", 0.0)]);
-    script.to_probe_bw();
-    script.to_phase(2);
+    script.reach_probe_bw();
+    script.reach_phase(2);
     for _ in 0..10 {
         script.within_round(Nanos::from_nanos(1), 100, 0);
     }
@@ -166,8 +166,8 @@ impl Policy for Halving {
 #[test]
 fn the_bandwidth_and_the_first_round_of_recovery_can_be_a_variants_own() {
     let mut script = Script::<Halving>::new(1, &[]);
-    script.to_probe_bw();
-    script.to_phase(2);
+    script.reach_probe_bw();
+    script.reach_phase(2);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.8).mul_f64(0.99));
     script.inflight = MSS * 198;
     script.enter_recovery(CongestionCause::Loss, 2, 3);
