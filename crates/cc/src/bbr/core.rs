@@ -2,12 +2,12 @@
 
 use super::aggregation::EPOCH_SEGMENTS;
 use super::model::Model;
-use super::policer::Evidence;
+use super::policer::PolicerSample;
 use super::policy::Policy;
 use super::settings::{FULL_PIPE_GROWTH, FULL_PIPE_ROUNDS, Settings};
 use super::state::{CYCLE_PHASES, State};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate,
     RateSample, RecoveryEntered, RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -70,8 +70,8 @@ impl<P: Policy> BbrCore<P> {
         if !self.model.settings.lt_bw {
             return;
         }
-        let evidence = self.model.evidence(newly_lost, app_limited);
-        if self.model.policer.sample(&evidence) {
+        let sample = self.model.policer_sample(newly_lost, app_limited);
+        if self.model.policer.sample(&sample) {
             self.enter_probe_bw();
         }
     }
@@ -149,6 +149,7 @@ impl<P: Policy> BbrCore<P> {
         let allowed = !self.model.settings.probe_rtt_duration.is_zero() && !self.model.idle_restart;
         if expired && allowed && !probing {
             self.transition(State::ProbeRtt { until: None, round_done: false });
+            // Saved in the new state, as Linux does: an older, larger window is kept.
             self.model.save_window();
             self.model.held_back = Some((ack.delivered, ack.delivered));
         }
@@ -293,8 +294,8 @@ impl Model {
     }
 
     #[inline]
-    fn evidence(&self, newly_lost: bool, app_limited: bool) -> Evidence {
-        Evidence {
+    fn policer_sample(&self, newly_lost: bool, app_limited: bool) -> PolicerSample {
+        PolicerSample {
             delivered_at: self.delivered_at,
             delivered: self.delivered,
             lost: self.lost,
@@ -371,7 +372,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         model.inflight = event.inflight;
         model.phase = Phase::Loss;
         model.only_marked = false;
-        model.full_bw = crate::Rate::ZERO;
+        model.full_bw = Rate::ZERO;
         // To the policer estimator a timeout is a loss at the end of a round.
         model.round_start = true;
         self.sample_policer(true, false);
@@ -379,10 +380,10 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
         let model = &mut self.model;
-        model.full_bw = crate::Rate::ZERO;
+        model.full_bw = Rate::ZERO;
         model.full_bw_rounds = 0;
-        let evidence = model.evidence(false, false);
-        model.policer.reset(&evidence);
+        let sample = model.policer_sample(false, false);
+        model.policer.reset(&sample);
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
@@ -421,7 +422,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         sink("cwnd_gain", Value::Number(self.policy.cwnd_gain(model)));
         sink("full_bw", Value::Rate(model.full_bw));
         sink("extra_acked", Value::Bytes(model.extra_acked()));
-        sink("lt_bw", Value::Rate(model.policed().unwrap_or(crate::Rate::ZERO)));
+        sink("lt_bw", Value::Rate(model.policed().unwrap_or(Rate::ZERO)));
         sink("round", Value::Number(model.round() as f64));
         self.policy.telemetry(sink);
     }

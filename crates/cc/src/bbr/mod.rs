@@ -50,10 +50,10 @@ mod policy;
 mod settings;
 mod state;
 
+pub use self::core::BbrCore;
 pub use aggregation::Aggregation;
-pub use core::BbrCore;
 pub use model::Model;
-pub use policer::{Evidence as PolicerEvidence, Policer};
+pub use policer::{Policer, PolicerSample};
 pub use policy::{Policy, RecoveryEntry};
 pub use settings::{PARAMS, Settings, merge, merged_len};
 pub use state::{CYCLE_PHASES, PHASE_DOWN, PHASE_UP, State};

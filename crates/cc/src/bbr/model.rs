@@ -130,6 +130,11 @@ impl Model {
     pub fn latest_rtt(&self) -> Option<Nanos> {
         self.latest_rtt
     }
+    /// The plain bandwidth-delay product of [`Model::max_bw`] and the least round-trip time, without quanta or rounding.
+    #[inline]
+    pub fn bdp(&self) -> Option<Bytes> {
+        self.min_rtt().map(|min_rtt| self.max_bw().over(min_rtt))
+    }
     /// The rate against which growth is judged in Startup.
     #[inline]
     pub fn full_bw(&self) -> Rate {

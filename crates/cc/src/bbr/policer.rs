@@ -20,7 +20,7 @@ const USE_ROUNDS: u32 = 48;
 
 /// What one acknowledgement or timeout tells the estimator.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence {
+pub struct PolicerSample {
     /// When data was last delivered.
     pub delivered_at: Nanos,
     /// All bytes ever delivered.
@@ -56,9 +56,9 @@ impl Policer {
         if self.in_use { Some(self.rate) } else { None }
     }
 
-    /// Feeds evidence. Returns `true` when the long-term rate has been used long enough and is given up just now.
+    /// Feeds a sample. Returns `true` when the long-term rate has been used long enough and is given up just now.
     #[inline]
-    pub fn sample(&mut self, e: &Evidence) -> bool {
+    pub fn sample(&mut self, e: &PolicerSample) -> bool {
         if self.in_use {
             if e.in_probe_bw && e.round_start {
                 self.rounds += 1;
@@ -81,7 +81,7 @@ impl Policer {
         false
     }
 
-    fn continue_interval(&mut self, e: &Evidence) {
+    fn continue_interval(&mut self, e: &PolicerSample) {
         if e.app_limited {
             return self.reset(e);
         }
@@ -106,7 +106,7 @@ impl Policer {
         self.end_interval(delivered.per(elapsed), e);
     }
 
-    fn end_interval(&mut self, rate: Rate, e: &Evidence) {
+    fn end_interval(&mut self, rate: Rate, e: &PolicerSample) {
         if !self.rate.is_zero() {
             let difference = if rate > self.rate { rate - self.rate } else { self.rate - rate };
             if difference * AGREE_PART <= self.rate || difference <= AGREE_RATE {
@@ -121,7 +121,7 @@ impl Policer {
     }
 
     /// Begins a new interval.
-    fn restart(&mut self, e: &Evidence) {
+    fn restart(&mut self, e: &PolicerSample) {
         self.since = e.delivered_at;
         self.delivered = e.delivered;
         self.lost = e.lost;
@@ -129,7 +129,7 @@ impl Policer {
     }
 
     /// Forgets everything.
-    pub fn reset(&mut self, e: &Evidence) {
+    pub fn reset(&mut self, e: &PolicerSample) {
         *self = Self::default();
         self.restart(e);
     }

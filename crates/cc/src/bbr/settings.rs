@@ -21,7 +21,7 @@ pub const PARAMS: &[Param] = &[
     ),
     Param::number("cwnd_gain", 2.0, (1.0, 10.0), "", "window gain of ProbeBW"),
     Param::number("probe_up", 1.25, (1.0, 4.0), "", "pacing gain of the probing phase"),
-    Param::number("probe_down", 0.75, (0.0, 1.0), "", "pacing gain of the draining phase"),
+    Param::number("probe_down", 0.75, (0.1, 1.0), "", "pacing gain of the draining phase"),
     Param::number("bw_window", 10.0, (1.0, 1e6), "round", "length of the bandwidth filter"),
     Param::number(
         "min_rtt_window",

@@ -15,8 +15,10 @@
 //! | extra | greatest excess of acknowledged over expected data in 5 to 10 round trips, at most bw × 100 ms | B |
 //! | q | send quantum: what is sent in 2⁻¹⁰ s, at least 2 segments (1 below 1.2 Mbit/s), at most 64 kB | B |
 //!
-//!     pacing rate = 0.99 · g · bw
-//!     window      = h · BDP + extra + 3q, in whole segments, rounded up to even, + 2 segments while probing up
+//! ```text
+//! pacing rate = 0.99 · g · bw
+//! window      = h · BDP + extra + 3q, in whole segments, rounded up to even, + 2 segments while probing up
+//! ```
 //!
 //! Until the pipe is full the pacing rate never falls and the window never shrinks to its target; afterwards the window
 //! is min(window + acked, target). It is never under 4 segments.
@@ -53,7 +55,7 @@
 //!
 //! ## References
 //!
-//! 1. Linux `net/ipv4/tcp_bbr.c`, version with ack aggregation and departure-time pacing (5.x and later).
+//! 1. Linux `net/ipv4/tcp_bbr.c`, commit 02dc96ef6c25 (5.x: with ack aggregation and departure-time pacing). Read.
 //! 2. N. Cardwell et al., BBR: Congestion-Based Congestion Control, ACM Queue 14(5), 2016.
 //! 3. draft-cardwell-iccrg-bbr-congestion-control-00, 2017.
 //! 4. T. Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016.
