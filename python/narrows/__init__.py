@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from narrows.api import compare, run, sweep
-from narrows.engine import Scheme, schemes, version
 from narrows.engine import ScenarioError as ScenarioError
+from narrows.engine import Scheme, schemes, version
 from narrows.scenario import Misuse
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ __version__ = version()
 
 
 def __getattr__(name: str) -> Any:
-    if (
-        name == "Results"
-    ):  # polars takes a third of a second to load, which `narrows --help` need not wait for
+    if name == "Results":  # polars takes a third of a second to load, which `narrows --help` need not wait for
         from narrows.results import Results
 
         return Results

@@ -53,9 +53,7 @@ def run(
         Misuse: The scenario cannot be read.
     """
     overrides = [(key, override_text(value)) for key, value in (set or {}).items()]
-    return execute(
-        load(scenario).replaced(common(seed, repeat, duration, overrides)), trace=trace, out=out, jobs=jobs
-    )
+    return execute(load(scenario).replaced(common(seed, repeat, duration, overrides)), trace=trace, out=out, jobs=jobs)
 
 
 def compare(
@@ -161,13 +159,13 @@ def execute(
     from narrows.results import Results
 
     scenario = traced(scenario, trace)
-    planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides)
+    planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, bool(trace))
     keep = None
     folder = None if out is None else Path(out)
     if trace and folder is None:
         keep = tempfile.TemporaryDirectory(prefix="narrows-")
         folder = Path(keep.name)
-    runner = Runner(out=folder, jobs=jobs, directory=scenario.directory, trace=bool(trace), listener=Silent())
+    runner = Runner(out=folder, jobs=jobs, listener=Silent())
     done = runner.run(planned)
     results = Results([item.point for item in planned], done, folder, keep)
     if folder is not None:

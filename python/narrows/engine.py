@@ -57,6 +57,10 @@ class Planned:
     flows: int
     text: str
     """What the engine takes back, as it gave it."""
+    directory: Path | None = None
+    """Where files that the scenario names are found."""
+    trace: bool = False
+    """Whether its trace is kept."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,11 @@ def schema() -> dict[str, Any]:
 
 
 def plan(
-    text: str, source: str, directory: Path | None, overrides: Sequence[tuple[str, str]] = ()
+    text: str,
+    source: str,
+    directory: Path | None,
+    overrides: Sequence[tuple[str, str]] = (),
+    trace: bool = False,
 ) -> list[Planned]:
     """Every run a scenario asks for.
 
@@ -125,6 +133,7 @@ def plan(
         source: The name that errors show for it.
         directory: Where files that it names are found.
         overrides: Keys and values that replace or add to those of the scenario.
+        trace: Keep the traces of the runs; the scenario says what they record.
 
     Raises:
         ScenarioError: The scenario or an override is not acceptable.
@@ -133,28 +142,19 @@ def plan(
     planned = []
     for row in rows:
         parsed = json.loads(row)
-        point = {
-            key: value if isinstance(value, str) else json.dumps(value)
-            for key, value in parsed["point"].items()
-        }
-        planned.append(Planned(parsed["id"], int(parsed["seed"]), point, int(parsed["flows"]), row))
+        point = {key: value if isinstance(value, str) else json.dumps(value) for key, value in parsed["point"].items()}
+        planned.append(Planned(parsed["id"], int(parsed["seed"]), point, int(parsed["flows"]), row, directory, trace))
     return planned
 
 
-def run(
-    planned: Planned, directory: Path | None, traces: Path | None, handle: Handle | None
-) -> dict[str, Any]:
-    """Run it and return its result. Other threads go on meanwhile.
+def run(planned: Planned, traces: Path | None, handle: Handle | None) -> dict[str, Any]:
+    """Run it and return its result; its trace goes to a folder. Other threads go on meanwhile.
 
     Raises:
         Cancelled: The handle's `cancel` was called.
     """
-    text = _engine.run(
-        planned.text,
-        None if directory is None else str(directory),
-        None if traces is None else str(traces),
-        handle,
-    )
+    directory = None if planned.directory is None else str(planned.directory)
+    text = _engine.run(planned.text, directory, None if traces is None else str(traces), handle)
     return ordered(json.loads(text))
 
 

@@ -23,20 +23,14 @@ Repeat = Annotated[int | None, typer.Option(help="How many seeds to run.", metav
 Loss = Annotated[str | None, typer.Option(help="Random loss at the bottleneck.", metavar="SHARE")]
 Queue = Annotated[str | None, typer.Option(help="Queue discipline of the bottleneck.", metavar="NAME")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per run, and nothing else.")]
-Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Folder that keeps the results.", metavar="DIR")
-]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder that keeps the results.", metavar="DIR")]
 Sets = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", help="Replace a value; several values with commas sweep. Repeatable.", metavar="KEY=VALUE"
-    ),
+    typer.Option("--set", help="Replace a value; several values with commas sweep. Repeatable.", metavar="KEY=VALUE"),
 ]
 Trace = Annotated[
     str | None,
-    typer.Option(
-        help=f"Record samples, every {api.TRACE_INTERVAL} or every TIME. Needs -o.", metavar="[TIME]"
-    ),
+    typer.Option(help=f"Record samples, every {api.TRACE_INTERVAL} or every TIME. Needs -o.", metavar="[TIME]"),
 ]
 Packets = Annotated[bool, typer.Option("--packets", help="Record every packet event too. Needs --trace.")]
 Jobs = Annotated[int | None, typer.Option(help="Runs at a time; all cores by default.", metavar="N", min=1)]
@@ -85,12 +79,12 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def scenario_error(error: engine.ScenarioError) -> str:
-    """The engine's message, with the flag in front where a flag is to blame."""
-    flag = flag_of(error.key)
-    if flag is not None and error.source in (None, "", COMMAND_LINE, "--set"):
-        accepted = f"; accepted: {error.accepted}" if error.accepted else ""
-        return f"{flag}: {error.message}{accepted}"
-    return str(error)
+    """The engine's message. A value that came from the command line has no line, but perhaps a flag."""
+    if error.source != COMMAND_LINE:
+        return str(error)
+    place = flag_of(error.key) or error.key or COMMAND_LINE
+    accepted = f"\n  accepted: {error.accepted}" if error.accepted else ""
+    return f"{place}: {error.message}{accepted}"
 
 
 def overrides(
@@ -125,15 +119,12 @@ def go(
     if ray is not None and trace is not None:
         raise Misuse("--ray: a cluster's machines keep no traces here; accepted: --trace without --ray")
     scenario = api.traced(scenario, trace or False, packets)
-    planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides)
+    planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, trace is not None)
     printed = (lambda result: print(engine.dump(result), flush=True)) if as_json else None
     listener = runner.Terminal(say, sys.stderr.isatty(), printed)
     execute = runner.here if ray is None else runner.ray_execute(ray)
     try:
-        done = runner.Runner(
-            out=out, jobs=jobs, directory=scenario.directory, trace=trace is not None, listener=listener,
-            execute=execute,
-        ).run(planned)  # fmt: skip
+        done = runner.Runner(out=out, jobs=jobs, listener=listener, execute=execute).run(planned)
     finally:
         listener.close()
     if as_json and out is None:

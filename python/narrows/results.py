@@ -60,16 +60,10 @@ class Results:
             }
             for index, flow in enumerate(result["flows"]):
                 label = flow.get("label", flow["flow"])
-                flows.append(
-                    {**head, "index": index, "label": str(label), **_flat(flow), "flow": str(flow["flow"])}
-                )
+                flows.append({**head, "index": index, "label": str(label), **_flat(flow), "flow": str(flow["flow"])})
             for index, link in enumerate(result["links"]):
                 links.append({**head, "index": index, **_flat(link), "link": str(link["link"])})
-            rest = {
-                key: value
-                for key, value in result.items()
-                if key not in ("flows", "links", "point", "id", "seed")
-            }
+            rest = {key: value for key, value in result.items() if key not in ("flows", "links", "point", "id", "seed")}
             runs.append({**head, **_flat(rest)})
         self.flows: pl.DataFrame = frame(flows, self.keys)
         """One row per flow of every run."""
@@ -97,9 +91,7 @@ class Results:
             found = [read_run(path) for path in sorted((directory / "runs").glob("*.json"))]
             results = [result for result in found if result is not None]
         if not results:
-            raise Misuse(
-                f"no results in {directory}; accepted: a folder that run, compare or sweep wrote with -o"
-            )
+            raise Misuse(f"no results in {directory}; accepted: a folder that run, compare or sweep wrote with -o")
         return cls([result.get("point", {}) for result in results], results, directory)
 
     def save(self, directory: str | Path) -> None:
@@ -149,9 +141,7 @@ class Results:
                 lazy = pl.scan_parquet(path).with_columns(pl.col(pl.Categorical).cast(pl.String), *columns)
                 frames.append(lazy)
         if not frames:
-            raise Misuse(
-                f"no {name}: the runs were made without a trace; accepted: trace=True, or --trace with -o DIR"
-            )
+            raise Misuse(f"no {name}: the runs were made without a trace; accepted: trace=True, or --trace with -o DIR")
         return pl.concat(frames, how="diagonal_relaxed")
 
     def plot(self, kind: str | None = None, **options: Any) -> Figure:
@@ -197,13 +187,12 @@ COLUMNS = frozenset({"id", "seed", "index", "flow", "link", "value", "time_s", *
 
 
 def column_names(point: Mapping[str, str]) -> dict[str, str]:
-    """The columns of a point. The name of a case (`label`) goes to `case`; other clashes get a prefix."""
+    """The columns of a point; a swept key that has the name of another column gets a prefix."""
     named = {}
     for key, value in point.items():
         if key in ("seed", "repeat"):
             continue
-        column = "case" if key == "label" else key
-        named[f"point.{column}" if column in COLUMNS else column] = str(value)
+        named[f"point.{key}" if key in COLUMNS else key] = str(value)
     return named
 
 

@@ -7,6 +7,7 @@ error, a kill) the next one with the same scenario takes up the finished runs an
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -64,17 +65,15 @@ class Silent:
         """Nothing."""
 
 
-Execute = Callable[[Planned, Path | None, Path | None, Handle, threading.Event], dict[str, Any]]
-"""Does one run: what, where its files are, where traces go, how to stop it, and whether to stop."""
+Execute = Callable[[Planned, Path | None, Handle, threading.Event], dict[str, Any]]
+"""Does one run: what, where its trace goes, how to stop it, and whether to stop."""
 
 
-def here(
-    planned: Planned, directory: Path | None, traces: Path | None, handle: Handle, stop: threading.Event
-) -> dict[str, Any]:
+def here(planned: Planned, traces: Path | None, handle: Handle, stop: threading.Event) -> dict[str, Any]:
     """Do a run in this thread."""
     if stop.is_set():
         raise engine.Cancelled
-    return engine.run(planned, directory, traces, handle)
+    return engine.run(planned, traces, handle)
 
 
 @dataclass
@@ -84,16 +83,12 @@ class Runner:
     Attributes:
         out: The folder of results; without one nothing is written.
         jobs: Runs at a time; all cores by default.
-        directory: Where files that the scenario names are found.
-        trace: Keep traces; needs `out`.
         listener: Who is told how far it is.
         execute: What does one run.
     """
 
     out: Path | None = None
     jobs: int | None = None
-    directory: Path | None = None
-    trace: bool = False
     listener: Listener = field(default_factory=Silent)
     execute: Execute = here
 
@@ -163,9 +158,9 @@ class Runner:
 
     def _one(self, planned: Planned, handle: Handle, stop: threading.Event) -> dict[str, Any]:
         if self.out is None:
-            return self.execute(planned, self.directory, None, handle, stop)
-        if not self.trace:
-            result = self.execute(planned, self.directory, None, handle, stop)
+            return self.execute(planned, None, handle, stop)
+        if not planned.trace:
+            result = self.execute(planned, None, handle, stop)
         else:
             from narrows import traces
 
@@ -173,23 +168,21 @@ class Runner:
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
             try:
-                result = self.execute(planned, self.directory, work, handle, stop)
+                result = self.execute(planned, work, handle, stop)
                 traces.convert(work)
                 final = self.out / "traces" / planned.id
                 shutil.rmtree(final, ignore_errors=True)
                 work.replace(final)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
-        write_atomic(
-            self.out / "runs" / f"{planned.id}.json", engine.dump(result | {"build": engine.build()}) + "\n"
-        )
+        write_atomic(self.out / "runs" / f"{planned.id}.json", engine.dump(result | {"build": engine.build()}) + "\n")
         return result
 
     def saved(self, planned: Planned) -> dict[str, Any] | None:
         """The finished run of that id, if this build of the engine made it and nothing of it is missing."""
         if self.out is None:
             return None
-        if self.trace and not (self.out / "traces" / planned.id / "samples.parquet").is_file():
+        if planned.trace and not (self.out / "traces" / planned.id / "samples.parquet").is_file():
             return None
         result = read_run(self.out / "runs" / f"{planned.id}.json")
         if result is None or result.get("id") != planned.id:
@@ -240,9 +233,7 @@ def locked(out: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise OSError(
-                f"{out} is being written by another narrows; wait for it or give another -o"
-            ) from None
+            raise OSError(f"{out} is being written by another narrows; wait for it or give another -o") from None
         for leftover in (*out.glob("runs/.*.json.*"), *out.glob("traces/.*")):
             if leftover.is_dir():
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -267,16 +258,15 @@ def ray_execute(address: str) -> Execute:
         ) from None
     ray.init(address=address, log_to_driver=False)
 
-    def remote_run(planned: Planned, directory: str | None) -> dict[str, Any]:
-        return engine.run(planned, None if directory is None else Path(directory), None, None)
+    def remote_run(planned: Planned) -> dict[str, Any]:
+        return engine.run(planned, None, None)
 
     task = ray.remote(remote_run)
 
-    def execute(
-        planned: Planned, directory: Path | None, traces: Path | None, handle: Handle, stop: threading.Event
-    ) -> dict[str, Any]:
+    def execute(planned: Planned, traces: Path | None, handle: Handle, stop: threading.Event) -> dict[str, Any]:
         del traces, handle  # both belong to this machine
-        reference = task.remote(planned, None if directory is None else str(directory.resolve()))
+        folder = None if planned.directory is None else planned.directory.resolve()
+        reference = task.remote(dataclasses.replace(planned, directory=folder))
         while True:
             ready, _ = ray.wait([reference], timeout=POLL_S)
             if ready:
@@ -291,9 +281,7 @@ def ray_execute(address: str) -> Execute:
 class Terminal:
     """A listener that shows a bar on a terminal, once there is something to wait for."""
 
-    def __init__(
-        self, say: Callable[[str], None], bar: bool, each: Callable[[dict[str, Any]], None] | None
-    ) -> None:
+    def __init__(self, say: Callable[[str], None], bar: bool, each: Callable[[dict[str, Any]], None] | None) -> None:
         self._say, self._bar, self._each = say, bar, each
         self._begin = time.monotonic()
         self._progress: Any = None

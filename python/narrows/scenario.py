@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-COMMAND_LINE = "the command line"
+COMMAND_LINE = "command line"
 """What errors name as the source of a scenario built from flags."""
 
 FLAGS = {
@@ -134,9 +134,7 @@ class Comparison:
             data["flows"] = [self._flow(name, i, flows, lists) for i, name in enumerate(self.schemes)]
         return Scenario(to_toml(data))
 
-    def _flow(
-        self, scheme: str, index: int, flows: int, lists: Mapping[str, Sequence[str]]
-    ) -> dict[str, Any]:
+    def _flow(self, scheme: str, index: int, flows: int, lists: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         flow: dict[str, Any] = {"scheme": scheme}
         for key, values in lists.items():
             if not values:
@@ -161,9 +159,7 @@ def values(text: str | Sequence[str] | None) -> tuple[str, ...]:
     """
     if text is None:
         return ()
-    parts = (
-        tuple(part.strip() for part in text.split(",")) if isinstance(text, str) else tuple(map(str, text))
-    )
+    parts = tuple(part.strip() for part in text.split(",")) if isinstance(text, str) else tuple(map(str, text))
     if not all(parts):
         raise Misuse(f"{text!r}: a value between two commas is missing; accepted: values such as 10ms,50ms")
     return parts
@@ -191,13 +187,10 @@ def override_text(value: Any) -> str:
 
 
 def flag_of(key: str | None) -> str | None:
-    """The flag that sets a key, if there is one: `flows[1].rtt` is set by `--rtt`."""
+    """The flag that sets a key, if there is one: `flows.1.rtt` is set by `--rtt`."""
     if key is None:
         return None
-    key = re.sub(r"\[\d+\]", "", key)
-    if key.startswith("flows."):
-        key = key.removeprefix("flows.")
-    return FLAGS.get(key)
+    return FLAGS.get(re.sub(r"^flows\.(\d+\.)?", "", key))
 
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -257,6 +250,4 @@ def _value(value: Any, key: str) -> str:
         return "[" + ", ".join(_value(inner, key) for inner in value) + "]"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_key(k)} = {_value(v, key)}" for k, v in value.items()) + "}"
-    raise Misuse(
-        f"{key}: a {type(value).__name__} has no place in a scenario; accepted: text, numbers, lists, tables"
-    )
+    raise Misuse(f"{key}: a {type(value).__name__} has no place in a scenario; accepted: text, numbers, lists, tables")

@@ -100,12 +100,12 @@ def _flows(results: Results, many_points: bool) -> Table:
         *(pl.col(name).mean() for name in names), pl.len().alias("flows")
     )
     previous: Sequence[Any] = ()
-    for key, rows in per_seed.group_by(by, maintain_order=True):
-        point = list(key[: len(keys)])
+    for point_key, rows in per_seed.group_by(by, maintain_order=True):
+        point = list(point_key[: len(keys)])
         cells = [str(v) if list(previous) != point else "" for v in point]
         previous = point
         if not grouped and flows["index"].n_unique() > 1:
-            cells.append(str(int(str(key[len(keys)])) + 1))
+            cells.append(str(int(str(point_key[len(keys)])) + 1))
         cells += [str(rows["scheme"][0]), f"{rows['rtt_base_ms'][0]:.4g}"]
         if grouped:
             cells.append(str(rows["flows"][0]))
@@ -124,9 +124,7 @@ def _links(results: Results, many_points: bool) -> Table:
     for title, _ in LINK_COLUMNS:
         table.add_column(title, justify="right")
     for key, rows in links.group_by([*keys, "link"], maintain_order=True):
-        table.add_row(
-            *(str(part) for part in key), *(spread(rows[name].to_list()) for _, name in LINK_COLUMNS)
-        )
+        table.add_row(*(str(part) for part in key), *(spread(rows[name].to_list()) for _, name in LINK_COLUMNS))
     return table
 
 

@@ -16,8 +16,8 @@ import tomllib
 
 KNOWN = {
     "": {"name", "duration", "seed", "repeat", "warmup", "network", "tcp", "flows", "sweep", "trace"},
-    "network": {"rate", "buffer", "queue", "loss", "access_rate", "access_delay"},
-    "tcp": {"segment_bytes", "header_bytes", "ack_every", "initial_window", "ecn"},
+    "network": {"rate", "buffer", "queue", "loss", "access_rate", "access_delay", "loss_at"},
+    "tcp": {"segment_bytes", "header_bytes", "ack_every", "initial_window", "ecn", "receive_window"},
     "flows": {"scheme", "rtt", "start", "stop", "count"},
     "trace": {"samples", "packets"},
 }
@@ -31,9 +31,7 @@ class ScenarioError(ValueError):
     def __init__(self, source, line, key, message, accepted):
         self.source, self.line, self.column, self.key = source, line, None, key
         self.message, self.accepted = message, accepted
-        super().__init__(
-            f"{source}{f', line {line}' if line else ''}: {key}: {message}; accepted: {accepted}"
-        )
+        super().__init__(f"{source}{f':{line}' if line else ''}: {key}: {message}\n  accepted: {accepted}")
 
 
 class Cancelled(Exception):
@@ -96,15 +94,17 @@ def schema():
 
 
 def _line(text, key):
-    last = re.sub(r"\[\d+\]", "", key).rpartition(".")[2]
+    last = key.rpartition(".")[2]
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip().startswith(last):
             return number
     return None
 
 
-def _check(data, text, source):
+def _check(data, text, source, overridden):
     def bad(key, message, accepted):
+        if key in overridden:
+            raise ScenarioError("command line", None, key, message, accepted)
         raise ScenarioError(source, _line(text, key), key, message, accepted)
 
     def keys(table, name, path):
@@ -120,12 +120,12 @@ def _check(data, text, source):
     if not data.get("flows"):
         bad("flows", "no flows", "one or more [[flows]]")
     for i, flow in enumerate(data["flows"]):
-        keys(flow, "flows", f"flows[{i}].")
+        keys(flow, "flows", f"flows.{i}.")
         name = flow["scheme"].partition(":")[0]
         if name not in SCHEMES and name != "reno":
-            bad(f"flows[{i}].scheme", f"there is no scheme {name!r}", ", ".join(SCHEMES))
+            bad(f"flows.{i}.scheme", f"there is no scheme {name!r}", ", ".join(SCHEMES))
         if not TIME.fullmatch(flow.get("rtt", "40ms")):
-            bad(f"flows[{i}].rtt", f"{flow['rtt']!r} is not a time", "a number with ns, us, ms or s")
+            bad(f"flows.{i}.rtt", f"{flow['rtt']!r} is not a time", "a number with ns, us, ms or s")
 
 
 def _set(data, key, value):
@@ -145,7 +145,7 @@ def plan(text, source, directory, overrides):
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(source, 1, None, str(error), "TOML") from None
     grid = dict(data.pop("sweep", {}))
-    cases = grid.pop("cases", [{}])
+    cases = grid.pop("cases", [None])
     for key, value in overrides:
         if "," in value:
             grid[key] = value.split(",")
@@ -156,12 +156,13 @@ def plan(text, source, directory, overrides):
     planned = []
     for case in cases:
         for combination in itertools.product(*grid.values()):
-            point = {**case, **dict(zip(grid, combination, strict=True))}
+            point = dict(zip(grid, combination, strict=True))
             scenario = copy.deepcopy(data)
-            for key, value in point.items():
+            for key, value in {**(case or {}), **point}.items():
                 if key != "label":
                     _set(scenario, key, value)
-            _check(scenario, text, source)
+            point = {"case": case["label"], **point} if case else point
+            _check(scenario, text, source, dict(overrides))
             for seed in range(first, first + repeat):
                 row = {"point": point, "seed": seed, "scenario": scenario, "flows": len(scenario["flows"])}
                 row["id"] = hashlib.sha256(json.dumps([row, 1], sort_keys=True).encode()).hexdigest()[:16]
@@ -239,8 +240,7 @@ def _trace(trace_dir, duration, flows):
                 for series in ("queue_pkt", "queue_delay_ms", "drops", "utilization"):
                     rows.append((t, "link", 0, series, float(i), None))
             columns = [
-                pa.array([row[k] for row in rows], pa.utf8() if k in (1, 3, 5) else schema[k].type)
-                for k in range(6)
+                pa.array([row[k] for row in rows], pa.utf8() if k in (1, 3, 5) else schema[k].type) for k in range(6)
             ]
             columns = [c.dictionary_encode() if k in (1, 3) else c for k, c in enumerate(columns)]
             writer.write_batch(pa.record_batch(columns, schema=schema))
@@ -256,9 +256,7 @@ def bench_cases():
 
 
 def bench(name, repeats):
-    failed = (
-        [] if name != "bbr-10" or not os.environ.get("FAKE_ENGINE_BENCH_FAILS") else ["paced_waits never ran"]
-    )
+    failed = [] if name != "bbr-10" or not os.environ.get("FAKE_ENGINE_BENCH_FAILS") else ["paced_waits never ran"]
     return json.dumps([{
         "case": name, "data_packets": 2_000_000, "events": 9_000_000, "wall_s": 0.5, "packets_per_s": 4e6,
         "wall_all_s": [0.5] * repeats, "peak_flow_bytes": 5000, "event_hash": "ab", "run_hash": "ab",

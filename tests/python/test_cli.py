@@ -59,9 +59,7 @@ def test_json_stays_pure_when_results_are_kept_and_reused(tmp_path):
 
 def test_schemes_run_against_each_other_by_default_and_alone_with_each():
     together = rows(call("compare", "bbr", "cubic", "--rtt", "10ms,50ms", "--json"))
-    assert [[(f["scheme"], f["rtt_base_ms"]) for f in r["flows"]] for r in together] == [
-        [("bbr", 10), ("cubic", 50)]
-    ]
+    assert [[(f["scheme"], f["rtt_base_ms"]) for f in r["flows"]] for r in together] == [[("bbr", 10), ("cubic", 50)]]
     alone = rows(call("compare", "--each", "bbr", "cubic", "--rtt", "10ms,50ms", "--json"))
     assert [[(f["scheme"], f["rtt_base_ms"]) for f in r["flows"]] for r in alone] == [
         [("bbr", 10), ("bbr", 50)],
@@ -89,9 +87,10 @@ def test_flags_replace_what_the_file_says(scenario):
 @pytest.mark.parametrize(
     ("args", "named"),
     [
-        (["compare", "bbr", "cubic", "nosuch"], ["SCHEME", "nosuch", "accepted: fixed"]),
+        (["compare", "bbr", "cubic", "nosuch"], ["SCHEME: there is no scheme", "nosuch", "accepted: fixed"]),
         (["compare", "bbr", "--rate", "-5mbit"], ["--rate", "accepted"]),
-        (["compare", "bbr", "--rtt", "40"], ["--rtt", "'40' is not a time"]),
+        (["compare", "bbr", "--rtt", "40"], ["--rtt: '40' is not a time"]),
+        (["compare", "bbr", "--set", "network.rate=-1mbit"], ["--rate: a negative rate"]),
         (["compare", "bbr", "cubic", "--rtt", "1ms,2ms,3ms"], ["--rtt", "3 values for 2 flows"]),
         (["compare", "bbr", "--rtt", "1ms,"], ["between two commas"]),
         (["compare", "bbr", "--each", "--rtt", "1ms,2ms", "--start", "0s,1s,2s"], ["--rtt", "3 flows"]),
@@ -121,7 +120,7 @@ def test_an_error_in_a_file_names_file_line_and_what_is_accepted(scenario, tmp_p
     scenario.write_text(SCENARIO.replace('buffer = "1bdp"', 'bufer = "1bdp"'))
     result = call("run", scenario, "-o", tmp_path / "out")
     assert result.exit_code == 2
-    assert f"{scenario}, line 6: network.bufer" in result.stderr
+    assert f"{scenario}:6: network.bufer" in result.stderr
     assert "accepted: access_delay" in result.stderr
     assert not (tmp_path / "out").exists()
 

@@ -1,14 +1,15 @@
 """Keeping, reusing, stopping and resuming."""
 
+import dataclasses
 import json
 import os
 import signal
 import time
 
-import fake_engine
 import polars as pl
 import pytest
 
+import fake_engine
 import narrows
 from narrows import engine, runner
 from narrows.runner import Runner
@@ -26,9 +27,9 @@ def runs(out):
 
 
 def test_results_come_in_the_order_of_the_plan_whatever_finishes_first(planned, monkeypatch):
-    def later_first(item, directory, traces, handle, stop):
+    def later_first(item, traces, handle, stop):
         time.sleep(0.05 * (planned[-1].id != item.id))
-        return engine.run(item, directory, traces, handle)
+        return engine.run(item, traces, handle)
 
     told = []
 
@@ -72,11 +73,12 @@ def test_a_damaged_or_foreign_run_is_done_again(planned, tmp_path, damage):
 
 
 def test_a_run_without_a_trace_is_done_again_when_a_trace_is_wanted(planned, tmp_path):
+    traced = dataclasses.replace(planned[0], trace=True)
     Runner(out=tmp_path).run(planned[:1])
-    Runner(out=tmp_path, trace=True).run(planned[:1])
+    Runner(out=tmp_path).run([traced])
     assert (tmp_path / "traces" / planned[0].id / "samples.parquet").is_file()
     before = fake_engine.calls["run"]
-    Runner(out=tmp_path, trace=True).run(planned[:1])
+    Runner(out=tmp_path).run([traced])
     assert fake_engine.calls["run"] == before
 
 
@@ -142,9 +144,7 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_resumes(command, tmp_pa
     assert stdout == ""
     kept = len(runs(out))
     assert 2 <= kept < 6
-    assert (
-        f"stopped after {kept} of 6 runs; they are kept in out, and the same command does the rest" in stderr
-    )
+    assert f"stopped after {kept} of 6 runs; they are kept in out, and the same command does the rest" in stderr
     assert "Traceback" not in stderr
     assert not (out / "results.jsonl").exists()
     process = command(*SWEEP)
