@@ -10,6 +10,11 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.ranges.capacity() * size_of::<(u64, u64)>()
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()

@@ -104,6 +104,11 @@ impl Receiver {
         &self.stats
     }
 
+    /// Bytes of memory held. Buffers grow and never shrink, so at the end of a run this is the peak.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.stored.memory()
+    }
+
     /// When [`Receiver::on_timer`] wants to be called; [`Nanos::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Nanos {

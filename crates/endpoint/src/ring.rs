@@ -17,6 +17,11 @@ impl<T: Copy + Default> Ring<T> {
         Self { slots: Vec::new(), first: 0, len: 0 }
     }
 
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.slots.capacity() * size_of::<T>()
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.len

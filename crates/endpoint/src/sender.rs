@@ -268,6 +268,11 @@ impl Sender {
         &self.stats
     }
 
+    /// Bytes of memory held. Buffers grow and never shrink, so at the end of a run this is the peak.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.board.memory()
+    }
+
     /// The scheme.
     pub fn scheme(&self) -> &AnyScheme {
         &self.scheme

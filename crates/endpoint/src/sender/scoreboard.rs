@@ -99,6 +99,11 @@ impl Scoreboard {
         }
     }
 
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.records.memory() + self.sacked.memory()
+    }
+
     #[inline]
     pub(crate) fn inflight(&self) -> Bytes {
         Bytes::new(self.inflight)
