@@ -365,7 +365,8 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
 
     fn on_timeout(&mut self, event: &Timeout) {
         let model = &mut self.model;
-        if event.consecutive == 1 && model.phase != Phase::Recovery {
+        // In recovery it has been saved already; in a row of timeouts the larger one is kept.
+        if model.phase != Phase::Recovery {
             model.save_window();
         }
         model.window = event.inflight + model.settings.mss;
@@ -379,9 +380,9 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
+        // The next round trip sets the measure anew, and with it the count.
         let model = &mut self.model;
         model.full_bw = Rate::ZERO;
-        model.full_bw_rounds = 0;
         let sample = model.policer_sample(false, false);
         model.policer.reset(&sample);
     }

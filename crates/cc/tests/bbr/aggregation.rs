@@ -1,7 +1,7 @@
 //! Windows for acknowledgements that come in bunches.
 
 use narrows_cc::bbr::Aggregation;
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Rate};
 
 use crate::path::{Flow, MSS, Path, V1};
 use crate::script::{Script, quantised};
@@ -100,4 +100,23 @@ fn over_a_path_that_bunches_acknowledgements_the_term_buys_throughput() {
     };
     let (with, without) = (goodput(1.0), goodput(0.0));
     assert!(with > 1.1 * without, "{with} against {without}");
+}
+
+#[test]
+fn an_idle_time_begins_a_new_epoch() {
+    let extra = |idle: bool| {
+        let mut script = Script::<V1>::new(1, &[]);
+        script.reach_probe_bw();
+        script.reach_phase(2);
+        script.within_round(Nanos::from_secs(1), 300, 0);
+        if idle {
+            let (now, delivered, app_limited) = (script.now, script.delivered, true);
+            let (idle, rto) = (Nanos::from_millis(1), Nanos::from_secs(1));
+            script.cc.on_idle_restart(&IdleRestart { now, idle, rto, delivered, app_limited });
+        }
+        script.within_round(Nanos::from_nanos(1), 200, 0);
+        script.cc.model().extra_acked()
+    };
+    assert_eq!(extra(false), MSS * 500);
+    assert_eq!(extra(true), MSS * 300);
 }

@@ -212,6 +212,10 @@ fn after_an_idle_time_probe_bw_paces_at_the_bandwidth_without_gain() {
     // The round-trip filter is 11 s old, but the idle time has emptied the pipe: no ProbeRTT.
     script.within_round(script.rtt, 10, 0);
     assert!(script.cc.model().in_probe_bw());
+    // That holds for one idle time, not for ever.
+    script.rtt += Nanos::from_millis(1);
+    script.within_round(Nanos::from_secs(11), 10, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { .. }));
     // Where it was not for want of data, nothing changes, and the old filter counts.
     let mut script = restart(false);
     assert_eq!(script.cc.control().pacing_rate, Some(script.rate.mul_f64(1.25 * 0.99)));

@@ -86,6 +86,44 @@ fn rates_must_agree_within_an_eighth() {
 }
 
 #[test]
+fn very_low_rates_agree_within_4_kbit_per_second() {
+    let second_after = |rtt_ms: u64| {
+        let mut script = Script::<V1>::new(1, &[]);
+        script.reach_probe_bw();
+        script.rtt = Nanos::from_millis(1000);
+        script.round(1, 1);
+        // A segment per second is 11.6 kbit/s.
+        for _ in 0..3 {
+            script.round(1, 1);
+        }
+        script.rtt = Nanos::from_millis(rtt_ms);
+        for _ in 0..4 {
+            script.round(1, 1);
+        }
+        script.cc.model().policed().is_some()
+    };
+    assert!(second_after(1500), "7.7 kbit/s: 3.9 less");
+    assert!(!second_after(1550), "7.5 kbit/s: 4.1 less");
+}
+
+#[test]
+fn an_interval_lasts_for_a_millisecond_at_least() {
+    let mut script = Script::<V1>::new(1, &[]);
+    script.reach_probe_bw();
+    script.rtt = Nanos::from_micros(100);
+    script.round(100, 1);
+    // 16 rounds of 0.1 ms: the first interval ends after ten of them, the second is not over.
+    for _ in 0..13 {
+        script.round(100, 50);
+    }
+    assert_eq!(script.cc.model().policed(), None);
+    for _ in 0..7 {
+        script.round(100, 50);
+    }
+    assert!(script.cc.model().policed().is_some());
+}
+
+#[test]
 fn intervals_that_are_too_short_too_long_or_short_of_data_do_not_count() {
     // Heavy loss in the first three rounds ends nothing.
     let mut script = sampling();

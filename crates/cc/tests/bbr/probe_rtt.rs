@@ -1,7 +1,7 @@
 //! The round-trip filter and ProbeRTT.
 
 use narrows_cc::bbr::State;
-use narrows_cc::{Ack, Bytes, CongestionControl, IdleRestart, Nanos, Rate, RateSample};
+use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Rate, RateSample};
 
 use crate::path::{Flow, MSS, Path, V1};
 use crate::script::Script;
@@ -151,20 +151,64 @@ fn a_delayed_acknowledgement_of_a_lone_short_packet_does_not_replace_an_expired_
     assert_eq!(after_silence(1448, 0), new, "a full packet");
 }
 
+/// In ProbeRTT, its clock set, since 11 s after the last confirmation of the minimum.
+fn in_probe_rtt() -> Script<V1> {
+    let mut script = Script::<V1>::new(1, &[]);
+    script.reach_probe_bw();
+    script.rtt += Nanos::from_millis(1);
+    script.round(100, 0);
+    script.now += Nanos::from_secs(11);
+    script.round(10, 0);
+    script.inflight = MSS * 4;
+    script.round(10, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }), "{:?}", script.state());
+    script
+}
+
+#[test]
+fn the_round_of_probe_rtt_begins_when_inflight_has_fallen() {
+    let mut script = in_probe_rtt();
+    let fallen_at = script.delivered;
+    for (before, done) in [(1, false), (0, true)] {
+        let ack = script.next_ack(Nanos::from_millis(1), 1, 0);
+        let prior_delivered = fallen_at - Bytes::new(before);
+        script.cc.on_ack(&Ack { rate: Some(RateSample { prior_delivered, ..ack.rate.unwrap() }), ..ack });
+        assert!(matches!(script.state(), State::ProbeRtt { round_done, .. } if round_done == done));
+    }
+}
+
+#[test]
+fn the_next_probe_rtt_comes_ten_seconds_after_the_last_has_ended() {
+    let mut script = in_probe_rtt();
+    while !script.cc.model().in_probe_bw() {
+        script.round(4, 0);
+    }
+    let left = script.now;
+    script.rtt += Nanos::from_millis(1); // no sample confirms the minimum
+    script.now = left + Nanos::from_millis(9_990) - script.rtt;
+    script.round(10, 0);
+    assert!(script.cc.model().in_probe_bw());
+    script.round(10, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { .. }));
+}
+
+#[test]
+fn recovery_in_probe_rtt_does_not_forget_the_window_from_before() {
+    let mut script = in_probe_rtt();
+    let window = script.cc.model().prior_window();
+    assert!(window > MSS * 100);
+    script.enter_recovery(CongestionCause::Loss, 1, 1);
+    assert_eq!(script.cc.model().prior_window(), window);
+    script.leave_recovery(1);
+    while !script.cc.model().in_probe_bw() {
+        script.round(4, 0);
+    }
+    // What the last acknowledgement delivered comes on top.
+    assert_eq!(script.cc.model().window(), window + MSS * 4);
+}
+
 #[test]
 fn an_idle_time_in_probe_rtt_ends_it_when_its_time_is_over() {
-    let in_probe_rtt = || {
-        let mut script = Script::<V1>::new(1, &[]);
-        script.reach_probe_bw();
-        script.rtt += Nanos::from_millis(1);
-        script.round(10, 0);
-        script.now += Nanos::from_secs(11);
-        script.round(10, 0);
-        script.inflight = MSS * 4;
-        script.round(10, 0);
-        assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }), "{:?}", script.state());
-        script
-    };
     for (idle_ms, over) in [(199, false), (201, true)] {
         let mut script = in_probe_rtt();
         let idle = Nanos::from_millis(idle_ms);

@@ -163,6 +163,21 @@ fn a_timeout_leaves_one_segment_and_repair_grows_from_four_to_the_old_window() {
     // What is still in flight stays usable.
     time_out(&mut script, MSS * 7, 1);
     assert_eq!(script.cc.control().window, MSS * 8);
+    assert_eq!(script.cc.model().inflight(), MSS * 7);
+}
+
+#[test]
+fn a_timeout_in_recovery_keeps_the_window_from_before_recovery() {
+    let mut script = Script::<V1>::new(1, &[]);
+    script.round(10, 0); // 20 segments
+    script.inflight = MSS * 15;
+    script.enter_recovery(CongestionCause::Loss, 1, 3);
+    script.round(30, 0);
+    assert_eq!(script.cc.control().window, MSS * 46);
+    time_out(&mut script, Bytes::ZERO, 1);
+    script.leave_recovery(2);
+    // 20 from before, and the two delivered: Startup goes on.
+    assert_eq!(script.cc.control().window, MSS * 22);
 }
 
 #[test]

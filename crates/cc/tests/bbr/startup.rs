@@ -15,6 +15,7 @@ fn the_handshake_sets_the_pacing_rate_to_the_startup_gain_times_the_window_per_r
     let expected = Rate::from_bytes_per_sec(362_000).mul_f64(2.885 * MARGIN);
     assert_eq!(script.cc.control().pacing_rate, Some(expected));
     assert_eq!(script.cc.control().window, INITIAL_WINDOW);
+    assert_eq!(script.cc.model().delivered_at(), script.now, "time counts from here");
     // Without a handshake's round-trip time, 1 ms is assumed.
     let cc = <narrows_cc::schemes::Bbr as CongestionControl>::new(&crate::path::setup::<V1>(1, &[]));
     assert_eq!(cc.control().pacing_rate, Some(Rate::from_bytes_per_sec(14_480_000).mul_f64(2.885 * MARGIN)));
@@ -176,4 +177,16 @@ fn before_the_pipe_is_full_the_window_grows_by_what_is_delivered_and_keeps_what_
     }
     // 120 is above the target: the second acknowledgement adds nothing, and nothing is taken away.
     assert_eq!(script.cc.model().window(), MSS * 120);
+}
+
+#[test]
+fn the_first_ten_segments_grow_the_window_whatever_the_bandwidth_says() {
+    let mut script = Script::<V1>::new(1, &[]);
+    script.rate = Rate::from_mbit_per_sec(0.1); // 2.885 BDP are one segment, the target four
+    script.round(5, 0);
+    assert_eq!(script.cc.model().window(), MSS * 15);
+    script.round(4, 0);
+    assert_eq!(script.cc.model().window(), MSS * 19);
+    script.round(4, 0);
+    assert_eq!(script.cc.model().window(), MSS * 19);
 }
