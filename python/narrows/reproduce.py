@@ -178,9 +178,10 @@ def sentence(done: Sequence[Done], mode: Mode) -> str:
     seeds = sorted({row.results.runs["seed"].n_unique() for row in done})
     runs = len({key for row in done for key in row.results.runs["id"].to_list()})
     span = str(seeds[0]) if seeds[0] == seeds[-1] else f"{seeds[0]} to {seeds[-1]}"
+    shorter = " --quick shortens them." if mode == "quick" else ""
     lone = " One seed gives no interval: each value stands alone." if seeds[0] == 1 else ""
-    length = {"default": "", "quick": " --quick shortens them.", "full": ""}[mode]
     return (
         f"{sum(counts.values())} claims: {counts['holds']} hold, {counts['holds in direction']} hold in direction, "
-        f"{counts['does not hold']} do not hold. {runs} runs, {span} seed{'s' if span != '1' else ''} each.{length}{lone}"
+        f"{counts['does not hold']} do not hold. {runs} runs, {span} seed{'s' if span != '1' else ''} each."
+        f"{shorter}{lone}"
     )

@@ -27,7 +27,7 @@ POLL_S = 0.1
 PROGRESS_AFTER_S = 2.0
 
 
-class RunFailed(RuntimeError):
+class RunFailed(RuntimeError):  # noqa: N818 (as the engine's own names)
     """A run ended with an error of the engine."""
 
 
