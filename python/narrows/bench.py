@@ -26,8 +26,15 @@ def run(names: list[str], repeats: int, tell: Any) -> list[dict[str, Any]]:
     for name, description in cases.items():
         if name in (names or cases):
             tell(f"{name}: {description}")
-            rows += engine.bench(name, repeats)
+            rows += [checked(row) for row in engine.bench(name, repeats)]
     return rows
+
+
+def checked(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, failed if the bench did not do what `narrows run` does."""
+    if row["event_hash"] != row["run_hash"]:
+        row["failed"] = [*row["failed"], f"its events ({row['event_hash']}) are not those of a run ({row['run_hash']})"]
+    return row
 
 
 def ns3(folder: Path | None = None) -> list[dict[str, Any]] | str:

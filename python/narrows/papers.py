@@ -2,10 +2,12 @@
 
     papers/<paper>/paper.toml            title, authors, venue, year, doi, citation, order
     papers/<paper>/<figure>.toml         an ordinary scenario, with its [sweep] and repeat
-    papers/<paper>/<figure>.claims.toml  [figure]: what it shows, shorter and longer runs, plots; [[claim]]: what it says
+    papers/<paper>/<figure>.claims.toml  [figure]: shorter and longer runs, plots; [[claim]]: what it says
 
-A claim's query runs over the tables `flows`, `links` and `runs` (and `samples`, where the figure asks for a trace) of
-its figure and gives a row for each seed with columns `seed`, `value` and, where two sides are compared, `than`.
+`quick` and `full` of a figure replace values of its scenario for `--quick` and `--full`. A claim's query runs over the
+tables `flows`, `links` and `runs` (and `samples`, where the figure asks for a trace) of its figure and gives a row for
+each seed with columns `seed`, `value` and, where two sides are compared, `than`. Swept keys are text columns of all
+tables, and a case of the sweep is the column `case`.
 Nothing here knows a paper: a new folder is a new paper.
 """
 

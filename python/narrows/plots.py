@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +79,7 @@ def plot(results: Results, kind: str | None = None, **options: Any) -> Figure:
         Misuse: There is no such kind, or the results do not hold what it shows.
     """
     kind = kind or default_kind(results)
-    function = KINDS.get(kind)
+    function: Callable[..., Figure] | None = KINDS.get(kind)
     if function is None:
         raise Misuse(f"no plot of kind {kind!r}; accepted: {', '.join(KINDS)}")
     with mpl.rc_context(RC):
@@ -155,21 +155,33 @@ def over_time(
     panels[-1].set_xlabel("time, s")
     lines = next((panel.get_legend_handles_labels() for panel in panels if panel.get_legend_handles_labels()[0]), None)
     if lines is not None and len(lines[0]) <= 12:
-        figure.legend(*lines, loc="outside upper center", ncols=min(4, len(lines[0])))
+        figure.legend(*lines, loc="outside upper left", ncols=min(4, len(lines[0])))
     point = ", ".join(f"{key} {value}" for key, value in results.points[run].items())
-    figure.suptitle(title or " · ".join(part for part in (raw["scenario"], point, f"seed {raw['seed']}") if part))
+    head = title or " · ".join(part for part in (raw["scenario"], point, f"seed {raw['seed']}") if part)
+    panels[0].set_title(head, loc="left")
     return figure
 
 
-def share(results: Results, *, x: str = "network.buffer", by: str = "scheme", **options: Any) -> Figure:
-    """The share of all goodput that each scheme gets, against the buffer or another swept key."""
+def share(
+    results: Results, *, x: str = "network.buffer", by: str | Sequence[str] | None = None, **options: Any
+) -> Figure:
+    """The share of all goodput that each scheme gets, against the buffer or another swept key.
+
+    Where schemes ran alone the flows of a run are told apart by their round-trip times.
+    """
+    if by is None:
+        mixed = results.flows.group_by("id").agg(pl.col("scheme").n_unique())["scheme"].max() != 1
+        by = ["scheme"] if mixed else ["scheme", "rtt_base_ms"]
+    columns = [by] if isinstance(by, str) else list(by)
     total = pl.col("goodput_mbit_s").sum().over("id")
+    keys = [key for key in dict.fromkeys(["id", "seed", *results.keys, *columns]) if key in results.flows.columns]
     rows = (
         results.flows.with_columns((pl.col("goodput_mbit_s") / total * 100).alias("share_percent"))
-        .group_by(["id", "seed", *results.keys, by], maintain_order=True)
+        .group_by(keys, maintain_order=True)
         .agg(pl.col("share_percent").sum())
     )
-    return _against(rows, results, x=x, y="share_percent", series=by, **{"ylabel": "share of goodput, %"} | options)
+    options = {"ylabel": "share of goodput, %", **options}
+    return _against(rows, results, x=x, y="share_percent", series=columns, **options)
 
 
 def against_loss(results: Results, *, x: str = "network.loss", y: str = "goodput_mbit_s", **options: Any) -> Figure:
@@ -193,7 +205,7 @@ def delay(results: Results, *, by: Sequence[str] = ("scheme",), title: str | Non
         look = style(str(part["scheme"][0])) | {"linestyle": ""}
         centre = points.mean(axis=0)
         panel.plot(*points.T, alpha=0.35, markersize=3, **look)
-        panel.plot(*centre, markersize=8, label=", ".join(map(str, key)), **look)
+        panel.plot(*centre, markersize=8, label=_name(key), **look)
         if len(points) >= 3:
             values, vectors = np.linalg.eigh(np.cov(points.T))
             width, height = 2 * np.sqrt(np.maximum(values, 0))
@@ -202,9 +214,9 @@ def delay(results: Results, *, by: Sequence[str] = ("scheme",), title: str | Non
             panel.add_patch(patch)
     panel.set_xlabel("delay added by queues, ms (mean)")
     panel.set_ylabel("throughput, Mbit/s")
-    panel.set_ylim(bottom=0)
-    if not panel.xaxis_inverted():
-        panel.invert_xaxis()
+    most = [max([1e-9, *rows[name].drop_nulls().to_list()]) for name in ("throughput_mbit_s", "added_ms")]
+    panel.set_ylim(0, 1.1 * most[0])
+    panel.set_xlim(1.1 * most[1], 0)
     panel.legend()
     if title:
         panel.set_title(title)
@@ -273,7 +285,7 @@ def _against(
     colours: dict[str, str] = {}
     shifts: dict[str, float] = {}
     for turn, (key, part) in enumerate(groups):
-        name = ", ".join(map(str, key))
+        name = _name(key)
         look = _look(str(key[0]) if key else "", turn, key)
         colours[name] = look["color"]
         xs, means, halves = _means(part, x, y)
@@ -304,6 +316,10 @@ def _against(
     if title:
         panel.set_title(title)
     return figure
+
+
+def _name(key: Sequence[Any]) -> str:
+    return ", ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in key)
 
 
 def _look(name: str, turn: int, key: Sequence[Any]) -> dict[str, Any]:
@@ -388,4 +404,11 @@ def save(figure: Figure, path: Path) -> None:
     write_atomic(path, image(figure, form))
 
 
-KINDS = {"time": over_time, "share": share, "loss": against_loss, "delay": delay, "line": line, "bar": bar}
+KINDS: dict[str, Callable[..., Figure]] = {
+    "time": over_time,
+    "share": share,
+    "loss": against_loss,
+    "delay": delay,
+    "line": line,
+    "bar": bar,
+}

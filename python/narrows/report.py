@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from narrows.runner import write_atomic
 from narrows.scenario import Misuse
 
 if TYPE_CHECKING:
-    from narrows.reproduce import Done
+    from narrows.reproduce import Done, Mode
     from narrows.results import Results
 
 
@@ -29,7 +29,7 @@ def environment() -> jinja2.Environment:
     )
 
 
-def papers_html(done: Sequence[Done], out: Path, mode: Any) -> str:
+def papers_html(done: Sequence[Done], files: Mapping[str, bytes], mode: Mode) -> str:
     """The page of a reproduction: the table of claims, then every figure."""
     from narrows.reproduce import rows, sentence, tally
 
@@ -37,7 +37,7 @@ def papers_html(done: Sequence[Done], out: Path, mode: Any) -> str:
     for row in done:
         if not papers or papers[-1]["paper"] is not row.paper:
             papers.append({"paper": row.paper, "figures": []})
-        images = [_inline((out / name).read_bytes()) for name in row.images]
+        images = [_inline(files[name]) for name in row.images]
         durations = sorted(set(row.results.runs["duration_s"].to_list()))
         papers[-1]["figures"].append(
             {

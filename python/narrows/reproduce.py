@@ -97,13 +97,12 @@ def reproduce(
     for paper, figure, planned in plans:
         results = Results([item.point for item in planned], [by_id[item.id] for item in planned], out)
         done.append(Done(paper, figure, results, check(figure, results)))
-    for row in done:
-        _keep(row, out)
-    write_atomic(
-        out / "claims.json",
-        json.dumps([data(row, o) for row, o in rows(done)], indent=1, ensure_ascii=False) + "\n",
-    )
-    write_atomic(out / "index.html", report.papers_html(done, out, mode))
+    files = {name: content for row in done for name, content in _files(row)}
+    outcomes = [data(row, outcome) for row, outcome in rows(done)]
+    files["claims.json"] = (json.dumps(outcomes, indent=1, ensure_ascii=False) + "\n").encode()
+    files["index.html"] = report.papers_html(done, files, mode).encode()
+    for name, content in files.items():  # all of it was made, now all of it is written
+        write_atomic(out / name, content)
     return done
 
 
@@ -119,29 +118,24 @@ def data(row: Done, outcome: Outcome) -> dict[str, Any]:
     return {"paper_id": row.paper.id, "figure": row.figure.id, **outcome.data()}
 
 
-def _keep(row: Done, out: Path) -> None:
-    """Write the frames and the plots of a figure."""
+def _files(row: Done) -> Iterator[tuple[str, bytes]]:
+    """The frames and the plots of a figure, by their names in the report."""
     from narrows import plots
 
-    home = out / row.paper.id
-    for name, table in (
-        ("flows", row.results.flows),
-        ("links", row.results.links),
-        ("runs", row.results.runs),
-    ):
+    home = f"{row.paper.id}/{row.figure.id}"
+    for name, table in (("flows", row.results.flows), ("links", row.results.links), ("runs", row.results.runs)):
         buffer = io.BytesIO()
         table.write_parquet(buffer)
-        write_atomic(home / f"{row.figure.id}.{name}.parquet", buffer.getvalue())
+        yield f"{home}.{name}.parquet", buffer.getvalue()
     for number, options in enumerate(row.figure.plots, 1):
         options = dict(options)
         kind = options.pop("kind", "line")
         try:
-            figure = plots.plot(row.results, kind, **options)
+            image = plots.image(plots.plot(row.results, kind, **options))
         except (Misuse, ValueError) as error:
             raise Misuse(f"{row.figure.path}: plot {number}: {error}") from None
-        name = f"{row.figure.id}.png" if number == 1 else f"{row.figure.id}-{number}.png"
-        plots.save(figure, home / name)
-        row.images.append(f"{row.paper.id}/{name}")
+        row.images.append(f"{home}.png" if number == 1 else f"{home}-{number}.png")
+        yield row.images[-1], image
 
 
 def table(done: Sequence[Done]) -> Group:
@@ -178,9 +172,10 @@ def sentence(done: Sequence[Done], mode: Mode) -> str:
     seeds = sorted({row.results.runs["seed"].n_unique() for row in done})
     runs = len({key for row in done for key in row.results.runs["id"].to_list()})
     span = str(seeds[0]) if seeds[0] == seeds[-1] else f"{seeds[0]} to {seeds[-1]}"
+    shorter = " --quick shortens them." if mode == "quick" else ""
     lone = " One seed gives no interval: each value stands alone." if seeds[0] == 1 else ""
-    length = {"default": "", "quick": " --quick shortens them.", "full": ""}[mode]
     return (
         f"{sum(counts.values())} claims: {counts['holds']} hold, {counts['holds in direction']} hold in direction, "
-        f"{counts['does not hold']} do not hold. {runs} runs, {span} seed{'s' if span != '1' else ''} each.{length}{lone}"
+        f"{counts['does not hold']} do not hold. {runs} runs, {span} seed{'s' if span != '1' else ''} each."
+        f"{shorter}{lone}"
     )

@@ -65,11 +65,13 @@ class Results:
                 links.append({**head, "index": index, **_flat(link), "link": str(link["link"])})
             rest = {key: value for key, value in result.items() if key not in ("flows", "links", "point", "id", "seed")}
             runs.append({**head, **_flat(rest)})
-        self.flows: pl.DataFrame = frame(flows, self.keys)
+        self.flows: pl.DataFrame = frame(
+            flows, ["id", "seed", *self.keys, "index", "label", *engine.FLOW_FIELDS], self.keys
+        )
         """One row per flow of every run."""
-        self.links: pl.DataFrame = frame(links, self.keys)
+        self.links: pl.DataFrame = frame(links, ["id", "seed", *self.keys, "index", *engine.LINK_FIELDS], self.keys)
         """One row per reported link of every run; the bottleneck has index 0."""
-        self.runs: pl.DataFrame = frame(runs, self.keys)
+        self.runs: pl.DataFrame = frame(runs, ["id", "seed", *self.keys], self.keys)
         """One row per run."""
 
     @classmethod
@@ -196,9 +198,9 @@ def column_names(point: Mapping[str, str]) -> dict[str, str]:
     return named
 
 
-def frame(rows: Sequence[Mapping[str, Any]], keys: Iterable[str]) -> pl.DataFrame:
-    """Rows as a frame whose column types do not depend on which values happen to be missing."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
+def frame(rows: Sequence[Mapping[str, Any]], first: Iterable[str], keys: Iterable[str]) -> pl.DataFrame:
+    """Rows as a frame whose columns and types do not depend on which rows and values happen to be there."""
+    columns = list(dict.fromkeys([*first, *(name for row in rows for name in row)]))
     text = {*TEXT, "flow", *keys}
     data = {}
     for name in columns:

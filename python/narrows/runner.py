@@ -14,8 +14,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,7 +27,7 @@ POLL_S = 0.1
 PROGRESS_AFTER_S = 2.0
 
 
-class RunFailed(RuntimeError):
+class RunFailed(RuntimeError):  # noqa: N818 (as the engine's own names)
     """A run ended with an error of the engine."""
 
 
@@ -106,54 +106,50 @@ class Runner:
             return self._run(planned)
 
     def _run(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
+        total = len(planned)
         results: list[dict[str, Any] | None] = [self.saved(item) for item in planned]
-        reused = sum(result is not None for result in results)
-        if reused:
-            self.listener.reused(reused, len(planned))
-        shown = self._tell(planned, results, 0)
         todo = [i for i, result in enumerate(results) if result is None]
-        handles = {i: Handle() for i in todo}
-        stop = threading.Event()
-        failure: Exception | None = None
-        interrupted = False
-        workers = max(1, min(self.jobs or os.cpu_count() or 1, len(todo) or 1))
+        if len(todo) < total:
+            self.listener.reused(total - len(todo), total)
+        workers = max(1, min(self.jobs or os.cpu_count() or 1, len(todo)))
         pool = ThreadPoolExecutor(workers, thread_name_prefix="narrows")
-        futures = {pool.submit(self._one, planned[i], handles[i], stop): i for i in todo}
-        waiting = set(futures)
+        stop = threading.Event()
+        coming = iter(todo)
+        active: dict[Future[dict[str, Any]], tuple[int, Handle]] = {}
+        ended: list[Future[dict[str, Any]]] = []
+        interrupted, shown = False, 0
         try:
-            while waiting and not stop.is_set():
-                done, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
+            while not stop.is_set():
+                shown = self._tell(planned, results, shown)
+                while len(active) < 2 * workers and (i := next(coming, None)) is not None:
+                    handle = Handle()
+                    active[pool.submit(self._one, planned[i], handle, stop)] = (i, handle)
+                if not active:
+                    break
+                done, _ = wait(active, timeout=POLL_S, return_when=FIRST_COMPLETED)
                 for future in done:
+                    ended.append(future)
+                    i, _ = active.pop(future)
                     if future.exception() is not None:
                         stop.set()
-                        break
-                    results[futures[future]] = future.result()
-                shown = self._tell(planned, results, shown)
-                finished = sum(result is not None for result in results)
-                running = sum(handle.progress() for i, handle in handles.items() if results[i] is None)
-                self.listener.progress((finished + running) / max(1, len(planned)), finished, len(planned))
+                    else:
+                        results[i] = future.result()
+                finished = total - len(todo) + len(ended)
+                running = sum(handle.progress() for _, handle in active.values())
+                self.listener.progress((finished + running) / total, finished, total)
         except KeyboardInterrupt:
             interrupted = True
         finally:  # also when a listener failed, for example because its pipe closed
             stop.set()
-            for handle in handles.values():
+            for _, handle in active.values():
                 handle.cancel()
             pool.shutdown(wait=True, cancel_futures=True)
-        for future, i in futures.items():
-            if future.cancelled():
-                continue
-            error = future.exception()
-            if error is None:
+        for future, (i, _) in active.items():
+            if not future.cancelled() and future.exception() is None:
                 results[i] = future.result()
-            elif failure is None and not isinstance(error, engine.Cancelled):
-                failure = error if isinstance(error, Exception) else RunFailed(repr(error))
         if interrupted:
-            raise Interrupted(sum(result is not None for result in results), len(planned), self.out)
-        if isinstance(failure, engine.ScenarioError | OSError):
-            raise failure
-        if failure is not None:
-            raise RunFailed(str(failure) or type(failure).__name__) from failure
-        self._tell(planned, results, shown)
+            raise Interrupted(sum(result is not None for result in results), total, self.out)
+        _raise_first(future.exception() for future in [*ended, *active] if not future.cancelled())
         return [result for result in results if result is not None]
 
     def _one(self, planned: Planned, handle: Handle, stop: threading.Event) -> dict[str, Any]:
@@ -196,6 +192,15 @@ class Runner:
             self.listener.result(planned[shown], result)
             shown += 1
         return shown
+
+
+def _raise_first(errors: Iterable[BaseException | None]) -> None:
+    """Raise the first error that is not the stopping of the others."""
+    for error in errors:
+        if isinstance(error, engine.ScenarioError | OSError):
+            raise error
+        if error is not None and not isinstance(error, engine.Cancelled):
+            raise RunFailed(str(error) or type(error).__name__) from error
 
 
 def read_run(path: Path) -> dict[str, Any] | None:

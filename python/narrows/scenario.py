@@ -32,7 +32,7 @@ FLAGS = {
 """The flag that sets a key; keys of flows by their last part."""
 
 
-class Misuse(ValueError):
+class Misuse(ValueError):  # noqa: N818 (it is the person's, not an error of the program)
     """What was asked for cannot be meant; the message says what can."""
 
 

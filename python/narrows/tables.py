@@ -123,8 +123,8 @@ def _links(results: Results, many_points: bool) -> Table:
     table.add_column("link", overflow="fold")
     for title, _ in LINK_COLUMNS:
         table.add_column(title, justify="right")
-    for key, rows in links.group_by([*keys, "link"], maintain_order=True):
-        table.add_row(*(str(part) for part in key), *(spread(rows[name].to_list()) for _, name in LINK_COLUMNS))
+    for place, rows in links.group_by([*keys, "link"], maintain_order=True):
+        table.add_row(*map(str, place), *(spread(rows[name].to_list()) for _, name in LINK_COLUMNS))
     return table
 
 

@@ -4,7 +4,7 @@ A claim is compared with the mean over seeds and its 95 % interval (with one see
 
 | kind | holds |
 |---|---|
-| `value` | the printed figure lies in our interval widened by 10 % of the figure (`tolerance`; or by `within`, absolute) |
+| `value` | the printed figure lies in our interval widened by 10 % of it (`tolerance`; or by `within`, absolute) |
 | `at_least`, `at_most`, `between` | the bound is true over the whole interval; it is not widened |
 | `greater`, `less` | the difference of the two sides, seed by seed, has that sign over its whole interval |
 
@@ -74,7 +74,8 @@ class Claim:
             return f"{self.paper[0]:g} … {self.paper[1]:g}{unit}"
         if self.paper is None:
             return {"greater": "more", "less": "less"}[self.kind]
-        return f"{dict(at_least='≥ ', at_most='≤ ').get(self.kind, '')}{self.paper:g}{unit}"
+        sign = {"at_least": "≥ ", "at_most": "≤ "}.get(self.kind, "")
+        return f"{sign}{self.paper:g}{unit}"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 import os
+import pathlib
 import random
 import re
 import threading
@@ -221,7 +222,7 @@ def _trace(trace_dir, duration, flows):
         ("time_s", pa.float64()), ("kind", pa.dictionary(pa.int32(), pa.utf8())), ("index", pa.uint32()),
         ("series", pa.dictionary(pa.int32(), pa.utf8())), ("value", pa.float64()), ("text", pa.utf8()),
     ])  # fmt: skip
-    with open(f"{trace_dir}/samples.arrow", "wb") as file, pa.ipc.new_stream(file, schema) as writer:
+    with (pathlib.Path(trace_dir) / "samples.arrow").open("wb") as file, pa.ipc.new_stream(file, schema) as writer:
         for step in range(3):
             rows = []
             for i in range(10):

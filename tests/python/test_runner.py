@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import signal
+import sys
 import time
 
 import polars as pl
@@ -168,3 +169,54 @@ def test_a_kill_leaves_only_whole_runs(command, tmp_path):
     assert process.returncode == 0, stderr
     assert "reused" in stderr
     assert all(not path.name.startswith(".") for path in (out / "traces").iterdir())
+
+
+def test_a_scenario_without_flows_that_ran_still_has_a_table(planned):
+    result = engine.run(planned[0], None, None)
+    results = narrows.Results([planned[0].point], [result | {"flows": []}])
+    assert results.flows.height == 0
+    assert "bottleneck" in repr(results)
+
+
+def test_progress_appears_after_a_while_and_only_on_a_terminal(monkeypatch):
+    for bar, after, appears in ((True, 0, True), (True, 1000, False), (False, 0, False)):
+        monkeypatch.setattr(runner, "PROGRESS_AFTER_S", after)
+        terminal = runner.Terminal(lambda text: None, bar, None)
+        terminal.progress(0.5, 1, 2)
+        assert (terminal._progress is not None) == appears
+        terminal.close()
+        assert terminal._progress is None
+
+
+def test_ray_is_asked_for_by_name_where_it_is_missing(command, tmp_path):
+    (tmp_path / "s.toml").write_text(TEXT)
+    process = command("sweep", "s.toml", "--ray", "auto")
+    _, stderr = process.communicate(timeout=10)
+    assert process.returncode == 2
+    assert "narrows[ray]" in stderr
+
+
+def test_ray_runs_elsewhere_and_results_are_kept_here(planned, tmp_path, monkeypatch):
+    """Against a stand-in for ray that runs tasks at once."""
+    started = []
+
+    class Task:
+        def __init__(self, function):
+            self.function = function
+
+        def remote(self, *args):
+            started.append(args)
+            return self.function(*args)
+
+    class Ray:
+        init = staticmethod(lambda **options: started.append(options))
+        remote = Task
+        wait = staticmethod(lambda references, timeout: (references, []))
+        get = staticmethod(lambda reference: reference)
+
+    monkeypatch.setitem(sys.modules, "ray", Ray)
+    done = Runner(out=tmp_path, execute=runner.ray_execute("ray://head:10001")).run(planned)
+    assert started[0] == {"address": "ray://head:10001", "log_to_driver": False}
+    assert len(started) == 1 + len(planned)
+    assert [result["id"] for result in done] == [item.id for item in planned]
+    assert len(runs(tmp_path)) == len(planned)
