@@ -1,5 +1,7 @@
 //! The engine as the Python module `narrows._engine`: conversions and the release of the GIL, nothing else.
 
+mod wire;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,17 +10,17 @@ use std::time::Duration;
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Evidence, ParamKind, RecoveryStyle};
-use narrows_sim::bench;
+use narrows_sim::bench::CASES;
 use narrows_sim::engine::Engine;
 use narrows_sim::recorder::Recorder;
 use narrows_sim::result::RunResult;
-use narrows_sim::scenario::{self, Planned, ScenarioError as SimScenarioError, Source};
+use narrows_sim::scenario::{self, ScenarioError as SimScenarioError, Source};
 use narrows_sim::spec::Spec;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
-use serde::Serialize;
 use serde_json::json;
+use wire::{Plan, Report};
 
 create_exception!(_engine, ScenarioError, PyValueError, "A scenario was refused; the message says where and why.");
 create_exception!(_engine, Cancelled, PyException, "A run was cancelled before its end.");
@@ -116,13 +118,6 @@ fn refuse(py: Python<'_>, error: &SimScenarioError) -> PyErr {
     raised
 }
 
-#[derive(Serialize)]
-struct PlannedOut<'a> {
-    #[serde(flatten)]
-    planned: &'a Planned,
-    flows: usize,
-}
-
 /// Checks a scenario and expands its sweep: one JSON object per run.
 #[pyfunction]
 #[pyo3(signature = (text, source, directory=None, overrides=vec![]))]
@@ -135,15 +130,8 @@ fn plan(
 ) -> PyResult<Vec<String>> {
     let from = Source { name: source, text, dir: directory.map(Path::new) };
     let runs = scenario::plan(&from, &overrides).map_err(|e| refuse(py, &e))?;
-    let out = |planned: &Planned| {
-        let flows = planned.scenario.flows.len();
-        serde_json::to_string(&PlannedOut { planned, flows }).map_err(|e| PyValueError::new_err(e.to_string()))
-    };
-    runs.iter().map(out).collect()
-}
-
-fn parse_planned(planned: &str) -> PyResult<Planned> {
-    serde_json::from_str(planned).map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))
+    let out = |planned| serde_json::to_string(&Plan::from(planned)).map_err(|e| PyValueError::new_err(e.to_string()));
+    runs.into_iter().map(out).collect()
 }
 
 /// Runs the event loop in slices; `None` when cancelled. Returns the time the loop took.
@@ -171,14 +159,6 @@ fn drive(spec: Spec, recorder: Recorder, shared: Option<&Shared>) -> std::io::Re
     Ok(Some((result, took)))
 }
 
-#[derive(Serialize)]
-struct RunOut<'a> {
-    #[serde(flatten)]
-    result: &'a RunResult,
-    id: &'a str,
-    point: &'a [(String, String)],
-}
-
 /// Runs one planned run to its end, without the GIL, and returns its result as JSON. With `trace_dir`, what the scenario's
 /// `[trace]` asks for is written there as Arrow streams.
 #[pyfunction]
@@ -190,7 +170,8 @@ fn run(
     trace_dir: Option<&str>,
     handle: Option<&Handle>,
 ) -> PyResult<String> {
-    let planned = parse_planned(planned)?;
+    let planned: Plan =
+        serde_json::from_str(planned).map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;
     let spec =
         scenario::resolve(&planned.scenario, planned.seed, directory.map(Path::new)).map_err(|e| refuse(py, &e))?;
     let shared = handle.map(|h| Arc::clone(&h.shared));
@@ -204,7 +185,7 @@ fn run(
     match outcome.map_err(|e| PyOSError::new_err(e.to_string()))? {
         None => Err(Cancelled::new_err("cancelled")),
         Some((result, _)) => {
-            let out = RunOut { result: &result, id: &planned.id, point: &planned.point };
+            let out = Report { result: &result, id: &planned.id, point: &planned.point };
             serde_json::to_string(&out).map_err(|e| PyValueError::new_err(e.to_string()))
         }
     }
@@ -213,7 +194,7 @@ fn run(
 /// The cases of the benchmark, as a JSON list of name, description and scenario text.
 #[pyfunction]
 fn bench_cases() -> String {
-    let cases = bench::CASES.iter();
+    let cases = CASES.iter();
     serde_json::Value::from_iter(
         cases.map(|c| json!({"name": c.name, "description": c.description, "scenario": c.scenario})),
     )
@@ -223,8 +204,8 @@ fn bench_cases() -> String {
 /// Runs one case of the benchmark `repeats` times: medians over the event loop alone, as JSON.
 #[pyfunction]
 fn bench(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
-    let Some(case) = bench::CASES.iter().find(|c| c.name == name) else {
-        let names: Vec<_> = bench::CASES.iter().map(|c| c.name).collect();
+    let Some(case) = CASES.iter().find(|c| c.name == name) else {
+        let names: Vec<_> = CASES.iter().map(|c| c.name).collect();
         return Err(PyValueError::new_err(format!("no case `{name}`; there are: {}", names.join(", "))));
     };
     let spec = case.spec().map_err(|e| refuse(py, &e))?;

@@ -64,6 +64,7 @@ impl Case {
     ///
     /// # Errors
     /// If the scenario is refused.
+    #[allow(clippy::result_large_err)] // once per case, and its fields are what callers print
     pub fn spec(&self) -> Result<Spec, ScenarioError> {
         let planned = plan(&Source { name: self.name, text: self.scenario, dir: None }, &[])?;
         resolve(&planned[0].scenario, planned[0].seed, None)
