@@ -157,6 +157,7 @@ fn a_timeout_counts_as_a_loss_at_the_end_of_a_round() {
     let mut script = sampling();
     interval(&mut script, 3, 100);
     interval(&mut script, 3, 100);
+    script.within_round(Nanos::from_nanos(1), 1, 0);
     assert_eq!(script.cc.model().policed(), None, "only three rounds");
     let (now, delivered) = (script.now, script.delivered);
     let timeout = Timeout { now, flight_size: MSS, inflight: Bytes::ZERO, delivered, consecutive: 1 };

@@ -160,7 +160,7 @@ fn in_probe_rtt() -> Script<V1> {
     script.now += Nanos::from_secs(11);
     script.round(10, 0);
     script.inflight = MSS * 4;
-    script.round(10, 0);
+    script.within_round(Nanos::from_millis(30), 10, 0);
     assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }), "{:?}", script.state());
     script
 }
@@ -180,11 +180,11 @@ fn the_round_of_probe_rtt_begins_when_inflight_has_fallen() {
 #[test]
 fn the_next_probe_rtt_comes_ten_seconds_after_the_last_has_ended() {
     let mut script = in_probe_rtt();
+    script.rtt += Nanos::from_millis(1); // no sample confirms the minimum from here on
     while !script.cc.model().in_probe_bw() {
         script.round(4, 0);
     }
     let left = script.now;
-    script.rtt += Nanos::from_millis(1); // no sample confirms the minimum
     script.now = left + Nanos::from_millis(9_990) - script.rtt;
     script.round(10, 0);
     assert!(script.cc.model().in_probe_bw());
