@@ -52,7 +52,8 @@ fn after_ten_seconds_without_a_new_minimum_inflight_falls_to_four_segments_for_2
     assert_eq!((entered.len(), held.len(), round.len(), left.len()), (2, 2, 2, 2));
     for i in 0..2 {
         assert!(entered[i] > due[i] && entered[i] <= due[i] + gap * 2, "{:?} for {:?}", entered[i], due[i]);
-        // The queue drains within the round trip that was under way: 40 ms and up to a quarter of a BDP of queue.
+        // The queue drains within the round trip that was under way: 40 ms and up to a quarter of a BDP of
+        // queue.
         assert!(
             held[i] > entered[i] && held[i] - entered[i] <= Nanos::from_millis(50),
             "{entered:?} {held:?}"
@@ -97,7 +98,8 @@ fn probe_rtt_shows_the_path_without_its_queue() {
 
 #[test]
 fn rates_seen_in_probe_rtt_do_not_lower_the_bandwidth() {
-    // 200 ms are 20 round trips of 10 ms, twice the bandwidth filter. Four segments per round trip are 4.6 Mbit/s.
+    // 200 ms are 20 round trips of 10 ms, twice the bandwidth filter. Four segments per round trip are 4.6
+    // Mbit/s.
     let path = Path::new(50.0, 10);
     let rate = path.rate.as_bytes_per_sec() as f64;
     let mut flow = Flow::<V1>::new(path, 1, &[]);
