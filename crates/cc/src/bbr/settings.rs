@@ -145,7 +145,8 @@ pub const fn merged_len(own: &[Param]) -> usize {
     n
 }
 
-/// [`PARAMS`] followed by `own`; where both have a name, the variant's definition stands in the place of BBR v1's.
+/// [`PARAMS`] followed by `own`; where both have a name, the variant's definition stands in the place of BBR
+/// v1's.
 pub const fn merge<const N: usize>(own: &[Param]) -> [Param; N] {
     assert!(N == merged_len(own));
     let mut all = [PARAMS[0]; N];

@@ -1,7 +1,7 @@
 //! A path of one bottleneck, and a sender without retransmissions that reports every event to BBR.
 //!
 //! ```text
-//!   sender ──(pacer)──► [policer] ──► buffer │ rate ──► ─ ─ rtt ─ ─ ► acknowledgement (held until a multiple of `bunch`)
+//!   sender ──(pacer)──► [policer] ──► buffer │ rate ──► ─ ─ rtt ─ ─ ► acknowledgement (held up to `bunch`)
 //! ```
 
 use std::collections::VecDeque;
