@@ -1,0 +1,31 @@
+"""Narrows: a workshop for congestion control.
+
+>>> import narrows
+>>> results = narrows.compare("bbr", "cubic", rate="100mbit", rtt="40ms", buffer="4bdp")  # doctest: +SKIP
+>>> results.flows                                                                        # doctest: +SKIP
+
+`run`, `compare` and `sweep` return `Results`: polars frames of flows, links and runs, tables, and matplotlib figures.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from narrows.api import compare, run, sweep
+from narrows.engine import ScenarioError as ScenarioError
+from narrows.engine import Scheme, schemes, version
+from narrows.scenario import Misuse
+
+if TYPE_CHECKING:
+    from narrows.results import Results
+
+__all__ = ["Misuse", "Results", "ScenarioError", "Scheme", "compare", "run", "schemes", "sweep"]
+__version__ = version()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Results":  # polars takes a third of a second to load, which `narrows --help` need not wait for
+        from narrows.results import Results
+
+        return Results
+    raise AttributeError(f"module 'narrows' has no attribute {name!r}")

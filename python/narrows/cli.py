@@ -1,0 +1,298 @@
+"""The `narrows` command."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from narrows import engine
+from narrows.options import (
+    FAILURE,
+    MISUSE,
+    Duration,
+    Jobs,
+    Json,
+    Loss,
+    Out,
+    Packets,
+    Queue,
+    Repeat,
+    Seed,
+    Sets,
+    Trace,
+    fail,
+    go,
+    guarded,
+    overrides,
+    say,
+    show,
+    spelled_out,
+)
+from narrows.runner import Terminal
+from narrows.scenario import Comparison, Misuse, load, values
+
+app = typer.Typer(
+    name="narrows",
+    help="A workshop for congestion control: run schemes over a simulated network, and published experiments as tests.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"narrows {engine.version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@guarded
+def run(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A scenario, TOML.")],
+    duration: Duration = None,
+    seed: Seed = None,
+    repeat: Repeat = None,
+    loss: Loss = None,
+    queue: Queue = None,
+    sets: Sets = None,
+    as_json: Json = False,
+    out: Out = None,
+    trace: Trace = None,
+    packets: Packets = False,
+    jobs: Jobs = None,
+) -> None:
+    """Run a scenario file."""
+    scenario = load(Path(file)).replaced(overrides(sets, seed, repeat, duration, loss, queue))
+    go(scenario, out=out, as_json=as_json, trace=trace, packets=packets, jobs=jobs)
+
+
+@app.command()
+@guarded
+def compare(
+    schemes: Annotated[
+        list[str],
+        typer.Argument(metavar="SCHEME...", help="One flow each; parameters go behind a colon: bbr:cwnd_gain=1.5."),
+    ],
+    rate: Annotated[str, typer.Option(metavar="RATE", help="The bottleneck's rate.")] = "100mbit",
+    rtt: Annotated[str, typer.Option(metavar="TIME,...", help="Base RTT, for all flows or one for each.")] = "40ms",
+    buffer: Annotated[
+        str, typer.Option(metavar="SIZE", help="The bottleneck's buffer: bdp, pkt, bytes or ms.")
+    ] = "1bdp",
+    each: Annotated[bool, typer.Option("--each", help="Run every scheme alone, with all the flows.")] = False,
+    start: Annotated[str | None, typer.Option(metavar="TIME,...", help="When flows start.")] = None,
+    stop: Annotated[str | None, typer.Option(metavar="TIME,...", help="When flows stop.")] = None,
+    count: Annotated[
+        int, typer.Option("--count", "--flows", metavar="N", help="How many times each flow is there.")
+    ] = 1,
+    ack_every: Annotated[int | None, typer.Option(metavar="N", help="Segments per acknowledgement.")] = None,
+    ecn: Annotated[bool, typer.Option("--ecn", help="Classic ECN.")] = False,
+    duration: Duration = None,
+    seed: Seed = None,
+    repeat: Repeat = None,
+    loss: Loss = None,
+    queue: Queue = None,
+    sets: Sets = None,
+    as_json: Json = False,
+    out: Out = None,
+    trace: Trace = None,
+    packets: Packets = False,
+    jobs: Jobs = None,
+) -> None:
+    """Run schemes against each other over one bottleneck, or each alone."""
+    comparison = Comparison(
+        schemes=schemes, rate=rate, rtt=values(rtt), buffer=buffer, start=values(start), stop=values(stop),
+        count=count, each=each, ack_every=ack_every, ecn=ecn,
+    )  # fmt: skip
+    scenario = comparison.scenario().replaced(overrides(sets, seed, repeat, duration, loss, queue))
+    go(scenario, out=out, as_json=as_json, trace=trace, packets=packets, jobs=jobs)
+
+
+@app.command()
+@guarded
+def sweep(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A scenario, TOML.")],
+    ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster.")] = None,
+    duration: Duration = None,
+    seed: Seed = None,
+    repeat: Repeat = None,
+    loss: Loss = None,
+    queue: Queue = None,
+    sets: Sets = None,
+    as_json: Json = False,
+    out: Out = None,
+    trace: Trace = None,
+    packets: Packets = False,
+    jobs: Jobs = None,
+) -> None:
+    """Run a scenario at every point of a grid: its own, and that of --set key=value,value."""
+    scenario = load(Path(file)).replaced(overrides(sets, seed, repeat, duration, loss, queue))
+    go(scenario, out=out, as_json=as_json, trace=trace, packets=packets, jobs=jobs, ray=ray)
+
+
+@app.command()
+@guarded
+def schemes(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One scheme.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the schemes, or show one: its law, parameters and references."""
+    from narrows import tables
+
+    rows = engine.schemes()
+    if name is not None:
+        place = engine.scheme_order().get(name)
+        if place is None:
+            known = ", ".join(row.name for row in rows)
+            fail(f"NAME: there is no scheme {name!r}; accepted: {known}", MISUSE)
+        rows = (rows[place],)
+    if as_json:
+        keys = ("name", "aliases", "summary", "evidence", "recovery", "params")
+        listed = [{key: getattr(row, key) for key in (*keys, *(("page",) if name else ()))} for row in rows]
+        print(json.dumps(listed[0] if name else listed, ensure_ascii=False))
+        return
+    if name is None:
+        show(tables.schemes_table(rows))
+        return
+    from rich.console import Group
+    from rich.markdown import Markdown
+    from rich.text import Text
+
+    row = rows[0]
+    aliases = f" (also {', '.join(row.aliases)})" if row.aliases else ""
+    head = Text(f"{row.name}{aliases}: {row.summary}\nEvidence: {row.evidence}. Recovery: {row.recovery}.\n")
+    parts: list[Any] = [head, Markdown(row.page)]
+    if row.params:
+        parts += [Text(""), tables.params_table(row.params)]
+    show(Group(*parts))
+
+
+@app.command()
+@guarded
+def reproduce(
+    paper: Annotated[str | None, typer.Argument(metavar="[PAPER]", help="One paper.")] = None,
+    figures: Annotated[list[str] | None, typer.Argument(metavar="[FIGURE...]", help="Some of its figures.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="One seed and shorter runs.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The paper's durations.")] = False,
+    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="How many seeds to run.")] = None,
+    jobs: Jobs = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the report.")] = Path("report"),
+    papers: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of papers.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per claim, and nothing else.")] = False,
+) -> None:
+    """Run published experiments and say which of their claims hold."""
+    from narrows import reproduce as work
+    from narrows.papers import find, load_all
+
+    if quick and full:
+        raise Misuse("--quick, --full: accepted: one of them, or neither")
+    chosen = load_all(find(papers), paper, figures or ())
+    listener = Terminal(say, sys.stderr.isatty(), None)
+    mode: work.Mode = "quick" if quick else "full" if full else "default"
+    try:
+        done = work.reproduce(chosen, out, mode=mode, seeds=seeds, jobs=jobs, listener=listener)
+    finally:
+        listener.close()
+    say(f"the report is {out / 'index.html'}")
+    if as_json:
+        for row, outcome in work.rows(done):
+            print(json.dumps(work.data(row, outcome), ensure_ascii=False))
+        return
+    show(work.table(done))
+    show(work.sentence(done, mode))
+
+
+@app.command()
+@guarded
+def plot(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results.")],
+    kind: Annotated[str | None, typer.Option(metavar="KIND", help="time, share, loss, delay, line or bar.")] = None,
+    x: Annotated[str | None, typer.Option(metavar="KEY", help="What is on the x axis.")] = None,
+    y: Annotated[str | None, typer.Option(metavar="COLUMN", help="What is on the y axis.")] = None,
+    series: Annotated[str | None, typer.Option(metavar="COLUMN,...", help="One line or panel each.")] = None,
+    run: Annotated[int | None, typer.Option(metavar="N", min=0, help="Which run, for plots over time.")] = None,
+    logx: Annotated[bool, typer.Option("--logx", help="A logarithmic x axis.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="A .png, .svg or .pdf.")] = None,
+) -> None:
+    """Draw results: windows over time, shares, delay against throughput."""
+    from narrows import plots
+    from narrows.results import Results
+
+    results = Results.load(directory)
+    kind = kind or plots.default_kind(results)
+    columns = None if series is None else values(series)
+    options = {"x": x, "y": y, "series": columns, "run": run, "logx": logx or None}
+    target = out or directory / f"{kind}.png"
+    plots.save(
+        plots.plot(results, kind, **{key: value for key, value in options.items() if value is not None}),
+        target,
+    )
+    say(f"wrote {target}")
+
+
+@app.command()
+@guarded
+def report(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="The page.")] = None,
+) -> None:
+    """Write results as one HTML file with everything inside."""
+    from narrows import report as page
+    from narrows.results import Results
+
+    target = out or directory / "report.html"
+    page.write(Results.load(directory), target)
+    say(f"wrote {target}")
+
+
+@app.command()
+@guarded
+def bench(
+    cases: Annotated[list[str] | None, typer.Argument(metavar="[CASE...]", help="Some of the cases.")] = None,
+    repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each case; the median counts.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row, and nothing else.")] = False,
+    ns3: Annotated[bool, typer.Option("--ns3/--no-ns3", help="Compare with ns-3, if that is installed.")] = True,
+) -> None:
+    """Measure the engine: data packets delivered per wall-second on one core."""
+    from narrows import bench as work
+    from narrows import tables
+
+    rows = work.run(list(cases or ()), repeats, say)
+    if as_json:
+        for row in rows:
+            print(json.dumps(row))
+    else:
+        show(tables.bench_table(rows))
+    if ns3:
+        others = work.ns3()
+        for line in [others] if isinstance(others, str) else work.compared(rows, others):
+            say(line)
+    failed = [row["case"] for row in rows if row["failed"]]
+    if failed:
+        fail(f"these cases failed: {', '.join(failed)}", FAILURE)
+
+
+def main() -> None:
+    """Run the command."""
+    try:
+        app(args=spelled_out(sys.argv[1:]), prog_name="narrows")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

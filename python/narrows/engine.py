@@ -1,0 +1,191 @@
+"""The seam to the compiled engine; no other module imports it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from narrows import _engine
+from narrows._engine import Cancelled, Handle, ScenarioError
+
+__all__ = [
+    "RUN_FIELDS",
+    "Cancelled",
+    "Handle",
+    "Planned",
+    "ScenarioError",
+    "Scheme",
+    "build",
+    "plan",
+    "run",
+    "scheme_order",
+    "schemes",
+    "version",
+]
+
+RUN_FIELDS = (
+    "version", "scenario", "seed", "duration_s", "wall_s", "events", "data_packets", "jain", "convergence_s",
+    "flows", "links",
+)  # fmt: skip
+"""Fields of a result, in the order in which they are printed."""
+
+FLOW_FIELDS = (
+    "flow", "scheme", "rtt_base_ms", "goodput_mbit_s", "throughput_mbit_s", "retransmit_percent", "loss_percent",
+    "rtt_min_ms", "rtt_mean_ms", "rtt_p50_ms", "rtt_p95_ms", "rtt_p99_ms", "fill_time_ms", "completion_s",
+)  # fmt: skip
+"""Fields of a flow in a result."""
+
+LINK_FIELDS = (
+    "link", "utilization", "queue_delay_mean_ms", "queue_delay_p95_ms", "queue_mean_pkt", "drops", "drop_percent",
+)  # fmt: skip
+"""Fields of a link in a result."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run that a scenario asks for: a point of its grid with one seed."""
+
+    id: str
+    seed: int
+    point: Mapping[str, str]
+    flows: int
+    text: str
+    """What the engine takes back, as it gave it."""
+    directory: Path | None = None
+    """Where files that the scenario names are found."""
+    trace: bool = False
+    """Whether its trace is kept."""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """What is known of a scheme without running it."""
+
+    name: str
+    aliases: tuple[str, ...]
+    summary: str
+    evidence: str
+    recovery: str
+    params: tuple[Mapping[str, Any], ...]
+    page: str
+
+
+def version() -> str:
+    """The version of the engine."""
+    return _engine.version()
+
+
+@functools.cache
+def build() -> str:
+    """A fingerprint of the engine's file: a saved run of another build is not reused."""
+    path = getattr(_engine, "__file__", None)
+    if path is None:
+        return "unknown"
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+@functools.cache
+def schemes() -> tuple[Scheme, ...]:
+    """All registered schemes, in the order of the registry."""
+    return tuple(
+        Scheme(
+            name=row["name"],
+            aliases=tuple(row["aliases"]),
+            summary=row["summary"],
+            evidence=row["evidence"],
+            recovery=row["recovery"],
+            params=tuple(row["params"]),
+            page=row["page"],
+        )
+        for row in json.loads(_engine.schemes())
+    )
+
+
+@functools.cache
+def scheme_order() -> Mapping[str, int]:
+    """Each scheme's place in the registry, by name and alias."""
+    return {name: place for place, s in enumerate(schemes()) for name in (s.name, *s.aliases)}
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a scenario."""
+    return dict(json.loads(_engine.schema()))
+
+
+def plan(
+    text: str,
+    source: str,
+    directory: Path | None,
+    overrides: Sequence[tuple[str, str]] = (),
+    trace: bool = False,
+) -> list[Planned]:
+    """Every run a scenario asks for.
+
+    Args:
+        text: The scenario, TOML.
+        source: The name that errors show for it.
+        directory: Where files that it names are found.
+        overrides: Keys and values that replace or add to those of the scenario.
+        trace: Keep the traces of the runs; the scenario says what they record.
+
+    Raises:
+        ScenarioError: The scenario or an override is not acceptable.
+    """
+    rows = _engine.plan(text, source, None if directory is None else str(directory), list(overrides))
+    planned = []
+    for row in rows:
+        parsed = json.loads(row)
+        point = {key: value if isinstance(value, str) else json.dumps(value) for key, value in parsed["point"].items()}
+        planned.append(Planned(parsed["id"], int(parsed["seed"]), point, int(parsed["flows"]), row, directory, trace))
+    return planned
+
+
+def run(planned: Planned, traces: Path | None, handle: Handle | None) -> dict[str, Any]:
+    """Run it and return its result; its trace goes to a folder. Other threads go on meanwhile.
+
+    Raises:
+        Cancelled: The handle's `cancel` was called.
+    """
+    directory = None if planned.directory is None else str(planned.directory)
+    text = _engine.run(planned.text, directory, None if traces is None else str(traces), handle)
+    return ordered(json.loads(text))
+
+
+def ordered(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result with its fixed fields first, and the others after them."""
+    first = {key: result[key] for key in RUN_FIELDS}
+    first["flows"] = [{key: flow[key] for key in FLOW_FIELDS} | flow for flow in result["flows"]]
+    first["links"] = [{key: link[key] for key in LINK_FIELDS} | link for link in result["links"]]
+    return {**first, **{key: value for key, value in result.items() if key not in first}}
+
+
+def bench_cases() -> list[dict[str, str]]:
+    """Names and descriptions of the benchmark's cases."""
+    return list(json.loads(_engine.bench_cases()))
+
+
+def bench(name: str, repeats: int) -> list[dict[str, Any]]:
+    """The rows of one benchmark case."""
+    return list(json.loads(_engine.bench(name, repeats)))
+
+
+def dump(result: Mapping[str, Any]) -> str:
+    """A result on one line of JSON. A number that is not finite has no place there and becomes null."""
+    return json.dumps(_finite(result), allow_nan=False, ensure_ascii=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return value

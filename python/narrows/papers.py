@@ -1,0 +1,205 @@
+"""Papers as data.
+
+    papers/<paper>/paper.toml            title, authors, venue, year, doi, citation, order
+    papers/<paper>/<figure>.toml         an ordinary scenario, with its [sweep] and repeat
+    papers/<paper>/<figure>.claims.toml  [figure]: shorter and longer runs, plots; [[claim]]: what it says
+
+`quick` and `full` of a figure replace values of its scenario for `--quick` and `--full`. A claim's query runs over the
+tables `flows`, `links` and `runs` (and `samples`, where the figure asks for a trace) of its figure and gives a row for
+each seed with columns `seed`, `value` and, where two sides are compared, `than`. Swept keys are text columns of all
+tables, and a case of the sweep is the column `case`.
+Nothing here knows a paper: a new folder is a new paper.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from narrows.scenario import Misuse, Scenario, load
+from narrows.verdicts import Claim, Outcome, judge
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from narrows.results import Results
+
+ENDING = ".claims.toml"
+PAPER_KEYS = {"title", "authors", "venue", "year", "doi", "citation", "order", "note"}
+FIGURE_KEYS = {"title", "about", "scenario", "order", "trace", "quick", "full", "plot", "note"}
+CLAIM_KEYS = {
+    "id", "text", "source", "kind", "sql", "paper", "unit", "cause", "tolerance", "within", "baseline", "direction",
+}  # fmt: skip
+NEEDED = {"id", "text", "source", "kind", "sql"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure or table of a paper."""
+
+    id: str
+    paper: str
+    path: Path
+    title: str
+    about: str
+    scenario: Scenario
+    claims: tuple[Claim, ...]
+    plots: tuple[Mapping[str, Any], ...] = ()
+    trace: str | None = None
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    full: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper and what of it can be run."""
+
+    id: str
+    title: str
+    authors: tuple[str, ...]
+    venue: str
+    year: int
+    doi: str
+    citation: str
+    note: str
+    figures: tuple[Figure, ...]
+
+
+def find(asked: Path | None) -> Path:
+    """The folder of papers: the one asked for, `papers` here, or the one that came with the package.
+
+    Raises:
+        Misuse: There is none.
+    """
+    packaged = Path(__file__).parent / "papers"
+    for folder in [asked] if asked is not None else [Path("papers"), packaged]:
+        if next(folder.glob("*/paper.toml"), None) is not None:
+            return folder
+    where = asked if asked is not None else "the current folder or the package"
+    raise Misuse(f"no papers in {where}; accepted: --papers DIR, a folder that holds <paper>/paper.toml")
+
+
+def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()) -> list[Paper]:
+    """The papers of a folder, or one of them, or some of its figures.
+
+    Raises:
+        Misuse: There is no such paper or figure, or a file of it is not as it must be.
+    """
+    files = {path.parent.name: path for path in sorted(folder.glob("*/paper.toml"))}
+    if paper is not None and paper not in files:
+        raise Misuse(f"no paper {paper!r} in {folder}; accepted: {', '.join(files)}")
+    ordered = []
+    for name, path in files.items():
+        if paper in (None, name):
+            data = _read(path, "paper.toml")
+            _keys(path, "", data, PAPER_KEYS, {"title", "authors", "citation"})
+            ordered.append((data.get("order", 1000), name, data, path.parent))
+    ordered.sort(key=lambda row: row[:2])
+    papers = []
+    for _, name, data, home in ordered:
+        claim_files = {path.name.removesuffix(ENDING): path for path in home.glob(f"*{ENDING}")}
+        unknown = [figure for figure in figures if figure not in claim_files]
+        if unknown:
+            known = ", ".join(sorted(claim_files, key=_natural))
+            raise Misuse(f"no figure {unknown[0]!r} in {home}; accepted: {known}")
+        chosen = [
+            _figure(name, figure, path) for figure, path in claim_files.items() if figure in (figures or claim_files)
+        ]
+        chosen.sort(key=lambda row: (row[0], _natural(row[1].id)))
+        papers.append(
+            Paper(
+                name,
+                data["title"],
+                tuple(data["authors"]),
+                data.get("venue", ""),
+                int(data.get("year", 0)),
+                data.get("doi", ""),
+                data["citation"],
+                data.get("note", ""),
+                tuple(figure for _, figure in chosen),
+            )
+        )
+    return papers
+
+
+def _figure(paper: str, name: str, path: Path) -> tuple[float, Figure]:
+    data = _read(path, "claims")
+    _keys(path, "", data, {"figure", "claim"}, {"figure"})
+    head = data["figure"]
+    _keys(path, "figure.", head, FIGURE_KEYS, {"title"})
+    claims: list[Claim] = []
+    for i, row in enumerate(data.get("claim", [])):
+        _keys(path, f"claim {row.get('id', i + 1)}: ", row, CLAIM_KEYS, NEEDED)
+        printed = row.get("paper")
+        claim = Claim(**{**row, "paper": tuple(printed) if isinstance(printed, list) else printed})
+        if claim.id in {other.id for other in claims}:
+            raise Misuse(f"{path}: two claims are called {claim.id!r}")
+        if (fault := claim.fault()) is not None:
+            raise Misuse(f"{path}: claim {claim.id}: {fault}")
+        claims.append(claim)
+    plots = head.get("plot", [])
+    figure = Figure(
+        id=name, paper=paper, path=path, title=head["title"], about=head.get("about", ""),
+        scenario=load(path.parent / head.get("scenario", f"{name}.toml")), claims=tuple(claims),
+        plots=tuple([plots] if isinstance(plots, dict) else plots), trace=head.get("trace"),
+        quick=head.get("quick", {}), full=head.get("full", {}), note=head.get("note", ""),
+    )  # fmt: skip
+    return head.get("order", 1000), figure
+
+
+def query(results: Results, sql: str) -> pl.DataFrame:
+    """What a query gives over the tables of some results.
+
+    Raises:
+        ValueError: The query is not valid.
+    """
+    import polars as pl
+
+    frames: dict[str, Any] = {"flows": results.flows, "links": results.links, "runs": results.runs}
+    if results.traced:
+        frames["samples"] = results.scan_samples()
+    try:
+        answer = pl.SQLContext(frames=frames).execute(sql, eager=True)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(str(error).strip().splitlines()[0]) from None
+    return answer.sort("seed") if "seed" in answer.columns else answer
+
+
+def check(figure: Figure, results: Results) -> list[Outcome]:
+    """The verdicts on a figure's claims.
+
+    Raises:
+        Misuse: A claim's query fails, or does not give what a claim needs.
+    """
+    outcomes = []
+    for claim in figure.claims:
+        try:
+            outcomes.append(judge(claim, query(results, claim.sql).to_dicts()))
+        except ValueError as error:
+            raise Misuse(f"{figure.path}: claim {claim.id}: {error}") from None
+    return outcomes
+
+
+def _read(path: Path, what: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Misuse(f"{path}: cannot be read as {what}: {error}") from None
+
+
+def _keys(path: Path, where: str, data: Mapping[str, Any], known: set[str], needed: set[str]) -> None:
+    for key in data:
+        if key not in known:
+            raise Misuse(f"{path}: {where}unknown key {key!r}; accepted: {', '.join(sorted(known))}")
+    for key in sorted(needed - data.keys()):
+        raise Misuse(f"{path}: {where}{key} is missing")
+
+
+def _natural(text: str) -> list[Any]:
+    """A sort key that puts fig9 before fig10."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", text)]

@@ -1,0 +1,414 @@
+"""Figures: a scheme has the same colour in all of them, by its place in the registry."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Ellipse
+
+from narrows import engine
+from narrows.quantities import axis
+from narrows.scenario import Misuse
+from narrows.stats import interval
+
+if TYPE_CHECKING:
+    from narrows.results import Results
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's colours, told apart with any colour vision; without their yellow, which white paper swallows."""
+STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+PANELS: Mapping[str, tuple[str, float]] = {
+    "cwnd_bytes": ("cwnd\nkB", 1e-3),
+    "inflight_bytes": ("inflight\nkB", 1e-3),
+    "pacing_mbit_s": ("pacing\nMbit/s", 1.0),
+    "rtt_ms": ("RTT\nms", 1.0),
+    "goodput_mbit_s": ("goodput\nMbit/s", 1.0),
+    "queue_pkt": ("queue\npackets", 1.0),
+    "queue_delay_ms": ("queue delay\nms", 1.0),
+}
+DEFAULT_PANELS = ("cwnd_bytes", "inflight_bytes", "pacing_mbit_s", "rtt_ms", "queue_pkt", "goodput_mbit_s")
+
+RC: Any = {
+    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
+    "grid.linewidth": 0.6, "lines.linewidth": 1.2, "legend.frameon": False, "svg.hashsalt": "narrows",
+}  # fmt: skip
+
+
+class Drawing(Figure):
+    """A matplotlib figure that notebooks show without a backend."""
+
+    def _repr_png_(self) -> bytes:
+        return image(self, "png")
+
+
+def colour(scheme: str) -> str:
+    """The colour of a scheme."""
+    return COLOURS[engine.scheme_order().get(scheme, 0) % len(COLOURS)]
+
+
+def style(scheme: str) -> dict[str, Any]:
+    """Colour, line and marker of a scheme."""
+    place = engine.scheme_order().get(scheme, 0)
+    turn = place // len(COLOURS)
+    return {
+        "color": COLOURS[place % len(COLOURS)],
+        "linestyle": STYLES[turn % len(STYLES)],
+        "marker": MARKERS[turn % len(MARKERS)],
+    }
+
+
+def plot(results: Results, kind: str | None = None, **options: Any) -> Figure:
+    """A figure of some kind.
+
+    Args:
+        results: What to show.
+        kind: `time`, `share`, `loss`, `delay`, `line` or `bar`.
+        **options: What that kind's function takes.
+
+    Raises:
+        Misuse: There is no such kind, or the results do not hold what it shows.
+    """
+    kind = kind or default_kind(results)
+    function: Callable[..., Figure] | None = KINDS.get(kind)
+    if function is None:
+        raise Misuse(f"no plot of kind {kind!r}; accepted: {', '.join(KINDS)}")
+    with mpl.rc_context(RC):
+        try:
+            return function(results, **options)
+        except TypeError as error:
+            if "unexpected keyword argument" in str(error) or "required keyword-only" in str(error):
+                raise Misuse(f"plot {kind}: {str(error).partition('() ')[2]}") from None
+            raise
+
+
+def default_kind(results: Results) -> str:
+    """What shows most of these results."""
+    if results.traced:
+        return "time"
+    if "network.buffer" in results.keys and results.flows["scheme"].n_unique() > 1:
+        return "share"
+    if "network.loss" in results.keys:
+        return "loss"
+    return "line" if [key for key in results.keys if key != "flows.scheme"] else "delay"
+
+
+def over_time(
+    results: Results, *, series: Sequence[str] = DEFAULT_PANELS, run: int = 0, title: str | None = None
+) -> Figure:
+    """Panels over time, of one run: windows, rates, round-trip times, the queue, goodput.
+
+    Args:
+        results: Made with a trace.
+        series: What to show, one panel each.
+        run: Which run.
+        title: The head line; the scenario and its point by default.
+    """
+    if not 0 <= run < len(results):
+        raise Misuse(f"plot time: no run {run}; accepted: 0 to {len(results) - 1}")
+    series = [series] if isinstance(series, str) else series
+    raw = results.raw[run]
+    rows = (
+        results.scan_samples()
+        .filter((pl.col("id") == raw.get("id", "")) & pl.col("series").is_in(list(series)))
+        .select("time_s", "kind", "index", "series", "value")
+        .collect()
+    )
+    shown = [name for name in series if (rows["series"] == name).any()]
+    if not shown:
+        there = results.scan_samples().select("series").unique().collect()["series"].sort().to_list()
+        raise Misuse(f"plot time: none of {', '.join(series)} was sampled; accepted: {', '.join(there)}")
+    figure = Drawing(figsize=(7.0, 0.7 + 1.25 * len(shown)), layout="constrained")
+    panels = np.atleast_1d(figure.subplots(len(shown), 1, sharex=True))
+    flows = raw["flows"]
+    repeated: dict[str, int] = {}
+    turns = []
+    for flow in flows:
+        turns.append(repeated.setdefault(flow["scheme"], 0))
+        repeated[flow["scheme"]] += 1
+    for name, panel in zip(shown, panels, strict=True):
+        label, scale = PANELS.get(name, (name.replace("_", " "), 1.0))
+        for (kind, index), part in rows.filter(pl.col("series") == name).group_by(
+            ["kind", "index"], maintain_order=True
+        ):
+            number = int(str(index))
+            line: dict[str, Any] = {"color": "#444444"}
+            if kind == "flow":
+                flow = flows[number]
+                line = {
+                    "color": colour(flow["scheme"]),
+                    "linestyle": STYLES[turns[number] % len(STYLES)],
+                    "label": f"{number + 1} {flow['scheme']}, {flow['rtt_base_ms']:g} ms",
+                }
+            panel.plot(part["time_s"], part["value"] * scale, linewidth=0.9, **line)
+        panel.set_ylabel(label)
+        panel.set_ylim(bottom=0)
+    panels[-1].set_xlabel("time, s")
+    lines = next((panel.get_legend_handles_labels() for panel in panels if panel.get_legend_handles_labels()[0]), None)
+    if lines is not None and len(lines[0]) <= 12:
+        figure.legend(*lines, loc="outside upper left", ncols=min(4, len(lines[0])))
+    point = ", ".join(f"{key} {value}" for key, value in results.points[run].items())
+    head = title or " · ".join(part for part in (raw["scenario"], point, f"seed {raw['seed']}") if part)
+    panels[0].set_title(head, loc="left")
+    return figure
+
+
+def share(
+    results: Results, *, x: str = "network.buffer", by: str | Sequence[str] | None = None, **options: Any
+) -> Figure:
+    """The share of all goodput that each scheme gets, against the buffer or another swept key.
+
+    Where schemes ran alone the flows of a run are told apart by their round-trip times.
+    """
+    if by is None:
+        mixed = results.flows.group_by("id").agg(pl.col("scheme").n_unique())["scheme"].max() != 1
+        by = ["scheme"] if mixed else ["scheme", "rtt_base_ms"]
+    columns = [by] if isinstance(by, str) else list(by)
+    total = pl.col("goodput_mbit_s").sum().over("id")
+    keys = [key for key in dict.fromkeys(["id", "seed", *results.keys, *columns]) if key in results.flows.columns]
+    rows = (
+        results.flows.with_columns((pl.col("goodput_mbit_s") / total * 100).alias("share_percent"))
+        .group_by(keys, maintain_order=True)
+        .agg(pl.col("share_percent").sum())
+    )
+    options = {"ylabel": "share of goodput, %", **options}
+    return _against(rows, results, x=x, y="share_percent", series=columns, **options)
+
+
+def against_loss(results: Results, *, x: str = "network.loss", y: str = "goodput_mbit_s", **options: Any) -> Figure:
+    """Goodput against the random loss."""
+    return _against(results.flows, results, x=x, y=y, **options)
+
+
+def delay(results: Results, *, by: Sequence[str] = ("scheme",), title: str | None = None) -> Figure:
+    """Throughput against the delay that queues add; up and to the right is better.
+
+    A point is the mean over seeds and, where there are three or more, its ellipse holds one standard deviation.
+    """
+    by = [by] if isinstance(by, str) else list(by)
+    figure = Drawing(figsize=(5.2, 4.0), layout="constrained")
+    panel = figure.subplots()
+    rows = results.flows.with_columns((pl.col("rtt_mean_ms") - pl.col("rtt_base_ms")).alias("added_ms"))
+    for key, part in rows.group_by(by, maintain_order=True):
+        points = part.select("added_ms", "throughput_mbit_s").drop_nulls().to_numpy()
+        if not len(points):
+            continue
+        look = style(str(part["scheme"][0])) | {"linestyle": ""}
+        centre = points.mean(axis=0)
+        panel.plot(*points.T, alpha=0.35, markersize=3, **look)
+        panel.plot(*centre, markersize=8, label=_name(key), **look)
+        if len(points) >= 3:
+            values, vectors = np.linalg.eigh(np.cov(points.T))
+            width, height = 2 * np.sqrt(np.maximum(values, 0))
+            angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
+            patch = Ellipse((centre[0], centre[1]), width, height, angle=angle, color=look["color"], alpha=0.15)
+            panel.add_patch(patch)
+    panel.set_xlabel("delay added by queues, ms (mean)")
+    panel.set_ylabel("throughput, Mbit/s")
+    most = [max([1e-9, *rows[name].drop_nulls().to_list()]) for name in ("throughput_mbit_s", "added_ms")]
+    panel.set_ylim(0, 1.1 * most[0])
+    panel.set_xlim(1.1 * most[1], 0)
+    panel.legend()
+    if title:
+        panel.set_title(title)
+    return figure
+
+
+def line(results: Results, **options: Any) -> Figure:
+    """A column against a swept key, a line for each series, with 95 % intervals over seeds."""
+    rows, options = _rows(results, options)
+    return _against(rows, results, **options)
+
+
+def bar(results: Results, **options: Any) -> Figure:
+    """The same as bars."""
+    rows, options = _rows(results, options)
+    return _against(rows, results, bars=True, **options)
+
+
+def _rows(results: Results, options: dict[str, Any]) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """The frame that a generic plot shows: `table` (flows, links or runs), or what `sql` selects from them."""
+    options = dict(options)
+    table, sql = options.pop("table", "flows"), options.pop("sql", None)
+    frames = {"flows": results.flows, "links": results.links, "runs": results.runs}
+    if sql is not None:
+        from narrows.papers import query
+
+        rows = query(results, sql)
+        named: dict[str, Any] = {key: key for key in ("x", "y", "series") if key in rows.columns}
+        return rows, {"series": None, "xlabel": "", "ylabel": "", **named, **options}
+    if table not in frames:
+        raise Misuse(f"plot: no table {table!r}; accepted: {', '.join(frames)}")
+    if table != "flows":
+        options.setdefault("series", "flows.scheme" if "flows.scheme" in results.keys else None)
+        options.setdefault("y", "utilization" if table == "links" else "jain")
+    return frames[table], options
+
+
+def _against(
+    rows: pl.DataFrame,
+    results: Results,
+    *,
+    x: str | None = None,
+    y: str = "goodput_mbit_s",
+    series: str | Sequence[str] | None = "scheme",
+    logx: bool = False,
+    logy: bool = False,
+    bars: bool = False,
+    title: str | None = None,
+    xlabel: str | None = None,
+    ylabel: str | None = None,
+    points: Sequence[Mapping[str, Any]] = (),
+) -> Figure:
+    if x is None:
+        free = [key for key in results.keys if key != "flows.scheme"]
+        x = free[0] if free else "scheme"
+    by = [] if series is None else [series] if isinstance(series, str) else list(series)
+    for name in (x, y, *by):
+        if name not in rows.columns:
+            raise Misuse(f"plot: no column {name!r}; accepted: {', '.join(rows.columns)}")
+    names = [str(value) for value in rows[x].unique(maintain_order=True).to_list()]
+    numeric = None if bars else axis(names)
+    places = dict(zip(names, numeric[0] if numeric else [float(i) for i in range(len(names))], strict=True))
+    figure = Drawing(figsize=(5.6, 3.6), layout="constrained")
+    panel = figure.subplots()
+    groups = list(rows.group_by(by, maintain_order=True)) if by else [((), rows)]
+    colours: dict[str, str] = {}
+    shifts: dict[str, float] = {}
+    for turn, (key, part) in enumerate(groups):
+        name = _name(key)
+        look = _look(str(key[0]) if key else "", turn, key)
+        colours[name] = look["color"]
+        xs, means, halves = _means(part, x, y)
+        at = [places[name] for name in xs]
+        label = name or None
+        if bars:
+            width = 0.8 / len(groups)
+            shifts[name] = (turn - (len(groups) - 1) / 2) * width
+            at = [place + shifts[name] for place in at]
+            panel.bar(at, means, width, yerr=halves, color=look["color"], label=label, error_kw={"linewidth": 0.8})
+        else:
+            order = np.argsort(at) if numeric else np.arange(len(at))
+            ordered = [np.asarray(column)[order] for column in (at, means, halves)]
+            panel.errorbar(ordered[0], ordered[1], yerr=ordered[2], markersize=4, capsize=2, label=label, **look)
+    _printed(panel, points, places, colours, shifts, numeric is not None)
+    if numeric is None:
+        panel.set_xticks(range(len(names)), names, rotation=0 if len(names) < 9 else 60)
+    panel.set_xlabel(_label(x, numeric[1] if numeric else "") if xlabel is None else xlabel)
+    panel.set_ylabel(_label(y, "") if ylabel is None else ylabel)
+    if logx and numeric is not None and min(places.values()) > 0:
+        panel.set_xscale("log")
+    if logy:
+        panel.set_yscale("log")
+    else:
+        panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
+    if by or points:
+        panel.legend()
+    if title:
+        panel.set_title(title)
+    return figure
+
+
+def _name(key: Sequence[Any]) -> str:
+    return ", ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in key)
+
+
+def _look(name: str, turn: int, key: Sequence[Any]) -> dict[str, Any]:
+    if name.partition(":")[0] in engine.scheme_order():
+        look = style(name.partition(":")[0])
+        return look if len(key) == 1 else look | {"linestyle": STYLES[turn % len(STYLES)]}
+    return {
+        "color": COLOURS[turn % len(COLOURS)],
+        "linestyle": STYLES[turn // len(COLOURS) % len(STYLES)],
+        "marker": MARKERS[turn // len(COLOURS) % len(MARKERS)],
+    }
+
+
+def _means(rows: pl.DataFrame, x: str, y: str) -> tuple[list[str], list[float], list[float]]:
+    """Per place on the axis: the mean over seeds of the mean within a seed, and its half-width."""
+    by = [x, "seed"] if "seed" in rows.columns else [x]
+    per_seed = rows.drop_nulls(y).group_by(by, maintain_order=True).agg(pl.col(y).cast(pl.Float64).mean())
+    names, means, halves = [], [], []
+    for (name,), part in per_seed.group_by([x], maintain_order=True):
+        found = interval(part[y].to_list())
+        names.append(str(name))
+        means.append(found.mean)
+        halves.append(found.half or 0.0)
+    return names, means, halves
+
+
+def _printed(
+    panel: Axes,
+    points: Sequence[Mapping[str, Any]],
+    places: Mapping[str, float],
+    colours: Mapping[str, str],
+    shifts: Mapping[str, float],
+    numeric: bool,
+) -> None:
+    """Figures that a paper prints, as hollow diamonds."""
+    for i, point in enumerate(points):
+        place = places.get(str(point["x"]))
+        if place is None and numeric:
+            single = axis([str(point["x"])])
+            place = single[0][0] if single else None
+        if place is None:
+            raise Misuse(f"plot: the point at x = {point['x']!r} is not on the axis; accepted: {', '.join(places)}")
+        series = str(point.get("series", ""))
+        place += shifts.get(series, 0.0)
+        edge = "#222222" if shifts else colours.get(series, "#444444")
+        label = "printed in the paper" if i == 0 else None
+        panel.plot(
+            [place], [float(point["y"])], marker="D", markersize=7, markerfacecolor="none", markeredgecolor=edge,
+            linestyle="", label=label, zorder=5,
+        )  # fmt: skip
+
+
+_UNITS = ("mbit_s", "percent", "bytes", "pkt", "ms", "s")
+_SPELLED = {"mbit_s": "Mbit/s", "percent": "%", "pkt": "packets"}
+
+
+def _label(column: str, unit: str) -> str:
+    if unit:
+        return f"{column.rpartition('.')[2]}, {unit}"
+    for ending in _UNITS:
+        if column.endswith(f"_{ending}"):
+            return f"{column.removesuffix(f'_{ending}').replace('_', ' ')}, {_SPELLED.get(ending, ending)}"
+    return column.replace("_", " ")
+
+
+def image(figure: Figure, form: str = "png") -> bytes:
+    """The figure's file as bytes, the same every time."""
+    buffer = io.BytesIO()
+    with mpl.rc_context(RC):
+        metadata: dict[str, Any] = {"Software": None} if form == "png" else {"Date": None} if form == "svg" else {}
+        figure.savefig(buffer, format=form, dpi=150, metadata=metadata)
+    return buffer.getvalue()
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write it, whole or not at all; the ending says in which format."""
+    from narrows.runner import write_atomic
+
+    form = path.suffix.removeprefix(".")
+    if form not in ("png", "svg", "pdf"):
+        raise Misuse(f"{path}: accepted: a name that ends in .png, .svg or .pdf")
+    write_atomic(path, image(figure, form))
+
+
+KINDS: dict[str, Callable[..., Figure]] = {
+    "time": over_time,
+    "share": share,
+    "loss": against_loss,
+    "delay": delay,
+    "line": line,
+    "bar": bar,
+}

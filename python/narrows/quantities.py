@@ -1,0 +1,36 @@
+"""Texts with units as numbers for an axis. What is acceptable in a scenario is for the engine to say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_SCALES: dict[str, tuple[float, str]] = {
+    "bit": (1e-6, "Mbit/s"), "kbit": (1e-3, "Mbit/s"), "mbit": (1.0, "Mbit/s"), "gbit": (1e3, "Mbit/s"),
+    "ns": (1e-6, "ms"), "us": (1e-3, "ms"), "µs": (1e-3, "ms"), "ms": (1.0, "ms"), "s": (1e3, "ms"),
+    "b": (1e-3, "kB"), "byte": (1e-3, "kB"), "bytes": (1e-3, "kB"), "kb": (1.0, "kB"), "mb": (1e3, "kB"),
+    "gb": (1e6, "kB"), "kib": (1.024, "kB"), "mib": (1048.576, "kB"),
+    "bdp": (1.0, "BDP"), "pkt": (1.0, "packets"), "%": (1.0, "%"), "": (1.0, ""),
+}  # fmt: skip
+_SHAPE = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-zµ%]*)(?:/s)?\s*(?:@.*)?")
+
+
+def quantity(text: str) -> tuple[float, str] | None:
+    """The value and its unit: "5mbit" is (5.0, "Mbit/s"), "0.1bdp@10ms" is (0.1, "BDP"); nothing for a word."""
+    match = _SHAPE.fullmatch(str(text))
+    if match is None:
+        return None
+    scale = _SCALES.get(match[2].lower())
+    return None if scale is None else (float(match[1]) * scale[0], scale[1])
+
+
+def axis(texts: Sequence[str]) -> tuple[list[float], str] | None:
+    """All values in one unit, or nothing if they are not of one kind (a bare zero goes with any)."""
+    found = [quantity(text) for text in texts]
+    present = [pair for pair in found if pair is not None]
+    if len(present) < len(found) or not present:
+        return None
+    units = {unit for value, unit in present if not (value == 0 and unit == "")}
+    if len(units) > 1:
+        return None
+    return [value for value, _ in present], next(iter(units), "")

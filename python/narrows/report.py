@@ -1,0 +1,106 @@
+"""Reports: one HTML file each, with everything it shows inside."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from narrows import engine, plots, tables
+from narrows.runner import write_atomic
+from narrows.scenario import Misuse
+
+if TYPE_CHECKING:
+    from narrows.reproduce import Done, Mode
+    from narrows.results import Results
+
+
+def environment() -> jinja2.Environment:
+    """Templates, with every value escaped."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("narrows"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def papers_html(done: Sequence[Done], files: Mapping[str, bytes], mode: Mode) -> str:
+    """The page of a reproduction: the table of claims, then every figure."""
+    from narrows.reproduce import rows, sentence, tally
+
+    papers: list[dict[str, Any]] = []
+    for row in done:
+        if not papers or papers[-1]["paper"] is not row.paper:
+            papers.append({"paper": row.paper, "figures": []})
+        images = [_inline(files[name]) for name in row.images]
+        durations = sorted(set(row.results.runs["duration_s"].to_list()))
+        papers[-1]["figures"].append(
+            {
+                "row": row,
+                "images": images,
+                "seeds": row.results.runs["seed"].n_unique(),
+                "durations": " to ".join(f"{value:g}" for value in dict.fromkeys((durations[0], durations[-1]))),
+            }
+        )
+    return (
+        environment()
+        .get_template("papers.html")
+        .render(
+            papers=papers,
+            rows=list(rows(done)),
+            tally=tally(done),
+            sentence=sentence(done, mode),
+            version=engine.version(),
+        )
+    )
+
+
+def results_html(results: Results) -> str:
+    """The page of a folder of results."""
+    figures = []
+    for kind in plots.KINDS:
+        try:
+            figures.append((kind, _inline(plots.image(plots.plot(results, kind)))))
+        except Misuse:
+            continue  # these results do not hold what this kind shows
+    scenario = results.out / "scenario.toml" if results.out is not None else None
+    names = list(dict.fromkeys(results.runs["scenario"].to_list()))
+    return (
+        environment()
+        .get_template("results.html")
+        .render(
+            title=", ".join(map(str, names)),
+            tables=_tables(results),
+            figures=figures,
+            notes=tables.notes(results),
+            scenario=scenario.read_text(encoding="utf-8") if scenario is not None and scenario.is_file() else None,
+            version=engine.version(),
+            runs=len(results),
+        )
+    )
+
+
+def write(results: Results, path: Path) -> None:
+    """Write the page of some results."""
+    write_atomic(path, results_html(results))
+
+
+def _tables(results: Results) -> list[dict[str, Any]]:
+    """The terminal's tables as rows of cells."""
+    found = []
+    for table in results.table().renderables:
+        if not hasattr(table, "columns"):
+            continue
+        heads = [str(column.header).replace("\n", " ") for column in table.columns]
+        body = list(zip(*(list(column.cells) for column in table.columns), strict=True))
+        found.append({"heads": heads, "body": body})
+    return found
+
+
+def _inline(image: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(image).decode()

@@ -1,0 +1,181 @@
+"""Runs the figures of papers and says which of their claims hold."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from narrows import engine
+from narrows.papers import Figure, Paper, check
+from narrows.runner import Execute, Listener, Runner, here, write_atomic
+from narrows.scenario import Misuse, override_text
+from narrows.verdicts import Outcome
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from narrows.results import Results
+
+Mode = Literal["default", "quick", "full"]
+QUICK_REPEAT = 1
+
+
+@dataclass
+class Done:
+    """A figure that was run."""
+
+    paper: Paper
+    figure: Figure
+    results: Results
+    outcomes: list[Outcome]
+    images: list[str] = field(default_factory=list)
+    """Files of its plots, relative to the report."""
+
+
+def overrides(figure: Figure, mode: Mode, seeds: int | None) -> list[tuple[str, str]]:
+    """What replaces the values of a figure's scenario."""
+    chosen: dict[str, Any] = {}
+    if mode == "quick":
+        chosen = {"repeat": QUICK_REPEAT, **figure.quick}
+    elif mode == "full":
+        chosen = dict(figure.full)
+    if seeds is not None:
+        chosen["repeat"] = seeds
+    if figure.trace is not None:
+        chosen["trace.samples"] = figure.trace
+    return [(key, override_text(value)) for key, value in chosen.items()]
+
+
+def reproduce(
+    papers: Sequence[Paper],
+    out: Path,
+    *,
+    mode: Mode = "default",
+    seeds: int | None = None,
+    jobs: int | None = None,
+    listener: Listener,
+    execute: Execute = here,
+) -> list[Done]:
+    """Run all figures, check all claims and write the report.
+
+    Finished runs are kept in `out/runs`, so an interrupted reproduction is taken up where it stopped.
+
+    Raises:
+        ScenarioError: A figure's scenario is not acceptable.
+        Misuse: A claim cannot be checked, or a plot not drawn.
+        Interrupted: Ctrl-C.
+    """
+    from narrows import report
+    from narrows.results import Results
+
+    plans: list[tuple[Paper, Figure, list[engine.Planned]]] = []
+    for paper in papers:
+        for figure in paper.figures:
+            scenario = figure.scenario.replaced(overrides(figure, mode, seeds))
+            traced = figure.trace is not None
+            plans.append(
+                (
+                    paper,
+                    figure,
+                    engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced),
+                )
+            )
+    if not plans:
+        raise Misuse("none of the papers has a figure with claims")
+    tasks: dict[str, engine.Planned] = {}
+    for _, _, planned in plans:
+        for item in planned:  # figures may share runs
+            if item.id not in tasks or item.trace:
+                tasks[item.id] = item
+    finished = Runner(out=out, jobs=jobs, listener=listener, execute=execute).run(list(tasks.values()))
+    by_id = dict(zip(tasks, finished, strict=True))
+    done = []
+    for paper, figure, planned in plans:
+        results = Results([item.point for item in planned], [by_id[item.id] for item in planned], out)
+        done.append(Done(paper, figure, results, check(figure, results)))
+    files = {name: content for row in done for name, content in _files(row)}
+    outcomes = [data(row, outcome) for row, outcome in rows(done)]
+    files["claims.json"] = (json.dumps(outcomes, indent=1, ensure_ascii=False) + "\n").encode()
+    files["index.html"] = report.papers_html(done, files, mode).encode()
+    for name, content in files.items():  # all of it was made, now all of it is written
+        write_atomic(out / name, content)
+    return done
+
+
+def rows(done: Sequence[Done]) -> Iterator[tuple[Done, Outcome]]:
+    """All outcomes, with their figures."""
+    for row in done:
+        for outcome in row.outcomes:
+            yield row, outcome
+
+
+def data(row: Done, outcome: Outcome) -> dict[str, Any]:
+    """An outcome as it is written."""
+    return {"paper_id": row.paper.id, "figure": row.figure.id, **outcome.data()}
+
+
+def _files(row: Done) -> Iterator[tuple[str, bytes]]:
+    """The frames and the plots of a figure, by their names in the report."""
+    from narrows import plots
+
+    home = f"{row.paper.id}/{row.figure.id}"
+    for name, table in (("flows", row.results.flows), ("links", row.results.links), ("runs", row.results.runs)):
+        buffer = io.BytesIO()
+        table.write_parquet(buffer)
+        yield f"{home}.{name}.parquet", buffer.getvalue()
+    for number, options in enumerate(row.figure.plots, 1):
+        options = dict(options)
+        kind = options.pop("kind", "line")
+        try:
+            image = plots.image(plots.plot(row.results, kind, **options))
+        except (Misuse, ValueError) as error:
+            raise Misuse(f"{row.figure.path}: plot {number}: {error}") from None
+        row.images.append(f"{home}.png" if number == 1 else f"{home}-{number}.png")
+        yield row.images[-1], image
+
+
+def table(done: Sequence[Done]) -> Group:
+    """One row per claim, a table for each figure."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    colours = {"holds": "green", "holds in direction": "yellow", "does not hold": "red"}
+    parts: list[Any] = []
+    for row in done:
+        shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), expand=True)
+        for title, ratio in (("claim", 8), ("paper", 3), ("ours", 5), ("verdict", 4), ("cause", 6)):
+            shown.add_column(title, overflow="fold", ratio=ratio)
+        for outcome in row.outcomes:
+            verdict = Text(outcome.verdict, style=colours[outcome.verdict])
+            shown.add_row(Text(outcome.claim.text), outcome.claim.printed(), outcome.measured(), verdict, outcome.cause)
+        parts += [Text(f"{row.paper.id} {row.figure.id}: {row.figure.title}", style="bold"), shown]
+    return Group(*parts)
+
+
+def tally(done: Sequence[Done]) -> Mapping[str, int]:
+    """How many claims there are of each verdict."""
+    counts = {"holds": 0, "holds in direction": 0, "does not hold": 0}
+    for _, outcome in rows(done):
+        counts[outcome.verdict] += 1
+    return counts
+
+
+def sentence(done: Sequence[Done], mode: Mode) -> str:
+    """The table in one line, with what it rests on."""
+    counts = tally(done)
+    seeds = sorted({row.results.runs["seed"].n_unique() for row in done})
+    runs = len({key for row in done for key in row.results.runs["id"].to_list()})
+    span = str(seeds[0]) if seeds[0] == seeds[-1] else f"{seeds[0]} to {seeds[-1]}"
+    shorter = " --quick shortens them." if mode == "quick" else ""
+    lone = " One seed gives no interval: each value stands alone." if seeds[0] == 1 else ""
+    return (
+        f"{sum(counts.values())} claims: {counts['holds']} hold, {counts['holds in direction']} hold in direction, "
+        f"{counts['does not hold']} do not hold. {runs} runs, {span} seed{'s' if span != '1' else ''} each."
+        f"{shorter}{lone}"
+    )

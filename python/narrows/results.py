@@ -1,0 +1,231 @@
+"""What runs give back: frames, tables and plots."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from narrows import engine
+from narrows.runner import write_atomic
+from narrows.scenario import Misuse
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TEXT = ("version", "scenario", "id", "label", "scheme", "link", "event_hash", "run_hash")
+WHOLE = ("seed", "index", "events", "data_packets", "drops", "peak_flow_bytes")
+
+
+class Results:
+    """The results of one or many runs.
+
+    `flows`, `links` and `runs` are polars frames with one row per flow, link and run. Every frame carries the run's
+    `id`, its `seed`, and one text column per swept key (`network.buffer` holds "5bdp"), so they join and group
+    without further ado. Units are in the names of columns, last.
+
+    >>> import narrows
+    >>> r = narrows.compare("bbr", "cubic", rate="100mbit", rtt="40ms", buffer="4bdp", repeat=5)  # doctest: +SKIP
+    >>> r.flows.group_by("scheme").agg(pl.col("goodput_mbit_s").mean())                           # doctest: +SKIP
+    >>> r.plot("share", x="network.buffer")                                                      # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        points: Sequence[Mapping[str, str]],
+        results: Sequence[Mapping[str, Any]],
+        out: Path | None = None,
+        keep: tempfile.TemporaryDirectory[str] | None = None,
+    ) -> None:
+        self.raw: list[dict[str, Any]] = [dict(result) for result in results]
+        """The results as the engine gave them."""
+        self.out = out
+        """The folder that holds them, if there is one."""
+        self._keep = keep
+        self.points = [column_names(point) for point in points]
+        self.keys: list[str] = list(dict.fromkeys(key for point in self.points for key in point))
+        """The swept keys, in the order of the scenario."""
+        flows: list[dict[str, Any]] = []
+        links: list[dict[str, Any]] = []
+        runs: list[dict[str, Any]] = []
+        for point, result in zip(self.points, self.raw, strict=True):
+            head = {
+                "id": result.get("id", ""),
+                "seed": result["seed"],
+                **{key: point.get(key) for key in self.keys},
+            }
+            for index, flow in enumerate(result["flows"]):
+                label = flow.get("label", flow["flow"])
+                flows.append({**head, "index": index, "label": str(label), **_flat(flow), "flow": str(flow["flow"])})
+            for index, link in enumerate(result["links"]):
+                links.append({**head, "index": index, **_flat(link), "link": str(link["link"])})
+            rest = {key: value for key, value in result.items() if key not in ("flows", "links", "point", "id", "seed")}
+            runs.append({**head, **_flat(rest)})
+        self.flows: pl.DataFrame = frame(
+            flows, ["id", "seed", *self.keys, "index", "label", *engine.FLOW_FIELDS], self.keys
+        )
+        """One row per flow of every run."""
+        self.links: pl.DataFrame = frame(links, ["id", "seed", *self.keys, "index", *engine.LINK_FIELDS], self.keys)
+        """One row per reported link of every run; the bottleneck has index 0."""
+        self.runs: pl.DataFrame = frame(runs, ["id", "seed", *self.keys], self.keys)
+        """One row per run."""
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Results:
+        """Results that `-o DIR` or `out=DIR` left. After an interruption: the runs that were finished.
+
+        Raises:
+            Misuse: There are none.
+        """
+        directory = Path(directory)
+        results: list[dict[str, Any]] = []
+        table = directory / "results.jsonl"
+        if table.is_file():
+            lines = table.read_text(encoding="utf-8").splitlines()
+            results = [engine.ordered(json.loads(line)) for line in lines if line.strip()]
+        elif (directory / "runs").is_dir():
+            from narrows.runner import read_run
+
+            found = [read_run(path) for path in sorted((directory / "runs").glob("*.json"))]
+            results = [result for result in found if result is not None]
+        if not results:
+            raise Misuse(f"no results in {directory}; accepted: a folder that run, compare or sweep wrote with -o")
+        return cls([result.get("point", {}) for result in results], results, directory)
+
+    def save(self, directory: str | Path) -> None:
+        """Write `results.jsonl` and the three frames as Parquet, each whole or not at all."""
+        import io
+
+        directory = Path(directory)
+        for name, table in (("flows", self.flows), ("links", self.links), ("runs", self.runs)):
+            buffer = io.BytesIO()
+            table.write_parquet(buffer)
+            write_atomic(directory / f"{name}.parquet", buffer.getvalue())
+        write_atomic(directory / "results.jsonl", "".join(engine.dump(result) + "\n" for result in self.raw))
+
+    @property
+    def samples(self) -> pl.DataFrame:
+        """What was sampled while running, in long form: one row per time, flow or link, and series.
+
+        Raises:
+            Misuse: The runs were made without a trace.
+        """
+        return self.scan_samples().collect()
+
+    def scan_samples(self) -> pl.LazyFrame:
+        """The same, lazily: long traces need not fit in memory."""
+        return self._scan("samples")
+
+    def scan_packets(self) -> pl.LazyFrame:
+        """Every packet event, lazily, where the scenario asked for them."""
+        return self._scan("packets")
+
+    @property
+    def traced(self) -> bool:
+        """Whether samples are there."""
+        return any(path.is_file() for path in self._trace_files("samples"))
+
+    def _trace_files(self, name: str) -> list[Path]:
+        if self.out is None:
+            return []
+        return [self.out / "traces" / str(result.get("id", "")) / f"{name}.parquet" for result in self.raw]
+
+    def _scan(self, name: str) -> pl.LazyFrame:
+        frames = []
+        for path, point, result in zip(self._trace_files(name), self.points, self.raw, strict=False):
+            if path.is_file():
+                head = {"id": result.get("id", ""), "seed": result["seed"], **point}
+                columns = [pl.lit(value).alias(key) for key, value in head.items()]
+                lazy = pl.scan_parquet(path).with_columns(pl.col(pl.Categorical).cast(pl.String), *columns)
+                frames.append(lazy)
+        if not frames:
+            raise Misuse(f"no {name}: the runs were made without a trace; accepted: trace=True, or --trace with -o DIR")
+        return pl.concat(frames, how="diagonal_relaxed")
+
+    def plot(self, kind: str | None = None, **options: Any) -> Figure:
+        """A matplotlib figure.
+
+        Args:
+            kind: `time` (panels over time, needs a trace), `share`, `loss`, `delay`, `line` or `bar`; by default the
+                first that fits.
+            **options: What the kind takes; see `narrows.plots`.
+
+        Raises:
+            Misuse: There is no such kind, or the results do not hold what it shows.
+        """
+        from narrows import plots
+
+        return plots.plot(self, kind, **options)
+
+    def table(self) -> Any:
+        """The tables that the command prints, as a rich renderable."""
+        from narrows import tables
+
+        return tables.summary(self)
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __repr__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=100, color_system=None, record=False, file=None, force_terminal=False)
+        with console.capture() as capture:
+            console.print(self.table())
+        return capture.get().rstrip()
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f'<pre style="line-height:1.2">{html.escape(repr(self))}</pre>'
+
+
+COLUMNS = frozenset({"id", "seed", "index", "flow", "link", "value", "time_s", *TEXT, *engine.FLOW_FIELDS,
+                     *engine.LINK_FIELDS, *engine.RUN_FIELDS})  # fmt: skip
+
+
+def column_names(point: Mapping[str, str]) -> dict[str, str]:
+    """The columns of a point; a swept key that has the name of another column gets a prefix."""
+    named = {}
+    for key, value in point.items():
+        if key in ("seed", "repeat"):
+            continue
+        named[f"point.{key}" if key in COLUMNS else key] = str(value)
+    return named
+
+
+def frame(rows: Sequence[Mapping[str, Any]], first: Iterable[str], keys: Iterable[str]) -> pl.DataFrame:
+    """Rows as a frame whose columns and types do not depend on which rows and values happen to be there."""
+    columns = list(dict.fromkeys([*first, *(name for row in rows for name in row)]))
+    text = {*TEXT, "flow", *keys}
+    data = {}
+    for name in columns:
+        values = [row.get(name) for row in rows]
+        present = [value for value in values if value is not None]
+        kind: Any
+        if name in text or any(isinstance(value, str) for value in present):
+            kind, values = pl.String, [None if value is None else str(value) for value in values]
+        elif name in WHOLE or name.startswith("counters."):
+            kind = pl.Int64
+        elif present and all(isinstance(value, bool) for value in present):
+            kind = pl.Boolean
+        else:
+            kind, values = pl.Float64, [None if value is None else float(value) for value in values]
+        data[name] = pl.Series(name, values, dtype=kind, strict=False)
+    return pl.DataFrame(data)
+
+
+def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list | tuple):
+            flat[prefix + key] = json.dumps(value)
+        else:
+            flat[prefix + key] = value
+    return flat

@@ -1,0 +1,203 @@
+"""Tables for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from narrows.stats import interval, number
+
+if TYPE_CHECKING:
+    from narrows.results import Results
+
+MANY = 12
+"""More flows than this in a run are shown as one row per scheme and round-trip time."""
+
+FLOW_COLUMNS = (
+    ("goodput\nMbit/s", "goodput_mbit_s"),
+    ("retrans.\n%", "retransmit_percent"),
+    ("RTT mean\nms", "rtt_mean_ms"),
+    ("RTT p95\nms", "rtt_p95_ms"),
+)
+LINK_COLUMNS = (
+    ("used\n%", "utilization_percent"),
+    ("queue delay\nmean ms", "queue_delay_mean_ms"),
+    ("queue delay\np95 ms", "queue_delay_p95_ms"),
+    ("dropped\n%", "drop_percent"),
+)
+
+
+def summary(results: Results) -> Group:
+    """Everything a person wants to see first of some results."""
+    if len(results) == 0:
+        return Group(Text("no runs"))
+    many_points = len({tuple(point.items()) for point in results.points}) > 1
+    parts: list[Any] = [_flows(results, many_points)]
+    parts.append(_links(results, many_points))
+    parts.append(Text(notes(results)))
+    return Group(*parts)
+
+
+def notes(results: Results) -> str:
+    """What must be known to read the table: what was averaged over what, and what was left out."""
+    runs = results.runs
+    parts = []
+    if runs.select(*results.keys).n_unique() == 1 if results.keys else True:
+        parts.append(f"Jain's index {spread(runs['jain'].to_list())}.")
+        times = [value for value in runs["convergence_s"].to_list() if value is not None]
+        if len(times) == runs.height:
+            parts.append(f"Fair shares after {spread(times)} s.")
+        elif runs["jain"].len() and results.flows["index"].n_unique() > 1:
+            parts.append(f"Fair shares were reached in {len(times)} of {runs.height} runs.")
+    durations = sorted(set(runs["duration_s"].to_list()))
+    length = _range(durations)
+    left_out = "nothing is left out of the means"
+    if "warmup_s" in runs.columns:
+        warmups = sorted({value for value in runs["warmup_s"].to_list() if value is not None})
+        if warmups and warmups[-1] > 0:
+            left_out = f"the first {_range(warmups)} s are left out of the means"
+    parts.append(f"Each run lasts {length} s; {left_out}.")
+    seeds = runs["seed"].n_unique()
+    if seeds > 1:
+        parts.append(f"{seeds} seeds: mean ± 95 % half-width (Student t).")
+    return " ".join(parts)
+
+
+def _flows(results: Results, many_points: bool) -> Table:
+    flows = results.flows
+    per_run = flows.group_by("id").len()["len"].max()
+    grouped = isinstance(per_run, int) and per_run > MANY
+    keys = [key for key in results.keys if many_points and key != "flows.scheme"]
+    by = [*keys, "scheme", "rtt_base_ms"] if grouped else [*keys, "index", "scheme", "rtt_base_ms"]
+    columns = list(FLOW_COLUMNS)
+    if flows["completion_s"].null_count() < flows.height:
+        columns[-1] = ("completed\ns", "completion_s")
+    if (
+        flows["fill_time_ms"].null_count() == 0
+        and "network.buffer" not in results.keys
+        and flows["index"].n_unique() == 1
+    ):
+        columns[2] = ("BDP filled\nms", "fill_time_ms")
+    table = _table()
+    for key in keys:
+        table.add_column(short(key, keys), overflow="fold")
+    if not grouped and flows["index"].n_unique() > 1:
+        table.add_column("flow", justify="right")
+    table.add_column("scheme", overflow="fold")
+    table.add_column("base RTT\nms", justify="right")
+    if grouped:
+        table.add_column("flows", justify="right")
+    for title, _ in columns:
+        table.add_column(title, justify="right")
+    names = [name for _, name in columns]
+    per_seed = flows.group_by([*by, "seed"], maintain_order=True).agg(
+        *(pl.col(name).mean() for name in names), pl.len().alias("flows")
+    )
+    previous: Sequence[Any] = ()
+    for point_key, rows in per_seed.group_by(by, maintain_order=True):
+        point = list(point_key[: len(keys)])
+        cells = [str(v) if list(previous) != point else "" for v in point]
+        previous = point
+        if not grouped and flows["index"].n_unique() > 1:
+            cells.append(str(int(str(point_key[len(keys)])) + 1))
+        cells += [str(rows["scheme"][0]), f"{rows['rtt_base_ms'][0]:.4g}"]
+        if grouped:
+            cells.append(str(rows["flows"][0]))
+        cells += [spread(rows[name].to_list()) for name in names]
+        table.add_row(*cells)
+    return table
+
+
+def _links(results: Results, many_points: bool) -> Table:
+    links = results.links.with_columns((pl.col("utilization") * 100).alias("utilization_percent"))
+    keys = [key for key in results.keys if many_points]
+    table = _table()
+    for key in keys:
+        table.add_column(short(key, keys), overflow="fold")
+    table.add_column("link", overflow="fold")
+    for title, _ in LINK_COLUMNS:
+        table.add_column(title, justify="right")
+    for place, rows in links.group_by([*keys, "link"], maintain_order=True):
+        table.add_row(*map(str, place), *(spread(rows[name].to_list()) for _, name in LINK_COLUMNS))
+    return table
+
+
+def spread(values: Sequence[float | None]) -> str:
+    """`mean ± half-width` of the values that are there; how many are missing, if some are."""
+    present = [value for value in values if value is not None]
+    if not present:
+        return "–"
+    found = interval(present)
+    text = number(found.mean) if found.mean == 0 or abs(found.mean) >= 0.1 else f"{found.mean:.3f}"
+    if found.half is not None:
+        text = f"{text}±{number(found.half, 2) if found.half >= 0.1 else f'{found.half:.2f}'}"
+    return text if len(present) == len(values) else f"{text} ({len(present)}/{len(values)})"
+
+
+def _range(ordered: Sequence[float]) -> str:
+    low, high = f"{ordered[0]:.4g}", f"{ordered[-1]:.4g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def short(key: str, keys: Sequence[str]) -> str:
+    """The last part of a key, or all of it where that is not enough to tell."""
+    last = key.rpartition(".")[2]
+    return last if sum(other.rpartition(".")[2] == last for other in keys) == 1 else key
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+
+
+def schemes_table(rows: Sequence[Any]) -> Table:
+    """The registry as a list."""
+    table = _table()
+    table.add_column("scheme", no_wrap=True)
+    table.add_column("what it does")
+    table.add_column("evidence", no_wrap=True)
+    for row in rows:
+        aliases = f"\n({', '.join(row.aliases)})" if row.aliases else ""
+        table.add_row(row.name + aliases, row.summary, row.evidence)
+    return table
+
+
+def params_table(params: Sequence[Any]) -> Table:
+    """The parameters of a scheme."""
+    table = _table()
+    for title in ("parameter", "default", "accepted", "meaning"):
+        table.add_column(title, no_wrap=title in ("parameter", "default"))
+    for row in params:
+        unit = f" {row['unit']}" if row.get("unit") else ""
+        if row["kind"] == "flag":
+            default, accepted = str(bool(row["default"])).lower(), "true, false"
+        else:
+            low, high = (f"{row[end]:.6g}" if row.get(end) is not None else "" for end in ("min", "max"))
+            default, accepted = f"{row['default']:g}{unit}", f"{low} … {high}{unit}"
+        table.add_row(row["name"], default, accepted, row["help"])
+    return table
+
+
+def bench_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """The rows of the benchmark."""
+    table = _table()
+    table.add_column("case", overflow="fold")
+    for title in ("data packets", "wall s", "packets/s", "B/flow", "acted"):
+        table.add_column(title, justify="left" if title == "acted" else "right")
+    for row in rows:
+        acted = ", ".join(f"{name} {value:,}" for name, value in row["counters"].items())
+        failed = "".join(f"\nFAILED: {reason}" for reason in row["failed"])
+        table.add_row(
+            row["case"],
+            f"{row['data_packets']:,}",
+            number(row["wall_s"]),
+            f"{row['packets_per_s']:,.0f}",
+            "–" if row.get("peak_flow_bytes") is None else f"{row['peak_flow_bytes']:,}",
+            acted + failed,
+        )
+    return table

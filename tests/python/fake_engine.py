@@ -1,0 +1,265 @@
+"""A stand-in for the compiled engine: same functions, made-up but plausible numbers, no simulation.
+
+Runs take `FAKE_ENGINE_RUN_S` seconds each (default 0). A scheme named `broken` fails in `run`.
+"""
+
+import copy
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import random
+import re
+import threading
+import time
+import tomllib
+
+KNOWN = {
+    "": {"name", "duration", "seed", "repeat", "warmup", "network", "tcp", "flows", "sweep", "trace"},
+    "network": {"rate", "buffer", "queue", "loss", "access_rate", "access_delay", "loss_at"},
+    "tcp": {"segment_bytes", "header_bytes", "ack_every", "initial_window", "ecn", "receive_window"},
+    "flows": {"scheme", "rtt", "start", "stop", "count"},
+    "trace": {"samples", "packets"},
+}
+SCHEMES = ("fixed", "newreno", "cubic", "bbr", "broken")
+TIME = re.compile(r"([\d.]+)(ms|s)")
+
+calls = {"run": 0}
+
+
+class ScenarioError(ValueError):
+    def __init__(self, source, line, key, message, accepted):
+        self.source, self.line, self.column, self.key = source, line, None, key
+        self.message, self.accepted = message, accepted
+        super().__init__(f"{source}{f':{line}' if line else ''}: {key}: {message}\n  accepted: {accepted}")
+
+
+class Cancelled(Exception):
+    pass
+
+
+class Handle:
+    def __init__(self):
+        self._stop = threading.Event()
+        self._share = 0.0
+
+    def progress(self):
+        return self._share
+
+    def cancel(self):
+        self._stop.set()
+
+
+def version():
+    return "0.1.0-fake"
+
+
+def schemes():
+    param = {
+        "name": "cwnd_gain",
+        "kind": "number",
+        "default": 2.0,
+        "min": 1.0,
+        "max": 10.0,
+        "unit": "",
+        "help": "Window over the BDP.",
+    }
+    flag = {
+        "name": "paced",
+        "kind": "flag",
+        "default": False,
+        "min": None,
+        "max": None,
+        "unit": "",
+        "help": "Pace.",
+    }
+    return json.dumps(
+        [
+            {
+                "name": name,
+                "aliases": ["reno"] if name == "newreno" else [],
+                "summary": f"What {name} does.",
+                "evidence": "tool" if name == "fixed" else "verified",
+                "recovery": "prr",
+                "params": [param, flag] if name == "bbr" else [],
+                "page": f"# {name}\n\nIts law.",
+            }
+            for name in SCHEMES
+        ]
+    )
+
+
+def schema():
+    return json.dumps({"type": "object"})
+
+
+def _line(text, key):
+    last = key.rpartition(".")[2]
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip().startswith(last):
+            return number
+    return None
+
+
+def _check(data, text, source, overridden):
+    def bad(key, message, accepted):
+        if key in overridden:
+            raise ScenarioError("command line", None, key, message, accepted)
+        raise ScenarioError(source, _line(text, key), key, message, accepted)
+
+    def keys(table, name, path):
+        for key in table:
+            if key not in KNOWN[name]:
+                bad(f"{path}{key}", f"unknown key {key!r}", ", ".join(sorted(KNOWN[name])))
+
+    keys(data, "", "")
+    for name in ("network", "tcp", "trace"):
+        keys(data.get(name, {}), name, f"{name}.")
+    if str(data.get("network", {}).get("rate", "1mbit")).startswith("-"):
+        bad("network.rate", "a negative rate", "a rate above zero, such as 100mbit")
+    if not data.get("flows"):
+        bad("flows", "no flows", "one or more [[flows]]")
+    for i, flow in enumerate(data["flows"]):
+        keys(flow, "flows", f"flows.{i}.")
+        name = flow["scheme"].partition(":")[0]
+        if name not in SCHEMES and name != "reno":
+            bad(f"flows.{i}.scheme", f"there is no scheme {name!r}", ", ".join(SCHEMES))
+        if not TIME.fullmatch(flow.get("rtt", "40ms")):
+            bad(f"flows.{i}.rtt", f"{flow['rtt']!r} is not a time", "a number with ns, us, ms or s")
+
+
+def _set(data, key, value):
+    *path, last = key.split(".")
+    if path == ["flows"]:
+        for flow in data["flows"]:
+            flow[last] = value
+        return
+    for part in path:
+        data = data.setdefault(part, {})
+    data[last] = value
+
+
+def plan(text, source, directory, overrides):
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(source, 1, None, str(error), "TOML") from None
+    grid = dict(data.pop("sweep", {}))
+    cases = grid.pop("cases", [None])
+    for key, value in overrides:
+        if "," in value:
+            grid[key] = value.split(",")
+        else:
+            _set(data, key, int(value) if value.isdigit() else value)
+            grid.pop(key, None)
+    first, repeat = int(data.get("seed", 1)), int(data.get("repeat", 1))
+    planned = []
+    for case in cases:
+        for combination in itertools.product(*grid.values()):
+            point = dict(zip(grid, combination, strict=True))
+            scenario = copy.deepcopy(data)
+            for key, value in {**(case or {}), **point}.items():
+                if key != "label":
+                    _set(scenario, key, value)
+            point = {"case": case["label"], **point} if case else point
+            _check(scenario, text, source, dict(overrides))
+            for seed in range(first, first + repeat):
+                row = {"point": point, "seed": seed, "scenario": scenario, "flows": len(scenario["flows"])}
+                row["id"] = hashlib.sha256(json.dumps([row, 1], sort_keys=True).encode()).hexdigest()[:16]
+                planned.append(json.dumps(row))
+    return planned
+
+
+def seconds(text):
+    value, unit = TIME.fullmatch(text).groups()
+    return float(value) * {"ms": 1e-3, "s": 1.0}[unit]
+
+
+def run(planned_json, directory, trace_dir, handle):
+    calls["run"] += 1
+    planned = json.loads(planned_json)
+    scenario = planned["scenario"]
+    rng = random.Random(planned["id"])
+    begin, length = time.monotonic(), float(os.environ.get("FAKE_ENGINE_RUN_S", "0"))
+    while (passed := time.monotonic() - begin) < length:
+        if handle is not None:
+            if handle._stop.is_set():
+                raise Cancelled("cancelled")
+            handle._share = passed / length
+        time.sleep(0.01)
+    flows = []
+    for spec in scenario["flows"]:
+        if spec["scheme"] == "broken":
+            raise RuntimeError("the scheme broke")
+        for _ in range(int(spec.get("count", 1))):
+            rtt = seconds(spec.get("rtt", "40ms")) * 1000
+            flows.append({
+                "flow": len(flows), "label": f"{spec['scheme']} {len(flows) + 1}", "scheme": spec["scheme"].partition(":")[0],
+                "rtt_base_ms": rtt, "goodput_mbit_s": 40 + rng.random(), "throughput_mbit_s": 42 + rng.random(),
+                "retransmit_percent": rng.random(), "loss_percent": rng.random(), "rtt_min_ms": rtt,
+                "rtt_mean_ms": rtt * 1.5, "rtt_p50_ms": rtt * 1.4, "rtt_p95_ms": rtt * 1.9, "rtt_p99_ms": rtt * 2,
+                "fill_time_ms": rtt * (6 + rng.random()), "completion_s": None,
+            })  # fmt: skip
+    duration = seconds(scenario.get("duration", "60s"))
+    result = {
+        "event_hash": "00ff", "id": planned["id"], "point": planned["point"], "warmup_s": duration / 10,
+        "version": version(), "scenario": scenario.get("name", "unnamed"), "seed": planned["seed"],
+        "duration_s": duration, "wall_s": 0.01, "events": 1000, "data_packets": 400, "jain": 0.9 + rng.random() / 10,
+        "convergence_s": None, "peak_flow_bytes": 4096, "counters": {"sack_blocks": 3}, "flows": flows,
+        "links": [{"link": "bottleneck", "utilization": 0.97, "queue_delay_mean_ms": 10.0, "queue_delay_p95_ms": 20.0,
+                   "queue_mean_pkt": 80.0, "drops": 12, "drop_percent": 0.1}],
+    }  # fmt: skip
+    if trace_dir is not None:
+        _trace(trace_dir, duration, len(flows))
+    return json.dumps(result)
+
+
+def _trace(trace_dir, duration, flows):
+    import pyarrow as pa
+
+    schema = pa.schema([
+        ("time_s", pa.float64()), ("kind", pa.dictionary(pa.int32(), pa.utf8())), ("index", pa.uint32()),
+        ("series", pa.dictionary(pa.int32(), pa.utf8())), ("value", pa.float64()), ("text", pa.utf8()),
+    ])  # fmt: skip
+    with (pathlib.Path(trace_dir) / "samples.arrow").open("wb") as file, pa.ipc.new_stream(file, schema) as writer:
+        for step in range(3):
+            rows = []
+            for i in range(10):
+                t = (step * 10 + i) * duration / 30
+                for flow in range(flows):
+                    for series in (
+                        "cwnd_bytes",
+                        "inflight_bytes",
+                        "pacing_mbit_s",
+                        "srtt_ms",
+                        "rtt_ms",
+                        "goodput_mbit_s",
+                    ):
+                        rows.append((t, "flow", flow, series, 1.0 + i + flow, None))
+                    rows.append((t, "flow", flow, "state", None, "PROBE_BW"))
+                for series in ("queue_pkt", "queue_delay_ms", "drops", "utilization"):
+                    rows.append((t, "link", 0, series, float(i), None))
+            columns = [
+                pa.array([row[k] for row in rows], pa.utf8() if k in (1, 3, 5) else schema[k].type) for k in range(6)
+            ]
+            columns = [c.dictionary_encode() if k in (1, 3) else c for k, c in enumerate(columns)]
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+
+
+def bench_cases():
+    return json.dumps(
+        [
+            {"name": "cubic-10", "description": "10 CUBIC flows"},
+            {"name": "bbr-10", "description": "10 BBR flows"},
+        ]
+    )
+
+
+def bench(name, repeats):
+    failed = [] if name != "bbr-10" or not os.environ.get("FAKE_ENGINE_BENCH_FAILS") else ["paced_waits never ran"]
+    return json.dumps([{
+        "case": name, "data_packets": 2_000_000, "events": 9_000_000, "wall_s": 0.5, "packets_per_s": 4e6,
+        "wall_all_s": [0.5] * repeats, "peak_flow_bytes": 5000, "event_hash": "ab", "run_hash": "ab",
+        "counters": {"sack_blocks": 10, "recoveries": 2, "paced_waits": 7, "rate_samples": 9}, "failed": failed,
+    }])  # fmt: skip

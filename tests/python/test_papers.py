@@ -1,0 +1,254 @@
+"""Papers as data, from a folder to a report."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+import fake_engine
+import narrows
+from narrows import engine, papers, reproduce
+from narrows.cli import app
+from narrows.scenario import Misuse
+
+from conftest import ROOT  # isort: skip
+
+PAPER = """
+title = "On <queues>"
+authors = ["A. Author"]
+citation = "A. Author: On queues. 2020."
+doi = "10.1/x"
+"""
+SCENARIO = """
+duration = "10s"
+repeat = 3
+[network]
+rate = "10mbit"
+[[flows]]
+scheme = "bbr"
+rtt = "20ms"
+[[flows]]
+scheme = "cubic"
+rtt = "50ms"
+[sweep]
+"network.buffer" = ["1bdp", "5bdp"]
+"""
+CLAIMS = """
+[figure]
+title = "Shares"
+quick = { duration = "2s" }
+full = { duration = "100s", repeat = 4 }
+trace = "100ms"
+[[figure.plot]]
+kind = "share"
+[[figure.plot]]
+kind = "time"
+
+[[claim]]
+id = "goodput"
+text = "BBR gets 40 Mbit/s"
+source = "page 3"
+kind = "value"
+paper = 40.5
+unit = "Mbit/s"
+sql = '''SELECT seed, avg(goodput_mbit_s) AS value FROM flows
+         WHERE scheme = 'bbr' AND "network.buffer" = '5bdp' GROUP BY seed'''
+
+[[claim]]
+id = "ratio"
+text = "BBR has 40 times the RTT of CUBIC"
+source = "page 4"
+kind = "value"
+paper = 40
+baseline = 1
+cause = "It has not."
+sql = '''SELECT a.seed, a.rtt_mean_ms / b.rtt_mean_ms AS value
+         FROM (SELECT * FROM flows WHERE scheme = 'bbr' AND "network.buffer" = '1bdp') AS a
+         JOIN (SELECT * FROM flows WHERE scheme = 'cubic' AND "network.buffer" = '1bdp') AS b ON a.seed = b.seed'''
+
+[[claim]]
+id = "order"
+text = "CUBIC's RTT is longer"
+source = "page 4"
+kind = "greater"
+sql = '''SELECT a.seed, a.rtt_mean_ms AS value, b.rtt_mean_ms AS than
+         FROM (SELECT seed, avg(rtt_mean_ms) AS rtt_mean_ms FROM flows WHERE scheme = 'cubic' GROUP BY seed) AS a
+         JOIN (SELECT seed, avg(rtt_mean_ms) AS rtt_mean_ms FROM flows WHERE scheme = 'bbr' GROUP BY seed) AS b
+         ON a.seed = b.seed'''
+
+[[claim]]
+id = "queue"
+text = "The queue stays below 9 packets"
+source = "page 5"
+kind = "at_most"
+paper = 8
+sql = '''SELECT seed, max(value) AS value FROM samples WHERE series = 'queue_pkt' GROUP BY seed'''
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    home = tmp_path / "papers" / "queues"
+    home.mkdir(parents=True)
+    (home / "paper.toml").write_text(PAPER)
+    for name in ("fig9", "fig10"):
+        (home / f"{name}.toml").write_text(SCENARIO)
+        (home / f"{name}.claims.toml").write_text(CLAIMS)
+    return tmp_path / "papers"
+
+
+def call(*args):
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+def test_a_folder_is_a_paper_and_its_figures_are_in_order(folder):
+    (paper,) = papers.load_all(folder)
+    assert [figure.id for figure in paper.figures] == ["fig9", "fig10"]
+    assert paper.title == "On <queues>"
+
+
+def test_verdicts_from_scenario_to_report(folder, tmp_path):
+    out = tmp_path / "report"
+    result = call("reproduce", "queues", "fig9", "--papers", folder, "-o", out, "--json")
+    assert result.exit_code == 0, result.output
+    printed = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["id"], row["verdict"]) for row in printed] == [
+        ("goodput", "holds"),
+        ("ratio", "does not hold"),  # 30 ms against 75 ms is on the other side of 1
+        ("order", "holds"),
+        ("queue", "does not hold"),  # the stand-in's queue reaches 9
+    ]
+    assert printed[0]["ours"]["seeds"] == 3
+    assert printed[1]["cause"] == "It has not."
+    assert json.loads((out / "claims.json").read_text()) == printed
+    page = (out / "index.html").read_text()
+    assert "On &lt;queues&gt;" in page, "what a paper says is escaped"
+    assert page.count("data:image/png;base64,") == 2
+    assert not re.search(r'(src|href)="(?!data:|#|https://doi.org/)', page), "one file, nothing beside it"
+    for name in ("fig9.png", "fig9-2.png", "fig9.flows.parquet", "fig9.links.parquet", "fig9.runs.parquet"):
+        assert (out / "queues" / name).stat().st_size > 0
+
+
+def test_the_table_has_a_row_per_claim(folder, tmp_path):
+    result = call("reproduce", "--papers", folder, "-o", tmp_path / "report", "--quick")
+    assert result.exit_code == 0
+    text = " ".join(result.stdout.split())
+    assert "8 claims: 4 hold, 0 hold in direction, 4 do not hold" in text
+    assert result.stdout.count("BBR gets 40 Mbit/s") == 2
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+
+
+def test_a_second_reproduction_reuses_the_runs_and_figures_share_them(folder, tmp_path):
+    before = fake_engine.calls["run"]
+    call("reproduce", "--papers", folder, "-o", tmp_path / "report")
+    assert fake_engine.calls["run"] - before == 6, "both figures have the same two points with three seeds"
+    again = call("reproduce", "--papers", folder, "-o", tmp_path / "report")
+    assert fake_engine.calls["run"] - before == 6
+    assert "reused 6 of 6 runs" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "seeds", "duration"),
+    [
+        ([], 3, 10),
+        (["--quick"], 1, 2),
+        (["--full"], 4, 100),
+        (["--seeds", 2], 2, 10),
+        (["--quick", "--seeds", 2], 2, 2),
+    ],
+)
+def test_quick_full_and_seeds_replace_what_the_figure_says(folder, tmp_path, flags, seeds, duration):
+    out = tmp_path / "report"
+    assert call("reproduce", "queues", "fig9", "--papers", folder, "-o", out, *flags).exit_code == 0
+    saved = [json.loads(path.read_text()) for path in (out / "runs").glob("*.json")]
+    assert {row["seed"] for row in saved} == set(range(1, seeds + 1))
+    assert {row["duration_s"] for row in saved} == {duration}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ('kind = "at_most"', 'kind = "most"', ["claim queue", "most", "accepted"]),
+        ('id = "order"', 'id = "goodput"', ["two claims", "goodput"]),
+        ("paper = 8", "papers = 8", ["claim queue", "papers", "accepted"]),
+        ('source = "page 3"\n', "", ["claim goodput", "source is missing"]),
+        ("FROM samples", "FROM simples", ["claim queue", "simples"]),
+        ("max(value) AS value FROM samples", "1 AS one FROM samples", ["claim queue", "seed and value"]),
+        ("= '5bdp' GROUP", "= '6bdp' GROUP", ["claim goodput", "no rows"]),
+        ('kind = "share"', 'kind = "shares"', ["plot 1", "shares", "accepted"]),
+        ('kind = "share"', 'kind = "line"\ny = "nosuch"', ["plot 1", "nosuch", "accepted"]),
+        ('kind = "share"', 'kind = "line"\nwidth = 3', ["plot 1", "width"]),
+        ('title = "Shares"', "title = ", ["fig9.claims.toml"]),
+        ('title = "Shares"', 'titel = "Shares"', ["figure.", "titel"]),
+    ],
+)
+def test_a_slip_in_a_paper_is_named_and_gives_no_verdict(folder, tmp_path, old, new, named):
+    path = folder / "queues" / "fig9.claims.toml"
+    assert old in CLAIMS
+    path.write_text(CLAIMS.replace(old, new))
+    result = call("reproduce", "queues", "fig9", "--papers", folder, "-o", tmp_path / "report")
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    for text in [*named, "fig9.claims.toml"]:
+        assert text in result.stderr.replace("\n", "")
+    assert not (tmp_path / "report" / "claims.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        (["nosuch"], ["nosuch", "queues"]),
+        (["queues", "fig1"], ["fig1", "fig9, fig10"]),
+        (["--quick", "--full"], ["--quick, --full"]),
+    ],
+)
+def test_misuse_of_reproduce_names_what_there_is(folder, tmp_path, args, named):
+    result = call("reproduce", *args, "--papers", folder, "-o", tmp_path / "report")
+    assert result.exit_code == 2
+    for text in named:
+        assert text in result.stderr
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_folder_without_papers_is_an_error(tmp_path):
+    with pytest.raises(Misuse, match="--papers DIR"):
+        papers.find(tmp_path)
+
+
+def test_swept_keys_are_text_columns_of_all_three_frames():
+    results = narrows.run(SCENARIO, repeat=2)
+    for frame in (results.flows, results.links, results.runs):
+        assert frame["network.buffer"].unique().sort().to_list() == ["1bdp", "5bdp"]
+        assert frame["seed"].unique().sort().to_list() == [1, 2]
+    assert results.keys == ["network.buffer"]
+
+
+def test_a_key_that_clashes_with_a_column_gets_a_prefix():
+    results = narrows.Results(
+        [{"flow": "a"}], [json.loads(fake_engine.run(fake_engine.plan(SCENARIO, "t", None, [])[0], None, None, None))]
+    )
+    assert results.keys == ["point.flow"]
+
+
+def test_the_papers_that_come_with_the_project_can_be_planned_and_checked(tmp_path):
+    """The figures' scenarios and queries fit each other, whatever the numbers are."""
+    home = papers.find(ROOT / "papers")
+    loaded = papers.load_all(home)
+    assert loaded
+    for paper in loaded:
+        for figure in paper.figures:
+            assert figure.claims, f"{figure.path} claims nothing"
+            planned = engine.plan(
+                figure.scenario.text, figure.scenario.source, figure.scenario.directory, [("repeat", "2")]
+            )
+            done = [engine.run(item, None, None) for item in planned]
+            results = narrows.Results([item.point for item in planned], done)
+            outcomes = papers.check(figure, results)
+            assert [outcome.claim.id for outcome in outcomes] == [claim.id for claim in figure.claims]
+            assert all(outcome.ours is not None and outcome.ours.n == 2 for outcome in outcomes)
+
+
+def test_overrides_do_not_touch_a_figure_in_default_mode(folder):
+    (paper,) = papers.load_all(folder)
+    assert reproduce.overrides(paper.figures[0], "default", None) == [("trace.samples", "100ms")]

@@ -1,0 +1,165 @@
+"""Figures show what they are given, in stable colours."""
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from typer.testing import CliRunner
+
+import narrows
+from narrows import engine, plots
+from narrows.cli import app
+from narrows.quantities import axis, quantity
+from narrows.scenario import Misuse
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return narrows.compare(
+        "bbr", "cubic", rtt=["10ms", "50ms"], repeat=3, trace=True, out=tmp_path_factory.mktemp("results"),
+        set={"network.buffer": ["0.5bdp", "1bdp", "10bdp"], "network.loss": ["0%", "1%"]},
+    )  # fmt: skip
+
+
+def lines(figure):
+    return [line for panel in figure.axes for line in panel.lines if len(line.get_xdata()) > 1]
+
+
+def test_time_has_a_panel_per_series_and_a_line_per_flow(results):
+    figure = results.plot("time", series=["cwnd_bytes", "queue_pkt"])
+    assert [panel.get_ylabel() for panel in figure.axes] == ["cwnd\nkB", "queue\npackets"]
+    assert [len(panel.lines) for panel in figure.axes] == [2, 1]
+    assert len(figure.axes[0].lines[0].get_xdata()) == 30
+    assert figure.axes[0].lines[0].get_color() == plots.colour("bbr")
+
+
+def test_shares_add_up_to_all_of_it(results):
+    figure = results.plot("share")
+    drawn = {line.get_label(): line for line in figure.axes[0].containers}
+    assert set(drawn) == {"bbr", "cubic"}
+    total = sum(container.lines[0].get_ydata() for container in drawn.values())
+    np.testing.assert_allclose(total, 100)
+    np.testing.assert_allclose(drawn["bbr"].lines[0].get_xdata(), [0.5, 1, 10])
+
+
+def test_throughput_against_loss_has_the_loss_on_the_axis(results):
+    panel = results.plot("loss").axes[0]
+    assert panel.get_xlabel() == "loss, %"
+    np.testing.assert_allclose(panel.containers[0].lines[0].get_xdata(), [0, 1])
+
+
+def test_delay_against_throughput_has_less_delay_to_the_right(results):
+    panel = results.plot("delay").axes[0]
+    left, right = panel.get_xlim()
+    assert left > right == 0
+    assert len(panel.patches) == 2, "an ellipse for each scheme"
+
+
+def test_bars_and_printed_points_stand_side_by_side(results):
+    points = [{"x": "1bdp", "series": "cubic", "y": 44.0}]
+    panel = results.plot("bar", x="network.buffer", points=points).axes[0]
+    bars = [patch for patch in panel.patches if patch.get_width() > 0]
+    assert len(bars) == 6
+    diamond = next(line for line in panel.lines if line.get_marker() == "D")
+    middles = [bar.get_x() + bar.get_width() / 2 for bar in bars]
+    assert min(abs(middle - diamond.get_xdata()[0]) for middle in middles) < 1e-9
+
+
+def test_a_query_makes_a_plot(results):
+    sql = 'SELECT "network.buffer" AS x, scheme AS series, rtt_mean_ms / rtt_base_ms AS y, seed FROM flows'
+    panel = results.plot("line", sql=sql, ylabel="ratio").axes[0]
+    assert panel.get_ylabel() == "ratio"
+    np.testing.assert_allclose(panel.containers[0].lines[0].get_ydata(), 1.5)
+
+
+@pytest.mark.parametrize("kind", list(plots.KINDS))
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_every_kind_draws_something(results, kind, form, tmp_path):
+    path = tmp_path / f"figure.{form}"
+    plots.save(results.plot(kind), path)
+    if form == "png":
+        pixels = imread(path)[..., :3]
+        assert pixels.std() > 0.01, "not a blank page"
+    else:
+        assert path.read_text().count("<path") > 10
+
+
+def test_the_same_results_give_the_same_file(results):
+    for form in ("png", "svg"):
+        assert plots.image(results.plot("share"), form) == plots.image(results.plot("share"), form)
+
+
+def test_colours_follow_the_registry_and_neighbours_differ():
+    names = [scheme.name for scheme in engine.schemes()]
+    assert [plots.colour(name) for name in names] == list(plots.COLOURS[: len(names)])
+    assert plots.colour("reno") == plots.colour("newreno")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"kind": "pie"}, "accepted: time, share"),
+        ({"kind": "line", "y": "speed"}, "no column 'speed'"),
+        ({"kind": "line", "x": "network.rate"}, "no column 'network.rate'"),
+        ({"kind": "line", "table": "rows"}, "no table"),
+        ({"kind": "time", "run": 99}, "no run 99"),
+        ({"kind": "time", "series": ["speed"]}, "accepted: cwnd_bytes"),
+        ({"kind": "line", "colour": "red"}, "colour"),
+        ({"kind": "line", "points": [{"x": "seven", "y": 1}]}, "not on the axis"),
+    ],
+)
+def test_a_plot_that_cannot_be_drawn_says_why(results, options, named):
+    with pytest.raises(Misuse, match=named):
+        results.plot(**options)
+
+
+def test_plots_over_time_need_a_trace():
+    with pytest.raises(Misuse, match="without a trace"):
+        narrows.compare("bbr").plot("time")
+
+
+def test_plot_and_report_commands_write_files(results, tmp_path):
+    for args in (["plot", results.out], ["plot", results.out, "--kind", "share", "--logx", "-o", tmp_path / "s.svg"]):
+        done = CliRunner().invoke(app, [str(a) for a in args])
+        assert done.exit_code == 0, done.stderr
+    assert (results.out / "time.png").stat().st_size > 5000
+    assert "<svg" in (tmp_path / "s.svg").read_text()
+    done = CliRunner().invoke(app, ["report", str(results.out), "-o", str(tmp_path / "page.html")])
+    assert done.exit_code == 0, done.stderr
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("data:image/png;base64,") == len(plots.KINDS)
+    assert "left out of the means" in page
+    assert "bottleneck" in page
+
+
+@pytest.mark.parametrize("args", [["plot", "."], ["report", "."], ["plot", "nosuch"]])
+def test_a_folder_without_results_is_misuse(args, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, args)
+    assert done.exit_code == 2
+    assert "no results in" in done.stderr
+
+
+def test_a_wrong_ending_is_misuse(results):
+    done = CliRunner().invoke(app, ["plot", str(results.out), "-o", "figure.txt"])
+    assert done.exit_code == 2
+    assert ".png, .svg or .pdf" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("5mbit", (5, "Mbit/s")), ("1.5gbit", (1500, "Mbit/s")), ("10ms", (10, "ms")), ("2s", (2000, "ms")),
+        ("0.1bdp", (0.1, "BDP")), ("5bdp@10ms", (5, "BDP")), ("100pkt", (100, "packets")), ("0.1%", (0.1, "%")),
+        ("64kB", (64, "kB")), ("7", (7, "")), ("1e-3", (0.001, "")), ("codel", None), ("5 apples", None),
+    ],
+)  # fmt: skip
+def test_texts_with_units_become_numbers(text, meant):
+    found = quantity(text)
+    assert found == (meant if meant is None else (pytest.approx(meant[0]), meant[1]))
+
+
+def test_an_axis_is_numeric_only_where_all_values_are_of_one_kind():
+    assert axis(["1bdp", "10bdp"]) == ([1, 10], "BDP")
+    assert axis(["0", "1%"]) == ([0, 1], "%")
+    assert axis(["1bdp", "100pkt"]) is None
+    assert axis(["1bdp", "codel"]) is None

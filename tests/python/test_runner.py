@@ -1,0 +1,222 @@
+"""Keeping, reusing, stopping and resuming."""
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+import time
+
+import polars as pl
+import pytest
+
+import fake_engine
+import narrows
+from narrows import engine, runner
+from narrows.runner import Runner
+
+TEXT = '[network]\nrate = "1mbit"\n[[flows]]\nscheme = "bbr"\n[sweep]\n"network.buffer" = ["1bdp", "2bdp", "3bdp"]\n'
+
+
+@pytest.fixture
+def planned():
+    return engine.plan(TEXT, "text", None, [("repeat", "2")])
+
+
+def runs(out):
+    return sorted(path.name for path in (out / "runs").iterdir())
+
+
+def test_results_come_in_the_order_of_the_plan_whatever_finishes_first(planned, monkeypatch):
+    def later_first(item, traces, handle, stop):
+        time.sleep(0.05 * (planned[-1].id != item.id))
+        return engine.run(item, traces, handle)
+
+    told = []
+
+    class Listener(runner.Silent):
+        def result(self, item, result):
+            told.append(item.id)
+
+    done = Runner(jobs=6, execute=later_first, listener=Listener()).run(planned)
+    assert [result["id"] for result in done] == [item.id for item in planned] == told
+
+
+def test_finished_runs_are_reused_and_the_others_done(planned, tmp_path):
+    Runner(out=tmp_path).run(planned[:4])
+    before = fake_engine.calls["run"]
+    done = Runner(out=tmp_path).run(planned)
+    assert fake_engine.calls["run"] - before == 2
+    assert [result["id"] for result in done] == [item.id for item in planned]
+    assert all("build" not in result for result in done)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "",
+        lambda text: "[]",
+        lambda text: text.replace("0.1.0-fake", "0.0.9"),
+        lambda text: text.replace('"build": "', '"build": "other'),
+        lambda text: text.replace('"flows"', '"flow"'),
+    ],
+    ids=["cut", "empty", "not a result", "other version", "other build", "field missing"],
+)
+def test_a_damaged_or_foreign_run_is_done_again(planned, tmp_path, damage):
+    Runner(out=tmp_path).run(planned[:1])
+    path = tmp_path / "runs" / f"{planned[0].id}.json"
+    whole = path.read_text()
+    path.write_text(damage(whole))
+    assert path.read_text() != whole
+    Runner(out=tmp_path).run(planned[:1])
+    assert json.loads(path.read_text()) == json.loads(whole)
+
+
+def test_a_run_without_a_trace_is_done_again_when_a_trace_is_wanted(planned, tmp_path):
+    traced = dataclasses.replace(planned[0], trace=True)
+    Runner(out=tmp_path).run(planned[:1])
+    Runner(out=tmp_path).run([traced])
+    assert (tmp_path / "traces" / planned[0].id / "samples.parquet").is_file()
+    before = fake_engine.calls["run"]
+    Runner(out=tmp_path).run([traced])
+    assert fake_engine.calls["run"] == before
+
+
+def test_leftovers_of_a_killed_process_are_removed(planned, tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / f".{planned[0].id}.json.77.88").write_text("{")
+    (tmp_path / "traces" / ".abc.77").mkdir(parents=True)
+    (tmp_path / "traces" / ".abc.77" / "samples.arrow").write_text("x")
+    Runner(out=tmp_path).run(planned[:1])
+    assert runs(tmp_path) == [f"{planned[0].id}.json"]
+    assert list((tmp_path / "traces").iterdir()) == []
+
+
+def test_two_processes_do_not_write_to_one_folder(planned, tmp_path):
+    with runner.locked(tmp_path), pytest.raises(OSError, match="another narrows"):
+        Runner(out=tmp_path).run(planned)
+
+
+def test_a_trace_holds_all_batches(tmp_path):
+    results = narrows.run(TEXT, set={"network.buffer": "1bdp"}, trace=True, out=tmp_path)
+    samples = results.samples
+    assert samples.height == 3 * 10 * (7 + 4)
+    assert samples.filter(pl.col("series") == "state")["text"].unique().to_list() == ["PROBE_BW"]
+    assert not list(tmp_path.rglob("*.arrow"))
+
+
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        runner.write_atomic(tmp_path / "a.json", "text")
+    assert list(tmp_path.iterdir()) == []
+
+
+def wait_for(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+SWEEP = [
+    "compare",
+    "bbr",
+    "--set",
+    "network.buffer=1bdp,2bdp,3bdp,4bdp,5bdp,6bdp",
+    "--jobs",
+    "2",
+    "-o",
+    "out",
+]
+
+
+def test_ctrl_c_keeps_finished_runs_and_the_same_command_resumes(command, tmp_path):
+    process = command(*SWEEP, env={"FAKE_ENGINE_RUN_S": "0.4"})
+    out = tmp_path / "out"
+    wait_for(lambda: (out / "runs").is_dir() and len(list((out / "runs").glob("*.json"))) >= 2)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert stdout == ""
+    kept = len(runs(out))
+    assert 2 <= kept < 6
+    assert f"stopped after {kept} of 6 runs; they are kept in out, and the same command does the rest" in stderr
+    assert "Traceback" not in stderr
+    assert not (out / "results.jsonl").exists()
+    process = command(*SWEEP)
+    stdout, stderr = process.communicate(timeout=10)
+    assert process.returncode == 0
+    assert f"reused {kept} of 6 runs" in stderr
+    assert len((out / "results.jsonl").read_text().splitlines()) == 6
+
+
+def test_a_kill_leaves_only_whole_runs(command, tmp_path):
+    process = command(*SWEEP, "--trace", env={"FAKE_ENGINE_RUN_S": "0.3"})
+    out = tmp_path / "out"
+    wait_for(lambda: (out / "runs").is_dir() and len(list((out / "runs").glob("*.json"))) >= 2)
+    process.kill()
+    process.communicate(timeout=10)
+    for path in (out / "runs").glob("*.json"):
+        assert runner.read_run(path) is not None
+        assert (out / "traces" / path.stem / "samples.parquet").is_file()
+    process = command(*SWEEP, "--trace")
+    _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 0, stderr
+    assert "reused" in stderr
+    assert all(not path.name.startswith(".") for path in (out / "traces").iterdir())
+
+
+def test_a_scenario_without_flows_that_ran_still_has_a_table(planned):
+    result = engine.run(planned[0], None, None)
+    results = narrows.Results([planned[0].point], [result | {"flows": []}])
+    assert results.flows.height == 0
+    assert "bottleneck" in repr(results)
+
+
+def test_progress_appears_after_a_while_and_only_on_a_terminal(monkeypatch):
+    for bar, after, appears in ((True, 0, True), (True, 1000, False), (False, 0, False)):
+        monkeypatch.setattr(runner, "PROGRESS_AFTER_S", after)
+        terminal = runner.Terminal(lambda text: None, bar, None)
+        terminal.progress(0.5, 1, 2)
+        assert (terminal._progress is not None) == appears
+        terminal.close()
+        assert terminal._progress is None
+
+
+def test_ray_is_asked_for_by_name_where_it_is_missing(command, tmp_path):
+    (tmp_path / "s.toml").write_text(TEXT)
+    process = command("sweep", "s.toml", "--ray", "auto")
+    _, stderr = process.communicate(timeout=10)
+    assert process.returncode == 2
+    assert "narrows[ray]" in stderr
+
+
+def test_ray_runs_elsewhere_and_results_are_kept_here(planned, tmp_path, monkeypatch):
+    """Against a stand-in for ray that runs tasks at once."""
+    started = []
+
+    class Task:
+        def __init__(self, function):
+            self.function = function
+
+        def remote(self, *args):
+            started.append(args)
+            return self.function(*args)
+
+    class Ray:
+        init = staticmethod(lambda **options: started.append(options))
+        remote = Task
+        wait = staticmethod(lambda references, timeout: (references, []))
+        get = staticmethod(lambda reference: reference)
+
+    monkeypatch.setitem(sys.modules, "ray", Ray)
+    done = Runner(out=tmp_path, execute=runner.ray_execute("ray://head:10001")).run(planned)
+    assert started[0] == {"address": "ray://head:10001", "log_to_driver": False}
+    assert len(started) == 1 + len(planned)
+    assert [result["id"] for result in done] == [item.id for item in planned]
+    assert len(runs(tmp_path)) == len(planned)

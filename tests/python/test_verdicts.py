@@ -1,0 +1,178 @@
+"""Every kind of claim at the edges of its verdict."""
+
+import pytest
+
+from narrows.verdicts import Claim, judge
+
+H, D, N = "holds", "holds in direction", "does not hold"
+
+
+def claim(kind, paper=None, **more):
+    return Claim(id="c", text="t", source="s", kind=kind, sql="", paper=paper, **more)
+
+
+def verdict(claim, values, than=None):
+    rows = [{"seed": i, "value": v} for i, v in enumerate(values)]
+    if than is not None:
+        rows = [{**row, "than": t} for row, t in zip(rows, than, strict=True)]
+    return judge(claim, rows).verdict
+
+
+# Two values a and b have the half-width 12.7062 * |a - b| / 2: of 99 and 101 it is 12.706.
+@pytest.mark.parametrize(
+    ("paper", "values", "expected"),
+    [
+        (100, [110], H),  # one value: 10 % of the printed figure, inclusive
+        (100, [110.01], N),
+        (100, [90], H),
+        (100, [89.99], N),
+        (100, [100], H),
+        (120, [107], N),  # 12 wide, not 10.7: the widening is of the printed figure
+        (120, [108], H),
+        (-10, [-11], H),
+        (-10, [-11.1], N),
+        (0, [0], H),
+        (0, [0.001], N),
+        (125, [99, 101], H),  # 112.706 + 12.5 = 125.206
+        (125.4, [99, 101], N),  # 112.706 + 12.54 = 125.246
+    ],
+)
+def test_a_value_holds_within_the_widened_interval(paper, values, expected):
+    assert verdict(claim("value", paper), values) == expected
+
+
+def test_tolerance_and_within_replace_the_ten_percent():
+    assert verdict(claim("value", 100, tolerance=0.02), [102]) == H
+    assert verdict(claim("value", 100, tolerance=0.02), [102.1]) == N
+    assert verdict(claim("value", 0.0, within=0.1), [0.1]) == H
+    assert verdict(claim("value", 0.0, within=0.1), [0.11]) == N
+
+
+@pytest.mark.parametrize(
+    ("kind", "paper", "values", "expected"),
+    [
+        ("at_least", 0.9, [0.9], H),
+        ("at_least", 0.9, [0.8999], N),  # a bound is not widened
+        ("at_least", 0.9, [0.95, 0.96], N),  # 0.955 - 0.0635 = 0.8915
+        ("at_least", 0.9, [0.97, 0.971], H),  # 0.9705 - 0.0064
+        ("at_most", 5, [5], H),
+        ("at_most", 5, [5.01], N),
+        ("at_most", 5, [4.9, 4.95], N),
+        ("at_most", 5, [4.9, 4.905], H),
+        ("between", (1, 2), [1], H),
+        ("between", (1, 2), [2], H),
+        ("between", (1, 2), [2.01], N),
+        ("between", (1, 2), [0.99], N),
+        ("between", (1, 2), [1.05, 1.06], N),  # 1.055 - 0.0635 = 0.9915
+        ("between", (1, 2), [1.1, 1.11], H),
+    ],
+)
+def test_a_bound_holds_where_the_whole_interval_does(kind, paper, values, expected):
+    assert verdict(claim(kind, paper), values) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "than", "expected"),
+    [
+        ("greater", [2], [1], H),
+        ("greater", [1], [1], N),
+        ("greater", [1], [2], N),
+        ("less", [1], [2], H),
+        ("less", [2], [2], N),
+        ("greater", [10, 20], [9, 19], H),  # both differences are 1, however far apart the seeds are
+        ("greater", [10, 20], [9, 18], N),  # 1.5 ± 6.35
+        ("less", [9, 19], [10, 20], H),
+    ],
+)
+def test_an_ordering_is_judged_seed_by_seed(kind, values, than, expected):
+    assert verdict(claim(kind), values, than) == expected
+
+
+def test_an_ordering_may_be_against_a_number():
+    assert verdict(claim("greater", baseline=1.0), [1.1]) == H
+    assert verdict(claim("less", baseline=1.0), [1.1]) == N
+    with pytest.raises(ValueError, match="neither"):
+        verdict(claim("greater"), [1.1])
+
+
+@pytest.mark.parametrize(
+    ("given", "values", "than", "expected"),
+    [
+        (claim("value", 4.0, baseline=1.0), [1.2], None, D),  # a ratio of 4 was printed: ours is above 1 too
+        (claim("value", 4.0, baseline=1.0), [3.9], None, H),
+        (claim("value", 4.0, baseline=1.0), [1.0], None, N),
+        (claim("value", 4.0, baseline=1.0), [0.9], None, N),
+        (claim("value", 0.5, baseline=1.0), [0.8], None, D),
+        (claim("value", -26.0, baseline=0.0), [-3.0], None, D),
+        (claim("value", -26.0, baseline=0.0), [3.0], None, N),
+        (claim("value", 4.0, baseline=1.0), [1.1, 1.2], None, N),  # 1.15 ± 0.635 does not lie above 1
+        (claim("value", 4.0), [1.2], None, N),  # no baseline, no direction
+        (claim("value", 84.0, direction="greater"), [60], [40], D),
+        (claim("value", 84.0, direction="greater"), [40], [60], N),
+        (claim("value", 84.0, direction="less"), [40], [60], D),
+        (claim("value", 84.0), [60], [40], N),  # a second column, but nobody said which side is greater
+        (claim("at_least", 0.9, baseline=0.6), [0.8], None, D),
+        (claim("at_least", 0.9, baseline=0.6), [0.5], None, N),
+        (claim("at_most", 1.0, baseline=5.0), [2.0], None, D),
+        (claim("at_least", 0.9), [0.8], [0.7], D),
+    ],
+)
+def test_a_direction_needs_something_to_be_compared_with(given, values, than, expected):
+    assert given.fault() is None
+    assert verdict(given, values, than) == expected
+
+
+@pytest.mark.parametrize("hole", [None, float("nan"), float("inf")])
+def test_a_seed_without_a_value_never_holds(hole):
+    outcome = judge(claim("at_least", 1.0, cause="It stalls."), [{"seed": 1, "value": 5.0}, {"seed": 2, "value": hole}])
+    assert (outcome.verdict, outcome.missing) == (N, (2,))
+    assert outcome.cause == "No value for seed 2. It stalls."
+    assert judge(claim("value", 1.0), [{"seed": 1, "value": hole}]).ours is None
+
+
+def test_a_cause_is_shown_only_where_the_claim_does_not_hold_as_printed():
+    given = claim("value", 4.0, baseline=1.0, cause="The queue is shorter.")
+    assert judge(given, [{"seed": 1, "value": 4.0}]).cause == ""
+    assert judge(given, [{"seed": 1, "value": 2.0}]).cause == "The queue is shorter."
+    assert judge(given, [{"seed": 1, "value": 0.5}]).cause == "The queue is shorter."
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "no rows"),
+        ([{"seed": 1}], "must give columns"),
+        ([{"value": 1}], "must give columns"),
+        ([{"seed": 1, "value": 1}, {"seed": 1, "value": 2}], "more than once"),
+    ],
+)
+def test_rows_that_cannot_be_judged_are_errors(rows, message):
+    with pytest.raises(ValueError, match=message):
+        judge(claim("value", 1.0), rows)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        claim("equal", 1.0),
+        claim("value"),
+        claim("value", (1, 2)),
+        claim("between", 1.0),
+        claim("between", (2, 1)),
+        claim("greater", 1.0),
+        claim("value", 1.0, direction="up"),
+        claim("value", 1.0, tolerance=-0.1),
+        claim("value", 1.0, baseline=1.0),
+    ],
+)
+def test_a_claim_that_cannot_be_judged_is_refused(given):
+    assert given.fault()
+
+
+def test_both_sides_read_as_a_person_writes_them():
+    assert claim("value", 121, unit="ms").printed() == "121 ms"
+    assert claim("at_least", 0.916).printed() == "≥ 0.916"
+    assert claim("between", (1, 2.5), unit="%").printed() == "1 … 2.5 %"
+    assert claim("greater").printed() == "more"
+    rows = [{"seed": 1, "value": 10.0, "than": 5.0}, {"seed": 2, "value": 11.0, "than": 6.0}]
+    assert judge(claim("greater", unit="ms"), rows).measured() == "10.5 ± 6.4 ms against 5.50 ± 6.35 ms"
