@@ -47,7 +47,7 @@ impl Traces {
 /// A rate that is not zero.
 pub(super) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Fault> {
     match rate.value() {
-        Rate::ZERO => Err(Fault::new(key, format!("`{rate}`: a link of no capacity carries nothing"))
+        Rate::ZERO => Err(Fault::new(key, format!("`{rate}` carries nothing"))
             .accepted("a rate above zero such as 100mbit")),
         rate => Ok(rate),
     }
@@ -87,7 +87,8 @@ pub(super) fn limit(
 ) -> Result<Limit, Fault> {
     let limit = match buffer.value() {
         BufferSize::Bdp { multiple, rtt: stated } => {
-            Limit::Bytes(rate.over(stated.unwrap_or(rtt)).mul_f64(multiple))
+            // Rounded to the nearest byte: 0.7 of 1000 is 700, though 0.7 has no exact binary form.
+            Limit::Bytes(Bytes::from_f64(rate.over(stated.unwrap_or(rtt)).as_f64() * multiple + 0.5))
         }
         BufferSize::Packets(packets) => Limit::Packets(packets),
         BufferSize::Bytes(bytes) => Limit::Bytes(bytes),
