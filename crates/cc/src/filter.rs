@@ -1,7 +1,16 @@
 //! Windowed extrema in constant space (Kathleen Nichols' algorithm, as Linux `win_minmax.c`).
 //!
-//! Three best samples are kept, each newer than the one before it, so the extremum over the window is known within a
-//! quarter window of its true age, whatever the number of samples.
+//! Three samples are kept, each newer than the one before it and no better. The first is the answer; the others stand by
+//! for the day it leaves the window, and are renewed when a quarter and a half of the window have passed without a better
+//! one. What can be relied upon:
+//!
+//! * The answer is a sample that was fed, and never older than the window: so it never beats the true extremum.
+//! * No sample newer than it is better.
+//! * It is the true extremum whenever that sample was the extremum of its own window when it was fed. (Samples that were
+//!   overshadowed when they came may have been forgotten by the time what overshadowed them expires: that is the price of
+//!   constant space.)
+//!
+//! Times must not decrease. Ties go to the newer sample.
 
 macro_rules! windowed {
     ($Name:ident, $better_or_equal:tt, $what:literal) => {
@@ -64,3 +73,95 @@ macro_rules! windowed {
 
 windowed!(WindowedMax, >=, "maximum");
 windowed!(WindowedMin, <=, "minimum");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    extern crate std;
+    use std::vec::Vec;
+
+    const WINDOW: u64 = 100;
+
+    #[test]
+    fn the_best_holds_until_it_leaves_the_window_and_the_standbys_follow_in_order() {
+        let mut filter = WindowedMax::new(0, 90);
+        // 70 at 26 is the first sample in the second quarter, 60 at 51 the first in the second half.
+        for (at, value, max) in [(10, 80, 90), (26, 70, 90), (30, 65, 90), (51, 60, 90), (100, 50, 90)] {
+            assert_eq!(filter.update(WINDOW, at, value), max, "at {at}");
+        }
+        assert_eq!(filter.update(WINDOW, 101, 40), 70, "90 has left; 80 came too early to stand by");
+        assert_eq!(filter.update(WINDOW, 126, 40), 70);
+        assert_eq!(filter.update(WINDOW, 127, 30), 60);
+        assert_eq!(filter.update(WINDOW, 128, 60), 60, "an equal sample is taken for its youth");
+        assert_eq!(filter.update(WINDOW, 228, 10), 60);
+        assert_eq!(filter.update(WINDOW, 229, 5), 10);
+        assert_eq!(filter.update(WINDOW, 1_000, 1), 1, "all three have left");
+    }
+
+    #[test]
+    fn two_standbys_may_leave_at_once() {
+        let mut filter = WindowedMax::new(0, 90);
+        for (at, value) in [(26, 80), (51, 70)] {
+            filter.update(WINDOW, at, value);
+        }
+        assert_eq!(filter.update(WINDOW, 140, 10), 70, "90 of 0 and 80 of 26 are too old");
+    }
+
+    #[test]
+    fn the_minimum_mirrors_the_maximum() {
+        let mut filter = WindowedMin::new(0, 10);
+        for (at, value, min) in [(26, 30, 10), (51, 40, 10), (101, 60, 30), (127, 70, 40), (128, 35, 35)] {
+            assert_eq!(filter.update(WINDOW, at, value), min, "at {at}");
+        }
+    }
+
+    /// All samples as (time, value).
+    fn samples() -> impl Strategy<Value = Vec<(u64, u32)>> {
+        let step = prop_oneof![4 => 0u64..5, 2 => 5u64..40, 1 => 40u64..120];
+        let value = prop_oneof![0u32..8, 0u32..1_000];
+        prop::collection::vec((step, value), 1..200).prop_map(|steps| {
+            let mut now = 0;
+            steps
+                .into_iter()
+                .map(|(step, value)| {
+                    now += step;
+                    (now, value)
+                })
+                .collect()
+        })
+    }
+
+    /// The newest of the best among those of `fed` that are no older than the window at the last of them.
+    fn exact(fed: &[(u64, u32)]) -> (u64, u32) {
+        let now = fed.last().unwrap().0;
+        *fed.iter().filter(|s| now - s.0 <= WINDOW).max_by_key(|s| (s.1, s.0)).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn answers_are_samples_of_the_window_that_no_newer_one_beats_and_exact_where_promised(all in samples()) {
+            let mut max = WindowedMax::new(all[0].0, all[0].1);
+            let mut min = WindowedMin::new(all[0].0, u32::MAX - all[0].1);
+            for n in 1..=all.len() {
+                let (now, value) = all[n - 1];
+                let answer = max.update(WINDOW, now, value);
+                prop_assert_eq!(answer, max.get());
+                prop_assert_eq!(u32::MAX - answer, min.update(WINDOW, now, u32::MAX - value), "mirror images");
+
+                // The newest sample of that value: it is in the window, and none after it is better.
+                let (at, _) = *all[..n].iter().rfind(|s| s.1 == answer).expect("a sample that was fed");
+                prop_assert!(now - at <= WINDOW);
+                let first = all[..n].iter().rposition(|s| s.1 == answer).unwrap();
+                prop_assert!(all[first..n].iter().all(|s| s.1 <= answer));
+
+                let (_, extremum) = exact(&all[..n]);
+                prop_assert!(answer <= extremum);
+                let index = all[..n].iter().rposition(|s| *s == exact(&all[..n])).unwrap();
+                if exact(&all[..=index]).1 == extremum {
+                    prop_assert_eq!(answer, extremum);
+                }
+            }
+        }
+    }
+}

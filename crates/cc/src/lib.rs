@@ -8,13 +8,18 @@
 //! To add a scheme: one file in `schemes/`, one line in the registry at the head of `schemes/mod.rs`.
 #![no_std]
 
+pub mod bbr;
 mod contract;
 mod filter;
+mod hystart;
+mod pacing;
 mod params;
 mod random;
 mod round;
 mod sampler;
 pub mod schemes;
+#[cfg(test)]
+mod testing;
 mod units;
 
 pub use contract::*;

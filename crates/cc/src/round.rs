@@ -33,3 +33,35 @@ impl RoundCounter {
         self.count
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn bytes(n: u64) -> Bytes {
+        Bytes::new(n)
+    }
+
+    #[test]
+    fn a_round_ends_with_the_first_packet_sent_after_its_start() {
+        // Packets of 10 bytes, four in flight: those sent before anything was delivered, then those each delivery releases.
+        let mut rounds = RoundCounter::default();
+        let starts = [(0, 10), (0, 20), (0, 30), (0, 40), (10, 50), (20, 60), (30, 70), (40, 80), (50, 90)];
+        let expected = [true, false, false, false, true, false, false, false, true];
+        for ((at_send, now), start) in starts.into_iter().zip(expected) {
+            assert_eq!(rounds.on_ack(bytes(at_send), bytes(now)), start, "{now} bytes delivered");
+        }
+        assert_eq!(rounds.count(), 3);
+    }
+
+    #[test]
+    fn a_restarted_round_lasts_until_data_sent_from_then_on_is_acknowledged() {
+        let mut rounds = RoundCounter::default();
+        assert!(rounds.on_ack(bytes(0), bytes(10)));
+        rounds.restart(bytes(35));
+        assert!(!rounds.on_ack(bytes(10), bytes(40)));
+        assert!(!rounds.on_ack(bytes(34), bytes(50)));
+        assert!(rounds.on_ack(bytes(35), bytes(60)));
+        assert_eq!(rounds.count(), 2);
+    }
+}

@@ -151,3 +151,177 @@ impl RateSampler {
         self.lost
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::collections::VecDeque;
+
+    const PACKET: Bytes = Bytes::new(1_000);
+
+    const fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    /// A sender and its packets on the way.
+    #[derive(Default)]
+    struct Pipe {
+        sampler: RateSampler,
+        sent: VecDeque<(u64, SentSnapshot)>,
+        count: u64,
+    }
+
+    impl Pipe {
+        fn send(&mut self, now: Nanos) {
+            let snapshot = self.sampler.on_sent(now, PACKET, PACKET * self.sent.len() as u64);
+            self.sent.push_back((self.count, snapshot));
+            self.count += 1;
+        }
+
+        /// The oldest `n` packets are acknowledged at once.
+        fn ack(&mut self, now: Nanos, n: usize, min_rtt: Nanos) -> Option<RateSample> {
+            for (order, snapshot) in self.sent.drain(..n) {
+                self.sampler.on_delivered(now, PACKET, &snapshot, order);
+            }
+            self.sampler.sample(min_rtt)
+        }
+    }
+
+    #[test]
+    fn a_steady_pipe_gives_the_exact_rate() {
+        // One packet per ms, each acknowledged after 10 ms: 1000 B/ms.
+        let mut pipe = Pipe::default();
+        for t in 0..100 {
+            if t >= 10 {
+                let sample = pipe.ack(ms(t), 1, ms(10)).unwrap();
+                // The first flight was released at once by nothing; from its second packet on the sample spans 10 ms.
+                let delivered = if t < 20 { t - 9 } else { 10 };
+                assert_eq!(sample.delivered, PACKET * delivered, "at {t} ms");
+                assert_eq!(sample.tx_in_flight, PACKET * (t - 9).min(10));
+                if t >= 20 {
+                    assert_eq!(sample.interval, ms(10));
+                    assert_eq!(sample.rate, Rate::from_bytes_per_sec(1_000_000));
+                } else {
+                    assert!(sample.rate <= Rate::from_bytes_per_sec(1_000_000));
+                }
+                assert!(!sample.app_limited);
+            }
+            pipe.send(ms(t));
+        }
+        assert_eq!(pipe.sampler.delivered(), PACKET * 90);
+    }
+
+    #[test]
+    fn compressed_acknowledgements_do_not_overstate_the_rate() {
+        // One packet per ms. The acknowledgements of ten of them come within a tenth of a millisecond, and so do, 12 ms
+        // later, those of the next twenty: in the acknowledgement phase alone that would be 20 packets in 12 ms.
+        let line = Rate::from_bytes_per_sec(1_000_000);
+        let mut pipe = Pipe::default();
+        for t in 0..20 {
+            pipe.send(ms(t));
+        }
+        for n in 0..10 {
+            let sample = pipe.ack(ms(30) + Nanos::from_micros(10 * n), 1, ms(2)).unwrap();
+            assert!(sample.rate <= line);
+        }
+        for t in 31..41 {
+            pipe.send(ms(t));
+        }
+        for n in 0..20 {
+            let sample = pipe.ack(ms(42) + Nanos::from_micros(10 * n), 1, ms(2)).unwrap();
+            assert!(sample.rate <= line, "{n}: {:?} over {:?}", sample.delivered, sample.interval);
+            if n == 19 {
+                // Packet 9, acknowledged last before it was sent, left at 9 ms; it left at 40 ms.
+                assert_eq!((sample.delivered, sample.interval), (PACKET * 20, ms(31)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_burst_of_sends_does_not_overstate_the_rate() {
+        // Ten packets leave at once and are acknowledged one per ms from 10 ms on: the acknowledgement phase rules.
+        let mut pipe = Pipe::default();
+        for _ in 0..10 {
+            pipe.send(ms(0));
+        }
+        for n in 0..10 {
+            let sample = pipe.ack(ms(10 + n), 1, ms(10)).unwrap();
+            assert_eq!((sample.delivered, sample.interval), (PACKET * (n + 1), ms(10 + n)));
+        }
+    }
+
+    #[test]
+    fn one_acknowledgement_of_many_packets_samples_the_newest() {
+        let mut pipe = Pipe::default();
+        for t in 0..4 {
+            pipe.send(ms(t));
+        }
+        let sample = pipe.ack(ms(20), 3, ms(10)).unwrap();
+        assert_eq!((sample.delivered, sample.interval), (PACKET * 3, ms(20)));
+        assert_eq!(sample.tx_in_flight, PACKET * 3, "as when the third packet left");
+        assert_eq!(sample.rate, Rate::from_bytes_per_sec(150_000));
+    }
+
+    #[test]
+    fn marking_as_application_limited_lasts_until_what_was_in_flight_is_delivered() {
+        let mut pipe = Pipe::default();
+        pipe.send(ms(0));
+        pipe.send(ms(1));
+        pipe.sampler.set_app_limited(PACKET * 2);
+        assert!(pipe.sampler.is_app_limited());
+        pipe.send(ms(5)); // the only packet sent while the mark is on
+        assert!(!pipe.ack(ms(10), 1, ms(10)).unwrap().app_limited);
+        assert!(!pipe.ack(ms(11), 1, ms(10)).unwrap().app_limited);
+        assert!(
+            pipe.sampler.is_app_limited(),
+            "exactly the marked amount is delivered: not past the mark yet"
+        );
+        assert!(pipe.ack(ms(15), 1, ms(10)).unwrap().app_limited);
+        assert!(!pipe.sampler.is_app_limited());
+        pipe.send(ms(16));
+        assert!(!pipe.ack(ms(26), 1, ms(10)).unwrap().app_limited);
+    }
+
+    #[test]
+    fn an_interval_below_the_least_round_trip_time_gives_no_sample() {
+        let mut pipe = Pipe::default();
+        pipe.send(ms(0));
+        assert_eq!(pipe.ack(ms(9), 1, ms(10)), None);
+        pipe.send(ms(20));
+        assert!(pipe.ack(ms(30), 1, ms(10)).is_some());
+        pipe.send(ms(40));
+        assert_eq!(pipe.ack(ms(40), 1, Nanos::ZERO), None, "an empty interval has no rate");
+    }
+
+    #[test]
+    fn an_acknowledgement_that_delivers_nothing_gives_no_sample() {
+        let mut pipe = Pipe::default();
+        pipe.send(ms(0));
+        assert_eq!(pipe.ack(ms(10), 0, ms(1)), None);
+        assert!(pipe.ack(ms(11), 1, ms(1)).is_some());
+        assert_eq!(pipe.ack(ms(12), 0, ms(1)), None, "a sample is given once");
+    }
+
+    #[test]
+    fn an_idle_time_belongs_to_no_interval() {
+        let mut pipe = Pipe::default();
+        pipe.send(ms(0));
+        pipe.ack(ms(10), 1, ms(10));
+        pipe.send(ms(5_000));
+        let sample = pipe.ack(ms(5_010), 1, ms(10)).unwrap();
+        assert_eq!((sample.delivered, sample.interval), (PACKET, ms(10)));
+    }
+
+    #[test]
+    fn losses_since_the_packet_left_are_told() {
+        let mut pipe = Pipe::default();
+        pipe.send(ms(0));
+        pipe.sampler.on_lost(PACKET * 3);
+        pipe.send(ms(1));
+        pipe.sampler.on_lost(PACKET);
+        assert_eq!(pipe.ack(ms(10), 1, ms(5)).unwrap().lost, PACKET * 4);
+        assert_eq!(pipe.ack(ms(11), 1, ms(5)).unwrap().lost, PACKET);
+        assert_eq!(pipe.sampler.lost(), PACKET * 4);
+    }
+}

@@ -2,7 +2,21 @@
 //! same code forwards simulated packets in virtual time and real ones in real time.
 
 pub mod config;
+mod histogram;
+mod link;
+mod loss;
 pub mod packet;
+mod policer;
+mod queue;
+mod ring;
+mod timed;
 pub mod trace;
+mod wire;
 
+pub use histogram::Histogram;
+pub use link::{DropReason, Link, LinkStats, Offer};
+pub use loss::LossProcess;
 pub use packet::{Ecn, Flags, Packet};
+pub use policer::TokenBucket;
+pub use ring::Ring;
+pub use wire::Wire;

@@ -136,7 +136,8 @@ impl Packet {
     /// The SACK blocks, widened to 64 bits around the acknowledgement number.
     #[inline]
     pub fn sack_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let widen = |low: u32| self.ack.wrapping_add_signed(i64::from(low.wrapping_sub(self.ack as u32) as i32));
+        let widen =
+            |low: u32| self.ack.wrapping_add_signed(i64::from(low.wrapping_sub(self.ack as u32) as i32));
         self.sack[..self.sack_blocks as usize].iter().map(move |&(start, end)| (widen(start), widen(end)))
     }
 

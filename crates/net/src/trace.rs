@@ -1,9 +1,166 @@
 //! Capacity traces in mahimahi format: one delivery opportunity of an MTU (1500 bytes) per line, as a time in whole
 //! milliseconds since the start; the last line is also the period after which the trace repeats.
 
+use std::fmt;
+
+use narrows_cc::{Bytes, Nanos, Rate};
+
+/// What one opportunity delivers.
+pub const OPPORTUNITY_BYTES: u64 = 1500;
+
+const NANOS_PER_MS: u64 = 1_000_000;
+
 /// A recorded capacity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CapacityTrace {
     /// Opportunities in milliseconds, ascending; several may share one millisecond.
     pub opportunities_ms: Vec<u64>,
+}
+
+/// Why a text is no capacity trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TraceError {
+    /// It holds no opportunity.
+    Empty,
+    /// A line is not a whole number of milliseconds (lines count from one).
+    NotANumber {
+        /// Which line.
+        line: usize,
+        /// What stands there.
+        found: String,
+    },
+    /// A line names an earlier time than the one before.
+    NotSorted {
+        /// Which line.
+        line: usize,
+        /// The time there, in milliseconds.
+        found: u64,
+        /// The time before.
+        before: u64,
+    },
+    /// The last time, which is the period, is zero.
+    ZeroPeriod {
+        /// The last line.
+        line: usize,
+    },
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => {
+                write!(f, "the capacity trace is empty; expected one time in milliseconds per line")
+            }
+            Self::NotANumber { line, found } => {
+                write!(f, "line {line}: found `{found}`; expected a time in whole milliseconds")
+            }
+            Self::NotSorted { line, found, before } => {
+                write!(f, "line {line}: found {found} after {before}; expected times in ascending order")
+            }
+            Self::ZeroPeriod { line } => {
+                write!(f, "line {line}: the last time is 0; expected the period of the trace in milliseconds")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+impl CapacityTrace {
+    /// Reads the text of a trace. Blank lines are skipped.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        let mut opportunities_ms = Vec::new();
+        let mut last_line = 0;
+        for (index, content) in text.lines().enumerate() {
+            let (line, content) = (index + 1, content.trim());
+            if content.is_empty() {
+                continue;
+            }
+            let not_a_number = |_| TraceError::NotANumber { line, found: content.to_owned() };
+            let found: u64 = content.parse().map_err(not_a_number)?;
+            if let Some(&before) = opportunities_ms.last()
+                && found < before
+            {
+                return Err(TraceError::NotSorted { line, found, before });
+            }
+            opportunities_ms.push(found);
+            last_line = line;
+        }
+        match opportunities_ms.last() {
+            None => Err(TraceError::Empty),
+            Some(0) => Err(TraceError::ZeroPeriod { line: last_line }),
+            Some(_) => Ok(Self { opportunities_ms }),
+        }
+    }
+
+    fn period(&self) -> u64 {
+        self.opportunities_ms.last().map_or(0, |&ms| ms * NANOS_PER_MS)
+    }
+
+    /// After how long it repeats.
+    pub fn period_duration(&self) -> Nanos {
+        Nanos::from_nanos(self.period())
+    }
+
+    /// The mean capacity over one period.
+    pub fn mean_rate(&self) -> Rate {
+        Bytes::new(self.opportunities_ms.len() as u64 * OPPORTUNITY_BYTES).per(self.period_duration())
+    }
+
+    /// When opportunity number `n` comes, counted from zero over all repetitions.
+    pub(crate) fn time_of(&self, n: u64) -> Nanos {
+        let count = self.opportunities_ms.len() as u64;
+        let (round, index) = (n / count, (n % count) as usize);
+        Nanos::from_nanos(round * self.period() + self.opportunities_ms[index] * NANOS_PER_MS)
+    }
+
+    /// The number of opportunities that have come up to and including `now`; also the number of the next one.
+    pub(crate) fn number_after(&self, now: Nanos) -> u64 {
+        // The last opportunity of a round lies at its end, so within the current round at least one is always to come.
+        let (round, offset) = (now.as_nanos() / self.period(), now.as_nanos() % self.period());
+        let passed = self.opportunities_ms.partition_point(|&ms| ms * NANOS_PER_MS <= offset);
+        round * self.opportunities_ms.len() as u64 + passed as u64
+    }
+
+    /// What it could have carried after `from` and up to `to`.
+    pub fn bytes_between(&self, from: Nanos, to: Nanos) -> Bytes {
+        Bytes::new((self.number_after(to) - self.number_after(from.min(to))) * OPPORTUNITY_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opportunities_repeat_with_the_last_time_as_period() {
+        let trace = CapacityTrace::parse("0\n2\n2\n\n5\n").expect("valid");
+        assert_eq!(trace.opportunities_ms, [0, 2, 2, 5]);
+        let times: Vec<_> = (0..9).map(|n| trace.time_of(n).as_nanos() / 1_000_000).collect();
+        assert_eq!(times, [0, 2, 2, 5, 5, 7, 7, 10, 10]);
+        // Four opportunities of 1500 bytes in 5 ms are 1.2 MB/s.
+        assert_eq!(trace.mean_rate(), Rate::from_bytes_per_sec(1_200_000));
+        let ms = Nanos::from_millis;
+        let after: Vec<_> = [0, 1, 2, 4, 5, 6, 7, 10].map(|t| trace.number_after(ms(t))).to_vec();
+        assert_eq!(after, [1, 1, 3, 3, 5, 5, 7, 9]);
+        assert_eq!(trace.bytes_between(ms(0), ms(5)), Bytes::new(4 * 1500));
+        assert_eq!(trace.bytes_between(ms(1), ms(2)), Bytes::new(2 * 1500));
+        assert_eq!(trace.bytes_between(ms(7), ms(1)), Bytes::ZERO);
+    }
+
+    #[test]
+    fn errors_name_the_line_what_was_found_and_what_was_expected() {
+        let message = |text| CapacityTrace::parse(text).expect_err("invalid").to_string();
+        assert_eq!(
+            message("\n\n"),
+            "the capacity trace is empty; expected one time in milliseconds per line"
+        );
+        assert_eq!(message("1\n\n2.5\n"), "line 3: found `2.5`; expected a time in whole milliseconds");
+        assert_eq!(message("1\n-2\n"), "line 2: found `-2`; expected a time in whole milliseconds");
+        assert_eq!(message("1\n5\n4\n"), "line 3: found 4 after 5; expected times in ascending order");
+        assert_eq!(
+            message("0\n0\n\n"),
+            "line 2: the last time is 0; expected the period of the trace in milliseconds"
+        );
+    }
 }

@@ -1,3 +1,15 @@
 //! Virtual time: scenario → topology → events → trace → metrics.
 
+pub mod bench;
+mod clock;
+pub mod engine;
+pub mod metrics;
+mod queue;
+pub mod recorder;
+pub mod result;
+pub mod scenario;
 pub mod spec;
+
+pub use engine::{Engine, run};
+pub use recorder::Recorder;
+pub use result::RunResult;

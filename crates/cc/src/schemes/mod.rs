@@ -53,8 +53,11 @@ macro_rules! registry {
 }
 
 registry! {
+    bbr::Bbr,
     fixed::Fixed,
     newreno::NewReno,
+    cubic::Cubic,
+    vegas::Vegas,
 }
 
 /// One line of the registry.

@@ -1,105 +1,385 @@
 //! # NewReno
 //!
-//! Slow start and congestion avoidance (RFC 5681): additive increase of one segment per round trip, halving on loss.
+//! The standard of the Internet's first decades, and the yardstick of fairness: grow the window by one segment per round
+//! trip until a packet is lost, then halve it. The sum of such windows hovers around what the path holds, and of two flows
+//! the larger one loses more at every halving, so they converge. How losses are found and repaired (NewReno's partial
+//! acknowledgements, SACK, RACK) is the transport's part; here is the window.
 //!
-//! (essay to be completed)
+//! ## Law
+//! W: window, A: bytes newly acknowledged, S: segment, F: data outstanding when congestion is detected (all in bytes).
+//!
+//! ```text
+//! slow start   W < ssthresh     W += A                            per ACK (`abc` off: min(A, S))
+//! avoidance    W >= ssthresh    W += S  whenever W bytes more are acknowledged
+//!                                       (`abc` off: whenever W/S ACKs more have arrived)
+//! loss, mark                    ssthresh = max(F/2, 2 S);  W = min(W, ssthresh)
+//! timeout                       ssthresh likewise, once per series of expiries;  W = S
+//! mark, `abe` on                0.8 F in place of F/2
+//! idle for longer than the RTO  W = min(W, initial window)
+//! ```
+//! The window grows only while it is what limits the sender, and not during fast recovery.
+//! Under random loss of probability p, W is about S sqrt(3 / (2 b p)), b segments per ACK counted (1 with `abc`).
+//!
+//! ## States
+//! ```text
+//!                  W reaches ssthresh
+//!   slow_start ----------------------------> avoidance
+//!     |   ^                                   |     ^
+//!     |   | timeout: W = S                    |     |
+//!     |   +----------------+------------------+     |
+//!     |                    |          loss, mark    |
+//!     +------------------> recovery <---------------+
+//!          loss, mark         |   all data outstanding at its start acknowledged
+//!                             +---------------------> avoidance
+//! ```
+//!
+//! ## References
+//! RFC 5681 (2009), congestion control; RFC 6582 (2012), NewReno recovery; RFC 3465 (2003), byte counting; RFC 3168 (2001),
+//! marks; RFC 8511 (2018), ABE; RFC 6928 (2013), the initial window; Linux `tcp_cong.c` for byte counting as deployed.
+//!
+//! ## Differences
+//! 1. Slow start counts every acknowledged byte, as Linux does. RFC 5681 and RFC 3465 limit one ACK to one or two segments.
+//! 2. With `abc` off one ACK counts for one segment in avoidance, whatever it covers (the form of most analyses), and for
+//!    no more than one in slow start. With delayed ACKs this grows half as fast.
+//! 3. Entering recovery never raises the window: with less than two segments it stays, though ssthresh is two.
+//! 4. The window deflation of RFC 6582 on partial ACKs is left to the transport, which counts what is in flight.
+//! 5. A reduction that proves spurious is undone in full (RFC 5681 knows no undo; this is Linux's).
+//!
+//! ## Known weaknesses
+//! On long fat paths one segment per round trip takes minutes to recover from one loss; random loss is taken for
+//! congestion; throughput falls with the RTT; drop-tail buffers are kept full.
 
+use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Param, Phase, RecoveryEntered, RecoveryStyle,
-    Setup, SpuriousLoss, Timeout,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, Evidence, IdleRestart, Info, Param, Phase,
+    RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
+
+/// Kept of the flight on a mark with `abe` (RFC 8511 section 3.1).
+const KEPT_ON_MARK_ABE: f64 = 0.8;
+
+/// Window, threshold and growth of RFC 5681: shared with the schemes that fall back on them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reno {
+    pub mss: Bytes,
+    pub window: Bytes,
+    pub ssthresh: Bytes,
+    initial_window: Bytes,
+    /// Bytes acknowledged towards the next increase in avoidance.
+    credit: Bytes,
+    /// Window and threshold before the last reduction, until it is undone.
+    prior: Option<(Bytes, Bytes)>,
+}
+
+impl Reno {
+    pub fn new(setup: &Setup) -> Self {
+        Self {
+            mss: setup.mss,
+            window: setup.initial_window.max(setup.mss),
+            ssthresh: Bytes::MAX,
+            initial_window: setup.initial_window.max(setup.mss),
+            credit: Bytes::ZERO,
+            prior: None,
+        }
+    }
+
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        self.window < self.ssthresh
+    }
+
+    /// Slow start up to the threshold. Returns what of `acked` is left for avoidance.
+    #[inline]
+    pub fn slow_start(&mut self, acked: Bytes) -> Bytes {
+        let grow = acked.min(self.ssthresh - self.window);
+        self.window += grow;
+        acked - grow
+    }
+
+    /// Avoidance: one segment per window acknowledged.
+    #[inline]
+    pub fn avoid(&mut self, acked: Bytes) {
+        self.credit += acked;
+        if self.credit >= self.window {
+            // No more than one segment per ACK (RFC 3465 section 2.1), so no more than a window of credit is kept.
+            self.credit = (self.credit - self.window).min(self.window);
+            self.window += self.mss;
+        }
+    }
+
+    /// Growth with byte counting.
+    #[inline]
+    pub fn grow(&mut self, acked: Bytes) {
+        let acked = if self.in_slow_start() { self.slow_start(acked) } else { acked };
+        if !acked.is_zero() {
+            self.avoid(acked);
+        }
+    }
+
+    /// The threshold for `kept` bytes (RFC 5681 equation 4), remembering what was before.
+    fn lower_threshold(&mut self, kept: Bytes) {
+        self.prior = Some((self.window, self.ssthresh));
+        self.ssthresh = kept.max(self.mss * 2);
+        self.credit = Bytes::ZERO;
+    }
+
+    /// A loss or mark: `kept` bytes of the flight shall remain.
+    pub fn reduce(&mut self, kept: Bytes) {
+        self.lower_threshold(kept);
+        self.window = self.window.min(self.ssthresh);
+    }
+
+    /// The retransmission timer expired. RFC 5681 section 3.1: repeated expiries leave the threshold as it is.
+    pub fn collapse(&mut self, event: &Timeout) {
+        if event.consecutive <= 1 {
+            self.lower_threshold(event.flight_size / 2);
+        }
+        self.window = self.mss;
+        self.credit = Bytes::ZERO;
+    }
+
+    /// The last reduction was unnecessary.
+    pub fn undo(&mut self) {
+        if let Some((window, ssthresh)) = self.prior.take() {
+            self.window = self.window.max(window);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+        }
+    }
+
+    /// RFC 5681 section 4.1: after an idle time longer than the RTO nothing is known of the path any more.
+    pub fn restart(&mut self, event: &IdleRestart) {
+        if event.idle > event.rto {
+            self.window = self.window.min(self.initial_window);
+        }
+    }
+}
 
 /// NewReno congestion control.
 #[derive(Clone, Debug)]
 pub struct NewReno {
-    mss: Bytes,
-    initial_window: Bytes,
+    reno: Reno,
     abc: bool,
-    window: Bytes,
-    ssthresh: Bytes,
-    /// Bytes acknowledged towards the next increase in congestion avoidance.
-    credit: Bytes,
-    /// Window and ssthresh before the last reduction.
-    prior: (Bytes, Bytes),
-}
-
-impl NewReno {
-    fn reduce(&mut self, flight: Bytes) {
-        self.prior = (self.window, self.ssthresh);
-        self.ssthresh = (flight / 2).max(self.mss * 2);
-        self.credit = Bytes::ZERO;
-    }
+    abe: bool,
+    recovering: bool,
+    pacing: WindowPacing,
 }
 
 impl CongestionControl for NewReno {
     const INFO: Info = Info {
         name: "newreno",
         aliases: &["reno"],
-        summary: "additive increase, multiplicative decrease (RFC 5681)",
+        summary: "one segment more per round trip, half the window on loss (RFC 5681)",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
-        params: &[Param::flag("abc", true, "appropriate byte counting (RFC 3465)")],
+        params: &[
+            Param::flag("abc", true, "count acknowledged bytes (RFC 3465); off: count acknowledgements"),
+            Param::flag("abe", false, "keep 0.8 instead of half on an ECN mark (RFC 8511)"),
+            PACED,
+        ],
     };
 
     fn new(setup: &Setup) -> Self {
         Self {
-            mss: setup.mss,
-            initial_window: setup.initial_window,
+            reno: Reno::new(setup),
             abc: setup.params.flag("abc"),
-            window: setup.initial_window,
-            ssthresh: Bytes::MAX,
-            credit: Bytes::ZERO,
-            prior: (setup.initial_window, Bytes::MAX),
+            abe: setup.params.flag("abe"),
+            recovering: false,
+            pacing: WindowPacing::new(setup),
         }
     }
 
+    #[inline]
     fn on_ack(&mut self, event: &Ack) {
-        if event.phase == Phase::Recovery || !event.window_limited {
+        self.pacing.on_ack(event.srtt);
+        if event.phase == Phase::Recovery || !event.window_limited || event.acked.is_zero() {
             return;
         }
-        let mut acked = event.acked_cumulative;
-        if self.window < self.ssthresh {
-            let grow = if self.abc { acked } else { acked.min(self.mss) }.min(self.ssthresh - self.window);
-            self.window += grow;
-            acked -= grow;
-            if !self.abc {
-                return;
-            }
-        }
-        if !self.abc && !acked.is_zero() {
-            acked = self.mss;
-        }
-        self.credit += acked;
-        if self.credit >= self.window {
-            self.credit -= self.window;
-            self.window += self.mss;
+        if self.abc {
+            self.reno.grow(event.acked);
+        } else if self.reno.in_slow_start() {
+            self.reno.slow_start(event.acked.min(self.reno.mss));
+        } else {
+            self.reno.avoid(self.reno.mss);
         }
     }
 
     fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
-        self.reduce(event.flight_size);
-        self.window = self.ssthresh;
+        self.recovering = true;
+        let kept = match event.cause {
+            CongestionCause::Ecn if self.abe => event.flight_size.mul_f64(KEPT_ON_MARK_ABE),
+            _ => event.flight_size / 2,
+        };
+        self.reno.reduce(kept);
+    }
+
+    fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
+        self.recovering = false;
     }
 
     fn on_timeout(&mut self, event: &Timeout) {
-        if event.consecutive == 1 {
-            self.reduce(event.flight_size);
-        }
-        self.window = self.mss;
+        self.recovering = false;
+        self.reno.collapse(event);
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
-        self.window = self.window.max(self.prior.0);
-        self.ssthresh = self.prior.1;
+        self.recovering = false;
+        self.reno.undo();
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
-        if event.idle > event.rto {
-            self.window = self.window.min(self.initial_window);
+        self.reno.restart(event);
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        Control {
+            window: self.reno.window,
+            pacing_rate: self.pacing.rate(self.reno.window, self.reno.ssthresh),
+            burst: self.reno.mss * 2,
         }
     }
 
-    fn control(&self) -> Control {
-        Control { window: self.window, pacing_rate: None, burst: self.mss * 2 }
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        let state = match (self.recovering, self.reno.in_slow_start()) {
+            (true, _) => "recovery",
+            (false, true) => "slow_start",
+            (false, false) => "avoidance",
+        };
+        sink("state", Value::State(state));
+        if self.reno.ssthresh < Bytes::MAX {
+            sink("ssthresh", Value::Bytes(self.reno.ssthresh));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, ack, entered, timeout};
+
+    const MSS: u64 = 1000;
+
+    fn newreno(overrides: &[(&str, f64)]) -> NewReno {
+        NewReno::new(&testing::setup(&NewReno::INFO, MSS, overrides))
+    }
+
+    fn window(scheme: &NewReno) -> u64 {
+        scheme.control().window.as_u64()
+    }
+
+    /// In avoidance with a window of `segments`.
+    fn avoiding(segments: u64, overrides: &[(&str, f64)]) -> NewReno {
+        let mut scheme = newreno(overrides);
+        scheme.reno.window = Bytes::new(segments * MSS);
+        scheme.reno.ssthresh = scheme.reno.window;
+        scheme
+    }
+
+    #[test]
+    fn slow_start_counts_bytes_or_one_segment_per_ack() {
+        let mut bytes = newreno(&[]);
+        bytes.on_ack(&ack(2 * MSS));
+        assert_eq!(window(&bytes), 12 * MSS);
+        let mut acks = newreno(&[("abc", 0.0)]);
+        acks.on_ack(&ack(2 * MSS));
+        acks.on_ack(&ack(300));
+        assert_eq!(window(&acks), 11 * MSS + 300);
+    }
+
+    #[test]
+    fn avoidance_adds_one_segment_per_window_of_bytes_or_per_window_of_acks() {
+        // Ten segments: five ACKs of two segments are one window of bytes and half a window of ACKs.
+        let mut bytes = avoiding(10, &[]);
+        let mut acks = avoiding(10, &[("abc", 0.0)]);
+        for n in 1..=10 {
+            bytes.on_ack(&ack(2 * MSS));
+            acks.on_ack(&ack(2 * MSS));
+            match n {
+                4 => assert_eq!((window(&bytes), window(&acks)), (10 * MSS, 10 * MSS)),
+                5 => assert_eq!((window(&bytes), window(&acks)), (11 * MSS, 10 * MSS)),
+                9 => assert_eq!(window(&acks), 10 * MSS),
+                10 => assert_eq!(window(&acks), 11 * MSS),
+                _ => {}
+            }
+        }
+        // After 20 segments in all, 20 - 10 = 10 of the 11 needed for the next step are counted.
+        assert_eq!(window(&bytes), 11 * MSS);
+        bytes.on_ack(&ack(MSS));
+        assert_eq!(window(&bytes), 12 * MSS);
+    }
+
+    #[test]
+    fn what_passes_the_threshold_counts_in_avoidance() {
+        let mut scheme = newreno(&[]);
+        scheme.reno.ssthresh = Bytes::new(11 * MSS);
+        scheme.on_ack(&ack(4 * MSS)); // 1 to the threshold, 3 of credit
+        assert_eq!(window(&scheme), 11 * MSS);
+        scheme.on_ack(&ack(8 * MSS)); // 3 + 8 = 11, a window
+        assert_eq!(window(&scheme), 12 * MSS);
+    }
+
+    #[test]
+    fn no_growth_in_recovery_nor_when_the_application_is_the_limit_but_in_loss_repair() {
+        let mut scheme = newreno(&[]);
+        scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(MSS) });
+        scheme.on_ack(&Ack { window_limited: false, ..ack(MSS) });
+        assert_eq!(window(&scheme), 10 * MSS);
+        scheme.on_ack(&Ack { phase: Phase::Loss, ..ack(MSS) });
+        assert_eq!(window(&scheme), 11 * MSS);
+    }
+
+    #[test]
+    fn loss_halves_the_flight_and_marks_keep_four_fifths_of_it_with_abe() {
+        let mut scheme = avoiding(40, &[("abe", 1.0)]);
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, 36 * MSS));
+        assert_eq!((window(&scheme), scheme.reno.ssthresh), (18 * MSS, Bytes::new(18 * MSS)));
+        scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 15 * MSS));
+        assert_eq!(window(&scheme), 12 * MSS);
+        let mut classic = avoiding(40, &[]);
+        classic.on_recovery_entered(&entered(CongestionCause::Ecn, 36 * MSS));
+        assert_eq!(window(&classic), 18 * MSS);
+    }
+
+    #[test]
+    fn threshold_is_never_below_two_segments_and_recovery_never_raises_the_window() {
+        let mut scheme = avoiding(1, &[]);
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, MSS));
+        assert_eq!((window(&scheme), scheme.reno.ssthresh), (MSS, Bytes::new(2 * MSS)));
+    }
+
+    #[test]
+    fn a_series_of_timeouts_lowers_the_threshold_once() {
+        let mut scheme = avoiding(40, &[]);
+        scheme.on_timeout(&timeout(40 * MSS, 1));
+        scheme.on_timeout(&timeout(MSS, 2));
+        assert_eq!((window(&scheme), scheme.reno.ssthresh), (MSS, Bytes::new(20 * MSS)));
+    }
+
+    #[test]
+    fn a_spurious_reduction_is_undone_once() {
+        let mut scheme = avoiding(40, &[]);
+        scheme.on_timeout(&timeout(40 * MSS, 1));
+        scheme.on_spurious_loss(&testing::spurious(Phase::Loss));
+        assert_eq!((window(&scheme), scheme.reno.ssthresh), (40 * MSS, Bytes::new(40 * MSS)));
+        scheme.reno.window = Bytes::new(5 * MSS);
+        scheme.on_spurious_loss(&testing::spurious(Phase::Loss));
+        assert_eq!(window(&scheme), 5 * MSS);
+    }
+
+    #[test]
+    fn an_idle_time_beyond_the_rto_restarts_from_the_initial_window() {
+        let mut scheme = avoiding(40, &[]);
+        scheme.on_idle_restart(&testing::idle(199, 200));
+        assert_eq!(window(&scheme), 40 * MSS);
+        scheme.on_idle_restart(&testing::idle(201, 200));
+        assert_eq!(window(&scheme), 10 * MSS);
+    }
+
+    #[test]
+    fn paced_it_asks_for_a_fifth_more_than_the_window_per_round_trip() {
+        let mut scheme = avoiding(10, &[("paced", 1.0)]);
+        assert_eq!(scheme.control().pacing_rate, None);
+        scheme.on_ack(&Ack { srtt: crate::Nanos::from_millis(100), ..ack(MSS) });
+        assert_eq!(scheme.control().pacing_rate, Some(crate::Rate::from_bytes_per_sec(120_000)));
     }
 }

@@ -1,0 +1,56 @@
+# make setup      a virtual environment in .venv with the engine built and `narrows` installed
+# make reproduce  re-run the papers; options: ARGS="nodectl tab3 --quick"
+# make check      format, lints, types, fast tests: before every commit
+# make test       everything: check, the laws, the whole Python suite
+# make bench      data packets per second of the event loop
+# make format     format all sources
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUST_FILES = $(shell git ls-files -- '*.rs')
+ENGINE_SOURCES = $(shell git ls-files -- 'crates/*.rs' 'crates/*.toml' Cargo.toml Cargo.lock pyproject.toml)
+
+.PHONY: setup reproduce check test bench format lint unit laws python
+
+setup: $(VENV)/.built
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "maturin>=1.9,<2"
+	touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(ENGINE_SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras dev
+	touch $@
+
+reproduce: setup
+	$(BIN)/narrows reproduce $(ARGS)
+
+bench: setup
+	$(BIN)/narrows bench $(ARGS)
+
+format: setup
+	rustfmt --edition 2024 $(RUST_FILES)
+	$(BIN)/ruff format --quiet python tests
+	$(BIN)/ruff check --quiet --fix python tests
+
+lint: setup
+	rustfmt --edition 2024 --check --quiet $(RUST_FILES)
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	cargo build --quiet --manifest-path crates/cc/bare/Cargo.toml
+	$(BIN)/ruff format --quiet --check python tests
+	$(BIN)/ruff check --quiet python tests
+	$(BIN)/mypy python/narrows
+
+unit:
+	cargo test --quiet --workspace --lib --tests -- --skip law_
+
+check: lint unit
+	$(BIN)/python -m pytest -q -m "not slow" tests/python
+
+laws:
+	cargo test --quiet -p narrows-sim --tests -- law_
+
+test: check laws
+	$(BIN)/python -m pytest -q -m slow tests/python

@@ -1,0 +1,73 @@
+//! The states of BBR and the edges between them.
+
+use crate::Nanos;
+
+/// Phases in a gain cycle of ProbeBW.
+pub const CYCLE_PHASES: u8 = 8;
+/// The phase that probes for more bandwidth.
+pub const PHASE_UP: u8 = 0;
+/// The phase that drains what the probe queued.
+pub const PHASE_DOWN: u8 = 1;
+
+/// Where BBR stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Searching for the bandwidth, doubling per round trip.
+    Startup,
+    /// Draining the queue that Startup built.
+    Drain,
+    /// Cycling around the bandwidth.
+    ProbeBw {
+        /// 0: up, 1: down, 2 to 7: cruise.
+        phase: u8,
+        /// When this phase began.
+        since: Nanos,
+    },
+    /// Emptying the pipe to see the propagation delay.
+    ProbeRtt {
+        /// When it has lasted long enough; `None` until inflight has fallen.
+        until: Option<Nanos>,
+        /// A round trip has passed with inflight at its floor.
+        round_done: bool,
+    },
+}
+
+impl State {
+    /// Its name in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Startup => "startup",
+            Self::Drain => "drain",
+            Self::ProbeBw { phase: PHASE_UP, .. } => "probe_bw_up",
+            Self::ProbeBw { phase: PHASE_DOWN, .. } => "probe_bw_down",
+            Self::ProbeBw { .. } => "probe_bw_cruise",
+            Self::ProbeRtt { .. } => "probe_rtt",
+        }
+    }
+
+    /// Whether BBR may go from here to `next`. ProbeBW is never entered in its draining phase: there would be nothing of
+    /// a probe to drain.
+    pub const fn may_become(self, next: Self) -> bool {
+        match (self, next) {
+            (Self::Startup, Self::Drain) => true,
+            (Self::Drain | Self::ProbeRtt { .. }, Self::ProbeBw { phase, .. }) => {
+                phase != PHASE_DOWN && phase < CYCLE_PHASES
+            }
+            // The next phase, or a new start of the cycle when the long-term bandwidth is given up.
+            (Self::ProbeBw { phase, .. }, Self::ProbeBw { phase: next, .. }) => {
+                next == (phase + 1) % CYCLE_PHASES || (next != PHASE_DOWN && next < CYCLE_PHASES)
+            }
+            (Self::Startup | Self::Drain | Self::ProbeBw { .. }, Self::ProbeRtt { until: None, .. }) => true,
+            (Self::ProbeRtt { .. }, Self::Startup) => true,
+            // Within ProbeRTT the clock is set once, then the round ends.
+            (Self::ProbeRtt { until: None, .. }, Self::ProbeRtt { until: Some(_), round_done: false }) => {
+                true
+            }
+            (
+                Self::ProbeRtt { until: Some(_), round_done: false },
+                Self::ProbeRtt { until: Some(_), round_done },
+            ) => round_done,
+            _ => false,
+        }
+    }
+}

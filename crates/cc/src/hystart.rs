@@ -1,0 +1,227 @@
+//! HyStart++ (RFC 9406): leave slow start when the round-trip time grows, before packets are lost.
+//!
+//! ```text
+//!                 min RTT of the round up by the threshold
+//!   SlowStart  ------------------------------------------>  Conservative (growth / 4)
+//!       ^                                                      |            |
+//!       |            min RTT fell below the baseline           |            | five rounds
+//!       +------------------------------------------------------+            v
+//!   any state  -- loss, mark or timeout -->  Done  <------------------------+
+//! ```
+//! It acts in the first slow start only: once done, it stays done.
+
+use crate::{Bytes, Nanos};
+
+const MIN_RTT_THRESH: Nanos = Nanos::from_millis(4);
+const MAX_RTT_THRESH: Nanos = Nanos::from_millis(16);
+const MIN_RTT_DIVISOR: u64 = 8;
+const N_RTT_SAMPLE: u32 = 8;
+const CSS_GROWTH_DIVISOR: u64 = 4;
+const CSS_ROUNDS: u32 = 5;
+/// L: the most segments one acknowledgement may count for, where nothing paces the burst it releases.
+const BURST_LIMIT: u64 = 8;
+
+/// Where the algorithm stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HyStartState {
+    /// Standard slow start.
+    SlowStart,
+    /// Conservative slow start: the delay grew; watch whether it stays.
+    Conservative {
+        /// The least round-trip time of the round in which the delay grew.
+        baseline: Nanos,
+        /// Rounds completed here.
+        rounds: u32,
+    },
+    /// The first slow start is over.
+    Done,
+}
+
+/// The algorithm's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HyStart {
+    state: HyStartState,
+    paced: bool,
+    last_round_min: Option<Nanos>,
+    current_round_min: Option<Nanos>,
+    samples: u32,
+}
+
+impl HyStart {
+    /// At the start of a connection. Without `enabled` it is done at once; `paced` lifts the limit on growth per ACK.
+    pub fn new(enabled: bool, paced: bool) -> Self {
+        let state = if enabled { HyStartState::SlowStart } else { HyStartState::Done };
+        Self { state, paced, last_round_min: None, current_round_min: None, samples: 0 }
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> HyStartState {
+        self.state
+    }
+
+    /// The first slow start ended for another reason: a loss, a mark or a timeout.
+    pub fn finish(&mut self) {
+        self.state = HyStartState::Done;
+    }
+
+    /// By how much an acknowledgement of `acked` bytes lets the window grow in slow start (section 4.2).
+    #[inline]
+    pub fn growth(&self, acked: Bytes, mss: Bytes) -> Bytes {
+        let limit = if self.paced { Bytes::MAX } else { mss * BURST_LIMIT };
+        match self.state {
+            HyStartState::SlowStart => acked.min(limit),
+            HyStartState::Conservative { .. } => acked.min(limit) / CSS_GROWTH_DIVISOR,
+            HyStartState::Done => acked,
+        }
+    }
+
+    /// Feeds one acknowledgement of the first slow start. Returns whether slow start ends now (ssthresh = cwnd).
+    #[inline]
+    pub fn on_ack(&mut self, round_start: bool, rtt: Option<Nanos>) -> bool {
+        if self.state == HyStartState::Done {
+            return false;
+        }
+        if round_start && self.begin_round() {
+            return true;
+        }
+        let Some(rtt) = rtt else {
+            return false;
+        };
+        let current = self.current_round_min.map_or(rtt, |min| min.min(rtt));
+        self.current_round_min = Some(current);
+        self.samples += 1;
+        if self.samples < N_RTT_SAMPLE {
+            return false;
+        }
+        match (self.state, self.last_round_min) {
+            (HyStartState::SlowStart, Some(last)) => {
+                let threshold = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+                if current >= last + threshold {
+                    self.state = HyStartState::Conservative { baseline: current, rounds: 0 };
+                }
+            }
+            (HyStartState::Conservative { baseline, .. }, _) if current < baseline => {
+                self.state = HyStartState::SlowStart;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// Returns whether the last conservative round is complete. The partial round it was entered in counts.
+    fn begin_round(&mut self) -> bool {
+        self.last_round_min = self.current_round_min.take();
+        self.samples = 0;
+        if let HyStartState::Conservative { rounds, .. } = &mut self.state {
+            *rounds += 1;
+            if *rounds >= CSS_ROUNDS {
+                self.state = HyStartState::Done;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds a round of `n` samples of `ms` each; the first begins the round. Whether slow start ended in it.
+    fn round(hystart: &mut HyStart, n: u32, ms: u64) -> bool {
+        let rtt = Some(Nanos::from_millis(ms));
+        (0..n).filter(|&i| hystart.on_ack(i == 0, rtt)).count() > 0
+    }
+
+    fn conservative(baseline_ms: u64, rounds: u32) -> HyStartState {
+        HyStartState::Conservative { baseline: Nanos::from_millis(baseline_ms), rounds }
+    }
+
+    #[test]
+    fn delay_grown_by_an_eighth_enters_conservative_slow_start_at_the_eighth_sample() {
+        // 80 ms / 8 = 10 ms, between the limits of 4 and 16 ms.
+        let mut hystart = HyStart::new(true, false);
+        round(&mut hystart, 8, 80);
+        round(&mut hystart, 7, 90);
+        assert_eq!(hystart.state(), HyStartState::SlowStart, "seven samples do not decide");
+        hystart.on_ack(false, Some(Nanos::from_millis(90)));
+        assert_eq!(hystart.state(), conservative(90, 0));
+    }
+
+    #[test]
+    fn threshold_is_an_eighth_of_the_last_round_within_4_and_16_ms() {
+        for (last, threshold) in [(8, 4), (32, 4), (80, 10), (128, 16), (400, 16)] {
+            let mut below = HyStart::new(true, false);
+            round(&mut below, 8, last);
+            round(&mut below, 20, last + threshold - 1);
+            assert_eq!(below.state(), HyStartState::SlowStart, "{last} ms");
+            let mut at = HyStart::new(true, false);
+            round(&mut at, 8, last);
+            round(&mut at, 8, last + threshold);
+            assert_eq!(at.state(), conservative(last + threshold, 0), "{last} ms");
+        }
+    }
+
+    #[test]
+    fn a_round_without_samples_gives_nothing_to_compare_with() {
+        let mut hystart = HyStart::new(true, false);
+        round(&mut hystart, 8, 20);
+        assert!(!hystart.on_ack(true, None));
+        round(&mut hystart, 8, 100);
+        assert_eq!(hystart.state(), HyStartState::SlowStart);
+    }
+
+    #[test]
+    fn five_rounds_of_lasting_delay_end_slow_start_the_partial_one_included() {
+        let mut hystart = HyStart::new(true, false);
+        round(&mut hystart, 8, 40);
+        round(&mut hystart, 8, 45); // entered within this round: it is the first of five
+        for _ in 0..4 {
+            assert!(!round(&mut hystart, 10, 46));
+        }
+        assert_eq!(hystart.state(), conservative(45, 4));
+        assert!(hystart.on_ack(true, Some(Nanos::from_millis(46))), "the fifth round is complete");
+        assert_eq!(hystart.state(), HyStartState::Done);
+        assert!(!hystart.on_ack(true, None), "the end is told once");
+    }
+
+    #[test]
+    fn delay_falling_below_the_baseline_resumes_slow_start_and_the_count_of_rounds_starts_over() {
+        let mut hystart = HyStart::new(true, false);
+        round(&mut hystart, 8, 40);
+        round(&mut hystart, 8, 45);
+        round(&mut hystart, 8, 45);
+        round(&mut hystart, 7, 44);
+        assert_eq!(hystart.state(), conservative(45, 2));
+        hystart.on_ack(false, Some(Nanos::from_millis(44)));
+        assert_eq!(hystart.state(), HyStartState::SlowStart);
+        round(&mut hystart, 8, 60); // 60 >= 44 + 5.5
+        assert_eq!(hystart.state(), conservative(60, 0));
+    }
+
+    #[test]
+    fn growth_is_limited_to_eight_segments_unless_paced_and_quartered_in_conservative_slow_start() {
+        let mss = Bytes::new(1000);
+        let acked = Bytes::new(20_000);
+        let mut unpaced = HyStart::new(true, false);
+        assert_eq!(unpaced.growth(acked, mss), Bytes::new(8_000));
+        let mut paced = HyStart::new(true, true);
+        assert_eq!(paced.growth(acked, mss), acked);
+        for hystart in [&mut unpaced, &mut paced] {
+            round(hystart, 8, 40);
+            round(hystart, 8, 45);
+        }
+        assert_eq!(unpaced.growth(acked, mss), Bytes::new(2_000));
+        assert_eq!(paced.growth(acked, mss), Bytes::new(5_000));
+    }
+
+    #[test]
+    fn a_loss_ends_it_for_good() {
+        let mut hystart = HyStart::new(true, false);
+        round(&mut hystart, 8, 40);
+        hystart.finish();
+        round(&mut hystart, 8, 90);
+        assert_eq!(hystart.state(), HyStartState::Done);
+        assert_eq!(hystart.growth(Bytes::new(50_000), Bytes::new(1000)), Bytes::new(50_000));
+    }
+}

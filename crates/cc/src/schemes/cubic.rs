@@ -1,0 +1,539 @@
+//! # CUBIC
+//!
+//! The default of Linux, Windows and macOS. After a loss the window returns to where the loss happened along a cubic curve
+//! of time: fast at first, flat around the old maximum, then faster and faster in search of a new one. Growth depends on
+//! the time since the last loss, not on the round-trip time, which makes it quick on long fat paths; where Reno would have
+//! been quicker, it follows an estimate of Reno's window instead. The first slow start ends by HyStart++ when the delay grows.
+//!
+//! ## Law
+//! W: window, in segments; t: seconds since avoidance began, without the times the application was the limit; C = 0.4
+//! segments/s^3; beta = 0.7; alpha = 3 (1 - beta) / (1 + beta), and 1 once W_est has reached cwnd_prior; n: segments
+//! acknowledged; F: segments outstanding when congestion is detected.
+//!
+//! ```text
+//! W_cubic(t) = C (t - K)^3 + W_max,   K = cbrt((W_max - W_epoch) / C),   W_epoch: W when avoidance began
+//!
+//! slow start (W < ssthresh)     W += n                         (HyStart++: min(n, 8); a quarter in its second part)
+//! avoidance, per ACK            W_est += alpha n / W           (W_est = W_epoch at the beginning)
+//!   W_cubic(t) < W_est          W = max(W, W_est)
+//!   otherwise                   W += n (target - W) / W,   target = W_cubic(t + srtt) within [W, 1.5 W]
+//! loss, mark                    W_max = W, or W (1 + beta)/2 if W < W_max (fast convergence);  cwnd_prior = W;
+//!                               ssthresh = beta F;  W = max(ssthresh, 2), after a mark max(ssthresh, 1);
+//!                               then ssthresh = max(ssthresh, 2)
+//! timeout                       the same thresholds;  W = 1;  the next avoidance begins with K = 0, W_max = W
+//! HyStart++ ends slow start     ssthresh = W;  avoidance begins with K = 0, W_max = W
+//! ```
+//! With random loss of probability p, W is about 1.054 (srtt^3 / p^3)^(1/4) outside the Reno-friendly region.
+//!
+//! ## States
+//! ```text
+//!   slow_start <--> conservative_slow_start          (HyStart++, first slow start only)
+//!        |                 |
+//!        |  W = ssthresh   |  five rounds
+//!        v                 v
+//!   reno_friendly  /  concave (W < W_max)  /  convex (W >= W_max)         one of them at each ACK
+//!        |
+//!        +-- loss, mark --> recovery -- all acknowledged --> concave or reno_friendly
+//!        +-- timeout -----> slow_start
+//! ```
+//!
+//! ## References
+//! RFC 9438 (2023), read as draft-ietf-tcpm-rfc8312bis; RFC 9406 (2023), HyStart++; RFC 8511 (2018), ABE; S. Ha, I. Rhee,
+//! L. Xu, CUBIC, ACM SIGOPS OSR 42(5), 2008. The 2008 paper and RFC 8312 have K = cbrt(W_max (1 - beta) / C), the same
+//! thing when W_epoch = beta W_max.
+//!
+//! ## Differences
+//! 1. In the Reno-friendly region the window never falls to W_est when it is above it already (RFC 9438: cwnd is set).
+//! 2. If W_epoch exceeds W_max, then W_max = W_epoch and K = 0, as Linux does; the RFC leaves the case open.
+//! 3. One ACK counts for at most one window of segments, so a late ACK of much data cannot overshoot the target.
+//! 4. Entering recovery never raises the window, though the RFC's least window is two segments.
+//! 5. A spurious reduction restores HyStart++'s state too; a series of timeouts lowers the threshold once (RFC 5681).
+//! 6. The window has fractions of a segment; Linux rounds it down.
+//!
+//! ## Known weaknesses
+//! It fills the buffer, whatever its size; random loss is taken for congestion; flows converge slowly when the window is
+//! large; without pacing its bursts overflow small buffers.
+
+use crate::hystart::{HyStart, HyStartState};
+use crate::pacing::{PACED, WindowPacing};
+use crate::{
+    Ack, Bytes, CongestionCause, CongestionControl, Control, Evidence, IdleRestart, Info, Nanos, Param,
+    Phase, RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+};
+
+/// Kept of the flight on a mark with `abe` (RFC 8511 section 3.1).
+const KEPT_ON_MARK_ABE: f64 = 0.85;
+/// The target is at most this much above the window (RFC 9438 section 4.2).
+const TARGET_MAX: f64 = 1.5;
+
+/// CUBIC congestion control.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    mss: Bytes,
+    segments_per_byte: f64,
+    initial_window: f64,
+    c: f64,
+    beta: f64,
+    beta_mark: f64,
+    /// Growth per round trip in the Reno-friendly region, before cwnd_prior is reached.
+    alpha: f64,
+    fast_convergence: bool,
+    curve: Curve,
+    prior: Option<Curve>,
+    /// When the last acknowledgement arrived, or sending resumed.
+    last_ack: Nanos,
+    region: &'static str,
+    pacing: WindowPacing,
+    window: Bytes,
+}
+
+/// What a spurious reduction restores (RFC 9438 section 4.9). Windows are in segments.
+#[derive(Clone, Copy, Debug)]
+struct Curve {
+    cwnd: f64,
+    ssthresh: f64,
+    /// Zero while unknown: before the first loss and after a timeout.
+    w_max: f64,
+    cwnd_prior: f64,
+    epoch: Option<Epoch>,
+    hystart: HyStart,
+}
+
+/// A stage of congestion avoidance.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    start: Nanos,
+    k: f64,
+    w_est: f64,
+}
+
+impl Curve {
+    /// Avoidance begins (section 4.2). An unknown W_max is less than the window, and so becomes it (sections 4.8, 4.10).
+    fn begin_epoch(&mut self, now: Nanos, c: f64) -> Epoch {
+        self.w_max = self.w_max.max(self.cwnd);
+        Epoch { start: now, k: libm::cbrt((self.w_max - self.cwnd) / c), w_est: self.cwnd }
+    }
+
+    /// Where the window shall be at `t` seconds (section 4.2, figure 1).
+    #[inline]
+    fn w_cubic(&self, c: f64, k: f64, t: f64) -> f64 {
+        let d = t - k;
+        c * d * d * d + self.w_max
+    }
+}
+
+impl Cubic {
+    fn slow_start(&mut self, event: &Ack) {
+        let curve = &mut self.curve;
+        self.region = match curve.hystart.state() {
+            HyStartState::Conservative { .. } => "conservative_slow_start",
+            _ => "slow_start",
+        };
+        if event.window_limited {
+            let grow = curve.hystart.growth(event.acked, self.mss).as_f64() * self.segments_per_byte;
+            curve.cwnd = (curve.cwnd + grow).min(curve.ssthresh);
+        }
+        if curve.hystart.on_ack(event.round_start, event.rtt) {
+            curve.ssthresh = curve.cwnd;
+            curve.cwnd_prior = curve.cwnd;
+        }
+    }
+
+    fn avoid(&mut self, event: &Ack) {
+        let curve = &mut self.curve;
+        let mut epoch = match curve.epoch {
+            Some(epoch) => epoch,
+            None => curve.begin_epoch(event.now, self.c),
+        };
+        let share = (event.acked.as_f64() * self.segments_per_byte / curve.cwnd).min(1.0);
+        // Section 4.3: beyond the window of the last reduction there is nothing to make up for, so grow as Reno does.
+        let alpha = if epoch.w_est < curve.cwnd_prior { self.alpha } else { 1.0 };
+        epoch.w_est += alpha * share;
+        let t = (event.now - epoch.start).as_secs_f64();
+        if curve.w_cubic(self.c, epoch.k, t) < epoch.w_est {
+            self.region = "reno_friendly";
+            curve.cwnd = curve.cwnd.max(epoch.w_est);
+        } else {
+            self.region = if curve.cwnd < curve.w_max { "concave" } else { "convex" };
+            let ahead = curve.w_cubic(self.c, epoch.k, t + event.srtt.as_secs_f64());
+            let target = ahead.clamp(curve.cwnd, curve.cwnd * TARGET_MAX);
+            curve.cwnd += (target - curve.cwnd) * share;
+        }
+        curve.epoch = Some(epoch);
+    }
+
+    /// A congestion event (sections 4.6 and 4.7): the threshold goes to `kept` of the flight. Returns it before its floor.
+    fn reduce(&mut self, flight: Bytes, kept: f64) -> f64 {
+        self.prior = Some(self.curve);
+        let curve = &mut self.curve;
+        let shrinking = self.fast_convergence && curve.cwnd < curve.w_max;
+        curve.w_max = if shrinking { curve.cwnd * (1.0 + self.beta) / 2.0 } else { curve.cwnd };
+        curve.cwnd_prior = curve.cwnd;
+        curve.epoch = None;
+        curve.hystart.finish();
+        let ssthresh = flight.as_f64() * self.segments_per_byte * kept;
+        curve.ssthresh = ssthresh.max(2.0);
+        ssthresh
+    }
+
+    /// What `segments` are in bytes, to the nearest.
+    #[inline]
+    fn bytes(&self, segments: f64) -> Bytes {
+        Bytes::from_f64(segments * self.mss.as_f64() + 0.5)
+    }
+
+    /// To be called whenever the window may have changed.
+    #[inline]
+    fn publish(&mut self) {
+        self.window = self.bytes(self.curve.cwnd).max(self.mss);
+    }
+}
+
+impl CongestionControl for Cubic {
+    const INFO: Info = Info {
+        name: "cubic",
+        aliases: &[],
+        summary: "a cubic curve of the time since the last loss (RFC 9438), with HyStart++ (RFC 9406)",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Prr,
+        params: &[
+            Param::number("c", 0.4, (0.001, 100.0), "pkt/s^3", "steepness of the curve"),
+            Param::number("beta", 0.7, (0.1, 0.95), "", "what is kept of the window on loss"),
+            Param::flag(
+                "fast_convergence",
+                true,
+                "give way further when the maximum shrinks (RFC 9438 section 4.7)",
+            ),
+            Param::flag("hystart", true, "end the first slow start when the delay grows (RFC 9406)"),
+            Param::flag("abe", false, "keep 0.85 of the window on an ECN mark (RFC 8511)"),
+            PACED,
+        ],
+    };
+
+    fn new(setup: &Setup) -> Self {
+        let params = &setup.params;
+        let beta = params.number("beta");
+        let pacing = WindowPacing::new(setup);
+        let initial_window = setup.initial_window.in_segments(setup.mss).max(1.0);
+        let mut scheme = Self {
+            mss: setup.mss,
+            segments_per_byte: 1.0 / setup.mss.as_f64(),
+            initial_window,
+            c: params.number("c"),
+            beta,
+            beta_mark: if params.flag("abe") { KEPT_ON_MARK_ABE } else { beta },
+            alpha: 3.0 * (1.0 - beta) / (1.0 + beta),
+            fast_convergence: params.flag("fast_convergence"),
+            curve: Curve {
+                cwnd: initial_window,
+                ssthresh: f64::INFINITY,
+                w_max: 0.0,
+                cwnd_prior: 0.0,
+                epoch: None,
+                hystart: HyStart::new(params.flag("hystart"), pacing.is_on()),
+            },
+            prior: None,
+            last_ack: Nanos::ZERO,
+            region: "slow_start",
+            pacing,
+            window: Bytes::ZERO,
+        };
+        scheme.publish();
+        scheme
+    }
+
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.pacing.on_ack(event.srtt);
+        let gap = event.now - self.last_ack;
+        self.last_ack = event.now;
+        if !event.window_limited {
+            // Section 4.2: t leaves out the time in which the application was the limit.
+            if let Some(epoch) = &mut self.curve.epoch {
+                epoch.start += gap;
+            }
+        }
+        if event.phase == Phase::Recovery {
+            return;
+        }
+        if self.curve.cwnd < self.curve.ssthresh {
+            self.slow_start(event);
+        } else if event.window_limited && !event.acked.is_zero() {
+            self.avoid(event);
+        } else {
+            return;
+        }
+        self.publish();
+    }
+
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
+        let (kept, floor) = match event.cause {
+            CongestionCause::Loss => (self.beta, 2.0),
+            CongestionCause::Ecn => (self.beta_mark, 1.0),
+        };
+        let ssthresh = self.reduce(event.flight_size, kept);
+        self.curve.cwnd = self.curve.cwnd.min(ssthresh.max(floor));
+        self.region = "recovery";
+        self.publish();
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        if event.consecutive <= 1 {
+            self.reduce(event.flight_size, self.beta);
+            self.curve.w_max = 0.0;
+        }
+        self.curve.cwnd = 1.0;
+        self.region = "slow_start";
+        self.publish();
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
+        if let Some(prior) = self.prior.take()
+            && self.curve.cwnd < prior.cwnd
+        {
+            self.curve = prior;
+            self.publish();
+        }
+    }
+
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        if let Some(epoch) = &mut self.curve.epoch {
+            epoch.start += event.now - self.last_ack;
+        }
+        self.last_ack = event.now;
+        // RFC 5681 section 4.1. The curve begins anew when slow start has led back to the threshold.
+        if event.idle > event.rto && self.curve.cwnd > self.initial_window {
+            self.curve.cwnd = self.initial_window;
+            self.curve.epoch = None;
+            self.publish();
+        }
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        let ssthresh = self.bytes(self.curve.ssthresh);
+        Control {
+            window: self.window,
+            pacing_rate: self.pacing.rate(self.window, ssthresh),
+            burst: self.mss * 2,
+        }
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        let curve = &self.curve;
+        sink("state", Value::State(self.region));
+        if curve.ssthresh.is_finite() {
+            sink("ssthresh", Value::Bytes(self.bytes(curve.ssthresh)));
+        }
+        if curve.w_max > 0.0 {
+            sink("w_max", Value::Bytes(self.bytes(curve.w_max)));
+        }
+        if let Some(epoch) = &curve.epoch {
+            sink("k", Value::Time(Nanos::from_secs_f64(epoch.k)));
+            sink("w_est", Value::Bytes(self.bytes(epoch.w_est)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, ack, entered, timeout};
+
+    const MSS: u64 = 1000;
+
+    fn cubic(overrides: &[(&str, f64)]) -> Cubic {
+        Cubic::new(&testing::setup(&Cubic::INFO, MSS, overrides))
+    }
+
+    /// Lost a packet with a window and flight of `segments`; nothing acknowledged since.
+    fn reduced(segments: f64, overrides: &[(&str, f64)]) -> Cubic {
+        let mut scheme = cubic(overrides);
+        scheme.curve.cwnd = segments;
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, (segments * MSS as f64) as u64));
+        scheme
+    }
+
+    /// One window (and a little) is acknowledged at once, which moves the window all the way to its target.
+    fn ack_window(scheme: &mut Cubic, now_s: f64, srtt_s: f64) -> f64 {
+        let now = Nanos::from_secs_f64(now_s);
+        let acked = scheme.window.as_u64() + MSS;
+        scheme.on_ack(&Ack { now, srtt: Nanos::from_secs_f64(srtt_s), ..ack(acked) });
+        scheme.curve.cwnd
+    }
+
+    #[track_caller]
+    fn near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-6, "{value} is not {expected}");
+    }
+
+    fn state(scheme: &Cubic) -> &'static str {
+        let mut state = "";
+        scheme.telemetry(&mut |name, value| {
+            if let ("state", Value::State(name)) = (name, value) {
+                state = name;
+            }
+        });
+        state
+    }
+
+    #[test]
+    fn window_follows_the_cubic_curve_at_points_computed_by_hand() {
+        // W_max = 100, W_epoch = 70: K = cbrt(30 / 0.4) = cbrt(75) = 4.217163326508746 s, W(t) = 0.4 (t - K)^3 + 100.
+        let mut scheme = reduced(100.0, &[]);
+        near(scheme.curve.cwnd, 70.0);
+        ack_window(&mut scheme, 0.0, 0.0);
+        near(scheme.curve.epoch.unwrap().k, 4.217163326508746);
+        near(ack_window(&mut scheme, 1.0, 0.0), 86.680763835130);
+        assert_eq!(state(&scheme), "concave");
+        near(ack_window(&mut scheme, 2.0, 0.0), 95.640335686639);
+        near(ack_window(&mut scheme, 4.217163326508746, 0.0), 100.0);
+        near(ack_window(&mut scheme, 6.0, 0.0), 102.266703256464);
+        assert_eq!(state(&scheme), "convex");
+        // The target is the curve one round trip ahead.
+        near(ack_window(&mut scheme, 6.5, 0.5), 108.620315189868);
+    }
+
+    #[test]
+    fn the_window_goes_only_its_share_of_the_way_to_the_target() {
+        let mut scheme = reduced(100.0, &[]);
+        ack_window(&mut scheme, 0.0, 0.0);
+        let before = scheme.curve.cwnd;
+        scheme.on_ack(&Ack { now: Nanos::from_secs(1), ..ack(2 * MSS) });
+        near(scheme.curve.cwnd, before + 2.0 * (86.680763835130 - before) / before);
+    }
+
+    #[test]
+    fn target_is_at_most_half_above_the_window() {
+        let mut scheme = reduced(100.0, &[]);
+        let before = ack_window(&mut scheme, 0.0, 0.0);
+        near(ack_window(&mut scheme, 1000.0, 0.1), 1.5 * before);
+    }
+
+    #[test]
+    fn fast_convergence_lowers_the_maximum_to_085_of_the_window_if_it_shrank() {
+        for (overrides, expected) in [(&[][..], 68.0), (&[("fast_convergence", 0.0)][..], 80.0)] {
+            let mut scheme = reduced(100.0, overrides);
+            scheme.curve.cwnd = 80.0;
+            scheme.on_recovery_entered(&entered(CongestionCause::Loss, 80 * MSS));
+            near(scheme.curve.w_max, expected);
+            near(scheme.curve.cwnd, 56.0);
+        }
+        let mut grown = reduced(100.0, &[]);
+        grown.curve.cwnd = 100.0;
+        grown.on_recovery_entered(&entered(CongestionCause::Loss, 100 * MSS));
+        near(grown.curve.w_max, 100.0);
+    }
+
+    #[test]
+    fn reno_friendly_growth_is_0529_per_round_trip_up_to_the_prior_window_and_1_beyond() {
+        // C = 0.001: K = cbrt(30 / 0.001) = 31 s, so in 10 ms the curve rises by at most 3 C K^2 / 100 = 0.03 segments.
+        let mut scheme = reduced(100.0, &[("c", 0.001)]);
+        let alpha = 3.0 * 0.3 / 1.7;
+        let rounds_to_prior = 57; // 70 + 57 alpha = 100.18 is the first to reach 100
+        for round in 1..=rounds_to_prior {
+            let window = ack_window(&mut scheme, f64::from(round) * 0.01, 0.01);
+            near(window, 70.0 + f64::from(round) * alpha);
+            assert_eq!(state(&scheme), "reno_friendly");
+        }
+        let reached = scheme.curve.cwnd;
+        near(ack_window(&mut scheme, 0.58, 0.01), reached + 1.0);
+        near(ack_window(&mut scheme, 0.59, 0.01), reached + 2.0);
+    }
+
+    #[test]
+    fn time_in_which_the_application_is_the_limit_does_not_count() {
+        let mut scheme = reduced(100.0, &[]);
+        ack_window(&mut scheme, 10.0, 0.0);
+        for ms in [10_500, 11_000, 25_000] {
+            scheme.on_ack(&Ack { now: Nanos::from_millis(ms), window_limited: false, ..ack(MSS) });
+        }
+        scheme.on_idle_restart(&IdleRestart { now: Nanos::from_secs(28), ..testing::idle(3_000, 5_000) });
+        near(ack_window(&mut scheme, 29.0, 0.0), 86.680763835130); // W(1)
+    }
+
+    #[test]
+    fn after_a_timeout_the_curve_starts_flat_from_the_threshold() {
+        let mut scheme = reduced(100.0, &[]);
+        scheme.on_timeout(&timeout(60 * MSS, 1));
+        scheme.on_timeout(&timeout(MSS, 2));
+        assert_eq!((scheme.window, scheme.curve.ssthresh), (Bytes::new(MSS), 42.0));
+        scheme.on_ack(&Ack { phase: Phase::Loss, ..ack(41 * MSS) });
+        near(scheme.curve.cwnd, 42.0);
+        ack_window(&mut scheme, 5.0, 0.0);
+        let epoch = scheme.curve.epoch.unwrap();
+        near(epoch.k, 0.0);
+        near(scheme.curve.w_max, 42.0);
+        // W(10) = 42 + 0.4 * 1000 is beyond the limit of half a window; W(3) = 42 + 0.4 * 27 is not.
+        near(ack_window(&mut scheme, 8.0, 0.0), 52.8);
+    }
+
+    #[test]
+    fn marks_keep_085_with_abe_and_go_down_to_one_segment() {
+        let mut scheme = cubic(&[("abe", 1.0)]);
+        scheme.curve.cwnd = 100.0;
+        scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 100 * MSS));
+        near(scheme.curve.cwnd, 85.0);
+        let mut small = cubic(&[]);
+        small.curve.cwnd = 2.0;
+        small.on_recovery_entered(&entered(CongestionCause::Ecn, 2 * MSS));
+        near(small.curve.cwnd, 1.4);
+        small.on_recovery_entered(&entered(CongestionCause::Ecn, MSS));
+        near(small.curve.cwnd, 1.0);
+        near(small.curve.ssthresh, 2.0);
+    }
+
+    #[test]
+    fn a_spurious_reduction_leaves_no_trace() {
+        let mut disturbed = reduced(100.0, &[]);
+        ack_window(&mut disturbed, 0.0, 0.1);
+        let mut calm = disturbed.clone();
+        disturbed.on_recovery_entered(&entered(CongestionCause::Loss, 70 * MSS));
+        assert!(disturbed.window < calm.window);
+        disturbed.on_spurious_loss(&testing::spurious(Phase::Recovery));
+        for now in [1.0, 2.0, 5.0, 9.0] {
+            assert_eq!(ack_window(&mut disturbed, now, 0.1), ack_window(&mut calm, now, 0.1));
+        }
+    }
+
+    #[test]
+    fn a_window_grown_beyond_the_prior_one_is_not_undone() {
+        let mut scheme = reduced(10.0, &[]);
+        scheme.curve.cwnd = 20.0;
+        scheme.on_spurious_loss(&testing::spurious(Phase::Recovery));
+        near(scheme.curve.cwnd, 20.0);
+    }
+
+    #[test]
+    fn growing_delay_ends_the_first_slow_start_and_the_curve_starts_flat_there() {
+        let mut scheme = cubic(&[]);
+        let mut now = Nanos::ZERO;
+        let mut feed = |scheme: &mut Cubic, rounds: u64, ms: u64| {
+            for i in 0..rounds * 8 {
+                now += Nanos::from_millis(1);
+                let rtt = Some(Nanos::from_millis(ms));
+                scheme.on_ack(&Ack { now, rtt, round_start: i % 8 == 0, ..ack(MSS) });
+            }
+        };
+        feed(&mut scheme, 1, 40);
+        near(scheme.curve.cwnd, 18.0);
+        feed(&mut scheme, 1, 50); // the eighth sample finds the delay grown by more than 5 ms
+        near(scheme.curve.cwnd, 26.0);
+        feed(&mut scheme, 4, 50); // a quarter of the growth
+        near(scheme.curve.cwnd, 34.0);
+        assert_eq!((state(&scheme), scheme.curve.ssthresh), ("conservative_slow_start", f64::INFINITY));
+        scheme.on_ack(&Ack { now: Nanos::from_millis(49), round_start: true, ..ack(MSS) });
+        near(scheme.curve.ssthresh, 34.25);
+        ack_window(&mut scheme, 1.0, 0.0);
+        near(scheme.curve.epoch.unwrap().k, 0.0);
+        near(ack_window(&mut scheme, 3.0, 0.0), 34.25 + 0.4 * 8.0);
+    }
+
+    #[test]
+    fn the_first_window_is_the_initial_window_to_the_byte() {
+        for mss in [1, 536, 1448, 8948] {
+            let setup = testing::setup(&Cubic::INFO, mss, &[]);
+            assert_eq!(Cubic::new(&setup).control().window, Bytes::new(10 * mss));
+        }
+    }
+}

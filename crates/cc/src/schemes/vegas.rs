@@ -1,0 +1,418 @@
+//! # Vegas
+//!
+//! The first scheme to read congestion from delay. Once per round trip it compares the rate it gets with the rate it would
+//! get if no packet waited anywhere; the difference, times the least round-trip time, is the number of its own packets
+//! that stand in queues. It keeps that number between two small bounds, so the bottleneck stays busy and its queue short.
+//!
+//! ## Law
+//! W: window in segments; baseRTT: the least round-trip time seen; RTT: the least of the last round, from at least three
+//! samples (one round trip after another, each as long as a window of data takes to be acknowledged).
+//!
+//! ```text
+//! expected W = W baseRTT / RTT        the window that would be in flight without a queue
+//! diff       = W - W baseRTT / RTT    own packets queued
+//!
+//! slow start   W grows as NewReno's, by the bytes acknowledged; once per round:
+//!              diff > gamma (1):  W = min(W, expected W + 1), ssthresh = min(ssthresh, W - 1): avoidance begins
+//! avoidance    once per round:
+//!              diff < alpha (2):  W += 1
+//!              diff > beta (4):   W -= 1, ssthresh = min(ssthresh, W - 1)
+//!              otherwise          W stays
+//! each round   W >= 2;  ssthresh = max(ssthresh, 3/4 W)
+//! fewer than three samples in the round: one NewReno step
+//! loss, mark, timeout: as NewReno. Until the data outstanding then is acknowledged, no round is judged.
+//! ```
+//!
+//! ## States
+//! ```text
+//!                 diff > gamma, or W reaches ssthresh
+//!   slow_start ------------------------------------------> avoidance
+//!      |   ^                                                |    ^
+//!      |   +---- timeout: W = 1 ----------------------------+    |
+//!      |                                                    |    | next round trip
+//!      +------------- loss, mark --------------> suspended -+----+
+//! ```
+//!
+//! ## References
+//! L. Brakmo, L. Peterson, TCP Vegas, IEEE JSAC 13(8), 1995; Linux `tcp_vegas.c` (6.x, and as
+//! copied into ns-2.35).
+//!
+//! ## Differences
+//! 1. diff is the paper's, W (1 - baseRTT/RTT). Linux today computes W (RTT/baseRTT - 1), larger by RTT/baseRTT.
+//! 2. Windows and diff have fractions; Linux truncates them to whole packets.
+//! 3. The window grows only while it limits the sender. Linux lets an application-limited Vegas window grow on.
+//! 4. Rounds are the transport's packet-timed ones; after recovery the first full round is judged.
+//! 5. ssthresh on loss is half the data outstanding (RFC 5681), not half the window.
+//! 6. The 1994 paper doubles the window every other round trip and retransmits earlier; Linux does neither, nor does this.
+//!
+//! ## Known weaknesses
+//! Against loss-based flows it gives way until almost nothing is left. A flow that starts into a standing queue takes the
+//! queue for propagation delay and keeps more than its share, as does one whose path grows longer. Jitter and delayed
+//! ACKs look like queues.
+
+use super::newreno::Reno;
+use crate::pacing::{PACED, WindowPacing};
+use crate::{
+    Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Nanos, Param, Phase,
+    RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+};
+
+/// Fewer samples than this say too little of a round: delayed acknowledgements would look like queueing.
+const SAMPLES_MIN: u32 = 3;
+
+/// Vegas congestion control.
+#[derive(Clone, Debug)]
+pub struct Vegas {
+    reno: Reno,
+    alpha: f64,
+    beta: f64,
+    gamma: f64,
+    base_rtt: Option<Nanos>,
+    /// The least round-trip time of the current round, and how many samples it has.
+    round_rtt: Option<Nanos>,
+    samples: u32,
+    /// The current round began in the open phase, so it may be judged at its end.
+    judging: bool,
+    phase: Phase,
+    /// Own packets queued in the last round that was judged.
+    diff: Option<f64>,
+    pacing: WindowPacing,
+}
+
+impl Vegas {
+    #[inline]
+    fn measure(&mut self, rtt: Nanos) {
+        let rtt = rtt.max(Nanos::from_nanos(1));
+        self.base_rtt = Some(self.base_rtt.map_or(rtt, |base| base.min(rtt)));
+        self.round_rtt = Some(self.round_rtt.map_or(rtt, |min| min.min(rtt)));
+        self.samples += 1;
+    }
+
+    fn begin_round(&mut self) {
+        self.round_rtt = None;
+        self.samples = 0;
+    }
+
+    /// A round is over: adjust the window by what was queued in it.
+    fn judge(&mut self, event: &Ack) {
+        let (Some(base), Some(rtt)) = (self.base_rtt, self.round_rtt) else {
+            return self.grow(event, Reno::grow);
+        };
+        if self.samples < SAMPLES_MIN {
+            return self.grow(event, Reno::grow);
+        }
+        let mss = self.reno.mss;
+        let expected = self.reno.window.mul_f64(base.as_nanos() as f64 / rtt.as_nanos() as f64);
+        let diff = (self.reno.window - expected).in_segments(mss);
+        self.diff = Some(diff);
+        if self.reno.in_slow_start() {
+            if diff > self.gamma {
+                self.reno.window = self.reno.window.min(expected + mss);
+                self.leave_slow_start();
+            } else {
+                self.grow(event, Reno::grow);
+            }
+        } else if diff > self.beta {
+            self.reno.window -= mss;
+            self.leave_slow_start();
+        } else if diff < self.alpha {
+            self.grow(event, |reno, _| reno.window += reno.mss);
+        }
+        self.reno.window = self.reno.window.max(mss * 2);
+        if self.reno.ssthresh < Bytes::MAX {
+            self.reno.ssthresh = self.reno.ssthresh.max(self.reno.window.mul_f64(0.75));
+        }
+    }
+
+    /// A window lowered on purpose must not find itself in slow start.
+    fn leave_slow_start(&mut self) {
+        self.reno.ssthresh = self.reno.ssthresh.min((self.reno.window - self.reno.mss).max(self.reno.mss));
+    }
+
+    #[inline]
+    fn grow(&mut self, event: &Ack, how: impl FnOnce(&mut Reno, Bytes)) {
+        if event.window_limited && !event.acked.is_zero() {
+            how(&mut self.reno, event.acked);
+        }
+    }
+}
+
+impl CongestionControl for Vegas {
+    const INFO: Info = Info {
+        name: "vegas",
+        aliases: &[],
+        summary: "keeps two to four own packets in queues, judged by delay once per round trip",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Prr,
+        params: &[
+            Param::number("alpha", 2.0, (0.0, 10_000.0), "pkt", "grow while fewer own packets are queued"),
+            Param::number("beta", 4.0, (0.0, 10_000.0), "pkt", "shrink while more own packets are queued"),
+            Param::number(
+                "gamma",
+                1.0,
+                (0.0, 10_000.0),
+                "pkt",
+                "end slow start when more own packets are queued",
+            ),
+            PACED,
+        ],
+    };
+
+    fn new(setup: &Setup) -> Self {
+        Self {
+            reno: Reno::new(setup),
+            alpha: setup.params.number("alpha"),
+            beta: setup.params.number("beta"),
+            gamma: setup.params.number("gamma"),
+            base_rtt: None,
+            round_rtt: None,
+            samples: 0,
+            judging: true,
+            phase: Phase::Open,
+            diff: None,
+            pacing: WindowPacing::new(setup),
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.pacing.on_ack(event.srtt);
+        self.phase = event.phase;
+        if let Some(rtt) = event.rtt {
+            self.measure(rtt);
+        }
+        match event.phase {
+            Phase::Recovery => self.judging = false,
+            Phase::Loss => {
+                self.judging = false;
+                self.grow(event, Reno::grow);
+            }
+            Phase::Open if event.round_start => {
+                if self.judging {
+                    self.judge(event);
+                }
+                self.judging = true;
+                self.begin_round();
+            }
+            Phase::Open => {
+                if self.reno.in_slow_start() {
+                    self.grow(event, |reno, acked| {
+                        reno.slow_start(acked);
+                    });
+                }
+            }
+        }
+    }
+
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
+        self.phase = Phase::Recovery;
+        self.judging = false;
+        self.reno.reduce(event.flight_size / 2);
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        self.phase = Phase::Loss;
+        self.judging = false;
+        self.reno.collapse(event);
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
+        self.reno.undo();
+    }
+
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        // The path may have changed meanwhile, so the least round-trip time is measured anew.
+        self.base_rtt = None;
+        self.judging = false;
+        self.begin_round();
+        self.reno.restart(event);
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        Control {
+            window: self.reno.window,
+            pacing_rate: self.pacing.rate(self.reno.window, self.reno.ssthresh),
+            burst: self.reno.mss * 2,
+        }
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        let state = match (self.phase, self.reno.in_slow_start()) {
+            (Phase::Recovery, _) => "suspended",
+            (_, true) => "slow_start",
+            (Phase::Loss, false) => "suspended",
+            (Phase::Open, false) => "avoidance",
+        };
+        sink("state", Value::State(state));
+        if self.reno.ssthresh < Bytes::MAX {
+            sink("ssthresh", Value::Bytes(self.reno.ssthresh));
+        }
+        if let Some(base) = self.base_rtt {
+            sink("base_rtt", Value::Time(base));
+        }
+        if let Some(diff) = self.diff {
+            sink("diff", Value::Number(diff));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CongestionCause;
+    use crate::testing::{self, ack, entered, timeout};
+
+    const MSS: u64 = 1000;
+
+    fn vegas(overrides: &[(&str, f64)]) -> Vegas {
+        Vegas::new(&testing::setup(&Vegas::INFO, MSS, overrides))
+    }
+
+    /// In avoidance with a window of `segments` and a base round-trip time of 100 ms; a round has just begun.
+    fn avoiding(segments: u64, overrides: &[(&str, f64)]) -> Vegas {
+        let mut scheme = vegas(overrides);
+        scheme.reno.window = Bytes::new(segments * MSS);
+        scheme.reno.ssthresh = Bytes::new(2 * MSS);
+        scheme.base_rtt = Some(Nanos::from_millis(100));
+        scheme
+    }
+
+    fn sample(micros: u64) -> Ack {
+        Ack { rtt: Some(Nanos::from_micros(micros)), ..ack(MSS) }
+    }
+
+    /// A round of three samples, of which the last ends it. Returns the window in bytes.
+    fn round(scheme: &mut Vegas, micros: u64) -> u64 {
+        scheme.on_ack(&sample(micros + 5_000));
+        scheme.on_ack(&sample(micros));
+        scheme.on_ack(&Ack { round_start: true, ..sample(micros + 9_000) });
+        scheme.control().window.as_u64()
+    }
+
+    #[test]
+    fn window_moves_by_one_segment_per_round_outside_the_bounds_and_stays_at_and_within_them() {
+        // W = 40: diff = 40 (1 - 100 / RTT). RTT 105.263 ms: 2 packets; 111.111 ms: 4 packets.
+        for (micros, change) in [
+            (100_000, 1),
+            (105_200, 1),
+            (105_300, 0),
+            (108_000, 0),
+            (111_100, 0),
+            (111_200, -1),
+            (150_000, -1),
+        ] {
+            let mut scheme = avoiding(40, &[]);
+            let expected = 40 * MSS as i64 + change * MSS as i64;
+            assert_eq!(round(&mut scheme, micros) as i64, expected, "{micros} us");
+            let diff = 40.0 * (1.0 - 100_000.0 / micros as f64);
+            assert!((scheme.diff.unwrap() - diff).abs() < 0.001);
+        }
+    }
+
+    #[test]
+    fn the_bounds_themselves_hold_the_window() {
+        // RTT twice the base: diff is half the window, exactly.
+        for (segments, change) in [(3, 1), (4, 0), (8, 0), (9, -1)] {
+            let mut scheme = avoiding(segments, &[]);
+            let expected = (segments as i64 + change) * MSS as i64;
+            assert_eq!(round(&mut scheme, 200_000) as i64, expected, "{segments} segments");
+        }
+    }
+
+    #[test]
+    fn one_decision_per_round_however_many_acks() {
+        let mut scheme = avoiding(40, &[]);
+        for _ in 0..30 {
+            scheme.on_ack(&sample(100_000));
+        }
+        assert_eq!(scheme.control().window, Bytes::new(40 * MSS));
+        assert_eq!(round(&mut scheme, 100_000), 41 * MSS);
+    }
+
+    #[test]
+    fn fewer_than_three_samples_make_a_reno_step() {
+        let mut scheme = avoiding(40, &[]);
+        scheme.on_ack(&sample(200_000));
+        scheme.on_ack(&Ack { round_start: true, ..sample(200_000) });
+        assert_eq!(
+            scheme.control().window,
+            Bytes::new(40 * MSS),
+            "the credit of one ACK is short of a window"
+        );
+        scheme.on_ack(&Ack {
+            round_start: true,
+            ..Ack { rtt: Some(Nanos::from_millis(200)), ..ack(39 * MSS) }
+        });
+        assert_eq!(scheme.control().window, Bytes::new(41 * MSS));
+    }
+
+    #[test]
+    fn slow_start_ends_when_more_than_gamma_packets_are_queued() {
+        // W = 10 + 2 by the round's end: diff = 12 (1 - 100/110) = 1.09; expected W = 10.909.
+        let mut scheme = vegas(&[]);
+        scheme.base_rtt = Some(Nanos::from_millis(100));
+        assert_eq!(round(&mut scheme, 110_000), 10_909 + MSS);
+        assert!(!scheme.reno.in_slow_start());
+        // 12 (1 - 100/109) = 0.99: the third ACK lets it grow on.
+        let mut scheme = vegas(&[]);
+        scheme.base_rtt = Some(Nanos::from_millis(100));
+        assert_eq!(round(&mut scheme, 109_000), 13 * MSS);
+        assert!(scheme.reno.in_slow_start());
+    }
+
+    #[test]
+    fn shrinking_never_leads_back_into_slow_start_nor_below_two_segments() {
+        let mut scheme = avoiding(40, &[]);
+        scheme.reno.ssthresh = Bytes::new(39_500);
+        for _ in 0..60 {
+            round(&mut scheme, 400_000);
+            assert!(!scheme.reno.in_slow_start());
+        }
+        // diff = 3/4 W: shrinking stops at 5 segments (3.75 queued). With bounds at zero it goes on to two.
+        assert_eq!(scheme.control().window, Bytes::new(5 * MSS));
+        let mut eager = avoiding(10, &[("alpha", 0.0), ("beta", 0.0)]);
+        for _ in 0..20 {
+            round(&mut eager, 400_000);
+        }
+        assert_eq!(eager.control().window, Bytes::new(2 * MSS));
+    }
+
+    #[test]
+    fn the_first_full_round_after_recovery_is_judged_and_no_earlier_one() {
+        let mut scheme = avoiding(40, &[]);
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, 40 * MSS));
+        scheme.on_ack(&Ack { phase: Phase::Recovery, ..sample(150_000) });
+        assert_eq!(round(&mut scheme, 150_000), 20 * MSS, "the round began in recovery");
+        assert_eq!(round(&mut scheme, 150_000), 19 * MSS);
+    }
+
+    #[test]
+    fn in_loss_repair_it_grows_as_reno() {
+        let mut scheme = avoiding(40, &[]);
+        scheme.on_timeout(&timeout(40 * MSS, 1));
+        scheme.on_ack(&Ack { phase: Phase::Loss, round_start: true, ..sample(400_000) });
+        assert_eq!(scheme.control().window, Bytes::new(2 * MSS));
+    }
+
+    #[test]
+    fn after_an_idle_time_the_base_is_measured_anew() {
+        let mut scheme = avoiding(40, &[]);
+        scheme.on_idle_restart(&testing::idle(100, 200));
+        round(&mut scheme, 150_000); // begins the first full round
+        assert_eq!(round(&mut scheme, 150_000), 41 * MSS, "nothing queued on a path of 150 ms");
+    }
+
+    #[test]
+    fn an_application_limited_window_does_not_grow_but_may_shrink() {
+        let mut scheme = avoiding(40, &[]);
+        let limited = |scheme: &mut Vegas, micros| {
+            for round_start in [false, false, true] {
+                scheme.on_ack(&Ack { window_limited: false, round_start, ..sample(micros) });
+            }
+            scheme.control().window
+        };
+        assert_eq!(limited(&mut scheme, 100_000), Bytes::new(40 * MSS));
+        assert_eq!(limited(&mut scheme, 150_000), Bytes::new(39 * MSS));
+    }
+}

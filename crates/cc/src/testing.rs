@@ -1,0 +1,81 @@
+//! Events for unit tests: plain ones, to be varied with struct update syntax.
+
+use crate::{
+    Ack, Bytes, CongestionCause, IdleRestart, Info, Nanos, Params, Phase, Random, RecoveryEntered, Setup,
+    SpuriousLoss, Timeout,
+};
+
+/// A connection with segments of `mss` bytes and an initial window of ten of them.
+pub fn setup(info: &'static Info, mss: u64, overrides: &[(&str, f64)]) -> Setup {
+    let mut params = Params::defaults(info.params);
+    for (name, value) in overrides {
+        params.set(name, *value).expect("a parameter of the scheme, within its range");
+    }
+    Setup {
+        mss: Bytes::new(mss),
+        initial_window: Bytes::new(10 * mss),
+        random: Random::stream(1, "scheme", 0),
+        params,
+    }
+}
+
+/// `acked` bytes are acknowledged at time zero, in the open phase, with the window as the limit.
+pub fn ack(acked: u64) -> Ack {
+    Ack {
+        now: Nanos::ZERO,
+        acked: Bytes::new(acked),
+        acked_cumulative: Bytes::new(acked),
+        lost: Bytes::ZERO,
+        rtt: None,
+        rate: None,
+        inflight_before: Bytes::new(acked),
+        inflight: Bytes::ZERO,
+        ce: Bytes::ZERO,
+        delivered: Bytes::new(acked),
+        window_limited: true,
+        phase: Phase::Open,
+        round_start: false,
+        round: 0,
+        srtt: Nanos::ZERO,
+        min_rtt: Nanos::ZERO,
+    }
+}
+
+/// Recovery begins with `flight` bytes outstanding.
+pub fn entered(cause: CongestionCause, flight: u64) -> RecoveryEntered {
+    RecoveryEntered {
+        now: Nanos::ZERO,
+        cause,
+        flight_size: Bytes::new(flight),
+        inflight: Bytes::new(flight),
+        acked: Bytes::ZERO,
+        delivered: Bytes::ZERO,
+    }
+}
+
+/// The timer expires for the `consecutive`-th time in a row with `flight` bytes outstanding.
+pub fn timeout(flight: u64, consecutive: u32) -> Timeout {
+    Timeout {
+        now: Nanos::ZERO,
+        flight_size: Bytes::new(flight),
+        inflight: Bytes::ZERO,
+        delivered: Bytes::ZERO,
+        consecutive,
+    }
+}
+
+/// The reduction of `phase` was unnecessary.
+pub fn spurious(phase: Phase) -> SpuriousLoss {
+    SpuriousLoss { now: Nanos::ZERO, inflight: Bytes::ZERO, delivered: Bytes::ZERO, phase }
+}
+
+/// Sending resumes after `idle_ms`, with a retransmission timeout of `rto_ms`.
+pub fn idle(idle_ms: u64, rto_ms: u64) -> IdleRestart {
+    IdleRestart {
+        now: Nanos::from_millis(idle_ms),
+        idle: Nanos::from_millis(idle_ms),
+        rto: Nanos::from_millis(rto_ms),
+        delivered: Bytes::ZERO,
+        app_limited: true,
+    }
+}

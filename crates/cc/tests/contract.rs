@@ -1,0 +1,209 @@
+//! What every registered scheme must satisfy, over random sequences of events.
+
+mod model;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{ABSURD, Conditions, Model, Op, Step};
+use narrows_cc::schemes::{ALL, Entry, find};
+use narrows_cc::{Bytes, Evidence, Nanos, Params, Value};
+use proptest::prelude::*;
+
+/// Whatever the events: a window of at least a segment, rates above zero, nothing absurd, nothing that is not a number.
+fn check(entry: &Entry, conditions: &Conditions, steps: &[Step]) {
+    let name = entry.info.name;
+    let mss = Bytes::new(conditions.mss);
+    let mut kinds = BTreeMap::new();
+    for (i, step) in steps.iter().enumerate() {
+        let at = format!("{name}, step {i}: {step:?}");
+        let control = step.control;
+        assert!(control.window >= mss, "window below a segment: {at}");
+        assert!(control.window.as_u64() < ABSURD, "absurd window: {at}");
+        assert!(control.burst >= mss, "burst below a segment: {at}");
+        if let Some(rate) = control.pacing_rate {
+            assert!(!rate.is_zero() && rate.as_bytes_per_sec() < ABSURD, "absurd pacing rate: {at}");
+        }
+        let mut names = BTreeSet::new();
+        for (item, value) in &step.telemetry {
+            assert!(names.insert(item), "telemetry item '{item}' told twice: {at}");
+            assert!(is_snake_case(item), "telemetry item '{item}' is not in snake case: {at}");
+            if let Value::Number(number) = value {
+                assert!(number.is_finite(), "telemetry item '{item}': {at}");
+            }
+            let kind = std::mem::discriminant(value);
+            assert_eq!(*kinds.entry(*item).or_insert(kind), kind, "'{item}' changes its type: {at}");
+        }
+    }
+}
+
+fn is_snake_case(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}
+
+fn run(entry: &Entry, params: &Params, conditions: Conditions, ops: &[Op]) -> Vec<Step> {
+    let mut model = Model::new(entry, params.clone(), conditions);
+    model.run(ops);
+    model.steps
+}
+
+/// The defaults, each parameter alone at either end of its range, and all of them together.
+fn extreme_params(entry: &Entry) -> Vec<Params> {
+    let defaults = Params::defaults(entry.info.params);
+    let (mut all_min, mut all_max) = (defaults.clone(), defaults.clone());
+    let mut sets = vec![defaults.clone()];
+    for param in entry.info.params {
+        for (value, all) in [(param.min, &mut all_min), (param.max, &mut all_max)] {
+            all.set(param.name, value).unwrap();
+            let mut one = defaults.clone();
+            one.set(param.name, value).unwrap();
+            sets.push(one);
+        }
+    }
+    sets.extend([all_min, all_max]);
+    sets
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_scheme_stays_within_bounds_and_repeats_itself(conditions in model::conditions(), ops in model::ops()) {
+        for entry in ALL {
+            let params = Params::defaults(entry.info.params);
+            let steps = run(entry, &params, conditions, &ops);
+            check(entry, &conditions, &steps);
+            let again = run(entry, &params, conditions, &ops);
+            prop_assert_eq!(&steps, &again, "{} is not a function of its events", entry.info.name);
+        }
+    }
+
+    #[test]
+    fn loss_based_schemes_never_grow_by_entering_recovery_and_restart_from_one_segment(
+        conditions in model::conditions(),
+        ops in model::ops(),
+    ) {
+        for name in ["newreno", "cubic", "vegas"] {
+            let entry = find(name).unwrap();
+            let steps = run(entry, &Params::defaults(entry.info.params), conditions, &ops);
+            for pair in steps.windows(2) {
+                let (before, after) = (pair[0].control.window, pair[1].control.window);
+                match pair[1].event {
+                    "recovery entered" => prop_assert!(after <= before, "{name}: {before:?} -> {after:?}"),
+                    "timeout" => prop_assert_eq!(after, Bytes::new(conditions.mss), "{}", name),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_scheme_survives_the_ends_of_its_parameters(conditions in model::conditions(), ops in model::ops()) {
+        for entry in ALL {
+            for params in extreme_params(entry) {
+                check(entry, &conditions, &run(entry, &params, conditions, &ops));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_model_reaches_every_event_and_phase() {
+    // Without this, the properties above could hold because nothing happened.
+    let conditions =
+        Conditions { mss: 1_448, initial_window_segments: 10, rtt: Nanos::from_millis(20), seed: 1 };
+    let ack = |lost, delivered, marked| Op::Ack { lost, delivered, late: 0, marked };
+    let ops = [
+        Op::Send(20),
+        ack(0, 5, false),
+        ack(1, 1, false),  // recovery entered
+        ack(0, 40, false), // and left
+        Op::Send(20),
+        ack(0, 1, true), // a mark: recovery entered
+        Op::Spurious,
+        Op::Timeout { all: true },
+        Op::Send(1),
+        ack(0, 1, false), // recovery left
+        Op::Idle(1_000),
+        ack(0, 1, false), // nothing to acknowledge
+        Op::Advice(narrows_cc::Rate::from_bytes_per_sec(1)),
+    ];
+    let entry = find("fixed").unwrap();
+    let steps = run(entry, &Params::defaults(entry.info.params), conditions, &ops);
+    let mut events: Vec<_> = steps.iter().map(|step| step.event).collect();
+    events.dedup();
+    let expected = [
+        "new",
+        "sent",
+        "ack",
+        "lost",
+        "recovery entered",
+        "ack",
+        "recovery left",
+        "ack",
+        "sent",
+        "recovery entered",
+        "ack",
+        "spurious loss",
+        "lost",
+        "timeout",
+        "sent",
+        "recovery left",
+        "ack",
+        "idle restart",
+        "ack of nothing",
+        "rate advice",
+    ];
+    assert_eq!(events, expected);
+}
+
+#[test]
+fn every_entry_of_the_registry_is_well_formed() {
+    let mut names = BTreeSet::new();
+    for entry in ALL {
+        let info = entry.info;
+        for name in std::iter::once(&info.name).chain(info.aliases) {
+            assert!(names.insert(*name), "'{name}' is taken");
+            let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            assert!(!name.is_empty() && name.bytes().all(legal), "'{name}' is not a lower-case name");
+            assert_eq!(find(name).map(|found| found.info.name), Some(info.name));
+        }
+        assert!(!info.summary.is_empty() && !info.summary.contains('\n'), "{}", info.name);
+        let mut params = BTreeSet::new();
+        for param in info.params {
+            let at = format!("{}, parameter '{}'", info.name, param.name);
+            assert!(params.insert(param.name), "{at} appears twice");
+            assert!(is_snake_case(param.name), "{at}");
+            assert!(param.min <= param.default && param.default <= param.max, "{at}: default out of range");
+            assert!(
+                param.min < param.max && param.min.is_finite() && param.max.is_finite(),
+                "{at}: empty range"
+            );
+            assert!(!param.help.is_empty() && !param.help.contains('\n'), "{at} has no help");
+        }
+    }
+    assert!(find("no-such-scheme").is_none());
+}
+
+#[test]
+fn every_scheme_has_an_essay() {
+    for entry in ALL {
+        let name = entry.info.name;
+        let page: Vec<_> = entry.page().collect();
+        let has = |section: &str| page.iter().any(|line| line.starts_with(section));
+        assert!(page.first().is_some_and(|line| line.starts_with("# ")), "{name}: no title");
+        assert!(has("## Law"), "{name}: no law");
+        if entry.info.evidence != Evidence::Tool {
+            for section in ["## References", "## Differences", "## Known weaknesses"] {
+                assert!(has(section), "{name}: no section '{section}'");
+            }
+        }
+        if entry.info.evidence == Evidence::Reconstruction {
+            let text = page.join(" ");
+            assert!(text.contains("our reconstruction"), "{name}: a reconstruction must say so");
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! A small generic transport: enough of one to call a scheme in legal order with consistent numbers, and no more.
+
+use std::collections::VecDeque;
+
+use narrows_cc::{
+    Ack, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, Nanos, Params, Phase, Random, Rate,
+    RateAdvice, RateSampler, RecoveryEntered, RecoveryLeft, RoundCounter, Sent, SentSnapshot, Setup,
+    SpuriousLoss, Timeout, Value, schemes::Entry,
+};
+use proptest::prelude::*;
+
+/// The receiver's window: what a scheme allows beyond it is never in flight.
+const RECEIVE_WINDOW: u64 = 1 << 26;
+/// No window and no rate may come near this (a petabyte, a petabyte per second): sums of such numbers still fit 64 bits.
+pub const ABSURD: u64 = 1 << 50;
+
+/// The fixed circumstances of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Conditions {
+    pub mss: u64,
+    pub initial_window_segments: u64,
+    pub rtt: Nanos,
+    pub seed: u64,
+}
+
+/// What happens next. Where it cannot happen in the present phase, nothing does.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// The application offers so many segments.
+    Send(u64),
+    /// An acknowledgement, `late` thousandths of the RTT after its time: of the oldest packets, `lost` are declared lost
+    /// and `delivered` delivered, all or none of them marked.
+    Ack { lost: usize, delivered: usize, late: u64, marked: bool },
+    /// The same with a round-trip time of the extremes' own.
+    AckAfter { delivered: usize, rtt: Nanos },
+    /// The retransmission timer expires; all packets or the oldest are taken for lost.
+    Timeout { all: bool },
+    /// The present recovery proves unnecessary.
+    Spurious,
+    /// Everything is delivered, and then nothing happens for so many milliseconds.
+    Idle(u64),
+    /// The network advises a rate.
+    Advice(Rate),
+}
+
+pub fn conditions() -> impl Strategy<Value = Conditions> {
+    let mss = prop_oneof![Just(1u64), Just(1_448), Just(9_000), 2u64..9_000];
+    let rtt = prop_oneof![
+        3 => (1_000u64..200_000).prop_map(Nanos::from_micros),
+        1 => Just(Nanos::from_micros(1)),
+        1 => Just(Nanos::from_secs(10)),
+    ];
+    (mss, 1u64..100, rtt, any::<u64>()).prop_map(|(mss, initial_window_segments, rtt, seed)| Conditions {
+        mss,
+        initial_window_segments,
+        rtt,
+        seed,
+    })
+}
+
+pub fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let late = prop_oneof![2 => Just(0u64), 1 => 0u64..3_000];
+    let ack = (0usize..40, late, prop::bool::weighted(0.02)).prop_map(|(delivered, late, marked)| Op::Ack {
+        lost: 0,
+        delivered,
+        late,
+        marked,
+    });
+    let losing = (1usize..8, 1usize..20, 0u64..1_000).prop_map(|(lost, delivered, late)| Op::Ack {
+        lost,
+        delivered,
+        late,
+        marked: false,
+    });
+    let extreme = prop_oneof![Just(1u64), Just(1_000), Just(10_000_000_000), 1u64..20_000_000_000];
+    let op = prop_oneof![
+        12 => (1u64..64).prop_map(Op::Send),
+        12 => ack,
+        2 => losing,
+        1 => (1usize..40, extreme).prop_map(|(delivered, ns)| Op::AckAfter { delivered, rtt: Nanos::from_nanos(ns) }),
+        1 => any::<bool>().prop_map(|all| Op::Timeout { all }),
+        1 => Just(Op::Spurious),
+        1 => (0u64..100_000).prop_map(Op::Idle),
+        1 => (0u64..20_000_000_000).prop_map(|rate| Op::Advice(Rate::from_bytes_per_sec(rate))),
+    ];
+    prop::collection::vec(op, 1..250)
+}
+
+#[derive(Clone, Copy)]
+struct InFlight {
+    bytes: Bytes,
+    order: u64,
+    snapshot: SentSnapshot,
+    retransmission: bool,
+}
+
+/// What a scheme said after an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub event: &'static str,
+    pub control: Control,
+    pub telemetry: Vec<(&'static str, Value)>,
+}
+
+/// One connection.
+pub struct Model {
+    scheme: AnyScheme,
+    conditions: Conditions,
+    mss: Bytes,
+    now: Nanos,
+    sampler: RateSampler,
+    rounds: RoundCounter,
+    packets: VecDeque<InFlight>,
+    inflight: Bytes,
+    to_repeat: u64,
+    order: u64,
+    phase: Phase,
+    /// Packets up to this order were outstanding when recovery began.
+    recovery_end: u64,
+    consecutive: u32,
+    window_limited: bool,
+    srtt: Nanos,
+    min_rtt: Nanos,
+    /// Everything the scheme said, in order.
+    pub steps: Vec<Step>,
+}
+
+impl Model {
+    pub fn new(entry: &Entry, params: Params, conditions: Conditions) -> Self {
+        let mss = Bytes::new(conditions.mss);
+        let setup = Setup {
+            mss,
+            initial_window: mss * conditions.initial_window_segments,
+            random: Random::stream(conditions.seed, "scheme", 0),
+            params,
+        };
+        let mut model = Self {
+            scheme: entry.build(&setup),
+            conditions,
+            mss,
+            now: Nanos::ZERO,
+            sampler: RateSampler::default(),
+            rounds: RoundCounter::default(),
+            packets: VecDeque::new(),
+            inflight: Bytes::ZERO,
+            to_repeat: 0,
+            order: 0,
+            phase: Phase::Open,
+            recovery_end: 0,
+            consecutive: 0,
+            window_limited: false,
+            srtt: Nanos::ZERO,
+            min_rtt: Nanos::ZERO,
+            steps: Vec::new(),
+        };
+        model.record("new");
+        model
+    }
+
+    pub fn run(&mut self, ops: &[Op]) {
+        for op in ops {
+            match *op {
+                Op::Send(n) => self.send(n),
+                Op::Ack { lost, delivered, late, marked } => {
+                    let rtt = self.conditions.rtt;
+                    self.ack(lost, delivered, rtt + Nanos::from_nanos(rtt.as_nanos() / 1_000 * late), marked);
+                }
+                Op::AckAfter { delivered, rtt } => self.ack(0, delivered, rtt, false),
+                Op::Timeout { all } => self.timeout(all),
+                Op::Spurious => self.spurious(),
+                Op::Idle(ms) => self.idle(ms),
+                Op::Advice(rate) => {
+                    self.scheme.on_rate_advice(&RateAdvice { now: self.now, rate });
+                    self.record("rate advice");
+                }
+            }
+        }
+    }
+
+    fn record(&mut self, event: &'static str) {
+        let mut telemetry = Vec::new();
+        self.scheme.telemetry(&mut |name, value| telemetry.push((name, value)));
+        self.steps.push(Step { event, control: self.scheme.control(), telemetry });
+    }
+
+    fn send(&mut self, segments: u64) {
+        for _ in 0..segments {
+            let window = self.scheme.control().window.min(Bytes::new(RECEIVE_WINDOW));
+            if self.inflight + self.mss > window && !self.inflight.is_zero() {
+                self.window_limited = true;
+                return;
+            }
+            let snapshot = self.sampler.on_sent(self.now, self.mss, self.inflight);
+            self.inflight += self.mss;
+            let retransmission = self.to_repeat > 0;
+            self.to_repeat -= u64::from(retransmission);
+            self.order += 1;
+            self.packets.push_back(InFlight { bytes: self.mss, order: self.order, snapshot, retransmission });
+            let sent = Sent { now: self.now, bytes: self.mss, inflight: self.inflight, retransmission };
+            self.scheme.on_sent(&sent);
+            self.record("sent");
+            let gap = self.scheme.control().pacing_rate.map_or(Nanos::ZERO, |rate| rate.time_for(self.mss));
+            self.now += gap.min(self.conditions.rtt / 16);
+        }
+        self.window_limited = false;
+        self.sampler.set_app_limited(self.inflight);
+    }
+
+    fn lose_oldest(&mut self) -> Bytes {
+        let Some(packet) = self.packets.pop_front() else {
+            return Bytes::ZERO;
+        };
+        self.sampler.on_lost(packet.bytes);
+        self.inflight -= packet.bytes;
+        self.to_repeat += 1;
+        self.scheme.on_lost(&Lost {
+            now: self.now,
+            bytes: packet.bytes,
+            sent_at: packet.snapshot.sent_at,
+            tx_in_flight: packet.snapshot.tx_in_flight,
+            lost_at_send: packet.snapshot.lost,
+            delivered_at_send: packet.snapshot.delivered,
+            app_limited: packet.snapshot.app_limited,
+            lost_total: self.sampler.lost(),
+            inflight: self.inflight,
+        });
+        self.record("lost");
+        packet.bytes
+    }
+
+    fn ack(&mut self, lost: usize, delivered: usize, rtt: Nanos, marked: bool) {
+        let inflight_before = self.inflight;
+        let lost = lost.min(self.packets.len().saturating_sub(1));
+        let delivered = delivered.min(self.packets.len() - lost);
+        let Some(newest) = (lost + delivered).checked_sub(1).and_then(|i| self.packets.get(i)).copied()
+        else {
+            return self.empty_ack();
+        };
+        self.now = self.now.max(newest.snapshot.sent_at + rtt);
+
+        let sample = (!newest.retransmission && delivered > 0).then(|| self.now - newest.snapshot.sent_at);
+        if let Some(rtt) = sample {
+            let first = self.srtt.is_zero();
+            self.srtt = if first { rtt } else { (self.srtt * 7 + rtt) / 8 };
+            self.min_rtt = if first { rtt } else { self.min_rtt.min(rtt) };
+        }
+        let mut lost_bytes = Bytes::ZERO;
+        for _ in 0..lost {
+            lost_bytes += self.lose_oldest();
+        }
+        let mut acked = Bytes::ZERO;
+        for packet in self.packets.drain(..delivered) {
+            self.sampler.on_delivered(self.now, packet.bytes, &packet.snapshot, packet.order);
+            acked += packet.bytes;
+        }
+        self.inflight -= acked;
+        let round_start =
+            !acked.is_zero() && self.rounds.on_ack(newest.snapshot.delivered, self.sampler.delivered());
+
+        let repaired = self.packets.front().is_none_or(|packet| packet.order > self.recovery_end);
+        let cause = if !lost_bytes.is_zero() {
+            Some(CongestionCause::Loss)
+        } else {
+            (marked && !acked.is_zero()).then_some(CongestionCause::Ecn)
+        };
+        match (self.phase, cause) {
+            (Phase::Open, Some(cause)) => {
+                self.phase = Phase::Recovery;
+                self.recovery_end = self.order;
+                self.scheme.on_recovery_entered(&RecoveryEntered {
+                    now: self.now,
+                    cause,
+                    flight_size: inflight_before,
+                    inflight: self.inflight,
+                    acked,
+                    delivered: self.sampler.delivered(),
+                });
+                self.record("recovery entered");
+            }
+            (Phase::Recovery | Phase::Loss, None) if repaired && !acked.is_zero() => {
+                self.phase = Phase::Open;
+                self.scheme.on_recovery_left(&RecoveryLeft {
+                    now: self.now,
+                    inflight: self.inflight,
+                    delivered: self.sampler.delivered(),
+                });
+                self.record("recovery left");
+            }
+            _ => {}
+        }
+        if !acked.is_zero() {
+            self.consecutive = 0;
+        }
+        let event = Ack {
+            acked,
+            acked_cumulative: acked,
+            lost: lost_bytes,
+            rtt: sample,
+            rate: self.sampler.sample(self.min_rtt),
+            inflight_before,
+            ce: if marked { acked } else { Bytes::ZERO },
+            round_start,
+            ..self.plain_ack()
+        };
+        self.scheme.on_ack(&event);
+        self.record("ack");
+    }
+
+    /// What holds of any acknowledgement now.
+    fn plain_ack(&self) -> Ack {
+        Ack {
+            now: self.now,
+            acked: Bytes::ZERO,
+            acked_cumulative: Bytes::ZERO,
+            lost: Bytes::ZERO,
+            rtt: None,
+            rate: None,
+            inflight_before: self.inflight,
+            inflight: self.inflight,
+            ce: Bytes::ZERO,
+            delivered: self.sampler.delivered(),
+            window_limited: self.window_limited,
+            phase: self.phase,
+            round_start: false,
+            round: self.rounds.count(),
+            srtt: self.srtt,
+            min_rtt: self.min_rtt,
+        }
+    }
+
+    fn empty_ack(&mut self) {
+        let event = self.plain_ack();
+        self.scheme.on_ack(&event);
+        self.record("ack of nothing");
+    }
+
+    fn timeout(&mut self, all: bool) {
+        if self.packets.is_empty() {
+            return;
+        }
+        let flight_size = self.inflight;
+        self.now += self.srtt.max(Nanos::from_millis(200));
+        let lost = if all { self.packets.len() } else { 1 };
+        for _ in 0..lost {
+            self.lose_oldest();
+        }
+        self.phase = Phase::Loss;
+        self.recovery_end = self.order;
+        self.consecutive += 1;
+        self.scheme.on_timeout(&Timeout {
+            now: self.now,
+            flight_size,
+            inflight: self.inflight,
+            delivered: self.sampler.delivered(),
+            consecutive: self.consecutive,
+        });
+        self.record("timeout");
+    }
+
+    fn spurious(&mut self) {
+        if self.phase == Phase::Open {
+            return;
+        }
+        let phase = std::mem::replace(&mut self.phase, Phase::Open);
+        self.to_repeat = 0;
+        self.scheme.on_spurious_loss(&SpuriousLoss {
+            now: self.now,
+            inflight: self.inflight,
+            delivered: self.sampler.delivered(),
+            phase,
+        });
+        self.record("spurious loss");
+    }
+
+    fn idle(&mut self, ms: u64) {
+        let all = self.packets.len();
+        if all > 0 {
+            self.ack(0, all, self.conditions.rtt, false);
+        }
+        let idle = Nanos::from_millis(ms);
+        self.now += idle;
+        self.scheme.on_idle_restart(&IdleRestart {
+            now: self.now,
+            idle,
+            rto: (self.srtt * 2).max(Nanos::from_millis(200)),
+            delivered: self.sampler.delivered(),
+            app_limited: true,
+        });
+        self.record("idle restart");
+    }
+}

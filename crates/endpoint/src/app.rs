@@ -1,0 +1,177 @@
+//! Applications that feed a sender.
+
+use narrows_cc::{Bytes, Nanos, Random};
+
+use crate::AppConfig;
+
+/// 'More than can be sent', small enough that sums with it do not overflow.
+pub(crate) const ENDLESS: u64 = u64::MAX / 4;
+
+/// The least length of a busy or silent period, so that drawn periods always move time on.
+const LEAST_PERIOD: Nanos = Nanos::from_micros(1);
+
+/// An application: it writes data at certain times and may finish.
+///
+/// Bulk data and files are read from the application as the transport sends them, so what such an application has
+/// written when it is stopped is what the transport has sent.
+#[derive(Clone, Debug)]
+pub struct App {
+    config: AppConfig,
+    random: Random,
+    start: Nanos,
+    /// When it acts next.
+    next_at: Nanos,
+    /// Bytes the transport may send in all, as of now.
+    limit: u64,
+    /// Writes done ([`AppConfig::Cbr`]).
+    writes: u64,
+    busy: bool,
+    finished: bool,
+    stopped: bool,
+}
+
+impl App {
+    /// An application that begins at `start`; `random` is its own stream.
+    pub fn new(config: AppConfig, random: Random, start: Nanos) -> Self {
+        Self {
+            config,
+            random,
+            start,
+            next_at: start,
+            limit: 0,
+            writes: 0,
+            busy: false,
+            finished: false,
+            stopped: false,
+        }
+    }
+
+    /// When it acts next; [`Nanos::MAX`] for never.
+    #[inline]
+    pub fn deadline(&self) -> Nanos {
+        self.next_at
+    }
+
+    /// Bytes it has written, or offers to write, since its start.
+    #[inline]
+    pub fn limit(&self) -> Bytes {
+        Bytes::new(self.limit)
+    }
+
+    /// It will write nothing more.
+    #[inline]
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The size of what it meant to write, if it has one and was not stopped before it was sent.
+    pub fn size(&self) -> Option<Bytes> {
+        match self.config {
+            AppConfig::File(size) if !self.stopped => Some(size),
+            _ => None,
+        }
+    }
+
+    /// Lets it act if its time has come; `sent` is how much of its data the transport has sent.
+    pub fn on_time(&mut self, now: Nanos, sent: Bytes) {
+        while self.next_at <= now {
+            match self.config {
+                AppConfig::Bulk => {
+                    self.limit = ENDLESS;
+                    self.next_at = Nanos::MAX;
+                }
+                AppConfig::File(size) => {
+                    self.limit = size.as_u64();
+                    self.finished = true;
+                    self.next_at = Nanos::MAX;
+                }
+                AppConfig::OnOff { on, off, random } => {
+                    self.busy = !self.busy;
+                    self.limit = if self.busy { ENDLESS } else { sent.as_u64() };
+                    let length = if self.busy { on } else { off };
+                    let length = if random {
+                        Nanos::from_secs_f64(self.random.exponential(length.as_secs_f64()))
+                    } else {
+                        length
+                    };
+                    self.next_at = self.next_at.saturating_add(length.max(LEAST_PERIOD));
+                }
+                AppConfig::Cbr { rate, write } => {
+                    // From the start, not from the last write: rounding does not add up.
+                    let write = write.max(Bytes::new(1));
+                    self.writes += 1;
+                    self.limit += write.as_u64();
+                    let next = self.start.saturating_add(rate.time_for(write * self.writes));
+                    self.next_at = next.max(self.next_at.saturating_add(Nanos::from_nanos(1)));
+                }
+            }
+        }
+    }
+
+    /// It stops writing; `sent` as in [`App::on_time`].
+    pub fn stop(&mut self, sent: Bytes) {
+        if self.stopped {
+            return;
+        }
+        let sized = matches!(self.config, AppConfig::Cbr { .. });
+        if !sized && self.limit > sent.as_u64() {
+            self.limit = sent.as_u64();
+            self.stopped = true;
+        }
+        self.stopped |= !self.finished;
+        self.finished = true;
+        self.next_at = Nanos::MAX;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_cc::Rate;
+
+    fn app(config: AppConfig) -> App {
+        App::new(config, Random::stream(1, "app", 0), Nanos::from_millis(10))
+    }
+
+    #[test]
+    fn a_constant_rate_does_not_drift() {
+        // 1000 B at 3 MB/s: 333 333.33 ns apart; the 3000th write after the first is exactly one second later.
+        let mut app =
+            app(AppConfig::Cbr { rate: Rate::from_bytes_per_sec(3_000_000), write: Bytes::new(1000) });
+        app.on_time(Nanos::from_millis(10), Bytes::ZERO);
+        assert_eq!(app.limit(), Bytes::new(1000));
+        assert_eq!(app.deadline(), Nanos::from_nanos(10_333_333));
+        app.on_time(Nanos::from_millis(1010), Bytes::ZERO);
+        assert_eq!(app.limit(), Bytes::new(3_001_000));
+    }
+
+    #[test]
+    fn busy_and_silent_periods_alternate() {
+        let (on, off) = (Nanos::from_millis(5), Nanos::from_millis(7));
+        let mut app = app(AppConfig::OnOff { on, off, random: false });
+        assert_eq!(app.deadline(), Nanos::from_millis(10));
+        app.on_time(Nanos::from_millis(10), Bytes::ZERO);
+        assert_eq!((app.limit(), app.deadline()), (Bytes::new(ENDLESS), Nanos::from_millis(15)));
+        app.on_time(Nanos::from_millis(15), Bytes::new(1448));
+        assert_eq!((app.limit(), app.deadline()), (Bytes::new(1448), Nanos::from_millis(22)));
+        assert!(!app.is_finished());
+        app.stop(Bytes::new(1448));
+        assert!(app.is_finished());
+        assert_eq!(app.deadline(), Nanos::MAX);
+    }
+
+    #[test]
+    fn a_file_stopped_half_way_has_no_size() {
+        let mut whole = app(AppConfig::File(Bytes::new(5000)));
+        whole.on_time(Nanos::from_millis(10), Bytes::ZERO);
+        assert_eq!(
+            (whole.limit(), whole.size(), whole.is_finished()),
+            (Bytes::new(5000), Some(Bytes::new(5000)), true)
+        );
+        let mut half = whole.clone();
+        half.stop(Bytes::new(1448));
+        assert_eq!((half.limit(), half.size()), (Bytes::new(1448), None));
+        whole.stop(Bytes::new(5000));
+        assert_eq!(whole.size(), Some(Bytes::new(5000)));
+    }
+}

@@ -1,0 +1,70 @@
+//! Pacing by earliest departure times.
+
+use narrows_cc::{Bytes, Nanos, Rate};
+
+/// The longest gap between two packets, whatever the rate.
+const LONGEST_GAP: Nanos = Nanos::from_secs(60);
+
+/// Spaces packets: each departure is scheduled a serialisation time after the one before it. Time in which nothing could
+/// be sent gives credit for one burst at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pacer {
+    next: Nanos,
+}
+
+impl Pacer {
+    /// When the next packet may leave.
+    #[inline]
+    pub(crate) fn next(&self) -> Nanos {
+        self.next
+    }
+
+    /// A packet of `bytes` leaves at `now`.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, now: Nanos, bytes: Bytes, rate: Rate, burst: Bytes) {
+        let mut scheduled = self.next;
+        if scheduled < now {
+            let credit = burst - bytes;
+            let earliest = if credit.is_zero() { now } else { now - rate.time_for(credit) };
+            scheduled = scheduled.max(earliest);
+        }
+        self.next = scheduled.saturating_add(rate.time_for(bytes).min(LONGEST_GAP));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate::from_bytes_per_sec(1_000_000); // 1000 B take 1 ms
+    const PACKET: Bytes = Bytes::new(1000);
+    const MS: Nanos = Nanos::from_millis(1);
+
+    #[test]
+    fn with_a_burst_of_one_packet_idle_time_gives_no_credit() {
+        let mut pacer = Pacer::default();
+        pacer.on_sent(MS * 100, PACKET, RATE, PACKET);
+        assert_eq!(pacer.next(), MS * 101);
+        pacer.on_sent(MS * 101, PACKET, RATE, PACKET);
+        assert_eq!(pacer.next(), MS * 102);
+    }
+
+    #[test]
+    fn a_longer_burst_is_the_most_that_idle_time_gives() {
+        let mut pacer = Pacer::default();
+        let mut sent = 0;
+        while pacer.next() <= MS * 100 {
+            pacer.on_sent(MS * 100, PACKET, RATE, PACKET * 3);
+            sent += 1;
+        }
+        assert_eq!(sent, 3);
+        assert_eq!(pacer.next(), MS * 101);
+    }
+
+    #[test]
+    fn a_rate_of_zero_does_not_stop_a_sender_for_ever() {
+        let mut pacer = Pacer::default();
+        pacer.on_sent(MS, PACKET, Rate::ZERO, PACKET);
+        assert_eq!(pacer.next(), MS + LONGEST_GAP);
+    }
+}

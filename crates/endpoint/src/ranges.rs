@@ -1,0 +1,155 @@
+//! Disjoint ranges of sequence numbers, sorted: what a receiver holds out of order, what a sender knows to be held.
+
+use std::collections::VecDeque;
+
+/// A set of sequence numbers as half-open ranges that neither overlap nor touch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ranges {
+    ranges: VecDeque<(u64, u64)>,
+    total: u64,
+}
+
+impl Ranges {
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.ranges.capacity() * size_of::<(u64, u64)>()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// How many numbers are in the set.
+    #[inline]
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The end of the highest range.
+    #[inline]
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.ranges.back().map(|r| r.1)
+    }
+
+    /// The ranges, highest first.
+    pub(crate) fn descending(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ranges.iter().rev().copied()
+    }
+
+    /// The range that holds `seq`.
+    pub(crate) fn find(&self, seq: u64) -> Option<(u64, u64)> {
+        let i = self.ranges.partition_point(|r| r.1 <= seq);
+        self.ranges.get(i).copied().filter(|r| r.0 <= seq)
+    }
+
+    /// Adds `start..end` and reports each part of it that was not in the set, lowest first.
+    #[inline]
+    pub(crate) fn insert(&mut self, start: u64, end: u64, mut new: impl FnMut(u64, u64)) {
+        debug_assert!(start < end);
+        match self.ranges.back_mut() {
+            // Growth at the top, the common case: nothing to search.
+            Some(last) if start >= last.0 && start <= last.1 => {
+                if end > last.1 {
+                    let from = last.1;
+                    self.total += end - from;
+                    last.1 = end;
+                    new(from, end);
+                }
+            }
+            Some(last) if start < last.0 => self.insert_inside(start, end, new),
+            _ => {
+                self.ranges.push_back((start, end));
+                self.total += end - start;
+                new(start, end);
+            }
+        }
+    }
+
+    fn insert_inside(&mut self, start: u64, end: u64, mut new: impl FnMut(u64, u64)) {
+        let i = self.ranges.partition_point(|r| r.1 < start);
+        let mut covered = start;
+        let mut j = i;
+        while let Some(&(s, e)) = self.ranges.get(j).filter(|r| r.0 <= end) {
+            if s > covered {
+                self.total += s - covered;
+                new(covered, s);
+            }
+            covered = covered.max(e);
+            j += 1;
+        }
+        if end > covered {
+            self.total += end - covered;
+            new(covered, end);
+        }
+        if i == j {
+            self.ranges.insert(i, (start, end));
+            return;
+        }
+        self.ranges[i] = (self.ranges[i].0.min(start), covered.max(end));
+        if j > i + 1 {
+            self.ranges.drain(i + 1..j);
+        }
+    }
+
+    /// Forgets everything below `seq`.
+    #[inline]
+    pub(crate) fn remove_below(&mut self, seq: u64) {
+        while let Some(first) = self.ranges.front_mut() {
+            if first.1 <= seq {
+                self.total -= first.1 - first.0;
+                self.ranges.pop_front();
+            } else {
+                if first.0 < seq {
+                    self.total -= seq - first.0;
+                    first.0 = seq;
+                }
+                return;
+            }
+        }
+    }
+
+    /// Takes the lowest range out if it begins at or below `seq`, and returns its end.
+    #[inline]
+    pub(crate) fn pop_reached(&mut self, seq: u64) -> Option<u64> {
+        let &(start, end) = self.ranges.front()?;
+        if start > seq {
+            return None;
+        }
+        self.ranges.pop_front();
+        self.total -= end - start;
+        Some(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_set_of_ranges_agrees_with_a_set_of_numbers(
+            inserts in prop::collection::vec((0u64..60, 1u64..12), 1..40),
+            floor in 0u64..60,
+        ) {
+            let mut ranges = Ranges::default();
+            let mut numbers = std::collections::BTreeSet::new();
+            for (start, length) in inserts {
+                let mut reported = Vec::new();
+                ranges.insert(start, start + length, |a, b| reported.extend(a..b));
+                let expected: Vec<u64> = (start..start + length).filter(|&n| numbers.insert(n)).collect();
+                prop_assert_eq!(reported, expected);
+                prop_assert_eq!(ranges.total(), numbers.len() as u64);
+                let separate = ranges.ranges.iter().zip(ranges.ranges.iter().skip(1)).all(|(a, b)| a.1 < b.0);
+                prop_assert!(separate, "{:?}", ranges);
+            }
+            ranges.remove_below(floor);
+            numbers.retain(|&n| n >= floor);
+            prop_assert_eq!(ranges.total(), numbers.len() as u64);
+            for n in 0..80 {
+                prop_assert_eq!(ranges.find(n).is_some(), numbers.contains(&n));
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The receiving end of a reliable stream: reassembly, acknowledgements, SACK and DSACK blocks, ECN echo.
+//!
+//! * An acknowledgement leaves for every `ack_every` full segments or after `ack_delay`, and at once for data out of order,
+//!   data that fills a hole, duplicates and a FIN (RFC 5681 section 4.2). There is no quick start phase as in Linux: the
+//!   first packets are acknowledged by the same rule.
+//! * SACK blocks: the most recently changed first (RFC 2018 section 4); a duplicate is reported once, before all others
+//!   (RFC 2883).
+//! * The timestamp echoed is that of the earliest packet the acknowledgement covers, or of the packet that filled the hole
+//!   (RFC 7323 section 4.3).
+//! * The application reads at once. The window is the buffer less what waits out of order; its right edge never moves back
+//!   (RFC 9293 section 3.8.6).
+//! * The direction back carries no data: its FIN rides on the acknowledgement of the peer's FIN.
+
+use narrows_cc::{Bytes, Nanos};
+use narrows_net::packet::{Ecn, Flags, MAX_SACK_BLOCKS, Packet, timestamp};
+
+use crate::{ReceiverStats, TcpConfig, ranges::Ranges};
+
+/// What a packet brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// Payload bytes that became deliverable in order.
+    pub in_order: Bytes,
+    /// A data packet that brought something new.
+    pub distinct: bool,
+    /// A data packet that brought nothing new.
+    pub duplicate: bool,
+}
+
+/// No FIN seen yet.
+const NO_FIN: u64 = u64::MAX;
+
+/// The receiving end.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    next: u64,
+    /// Payload in order since the last acknowledgement.
+    unacked: u64,
+    ack_deadline: Nanos,
+    /// `ack_every` full segments.
+    ack_bytes: u64,
+    ack_delay: Nanos,
+    stored: Ranges,
+    ts_recent: u32,
+    ts_echo_limit: u64,
+    flow: u32,
+    header: u16,
+    open: bool,
+    sack: bool,
+    ecn_wanted: bool,
+    ecn: bool,
+    echo: bool,
+    pending_ack: bool,
+    pending_syn_ack: bool,
+    buffer: u64,
+    right_edge: u64,
+    fin: u64,
+    duplicate: Option<(u64, u64)>,
+    /// A sequence number in each of the ranges that changed last, newest first.
+    recent: [u64; MAX_SACK_BLOCKS],
+    recent_len: u8,
+    stats: ReceiverStats,
+}
+
+impl Receiver {
+    /// A receiver that waits for a SYN.
+    pub fn new(flow: u32, config: &TcpConfig) -> Self {
+        let buffer = config.receive_window.as_u64().min(u64::from(u32::MAX));
+        Self {
+            next: 0,
+            unacked: 0,
+            ack_deadline: Nanos::MAX,
+            // One segment or less: every packet, however small.
+            ack_bytes: if config.ack_every <= 1 {
+                1
+            } else {
+                u64::from(config.ack_every) * u64::from(config.segment)
+            },
+            ack_delay: config.ack_delay,
+            stored: Ranges::default(),
+            ts_recent: 0,
+            ts_echo_limit: 0,
+            flow,
+            header: config.header,
+            open: false,
+            sack: config.sack,
+            ecn_wanted: config.ecn,
+            ecn: false,
+            echo: false,
+            pending_ack: false,
+            pending_syn_ack: false,
+            buffer,
+            right_edge: 1 + buffer,
+            fin: NO_FIN,
+            duplicate: None,
+            recent: [0; MAX_SACK_BLOCKS],
+            recent_len: 0,
+            stats: ReceiverStats::default(),
+        }
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &ReceiverStats {
+        &self.stats
+    }
+
+    /// Bytes of memory held. Buffers grow and never shrink, so at the end of a run this is the peak.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.stored.memory()
+    }
+
+    /// When [`Receiver::on_timer`] wants to be called; [`Nanos::MAX`] for never.
+    #[inline]
+    pub fn deadline(&self) -> Nanos {
+        self.ack_deadline
+    }
+
+    /// Time has reached the deadline.
+    pub fn on_timer(&mut self, now: Nanos) {
+        if now >= self.ack_deadline {
+            self.ack_deadline = Nanos::MAX;
+            self.pending_ack = true;
+            self.stats.delayed_acks += 1;
+        }
+    }
+
+    /// A packet from the sender.
+    #[inline]
+    pub fn on_packet(&mut self, now: Nanos, packet: &Packet) -> Arrival {
+        if packet.flags.has(Flags::REVERSE) {
+            return Arrival::default();
+        }
+        self.stats.bytes_received += packet.size().as_u64();
+        // RFC 3168 section 6.1.3: the echo lasts until the sender says that it reduced its window.
+        if packet.flags.has(Flags::CWR) && !packet.flags.has(Flags::SYN) {
+            self.echo = false;
+        }
+        if packet.ecn == Ecn::Ce {
+            self.stats.ce_packets += 1;
+            self.echo = self.ecn;
+        }
+        let payload = u64::from(packet.payload);
+        let plain = !packet.flags.has(Flags::FIN) && !packet.flags.has(Flags::SYN);
+        if packet.seq != self.next || payload == 0 || !plain || !self.stored.is_empty() || !self.open {
+            return self.on_other_packet(now, packet);
+        }
+        if packet.seq <= self.ts_echo_limit {
+            self.ts_recent = packet.ts_val;
+        }
+        self.next += payload;
+        self.stats.data_packets += 1;
+        self.stats.bytes_in_order += payload;
+        self.unacked += payload;
+        if self.unacked >= self.ack_bytes {
+            self.pending_ack = true;
+        } else if self.ack_deadline == Nanos::MAX {
+            self.ack_deadline = now.saturating_add(self.ack_delay);
+        }
+        Arrival { in_order: Bytes::new(payload), distinct: true, duplicate: false }
+    }
+
+    fn on_other_packet(&mut self, now: Nanos, packet: &Packet) -> Arrival {
+        if packet.flags.has(Flags::SYN) {
+            self.on_syn(packet);
+            return Arrival::default();
+        }
+        if !self.open {
+            return Arrival::default();
+        }
+        if packet.seq <= self.ts_echo_limit {
+            self.ts_recent = packet.ts_val;
+        }
+        let (start, end) = (packet.seq, packet.seq_end());
+        if start == end {
+            // The end of a handshake needs no answer; a probe of the window, which repeats an old number, does.
+            self.pending_ack |= start < self.next;
+            return Arrival::default();
+        }
+        if packet.flags.has(Flags::FIN) {
+            self.fin = end - 1;
+        }
+        let had_holes = !self.stored.is_empty();
+        let expected = self.next;
+        let before = self.delivered();
+        // The FIN needs no room. What lies beyond the window is thrown away, not reported as received.
+        let fits = end - u64::from(packet.flags.has(Flags::FIN)) <= self.right_edge;
+        let fresh = if end <= self.next || !fits {
+            false
+        } else if start <= self.next {
+            self.next = end;
+            while let Some(end) = self.stored.pop_reached(self.next) {
+                self.next = self.next.max(end);
+            }
+            true
+        } else {
+            self.store(start, end)
+        };
+        let data = packet.payload > 0;
+        let arrival = Arrival {
+            in_order: Bytes::new(self.delivered() - before),
+            distinct: data && fresh,
+            duplicate: data && !fresh,
+        };
+        self.stats.data_packets += u64::from(arrival.distinct);
+        self.stats.duplicate_packets += u64::from(arrival.duplicate);
+        self.stats.bytes_in_order += arrival.in_order.as_u64();
+        self.stats.out_of_order += u64::from(arrival.distinct && start > expected);
+        if !fresh && fits {
+            self.duplicate = Some((start, end));
+        }
+        self.unacked += arrival.in_order.as_u64();
+        let at_once = !fresh || start > expected || had_holes || packet.flags.has(Flags::FIN);
+        if at_once || self.unacked >= self.ack_bytes {
+            self.pending_ack = true;
+        } else if self.ack_deadline == Nanos::MAX {
+            self.ack_deadline = now.saturating_add(self.ack_delay);
+        }
+        arrival
+    }
+
+    /// Payload bytes delivered in order.
+    fn delivered(&self) -> u64 {
+        self.next.min(self.fin).saturating_sub(1)
+    }
+
+    fn on_syn(&mut self, packet: &Packet) {
+        if !self.open {
+            self.open = true;
+            self.next = 1;
+            self.ts_echo_limit = 1;
+            let asks = packet.flags.has(Flags::ECE) && packet.flags.has(Flags::CWR);
+            self.ecn = self.ecn_wanted && asks;
+        }
+        if self.next == 1 {
+            self.ts_recent = packet.ts_val;
+            self.pending_syn_ack = true;
+        } else {
+            self.pending_ack = true;
+        }
+    }
+
+    /// Keeps data that came too early; whether any of it is new.
+    fn store(&mut self, start: u64, end: u64) -> bool {
+        let before = self.stored.total();
+        self.stored.insert(start, end, |_, _| {});
+        // RFC 2018 section 4: the block that holds this packet comes first, then the others in the order of their changes.
+        let (low, high) = self.stored.find(start).unwrap_or((start, end));
+        let mut recent = [start; MAX_SACK_BLOCKS];
+        let mut n = 1;
+        for &seq in &self.recent[..usize::from(self.recent_len)] {
+            if n < MAX_SACK_BLOCKS && !(low..high).contains(&seq) {
+                recent[n] = seq;
+                n += 1;
+            }
+        }
+        self.recent = recent;
+        self.recent_len = n as u8;
+        self.stored.total() > before
+    }
+
+    /// The next packet to send. To be called until `None` after every call that changes the receiver.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
+        if self.pending_ack {
+            self.pending_ack = false;
+            return Some(self.acknowledgement(now));
+        }
+        if self.pending_syn_ack {
+            self.pending_syn_ack = false;
+            let mut packet = self.acknowledgement(now);
+            packet.seq = 0;
+            packet.flags = packet.flags.with(Flags::SYN);
+            if self.ecn {
+                packet.flags = packet.flags.with(Flags::ECE);
+            }
+            return Some(packet);
+        }
+        None
+    }
+
+    #[inline]
+    fn acknowledgement(&mut self, now: Nanos) -> Packet {
+        let mut packet = Packet::new(self.flow);
+        packet.header = self.header;
+        packet.seq = 1;
+        packet.ack = self.next;
+        packet.flags = Flags::ACK.with(Flags::REVERSE);
+        packet.ts_val = timestamp(now);
+        packet.ts_ecr = self.ts_recent;
+        self.right_edge = self.right_edge.max(self.next + self.buffer.saturating_sub(self.stored.total()));
+        packet.window = (self.right_edge - self.next).min(u64::from(u32::MAX)) as u32;
+        if self.echo {
+            packet.flags = packet.flags.with(Flags::ECE);
+        }
+        if self.next > self.fin {
+            packet.flags = packet.flags.with(Flags::FIN);
+        }
+        if self.sack && (self.duplicate.is_some() || !self.stored.is_empty()) {
+            self.push_blocks(&mut packet);
+        }
+        self.duplicate = None;
+        self.ts_echo_limit = self.next;
+        self.unacked = 0;
+        self.ack_deadline = Nanos::MAX;
+        self.stats.acks_sent += 1;
+        packet
+    }
+
+    fn push_blocks(&mut self, packet: &mut Packet) {
+        if let Some((start, end)) = self.duplicate {
+            packet.push_sack(start, end);
+            // RFC 2883 section 4.2: above the acknowledgement number, the block that holds the duplicate follows it.
+            if start >= self.next {
+                self.store(start, end);
+            }
+        }
+        let mut n = 0;
+        for i in 0..usize::from(self.recent_len) {
+            let seq = self.recent[i];
+            if let Some((start, end)) = self.stored.find(seq) {
+                packet.push_sack(start, end);
+                self.recent[n] = seq;
+                n += 1;
+            }
+        }
+        self.recent_len = n as u8;
+    }
+}

@@ -1,0 +1,389 @@
+//! The sending end of a reliable stream.
+//!
+//! Parts: `scoreboard` knows the packets outstanding, `ack` applies acknowledgements, `rack` finds losses by time and
+//! `sack_loss` by counting (RFC 6675), `recovery` holds the phases and the undo of needless reductions, `prr` shapes the
+//! window meanwhile, `timers` has the retransmission timeout, probes and the handshake's start, `transmit` decides what
+//! leaves next.
+
+mod ack;
+mod prr;
+mod rack;
+mod recovery;
+mod rto;
+mod sack_loss;
+mod scoreboard;
+mod timers;
+mod transmit;
+
+use narrows_cc::{AnyScheme, Bytes, Control, Nanos, Phase, Rate, RateSampler, RecoveryStyle, RoundCounter};
+use narrows_net::packet::{Flags, Packet};
+
+use crate::{App, SenderStats, TcpConfig, pacer::Pacer};
+use prr::Prr;
+use rack::{Path, Probe, Rack};
+use recovery::Undo;
+use rto::RttEstimator;
+use sack_loss::SackLoss;
+use scoreboard::Scoreboard;
+
+/// What an incoming packet told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AckOutcome {
+    /// The round-trip time sample it gave.
+    pub rtt: Option<Nanos>,
+    /// Bytes newly known to be delivered.
+    pub acked: Bytes,
+    /// Bytes newly declared lost.
+    pub lost: Bytes,
+}
+
+/// Where the connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Before its start.
+    Waiting,
+    /// The SYN is out.
+    SynSent,
+    Established,
+    /// Everything, the FIN included, is acknowledged.
+    Closed,
+}
+
+/// Which of the timers for doubtful packets runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LossTimer {
+    /// RACK's reordering timer.
+    Reordering,
+    /// The tail-loss probe's.
+    Probe,
+}
+
+/// Things to send beside the normal course, as a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pending(u8);
+
+impl Pending {
+    const NONE: Self = Self(0);
+    const SYN: Self = Self(1);
+    /// A bare acknowledgement that ends the handshake.
+    const ACK: Self = Self(2);
+    /// The first lost packet, whatever the window says.
+    const RETRANSMISSION: Self = Self(4);
+    const TAIL_PROBE: Self = Self(8);
+    const WINDOW_PROBE: Self = Self(16);
+
+    fn add(&mut self, what: Self) {
+        self.0 |= what.0;
+    }
+
+    fn take(&mut self, what: Self) -> bool {
+        let had = self.0 & what.0 != 0;
+        self.0 &= !what.0;
+        had
+    }
+}
+
+/// How much of the window was used of late; as Linux decides whether a sender is limited by its window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    limited: bool,
+    /// Most data outstanding since `until` was set.
+    most: u64,
+    /// The observation is renewed when this is acknowledged.
+    until: u64,
+}
+
+/// The sending end.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    state: State,
+    phase: Phase,
+    pending: Pending,
+    /// PRR shapes the window.
+    reducing: bool,
+    /// The lowest sequence number not acknowledged.
+    una: u64,
+    /// The next to be sent for the first time. Data begins at 1.
+    nxt: u64,
+    /// The application has data up to here.
+    app_end: u64,
+    /// The receiver takes data up to here.
+    right_edge: u64,
+    /// The window in force.
+    cwnd: u64,
+    control: Control,
+    pacer: Pacer,
+    /// The pacer holds a packet back.
+    held: bool,
+    /// The departure time last counted as a wait.
+    waited_for: Nanos,
+    /// Number of the latest transmission.
+    order: u64,
+    rto_at: Nanos,
+    loss_timer_at: Nanos,
+    loss_timer: LossTimer,
+    /// Since when nothing was outstanding; `MAX` while something is.
+    quiet_since: Nanos,
+    last_sent_at: Nanos,
+    usage: Usage,
+    board: Scoreboard,
+    sampler: RateSampler,
+    rounds: RoundCounter,
+    rtt: RttEstimator,
+    rack: Rack,
+    scheme: AnyScheme,
+    stats: SenderStats,
+    app: App,
+    config: TcpConfig,
+    flow: u32,
+    style: RecoveryStyle,
+    prr: Prr,
+    sack_loss: SackLoss,
+    undo: Undo,
+    probe: Option<Probe>,
+    /// Recovery or loss repair ends when this is acknowledged.
+    recovery_point: u64,
+    /// Recovery was entered for a mark, not for loss.
+    marked: bool,
+    duplicate_acks: u32,
+    /// Without SACK: by how much departed packets inflate the window (RFC 6582), in bytes.
+    inflation: i64,
+    /// Without SACK: this recovery saw a partial acknowledgement.
+    partial_seen: bool,
+    /// New data sent on duplicate acknowledgements, which does not count as outstanding at congestion (RFC 3042).
+    limited_transmit: u64,
+    /// The window at the last reduction: below it a scheme is taken to be in slow start.
+    ssthresh: Bytes,
+    /// Timeouts in a row.
+    timeouts: u32,
+    /// The retransmission timer probes a closed window.
+    persist: bool,
+    ecn: bool,
+    /// The next new data shall say that the window was reduced.
+    cwr: bool,
+    syns: u32,
+    syn_sent_at: Nanos,
+    peer_timestamp: u32,
+    largest_window: u64,
+    fin_sent: bool,
+    established_at: Option<Nanos>,
+    first_data_at: Option<Nanos>,
+    completed_at: Option<Nanos>,
+}
+
+impl Sender {
+    /// A sender that connects at `start`.
+    pub fn new(flow: u32, config: TcpConfig, scheme: AnyScheme, app: App, start: Nanos) -> Self {
+        let control = scheme.control();
+        Self {
+            state: State::Waiting,
+            phase: Phase::Open,
+            pending: Pending::NONE,
+            reducing: false,
+            una: 0,
+            nxt: 0,
+            app_end: 1,
+            right_edge: 0,
+            cwnd: control.window.as_u64(),
+            control,
+            pacer: Pacer::default(),
+            held: false,
+            waited_for: Nanos::MAX,
+            order: 0,
+            rto_at: start,
+            loss_timer_at: Nanos::MAX,
+            loss_timer: LossTimer::Reordering,
+            quiet_since: Nanos::MAX,
+            last_sent_at: start,
+            usage: Usage::default(),
+            board: Scoreboard::new(config.segment),
+            sampler: RateSampler::default(),
+            rounds: RoundCounter::default(),
+            rtt: RttEstimator::new(&config),
+            rack: Rack::new(),
+            style: scheme.info().recovery,
+            scheme,
+            stats: SenderStats::default(),
+            app,
+            config,
+            flow,
+            prr: Prr::default(),
+            sack_loss: SackLoss::default(),
+            undo: Undo::default(),
+            probe: None,
+            recovery_point: 0,
+            marked: false,
+            duplicate_acks: 0,
+            inflation: 0,
+            partial_seen: false,
+            limited_transmit: 0,
+            ssthresh: Bytes::MAX,
+            timeouts: 0,
+            persist: false,
+            ecn: false,
+            cwr: false,
+            syns: 0,
+            syn_sent_at: start,
+            peer_timestamp: 0,
+            largest_window: 0,
+            fin_sent: false,
+            established_at: None,
+            first_data_at: None,
+            completed_at: None,
+        }
+    }
+
+    /// A packet from the receiver.
+    #[inline]
+    pub fn on_packet(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
+        if !packet.flags.has(Flags::REVERSE) {
+            return AckOutcome::default();
+        }
+        match self.state {
+            State::Established if !packet.flags.has(Flags::SYN) => self.on_ack(now, packet),
+            State::SynSent if packet.flags.has(Flags::SYN) => self.on_syn_ack(now, packet),
+            _ => AckOutcome::default(),
+        }
+    }
+
+    /// When [`Sender::on_timer`] wants to be called; [`Nanos::MAX`] for never.
+    #[inline]
+    pub fn deadline(&self) -> Nanos {
+        let timer = self.rto_at.min(self.loss_timer_at).min(self.app.deadline());
+        if self.held { timer.min(self.pacer.next()) } else { timer }
+    }
+
+    /// The application stops writing: what it wrote is still delivered, then the connection is closed.
+    pub fn stop(&mut self, now: Nanos) {
+        self.app.on_time(now, self.data_sent());
+        self.app.stop(self.data_sent());
+        self.app_end = 1 + self.app.limit().as_u64();
+        if self.state == State::Waiting {
+            self.close();
+        }
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+
+    /// Bytes of memory held. Buffers grow and never shrink, so at the end of a run this is the peak.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.board.memory()
+    }
+
+    /// The scheme.
+    pub fn scheme(&self) -> &AnyScheme {
+        &self.scheme
+    }
+
+    /// Data in flight: sent, and neither acknowledged nor lost.
+    #[inline]
+    pub fn inflight(&self) -> Bytes {
+        self.board.inflight()
+    }
+
+    /// The congestion window in force: the scheme's, or that of proportional rate reduction.
+    #[inline]
+    pub fn window(&self) -> Bytes {
+        Bytes::new(self.cwnd)
+    }
+
+    /// The pacing rate in force.
+    #[inline]
+    pub fn pacing_rate(&self) -> Option<Rate> {
+        self.control.pacing_rate
+    }
+
+    /// The smoothed round-trip time, zero before the first sample.
+    #[inline]
+    pub fn srtt(&self) -> Nanos {
+        self.rtt.srtt
+    }
+
+    /// The phase of loss recovery.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// When the handshake was complete.
+    pub fn established_at(&self) -> Option<Nanos> {
+        self.established_at
+    }
+
+    /// When the first data packet left.
+    pub fn first_data_at(&self) -> Option<Nanos> {
+        self.first_data_at
+    }
+
+    /// When all data of a finite application was acknowledged.
+    pub fn completed_at(&self) -> Option<Nanos> {
+        self.completed_at
+    }
+
+    /// The connection is over.
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// Counts everything that is kept incrementally again and compares. For tests: it takes time.
+    ///
+    /// # Panics
+    /// If a count is wrong.
+    pub fn check(&self) {
+        self.board.check();
+    }
+
+    fn mss(&self) -> Bytes {
+        Bytes::new(u64::from(self.config.segment))
+    }
+
+    /// Payload sent so far, each byte counted once.
+    fn data_sent(&self) -> Bytes {
+        Bytes::new((self.nxt - u64::from(self.fin_sent)).saturating_sub(1))
+    }
+
+    /// Data outstanding, lost or not (FlightSize).
+    fn flight_size(&self) -> Bytes {
+        let fin = u64::from(self.fin_sent && self.una < self.nxt);
+        Bytes::new(self.nxt - fin - self.una.min(self.nxt - fin))
+    }
+
+    fn path(&self) -> Path {
+        Path {
+            srtt: self.rtt.srtt,
+            min_rtt: self.rtt.min_rtt_or_zero(),
+            recovering: self.phase != Phase::Open,
+        }
+    }
+
+    /// Takes over what the scheme asks for now.
+    #[inline]
+    fn read_control(&mut self) {
+        self.control = self.scheme.control();
+        if !self.reducing {
+            self.cwnd = self.control.window.as_u64();
+            if self.inflation != 0 {
+                self.cwnd = self.cwnd.saturating_add_signed(self.inflation).max(self.mss().as_u64());
+            }
+        }
+    }
+
+    /// Marks samples as application-limited if nothing but want of data keeps the sender from sending.
+    #[inline]
+    fn check_app_limited(&mut self) {
+        if self.nxt >= self.app_end && self.board.inflight().as_u64() < self.cwnd && !self.board.has_lost() {
+            self.sampler.set_app_limited(self.board.inflight());
+        }
+    }
+
+    fn close(&mut self) {
+        self.state = State::Closed;
+        self.pending = Pending::NONE;
+        self.held = false;
+        self.rto_at = Nanos::MAX;
+        self.loss_timer_at = Nanos::MAX;
+        self.app.stop(self.data_sent());
+    }
+}

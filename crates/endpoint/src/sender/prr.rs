@@ -1,0 +1,75 @@
+//! Proportional rate reduction (RFC 6937, with the choice of bound and the first retransmission of its successor RFC 9937).
+
+use narrows_cc::Bytes;
+
+/// The state of one reduction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Prr {
+    /// The window aimed at.
+    ssthresh: Bytes,
+    /// Data outstanding when it began (RecoverFS).
+    flight_size: Bytes,
+    delivered: Bytes,
+    out: Bytes,
+}
+
+impl Prr {
+    pub(crate) fn begin(ssthresh: Bytes, flight_size: Bytes) -> Self {
+        Self { ssthresh, flight_size: flight_size.max(Bytes::new(1)), ..Self::default() }
+    }
+
+    /// The window after an acknowledgement that newly delivered `acked` bytes and left `pipe` in flight. `good` says that
+    /// it moved the cumulative acknowledgement and told of no new loss: then the slow-start bound holds, otherwise the
+    /// conservative one.
+    pub(crate) fn on_ack(&mut self, acked: Bytes, pipe: Bytes, good: bool, mss: Bytes) -> Bytes {
+        self.delivered += acked;
+        let mut allowed = if pipe > self.ssthresh {
+            let target = self.delivered.as_u64() as u128 * self.ssthresh.as_u64() as u128;
+            let target = target.div_ceil(u128::from(self.flight_size.as_u64())) as u64;
+            Bytes::new(target) - self.out
+        } else {
+            let conserved = self.delivered - self.out;
+            let limit = if good { conserved.max(acked) + mss } else { conserved };
+            limit.min(self.ssthresh - pipe)
+        };
+        // The first retransmission leaves at once.
+        if self.out.is_zero() {
+            allowed = allowed.max(mss);
+        }
+        pipe + allowed
+    }
+
+    #[inline]
+    pub(crate) fn on_sent(&mut self, bytes: Bytes) {
+        self.out += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: Bytes = Bytes::new(1000);
+
+    #[test]
+    fn the_first_retransmission_is_always_allowed() {
+        let mut prr = Prr::begin(MSS * 5, MSS * 10);
+        // One segment delivered: ceil(1000 x 5 / 10) = 500 B, less than a segment.
+        assert_eq!(prr.on_ack(MSS, MSS * 8, false, MSS), MSS * 9);
+        prr.on_sent(MSS);
+        // Two delivered make 1000 B, one segment is out already.
+        assert_eq!(prr.on_ack(MSS, MSS * 8, false, MSS), MSS * 8);
+    }
+
+    #[test]
+    fn below_the_target_conservation_or_slow_start_bounds_it() {
+        let mut prr = Prr::begin(MSS * 5, MSS * 10);
+        prr.on_ack(MSS, MSS * 8, false, MSS);
+        prr.on_sent(MSS);
+        // pipe 2, target 5; delivered 3, out 1: the conservative bound allows 2.
+        let mut conservative = prr;
+        assert_eq!(conservative.on_ack(MSS * 2, MSS * 2, false, MSS), MSS * 4);
+        // The slow-start bound allows max(2, 2) + 1 = 3, the target as many.
+        assert_eq!(prr.on_ack(MSS * 2, MSS * 2, true, MSS), MSS * 5);
+    }
+}

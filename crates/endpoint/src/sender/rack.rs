@@ -1,0 +1,143 @@
+//! RACK: time-based loss detection (RFC 8985 section 6), and the state of tail-loss probes (section 7).
+//!
+//! Where the RFC breaks ties between packets sent at one instant by their sequence numbers, the order in which they really
+//! left is used: it is known exactly here.
+
+use narrows_cc::Nanos;
+
+use super::scoreboard::{Record, Scoreboard};
+
+/// Duplicate acknowledgements, or packets selectively acknowledged, that tell of a loss (DupThresh).
+pub(crate) const DUP_THRESH: u32 = 3;
+/// Recoveries a widened reordering window lasts (RFC 8985 section 6.2, step 4).
+const REO_WND_PERSIST: u32 = 16;
+
+/// RACK's state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rack {
+    /// Transmission number of the newest packet delivered (stands for RACK.xmit_ts and RACK.end_seq).
+    order: u64,
+    /// RACK.rtt.
+    rtt: Nanos,
+    /// Highest sequence number delivered.
+    fack: u64,
+    reordering_seen: bool,
+    reo_wnd_mult: u32,
+    reo_wnd_persist: u32,
+    /// RACK.dsack_round: DSACKs count once until this is acknowledged.
+    dsack_round: Option<u64>,
+}
+
+/// What of the connection's state loss detection depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct Path {
+    pub(crate) srtt: Nanos,
+    pub(crate) min_rtt: Nanos,
+    pub(crate) recovering: bool,
+}
+
+impl Rack {
+    pub(crate) const fn new() -> Self {
+        Self {
+            order: 0,
+            rtt: Nanos::ZERO,
+            fack: 0,
+            reordering_seen: false,
+            reo_wnd_mult: 1,
+            reo_wnd_persist: 0,
+            dsack_round: None,
+        }
+    }
+
+    /// Step 3: detects reordering. To be called for each record newly delivered.
+    #[inline]
+    pub(crate) fn on_delivered(&mut self, record: &Record) {
+        let end = record.end();
+        if end > self.fack {
+            self.fack = end;
+        } else if end < self.fack && record.retransmissions == 0 {
+            self.reordering_seen = true;
+        }
+    }
+
+    /// Step 2: the most recently sent of the records that one acknowledgement delivered, spurious ones left out.
+    #[inline]
+    pub(crate) fn advance(&mut self, order: u64, rtt: Nanos) {
+        self.rtt = rtt;
+        self.order = self.order.max(order);
+    }
+
+    /// Step 4, first half: a DSACK widens the window, once per round trip.
+    pub(crate) fn on_dsack(&mut self, una: u64, nxt: u64) {
+        if self.dsack_round.is_some_and(|round| una >= round) {
+            self.dsack_round = None;
+        }
+        if self.dsack_round.is_none() {
+            self.dsack_round = Some(nxt);
+            self.reo_wnd_mult += 1;
+            self.reo_wnd_persist = REO_WND_PERSIST;
+        }
+    }
+
+    /// A recovery ended: the widened window lasts for one less.
+    pub(crate) fn on_recovery_left(&mut self) {
+        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+        if self.reo_wnd_persist == 0 {
+            self.reo_wnd_mult = 1;
+        }
+    }
+
+    /// Step 4, second half: RACK_update_reo_wnd.
+    fn reo_wnd(&self, board: &Scoreboard, path: Path) -> Nanos {
+        if !self.reordering_seen && (path.recovering || board.sacked_packets() >= DUP_THRESH) {
+            return Nanos::ZERO;
+        }
+        (path.min_rtt * u64::from(self.reo_wnd_mult) / 4).min(path.srtt)
+    }
+
+    /// Whether step 5 has anything to look at.
+    #[inline]
+    pub(crate) fn may_detect(&self, board: &Scoreboard) -> bool {
+        board.has_sent_before(self.order)
+    }
+
+    /// Step 5: the next record that is lost by now, if any.
+    pub(crate) fn next_lost(&self, now: Nanos, board: &Scoreboard, path: Path) -> Option<u32> {
+        let id = board.oldest()?;
+        let record = board.get(id);
+        (record.order < self.order && self.expires(record.snapshot.sent_at, board, path) <= now).then_some(id)
+    }
+
+    /// When a packet sent at `sent_at` counts as lost.
+    fn expires(&self, sent_at: Nanos, board: &Scoreboard, path: Path) -> Nanos {
+        sent_at + self.rtt + self.reo_wnd(board, path)
+    }
+
+    /// Step 5: when to look again, the latest of the times at which those still doubtful expire.
+    pub(crate) fn deadline(&self, board: &mut Scoreboard, path: Path) -> Nanos {
+        match board.overtaken(self.order) {
+            Some(sent_at) => self.expires(sent_at, board, path),
+            None => Nanos::MAX,
+        }
+    }
+
+    /// Section 6.3: whether a record is lost when the retransmission timer expires.
+    pub(crate) fn is_lost_on_timeout(
+        &self,
+        now: Nanos,
+        record: &Record,
+        board: &Scoreboard,
+        path: Path,
+    ) -> bool {
+        self.expires(record.snapshot.sent_at, board, path) <= now
+    }
+}
+
+/// A tail-loss probe whose outcome is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// TLP.end_seq: what was sent when the probe left, the probe included.
+    pub(crate) end_seq: u64,
+    /// TLP.is_retrans: it repeated the last packet.
+    pub(crate) repeated: bool,
+}

@@ -1,0 +1,100 @@
+//! Loss detection by counting selective acknowledgements, and what to send in recovery (RFC 6675).
+
+use narrows_cc::{Bytes, Nanos, Phase};
+
+use super::Sender;
+use super::rack::DUP_THRESH;
+use super::scoreboard::Place;
+
+/// RFC 6675's own state; pipe is what the scoreboard has in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SackLoss {
+    /// All below this were judged by IsLost.
+    judged: u64,
+    /// Rule 3 of NextSeg has passed all below this.
+    doubtful_from: u64,
+    /// RescueRxt.
+    rescue: u64,
+}
+
+impl SackLoss {
+    pub(super) fn on_recovery_entered(&mut self, una: u64, mss: Bytes) {
+        self.doubtful_from = una;
+        self.rescue = una + mss.as_u64();
+    }
+}
+
+impl Sender {
+    /// IsLost: three separate ranges, or more than two segments' worth, were selectively acknowledged above it.
+    pub(super) fn detect_by_count(&mut self, now: Nanos) -> Bytes {
+        let most = self.mss().as_u64() * u64::from(DUP_THRESH - 1);
+        let (mut ranges, mut bytes) = (0, 0);
+        let mut below = 0;
+        for (start, end) in self.board.sacked().descending() {
+            ranges += 1;
+            bytes += end - start;
+            if ranges >= DUP_THRESH || bytes > most {
+                below = start;
+                break;
+            }
+        }
+        let mut lost = Bytes::ZERO;
+        if below <= self.sack_loss.judged {
+            return lost;
+        }
+        let mut next = self.board.at(self.sack_loss.judged.max(self.una));
+        self.sack_loss.judged = below;
+        let last = self.board.last();
+        while let Some(id) = next {
+            let record = self.board.get(id);
+            if record.seq >= below {
+                break;
+            }
+            // A retransmission is never judged lost by counting: only the timer repairs it.
+            if record.place == Place::Flight && record.retransmissions == 0 {
+                lost += self.declare_lost(now, id);
+            }
+            next = (Some(id) != last).then(|| id.wrapping_add(1));
+        }
+        lost
+    }
+
+    /// NextSeg, rules 3 and 4, for when there is neither a lost packet nor new data to send.
+    pub(super) fn next_doubtful(&mut self) -> Option<u32> {
+        if self.config.rack || !self.config.sack || self.phase != Phase::Recovery || self.marked {
+            return None;
+        }
+        let highest = self.board.sacked().end().unwrap_or(0);
+        let last = self.board.last()?;
+        let mut next = self.board.at(self.sack_loss.doubtful_from.max(self.una));
+        while let Some(id) = next {
+            let record = self.board.get(id);
+            if record.seq >= highest {
+                break;
+            }
+            self.sack_loss.doubtful_from = record.seq;
+            if record.place == Place::Flight && record.retransmissions == 0 {
+                return Some(id);
+            }
+            next = (id != last).then(|| id.wrapping_add(1));
+        }
+        if self.una <= self.sack_loss.rescue {
+            return None;
+        }
+        let mut id = last;
+        while self.board.get(id).place == Place::Sacked {
+            if id == self.board.first()?.0 {
+                return None;
+            }
+            id = id.wrapping_sub(1);
+        }
+        Some(id)
+    }
+
+    /// What [`Sender::next_doubtful`] gave has left.
+    pub(super) fn on_doubtful_sent(&mut self, seq: u64) {
+        if self.board.sacked().end().is_none_or(|highest| seq > highest) {
+            self.sack_loss.rescue = self.recovery_point;
+        }
+    }
+}

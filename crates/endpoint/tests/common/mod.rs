@@ -1,0 +1,138 @@
+//! Two endpoints and a pipe between them.
+#![allow(dead_code, missing_docs)] // each test uses a part of it
+
+use std::collections::BTreeMap;
+
+use narrows_cc::{Bytes, Nanos, Params, Random, Setup, schemes};
+use narrows_endpoint::{App, AppConfig, Receiver, Sender, TcpConfig};
+use narrows_net::packet::{Flags, Packet};
+
+/// What the pipe does to the n-th packet of a direction: the delays of the copies that arrive; none means loss.
+pub type Fate = Box<dyn FnMut(&Packet, u64) -> Vec<Nanos>>;
+
+pub struct Pipe {
+    pub now: Nanos,
+    pub sender: Sender,
+    pub receiver: Receiver,
+    pub delivered: u64,
+    pub log: Vec<(Nanos, Packet)>,
+    forward: Fate,
+    reverse: Fate,
+    counts: [u64; 2],
+    wire: BTreeMap<(Nanos, u64), Packet>,
+    number: u64,
+    /// Called with the state after each step.
+    pub steps: u64,
+}
+
+pub fn ms(n: u64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+pub fn scheme(name: &str, values: &[(&str, f64)], config: &TcpConfig) -> narrows_cc::AnyScheme {
+    let entry = schemes::find(name).unwrap();
+    let mut params = Params::defaults(entry.info.params);
+    for &(key, value) in values {
+        params.set(key, value).unwrap();
+    }
+    let mss = Bytes::new(u64::from(config.segment));
+    entry.build(&Setup {
+        mss,
+        initial_window: mss * u64::from(config.initial_window),
+        random: Random::stream(1, "scheme", 0),
+        params,
+    })
+}
+
+pub fn sender(name: &str, values: &[(&str, f64)], config: &TcpConfig, app: AppConfig) -> Sender {
+    let app = App::new(app, Random::stream(1, "app", 0), Nanos::ZERO);
+    Sender::new(0, config.clone(), scheme(name, values, config), app, Nanos::ZERO)
+}
+
+/// A pipe that only delays.
+pub fn delay(by: Nanos) -> Fate {
+    Box::new(move |_, _| vec![by])
+}
+
+/// A pipe that drops the data packets whose first transmissions have these numbers, counted from 1, and delays the rest.
+pub fn dropping(by: Nanos, segment: u64, lost: &'static [u64]) -> Fate {
+    Box::new(move |packet, _| {
+        let fresh = packet.payload > 0 && !packet.flags.has(Flags::RETRANSMISSION);
+        if fresh && lost.contains(&((packet.seq - 1) / segment + 1)) { vec![] } else { vec![by] }
+    })
+}
+
+impl Pipe {
+    pub fn new(sender: Sender, config: &TcpConfig, forward: Fate, reverse: Fate) -> Self {
+        Self {
+            now: Nanos::ZERO,
+            sender,
+            receiver: Receiver::new(0, config),
+            delivered: 0,
+            log: Vec::new(),
+            forward,
+            reverse,
+            counts: [0; 2],
+            wire: BTreeMap::new(),
+            number: 0,
+            steps: 0,
+        }
+    }
+
+    fn put(&mut self, packet: Packet) {
+        let back = usize::from(packet.flags.has(Flags::REVERSE));
+        let n = self.counts[back];
+        self.counts[back] += 1;
+        let fate = if back == 1 { &mut self.reverse } else { &mut self.forward };
+        for delay in fate(&packet, n) {
+            self.number += 1;
+            self.wire.insert((self.now + delay, self.number), packet);
+        }
+    }
+
+    /// Handles the next event; `false` if there is none.
+    pub fn step(&mut self) -> bool {
+        let timer = self.sender.deadline().min(self.receiver.deadline());
+        let arrival = self.wire.first_key_value().map_or(Nanos::MAX, |(key, _)| key.0);
+        let next = timer.min(arrival);
+        if next == Nanos::MAX {
+            return false;
+        }
+        assert!(next >= self.now, "a deadline in the past: {next:?} at {:?}", self.now);
+        self.now = next;
+        self.steps += 1;
+        if arrival == next {
+            let (_, packet) = self.wire.pop_first().unwrap();
+            if packet.flags.has(Flags::REVERSE) {
+                self.sender.on_packet(self.now, &packet);
+            } else {
+                self.delivered += self.receiver.on_packet(self.now, &packet).in_order.as_u64();
+            }
+        } else {
+            if self.sender.deadline() <= self.now {
+                self.sender.on_timer(self.now);
+            }
+            if self.receiver.deadline() <= self.now {
+                self.receiver.on_timer(self.now);
+            }
+        }
+        while let Some(packet) = self.sender.poll_transmit(self.now) {
+            self.log.push((self.now, packet));
+            self.put(packet);
+        }
+        while let Some(packet) = self.receiver.poll_transmit(self.now) {
+            self.put(packet);
+        }
+        true
+    }
+
+    pub fn run_until(&mut self, end: Nanos) {
+        while self.now < end && self.step() {}
+    }
+
+    /// When the data packets with this number, counted from 1, left.
+    pub fn sent_at(&self, number: u64, segment: u64) -> Vec<Nanos> {
+        let wanted = |p: &Packet| p.payload > 0 && (p.seq - 1) / segment + 1 == number;
+        self.log.iter().filter(|(_, p)| wanted(p)).map(|&(at, _)| at).collect()
+    }
+}

@@ -1,0 +1,122 @@
+//! The common case: first in, first out, drop-tail, constant rate. A packet's departure is known when it arrives, so the
+//! caller keeps the packet and the link only remembers when each transmission ends.
+
+use narrows_cc::{Bytes, Nanos, Rate};
+
+use super::stats::LinkStats;
+use super::transmitter::Transmitter;
+use crate::Ring;
+use crate::config::Limit;
+use crate::loss::LossProcess;
+
+/// A packet accepted and not yet gone.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    end: Nanos,
+    size: u32,
+    lost: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Fifo {
+    transmitter: Transmitter,
+    limit: Limit,
+    /// In order of departure; the first is being transmitted, the others wait.
+    entries: Ring<Entry>,
+    /// Their bytes.
+    bytes: u64,
+    /// When the last of them, or of those before, ends.
+    free_at: Nanos,
+    /// Idle time since the statistics began, up to `free_at`.
+    idle: Nanos,
+}
+
+impl Fifo {
+    pub(crate) fn new(rate: Rate, limit: Limit) -> Self {
+        Self {
+            transmitter: Transmitter::new(rate),
+            limit,
+            entries: Ring::new(),
+            bytes: 0,
+            free_at: Nanos::ZERO,
+            idle: Nanos::ZERO,
+        }
+    }
+
+    /// Counts what has left by `now`.
+    #[inline]
+    pub(crate) fn settle(&mut self, now: Nanos, stats: &mut LinkStats) {
+        while let Some(&Entry { end, size, lost }) = self.entries.front()
+            && end <= now
+        {
+            self.entries.pop_front();
+            self.bytes -= u64::from(size);
+            stats.left(u64::from(size), lost);
+        }
+    }
+
+    /// When a packet that arrives now will have left and whether it is then lost, or `None` if it does not fit.
+    #[inline]
+    pub(crate) fn offer(
+        &mut self,
+        now: Nanos,
+        size: u64,
+        egress_loss: &mut LossProcess,
+        stats: &mut LinkStats,
+    ) -> Option<(Nanos, bool)> {
+        self.settle(now, stats);
+        let start = if self.entries.is_empty() {
+            self.idle += now - self.free_at;
+            now
+        } else {
+            let fits = match self.limit {
+                Limit::Packets(packets) => self.waiting_packets() < packets,
+                Limit::Bytes(bytes) => self.waiting_bytes() + size <= bytes.as_u64(),
+                Limit::Time(wait) => self.free_at - now <= wait,
+            };
+            if !fits {
+                return None;
+            }
+            self.free_at
+        };
+        let end = self.transmitter.end(start, size);
+        let lost = egress_loss.takes();
+        self.free_at = end;
+        self.bytes += size;
+        self.entries.push_back(Entry { end, size: size as u32, lost });
+        stats.waited((start - now).as_nanos());
+        Some((end, lost))
+    }
+
+    /// After [`Fifo::settle`]: packets behind the one in transmission.
+    #[inline]
+    pub(crate) fn waiting_packets(&self) -> u64 {
+        self.entries.len().saturating_sub(1) as u64
+    }
+
+    /// After [`Fifo::settle`]: their bytes.
+    #[inline]
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.bytes - self.entries.front().map_or(0, |entry| u64::from(entry.size))
+    }
+
+    #[inline]
+    pub(crate) fn queue_delay(&self, now: Nanos) -> Nanos {
+        self.free_at - now
+    }
+
+    /// Time without transmission since the statistics began.
+    pub(crate) fn idle(&self, now: Nanos) -> Nanos {
+        self.idle + (now - self.free_at)
+    }
+
+    /// Statistics begin at `now`.
+    pub(crate) fn reset_idle(&mut self, now: Nanos) {
+        self.idle = Nanos::ZERO;
+        self.free_at = self.free_at.max(now);
+    }
+
+    pub(crate) const fn carries(&self, interval: Nanos) -> Bytes {
+        self.transmitter.rate().over(interval)
+    }
+}

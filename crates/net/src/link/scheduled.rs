@@ -1,0 +1,233 @@
+//! The general case: the link keeps its packets, because which one leaves next, or when, is not known when they arrive.
+
+use std::sync::Arc;
+
+use narrows_cc::{Bytes, Nanos, Random};
+
+use super::stats::LinkStats;
+use super::transmitter::Transmitter;
+use crate::Packet;
+use crate::config::{Capacity, Limit, LinkConfig};
+use crate::loss::LossProcess;
+use crate::queue::{Discipline, Room};
+use crate::trace::{CapacityTrace, OPPORTUNITY_BYTES};
+
+/// When packets in transmission end.
+#[derive(Clone, Debug)]
+enum Clock {
+    Constant(Transmitter),
+    Trace {
+        trace: Arc<CapacityTrace>,
+        /// The opportunity at `next_service`.
+        number: u64,
+        /// Bytes of the current opportunity not yet used; it lasts only for its moment.
+        credit: u64,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Scheduled {
+    clock: Clock,
+    queue: Discipline,
+    limit: Limit,
+    /// In transmission, with the bytes of it that are still to be carried.
+    current: Option<(Packet, u64)>,
+    next_service: Nanos,
+    /// Since when nothing is in transmission (constant rate).
+    idle_since: Nanos,
+    /// Idle time since the statistics began, up to `idle_since`.
+    idle: Nanos,
+    /// Bytes carried since the statistics began.
+    carried: u64,
+}
+
+impl Scheduled {
+    pub(crate) fn new(config: &LinkConfig, random: Random) -> Self {
+        let (clock, rate) = match &config.capacity {
+            Capacity::Constant(rate) => (Clock::Constant(Transmitter::new(*rate)), *rate),
+            Capacity::Trace(trace) => {
+                (Clock::Trace { trace: Arc::clone(trace), number: 0, credit: 0 }, trace.mean_rate())
+            }
+        };
+        Self {
+            clock,
+            queue: Discipline::new(&config.queue, rate, random),
+            limit: config.limit,
+            current: None,
+            next_service: Nanos::MAX,
+            idle_since: Nanos::ZERO,
+            idle: Nanos::ZERO,
+            carried: 0,
+        }
+    }
+
+    /// Whether the packet was taken in; drops are counted.
+    pub(crate) fn offer(&mut self, now: Nanos, packet: &Packet, stats: &mut LinkStats) -> bool {
+        let room = if self.current.is_none() && self.queue.packets() == 0 {
+            Room::Idle
+        } else {
+            match self.limit {
+                Limit::Packets(packets) => Room::Packets(packets),
+                Limit::Bytes(bytes) => Room::Bytes(bytes.as_u64()),
+                Limit::Time(wait) if self.queue_delay(now) <= wait => Room::Packets(u64::MAX),
+                Limit::Time(_) => Room::Packets(self.queue.packets()),
+            }
+        };
+        if !self.queue.enqueue(now, packet, room, stats) {
+            return false;
+        }
+        if self.current.is_none() && self.next_service == Nanos::MAX {
+            self.wake(now, stats);
+        }
+        true
+    }
+
+    #[inline]
+    pub(crate) const fn next_service(&self) -> Nanos {
+        self.next_service
+    }
+
+    /// The first packet after an idle time is there.
+    fn wake(&mut self, now: Nanos, stats: &mut LinkStats) {
+        match &mut self.clock {
+            Clock::Constant(_) => self.start(now, stats),
+            Clock::Trace { trace, number, credit } => {
+                // An opportunity at this very moment has passed, as in mahimahi.
+                *number = trace.number_after(now);
+                *credit = 0;
+                self.next_service = trace.time_of(*number);
+            }
+        }
+    }
+
+    /// Begins the next transmission at constant rate.
+    fn start(&mut self, now: Nanos, stats: &mut LinkStats) {
+        let Clock::Constant(transmitter) = &mut self.clock else { return };
+        match self.queue.dequeue(now, stats) {
+            Some((arrived, packet)) => {
+                stats.waited((now - arrived).as_nanos());
+                let size = packet.size().as_u64();
+                self.idle += now - self.idle_since;
+                self.current = Some((packet, size));
+                self.next_service = transmitter.end(now, size);
+                self.idle_since = self.next_service;
+            }
+            None => {
+                self.next_service = Nanos::MAX;
+                self.queue.idle(now);
+            }
+        }
+    }
+
+    /// See [`super::Link::serve`].
+    pub(crate) fn serve(
+        &mut self,
+        now: Nanos,
+        egress_loss: &mut LossProcess,
+        stats: &mut LinkStats,
+    ) -> Option<Packet> {
+        if self.next_service > now {
+            return None;
+        }
+        let done = match self.clock {
+            Clock::Constant(_) => {
+                let (packet, size) = self.current.take()?;
+                self.carried += size;
+                // In real time the call may be late; the next transmission still begins where this one ended.
+                self.start(self.next_service, stats);
+                packet
+            }
+            Clock::Trace { .. } => self.use_opportunity(stats)?,
+        };
+        let lost = egress_loss.takes();
+        stats.left(done.size().as_u64(), lost);
+        (!lost).then_some(done)
+    }
+
+    /// Spends the opportunity that is due on the current packet and those behind it, until one packet is done or the
+    /// opportunity is used up.
+    fn use_opportunity(&mut self, stats: &mut LinkStats) -> Option<Packet> {
+        let Clock::Trace { trace, number, credit } = &mut self.clock else { return None };
+        if *credit == 0 {
+            *credit = OPPORTUNITY_BYTES;
+        }
+        let mut done = None;
+        while *credit > 0 && done.is_none() {
+            if self.current.is_none() {
+                let Some((arrived, packet)) = self.queue.dequeue(self.next_service, stats) else { break };
+                stats.waited((self.next_service - arrived).as_nanos());
+                self.current = Some((packet, packet.size().as_u64()));
+            }
+            if let Some((packet, left)) = &mut self.current {
+                let part = (*left).min(*credit);
+                *left -= part;
+                *credit -= part;
+                self.carried += part;
+                if *left == 0 {
+                    done = Some(*packet);
+                    self.current = None;
+                }
+            }
+        }
+        if self.current.is_none() && self.queue.packets() == 0 {
+            // What is left of the opportunity is wasted.
+            *credit = 0;
+            self.queue.idle(self.next_service);
+            self.next_service = Nanos::MAX;
+        } else if *credit == 0 {
+            *number += 1;
+            self.next_service = trace.time_of(*number);
+        }
+        done
+    }
+
+    pub(crate) fn waiting_packets(&self) -> u64 {
+        self.queue.packets()
+    }
+
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.queue.bytes()
+    }
+
+    pub(crate) fn queue_delay(&self, now: Nanos) -> Nanos {
+        match &self.clock {
+            Clock::Constant(transmitter) => {
+                let rest = if self.current.is_some() { self.next_service - now } else { Nanos::ZERO };
+                rest.saturating_add(transmitter.rate().time_for(Bytes::new(self.queue.bytes())))
+            }
+            Clock::Trace { trace, number, credit } => {
+                // The packet's first byte goes with the opportunity that follows all bytes before it.
+                let before = self.queue.bytes() + self.current.map_or(0, |(_, left)| left);
+                let next = if self.next_service == Nanos::MAX { trace.number_after(now) } else { *number };
+                let used = if *credit > 0 { OPPORTUNITY_BYTES - credit } else { 0 };
+                trace.time_of(next + (used + before) / OPPORTUNITY_BYTES) - now
+            }
+        }
+    }
+
+    pub(crate) fn utilization(&self, since: Nanos, now: Nanos) -> f64 {
+        match &self.clock {
+            Clock::Constant(_) => {
+                let idle = self.idle + (now - self.idle_since);
+                1.0 - idle.as_nanos() as f64 / (now - since).as_nanos() as f64
+            }
+            Clock::Trace { trace, .. } => {
+                let offered = trace.bytes_between(since, now);
+                if offered.is_zero() { 0.0 } else { self.carried as f64 / offered.as_f64() }
+            }
+        }
+    }
+
+    pub(crate) fn capacity_between(&self, from: Nanos, to: Nanos) -> Bytes {
+        match &self.clock {
+            Clock::Constant(transmitter) => transmitter.rate().over(to - from),
+            Clock::Trace { trace, .. } => trace.bytes_between(from, to),
+        }
+    }
+
+    pub(crate) fn reset_idle(&mut self, now: Nanos) {
+        self.idle = Nanos::ZERO;
+        self.idle_since = self.idle_since.max(now);
+        self.carried = 0;
+    }
+}

@@ -1,0 +1,362 @@
+//! Links that keep their packets: active queue management, or capacity from a trace.
+
+use std::sync::Arc;
+
+use narrows_cc::Rate;
+use proptest::prelude::*;
+
+use super::tests::{any_limit, any_loss, packet};
+use super::*;
+use crate::Ecn;
+use crate::config::{Limit, Policer};
+use crate::trace::CapacityTrace;
+
+const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+fn link(config: &LinkConfig) -> Link {
+    Link::new(config, Random::stream(1, "link", 0))
+}
+
+/// A RED queue that never interferes: drop-tail by another way.
+const TRANSPARENT: Queue =
+    Queue::Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
+
+fn trace_link(text: &str, limit: Limit) -> Link {
+    let trace = Arc::new(CapacityTrace::parse(text).expect("valid"));
+    link(&LinkConfig { capacity: Capacity::Trace(trace), ..LinkConfig::drop_tail(Rate::ZERO, limit) })
+}
+
+/// Serves all that is due by `until`: the times and numbers of what leaves.
+fn serve(link: &mut Link, until: Nanos) -> Vec<(Nanos, u64)> {
+    let mut left = Vec::new();
+    while link.next_service() <= until && link.next_service() < Nanos::MAX {
+        let at = link.next_service();
+        left.extend(link.serve(at).map(|packet| (at, packet.seq)));
+    }
+    left
+}
+
+#[test]
+fn a_packet_is_transmitted_at_once_when_the_link_is_idle_and_the_others_wait() {
+    // 12 Mbit/s: 1500 bytes a millisecond.
+    let config = LinkConfig {
+        queue: TRANSPARENT,
+        ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(1))
+    };
+    let mut link = link(&config);
+    assert_eq!(link.next_service(), Nanos::MAX);
+    assert_eq!(link.serve(MS(1)).map(|packet| packet.seq), None);
+    assert_eq!(link.offer(MS(2), &packet(0, 1500)), Offer::Queued);
+    assert_eq!(link.backlog_packets(MS(2)), 0);
+    assert_eq!(link.offer(MS(2), &packet(1, 750)), Offer::Queued);
+    assert_eq!(link.offer(MS(2), &packet(2, 1500)), Offer::Dropped(DropReason::Queue));
+    assert_eq!((link.backlog_packets(MS(2)), link.backlog_bytes(MS(2))), (1, Bytes::new(750)));
+    assert_eq!(link.queue_delay(MS(2)), Nanos::from_micros(1_500));
+    // Called late, it still counts from the end of the transmission before.
+    assert_eq!(link.serve(MS(10)).map(|packet| packet.seq), Some(0));
+    assert_eq!(link.next_service(), Nanos::from_micros(3_500));
+    assert_eq!(link.serve(MS(10)).map(|packet| packet.seq), Some(1));
+    assert_eq!(link.next_service(), Nanos::MAX);
+    assert_eq!(link.stats().queue_delay_sum_ns, 1_000_000);
+    // Busy from 2 ms to 3.5 ms.
+    assert_eq!(link.utilization(MS(6)), 0.25);
+}
+
+#[test]
+fn opportunities_carry_1500_bytes_shared_split_or_wasted() {
+    // Opportunities at 2, 4, 4, 10, 12, 14, 14, 20 … ms.
+    let mut link = trace_link("2\n4\n4\n10\n", Limit::Packets(100));
+    // Two small ones share the first; the third is split over the first and one of the two at 4 ms.
+    for (n, size) in [700, 700, 1500].into_iter().enumerate() {
+        assert_eq!(link.offer(MS(0), &packet(n as u64, size)), Offer::Queued);
+    }
+    // 1400 bytes go before the third's first byte, 2900 before that of one more.
+    assert_eq!(link.queue_delay(MS(0)), MS(4));
+    assert_eq!(serve(&mut link, MS(9)), [(MS(2), 0), (MS(2), 1), (MS(4), 2)]);
+    // The rest of the opportunities at 4 ms and that at 10 ms are gone; what comes at 10 ms waits for 12 ms.
+    assert_eq!(link.next_service(), Nanos::MAX);
+    link.offer(MS(10), &packet(3, 1500));
+    // The next begins with what the fourth leaves over and ends at 14 ms, another goes with the second one there.
+    link.offer(MS(11), &packet(4, 1000));
+    link.offer(MS(11), &packet(5, 1500));
+    assert_eq!(serve(&mut link, MS(30)), [(MS(12), 3), (MS(14), 4), (MS(14), 5)]);
+    // Waits until the first byte: 2, 2, 2 and 2, 3, 3 ms.
+    assert_eq!(link.stats().queue_delay_sum_ns, 14_000_000);
+}
+
+#[test]
+fn a_saturated_trace_link_carries_the_mean_rate_of_its_trace() {
+    let text = "1\n1\n3\n8\n8\n8\n13\n";
+    let mut link = trace_link(text, Limit::Packets(10));
+    let trace = CapacityTrace::parse(text).expect("valid");
+    // Seven opportunities of 1500 bytes in 13 ms.
+    let mean = 7.0 * 1500.0 / 0.013;
+    assert!((trace.mean_rate().as_bytes_per_sec() as f64 - mean).abs() < 1.0);
+    let end = MS(13 * 500);
+    let (mut now, mut n) = (Nanos::ZERO, 0);
+    while now <= end {
+        while link.offer(now, &packet(n, [1500, 300, 999][n as usize % 3])) == Offer::Queued {
+            n += 1;
+        }
+        now = link.next_service();
+        if now <= end {
+            link.serve(now);
+        }
+    }
+    // Whole packets, so at most one is missing.
+    let carried = link.stats().departed_bytes as f64;
+    let expected = mean * end.as_secs_f64();
+    assert!(carried <= expected && carried > expected - 1500.0, "{carried} of {expected}");
+    assert_eq!(link.capacity_between(Nanos::ZERO, end).as_f64(), expected);
+    assert_eq!(link.utilization(end), 1.0);
+}
+
+#[test]
+fn the_limit_of_a_trace_link_lets_one_packet_through_when_it_is_idle() {
+    let accepted = |limit| {
+        let mut link = trace_link("5\n", limit);
+        (0..10).filter(|&n| link.offer(MS(0), &packet(n, 1500)) == Offer::Queued).count()
+    };
+    assert_eq!(accepted(Limit::Packets(0)), 1);
+    assert_eq!(accepted(Limit::Packets(3)), 3);
+    assert_eq!(accepted(Limit::Bytes(Bytes::new(100))), 1);
+    assert_eq!(accepted(Limit::Bytes(Bytes::new(3_000))), 2);
+    // Opportunities at 5, 10, 15 ms.
+    assert_eq!(accepted(Limit::Time(Nanos::ZERO)), 1);
+    assert_eq!(accepted(Limit::Time(MS(10))), 2);
+}
+
+/// Arrivals of full packets at `load` times the rate for 20 s: the link after that.
+fn overload(queue: Queue, load: f64, ecn: Ecn) -> Link {
+    let rate = Rate::from_mbit_per_sec(12.0);
+    let mut link = link(&LinkConfig { queue, ..LinkConfig::drop_tail(rate, Limit::Packets(1_000)) });
+    let mut sent = packet(0, 1500);
+    sent.ecn = ecn;
+    for n in 0..(20_000.0 * load) as u64 {
+        let now = MS(1).mul_f64(n as f64 / load);
+        serve(&mut link, now);
+        if n == (10_000.0 * load) as u64 {
+            link.reset_stats(now);
+        }
+        link.offer(now, &sent);
+    }
+    link
+}
+
+#[test]
+fn pie_holds_the_target_delay_under_an_unresponsive_overload() {
+    // At 1.25 times the rate a fifth must go; the integral part leaves no standing error in the delay.
+    let link = overload(Queue::Pie { target: MS(15), ecn: false }, 1.25, Ecn::NotEct);
+    let stats = link.stats();
+    let dropped = stats.dropped_aqm as f64 / stats.arrived_packets as f64;
+    assert!((dropped - 0.2).abs() < 0.01, "{dropped}");
+    assert_eq!(stats.dropped_queue, 0);
+    let delay = stats.queue_delay.mean() / 1e6;
+    assert!((delay - 15.0).abs() < 1.0, "{delay} ms");
+}
+
+#[test]
+fn red_settles_where_its_drop_rate_matches_the_overload() {
+    // A tenth must go. With uniform gaps on 1 … 1/p - 1 the mean gap is 1/(2p), so p = 0.05, which is the probability half
+    // way between the thresholds: 30 packets; the one in transmission is not queued.
+    let queue = Queue::Red { min: 20.0, max: 40.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
+    let link = overload(queue, 1.0 / 0.9, Ecn::NotEct);
+    let dropped = link.stats().dropped_aqm as f64 / link.stats().arrived_packets as f64;
+    assert!((dropped - 0.1).abs() < 0.005, "{dropped}");
+    let waiting = link.stats().queue_delay_sum_ns as f64 / 10e9;
+    assert!((waiting - 30.0).abs() < 1.5, "{waiting}");
+}
+
+#[test]
+fn ecn_capable_packets_are_marked_and_leave_marked() {
+    let red = Queue::Red { min: 20.0, max: 400.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: true };
+    let codel = Queue::CoDel { target: MS(5), interval: MS(100), ecn: true };
+    let fq = Queue::FqCoDel { target: MS(5), interval: MS(100), queues: 64, quantum: 1514, ecn: true };
+    for queue in [red, codel, fq] {
+        let mut link = overload(queue, 1.02, Ecn::Ect0);
+        assert!(link.stats().marked > 0 && link.stats().dropped() == 0, "{queue:?}");
+        let mut marked = 0;
+        while link.next_service() < Nanos::MAX {
+            marked += u64::from(link.serve(link.next_service()).is_some_and(|packet| packet.ecn == Ecn::Ce));
+        }
+        assert!(marked > 0, "{queue:?}");
+        assert_eq!(overload(queue, 1.02, Ecn::NotEct).stats().marked, 0);
+    }
+}
+
+fn any_queue() -> impl Strategy<Value = Queue> {
+    let (target, interval) = (MS(1), MS(10));
+    prop_oneof![
+        Just(Queue::DropTail),
+        any::<bool>().prop_map(move |ecn| Queue::CoDel { target, interval, ecn }),
+        (1..8u32, any::<bool>()).prop_map(move |(queues, ecn)| Queue::FqCoDel {
+            target,
+            interval,
+            queues,
+            quantum: 1514,
+            ecn
+        }),
+        any::<bool>().prop_map(|ecn| Queue::Pie { target: MS(1), ecn }),
+        (any::<bool>(), any::<bool>()).prop_map(|(adaptive, ecn)| Queue::Red {
+            min: 1.0,
+            max: 4.0,
+            max_p: 0.3,
+            weight: 0.1,
+            adaptive,
+            ecn
+        }),
+    ]
+}
+
+fn any_capacity() -> impl Strategy<Value = Capacity> {
+    let trace = prop::collection::vec(0u64..6, 1..20).prop_map(|mut gaps| {
+        gaps[0] += 1;
+        let times = gaps.iter().scan(0, |now, gap| {
+            *now += gap;
+            Some(*now)
+        });
+        Capacity::Trace(Arc::new(CapacityTrace { opportunities_ms: times.collect() }))
+    });
+    let rate = (100_000u64..5_000_000).prop_map(|rate| Capacity::Constant(Rate::from_bytes_per_sec(rate)));
+    prop_oneof![rate, trace]
+}
+
+fn arrivals() -> impl Strategy<Value = Vec<(u64, u16, u32)>> {
+    prop::collection::vec((0u64..1_500_000, 60u16..1500, 0..4u32), 1..400)
+}
+
+proptest! {
+    #[test]
+    fn no_packet_appears_twice_or_vanishes_and_flows_keep_their_order(
+        arrivals in arrivals(),
+        capacity in any_capacity(),
+        queue in any_queue(),
+        limit in any_limit(),
+        loss in any_loss(),
+        at_ingress: bool,
+        policed: bool,
+    ) {
+        let keeps = !matches!((&capacity, &queue), (Capacity::Constant(_), Queue::DropTail));
+        let policer = Policer { rate: Rate::from_mbit_per_sec(8.0), burst: Bytes::new(20_000) };
+        let loss_at = if at_ingress { LossAt::Ingress } else { LossAt::Egress };
+        let policer = policed.then_some(policer);
+        let mut link = link(&LinkConfig { capacity, limit, queue, loss, loss_at, policer });
+        let (mut now, mut left, mut kept) = (Nanos::ZERO, Vec::new(), 0u64);
+        for (n, &(gap, size, flow)) in arrivals.iter().enumerate() {
+            now += Nanos::from_nanos(gap);
+            while link.next_service() <= now {
+                left.extend(link.serve(now));
+            }
+            let mut sent = packet(n as u64, size);
+            (sent.flow, sent.ecn) = (flow, [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][flow as usize]);
+            let before = link.stats().dropped();
+            match link.offer(now, &sent) {
+                Offer::Dropped(_) => prop_assert!(link.stats().dropped() > before),
+                Offer::Departs { .. } => prop_assert!(!keeps),
+                Offer::Queued => {
+                    prop_assert!(keeps);
+                    prop_assert!(link.next_service() < Nanos::MAX);
+                    kept += 1;
+                }
+            }
+            if keeps {
+                prop_assert_eq!(link.stats().departed_packets, left.len() as u64);
+                let gone = left.len() as u64 + link.stats().dropped();
+                let inside = link.stats().arrived_packets - gone;
+                // Besides what waits there is at most the packet in transmission.
+                let waiting = link.backlog_packets(now);
+                prop_assert!(inside == waiting || inside == waiting + 1, "{inside}, {waiting}");
+                prop_assert_eq!(link.backlog_bytes(now).is_zero(), waiting == 0);
+                let limited = match limit {
+                    Limit::Packets(most) => waiting <= most.max(1),
+                    Limit::Bytes(most) => link.backlog_bytes(now) <= most.max(Bytes::new(1500)),
+                    Limit::Time(_) => true,
+                };
+                prop_assert!(limited, "{waiting} wait");
+            }
+        }
+        let mut services = 0;
+        while link.next_service() < Nanos::MAX {
+            left.extend(link.serve(link.next_service()));
+            services += 1;
+            prop_assert!(services < 10_000, "it never becomes idle");
+        }
+        link.settle(Nanos::MAX);
+        let stats = link.stats().clone();
+        prop_assert_eq!(stats.arrived_packets, arrivals.len() as u64);
+        prop_assert_eq!(stats.departed_packets + stats.dropped(), stats.arrived_packets);
+        if !keeps {
+            return Ok(());
+        }
+        prop_assert_eq!(stats.departed_packets, left.len() as u64);
+        prop_assert!(left.len() as u64 <= kept);
+        prop_assert_eq!(link.backlog_packets(now), 0);
+        prop_assert_eq!(link.backlog_bytes(now), Bytes::ZERO);
+        let in_order = |packets: &[&Packet]| packets.windows(2).all(|pair| pair[0].seq < pair[1].seq);
+        if !matches!(queue, Queue::FqCoDel { .. }) {
+            prop_assert!(in_order(&left.iter().collect::<Vec<_>>()));
+        }
+        for flow in 0..4 {
+            let own: Vec<_> = left.iter().filter(|packet| packet.flow == flow).collect();
+            prop_assert!(in_order(&own));
+            // Marks appear only on ECN-capable packets and never disappear.
+            prop_assert!(flow != 0 || own.iter().all(|packet| packet.ecn == Ecn::NotEct));
+            prop_assert!(flow != 3 || own.iter().all(|packet| packet.ecn == Ecn::Ce));
+        }
+    }
+
+    /// The two ways to run a drop-tail link of constant rate give the same departures, losses and drops.
+    #[test]
+    fn knowing_departures_in_advance_changes_nothing(
+        arrivals in arrivals(),
+        rate in 100_000u64..5_000_000,
+        limit in any_limit().prop_filter("waits are estimated there", |limit| !matches!(limit, Limit::Time(_))),
+        loss in any_loss(),
+    ) {
+        let plain = LinkConfig { loss, ..LinkConfig::drop_tail(Rate::from_bytes_per_sec(rate), limit) };
+        let mut fifo = link(&plain);
+        let mut kept = link(&LinkConfig { queue: TRANSPARENT, ..plain });
+        let (mut now, mut expected, mut found) = (Nanos::ZERO, Vec::new(), Vec::new());
+        for (n, &(gap, size, _)) in arrivals.iter().enumerate() {
+            now += Nanos::from_nanos(gap);
+            found.extend(serve(&mut kept, now));
+            let packet = packet(n as u64, size);
+            let offer = fifo.offer(now, &packet);
+            prop_assert_eq!(matches!(offer, Offer::Departs { .. }), kept.offer(now, &packet) == Offer::Queued);
+            if let Offer::Departs { at, lost: false } = offer {
+                expected.push((at, n as u64));
+            }
+            prop_assert_eq!(fifo.backlog_packets(now), kept.backlog_packets(now));
+            prop_assert_eq!(fifo.backlog_bytes(now), kept.backlog_bytes(now));
+            let apart = fifo.queue_delay(now).as_nanos().abs_diff(kept.queue_delay(now).as_nanos());
+            prop_assert!(apart <= 2, "{apart} ns");
+        }
+        found.extend(serve(&mut kept, Nanos::MAX));
+        prop_assert_eq!(found, expected);
+        fifo.settle(Nanos::MAX);
+        prop_assert_eq!(format!("{:?}", fifo.stats()), format!("{:?}", kept.stats()));
+    }
+
+    /// On a trace the wait that is foretold at arrival is the wait that is counted.
+    #[test]
+    fn the_delay_of_a_trace_link_is_foreseen_exactly(
+        arrivals in arrivals(),
+        gaps in prop::collection::vec(0u64..6, 1..20),
+    ) {
+        let mut times: Vec<u64> = gaps.iter().scan(1, |now, gap| { *now += gap; Some(*now) }).collect();
+        times.sort_unstable();
+        let text: String = times.iter().map(|ms| format!("{ms}\n")).collect();
+        let mut link = trace_link(&text, Limit::Packets(50));
+        let (mut now, mut foreseen) = (Nanos::ZERO, 0);
+        for (n, &(gap, size, _)) in arrivals.iter().enumerate() {
+            now += Nanos::from_nanos(gap);
+            serve(&mut link, now);
+            let wait = link.queue_delay(now);
+            if link.offer(now, &packet(n as u64, size)) == Offer::Queued {
+                foreseen += u128::from(wait.as_nanos());
+            }
+        }
+        serve(&mut link, Nanos::MAX);
+        prop_assert_eq!(link.stats().queue_delay_sum_ns, foreseen);
+    }
+}

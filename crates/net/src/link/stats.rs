@@ -1,0 +1,64 @@
+//! What a link has done since its statistics began.
+
+use crate::{Histogram, Packet};
+
+/// Counters of one link. Packets still waiting or in transmission have arrived and not yet departed.
+#[derive(Clone, Debug, Default)]
+pub struct LinkStats {
+    /// Packets offered to it, whatever became of them.
+    pub arrived_packets: u64,
+    /// Their bytes.
+    pub arrived_bytes: u64,
+    /// Packets whose transmission ended and that were not lost.
+    pub departed_packets: u64,
+    /// Their bytes.
+    pub departed_bytes: u64,
+    /// Packets that found the queue full, or were pushed out of a full one.
+    pub dropped_queue: u64,
+    /// Packets taken by random loss; at egress these have used the link.
+    pub dropped_loss: u64,
+    /// Packets dropped by the policer.
+    pub dropped_policer: u64,
+    /// Packets dropped by active queue management before the queue was full.
+    pub dropped_aqm: u64,
+    /// Packets marked instead of dropped.
+    pub marked: u64,
+    /// The time packets waited before their transmission began, in nanoseconds, added up. Divided by the elapsed time it is
+    /// the mean number of waiting packets (Little's law).
+    pub queue_delay_sum_ns: u128,
+    /// The distribution of that waiting time, in nanoseconds.
+    pub queue_delay: Histogram,
+    /// Packets dropped after they had been accepted, until the link's owner asks for them.
+    pub(crate) evicted: Vec<Packet>,
+}
+
+impl LinkStats {
+    /// All packets that did not get through.
+    pub const fn dropped(&self) -> u64 {
+        self.dropped_queue + self.dropped_loss + self.dropped_policer + self.dropped_aqm
+    }
+
+    #[inline]
+    pub(crate) fn waited(&mut self, nanos: u64) {
+        self.queue_delay_sum_ns += u128::from(nanos);
+        self.queue_delay.record(nanos);
+    }
+
+    /// A transmission ended.
+    #[inline]
+    pub(crate) const fn left(&mut self, bytes: u64, lost: bool) {
+        if lost {
+            self.dropped_loss += 1;
+        } else {
+            self.departed_packets += 1;
+            self.departed_bytes += bytes;
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        let mut queue_delay = std::mem::take(&mut self.queue_delay);
+        queue_delay.clear();
+        let evicted = std::mem::take(&mut self.evicted);
+        *self = Self { queue_delay, evicted, ..Self::default() };
+    }
+}

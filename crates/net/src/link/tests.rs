@@ -1,0 +1,232 @@
+use narrows_cc::Rate;
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::{Limit, Policer};
+use crate::packet::HEADER_BYTES;
+
+/// Packet number `n` of `size` bytes.
+pub(super) fn packet(n: u64, size: u16) -> Packet {
+    let mut packet = Packet::new(0);
+    (packet.seq, packet.payload) = (n, size - HEADER_BYTES);
+    packet
+}
+
+fn link(config: &LinkConfig) -> Link {
+    Link::new(config, Random::stream(1, "link", 0))
+}
+
+/// 12 Mbit/s: 1500 bytes take a millisecond.
+fn millisecond_link(limit: Limit) -> Link {
+    link(&LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), limit))
+}
+
+/// How many of ten full packets offered at once are accepted.
+fn accepted_at_once(limit: Limit) -> usize {
+    let mut link = millisecond_link(limit);
+    (0..10)
+        .filter(|&n| link.offer(Nanos::ZERO, &packet(n, 1500)) != Offer::Dropped(DropReason::Queue))
+        .count()
+}
+
+const fn departs(at: Nanos) -> Offer {
+    Offer::Departs { at, lost: false }
+}
+
+#[test]
+fn packets_follow_each_other_at_the_rate_and_start_anew_after_idling() {
+    let mut link = millisecond_link(Limit::Packets(100));
+    let us = Nanos::from_micros;
+    assert_eq!(link.offer(us(0), &packet(0, 1500)), departs(us(1_000)));
+    assert_eq!(link.offer(us(100), &packet(1, 750)), departs(us(1_500)));
+    assert_eq!(link.offer(us(100), &packet(2, 1500)), departs(us(2_500)));
+    assert_eq!(link.backlog_packets(us(100)), 2);
+    assert_eq!(link.backlog_bytes(us(100)), Bytes::new(2_250));
+    assert_eq!(link.queue_delay(us(100)), us(2_400));
+    // At 1 ms the second packet begins its transmission and no longer waits.
+    assert_eq!((link.backlog_packets(us(1_000)), link.backlog_bytes(us(1_000))), (1, Bytes::new(1_500)));
+    assert_eq!(link.queue_delay(us(3_000)), Nanos::ZERO);
+    assert_eq!(link.offer(us(5_000), &packet(3, 1500)), departs(us(6_000)));
+    link.settle(us(6_000));
+    let stats = link.stats();
+    assert_eq!((stats.arrived_packets, stats.departed_packets), (4, 4));
+    assert_eq!((stats.arrived_bytes, stats.departed_bytes), (5_250, 5_250));
+    // Waits: none, 0.9 ms, 1.4 ms, none.
+    assert_eq!(stats.queue_delay_sum_ns, 2_300_000);
+    assert_eq!(stats.queue_delay.max(), Some(1_400_000));
+    // Busy for 2.5 ms and for 1 ms out of 7 ms.
+    assert_eq!(link.utilization(us(7_000)), 0.5);
+}
+
+#[test]
+fn the_packet_in_transmission_does_not_count_against_the_limit() {
+    assert_eq!(accepted_at_once(Limit::Packets(0)), 1);
+    assert_eq!(accepted_at_once(Limit::Packets(1)), 2);
+    assert_eq!(accepted_at_once(Limit::Packets(7)), 8);
+    assert_eq!(accepted_at_once(Limit::Bytes(Bytes::ZERO)), 1);
+    assert_eq!(accepted_at_once(Limit::Bytes(Bytes::new(1_499))), 1);
+    assert_eq!(accepted_at_once(Limit::Bytes(Bytes::new(1_500))), 2);
+    assert_eq!(accepted_at_once(Limit::Bytes(Bytes::new(4_499))), 3);
+    assert_eq!(accepted_at_once(Limit::Time(Nanos::ZERO)), 1);
+    assert_eq!(accepted_at_once(Limit::Time(Nanos::from_nanos(999_999))), 1);
+    assert_eq!(accepted_at_once(Limit::Time(Nanos::from_millis(1))), 2);
+    assert_eq!(accepted_at_once(Limit::Time(Nanos::from_millis(3))), 4);
+}
+
+#[test]
+fn a_place_is_free_from_the_moment_the_next_transmission_begins() {
+    let mut link = millisecond_link(Limit::Packets(1));
+    let ns = Nanos::from_nanos;
+    assert_eq!(link.offer(ns(0), &packet(0, 1500)), departs(ns(1_000_000)));
+    assert_eq!(link.offer(ns(0), &packet(1, 1500)), departs(ns(2_000_000)));
+    assert_eq!(link.offer(ns(999_999), &packet(2, 1500)), Offer::Dropped(DropReason::Queue));
+    assert_eq!(link.offer(ns(1_000_000), &packet(3, 1500)), departs(ns(3_000_000)));
+    assert_eq!(link.stats().dropped_queue, 1);
+}
+
+#[test]
+fn sustained_throughput_equals_the_rate() {
+    // 10 Gbit/s, 3 Mbit/s, and a rate at which a packet takes no whole number of nanoseconds, never idle.
+    for rate in
+        [Rate::from_mbit_per_sec(10_000.0), Rate::from_mbit_per_sec(3.0), Rate::from_bytes_per_sec(9_999_991)]
+    {
+        let mut link = link(&LinkConfig::drop_tail(rate, Limit::Packets(u64::MAX)));
+        let mut last = Nanos::ZERO;
+        for n in 0..100_000 {
+            if let Offer::Departs { at, .. } = link.offer(Nanos::ZERO, &packet(n, 1500)) {
+                last = at;
+            }
+        }
+        let throughput = 100_000.0 * 1500.0 / last.as_secs_f64();
+        let wanted = rate.as_bytes_per_sec() as f64;
+        assert!((throughput / wanted - 1.0).abs() < 1e-9, "{throughput} B/s at {wanted} B/s");
+        assert_eq!(link.utilization(last), 1.0);
+    }
+}
+
+#[test]
+fn loss_at_egress_uses_the_link_and_loss_at_ingress_does_not() {
+    let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
+    config.loss = Loss::Periodic(2);
+    let ms = Nanos::from_millis;
+    let mut egress = link(&config);
+    assert_eq!(egress.offer(ms(0), &packet(0, 1500)), departs(ms(1)));
+    assert_eq!(egress.offer(ms(0), &packet(1, 1500)), Offer::Departs { at: ms(2), lost: true });
+    assert_eq!(egress.offer(ms(0), &packet(2, 1500)), departs(ms(3)));
+    egress.settle(ms(2));
+    assert_eq!((egress.stats().departed_packets, egress.stats().dropped_loss), (1, 1));
+    config.loss_at = LossAt::Ingress;
+    let mut ingress = link(&config);
+    assert_eq!(ingress.offer(ms(0), &packet(0, 1500)), departs(ms(1)));
+    assert_eq!(ingress.offer(ms(0), &packet(1, 1500)), Offer::Dropped(DropReason::Loss));
+    assert_eq!(ingress.offer(ms(0), &packet(2, 1500)), departs(ms(2)));
+}
+
+#[test]
+fn the_policer_stands_before_the_queue() {
+    let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(0));
+    config.policer = Some(Policer { rate: Rate::from_mbit_per_sec(1.2), burst: Bytes::new(3_000) });
+    let mut link = link(&config);
+    assert_eq!(link.offer(Nanos::ZERO, &packet(0, 1500)), departs(Nanos::from_millis(1)));
+    // It passes the policer, spends its tokens and finds the queue full.
+    assert_eq!(link.offer(Nanos::ZERO, &packet(1, 1500)), Offer::Dropped(DropReason::Queue));
+    assert_eq!(link.offer(Nanos::ZERO, &packet(2, 1500)), Offer::Dropped(DropReason::Policer));
+    // 1500 bytes of tokens take 10 ms.
+    let ms = Nanos::from_millis;
+    assert_eq!(link.offer(ms(10), &packet(3, 1500)), departs(ms(11)));
+    assert_eq!((link.stats().dropped_policer, link.stats().dropped()), (1, 2));
+}
+
+#[test]
+fn statistics_begin_anew_with_what_waits_left_to_depart() {
+    let mut link = millisecond_link(Limit::Packets(10));
+    let ms = Nanos::from_millis;
+    (0..4).for_each(|n| _ = link.offer(ms(0), &packet(n, 1500)));
+    link.reset_stats(ms(2));
+    link.settle(ms(8));
+    assert_eq!((link.stats().arrived_packets, link.stats().departed_packets), (0, 2));
+    assert_eq!(link.stats().queue_delay.count(), 0);
+    // Busy from 2 ms to 4 ms of the six since.
+    assert!((link.utilization(ms(8)) - 1.0 / 3.0).abs() < 1e-12);
+}
+
+pub(super) fn any_limit() -> impl Strategy<Value = Limit> {
+    prop_oneof![
+        (0..20u64).prop_map(Limit::Packets),
+        (0..30_000u64).prop_map(|bytes| Limit::Bytes(Bytes::new(bytes))),
+        (0..20_000_000u64).prop_map(|ns| Limit::Time(Nanos::from_nanos(ns))),
+    ]
+}
+
+pub(super) fn any_loss() -> impl Strategy<Value = Loss> {
+    prop_oneof![
+        Just(Loss::None),
+        (0.0..0.5f64).prop_map(Loss::Bernoulli),
+        (1..9u64).prop_map(Loss::Periodic),
+        (0.0..0.5f64, 0.1..1.0f64).prop_map(|(to_bad, to_good)| Loss::GilbertElliott {
+            to_bad,
+            to_good,
+            loss_good: 0.01,
+            loss_bad: 0.9,
+        }),
+    ]
+}
+
+proptest! {
+    /// The drop-tail link against a model that keeps every packet's start and end.
+    #[test]
+    fn a_fifo_conserves_packets_and_keeps_its_limit(
+        arrivals in prop::collection::vec((0u64..2_000_000, 60u16..1500), 1..300),
+        rate in 100_000u64..20_000_000,
+        limit in any_limit(),
+        loss in any_loss(),
+        at_ingress: bool,
+    ) {
+        let mut config = LinkConfig::drop_tail(Rate::from_bytes_per_sec(rate), limit);
+        config.loss = loss;
+        config.loss_at = if at_ingress { LossAt::Ingress } else { LossAt::Egress };
+        let mut link = link(&config);
+        let mut now = Nanos::ZERO;
+        let mut accepted: Vec<(Nanos, Nanos, u64)> = Vec::new();
+        let (mut dropped, mut lost_later) = (0, 0);
+        for (n, &(gap, size)) in arrivals.iter().enumerate() {
+            now += Nanos::from_nanos(gap);
+            let waiting = |at: Nanos| accepted.iter().filter(move |&&(start, _, _)| start > at);
+            prop_assert_eq!(link.backlog_packets(now), waiting(now).count() as u64);
+            let bytes: u64 = waiting(now).map(|&(_, _, size)| size).sum();
+            prop_assert_eq!(link.backlog_bytes(now).as_u64(), bytes);
+            let start = accepted.last().map_or(now, |&(_, end, _)| end.max(now));
+            prop_assert_eq!(link.queue_delay(now), start - now);
+            let fits = start == now || match limit {
+                Limit::Packets(most) => (waiting(now).count() as u64) < most,
+                Limit::Bytes(most) => bytes + u64::from(size) <= most.as_u64(),
+                Limit::Time(most) => start - now <= most,
+            };
+            match link.offer(now, &packet(n as u64, size)) {
+                Offer::Departs { at, lost } => {
+                    prop_assert!(fits);
+                    let exact = f64::from(size) / rate as f64 * 1e9;
+                    prop_assert!(((at - start).as_nanos() as f64 - exact).abs() <= 1.0);
+                    accepted.push((start, at, size.into()));
+                    lost_later += u64::from(lost);
+                }
+                Offer::Dropped(DropReason::Queue) => {
+                    prop_assert!(!fits);
+                    dropped += 1;
+                }
+                Offer::Dropped(reason) => {
+                    prop_assert!(at_ingress && reason == DropReason::Loss);
+                    dropped += 1;
+                }
+                Offer::Queued => prop_assert!(false, "its departure is known"),
+            }
+        }
+        prop_assert_eq!(accepted.len() as u64 + dropped, arrivals.len() as u64);
+        link.settle(Nanos::MAX);
+        let stats = link.stats();
+        prop_assert_eq!(stats.arrived_packets, arrivals.len() as u64);
+        prop_assert_eq!(stats.departed_packets + stats.dropped(), stats.arrived_packets);
+        prop_assert_eq!(stats.departed_packets + lost_later, accepted.len() as u64);
+        prop_assert_eq!(stats.queue_delay.count(), accepted.len() as u64);
+    }
+}

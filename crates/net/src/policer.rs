@@ -1,0 +1,71 @@
+//! A token bucket that drops what exceeds it.
+
+use narrows_cc::{Bytes, Nanos};
+
+use crate::config::Policer;
+
+const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+/// A policer at work. Tokens are counted in units of 10^-9 byte, so that nothing is lost to rounding.
+#[derive(Clone, Debug)]
+pub struct TokenBucket {
+    rate: u64,
+    full: u64,
+    tokens: u64,
+    filled_at: Nanos,
+}
+
+impl TokenBucket {
+    /// A full bucket.
+    pub const fn new(policer: &Policer) -> Self {
+        let full = policer.burst.as_u64().saturating_mul(NANOS_PER_SEC);
+        Self { rate: policer.rate.as_bytes_per_sec(), full, tokens: full, filled_at: Nanos::ZERO }
+    }
+
+    /// Whether a packet of this size passes; if so, its tokens are spent.
+    #[inline]
+    pub fn passes(&mut self, now: Nanos, size: Bytes) -> bool {
+        let elapsed = (now - self.filled_at).as_nanos();
+        // Where the product saturates, the bucket is full anyway.
+        self.tokens = self.tokens.saturating_add(self.rate.saturating_mul(elapsed)).min(self.full);
+        self.filled_at = now.max(self.filled_at);
+        let needed = size.as_u64().saturating_mul(NANOS_PER_SEC);
+        let passes = needed <= self.tokens;
+        if passes {
+            self.tokens -= needed;
+        }
+        passes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_cc::Rate;
+
+    use super::*;
+
+    #[test]
+    fn it_passes_the_burst_and_then_exactly_the_rate() {
+        // 8 Mbit/s is 1000 bytes a millisecond. Ten packets of 1000 bytes at once: the burst of 4000 bytes lets four pass.
+        // Then one packet every 0.5 ms for one second: every second one finds its 1000 tokens, on the nanosecond.
+        let policer = Policer { rate: Rate::from_mbit_per_sec(8.0), burst: Bytes::new(4_000) };
+        let mut bucket = TokenBucket::new(&policer);
+        let size = Bytes::new(1_000);
+        let at_once = (0..10).filter(|_| bucket.passes(Nanos::ZERO, size)).count();
+        assert_eq!(at_once, 4);
+        let passed = (1..=2_000).filter(|n| bucket.passes(Nanos::from_micros(n * 500), size)).count();
+        assert_eq!(passed, 1_000);
+        assert!(!bucket.passes(Nanos::from_nanos(1_000_999_999), size));
+        assert!(bucket.passes(Nanos::from_nanos(1_001_000_000), size));
+    }
+
+    #[test]
+    fn it_never_holds_more_than_the_burst() {
+        let policer = Policer { rate: Rate::from_mbit_per_sec(40_000.0), burst: Bytes::new(3_000) };
+        let mut bucket = TokenBucket::new(&policer);
+        let late = Nanos::from_secs(100_000);
+        let passed = (0..10).filter(|_| bucket.passes(late, Bytes::new(1_500))).count();
+        assert_eq!(passed, 2);
+        assert!(!bucket.passes(late + Nanos::from_secs(1), Bytes::new(3_001)));
+    }
+}

@@ -1,0 +1,237 @@
+//! CoDel (RFC 8289): packets are dropped at the head once the time they spent waiting has exceeded a target for an
+//! interval, then ever faster: the k-th drop is followed by the next after interval / sqrt(k).
+
+use narrows_cc::Nanos;
+
+use super::{Backlog, MTU, mark};
+use crate::Packet;
+use crate::link::LinkStats;
+
+/// The parameters of CoDel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CoDelParams {
+    pub(crate) target: Nanos,
+    pub(crate) interval: Nanos,
+    pub(crate) ecn: bool,
+}
+
+/// The state of CoDel for one queue (RFC 8289 section 5).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CoDel {
+    /// When the sojourn time will have been above target for an interval; `None` while it is below.
+    first_above: Option<Nanos>,
+    /// When the next drop is due, while dropping; else when it would have been.
+    drop_next: Nanos,
+    /// Drops since the dropping state was entered, with what was carried over from the last time.
+    count: u64,
+    last_count: u64,
+    dropping: bool,
+}
+
+impl CoDelParams {
+    /// The control law: one interval over the square root of the number of drops after `from` (section 5.4).
+    fn after(&self, from: Nanos, count: u64) -> Nanos {
+        from.saturating_add(Nanos::from_nanos(
+            (self.interval.as_nanos() as f64 / (count as f64).sqrt()) as u64,
+        ))
+    }
+}
+
+impl CoDel {
+    /// The next packet, and whether it may be dropped (section 5.6).
+    fn take(
+        &mut self,
+        now: Nanos,
+        params: &CoDelParams,
+        backlog: &mut Backlog,
+    ) -> Option<(Nanos, Packet, bool)> {
+        let Some((arrived, packet)) = backlog.pop() else {
+            self.first_above = None;
+            return None;
+        };
+        // With no more than a packet left behind it the queue cannot be standing.
+        if now - arrived < params.target || backlog.bytes() <= MTU {
+            self.first_above = None;
+            return Some((arrived, packet, false));
+        }
+        let first_above = *self.first_above.get_or_insert(now.saturating_add(params.interval));
+        // Just set, it lies an interval ahead.
+        Some((arrived, packet, now >= first_above))
+    }
+
+    /// The next packet to transmit, after the drops that are due (section 5.5).
+    pub(crate) fn dequeue(
+        &mut self,
+        now: Nanos,
+        params: &CoDelParams,
+        backlog: &mut Backlog,
+        stats: &mut LinkStats,
+    ) -> Option<(Nanos, Packet)> {
+        let Some((mut arrived, mut packet, mut above)) = self.take(now, params, backlog) else {
+            self.dropping = false;
+            return None;
+        };
+        if self.dropping {
+            self.dropping = above;
+            while self.dropping && now >= self.drop_next {
+                self.count += 1;
+                if params.ecn && mark(&mut packet) {
+                    stats.marked += 1;
+                    self.drop_next = params.after(self.drop_next, self.count);
+                    break;
+                }
+                stats.dropped_aqm += 1;
+                stats.evicted.push(packet);
+                match self.take(now, params, backlog) {
+                    Some(next) => (arrived, packet, above) = next,
+                    None => {
+                        self.dropping = false;
+                        return None;
+                    }
+                }
+                if above {
+                    self.drop_next = params.after(self.drop_next, self.count);
+                } else {
+                    self.dropping = false;
+                }
+            }
+        } else if above {
+            self.dropping = true;
+            // If the last drops were recent, go on from the rate that controlled the queue then.
+            let delta = self.count.saturating_sub(self.last_count);
+            let recent = now - self.drop_next < params.interval * 16;
+            self.count = if delta > 1 && recent { delta } else { 1 };
+            self.drop_next = params.after(now, self.count);
+            self.last_count = self.count;
+            if params.ecn && mark(&mut packet) {
+                stats.marked += 1;
+            } else {
+                stats.dropped_aqm += 1;
+                stats.evicted.push(packet);
+                // What comes next is sent whatever its sojourn time was.
+                let Some(next) = self.take(now, params, backlog) else {
+                    self.dropping = false;
+                    return None;
+                };
+                (arrived, packet, _) = next;
+            }
+        }
+        Some((arrived, packet))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ecn;
+
+    const MS: u64 = 1_000_000;
+    const PARAMS: CoDelParams =
+        CoDelParams { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
+
+    fn full_packets(count: u64, at: Nanos, ecn: Ecn) -> Backlog {
+        let mut backlog = Backlog::default();
+        let mut packet = Packet::new(0);
+        (packet.payload, packet.ecn) = (1448, ecn);
+        (0..count).for_each(|_| backlog.push(at, &packet));
+        backlog
+    }
+
+    /// The k-th drop of one dropping state is due at first + 100 ms (1 + 1/√2 + … + 1/√(k-1)); departures happen on whole
+    /// milliseconds, so it is seen at the next one.
+    fn expected(first_ms: f64, carried: u64, drops: u64) -> Vec<u64> {
+        let due = |k| first_ms + (carried..carried + k).map(|i| 100.0 / (i as f64).sqrt()).sum::<f64>();
+        (0..drops).map(|k| due(k).ceil() as u64).collect()
+    }
+
+    /// One departure per millisecond from `from` on, until `drops` have been counted; when they were.
+    fn drop_times(
+        codel: &mut CoDel,
+        params: &CoDelParams,
+        backlog: &mut Backlog,
+        from: u64,
+        drops: usize,
+    ) -> (Vec<u64>, LinkStats) {
+        let (mut stats, mut times) = (LinkStats::default(), Vec::new());
+        let mut now = from;
+        while times.len() < drops {
+            let before = stats.dropped_aqm + stats.marked;
+            assert!(codel.dequeue(Nanos::from_millis(now), params, backlog, &mut stats).is_some());
+            let new = stats.dropped_aqm + stats.marked - before;
+            times.extend(std::iter::repeat_n(now, new as usize));
+            now += 1;
+        }
+        (times, stats)
+    }
+
+    #[test]
+    fn drops_begin_after_an_interval_above_target_and_follow_the_inverse_square_root() {
+        // All packets came at 0, so the one that leaves at 5 ms is the first to have waited for the target; the first drop
+        // is one interval later.
+        let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::NotEct);
+        let (times, stats) = drop_times(&mut CoDel::default(), &PARAMS, &mut backlog, 1, 40);
+        assert_eq!(times, expected(105.0, 1, 40));
+        assert_eq!(times[..4], [105, 205, 276, 334]);
+        assert_eq!((stats.dropped_aqm, stats.marked), (40, 0));
+        // One packet left in each of the milliseconds, and each drop took one more.
+        assert_eq!(backlog.packets(), 5_000 - times[39] - 40);
+    }
+
+    #[test]
+    fn marking_keeps_the_times_and_loses_nothing() {
+        let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::Ect0);
+        let params = CoDelParams { ecn: true, ..PARAMS };
+        let (times, stats) = drop_times(&mut CoDel::default(), &params, &mut backlog, 1, 40);
+        assert_eq!(times, expected(105.0, 1, 40));
+        assert_eq!((stats.dropped_aqm, stats.marked), (0, 40));
+        assert_eq!(backlog.packets(), 5_000 - times[39]);
+    }
+
+    #[test]
+    fn packets_that_are_not_ecn_capable_are_dropped_even_where_others_are_marked() {
+        let mut backlog = full_packets(1_000, Nanos::ZERO, Ecn::NotEct);
+        let params = CoDelParams { ecn: true, ..PARAMS };
+        let (_, stats) = drop_times(&mut CoDel::default(), &params, &mut backlog, 1, 5);
+        assert_eq!((stats.dropped_aqm, stats.marked), (5, 0));
+    }
+
+    /// Ten drops, then the queue empties for `pause_ms`, then it stands again; the times of the next drops from there.
+    fn times_after_pause(pause_ms: u64) -> (u64, Vec<u64>) {
+        let mut codel = CoDel::default();
+        let mut backlog = full_packets(2_000, Nanos::ZERO, Ecn::NotEct);
+        let (times, mut stats) = drop_times(&mut codel, &PARAMS, &mut backlog, 1, 10);
+        let end = Nanos::from_millis(times[9] + 1);
+        let mut backlog = Backlog::default();
+        assert!(codel.dequeue(end, &PARAMS, &mut backlog, &mut stats).is_none());
+        let again = times[9] + pause_ms;
+        let mut backlog = full_packets(2_000, Nanos::from_millis(again), Ecn::NotEct);
+        (again, drop_times(&mut codel, &PARAMS, &mut backlog, again + 1, 5).0)
+    }
+
+    #[test]
+    fn a_queue_that_soon_stands_again_is_met_at_the_rate_that_controlled_it() {
+        // Count went from 1 to 10, so 9 are carried over: the second drop comes 100/√9 ms after the first.
+        let (again, times) = times_after_pause(200);
+        assert_eq!(times, expected((again + 105) as f64, 9, 5));
+        assert_eq!(times[1] - times[0], 34);
+        // Sixteen intervals after the drop that was then due all is forgotten.
+        let (again, times) = times_after_pause(1_700);
+        assert_eq!(times, expected((again + 105) as f64, 1, 5));
+    }
+
+    #[test]
+    fn delay_below_target_or_a_last_packet_is_never_dropped() {
+        let mut codel = CoDel::default();
+        let mut stats = LinkStats::default();
+        for n in 0..10_000 {
+            // 4.999 ms of delay, with ten packets behind.
+            let now = Nanos::from_nanos((n + 5) * MS);
+            let mut backlog = full_packets(11, now - Nanos::from_micros(4_999), Ecn::NotEct);
+            assert!(codel.dequeue(now, &PARAMS, &mut backlog, &mut stats).is_some());
+            // A second of delay, but only one packet behind.
+            let mut backlog = full_packets(2, now - Nanos::from_secs(1), Ecn::NotEct);
+            assert!(codel.dequeue(now, &PARAMS, &mut backlog, &mut stats).is_some());
+        }
+        assert_eq!(stats.dropped_aqm, 0);
+    }
+}

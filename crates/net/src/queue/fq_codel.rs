@@ -1,0 +1,285 @@
+//! FQ-CoDel (RFC 8290): flows are hashed to queues that take turns by deficit round robin, queues that just became active
+//! first; each is managed by CoDel; when all are too long together, the longest gives way.
+
+use narrows_cc::{Nanos, Random};
+
+use super::codel::{CoDel, CoDelParams};
+use super::{Backlog, Room};
+use crate::link::LinkStats;
+use crate::{Flags, Packet};
+
+const NONE: u32 = u32::MAX;
+
+/// Most packets given up at once by the longest queue; one search for it then serves many drops (section 4.1).
+const DROP_BATCH: u64 = 64;
+
+#[derive(Clone, Debug)]
+struct FlowQueue {
+    backlog: Backlog,
+    codel: CoDel,
+    /// Bytes it may still send in this turn.
+    credit: i64,
+    /// The queue behind it in the list that it is in.
+    next: u32,
+    active: bool,
+}
+
+/// A list of queues, linked through [`FlowQueue::next`].
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl List {
+    const EMPTY: Self = Self { head: NONE, tail: NONE };
+
+    fn push(&mut self, queues: &mut [FlowQueue], index: u32) {
+        queues[index as usize].next = NONE;
+        match self.tail {
+            NONE => self.head = index,
+            tail => queues[tail as usize].next = index,
+        }
+        self.tail = index;
+    }
+
+    fn pop(&mut self, queues: &[FlowQueue]) {
+        self.head = queues[self.head as usize].next;
+        if self.head == NONE {
+            self.tail = NONE;
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FqCoDel {
+    params: CoDelParams,
+    quantum: i64,
+    queues: Box<[FlowQueue]>,
+    new: List,
+    old: List,
+    packets: u64,
+    bytes: u64,
+    salt: u64,
+}
+
+impl FqCoDel {
+    pub(crate) fn new(params: CoDelParams, queues: u32, quantum: u32, mut random: Random) -> Self {
+        let queue = FlowQueue {
+            backlog: Backlog::default(),
+            codel: CoDel::default(),
+            credit: 0,
+            next: NONE,
+            active: false,
+        };
+        Self {
+            params,
+            quantum: i64::from(quantum.max(1)),
+            queues: vec![queue; queues.max(1) as usize].into_boxed_slice(),
+            new: List::EMPTY,
+            old: List::EMPTY,
+            packets: 0,
+            bytes: 0,
+            salt: random.bits(),
+        }
+    }
+
+    pub(crate) const fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The queue of a packet: flow and direction stand for the 5-tuple, mixed with a salt (the finaliser of SplitMix64).
+    fn queue_of(&self, packet: &Packet) -> u32 {
+        let tuple = u64::from(packet.flow) << 1 | u64::from(packet.flags.has(Flags::REVERSE));
+        let mut hash = tuple.wrapping_add(self.salt);
+        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        hash ^= hash >> 31;
+        (hash % self.queues.len() as u64) as u32
+    }
+
+    /// Section 4.1. Whether the packet itself is still there when the queues are short enough again.
+    pub(crate) fn enqueue(&mut self, now: Nanos, packet: &Packet, room: Room, stats: &mut LinkStats) -> bool {
+        let index = self.queue_of(packet);
+        let queue = &mut self.queues[index as usize];
+        queue.backlog.push(now, packet);
+        self.packets += 1;
+        self.bytes += packet.size().as_u64();
+        if !queue.active {
+            queue.active = true;
+            queue.credit = self.quantum;
+            self.new.push(&mut self.queues, index);
+        }
+        while !room.holds(self.packets, self.bytes) {
+            self.drop_from_longest(stats);
+        }
+        let kept = self.queues[index as usize].backlog.packets() > 0;
+        if !kept {
+            // The arrival itself went last: the caller hears of it by the answer.
+            stats.evicted.pop();
+        }
+        kept
+    }
+
+    /// Drops half of the queue with most bytes, at its head, but at most 64 packets.
+    fn drop_from_longest(&mut self, stats: &mut LinkStats) {
+        let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.backlog.bytes()) else { return };
+        for _ in 0..longest.backlog.packets().div_ceil(2).min(DROP_BATCH) {
+            let Some((_, packet)) = longest.backlog.pop() else { return };
+            self.packets -= 1;
+            self.bytes -= packet.size().as_u64();
+            stats.dropped_queue += 1;
+            stats.evicted.push(packet);
+        }
+    }
+
+    /// Section 4.2.
+    pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
+        loop {
+            let from_new = self.new.head != NONE;
+            let list = if from_new { &mut self.new } else { &mut self.old };
+            let index = list.head;
+            if index == NONE {
+                return None;
+            }
+            let queue = &mut self.queues[index as usize];
+            if queue.credit <= 0 {
+                queue.credit += self.quantum;
+                list.pop(&self.queues);
+                self.old.push(&mut self.queues, index);
+                continue;
+            }
+            let before = (queue.backlog.packets(), queue.backlog.bytes());
+            let taken = queue.codel.dequeue(now, &self.params, &mut queue.backlog, stats);
+            self.packets -= before.0 - queue.backlog.packets();
+            self.bytes -= before.1 - queue.backlog.bytes();
+            if let Some((arrived, packet)) = taken {
+                queue.credit -= packet.size().as_u64() as i64;
+                return Some((arrived, packet));
+            }
+            list.pop(&self.queues);
+            if from_new {
+                // Otherwise a flow that sends one packet at a time would always come first.
+                self.old.push(&mut self.queues, index);
+            } else {
+                self.queues[index as usize].active = false;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARAMS: CoDelParams =
+        CoDelParams { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
+    const NO_LIMIT: Room = Room::Packets(u64::MAX);
+
+    fn fq(queues: u32) -> FqCoDel {
+        FqCoDel::new(PARAMS, queues, 1514, Random::stream(1, "aqm", 0))
+    }
+
+    fn packet(flow: u32, seq: u64, size: u16) -> Packet {
+        let mut packet = Packet::new(flow);
+        (packet.seq, packet.payload) = (seq, size - packet.header);
+        packet
+    }
+
+    /// Flows and sequence numbers of the next `n` packets to leave, at time zero.
+    fn leave(fq: &mut FqCoDel, n: usize) -> Vec<(u32, u64)> {
+        let mut stats = LinkStats::default();
+        let next = || fq.dequeue(Nanos::ZERO, &mut stats).map(|(_, packet)| (packet.flow, packet.seq));
+        std::iter::from_fn(next).take(n).collect()
+    }
+
+    fn fill(fq: &mut FqCoDel, flow: u32, packets: u64, size: u16) {
+        let mut stats = LinkStats::default();
+        for seq in 0..packets {
+            assert!(fq.enqueue(Nanos::ZERO, &packet(flow, seq, size), NO_LIMIT, &mut stats));
+        }
+    }
+
+    #[test]
+    fn a_sparse_flow_goes_before_a_standing_queue() {
+        let mut fq = fq(1024);
+        fill(&mut fq, 1, 100, 1500);
+        assert_eq!(leave(&mut fq, 3), [(1, 0), (1, 1), (1, 2)]);
+        fill(&mut fq, 2, 1, 100);
+        // Flow 1 had 1514 - 1500 bytes of credit left, was served once more and then gave way.
+        assert_eq!(leave(&mut fq, 3), [(2, 0), (1, 3), (1, 4)]);
+    }
+
+    #[test]
+    fn a_flow_of_single_packets_cannot_keep_others_waiting() {
+        let mut fq = fq(1024);
+        fill(&mut fq, 1, 1_000, 1500);
+        leave(&mut fq, 2);
+        let mut from_standing = 0;
+        for seq in 0..200 {
+            if !fq.queues.iter().any(|queue| queue.backlog.packets() == 1) {
+                fq.enqueue(Nanos::ZERO, &packet(2, seq, 1500), NO_LIMIT, &mut LinkStats::default());
+            }
+            from_standing += leave(&mut fq, 1).iter().filter(|&&(flow, _)| flow == 1).count();
+        }
+        // Each gets a quantum of 1514 bytes a turn, whoever became active again last.
+        assert!((95..=105).contains(&from_standing), "{from_standing}");
+    }
+
+    #[test]
+    fn standing_queues_share_by_bytes_whatever_their_packet_size() {
+        let mut fq = fq(1024);
+        fill(&mut fq, 1, 1_000, 1500);
+        fill(&mut fq, 2, 5_000, 300);
+        fill(&mut fq, 3, 1_000, 1500);
+        let mut bytes = [0u64; 4];
+        for (flow, _) in leave(&mut fq, 2_000) {
+            bytes[flow as usize] += if flow == 2 { 300 } else { 1500 };
+        }
+        let share = bytes.iter().sum::<u64>() as f64 / 3.0;
+        for &sent in &bytes[1..] {
+            // Deficit round robin is fair to within a quantum and a packet.
+            assert!((sent as f64 - share).abs() <= 1514.0 + 1500.0, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn the_two_directions_of_a_connection_are_two_flows() {
+        let mut fq = fq(1024);
+        fill(&mut fq, 1, 10, 1500);
+        leave(&mut fq, 2);
+        let mut ack = packet(1, 77, 52);
+        ack.flags = Flags::REVERSE;
+        fq.enqueue(Nanos::ZERO, &ack, NO_LIMIT, &mut LinkStats::default());
+        assert_eq!(leave(&mut fq, 1), [(1, 77)]);
+    }
+
+    #[test]
+    fn when_all_is_full_the_longest_queue_gives_up_half_at_its_head() {
+        let mut fq = fq(1024);
+        fill(&mut fq, 1, 20, 1500);
+        fill(&mut fq, 2, 25, 100);
+        let mut stats = LinkStats::default();
+        assert!(fq.enqueue(Nanos::ZERO, &packet(2, 25, 100), Room::Packets(45), &mut stats));
+        // Flow 2 has more packets, flow 1 more bytes: ten of its twenty go.
+        assert_eq!((stats.dropped_queue, fq.packets(), fq.bytes()), (10, 36, 10 * 1500 + 26 * 100));
+        assert_eq!(leave(&mut fq, 1), [(1, 10)]);
+        fill(&mut fq, 3, 200, 1500);
+        let before = stats.dropped_queue;
+        assert!(fq.enqueue(Nanos::ZERO, &packet(2, 26, 100), Room::Bytes(fq.bytes()), &mut stats));
+        assert_eq!(stats.dropped_queue - before, 64);
+    }
+
+    #[test]
+    fn a_packet_that_must_go_itself_is_not_taken_in() {
+        let mut fq = fq(1);
+        let mut stats = LinkStats::default();
+        assert!(!fq.enqueue(Nanos::ZERO, &packet(1, 0, 1500), Room::Packets(0), &mut stats));
+        assert_eq!((stats.dropped_queue, fq.packets(), fq.bytes()), (1, 0, 0));
+        assert_eq!(leave(&mut fq, 1), []);
+    }
+}

@@ -1,0 +1,204 @@
+//! Queue disciplines: which packets wait, in what order they leave, and which are dropped or marked before the queue is
+//! full.
+
+mod codel;
+mod fq_codel;
+mod pie;
+mod red;
+
+use narrows_cc::{Nanos, Random, Rate};
+
+use self::codel::{CoDel, CoDelParams};
+use self::fq_codel::FqCoDel;
+use self::pie::Pie;
+use self::red::Red;
+use crate::config::Queue;
+use crate::link::LinkStats;
+use crate::timed::TimedRing;
+use crate::{Ecn, Packet};
+
+/// The largest packet the disciplines reckon with.
+const MTU: u64 = 1500;
+
+/// How much may wait, the arriving packet included.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Room {
+    /// The link is idle: the packet does not wait at all.
+    Idle,
+    Packets(u64),
+    Bytes(u64),
+}
+
+impl Room {
+    /// Whether `packets` of `bytes` altogether may wait.
+    const fn holds(self, packets: u64, bytes: u64) -> bool {
+        match self {
+            Self::Idle => true,
+            Self::Packets(most) => packets <= most,
+            Self::Bytes(most) => bytes <= most,
+        }
+    }
+}
+
+/// Packets that wait in order of arrival, with their arrival times.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Backlog {
+    waiting: TimedRing,
+    bytes: u64,
+}
+
+impl Backlog {
+    pub(crate) const fn packets(&self) -> u64 {
+        self.waiting.len() as u64
+    }
+
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// When the first one arrived.
+    fn oldest(&self) -> Option<Nanos> {
+        self.waiting.first_time()
+    }
+
+    fn push(&mut self, now: Nanos, packet: &Packet) {
+        self.bytes += packet.size().as_u64();
+        self.waiting.push(now, packet);
+    }
+
+    fn pop(&mut self) -> Option<(Nanos, Packet)> {
+        let (arrived, packet) = self.waiting.pop()?;
+        self.bytes -= packet.size().as_u64();
+        Some((arrived, packet))
+    }
+
+    /// Whether one more packet fits.
+    fn fits(&self, packet: &Packet, room: Room) -> bool {
+        room.holds(self.packets() + 1, self.bytes + packet.size().as_u64())
+    }
+}
+
+/// What active queue management wants done with an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Pass,
+    /// Mark it if it is ECN-capable, else drop it.
+    Mark,
+    Drop,
+}
+
+/// Marks a packet as having experienced congestion, if it is ECN-capable (RFC 3168).
+fn mark(packet: &mut Packet) -> bool {
+    let capable = packet.ecn != Ecn::NotEct;
+    if capable {
+        packet.ecn = Ecn::Ce;
+    }
+    capable
+}
+
+/// A queue with its discipline.
+#[derive(Clone, Debug)]
+pub(crate) enum Discipline {
+    DropTail(Backlog),
+    CoDel(Backlog, CoDelParams, CoDel),
+    FqCoDel(FqCoDel),
+    Pie(Backlog, Pie),
+    Red(Backlog, Red),
+}
+
+impl Discipline {
+    /// An empty queue before a link of `rate` (on average).
+    pub(crate) fn new(config: &Queue, rate: Rate, random: Random) -> Self {
+        let backlog = Backlog::default();
+        match *config {
+            Queue::DropTail => Self::DropTail(backlog),
+            Queue::CoDel { target, interval, ecn } => {
+                Self::CoDel(backlog, CoDelParams { target, interval, ecn }, CoDel::default())
+            }
+            Queue::FqCoDel { target, interval, queues, quantum, ecn } => {
+                Self::FqCoDel(FqCoDel::new(CoDelParams { target, interval, ecn }, queues, quantum, random))
+            }
+            Queue::Pie { target, ecn } => Self::Pie(backlog, Pie::new(target, ecn, random)),
+            Queue::Red { min, max, max_p, weight, adaptive, ecn } => {
+                Self::Red(backlog, Red::new(min, max, max_p, weight, adaptive, ecn, rate, random))
+            }
+        }
+    }
+
+    /// Takes a packet in or drops it; drops and marks are counted.
+    pub(crate) fn enqueue(&mut self, now: Nanos, packet: &Packet, room: Room, stats: &mut LinkStats) -> bool {
+        let (backlog, verdict) = match self {
+            Self::DropTail(backlog) | Self::CoDel(backlog, ..) => (backlog, Verdict::Pass),
+            Self::FqCoDel(queues) => return queues.enqueue(now, packet, room, stats),
+            Self::Pie(backlog, pie) => {
+                pie.update(now, backlog);
+                // Arrivals that find the queue full are no matter of chance.
+                let verdict = if backlog.fits(packet, room) { pie.judge(backlog) } else { Verdict::Pass };
+                (backlog, verdict)
+            }
+            Self::Red(backlog, red) => {
+                let verdict = red.judge(now, backlog.packets());
+                (backlog, verdict)
+            }
+        };
+        let mut packet = *packet;
+        let marked = verdict == Verdict::Mark && mark(&mut packet);
+        let accepted = if verdict == Verdict::Drop || (verdict == Verdict::Mark && !marked) {
+            stats.dropped_aqm += 1;
+            false
+        } else if !backlog.fits(&packet, room) {
+            stats.dropped_queue += 1;
+            false
+        } else {
+            stats.marked += u64::from(marked);
+            backlog.push(now, &packet);
+            true
+        };
+        if accepted && let Self::Red(_, red) = self {
+            red.busy();
+        }
+        accepted
+    }
+
+    /// The next packet to transmit, with the time of its arrival. Drops and marks on the way are counted.
+    pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
+        match self {
+            Self::DropTail(backlog) | Self::Red(backlog, _) => backlog.pop(),
+            Self::CoDel(backlog, params, codel) => codel.dequeue(now, params, backlog, stats),
+            Self::FqCoDel(queues) => queues.dequeue(now, stats),
+            Self::Pie(backlog, pie) => {
+                pie.update(now, backlog);
+                backlog.pop()
+            }
+        }
+    }
+
+    /// The link has nothing left to transmit.
+    pub(crate) fn idle(&mut self, now: Nanos) {
+        if let Self::Red(_, red) = self {
+            red.idle(now);
+        }
+    }
+
+    /// How many packets wait.
+    pub(crate) const fn packets(&self) -> u64 {
+        match self {
+            Self::DropTail(backlog)
+            | Self::CoDel(backlog, ..)
+            | Self::Pie(backlog, _)
+            | Self::Red(backlog, _) => backlog.packets(),
+            Self::FqCoDel(queues) => queues.packets(),
+        }
+    }
+
+    /// How many bytes wait.
+    pub(crate) const fn bytes(&self) -> u64 {
+        match self {
+            Self::DropTail(backlog)
+            | Self::CoDel(backlog, ..)
+            | Self::Pie(backlog, _)
+            | Self::Red(backlog, _) => backlog.bytes(),
+            Self::FqCoDel(queues) => queues.bytes(),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! PIE (RFC 8033): a proportional-integral controller turns the queueing delay into a drop probability every 15 ms.
+//!
+//! The delay is the time the first waiting packet has spent so far, a timestamp measurement (section 4.2 allows any).
+//! Updates that fell due since the last arrival or departure are run at the next one, as of their own times: nothing they
+//! depend on changes in between. Left out are the optional extensions of sections 5.2 to 5.5.
+
+use narrows_cc::{Nanos, Random};
+
+use super::{Backlog, MTU, Verdict};
+
+const UPDATE_INTERVAL: Nanos = Nanos::from_millis(15);
+const MAX_BURST: Nanos = Nanos::from_millis(150);
+/// Gains per second of delay (section 4.2).
+const ALPHA: f64 = 1.0 / 8.0;
+const BETA: f64 = 5.0 / 4.0;
+/// Below this probability ECN-capable packets are marked, above they are dropped too (section 5.1).
+const MARK_LIMIT: f64 = 0.1;
+/// What remains of the probability at each update while the queue stays empty.
+const IDLE_KEPT: f64 = 0.98;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Pie {
+    target: Nanos,
+    ecn: bool,
+    probability: f64,
+    delay_before: Nanos,
+    burst_allowance: Nanos,
+    next_update: Nanos,
+    random: Random,
+}
+
+/// Scales the step down where the probability is small, so that it takes as long to double as elsewhere (section 4.2).
+fn scale(probability: f64) -> f64 {
+    match probability {
+        p if p < 0.000_001 => 1.0 / 2048.0,
+        p if p < 0.000_01 => 1.0 / 512.0,
+        p if p < 0.000_1 => 1.0 / 128.0,
+        p if p < 0.001 => 1.0 / 32.0,
+        p if p < 0.01 => 1.0 / 8.0,
+        p if p < 0.1 => 1.0 / 2.0,
+        _ => 1.0,
+    }
+}
+
+impl Pie {
+    pub(crate) const fn new(target: Nanos, ecn: bool, random: Random) -> Self {
+        Self {
+            target,
+            ecn,
+            probability: 0.0,
+            delay_before: Nanos::ZERO,
+            burst_allowance: MAX_BURST,
+            next_update: UPDATE_INTERVAL,
+            random,
+        }
+    }
+
+    /// Runs the updates due by `now`, before an arrival or departure then changes the queue.
+    pub(crate) fn update(&mut self, now: Nanos, backlog: &Backlog) {
+        while self.next_update <= now {
+            let delay = backlog.oldest().map_or(Nanos::ZERO, |arrived| self.next_update - arrived);
+            if delay.is_zero()
+                && self.probability == 0.0
+                && backlog.packets() == 0
+                && self.delay_before.is_zero()
+            {
+                // Nothing happens in the rest of an idle time.
+                let skipped = (now - self.next_update).as_nanos() / UPDATE_INTERVAL.as_nanos();
+                self.next_update += UPDATE_INTERVAL * skipped;
+            }
+            self.step(delay);
+            self.next_update += UPDATE_INTERVAL;
+        }
+    }
+
+    /// One update (section 4.2), and the burst allowance (section 4.4).
+    fn step(&mut self, delay: Nanos) {
+        let (q, before) = (delay.as_secs_f64(), self.delay_before.as_secs_f64());
+        let step = ALPHA * (q - self.target.as_secs_f64()) + BETA * (q - before);
+        self.probability += step * scale(self.probability);
+        if delay.is_zero() && self.delay_before.is_zero() {
+            self.probability *= IDLE_KEPT;
+        }
+        self.probability = self.probability.clamp(0.0, 1.0);
+        self.burst_allowance -= UPDATE_INTERVAL;
+        let calm = self.target / 2;
+        if self.probability == 0.0 && delay < calm && self.delay_before < calm {
+            self.burst_allowance = MAX_BURST;
+        }
+        self.delay_before = delay;
+    }
+
+    /// What to do with an arriving packet (section 4.1).
+    pub(crate) fn judge(&mut self, backlog: &Backlog) -> Verdict {
+        let harmless = self.delay_before < self.target / 2 && self.probability < 0.2;
+        if !self.burst_allowance.is_zero() || harmless || backlog.bytes() <= 2 * MTU {
+            return Verdict::Pass;
+        }
+        match self.random.chance(self.probability) {
+            false => Verdict::Pass,
+            true if self.ecn && self.probability < MARK_LIMIT => Verdict::Mark,
+            true => Verdict::Drop,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Packet;
+
+    fn pie(ecn: bool) -> Pie {
+        Pie::new(Nanos::from_millis(15), ecn, Random::stream(1, "aqm", 0))
+    }
+
+    fn full_packet() -> Packet {
+        let mut packet = Packet::new(0);
+        packet.payload = 1448;
+        packet
+    }
+
+    #[track_caller]
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} against {expected}");
+    }
+
+    #[test]
+    fn the_probability_follows_the_control_law_with_its_scaled_steps() {
+        let mut pie = pie(false);
+        let ms = Nanos::from_millis;
+        // (5 ms / 8 + 20 ms · 5/4) / 2048.
+        pie.step(ms(20));
+        let mut expected = (0.005 / 8.0 + 0.020 * 1.25) / 2048.0;
+        close(pie.probability, expected);
+        // It is 1.25e-5 now: a step of (15 ms / 8 + 10 ms · 5/4) / 128.
+        pie.step(ms(30));
+        expected += (0.015 / 8.0 + 0.010 * 1.25) / 128.0;
+        close(pie.probability, expected);
+        // 1.2e-4: a step of (15 ms / 8) / 32.
+        pie.step(ms(30));
+        expected += 0.015 / 8.0 / 32.0;
+        close(pie.probability, expected);
+        // A falling delay lowers it: (-5 ms / 8 - 20 ms · 5/4) / 32 is more than is left.
+        pie.step(ms(10));
+        assert_eq!(pie.probability, 0.0);
+    }
+
+    #[test]
+    fn each_decade_of_the_probability_has_its_divisor() {
+        let divisors = [(0.0, 2048.0), (9.9e-7, 2048.0), (1e-6, 512.0), (1e-5, 128.0), (1e-4, 32.0)];
+        let more = [(1e-3, 8.0), (1e-2, 2.0), (0.099, 2.0), (0.1, 1.0), (0.9, 1.0)];
+        for (probability, divisor) in divisors.into_iter().chain(more) {
+            assert_eq!(scale(probability), 1.0 / divisor, "{probability}");
+        }
+    }
+
+    #[test]
+    fn an_empty_queue_lets_the_probability_decay() {
+        let mut pie = pie(false);
+        pie.probability = 0.05;
+        pie.step(Nanos::ZERO);
+        close(pie.probability, (0.05 - 0.015 / 8.0 / 2.0) * 0.98);
+    }
+
+    #[test]
+    fn updates_that_fell_due_are_run_as_of_their_own_times() {
+        // The first packet came at 4 ms and nothing happened until 100 ms: updates at 15, 30, … 90 ms.
+        let mut backlog = Backlog::default();
+        backlog.push(Nanos::from_millis(4), &full_packet());
+        let (mut lazy, mut eager) = (pie(false), pie(false));
+        lazy.update(Nanos::from_millis(100), &backlog);
+        (1..=6).for_each(|n| eager.step(Nanos::from_millis(n * 15 - 4)));
+        assert_eq!(lazy.probability.to_bits(), eager.probability.to_bits());
+        assert_eq!(lazy.burst_allowance, Nanos::from_millis(150 - 90));
+        assert_eq!(lazy.next_update, Nanos::from_millis(105));
+        // A long idle time leaves the same state however it is walked through.
+        let empty = Backlog::default();
+        let mut walked = lazy.clone();
+        (1..100_000).for_each(|n| walked.update(Nanos::from_millis(100 + n), &empty));
+        lazy.update(Nanos::from_millis(100 + 99_999), &empty);
+        assert_eq!((lazy.next_update, lazy.burst_allowance), (walked.next_update, walked.burst_allowance));
+        assert_eq!((lazy.probability, walked.probability), (0.0, 0.0));
+    }
+
+    #[test]
+    fn bursts_pass_and_then_packets_are_dropped_with_the_probability() {
+        let mut pie = pie(false);
+        let mut backlog = Backlog::default();
+        (0..3).for_each(|_| backlog.push(Nanos::ZERO, &full_packet()));
+        pie.probability = 0.3;
+        pie.delay_before = Nanos::from_millis(20);
+        let drops = |pie: &mut Pie, backlog: &Backlog| {
+            (0..10_000).filter(|_| pie.judge(backlog) == Verdict::Drop).count() as f64
+        };
+        assert_eq!(drops(&mut pie, &backlog), 0.0);
+        pie.burst_allowance = Nanos::ZERO;
+        let found = drops(&mut pie, &backlog);
+        assert!((found - 3_000.0).abs() < 4.0 * (10_000.0f64 * 0.3 * 0.7).sqrt(), "{found}");
+        // Two full packets are never too many.
+        backlog.pop();
+        assert_eq!(drops(&mut pie, &backlog), 0.0);
+        backlog.push(Nanos::ZERO, &full_packet());
+        // Nor is a delay below half the target, while the probability is below 0.2.
+        pie.delay_before = Nanos::from_millis(7);
+        assert!(drops(&mut pie, &backlog) > 0.0);
+        pie.probability = 0.19;
+        assert_eq!(drops(&mut pie, &backlog), 0.0);
+    }
+
+    #[test]
+    fn packets_are_marked_only_while_the_probability_is_small() {
+        let mut pie = pie(true);
+        let mut backlog = Backlog::default();
+        (0..3).for_each(|_| backlog.push(Nanos::ZERO, &full_packet()));
+        (pie.burst_allowance, pie.delay_before) = (Nanos::ZERO, Nanos::from_millis(20));
+        for (probability, wanted) in [(0.099, Verdict::Mark), (0.1, Verdict::Drop)] {
+            pie.probability = probability;
+            let verdicts: Vec<_> = (0..1_000).map(|_| pie.judge(&backlog)).collect();
+            assert!(verdicts.contains(&wanted));
+            assert!(verdicts.iter().all(|&verdict| verdict == wanted || verdict == Verdict::Pass));
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! RED (Floyd and Jacobson 1993), gentle (Floyd 2000), optionally adaptive (Floyd, Gummadi and Shenker 2001): packets are
+//! dropped with a probability that grows with a moving average of the queue length, spaced evenly by counting.
+
+use narrows_cc::{Bytes, Nanos, Random, Rate};
+
+use super::Verdict;
+
+/// The size of the small packets that would have arrived in an idle time, as in ns-2.
+const SMALL_PACKET: Bytes = Bytes::new(500);
+const ADAPT_INTERVAL: Nanos = Nanos::from_millis(500);
+/// Adaptive RED keeps the average in the middle fifth of the band between the thresholds.
+const BAND_MARGIN: f64 = 0.4;
+const MAX_P_KEPT: f64 = 0.9;
+const MAX_P_STEP: f64 = 0.01;
+const MAX_P_BOTTOM: f64 = 0.01;
+const MAX_P_TOP: f64 = 0.5;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Red {
+    min: f64,
+    max: f64,
+    max_p: f64,
+    weight: f64,
+    ecn: bool,
+    /// Moving average of the queue length in packets.
+    average: f64,
+    /// Packets since the last drop or mark, while the average is above the minimum.
+    count: Option<u64>,
+    idle_since: Option<Nanos>,
+    small_packet_time: Nanos,
+    /// When `max_p` is adapted next; never if it is not.
+    next_adaptation: Nanos,
+    random: Random,
+}
+
+/// `base` to the power of `exponent` by squaring, the same on every machine.
+fn power(mut base: f64, mut exponent: u64) -> f64 {
+    let mut product = 1.0;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            product *= base;
+        }
+        base *= base;
+        exponent >>= 1;
+    }
+    product
+}
+
+impl Red {
+    pub(crate) fn new(
+        min: f64,
+        max: f64,
+        max_p: f64,
+        weight: f64,
+        adaptive: bool,
+        ecn: bool,
+        rate: Rate,
+        random: Random,
+    ) -> Self {
+        Self {
+            min,
+            max,
+            max_p,
+            weight,
+            ecn,
+            average: 0.0,
+            count: None,
+            idle_since: Some(Nanos::ZERO),
+            small_packet_time: rate.time_for(SMALL_PACKET).max(Nanos::from_nanos(1)),
+            next_adaptation: if adaptive { ADAPT_INTERVAL } else { Nanos::MAX },
+            random,
+        }
+    }
+
+    /// A packet was taken in: there is something to transmit.
+    pub(crate) const fn busy(&mut self) {
+        self.idle_since = None;
+    }
+
+    /// There is nothing left to transmit.
+    pub(crate) const fn idle(&mut self, now: Nanos) {
+        self.idle_since = Some(now);
+    }
+
+    /// The average after an arrival that finds `queued` packets: an idle time counts as so many small packets that would
+    /// have found the queue empty.
+    fn average_in(&mut self, now: Nanos, queued: u64) {
+        if let Some(since) = self.idle_since {
+            let missed = (now - since).as_nanos() / self.small_packet_time.as_nanos();
+            self.average *= power(1.0 - self.weight, missed);
+            self.idle_since = Some(now);
+        }
+        self.average += self.weight * (queued as f64 - self.average);
+    }
+
+    /// The probability at the current average, before counting.
+    fn base_probability(&self) -> f64 {
+        if self.average < self.min {
+            0.0
+        } else if self.average < self.max {
+            self.max_p * (self.average - self.min) / (self.max - self.min)
+        } else if self.average < 2.0 * self.max {
+            self.max_p + (1.0 - self.max_p) * (self.average - self.max) / self.max
+        } else {
+            1.0
+        }
+    }
+
+    /// What to do with a packet that arrives and finds `queued` packets waiting.
+    pub(crate) fn judge(&mut self, now: Nanos, queued: u64) -> Verdict {
+        self.adapt(now);
+        self.average_in(now, queued);
+        let base = self.base_probability();
+        if self.average < self.min {
+            self.count = None;
+            return Verdict::Pass;
+        }
+        // p / (1 - count p): the gap between two drops is uniform instead of geometric. The packet after a drop is number
+        // one, as in the published algorithm and ns-2, so the gap lies between 1 and 1/p - 1.
+        let count = self.count.map_or(0, |count| count + 1);
+        let rest = 1.0 - count as f64 * base;
+        let probability = if rest > 0.0 { base / rest } else { 1.0 };
+        if !self.random.chance(probability) {
+            self.count = Some(count);
+            return Verdict::Pass;
+        }
+        self.count = Some(0);
+        if self.ecn && self.average < 2.0 * self.max { Verdict::Mark } else { Verdict::Drop }
+    }
+
+    /// Runs the adaptations of `max_p` that fell due; the average has not changed since.
+    fn adapt(&mut self, now: Nanos) {
+        while self.next_adaptation <= now {
+            let margin = BAND_MARGIN * (self.max - self.min);
+            if self.average < self.min + margin && self.max_p >= MAX_P_BOTTOM {
+                self.max_p *= MAX_P_KEPT;
+            } else if self.average > self.max - margin && self.max_p <= MAX_P_TOP {
+                self.max_p += MAX_P_STEP.min(self.max_p / 4.0);
+            } else {
+                // Nor will anything change until `now`.
+                let skipped = (now - self.next_adaptation).as_nanos() / ADAPT_INTERVAL.as_nanos();
+                self.next_adaptation += ADAPT_INTERVAL * skipped;
+            }
+            self.next_adaptation += ADAPT_INTERVAL;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Thresholds 5 and 15 packets, 10 %, before a link on which 500 bytes take 1 ms.
+    fn red(weight: f64, adaptive: bool, ecn: bool) -> Red {
+        let rate = Rate::from_bytes_per_sec(500_000);
+        let mut red = Red::new(5.0, 15.0, 0.1, weight, adaptive, ecn, rate, Random::stream(1, "aqm", 0));
+        red.busy();
+        red
+    }
+
+    #[track_caller]
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{found} against {expected}");
+    }
+
+    #[test]
+    fn the_average_approaches_a_constant_queue_exponentially() {
+        let mut red = red(0.002, false, false);
+        (0..1_000).for_each(|_| red.average_in(Nanos::ZERO, 4));
+        close(red.average, 4.0 * (1.0 - 0.998f64.powi(1_000)));
+    }
+
+    #[test]
+    fn an_idle_time_counts_as_small_packets_that_found_nothing() {
+        let mut red = red(0.002, false, false);
+        red.average = 10.0;
+        red.idle(Nanos::from_millis(100));
+        // 250.5 ms are 250 packets of 500 bytes, and then there is the one that arrives.
+        red.average_in(Nanos::from_micros(350_500), 0);
+        close(red.average, 10.0 * 0.998f64.powi(251));
+        // Dropped or not, that time is not counted again.
+        red.average_in(Nanos::from_micros(350_500), 0);
+        close(red.average, 10.0 * 0.998f64.powi(252));
+    }
+
+    #[test]
+    fn the_probability_is_piecewise_linear_up_to_twice_the_maximum() {
+        let mut red = red(0.002, false, false);
+        for (average, expected) in [
+            (0.0, 0.0),
+            (4.99, 0.0),
+            (5.0, 0.0),
+            (10.0, 0.05),
+            (15.0, 0.1),
+            (22.5, 0.55),
+            (30.0, 1.0),
+            (99.0, 1.0),
+        ] {
+            red.average = average;
+            close(red.base_probability(), expected);
+        }
+    }
+
+    #[test]
+    fn gaps_between_drops_are_uniform() {
+        // Weight 0 keeps the average at 15, where p = 1/10: gaps of 1 to 9 packets, each with probability 1/9.
+        let mut red = red(0.0, false, false);
+        red.average = 15.0;
+        let mut gaps = [0u32; 10];
+        let (mut gap, mut drops) = (0, 0);
+        while drops < 90_001 {
+            gap += 1;
+            if red.judge(Nanos::ZERO, 15) == Verdict::Drop {
+                // The first one began without a drop before it.
+                gaps[gap] += u32::from(drops > 0);
+                drops += 1;
+                gap = 0;
+            }
+        }
+        let tolerance = 4.0 * (90_000.0f64 * (1.0 / 9.0) * (8.0 / 9.0)).sqrt();
+        assert!(gaps[1..].iter().all(|&n| (f64::from(n) - 10_000.0).abs() < tolerance), "{gaps:?}");
+    }
+
+    #[test]
+    fn below_the_minimum_nothing_is_dropped_and_beyond_twice_the_maximum_everything_even_with_ecn() {
+        let mut red = red(0.0, false, true);
+        red.average = 4.9;
+        assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Pass));
+        red.average = 29.0;
+        let verdicts: Vec<_> = (0..1_000).map(|_| red.judge(Nanos::ZERO, 0)).collect();
+        assert!(verdicts.contains(&Verdict::Mark) && !verdicts.contains(&Verdict::Drop));
+        red.average = 30.0;
+        assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Drop));
+    }
+
+    #[test]
+    fn the_adaptive_variant_moves_the_maximum_probability_every_half_second() {
+        let adapted = |average: f64, max_p: f64, ms: u64| {
+            let mut red = red(0.0, true, false);
+            (red.average, red.max_p) = (average, max_p);
+            red.adapt(Nanos::from_millis(ms));
+            red.max_p
+        };
+        // The band is 5 to 15: below 9 it falls by a tenth, above 11 it rises by 0.01 or a quarter.
+        assert_eq!(adapted(8.9, 0.1, 499), 0.1);
+        close(adapted(8.9, 0.1, 500), 0.09);
+        close(adapted(8.9, 0.1, 1_999), 0.1 * 0.9 * 0.9 * 0.9);
+        assert_eq!(adapted(10.0, 0.1, 5_000), 0.1);
+        close(adapted(11.1, 0.1, 1_000), 0.12);
+        close(adapted(11.1, 0.02, 500), 0.025);
+        // It stops at the first value beyond 0.01 or 0.5.
+        assert!((0.009..0.01).contains(&adapted(0.0, 0.1, 100_000)));
+        assert!((0.5..=0.51).contains(&adapted(14.0, 0.1, 100_000)));
+    }
+}

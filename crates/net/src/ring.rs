@@ -1,0 +1,171 @@
+//! A queue of plain values in a power-of-two buffer that doubles when full and is never given back.
+
+/// A first-in, first-out buffer. An empty one owns no memory.
+#[derive(Clone, Debug)]
+pub struct Ring<T> {
+    slots: Box<[T]>,
+    head: u32,
+    len: u32,
+}
+
+const FIRST_CAPACITY: usize = 4;
+
+impl<T> Default for Ring<T> {
+    fn default() -> Self {
+        Self { slots: Box::default(), head: 0, len: 0 }
+    }
+}
+
+impl<T: Copy> Ring<T> {
+    /// An empty ring.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many values it holds.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether it holds none.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The slot of the value at `position` from the front. The mask wraps to all ones while there is no slot at all, but
+    /// then no position is asked for.
+    #[inline]
+    const fn slot(&self, position: u32) -> usize {
+        self.head.wrapping_add(position) as usize & self.slots.len().wrapping_sub(1)
+    }
+
+    /// The value at `position` from the front.
+    #[inline]
+    pub fn get(&self, position: usize) -> Option<&T> {
+        if position < self.len() { self.slots.get(self.slot(position as u32)) } else { None }
+    }
+
+    /// The oldest value.
+    #[inline]
+    pub fn front(&self) -> Option<&T> {
+        self.get(0)
+    }
+
+    /// The newest value.
+    #[inline]
+    pub fn back(&self) -> Option<&T> {
+        self.get(self.len().wrapping_sub(1))
+    }
+
+    /// Appends a value.
+    #[inline]
+    pub fn push_back(&mut self, value: T) {
+        if self.len() == self.slots.len() {
+            self.grow(value);
+        }
+        let slot = self.slot(self.len);
+        self.slots[slot] = value;
+        self.len += 1;
+    }
+
+    /// Takes the oldest value out.
+    #[inline]
+    pub fn pop_front(&mut self) -> Option<T> {
+        if self.len == 0 {
+            return None;
+        }
+        let value = self.slots[self.slot(0)];
+        self.head = self.slot(1) as u32;
+        self.len -= 1;
+        Some(value)
+    }
+
+    /// Inserts a value so that it stands at `position` from the front; whatever stood there or later moves back by one.
+    ///
+    /// # Panics
+    /// If `position` is beyond the end.
+    pub fn insert(&mut self, position: usize, value: T) {
+        assert!(position <= self.len(), "position {position} of {}", self.len);
+        self.push_back(value);
+        for at in (position + 1..self.len()).rev() {
+            let (to, from) = (self.slot(at as u32), self.slot(at as u32 - 1));
+            self.slots[to] = self.slots[from];
+        }
+        let slot = self.slot(position as u32);
+        self.slots[slot] = value;
+    }
+
+    /// Takes everything out and keeps the memory.
+    pub fn clear(&mut self) {
+        self.head = 0;
+        self.len = 0;
+    }
+
+    /// All values, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &T> + '_ {
+        (0..self.len()).filter_map(|position| self.get(position))
+    }
+
+    /// Bytes of memory it owns.
+    pub fn memory(&self) -> usize {
+        size_of_val(&*self.slots)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, filler: T) {
+        let capacity = (self.slots.len() * 2).max(FIRST_CAPACITY);
+        let mut slots = Vec::with_capacity(capacity);
+        slots.extend(self.iter());
+        slots.resize(capacity, filler);
+        self.slots = slots.into_boxed_slice();
+        self.head = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_empty_ring_owns_no_memory_and_doubles_from_four() {
+        let mut ring = Ring::<u64>::new();
+        assert_eq!(ring.memory(), 0);
+        assert_eq!((ring.front(), ring.back()), (None, None));
+        assert_eq!(ring.pop_front(), None);
+        ring.push_back(1);
+        assert_eq!(ring.memory(), 4 * 8);
+        (2..=5).for_each(|n| ring.push_back(n));
+        assert_eq!(ring.memory(), 8 * 8);
+    }
+
+    proptest! {
+        #[test]
+        fn it_behaves_as_a_deque(operations in prop::collection::vec((0..4u8, any::<u32>()), 0..400)) {
+            let (mut ring, mut model) = (Ring::new(), VecDeque::new());
+            for (operation, value) in operations {
+                match operation {
+                    0 => prop_assert_eq!(ring.pop_front(), model.pop_front()),
+                    1 => {
+                        let position = value as usize % (model.len() + 1);
+                        ring.insert(position, value);
+                        model.insert(position, value);
+                    }
+                    _ => {
+                        ring.push_back(value);
+                        model.push_back(value);
+                    }
+                }
+                prop_assert!(ring.iter().eq(model.iter()));
+                prop_assert_eq!(ring.front(), model.front());
+                prop_assert_eq!(ring.back(), model.back());
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A distance: packets in flight over a propagation delay, kept in the order in which they will arrive.
+
+use narrows_cc::{Nanos, Random};
+
+use crate::Packet;
+use crate::config::{Jitter, Reordering};
+use crate::timed::TimedRing;
+
+/// Packets on their way over a distance.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    in_flight: TimedRing,
+    delay: Nanos,
+    disturbance: Option<Box<Disturbance>>,
+}
+
+#[derive(Clone, Debug)]
+struct Disturbance {
+    jitter: Option<Jitter>,
+    reordering: Option<Reordering>,
+    random: Random,
+    /// The latest arrival among packets that keep their order.
+    latest: Nanos,
+}
+
+impl Disturbance {
+    /// When a packet arrives that would arrive at `undisturbed`.
+    fn arrival(&mut self, undisturbed: Nanos) -> Nanos {
+        let mut arrival = undisturbed;
+        if let Some(jitter) = self.jitter {
+            arrival += Nanos::from_nanos(self.random.below(jitter.max.as_nanos() + 1));
+        }
+        // A packet that is held back takes no part in keeping order: the others pass it.
+        if let Some(reordering) = self.reordering
+            && self.random.chance(reordering.probability)
+        {
+            return arrival + reordering.delay;
+        }
+        if self.jitter.is_some_and(|jitter| !jitter.reorder) {
+            arrival = arrival.max(self.latest);
+            self.latest = arrival;
+        }
+        arrival
+    }
+}
+
+impl Wire {
+    /// A distance of `delay`, possibly disturbed; `random` is its own stream.
+    pub fn new(delay: Nanos, jitter: Option<Jitter>, reordering: Option<Reordering>, random: Random) -> Self {
+        let disturbed = jitter.is_some() || reordering.is_some();
+        let disturbance =
+            disturbed.then(|| Box::new(Disturbance { jitter, reordering, random, latest: Nanos::ZERO }));
+        Self { in_flight: TimedRing::default(), delay, disturbance }
+    }
+
+    /// Sends a packet off at `departs`; calls come in order of that time. Returns whether it became the first to arrive.
+    #[inline]
+    pub fn push(&mut self, departs: Nanos, packet: &Packet) -> bool {
+        let arrival = departs + self.delay;
+        match &mut self.disturbance {
+            None => {
+                let first = self.in_flight.is_empty();
+                self.in_flight.push(arrival, packet);
+                first
+            }
+            Some(disturbance) => self.in_flight.insert(disturbance.arrival(arrival), packet) == 0,
+        }
+    }
+
+    /// When the first packet arrives; [`Nanos::MAX`] if there is none.
+    #[inline]
+    pub fn next(&self) -> Nanos {
+        self.in_flight.first_time().unwrap_or(Nanos::MAX)
+    }
+
+    /// Takes out the first packet to arrive, with the time of its arrival.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Nanos, Packet)> {
+        self.in_flight.pop()
+    }
+
+    /// How many packets are on their way.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Whether none is.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// The undisturbed propagation delay.
+    pub const fn delay(&self) -> Nanos {
+        self.delay
+    }
+
+    /// Bytes of memory it owns.
+    pub fn memory(&self) -> usize {
+        self.in_flight.memory() + self.disturbance.as_ref().map_or(0, |_| size_of::<Disturbance>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn random() -> Random {
+        Random::stream(1, "wire", 0)
+    }
+
+    fn numbered(n: u64) -> Packet {
+        let mut packet = Packet::new(0);
+        packet.seq = n;
+        packet
+    }
+
+    #[test]
+    fn an_undisturbed_wire_adds_its_delay_and_names_its_first_arrival() {
+        let ms = Nanos::from_millis;
+        let mut wire = Wire::new(ms(20), None, None, random());
+        assert_eq!(wire.next(), Nanos::MAX);
+        assert!(wire.push(ms(1), &numbered(1)));
+        assert!(!wire.push(ms(1), &numbered(2)));
+        assert_eq!((wire.next(), wire.len()), (ms(21), 2));
+        let arrived: Vec<_> = std::iter::from_fn(|| wire.pop()).map(|(at, p)| (at, p.seq)).collect();
+        assert_eq!(arrived, [(ms(21), 1), (ms(21), 2)]);
+        assert!(wire.is_empty());
+    }
+
+    #[test]
+    fn a_packet_in_flight_takes_72_bytes() {
+        let mut wire = Wire::new(Nanos::ZERO, None, None, random());
+        (0..1024).for_each(|n| _ = wire.push(Nanos::from_nanos(n), &numbered(n)));
+        assert_eq!(wire.memory(), 1024 * 72);
+    }
+
+    #[test]
+    fn jitter_is_uniform_up_to_its_maximum() {
+        // Mean of U(0, 10 ms) is 5 ms, its standard deviation 10/sqrt(12) ms; four standard errors of 10 000 draws.
+        let jitter = Jitter { max: Nanos::from_millis(10), reorder: true };
+        let mut wire = Wire::new(Nanos::from_millis(3), Some(jitter), None, random());
+        let n = 10_000;
+        let mut sum = 0.0;
+        for _ in 0..n {
+            wire.push(Nanos::ZERO, &numbered(0));
+            let (at, _) = wire.pop().expect("just sent");
+            assert!(at >= Nanos::from_millis(3) && at <= Nanos::from_millis(13));
+            sum += at.as_millis_f64() - 3.0;
+        }
+        let tolerance = 4.0 * 10.0 / 12f64.sqrt() / f64::from(n).sqrt();
+        assert!((sum / f64::from(n) - 5.0).abs() < tolerance, "{}", sum / f64::from(n));
+    }
+
+    #[test]
+    fn packets_that_are_held_back_are_overtaken_by_what_left_within_the_delay() {
+        // One packet a millisecond; a tenth of them is held back by 3.5 ms, so three others pass each.
+        let held = Reordering { probability: 0.1, delay: Nanos::from_micros(3_500) };
+        let mut wire = Wire::new(Nanos::from_millis(50), None, Some(held), random());
+        let n = 20_000;
+        (0..n).for_each(|i| _ = wire.push(Nanos::from_millis(i), &numbered(i)));
+        let mut late = 0u64;
+        let mut last = Nanos::ZERO;
+        while let Some((at, packet)) = wire.pop() {
+            assert!(at >= last, "arrivals are in order of time");
+            last = at;
+            let undisturbed = Nanos::from_millis(packet.seq + 50);
+            assert!(at == undisturbed || at == undisturbed + held.delay);
+            late += u64::from(at > undisturbed);
+        }
+        let tolerance = 4.0 * (n as f64 * 0.1 * 0.9).sqrt();
+        assert!((late as f64 - 0.1 * n as f64).abs() < tolerance, "{late}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_packet_arrives_once_in_time_and_in_order_unless_reordering_is_allowed(
+            gaps in prop::collection::vec(0u64..3_000_000, 1..200),
+            max in 0u64..20_000_000,
+            reorder: bool,
+            hold in prop::option::of(0.0..0.5f64),
+            seed: u64,
+        ) {
+            let delay = Nanos::from_millis(5);
+            let jitter = Jitter { max: Nanos::from_nanos(max), reorder };
+            let held = hold.map(|probability| Reordering { probability, delay: Nanos::from_millis(7) });
+            let mut wire = Wire::new(delay, Some(jitter), held, Random::stream(seed, "wire", 0));
+            let (mut now, mut sent, mut arrived) = (Nanos::ZERO, Vec::new(), Vec::new());
+            for (n, gap) in gaps.into_iter().enumerate() {
+                now += Nanos::from_nanos(gap);
+                while wire.next() <= now {
+                    arrived.extend(wire.pop());
+                }
+                let before = wire.next();
+                let first = wire.push(now, &numbered(n as u64));
+                prop_assert_eq!(first, wire.next() < before);
+                sent.push(now);
+            }
+            arrived.extend(std::iter::from_fn(|| wire.pop()));
+            prop_assert!(arrived.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+            let latest = delay + jitter.max + held.map_or(Nanos::ZERO, |held| held.delay);
+            for (at, packet) in &arrived {
+                let left = sent[packet.seq as usize];
+                prop_assert!(*at >= left + delay);
+                // Order is kept by waiting for earlier packets, and each of those is here by its own latest time.
+                prop_assert!(*at <= left + latest);
+            }
+            let mut numbers: Vec<_> = arrived.iter().map(|(_, packet)| packet.seq).collect();
+            if !reorder && held.is_none() {
+                prop_assert!(numbers.is_sorted());
+            }
+            numbers.sort_unstable();
+            prop_assert!(numbers.into_iter().eq(0..sent.len() as u64));
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The engine as the Python module `narrows._engine`: conversions and the release of the GIL, nothing else.
+
+mod wire;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use narrows_cc::Nanos;
+use narrows_cc::schemes::{self, Entry};
+use narrows_cc::{Evidence, ParamKind, RecoveryStyle};
+use narrows_sim::bench::CASES;
+use narrows_sim::engine::Engine;
+use narrows_sim::recorder::Recorder;
+use narrows_sim::result::RunResult;
+use narrows_sim::scenario::{self, ScenarioError as SimScenarioError, Source};
+use narrows_sim::spec::Spec;
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use serde_json::json;
+use wire::{Plan, Report};
+
+create_exception!(_engine, ScenarioError, PyValueError, "A scenario was refused; the message says where and why.");
+create_exception!(_engine, Cancelled, PyException, "A run was cancelled before its end.");
+
+/// In how many slices a run looks whether it is cancelled.
+const SLICES: u64 = 400;
+
+/// Progress of a run, and the means to cancel it, shared between threads.
+#[pyclass(frozen)]
+#[derive(Default)]
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    cancelled: AtomicBool,
+    /// Share of the virtual time that has passed, as the bits of an `f64`.
+    progress: AtomicU64,
+}
+
+#[pymethods]
+impl Handle {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Share of the virtual time that has passed, 0 to 1.
+    fn progress(&self) -> f64 {
+        f64::from_bits(self.shared.progress.load(Ordering::Relaxed))
+    }
+
+    /// Makes the run raise `Cancelled` soon.
+    fn cancel(&self) {
+        self.shared.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Version of the engine.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+fn describe(entry: &Entry) -> serde_json::Value {
+    let info = entry.info;
+    let params: Vec<_> = info
+        .params
+        .iter()
+        .map(|p| {
+            let kind = match p.kind {
+                ParamKind::Number => "number",
+                ParamKind::Flag => "flag",
+            };
+            json!({"name": p.name, "kind": kind, "default": p.default, "min": p.min, "max": p.max, "unit": p.unit,
+                   "help": p.help})
+        })
+        .collect();
+    let evidence = match info.evidence {
+        Evidence::Verified => "verified",
+        Evidence::Reconstruction => "reconstruction",
+        Evidence::Tool => "tool",
+    };
+    let recovery = match info.recovery {
+        RecoveryStyle::Prr => "prr",
+        RecoveryStyle::Own => "own",
+    };
+    json!({"name": info.name, "aliases": info.aliases, "summary": info.summary, "evidence": evidence,
+           "recovery": recovery, "params": params, "page": entry.page().collect::<Vec<_>>().join("\n")})
+}
+
+/// All registered schemes, as a JSON list.
+#[pyfunction(name = "schemes")]
+fn list_schemes() -> String {
+    serde_json::Value::from_iter(schemes::ALL.iter().map(describe)).to_string()
+}
+
+/// JSON Schema of a scenario.
+#[pyfunction]
+fn schema() -> String {
+    scenario::schema_json()
+}
+
+fn refuse(py: Python<'_>, error: &SimScenarioError) -> PyErr {
+    let raised = ScenarioError::new_err(error.to_string());
+    let value = raised.value(py);
+    let set = |name: &str, result: PyResult<()>| debug_assert!(result.is_ok(), "{name}");
+    set("source", value.setattr("source", &error.source));
+    set("line", value.setattr("line", error.line));
+    set("column", value.setattr("column", error.column));
+    set("key", value.setattr("key", error.key.as_deref()));
+    set("message", value.setattr("message", &error.message));
+    set("accepted", value.setattr("accepted", error.accepted.as_deref()));
+    raised
+}
+
+/// Checks a scenario and expands its sweep: one JSON object per run.
+#[pyfunction]
+#[pyo3(signature = (text, source, directory=None, overrides=vec![]))]
+fn plan(
+    py: Python<'_>,
+    text: &str,
+    source: &str,
+    directory: Option<&str>,
+    overrides: Vec<(String, String)>,
+) -> PyResult<Vec<String>> {
+    let from = Source { name: source, text, dir: directory.map(Path::new) };
+    let runs = scenario::plan(&from, &overrides).map_err(|e| refuse(py, &e))?;
+    let out = |planned| serde_json::to_string(&Plan::from(planned)).map_err(|e| PyValueError::new_err(e.to_string()));
+    runs.into_iter().map(out).collect()
+}
+
+/// Runs the event loop in slices; `None` when cancelled. Returns the time the loop took.
+fn drive(spec: Spec, recorder: Recorder, shared: Option<&Shared>) -> std::io::Result<Option<(RunResult, Duration)>> {
+    let duration = spec.duration;
+    let mut engine = Engine::new(spec, recorder);
+    // The wall clock is for the report only; nothing in the run sees it.
+    #[allow(clippy::disallowed_methods)]
+    let started = std::time::Instant::now();
+    for slice in 1..=SLICES {
+        if let Some(shared) = shared {
+            if shared.cancelled.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            shared.progress.store(((slice - 1) as f64 / SLICES as f64).to_bits(), Ordering::Relaxed);
+        }
+        engine.run_until(Nanos::from_nanos((u128::from(duration.as_nanos()) * u128::from(slice) / u128::from(SLICES)) as u64))?;
+    }
+    let took = started.elapsed();
+    let mut result = engine.finish()?;
+    result.wall_s = took.as_secs_f64();
+    if let Some(shared) = shared {
+        shared.progress.store(1f64.to_bits(), Ordering::Relaxed);
+    }
+    Ok(Some((result, took)))
+}
+
+/// Runs one planned run to its end, without the GIL, and returns its result as JSON. With `trace_dir`, what the scenario's
+/// `[trace]` asks for is written there as Arrow streams.
+#[pyfunction]
+#[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None))]
+fn run(
+    py: Python<'_>,
+    planned: &str,
+    directory: Option<&str>,
+    trace_dir: Option<&str>,
+    handle: Option<&Handle>,
+) -> PyResult<String> {
+    let planned: Plan =
+        serde_json::from_str(planned).map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;
+    let spec =
+        scenario::resolve(&planned.scenario, planned.seed, directory.map(Path::new)).map_err(|e| refuse(py, &e))?;
+    let shared = handle.map(|h| Arc::clone(&h.shared));
+    let outcome = py.detach(|| {
+        let recorder = match trace_dir {
+            Some(dir) => Recorder::new(&spec.trace, Path::new(dir))?,
+            None => Recorder::off(),
+        };
+        drive(spec, recorder, shared.as_deref())
+    });
+    match outcome.map_err(|e| PyOSError::new_err(e.to_string()))? {
+        None => Err(Cancelled::new_err("cancelled")),
+        Some((result, _)) => {
+            let out = Report { result: &result, id: &planned.id, point: &planned.point };
+            serde_json::to_string(&out).map_err(|e| PyValueError::new_err(e.to_string()))
+        }
+    }
+}
+
+/// The cases of the benchmark, as a JSON list of name, description and scenario text.
+#[pyfunction]
+fn bench_cases() -> String {
+    let cases = CASES.iter();
+    serde_json::Value::from_iter(
+        cases.map(|c| json!({"name": c.name, "description": c.description, "scenario": c.scenario})),
+    )
+    .to_string()
+}
+
+/// Runs one case of the benchmark `repeats` times: medians over the event loop alone, as JSON.
+#[pyfunction]
+fn bench(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
+    let Some(case) = CASES.iter().find(|c| c.name == name) else {
+        let names: Vec<_> = CASES.iter().map(|c| c.name).collect();
+        return Err(PyValueError::new_err(format!("no case `{name}`; there are: {}", names.join(", "))));
+    };
+    let spec = case.spec().map_err(|e| refuse(py, &e))?;
+    let outcome = py.detach(|| {
+        let mut walls = Vec::new();
+        let mut last = None;
+        for _ in 0..repeats.max(1) {
+            let done = drive(spec.clone(), Recorder::off(), None)?;
+            let (result, took) = done.expect("nobody can cancel it");
+            walls.push(took.as_secs_f64());
+            last = Some(result);
+        }
+        Ok::<_, std::io::Error>((walls, last.expect("at least one repeat")))
+    });
+    let (walls, result) = outcome.map_err(|e| PyOSError::new_err(e.to_string()))?;
+    let mut sorted = walls.clone();
+    sorted.sort_by(f64::total_cmp);
+    let wall_s = sorted[sorted.len() / 2];
+    Ok(json!({
+        "case": name,
+        "flows": result.flows.len(),
+        "data_packets": result.data_packets,
+        "events": result.events,
+        "wall_s": wall_s,
+        "wall_all_s": walls,
+        "packets_per_s": result.data_packets as f64 / wall_s,
+        "peak_flow_bytes": result.peak_flow_bytes,
+        "counters": result.counters,
+        "event_hash": result.event_hash,
+        "failed": case.unmet(&result.counters),
+    })
+    .to_string())
+}
+
+#[pymodule(gil_used = false)]
+fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(version, m)?)?;
+    m.add_function(wrap_pyfunction!(list_schemes, m)?)?;
+    m.add_function(wrap_pyfunction!(schema, m)?)?;
+    m.add_function(wrap_pyfunction!(plan, m)?)?;
+    m.add_function(wrap_pyfunction!(run, m)?)?;
+    m.add_function(wrap_pyfunction!(bench_cases, m)?)?;
+    m.add_function(wrap_pyfunction!(bench, m)?)?;
+    m.add_class::<Handle>()?;
+    m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
+    m.add("Cancelled", m.py().get_type::<Cancelled>())?;
+    Ok(())
+}

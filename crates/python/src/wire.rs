@@ -1,0 +1,70 @@
+//! The JSON that crosses the border to Python.
+
+use std::fmt;
+
+use narrows_sim::result::RunResult;
+use narrows_sim::scenario::{Planned, Scenario};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Swept keys with their values, a JSON object whose order is kept.
+#[derive(Clone, Debug, Default)]
+pub struct Point(pub Vec<(String, String)>);
+
+impl Serialize for Point {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(k, v)| (k, v)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Point {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Point;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of strings")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Point, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Point(pairs))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+/// One planned run.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Plan {
+    pub point: Point,
+    pub seed: u64,
+    pub id: String,
+    pub scenario: Scenario,
+    /// Entries under `[[flows]]`; counts and arrivals are not multiplied out.
+    pub flows: usize,
+}
+
+impl From<Planned> for Plan {
+    fn from(planned: Planned) -> Self {
+        Self {
+            point: Point(planned.point),
+            seed: planned.seed,
+            id: planned.id,
+            flows: planned.scenario.flows.len(),
+            scenario: planned.scenario,
+        }
+    }
+}
+
+/// One result.
+#[derive(Debug, Serialize)]
+pub struct Report<'a> {
+    #[serde(flatten)]
+    pub result: &'a RunResult,
+    pub id: &'a str,
+    pub point: &'a Point,
+}

@@ -1,0 +1,390 @@
+//! The event loop: packets move from endpoints through links and over wires, one event per hop where the queue is a FIFO.
+//!
+//! A link answers an arriving packet at once with its departure time where that is already certain; the packet then goes
+//! straight onto the wire behind the link, and the next event is its arrival at the far end. Wires are shared by all flows
+//! that leave a link for the same distance, so that the event queue holds a few heads instead of one entry per packet.
+
+use narrows_cc::{Bytes, Nanos, Random, Setup};
+use narrows_endpoint::{App, Receiver, Sender};
+use narrows_net::{Flags, Link, Offer, Packet, Wire};
+
+use crate::clock::{Clock, Tick};
+use crate::metrics::Metrics;
+use crate::queue::{EventQueue, SourceId};
+use crate::recorder::{PacketEvent, Recorder};
+use crate::result::RunResult;
+use crate::spec::{Hop, Spec};
+
+/// One step of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    link: u32,
+    wire: u32,
+}
+
+/// A slice of the list of steps.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    first: u32,
+    len: u32,
+}
+
+/// The way of a flow's data and the way of its acknowledgements.
+#[derive(Clone, Copy, Debug)]
+struct Routes {
+    forward: Route,
+    reverse: Route,
+}
+
+/// A run in progress.
+#[derive(Debug)]
+pub struct Engine {
+    now: Nanos,
+    events: u64,
+    hash: u64,
+    queue: EventQueue,
+    links: Vec<Link>,
+    wires: Vec<Wire>,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    steps: Vec<Step>,
+    routes: Vec<Routes>,
+    sources: Sources,
+    clock: Clock,
+    metrics: Metrics,
+    recorder: Recorder,
+    spec: Spec,
+}
+
+/// Where each kind of event source begins: wires first, then links, senders, receivers and the clock.
+#[derive(Clone, Copy, Debug)]
+struct Sources {
+    links: SourceId,
+    senders: SourceId,
+    receivers: SourceId,
+    clock: SourceId,
+}
+
+/// A distance behind a link, before it is built.
+type WireKey = (usize, Nanos);
+
+fn intern(steps: &mut Vec<Step>, wires: &mut Vec<WireKey>, known: &mut Vec<(Vec<Step>, Route)>, hops: &[Hop]) -> Route {
+    let route: Vec<Step> = hops
+        .iter()
+        .map(|hop| {
+            let key = (hop.link, hop.delay);
+            // Most flows share a few wires, so look among the newest first.
+            let wire = wires.iter().rposition(|w| *w == key).unwrap_or_else(|| {
+                wires.push(key);
+                wires.len() - 1
+            });
+            Step { link: hop.link as u32, wire: wire as u32 }
+        })
+        .collect();
+    if let Some((_, same)) = known.iter().rev().take(64).find(|(r, _)| *r == route) {
+        return *same;
+    }
+    let made = Route { first: steps.len() as u32, len: route.len() as u32 };
+    steps.extend_from_slice(&route);
+    known.push((route, made));
+    made
+}
+
+impl Engine {
+    /// Builds the network and the endpoints of a run; nothing moves yet.
+    pub fn new(spec: Spec, recorder: Recorder) -> Self {
+        let (mut steps, mut wire_keys, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        let routes: Vec<Routes> = spec
+            .flows
+            .iter()
+            .map(|flow| Routes {
+                forward: intern(&mut steps, &mut wire_keys, &mut known, &flow.forward),
+                reverse: intern(&mut steps, &mut wire_keys, &mut known, &flow.reverse),
+            })
+            .collect();
+        let random = |name, index: usize| Random::stream(spec.seed, name, index as u64);
+        let links: Vec<Link> =
+            spec.links.iter().enumerate().map(|(i, l)| Link::new(&l.config, random("link", i))).collect();
+        let wires: Vec<Wire> = wire_keys
+            .iter()
+            .enumerate()
+            .map(|(i, &(link, delay))| {
+                let link = &spec.links[link];
+                Wire::new(delay, link.jitter, link.reordering, random("wire", i))
+            })
+            .collect();
+        let senders: Vec<Sender> = spec
+            .flows
+            .iter()
+            .enumerate()
+            .map(|(i, flow)| {
+                let mss = Bytes::new(u64::from(flow.tcp.segment));
+                let scheme = flow.scheme.build(&Setup {
+                    mss,
+                    initial_window: mss * u64::from(flow.tcp.initial_window),
+                    random: random("scheme", i),
+                    params: flow.params.clone(),
+                });
+                let app = App::new(flow.app, random("app", i), flow.start);
+                Sender::new(i as u32, flow.tcp.clone(), scheme, app, flow.start)
+            })
+            .collect();
+        let receivers = spec.flows.iter().enumerate().map(|(i, f)| Receiver::new(i as u32, &f.tcp)).collect();
+
+        let first_sender = (wires.len() + links.len()) as SourceId;
+        let flows = senders.len() as SourceId;
+        let sources = Sources {
+            links: wires.len() as SourceId,
+            senders: first_sender,
+            receivers: first_sender + flows,
+            clock: first_sender + 2 * flows,
+        };
+        let mut queue = EventQueue::new(sources.clock as usize + 1);
+        for (i, sender) in senders.iter().enumerate() {
+            queue.schedule(sources.senders + i as SourceId, sender.deadline());
+        }
+        let clock = Clock::new(&spec);
+        queue.schedule(sources.clock, clock.next());
+        Self {
+            now: Nanos::ZERO,
+            events: 0,
+            hash: 0xcbf2_9ce4_8422_2325,
+            queue,
+            links,
+            wires,
+            senders,
+            receivers,
+            steps,
+            routes,
+            sources,
+            clock,
+            metrics: Metrics::new(&spec),
+            recorder,
+            spec,
+        }
+    }
+
+    /// Runs until virtual time `until`, or the end of the run if that is earlier.
+    ///
+    /// # Errors
+    /// If the trace cannot be written.
+    pub fn run_until(&mut self, until: Nanos) -> std::io::Result<()> {
+        let until = until.min(self.spec.duration);
+        while let Some((at, source)) = self.queue.pop() {
+            if at > until {
+                self.queue.schedule(source, at);
+                break;
+            }
+            self.now = at;
+            self.events += 1;
+            self.mix(at.as_nanos() ^ (u64::from(source) << 48));
+            if source < self.sources.links {
+                self.on_wire(source);
+            } else if source >= self.sources.senders {
+                if source < self.sources.receivers {
+                    let flow = source - self.sources.senders;
+                    self.senders[flow as usize].on_timer(at);
+                    self.transmit(flow);
+                } else if source < self.sources.clock {
+                    let flow = source - self.sources.receivers;
+                    self.receivers[flow as usize].on_timer(at);
+                    self.acknowledge(flow);
+                } else {
+                    self.on_clock()?;
+                }
+            } else {
+                self.on_service(source);
+            }
+        }
+        self.now = until;
+        Ok(())
+    }
+
+    /// Mixes one word into the hash of the run.
+    #[inline]
+    fn mix(&mut self, word: u64) {
+        self.hash = (self.hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    /// The head of a wire arrives at its far end.
+    #[inline]
+    fn on_wire(&mut self, wire: SourceId) {
+        let slot = &mut self.wires[wire as usize];
+        let Some((_, packet)) = slot.pop() else { return };
+        self.queue.schedule(wire, slot.next());
+        self.arrive(packet);
+    }
+
+    /// A link whose departures are decided one by one ends a transmission.
+    fn on_service(&mut self, source: SourceId) {
+        let index = (source - self.sources.links) as usize;
+        self.serve_due(index);
+        self.queue.schedule(source, self.links[index].next_service());
+    }
+
+    /// Ends the transmissions of a link that are due.
+    fn serve_due(&mut self, index: usize) {
+        while self.links[index].next_service() <= self.now {
+            if let Some(packet) = self.links[index].serve(self.now) {
+                let step = self.step_of(&packet);
+                self.fly(step.wire, self.now, &packet);
+            }
+        }
+        self.note_drops(index);
+    }
+
+    /// Attributes packets that a queue discipline dropped by itself.
+    fn note_drops(&mut self, index: usize) {
+        while let Some(packet) = self.links[index].take_dropped() {
+            self.note_drop(index as u32, &packet);
+        }
+    }
+
+    #[inline]
+    fn route_of(&self, packet: &Packet) -> Route {
+        let routes = &self.routes[packet.flow as usize];
+        if packet.flags.has(Flags::REVERSE) { routes.reverse } else { routes.forward }
+    }
+
+    #[inline]
+    fn step_of(&self, packet: &Packet) -> Step {
+        self.steps[(self.route_of(packet).first + u32::from(packet.hop)) as usize]
+    }
+
+    /// A packet reaches the end of a step: the next link, or its endpoint.
+    #[inline]
+    fn arrive(&mut self, mut packet: Packet) {
+        packet.hop += 1;
+        let route = self.route_of(&packet);
+        if u32::from(packet.hop) < route.len {
+            let step = self.steps[(route.first + u32::from(packet.hop)) as usize];
+            self.offer(step, &packet);
+            return;
+        }
+        self.mix(packet.seq ^ packet.ack.rotate_left(32));
+        let flow = packet.flow;
+        if packet.flags.has(Flags::REVERSE) {
+            self.recorder.packet(self.now, PacketEvent::Ack, None, &packet);
+            let outcome = self.senders[flow as usize].on_packet(self.now, &packet);
+            if let Some(rtt) = outcome.rtt {
+                self.metrics.on_rtt(flow, rtt);
+            }
+            self.transmit(flow);
+        } else {
+            self.recorder.packet(self.now, PacketEvent::Deliver, None, &packet);
+            self.receivers[flow as usize].on_packet(self.now, &packet);
+            self.acknowledge(flow);
+        }
+    }
+
+    /// Offers a packet to the link of a step.
+    #[inline]
+    fn offer(&mut self, step: Step, packet: &Packet) {
+        if self.links[step.link as usize].next_service() <= self.now {
+            self.serve_due(step.link as usize);
+        }
+        let link = &mut self.links[step.link as usize];
+        match link.offer(self.now, packet) {
+            Offer::Departs { at, lost: false } => self.fly(step.wire, at, packet),
+            Offer::Departs { lost: true, .. } | Offer::Dropped(_) => self.note_drop(step.link, packet),
+            Offer::Queued => {
+                let next = link.next_service();
+                self.note_drops(step.link as usize);
+                self.queue.schedule(self.sources.links + step.link, next);
+            }
+        }
+    }
+
+    #[inline]
+    fn fly(&mut self, wire: u32, departs: Nanos, packet: &Packet) {
+        let slot = &mut self.wires[wire as usize];
+        if slot.push(departs, packet) {
+            self.queue.schedule(wire, slot.next());
+        }
+    }
+
+    #[cold]
+    fn note_drop(&mut self, link: u32, packet: &Packet) {
+        self.metrics.on_drop(packet);
+        self.recorder.packet(self.now, PacketEvent::Drop, Some(link), packet);
+    }
+
+    /// Sends what a sender has to send and sets its timer.
+    #[inline]
+    fn transmit(&mut self, flow: u32) {
+        let route = self.routes[flow as usize].forward;
+        let step = self.steps[route.first as usize];
+        while let Some(packet) = self.senders[flow as usize].poll_transmit(self.now) {
+            self.recorder.packet(self.now, PacketEvent::Send, None, &packet);
+            self.offer(step, &packet);
+        }
+        let sender = &self.senders[flow as usize];
+        self.metrics.on_transmitted(self.now, flow, sender);
+        self.queue.schedule(self.sources.senders + flow, sender.deadline());
+    }
+
+    /// Sends what a receiver has to send and sets its timer.
+    #[inline]
+    fn acknowledge(&mut self, flow: u32) {
+        let route = self.routes[flow as usize].reverse;
+        let step = self.steps[route.first as usize];
+        while let Some(packet) = self.receivers[flow as usize].poll_transmit(self.now) {
+            self.offer(step, &packet);
+        }
+        let deadline = self.receivers[flow as usize].deadline();
+        self.queue.schedule(self.sources.receivers + flow, deadline);
+    }
+
+    /// The clock of the run itself: end of warm-up, bins, samples, applications that stop.
+    fn on_clock(&mut self) -> std::io::Result<()> {
+        while let Some(tick) = self.clock.take(self.now) {
+            match tick {
+                Tick::Warm => {
+                    for link in &mut self.links {
+                        link.reset_stats(self.now);
+                    }
+                    self.metrics.on_warm(&self.senders, &self.receivers);
+                }
+                Tick::Bin => self.metrics.on_bin(&self.receivers),
+                Tick::Sample => {
+                    let metrics = &self.metrics;
+                    self.recorder.sample(
+                        self.now,
+                        &self.senders,
+                        &self.receivers,
+                        |flow| metrics.last_rtt(flow),
+                        &mut self.links,
+                    )?;
+                }
+                Tick::Stop(flow) => {
+                    self.senders[flow as usize].stop(self.now);
+                    self.transmit(flow);
+                }
+            }
+        }
+        self.queue.schedule(self.sources.clock, self.clock.next());
+        Ok(())
+    }
+
+    /// Ends the run and says what was measured.
+    ///
+    /// # Errors
+    /// If the trace cannot be written.
+    pub fn finish(mut self) -> std::io::Result<RunResult> {
+        self.run_until(self.spec.duration)?;
+        let Self { now, events, hash, mut links, senders, receivers, metrics, recorder, spec, .. } = self;
+        links.iter_mut().for_each(|link| link.settle(now));
+        recorder.finish()?;
+        Ok(metrics.finish(&spec, now, (events, hash), &links, &senders, &receivers))
+    }
+
+    /// Distinct data packets delivered so far.
+    pub fn delivered_packets(&self) -> u64 {
+        self.receivers.iter().map(|r| r.stats().data_packets).sum()
+    }
+}
+
+/// Runs a scenario to its end, with no trace.
+pub fn run(spec: Spec) -> RunResult {
+    Engine::new(spec, Recorder::off()).finish().expect("nothing is written, so nothing can fail")
+}

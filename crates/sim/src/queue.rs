@@ -1,0 +1,198 @@
+//! The event queue: one pending time per event source, in a four-ary heap.
+//!
+//! A source is anything that can be due: a wire's head, a link's service, an endpoint's timer. Each has at most one time.
+//! Moving a time later costs nothing (the entry is re-keyed when it surfaces), which is what retransmission timers do on
+//! every acknowledgement; equal times are served in the order of source numbers, so the order never depends on history.
+
+use narrows_cc::Nanos;
+
+/// The number of an event source.
+pub type SourceId = u32;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Entry {
+    at: Nanos,
+    source: SourceId,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// When the source wants to be served; `MAX`: not at all.
+    due: Nanos,
+    /// The time of its live heap entry; `MAX`: none. Other entries of the source are stale.
+    entry: Nanos,
+}
+
+/// Pending times of a fixed number of sources.
+#[derive(Debug)]
+pub struct EventQueue {
+    heap: Vec<Entry>,
+    slots: Vec<Slot>,
+    /// The top entry was served and waits to be replaced or removed.
+    hole: bool,
+}
+
+const ARITY: usize = 4;
+
+impl EventQueue {
+    /// A queue for sources `0..sources`, all idle.
+    pub fn new(sources: usize) -> Self {
+        Self {
+            heap: Vec::with_capacity(sources + 16),
+            slots: vec![Slot { due: Nanos::MAX, entry: Nanos::MAX }; sources],
+            hole: false,
+        }
+    }
+
+    /// Sets the time of a source, in place of any it had; [`Nanos::MAX`] takes it out.
+    #[inline]
+    pub fn schedule(&mut self, source: SourceId, at: Nanos) {
+        let slot = &mut self.slots[source as usize];
+        slot.due = at;
+        if at >= slot.entry {
+            return; // the entry surfaces first and is re-keyed then; also covers `MAX`
+        }
+        slot.entry = at;
+        let entry = Entry { at, source };
+        if self.hole && self.heap[0].source == source {
+            self.hole = false;
+            self.heap[0] = entry;
+            self.sift_down();
+        } else {
+            self.heap.push(entry);
+            self.sift_up();
+        }
+    }
+
+    /// Takes the earliest source out: its time and number. `None` when nothing is pending.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Nanos, SourceId)> {
+        if self.hole {
+            self.hole = false;
+            self.remove_top();
+        }
+        loop {
+            let top = *self.heap.first()?;
+            let slot = &mut self.slots[top.source as usize];
+            if slot.entry != top.at {
+                self.remove_top();
+            } else if slot.due > top.at {
+                slot.entry = slot.due;
+                if slot.due == Nanos::MAX {
+                    self.remove_top();
+                } else {
+                    self.heap[0].at = slot.due;
+                    self.sift_down();
+                }
+            } else {
+                *slot = Slot { due: Nanos::MAX, entry: Nanos::MAX };
+                self.hole = true;
+                return Some((top.at, top.source));
+            }
+        }
+    }
+
+    fn remove_top(&mut self) {
+        self.heap.swap_remove(0);
+        if !self.heap.is_empty() {
+            self.sift_down();
+        }
+    }
+
+    #[inline]
+    fn sift_up(&mut self) {
+        let mut i = self.heap.len() - 1;
+        let entry = self.heap[i];
+        while i > 0 {
+            let parent = (i - 1) / ARITY;
+            // A hole stays at the top: an equal time of a lower source must not rise above it.
+            if self.heap[parent] <= entry || (self.hole && parent == 0) {
+                break;
+            }
+            self.heap[i] = self.heap[parent];
+            i = parent;
+        }
+        self.heap[i] = entry;
+    }
+
+    #[inline]
+    fn sift_down(&mut self) {
+        let len = self.heap.len();
+        let entry = self.heap[0];
+        let mut i = 0;
+        loop {
+            let first = i * ARITY + 1;
+            if first >= len {
+                break;
+            }
+            let mut least = first;
+            for child in first + 1..(first + ARITY).min(len) {
+                if self.heap[child] < self.heap[least] {
+                    least = child;
+                }
+            }
+            if entry <= self.heap[least] {
+                break;
+            }
+            self.heap[i] = self.heap[least];
+            i = least;
+        }
+        self.heap[i] = entry;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    #[test]
+    fn equal_times_are_served_in_the_order_of_sources() {
+        let mut queue = EventQueue::new(3);
+        for source in [2, 0, 1] {
+            queue.schedule(source, ms(5));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|(_, source)| source).collect();
+        assert_eq!(order, [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_time_moved_later_or_taken_out_is_not_served_early() {
+        let mut queue = EventQueue::new(2);
+        queue.schedule(0, ms(1));
+        queue.schedule(1, ms(2));
+        queue.schedule(0, ms(3));
+        queue.schedule(1, Nanos::MAX);
+        assert_eq!(queue.pop(), Some((ms(3), 0)));
+        assert_eq!(queue.pop(), None);
+    }
+
+    proptest! {
+        /// Against a model that keeps one time per source in a plain list.
+        #[test]
+        fn it_behaves_as_a_plain_list(ops in prop::collection::vec((0u32..12, 0u64..60, any::<bool>()), 1..400)) {
+            let mut queue = EventQueue::new(12);
+            let mut model = [Nanos::MAX; 12];
+            let mut now = 0;
+            for (source, ahead, pop) in ops {
+                if pop {
+                    let least = (0..12u32).map(|s| (model[s as usize], s)).min().unwrap();
+                    let expected = (least.0 != Nanos::MAX).then_some(least);
+                    prop_assert_eq!(queue.pop(), expected);
+                    if let Some((at, s)) = expected {
+                        now = at.as_nanos();
+                        model[s as usize] = Nanos::MAX;
+                    }
+                } else {
+                    let at = if ahead == 59 { Nanos::MAX } else { Nanos::from_nanos(now + ahead) };
+                    queue.schedule(source, at);
+                    model[source as usize] = at;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The trace: samples and packet events, streamed to disk as Arrow record batches.
+//!
+//! Two tables in long form, so that a new internal of a scheme never changes a schema. `samples.arrow`: `time_s`, `kind`
+//! ("flow" or "link"), `index`, `series`, `value`, `text` (states). `packets.arrow`: `time_s`, `event`, `link`, `flow`,
+//! `seq`, `bytes`, `retransmission`. Times are written in seconds from whole nanoseconds, so they repeat to the bit.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder, UInt32Builder, UInt64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{DataType, Field, Schema};
+use narrows_cc::{Bytes, Nanos, Value};
+use narrows_endpoint::{Receiver, Sender};
+use narrows_net::{Flags, Link, Packet};
+
+use crate::spec::TraceSpec;
+
+/// Rows per record batch.
+const BATCH_ROWS: usize = 32_768;
+
+/// What happened to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketEvent {
+    /// It left its sender.
+    Send,
+    /// It reached its receiver.
+    Deliver,
+    /// The network lost it.
+    Drop,
+    /// An acknowledgement reached the sender.
+    Ack,
+}
+
+impl PacketEvent {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Deliver => "deliver",
+            Self::Drop => "drop",
+            Self::Ack => "ack",
+        }
+    }
+}
+
+type Stream = StreamWriter<BufWriter<File>>;
+
+fn to_io(error: arrow_schema::ArrowError) -> io::Error {
+    io::Error::other(error)
+}
+
+fn open(directory: &Path, name: &str, fields: Vec<Field>) -> io::Result<(Stream, Arc<Schema>)> {
+    let schema = Arc::new(Schema::new(fields));
+    let file = BufWriter::new(File::create(directory.join(name))?);
+    Ok((StreamWriter::try_new(file, &schema).map_err(to_io)?, schema))
+}
+
+struct Samples {
+    stream: Stream,
+    schema: Arc<Schema>,
+    rows: usize,
+    time: Float64Builder,
+    kind: StringBuilder,
+    index: UInt32Builder,
+    series: StringBuilder,
+    value: Float64Builder,
+    text: StringBuilder,
+    /// Per flow: bytes in order, bytes received and retransmissions at the last sample.
+    flows: Vec<[u64; 3]>,
+    /// Per link: bytes departed and drops at the last sample.
+    links: Vec<[u64; 2]>,
+    last: Nanos,
+}
+
+impl Samples {
+    fn new(directory: &Path) -> io::Result<Self> {
+        let (stream, schema) = open(
+            directory,
+            "samples.arrow",
+            vec![
+                Field::new("time_s", DataType::Float64, false),
+                Field::new("kind", DataType::Utf8, false),
+                Field::new("index", DataType::UInt32, false),
+                Field::new("series", DataType::Utf8, false),
+                Field::new("value", DataType::Float64, true),
+                Field::new("text", DataType::Utf8, true),
+            ],
+        )?;
+        Ok(Self {
+            stream,
+            schema,
+            rows: 0,
+            time: Float64Builder::new(),
+            kind: StringBuilder::new(),
+            index: UInt32Builder::new(),
+            series: StringBuilder::new(),
+            value: Float64Builder::new(),
+            text: StringBuilder::new(),
+            flows: Vec::new(),
+            links: Vec::new(),
+            last: Nanos::ZERO,
+        })
+    }
+
+    fn row(&mut self, now: Nanos, kind: &str, index: usize, series: &str, value: Option<f64>, text: Option<&str>) {
+        self.time.append_value(now.as_secs_f64());
+        self.kind.append_value(kind);
+        self.index.append_value(index as u32);
+        self.series.append_value(series);
+        self.value.append_option(value);
+        self.text.append_option(text);
+        self.rows += 1;
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        self.rows = 0;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(self.time.finish()),
+            Arc::new(self.kind.finish()),
+            Arc::new(self.index.finish()),
+            Arc::new(self.series.finish()),
+            Arc::new(self.value.finish()),
+            Arc::new(self.text.finish()),
+        ];
+        let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(to_io)?;
+        self.stream.write(&batch).map_err(to_io)
+    }
+
+    fn sample_flow(&mut self, now: Nanos, i: usize, sender: &Sender, receiver: &Receiver, last_rtt: Nanos) {
+        let elapsed = now - self.last;
+        let got = receiver.stats();
+        let counts = [got.bytes_in_order, got.bytes_received, sender.stats().retransmits];
+        let before = std::mem::replace(&mut self.flows[i], counts);
+        let rate = |k: usize| Bytes::new(counts[k] - before[k]).per(elapsed).as_mbit_per_sec();
+        let number = |rows: &mut Self, series: &str, value: f64| rows.row(now, "flow", i, series, Some(value), None);
+        number(self, "cwnd_bytes", sender.window().as_f64());
+        number(self, "inflight_bytes", sender.inflight().as_f64());
+        if let Some(pacing) = sender.pacing_rate() {
+            number(self, "pacing_mbit_s", pacing.as_mbit_per_sec());
+        }
+        if !last_rtt.is_zero() {
+            number(self, "rtt_ms", last_rtt.as_millis_f64());
+            number(self, "srtt_ms", sender.srtt().as_millis_f64());
+        }
+        number(self, "goodput_mbit_s", rate(0));
+        number(self, "throughput_mbit_s", rate(1));
+        number(self, "retransmits", (counts[2] - before[2]) as f64);
+        sender.scheme().telemetry(&mut |name, value| match value {
+            Value::Rate(rate) => number(self, &format!("{name}_mbit_s"), rate.as_mbit_per_sec()),
+            Value::Bytes(bytes) => number(self, &format!("{name}_bytes"), bytes.as_f64()),
+            Value::Time(time) => number(self, &format!("{name}_ms"), time.as_millis_f64()),
+            Value::Number(x) => number(self, name, x),
+            Value::State(text) => self.row(now, "flow", i, name, None, Some(text)),
+        });
+    }
+
+    fn sample_link(&mut self, now: Nanos, i: usize, link: &mut Link) {
+        let elapsed = now - self.last;
+        let waiting = link.backlog_packets(now);
+        let delay = link.queue_delay(now);
+        let stats = link.stats();
+        let counts = [stats.departed_bytes, stats.dropped_queue + stats.dropped_policer + stats.dropped_aqm];
+        let before = std::mem::replace(&mut self.links[i], counts);
+        // The link's counters start again at the end of the warm-up.
+        let since = |k: usize| counts[k].checked_sub(before[k]).unwrap_or(counts[k]);
+        let throughput = Bytes::new(since(0)).per(elapsed).as_mbit_per_sec();
+        self.row(now, "link", i, "queue_pkt", Some(waiting as f64), None);
+        self.row(now, "link", i, "queue_delay_ms", Some(delay.as_millis_f64()), None);
+        self.row(now, "link", i, "throughput_mbit_s", Some(throughput), None);
+        self.row(now, "link", i, "drops", Some(since(1) as f64), None);
+    }
+}
+
+struct Packets {
+    stream: Stream,
+    schema: Arc<Schema>,
+    rows: usize,
+    failed: Option<io::Error>,
+    time: Float64Builder,
+    event: StringBuilder,
+    link: UInt32Builder,
+    flow: UInt32Builder,
+    seq: UInt64Builder,
+    bytes: UInt32Builder,
+    retransmission: BooleanBuilder,
+}
+
+impl Packets {
+    fn new(directory: &Path) -> io::Result<Self> {
+        let (stream, schema) = open(
+            directory,
+            "packets.arrow",
+            vec![
+                Field::new("time_s", DataType::Float64, false),
+                Field::new("event", DataType::Utf8, false),
+                Field::new("link", DataType::UInt32, true),
+                Field::new("flow", DataType::UInt32, false),
+                Field::new("seq", DataType::UInt64, false),
+                Field::new("bytes", DataType::UInt32, false),
+                Field::new("retransmission", DataType::Boolean, false),
+            ],
+        )?;
+        Ok(Self {
+            stream,
+            schema,
+            rows: 0,
+            failed: None,
+            time: Float64Builder::new(),
+            event: StringBuilder::new(),
+            link: UInt32Builder::new(),
+            flow: UInt32Builder::new(),
+            seq: UInt64Builder::new(),
+            bytes: UInt32Builder::new(),
+            retransmission: BooleanBuilder::new(),
+        })
+    }
+
+    fn row(&mut self, now: Nanos, event: PacketEvent, link: Option<u32>, packet: &Packet) {
+        self.time.append_value(now.as_secs_f64());
+        self.event.append_value(event.name());
+        self.link.append_option(link);
+        self.flow.append_value(packet.flow);
+        self.seq.append_value(if event == PacketEvent::Ack { packet.ack } else { packet.seq });
+        self.bytes.append_value(packet.size().as_u64() as u32);
+        self.retransmission.append_value(packet.flags.has(Flags::RETRANSMISSION));
+        self.rows += 1;
+        if self.rows == BATCH_ROWS
+            && let Err(error) = self.flush()
+        {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        self.rows = 0;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(self.time.finish()),
+            Arc::new(self.event.finish()),
+            Arc::new(self.link.finish()),
+            Arc::new(self.flow.finish()),
+            Arc::new(self.seq.finish()),
+            Arc::new(self.bytes.finish()),
+            Arc::new(self.retransmission.finish()),
+        ];
+        let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(to_io)?;
+        self.stream.write(&batch).map_err(to_io)
+    }
+}
+
+/// Writes what a run's [`TraceSpec`] asks for, or nothing.
+#[derive(Default)]
+pub struct Recorder {
+    samples: Option<Box<Samples>>,
+    packets: Option<Box<Packets>>,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recorder {{ samples: {}, packets: {} }}", self.samples.is_some(), self.packets.is_some())
+    }
+}
+
+impl Recorder {
+    /// Records nothing.
+    pub fn off() -> Self {
+        Self::default()
+    }
+
+    /// Records into files in `directory`, which must exist.
+    ///
+    /// # Errors
+    /// If a file cannot be created.
+    pub fn new(trace: &TraceSpec, directory: &Path) -> io::Result<Self> {
+        Ok(Self {
+            samples: trace.samples.is_some().then(|| Samples::new(directory).map(Box::new)).transpose()?,
+            packets: trace.packets.then(|| Packets::new(directory).map(Box::new)).transpose()?,
+        })
+    }
+
+    /// A packet event. Costs one test when nothing is recorded.
+    #[inline]
+    pub fn packet(&mut self, now: Nanos, event: PacketEvent, link: Option<u32>, packet: &Packet) {
+        if let Some(packets) = &mut self.packets {
+            packets.row(now, event, link, packet);
+        }
+    }
+
+    /// A sample of every flow and link is due.
+    ///
+    /// # Errors
+    /// If the trace cannot be written.
+    pub fn sample(
+        &mut self,
+        now: Nanos,
+        senders: &[Sender],
+        receivers: &[Receiver],
+        last_rtt: impl Fn(usize) -> Nanos,
+        links: &mut [Link],
+    ) -> io::Result<()> {
+        if let Some(packets) = &mut self.packets
+            && let Some(error) = packets.failed.take()
+        {
+            return Err(error);
+        }
+        let Some(samples) = &mut self.samples else { return Ok(()) };
+        samples.flows.resize(senders.len(), [0; 3]);
+        samples.links.resize(links.len(), [0; 2]);
+        for (i, (sender, receiver)) in senders.iter().zip(receivers).enumerate() {
+            samples.sample_flow(now, i, sender, receiver, last_rtt(i));
+        }
+        for (i, link) in links.iter_mut().enumerate() {
+            samples.sample_link(now, i, link);
+        }
+        samples.last = now;
+        if samples.rows >= BATCH_ROWS { samples.flush() } else { Ok(()) }
+    }
+
+    /// Writes what is left and ends the files.
+    ///
+    /// # Errors
+    /// If the trace cannot be written.
+    pub fn finish(self) -> io::Result<()> {
+        if let Some(mut samples) = self.samples {
+            samples.flush()?;
+            samples.stream.finish().map_err(to_io)?;
+        }
+        if let Some(mut packets) = self.packets {
+            if let Some(error) = packets.failed.take() {
+                return Err(error);
+            }
+            packets.flush()?;
+            packets.stream.finish().map_err(to_io)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! Scenarios: text → checked → [`Spec`].
+//!
+//! A scenario is TOML, or JSON of the same keys (which the command line builds from its flags). [`plan`] reads it, applies
+//! overrides, spreads `[sweep]` and `repeat` into runs, and checks every run; [`resolve`] turns one run into a [`Spec`].
+//! A refusal names the file, the line, the key, what was found and what would be accepted.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+pub mod choice;
+mod fault;
+mod flows;
+mod link;
+pub mod quantity;
+mod reader;
+mod resolve;
+mod schema;
+mod sweep;
+mod topology;
+mod tree;
+
+pub use fault::ScenarioError;
+pub use schema::{
+    Arrivals, Flow, Link, LossAt, Network, NetworkKind, ParamValue, Policer, Reorder, Scenario, Tcp, Trace,
+};
+
+use crate::spec::Spec;
+use fault::Fault;
+use link::Traces;
+use reader::Reader;
+use sweep::{Grid, MAX_RUNS};
+use tree::{Origin, Tree};
+
+/// Where a scenario comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The name shown in messages: a file name, or "command line".
+    pub name: &'a str,
+    /// The text, TOML or JSON.
+    pub text: &'a str,
+    /// The folder that file names in the scenario are relative to.
+    pub dir: Option<&'a Path>,
+}
+
+/// One run of a plan.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The swept keys with their values as written, in the order of the axes.
+    pub point: Vec<(String, String)>,
+    /// The seed.
+    pub seed: u64,
+    /// The scenario of this run alone, with its seed: no sweep, no repetition.
+    pub scenario: Scenario,
+    /// 16 hexadecimal digits that name the run: a hash of scenario, seed, capacity traces and version.
+    pub id: String,
+}
+
+/// All runs of a scenario: the points of its sweep (the last axis varies fastest), each with all its seeds. Overrides are
+/// dotted keys with values; a list such as `0.1bdp,1bdp` makes an axis of the sweep.
+///
+/// # Errors
+/// If anything is wrong with any of the runs.
+#[allow(clippy::result_large_err)] // once per command, and its fields are what callers print
+pub fn plan(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec<Planned>, ScenarioError> {
+    let report = |fault: Fault, tree: Option<&Tree>| fault.report(source.name, source.text, tree);
+    let tree = Tree::parse(source.text).map_err(|fault| report(fault, None))?;
+    let grid = Grid::new(tree, overrides).map_err(|fault| report(fault, None))?;
+    let points = grid.len().filter(|&points| points <= MAX_RUNS).ok_or_else(|| {
+        let message = match grid.len() {
+            Some(points) => format!("{points} points"),
+            None => "more points than can be counted".to_owned(),
+        };
+        report(Fault::new("sweep", message).accepted(format!("at most {MAX_RUNS} runs")), Some(grid.base()))
+    })?;
+    let mut traces = Traces::default();
+    let mut planned = Vec::new();
+    for index in 0..points {
+        let (point, tree) = grid.point(index).map_err(|fault| report(fault, None))?;
+        let runs =
+            runs(source, points, &point, &tree, &mut traces).map_err(|fault| report(fault, Some(&tree)))?;
+        planned.extend(runs);
+    }
+    Ok(planned)
+}
+
+/// The runs of one point, one per seed.
+fn runs(
+    source: &Source<'_>,
+    points: u64,
+    point: &[(String, String)],
+    tree: &Tree,
+    traces: &mut Traces,
+) -> Result<Vec<Planned>, Fault> {
+    let mut scenario = Scenario::deserialize(Reader(tree))?;
+    if scenario.name.is_empty() {
+        let stem = Path::new(source.name).file_stem();
+        scenario.name =
+            stem.map_or_else(|| source.name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    }
+    let (first, repeat) = (scenario.seed, scenario.repeat);
+    if repeat == 0 {
+        return Err(Fault::new("repeat", "`0` runs").accepted("a whole number from 1"));
+    }
+    let total = points * u64::from(repeat);
+    if total > MAX_RUNS {
+        return Err(Fault::new("repeat", format!("{points} points × {repeat} seeds make {total} runs"))
+            .accepted(format!("at most {MAX_RUNS} runs")));
+    }
+    let last = first.checked_add(u64::from(repeat) - 1).ok_or_else(|| {
+        Fault::new("seed", format!("{repeat} seeds from {first} go beyond the largest"))
+            .accepted(format!("a whole number up to {}", u64::MAX - u64::from(repeat) + 1))
+    })?;
+    scenario.repeat = 1;
+    // Only random arrivals make what is checked depend on the seed.
+    let random = scenario.flows.iter().any(|flow| flow.arrivals.is_some());
+    let mut runs = Vec::new();
+    for seed in first..=last {
+        scenario.seed = seed;
+        if seed == first || random {
+            resolve::resolve(&scenario, seed, source.dir, traces)?;
+        }
+        let id = id(&scenario, traces);
+        runs.push(Planned { point: point.to_vec(), seed, scenario: scenario.clone(), id });
+    }
+    Ok(runs)
+}
+
+/// What the simulator runs. Messages name no line: a [`Scenario`] has none.
+///
+/// # Errors
+/// If the scenario is impossible.
+#[allow(clippy::result_large_err)] // once per run
+pub fn resolve(scenario: &Scenario, seed: u64, dir: Option<&Path>) -> Result<Spec, ScenarioError> {
+    resolve::resolve(scenario, seed, dir, &mut Traces::default())
+        .map_err(|fault| fault.at(Origin::Unknown).report(&scenario.name, "", None))
+}
+
+/// The JSON Schema of scenario files.
+pub fn schema_json() -> String {
+    let mut schema = schemars::schema_for!(Scenario);
+    let sweep = serde_json::json!({
+        "description": "Keys with lists of values: every combination is run. `cases` is one axis whose points set several \
+            keys at once.",
+        "type": "object",
+        "properties": {
+            "cases": {
+                "type": "array",
+                "items": { "type": "object", "properties": { "label": { "type": "string" } } }
+            }
+        },
+        "additionalProperties": { "anyOf": [{ "type": "array", "minItems": 1 }, { "type": "object" }] }
+    });
+    let properties = schema.ensure_object().get_mut("properties").and_then(serde_json::Value::as_object_mut);
+    match properties {
+        Some(properties) => properties.insert("sweep".into(), sweep),
+        None => unreachable!("a scenario has keys"),
+    };
+    match serde_json::to_string_pretty(&schema) {
+        Ok(text) => text,
+        Err(error) => unreachable!("a schema is plain JSON: {error}"),
+    }
+}
+
+/// A stable name of a run.
+fn id(scenario: &Scenario, traces: &Traces) -> String {
+    let json = match serde_json::to_string(scenario) {
+        Ok(json) => json,
+        Err(error) => unreachable!("a scenario is plain JSON: {error}"),
+    };
+    // FNV-1a, then the finalizer of SplitMix64 (Steele, Lea and Flood 2014) to spread its weak low bits.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut eat = |bytes: &[u8]| {
+        for &byte in bytes {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    };
+    eat(env!("CARGO_PKG_VERSION").as_bytes());
+    eat(&scenario.seed.to_le_bytes());
+    eat(json.as_bytes());
+    let files: Vec<&str> = [scenario.network.capacity_trace.as_deref()]
+        .into_iter()
+        .chain(scenario.links.iter().map(|link| link.capacity_trace.as_deref()))
+        .flatten()
+        .collect();
+    for (_, trace) in traces.iter().filter(|(file, _)| files.contains(&file.as_str())) {
+        trace.opportunities_ms.iter().for_each(|ms| eat(&ms.to_le_bytes()));
+    }
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    format!("{:016x}", hash ^ (hash >> 31))
+}

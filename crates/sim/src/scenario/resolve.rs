@@ -1,0 +1,303 @@
+//! From a scenario to a [`Spec`]: what the simulator runs.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use narrows_cc::{Bytes, Nanos};
+use narrows_net::config::{Jitter, LinkConfig};
+
+use super::fault::Fault;
+use super::flows::{self, Draft, Kind};
+use super::link::{self, AMPLE, Traces};
+use super::quantity::{Time, WarmupLength};
+use super::schema::{Network, Scenario};
+use super::topology::{Route, Topology, Wire};
+use crate::spec::{FlowSpec, Hop, LinkSpec, Spec, TraceSpec};
+
+/// The longest route a packet can count.
+const MAX_HOPS: usize = 250;
+
+/// Checks everything a run depends on.
+pub(super) fn resolve(
+    scenario: &Scenario,
+    seed: u64,
+    dir: Option<&Path>,
+    traces: &mut Traces,
+) -> Result<Spec, Fault> {
+    let duration = scenario.duration.value();
+    if duration.is_zero() {
+        return Err(Fault::new("duration", "a run of no length").accepted("a time above zero such as 60s"));
+    }
+    let warmup = match scenario.warmup.value() {
+        WarmupLength::Share(share) => duration.mul_f64(share),
+        WarmupLength::Time(time) => time,
+    };
+    if warmup >= duration {
+        return Err(Fault::new(
+            "warmup",
+            format!("`{}` leaves nothing of {}", scenario.warmup, scenario.duration),
+        )
+        .accepted("less than the duration"));
+    }
+    let samples = scenario.trace.samples.value();
+    if samples == Some(Nanos::ZERO) {
+        return Err(
+            Fault::new("trace.samples", "samples without a distance").accepted("off, or a time such as 10ms")
+        );
+    }
+    if scenario.flows.is_empty() {
+        return Err(Fault::new("flows", "the scenario has no flows").accepted("at least one [[flows]] table"));
+    }
+    let topology = Topology::new(scenario, dir, traces)?;
+    let entries = (0..scenario.flows.len()).map(|index| Entry::new(scenario, &topology, index));
+    let entries: Vec<Entry> = entries.collect::<Result<_, _>>()?;
+    let mut drafts = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        flows::expand(scenario, index, seed, entry.kind.tcp.segment, &mut drafts)?;
+    }
+    if drafts.is_empty() {
+        return Err(Fault::new("flows", "no flow arrives before the end")
+            .accepted("a longer duration, or a higher rate"));
+    }
+    let packet = entries.iter().map(Entry::packet).max().unwrap_or(Bytes::ZERO);
+    let order = order(&topology, &entries, &drafts);
+    let mut links = Vec::with_capacity(topology.wires.len());
+    for &wire in &order {
+        links.push(link_spec(&topology, &entries, wire, packet)?);
+    }
+    let mut position = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(place, &wire)| position[wire] = place);
+    let labels = labels(scenario, &entries, &drafts);
+    let mut flows = Vec::with_capacity(drafts.len());
+    for (draft, label) in drafts.iter().zip(labels) {
+        flows.push(flow_spec(
+            &scenario.network,
+            &entries[draft.entry],
+            &topology,
+            &position,
+            draft,
+            label,
+            &mut links,
+        )?);
+    }
+    Ok(Spec {
+        name: scenario.name.clone(),
+        duration,
+        warmup,
+        seed,
+        links,
+        flows,
+        trace: TraceSpec { samples, packets: scenario.trace.packets },
+    })
+}
+
+/// One entry of `flows`, resolved as far as all its connections agree.
+struct Entry {
+    kind: Kind,
+    route: Route,
+    rtt: Nanos,
+    /// What the wires of each direction lack of the RTT.
+    slack: (Nanos, Nanos),
+}
+
+impl Entry {
+    fn new(scenario: &Scenario, topology: &Topology<'_>, index: usize) -> Result<Self, Fault> {
+        let flow = &scenario.flows[index];
+        let table = format!("flows.{index}");
+        let kind = flows::kind(scenario, index)?;
+        let route = topology.route(flow, &table)?;
+        let network = &scenario.network;
+        let ends = access_ends(network);
+        if route.forward.len().max(route.reverse.len()) + ends > MAX_HOPS {
+            return Err(
+                Fault::new(table, "the route is too long").accepted(format!("at most {MAX_HOPS} links"))
+            );
+        }
+        let access = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value) * ends as u64 * 2;
+        let wires = |route: &[usize]| route.iter().map(|&wire| topology.wires[wire].delay).sum::<Nanos>();
+        let way = access + wires(&route.forward) + wires(&route.reverse);
+        let key = format!("{table}.rtt");
+        let rtt = match &flow.rtt {
+            Some(rtt) if rtt.value().is_zero() => {
+                return Err(Fault::new(key, "an RTT of zero").accepted("a time above zero such as 40ms"));
+            }
+            Some(rtt) if rtt.value() < way => {
+                let message = format!("`{rtt}` is less than the {way:?} that the links on the way take");
+                return Err(
+                    Fault::new(key, message).accepted(format!("at least {way:?}, or links of less delay"))
+                );
+            }
+            Some(rtt) => rtt.value(),
+            None if topology.is_dumbbell() => {
+                return Err(Fault::new(key, "this key is missing").accepted("a time such as 40ms"));
+            }
+            None if way.is_zero() => {
+                return Err(Fault::new(key, "the links have no delay")
+                    .accepted("an rtt here, or a delay of the links"));
+            }
+            None => way,
+        };
+        let slack = rtt - way;
+        let half = slack / 2;
+        Ok(Self { kind, route, rtt, slack: (half, slack - half) })
+    }
+
+    /// A full packet.
+    fn packet(&self) -> Bytes {
+        Bytes::new(u64::from(self.kind.tcp.segment) + u64::from(self.kind.tcp.header))
+    }
+}
+
+/// How many access links a packet crosses.
+fn access_ends(network: &Network) -> usize {
+    match (&network.access_rate, network.receiver_access.unwrap_or(true)) {
+        (None, _) => 0,
+        (Some(_), false) => 1,
+        (Some(_), true) => 2,
+    }
+}
+
+/// The wires, the bottleneck first: of those that the scenario lists and data crosses, the one of the smallest rate; among
+/// equals the one that most flows use, then the first of the file.
+fn order(topology: &Topology<'_>, entries: &[Entry], drafts: &[Draft]) -> Vec<usize> {
+    let mut users = vec![0u64; topology.wires.len()];
+    for draft in drafts {
+        entries[draft.entry].route.forward.iter().for_each(|&wire| users[wire] += 1);
+    }
+    let wires = 0..topology.wires.len();
+    let used = wires.clone().filter(|&wire| users[wire] > 0);
+    let bottleneck = used.min_by_key(|&wire| {
+        let listed = topology.wires[wire].listed;
+        (!listed, topology.wires[wire].rate, std::cmp::Reverse(users[wire]), wire)
+    });
+    bottleneck.into_iter().chain(wires.filter(|&wire| Some(wire) != bottleneck)).collect()
+}
+
+/// The longest base RTT among the flows that use a wire, or of all flows where none does.
+fn longest_rtt(entries: &[Entry], wire: usize) -> Nanos {
+    let uses = |entry: &&Entry| entry.route.forward.contains(&wire) || entry.route.reverse.contains(&wire);
+    let longest = entries.iter().filter(uses).map(|entry| entry.rtt).max();
+    longest.or_else(|| entries.iter().map(|entry| entry.rtt).max()).unwrap_or(Nanos::ZERO)
+}
+
+fn link_spec(
+    topology: &Topology<'_>,
+    entries: &[Entry],
+    index: usize,
+    packet: Bytes,
+) -> Result<LinkSpec, Fault> {
+    let wire: &Wire<'_> = &topology.wires[index];
+    let limit = match &wire.buffer {
+        Some((buffer, key)) => link::limit(key, buffer, wire.rate, longest_rtt(entries, index), packet)?,
+        None => AMPLE,
+    };
+    let mut config =
+        LinkConfig { capacity: wire.capacity.clone(), ..LinkConfig::drop_tail(wire.rate, limit) };
+    if let Some((queue, key)) = &wire.queue {
+        config.queue = link::queue(key, queue, packet)?;
+    }
+    let (mut jitter, mut reordering) = (None, None);
+    if let Some(conditions) = &wire.conditions {
+        let (loss, key) = &conditions.loss;
+        config.loss = link::loss(key, loss)?;
+        config.loss_at = conditions.loss_at.into();
+        if let Some((policer, key)) = &conditions.policer {
+            config.policer = Some(link::policer(key, policer, packet)?);
+        }
+        if let Some((reorder, key)) = &conditions.reorder {
+            reordering = Some(link::reordering(key, reorder)?);
+        }
+        jitter = conditions
+            .jitter
+            .as_ref()
+            .map(|(jitter, _)| Jitter { max: jitter.max.value(), reorder: jitter.reorder.unwrap_or(false) })
+            .filter(|jitter| !jitter.max.is_zero());
+    }
+    // The way back of a duplex link is of interest where data takes it.
+    let carries_data = entries.iter().any(|entry| entry.route.forward.contains(&index));
+    Ok(LinkSpec {
+        name: wire.name.clone(),
+        config,
+        jitter,
+        reordering,
+        reported: wire.listed || carries_data,
+    })
+}
+
+/// The labels of the connections. A label that several share is numbered.
+fn labels(scenario: &Scenario, entries: &[Entry], drafts: &[Draft]) -> Vec<String> {
+    let plain = |draft: &Draft| {
+        let stated = scenario.flows[draft.entry].label.as_deref();
+        stated.unwrap_or(entries[draft.entry].kind.scheme.info.name)
+    };
+    let mut shared: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for draft in drafts {
+        shared.entry(plain(draft)).or_default().0 += 1;
+    }
+    let number = |draft: &Draft| {
+        let label = plain(draft);
+        match shared.get_mut(label) {
+            Some((2.., given)) => {
+                *given += 1;
+                format!("{label}-{given}")
+            }
+            _ => label.to_owned(),
+        }
+    };
+    drafts.iter().map(number).collect()
+}
+
+/// A connection, with access links of its own where the scenario has them.
+fn flow_spec(
+    network: &Network,
+    entry: &Entry,
+    topology: &Topology<'_>,
+    position: &[usize],
+    draft: &Draft,
+    label: String,
+    links: &mut Vec<LinkSpec>,
+) -> Result<FlowSpec, Fault> {
+    let hops = |route: &[usize], slack: Nanos| {
+        let mut hops: Vec<Hop> = route
+            .iter()
+            .map(|&wire| Hop { link: position[wire], delay: topology.wires[wire].delay })
+            .collect();
+        if let Some(last) = hops.last_mut() {
+            last.delay += slack;
+        }
+        hops
+    };
+    let mut forward = hops(&entry.route.forward, entry.slack.0);
+    let mut reverse = hops(&entry.route.reverse, entry.slack.1);
+    if let Some(stated) = &network.access_rate {
+        let rate = link::rate("network.access_rate", stated)?;
+        let delay = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value);
+        let limit = match &network.access_buffer {
+            Some(buffer) => link::limit("network.access_buffer", buffer, rate, entry.rtt, entry.packet())?,
+            None => AMPLE,
+        };
+        let mut access = |name: String| {
+            let config = LinkConfig::drop_tail(rate, limit);
+            links.push(LinkSpec { name, config, jitter: None, reordering: None, reported: false });
+            Hop { link: links.len() - 1, delay }
+        };
+        forward.insert(0, access(format!("{label} sender up")));
+        reverse.push(access(format!("{label} sender down")));
+        if access_ends(network) == 2 {
+            forward.push(access(format!("{label} receiver down")));
+            reverse.insert(0, access(format!("{label} receiver up")));
+        }
+    }
+    Ok(FlowSpec {
+        label,
+        scheme: entry.kind.scheme,
+        params: entry.kind.params.clone(),
+        tcp: entry.kind.tcp.clone(),
+        app: draft.app,
+        start: draft.start,
+        stop: draft.stop,
+        forward,
+        reverse,
+        base_rtt: entry.rtt,
+    })
+}

@@ -1,0 +1,463 @@
+//! The network as nodes and one-way wires, and the ways of flows through it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use narrows_cc::{Nanos, Rate};
+use narrows_net::config::Capacity;
+
+use super::choice::{Jitter, Loss, Queue};
+use super::fault::{Fault, unknown};
+use super::link::{self, Traces};
+use super::quantity::{Buffer, Time};
+use super::schema::{Flow, Link, LossAt, Network, NetworkKind, Policer, Reorder, Scenario};
+
+/// A value with the key that states it.
+pub(super) type Stated<'a, T> = (&'a T, String);
+
+/// What a link does to packets besides carrying them.
+pub(super) struct Conditions<'a> {
+    pub(super) loss: Stated<'a, Loss>,
+    pub(super) loss_at: LossAt,
+    pub(super) jitter: Option<Stated<'a, Jitter>>,
+    pub(super) reorder: Option<Stated<'a, Reorder>>,
+    pub(super) policer: Option<Stated<'a, Policer>>,
+}
+
+/// A link in one direction, before buffers are resolved.
+pub(super) struct Wire<'a> {
+    pub(super) name: String,
+    from: usize,
+    to: usize,
+    pub(super) capacity: Capacity,
+    /// Its rate; the mean one of a capacity trace.
+    pub(super) rate: Rate,
+    pub(super) delay: Nanos,
+    /// Ample where nothing is stated.
+    pub(super) buffer: Option<Stated<'a, Buffer>>,
+    pub(super) queue: Option<Stated<'a, Queue>>,
+    /// None on the way back of a duplex link.
+    pub(super) conditions: Option<Conditions<'a>>,
+    /// The scenario lists it.
+    pub(super) listed: bool,
+}
+
+/// The wires of a flow, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) forward: Vec<usize>,
+    pub(super) reverse: Vec<usize>,
+}
+
+/// Nodes and wires.
+pub(super) struct Topology<'a> {
+    kind: NetworkKind,
+    nodes: Vec<String>,
+    pub(super) wires: Vec<Wire<'a>>,
+}
+
+fn pick<'a, T>(table: &str, key: &str, own: Option<&'a T>, common: Option<&'a T>) -> Option<Stated<'a, T>> {
+    let own = own.map(|value| (value, format!("{table}.{key}")));
+    own.or_else(|| common.map(|value| (value, format!("network.{key}"))))
+}
+
+fn conditions<'a>(network: &'a Network, link: Option<&'a Link>, table: &str) -> Conditions<'a> {
+    let loss = link.and_then(|link| link.loss.as_ref()).map(|loss| (&loss.0, format!("{table}.loss")));
+    let jitter = |link: &'a Link| link.jitter.as_ref().map(|jitter| &jitter.0);
+    Conditions {
+        loss: loss.unwrap_or_else(|| (&network.loss.0, "network.loss".to_owned())),
+        loss_at: link.and_then(|link| link.loss_at).unwrap_or(network.loss_at),
+        jitter: pick(table, "jitter", link.and_then(jitter), network.jitter.as_ref().map(|jitter| &jitter.0)),
+        reorder: pick(
+            table,
+            "reorder",
+            link.and_then(|link| link.reorder.as_ref()),
+            network.reorder.as_ref(),
+        ),
+        policer: pick(
+            table,
+            "policer",
+            link.and_then(|link| link.policer.as_ref()),
+            network.policer.as_ref(),
+        ),
+    }
+}
+
+const NO_RATE: &str = "a rate such as 100mbit, or a capacity_trace";
+
+impl<'a> Topology<'a> {
+    /// The network of a scenario.
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        dir: Option<&Path>,
+        traces: &mut Traces,
+    ) -> Result<Self, Fault> {
+        let network = &scenario.network;
+        let kind = match (network.kind, scenario.links.is_empty()) {
+            (None, true) => NetworkKind::Dumbbell,
+            (None | Some(NetworkKind::Graph), false) => NetworkKind::Graph,
+            (Some(NetworkKind::Graph), true) => {
+                return Err(
+                    Fault::new("links", "a graph without links").accepted("at least one [[links]] table")
+                );
+            }
+            (Some(_), false) => {
+                return Err(Fault::new("links", "links are listed, but network.kind is not `graph`")
+                    .accepted("network.kind = \"graph\", or no links"));
+            }
+            (Some(kind), true) => kind,
+        };
+        check_kind(network, kind)?;
+        let capacity =
+            link::capacity("network", network.rate.as_ref(), network.capacity_trace.as_deref(), dir, traces)?;
+        let mut topology = Self { kind, nodes: Vec::new(), wires: Vec::new() };
+        match kind {
+            NetworkKind::Dumbbell => topology.dumbbell(network, capacity)?,
+            NetworkKind::ParkingLot => topology.parking_lot(network, capacity)?,
+            NetworkKind::Graph => {
+                for (index, link) in scenario.links.iter().enumerate() {
+                    let table = format!("links.{index}");
+                    let own = link::capacity(
+                        &table,
+                        link.rate.as_ref(),
+                        link.capacity_trace.as_deref(),
+                        dir,
+                        traces,
+                    )?;
+                    let Some(capacity) = own.or_else(|| capacity.clone()) else {
+                        return Err(
+                            Fault::new(format!("{table}.rate"), "this key is missing").accepted(NO_RATE)
+                        );
+                    };
+                    topology.link(network, link, &table, capacity)?;
+                }
+            }
+        }
+        Ok(topology)
+    }
+
+    fn dumbbell(&mut self, network: &'a Network, capacity: Option<(Capacity, Rate)>) -> Result<(), Fault> {
+        let (capacity, rate) =
+            capacity.ok_or_else(|| Fault::new("network.rate", "this key is missing").accepted(NO_RATE))?;
+        let reverse = match &network.reverse_rate {
+            Some(stated) => link::rate("network.reverse_rate", stated)?,
+            None => rate,
+        };
+        self.nodes = vec!["senders".into(), "receivers".into()];
+        self.wires.push(Wire {
+            name: "bottleneck".into(),
+            from: 0,
+            to: 1,
+            capacity,
+            rate,
+            delay: Nanos::ZERO,
+            buffer: Some((&network.buffer, "network.buffer".into())),
+            queue: Some((&network.queue.0, "network.queue".into())),
+            conditions: Some(conditions(network, None, "network")),
+            listed: true,
+        });
+        self.wires.push(Wire {
+            name: "reverse".into(),
+            from: 1,
+            to: 0,
+            capacity: Capacity::Constant(reverse),
+            rate: reverse,
+            delay: Nanos::ZERO,
+            buffer: network.reverse_buffer.as_ref().map(|buffer| (buffer, "network.reverse_buffer".into())),
+            queue: None,
+            conditions: None,
+            listed: false,
+        });
+        Ok(())
+    }
+
+    fn parking_lot(&mut self, network: &'a Network, capacity: Option<(Capacity, Rate)>) -> Result<(), Fault> {
+        let (capacity, rate) =
+            capacity.ok_or_else(|| Fault::new("network.rate", "this key is missing").accepted(NO_RATE))?;
+        let accepted = "a whole number from 1 to 100";
+        let hops = match network.hops {
+            Some(hops @ 1..=100) => hops as usize,
+            Some(hops) => {
+                return Err(
+                    Fault::new("network.hops", format!("`{hops}` is out of range")).accepted(accepted)
+                );
+            }
+            None => return Err(Fault::new("network.hops", "a parking lot needs this key").accepted(accepted)),
+        };
+        self.nodes = (0..=hops).map(|hop| format!("r{hop}")).collect();
+        for hop in 0..hops {
+            let delay = network.delay.as_ref().map_or(Nanos::ZERO, Time::value);
+            let there = Wire {
+                name: format!("r{hop}-r{}", hop + 1),
+                from: hop,
+                to: hop + 1,
+                capacity: capacity.clone(),
+                rate,
+                delay,
+                buffer: Some((&network.buffer, "network.buffer".into())),
+                queue: Some((&network.queue.0, "network.queue".into())),
+                conditions: Some(conditions(network, None, "network")),
+                listed: true,
+            };
+            self.push_duplex(there);
+        }
+        Ok(())
+    }
+
+    fn link(
+        &mut self,
+        network: &'a Network,
+        link: &'a Link,
+        table: &str,
+        (capacity, rate): (Capacity, Rate),
+    ) -> Result<(), Fault> {
+        let (from, to) = (self.node_or_new(&link.from), self.node_or_new(&link.to));
+        if from == to {
+            return Err(Fault::new(
+                format!("{table}.to"),
+                format!("the link leads from `{0}` to `{0}`", link.to),
+            )
+            .accepted("another node"));
+        }
+        let twice = |from: usize, to: usize| self.wires.iter().any(|wire| (wire.from, wire.to) == (from, to));
+        if twice(from, to) || (link.duplex && twice(to, from)) {
+            let message = format!("`{}` and `{}` are linked already", link.from, link.to);
+            return Err(Fault::new(table, message)
+                .accepted("one link per direction (duplex = false lists one way only)"));
+        }
+        let delay = link.delay.as_ref().or(network.delay.as_ref());
+        let own_queue = link.queue.as_ref().map(|queue| &queue.0);
+        let there = Wire {
+            name: link.name.clone().unwrap_or_else(|| format!("{}-{}", link.from, link.to)),
+            from,
+            to,
+            capacity,
+            rate,
+            delay: delay.map_or(Nanos::ZERO, Time::value),
+            buffer: pick(table, "buffer", link.buffer.as_ref(), Some(&network.buffer)),
+            queue: pick(table, "queue", own_queue, Some(&network.queue.0)),
+            conditions: Some(conditions(network, Some(link), table)),
+            listed: true,
+        };
+        if self.wires.iter().any(|wire| wire.name == there.name) {
+            return Err(Fault::new(
+                format!("{table}.name"),
+                format!("`{}` is another link's name", there.name),
+            ));
+        }
+        if link.duplex {
+            self.push_duplex(there)
+        } else {
+            self.wires.push(there)
+        }
+        Ok(())
+    }
+
+    fn push_duplex(&mut self, there: Wire<'a>) {
+        let back = Wire {
+            name: format!("{}-{}", self.nodes[there.to], self.nodes[there.from]),
+            from: there.to,
+            to: there.from,
+            capacity: there.capacity.clone(),
+            rate: there.rate,
+            delay: there.delay,
+            buffer: there.buffer.clone(),
+            queue: there.queue.clone(),
+            conditions: None,
+            listed: false,
+        };
+        self.wires.push(there);
+        self.wires.push(back);
+    }
+
+    fn node_or_new(&mut self, name: &str) -> usize {
+        self.nodes.iter().position(|node| node == name).unwrap_or_else(|| {
+            self.nodes.push(name.to_owned());
+            self.nodes.len() - 1
+        })
+    }
+
+    fn node(&self, key: String, name: &str) -> Result<usize, Fault> {
+        self.nodes.iter().position(|node| node == name).ok_or_else(|| {
+            unknown(&format!("there is no node `{name}`"), name, self.nodes.iter().map(String::as_str))
+                .within(&key)
+        })
+    }
+
+    /// Whether all flows share one way.
+    pub(super) fn is_dumbbell(&self) -> bool {
+        self.kind == NetworkKind::Dumbbell
+    }
+
+    /// The way of a flow. In a dumbbell there is but one.
+    pub(super) fn route(&self, flow: &Flow, table: &str) -> Result<Route, Fault> {
+        let key = |name: &str| format!("{table}.{name}");
+        if self.is_dumbbell() {
+            let stray = [
+                ("from", flow.from.is_some()),
+                ("to", flow.to.is_some()),
+                ("route", flow.route.is_some()),
+                ("reverse_route", flow.reverse_route.is_some()),
+            ];
+            return match stray.iter().find(|(_, stated)| *stated) {
+                Some((name, _)) => Err(Fault::new(key(name), "a dumbbell has no nodes to choose from")
+                    .accepted("this key with network.kind = \"parking-lot\" or with [[links]]")),
+                None => Ok(Route { forward: vec![0], reverse: vec![1] }),
+            };
+        }
+        let forward = match &flow.route {
+            Some(nodes) => self.stated(&key("route"), nodes)?,
+            None => {
+                let (first, last) = (self.nodes.first(), self.nodes.last());
+                let chain = self.kind == NetworkKind::ParkingLot;
+                let end = |name: &str, stated: &'_ Option<String>, default: Option<&String>| {
+                    let node = stated.as_ref().or(default.filter(|_| chain)).ok_or_else(|| {
+                        Fault::new(key(name), "this key is missing").accepted(self.nodes.join(", "))
+                    })?;
+                    self.node(key(name), node)
+                };
+                let (from, to) = (end("from", &flow.from, first)?, end("to", &flow.to, last)?);
+                if from == to {
+                    return Err(Fault::new(
+                        key("to"),
+                        format!("sender and receiver are both at `{}`", self.nodes[to]),
+                    )
+                    .accepted("two different nodes"));
+                }
+                self.shortest(from, to).ok_or_else(|| self.unreachable(&key("to"), from, to))?
+            }
+        };
+        let (Some(&first), Some(&last)) = (forward.first(), forward.last()) else {
+            unreachable!("a way between different nodes has a wire")
+        };
+        let (from, to) = (self.wires[first].from, self.wires[last].to);
+        for (name, stated, node) in [("from", &flow.from, from), ("to", &flow.to, to)] {
+            if let Some(stated) = stated
+                && self.nodes[node] != *stated
+            {
+                let message = format!("`{stated}`, but the route has `{}`", self.nodes[node]);
+                return Err(Fault::new(key(name), message).accepted("the end of the route, or no such key"));
+            }
+        }
+        let reverse = match &flow.reverse_route {
+            Some(nodes) => {
+                let reverse = self.stated(&key("reverse_route"), nodes)?;
+                let ends =
+                    (reverse.first().map(|&w| self.wires[w].from), reverse.last().map(|&w| self.wires[w].to));
+                if ends != (Some(to), Some(from)) {
+                    return Err(Fault::new(
+                        key("reverse_route"),
+                        "it does not lead from the receiver to the sender",
+                    )
+                    .accepted(format!("a route from `{}` to `{}`", self.nodes[to], self.nodes[from])));
+                }
+                reverse
+            }
+            None => {
+                let back =
+                    forward.iter().rev().map(|&wire| self.wire(self.wires[wire].to, self.wires[wire].from));
+                match back.collect() {
+                    Some(reverse) => reverse,
+                    None => self.shortest(to, from).ok_or_else(|| self.unreachable(&key("to"), to, from))?,
+                }
+            }
+        };
+        Ok(Route { forward, reverse })
+    }
+
+    fn unreachable(&self, key: &str, from: usize, to: usize) -> Fault {
+        let reachable: Vec<_> = (0..self.nodes.len())
+            .filter(|&node| node != from && self.shortest(from, node).is_some())
+            .map(|node| self.nodes[node].as_str())
+            .collect();
+        Fault::new(key, format!("no way leads from `{}` to `{}`", self.nodes[from], self.nodes[to]))
+            .accepted(format!("a node that `{}` reaches: {}", self.nodes[from], reachable.join(", ")))
+    }
+
+    fn wire(&self, from: usize, to: usize) -> Option<usize> {
+        self.wires.iter().position(|wire| (wire.from, wire.to) == (from, to))
+    }
+
+    /// A stated route: every step must be a link.
+    fn stated(&self, key: &str, nodes: &[String]) -> Result<Vec<usize>, Fault> {
+        if nodes.len() < 2 {
+            return Err(Fault::new(key, "a route of fewer than two nodes").accepted("[\"a\", …, \"b\"]"));
+        }
+        let numbers = nodes.iter().enumerate().map(|(i, node)| self.node(format!("{key}.{i}"), node));
+        let numbers: Vec<usize> = numbers.collect::<Result<_, _>>()?;
+        let step = |pair: &[usize]| {
+            self.wire(pair[0], pair[1]).ok_or_else(|| {
+                let next = self
+                    .wires
+                    .iter()
+                    .filter(|wire| wire.from == pair[0])
+                    .map(|wire| self.nodes[wire.to].as_str());
+                let (a, b) = (&self.nodes[pair[0]], &self.nodes[pair[1]]);
+                Fault::new(key, format!("no link leads from `{a}` to `{b}`"))
+                    .accepted(format!("after `{a}`: {}", next.collect::<Vec<_>>().join(", ")))
+            })
+        };
+        numbers.windows(2).map(step).collect()
+    }
+
+    /// The way of the least delay; among equals that of the fewest links, then the first by the names of its nodes.
+    fn shortest(&self, from: usize, to: usize) -> Option<Vec<usize>> {
+        // Dijkstra (1959) over labels that compare in exactly this order.
+        type Label<'n> = (Nanos, usize, Vec<&'n str>);
+        let start: Label<'_> = (Nanos::ZERO, 0, vec![&self.nodes[from]]);
+        let mut open = BTreeSet::from([(start, from, Vec::new())]);
+        let mut done = BTreeMap::new();
+        while let Some((label, node, wires)) = open.pop_first() {
+            if node == to {
+                return Some(wires);
+            }
+            if done.insert(node, ()).is_some() {
+                continue;
+            }
+            for (index, wire) in self.wires.iter().enumerate().filter(|(_, wire)| wire.from == node) {
+                if done.contains_key(&wire.to) {
+                    continue;
+                }
+                let mut names = label.2.clone();
+                names.push(&self.nodes[wire.to]);
+                let mut wires = wires.clone();
+                wires.push(index);
+                open.insert(((label.0 + wire.delay, label.1 + 1, names), wire.to, wires));
+            }
+        }
+        None
+    }
+}
+
+/// Keys that another kind of network would read are a misunderstanding.
+fn check_kind(network: &Network, kind: NetworkKind) -> Result<(), Fault> {
+    let only = |key: &str, kinds: &str| {
+        Err(Fault::new(format!("network.{key}"), format!("only {kinds} has this key")))
+    };
+    let lot = kind == NetworkKind::ParkingLot;
+    if network.hops.is_some() && !lot {
+        return only("hops", "a parking lot (kind = \"parking-lot\")");
+    }
+    if kind == NetworkKind::Dumbbell && network.delay.is_some() {
+        return Err(Fault::new("network.delay", "in a dumbbell each flow states its rtt")
+            .accepted("rtt = \"40ms\" in [[flows]]"));
+    }
+    if kind != NetworkKind::Dumbbell && network.reverse_rate.is_some() {
+        return only("reverse_rate", "a dumbbell");
+    }
+    if kind != NetworkKind::Dumbbell && network.reverse_buffer.is_some() {
+        return only("reverse_buffer", "a dumbbell");
+    }
+    if network.access_rate.is_none() {
+        let stray = [
+            ("access_delay", network.access_delay.is_some()),
+            ("access_buffer", network.access_buffer.is_some()),
+            ("receiver_access", network.receiver_access.is_some()),
+        ];
+        if let Some((key, _)) = stray.iter().find(|(_, stated)| *stated) {
+            return Err(Fault::new(format!("network.{key}"), "there are no access links")
+                .accepted("this key together with access_rate"));
+        }
+    }
+    Ok(())
+}

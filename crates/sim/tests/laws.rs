@@ -1,0 +1,204 @@
+//! Laws of congestion control, with computed expectations and stated tolerances. These take seconds each, so they run in
+//! `make test`, not in `make check`; the name of each begins with `law_`.
+//!
+//! All of them use one dumbbell:
+//!
+//!     sender ──[ queue │ rate ]── rtt/2 ── receiver
+//!        └───────── rtt/2 ────────────────┘
+
+use narrows_sim::RunResult;
+use narrows_sim::scenario::{Source, plan, resolve};
+
+/// Runs one scenario text.
+fn run(text: &str) -> RunResult {
+    let planned = plan(&Source { name: "law", text, dir: None }, &[]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(planned.len(), 1, "one run per law");
+    let spec = resolve(&planned[0].scenario, planned[0].seed, None).unwrap_or_else(|e| panic!("{e}"));
+    narrows_sim::run(spec)
+}
+
+/// Mean window in segments by Little's law: segments delivered per second times mean round-trip time.
+fn mean_window(result: &RunResult, segment_bytes: f64) -> f64 {
+    let flow = &result.flows[0];
+    flow.goodput_mbit_s * 1e6 / 8.0 / segment_bytes * flow.rtt_mean_ms.unwrap() / 1e3
+}
+
+#[track_caller]
+fn assert_within(what: &str, measured: f64, expected: f64, tolerance: f64) {
+    let off = measured / expected - 1.0;
+    println!("{what}: measured {measured:.4}, expected {expected:.4}, off by {:.1} %", off * 100.0);
+    assert!(
+        off.abs() <= tolerance,
+        "{what}: measured {measured}, expected {expected} within {} %",
+        tolerance * 100.0
+    );
+}
+
+/// One flow on a link so fast that it never queues, so that only the stated loss shapes its window.
+fn lossy(scheme: &str, rtt: &str, loss: &str, warmup_s: f64, duration_s: f64) -> RunResult {
+    run(&format!(
+        r#"
+name = "loss law"
+duration = "{duration_s}s"
+warmup = "{warmup_s}s"
+[network]
+rate = "10gbit"
+buffer = "1bdp"
+loss = {loss}
+[[flows]]
+scheme = "{scheme}"
+rtt = "{rtt}"
+"#
+    ))
+}
+
+/// Mathis et al. 1997: with one acknowledgement per two segments, W = C / √p with C = √(3/2) = 1.22 where every acknowledged
+/// byte counts, and C = √(3/4) = 0.87 where every acknowledgement counts as one segment at most.
+#[test]
+fn law_reno_window_under_random_loss() {
+    for p in [0.01, 0.003, 0.001] {
+        for (scheme, constant) in [("newreno:abc=on", 1.22), ("newreno:abc=off", 0.87)] {
+            // 600 losses' worth of packets at the expected window, plus a tenth for warming up.
+            let expected = constant / f64::sqrt(p);
+            let seconds = 660.0 / p / expected * 0.1;
+            let result = lossy(scheme, "100ms", &format!("\"{}%\"", p * 100.0), seconds / 11.0, seconds);
+            let events = result.counters.recoveries + result.counters.timeouts;
+            assert!(events >= 300, "only {events} loss events");
+            assert_within(&format!("{scheme} p={p}"), mean_window(&result, 1448.0), expected, 0.15);
+        }
+    }
+}
+
+/// RFC 9438 section 5.2, tables of mean windows under deterministic loss.
+#[test]
+fn law_cubic_window_under_periodic_loss() {
+    let cells = [
+        ("100ms", 1e-2, 12.0, 0.10),
+        ("100ms", 1e-3, 38.0, 0.10),
+        ("100ms", 1e-4, 187.0, 0.15),
+        ("100ms", 1e-5, 1054.0, 0.15),
+        ("10ms", 1e-4, 120.0, 0.10),
+        ("10ms", 1e-5, 379.0, 0.10),
+    ];
+    for (rtt, p, expected, tolerance) in cells {
+        let rtt_s = rtt.trim_end_matches("ms").parse::<f64>().unwrap() / 1e3;
+        let period = 1.0 / p;
+        let per_second = expected / rtt_s;
+        // 40 losses are skipped, 60 more are measured.
+        let (warmup, duration) = (40.0 * period / per_second, 100.0 * period / per_second);
+        let loss = format!("{{ kind = \"periodic\", every = {period:.0} }}");
+        let result = lossy("cubic", rtt, &loss, warmup, duration);
+        assert!(result.counters.recoveries >= 60, "only {} recoveries", result.counters.recoveries);
+        assert_within(&format!("cubic rtt={rtt} p={p}"), mean_window(&result, 1448.0), expected, tolerance);
+    }
+}
+
+/// The saw-tooth of one Reno flow over a pipe of 400 packets: 48 Mbit/s × 100 ms = 600 kB.
+#[test]
+fn law_reno_utilisation_by_buffer() {
+    let utilisation = |buffer: &str| {
+        let result = run(&format!(
+            r#"
+name = "buffer law"
+duration = "600s"
+warmup = "200s"
+[network]
+rate = "48mbit"
+buffer = "{buffer}"
+[[flows]]
+scheme = "newreno"
+rtt = "100ms"
+"#
+        ));
+        assert!(result.counters.recoveries >= 3, "only {} recoveries", result.counters.recoveries);
+        println!("buffer {buffer}: utilisation {:.4}", result.links[0].utilization);
+        result.links[0].utilization
+    };
+    let (shallow, half, whole) = (utilisation("8pkt"), utilisation("0.5bdp"), utilisation("1bdp"));
+    assert!((shallow - 0.76).abs() <= 0.03, "8 packets: {shallow}");
+    assert!((half - 0.96).abs() <= 0.01, "half a BDP: {half}");
+    assert!(whole >= 0.99, "one BDP: {whole}");
+}
+
+/// Vegas keeps between alpha = 2 and beta = 4 packets of its own in the queue.
+#[test]
+fn law_vegas_keeps_two_to_four_packets_queued() {
+    for rate in ["10mbit", "50mbit"] {
+        let result = run(&format!(
+            r#"
+name = "vegas law"
+duration = "60s"
+warmup = "20s"
+[network]
+rate = "{rate}"
+buffer = "4bdp"
+[[flows]]
+scheme = "vegas"
+rtt = "40ms"
+"#
+        ));
+        let queued = result.links[0].queue_mean_pkt;
+        println!("vegas at {rate}: {queued:.2} packets queued, utilisation {:.3}", result.links[0].utilization);
+        assert!((1.0..=5.0).contains(&queued), "{rate}: {queued} packets queued");
+        assert!(result.links[0].utilization > 0.95);
+    }
+}
+
+/// BBR alone fills the pipe and leaves the queue empty outside its probes: a probe of 1.25 lasts one of eight phases and
+/// queues at most a quarter of a BDP, which the next phase drains, so the mean is below a sixteenth of a BDP.
+#[test]
+fn law_bbr_alone_fills_the_pipe_and_leaves_the_queue_empty() {
+    let result = run(
+        r#"
+name = "bbr law"
+duration = "60s"
+[network]
+rate = "100mbit"
+buffer = "2bdp"
+[[flows]]
+scheme = "bbr"
+rtt = "40ms"
+"#,
+    );
+    let (link, flow) = (&result.links[0], &result.flows[0]);
+    println!("bbr: utilisation {:.4}, mean queue {:.1} pkt, median rtt {:?} ms", link.utilization, link.queue_mean_pkt, flow.rtt_p50_ms);
+    assert!(link.utilization > 0.95, "utilisation {}", link.utilization);
+    let bdp_packets = 100e6 / 8.0 * 0.04 / 1500.0;
+    assert!(link.queue_mean_pkt < bdp_packets / 16.0, "{} packets queued", link.queue_mean_pkt);
+    assert!(flow.rtt_p50_ms.unwrap() < 40.0 * 1.05, "median round trip {:?} ms", flow.rtt_p50_ms);
+}
+
+/// BBR holds its rate under random loss up to the point where its probing cannot outweigh it (gain 1.25: 20 %).
+#[test]
+fn law_bbr_under_random_loss() {
+    let share = |loss: f64, warmup: &str| {
+        let result = run(&format!(
+            r#"
+name = "bbr loss law"
+duration = "60s"
+warmup = "{warmup}"
+[network]
+rate = "100mbit"
+buffer = "4bdp"
+loss = "{loss}%"
+loss_at = "ingress"
+[tcp]
+receive_window = "20MB"
+[[flows]]
+scheme = "bbr"
+rtt = "100ms"
+"#
+        ));
+        let share = result.flows[0].throughput_mbit_s / 100.0;
+        println!("bbr at {loss} % loss: {share:.3} of the link");
+        share
+    };
+    for loss in [0.1, 1.0, 2.0, 5.0] {
+        let (got, bound) = (share(loss, "6s"), 0.9 * (1.0 - loss / 100.0));
+        assert!(got >= bound, "{loss} %: {got} < {bound}");
+    }
+    let (got, bound) = (share(15.0, "6s"), 0.8 * (1.0 - 0.15));
+    assert!(got >= bound, "15 %: {got} < {bound}");
+    let got = share(25.0, "40s");
+    assert!(got < 0.15, "25 %: {got}");
+}

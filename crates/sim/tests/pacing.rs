@@ -1,0 +1,104 @@
+//! 'Computed but never applied' is the commonest bug of the field, so for every registered scheme the spacing of packets as
+//! they leave is held against the pacing rate the scheme asked for.
+//!
+//!     sender ──[ 1 BDP │ 20 Mbit/s ]── 20 ms ── receiver
+//!        └──────────── 20 ms ─────────────────────┘
+
+use narrows_cc::schemes::{ALL, Entry};
+use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup};
+use narrows_endpoint::{App, AppConfig, Receiver, Sender, TcpConfig};
+use narrows_net::config::{Limit, LinkConfig};
+use narrows_net::{Link, Offer, Packet, Wire};
+
+/// A departure: when, how much, and the pacing rate in force right after it.
+struct Departure {
+    at: Nanos,
+    payload: Bytes,
+    rate: Option<Rate>,
+}
+
+/// Lets one flow run for ten seconds and notes every departure of payload.
+fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
+    let tcp = TcpConfig::default();
+    let mss = Bytes::new(u64::from(tcp.segment));
+    let setup = Setup { mss, initial_window: mss * 10, random: Random::stream(1, "scheme", 0), params };
+    let app = App::new(AppConfig::Bulk, Random::stream(1, "app", 0), Nanos::ZERO);
+    let mut sender = Sender::new(0, tcp.clone(), entry.build(&setup), app, Nanos::ZERO);
+    let mut receiver = Receiver::new(0, &tcp);
+    let rate = Rate::from_mbit_per_sec(20.0);
+    let config = LinkConfig::drop_tail(rate, Limit::Bytes(rate.over(Nanos::from_millis(40))));
+    let mut link = Link::new(&config, Random::stream(1, "link", 0));
+    let wire = || Wire::new(Nanos::from_millis(20), None, None, Random::stream(1, "wire", 0));
+    let (mut forward, mut back) = (wire(), wire());
+    let mut out = Vec::new();
+    let mut send = |now: Nanos, sender: &mut Sender, forward: &mut Wire| {
+        while let Some(packet) = sender.poll_transmit(now) {
+            if packet.payload > 0 {
+                let payload = Bytes::new(u64::from(packet.payload));
+                out.push(Departure { at: now, payload, rate: sender.pacing_rate() });
+            }
+            if let Offer::Departs { at, lost: false } = link.offer(now, &packet) {
+                forward.push(at, &packet);
+            }
+        }
+    };
+    loop {
+        let now = sender.deadline().min(receiver.deadline()).min(forward.next()).min(back.next());
+        if now > Nanos::from_secs(10) {
+            return out;
+        }
+        if forward.next() == now {
+            let packet: Packet = forward.pop().unwrap().1;
+            receiver.on_packet(now, &packet);
+        } else if back.next() == now {
+            let packet = back.pop().unwrap().1;
+            sender.on_packet(now, &packet);
+        } else if receiver.deadline() == now {
+            receiver.on_timer(now);
+        } else {
+            sender.on_timer(now);
+        }
+        while let Some(packet) = receiver.poll_transmit(now) {
+            back.push(now, &packet);
+        }
+        send(now, &mut sender, &mut forward);
+    }
+}
+
+#[test]
+fn packets_are_spaced_as_the_pacing_rate_asks_for_every_scheme() {
+    let mut paced_schemes = 0;
+    for entry in ALL {
+        let name = entry.info.name;
+        let mut params = Params::defaults(entry.info.params);
+        // Schemes that pace only on request are asked to.
+        let on_request = params.set("paced", 1.0).is_ok();
+        if name == "fixed" {
+            params.set("rate", 5.0).unwrap();
+            params.set("window", 1000.0).unwrap();
+        }
+        let sent = departures(entry, params);
+        assert!(sent.len() > 1000, "{name}: only {} packets in ten seconds", sent.len());
+        let mut exact = 0;
+        let mut paced = 0;
+        for pair in sent.windows(2) {
+            let Some(rate) = pair[0].rate else { continue };
+            paced += 1;
+            let (gap, asked) = (pair[1].at - pair[0].at, rate.time_for(pair[0].payload));
+            assert!(
+                gap + Nanos::from_nanos(2) >= asked,
+                "{name}: {gap:?} between packets at {:?} where {rate:?} asks for {asked:?}",
+                pair[0].at
+            );
+            exact += usize::from(gap <= asked + Nanos::from_micros(1));
+        }
+        println!("{name}: {} packets, {paced} paced, {exact} at exactly the rate", sent.len());
+        assert!(paced > 0 || !on_request, "{name} was asked to pace and never did");
+        if paced > 0 {
+            paced_schemes += 1;
+            // The rest waited for the window or for acknowledgements.
+            assert!(exact * 10 >= paced, "{name}: only {exact} of {paced} gaps are those asked for");
+        }
+    }
+    assert!(paced_schemes >= 2, "no scheme paced: the test would prove nothing");
+}
