@@ -5,74 +5,111 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from narrows import engine
+from narrows.quantities import quantity
 from narrows.scenario import Misuse
 
+ROOT = Path(__file__).resolve().parents[2]
+NS3_SOURCE = ROOT / "bench" / "ns3" / "dumbbell.cc"
+NS3_HEADERS = Path("/usr/include/ns3")
+NS3_MODULES = ("applications", "internet", "point-to-point", "traffic-control", "network", "core")
+NS3_PACKETS = 100_000
+"""How many packets ns-3 is given: its speed does not depend on it, and whole cases would take it many minutes."""
 
-def run(names: list[str], repeats: int, tell: Any) -> list[dict[str, Any]]:
-    """The rows of some cases, or of all.
+
+def run(names: Sequence[str], repeats: int, tell: Callable[[str], None]) -> list[dict[str, Any]]:
+    """The rows of some cases, or of all. A row fails whose events are not those of a plain run of its scenario.
 
     Raises:
         Misuse: There is no such case.
     """
-    cases = {case["name"]: case["description"] for case in engine.bench_cases()}
+    cases = {case["name"]: case for case in engine.bench_cases()}
     unknown = [name for name in names if name not in cases]
     if unknown:
         raise Misuse(f"CASE: there is no case {unknown[0]!r}; accepted: {', '.join(cases)}")
     rows = []
-    for name, description in cases.items():
-        if name in (names or cases):
-            tell(f"{name}: {description}")
-            rows += [checked(row) for row in engine.bench(name, repeats)]
+    for name in names or cases:
+        tell(f"{name}: {cases[name]['description']}")
+        row = engine.bench(name, repeats)
+        (planned,) = engine.plan(cases[name]["scenario"], name, None)
+        row["run_hash"] = engine.run(planned, None, None)["event_hash"]
+        if row["event_hash"] != row["run_hash"]:
+            reason = f"its events ({row['event_hash']}) are not those of a run of the same scenario ({row['run_hash']})"
+            row["failed"] = [*row["failed"], reason]
+        rows.append(row)
     return rows
 
 
-def checked(row: dict[str, Any]) -> dict[str, Any]:
-    """The row, failed if the bench did not do what `narrows run` does."""
-    if row["event_hash"] != row["run_hash"]:
-        row["failed"] = [*row["failed"], f"its events ({row['event_hash']}) are not those of a run ({row['run_hash']})"]
-    return row
-
-
-def ns3(folder: Path | None = None) -> list[dict[str, Any]] | str:
-    """What ns-3's dumbbell does on this machine, or why there is nothing to say.
-
-    `bench/ns3/run` builds the comparison and prints JSON rows `{case, data_packets, wall_s, packets_per_s}`.
-    """
-    folder = folder or Path(__file__).parents[2] / "bench" / "ns3"
-    script = folder / "run"
-    if not script.is_file():
-        return "no comparison with ns-3: bench/ns3 is part of the source tree only"
-    if not _ns3_installed():
-        return "no comparison with ns-3: its development files are not installed (Debian: libns3-dev)"
+def beside_ns3(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """One sentence per case: what ns-3 does with the same dumbbell here, or why there is nothing to say."""
     try:
-        done = subprocess.run([str(script)], capture_output=True, text=True, check=True, timeout=1800)
-        return list(json.loads(done.stdout))
-    except subprocess.CalledProcessError as error:
-        return f"no comparison with ns-3: {script} failed: {(error.stderr or '').strip()[-300:]}"
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        return f"no comparison with ns-3: {script}: {error}"
+        program = _ns3_built()
+    except OSError as error:
+        yield f"no comparison with ns-3: {error}"
+        return
+    scenarios = {case["name"]: case["scenario"] for case in engine.bench_cases()}
+    for row in rows:
+        try:
+            theirs = _ns3_run(program, scenarios[row["case"]])
+        except subprocess.CalledProcessError as error:
+            yield f"{row['case']}: ns-3 failed: {(error.stderr or '').strip()[-300:]}"
+        except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
+            yield f"{row['case']}: ns-3 failed: {error}"
+        else:
+            yield (
+                f"{row['case']}: ns-3 delivers {theirs:,.0f} data packets per second on this machine: "
+                f"narrows is {row['packets_per_s'] / theirs:.0f} times as fast"
+            )
 
 
-def _ns3_installed() -> bool:
-    if any(path.is_dir() for path in Path("/usr/include").glob("ns3*")):
-        return True
-    tool = shutil.which("pkg-config")
-    if tool is None:
-        return False
-    found = subprocess.run([tool, "--list-all"], capture_output=True, text=True, check=False)
-    return any(line.startswith(("libns3", "ns3")) for line in found.stdout.splitlines())
+def _ns3_built() -> Path:
+    """The dumbbell for ns-3, built if its source is newer.
+
+    Raises:
+        OSError: It cannot be built.
+    """
+    if not NS3_SOURCE.is_file():
+        raise OSError("bench/ns3 is part of the source tree only")
+    if not NS3_HEADERS.is_dir():
+        raise OSError("its development files are not installed (Debian: libns3-dev)")
+    compiler = shutil.which("c++") or shutil.which("g++")
+    if compiler is None:
+        raise OSError("there is no C++ compiler")
+    program = ROOT / "target" / "ns3" / "dumbbell"
+    if not program.is_file() or program.stat().st_mtime < NS3_SOURCE.stat().st_mtime:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        libraries = [f"-lns3-{module}" for module in NS3_MODULES]
+        command = [compiler, "-O2", "-std=c++17", str(NS3_SOURCE), "-o", str(program), *libraries]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise OSError(f"{NS3_SOURCE} does not build: {done.stderr.strip()[-300:]}")
+    return program
 
 
-def compared(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[str]:
-    """One sentence per case that both ran."""
-    ours = {row["case"]: row["packets_per_s"] for row in rows}
-    return [
-        f"{other['case']}: ns-3 delivers {other['packets_per_s']:,.0f} data packets per second here, "
-        f"narrows {ours[other['case']]:,.0f}: {ours[other['case']] / other['packets_per_s']:.0f} times as many"
-        for other in others
-        if other["case"] in ours and other["packets_per_s"] > 0
-    ]
+def _ns3_run(program: Path, scenario: str) -> float:
+    """Data packets per wall-second of ns-3, with the numbers of a case's scenario."""
+    data = tomllib.loads(scenario)
+    (flow,) = data["flows"]
+    rate, rtt, duration, spread = (
+        _number(text) for text in (data["network"]["rate"], flow["rtt"], data["duration"], flow.get("spread", "0ms"))
+    )
+    seconds = min(duration / 1e3, NS3_PACKETS * 1500 * 8 / (rate * 1e6) + spread / 1e3)
+    arguments = {
+        "flows": flow.get("count", 1), "rate": f"{rate:g}", "rtt": f"{rtt:g}", "seconds": f"{seconds:g}",
+        "spread": f"{spread / 1e3:g}", "scheme": f"Tcp{flow['scheme'].capitalize()}",
+    }  # fmt: skip
+    command = [str(program), *(f"--{key}={value}" for key, value in arguments.items())]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    return float(json.loads(done.stdout)["packets_per_s"])
+
+
+def _number(text: str) -> float:
+    found = quantity(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a number with a unit")
+    return found[0]

@@ -278,8 +278,7 @@ def bench(
     else:
         show(tables.bench_table(rows))
     if ns3:
-        others = work.ns3()
-        for line in [others] if isinstance(others, str) else work.compared(rows, others):
+        for line in work.beside_ns3(rows):
             say(line)
     failed = [row["case"] for row in rows if row["failed"]]
     if failed:

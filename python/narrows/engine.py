@@ -142,8 +142,17 @@ def plan(
     planned = []
     for row in rows:
         parsed = json.loads(row)
-        point = {key: value if isinstance(value, str) else json.dumps(value) for key, value in parsed["point"].items()}
-        planned.append(Planned(parsed["id"], int(parsed["seed"]), point, int(parsed["flows"]), row, directory, trace))
+        planned.append(
+            Planned(
+                parsed["id"],
+                int(parsed["seed"]),
+                as_point(parsed["point"]),
+                int(parsed["flows"]),
+                row,
+                directory,
+                trace,
+            )
+        )
     return planned
 
 
@@ -158,22 +167,28 @@ def run(planned: Planned, traces: Path | None, handle: Handle | None) -> dict[st
     return ordered(json.loads(text))
 
 
+def as_point(pairs: Any) -> dict[str, str]:
+    """The swept keys of a run with their values, which the engine gives as pairs in the order of the scenario."""
+    return {str(key): str(value) for key, value in (pairs.items() if isinstance(pairs, Mapping) else pairs)}
+
+
 def ordered(result: Mapping[str, Any]) -> dict[str, Any]:
     """A result with its fixed fields first, and the others after them."""
     first = {key: result[key] for key in RUN_FIELDS}
     first["flows"] = [{key: flow[key] for key in FLOW_FIELDS} | flow for flow in result["flows"]]
     first["links"] = [{key: link[key] for key in LINK_FIELDS} | link for link in result["links"]]
+    first["point"] = as_point(result.get("point", ()))
     return {**first, **{key: value for key, value in result.items() if key not in first}}
 
 
 def bench_cases() -> list[dict[str, str]]:
-    """Names and descriptions of the benchmark's cases."""
+    """Name, description and scenario of the benchmark's cases."""
     return list(json.loads(_engine.bench_cases()))
 
 
-def bench(name: str, repeats: int) -> list[dict[str, Any]]:
-    """The rows of one benchmark case."""
-    return list(json.loads(_engine.bench(name, repeats)))
+def bench(name: str, repeats: int) -> dict[str, Any]:
+    """The row of one benchmark case."""
+    return dict(json.loads(_engine.bench(name, repeats)))
 
 
 def dump(result: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ KNOWN = {
     "": {"name", "duration", "seed", "repeat", "warmup", "network", "tcp", "flows", "sweep", "trace"},
     "network": {"rate", "buffer", "queue", "loss", "access_rate", "access_delay", "loss_at"},
     "tcp": {"segment_bytes", "header_bytes", "ack_every", "initial_window", "ecn", "receive_window"},
-    "flows": {"scheme", "rtt", "start", "stop", "count"},
+    "flows": {"scheme", "rtt", "start", "stop", "count", "spread"},
     "trace": {"samples", "packets"},
 }
 SCHEMES = ("fixed", "newreno", "cubic", "bbr", "broken")
@@ -165,7 +165,12 @@ def plan(text, source, directory, overrides):
             point = {"case": case["label"], **point} if case else point
             _check(scenario, text, source, dict(overrides))
             for seed in range(first, first + repeat):
-                row = {"point": point, "seed": seed, "scenario": scenario, "flows": len(scenario["flows"])}
+                row = {
+                    "point": list(point.items()),
+                    "seed": seed,
+                    "scenario": scenario,
+                    "flows": len(scenario["flows"]),
+                }
                 row["id"] = hashlib.sha256(json.dumps([row, 1], sort_keys=True).encode()).hexdigest()[:16]
                 planned.append(json.dumps(row))
     return planned
@@ -247,19 +252,27 @@ def _trace(trace_dir, duration, flows):
             writer.write_batch(pa.record_batch(columns, schema=schema))
 
 
+BENCH = """
+duration = "10s"
+[network]
+rate = "1gbit"
+[[flows]]
+scheme = "cubic"
+rtt = "20ms"
+count = 10
+"""
+
+
 def bench_cases():
-    return json.dumps(
-        [
-            {"name": "cubic-10", "description": "10 CUBIC flows"},
-            {"name": "bbr-10", "description": "10 BBR flows"},
-        ]
-    )
+    names = ("cubic-10", "bbr-10")
+    return json.dumps([{"name": name, "description": f"case {name}", "scenario": BENCH} for name in names])
 
 
 def bench(name, repeats):
-    failed = [] if name != "bbr-10" or not os.environ.get("FAKE_ENGINE_BENCH_FAILS") else ["paced_waits never ran"]
-    return json.dumps([{
-        "case": name, "data_packets": 2_000_000, "events": 9_000_000, "wall_s": 0.5, "packets_per_s": 4e6,
-        "wall_all_s": [0.5] * repeats, "peak_flow_bytes": 5000, "event_hash": "ab", "run_hash": "ab",
-        "counters": {"sack_blocks": 10, "recoveries": 2, "paced_waits": 7, "rate_samples": 9}, "failed": failed,
-    }])  # fmt: skip
+    failed = ["pacing never acted"] if name == "bbr-10" and os.environ.get("FAKE_ENGINE_BENCH_FAILS") else []
+    return json.dumps({
+        "case": name, "flows": 10, "data_packets": 2_000_000, "events": 9_000_000, "wall_s": 0.5, "packets_per_s": 4e6,
+        "wall_all_s": [0.5] * repeats, "peak_flow_bytes": 5000, "failed": failed,
+        "event_hash": os.environ.get("FAKE_ENGINE_BENCH_HASH", "00ff"),
+        "counters": {"sack_blocks": 10, "recoveries": 2, "paced_waits": 7, "rate_samples": 9},
+    })  # fmt: skip

@@ -1,0 +1,187 @@
+"""The command on the real engine. Everything runs in processes of its own, since the other tests use a stand-in."""
+
+import ast
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from narrows import engine
+
+from conftest import ROOT  # isort: skip
+
+ENV = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "NO_COLOR": "1", "COLUMNS": "80"}
+RUN = [sys.executable, "-c", "from narrows.cli import main; main()"]
+BUILT = subprocess.run([sys.executable, "-c", "import narrows._engine"], env=ENV, capture_output=True, check=False)
+
+pytestmark = pytest.mark.skipif(BUILT.returncode != 0, reason="the engine is not built: maturin develop")
+
+
+def call(*args, cwd=None, status=0):
+    done = subprocess.run(
+        [*RUN, *map(str, args)], env=ENV, cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def rows(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+COMPARE = ("compare", "bbr", "cubic", "--rate", "100mbit", "--rtt", "40ms", "--buffer", "4bdp", "--duration", "5s")
+
+
+def test_the_fixed_fields_are_printed_and_hold_numbers():
+    (row,) = rows(call(*COMPARE, "--json"))
+    assert tuple(row)[: len(engine.RUN_FIELDS)] == engine.RUN_FIELDS
+    assert [flow["scheme"] for flow in row["flows"]] == ["bbr", "cubic"]
+    assert sum(flow["goodput_mbit_s"] for flow in row["flows"]) == pytest.approx(100 * 1448 / 1500, rel=0.05)
+    assert 0.9 < row["links"][0]["utilization"] <= 1
+    assert row["flows"][0]["rtt_min_ms"] >= 40
+    assert row["warmup_s"] == 0.5
+
+
+def test_the_table_fits_80_columns():
+    done = call(*COMPARE, "--repeat", 2, "--set", "network.buffer=1bdp,4bdp")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "the first 0.5 s are left out of the means" in " ".join(done.stdout.split())
+
+
+def test_the_same_seed_gives_the_same_bytes_on_one_thread_or_many(tmp_path):
+    found = []
+    for jobs in (1, 2):
+        out = tmp_path / str(jobs)
+        call(*COMPARE, "--repeat", 3, "--loss", "0.1%", "--trace", "100ms", "--packets", "--jobs", jobs, "-o", out)
+        traces = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("traces/*/*.parquet")}
+        results = [{**json.loads(line), "wall_s": 0} for line in (out / "results.jsonl").read_text().splitlines()]
+        found.append((traces, results))
+    assert len(found[0][0]) == 6
+    assert found[0] == found[1]
+    assert len({row["event_hash"] for row in found[0][1]}) == 3, "seeds differ"
+
+
+SCENARIO = """
+duration = "5s"
+[network]
+rate = "10mbit"
+buffer = "1bdp"
+[[flows]]
+scheme = "bbr"
+rtt = "40ms"
+"""
+GRAPH = """
+duration = "5s"
+[[links]]
+from = "a"
+to = "b"
+rate = "10mbit"
+delay = "5ms"
+[[flows]]
+scheme = "bbr"
+from = "a"
+to = "c"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "named"),
+    [
+        (SCENARIO.replace("buffer", "bufer"), 5, ["bufer", "buffer"]),
+        (SCENARIO.replace('"10mbit"', "10"), 4, ["network.rate", "mbit"]),
+        (SCENARIO.replace('"40ms"', '"40"'), 8, ["rtt", "ms"]),
+        (SCENARIO.replace('"10mbit"', '"-10mbit"'), 4, ["network.rate", "-10mbit"]),
+        (SCENARIO.replace('"10mbit"', '"0mbit"'), 4, ["network.rate"]),
+        (SCENARIO.replace('"1bdp"', '"0pkt"'), 5, ["network.buffer"]),
+        (SCENARIO.replace('"bbr"', '"bbx"'), 7, ["bbx", "bbr"]),
+        (GRAPH, None, ["c"]),
+        (SCENARIO.replace('rate = "10mbit"', 'capacity_trace = "empty.trace"'), None, ["empty.trace"]),
+        (SCENARIO.replace('rate = "10mbit"', 'capacity_trace = "unsorted.trace"'), None, ["unsorted.trace"]),
+        (SCENARIO.replace('rate = "10mbit"', 'capacity_trace = "missing.trace"'), None, ["missing.trace"]),
+        ("[network\n", 1, ["TOML"]),
+    ],
+    ids=["unknown key", "missing unit", "time without unit", "negative rate", "zero capacity", "zero buffer",
+         "unknown scheme", "unreachable node", "empty trace", "unsorted trace", "missing trace", "not TOML"],
+)  # fmt: skip
+def test_bad_input_is_one_screen_that_names_file_and_line(text, line, named, tmp_path):
+    (tmp_path / "empty.trace").write_text("")
+    (tmp_path / "unsorted.trace").write_text("5\n3\n")
+    (tmp_path / "s.toml").write_text(text)
+    done = call("run", "s.toml", "-o", "out", cwd=tmp_path, status=2)
+    assert done.stdout == ""
+    assert ("s.toml" if line is None else f"s.toml:{line}") in done.stderr
+    for part in named:
+        assert part in done.stderr
+    assert len(done.stderr.splitlines()) <= 24
+    assert not (tmp_path / "out").exists(), "nothing half-written"
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        (["--rate", "-5mbit"], "--rate"), (["--rate", "5"], "--rate"), (["--buffer", "0"], "--buffer"),
+        (["--rtt", "40"], "--rtt"), (["--loss", "200%"], "--loss"), (["--queue", "nosuch"], "--queue"),
+        (["--duration", "0s"], "--duration"), (["--set", "network.bufer=1bdp"], "network.bufer"),
+    ],
+)  # fmt: skip
+def test_a_bad_flag_is_named(args, named):
+    done = call("compare", "bbr", *args, status=2)
+    assert f"narrows: {named}" in done.stderr
+    assert done.stdout == ""
+
+
+def test_ctrl_c_stops_a_long_run_at_once(tmp_path):
+    process = subprocess.Popen(
+        [*RUN, "compare", "cubic", "--rate", "10gbit", "--duration", "10000s", "-o", str(tmp_path / "out")],
+        env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    end = time.monotonic() + 20
+    while not (tmp_path / "out" / ".lock").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert stdout == ""
+    assert "stopped after 0 of 1 runs" in stderr
+
+
+def test_halving_a_gain_changes_the_table(tmp_path):
+    """Nodectl's table 3 rests on the scheme's own constants, from scenario to verdict."""
+    params = json.loads(call("schemes", "bbr", "--json").stdout)["params"]
+    gain = next(param for param in params if "gain" in param["name"] and param["kind"] == "number")
+    papers = tmp_path / "papers"
+    shutil.copytree(ROOT / "papers" / "nodectl", papers / "nodectl")
+    scenario = papers / "nodectl" / "tab3.toml"
+    reproduce = ("reproduce", "nodectl", "tab3", "--quick", "--papers", papers, "--json")
+    before = {row["id"]: row["ours"] for row in rows(call(*reproduce, "-o", tmp_path / "before"))}
+    text = scenario.read_text()
+    halved = max(gain["min"], gain["default"] / 2)
+    assert halved < gain["default"]
+    scenario.write_text(text.replace('"bbr"', f'"bbr:{gain["name"]}={halved}"'))
+    after = {row["id"]: row["ours"] for row in rows(call(*reproduce, "-o", tmp_path / "after"))}
+    ours = [key for key in before if key.startswith("bbr-")]
+    assert ours
+    assert any(before[key] != after[key] for key in ours if key[4].isdigit())
+    assert all(before[key] == after[key] for key in before if key.startswith("newreno-"))
+
+
+def test_the_stubs_and_the_stand_in_have_what_the_engine_has():
+    stub = ast.parse((ROOT / "python" / "narrows" / "_engine.pyi").read_text())
+    names = {node.name for node in stub.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    listed = subprocess.run(
+        [sys.executable, "-c", "import json, narrows._engine as e; print(json.dumps(dir(e)))"],
+        env=ENV, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    real = {name for name in json.loads(listed.stdout) if not name.startswith("_")}
+    assert names == real
+    stand_in = (Path(__file__).parent / "fake_engine.py").read_text()
+    defined = {node.name for node in ast.parse(stand_in).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    assert names <= defined
