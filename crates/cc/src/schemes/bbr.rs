@@ -14,7 +14,7 @@
 //! | BDP | bw × min_rtt | B |
 //! | g, h | pacing gain, window gain: functions of the state | – |
 //! | extra | greatest excess of acknowledged over expected data in 5 to 10 round trips, at most bw × 100 ms | B |
-//! | q | send quantum: what is sent in 2⁻¹⁰ s, at least 2 segments (1 below 1.2 Mbit/s), at most 64 kB | B |
+//! | q | send quantum: what is sent in 2⁻¹⁰ s, at least 2 segments (1 below 1.2 Mbit/s), at most 64 kB and what the transport bursts | B |
 //!
 //! ```text
 //! pacing rate = 0.99 · g · bw
