@@ -329,3 +329,9 @@ fn what_is_traced_is_stated() {
     assert_eq!((trace.samples, trace.packets), (Some(Nanos::from_millis(10)), true));
     assert_eq!(spec_with(PLAIN, &[("trace.samples", "off")]).trace.samples, None);
 }
+
+#[test]
+fn numbers_are_read_in_every_notation_of_the_format() {
+    let seed = |text: &str| spec(&format!("seed = {text}\n{PLAIN}")).seed;
+    assert_eq!([seed("0x10"), seed("1_000"), seed("0b101"), seed("+7")], [16, 1000, 5, 7]);
+}

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use narrows_cc::schemes::ALL;
 use narrows_sim::scenario::{ScenarioError, Source, plan};
 
 fn refuse(text: &str, overrides: &[(String, String)]) -> ScenarioError {
@@ -40,11 +41,16 @@ fn cases(fixture: &str) -> Vec<Case<'_>> {
 fn every_refusal_is_worded_as_recorded() {
     let cases = cases(include_str!("fixtures/scenario-refusals.txt"));
     assert!(cases.len() > 100, "{} cases", cases.len());
+    // The lists of schemes grow with the registry.
+    let names = ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
+    let with_aliases = ALL.iter().flat_map(|e| std::iter::once(&e.info.name).chain(e.info.aliases));
+    let all = with_aliases.copied().collect::<Vec<_>>().join(", ");
     let wrong: Vec<String> = cases
         .iter()
         .filter_map(|case| {
             let found = refuse(case.text, &case.overrides).to_string();
-            (found != case.message).then(|| format!("@@{}\n{found}\n", case.name))
+            let message = case.message.replace("<names>", &names).replace("<names and aliases>", &all);
+            (found != message).then(|| format!("@@{}\n{found}\n", case.name))
         })
         .collect();
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));

@@ -16,6 +16,9 @@ use super::schema;
 /// Of queues that are to drop nothing: those of access links and of the way back.
 pub(super) const AMPLE: Limit = Limit::Packets(1_000_000);
 
+/// The longest period of a capacity trace: 115 days.
+const LONGEST_TRACE_MS: u64 = 10_000_000_000;
+
 /// Capacity traces that were read, by path, so that a sweep reads each file once.
 #[derive(Default)]
 pub(super) struct Traces(BTreeMap<String, Arc<CapacityTrace>>);
@@ -33,6 +36,11 @@ impl Traces {
         })?;
         let trace = CapacityTrace::parse(&text)
             .map_err(|error| Fault::new(key, format!("`{file}`: {error}")).accepted(FORMAT))?;
+        if trace.opportunities_ms.last().is_some_and(|&ms| ms > LONGEST_TRACE_MS) {
+            return Err(
+                Fault::new(key, format!("`{file}` goes beyond {LONGEST_TRACE_MS} ms")).accepted(FORMAT)
+            );
+        }
         let trace = Arc::new(trace);
         self.0.insert(file.to_owned(), Arc::clone(&trace));
         Ok(trace)
