@@ -66,7 +66,7 @@
 //!
 //! 2 to 4 are background; where they differ from 1, 1 holds.
 //!
-//! ## Deliberate differences from Linux
+//! ## Differences from Linux
 //!
 //! 1. Data is counted in bytes where Linux counts packets; targets are still whole, even numbers of segments.
 //!    The BDP and the aggregation term are rounded up together, not one by one.
