@@ -54,7 +54,8 @@ def notes(results: Results) -> str:
         if len(times) == runs.height:
             parts.append(f"Fair shares after {spread(times)} s.")
         elif runs["jain"].len() and results.flows["index"].n_unique() > 1:
-            parts.append(f"Fair shares were reached in {len(times)} of {runs.height} runs.")
+            never = "not reached" if runs.height == 1 else f"reached in {len(times)} of {runs.height} runs"
+            parts.append(f"Fair shares were {never}.")
     durations = sorted(set(runs["duration_s"].to_list()))
     length = _range(durations)
     left_out = "nothing is left out of the means"
@@ -183,21 +184,32 @@ def params_table(params: Sequence[Any]) -> Table:
     return table
 
 
-def bench_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """The rows of the benchmark."""
+ACTED = (("SACK", "sack_blocks"), ("recov.", "recoveries"), ("paced", "paced_waits"), ("samples", "rate_samples"))
+
+
+def bench_table(rows: Sequence[dict[str, Any]]) -> Group:
+    """The rows of the benchmark: speed, memory, and how often the parts of the transport acted."""
     table = _table()
-    table.add_column("case", overflow="fold")
-    for title in ("data packets", "wall s", "packets/s", "B/flow", "acted"):
-        table.add_column(title, justify="left" if title == "acted" else "right")
+    table.add_column("case", no_wrap=True)
+    for title in ("data\npackets", "wall\ns", "million\npackets/s", "kB\nper flow", *(title for title, _ in ACTED)):
+        table.add_column(title, justify="right")
     for row in rows:
-        acted = ", ".join(f"{name} {value:,}" for name, value in row["counters"].items())
-        failed = "".join(f"\nFAILED: {reason}" for reason in row["failed"])
+        memory = row.get("peak_flow_bytes")
         table.add_row(
             row["case"],
             f"{row['data_packets']:,}",
             number(row["wall_s"]),
-            f"{row['packets_per_s']:,.0f}",
-            "–" if row.get("peak_flow_bytes") is None else f"{row['peak_flow_bytes']:,}",
-            acted + failed,
+            f"{row['packets_per_s'] / 1e6:.2f}",
+            "–" if memory is None else f"{memory / 1e3:.1f}",
+            *(_brief(row["counters"].get(name, 0)) for _, name in ACTED),
         )
-    return table
+    failed = [Text(f"{row['case']} FAILED: {reason}", style="red") for row in rows for reason in row["failed"]]
+    return Group(table, *failed)
+
+
+def _brief(count: int) -> str:
+    """A count in at most five characters."""
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= 10 * size:
+            return f"{count / size:.0f}{letter}"
+    return str(count)
