@@ -21,7 +21,8 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(ENGINE_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras dev
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet --extras dev >$(VENV)/build.log 2>&1 \
+	    || { cat $(VENV)/build.log; exit 1; }
 	touch $@
 
 reproduce: setup

@@ -237,6 +237,8 @@ pub struct Setup {
     pub mss: Bytes,
     /// The initial window (RFC 6928: ten segments).
     pub initial_window: Bytes,
+    /// The most the transport sends back to back when pacing, whatever [`Control::burst`] asks; [`Bytes::MAX`]: no limit.
+    pub max_burst: Bytes,
     /// The scheme's own random stream.
     pub random: Random,
     /// Parameter values, already checked against [`Info::params`].

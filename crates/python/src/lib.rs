@@ -202,8 +202,8 @@ fn bench_cases() -> String {
 }
 
 /// Runs one case of the benchmark `repeats` times: medians over the event loop alone, as JSON.
-#[pyfunction]
-fn bench(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
+#[pyfunction(name = "bench")]
+fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
     let Some(case) = CASES.iter().find(|c| c.name == name) else {
         let names: Vec<_> = CASES.iter().map(|c| c.name).collect();
         return Err(PyValueError::new_err(format!("no case `{name}`; there are: {}", names.join(", "))));
@@ -248,7 +248,7 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(plan, m)?)?;
     m.add_function(wrap_pyfunction!(run, m)?)?;
     m.add_function(wrap_pyfunction!(bench_cases, m)?)?;
-    m.add_function(wrap_pyfunction!(bench, m)?)?;
+    m.add_function(wrap_pyfunction!(run_case, m)?)?;
     m.add_class::<Handle>()?;
     m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
     m.add("Cancelled", m.py().get_type::<Cancelled>())?;

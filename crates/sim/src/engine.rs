@@ -122,6 +122,7 @@ impl Engine {
                 let scheme = flow.scheme.build(&Setup {
                     mss,
                     initial_window: mss * u64::from(flow.tcp.initial_window),
+                    max_burst: flow.tcp.max_burst,
                     random: random("scheme", i),
                     params: flow.params.clone(),
                 });
@@ -376,6 +377,11 @@ impl Engine {
         links.iter_mut().for_each(|link| link.settle(now));
         recorder.finish()?;
         Ok(metrics.finish(&spec, now, (events, hash), &links, &senders, &receivers))
+    }
+
+    /// The window now in force for a flow.
+    pub fn window(&self, flow: usize) -> Bytes {
+        self.senders[flow].window()
     }
 
     /// Distinct data packets delivered so far.

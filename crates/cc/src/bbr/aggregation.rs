@@ -1,7 +1,8 @@
 //! How much more than expected is acknowledged at once (Linux `tcp_bbr.c`, ack aggregation).
 //!
-//! Where a link or receiver collects acknowledgements, a window of gain x BDP runs dry between two bunches. The
-//! excess over bandwidth x time is measured in epochs, and its maximum over 5 to 10 round trips is added to the window.
+//! Where a link or receiver collects acknowledgements, a window of gain x BDP runs dry between two bunches.
+//! The excess over bandwidth x time is measured in epochs, and its maximum over 5 to 10 round trips is added
+//! to the window.
 
 use crate::{Bytes, Nanos, Rate};
 
@@ -46,8 +47,8 @@ impl Aggregation {
         }
     }
 
-    /// `acked` was acknowledged at `now` where the bandwidth is `bw`; the excess counts up to `window`. An epoch in
-    /// which `limit` was acknowledged is old and ends.
+    /// `acked` was acknowledged at `now` where the bandwidth is `bw`; the excess counts up to `window`. An
+    /// epoch in which `limit` was acknowledged is old and ends.
     #[inline]
     pub fn sample(&mut self, now: Nanos, acked: Bytes, bw: Rate, window: Bytes, limit: Bytes) {
         let mut expected = bw.over(now - self.since);

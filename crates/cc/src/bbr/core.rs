@@ -44,8 +44,8 @@ impl<P: Policy> BbrCore<P> {
         self.transition(State::ProbeBw { phase, since: self.model.delivered_at });
     }
 
-    /// Step 1: rounds, the policer estimator and the bandwidth filter. Returns whether the sender was short of data,
-    /// if there was a sample.
+    /// Step 1: rounds, the policer estimator and the bandwidth filter. Returns whether the sender was short
+    /// of data, if there was a sample.
     #[inline]
     fn update_bandwidth(&mut self, ack: &Ack) -> Option<bool> {
         let model = &mut self.model;
@@ -275,8 +275,8 @@ impl<P: Policy> BbrCore<P> {
     }
 }
 
-/// An acknowledgement that the receiver may have held back: of a lone short packet, with nothing else on its way.
-/// Such a round-trip sample must not replace an expired minimum.
+/// An acknowledgement that the receiver may have held back: of a lone short packet, with nothing else on its
+/// way. Such a round-trip sample must not replace an expired minimum.
 fn may_be_delayed(ack: &Ack, mss: Bytes) -> bool {
     let lone = ack.rate.is_some_and(|sample| sample.delivered == ack.acked);
     lone && ack.acked < mss

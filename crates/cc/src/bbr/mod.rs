@@ -1,7 +1,8 @@
 //! The BBR core: everything BBR v1 does, with hooks where its published variants differ.
 //!
-//! [`BbrCore`] walks through the steps of one acknowledgement in the order of Linux `tcp_bbr.c`; [`Model`] is its state, read-only
-//! to others; a [`Policy`] says what a variant does differently. All its methods have defaults, and these are BBR v1.
+//! [`BbrCore`] walks through the steps of one acknowledgement in the order of Linux `tcp_bbr.c`; [`Model`] is
+//! its state, read-only to others; a [`Policy`] says what a variant does differently. All its methods have
+//! defaults, and these are BBR v1.
 //!
 //! A variant is one file in `schemes/`: the essay, and
 //!

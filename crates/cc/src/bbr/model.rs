@@ -38,8 +38,8 @@ pub struct Model {
     pub(super) delivered_at: Nanos,
     pub(super) lost: Bytes,
     pub(super) inflight: Bytes,
-    /// Bytes delivered when ProbeRTT was entered, and delivered plus inflight when it was last seen: packets sent in
-    /// between tell nothing of the bandwidth.
+    /// Bytes delivered when ProbeRTT was entered, and delivered plus inflight when it was last seen: packets
+    /// sent in between tell nothing of the bandwidth.
     pub(super) held_back: Option<(Bytes, Bytes)>,
     pub(super) idle_restart: bool,
     pub(super) window: Bytes,
@@ -130,7 +130,8 @@ impl Model {
     pub fn latest_rtt(&self) -> Option<Nanos> {
         self.latest_rtt
     }
-    /// The plain bandwidth-delay product of [`Model::max_bw`] and the least round-trip time, without quanta or rounding.
+    /// The plain bandwidth-delay product of [`Model::max_bw`] and the least round-trip time, without quanta
+    /// or rounding.
     #[inline]
     pub fn bdp(&self) -> Option<Bytes> {
         self.min_rtt().map(|min_rtt| self.max_bw().over(min_rtt))
@@ -215,8 +216,9 @@ impl Model {
         self.settings.mss * self.quantum_segments
     }
 
-    /// The data that keeps a path of bandwidth `bw` busy with `gain` BDPs, as Linux rounds it: the BDP a policy aims at,
-    /// `extra`, three send quanta, up to an even number of segments, two more while probing up.
+    /// The data that keeps a path of bandwidth `bw` busy with `gain` BDPs, as Linux rounds it: the BDP a
+    /// policy aims at, `extra`, three send quanta, up to an even number of segments, two more while probing
+    /// up.
     #[inline]
     pub(super) fn target<P: Policy>(&self, policy: &P, bw: Rate, gain: f64, extra: Bytes) -> Bytes {
         let data = match self.min_rtt {
@@ -232,8 +234,8 @@ impl Model {
         Bytes::new(segments * mss)
     }
 
-    /// The data in flight that fills the path `gain` times, by the greatest delivery rate: the measure for the ends of
-    /// Drain and of the phases of ProbeBW.
+    /// The data in flight that fills the path `gain` times, by the greatest delivery rate: the measure for
+    /// the ends of Drain and of the phases of ProbeBW.
     #[inline]
     pub fn inflight_at<P: Policy>(&self, policy: &P, gain: f64) -> Bytes {
         self.target(policy, policy.bandwidth(self.max_bw(), self), gain, Bytes::ZERO)
@@ -246,7 +248,7 @@ impl Model {
         self.pacing_rate = rate;
         self.quantum_segments = self.settings.quantum.unwrap_or_else(|| {
             let bytes = (rate.as_bytes_per_sec() / QUANTUM_SHIFT).min(QUANTUM_BYTES);
-            (bytes / self.settings.mss.as_u64()).clamp(if rate < SLOW { 1 } else { 2 }, 127)
+            (bytes / self.settings.mss.as_u64()).clamp(if rate < SLOW { 1 } else { 2 }, 127).min(self.settings.max_quantum)
         });
     }
 

@@ -1,7 +1,9 @@
-//! The long-term bandwidth estimator, which detects token-bucket policers (Linux `tcp_bbr.c`; Flach et al., SIGCOMM 2016).
+//! The long-term bandwidth estimator, which detects token-bucket policers (Linux `tcp_bbr.c`; Flach et al.,
+//! SIGCOMM 2016).
 //!
-//! A policer lets a burst pass and then drops everything above its rate. Two intervals in a row with heavy loss and the
-//! same goodput are taken as its mark; then the goodput itself is the bandwidth for a while, with no probing.
+//! A policer lets a burst pass and then drops everything above its rate. Two intervals in a row with heavy
+//! loss and the same goodput are taken as its mark; then the goodput itself is the bandwidth for a while,
+//! with no probing.
 
 use crate::{Bytes, Nanos, Rate};
 
@@ -56,7 +58,8 @@ impl Policer {
         if self.in_use { Some(self.rate) } else { None }
     }
 
-    /// Feeds a sample. Returns `true` when the long-term rate has been used long enough and is given up just now.
+    /// Feeds a sample. Returns `true` when the long-term rate has been used long enough and is given up just
+    /// now.
     #[inline]
     pub fn sample(&mut self, e: &PolicerSample) -> bool {
         if self.in_use {

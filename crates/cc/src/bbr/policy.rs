@@ -15,8 +15,8 @@ pub struct RecoveryEntry {
 
 /// A variant of BBR. Defaults are BBR v1; every method may be overridden alone.
 ///
-/// For one acknowledgement the core calls [`Policy::observe`] once, after the bandwidth filter has seen it and before
-/// anything is decided, then the other methods as needed.
+/// For one acknowledgement the core calls [`Policy::observe`] once, after the bandwidth filter has seen it
+/// and before anything is decided, then the other methods as needed.
 pub trait Policy: Clone + core::fmt::Debug {
     /// What is known of the scheme without running it.
     const INFO: Info;
@@ -24,8 +24,8 @@ pub trait Policy: Clone + core::fmt::Debug {
     /// The variant's own state at the start of a connection.
     fn new(setup: &Setup) -> Self;
 
-    /// An acknowledgement arrived. [`Model::round_start`] tells where round trips begin; the round-trip filter has not
-    /// seen this sample yet.
+    /// An acknowledgement arrived. [`Model::round_start`] tells where round trips begin; the round-trip
+    /// filter has not seen this sample yet.
     #[inline]
     fn observe(&mut self, _ack: &Ack, _model: &Model) {}
 
@@ -67,8 +67,8 @@ pub trait Policy: Clone + core::fmt::Debug {
 
     /// Whether a phase of ProbeBW that began at `since` is over.
     ///
-    /// Each lasts for one least round-trip time. A gain above 1 goes on until inflight shows it, unless packets are
-    /// lost; a gain below 1 ends as soon as inflight has fallen to the BDP.
+    /// Each lasts for one least round-trip time. A gain above 1 goes on until inflight shows it, unless
+    /// packets are lost; a gain below 1 ends as soon as inflight has fallen to the BDP.
     #[inline]
     fn phase_done(&self, _phase: u8, since: Nanos, ack: &Ack, model: &Model) -> bool {
         let full_length = model.min_rtt().is_some_and(|min_rtt| model.delivered_at() - since > min_rtt);
@@ -82,7 +82,8 @@ pub trait Policy: Clone + core::fmt::Debug {
         }
     }
 
-    /// The bandwidth to reckon with where `estimate` was measured: for pacing, the window and all tests of inflight.
+    /// The bandwidth to reckon with where `estimate` was measured: for pacing, the window and all tests of
+    /// inflight.
     #[inline]
     fn bandwidth(&self, estimate: Rate, _model: &Model) -> Rate {
         estimate
@@ -122,8 +123,8 @@ pub trait Policy: Clone + core::fmt::Debug {
         RecoveryEntry { window: ack.inflight + ack.acked, conserve: true }
     }
 
-    /// The window while conserving; `window` is the current one less what was lost. Packet conservation: as much
-    /// is sent as was delivered.
+    /// The window while conserving; `window` is the current one less what was lost. Packet conservation: as
+    /// much is sent as was delivered.
     #[inline]
     fn conserve(&mut self, window: Bytes, ack: &Ack, _model: &Model) -> Bytes {
         window.max(ack.inflight + ack.acked)

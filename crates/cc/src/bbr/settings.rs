@@ -34,7 +34,7 @@ pub const PARAMS: &[Param] = &[
     Param::number("pacing_margin", 1.0, (0.0, 50.0), "%", "how far pacing stays below gain x bandwidth"),
     Param::flag("lt_bw", true, "detection of policers (long-term bandwidth)"),
     Param::flag("extra_acked", true, "window for aggregated acknowledgements"),
-    Param::number("quantum", 0.0, (0.0, 127.0), "pkt", "send quantum; 0: Linux's rule by rate, 1: as ns-3"),
+    Param::number("quantum", 0.0, (0.0, 127.0), "pkt", "send quantum; 0: Linux's rule by rate, within tcp.max_burst"),
 ];
 
 /// Parameter values, ready for use.
@@ -68,6 +68,8 @@ pub struct Settings {
     pub lt_bw: bool,
     /// Allow for aggregated acknowledgements.
     pub extra_acked: bool,
+    /// The most segments the transport sends back to back.
+    pub max_quantum: u64,
     /// Send quantum in segments, if fixed.
     pub quantum: Option<u64>,
 }
@@ -91,6 +93,7 @@ impl Settings {
             pacing_share: 1.0 - number("pacing_margin") / 100.0,
             lt_bw: setup.params.flag("lt_bw"),
             extra_acked: setup.params.flag("extra_acked"),
+            max_quantum: (setup.max_burst.as_u64() / setup.mss.as_u64()).max(1),
             quantum: (quantum > 0).then_some(quantum),
         }
     }
@@ -145,7 +148,8 @@ pub const fn merged_len(own: &[Param]) -> usize {
     n
 }
 
-/// [`PARAMS`] followed by `own`; where both have a name, the variant's definition stands in the place of BBR v1's.
+/// [`PARAMS`] followed by `own`; where both have a name, the variant's definition stands in the place of BBR
+/// v1's.
 pub const fn merge<const N: usize>(own: &[Param]) -> [Param; N] {
     assert!(N == merged_len(own));
     let mut all = [PARAMS[0]; N];

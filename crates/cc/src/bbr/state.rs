@@ -45,8 +45,8 @@ impl State {
         }
     }
 
-    /// Whether BBR may go from here to `next`. ProbeBW is never entered in its draining phase: there would be nothing of
-    /// a probe to drain.
+    /// Whether BBR may go from here to `next`. ProbeBW is never entered in its draining phase: there would be
+    /// nothing of a probe to drain.
     pub const fn may_become(self, next: Self) -> bool {
         match (self, next) {
             (Self::Startup, Self::Drain) => true,

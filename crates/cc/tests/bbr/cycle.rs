@@ -6,7 +6,8 @@ use narrows_cc::{Ack, Bytes, CongestionControl, IdleRestart, Nanos, Rate};
 use crate::path::{Flow, MSS, Path, V1};
 use crate::script::{Script, quantised};
 
-/// A phase as it was run: its number, its length, and the data in flight before the acknowledgement that ended it.
+/// A phase as it was run: its number, its length, and the data in flight before the acknowledgement that
+/// ended it.
 #[derive(Clone, Copy, Debug)]
 struct Ran {
     phase: u8,
@@ -34,8 +35,8 @@ fn phases(path: Path, from: Nanos, until: Nanos) -> Vec<Ran> {
 #[test]
 fn the_cycle_has_eight_phases_of_one_min_rtt_each() {
     let path = Path::new(20.0, 40);
-    // The handshake saw 40 ms with an empty queue. Acknowledgements come every 0.58 ms: a phase ends with the first
-    // after more than 40 ms.
+    // The handshake saw 40 ms with an empty queue. Acknowledgements come every 0.58 ms: a phase ends with the
+    // first after more than 40 ms.
     let (min_rtt, gap) = (path.rtt, path.rate.time_for(MSS));
     let ran = phases(path, Nanos::from_secs(2), Nanos::from_secs(9));
     assert!(ran.len() > 150, "{}", ran.len());
@@ -50,7 +51,8 @@ fn the_cycle_has_eight_phases_of_one_min_rtt_each() {
     assert_eq!(probed, MSS * 96);
     for phase in ran.iter().filter(|ran| ran.phase == 0) {
         assert!(phase.length > min_rtt && phase.inflight >= probed, "{phase:?}");
-        // From about 1.05 BDP, 0.24 BDP are gained per min_rtt: 96 segments are 1.39 BDP, reached within 1.5 min_rtt.
+        // From about 1.05 BDP, 0.24 BDP are gained per min_rtt: 96 segments are 1.39 BDP, reached within 1.5
+        // min_rtt.
         assert!(phase.length <= min_rtt.mul_f64(1.5), "{phase:?}");
     }
     // Draining at 0.75 takes away what the probe added in about the same time: it ends by either test.

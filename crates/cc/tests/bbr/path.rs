@@ -1,7 +1,7 @@
 //! A path of one bottleneck, and a sender without retransmissions that reports every event to BBR.
 //!
 //! ```text
-//!   sender ──(pacer)──► [policer] ──► buffer │ rate ──► ─ ─ rtt ─ ─ ► acknowledgement (held until a multiple of `bunch`)
+//!   sender ──(pacer)──► [policer] ──► buffer │ rate ──► ─ ─ rtt ─ ─ ► acknowledgement (held up to `bunch`)
 //! ```
 
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ pub fn setup<P: Policy>(seed: u64, values: &[(&str, f64)]) -> Setup {
     for (name, value) in values {
         params.set(name, *value).unwrap();
     }
-    Setup { mss: MSS, initial_window: INITIAL_WINDOW, random: Random::stream(seed, "bbr", 0), params }
+    Setup { mss: MSS, initial_window: INITIAL_WINDOW, max_burst: Bytes::MAX, random: Random::stream(seed, "bbr", 0), params }
 }
 
 /// A path. Everything but rate and rtt is off by default.

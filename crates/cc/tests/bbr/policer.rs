@@ -6,8 +6,8 @@ use narrows_cc::{Bytes, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Tim
 use crate::path::{Flow, MSS, Path, V1};
 use crate::script::Script;
 
-/// Runs one sampling interval of `rounds` round trips of 40 ms: 100 segments delivered per round, and `lost` segments
-/// lost in the last.
+/// Runs one sampling interval of `rounds` round trips of 40 ms: 100 segments delivered per round, and `lost`
+/// segments lost in the last.
 fn interval(script: &mut Script<V1>, rounds: u64, lost: u64) {
     for _ in 1..rounds {
         script.round(100, 0);
@@ -57,7 +57,8 @@ fn the_loss_threshold_is_50_of_256_per_delivered() {
         interval(&mut script, 4, lost);
         script.cc.model().policed().is_some()
     };
-    // 300 delivered: 58 lost are 19.3 %, below 50/256 = 19.53 %. With 400 delivered the interval would need 79.
+    // 300 delivered: 58 lost are 19.3 %, below 50/256 = 19.53 %. With 400 delivered the interval would need
+    // 79.
     assert!(!two(58));
     let mut script = sampling();
     interval(&mut script, 3, 59);
@@ -157,6 +158,7 @@ fn a_timeout_counts_as_a_loss_at_the_end_of_a_round() {
     let mut script = sampling();
     interval(&mut script, 3, 100);
     interval(&mut script, 3, 100);
+    script.within_round(Nanos::from_nanos(1), 1, 0);
     assert_eq!(script.cc.model().policed(), None, "only three rounds");
     let (now, delivered) = (script.now, script.delivered);
     let timeout = Timeout { now, flight_size: MSS, inflight: Bytes::ZERO, delivered, consecutive: 1 };
@@ -180,8 +182,8 @@ fn the_flag_switches_detection_off() {
 
 #[test]
 fn behind_a_real_policer_detection_finds_its_rate_and_ends_the_losses() {
-    // A burst of 200 kB passes at 100 Mbit/s, then everything above 10 Mbit/s is dropped. The bandwidth filter
-    // remembers the burst for ten rounds: time for two intervals of four.
+    // A burst of 200 kB passes at 100 Mbit/s, then everything above 10 Mbit/s is dropped. The bandwidth
+    // filter remembers the burst for ten rounds: time for two intervals of four.
     let mut path = Path::new(100.0, 40);
     path.policer = Some((Rate::from_mbit_per_sec(10.0), Bytes::new(200_000)));
     let mut flow = Flow::<V1>::new(path, 1, &[]);

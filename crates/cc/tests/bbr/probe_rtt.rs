@@ -52,7 +52,8 @@ fn after_ten_seconds_without_a_new_minimum_inflight_falls_to_four_segments_for_2
     assert_eq!((entered.len(), held.len(), round.len(), left.len()), (2, 2, 2, 2));
     for i in 0..2 {
         assert!(entered[i] > due[i] && entered[i] <= due[i] + gap * 2, "{:?} for {:?}", entered[i], due[i]);
-        // The queue drains within the round trip that was under way: 40 ms and up to a quarter of a BDP of queue.
+        // The queue drains within the round trip that was under way: 40 ms and up to a quarter of a BDP of
+        // queue.
         assert!(
             held[i] > entered[i] && held[i] - entered[i] <= Nanos::from_millis(50),
             "{entered:?} {held:?}"
@@ -97,7 +98,8 @@ fn probe_rtt_shows_the_path_without_its_queue() {
 
 #[test]
 fn rates_seen_in_probe_rtt_do_not_lower_the_bandwidth() {
-    // 200 ms are 20 round trips of 10 ms, twice the bandwidth filter. Four segments per round trip are 4.6 Mbit/s.
+    // 200 ms are 20 round trips of 10 ms, twice the bandwidth filter. Four segments per round trip are 4.6
+    // Mbit/s.
     let path = Path::new(50.0, 10);
     let rate = path.rate.as_bytes_per_sec() as f64;
     let mut flow = Flow::<V1>::new(path, 1, &[]);
@@ -160,7 +162,7 @@ fn in_probe_rtt() -> Script<V1> {
     script.now += Nanos::from_secs(11);
     script.round(10, 0);
     script.inflight = MSS * 4;
-    script.round(10, 0);
+    script.within_round(Nanos::from_millis(30), 10, 0);
     assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }), "{:?}", script.state());
     script
 }
@@ -180,11 +182,11 @@ fn the_round_of_probe_rtt_begins_when_inflight_has_fallen() {
 #[test]
 fn the_next_probe_rtt_comes_ten_seconds_after_the_last_has_ended() {
     let mut script = in_probe_rtt();
+    script.rtt += Nanos::from_millis(1); // no sample confirms the minimum from here on
     while !script.cc.model().in_probe_bw() {
         script.round(4, 0);
     }
     let left = script.now;
-    script.rtt += Nanos::from_millis(1); // no sample confirms the minimum
     script.now = left + Nanos::from_millis(9_990) - script.rtt;
     script.round(10, 0);
     assert!(script.cc.model().in_probe_bw());

@@ -92,7 +92,8 @@ fn over_a_lossy_path_the_window_is_held_in_the_first_round_and_restored_at_the_e
                 entered += 1;
             }
             (Phase::Recovery, Phase::Open) => {
-                // Restored, up to the target of the phase the cycle has moved to: two segments less after probing.
+                // Restored, up to the target of the phase the cycle has moved to: two segments less after
+                // probing.
                 assert!(window + MSS * 2 >= before, "{window:?} after {before:?}");
                 left += 1;
             }
@@ -209,7 +210,8 @@ fn a_spurious_loss_restarts_the_search_for_the_full_pipe_and_brings_the_window_b
     assert_eq!(script.cc.model().full_bw(), Rate::ZERO);
     script.leave_recovery(1);
     assert!(script.cc.model().window() >= window);
-    // Without it, that had been the third round. This acknowledgement set the measure, the next two bring no growth, and only the third fills the pipe.
+    // Without it, that had been the third round. This acknowledgement set the measure, the next two bring no
+    // growth, and only the third fills the pipe.
     for _ in 0..2 {
         script.round(10, 0);
         assert!(!script.cc.model().full_pipe());

@@ -41,8 +41,9 @@ impl<P: Policy> Script<P> {
         script
     }
 
-    /// The acknowledgement of `acked` segments `after` the last one, with `lost` segments newly lost. Its sample says that
-    /// the acknowledged packets were sent after the previous acknowledgement, so it begins a round trip.
+    /// The acknowledgement of `acked` segments `after` the last one, with `lost` segments newly lost. Its
+    /// sample says that the acknowledged packets were sent after the previous acknowledgement, so it begins a
+    /// round trip.
     pub fn next_ack(&mut self, after: Nanos, acked: u64, lost: u64) -> Ack {
         self.now += after;
         let prior_delivered = self.delivered;

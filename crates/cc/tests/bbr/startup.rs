@@ -56,7 +56,8 @@ fn the_startup_gain_paces_at_2_885_times_the_bandwidth() {
     script.round(100, 0);
     assert_eq!(script.state(), State::Startup);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(2.885 * MARGIN));
-    // A lower sample does not lower it before the pipe is full, even when the filter has forgotten the higher one.
+    // A lower sample does not lower it before the pipe is full, even when the filter has forgotten the higher
+    // one.
     let high = script.cc.model().pacing_rate();
     script.app_limited = true; // keeps the full-pipe test waiting
     script.rate = Rate::from_mbit_per_sec(50.0);

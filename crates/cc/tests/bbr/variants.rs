@@ -65,7 +65,8 @@ fn gains_the_ends_of_phases_and_the_window_gain_can_be_a_variants_own() {
     assert_eq!(script.cc.model().window(), quantised(500_000.0, 8, false));
 }
 
-/// Half the BDP in ProbeBW, a third of the window in ProbeRTT; recovery without conservation and restoration, paced at 0.75.
+/// Half the BDP in ProbeBW, a third of the window in ProbeRTT; recovery without conservation and restoration,
+/// paced at 0.75.
 #[derive(Clone, Debug)]
 struct Recovery {
     third: Bytes,
@@ -208,7 +209,8 @@ fn a_variants_parameters_follow_those_of_bbr_and_replace_those_of_the_same_name(
     }
 }
 
-/// When every packet was acknowledged on three paths: clean, bunched, policed. A fingerprint of all that was sent.
+/// When every packet was acknowledged on three paths: clean, bunched, policed. A fingerprint of all that was
+/// sent.
 fn fingerprint(values: &[(&str, f64)]) -> u64 {
     let clean = Path::new(20.0, 40);
     let mut bunched = Path::new(50.0, 10);

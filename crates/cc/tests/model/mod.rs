@@ -131,6 +131,7 @@ impl Model {
         let setup = Setup {
             mss,
             initial_window: mss * conditions.initial_window_segments,
+            max_burst: Bytes::MAX,
             random: Random::stream(conditions.seed, "scheme", 0),
             params,
         };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use narrows_cc::{Nanos, schemes};
 use serde::de;
 
 use super::tree::{Origin, Tree};
@@ -104,6 +105,14 @@ impl Fault {
     }
 }
 
+/// A time in the unit that reads best.
+pub(super) fn show(time: Nanos) -> String {
+    match time.as_nanos() % 1_000_000_000 {
+        0 => format!("{}s", time.as_nanos() / 1_000_000_000),
+        _ => format!("{}ms", time.as_millis_f64()),
+    }
+}
+
 /// Line and column, from 1, of the byte at `offset`.
 fn place(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
@@ -147,7 +156,13 @@ impl de::Error for Fault {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Self::new(field, "this key is missing")
+        let fault = Self::new(field, "this key is missing");
+        match field {
+            "scheme" => fault
+                .accepted(schemes::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ")),
+            "from" | "to" => fault.accepted("the name of a node"),
+            _ => fault,
+        }
     }
 
     fn duplicate_field(_field: &'static str) -> Self {
@@ -179,7 +194,8 @@ pub(super) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item 
 
 /// The name that `found` was probably meant to be.
 fn nearest<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let allowed = 1 + found.chars().count() / 4;
+    let length = found.chars().count();
+    let allowed = (1 + length / 4).min(length.saturating_sub(1));
     known
         .map(|name| (edit_distance(found, name), name))
         .filter(|&(distance, _)| distance <= allowed)

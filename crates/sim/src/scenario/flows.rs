@@ -5,7 +5,7 @@ use narrows_cc::{Bytes, Nanos, Param, ParamError, ParamKind, Params, Random, Rat
 use narrows_endpoint::{AppConfig, TcpConfig};
 
 use super::choice::{self, App, AppKind, FileSize, SizeKind};
-use super::fault::{Fault, unknown};
+use super::fault::{Fault, show, unknown};
 use super::link;
 use super::quantity::{DataAmount, Size, Time};
 use super::schema::{Arrivals, Flow, ParamValue, Scenario, Tcp};
@@ -69,7 +69,7 @@ fn scheme(flow: &Flow, table: &str) -> Result<(&'static schemes::Entry, Params),
         };
         let (param, text) = (param.trim(), text.trim());
         if stated.contains(&param) {
-            return Err(Fault::new(&key, format!("`{param}` is set twice")));
+            return Err(Fault::new(&key, format!("`{param}` is set twice")).accepted("each parameter once"));
         }
         stated.push(param);
         set(&mut params, entry, param, text, &key)?;
@@ -77,7 +77,8 @@ fn scheme(flow: &Flow, table: &str) -> Result<(&'static schemes::Entry, Params),
     for (param, value) in flow.params.iter().flatten() {
         let key = format!("{table}.params.{param}");
         if stated.contains(&param.as_str()) {
-            return Err(Fault::new(key, format!("`{param}` is set by the scheme's text too")));
+            return Err(Fault::new(key, format!("`{param}` is set by the scheme's text too"))
+                .accepted("one of the two"));
         }
         let text = match value {
             ParamValue::Flag(on) => on.to_string(),
@@ -195,8 +196,12 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str) -> Result<TcpConfig, Fault>
             || initial_rto.max(min_rto) > max_rto
             || initial_rto.is_zero())
     {
-        let message =
-            format!("timeouts of {min_rto:?} at least, {initial_rto:?} at first, {max_rto:?} at most");
+        let message = format!(
+            "timeouts of {} at least, {} at first, {} at most",
+            show(min_rto),
+            show(initial_rto),
+            show(max_rto)
+        );
         return Err(Fault::new(key, message).accepted("times above zero, the greatest not below the others"));
     }
     Ok(TcpConfig {
@@ -296,7 +301,7 @@ pub(super) fn expand(
     let late = |name: &str, start: Nanos| {
         Fault::new(
             key(name),
-            format!("a flow would open at {:?}, but the run ends at {}", start, scenario.duration),
+            format!("a flow would open at {}, but the run ends at {}", show(start), scenario.duration),
         )
         .accepted(format!("a time before {}", scenario.duration))
     };
@@ -357,8 +362,11 @@ pub(super) fn expand(
             return Err(late(name, start));
         }
         if stop.is_some_and(|stop| stop <= start) {
-            return Err(Fault::new(key("stop"), format!("a flow would open at {start:?}, after its stop"))
-                .accepted(format!("a time after {start:?}")));
+            return Err(Fault::new(
+                key("stop"),
+                format!("a flow would open at {}, not before its stop", show(start)),
+            )
+            .accepted(format!("a time after {}", show(start))));
         }
         drafts.push(Draft { entry: index, app, start, stop });
     }
@@ -419,7 +427,8 @@ fn sizes(size: &FileSize, table: &str) -> Result<impl Fn(&mut Random) -> Bytes +
         return Err(Fault::new(table, "empty files").accepted("a size above zero"));
     }
     if size.shape.is_some() && size.kind != SizeKind::Pareto {
-        return Err(Fault::new(format!("{table}.shape"), "only `pareto` has a shape"));
+        return Err(Fault::new(format!("{table}.shape"), "only `pareto` has a shape")
+            .accepted("kind = \"pareto\", or no shape"));
     }
     let (kind, shape) = (size.kind, size.shape.unwrap_or(1.2));
     if shape <= 1.0 {

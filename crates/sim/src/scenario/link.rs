@@ -16,6 +16,9 @@ use super::schema;
 /// Of queues that are to drop nothing: those of access links and of the way back.
 pub(super) const AMPLE: Limit = Limit::Packets(1_000_000);
 
+/// The longest period of a capacity trace: 115 days.
+const LONGEST_TRACE_MS: u64 = 10_000_000_000;
+
 /// Capacity traces that were read, by path, so that a sweep reads each file once.
 #[derive(Default)]
 pub(super) struct Traces(BTreeMap<String, Arc<CapacityTrace>>);
@@ -33,6 +36,11 @@ impl Traces {
         })?;
         let trace = CapacityTrace::parse(&text)
             .map_err(|error| Fault::new(key, format!("`{file}`: {error}")).accepted(FORMAT))?;
+        if trace.opportunities_ms.last().is_some_and(|&ms| ms > LONGEST_TRACE_MS) {
+            return Err(
+                Fault::new(key, format!("`{file}` goes beyond {LONGEST_TRACE_MS} ms")).accepted(FORMAT)
+            );
+        }
         let trace = Arc::new(trace);
         self.0.insert(file.to_owned(), Arc::clone(&trace));
         Ok(trace)
@@ -47,7 +55,7 @@ impl Traces {
 /// A rate that is not zero.
 pub(super) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Fault> {
     match rate.value() {
-        Rate::ZERO => Err(Fault::new(key, format!("`{rate}`: a link of no capacity carries nothing"))
+        Rate::ZERO => Err(Fault::new(key, format!("`{rate}` carries nothing"))
             .accepted("a rate above zero such as 100mbit")),
         rate => Ok(rate),
     }
@@ -87,7 +95,8 @@ pub(super) fn limit(
 ) -> Result<Limit, Fault> {
     let limit = match buffer.value() {
         BufferSize::Bdp { multiple, rtt: stated } => {
-            Limit::Bytes(rate.over(stated.unwrap_or(rtt)).mul_f64(multiple))
+            // Rounded to the nearest byte: 0.7 of 1000 is 700, though 0.7 has no exact binary form.
+            Limit::Bytes(Bytes::from_f64(rate.over(stated.unwrap_or(rtt)).as_f64() * multiple + 0.5))
         }
         BufferSize::Packets(packets) => Limit::Packets(packets),
         BufferSize::Bytes(bytes) => Limit::Bytes(bytes),

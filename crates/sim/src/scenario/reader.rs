@@ -49,7 +49,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
             Node::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
                 (Ok(value), _) => visitor.visit_u64(value),
                 (_, Ok(value)) => visitor.visit_i64(value),
-                _ => Err(Fault::new("", format!("the number {value} is too large"))),
+                _ => Err(Fault::new("", format!("`{value}` is out of range")).accepted("a smaller number")),
             },
             Node::Float(value) => visitor.visit_f64(*value),
             Node::Bool(value) => visitor.visit_bool(*value),

@@ -1,12 +1,12 @@
 //! From a scenario to a [`Spec`]: what the simulator runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_net::config::{Jitter, LinkConfig};
 
-use super::fault::Fault;
+use super::fault::{Fault, show};
 use super::flows::{self, Draft, Kind};
 use super::link::{self, AMPLE, Traces};
 use super::quantity::{Time, WarmupLength};
@@ -29,7 +29,7 @@ pub(super) fn resolve(
         return Err(Fault::new("duration", "a run of no length").accepted("a time above zero such as 60s"));
     }
     let warmup = match scenario.warmup.value() {
-        WarmupLength::Share(share) => duration.mul_f64(share),
+        WarmupLength::Share(share) => Nanos::from_nanos((duration.as_nanos() as f64 * share + 0.5) as u64),
         WarmupLength::Time(time) => time,
     };
     if warmup >= duration {
@@ -41,9 +41,8 @@ pub(super) fn resolve(
     }
     let samples = scenario.trace.samples.value();
     if samples == Some(Nanos::ZERO) {
-        return Err(
-            Fault::new("trace.samples", "samples without a distance").accepted("off, or a time such as 10ms")
-        );
+        return Err(Fault::new("trace.samples", format!("samples every `{}`", scenario.trace.samples))
+            .accepted("off, or a time such as 10ms"));
     }
     if scenario.flows.is_empty() {
         return Err(Fault::new("flows", "the scenario has no flows").accepted("at least one [[flows]] table"));
@@ -67,7 +66,7 @@ pub(super) fn resolve(
     }
     let mut position = vec![0; order.len()];
     order.iter().enumerate().for_each(|(place, &wire)| position[wire] = place);
-    let labels = labels(scenario, &entries, &drafts);
+    let labels = labels(scenario, &entries, &drafts)?;
     let mut flows = Vec::with_capacity(drafts.len());
     for (draft, label) in drafts.iter().zip(labels) {
         flows.push(flow_spec(
@@ -122,10 +121,10 @@ impl Entry {
                 return Err(Fault::new(key, "an RTT of zero").accepted("a time above zero such as 40ms"));
             }
             Some(rtt) if rtt.value() < way => {
-                let message = format!("`{rtt}` is less than the {way:?} that the links on the way take");
-                return Err(
-                    Fault::new(key, message).accepted(format!("at least {way:?}, or links of less delay"))
-                );
+                let message =
+                    format!("`{rtt}` is less than the {} that the links on the way take", show(way));
+                return Err(Fault::new(key, message)
+                    .accepted(format!("at least {}, or links of less delay", show(way))));
             }
             Some(rtt) => rtt.value(),
             None if topology.is_dumbbell() => {
@@ -225,7 +224,7 @@ fn link_spec(
 }
 
 /// The labels of the connections. A label that several share is numbered.
-fn labels(scenario: &Scenario, entries: &[Entry], drafts: &[Draft]) -> Vec<String> {
+fn labels(scenario: &Scenario, entries: &[Entry], drafts: &[Draft]) -> Result<Vec<String>, Fault> {
     let plain = |draft: &Draft| {
         let stated = scenario.flows[draft.entry].label.as_deref();
         stated.unwrap_or(entries[draft.entry].kind.scheme.info.name)
@@ -244,7 +243,18 @@ fn labels(scenario: &Scenario, entries: &[Entry], drafts: &[Draft]) -> Vec<Strin
             _ => label.to_owned(),
         }
     };
-    drafts.iter().map(number).collect()
+    let labels: Vec<String> = drafts.iter().map(number).collect();
+    let mut seen = BTreeSet::new();
+    for (label, draft) in labels.iter().zip(drafts) {
+        if !seen.insert(label) {
+            return Err(Fault::new(
+                format!("flows.{}.label", draft.entry),
+                format!("two flows are called `{label}`"),
+            )
+            .accepted("a label of its own"));
+        }
+    }
+    Ok(labels)
 }
 
 /// A connection, with access links of its own where the scenario has them.

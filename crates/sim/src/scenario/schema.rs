@@ -274,7 +274,7 @@ table! {
 
 /// The value of a scheme's parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "not a value of a parameter\n  accepted: a number, a text, true or false")]
 pub enum ParamValue {
     /// On or off.
     Flag(bool),

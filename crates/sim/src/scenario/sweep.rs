@@ -32,6 +32,8 @@ struct Axis {
 pub(super) struct Grid {
     base: Tree,
     axes: Vec<Axis>,
+    /// Overrides for one item of a list whose items are swept together: they go last.
+    last: Vec<Setting>,
 }
 
 /// The name of the axis that `cases` make.
@@ -56,7 +58,7 @@ impl Grid {
             }
         }
         check_distinct(&axes)?;
-        let mut grid = Self { base, axes };
+        let mut grid = Self { base, axes, last: Vec::new() };
         for (key, text) in overrides {
             grid.apply(key, text)?;
         }
@@ -76,7 +78,9 @@ impl Grid {
                 && axis.choices.iter().any(|choice| choice.sets.iter().any(|set| set.key == key))
         };
         if self.axes.iter().any(set_by_case) {
-            return Err(Fault::new(key, "this key is set by sweep.cases of the scenario").at(at));
+            return Err(Fault::new(key, "this key is set by sweep.cases of the scenario")
+                .accepted("a key that no case sets")
+                .at(at));
         }
         let values = split_list(text);
         let position = self.axes.iter().position(|axis| axis.name == key);
@@ -84,7 +88,17 @@ impl Grid {
             if let Some(position) = position {
                 self.axes.remove(position);
             }
-            return self.base.set(key, &Tree::from_command_line(value), at);
+            let value = Tree::from_command_line(value);
+            let of_all: Vec<_> = key.split('.').filter(|segment| segment.parse::<usize>().is_err()).collect();
+            let of_all = of_all.join(".");
+            let swept = |axis: &Axis| {
+                axis.choices.iter().any(|choice| choice.sets.iter().any(|set| set.key == of_all))
+            };
+            if self.axes.iter().any(swept) {
+                self.last.push(Setting { key: key.to_owned(), at, value });
+                return Ok(());
+            }
+            return self.base.set(key, &value, at);
         }
         check_sweepable(key, at)?;
         let choices = values.iter().map(|value| {
@@ -124,15 +138,18 @@ impl Grid {
             }
             point.push((axis.name.clone(), choice.label.clone()));
         }
+        for set in &self.last {
+            tree.set(&set.key, &set.value, set.at)?;
+        }
         Ok((point, tree))
     }
 }
 
 fn check_sweepable(key: &str, at: Origin) -> Result<(), Fault> {
     match key {
-        "repeat" | "name" => {
-            Err(Fault::new(format!("sweep.{key}"), format!("`{key}` cannot be swept")).at(at))
-        }
+        "repeat" | "name" => Err(Fault::new(format!("sweep.{key}"), format!("`{key}` cannot be swept"))
+            .accepted("any other key of the scenario")
+            .at(at)),
         _ => Ok(()),
     }
 }
@@ -143,7 +160,9 @@ fn check_distinct(axes: &[Axis]) -> Result<(), Fault> {
         let mut of_axis: Vec<&Setting> = Vec::new();
         for set in axis.choices.iter().flat_map(|choice| &choice.sets) {
             if seen.contains(&set.key.as_str()) {
-                return Err(Fault::new(format!("sweep.{}", set.key), "this key is swept twice").at(set.at));
+                return Err(Fault::new(format!("sweep.{}", set.key), "this key is swept twice")
+                    .accepted("each key on one axis")
+                    .at(set.at));
             }
             if !of_axis.iter().any(|other| other.key == set.key) {
                 of_axis.push(set);

@@ -239,11 +239,14 @@ impl<'a> Topology<'a> {
             conditions: Some(conditions(network, Some(link), table)),
             listed: true,
         };
-        if self.wires.iter().any(|wire| wire.name == there.name) {
+        let back = format!("{}-{}", link.to, link.from);
+        let taken = |wire: &Wire<'_>| wire.name == there.name || (link.duplex && wire.name == back);
+        if self.wires.iter().any(taken) || (link.duplex && there.name == back) {
             return Err(Fault::new(
                 format!("{table}.name"),
                 format!("`{}` is another link's name", there.name),
-            ));
+            )
+            .accepted("a name of its own"));
         }
         if link.duplex {
             self.push_duplex(there)
@@ -370,8 +373,12 @@ impl<'a> Topology<'a> {
             .filter(|&node| node != from && self.shortest(from, node).is_some())
             .map(|node| self.nodes[node].as_str())
             .collect();
+        let accepted = match reachable.as_slice() {
+            [] => format!("a link that leaves `{}`", self.nodes[from]),
+            _ => format!("a node that `{}` reaches: {}", self.nodes[from], reachable.join(", ")),
+        };
         Fault::new(key, format!("no way leads from `{}` to `{}`", self.nodes[from], self.nodes[to]))
-            .accepted(format!("a node that `{}` reaches: {}", self.nodes[from], reachable.join(", ")))
+            .accepted(accepted)
     }
 
     fn wire(&self, from: usize, to: usize) -> Option<usize> {
@@ -432,7 +439,8 @@ impl<'a> Topology<'a> {
 /// Keys that another kind of network would read are a misunderstanding.
 fn check_kind(network: &Network, kind: NetworkKind) -> Result<(), Fault> {
     let only = |key: &str, kinds: &str| {
-        Err(Fault::new(format!("network.{key}"), format!("only {kinds} has this key")))
+        Err(Fault::new(format!("network.{key}"), format!("only {kinds} has this key"))
+            .accepted("no such key here"))
     };
     let lot = kind == NetworkKind::ParkingLot;
     if network.hops.is_some() && !lot {

@@ -63,7 +63,9 @@ impl Tree {
         serde_json::from_str(text).map_err(|error| {
             let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
             let offset = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
-            Fault::new("", format!("not JSON: {error}")).at(Origin::Text(offset.min(text.len())))
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default();
+            Fault::new("", format!("not JSON: {message}")).at(Origin::Text(offset.min(text.len())))
         })
     }
 
@@ -160,6 +162,7 @@ impl Tree {
                             whole(),
                             format!("the scenario lists no {segment} to set this on"),
                         )
+                        .accepted("a key of the scenario's own tables")
                         .at(at));
                     }
                     None => {
@@ -187,7 +190,9 @@ impl Tree {
             },
             _ => {
                 let parent = path[..depth].join(".");
-                Err(Fault::new(whole(), format!("`{parent}` is a value and has no keys")).at(at))
+                Err(Fault::new(whole(), "a value has no keys of its own")
+                    .accepted(format!("`{parent}` itself"))
+                    .at(at))
             }
         }
     }
@@ -240,7 +245,8 @@ fn from_table(table: &DeTable<'_>) -> Result<Node, Fault> {
         // A table's own span covers its header only, or nothing where it is implied: its key is the better place.
         let key_at = key.span().start;
         let at = if value.get_ref().is_table() { key_at } else { value.span().start };
-        let node = from_value(value.get_ref(), value.span().start)?;
+        let node =
+            from_value(value.get_ref(), value.span().start).map_err(|fault| fault.within(key.get_ref()))?;
         let value = Tree { node, at: Origin::Text(at) };
         entries.push((key_at, Entry { key: key.get_ref().to_string(), at: Origin::Text(key_at), value }));
     }
@@ -254,14 +260,18 @@ fn from_value(value: &DeValue<'_>, at: usize) -> Result<Node, Fault> {
         DeValue::Integer(integer) => {
             let digits = integer.as_str().replace('_', "");
             Node::Integer(i128::from_str_radix(&digits, integer.radix()).map_err(|_| {
-                Fault::new("", format!("the number {digits} is too large")).at(Origin::Text(at))
+                Fault::new("", format!("`{digits}` is out of range"))
+                    .accepted("a smaller number")
+                    .at(Origin::Text(at))
             })?)
         }
         DeValue::Float(float) => {
             let digits = float.as_str().replace('_', "");
             let value: f64 = digits.parse().unwrap_or(f64::NAN);
             if !value.is_finite() {
-                return Err(Fault::new("", format!("`{digits}` is not a finite number")).at(Origin::Text(at)));
+                return Err(Fault::new("", format!("`{digits}` is not a finite number"))
+                    .accepted("a finite number")
+                    .at(Origin::Text(at)));
             }
             Node::Float(value)
         }
