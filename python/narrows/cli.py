@@ -178,7 +178,7 @@ def schemes(
     parts: list[Any] = [head, Markdown(row.page)]
     if row.params:
         parts += [Text(""), tables.params_table(row.params)]
-    show(Group(*parts))
+    show(Group(*parts), width=120)  # the drawings of states do not fold
 
 
 @app.command()

@@ -167,9 +167,9 @@ def run(planned: Planned, traces: Path | None, handle: Handle | None) -> dict[st
     return ordered(json.loads(text))
 
 
-def as_point(pairs: Any) -> dict[str, str]:
-    """The swept keys of a run with their values, which the engine gives as pairs in the order of the scenario."""
-    return {str(key): str(value) for key, value in (pairs.items() if isinstance(pairs, Mapping) else pairs)}
+def as_point(pairs: Mapping[str, Any]) -> dict[str, str]:
+    """The swept keys of a run with their values as text, in the order of the scenario."""
+    return {str(key): str(value) for key, value in pairs.items()}
 
 
 def ordered(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def ordered(result: Mapping[str, Any]) -> dict[str, Any]:
     first = {key: result[key] for key in RUN_FIELDS}
     first["flows"] = [{key: flow[key] for key in FLOW_FIELDS} | flow for flow in result["flows"]]
     first["links"] = [{key: link[key] for key in LINK_FIELDS} | link for link in result["links"]]
-    first["point"] = as_point(result.get("point", ()))
+    first["point"] = as_point(result.get("point", {}))
     return {**first, **{key: value for key, value in result.items() if key not in first}}
 
 

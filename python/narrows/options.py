@@ -140,11 +140,11 @@ def go(
         show(results.table())
 
 
-def show(table: Any) -> None:
-    """Print to standard output, 80 columns wide where that is not a terminal."""
+def show(table: Any, width: int | None = None) -> None:
+    """Print to standard output; where that is not a terminal, 80 columns wide or as wide as asked for."""
     from rich.console import Console
 
-    Console(highlight=False).print(table)
+    Console(highlight=False, width=None if sys.stdout.isatty() else width).print(table)
 
 
 _TIME = re.compile(r"\d+(\.\d+)?\s*(ns|us|µs|ms|s)")

@@ -54,7 +54,8 @@ def notes(results: Results) -> str:
         if len(times) == runs.height:
             parts.append(f"Fair shares after {spread(times)} s.")
         elif runs["jain"].len() and results.flows["index"].n_unique() > 1:
-            parts.append(f"Fair shares were reached in {len(times)} of {runs.height} runs.")
+            never = "not reached" if runs.height == 1 else f"reached in {len(times)} of {runs.height} runs"
+            parts.append(f"Fair shares were {never}.")
     durations = sorted(set(runs["duration_s"].to_list()))
     length = _range(durations)
     left_out = "nothing is left out of the means"
@@ -73,9 +74,11 @@ def _flows(results: Results, many_points: bool) -> Table:
     flows = results.flows
     per_run = flows.group_by("id").len()["len"].max()
     grouped = isinstance(per_run, int) and per_run > MANY
-    keys = [key for key in results.keys if many_points and key != "flows.scheme"]
+    keys = [key for key in results.keys if many_points and key not in ("flows.scheme", "flows.rtt")]
     by = [*keys, "scheme", "rtt_base_ms"] if grouped else [*keys, "index", "scheme", "rtt_base_ms"]
     columns = list(FLOW_COLUMNS)
+    if grouped:
+        columns[0] = ("Mbit/s\nper flow", "goodput_mbit_s")
     if flows["completion_s"].null_count() < flows.height:
         columns[-1] = ("completed\ns", "completion_s")
     if (
@@ -94,7 +97,7 @@ def _flows(results: Results, many_points: bool) -> Table:
     if grouped:
         table.add_column("flows", justify="right")
     for title, _ in columns:
-        table.add_column(title, justify="right")
+        table.add_column(title, justify="right", overflow="fold")
     names = [name for _, name in columns]
     per_seed = flows.group_by([*by, "seed"], maintain_order=True).agg(
         *(pl.col(name).mean() for name in names), pl.len().alias("flows")
@@ -117,13 +120,13 @@ def _flows(results: Results, many_points: bool) -> Table:
 def _links(results: Results, many_points: bool) -> Table:
     links = results.links.with_columns((pl.col("utilization") * 100).alias("utilization_percent"))
     keys = [key for key in results.keys if many_points]
+    by = [*keys, "link"] if links["link"].n_unique() > 1 or not keys else keys
     table = _table()
-    for key in keys:
-        table.add_column(short(key, keys), overflow="fold")
-    table.add_column("link", overflow="fold")
+    for key in by:
+        table.add_column(key if key == "link" else short(key, keys), overflow="fold")
     for title, _ in LINK_COLUMNS:
-        table.add_column(title, justify="right")
-    for place, rows in links.group_by([*keys, "link"], maintain_order=True):
+        table.add_column(title, justify="right", overflow="fold")
+    for place, rows in links.group_by(by, maintain_order=True):
         table.add_row(*map(str, place), *(spread(rows[name].to_list()) for _, name in LINK_COLUMNS))
     return table
 
@@ -136,8 +139,12 @@ def spread(values: Sequence[float | None]) -> str:
     found = interval(present)
     text = number(found.mean) if found.mean == 0 or abs(found.mean) >= 0.1 else f"{found.mean:.3f}"
     if found.half is not None:
-        text = f"{text}±{number(found.half, 2) if found.half >= 0.1 else f'{found.half:.2f}'}"
+        text += "±0" if found.half == 0 else f"±{_half(found.half)}"
     return text if len(present) == len(values) else f"{text} ({len(present)}/{len(values)})"
+
+
+def _half(half: float) -> str:
+    return "<0.01" if half < 0.01 else f"{half:.2f}" if half < 1 else number(half, 2)
 
 
 def _range(ordered: Sequence[float]) -> str:
@@ -152,7 +159,7 @@ def short(key: str, keys: Sequence[str]) -> str:
 
 
 def _table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
 
 
 def schemes_table(rows: Sequence[Any]) -> Table:
@@ -183,21 +190,32 @@ def params_table(params: Sequence[Any]) -> Table:
     return table
 
 
-def bench_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """The rows of the benchmark."""
+ACTED = (("SACK", "sack_blocks"), ("recov.", "recoveries"), ("paced", "paced_waits"), ("samples", "rate_samples"))
+
+
+def bench_table(rows: Sequence[dict[str, Any]]) -> Group:
+    """The rows of the benchmark: speed, memory, and how often the parts of the transport acted."""
     table = _table()
-    table.add_column("case", overflow="fold")
-    for title in ("data packets", "wall s", "packets/s", "B/flow", "acted"):
-        table.add_column(title, justify="left" if title == "acted" else "right")
+    table.add_column("case", no_wrap=True)
+    for title in ("packets", "wall\ns", "million\nper s", "kB per\nflow", *(title for title, _ in ACTED)):
+        table.add_column(title, justify="right", overflow="fold")
     for row in rows:
-        acted = ", ".join(f"{name} {value:,}" for name, value in row["counters"].items())
-        failed = "".join(f"\nFAILED: {reason}" for reason in row["failed"])
+        memory = row.get("peak_flow_bytes")
         table.add_row(
             row["case"],
             f"{row['data_packets']:,}",
             number(row["wall_s"]),
-            f"{row['packets_per_s']:,.0f}",
-            "–" if row.get("peak_flow_bytes") is None else f"{row['peak_flow_bytes']:,}",
-            acted + failed,
+            f"{row['packets_per_s'] / 1e6:.2f}",
+            "–" if memory is None else f"{memory / 1e3:.1f}",
+            *(_brief(row["counters"].get(name, 0)) for _, name in ACTED),
         )
-    return table
+    failed = [Text(f"{row['case']} FAILED: {reason}", style="red") for row in rows for reason in row["failed"]]
+    return Group(table, *failed)
+
+
+def _brief(count: int) -> str:
+    """A count in at most five characters."""
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= 10 * size:
+            return f"{count / size:.0f}{letter}"
+    return str(count)

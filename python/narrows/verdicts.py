@@ -95,8 +95,9 @@ class Outcome:
             return ""
         if not self.missing:
             return self.claim.cause
-        seeds = f"seed{'s' if len(self.missing) > 1 else ''} {', '.join(map(str, self.missing))}"
-        return " ".join(part for part in (f"No value for {seeds}.", self.claim.cause) if part)
+        seeds = f" for seed{'s' if len(self.missing) > 1 else ''} {', '.join(map(str, self.missing))}"
+        gap = "No value." if self.ours is None else f"No value{seeds}."
+        return " ".join(part for part in (gap, self.claim.cause) if part)
 
     def measured(self) -> str:
         """Our side, as a person reads it."""

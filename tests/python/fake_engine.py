@@ -166,7 +166,7 @@ def plan(text, source, directory, overrides):
             _check(scenario, text, source, dict(overrides))
             for seed in range(first, first + repeat):
                 row = {
-                    "point": list(point.items()),
+                    "point": point,
                     "seed": seed,
                     "scenario": scenario,
                     "flows": len(scenario["flows"]),

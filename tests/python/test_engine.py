@@ -54,6 +54,7 @@ def test_the_table_fits_80_columns():
     assert "the first 0.5 s are left out of the means" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_on_one_thread_or_many(tmp_path):
     found = []
     for jobs in (1, 2):
@@ -153,6 +154,7 @@ def test_ctrl_c_stops_a_long_run_at_once(tmp_path):
     assert "stopped after 0 of 1 runs" in stderr
 
 
+@pytest.mark.slow
 def test_halving_a_gain_changes_the_table(tmp_path):
     """Nodectl's table 3 rests on the scheme's own constants, from scenario to verdict."""
     params = json.loads(call("schemes", "bbr", "--json").stdout)["params"]

@@ -128,7 +128,7 @@ def test_plot_and_report_commands_write_files(results, tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert page.count("data:image/png;base64,") == len(plots.KINDS)
     assert "left out of the means" in page
-    assert "bottleneck" in page
+    assert "queue delay mean ms" in page
 
 
 @pytest.mark.parametrize("args", [["plot", "."], ["report", "."], ["plot", "nosuch"]])
