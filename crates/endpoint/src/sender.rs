@@ -268,6 +268,12 @@ impl Sender {
         &self.stats
     }
 
+    /// Asks for the memory that an acknowledgement will touch behind this value itself.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.board.prefetch();
+    }
+
     /// Bytes of memory held. Buffers grow and never shrink, so at the end of a run this is the peak.
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.board.memory()

@@ -27,6 +27,12 @@ impl TimedRing {
         self.times.front().copied()
     }
 
+    /// The packet that will be first after `ahead` others.
+    #[inline]
+    pub(crate) fn peek(&self, ahead: usize) -> Option<&Packet> {
+        self.packets.get(ahead)
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, at: Nanos, packet: &Packet) {
         self.times.push_back(at);

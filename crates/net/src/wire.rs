@@ -79,6 +79,12 @@ impl Wire {
         self.in_flight.pop()
     }
 
+    /// The packet that will arrive first once `ahead` others have arrived.
+    #[inline]
+    pub fn peek(&self, ahead: usize) -> Option<&Packet> {
+        self.in_flight.peek(ahead)
+    }
+
     /// How many packets are on their way.
     #[inline]
     pub const fn len(&self) -> usize {

@@ -99,6 +99,14 @@ impl Scoreboard {
         }
     }
 
+    /// Asks for the memory of the oldest records.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if let Some((_, record)) = self.first() {
+            narrows_net::prefetch(record, 4);
+        }
+    }
+
     /// Bytes of memory held.
     pub(crate) fn memory(&self) -> usize {
         self.records.memory() + self.sacked.memory()
