@@ -15,7 +15,9 @@ mod scoreboard;
 mod timers;
 mod transmit;
 
-use narrows_cc::{AnyScheme, Bytes, Control, Nanos, Phase, Rate, RateSampler, RecoveryStyle, RoundCounter};
+use narrows_cc::{
+    AnyScheme, Bytes, Control, Nanos, Phase, Rate, RateAdvice, RateSampler, RecoveryStyle, RoundCounter,
+};
 use narrows_net::packet::{Flags, Packet};
 
 use crate::{App, SenderStats, TcpConfig, pacer::Pacer};
@@ -122,6 +124,8 @@ pub struct Sender {
     rto_at: Nanos,
     loss_timer_at: Nanos,
     loss_timer: LossTimer,
+    /// When the packets that the last acknowledgement left in doubt count as lost.
+    reordering_at: Nanos,
     /// Since when nothing was outstanding; `MAX` while something is.
     quiet_since: Nanos,
     last_sent_at: Nanos,
@@ -193,6 +197,7 @@ impl Sender {
             rto_at: start,
             loss_timer_at: Nanos::MAX,
             loss_timer: LossTimer::Reordering,
+            reordering_at: Nanos::MAX,
             quiet_since: Nanos::MAX,
             last_sent_at: start,
             usage: Usage::default(),
@@ -254,6 +259,7 @@ impl Sender {
     }
 
     /// The application stops writing: what it wrote is still delivered, then the connection is closed.
+    /// To be followed by [`Sender::poll_transmit`].
     pub fn stop(&mut self, now: Nanos) {
         self.app.on_time(now, self.data_sent());
         self.app.stop(self.data_sent());
@@ -261,6 +267,12 @@ impl Sender {
         if self.state == State::Waiting {
             self.close();
         }
+    }
+
+    /// The network advises a sending rate; to be followed by [`Sender::poll_transmit`] as any other event.
+    pub fn on_rate_advice(&mut self, now: Nanos, rate: Rate) {
+        self.scheme.on_rate_advice(&RateAdvice { now, rate });
+        self.read_control();
     }
 
     /// The counters.

@@ -93,7 +93,6 @@ impl Sender {
         self.established_at = Some(now);
         self.una = 1;
         self.nxt = 1;
-        self.recovery_point = 1;
         self.ecn = self.config.ecn && packet.flags.has(Flags::ECE);
         self.peer_timestamp = packet.ts_val;
         self.largest_window = u64::from(packet.window);
@@ -139,7 +138,6 @@ impl Sender {
         self.check_app_limited();
         self.peer_timestamp = packet.ts_val;
         let inflight_before = self.board.inflight();
-        let una_before = self.una;
         let advanced = packet.ack > self.una;
         let window_changed = self.update_right_edge(packet);
 
@@ -160,6 +158,7 @@ impl Sender {
             self.limited_transmit = 0;
             self.duplicate_acks = 0;
         }
+        let duplicates_before = self.duplicate_acks;
         let mut duplicate = None;
         if packet.has_sack() {
             duplicate = self.on_sack_blocks(packet, &mut progress, advanced);
@@ -178,7 +177,8 @@ impl Sender {
             self.rack.advance(order, rtt);
         }
         let lost = self.detect_losses(now);
-        self.update_phase(now, packet, &progress, lost, duplicate, una_before);
+        let again = self.duplicate_acks > duplicates_before;
+        self.update_phase(now, packet, &progress, lost, duplicate, advanced, again);
         if self.board.is_empty() && advanced {
             self.quiet_since = now;
         }
@@ -298,10 +298,9 @@ impl Sender {
             }
             self.partial_seen |= partial;
         }
-        if self.config.rack && self.config.sack && self.rack.may_detect(&self.board) {
-            let path = self.path();
+        if self.reordering_at != Nanos::MAX {
             self.loss_timer = LossTimer::Reordering;
-            self.loss_timer_at = self.rack.deadline(&mut self.board, path);
+            self.loss_timer_at = self.reordering_at;
         } else if delivered || self.loss_timer == LossTimer::Reordering {
             self.arm_probe(now);
         }
@@ -324,9 +323,9 @@ impl Sender {
         progress: &Progress,
         lost: Bytes,
         duplicate: Option<(u64, u64)>,
-        una_before: u64,
+        advanced: bool,
+        again: bool,
     ) {
-        let advanced = self.una > una_before;
         if let Some(range) = duplicate {
             self.rack.on_dsack(self.una, self.nxt);
             self.undo.on_duplicate(range, self.mss());
@@ -338,7 +337,7 @@ impl Sender {
             self.try_undo(now, progress);
         }
         if self.phase != Phase::Open {
-            self.on_ack_in_recovery(now, progress, advanced);
+            self.on_ack_in_recovery(now, progress, advanced, again);
         }
         if self.phase == Phase::Open && self.shall_enter_recovery() {
             self.enter_recovery(now, CongestionCause::Loss, progress.acked);

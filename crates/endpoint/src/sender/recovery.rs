@@ -61,6 +61,7 @@ impl Sender {
     /// Declares lost what the acknowledgements so far, or the time, show to be lost. Returns how much.
     #[inline]
     pub(super) fn detect_losses(&mut self, now: Nanos) -> Bytes {
+        self.reordering_at = Nanos::MAX;
         if !self.config.sack || self.board.is_empty() {
             Bytes::ZERO
         } else if self.config.rack {
@@ -78,6 +79,7 @@ impl Sender {
         while let Some(id) = self.rack.next_lost(now, &self.board, path) {
             lost += self.declare_lost(now, id);
         }
+        self.reordering_at = self.rack.deadline(&mut self.board, path);
         lost
     }
 
@@ -112,12 +114,14 @@ impl Sender {
         }
         // RFC 6582 section 3.2, step 2: not again for the window that was just repaired.
         let enough = self.duplicate_acks >= DUP_THRESH && !self.config.rack;
-        enough
-            && !self.board.is_empty()
-            && (self.config.sack || self.una > self.recovery_point || self.una == 1)
+        enough && !self.board.is_empty() && (self.config.sack || self.una > self.recovery_point)
     }
 
     pub(super) fn enter_recovery(&mut self, now: Nanos, cause: CongestionCause, acked: Bytes) {
+        if cause == CongestionCause::Ecn && self.control.window <= self.mss() {
+            // RFC 3168 section 6.1.2: at one segment the window cannot shrink, so the next packet waits for a timeout's time.
+            self.pacer.hold_until(now + self.rtt.rto());
+        }
         let outstanding = self.flight_size();
         let flight_size = outstanding - Bytes::new(self.limited_transmit);
         if cause == CongestionCause::Loss {
@@ -170,8 +174,14 @@ impl Sender {
         self.pending.add(Pending::RETRANSMISSION);
     }
 
-    /// An acknowledgement while packets are being repaired.
-    pub(super) fn on_ack_in_recovery(&mut self, now: Nanos, progress: &Progress, advanced: bool) {
+    /// An acknowledgement while packets are being repaired; it `advanced`, or said the same `again`.
+    pub(super) fn on_ack_in_recovery(
+        &mut self,
+        now: Nanos,
+        progress: &Progress,
+        advanced: bool,
+        again: bool,
+    ) {
         // A mark's reduction ends beyond the point, so that the word of it has reached the receiver.
         let past = if self.marked { self.una > self.recovery_point } else { self.una >= self.recovery_point };
         if past {
@@ -196,7 +206,7 @@ impl Sender {
             self.pending.add(Pending::RETRANSMISSION);
             let acked = progress.acked.as_u64() as i64;
             self.inflation += if acked >= mss { mss - acked } else { -acked };
-        } else if self.duplicate_acks > 0 {
+        } else if again {
             self.inflation += mss;
         }
     }

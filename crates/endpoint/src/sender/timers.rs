@@ -104,10 +104,7 @@ impl Sender {
             self.cwnd = window.max(self.mss()).as_u64();
         }
         self.read_control();
-        if self.rack.may_detect(&self.board) {
-            let path = self.path();
-            self.loss_timer_at = self.rack.deadline(&mut self.board, path);
-        }
+        self.loss_timer_at = self.reordering_at;
     }
 
     /// RFC 8985 section 7.2: schedules a probe if data is outstanding, nothing is known to be missing and no probe is out.

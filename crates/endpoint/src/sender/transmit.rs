@@ -104,7 +104,7 @@ impl Sender {
     /// Whether the pacer lets a packet go; otherwise the deadline becomes its time.
     #[inline]
     fn is_due(&mut self, now: Nanos) -> bool {
-        if self.control.pacing_rate.is_some() && now < self.pacer.next() {
+        if now < self.pacer.next() {
             self.held = true;
             // The same packet may be asked for again and again while it waits; it counts once.
             if self.waited_for != self.pacer.next() {
@@ -125,13 +125,13 @@ impl Sender {
     }
 
     fn poll_doubtful(&mut self, now: Nanos) -> Option<Packet> {
-        let id = self.next_doubtful()?;
-        let record = self.board.get(id);
-        let (seq, len) = (record.seq, u64::from(record.len));
-        if !self.has_room(len) || !self.is_due(now) {
+        let (id, rescue) = self.next_doubtful()?;
+        if !self.has_room(u64::from(self.board.get(id).len)) || !self.is_due(now) {
             return None;
         }
-        self.on_doubtful_sent(seq);
+        if rescue {
+            self.on_rescue();
+        }
         Some(self.retransmit(now, id))
     }
 

@@ -16,13 +16,18 @@ pub struct Pipe {
     pub receiver: Receiver,
     pub delivered: u64,
     pub log: Vec<(Nanos, Packet)>,
+    /// Changes packets on the way forward.
+    pub mangle: Option<Box<dyn FnMut(&mut Packet)>>,
     forward: Fate,
     reverse: Fate,
     counts: [u64; 2],
     wire: BTreeMap<(Nanos, u64), Packet>,
     number: u64,
-    /// Called with the state after each step.
     pub steps: u64,
+    /// Data packets that left although they did not fit into the congestion window.
+    pub beyond_window: u64,
+    /// The highest sequence number the receiver ever allowed, as far as the sender knows.
+    pub right_edge: u64,
 }
 
 pub fn ms(n: u64) -> Nanos {
@@ -70,16 +75,22 @@ impl Pipe {
             receiver: Receiver::new(0, config),
             delivered: 0,
             log: Vec::new(),
+            mangle: None,
             forward,
             reverse,
             counts: [0; 2],
             wire: BTreeMap::new(),
             number: 0,
             steps: 0,
+            beyond_window: 0,
+            right_edge: 0,
         }
     }
 
-    fn put(&mut self, packet: Packet) {
+    fn put(&mut self, mut packet: Packet) {
+        if let Some(mangle) = self.mangle.as_mut().filter(|_| !packet.flags.has(Flags::REVERSE)) {
+            mangle(&mut packet);
+        }
         let back = usize::from(packet.flags.has(Flags::REVERSE));
         let n = self.counts[back];
         self.counts[back] += 1;
@@ -104,6 +115,7 @@ impl Pipe {
         if arrival == next {
             let (_, packet) = self.wire.pop_first().unwrap();
             if packet.flags.has(Flags::REVERSE) {
+                self.right_edge = self.right_edge.max(packet.ack + u64::from(packet.window));
                 self.sender.on_packet(self.now, &packet);
             } else {
                 self.delivered += self.receiver.on_packet(self.now, &packet).in_order.as_u64();
@@ -116,7 +128,15 @@ impl Pipe {
                 self.receiver.on_timer(self.now);
             }
         }
+        let burst = self.log.len() + 10_000;
+        let mut before = self.sender.inflight();
         while let Some(packet) = self.sender.poll_transmit(self.now) {
+            assert!(self.log.len() < burst, "an endless burst: {packet:?}");
+            let fits = self.sender.inflight() <= self.sender.window() || before.is_zero();
+            self.beyond_window += u64::from(packet.payload > 0 && !fits);
+            before = self.sender.inflight();
+            let end = packet.seq + u64::from(packet.payload);
+            assert!(packet.payload == 0 || end <= self.right_edge, "beyond the receive window: {packet:?}");
             self.log.push((self.now, packet));
             self.put(packet);
         }
