@@ -49,7 +49,9 @@ pub struct Receiver {
     sack: bool,
     ecn_wanted: bool,
     ecn: bool,
+    ecn_precise: bool,
     echo: bool,
+    early_ack: Option<Packet>,
     pending_ack: bool,
     pending_syn_ack: bool,
     buffer: u64,
@@ -86,7 +88,9 @@ impl Receiver {
             sack: config.sack,
             ecn_wanted: config.ecn,
             ecn: false,
+            ecn_precise: config.ecn_precise,
             echo: false,
+            early_ack: None,
             pending_ack: false,
             pending_syn_ack: false,
             buffer,
@@ -126,13 +130,10 @@ impl Receiver {
             return Arrival::default();
         }
         self.stats.bytes_received += packet.size().as_u64();
-        // RFC 3168 section 6.1.3: the echo lasts until the sender says that it reduced its window.
-        if packet.flags.has(Flags::CWR) && !packet.flags.has(Flags::SYN) {
-            self.echo = false;
-        }
-        if packet.ecn == Ecn::Ce {
-            self.stats.ce_packets += 1;
-            self.echo = self.ecn;
+        let marked = packet.ecn == Ecn::Ce;
+        self.stats.ce_packets += u64::from(marked);
+        if self.ecn && (marked || self.echo) {
+            self.update_echo(now, packet, marked);
         }
         let payload = u64::from(packet.payload);
         let plain = !packet.flags.has(Flags::FIN) && !packet.flags.has(Flags::SYN);
@@ -152,6 +153,23 @@ impl Receiver {
             self.ack_deadline = now.saturating_add(self.ack_delay);
         }
         Arrival { in_order: Bytes::new(payload), distinct: true, duplicate: false }
+    }
+
+    /// Decides what acknowledgements echo from now on.
+    fn update_echo(&mut self, now: Nanos, packet: &Packet, marked: bool) {
+        if packet.payload == 0 {
+            return;
+        }
+        if self.ecn_precise {
+            // RFC 8257 section 3.2: what waits is acknowledged with the old state before the state changes.
+            if marked != self.echo && self.unacked > 0 {
+                self.early_ack = Some(self.acknowledgement(now));
+            }
+            self.echo = marked;
+        } else {
+            // RFC 3168 section 6.1.3: the echo lasts until the sender says that it reduced its window.
+            self.echo = marked || (self.echo && !packet.flags.has(Flags::CWR));
+        }
     }
 
     fn on_other_packet(&mut self, now: Nanos, packet: &Packet) -> Arrival {
@@ -256,6 +274,9 @@ impl Receiver {
     /// The next packet to send. To be called until `None` after every call that changes the receiver.
     #[inline]
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
+        if self.early_ack.is_some() {
+            return self.early_ack.take();
+        }
         if self.pending_ack {
             self.pending_ack = false;
             return Some(self.acknowledgement(now));

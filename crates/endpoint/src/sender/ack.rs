@@ -14,6 +14,7 @@ pub(super) struct Progress {
     echo: u32,
     min_rtt: Nanos,
     pub(super) acked: Bytes,
+    cumulative: Bytes,
     /// Transmission number of the newest packet delivered, and what is needed of its record.
     newest: u64,
     newest_sent_at: Nanos,
@@ -40,6 +41,7 @@ impl Progress {
             echo,
             min_rtt,
             acked: Bytes::ZERO,
+            cumulative: Bytes::ZERO,
             newest: 0,
             newest_sent_at: now,
             newest_retransmitted: false,
@@ -48,6 +50,11 @@ impl Progress {
             late: false,
             repaired: false,
         }
+    }
+
+    /// Bytes delivered, and those of them cumulatively.
+    pub(super) fn bytes(&self) -> (Bytes, Bytes) {
+        (self.acked, self.cumulative)
     }
 
     /// One record is newly delivered.
@@ -149,10 +156,9 @@ impl Sender {
                 progress.judge(record, undo, true);
             });
         }
-        let mut cumulative = Bytes::ZERO;
         if advanced {
             let fin = u64::from(self.fin_sent && packet.ack == self.nxt);
-            cumulative = Bytes::new(packet.ack - self.una - fin);
+            progress.cumulative = Bytes::new(packet.ack - self.una - fin);
             self.una = packet.ack;
             self.timeouts = 0;
             self.limited_transmit = 0;
@@ -192,7 +198,7 @@ impl Sender {
         self.scheme.on_ack(&Ack {
             now,
             acked: progress.acked,
-            acked_cumulative: cumulative,
+            acked_cumulative: progress.cumulative,
             lost,
             rtt,
             rate,
@@ -340,10 +346,10 @@ impl Sender {
             self.on_ack_in_recovery(now, progress, advanced, again);
         }
         if self.phase == Phase::Open && self.shall_enter_recovery() {
-            self.enter_recovery(now, CongestionCause::Loss, progress.acked);
+            self.enter_recovery(now, CongestionCause::Loss, progress.bytes());
         }
         if self.ecn && packet.flags.has(Flags::ECE) && self.phase == Phase::Open {
-            self.enter_recovery(now, CongestionCause::Ecn, progress.acked);
+            self.enter_recovery(now, CongestionCause::Ecn, progress.bytes());
         }
         if self.reducing {
             let window = self.prr.on_ack(

@@ -117,12 +117,19 @@ impl Sender {
         enough && !self.board.is_empty() && (self.config.sack || self.una > self.recovery_point)
     }
 
-    pub(super) fn enter_recovery(&mut self, now: Nanos, cause: CongestionCause, acked: Bytes) {
+    /// Enters recovery on an acknowledgement that delivered `acked` bytes, `cumulative` of them cumulatively.
+    pub(super) fn enter_recovery(
+        &mut self,
+        now: Nanos,
+        cause: CongestionCause,
+        (acked, cumulative): (Bytes, Bytes),
+    ) {
         if cause == CongestionCause::Ecn && self.control.window <= self.mss() {
             // RFC 3168 section 6.1.2: at one segment the window cannot shrink, so the next packet waits for a timeout's time.
             self.pacer.hold_until(now + self.rtt.rto());
         }
-        let outstanding = self.flight_size();
+        // What was outstanding when the news arrived (RFC 9937 counts so too).
+        let outstanding = self.flight_size() + cumulative;
         let flight_size = outstanding - Bytes::new(self.limited_transmit);
         if cause == CongestionCause::Loss {
             self.stats.recoveries += 1;
@@ -239,7 +246,7 @@ impl Sender {
         } else if self.una > probe.end_seq {
             self.probe = None;
             if self.phase == Phase::Open {
-                self.enter_recovery(now, CongestionCause::Loss, progress.acked);
+                self.enter_recovery(now, CongestionCause::Loss, progress.bytes());
                 self.undo = Undo::default();
                 self.leave_recovery(now);
             }

@@ -97,7 +97,7 @@ impl Sender {
     fn on_reordering_timer(&mut self, now: Nanos) {
         let lost = self.detect_losses(now);
         if self.phase == Phase::Open && self.shall_enter_recovery() {
-            self.enter_recovery(now, CongestionCause::Loss, Bytes::ZERO);
+            self.enter_recovery(now, CongestionCause::Loss, (Bytes::ZERO, Bytes::ZERO));
         }
         if self.reducing && !lost.is_zero() {
             let window = self.prr.on_ack(Bytes::ZERO, self.board.inflight(), false, self.mss());

@@ -201,7 +201,7 @@ impl Sender {
         packet.seq = self.nxt;
         packet.payload = len as u16;
         if self.ecn && len > 0 {
-            packet.ecn = Ecn::Ect0;
+            packet.ecn = if self.config.ect1 { Ecn::Ect1 } else { Ecn::Ect0 };
             if self.cwr {
                 self.cwr = false;
                 packet.flags = packet.flags.with(Flags::CWR);
