@@ -212,7 +212,7 @@ impl Run {
         if flags.has(Flags::SYN) {
             text += if flags.has(Flags::ACK) { "syn-ack" } else { "syn" };
         } else if packet.payload > 0
-            && (packet.seq - 1) % segment == 0
+            && (packet.seq - 1).is_multiple_of(segment)
             && u64::from(packet.payload) == segment
         {
             let _ = write!(text, "data {}", up_to(packet.seq) + 1);

@@ -10,6 +10,9 @@ use narrows_net::packet::{Flags, Packet};
 /// What the pipe does to the n-th packet of a direction: the delays of the copies that arrive; none means loss.
 pub type Fate = Box<dyn FnMut(&Packet, u64) -> Vec<Nanos>>;
 
+/// A change made to a packet on its way.
+pub type Mangle = Box<dyn FnMut(&mut Packet)>;
+
 pub struct Pipe {
     pub now: Nanos,
     pub sender: Sender,
@@ -17,7 +20,7 @@ pub struct Pipe {
     pub delivered: u64,
     pub log: Vec<(Nanos, Packet)>,
     /// Changes packets on the way forward.
-    pub mangle: Option<Box<dyn FnMut(&mut Packet)>>,
+    pub mangle: Option<Mangle>,
     forward: Fate,
     reverse: Fate,
     counts: [u64; 2],
