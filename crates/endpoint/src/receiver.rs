@@ -58,8 +58,8 @@ pub struct Receiver {
     right_edge: u64,
     fin: u64,
     duplicate: Option<(u64, u64)>,
-    /// A sequence number in each of the ranges that changed last, newest first.
-    recent: [u64; MAX_SACK_BLOCKS],
+    /// The stored ranges that changed last, newest first.
+    recent: [(u64, u64); MAX_SACK_BLOCKS],
     recent_len: u8,
     stats: ReceiverStats,
 }
@@ -97,7 +97,7 @@ impl Receiver {
             right_edge: 1 + buffer,
             fin: NO_FIN,
             duplicate: None,
-            recent: [0; MAX_SACK_BLOCKS],
+            recent: [(0, 0); MAX_SACK_BLOCKS],
             recent_len: 0,
             stats: ReceiverStats::default(),
         }
@@ -257,12 +257,12 @@ impl Receiver {
         let before = self.stored.total();
         self.stored.insert(start, end, |_, _| {});
         // RFC 2018 section 4: the block that holds this packet comes first, then the others in the order of their changes.
-        let (low, high) = self.stored.find(start).unwrap_or((start, end));
-        let mut recent = [start; MAX_SACK_BLOCKS];
+        let block = self.stored.find(start).unwrap_or((start, end));
+        let mut recent = [block; MAX_SACK_BLOCKS];
         let mut n = 1;
-        for &seq in &self.recent[..usize::from(self.recent_len)] {
-            if n < MAX_SACK_BLOCKS && !(low..high).contains(&seq) {
-                recent[n] = seq;
+        for &other in &self.recent[..usize::from(self.recent_len)] {
+            if n < MAX_SACK_BLOCKS && !(block.0..block.1).contains(&other.0) {
+                recent[n] = other;
                 n += 1;
             }
         }
@@ -332,10 +332,10 @@ impl Receiver {
         }
         let mut n = 0;
         for i in 0..usize::from(self.recent_len) {
-            let seq = self.recent[i];
-            if let Some((start, end)) = self.stored.find(seq) {
-                packet.push_sack(start, end);
-                self.recent[n] = seq;
+            let block = self.recent[i];
+            if block.1 > self.next {
+                packet.push_sack(block.0, block.1);
+                self.recent[n] = block;
                 n += 1;
             }
         }

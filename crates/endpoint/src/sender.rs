@@ -89,7 +89,7 @@ impl Pending {
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     limited: bool,
-    /// Most data outstanding since `until` was set.
+    /// Most data in flight since `until` was set.
     most: u64,
     /// The observation is renewed when this is acknowledged.
     until: u64,

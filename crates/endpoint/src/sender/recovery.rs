@@ -26,11 +26,13 @@ pub(super) struct Undo {
     eifel: bool,
     /// A timestamp echo showed that a retransmitted packet had only been late.
     late: bool,
+    /// The window at the reduction before this one.
+    ssthresh: Bytes,
 }
 
 impl Undo {
-    fn begin(phase: Phase, from: u64, to: u64) -> Self {
-        Self { phase: Some(phase), from, to, eifel: true, ..Self::default() }
+    fn begin(phase: Phase, from: u64, to: u64, ssthresh: Bytes) -> Self {
+        Self { phase: Some(phase), from, to, eifel: true, ssthresh, ..Self::default() }
     }
 
     #[inline]
@@ -133,7 +135,7 @@ impl Sender {
         let flight_size = outstanding - Bytes::new(self.limited_transmit);
         if cause == CongestionCause::Loss {
             self.stats.recoveries += 1;
-            self.undo = Undo::begin(Phase::Recovery, self.una, self.nxt);
+            self.undo = Undo::begin(Phase::Recovery, self.una, self.nxt, self.ssthresh);
             self.mark_first_lost(now);
         } else {
             self.stats.ecn_reductions += 1;
@@ -269,6 +271,7 @@ impl Sender {
         if !late && self.undo.unexplained > 0 {
             return;
         }
+        self.ssthresh = self.undo.ssthresh;
         self.undo = Undo::default();
         self.stats.spurious_recoveries += 1;
         if self.phase != Phase::Open {
@@ -282,7 +285,6 @@ impl Sender {
             self.timeouts = 0;
             self.pending.take(Pending::RETRANSMISSION);
         }
-        self.ssthresh = Bytes::MAX;
         self.scheme.on_spurious_loss(&SpuriousLoss {
             now,
             inflight: self.board.inflight(),
@@ -294,7 +296,7 @@ impl Sender {
     /// A timeout begins an episode of its own; it can be undone only if no other was under way.
     pub(super) fn begin_undo_of_timeout(&mut self) {
         self.undo = if self.phase == Phase::Open {
-            Undo::begin(Phase::Loss, self.una, self.nxt)
+            Undo::begin(Phase::Loss, self.una, self.nxt, self.ssthresh)
         } else {
             Undo::default()
         };

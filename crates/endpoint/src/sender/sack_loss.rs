@@ -81,14 +81,12 @@ impl Sender {
         if self.una <= self.sack_loss.rescue {
             return None;
         }
-        let mut id = last;
-        while self.board.get(id).place == Place::Sacked {
-            if id == self.board.first()?.0 {
-                return None;
-            }
-            id = id.wrapping_sub(1);
-        }
-        Some((id, true))
+        // The highest packet not SACKed lies right below the highest block, if that reaches the end.
+        let unsacked = match self.board.sacked().descending().next() {
+            Some((start, end)) if end == self.nxt => self.board.at(start)?.wrapping_sub(1),
+            _ => last,
+        };
+        Some((unsacked, true))
     }
 
     /// The rescue retransmission leaves: no other one in this recovery.
