@@ -104,11 +104,18 @@ impl Pipe {
         }
     }
 
+    fn next_arrival(&self) -> Nanos {
+        self.wire.first_key_value().map_or(Nanos::MAX, |(key, _)| key.0)
+    }
+
+    fn next_event(&self) -> Nanos {
+        self.sender.deadline().min(self.receiver.deadline()).min(self.next_arrival())
+    }
+
     /// Handles the next event; `false` if there is none.
     pub fn step(&mut self) -> bool {
-        let timer = self.sender.deadline().min(self.receiver.deadline());
-        let arrival = self.wire.first_key_value().map_or(Nanos::MAX, |(key, _)| key.0);
-        let next = timer.min(arrival);
+        let arrival = self.next_arrival();
+        let next = self.next_event();
         if next == Nanos::MAX {
             return false;
         }
@@ -131,6 +138,17 @@ impl Pipe {
                 self.receiver.on_timer(self.now);
             }
         }
+        self.transmit();
+        true
+    }
+
+    /// The application of the sender stops writing.
+    pub fn stop(&mut self) {
+        self.sender.stop(self.now);
+        self.transmit();
+    }
+
+    fn transmit(&mut self) {
         let burst = self.log.len() + 10_000;
         let mut before = self.sender.inflight();
         while let Some(packet) = self.sender.poll_transmit(self.now) {
@@ -146,11 +164,10 @@ impl Pipe {
         while let Some(packet) = self.receiver.poll_transmit(self.now) {
             self.put(packet);
         }
-        true
     }
 
     pub fn run_until(&mut self, end: Nanos) {
-        while self.now < end && self.step() {}
+        while self.next_event() <= end && self.step() {}
     }
 
     /// When the data packets with this number, counted from 1, left.
