@@ -4,6 +4,18 @@
 //! `sack_loss` by counting (RFC 6675), `recovery` holds the phases and the undo of needless reductions, `prr` shapes the
 //! window meanwhile, `timers` has the retransmission timeout, probes and the handshake's start, `transmit` decides what
 //! leaves next.
+//!
+//! Deliberate differences from the texts, each noted again where it is made:
+//! 1. The clock granularity G of RFC 6298 is the longest delay of an acknowledgement, so that a delayed one never makes a
+//!    timeout when the round-trip time hardly varies.
+//! 2. RACK's least round-trip time is that of the connection, not of the last minutes, and packets sent at one instant are
+//!    ordered as they left, not by sequence number.
+//! 3. FlightSize at congestion is what was outstanding when the news arrived, limited transmit not counted; RecoverFS of
+//!    proportional rate reduction counts it.
+//! 4. A spurious timeout or recovery is undone at once (RFC 3522, RFC 3708) and is reported instead of its end.
+//! 5. A lost SYN does not shrink the initial window: the window is the scheme's. The SYN-ACK is repeated only when a SYN
+//!    arrives again, and the receiver's FIN is part of its acknowledgement of the sender's.
+//! 6. A packet is lost or delivered as a whole; retransmissions keep its boundaries.
 
 mod ack;
 mod prr;
@@ -357,12 +369,14 @@ impl Sender {
         Bytes::new(self.nxt - fin - self.una.min(self.nxt - fin))
     }
 
+    /// Losses are being repaired: fast recovery or what follows a timeout, not the reduction for a mark.
+    #[inline]
+    fn is_repairing(&self) -> bool {
+        self.phase != Phase::Open && !self.marked
+    }
+
     fn path(&self) -> Path {
-        Path {
-            srtt: self.rtt.srtt,
-            min_rtt: self.rtt.min_rtt_or_zero(),
-            recovering: self.phase != Phase::Open,
-        }
+        Path { srtt: self.rtt.srtt, min_rtt: self.rtt.min_rtt_or_zero(), recovering: self.is_repairing() }
     }
 
     /// Takes over what the scheme asks for now.

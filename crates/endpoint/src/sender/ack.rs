@@ -298,7 +298,7 @@ impl Sender {
         }
         if advanced {
             // RFC 6582 section 4, the impatient variant: only the first partial acknowledgement restarts the timer.
-            let partial = !self.config.sack && self.phase == Phase::Recovery && !self.marked;
+            let partial = !self.config.sack && self.phase == Phase::Recovery && self.is_repairing();
             if !partial || !self.partial_seen {
                 self.rto_at = now + self.rtt.rto();
             }
@@ -344,6 +344,7 @@ impl Sender {
         }
         if self.phase != Phase::Open {
             self.on_ack_in_recovery(now, progress, advanced, again);
+            self.repair_while_reducing(now);
         }
         if self.phase == Phase::Open && self.shall_enter_recovery() {
             self.enter_recovery(now, CongestionCause::Loss, progress.bytes());

@@ -201,15 +201,10 @@ impl Sender {
             return;
         }
         let mss = self.mss().as_u64() as i64;
-        if self.marked || self.phase == Phase::Loss {
-            // Loss during a reduction for marks: repaired without a second reduction.
-            if self.marked && self.duplicate_acks == DUP_THRESH {
-                self.marked = false;
-                self.recovery_point = self.nxt;
-                self.mark_first_lost(now);
-                self.begin_inflation();
-            }
-        } else if advanced {
+        if !self.is_repairing() || self.phase == Phase::Loss {
+            return;
+        }
+        if advanced {
             // RFC 6582 section 3.2, step 3: a partial acknowledgement means that the next packet is lost too.
             self.mark_first_lost(now);
             self.pending.add(Pending::RETRANSMISSION);
@@ -217,6 +212,24 @@ impl Sender {
             self.inflation += if acked >= mss { mss - acked } else { -acked };
         } else if again {
             self.inflation += mss;
+        }
+    }
+
+    /// A loss during the reduction for a mark turns it into fast recovery, without a second reduction for the same window.
+    pub(super) fn repair_while_reducing(&mut self, now: Nanos) {
+        let enough = self.duplicate_acks >= DUP_THRESH && !self.config.rack;
+        if !self.marked || self.board.is_empty() || !(enough || self.board.has_lost()) {
+            return;
+        }
+        self.marked = false;
+        self.stats.recoveries += 1;
+        self.undo = Undo::default();
+        self.recovery_point = self.nxt;
+        self.partial_seen = false;
+        self.sack_loss.on_recovery_entered(self.una, self.mss());
+        self.mark_first_lost(now);
+        if !self.config.sack {
+            self.begin_inflation();
         }
     }
 

@@ -231,7 +231,7 @@ impl Sender {
         if self.rto_at == Nanos::MAX {
             self.rto_at = now + self.rtt.rto();
         }
-        if self.phase == Phase::Open && !self.rack.may_detect(&self.board) {
+        if !self.is_repairing() && !self.rack.may_detect(&self.board) {
             self.arm_probe(now);
         }
         packet
@@ -254,7 +254,7 @@ impl Sender {
             self.stats.bytes_retransmitted += bytes.as_u64();
             self.on_sent(now, bytes, true);
         }
-        if self.phase != Phase::Open {
+        if self.is_repairing() {
             self.undo.on_retransmission(now);
             // RFC 6675 section 6: the timer starts anew with each retransmission. RFC 6582 has its own rule.
             if self.config.sack {
