@@ -5,7 +5,7 @@
 //! window meanwhile, `timers` has the retransmission timeout, probes and the handshake's start, `transmit` decides what
 //! leaves next.
 //!
-//! Deliberate differences from the texts, each noted again where it is made:
+//! Deliberate differences from the texts:
 //! 1. The clock granularity G of RFC 6298 is the longest delay of an acknowledgement, so that a delayed one never makes a
 //!    timeout when the round-trip time hardly varies.
 //! 2. RACK's least round-trip time is that of the connection, not of the last minutes, and packets sent at one instant are
