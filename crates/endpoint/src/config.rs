@@ -31,6 +31,11 @@ pub struct TcpConfig {
     pub tlp: bool,
     /// Classic ECN (RFC 3168).
     pub ecn: bool,
+    /// With `ecn`: the receiver reports every mark (RFC 8257 section 3.2) instead of repeating the report until the sender
+    /// has answered. DCTCP and L4S schemes need it.
+    pub ecn_precise: bool,
+    /// With `ecn`: data is sent as ECT(1), the mark of L4S (RFC 9331), instead of ECT(0).
+    pub ect1: bool,
     /// The most that leaves back to back when pacing: one segment spaces every packet exactly.
     pub max_burst: Bytes,
 }
@@ -51,6 +56,8 @@ impl Default for TcpConfig {
             rack: true,
             tlp: true,
             ecn: false,
+            ecn_precise: false,
+            ect1: false,
             max_burst: Bytes::new(1448),
         }
     }

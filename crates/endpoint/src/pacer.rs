@@ -19,6 +19,11 @@ impl Pacer {
         self.next
     }
 
+    /// Nothing leaves before `time`.
+    pub(crate) fn hold_until(&mut self, time: Nanos) {
+        self.next = self.next.max(time);
+    }
+
     /// A packet of `bytes` leaves at `now`.
     #[inline]
     pub(crate) fn on_sent(&mut self, now: Nanos, bytes: Bytes, rate: Rate, burst: Bytes) {

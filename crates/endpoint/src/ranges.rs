@@ -39,6 +39,9 @@ impl Ranges {
 
     /// The range that holds `seq`.
     pub(crate) fn find(&self, seq: u64) -> Option<(u64, u64)> {
+        if let Some(&last) = self.ranges.back().filter(|r| r.0 <= seq) {
+            return (seq < last.1).then_some(last);
+        }
         let i = self.ranges.partition_point(|r| r.1 <= seq);
         self.ranges.get(i).copied().filter(|r| r.0 <= seq)
     }

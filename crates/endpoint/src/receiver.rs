@@ -49,15 +49,17 @@ pub struct Receiver {
     sack: bool,
     ecn_wanted: bool,
     ecn: bool,
+    ecn_precise: bool,
     echo: bool,
+    early_ack: Option<Packet>,
     pending_ack: bool,
     pending_syn_ack: bool,
     buffer: u64,
     right_edge: u64,
     fin: u64,
     duplicate: Option<(u64, u64)>,
-    /// A sequence number in each of the ranges that changed last, newest first.
-    recent: [u64; MAX_SACK_BLOCKS],
+    /// The stored ranges that changed last, newest first.
+    recent: [(u64, u64); MAX_SACK_BLOCKS],
     recent_len: u8,
     stats: ReceiverStats,
 }
@@ -86,14 +88,16 @@ impl Receiver {
             sack: config.sack,
             ecn_wanted: config.ecn,
             ecn: false,
+            ecn_precise: config.ecn_precise,
             echo: false,
+            early_ack: None,
             pending_ack: false,
             pending_syn_ack: false,
             buffer,
             right_edge: 1 + buffer,
             fin: NO_FIN,
             duplicate: None,
-            recent: [0; MAX_SACK_BLOCKS],
+            recent: [(0, 0); MAX_SACK_BLOCKS],
             recent_len: 0,
             stats: ReceiverStats::default(),
         }
@@ -131,13 +135,10 @@ impl Receiver {
             return Arrival::default();
         }
         self.stats.bytes_received += packet.size().as_u64();
-        // RFC 3168 section 6.1.3: the echo lasts until the sender says that it reduced its window.
-        if packet.flags.has(Flags::CWR) && !packet.flags.has(Flags::SYN) {
-            self.echo = false;
-        }
-        if packet.ecn == Ecn::Ce {
-            self.stats.ce_packets += 1;
-            self.echo = self.ecn;
+        let marked = packet.ecn == Ecn::Ce;
+        self.stats.ce_packets += u64::from(marked);
+        if self.ecn && (marked || self.echo) {
+            self.update_echo(now, packet, marked);
         }
         let payload = u64::from(packet.payload);
         let plain = !packet.flags.has(Flags::FIN) && !packet.flags.has(Flags::SYN);
@@ -157,6 +158,23 @@ impl Receiver {
             self.ack_deadline = now.saturating_add(self.ack_delay);
         }
         Arrival { in_order: Bytes::new(payload), distinct: true, duplicate: false }
+    }
+
+    /// Decides what acknowledgements echo from now on.
+    fn update_echo(&mut self, now: Nanos, packet: &Packet, marked: bool) {
+        if packet.payload == 0 {
+            return;
+        }
+        if self.ecn_precise {
+            // RFC 8257 section 3.2: what waits is acknowledged with the old state before the state changes.
+            if marked != self.echo && self.unacked > 0 {
+                self.early_ack = Some(self.acknowledgement(now));
+            }
+            self.echo = marked;
+        } else {
+            // RFC 3168 section 6.1.3: the echo lasts until the sender says that it reduced its window.
+            self.echo = marked || (self.echo && !packet.flags.has(Flags::CWR));
+        }
     }
 
     fn on_other_packet(&mut self, now: Nanos, packet: &Packet) -> Arrival {
@@ -244,12 +262,12 @@ impl Receiver {
         let before = self.stored.total();
         self.stored.insert(start, end, |_, _| {});
         // RFC 2018 section 4: the block that holds this packet comes first, then the others in the order of their changes.
-        let (low, high) = self.stored.find(start).unwrap_or((start, end));
-        let mut recent = [start; MAX_SACK_BLOCKS];
+        let block = self.stored.find(start).unwrap_or((start, end));
+        let mut recent = [block; MAX_SACK_BLOCKS];
         let mut n = 1;
-        for &seq in &self.recent[..usize::from(self.recent_len)] {
-            if n < MAX_SACK_BLOCKS && !(low..high).contains(&seq) {
-                recent[n] = seq;
+        for &other in &self.recent[..usize::from(self.recent_len)] {
+            if n < MAX_SACK_BLOCKS && !(block.0..block.1).contains(&other.0) {
+                recent[n] = other;
                 n += 1;
             }
         }
@@ -261,6 +279,9 @@ impl Receiver {
     /// The next packet to send. To be called until `None` after every call that changes the receiver.
     #[inline]
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
+        if self.early_ack.is_some() {
+            return self.early_ack.take();
+        }
         if self.pending_ack {
             self.pending_ack = false;
             return Some(self.acknowledgement(now));
@@ -316,10 +337,10 @@ impl Receiver {
         }
         let mut n = 0;
         for i in 0..usize::from(self.recent_len) {
-            let seq = self.recent[i];
-            if let Some((start, end)) = self.stored.find(seq) {
-                packet.push_sack(start, end);
-                self.recent[n] = seq;
+            let block = self.recent[i];
+            if block.1 > self.next {
+                packet.push_sack(block.0, block.1);
+                self.recent[n] = block;
                 n += 1;
             }
         }

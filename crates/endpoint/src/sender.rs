@@ -4,6 +4,18 @@
 //! `sack_loss` by counting (RFC 6675), `recovery` holds the phases and the undo of needless reductions, `prr` shapes the
 //! window meanwhile, `timers` has the retransmission timeout, probes and the handshake's start, `transmit` decides what
 //! leaves next.
+//!
+//! Deliberate differences from the texts:
+//! 1. The clock granularity G of RFC 6298 is the longest delay of an acknowledgement, so that a delayed one never makes a
+//!    timeout when the round-trip time hardly varies.
+//! 2. RACK's least round-trip time is that of the connection, not of the last minutes, and packets sent at one instant are
+//!    ordered as they left, not by sequence number.
+//! 3. FlightSize at congestion is what was outstanding when the news arrived, limited transmit not counted; RecoverFS of
+//!    proportional rate reduction counts it.
+//! 4. A spurious timeout or recovery is undone at once (RFC 3522, RFC 3708) and is reported instead of its end.
+//! 5. A lost SYN does not shrink the initial window: the window is the scheme's. The SYN-ACK is repeated only when a SYN
+//!    arrives again, and the receiver's FIN is part of its acknowledgement of the sender's.
+//! 6. A packet is lost or delivered as a whole; retransmissions keep its boundaries.
 
 mod ack;
 mod prr;
@@ -15,7 +27,9 @@ mod scoreboard;
 mod timers;
 mod transmit;
 
-use narrows_cc::{AnyScheme, Bytes, Control, Nanos, Phase, Rate, RateSampler, RecoveryStyle, RoundCounter};
+use narrows_cc::{
+    AnyScheme, Bytes, Control, Nanos, Phase, Rate, RateAdvice, RateSampler, RecoveryStyle, RoundCounter,
+};
 use narrows_net::packet::{Flags, Packet};
 
 use crate::{App, SenderStats, TcpConfig, pacer::Pacer};
@@ -87,7 +101,7 @@ impl Pending {
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     limited: bool,
-    /// Most data outstanding since `until` was set.
+    /// Most data in flight since `until` was set.
     most: u64,
     /// The observation is renewed when this is acknowledged.
     until: u64,
@@ -122,6 +136,8 @@ pub struct Sender {
     rto_at: Nanos,
     loss_timer_at: Nanos,
     loss_timer: LossTimer,
+    /// When the packets that the last acknowledgement left in doubt count as lost.
+    reordering_at: Nanos,
     /// Since when nothing was outstanding; `MAX` while something is.
     quiet_since: Nanos,
     last_sent_at: Nanos,
@@ -193,6 +209,7 @@ impl Sender {
             rto_at: start,
             loss_timer_at: Nanos::MAX,
             loss_timer: LossTimer::Reordering,
+            reordering_at: Nanos::MAX,
             quiet_since: Nanos::MAX,
             last_sent_at: start,
             usage: Usage::default(),
@@ -254,6 +271,7 @@ impl Sender {
     }
 
     /// The application stops writing: what it wrote is still delivered, then the connection is closed.
+    /// To be followed by [`Sender::poll_transmit`].
     pub fn stop(&mut self, now: Nanos) {
         self.app.on_time(now, self.data_sent());
         self.app.stop(self.data_sent());
@@ -261,6 +279,12 @@ impl Sender {
         if self.state == State::Waiting {
             self.close();
         }
+    }
+
+    /// The network advises a sending rate; to be followed by [`Sender::poll_transmit`] as any other event.
+    pub fn on_rate_advice(&mut self, now: Nanos, rate: Rate) {
+        self.scheme.on_rate_advice(&RateAdvice { now, rate });
+        self.read_control();
     }
 
     /// The counters.
@@ -356,12 +380,14 @@ impl Sender {
         Bytes::new(self.nxt - fin - self.una.min(self.nxt - fin))
     }
 
+    /// Losses are being repaired: fast recovery or what follows a timeout, not the reduction for a mark.
+    #[inline]
+    fn is_repairing(&self) -> bool {
+        self.phase != Phase::Open && !self.marked
+    }
+
     fn path(&self) -> Path {
-        Path {
-            srtt: self.rtt.srtt,
-            min_rtt: self.rtt.min_rtt_or_zero(),
-            recovering: self.phase != Phase::Open,
-        }
+        Path { srtt: self.rtt.srtt, min_rtt: self.rtt.min_rtt_or_zero(), recovering: self.is_repairing() }
     }
 
     /// Takes over what the scheme asks for now.

@@ -84,3 +84,98 @@ fn a_tail_loss_is_probed_after_two_round_trips() {
     let stats = pipe.sender.stats();
     assert_eq!((stats.tlp_probes, stats.retransmits, stats.timeouts), (1, 1, 0));
 }
+
+#[test]
+fn retransmissions_are_paced_too() {
+    // 1 ms per packet as above; 3, 40 and 41 are lost. Nothing leaves closer than 1 ms to what left before it.
+    let config = TcpConfig::default();
+    let params = [("window", 1000.0), ("rate", 11.584)];
+    let forward = dropping(ms(50), SEGMENT, &[3, 40, 41]);
+    let mut pipe = Pipe::new(sender("fixed", &params, &config, file(300)), &config, forward, delay(ms(50)));
+    pipe.run_until(Nanos::from_secs(10));
+    assert_eq!((pipe.delivered, pipe.sender.stats().retransmits), (300 * SEGMENT, 3));
+    let left: Vec<Nanos> = pipe.log.iter().filter(|(_, p)| p.payload > 0).map(|&(at, _)| at).collect();
+    assert_eq!(left.len(), 303);
+    // The lost packets are known in time, so nothing ever waits for anything but the pacer: 303 packets in 302 ms.
+    assert!(left.windows(2).all(|pair| pair[1] == pair[0] + ms(1)), "{left:?}");
+}
+
+#[test]
+fn silence_gives_no_credit_beyond_the_burst_the_scheme_asks_for() {
+    let config = TcpConfig { max_burst: Bytes::new(3 * SEGMENT), ..TcpConfig::default() };
+    let params = [("window", 1000.0), ("rate", 11.584)];
+    let app = AppConfig::Cbr {
+        rate: narrows_cc::Rate::from_bytes_per_sec(10 * SEGMENT),
+        write: Bytes::new(10 * SEGMENT),
+    };
+    let mut pipe = Pipe::new(sender("fixed", &params, &config, app), &config, delay(ms(50)), delay(ms(50)));
+    pipe.run_until(ms(1500));
+    // `fixed` asks for bursts of one segment, and the smaller of the two wishes holds.
+    let second: Vec<Nanos> = (11..=20).flat_map(|n| pipe.sent_at(n, SEGMENT)).collect();
+    assert_eq!(second, (0..10).map(|i| ms(1000 + i)).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_receive_window_bounds_what_is_out() {
+    // A buffer of 20 segments over 100 ms: 20 segments per round trip, whatever the congestion window; 200 segments take
+    // the handshake and ten round trips.
+    let config = TcpConfig { receive_window: Bytes::new(20 * SEGMENT), ack_every: 1, ..TcpConfig::default() };
+    let fixed = sender("fixed", &[("window", 1000.0)], &config, file(200));
+    let mut pipe = Pipe::new(fixed, &config, delay(ms(50)), delay(ms(50)));
+    pipe.run_until(Nanos::from_secs(10));
+    assert_eq!(pipe.sender.completed_at(), Some(ms(100 + 10 * 100)));
+}
+
+#[test]
+fn a_stopped_source_delivers_what_it_sent_and_closes() {
+    let config = TcpConfig::default();
+    let fixed = sender("fixed", &[("window", 10.0)], &config, AppConfig::Bulk);
+    let mut pipe = Pipe::new(fixed, &config, delay(ms(50)), delay(ms(50)));
+    pipe.run_until(ms(1000));
+    pipe.stop();
+    let sent = pipe.sender.stats().bytes_sent;
+    pipe.run_until(Nanos::from_secs(10));
+    assert!(pipe.sender.is_closed());
+    assert_eq!((pipe.delivered, pipe.sender.stats().bytes_sent), (sent, sent));
+    assert_eq!(pipe.sender.completed_at(), None);
+}
+
+#[test]
+fn after_a_long_silence_sending_resumes_from_the_initial_window() {
+    // RFC 5681 section 4.1: 20 packets grow the window to 30 (10 + 20 acknowledged); after 2 s without data, longer than
+    // the timeout, the next 40 packets begin with 10.
+    let config = TcpConfig::default();
+    let app = AppConfig::OnOff { on: ms(250), off: ms(2000), random: false };
+    let mut pipe = Pipe::new(sender("newreno", &[], &config, app), &config, delay(ms(50)), delay(ms(50)));
+    pipe.run_until(ms(2240));
+    let before = pipe.log.iter().filter(|(_, p)| p.payload > 0).count();
+    assert_eq!(before, 10 + 20);
+    pipe.run_until(ms(2260));
+    let burst = pipe.log.iter().filter(|(at, p)| p.payload > 0 && *at == ms(2250)).count();
+    assert_eq!(burst, 10);
+}
+
+#[test]
+fn marks_reduce_the_window_without_a_loss() {
+    // Packet 15 is marked. The window is 10 + 10 acknowledged = 20 when it leaves; one reduction follows, nothing is lost.
+    let config = TcpConfig { ecn: true, ..TcpConfig::default() };
+    let mut pipe =
+        Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
+    pipe.mangle = Some(Box::new(|packet| {
+        if packet.seq == 14 * SEGMENT + 1 {
+            assert_eq!(packet.ecn, narrows_net::packet::Ecn::Ect0);
+            packet.ecn = narrows_net::packet::Ecn::Ce;
+        }
+    }));
+    pipe.run_until(Nanos::from_secs(10));
+    let stats = pipe.sender.stats();
+    assert_eq!((stats.ecn_reductions, stats.recoveries, stats.retransmits, stats.timeouts), (1, 0, 0, 0));
+    assert_eq!((pipe.delivered, pipe.receiver.stats().ce_packets), (100 * SEGMENT, 1));
+}
+
+#[test]
+fn an_idle_connection_is_small() {
+    // Both ends and their packet records after a short transfer, the scheme included; heap: at most 16 records of 88 B.
+    let bytes = size_of::<narrows_endpoint::Sender>() + size_of::<narrows_endpoint::Receiver>();
+    assert!(bytes + 16 * 88 < 4096, "{bytes} B");
+}

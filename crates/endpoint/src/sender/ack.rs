@@ -14,6 +14,7 @@ pub(super) struct Progress {
     echo: u32,
     min_rtt: Nanos,
     pub(super) acked: Bytes,
+    cumulative: Bytes,
     /// Transmission number of the newest packet delivered, and what is needed of its record.
     newest: u64,
     newest_sent_at: Nanos,
@@ -40,6 +41,7 @@ impl Progress {
             echo,
             min_rtt,
             acked: Bytes::ZERO,
+            cumulative: Bytes::ZERO,
             newest: 0,
             newest_sent_at: now,
             newest_retransmitted: false,
@@ -48,6 +50,11 @@ impl Progress {
             late: false,
             repaired: false,
         }
+    }
+
+    /// Bytes delivered, and those of them cumulatively.
+    pub(super) fn bytes(&self) -> (Bytes, Bytes) {
+        (self.acked, self.cumulative)
     }
 
     /// One record is newly delivered.
@@ -93,7 +100,6 @@ impl Sender {
         self.established_at = Some(now);
         self.una = 1;
         self.nxt = 1;
-        self.recovery_point = 1;
         self.ecn = self.config.ecn && packet.flags.has(Flags::ECE);
         self.peer_timestamp = packet.ts_val;
         self.largest_window = u64::from(packet.window);
@@ -139,7 +145,6 @@ impl Sender {
         self.check_app_limited();
         self.peer_timestamp = packet.ts_val;
         let inflight_before = self.board.inflight();
-        let una_before = self.una;
         let advanced = packet.ack > self.una;
         let window_changed = self.update_right_edge(packet);
 
@@ -151,15 +156,15 @@ impl Sender {
                 progress.judge(record, undo, true);
             });
         }
-        let mut cumulative = Bytes::ZERO;
         if advanced {
             let fin = u64::from(self.fin_sent && packet.ack == self.nxt);
-            cumulative = Bytes::new(packet.ack - self.una - fin);
+            progress.cumulative = Bytes::new(packet.ack - self.una - fin);
             self.una = packet.ack;
             self.timeouts = 0;
             self.limited_transmit = 0;
             self.duplicate_acks = 0;
         }
+        let duplicates_before = self.duplicate_acks;
         let mut duplicate = None;
         if packet.has_sack() {
             duplicate = self.on_sack_blocks(packet, &mut progress, advanced);
@@ -178,7 +183,8 @@ impl Sender {
             self.rack.advance(order, rtt);
         }
         let lost = self.detect_losses(now);
-        self.update_phase(now, packet, &progress, lost, duplicate, una_before);
+        let again = self.duplicate_acks > duplicates_before;
+        self.update_phase(now, packet, &progress, lost, duplicate, advanced, again);
         if self.board.is_empty() && advanced {
             self.quiet_since = now;
         }
@@ -192,7 +198,7 @@ impl Sender {
         self.scheme.on_ack(&Ack {
             now,
             acked: progress.acked,
-            acked_cumulative: cumulative,
+            acked_cumulative: progress.cumulative,
             lost,
             rtt,
             rate,
@@ -292,16 +298,15 @@ impl Sender {
         }
         if advanced {
             // RFC 6582 section 4, the impatient variant: only the first partial acknowledgement restarts the timer.
-            let partial = !self.config.sack && self.phase == Phase::Recovery && !self.marked;
+            let partial = !self.config.sack && self.phase == Phase::Recovery && self.is_repairing();
             if !partial || !self.partial_seen {
                 self.rto_at = now + self.rtt.rto();
             }
             self.partial_seen |= partial;
         }
-        if self.config.rack && self.config.sack && self.rack.may_detect(&self.board) {
-            let path = self.path();
+        if self.reordering_at != Nanos::MAX {
             self.loss_timer = LossTimer::Reordering;
-            self.loss_timer_at = self.rack.deadline(&mut self.board, path);
+            self.loss_timer_at = self.reordering_at;
         } else if delivered || self.loss_timer == LossTimer::Reordering {
             self.arm_probe(now);
         }
@@ -324,9 +329,9 @@ impl Sender {
         progress: &Progress,
         lost: Bytes,
         duplicate: Option<(u64, u64)>,
-        una_before: u64,
+        advanced: bool,
+        again: bool,
     ) {
-        let advanced = self.una > una_before;
         if let Some(range) = duplicate {
             self.rack.on_dsack(self.una, self.nxt);
             self.undo.on_duplicate(range, self.mss());
@@ -338,13 +343,14 @@ impl Sender {
             self.try_undo(now, progress);
         }
         if self.phase != Phase::Open {
-            self.on_ack_in_recovery(now, progress, advanced);
+            self.on_ack_in_recovery(now, progress, advanced, again);
+            self.repair_while_reducing(now);
         }
         if self.phase == Phase::Open && self.shall_enter_recovery() {
-            self.enter_recovery(now, CongestionCause::Loss, progress.acked);
+            self.enter_recovery(now, CongestionCause::Loss, progress.bytes());
         }
         if self.ecn && packet.flags.has(Flags::ECE) && self.phase == Phase::Open {
-            self.enter_recovery(now, CongestionCause::Ecn, progress.acked);
+            self.enter_recovery(now, CongestionCause::Ecn, progress.bytes());
         }
         if self.reducing {
             let window = self.prr.on_ack(

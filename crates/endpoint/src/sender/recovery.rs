@@ -26,11 +26,13 @@ pub(super) struct Undo {
     eifel: bool,
     /// A timestamp echo showed that a retransmitted packet had only been late.
     late: bool,
+    /// The window at the reduction before this one.
+    ssthresh: Bytes,
 }
 
 impl Undo {
-    fn begin(phase: Phase, from: u64, to: u64) -> Self {
-        Self { phase: Some(phase), from, to, eifel: true, ..Self::default() }
+    fn begin(phase: Phase, from: u64, to: u64, ssthresh: Bytes) -> Self {
+        Self { phase: Some(phase), from, to, eifel: true, ssthresh, ..Self::default() }
     }
 
     #[inline]
@@ -61,6 +63,7 @@ impl Sender {
     /// Declares lost what the acknowledgements so far, or the time, show to be lost. Returns how much.
     #[inline]
     pub(super) fn detect_losses(&mut self, now: Nanos) -> Bytes {
+        self.reordering_at = Nanos::MAX;
         if !self.config.sack || self.board.is_empty() {
             Bytes::ZERO
         } else if self.config.rack {
@@ -78,6 +81,7 @@ impl Sender {
         while let Some(id) = self.rack.next_lost(now, &self.board, path) {
             lost += self.declare_lost(now, id);
         }
+        self.reordering_at = self.rack.deadline(&mut self.board, path);
         lost
     }
 
@@ -112,17 +116,26 @@ impl Sender {
         }
         // RFC 6582 section 3.2, step 2: not again for the window that was just repaired.
         let enough = self.duplicate_acks >= DUP_THRESH && !self.config.rack;
-        enough
-            && !self.board.is_empty()
-            && (self.config.sack || self.una > self.recovery_point || self.una == 1)
+        enough && !self.board.is_empty() && (self.config.sack || self.una > self.recovery_point)
     }
 
-    pub(super) fn enter_recovery(&mut self, now: Nanos, cause: CongestionCause, acked: Bytes) {
-        let outstanding = self.flight_size();
+    /// Enters recovery on an acknowledgement that delivered `acked` bytes, `cumulative` of them cumulatively.
+    pub(super) fn enter_recovery(
+        &mut self,
+        now: Nanos,
+        cause: CongestionCause,
+        (acked, cumulative): (Bytes, Bytes),
+    ) {
+        if cause == CongestionCause::Ecn && self.control.window <= self.mss() {
+            // RFC 3168 section 6.1.2: at one segment the window cannot shrink, so the next packet waits for a timeout's time.
+            self.pacer.hold_until(now + self.rtt.rto());
+        }
+        // What was outstanding when the news arrived (RFC 9937 counts so too).
+        let outstanding = self.flight_size() + cumulative;
         let flight_size = outstanding - Bytes::new(self.limited_transmit);
         if cause == CongestionCause::Loss {
             self.stats.recoveries += 1;
-            self.undo = Undo::begin(Phase::Recovery, self.una, self.nxt);
+            self.undo = Undo::begin(Phase::Recovery, self.una, self.nxt, self.ssthresh);
             self.mark_first_lost(now);
         } else {
             self.stats.ecn_reductions += 1;
@@ -170,8 +183,14 @@ impl Sender {
         self.pending.add(Pending::RETRANSMISSION);
     }
 
-    /// An acknowledgement while packets are being repaired.
-    pub(super) fn on_ack_in_recovery(&mut self, now: Nanos, progress: &Progress, advanced: bool) {
+    /// An acknowledgement while packets are being repaired; it `advanced`, or said the same `again`.
+    pub(super) fn on_ack_in_recovery(
+        &mut self,
+        now: Nanos,
+        progress: &Progress,
+        advanced: bool,
+        again: bool,
+    ) {
         // A mark's reduction ends beyond the point, so that the word of it has reached the receiver.
         let past = if self.marked { self.una > self.recovery_point } else { self.una >= self.recovery_point };
         if past {
@@ -182,22 +201,35 @@ impl Sender {
             return;
         }
         let mss = self.mss().as_u64() as i64;
-        if self.marked || self.phase == Phase::Loss {
-            // Loss during a reduction for marks: repaired without a second reduction.
-            if self.marked && self.duplicate_acks == DUP_THRESH {
-                self.marked = false;
-                self.recovery_point = self.nxt;
-                self.mark_first_lost(now);
-                self.begin_inflation();
-            }
-        } else if advanced {
+        if !self.is_repairing() || self.phase == Phase::Loss {
+            return;
+        }
+        if advanced {
             // RFC 6582 section 3.2, step 3: a partial acknowledgement means that the next packet is lost too.
             self.mark_first_lost(now);
             self.pending.add(Pending::RETRANSMISSION);
             let acked = progress.acked.as_u64() as i64;
             self.inflation += if acked >= mss { mss - acked } else { -acked };
-        } else if self.duplicate_acks > 0 {
+        } else if again {
             self.inflation += mss;
+        }
+    }
+
+    /// A loss during the reduction for a mark turns it into fast recovery, without a second reduction for the same window.
+    pub(super) fn repair_while_reducing(&mut self, now: Nanos) {
+        let enough = self.duplicate_acks >= DUP_THRESH && !self.config.rack;
+        if !self.marked || self.board.is_empty() || !(enough || self.board.has_lost()) {
+            return;
+        }
+        self.marked = false;
+        self.stats.recoveries += 1;
+        self.undo = Undo::default();
+        self.recovery_point = self.nxt;
+        self.partial_seen = false;
+        self.sack_loss.on_recovery_entered(self.una, self.mss());
+        self.mark_first_lost(now);
+        if !self.config.sack {
+            self.begin_inflation();
         }
     }
 
@@ -229,7 +261,7 @@ impl Sender {
         } else if self.una > probe.end_seq {
             self.probe = None;
             if self.phase == Phase::Open {
-                self.enter_recovery(now, CongestionCause::Loss, progress.acked);
+                self.enter_recovery(now, CongestionCause::Loss, progress.bytes());
                 self.undo = Undo::default();
                 self.leave_recovery(now);
             }
@@ -252,6 +284,7 @@ impl Sender {
         if !late && self.undo.unexplained > 0 {
             return;
         }
+        self.ssthresh = self.undo.ssthresh;
         self.undo = Undo::default();
         self.stats.spurious_recoveries += 1;
         if self.phase != Phase::Open {
@@ -265,7 +298,6 @@ impl Sender {
             self.timeouts = 0;
             self.pending.take(Pending::RETRANSMISSION);
         }
-        self.ssthresh = Bytes::MAX;
         self.scheme.on_spurious_loss(&SpuriousLoss {
             now,
             inflight: self.board.inflight(),
@@ -277,7 +309,7 @@ impl Sender {
     /// A timeout begins an episode of its own; it can be undone only if no other was under way.
     pub(super) fn begin_undo_of_timeout(&mut self) {
         self.undo = if self.phase == Phase::Open {
-            Undo::begin(Phase::Loss, self.una, self.nxt)
+            Undo::begin(Phase::Loss, self.una, self.nxt, self.ssthresh)
         } else {
             Undo::default()
         };

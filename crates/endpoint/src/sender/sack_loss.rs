@@ -59,8 +59,8 @@ impl Sender {
         lost
     }
 
-    /// NextSeg, rules 3 and 4, for when there is neither a lost packet nor new data to send.
-    pub(super) fn next_doubtful(&mut self) -> Option<u32> {
+    /// NextSeg, rules 3 and 4, for when there is neither a lost packet nor new data to send; whether it is rule 4.
+    pub(super) fn next_doubtful(&mut self) -> Option<(u32, bool)> {
         if self.config.rack || !self.config.sack || self.phase != Phase::Recovery || self.marked {
             return None;
         }
@@ -74,27 +74,23 @@ impl Sender {
             }
             self.sack_loss.doubtful_from = record.seq;
             if record.place == Place::Flight && record.retransmissions == 0 {
-                return Some(id);
+                return Some((id, false));
             }
             next = (id != last).then(|| id.wrapping_add(1));
         }
         if self.una <= self.sack_loss.rescue {
             return None;
         }
-        let mut id = last;
-        while self.board.get(id).place == Place::Sacked {
-            if id == self.board.first()?.0 {
-                return None;
-            }
-            id = id.wrapping_sub(1);
-        }
-        Some(id)
+        // The highest packet not SACKed lies right below the highest block, if that reaches the end.
+        let unsacked = match self.board.sacked().descending().next() {
+            Some((start, end)) if end == self.nxt => self.board.at(start)?.wrapping_sub(1),
+            _ => last,
+        };
+        Some((unsacked, true))
     }
 
-    /// What [`Sender::next_doubtful`] gave has left.
-    pub(super) fn on_doubtful_sent(&mut self, seq: u64) {
-        if self.board.sacked().end().is_none_or(|highest| seq > highest) {
-            self.sack_loss.rescue = self.recovery_point;
-        }
+    /// The rescue retransmission leaves: no other one in this recovery.
+    pub(super) fn on_rescue(&mut self) {
+        self.sack_loss.rescue = self.recovery_point;
     }
 }

@@ -97,17 +97,15 @@ impl Sender {
     fn on_reordering_timer(&mut self, now: Nanos) {
         let lost = self.detect_losses(now);
         if self.phase == Phase::Open && self.shall_enter_recovery() {
-            self.enter_recovery(now, CongestionCause::Loss, Bytes::ZERO);
+            self.enter_recovery(now, CongestionCause::Loss, (Bytes::ZERO, Bytes::ZERO));
         }
+        self.repair_while_reducing(now);
         if self.reducing && !lost.is_zero() {
             let window = self.prr.on_ack(Bytes::ZERO, self.board.inflight(), false, self.mss());
             self.cwnd = window.max(self.mss()).as_u64();
         }
         self.read_control();
-        if self.rack.may_detect(&self.board) {
-            let path = self.path();
-            self.loss_timer_at = self.rack.deadline(&mut self.board, path);
-        }
+        self.loss_timer_at = self.reordering_at;
     }
 
     /// RFC 8985 section 7.2: schedules a probe if data is outstanding, nothing is known to be missing and no probe is out.
@@ -115,7 +113,7 @@ impl Sender {
     pub(super) fn arm_probe(&mut self, now: Nanos) {
         self.loss_timer = LossTimer::Probe;
         self.loss_timer_at = Nanos::MAX;
-        let suits = self.phase == Phase::Open && self.board.sacked_packets() == 0 && self.probe.is_none();
+        let suits = !self.is_repairing() && self.board.sacked_packets() == 0 && self.probe.is_none();
         if !self.config.tlp || !self.config.rack || !self.config.sack || !suits || self.board.is_empty() {
             return;
         }
@@ -128,7 +126,7 @@ impl Sender {
 
     /// RFC 8985 section 7.3.
     fn on_probe_timer(&mut self, now: Nanos) {
-        if self.board.is_empty() || self.phase != Phase::Open {
+        if self.board.is_empty() || self.is_repairing() {
             return;
         }
         self.pending.add(Pending::TAIL_PROBE);

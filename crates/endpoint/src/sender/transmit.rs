@@ -104,7 +104,7 @@ impl Sender {
     /// Whether the pacer lets a packet go; otherwise the deadline becomes its time.
     #[inline]
     fn is_due(&mut self, now: Nanos) -> bool {
-        if self.control.pacing_rate.is_some() && now < self.pacer.next() {
+        if now < self.pacer.next() {
             self.held = true;
             // The same packet may be asked for again and again while it waits; it counts once.
             if self.waited_for != self.pacer.next() {
@@ -125,13 +125,13 @@ impl Sender {
     }
 
     fn poll_doubtful(&mut self, now: Nanos) -> Option<Packet> {
-        let id = self.next_doubtful()?;
-        let record = self.board.get(id);
-        let (seq, len) = (record.seq, u64::from(record.len));
-        if !self.has_room(len) || !self.is_due(now) {
+        let (id, rescue) = self.next_doubtful()?;
+        if !self.has_room(u64::from(self.board.get(id).len)) || !self.is_due(now) {
             return None;
         }
-        self.on_doubtful_sent(seq);
+        if rescue {
+            self.on_rescue();
+        }
         Some(self.retransmit(now, id))
     }
 
@@ -201,7 +201,7 @@ impl Sender {
         packet.seq = self.nxt;
         packet.payload = len as u16;
         if self.ecn && len > 0 {
-            packet.ecn = Ecn::Ect0;
+            packet.ecn = if self.config.ect1 { Ecn::Ect1 } else { Ecn::Ect0 };
             if self.cwr {
                 self.cwr = false;
                 packet.flags = packet.flags.with(Flags::CWR);
@@ -231,7 +231,7 @@ impl Sender {
         if self.rto_at == Nanos::MAX {
             self.rto_at = now + self.rtt.rto();
         }
-        if self.phase == Phase::Open && !self.rack.may_detect(&self.board) {
+        if !self.is_repairing() && !self.rack.may_detect(&self.board) {
             self.arm_probe(now);
         }
         packet
@@ -254,7 +254,7 @@ impl Sender {
             self.stats.bytes_retransmitted += bytes.as_u64();
             self.on_sent(now, bytes, true);
         }
-        if self.phase != Phase::Open {
+        if self.is_repairing() {
             self.undo.on_retransmission(now);
             // RFC 6675 section 6: the timer starts anew with each retransmission. RFC 6582 has its own rule.
             if self.config.sack {

@@ -10,19 +10,27 @@ use narrows_net::packet::{Flags, Packet};
 /// What the pipe does to the n-th packet of a direction: the delays of the copies that arrive; none means loss.
 pub type Fate = Box<dyn FnMut(&Packet, u64) -> Vec<Nanos>>;
 
+/// A change made to a packet on its way.
+pub type Mangle = Box<dyn FnMut(&mut Packet)>;
+
 pub struct Pipe {
     pub now: Nanos,
     pub sender: Sender,
     pub receiver: Receiver,
     pub delivered: u64,
     pub log: Vec<(Nanos, Packet)>,
+    /// Changes packets on the way forward.
+    pub mangle: Option<Mangle>,
     forward: Fate,
     reverse: Fate,
     counts: [u64; 2],
     wire: BTreeMap<(Nanos, u64), Packet>,
     number: u64,
-    /// Called with the state after each step.
     pub steps: u64,
+    /// Data packets that left although they did not fit into the congestion window.
+    pub beyond_window: u64,
+    /// The highest sequence number the receiver ever allowed, as far as the sender knows.
+    pub right_edge: u64,
 }
 
 pub fn ms(n: u64) -> Nanos {
@@ -71,16 +79,22 @@ impl Pipe {
             receiver: Receiver::new(0, config),
             delivered: 0,
             log: Vec::new(),
+            mangle: None,
             forward,
             reverse,
             counts: [0; 2],
             wire: BTreeMap::new(),
             number: 0,
             steps: 0,
+            beyond_window: 0,
+            right_edge: 0,
         }
     }
 
-    fn put(&mut self, packet: Packet) {
+    fn put(&mut self, mut packet: Packet) {
+        if let Some(mangle) = self.mangle.as_mut().filter(|_| !packet.flags.has(Flags::REVERSE)) {
+            mangle(&mut packet);
+        }
         let back = usize::from(packet.flags.has(Flags::REVERSE));
         let n = self.counts[back];
         self.counts[back] += 1;
@@ -91,11 +105,18 @@ impl Pipe {
         }
     }
 
+    fn next_arrival(&self) -> Nanos {
+        self.wire.first_key_value().map_or(Nanos::MAX, |(key, _)| key.0)
+    }
+
+    fn next_event(&self) -> Nanos {
+        self.sender.deadline().min(self.receiver.deadline()).min(self.next_arrival())
+    }
+
     /// Handles the next event; `false` if there is none.
     pub fn step(&mut self) -> bool {
-        let timer = self.sender.deadline().min(self.receiver.deadline());
-        let arrival = self.wire.first_key_value().map_or(Nanos::MAX, |(key, _)| key.0);
-        let next = timer.min(arrival);
+        let arrival = self.next_arrival();
+        let next = self.next_event();
         if next == Nanos::MAX {
             return false;
         }
@@ -105,6 +126,7 @@ impl Pipe {
         if arrival == next {
             let (_, packet) = self.wire.pop_first().unwrap();
             if packet.flags.has(Flags::REVERSE) {
+                self.right_edge = self.right_edge.max(packet.ack + u64::from(packet.window));
                 self.sender.on_packet(self.now, &packet);
             } else {
                 self.delivered += self.receiver.on_packet(self.now, &packet).in_order.as_u64();
@@ -117,18 +139,36 @@ impl Pipe {
                 self.receiver.on_timer(self.now);
             }
         }
+        self.transmit();
+        true
+    }
+
+    /// The application of the sender stops writing.
+    pub fn stop(&mut self) {
+        self.sender.stop(self.now);
+        self.transmit();
+    }
+
+    fn transmit(&mut self) {
+        let burst = self.log.len() + 10_000;
+        let mut before = self.sender.inflight();
         while let Some(packet) = self.sender.poll_transmit(self.now) {
+            assert!(self.log.len() < burst, "an endless burst: {packet:?}");
+            let fits = self.sender.inflight() <= self.sender.window() || before.is_zero();
+            self.beyond_window += u64::from(packet.payload > 0 && !fits);
+            before = self.sender.inflight();
+            let end = packet.seq + u64::from(packet.payload);
+            assert!(packet.payload == 0 || end <= self.right_edge, "beyond the receive window: {packet:?}");
             self.log.push((self.now, packet));
             self.put(packet);
         }
         while let Some(packet) = self.receiver.poll_transmit(self.now) {
             self.put(packet);
         }
-        true
     }
 
     pub fn run_until(&mut self, end: Nanos) {
-        while self.now < end && self.step() {}
+        while self.next_event() <= end && self.step() {}
     }
 
     /// When the data packets with this number, counted from 1, left.
