@@ -74,7 +74,7 @@ fn run(case: &Case, packets: u64) -> (f64, Sender, Receiver) {
     }
     let mss = Bytes::new(u64::from(config.segment));
     let random = Random::stream(1, "scheme", 0);
-    let scheme = entry.build(&Setup { mss, initial_window: mss * 10, random, params });
+    let scheme = entry.build(&Setup { mss, initial_window: mss * 10, max_burst: mss, random, params });
     let app = App::new(AppConfig::Bulk, Random::stream(1, "app", 0), Nanos::ZERO);
     let mut sender = Sender::new(0, config.clone(), scheme, app, Nanos::ZERO);
     let mut receiver = Receiver::new(0, &config);

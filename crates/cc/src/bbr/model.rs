@@ -242,6 +242,8 @@ impl Model {
     }
 
     pub(super) fn set_pacing_rate(&mut self, rate: Rate) {
+        // An estimate below a byte per second rounds to nothing, and pacing at nothing would never send again.
+        let rate = rate.max(Rate::from_bytes_per_sec(1));
         if rate == self.pacing_rate {
             return;
         }

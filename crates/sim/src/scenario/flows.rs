@@ -218,6 +218,8 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str) -> Result<TcpConfig, Fault>
         rack,
         tlp,
         ecn: flag(stated!(ecn), default.ecn),
+        ecn_precise: flag(stated!(ecn_precise), default.ecn_precise),
+        ect1: flag(stated!(ect1), default.ect1),
         max_burst: at_least_a_segment(max_burst, mss)?,
     })
 }

@@ -267,6 +267,10 @@ table! {
         tlp: bool,
         /// Classic ECN, RFC 3168 (false).
         ecn: bool,
+        /// The receiver echoes every mark, RFC 8257 section 3.2 (false).
+        ecn_precise: bool,
+        /// Data leaves as ECT(1), RFC 9331 (false).
+        ect1: bool,
         /// The most that leaves back to back when pacing (1pkt).
         max_burst: Amount,
     }
