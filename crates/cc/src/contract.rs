@@ -68,6 +68,16 @@ pub struct Ack {
     pub min_rtt: Nanos,
 }
 
+impl Ack {
+    /// The bytes by which a loss-based scheme may grow: all that is newly delivered, if the acknowledgement advanced
+    /// cumulatively. Duplicates never raise a window (RFC 5681 section 3.2), and what they delivered does not count again
+    /// when the hole is filled.
+    #[inline]
+    pub fn creditable(&self) -> Bytes {
+        if self.acked_cumulative.is_zero() { Bytes::ZERO } else { self.acked }
+    }
+}
+
 /// A packet left.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {

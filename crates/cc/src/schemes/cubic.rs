@@ -130,7 +130,7 @@ impl Cubic {
             _ => "slow_start",
         };
         if event.window_limited {
-            let grow = curve.hystart.growth(event.acked, self.mss).as_f64() * self.segments_per_byte;
+            let grow = curve.hystart.growth(event.creditable(), self.mss).as_f64() * self.segments_per_byte;
             curve.cwnd = (curve.cwnd + grow).min(curve.ssthresh);
         }
         if curve.hystart.on_ack(event.round_start, event.rtt) {
@@ -145,7 +145,7 @@ impl Cubic {
             Some(epoch) => epoch,
             None => curve.begin_epoch(event.now, self.c),
         };
-        let share = (event.acked.as_f64() * self.segments_per_byte / curve.cwnd).min(1.0);
+        let share = (event.creditable().as_f64() * self.segments_per_byte / curve.cwnd).min(1.0);
         // Section 4.3: beyond the window of the last reduction there is nothing to make up for, so grow as Reno does.
         let alpha = if epoch.w_est < curve.cwnd_prior { self.alpha } else { 1.0 };
         epoch.w_est += alpha * share;
@@ -258,7 +258,7 @@ impl CongestionControl for Cubic {
         }
         if self.curve.cwnd < self.curve.ssthresh {
             self.slow_start(event);
-        } else if event.window_limited && !event.acked.is_zero() {
+        } else if event.window_limited && !event.creditable().is_zero() {
             self.avoid(event);
         } else {
             return;

@@ -191,13 +191,13 @@ impl CongestionControl for NewReno {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.pacing.on_ack(event.srtt);
-        if event.phase == Phase::Recovery || !event.window_limited || event.acked.is_zero() {
+        if event.phase == Phase::Recovery || !event.window_limited || event.creditable().is_zero() {
             return;
         }
         if self.abc {
-            self.reno.grow(event.acked);
+            self.reno.grow(event.creditable());
         } else if self.reno.in_slow_start() {
-            self.reno.slow_start(event.acked.min(self.reno.mss));
+            self.reno.slow_start(event.creditable().min(self.reno.mss));
         } else {
             self.reno.avoid(self.reno.mss);
         }

@@ -131,8 +131,8 @@ impl Vegas {
 
     #[inline]
     fn grow(&mut self, event: &Ack, how: impl FnOnce(&mut Reno, Bytes)) {
-        if event.window_limited && !event.acked.is_zero() {
-            how(&mut self.reno, event.acked);
+        if event.window_limited && !event.creditable().is_zero() {
+            how(&mut self.reno, event.creditable());
         }
     }
 }
