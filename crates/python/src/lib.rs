@@ -22,7 +22,12 @@ use pyo3::prelude::*;
 use serde_json::json;
 use wire::{Plan, Report};
 
-create_exception!(_engine, ScenarioError, PyValueError, "A scenario was refused; the message says where and why.");
+create_exception!(
+    _engine,
+    ScenarioError,
+    PyValueError,
+    "A scenario was refused; the message says where and why."
+);
 create_exception!(_engine, Cancelled, PyException, "A run was cancelled before its end.");
 
 /// In how many slices a run looks whether it is cancelled.
@@ -130,12 +135,18 @@ fn plan(
 ) -> PyResult<Vec<String>> {
     let from = Source { name: source, text, dir: directory.map(Path::new) };
     let runs = scenario::plan(&from, &overrides).map_err(|e| refuse(py, &e))?;
-    let out = |planned| serde_json::to_string(&Plan::from(planned)).map_err(|e| PyValueError::new_err(e.to_string()));
+    let out = |planned| {
+        serde_json::to_string(&Plan::from(planned)).map_err(|e| PyValueError::new_err(e.to_string()))
+    };
     runs.into_iter().map(out).collect()
 }
 
 /// Runs the event loop in slices; `None` when cancelled. Returns the time the loop took.
-fn drive(spec: Spec, recorder: Recorder, shared: Option<&Shared>) -> std::io::Result<Option<(RunResult, Duration)>> {
+fn drive(
+    spec: Spec,
+    recorder: Recorder,
+    shared: Option<&Shared>,
+) -> std::io::Result<Option<(RunResult, Duration)>> {
     let duration = spec.duration;
     let mut engine = Engine::new(spec, recorder);
     // The wall clock is for the report only; nothing in the run sees it.
@@ -148,7 +159,9 @@ fn drive(spec: Spec, recorder: Recorder, shared: Option<&Shared>) -> std::io::Re
             }
             shared.progress.store(((slice - 1) as f64 / SLICES as f64).to_bits(), Ordering::Relaxed);
         }
-        engine.run_until(Nanos::from_nanos((u128::from(duration.as_nanos()) * u128::from(slice) / u128::from(SLICES)) as u64))?;
+        engine.run_until(Nanos::from_nanos(
+            (u128::from(duration.as_nanos()) * u128::from(slice) / u128::from(SLICES)) as u64,
+        ))?;
     }
     let took = started.elapsed();
     let mut result = engine.finish()?;
@@ -170,10 +183,10 @@ fn run(
     trace_dir: Option<&str>,
     handle: Option<&Handle>,
 ) -> PyResult<String> {
-    let planned: Plan =
-        serde_json::from_str(planned).map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;
-    let spec =
-        scenario::resolve(&planned.scenario, planned.seed, directory.map(Path::new)).map_err(|e| refuse(py, &e))?;
+    let planned: Plan = serde_json::from_str(planned)
+        .map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;
+    let spec = scenario::resolve(&planned.scenario, planned.seed, directory.map(Path::new))
+        .map_err(|e| refuse(py, &e))?;
     let shared = handle.map(|h| Arc::clone(&h.shared));
     let outcome = py.detach(|| {
         let recorder = match trace_dir {

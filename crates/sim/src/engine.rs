@@ -74,7 +74,12 @@ struct Sources {
 /// A distance behind a link, before it is built.
 type WireKey = (usize, Nanos);
 
-fn intern(steps: &mut Vec<Step>, wires: &mut Vec<WireKey>, known: &mut Vec<(Vec<Step>, Route)>, hops: &[Hop]) -> Route {
+fn intern(
+    steps: &mut Vec<Step>,
+    wires: &mut Vec<WireKey>,
+    known: &mut Vec<(Vec<Step>, Route)>,
+    hops: &[Hop],
+) -> Route {
     let route: Vec<Step> = hops
         .iter()
         .map(|hop| {

@@ -205,7 +205,8 @@ impl Metrics {
         let (sent, got) = (sender.stats(), receiver.stats());
         let packets_sent = sent.data_packets_sent - sent_before.data_packets_sent;
         let rtt = |f: &dyn Fn(&Histogram) -> f64| (metrics.rtt.count() > 0).then(|| f(&metrics.rtt) / 1e6);
-        let mbit_s = |bytes: u64| if active.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / active.as_secs_f64() };
+        let mbit_s =
+            |bytes: u64| if active.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / active.as_secs_f64() };
         let first_bin = (from.as_nanos().div_ceil(bin.as_nanos())) as usize;
         let last_bin = (until.as_nanos() / bin.as_nanos()) as usize;
         let bins = self.throughput_bins(index, bin);

@@ -106,7 +106,15 @@ impl Samples {
         })
     }
 
-    fn row(&mut self, now: Nanos, kind: &str, index: usize, series: &str, value: Option<f64>, text: Option<&str>) {
+    fn row(
+        &mut self,
+        now: Nanos,
+        kind: &str,
+        index: usize,
+        series: &str,
+        value: Option<f64>,
+        text: Option<&str>,
+    ) {
         self.time.append_value(now.as_secs_f64());
         self.kind.append_value(kind);
         self.index.append_value(index as u32);
@@ -139,7 +147,8 @@ impl Samples {
         let counts = [got.bytes_in_order, got.bytes_received, sender.stats().retransmits];
         let before = std::mem::replace(&mut self.flows[i], counts);
         let rate = |k: usize| Bytes::new(counts[k] - before[k]).per(elapsed).as_mbit_per_sec();
-        let number = |rows: &mut Self, series: &str, value: f64| rows.row(now, "flow", i, series, Some(value), None);
+        let number =
+            |rows: &mut Self, series: &str, value: f64| rows.row(now, "flow", i, series, Some(value), None);
         number(self, "cwnd_bytes", sender.window().as_f64());
         number(self, "inflight_bytes", sender.inflight().as_f64());
         if let Some(pacing) = sender.pacing_rate() {

@@ -23,7 +23,8 @@ fn spec(flows: &[&str], extra: &str) -> Spec {
     for scheme in flows {
         write!(text, "[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n").unwrap();
     }
-    let planned = plan(&Source { name: "golden", text: &text, dir: None }, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let planned =
+        plan(&Source { name: "golden", text: &text, dir: None }, &[]).unwrap_or_else(|e| panic!("{e}"));
     resolve(&planned[0].scenario, planned[0].seed, None).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -47,9 +48,16 @@ fn results_of_every_scheme_are_unchanged() {
     let (mut hashes, mut table) = (String::new(), String::new());
     for entry in ALL {
         let name = entry.info.name;
-        for (case, flows) in [(format!("{name} alone"), vec![name]), (format!("{name} vs newreno"), vec![name, "newreno"])] {
+        for (case, flows) in
+            [(format!("{name} alone"), vec![name]), (format!("{name} vs newreno"), vec![name, "newreno"])]
+        {
             let result = narrows_sim::run(spec(&flows, ""));
-            writeln!(hashes, "{case:<24} defaults seed {SEED}  {}  {} events", result.event_hash, result.events).unwrap();
+            writeln!(
+                hashes,
+                "{case:<24} defaults seed {SEED}  {}  {} events",
+                result.event_hash, result.events
+            )
+            .unwrap();
             rows(&case, &result, &mut table);
         }
     }
@@ -76,7 +84,8 @@ fn the_same_scenario_and_seed_give_identical_traces_on_one_thread_and_on_many() 
     let alone = traced("alone", &flows);
     assert!(alone.1.len() > 10_000 && alone.2.len() > 100_000, "the traces are not empty");
     let together: Vec<_> = std::thread::scope(|scope| {
-        let spawned: Vec<_> = (0..4).map(|i| scope.spawn(move || traced(&format!("thread{i}"), &flows))).collect();
+        let spawned: Vec<_> =
+            (0..4).map(|i| scope.spawn(move || traced(&format!("thread{i}"), &flows))).collect();
         spawned.into_iter().map(|t| t.join().unwrap()).collect()
     });
     for other in together {

@@ -78,7 +78,8 @@ fn law_reno_window_under_random_loss() {
             // 600 losses' worth of packets at the expected window, plus a tenth for warming up.
             let expected = constant / f64::sqrt(p);
             let seconds = 660.0 / p / expected * 0.1;
-            let (result, window) = lossy(scheme, "100ms", &format!("\"{}%\"", p * 100.0), seconds / 11.0, seconds);
+            let (result, window) =
+                lossy(scheme, "100ms", &format!("\"{}%\"", p * 100.0), seconds / 11.0, seconds);
             let events = result.counters.recoveries + result.counters.timeouts;
             assert!(events >= 300, "only {events} loss events");
             assert_within(&format!("{scheme} p={p}"), window, expected, 0.15);
@@ -155,7 +156,10 @@ rtt = "40ms"
 "#
         ));
         let queued = result.links[0].queue_mean_pkt;
-        println!("vegas at {rate}: {queued:.2} packets queued, utilisation {:.3}", result.links[0].utilization);
+        println!(
+            "vegas at {rate}: {queued:.2} packets queued, utilisation {:.3}",
+            result.links[0].utilization
+        );
         assert!((1.0..=5.0).contains(&queued), "{rate}: {queued} packets queued");
         assert!(result.links[0].utilization > 0.95);
     }
@@ -165,8 +169,7 @@ rtt = "40ms"
 /// queues at most a quarter of a BDP, which the next phase drains, so the mean is below a sixteenth of a BDP.
 #[test]
 fn law_bbr_alone_fills_the_pipe_and_leaves_the_queue_empty() {
-    let result = run(
-        r#"
+    let result = run(r#"
 name = "bbr law"
 duration = "60s"
 [network]
@@ -175,10 +178,12 @@ buffer = "2bdp"
 [[flows]]
 scheme = "bbr"
 rtt = "40ms"
-"#,
-    );
+"#);
     let (link, flow) = (&result.links[0], &result.flows[0]);
-    println!("bbr: utilisation {:.4}, mean queue {:.1} pkt, median rtt {:?} ms", link.utilization, link.queue_mean_pkt, flow.rtt_p50_ms);
+    println!(
+        "bbr: utilisation {:.4}, mean queue {:.1} pkt, median rtt {:?} ms",
+        link.utilization, link.queue_mean_pkt, flow.rtt_p50_ms
+    );
     assert!(link.utilization > 0.95, "utilisation {}", link.utilization);
     let bdp_packets = 100e6 / 8.0 * 0.04 / 1500.0;
     assert!(link.queue_mean_pkt < bdp_packets / 16.0, "{} packets queued", link.queue_mean_pkt);

@@ -21,7 +21,13 @@ struct Departure {
 fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
     let tcp = TcpConfig::default();
     let mss = Bytes::new(u64::from(tcp.segment));
-    let setup = Setup { mss, initial_window: mss * 10, max_burst: tcp.max_burst, random: Random::stream(1, "scheme", 0), params };
+    let setup = Setup {
+        mss,
+        initial_window: mss * 10,
+        max_burst: tcp.max_burst,
+        random: Random::stream(1, "scheme", 0),
+        params,
+    };
     let app = App::new(AppConfig::Bulk, Random::stream(1, "app", 0), Nanos::ZERO);
     let mut sender = Sender::new(0, tcp.clone(), entry.build(&setup), app, Nanos::ZERO);
     let mut receiver = Receiver::new(0, &tcp);

@@ -250,7 +250,9 @@ impl Model {
         self.pacing_rate = rate;
         self.quantum_segments = self.settings.quantum.unwrap_or_else(|| {
             let bytes = (rate.as_bytes_per_sec() / QUANTUM_SHIFT).min(QUANTUM_BYTES);
-            (bytes / self.settings.mss.as_u64()).clamp(if rate < SLOW { 1 } else { 2 }, 127).min(self.settings.max_quantum)
+            (bytes / self.settings.mss.as_u64())
+                .clamp(if rate < SLOW { 1 } else { 2 }, 127)
+                .min(self.settings.max_quantum)
         });
     }
 

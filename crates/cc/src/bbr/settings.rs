@@ -34,7 +34,13 @@ pub const PARAMS: &[Param] = &[
     Param::number("pacing_margin", 1.0, (0.0, 50.0), "%", "how far pacing stays below gain x bandwidth"),
     Param::flag("lt_bw", true, "detection of policers (long-term bandwidth)"),
     Param::flag("extra_acked", true, "window for aggregated acknowledgements"),
-    Param::number("quantum", 0.0, (0.0, 127.0), "pkt", "send quantum; 0: Linux's rule by rate, within tcp.max_burst"),
+    Param::number(
+        "quantum",
+        0.0,
+        (0.0, 127.0),
+        "pkt",
+        "send quantum; 0: Linux's rule by rate, within tcp.max_burst",
+    ),
 ];
 
 /// Parameter values, ready for use.

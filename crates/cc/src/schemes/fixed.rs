@@ -10,7 +10,8 @@
 //! It collapses a shared network. Never deploy it.
 
 use crate::{
-    Ack, CongestionControl, Control, Evidence, Info, Param, Rate, RecoveryEntered, RecoveryStyle, Setup, Timeout,
+    Ack, CongestionControl, Control, Evidence, Info, Param, Rate, RecoveryEntered, RecoveryStyle, Setup,
+    Timeout,
 };
 
 /// A constant window and, optionally, a constant pacing rate.

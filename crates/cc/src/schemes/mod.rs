@@ -3,8 +3,8 @@
 //! A new scheme is a file beside this one and a line in the list below.
 
 use crate::{
-    Ack, CongestionControl, Control, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered, RecoveryLeft, Sent, Setup,
-    SpuriousLoss, Telemetry, Timeout,
+    Ack, CongestionControl, Control, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered, RecoveryLeft,
+    Sent, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 
 macro_rules! registry {

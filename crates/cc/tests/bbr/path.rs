@@ -32,7 +32,13 @@ pub fn setup<P: Policy>(seed: u64, values: &[(&str, f64)]) -> Setup {
     for (name, value) in values {
         params.set(name, *value).unwrap();
     }
-    Setup { mss: MSS, initial_window: INITIAL_WINDOW, max_burst: Bytes::MAX, random: Random::stream(seed, "bbr", 0), params }
+    Setup {
+        mss: MSS,
+        initial_window: INITIAL_WINDOW,
+        max_burst: Bytes::MAX,
+        random: Random::stream(seed, "bbr", 0),
+        params,
+    }
 }
 
 /// A path. Everything but rate and rtt is off by default.
