@@ -126,7 +126,7 @@ impl Sender {
 
     /// RFC 8985 section 7.3.
     fn on_probe_timer(&mut self, now: Nanos) {
-        if self.board.is_empty() || self.is_repairing() {
+        if self.board.is_empty() || self.is_repairing() || self.board.sacked_packets() > 0 {
             return;
         }
         self.pending.add(Pending::TAIL_PROBE);
