@@ -271,8 +271,9 @@ fn range(values: &[f64]) -> Option<f64> {
     Some(greatest - least)
 }
 
+/// A share that is never more than all: what was sent before the warm-up ended may be lost after it.
 fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
+    if part == 0 { 0.0 } else { 100.0 * part as f64 / whole.max(part) as f64 }
 }
 
 fn link_result(link: &LinkSpec, state: &Link, end: Nanos, elapsed: Nanos) -> LinkResult {
