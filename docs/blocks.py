@@ -32,7 +32,6 @@ TIMEOUT_S = 600
 
 SHORTER = {
     "make reproduce": "narrows reproduce nodectl tab3 --quick",
-    "narrows reproduce": "narrows reproduce nodectl --quick",
     "narrows reproduce --full": "narrows reproduce nodectl tab3 --quick",
     "narrows bench": "narrows bench cubic-10 --repeats 1 --no-ns3",
 }
@@ -99,7 +98,9 @@ class Document:
                 name = re.match(r"# (\S+\.toml)\b", block.body)
                 if name is None:
                     raise self._wrong(block.line, "a toml block begins with a comment that names its file")
-                (self.folder / name[1]).write_text(block.body, encoding="utf-8")
+                target = self.folder / name[1]
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(block.body, encoding="utf-8")
             elif block.kind == "python":
                 output = printed[cells.index(block)]
                 following = found[i + 1] if i + 1 < len(found) else None

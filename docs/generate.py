@@ -235,8 +235,8 @@ def schemes_list(rows: Sequence[Any]) -> str:
     out = [
         "<!-- Written by docs/generate.py from the registry of schemes. -->", "", "# Schemes", "",
         "A page says what a scheme does, its law with symbols and units, its states, what was read, and in what it",
-        "differs from that on purpose. The same text is at the head of the scheme's file and in `narrows schemes NAME`.",
-        "",
+        "differs from that on purpose. The same text is at the head of the scheme's file, and `narrows schemes NAME`",
+        "prints it.", "",
         "| scheme | what it does | evidence | parameters |", "|---|---|---|---|",
     ]  # fmt: skip
     for row in rows:
