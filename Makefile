@@ -4,6 +4,7 @@
 # make test       everything: check, the laws, the whole Python suite
 # make bench      data packets per second of the event loop
 # make format     format all sources
+# make docs       write the references, the pages of schemes and the printed outputs in the documents again
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 RUST_FILES = $(shell git ls-files -- '*.rs')
 ENGINE_SOURCES = $(shell git ls-files -- 'crates/*.rs' 'crates/*.toml' Cargo.toml Cargo.lock pyproject.toml)
 
-.PHONY: setup reproduce check test bench format lint unit laws python
+.PHONY: setup reproduce check test bench docs format lint unit laws python
 
 setup: $(VENV)/.built
 
@@ -31,17 +32,20 @@ reproduce: setup
 bench: setup
 	$(BIN)/narrows bench $(ARGS)
 
+docs: setup
+	$(BIN)/python docs/generate.py $(ARGS)
+
 format: setup
 	rustfmt --edition 2024 $(RUST_FILES)
-	$(BIN)/ruff format --quiet python tests
-	$(BIN)/ruff check --quiet --fix python tests
+	$(BIN)/ruff format --quiet python tests docs
+	$(BIN)/ruff check --quiet --fix python tests docs
 
 lint: setup
 	rustfmt --edition 2024 --check --quiet $(RUST_FILES)
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	cargo build --quiet --manifest-path crates/cc/bare/Cargo.toml
-	$(BIN)/ruff format --quiet --check python tests
-	$(BIN)/ruff check --quiet python tests
+	$(BIN)/ruff format --quiet --check python tests docs
+	$(BIN)/ruff check --quiet python tests docs
 	$(BIN)/mypy python/narrows
 
 unit:

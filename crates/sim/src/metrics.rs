@@ -81,6 +81,12 @@ impl Metrics {
         prefetch(&self.flows[flow], 3);
     }
 
+    /// Asks for the memory behind that.
+    #[inline]
+    pub fn prefetch_counts(&self, flow: usize) {
+        self.flows[flow].rtt.prefetch();
+    }
+
     /// A round-trip time was sampled.
     #[inline]
     pub fn on_rtt(&mut self, flow: u32, rtt: Nanos) {

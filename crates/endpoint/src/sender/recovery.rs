@@ -102,7 +102,7 @@ impl Sender {
                 delivered_at_send: record.snapshot.delivered,
                 app_limited: record.snapshot.app_limited,
                 lost_total: self.sampler.lost(),
-                inflight: self.board.inflight(),
+                inflight: self.in_network(),
             });
         }
         bytes
@@ -151,7 +151,7 @@ impl Sender {
             now,
             cause,
             flight_size,
-            inflight: self.board.inflight(),
+            inflight: self.in_network(),
             acked,
             delivered: self.sampler.delivered(),
         });
@@ -240,12 +240,13 @@ impl Sender {
         self.reducing = false;
         self.inflation = 0;
         self.duplicate_acks = 0;
+        self.sampler.forget_duplicates();
         if repaired_loss {
             self.rack.on_recovery_left();
         }
         self.scheme.on_recovery_left(&RecoveryLeft {
             now,
-            inflight: self.board.inflight(),
+            inflight: self.in_network(),
             delivered: self.sampler.delivered(),
         });
     }
@@ -300,7 +301,7 @@ impl Sender {
         }
         self.scheme.on_spurious_loss(&SpuriousLoss {
             now,
-            inflight: self.board.inflight(),
+            inflight: self.in_network(),
             delivered: self.sampler.delivered(),
             phase,
         });
