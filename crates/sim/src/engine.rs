@@ -388,6 +388,7 @@ impl Engine {
         while let Some(tick) = self.clock.take(self.now) {
             match tick {
                 Tick::Warm => {
+                    self.recorder.before_reset(self.now, &mut self.links);
                     for link in &mut self.links {
                         link.reset_stats(self.now);
                     }
