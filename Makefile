@@ -5,6 +5,7 @@
 # make bench      data packets per second of the event loop
 # make bench-parts nanoseconds per acknowledgement, packet and event of the parts
 # make format     format all sources
+# make docs       write the references, the pages of schemes and the printed outputs in the documents again
 
 PYTHON ?= python3
 VENV := .venv
@@ -15,7 +16,7 @@ ENGINE_SOURCES = $(shell git ls-files -- 'crates/*.rs' 'crates/*.toml' Cargo.tom
 # Short measurements: all parts in less than two minutes.
 BENCH_PARTS = --warm-up-time 0.1 --measurement-time 1 --sample-size 10
 
-.PHONY: setup reproduce check test bench bench-parts format lint unit laws python
+.PHONY: setup reproduce check test bench bench-parts docs format lint unit laws python
 
 setup: $(VENV)/.built
 
@@ -39,17 +40,20 @@ bench-parts:
 	cargo bench --quiet -p narrows-cc -p narrows-net -p narrows-endpoint -p narrows-sim \
 	    --bench schemes --bench elements --bench stream --bench queue -- $(BENCH_PARTS) $(ARGS)
 
+docs: setup
+	$(BIN)/python docs/generate.py $(ARGS)
+
 format: setup
 	rustfmt --edition 2024 $(RUST_FILES)
-	$(BIN)/ruff format --quiet python tests
-	$(BIN)/ruff check --quiet --fix python tests
+	$(BIN)/ruff format --quiet python tests docs
+	$(BIN)/ruff check --quiet --fix python tests docs
 
 lint: setup
 	rustfmt --edition 2024 --check --quiet $(RUST_FILES)
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	cargo build --quiet --manifest-path crates/cc/bare/Cargo.toml
-	$(BIN)/ruff format --quiet --check python tests
-	$(BIN)/ruff check --quiet python tests
+	$(BIN)/ruff format --quiet --check python tests docs
+	$(BIN)/ruff check --quiet python tests docs
 	$(BIN)/mypy python/narrows
 
 unit:

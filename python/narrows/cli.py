@@ -86,7 +86,7 @@ def run(
 def compare(
     schemes: Annotated[
         list[str],
-        typer.Argument(metavar="SCHEME...", help="One flow each; parameters go behind a colon: bbr:cwnd_gain=1.5."),
+        typer.Argument(metavar="SCHEME", help="One flow each; parameters go behind a colon: bbr:cwnd_gain=1.5."),
     ],
     rate: Annotated[str, typer.Option(metavar="RATE", help="The bottleneck's rate.")] = "100mbit",
     rtt: Annotated[str, typer.Option(metavar="TIME,...", help="Base RTT, for all flows or one for each.")] = "40ms",
@@ -147,8 +147,8 @@ def sweep(
 @app.command()
 @guarded
 def schemes(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One scheme.")] = None,
-    as_json: Json = False,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One scheme.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list, or one object with NAME.")] = False,
 ) -> None:
     """List the schemes, or show one: its law, parameters and references."""
     from narrows import tables
@@ -184,8 +184,8 @@ def schemes(
 @app.command()
 @guarded
 def reproduce(
-    paper: Annotated[str | None, typer.Argument(metavar="[PAPER]", help="One paper.")] = None,
-    figures: Annotated[list[str] | None, typer.Argument(metavar="[FIGURE...]", help="Some of its figures.")] = None,
+    paper: Annotated[str | None, typer.Argument(metavar="PAPER", help="One paper.")] = None,
+    figures: Annotated[list[str] | None, typer.Argument(metavar="FIGURE", help="Some of its figures.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One seed and shorter runs.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The paper's durations.")] = False,
     seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="How many seeds to run.")] = None,
@@ -262,7 +262,7 @@ def report(
 @app.command()
 @guarded
 def bench(
-    cases: Annotated[list[str] | None, typer.Argument(metavar="[CASE...]", help="Some of the cases.")] = None,
+    cases: Annotated[list[str] | None, typer.Argument(metavar="CASE", help="Some of the cases.")] = None,
     repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each case; the median counts.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row, and nothing else.")] = False,
     ns3: Annotated[bool, typer.Option("--ns3/--no-ns3", help="Compare with ns-3, if that is installed.")] = True,
@@ -272,14 +272,14 @@ def bench(
     from narrows import tables
 
     rows = work.run(list(cases or ()), repeats, say)
-    if as_json:
-        for row in rows:
-            print(json.dumps(row))
-    else:
+    if not as_json:
         show(tables.bench_table(rows))
     if ns3:
         for line in work.beside_ns3(rows):
             say(line)
+    if as_json:
+        for row in rows:
+            print(json.dumps(row))
     failed = [row["case"] for row in rows if row["failed"]]
     if failed:
         fail(f"these cases failed: {', '.join(failed)}", FAILURE)

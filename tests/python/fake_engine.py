@@ -136,7 +136,7 @@ def _set(data, key, value):
             flow[last] = value
         return
     for part in path:
-        data = data.setdefault(part, {})
+        data = data[int(part)] if isinstance(data, list) else data.setdefault(part, {})
     data[last] = value
 
 
@@ -204,7 +204,7 @@ def run(planned_json, directory, trace_dir, handle):
                 "rtt_base_ms": rtt, "goodput_mbit_s": 40 + rng.random(), "throughput_mbit_s": 42 + rng.random(),
                 "retransmit_percent": rng.random(), "loss_percent": rng.random(), "rtt_min_ms": rtt,
                 "rtt_mean_ms": rtt * 1.5, "rtt_p50_ms": rtt * 1.4, "rtt_p95_ms": rtt * 1.9, "rtt_p99_ms": rtt * 2,
-                "fill_time_ms": rtt * (6 + rng.random()), "completion_s": None,
+                "fill_time_ms": rtt * (6 + rng.random()), "completion_s": None, "packets_sent": 1000,
             })  # fmt: skip
     duration = seconds(scenario.get("duration", "60s"))
     result = {

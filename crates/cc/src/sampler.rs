@@ -51,6 +51,10 @@ pub struct RateSampler {
     delivered_at: Nanos,
     first_sent_at: Nanos,
     lost: Bytes,
+    /// Counted as delivered for duplicate acknowledgements, and not yet acknowledged.
+    anticipated: Bytes,
+    /// The part of it that the current acknowledgement covers.
+    covered: Bytes,
     /// The delivered count up to which samples are application-limited; zero when they are not.
     app_limited_until: Bytes,
     newest: Option<Newest>,
@@ -85,7 +89,9 @@ impl RateSampler {
     /// A packet is newly delivered. `order` grows with sending and breaks ties between packets sent at one instant.
     #[inline]
     pub fn on_delivered(&mut self, now: Nanos, bytes: Bytes, snapshot: &SentSnapshot, order: u64) {
-        self.delivered += bytes;
+        let known = bytes.min(self.covered);
+        self.covered -= known;
+        self.delivered += bytes - known;
         self.delivered_at = now;
         let newer = match &self.newest {
             None => true,
@@ -94,6 +100,29 @@ impl RateSampler {
         if newer {
             self.newest = Some(Newest { order, snapshot: *snapshot });
         }
+    }
+
+    /// A duplicate acknowledgement without SACK: some packet of `bytes` was delivered, and which one is not known. It counts
+    /// at once, as in Linux's emulation of SACK, or all packets behind a hole would seem to be delivered together when the
+    /// hole is filled.
+    #[inline]
+    pub fn on_duplicate(&mut self, now: Nanos, bytes: Bytes) {
+        self.delivered += bytes;
+        self.anticipated += bytes;
+        self.delivered_at = now;
+    }
+
+    /// A cumulative acknowledgement of `acked` bytes follows: up to one segment `mss`, which it delivers itself, they may be
+    /// those that duplicates have reported.
+    #[inline]
+    pub fn on_cumulative(&mut self, acked: Bytes, mss: Bytes) {
+        self.covered = self.anticipated.min(acked - mss);
+        self.anticipated -= self.covered;
+    }
+
+    /// What duplicates have reported and was never acknowledged is void: recovery ended, or a timeout began another one.
+    pub fn forget_duplicates(&mut self) {
+        self.anticipated = Bytes::ZERO;
     }
 
     /// A packet was declared lost.
@@ -181,11 +210,39 @@ mod tests {
 
         /// The oldest `n` packets are acknowledged at once.
         fn ack(&mut self, now: Nanos, n: usize, min_rtt: Nanos) -> Option<RateSample> {
+            self.sampler.on_cumulative(PACKET * n as u64, PACKET);
             for (order, snapshot) in self.sent.drain(..n) {
                 self.sampler.on_delivered(now, PACKET, &snapshot, order);
             }
             self.sampler.sample(min_rtt)
         }
+    }
+
+    #[test]
+    fn packets_behind_a_hole_count_when_their_duplicates_arrive_and_not_again_when_it_is_filled() {
+        // One packet per ms over 10 ms for 40 ms; the one sent at 20 ms is lost. Those behind it are reported by duplicates
+        // from 31 ms on; its copy, sent at 33 ms, is acknowledged at 43 ms with all that has arrived: sent up to 33 ms.
+        let mut pipe = Pipe::default();
+        let mut after = None;
+        for t in 0..50 {
+            match t {
+                10..30 | 44.. => {
+                    pipe.ack(ms(t), 1, ms(10));
+                }
+                31..43 => pipe.sampler.on_duplicate(ms(t), PACKET),
+                43 => after = pipe.ack(ms(t), 14, ms(10)),
+                _ => {}
+            }
+            if t < 40 {
+                pipe.send(ms(t));
+            }
+        }
+        // At 33 ms, when the newest of them left, 20 had been acknowledged and three reported; since then 9 more reports,
+        // and the acknowledgement adds the two that no report had told of. The send phase spans from the last packet
+        // acknowledged before the hole, sent at 19 ms, to 33 ms.
+        let sample = after.unwrap();
+        assert_eq!((sample.delivered, sample.interval), (PACKET * 11, ms(14)));
+        assert_eq!(pipe.sampler.delivered(), PACKET * 40);
     }
 
     #[test]

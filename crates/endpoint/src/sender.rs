@@ -16,6 +16,8 @@
 //! 5. A lost SYN does not shrink the initial window: the window is the scheme's. The SYN-ACK is repeated only when a SYN
 //!    arrives again, and the receiver's FIN is part of its acknowledgement of the sender's.
 //! 6. A packet is lost or delivered as a whole; retransmissions keep its boundaries.
+//! 7. Without SACK each duplicate acknowledgement counts as one delivered segment, in the delivery rate, in what schemes are
+//!    told and in the flight at a timeout, as Linux emulates SACK; RFC 5681 would count it as outstanding.
 
 mod ack;
 mod prr;
@@ -378,6 +380,18 @@ impl Sender {
     fn flight_size(&self) -> Bytes {
         let fin = u64::from(self.fin_sent && self.una < self.nxt);
         Bytes::new(self.nxt - fin - self.una.min(self.nxt - fin))
+    }
+
+    /// Data outstanding less what duplicate acknowledgements without SACK show to have left the network.
+    #[inline]
+    fn in_network(&self) -> Bytes {
+        self.board.inflight() - self.presumed_delivered()
+    }
+
+    /// Without SACK the window is inflated by a segment for each packet that a duplicate acknowledgement reports.
+    #[inline]
+    fn presumed_delivered(&self) -> Bytes {
+        Bytes::new(self.inflation.max(0) as u64)
     }
 
     /// Losses are being repaired: fast recovery or what follows a timeout, not the reduction for a mark.

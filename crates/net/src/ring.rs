@@ -82,6 +82,23 @@ impl<T: Copy> Ring<T> {
         Some(value)
     }
 
+    /// Drops the oldest value, if there is one.
+    #[inline]
+    pub fn advance(&mut self) {
+        if self.len > 0 {
+            self.head = self.slot(1) as u32;
+            self.len -= 1;
+        }
+    }
+
+    /// Asks for the memory of the value at `position` from the front, whether there is one yet or not.
+    #[inline]
+    pub fn prefetch(&self, position: usize) {
+        if let Some(slot) = self.slots.get(self.slot(position as u32)) {
+            crate::prefetch(slot, size_of::<T>().div_ceil(64));
+        }
+    }
+
     /// Inserts a value so that it stands at `position` from the front; whatever stood there or later moves back by one.
     ///
     /// # Panics

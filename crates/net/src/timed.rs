@@ -27,6 +27,19 @@ impl TimedRing {
         self.times.front().copied()
     }
 
+    /// Drops the first packet.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        self.times.advance();
+        self.packets.advance();
+    }
+
+    /// Asks for the memory of the packet that will be first after `ahead` others.
+    #[inline]
+    pub(crate) fn prefetch(&self, ahead: usize) {
+        self.packets.prefetch(ahead);
+    }
+
     /// The packet that will be first after `ahead` others.
     #[inline]
     pub(crate) fn peek(&self, ahead: usize) -> Option<&Packet> {

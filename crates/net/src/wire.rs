@@ -79,6 +79,19 @@ impl Wire {
         self.in_flight.pop()
     }
 
+    /// Drops the first packet to arrive. With [`Wire::peek`] the cheap form of [`Wire::pop`]: the packet is copied once,
+    /// straight from its place.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.in_flight.advance();
+    }
+
+    /// Asks for the memory of the packet that will arrive after `ahead` others.
+    #[inline]
+    pub fn prefetch(&self, ahead: usize) {
+        self.in_flight.prefetch(ahead);
+    }
+
     /// The packet that will arrive first once `ahead` others have arrived.
     #[inline]
     pub fn peek(&self, ahead: usize) -> Option<&Packet> {

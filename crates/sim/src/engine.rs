@@ -15,9 +15,10 @@ use crate::recorder::{PacketEvent, Recorder};
 use crate::result::RunResult;
 use crate::spec::{Hop, Spec};
 
-/// How many packets ahead the state of an endpoint is asked for, and the memory behind it.
-const FAR: usize = 6;
-const NEAR: usize = 2;
+/// How many packets ahead a packet itself is asked for, the state of its endpoint, and the memory behind that.
+const FARTHEST: usize = 16;
+const FAR: usize = 10;
+const NEAR: usize = 4;
 /// Cache lines of a sender that an acknowledgement touches.
 const SENDER_LINES: usize = size_of::<Sender>().div_ceil(64);
 
@@ -28,12 +29,8 @@ struct Step {
     wire: u32,
 }
 
-/// A slice of the list of steps.
-#[derive(Clone, Copy, Debug)]
-struct Route {
-    first: u32,
-    len: u32,
-}
+/// Where a route begins in the list of steps.
+type Route = u32;
 
 /// The way of a flow's data and the way of its acknowledgements.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +47,7 @@ pub struct Engine {
     hash: u64,
     queue: EventQueue,
     links: Vec<Link>,
-    wires: Vec<Wire>,
+    wires: Vec<Distance>,
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
     steps: Vec<Step>,
@@ -71,8 +68,15 @@ struct Sources {
     clock: SourceId,
 }
 
-/// A distance behind a link, before it is built.
-type WireKey = (usize, Nanos);
+/// A wire, and whether it ends at endpoints.
+#[derive(Debug)]
+struct Distance {
+    wire: Wire,
+    last: bool,
+}
+
+/// A wire before it is built: the link before it, the propagation delay, whether it ends at endpoints.
+type WireKey = (usize, Nanos, bool);
 
 fn intern(
     steps: &mut Vec<Step>,
@@ -82,8 +86,9 @@ fn intern(
 ) -> Route {
     let route: Vec<Step> = hops
         .iter()
-        .map(|hop| {
-            let key = (hop.link, hop.delay);
+        .enumerate()
+        .map(|(i, hop)| {
+            let key = (hop.link, hop.delay, i + 1 == hops.len());
             // Most flows share a few wires, so look among the newest first.
             let wire = wires.iter().rposition(|w| *w == key).unwrap_or_else(|| {
                 wires.push(key);
@@ -95,7 +100,7 @@ fn intern(
     if let Some((_, same)) = known.iter().rev().take(64).find(|(r, _)| *r == route) {
         return *same;
     }
-    let made = Route { first: steps.len() as u32, len: route.len() as u32 };
+    let made = steps.len() as Route;
     steps.extend_from_slice(&route);
     known.push((route, made));
     made
@@ -116,12 +121,12 @@ impl Engine {
         let random = |name, index: usize| Random::stream(spec.seed, name, index as u64);
         let links: Vec<Link> =
             spec.links.iter().enumerate().map(|(i, l)| Link::new(&l.config, random("link", i))).collect();
-        let wires: Vec<Wire> = wire_keys
+        let wires: Vec<Distance> = wire_keys
             .iter()
             .enumerate()
-            .map(|(i, &(link, delay))| {
+            .map(|(i, &(link, delay, last))| {
                 let link = &spec.links[link];
-                Wire::new(delay, link.jitter, link.reordering, random("wire", i))
+                Distance { wire: Wire::new(delay, link.jitter, link.reordering, random("wire", i)), last }
             })
             .collect();
         let senders: Vec<Sender> = spec
@@ -239,31 +244,41 @@ impl Engine {
 
     /// The head of a wire arrives at its far end.
     #[inline]
-    fn on_wire(&mut self, wire: SourceId) {
-        let slot = &mut self.wires[wire as usize];
-        let Some((_, packet)) = slot.pop() else { return };
-        self.queue.schedule(wire, slot.next());
-        self.prefetch(wire);
-        self.arrive(packet);
+    fn on_wire(&mut self, index: SourceId) {
+        let Distance { wire, last } = &mut self.wires[index as usize];
+        let last = *last;
+        let Some(&packet) = wire.peek(0) else { return };
+        wire.advance();
+        self.queue.schedule(index, wire.next());
+        if last {
+            self.prefetch(index);
+            self.deliver(&packet);
+        } else {
+            self.pass_on(packet);
+        }
     }
 
     /// Asks for the endpoints that the next packets of a wire belong to; see [`narrows_net::prefetch`].
     #[inline]
     fn prefetch(&self, wire: SourceId) {
-        let wire = &self.wires[wire as usize];
+        let wire = &self.wires[wire as usize].wire;
+        wire.prefetch(FARTHEST);
         if let Some(packet) = wire.peek(FAR) {
             let flow = packet.flow as usize;
             if packet.flags.has(Flags::REVERSE) {
                 prefetch(&self.senders[flow], SENDER_LINES);
+                prefetch(&self.routes[flow], 1);
                 self.metrics.prefetch(flow);
             } else {
                 prefetch(&self.receivers[flow], size_of::<Receiver>().div_ceil(64));
+                prefetch(&self.routes[flow], 1);
             }
         }
         if let Some(packet) = wire.peek(NEAR)
             && packet.flags.has(Flags::REVERSE)
         {
             self.senders[packet.flow as usize].prefetch();
+            self.metrics.prefetch_counts(packet.flow as usize);
         }
     }
 
@@ -300,31 +315,31 @@ impl Engine {
 
     #[inline]
     fn step_of(&self, packet: &Packet) -> Step {
-        self.steps[(self.route_of(packet).first + u32::from(packet.hop)) as usize]
+        self.steps[(self.route_of(packet) + u32::from(packet.hop)) as usize]
     }
 
-    /// A packet reaches the end of a step: the next link, or its endpoint.
-    #[inline]
-    fn arrive(&mut self, mut packet: Packet) {
+    /// A packet reaches the next link of its route.
+    fn pass_on(&mut self, mut packet: Packet) {
         packet.hop += 1;
-        let route = self.route_of(&packet);
-        if u32::from(packet.hop) < route.len {
-            let step = self.steps[(route.first + u32::from(packet.hop)) as usize];
-            self.offer(step, &packet);
-            return;
-        }
+        let step = self.step_of(&packet);
+        self.offer(step, &packet);
+    }
+
+    /// A packet reaches its endpoint.
+    #[inline]
+    fn deliver(&mut self, packet: &Packet) {
         self.mix(packet.seq ^ packet.ack.rotate_left(32));
         let flow = packet.flow;
         if packet.flags.has(Flags::REVERSE) {
-            self.recorder.packet(self.now, PacketEvent::Ack, None, &packet);
-            let outcome = self.senders[flow as usize].on_packet(self.now, &packet);
+            self.recorder.packet(self.now, PacketEvent::Ack, None, packet);
+            let outcome = self.senders[flow as usize].on_packet(self.now, packet);
             if let Some(rtt) = outcome.rtt {
                 self.metrics.on_rtt(flow, rtt);
             }
             self.transmit(flow);
         } else {
-            self.recorder.packet(self.now, PacketEvent::Deliver, None, &packet);
-            self.receivers[flow as usize].on_packet(self.now, &packet);
+            self.recorder.packet(self.now, PacketEvent::Deliver, None, packet);
+            self.receivers[flow as usize].on_packet(self.now, packet);
             self.acknowledge(flow);
         }
     }
@@ -349,7 +364,7 @@ impl Engine {
 
     #[inline]
     fn fly(&mut self, wire: u32, departs: Nanos, packet: &Packet) {
-        let slot = &mut self.wires[wire as usize];
+        let slot = &mut self.wires[wire as usize].wire;
         if slot.push(departs, packet) {
             self.queue.schedule(wire, slot.next());
         }
@@ -365,7 +380,7 @@ impl Engine {
     #[inline]
     fn transmit(&mut self, flow: u32) {
         let route = self.routes[flow as usize].forward;
-        let step = self.steps[route.first as usize];
+        let step = self.steps[route as usize];
         while let Some(packet) = self.senders[flow as usize].poll_transmit(self.now) {
             self.recorder.packet(self.now, PacketEvent::Send, None, &packet);
             self.offer(step, &packet);
@@ -379,7 +394,7 @@ impl Engine {
     #[inline]
     fn acknowledge(&mut self, flow: u32) {
         let route = self.routes[flow as usize].reverse;
-        let step = self.steps[route.first as usize];
+        let step = self.steps[route as usize];
         while let Some(packet) = self.receivers[flow as usize].poll_transmit(self.now) {
             self.offer(step, &packet);
         }
@@ -392,6 +407,7 @@ impl Engine {
         while let Some(tick) = self.clock.take(self.now) {
             match tick {
                 Tick::Warm => {
+                    self.recorder.before_reset(self.now, &mut self.links);
                     for link in &mut self.links {
                         link.reset_stats(self.now);
                     }

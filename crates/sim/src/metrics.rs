@@ -81,6 +81,12 @@ impl Metrics {
         prefetch(&self.flows[flow], 3);
     }
 
+    /// Asks for the memory behind that.
+    #[inline]
+    pub fn prefetch_counts(&self, flow: usize) {
+        self.flows[flow].rtt.prefetch();
+    }
+
     /// A round-trip time was sampled.
     #[inline]
     pub fn on_rtt(&mut self, flow: u32, rtt: Nanos) {
@@ -116,7 +122,10 @@ impl Metrics {
             flow.sender = *sender.stats();
             flow.receiver = *receiver.stats();
             flow.drops_warm = flow.drops;
-            flow.rtt.clear();
+            // A flow that is over is measured over its whole life.
+            if sender.completed_at().is_none() && !sender.is_closed() {
+                flow.rtt.clear();
+            }
         }
     }
 
@@ -238,7 +247,7 @@ impl Metrics {
     }
 
     /// Time from the last start until the shares are fair, and stay so: the first one-second window from which on every
-    /// window of the next five seconds has a Jain index of throughputs of at least 0.9. `None` for one flow, or never.
+    /// window that begins in the next five seconds has a Jain index of throughputs of at least 0.9. `None` for one flow, or never.
     fn convergence(&self, spec: &Spec, bin: Nanos) -> Option<Nanos> {
         let n = self.flows.len();
         let total = self.bins.len().checked_div(n)?;
@@ -253,7 +262,7 @@ impl Metrics {
         let fair: Vec<bool> = (first..=total - window)
             .map(|b| jain((0..n).map(|f| (at(b + window, f) - at(b, f)) as f64)) >= FAIR)
             .collect();
-        let found = (0..fair.len()).find(|&i| fair[i..].iter().take(lasting).all(|x| *x))?;
+        let found = fair.windows(lasting).position(|windows| windows.iter().all(|x| *x))?;
         Some(bin * (first + found) as u64 - last_start)
     }
 }

@@ -190,6 +190,42 @@ rtt = "40ms"
     assert!(flow.rtt_p50_ms.unwrap() < 40.0 * 1.05, "median round trip {:?} ms", flow.rtt_p50_ms);
 }
 
+/// In STARTUP the delivery rate doubles every round trip: the gain 2/ln 2 is the least that allows it. Data first arrives
+/// one and a half round trips after the start. Judged from 40 packets a round on, when the four initial windows' worth no
+/// longer bears the shape of the first one, until the pipe of 862 packets is more than half full.
+#[test]
+fn law_bbr_doubles_its_delivery_every_round_of_startup() {
+    let rtt = Nanos::from_millis(100);
+    let spec = spec(
+        r#"
+name = "bbr startup law"
+duration = "3s"
+[network]
+rate = "100mbit"
+buffer = "4bdp"
+[[flows]]
+scheme = "bbr"
+rtt = "100ms"
+"#,
+    );
+    let mut engine = Engine::new(spec, Recorder::off());
+    let mut delivered = Vec::new();
+    for round in 0..8 {
+        // Just after the first packets of each round have arrived.
+        engine.run_until(rtt + rtt / 2 + rtt * round + Nanos::from_millis(99)).unwrap();
+        delivered.push(engine.delivered_packets() as f64);
+    }
+    let rounds: Vec<f64> = delivered.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    println!("delivered per round: {:?}, {rounds:?}", delivered[0]);
+    let capacity = 862.0;
+    let growing: Vec<f64> = rounds.iter().copied().filter(|&n| (40.0..0.6 * capacity).contains(&n)).collect();
+    assert!(growing.len() >= 4, "only {} rounds between 40 packets and a full pipe", growing.len());
+    for pair in growing.windows(2) {
+        let ratio = pair[1] / pair[0];
+        assert!((1.8..=2.2).contains(&ratio), "one round delivered {ratio} times the one before");
+    }
+}
+
 /// BBR holds its rate under random loss up to the point where its probing cannot outweigh it (gain 1.25: 20 %).
 #[test]
 fn law_bbr_under_random_loss() {
@@ -223,4 +259,35 @@ rtt = "100ms"
     assert!(got >= bound, "15 %: {got} < {bound}");
     let got = share(25.0, "40s");
     assert!(got < 0.15, "25 %: {got}");
+}
+
+/// CoDel (RFC 8289) holds a loss-based flow's queue near its target of 5 ms, whatever the buffer, at the price of the few
+/// drops that steer it: the sooner a flow backs off, the fewer. A sender that took selectively acknowledged data for its
+/// flight would hardly back off, and lose packets by the hundred.
+#[test]
+fn law_codel_holds_the_queue_of_loss_based_flows_near_its_target() {
+    for scheme in ["newreno", "cubic"] {
+        let result = run(&format!(
+            r#"
+name = "codel law"
+duration = "60s"
+[network]
+rate = "50mbit"
+buffer = "8bdp"
+queue = "codel"
+[[flows]]
+scheme = "{scheme}"
+rtt = "40ms"
+"#
+        ));
+        let (link, flow) = (&result.links[0], &result.flows[0]);
+        println!(
+            "{scheme}: p95 {:.2} ms, {:.4} % retransmitted",
+            link.queue_delay_p95_ms, flow.retransmit_percent
+        );
+        assert!(link.queue_delay_p95_ms < 10.0, "{scheme}: p95 of the queue {} ms", link.queue_delay_p95_ms);
+        assert!(flow.retransmit_percent < 0.05, "{scheme}: {} % retransmitted", flow.retransmit_percent);
+        // A saw-tooth that halves over an empty buffer still fills three quarters of the link.
+        assert!(link.utilization > 0.75, "{scheme}: utilisation {}", link.utilization);
+    }
 }

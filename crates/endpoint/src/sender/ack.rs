@@ -144,11 +144,14 @@ impl Sender {
         }
         self.check_app_limited();
         self.peer_timestamp = packet.ts_val;
-        let inflight_before = self.board.inflight();
+        let (inflight_before, delivered_before) = (self.in_network(), self.sampler.delivered());
         let advanced = packet.ack > self.una;
         let window_changed = self.update_right_edge(packet);
 
         let mut progress = Progress::new(now, packet.ts_ecr, self.rtt.min_rtt_or_zero());
+        if advanced && !self.config.sack {
+            self.sampler.on_cumulative(Bytes::new(packet.ack - self.una), self.mss());
+        }
         {
             let Self { board, sampler, rack, undo, .. } = self;
             board.acknowledge(packet.ack, |record| {
@@ -169,7 +172,13 @@ impl Sender {
         if packet.has_sack() {
             duplicate = self.on_sack_blocks(packet, &mut progress, advanced);
         } else if !self.config.sack && !advanced && !window_changed && packet.ack == self.una {
-            self.duplicate_acks += u32::from(!self.board.is_empty());
+            if !self.board.is_empty() {
+                self.duplicate_acks += 1;
+                // No more than what is outstanding besides the hole itself: acknowledgements may be copied on their way.
+                if u64::from(self.duplicate_acks) < u64::from(self.board.len()) {
+                    self.sampler.on_duplicate(now, self.mss());
+                }
+            }
         }
 
         let mut rtt = None;
@@ -195,15 +204,17 @@ impl Sender {
         let round_start =
             progress.newest > 0 && self.rounds.on_ack(progress.newest_delivered_at_send, delivered);
         let ce = if self.ecn && packet.flags.has(Flags::ECE) { progress.acked } else { Bytes::ZERO };
+        // Without SACK this counts a packet when its duplicate acknowledgement arrives.
+        let acked = delivered - delivered_before;
         self.scheme.on_ack(&Ack {
             now,
-            acked: progress.acked,
+            acked,
             acked_cumulative: progress.cumulative,
             lost,
             rtt,
             rate,
             inflight_before,
-            inflight: self.board.inflight(),
+            inflight: self.in_network(),
             ce,
             delivered,
             window_limited: self.window_limited(),
@@ -218,7 +229,7 @@ impl Sender {
         if advanced {
             self.note_completion(now);
         }
-        AckOutcome { rtt, acked: progress.acked, lost }
+        AckOutcome { rtt, acked, lost }
     }
 
     /// Whether the window, not the application, limited what was in flight.

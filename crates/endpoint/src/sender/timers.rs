@@ -53,7 +53,9 @@ impl Sender {
 
     fn on_timeout(&mut self, now: Nanos) {
         let Some((first, _)) = self.board.first() else { return };
-        let flight_size = self.flight_size();
+        // What duplicates reported has left the network; half of it would be far too much to start again with.
+        let outstanding = self.flight_size() - self.presumed_delivered();
+        let flight_size = outstanding.min(self.scheme.control().window).max(self.mss());
         self.stats.timeouts += 1;
         self.timeouts += 1;
         if self.phase != Phase::Loss {
@@ -76,6 +78,7 @@ impl Sender {
         self.reducing = false;
         self.inflation = 0;
         self.duplicate_acks = 0;
+        self.sampler.forget_duplicates();
         self.limited_transmit = 0;
         self.probe = None;
         self.loss_timer_at = Nanos::MAX;
@@ -84,7 +87,7 @@ impl Sender {
         self.scheme.on_timeout(&Timeout {
             now,
             flight_size,
-            inflight: self.board.inflight(),
+            inflight: self.in_network(),
             delivered: self.sampler.delivered(),
             consecutive: self.timeouts,
         });
