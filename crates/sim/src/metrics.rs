@@ -253,7 +253,7 @@ impl Metrics {
         let total = self.bins.len().checked_div(n)?;
         let last_start = spec.flows.iter().map(|f| f.start).max()?;
         let window = (FAIR_WINDOW.as_nanos().div_ceil(bin.as_nanos())) as usize;
-        let lasting = (FAIR_FOR.as_nanos() / bin.as_nanos()) as usize;
+        let lasting = (FAIR_FOR.as_nanos().div_ceil(bin.as_nanos())) as usize;
         let first = (last_start.as_nanos().div_ceil(bin.as_nanos())) as usize;
         if n < 2 || first + window > total {
             return None;
