@@ -204,7 +204,7 @@ def reproduce(
     listener = Terminal(say, sys.stderr.isatty(), None)
     mode: work.Mode = "quick" if quick else "full" if full else "default"
     try:
-        done = work.reproduce(chosen, out, mode=mode, seeds=seeds, jobs=jobs, listener=listener)
+        done = work.reproduce(chosen, out, mode=mode, seeds=seeds, jobs=jobs, listener=listener, tell=say)
     finally:
         listener.close()
     say(f"the report is {out / 'index.html'}")
