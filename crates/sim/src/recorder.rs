@@ -320,9 +320,8 @@ impl Recorder {
         for (i, link) in links.iter_mut().enumerate() {
             link.settle(now);
             let counts = link_counts(link);
-            for k in 0..2 {
-                samples.carried[i][k] += counts[k] - samples.links[i][k];
-            }
+            let gained = samples.carried[i].iter_mut().zip(counts.iter().zip(&samples.links[i]));
+            gained.for_each(|(carried, (now, before))| *carried += now - before);
             samples.links[i] = [0; 2];
         }
     }
