@@ -163,7 +163,7 @@ fn the_mean_queue_counts_the_time_within_the_statistics_only() {
             LinkConfig { queue, ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(10)) };
         let mut link = link(&config);
         (0..4).for_each(|n| _ = link.offer(ms(0), &packet(n, 1500)));
-        let mut advance = |link: &mut Link, to: u64| {
+        let advance = |link: &mut Link, to: u64| {
             while link.next_service() <= ms(to) {
                 link.serve(link.next_service());
             }
