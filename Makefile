@@ -3,6 +3,7 @@
 # make check      format, lints, types, fast tests: before every commit
 # make test       everything: check, the laws, the whole Python suite
 # make bench      data packets per second of the event loop
+# make bench-parts nanoseconds per acknowledgement, packet and event of the parts
 # make format     format all sources
 # make docs       write the references, the pages of schemes and the printed outputs in the documents again
 
@@ -12,7 +13,10 @@ BIN := $(VENV)/bin
 RUST_FILES = $(shell git ls-files -- '*.rs')
 ENGINE_SOURCES = $(shell git ls-files -- 'crates/*.rs' 'crates/*.toml' Cargo.toml Cargo.lock pyproject.toml)
 
-.PHONY: setup reproduce check test bench docs format lint unit laws python
+# Short measurements: all parts in less than two minutes.
+BENCH_PARTS = --warm-up-time 0.1 --measurement-time 1 --sample-size 10
+
+.PHONY: setup reproduce check test bench bench-parts docs format lint unit laws python
 
 setup: $(VENV)/.built
 
@@ -31,6 +35,10 @@ reproduce: setup
 
 bench: setup
 	$(BIN)/narrows bench $(ARGS)
+
+bench-parts:
+	cargo bench --quiet -p narrows-cc -p narrows-net -p narrows-endpoint -p narrows-sim \
+	    --bench schemes --bench elements --bench stream --bench queue -- $(BENCH_PARTS) $(ARGS)
 
 docs: setup
 	$(BIN)/python docs/generate.py $(ARGS)

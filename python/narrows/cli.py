@@ -204,7 +204,7 @@ def reproduce(
     listener = Terminal(say, sys.stderr.isatty(), None)
     mode: work.Mode = "quick" if quick else "full" if full else "default"
     try:
-        done = work.reproduce(chosen, out, mode=mode, seeds=seeds, jobs=jobs, listener=listener)
+        done = work.reproduce(chosen, out, mode=mode, seeds=seeds, jobs=jobs, listener=listener, tell=say)
     finally:
         listener.close()
     say(f"the report is {out / 'index.html'}")
@@ -272,14 +272,14 @@ def bench(
     from narrows import tables
 
     rows = work.run(list(cases or ()), repeats, say)
-    if as_json:
-        for row in rows:
-            print(json.dumps(row))
-    else:
+    if not as_json:
         show(tables.bench_table(rows))
     if ns3:
         for line in work.beside_ns3(rows):
             say(line)
+    if as_json:
+        for row in rows:
+            print(json.dumps(row))
     failed = [row["case"] for row in rows if row["failed"]]
     if failed:
         fail(f"these cases failed: {', '.join(failed)}", FAILURE)

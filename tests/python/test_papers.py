@@ -2,13 +2,16 @@
 
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import fake_engine
 import narrows
-from narrows import engine, papers, reproduce
+from narrows import papers, reproduce
 from narrows.cli import app
 from narrows.scenario import Misuse
 
@@ -231,22 +234,20 @@ def test_a_key_that_clashes_with_a_column_gets_a_prefix():
     assert results.keys == ["point.flow"]
 
 
-def test_the_papers_that_come_with_the_project_can_be_planned_and_checked(tmp_path):
-    """The figures' scenarios and queries fit each other, whatever the numbers are."""
-    home = papers.find(ROOT / "papers")
-    loaded = papers.load_all(home)
-    assert loaded
-    for paper in loaded:
-        for figure in paper.figures:
-            assert figure.claims, f"{figure.path} claims nothing"
-            planned = engine.plan(
-                figure.scenario.text, figure.scenario.source, figure.scenario.directory, [("repeat", "2")]
-            )
-            done = [engine.run(item, None, None) for item in planned]
-            results = narrows.Results([item.point for item in planned], done)
-            outcomes = papers.check(figure, results)
-            assert [outcome.claim.id for outcome in outcomes] == [claim.id for claim in figure.claims]
-            assert all(outcome.ours is not None and outcome.ours.n == 2 for outcome in outcomes)
+@pytest.mark.slow
+def test_the_papers_that_come_with_the_project_can_be_run_and_checked(tmp_path):
+    """On the built engine: scenarios, queries and plots fit each other, whatever the numbers are."""
+    loaded = papers.load_all(papers.find(ROOT / "papers"))
+    assert all(figure.claims for paper in loaded for figure in paper.figures)
+    command = [Path(sys.executable).with_name("narrows"), "reproduce", "--quick", "--json", "-o", tmp_path]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    claims = [
+        (paper.id, figure.id, claim.id) for paper in loaded for figure in paper.figures for claim in figure.claims
+    ]
+    assert [(row["paper_id"], row["figure"], row["id"]) for row in rows] == claims
+    assert [row["id"] for row in rows if row["ours"] is None] == []
 
 
 def test_overrides_do_not_touch_a_figure_in_default_mode(folder):

@@ -30,8 +30,10 @@ create_exception!(
 );
 create_exception!(_engine, Cancelled, PyException, "A run was cancelled before its end.");
 
-/// In how many slices a run looks whether it is cancelled.
+/// A run looks whether it is cancelled this often in virtual time …
 const SLICES: u64 = 400;
+/// … and after so many events, a small part of a second, since a slice of a large run may take long.
+const SLICE_EVENTS: u64 = 250_000;
 
 /// Progress of a run, and the means to cancel it, shared between threads.
 #[pyclass(frozen)]
@@ -152,16 +154,19 @@ fn drive(
     // The wall clock is for the report only; nothing in the run sees it.
     #[allow(clippy::disallowed_methods)]
     let started = std::time::Instant::now();
-    for slice in 1..=SLICES {
+    let slice = Nanos::from_nanos(duration.as_nanos().div_ceil(SLICES));
+    let mut until = slice;
+    while engine.now() < duration {
         if let Some(shared) = shared {
             if shared.cancelled.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            shared.progress.store(((slice - 1) as f64 / SLICES as f64).to_bits(), Ordering::Relaxed);
+            let progress = engine.now().as_secs_f64() / duration.as_secs_f64();
+            shared.progress.store(progress.to_bits(), Ordering::Relaxed);
         }
-        engine.run_until(Nanos::from_nanos(
-            (u128::from(duration.as_nanos()) * u128::from(slice) / u128::from(SLICES)) as u64,
-        ))?;
+        if engine.run_slice(until, SLICE_EVENTS)? {
+            until += slice;
+        }
     }
     let took = started.elapsed();
     let mut result = engine.finish()?;

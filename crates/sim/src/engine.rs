@@ -186,12 +186,27 @@ impl Engine {
     /// # Errors
     /// If the trace cannot be written.
     pub fn run_until(&mut self, until: Nanos) -> std::io::Result<()> {
+        self.run_slice(until, u64::MAX).map(|_| ())
+    }
+
+    /// As [`Engine::run_until`], but for `events` events at the most; whether it got to the end of the slice.
+    ///
+    /// # Errors
+    /// If the trace cannot be written.
+    pub fn run_slice(&mut self, until: Nanos, events: u64) -> std::io::Result<bool> {
         let until = until.min(self.spec.duration);
-        while let Some((at, source)) = self.queue.pop() {
-            if at > until {
-                self.queue.schedule(source, at);
-                break;
-            }
+        let last = self.events.saturating_add(events);
+        while self.events < last {
+            let (at, source) = match self.queue.pop() {
+                Some((at, source)) if at <= until => (at, source),
+                later => {
+                    if let Some((at, source)) = later {
+                        self.queue.schedule(source, at);
+                    }
+                    self.now = until;
+                    return Ok(true);
+                }
+            };
             self.now = at;
             self.events += 1;
             self.mix(at.as_nanos() ^ (u64::from(source) << 48));
@@ -213,8 +228,12 @@ impl Engine {
                 self.on_service(source);
             }
         }
-        self.now = until;
-        Ok(())
+        Ok(false)
+    }
+
+    /// How far it got in virtual time.
+    pub fn now(&self) -> Nanos {
+        self.now
     }
 
     /// Mixes one word into the hash of the run.
@@ -388,6 +407,7 @@ impl Engine {
         while let Some(tick) = self.clock.take(self.now) {
             match tick {
                 Tick::Warm => {
+                    self.recorder.before_reset(self.now, &mut self.links);
                     for link in &mut self.links {
                         link.reset_stats(self.now);
                     }

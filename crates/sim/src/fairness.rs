@@ -8,7 +8,7 @@ use crate::metrics::jain;
 const FAIR: f64 = 0.9;
 /// Fairness is judged over windows of this length, or of a bin if that is longer …
 const WINDOW: Nanos = Nanos::from_secs(1);
-/// … and has to last this long, or for as long as all flows are active.
+/// … and has to last this long.
 const LASTING: Nanos = Nanos::from_secs(5);
 
 /// The first one-second window after the last start from which on every window of the next five seconds is fair.
@@ -29,7 +29,9 @@ pub struct Fairness {
     flows: usize,
     /// The bin in which the windows began to be fair.
     since: Option<usize>,
-    /// Nothing more will change.
+    /// They were for long enough.
+    found: bool,
+    /// Nothing more is judged.
     settled: bool,
 }
 
@@ -50,6 +52,7 @@ impl Fairness {
             ends: if flows < 2 { Vec::new() } else { vec![0; flows * (window + 1)] },
             flows,
             since: None,
+            found: false,
             settled: flows < 2,
         }
     }
@@ -76,12 +79,13 @@ impl Fairness {
         }
         let start = self.bins - self.window;
         let since = *self.since.get_or_insert(start);
-        self.settled = start - since + 1 >= self.lasting;
+        self.found = start - since + 1 >= self.lasting;
+        self.settled = self.found;
     }
 
     /// From the last start to the window found; `None` if there is none.
     pub fn convergence(&self) -> Option<Nanos> {
-        self.since.map(|bin| self.bin * bin as u64 - self.last_start)
+        self.since.filter(|_| self.found).map(|bin| self.bin * bin as u64 - self.last_start)
     }
 }
 
@@ -118,18 +122,18 @@ mod tests {
     }
 
     #[test]
-    fn fair_to_the_end_is_enough_and_silence_is_not_fair() {
-        assert_eq!(judged(BIN, (0..30).map(|_| Some([5, 5]))), Some(Nanos::ZERO));
+    fn fair_for_less_than_five_seconds_is_not_enough_and_silence_is_not_fair() {
+        // Fifty windows of ten bins, each beginning a bin after the one before.
+        assert_eq!(judged(BIN, (0..59).map(|_| Some([5, 5]))), Some(Nanos::ZERO));
+        assert_eq!(judged(BIN, (0..58).map(|_| Some([5, 5]))), None);
         assert_eq!(judged(BIN, (0..100).map(|_| Some([0, 0]))), None);
-        assert_eq!(judged(BIN, (0..9).map(|_| Some([5, 5]))), None, "no whole window");
     }
 
     #[test]
     fn only_the_time_in_which_all_flows_are_active_is_judged() {
-        let rates = |bin| if bin < 30 { Some([1, 9]) } else { None };
-        assert_eq!(judged(BIN, (0..200).map(rates)), None);
-        let rates = |bin| if bin < 30 { Some([5, 5]) } else { None };
-        assert_eq!(judged(BIN, (0..200).map(rates)), Some(Nanos::ZERO));
+        let equal_until = |last| move |bin| (bin < last).then_some([5, 5]);
+        assert_eq!(judged(BIN, (0..200).map(equal_until(58))), None);
+        assert_eq!(judged(BIN, (0..200).map(equal_until(59))), Some(Nanos::ZERO));
     }
 
     #[test]

@@ -158,7 +158,10 @@ impl Metrics {
             flow.sender = *sender.stats();
             flow.receiver = *receiver.stats();
             flow.drops_warm = flow.drops;
-            flow.rtt.clear();
+            // A flow that is over is measured over its whole life.
+            if sender.completed_at().is_none() && !sender.is_closed() {
+                flow.rtt.clear();
+            }
         }
     }
 
@@ -285,8 +288,9 @@ pub fn jain(shares: impl Iterator<Item = f64>) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (n * squares) }
 }
 
+/// A share that is never more than all: what was sent before the warm-up ended may be lost after it.
 fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
+    if part == 0 { 0.0 } else { 100.0 * part as f64 / whole.max(part) as f64 }
 }
 
 fn link_result(link: &LinkSpec, state: &Link, end: Nanos) -> LinkResult {

@@ -73,6 +73,8 @@ struct Samples {
     flows: Vec<[u64; 3]>,
     /// Per link: bytes departed and drops at the last sample.
     links: Vec<[u64; 2]>,
+    /// Per link: what its counters had gained since the last sample when they were reset.
+    carried: Vec<[u64; 2]>,
     last: Nanos,
 }
 
@@ -102,6 +104,7 @@ impl Samples {
             text: StringBuilder::new(),
             flows: Vec::new(),
             links: Vec::new(),
+            carried: Vec::new(),
             last: Nanos::ZERO,
         })
     }
@@ -174,17 +177,22 @@ impl Samples {
         let elapsed = now - self.last;
         let waiting = link.backlog_packets(now);
         let delay = link.queue_delay(now);
-        let stats = link.stats();
-        let counts = [stats.departed_bytes, stats.dropped_queue + stats.dropped_policer + stats.dropped_aqm];
+        let counts = link_counts(link);
         let before = std::mem::replace(&mut self.links[i], counts);
-        // The link's counters start again at the end of the warm-up.
-        let since = |k: usize| counts[k].checked_sub(before[k]).unwrap_or(counts[k]);
+        let carried = std::mem::take(&mut self.carried[i]);
+        let since = |k: usize| counts[k] - before[k] + carried[k];
         let throughput = Bytes::new(since(0)).per(elapsed).as_mbit_per_sec();
         self.row(now, "link", i, "queue_pkt", Some(waiting as f64), None);
         self.row(now, "link", i, "queue_delay_ms", Some(delay.as_millis_f64()), None);
         self.row(now, "link", i, "throughput_mbit_s", Some(throughput), None);
         self.row(now, "link", i, "drops", Some(since(1) as f64), None);
     }
+}
+
+/// Bytes departed and packets dropped, since the link's counters began.
+fn link_counts(link: &Link) -> [u64; 2] {
+    let stats = link.stats();
+    [stats.departed_bytes, stats.dropped_queue + stats.dropped_policer + stats.dropped_aqm]
 }
 
 struct Packets {
@@ -304,6 +312,21 @@ impl Recorder {
         }
     }
 
+    /// The links' counters are about to be reset, at the end of the warm-up.
+    pub fn before_reset(&mut self, now: Nanos, links: &mut [Link]) {
+        let Some(samples) = &mut self.samples else { return };
+        samples.links.resize(links.len(), [0; 2]);
+        samples.carried.resize(links.len(), [0; 2]);
+        for (i, link) in links.iter_mut().enumerate() {
+            link.settle(now);
+            let counts = link_counts(link);
+            for k in 0..2 {
+                samples.carried[i][k] += counts[k] - samples.links[i][k];
+            }
+            samples.links[i] = [0; 2];
+        }
+    }
+
     /// A sample of every flow and link is due.
     ///
     /// # Errors
@@ -324,6 +347,7 @@ impl Recorder {
         let Some(samples) = &mut self.samples else { return Ok(()) };
         samples.flows.resize(senders.len(), [0; 3]);
         samples.links.resize(links.len(), [0; 2]);
+        samples.carried.resize(links.len(), [0; 2]);
         for (i, (sender, receiver)) in senders.iter().zip(receivers).enumerate() {
             samples.sample_flow(now, i, sender, receiver, last_rtt(i));
         }

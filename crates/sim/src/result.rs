@@ -22,7 +22,7 @@ pub struct RunResult {
     /// Jain's fairness index over the flows' goodputs.
     pub jain: f64,
     /// Seconds from the last flow's start until the shares stay fair; one-second windows keep a Jain
-    /// index of at least 0.9 for five seconds, or to the end of the run or of the first flow that ends.
+    /// index of at least 0.9 for five seconds, all flows being active.
     pub convergence_s: Option<f64>,
     /// One row per flow.
     pub flows: Vec<FlowResult>,

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
+use narrows_cc::Nanos;
 use narrows_cc::schemes::ALL;
 use narrows_sim::scenario::{Source, plan, resolve};
 use narrows_sim::spec::Spec;
@@ -110,4 +111,25 @@ fn another_seed_gives_another_run() {
         narrows_sim::run(spec).event_hash
     };
     assert_ne!(hash(1), hash(2));
+}
+
+#[test]
+fn a_run_in_slices_of_time_and_events_is_the_same_run() {
+    let flows = ["bbr", "cubic", "vegas"];
+    let whole = narrows_sim::run(spec(&flows, ""));
+    let spec = spec(&flows, "");
+    let mut engine = Engine::new(spec.clone(), Recorder::off());
+    let (mut until, mut cut_short) = (Nanos::ZERO, 0);
+    while engine.now() < spec.duration {
+        if engine.run_slice(until, 20).unwrap() {
+            assert_eq!(engine.now(), until.min(spec.duration));
+            until += Nanos::from_millis(7);
+        } else {
+            cut_short += 1;
+        }
+    }
+    // 20 Mbit/s carry more than 11 packets in 7 ms, and each makes two events at least, so the events end slices, too.
+    assert!(cut_short > 100, "only {cut_short} slices ended by their events");
+    let sliced = engine.finish().unwrap();
+    assert_eq!((sliced.event_hash, sliced.events), (whole.event_hash, whole.events));
 }

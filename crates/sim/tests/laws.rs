@@ -260,3 +260,34 @@ rtt = "100ms"
     let got = share(25.0, "40s");
     assert!(got < 0.15, "25 %: {got}");
 }
+
+/// CoDel (RFC 8289) holds a loss-based flow's queue near its target of 5 ms, whatever the buffer, at the price of the few
+/// drops that steer it: the sooner a flow backs off, the fewer. A sender that took selectively acknowledged data for its
+/// flight would hardly back off, and lose packets by the hundred.
+#[test]
+fn law_codel_holds_the_queue_of_loss_based_flows_near_its_target() {
+    for scheme in ["newreno", "cubic"] {
+        let result = run(&format!(
+            r#"
+name = "codel law"
+duration = "60s"
+[network]
+rate = "50mbit"
+buffer = "8bdp"
+queue = "codel"
+[[flows]]
+scheme = "{scheme}"
+rtt = "40ms"
+"#
+        ));
+        let (link, flow) = (&result.links[0], &result.flows[0]);
+        println!(
+            "{scheme}: p95 {:.2} ms, {:.4} % retransmitted",
+            link.queue_delay_p95_ms, flow.retransmit_percent
+        );
+        assert!(link.queue_delay_p95_ms < 10.0, "{scheme}: p95 of the queue {} ms", link.queue_delay_p95_ms);
+        assert!(flow.retransmit_percent < 0.05, "{scheme}: {} % retransmitted", flow.retransmit_percent);
+        // A saw-tooth that halves over an empty buffer still fills three quarters of the link.
+        assert!(link.utilization > 0.75, "{scheme}: utilisation {}", link.utilization);
+    }
+}

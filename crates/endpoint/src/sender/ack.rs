@@ -228,7 +228,7 @@ impl Sender {
             min_rtt: self.rtt.min_rtt_or_zero(),
         });
         self.read_control();
-        self.rearm_after_ack(now, advanced, !progress.acked.is_zero());
+        self.rearm_after_ack(now, advanced, progress.newest > 0);
         if advanced {
             self.note_completion(now);
         }
@@ -300,7 +300,7 @@ impl Sender {
         duplicate
     }
 
-    /// Losses, phases and windows are settled: sets the timers.
+    /// Losses, phases and windows are settled: sets the timers. Something was `delivered`, be it only a FIN.
     #[inline]
     fn rearm_after_ack(&mut self, now: Nanos, advanced: bool, delivered: bool) {
         if self.board.is_empty() {

@@ -130,9 +130,13 @@ impl Sender {
             // RFC 3168 section 6.1.2: at one segment the window cannot shrink, so the next packet waits for a timeout's time.
             self.pacer.hold_until(now + self.rtt.rto());
         }
-        // What was outstanding when the news arrived (RFC 9937 counts so too).
-        let outstanding = self.flight_size() + cumulative;
-        let flight_size = outstanding - Bytes::new(self.limited_transmit);
+        // What was outstanding when the news arrived. When one recovery follows another, data that was selectively
+        // acknowledged in the last one still counts as outstanding by the letter of RFC 5681, though it has left the network:
+        // more than the window allowed is never the flight (Linux reduces the window itself; RFC 9937 leaves SACKed data out).
+        let allowed = self.scheme.control().window.max(self.mss());
+        let limited_transmit = Bytes::new(self.limited_transmit);
+        let outstanding = (self.flight_size() + cumulative).min(allowed + limited_transmit);
+        let flight_size = outstanding - limited_transmit;
         if cause == CongestionCause::Loss {
             self.stats.recoveries += 1;
             self.undo = Undo::begin(Phase::Recovery, self.una, self.nxt, self.ssthresh);

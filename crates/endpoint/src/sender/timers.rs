@@ -54,7 +54,8 @@ impl Sender {
     fn on_timeout(&mut self, now: Nanos) {
         let Some((first, _)) = self.board.first() else { return };
         // What duplicates reported has left the network; half of it would be far too much to start again with.
-        let flight_size = (self.flight_size() - self.presumed_delivered()).max(self.mss());
+        let outstanding = self.flight_size() - self.presumed_delivered();
+        let flight_size = outstanding.min(self.scheme.control().window).max(self.mss());
         self.stats.timeouts += 1;
         self.timeouts += 1;
         if self.phase != Phase::Loss {
@@ -128,7 +129,7 @@ impl Sender {
 
     /// RFC 8985 section 7.3.
     fn on_probe_timer(&mut self, now: Nanos) {
-        if self.board.is_empty() || self.is_repairing() {
+        if self.board.is_empty() || self.is_repairing() || self.board.sacked_packets() > 0 {
             return;
         }
         self.pending.add(Pending::TAIL_PROBE);

@@ -1,0 +1,87 @@
+//! What one packet costs on its way through a link and over a distance. One measurement is a million packets, so its
+//! milliseconds are nanoseconds for each.
+//!
+//!     cargo bench -p narrows-net --bench elements
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use narrows_cc::{Bytes, Nanos, Random, Rate};
+use narrows_net::config::{Capacity, Jitter, Limit, LinkConfig, Loss, Policer, Queue};
+use narrows_net::trace::CapacityTrace;
+use narrows_net::{Link, Offer, Packet, Wire};
+
+const PACKETS: u64 = 1_000_000;
+const DISTANCE: Nanos = Nanos::from_millis(20);
+
+/// Offers a full packet per transmission time at 1 Gbit/s (12 µs), in bursts of 16, and lets each arrive after 20 ms.
+/// Returns how many arrived.
+fn pass((mut link, mut wire): (Link, Wire)) -> u64 {
+    let mut packet = Packet::new(1);
+    packet.payload = 1448;
+    let mut arrived = 0;
+    for n in 0..PACKETS {
+        packet.seq = n;
+        // Sixteen flows, for the disciplines that tell them apart.
+        packet.flow = n as u32 % 16;
+        let now = Nanos::from_micros(n / 16 * 16 * 12);
+        while link.next_service() <= now {
+            let at = link.next_service();
+            if let Some(packet) = link.serve(now) {
+                wire.push(at, &packet);
+            }
+        }
+        while link.take_dropped().is_some() {}
+        while wire.next() <= now {
+            arrived += u64::from(wire.pop().is_some());
+        }
+        if let Offer::Departs { at, lost: false } = link.offer(now, black_box(&packet)) {
+            wire.push(at, &packet);
+        }
+    }
+    arrived
+}
+
+fn elements(criterion: &mut Criterion) {
+    let ms = Nanos::from_millis;
+    let rate = Rate::from_mbit_per_sec(1_000.0);
+    let plain = LinkConfig::drop_tail(rate, Limit::Bytes(Bytes::new(500_000)));
+    let queue = |queue| LinkConfig { queue, ..plain.clone() };
+    // The same mean rate: 83 or 84 opportunities in every millisecond.
+    let times = (0..83_333u64).map(|n| 1 + n * 12 / 1_000);
+    let trace = Arc::new(CapacityTrace { opportunities_ms: times.collect() });
+    let codel = Queue::CoDel { target: ms(5), interval: ms(100), ecn: false };
+    let fq_codel =
+        Queue::FqCoDel { target: ms(5), interval: ms(100), queues: 1024, quantum: 1514, ecn: false };
+    let red = Queue::Red { min: 50.0, max: 150.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
+    let policer = Policer { rate, burst: Bytes::new(100_000) };
+    let jitter = Jitter { max: Nanos::from_micros(100), reorder: true };
+    let cases = [
+        ("drop-tail", plain.clone(), None),
+        ("drop-tail, 1 % loss", LinkConfig { loss: Loss::Bernoulli(0.01), ..plain.clone() }, None),
+        ("drop-tail, policer", LinkConfig { policer: Some(policer), ..plain.clone() }, None),
+        ("drop-tail, jitter", plain.clone(), Some(jitter)),
+        ("CoDel", queue(codel), None),
+        ("FQ-CoDel", queue(fq_codel), None),
+        ("PIE", queue(Queue::Pie { target: ms(15), ecn: false }), None),
+        ("RED", queue(red), None),
+        ("capacity trace", LinkConfig { capacity: Capacity::Trace(trace), ..plain.clone() }, None),
+    ];
+    let mut group = criterion.benchmark_group("million packets");
+    group.throughput(Throughput::Elements(PACKETS));
+    for (name, config, jitter) in cases {
+        let random = |name| Random::stream(1, name, 0);
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || (Link::new(&config, random("link")), Wire::new(DISTANCE, jitter, None, random("wire"))),
+                pass,
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, elements);
+criterion_main!(benches);

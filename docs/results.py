@@ -1,0 +1,103 @@
+"""Writes what was measured into docs/results.md.
+
+    python docs/results.py REPORT BENCH     REPORT: the folder of `narrows reproduce`; BENCH: lines of `narrows bench --json`
+
+Only the regions between `<!-- NAME -->` and `<!-- /NAME -->` are written; the rest of the page is by hand. Nothing here
+measures: every figure comes from the two files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).resolve().parent / "results.md"
+ORDER = ("holds", "holds in direction", "does not hold")
+
+
+def rounded(value: float) -> str:
+    """Three significant digits, plainly."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def interval(ours: dict[str, Any] | None) -> str:
+    """A mean with the half width of its 95 % interval."""
+    if not ours or ours.get("mean") is None:
+        return "no value"
+    half = ours.get("half_width")
+    return rounded(ours["mean"]) + (f" ± {rounded(half)}" if half else "")
+
+
+def bench_table(rows: list[dict[str, Any]]) -> str:
+    """The rows of the benchmark."""
+    lines = [
+        "| case | packets delivered | wall s (median) | million packets/s | events | kB per flow, peak | SACK blocks"
+        " | recoveries | paced | rate samples | ns-3, packets/s | ratio |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        c = row["counters"]
+        ns3 = row.get("ns3") or {}
+        lines.append(
+            f"| {row['case']} | {row['data_packets']:,} | {row['wall_s']:.3f} | {row['packets_per_s'] / 1e6:.2f} "
+            f"| {row['events']:,} | {row['peak_flow_bytes'] / 1e3:.1f} | {c['sack_blocks']:,} | {c['recoveries']:,} "
+            f"| {c['paced_waits']:,} | {c['rate_samples']:,} "
+            f"| {format(ns3['packets_per_s'], ',.0f') if ns3 else '–'} | {format(ns3['ratio'], '.0f') if ns3 else '–'} |"
+        )
+    return "\n".join(lines)
+
+
+def claims_tables(claims: list[dict[str, Any]]) -> str:
+    """One table per paper, with the causes of what does not hold below it."""
+    parts = []
+    for paper in dict.fromkeys(claim["paper_id"] for claim in claims):
+        mine = [claim for claim in claims if claim["paper_id"] == paper]
+        counts = Counter(claim["verdict"] for claim in mine)
+        tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
+        lines = [f"### {paper}: {len(mine)} claims, {tally}", "", "| figure | claim | paper | ours | verdict | cause |"]
+        lines.append("|---|---|---|---|---|---|")
+        causes: list[str] = []
+        for claim in mine:
+            note = ""
+            if claim["verdict"] != "holds" and claim["cause"]:
+                if claim["cause"] not in causes:
+                    causes.append(claim["cause"])
+                note = f"{causes.index(claim['cause']) + 1}"
+            unit = f" {claim['unit']}" if claim["unit"] else ""
+            paper_value = "–" if claim["paper"] is None else f"{rounded(claim['paper'])}{unit}"
+            ours = interval(claim["ours"]) + (f" against {interval(claim['than'])}" if claim["than"] else "") + unit
+            text = claim["text"].replace("|", "\\|")
+            verdict = claim["verdict"]
+            lines.append(f"| {claim['figure']} | {text} | {paper_value} | {ours} | {verdict} | {note} |")
+        lines.append("")
+        lines.extend(f"{i}. {cause}" for i, cause in enumerate(causes, start=1))
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def replace(text: str, name: str, body: str) -> str:
+    """The page with one region written anew."""
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    if not pattern.search(text):
+        raise SystemExit(f"{PAGE} has no region `{name}`")
+    return pattern.sub(lambda match: f"{match[1]}{body}\n{match[2]}", text)
+
+
+def main() -> None:
+    """Reads the two files and writes the page."""
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    claims = json.loads((Path(sys.argv[1]) / "claims.json").read_text())
+    rows = [json.loads(line) for line in Path(sys.argv[2]).read_text().splitlines() if line.strip()]
+    page = PAGE.read_text()
+    page = replace(page, "bench", bench_table(rows))
+    page = replace(page, "claims", claims_tables(claims))
+    PAGE.write_text(page)
+
+
+if __name__ == "__main__":
+    main()
