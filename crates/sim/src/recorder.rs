@@ -320,9 +320,12 @@ impl Recorder {
         for (i, link) in links.iter_mut().enumerate() {
             link.settle(now);
             let counts = link_counts(link);
-            let gained = samples.carried[i].iter_mut().zip(counts.iter().zip(&samples.links[i]));
-            gained.for_each(|(carried, (now, before))| *carried += now - before);
-            samples.links[i] = [0; 2];
+            let before = std::mem::take(&mut samples.links[i]);
+            for (carried, (count, before)) in
+                samples.carried[i].iter_mut().zip(counts.into_iter().zip(before))
+            {
+                *carried += count - before;
+            }
         }
     }
 

@@ -363,7 +363,10 @@ impl Sender {
         if self.phase == Phase::Open && self.shall_enter_recovery() {
             self.enter_recovery(now, CongestionCause::Loss, progress.bytes());
         }
-        if self.ecn && packet.flags.has(Flags::ECE) && self.phase == Phase::Open {
+        // RFC 3168 section 6.1.2: once per window of data. The receiver has not heard of the last reduction before something
+        // sent after it is acknowledged, and repeats the echo until then.
+        let heard = self.una > self.recovery_point;
+        if self.ecn && packet.flags.has(Flags::ECE) && self.phase == Phase::Open && heard {
             self.enter_recovery(now, CongestionCause::Ecn, progress.bytes());
         }
         if self.reducing {
