@@ -146,7 +146,11 @@ def _files(row: Done) -> Iterator[tuple[str, bytes]]:
         yield row.images[-1], image
 
 
-SHORT = {"holds": ("✓ holds", "green"), "holds in direction": ("≈ direction", "yellow"), "does not hold": ("✗ no", "red")}
+SHORT = {
+    "holds": ("✓ holds", "green"),
+    "holds in direction": ("≈ direction", "yellow"),
+    "does not hold": ("✗ no", "red"),
+}
 """A verdict in a column of the terminal."""
 
 
