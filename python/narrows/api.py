@@ -108,7 +108,8 @@ def compare(
         Misuse: Lists of values do not fit the flows.
     """
     comparison = Comparison(
-        schemes=schemes, rate=rate, rtt=values(rtt), buffer=buffer, start=values(start), stop=values(stop),
+        schemes=schemes, rate=rate, rtt=values(rtt, "--rtt"), buffer=buffer,
+        start=values(start, "--start"), stop=values(stop, "--stop"),
         count=count, each=each, queue=queue, loss=loss, ack_every=ack_every, ecn=ecn,
     )  # fmt: skip
     overrides = [(key, override_text(value)) for key, value in (set or {}).items()]

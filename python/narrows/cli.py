@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from narrows import engine
+from narrows import engine, runner
 from narrows.options import (
     FAILURE,
     MISUSE,
@@ -32,7 +33,6 @@ from narrows.options import (
     show,
     spelled_out,
 )
-from narrows.runner import Terminal
 from narrows.scenario import Comparison, Misuse, load, values
 
 app = typer.Typer(
@@ -115,7 +115,8 @@ def compare(
 ) -> None:
     """Run schemes against each other over one bottleneck, or each alone."""
     comparison = Comparison(
-        schemes=schemes, rate=rate, rtt=values(rtt), buffer=buffer, start=values(start), stop=values(stop),
+        schemes=schemes, rate=rate, rtt=values(rtt, "--rtt"), buffer=buffer,
+        start=values(start, "--start"), stop=values(stop, "--stop"),
         count=count, each=each, ack_every=ack_every, ecn=ecn,
     )  # fmt: skip
     scenario = comparison.scenario().replaced(overrides(sets, seed, repeat, duration, loss, queue))
@@ -201,10 +202,11 @@ def reproduce(
     if quick and full:
         raise Misuse("--quick, --full: accepted: one of them, or neither")
     chosen = load_all(find(papers), paper, figures or ())
-    listener = Terminal(say, sys.stderr.isatty(), None)
+    runner.writable(out)
+    listener = runner.Terminal(say, sys.stderr.isatty(), None)
     mode: work.Mode = "quick" if quick else "full" if full else "default"
     try:
-        done = work.reproduce(chosen, out, mode=mode, seeds=seeds, jobs=jobs, listener=listener)
+        done = work.reproduce(chosen, out, mode=mode, seeds=seeds, jobs=jobs, listener=listener, tell=say)
     finally:
         listener.close()
     say(f"the report is {out / 'index.html'}")
@@ -234,9 +236,10 @@ def plot(
 
     results = Results.load(directory)
     kind = kind or plots.default_kind(results)
-    columns = None if series is None else values(series)
+    columns = None if series is None else values(series, "--series")
     options = {"x": x, "y": y, "series": columns, "run": run, "logx": logx or None}
     target = out or directory / f"{kind}.png"
+    runner.writable(target, folder=False)
     plots.save(
         plots.plot(results, kind, **{key: value for key, value in options.items() if value is not None}),
         target,
@@ -255,6 +258,7 @@ def report(
     from narrows.results import Results
 
     target = out or directory / "report.html"
+    runner.writable(target, folder=False)
     page.write(Results.load(directory), target)
     say(f"wrote {target}")
 
@@ -287,6 +291,9 @@ def bench(
 
 def main() -> None:
     """Run the command."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who called: narrows … >&-
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (until the end)
     try:
         app(args=spelled_out(sys.argv[1:]), prog_name="narrows")
     except KeyboardInterrupt:

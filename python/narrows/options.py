@@ -57,7 +57,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except engine.ScenarioError as error:
-            fail(scenario_error(error), MISUSE)
+            fail(scenario_error(error, given(kwargs.get("sets"))), MISUSE)
         except Misuse as error:
             fail(str(error), MISUSE)
         except runner.Interrupted as stopped:
@@ -73,16 +73,24 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(FAILURE) from None
         except OSError as error:
-            fail(str(error), FAILURE)
+            named = error.strerror and error.filename
+            fail(f"{error.filename}: {error.strerror}" if named else str(error), FAILURE)
 
     return inner
 
 
-def scenario_error(error: engine.ScenarioError) -> str:
-    """The engine's message. A value that came from the command line has no line, but perhaps a flag."""
+def given(sets: Any) -> tuple[str, ...]:
+    """The keys that `--set` names."""
+    return tuple(str(text).partition("=")[0].strip() for text in sets or ())
+
+
+def scenario_error(error: engine.ScenarioError, keys: Sequence[str] = ()) -> str:
+    """The engine's message. A value that came from the command line has no line, but a flag: its own, or `--set`."""
     if error.source != COMMAND_LINE:
         return str(error)
-    place = flag_of(error.key) or error.key or COMMAND_LINE
+    named = _everywhere(error.key or "")
+    key = next((key for key in keys if named == _everywhere(key) or named.startswith(f"{_everywhere(key)}.")), None)
+    place = f"--set {key}" if key is not None else flag_of(error.key) or error.key or COMMAND_LINE
     accepted = f"\n  accepted: {error.accepted}" if error.accepted else ""
     return f"{place}: {error.message}{accepted}"
 
@@ -97,6 +105,9 @@ def overrides(
 ) -> list[tuple[str, str]]:
     """What the common options replace."""
     network = [("network.loss", loss), ("network.queue", queue)]
+    keys = given(sets)
+    if (twice := next((key for key in keys if keys.count(key) > 1), None)) is not None:
+        raise Misuse(f"--set {twice}: given twice; accepted: once, with several values to sweep: {twice}=A,B")
     flags = [(key, value) for key, value in network if value is not None]
     return api.common(seed, repeat, duration, [*flags, *(setting(text) for text in sets or ())])
 
@@ -118,6 +129,8 @@ def go(
         raise Misuse("--packets: accepted together with --trace")
     if ray is not None and trace is not None:
         raise Misuse("--ray: a cluster's machines keep no traces here; accepted: --trace without --ray")
+    if out is not None:
+        runner.writable(out)
     scenario = api.traced(scenario, trace or False, packets)
     planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, trace is not None)
     printed = (lambda result: print(engine.dump(result), flush=True)) if as_json else None
@@ -147,7 +160,13 @@ def show(table: Any, width: int | None = None) -> None:
     Console(highlight=False, width=None if sys.stdout.isatty() else width).print(table)
 
 
-_TIME = re.compile(r"\d+(\.\d+)?\s*(ns|us|µs|ms|s)")
+def _everywhere(key: str) -> str:
+    """A key without the numbers of items: `flows.rtt` for `flows.0.rtt`."""
+    return re.sub(r"\.\d+(?=\.|$)", "", key)
+
+
+_TIME = re.compile(r"off|-?\d+(\.\d+)?\s*[a-zµ]*")
+"""What is meant as a time, if not a good one; files and schemes do not read so."""
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,32 +193,34 @@ def against_loss(results: Results, *, x: str = "network.loss", y: str = "goodput
 def delay(results: Results, *, by: Sequence[str] = ("scheme",), title: str | None = None) -> Figure:
     """Throughput against the delay that queues add; up and to the right is better.
 
-    A point is the mean over seeds and, where there are three or more, its ellipse holds one standard deviation.
+    A point is the mean over flows and seeds; where there are three or more, its ellipse holds one standard deviation.
+    The points of a sweep are joined in its order.
     """
     by = [by] if isinstance(by, str) else list(by)
     figure = Drawing(figsize=(5.2, 4.0), layout="constrained")
     panel = figure.subplots()
     rows = results.flows.with_columns((pl.col("rtt_mean_ms") - pl.col("rtt_base_ms")).alias("added_ms"))
-    for key, part in rows.group_by(by, maintain_order=True):
-        points = part.select("added_ms", "throughput_mbit_s").drop_nulls().to_numpy()
-        if not len(points):
-            continue
-        look = style(str(part["scheme"][0])) | {"linestyle": ""}
-        centre = points.mean(axis=0)
-        panel.plot(*points.T, alpha=0.35, markersize=3, **look)
-        panel.plot(*centre, markersize=8, label=_name(key), **look)
-        if len(points) >= 3:
-            values, vectors = np.linalg.eigh(np.cov(points.T))
-            width, height = 2 * np.sqrt(np.maximum(values, 0))
-            angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
-            patch = Ellipse((centre[0], centre[1]), width, height, angle=angle, color=look["color"], alpha=0.15)
-            panel.add_patch(patch)
+    rows = rows.drop_nulls(["added_ms", "throughput_mbit_s"])
+    swept = [key for key in results.keys if key not in (*by, "flows.scheme")]
+    for key, group in rows.group_by(by, maintain_order=True):
+        look = style(str(group["scheme"][0]))
+        centres = []
+        for _, part in group.group_by(swept, maintain_order=True) if swept else [((), group)]:
+            points = part.select("added_ms", "throughput_mbit_s").to_numpy()
+            centres.append(points.mean(axis=0))
+            panel.plot(*points.T, alpha=0.35, markersize=3, **{**look, "linestyle": ""})
+            if len(points) >= 3:
+                values, vectors = np.linalg.eigh(np.cov(points.T))
+                width, height = 2 * np.sqrt(np.maximum(values, 0))
+                angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
+                panel.add_patch(Ellipse(centres[-1], width, height, angle=angle, color=look["color"], alpha=0.15))
+        panel.plot(*np.array(centres).T, markersize=7, linewidth=0.9, label=_name(key), **look)
     panel.set_xlabel("delay added by queues, ms (mean)")
     panel.set_ylabel("throughput, Mbit/s")
     most = [max([1e-9, *rows[name].drop_nulls().to_list()]) for name in ("throughput_mbit_s", "added_ms")]
     panel.set_ylim(0, 1.1 * most[0])
-    panel.set_xlim(1.1 * most[1], 0)
-    panel.legend()
+    panel.set_xlim(1.1 * most[1], -0.02 * most[1])
+    figure.legend(loc="outside upper left", ncols=4)
     if title:
         panel.set_title(title)
     return figure
@@ -261,7 +264,7 @@ def _against(
     x: str | None = None,
     y: str = "goodput_mbit_s",
     series: str | Sequence[str] | None = "scheme",
-    logx: bool = False,
+    logx: bool | None = None,
     logy: bool = False,
     bars: bool = False,
     title: str | None = None,
@@ -276,12 +279,16 @@ def _against(
     for name in (x, y, *by):
         if name not in rows.columns:
             raise Misuse(f"plot: no column {name!r}; accepted: {', '.join(rows.columns)}")
-    names = [str(value) for value in rows[x].unique(maintain_order=True).to_list()]
+    rank = _ranks(results)
+    names = sorted((str(value) for value in rows[x].unique().to_list()), key=rank)
     numeric = None if bars else axis(names)
     places = dict(zip(names, numeric[0] if numeric else [float(i) for i in range(len(names))], strict=True))
     figure = Drawing(figsize=(5.6, 3.6), layout="constrained")
     panel = figure.subplots()
-    groups = list(rows.group_by(by, maintain_order=True)) if by else [((), rows)]
+    groups: list[tuple[tuple[Any, ...], pl.DataFrame]] = [((), rows)]
+    if by:
+        groups = sorted(rows.group_by(by, maintain_order=True), key=lambda group: [rank(part) for part in group[0]])
+    beside = rows.select(x, *by).unique().group_by(x).len()["len"].max()  # bars that share a place
     colours: dict[str, str] = {}
     shifts: dict[str, float] = {}
     for turn, (key, part) in enumerate(groups):
@@ -292,8 +299,9 @@ def _against(
         at = [places[name] for name in xs]
         label = name or None
         if bars:
-            width = 0.8 / len(groups)
-            shifts[name] = (turn - (len(groups) - 1) / 2) * width
+            alone = beside == 1
+            width = 0.6 if alone else 0.8 / len(groups)
+            shifts[name] = 0.0 if alone else (turn - (len(groups) - 1) / 2) * width
             at = [place + shifts[name] for place in at]
             panel.bar(at, means, width, yerr=halves, color=look["color"], label=label, error_kw={"linewidth": 0.8})
         else:
@@ -305,17 +313,43 @@ def _against(
         panel.set_xticks(range(len(names)), names, rotation=0 if len(names) < 9 else 60)
     panel.set_xlabel(_label(x, numeric[1] if numeric else "") if xlabel is None else xlabel)
     panel.set_ylabel(_label(y, "") if ylabel is None else ylabel)
-    if logx and numeric is not None and min(places.values()) > 0:
+    least, most = min(places.values(), default=0.0), max(places.values(), default=0.0)
+    if numeric is not None and least > 0 and (most >= 20 * least if logx is None else logx):
         panel.set_xscale("log")
+        if len(places) <= 10:
+            panel.set_xticks(list(places.values()), [f"{place:g}" for place in places.values()])
+            panel.minorticks_off()
     if logy:
         panel.set_yscale("log")
     else:
         panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
-    if by or points:
-        panel.legend()
+    lines, labels = panel.get_legend_handles_labels()
+    if labels:
+        figure.legend(lines, labels, loc="outside upper left", ncols=_columns(labels))
     if title:
         panel.set_title(title)
     return figure
+
+
+def _ranks(results: Results) -> Callable[[Any], tuple[int, list[Any]]]:
+    """Sorts what is on an axis or in a legend: in the order of the scenario, else numbers by size, else as text."""
+    order: dict[str, int] = {}
+    for name in [*results.keys, "scheme", "label"]:
+        for value in results.flows[name].unique(maintain_order=True).to_list():
+            order.setdefault(str(value), len(order))
+
+    def rank(value: Any) -> tuple[int, list[Any]]:
+        parts = re.split(r"(\d+(?:\.\d+)?)", str(value))
+        natural: list[Any] = [(float(part), "") if i % 2 else (0.0, part) for i, part in enumerate(parts)]
+        first = str(value).partition(",")[0]
+        return order.get(str(value), order.get(first, len(order))), natural
+
+    return rank
+
+
+def _columns(labels: Sequence[str]) -> int:
+    """How many columns of a legend fit beside each other."""
+    return len(labels) if sum(len(label) + 6 for label in labels) <= 64 else max(1, 64 // (max(map(len, labels)) + 6))
 
 
 def _name(key: Sequence[Any]) -> str:
@@ -381,8 +415,9 @@ def _label(column: str, unit: str) -> str:
         return f"{column.rpartition('.')[2]}, {unit}"
     for ending in _UNITS:
         if column.endswith(f"_{ending}"):
-            return f"{column.removesuffix(f'_{ending}').replace('_', ' ')}, {_SPELLED.get(ending, ending)}"
-    return column.replace("_", " ")
+            name = column.removesuffix(f"_{ending}").replace("_", " ")
+            return f"{re.sub(r'^rtt', 'RTT', name)}, {_SPELLED.get(ending, ending)}"
+    return column.rpartition(".")[2].replace("_", " ")
 
 
 def image(figure: Figure, form: str = "png") -> bytes:

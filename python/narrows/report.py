@@ -30,19 +30,23 @@ def environment() -> jinja2.Environment:
 
 
 def papers_html(done: Sequence[Done], files: Mapping[str, bytes], mode: Mode) -> str:
-    """The page of a reproduction: the table of claims, then every figure."""
-    from narrows.reproduce import rows, sentence, tally
+    """The page of a reproduction: counts, then every figure with its claims, their causes and its plots."""
+    from narrows.reproduce import causes, sentence, tally
 
     papers: list[dict[str, Any]] = []
     for row in done:
         if not papers or papers[-1]["paper"] is not row.paper:
             papers.append({"paper": row.paper, "figures": []})
         images = [_inline(files[name]) for name in row.images]
+        listed, numbers = causes(row.outcomes)
         durations = sorted(set(row.results.runs["duration_s"].to_list()))
         papers[-1]["figures"].append(
             {
                 "row": row,
                 "images": images,
+                "claims": list(zip(row.outcomes, numbers, strict=True)),
+                "causes": listed,
+                "tally": tally([row]),
                 "seeds": row.results.runs["seed"].n_unique(),
                 "durations": " to ".join(f"{value:g}" for value in dict.fromkeys((durations[0], durations[-1]))),
             }
@@ -52,7 +56,6 @@ def papers_html(done: Sequence[Done], files: Mapping[str, bytes], mode: Mode) ->
         .get_template("papers.html")
         .render(
             papers=papers,
-            rows=list(rows(done)),
             tally=tally(done),
             sentence=sentence(done, mode),
             version=engine.version(),

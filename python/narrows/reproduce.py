@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -59,6 +59,7 @@ def reproduce(
     jobs: int | None = None,
     listener: Listener,
     execute: Execute = here,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> list[Done]:
     """Run all figures, check all claims and write the report.
 
@@ -91,7 +92,10 @@ def reproduce(
         for item in planned:  # figures may share runs
             if item.id not in tasks or item.trace:
                 tasks[item.id] = item
+    claims, plots = (sum(len(getattr(figure, what)) for _, figure, _ in plans) for what in ("claims", "plots"))
+    tell(f"{_count(len(tasks), 'run')} for {_count(claims, 'claim')} of {_count(len(plans), 'figure')}")
     finished = Runner(out=out, jobs=jobs, listener=listener, execute=execute).run(list(tasks.values()))
+    tell(f"checking {_count(claims, 'claim')}, drawing {_count(plots, 'plot')}")
     by_id = dict(zip(tasks, finished, strict=True))
     done = []
     for paper, figure, planned in plans:
@@ -104,6 +108,10 @@ def reproduce(
     for name, content in files.items():  # all of it was made, now all of it is written
         write_atomic(out / name, content)
     return done
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def rows(done: Sequence[Done]) -> Iterator[tuple[Done, Outcome]]:
@@ -138,23 +146,49 @@ def _files(row: Done) -> Iterator[tuple[str, bytes]]:
         yield row.images[-1], image
 
 
+SHORT = {
+    "holds": ("✓ holds", "green"),
+    "holds in direction": ("≈ direction", "yellow"),
+    "does not hold": ("✗ no", "red"),
+}
+"""A verdict in a column of the terminal."""
+
+
+def causes(outcomes: Sequence[Outcome]) -> tuple[list[str], list[int | None]]:
+    """The different causes, and for each outcome the number of its own, from 1."""
+    different = list(dict.fromkeys(outcome.cause for outcome in outcomes if outcome.cause))
+    return different, [different.index(outcome.cause) + 1 if outcome.cause else None for outcome in outcomes]
+
+
 def table(done: Sequence[Done]) -> Group:
-    """One row per claim, a table for each figure."""
+    """One row per claim, a table for each figure, and under it why claims do not hold as printed."""
     from rich import box
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    colours = {"holds": "green", "holds in direction": "yellow", "does not hold": "red"}
     parts: list[Any] = []
+    seen: dict[tuple[str, str], str] = {}
     for row in done:
-        shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), expand=True)
-        for title, ratio in (("claim", 8), ("paper", 3), ("ours", 5), ("verdict", 4), ("cause", 6)):
-            shown.add_column(title, overflow="fold", ratio=ratio)
-        for outcome in row.outcomes:
-            verdict = Text(outcome.verdict, style=colours[outcome.verdict])
-            shown.add_row(Text(outcome.claim.text), outcome.claim.printed(), outcome.measured(), verdict, outcome.cause)
-        parts += [Text(f"{row.paper.id} {row.figure.id}: {row.figure.title}", style="bold"), shown]
+        shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), expand=True)
+        shown.add_column("claim", ratio=1, overflow="fold")
+        shown.add_column("paper", overflow="fold", max_width=14)
+        shown.add_column("ours", overflow="fold", max_width=22)
+        shown.add_column("verdict", no_wrap=True)
+        listed, numbers = causes(row.outcomes)
+        for outcome, number in zip(row.outcomes, numbers, strict=True):
+            word, colour = SHORT[outcome.verdict]
+            verdict = Text.assemble((word, colour), f" [{number}]" if number else "")
+            ours = outcome.measured().replace(" against ", "\nagainst ")
+            shown.add_row(Text(outcome.claim.text), Text(outcome.claim.printed()), Text(ours), verdict)
+        name = f"{row.paper.id} {row.figure.id}"
+        parts += [Text(f"{name}: {row.figure.title}", style="bold"), shown]
+        for number, cause in enumerate(listed, 1):
+            mark = f"[{number}] "
+            earlier = seen.setdefault((row.paper.id, cause), f"{name} {mark.strip()}")
+            text = cause if earlier == f"{name} {mark.strip()}" else f"as {earlier}"
+            parts.append(Text.assemble((mark, "bold"), text))
+        parts.append(Text(""))
     return Group(*parts)
 
 

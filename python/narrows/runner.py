@@ -25,6 +25,8 @@ from narrows.engine import Handle, Planned
 
 POLL_S = 0.1
 PROGRESS_AFTER_S = 2.0
+LINE_EVERY_S = 30.0
+"""How often progress is a line of text where there is no terminal for a bar."""
 
 
 class RunFailed(RuntimeError):  # noqa: N818 (as the engine's own names)
@@ -226,6 +228,26 @@ def write_atomic(path: Path, content: str | bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def writable(path: Path, *, folder: bool = True) -> None:
+    """Refuse a place of results that cannot be one, before anything is run.
+
+    Raises:
+        Misuse: It is a file where a folder is needed or the other way round, or nothing can be written there.
+    """
+    from narrows.scenario import Misuse
+
+    accepted = "accepted: a folder, there or new" if folder else "accepted: a file in a folder that can be written"
+    if path.exists() and path.is_dir() != folder:
+        raise Misuse(f"--out: {path} is a {'file' if folder else 'folder'}; {accepted}")
+    nearest = path if folder else path.parent
+    while not nearest.exists() and nearest != nearest.parent:
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise Misuse(f"--out: {nearest} is a file, so {path} cannot be made; {accepted}")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise Misuse(f"--out: nothing can be written in {nearest}; {accepted}")
+
+
 @contextlib.contextmanager
 def locked(out: Path) -> Iterator[None]:
     """Keep a second process from writing to the same folder, and remove what a killed one left half-written.
@@ -288,7 +310,8 @@ class Terminal:
 
     def __init__(self, say: Callable[[str], None], bar: bool, each: Callable[[dict[str, Any]], None] | None) -> None:
         self._say, self._bar, self._each = say, bar, each
-        self._begin = time.monotonic()
+        self._begin = self._line = time.monotonic()
+        self._first: float | None = None
         self._progress: Any = None
         self._task: Any = None
 
@@ -297,8 +320,9 @@ class Terminal:
         self._say(f"reused {reused} of {total} runs")
 
     def progress(self, share: float, finished: int, total: int) -> None:
-        """Move the bar; it appears after two seconds."""
+        """Move the bar; it appears after two seconds. Without a terminal: a line now and then."""
         if not self._bar:
+            self._tell(share, finished, total)
             return
         if self._progress is None:
             if time.monotonic() - self._begin < PROGRESS_AFTER_S:
@@ -317,6 +341,17 @@ class Terminal:
             self._progress.start()
             self._task = self._progress.add_task("", total=1.0)
         self._progress.update(self._task, completed=share, description=f"{finished} of {total} runs")
+
+    def _tell(self, share: float, finished: int, total: int) -> None:
+        now = time.monotonic()
+        if self._first is None:
+            self._first, self._begin = share, now  # what was reused took no time
+        if now - self._line < LINE_EVERY_S or share <= self._first:
+            return
+        self._line = now
+        left = (now - self._begin) / (share - self._first) * (1 - share)
+        self._say(f"{finished} of {total} runs, about {left / 60:.0f} min left" if left >= 90 else
+                  f"{finished} of {total} runs, about {left:.0f} s left")  # fmt: skip
 
     def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
         """Hand the result on."""

@@ -74,8 +74,12 @@ def load(source: str | Path | Mapping[str, Any]) -> Scenario:
         raise Misuse(f"no scenario file {path}; accepted: the path of a TOML file") from None
     except IsADirectoryError:
         raise Misuse(f"{path} is a folder; accepted: the path of a TOML file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise Misuse(f"cannot read {path}: {error}; accepted: a TOML file in UTF-8") from None
+    except UnicodeDecodeError as error:
+        line = bytes(error.object[: error.start]).count(b"\n") + 1
+        byte = bytes(error.object)[error.start]
+        raise Misuse(f"{path}:{line}: the byte 0x{byte:02x} is not UTF-8; accepted: a TOML file in UTF-8") from None
+    except OSError as error:
+        raise Misuse(f"cannot read {path}: {error.strerror}; accepted: a TOML file in UTF-8") from None
     return Scenario(text, str(path), path.parent)
 
 
@@ -151,8 +155,8 @@ class Comparison:
         return flow
 
 
-def values(text: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The values of a comma list, or of a list.
+def values(text: str | Sequence[str] | None, flag: str = "") -> tuple[str, ...]:
+    """The values of a comma list, or of a list, that a flag was given.
 
     Raises:
         Misuse: One of them is empty.
@@ -161,7 +165,10 @@ def values(text: str | Sequence[str] | None) -> tuple[str, ...]:
         return ()
     parts = tuple(part.strip() for part in text.split(",")) if isinstance(text, str) else tuple(map(str, text))
     if not all(parts):
-        raise Misuse(f"{text!r}: a value between two commas is missing; accepted: values such as 10ms,50ms")
+        raise Misuse(
+            f"{flag}{': ' if flag else ''}{text!r}: a value before or after a comma is missing; "
+            "accepted: one value, or several such as 10ms,50ms"
+        )
     return parts
 
 

@@ -18,7 +18,22 @@ import tomllib
 KNOWN = {
     "": {"name", "duration", "seed", "repeat", "warmup", "network", "tcp", "flows", "sweep", "trace"},
     "network": {"rate", "buffer", "queue", "loss", "access_rate", "access_delay", "loss_at"},
-    "tcp": {"segment_bytes", "header_bytes", "ack_every", "initial_window", "ecn", "receive_window"},
+    "tcp": {
+        "segment_bytes",
+        "header_bytes",
+        "ack_every",
+        "rack",
+        "sack",
+        "tlp",
+        "min_rto",
+        "max_rto",
+        "initial_rto",
+        "ack_delay",
+        "max_burst",
+        "initial_window",
+        "ecn",
+        "receive_window",
+    },
     "flows": {"scheme", "rtt", "start", "stop", "count", "spread"},
     "trace": {"samples", "packets"},
 }

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from narrows import engine, options
 from narrows.cli import app
+from narrows.options import spelled_out
 
 SCENARIO = """
 name = "two flows"
@@ -90,9 +91,9 @@ def test_flags_replace_what_the_file_says(scenario):
         (["compare", "bbr", "cubic", "nosuch"], ["SCHEME: there is no scheme", "nosuch", "accepted: fixed"]),
         (["compare", "bbr", "--rate", "-5mbit"], ["--rate", "accepted"]),
         (["compare", "bbr", "--rtt", "40"], ["--rtt: '40' is not a time"]),
-        (["compare", "bbr", "--set", "network.rate=-1mbit"], ["--rate: a negative rate"]),
+        (["compare", "bbr", "--set", "network.rate=-1mbit"], ["--set network.rate: a negative rate"]),
         (["compare", "bbr", "cubic", "--rtt", "1ms,2ms,3ms"], ["--rtt", "3 values for 2 flows"]),
-        (["compare", "bbr", "--rtt", "1ms,"], ["between two commas"]),
+        (["compare", "bbr", "--rtt", "1ms,"], ["--rtt: '1ms,'", "accepted"]),
         (["compare", "bbr", "--each", "--rtt", "1ms,2ms", "--start", "0s,1s,2s"], ["--rtt", "3 flows"]),
         (["compare", "bbr", "--count", "0"], ["--count"]),
         (["compare", "bbr", "--set", "network.buffer"], ["--set", "key=value"]),
@@ -177,3 +178,33 @@ def test_one_scheme_is_shown_with_law_and_parameters():
 )
 def test_the_time_of_trace_may_be_left_out(given, meant):
     assert options.spelled_out(given) == meant
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        (["run", "latin.toml"], ["latin.toml:2", "0xff", "UTF-8"]),
+        (["compare", "bbr", "-o", "taken"], ["--out", "taken is a file", "accepted"]),
+        (["compare", "bbr", "-o", "taken/x"], ["--out", "taken is a file", "accepted"]),
+        (["compare", "bbr", "cubic", "--rtt", "10ms,,20ms"], ["--rtt", "accepted"]),
+        (["compare", "bbr", "--set", "duration=1s", "--set", "duration=2s"], ["--set duration", "twice", "accepted"]),
+        (["reproduce", "-o", "taken"], ["--out", "taken is a file", "accepted"]),
+    ],
+)
+def test_misuse_of_files_and_lists_is_named_and_leaves_nothing(args, named, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b'seed = 1\nname = "\xff"\n')
+    (tmp_path / "taken").write_text("mine")
+    result = call(*args)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    for text in named:
+        assert text in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latin.toml", "taken"]
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_a_time_after_trace_is_its_own_even_if_it_is_a_bad_one():
+    assert spelled_out(["--trace", "10", "-o", "x"]) == ["--trace", "10", "-o", "x"]
+    assert spelled_out(["compare", "--trace", "bbr"]) == ["compare", "--trace", "10ms", "bbr"]
+    assert spelled_out(["--trace"]) == ["--trace", "10ms"]

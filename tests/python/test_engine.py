@@ -128,7 +128,7 @@ def test_bad_input_is_one_screen_that_names_file_and_line(text, line, named, tmp
     [
         (["--rate", "-5mbit"], "--rate"), (["--rate", "5"], "--rate"), (["--buffer", "0"], "--buffer"),
         (["--rtt", "40"], "--rtt"), (["--loss", "200%"], "--loss"), (["--queue", "nosuch"], "--queue"),
-        (["--duration", "0s"], "--duration"), (["--set", "network.bufer=1bdp"], "network.bufer"),
+        (["--duration", "0s"], "--duration"), (["--set", "network.bufer=1bdp"], "--set network.bufer"),
     ],
 )  # fmt: skip
 def test_a_bad_flag_is_named(args, named):

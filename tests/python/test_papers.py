@@ -142,6 +142,28 @@ def test_the_table_has_a_row_per_claim(folder, tmp_path):
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
 
 
+def test_a_cause_is_printed_once_below_the_claims_it_explains(folder, tmp_path):
+    path = folder / "queues" / "fig9.claims.toml"
+    path.write_text(CLAIMS.replace('id = "queue"', 'id = "queue"\ncause = "It has not."'))
+    result = call("reproduce", "queues", "fig9", "--papers", folder, "-o", tmp_path / "report")
+    assert result.stdout.count("It has not.") == 1
+    assert result.stdout.count("✗ no [1]") == 2
+    assert result.stdout.index("The queue stays below") < result.stdout.index("[1] It has not.")
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert page.count("It has not.") == 1
+    assert page.count('data-cause="1"') == 2
+
+
+def test_plots_of_joined_rows_keep_the_order_of_the_scenario(folder, tmp_path):
+    results = narrows.run(SCENARIO)
+    sql = "SELECT a.scheme AS x, a.scheme AS series, a.goodput_mbit_s AS y, a.seed FROM flows AS a"
+    for order in ("ASC", "DESC"):
+        axes = results.plot("bar", sql=f"{sql} ORDER BY a.scheme {order}").axes[0]
+        assert [tick.get_text() for tick in axes.get_xticklabels()] == ["bbr", "cubic"]
+        centres = [bar.get_x() + bar.get_width() / 2 for bar in axes.patches]
+        assert centres == pytest.approx([0, 1]), "a bar that is alone at its place stands on it"
+
+
 def test_a_second_reproduction_reuses_the_runs_and_figures_share_them(folder, tmp_path):
     before = fake_engine.calls["run"]
     call("reproduce", "--papers", folder, "-o", tmp_path / "report")

@@ -226,10 +226,10 @@ mod tests {
         let mut after = None;
         for t in 0..50 {
             match t {
-                10..30 | 44.. => {
+                10..=29 | 44.. => {
                     pipe.ack(ms(t), 1, ms(10));
                 }
-                31..43 => pipe.sampler.on_duplicate(ms(t), PACKET),
+                31..=42 => pipe.sampler.on_duplicate(ms(t), PACKET),
                 43 => after = pipe.ack(ms(t), 14, ms(10)),
                 _ => {}
             }

@@ -187,6 +187,8 @@ pub struct Sender {
     established_at: Option<Nanos>,
     first_data_at: Option<Nanos>,
     completed_at: Option<Nanos>,
+    /// Memory given back when the connection was over.
+    released: usize,
 }
 
 impl Sender {
@@ -249,6 +251,7 @@ impl Sender {
             established_at: None,
             first_data_at: None,
             completed_at: None,
+            released: 0,
         }
     }
 
@@ -300,9 +303,9 @@ impl Sender {
         self.board.prefetch();
     }
 
-    /// Bytes of memory held. Buffers grow and never shrink, so at the end of a run this is the peak.
+    /// Bytes of memory held at most so far: buffers grow and do not shrink before the connection is over.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.board.memory()
+        size_of::<Self>() + self.board.memory().max(self.released)
     }
 
     /// The scheme.
@@ -431,5 +434,8 @@ impl Sender {
         self.rto_at = Nanos::MAX;
         self.loss_timer_at = Nanos::MAX;
         self.app.stop(self.data_sent());
+        // A run may see many more connections than are open at a time.
+        self.released = self.board.memory();
+        self.board = Scoreboard::new(self.config.segment);
     }
 }

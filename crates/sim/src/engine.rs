@@ -411,9 +411,9 @@ impl Engine {
                     for link in &mut self.links {
                         link.reset_stats(self.now);
                     }
-                    self.metrics.on_warm(&self.senders, &self.receivers);
+                    self.metrics.on_warm(self.now, &self.senders, &self.receivers);
                 }
-                Tick::Bin => self.metrics.on_bin(&self.receivers),
+                Tick::Bin => self.metrics.on_bin(self.now, &self.senders, &self.receivers),
                 Tick::Sample => {
                     let metrics = &self.metrics;
                     self.recorder.sample(
@@ -425,7 +425,9 @@ impl Engine {
                     )?;
                 }
                 Tick::Stop(flow) => {
-                    self.senders[flow as usize].stop(self.now);
+                    let index = flow as usize;
+                    self.metrics.on_stop(flow, &self.senders[index], &self.receivers[index]);
+                    self.senders[index].stop(self.now);
                     self.transmit(flow);
                 }
             }

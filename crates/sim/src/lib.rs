@@ -3,6 +3,7 @@
 pub mod bench;
 mod clock;
 pub mod engine;
+mod fairness;
 pub mod metrics;
 mod queue;
 pub mod recorder;

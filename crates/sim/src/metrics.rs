@@ -6,15 +6,9 @@ use narrows_net::config::Capacity;
 use narrows_net::{Flags, Histogram, Link, Packet, prefetch};
 
 use crate::clock::bin_length;
+use crate::fairness::Fairness;
 use crate::result::{Counters, FlowResult, LinkResult, RunResult};
 use crate::spec::{FlowSpec, LinkSpec, Spec};
-
-/// A share counts as fair from this value of Jain's index on.
-const FAIR: f64 = 0.9;
-/// Fairness is judged over windows of this length …
-const FAIR_WINDOW: Nanos = Nanos::from_secs(1);
-/// … and has to last this long, or to the end of the run.
-const FAIR_FOR: Nanos = Nanos::from_secs(5);
 
 /// What is measured of one flow besides what its endpoints count themselves.
 #[derive(Debug)]
@@ -33,12 +27,35 @@ struct FlowMetrics {
     drops_warm: u64,
 }
 
+/// The time over which a flow is measured, and what is needed of it only now and then.
+#[derive(Debug)]
+struct Span {
+    /// Its start: the end of the warm-up, or the flow's start if that is later or the flow ended in the warm-up.
+    from: Nanos,
+    /// When its application stops.
+    stop: Nanos,
+    /// In order, and in all, by the time it stopped: what arrives later belongs to no part of the span.
+    received_at_stop: Option<(u64, u64)>,
+    /// Bytes received by the end of the last bin.
+    received: u64,
+    /// Least and greatest number of bytes received in a bin of the span.
+    per_bin: Option<(u64, u64)>,
+}
+
+impl Span {
+    /// When the flow ended, as far as is known.
+    fn end(&self, sender: &Sender) -> Nanos {
+        sender.completed_at().unwrap_or(self.stop)
+    }
+}
+
 /// Measurements of a run in progress.
 #[derive(Debug)]
 pub struct Metrics {
     flows: Vec<FlowMetrics>,
-    /// Bytes received so far, per flow, at the end of each bin: `bins × flows`.
-    bins: Vec<u64>,
+    spans: Vec<Span>,
+    fairness: Fairness,
+    bin: Nanos,
 }
 
 /// The least mean rate along a flow's way.
@@ -72,7 +89,20 @@ impl Metrics {
                 drops_warm: 0,
             })
             .collect();
-        Self { flows, bins: Vec::new() }
+        let span = |flow: &FlowSpec| Span {
+            from: flow.start,
+            stop: flow.stop.unwrap_or(Nanos::MAX),
+            received_at_stop: None,
+            received: 0,
+            per_bin: None,
+        };
+        let bin = bin_length(spec.duration);
+        Self {
+            flows,
+            spans: spec.flows.iter().map(span).collect(),
+            fairness: Fairness::new(spec.flows.iter().map(|flow| flow.start), bin),
+            bin,
+        }
     }
 
     /// Asks for the memory that the next sample of a flow will touch.
@@ -116,9 +146,15 @@ impl Metrics {
         self.flows[flow].last_rtt
     }
 
-    /// The warm-up ends: means start here.
-    pub fn on_warm(&mut self, senders: &[Sender], receivers: &[Receiver]) {
-        for ((flow, sender), receiver) in self.flows.iter_mut().zip(senders).zip(receivers) {
+    /// The warm-up ends: means start here, but for flows that are over: they are measured over their whole life.
+    pub fn on_warm(&mut self, now: Nanos, senders: &[Sender], receivers: &[Receiver]) {
+        let ends = senders.iter().zip(receivers);
+        for ((flow, span), (sender, receiver)) in self.flows.iter_mut().zip(&mut self.spans).zip(ends) {
+            if span.end(sender) <= now {
+                continue;
+            }
+            span.from = span.from.max(now);
+            span.per_bin = None;
             flow.sender = *sender.stats();
             flow.receiver = *receiver.stats();
             flow.drops_warm = flow.drops;
@@ -129,22 +165,30 @@ impl Metrics {
         }
     }
 
-    /// A bin ends.
-    pub fn on_bin(&mut self, receivers: &[Receiver]) {
-        self.bins.extend(receivers.iter().map(|r| r.stats().bytes_received));
+    /// A flow's application stops.
+    pub fn on_stop(&mut self, flow: u32, sender: &Sender, receiver: &Receiver) {
+        if sender.completed_at().is_none() {
+            let got = receiver.stats();
+            self.spans[flow as usize].received_at_stop = Some((got.bytes_in_order, got.bytes_received));
+        }
     }
 
-    /// Throughput per bin of one flow, in Mbit/s.
-    fn throughput_bins(&self, flow: usize, bin: Nanos) -> Vec<f64> {
-        let series = self.bins.iter().skip(flow).step_by(self.flows.len());
-        let mut last = 0;
-        series
-            .map(|&bytes| {
-                let got = bytes - last;
-                last = bytes;
-                Bytes::new(got).per(bin).as_mbit_per_sec()
-            })
-            .collect()
+    /// A bin ends.
+    pub fn on_bin(&mut self, now: Nanos, senders: &[Sender], receivers: &[Receiver]) {
+        let begin = now - self.bin;
+        let mut over = false;
+        for ((span, sender), receiver) in self.spans.iter_mut().zip(senders).zip(receivers) {
+            let received = receiver.stats().bytes_received;
+            let got = received - span.received;
+            span.received = received;
+            let ended = span.end(sender) < now;
+            over |= ended;
+            if begin >= span.from && !ended {
+                let (least, greatest) = span.per_bin.unwrap_or((got, got));
+                span.per_bin = Some((least.min(got), greatest.max(got)));
+            }
+        }
+        self.fairness.on_bin(self.spans.iter().map(|span| span.received), over);
     }
 
     /// Everything measured, at the end of the run. `tally`: events processed and their hash.
@@ -157,12 +201,10 @@ impl Metrics {
         senders: &[Sender],
         receivers: &[Receiver],
     ) -> RunResult {
-        let bin = bin_length(spec.duration);
         let flows: Vec<FlowResult> = (0..self.flows.len())
-            .map(|i| self.flow_result(i, spec, end, bin, &senders[i], &receivers[i]))
+            .map(|i| self.flow_result(i, spec, end, &senders[i], &receivers[i]))
             .collect();
         let goodputs: Vec<f64> = flows.iter().map(|f| f.goodput_mbit_s).collect();
-        let elapsed = end - spec.warmup;
         RunResult {
             version: env!("CARGO_PKG_VERSION"),
             scenario: spec.name.clone(),
@@ -172,14 +214,14 @@ impl Metrics {
             events: tally.0,
             data_packets: receivers.iter().map(|r| r.stats().data_packets).sum(),
             jain: jain(goodputs.iter().copied()),
-            convergence_s: self.convergence(spec, bin).map(Nanos::as_secs_f64),
+            convergence_s: self.fairness.convergence().map(Nanos::as_secs_f64),
             flows,
             links: spec
                 .links
                 .iter()
                 .zip(links)
                 .filter(|(link, _)| link.reported)
-                .map(|(link, state)| link_result(link, state, end, elapsed))
+                .map(|(link, state)| link_result(link, state, end))
                 .collect(),
             warmup_s: spec.warmup.as_secs_f64(),
             event_hash: format!("{:016x}", tally.1),
@@ -198,35 +240,27 @@ impl Metrics {
         index: usize,
         spec: &Spec,
         end: Nanos,
-        bin: Nanos,
         sender: &Sender,
         receiver: &Receiver,
     ) -> FlowResult {
-        let (flow, metrics) = (&spec.flows[index], &self.flows[index]);
-        let completed = sender.completed_at();
-        let until = completed.or(flow.stop).unwrap_or(end).min(end);
-        // A flow that ended within the warm-up is measured over its whole life.
-        let whole = until <= spec.warmup;
-        let (sent_before, got_before, drops_before) =
-            if whole { Default::default() } else { (metrics.sender, metrics.receiver, metrics.drops_warm) };
-        let from = if whole { flow.start } else { spec.warmup.max(flow.start) };
-        let active = until - from;
+        let (flow, metrics, span) = (&spec.flows[index], &self.flows[index], &self.spans[index]);
+        let (sent_before, got_before) = (metrics.sender, metrics.receiver);
+        let active = span.end(sender).min(end) - span.from;
         let (sent, got) = (sender.stats(), receiver.stats());
+        let (in_order, received) = span.received_at_stop.unwrap_or((got.bytes_in_order, got.bytes_received));
         let packets_sent = sent.data_packets_sent - sent_before.data_packets_sent;
         let rtt = |f: &dyn Fn(&Histogram) -> f64| (metrics.rtt.count() > 0).then(|| f(&metrics.rtt) / 1e6);
         let mbit_s =
             |bytes: u64| if active.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / active.as_secs_f64() };
-        let first_bin = (from.as_nanos().div_ceil(bin.as_nanos())) as usize;
-        let last_bin = (until.as_nanos() / bin.as_nanos()) as usize;
-        let bins = self.throughput_bins(index, bin);
+        let per_bin = |bytes: u64| Bytes::new(bytes).per(self.bin).as_mbit_per_sec();
         FlowResult {
             flow: flow.label.clone(),
             scheme: flow.scheme.info.name,
             rtt_base_ms: flow.base_rtt.as_millis_f64(),
-            goodput_mbit_s: mbit_s(got.bytes_in_order - got_before.bytes_in_order),
-            throughput_mbit_s: mbit_s(got.bytes_received - got_before.bytes_received),
+            goodput_mbit_s: mbit_s(in_order - got_before.bytes_in_order),
+            throughput_mbit_s: mbit_s(received - got_before.bytes_received),
             retransmit_percent: percent(sent.retransmits - sent_before.retransmits, packets_sent),
-            loss_percent: percent(metrics.drops - drops_before, packets_sent),
+            loss_percent: percent(metrics.drops - metrics.drops_warm, packets_sent),
             rtt_min_ms: rtt(&|h| h.min().unwrap_or(0) as f64),
             rtt_mean_ms: rtt(&Histogram::mean),
             rtt_p50_ms: rtt(&|h| h.quantile(0.5)),
@@ -236,34 +270,14 @@ impl Metrics {
                 .first_data_at()
                 .filter(|_| metrics.filled_at != Nanos::MAX)
                 .map(|first| (metrics.filled_at - first).as_millis_f64()),
-            completion_s: completed.map(|at| (at - flow.start).as_secs_f64()),
+            completion_s: sender.completed_at().map(|at| (at - flow.start).as_secs_f64()),
             rtt_range_ms: rtt(&|h| h.max().zip(h.min()).map_or(0.0, |(max, min)| (max - min) as f64)),
-            throughput_range_mbit_s: range(bins.get(first_bin..last_bin.min(bins.len())).unwrap_or(&[])),
+            throughput_range_mbit_s: span.per_bin.map(|(least, greatest)| per_bin(greatest) - per_bin(least)),
             start_s: flow.start.as_secs_f64(),
             bytes_delivered: got.bytes_in_order,
             packets_sent,
             timeouts: sent.timeouts,
         }
-    }
-
-    /// Time from the last start until the shares are fair, and stay so: the first one-second window from which on every
-    /// window that begins in the next five seconds has a Jain index of throughputs of at least 0.9. `None` for one flow, or never.
-    fn convergence(&self, spec: &Spec, bin: Nanos) -> Option<Nanos> {
-        let n = self.flows.len();
-        let total = self.bins.len().checked_div(n)?;
-        let last_start = spec.flows.iter().map(|f| f.start).max()?;
-        let window = (FAIR_WINDOW.as_nanos().div_ceil(bin.as_nanos())) as usize;
-        let lasting = (FAIR_FOR.as_nanos().div_ceil(bin.as_nanos())) as usize;
-        let first = (last_start.as_nanos().div_ceil(bin.as_nanos())) as usize;
-        if n < 2 || first + window > total {
-            return None;
-        }
-        let at = |bin: usize, flow: usize| if bin == 0 { 0 } else { self.bins[(bin - 1) * n + flow] };
-        let fair: Vec<bool> = (first..=total - window)
-            .map(|b| jain((0..n).map(|f| (at(b + window, f) - at(b, f)) as f64)) >= FAIR)
-            .collect();
-        let found = fair.windows(lasting).position(|windows| windows.iter().all(|x| *x))?;
-        Some(bin * (first + found) as u64 - last_start)
     }
 }
 
@@ -274,27 +288,20 @@ pub fn jain(shares: impl Iterator<Item = f64>) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (n * squares) }
 }
 
-fn range(values: &[f64]) -> Option<f64> {
-    let least = values.iter().copied().reduce(f64::min)?;
-    let greatest = values.iter().copied().reduce(f64::max)?;
-    Some(greatest - least)
-}
-
 /// A share that is never more than all: what was sent before the warm-up ended may be lost after it.
 fn percent(part: u64, whole: u64) -> f64 {
     if part == 0 { 0.0 } else { 100.0 * part as f64 / whole.max(part) as f64 }
 }
 
-fn link_result(link: &LinkSpec, state: &Link, end: Nanos, elapsed: Nanos) -> LinkResult {
+fn link_result(link: &LinkSpec, state: &Link, end: Nanos) -> LinkResult {
     let stats = state.stats();
-    let seconds = elapsed.as_secs_f64();
     let drops = stats.dropped_queue + stats.dropped_policer + stats.dropped_aqm;
     LinkResult {
         link: link.name.clone(),
         utilization: state.utilization(end),
         queue_delay_mean_ms: stats.queue_delay.mean() / 1e6,
         queue_delay_p95_ms: stats.queue_delay.quantile(0.95) / 1e6,
-        queue_mean_pkt: stats.queue_delay_sum_ns as f64 / 1e9 / seconds,
+        queue_mean_pkt: state.mean_queue(end),
         drops,
         drop_percent: percent(drops, stats.arrived_packets),
         random_losses: stats.dropped_loss,

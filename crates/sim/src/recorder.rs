@@ -320,10 +320,12 @@ impl Recorder {
         for (i, link) in links.iter_mut().enumerate() {
             link.settle(now);
             let counts = link_counts(link);
-            for k in 0..2 {
-                samples.carried[i][k] += counts[k] - samples.links[i][k];
+            let before = std::mem::take(&mut samples.links[i]);
+            for (carried, (count, before)) in
+                samples.carried[i].iter_mut().zip(counts.into_iter().zip(before))
+            {
+                *carried += count - before;
             }
-            samples.links[i] = [0; 2];
         }
     }
 

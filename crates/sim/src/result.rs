@@ -22,7 +22,7 @@ pub struct RunResult {
     /// Jain's fairness index over the flows' goodputs.
     pub jain: f64,
     /// Seconds from the last flow's start until the shares stay fair; one-second windows keep a Jain
-    /// index of at least 0.9 for five seconds.
+    /// index of at least 0.9 for five seconds, all flows being active.
     pub convergence_s: Option<f64>,
     /// One row per flow.
     pub flows: Vec<FlowResult>,
@@ -47,7 +47,7 @@ pub struct FlowResult {
     pub scheme: &'static str,
     /// Two-way propagation delay.
     pub rtt_base_ms: f64,
-    /// In-order payload per second.
+    /// In-order payload per second; of a flow that is stopped, until then.
     pub goodput_mbit_s: f64,
     /// IP bytes received per second.
     pub throughput_mbit_s: f64,

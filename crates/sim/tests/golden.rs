@@ -121,14 +121,14 @@ fn a_run_in_slices_of_time_and_events_is_the_same_run() {
     let mut engine = Engine::new(spec.clone(), Recorder::off());
     let (mut until, mut cut_short) = (Nanos::ZERO, 0);
     while engine.now() < spec.duration {
-        if engine.run_slice(until, 10).unwrap() {
+        if engine.run_slice(until, 20).unwrap() {
             assert_eq!(engine.now(), until.min(spec.duration));
             until += Nanos::from_millis(7);
         } else {
             cut_short += 1;
         }
     }
-    // 20 Mbit/s carry more than 11 packets in 7 ms, and each makes an event at least, so the events end slices, too.
+    // 20 Mbit/s carry 11 packets in 7 ms, each with two events at least, so the events end slices, too.
     assert!(cut_short > 100, "only {cut_short} slices ended by their events");
     let sliced = engine.finish().unwrap();
     assert_eq!((sliced.event_hash, sliced.events), (whole.event_hash, whole.events));

@@ -171,13 +171,16 @@ impl Sender {
         let mut duplicate = None;
         if packet.has_sack() {
             duplicate = self.on_sack_blocks(packet, &mut progress, advanced);
-        } else if !self.config.sack && !advanced && !window_changed && packet.ack == self.una {
-            if !self.board.is_empty() {
-                self.duplicate_acks += 1;
-                // No more than what is outstanding besides the hole itself: acknowledgements may be copied on their way.
-                if u64::from(self.duplicate_acks) < u64::from(self.board.len()) {
-                    self.sampler.on_duplicate(now, self.mss());
-                }
+        } else if !self.config.sack
+            && !advanced
+            && !window_changed
+            && packet.ack == self.una
+            && !self.board.is_empty()
+        {
+            self.duplicate_acks += 1;
+            // No more than what is outstanding besides the hole itself: acknowledgements may be copied on their way.
+            if self.duplicate_acks < self.board.len() {
+                self.sampler.on_duplicate(now, self.mss());
             }
         }
 
@@ -360,7 +363,10 @@ impl Sender {
         if self.phase == Phase::Open && self.shall_enter_recovery() {
             self.enter_recovery(now, CongestionCause::Loss, progress.bytes());
         }
-        if self.ecn && packet.flags.has(Flags::ECE) && self.phase == Phase::Open {
+        // RFC 3168 section 6.1.2: once per window of data. The receiver has not heard of the last reduction before something
+        // sent after it is acknowledged, and repeats the echo until then.
+        let heard = self.una > self.recovery_point;
+        if self.ecn && packet.flags.has(Flags::ECE) && self.phase == Phase::Open && heard {
             self.enter_recovery(now, CongestionCause::Ecn, progress.bytes());
         }
         if self.reducing {

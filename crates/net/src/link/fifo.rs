@@ -29,6 +29,8 @@ pub(crate) struct Fifo {
     free_at: Nanos,
     /// Idle time since the statistics began, up to `free_at`.
     idle: Nanos,
+    /// How long those that waited when the statistics began still had to wait, added up.
+    waits_at_reset: u128,
 }
 
 impl Fifo {
@@ -40,6 +42,7 @@ impl Fifo {
             bytes: 0,
             free_at: Nanos::ZERO,
             idle: Nanos::ZERO,
+            waits_at_reset: 0,
         }
     }
 
@@ -105,13 +108,29 @@ impl Fifo {
         self.free_at - now
     }
 
+    /// How long packets have waited since the statistics began, in nanoseconds, added up.
+    pub(crate) fn waited(&self, now: Nanos, stats: &LinkStats) -> u128 {
+        // Waits are counted on arrival, those that reach beyond `now` too.
+        stats.queue_delay_sum_ns + self.waits_at_reset - self.waits_to_come(now)
+    }
+
+    /// How long those that wait will still wait.
+    fn waits_to_come(&self, now: Nanos) -> u128 {
+        let starts = self.entries.iter().map(|entry| entry.end);
+        starts
+            .take(self.entries.len().saturating_sub(1))
+            .map(|start| u128::from((start - now).as_nanos()))
+            .sum()
+    }
+
     /// Time without transmission since the statistics began.
     pub(crate) fn idle(&self, now: Nanos) -> Nanos {
         self.idle + (now - self.free_at)
     }
 
-    /// Statistics begin at `now`.
-    pub(crate) fn reset_idle(&mut self, now: Nanos) {
+    /// Statistics begin at `now`; after [`Fifo::settle`].
+    pub(crate) fn reset(&mut self, now: Nanos) {
+        self.waits_at_reset = self.waits_to_come(now);
         self.idle = Nanos::ZERO;
         self.free_at = self.free_at.max(now);
     }

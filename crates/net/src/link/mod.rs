@@ -199,6 +199,19 @@ impl Link {
         }
     }
 
+    /// Packets waiting, averaged over the time since the statistics began.
+    pub fn mean_queue(&self, now: Nanos) -> f64 {
+        let elapsed = now - self.since;
+        if elapsed.is_zero() {
+            return 0.0;
+        }
+        let waited = match &self.service {
+            Service::Fifo(fifo) => fifo.waited(now, &self.stats),
+            Service::Scheduled(scheduled) => scheduled.waited(now),
+        };
+        waited as f64 / elapsed.as_nanos() as f64
+    }
+
     /// What it could have carried after `from` and up to `to`.
     pub fn capacity_between(&self, from: Nanos, to: Nanos) -> Bytes {
         match &self.service {
@@ -219,8 +232,8 @@ impl Link {
         self.stats.clear();
         self.since = now;
         match &mut self.service {
-            Service::Fifo(fifo) => fifo.reset_idle(now),
-            Service::Scheduled(scheduled) => scheduled.reset_idle(now),
+            Service::Fifo(fifo) => fifo.reset(now),
+            Service::Scheduled(scheduled) => scheduled.reset(now),
         }
     }
 }

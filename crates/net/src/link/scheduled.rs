@@ -39,6 +39,9 @@ pub(crate) struct Scheduled {
     idle: Nanos,
     /// Bytes carried since the statistics began.
     carried: u64,
+    /// How long packets have waited since the statistics began, in nanoseconds, added up, as of `waited_at`.
+    waited: u128,
+    waited_at: Nanos,
 }
 
 impl Scheduled {
@@ -58,11 +61,14 @@ impl Scheduled {
             idle_since: Nanos::ZERO,
             idle: Nanos::ZERO,
             carried: 0,
+            waited: 0,
+            waited_at: Nanos::ZERO,
         }
     }
 
     /// Whether the packet was taken in; drops are counted.
     pub(crate) fn offer(&mut self, now: Nanos, packet: &Packet, stats: &mut LinkStats) -> bool {
+        self.account(now);
         let room = if self.current.is_none() && self.queue.packets() == 0 {
             Room::Idle
         } else {
@@ -80,6 +86,19 @@ impl Scheduled {
             self.wake(now, stats);
         }
         true
+    }
+
+    /// To be called before the number of those that wait changes.
+    #[inline]
+    fn account(&mut self, now: Nanos) {
+        self.waited = self.waited(now);
+        self.waited_at = self.waited_at.max(now);
+    }
+
+    /// How long packets have waited since the statistics began, in nanoseconds, added up.
+    #[inline]
+    pub(crate) fn waited(&self, now: Nanos) -> u128 {
+        self.waited + u128::from(self.queue.packets()) * u128::from((now - self.waited_at).as_nanos())
     }
 
     #[inline]
@@ -102,6 +121,7 @@ impl Scheduled {
 
     /// Begins the next transmission at constant rate.
     fn start(&mut self, now: Nanos, stats: &mut LinkStats) {
+        self.account(now);
         let Clock::Constant(transmitter) = &mut self.clock else { return };
         match self.queue.dequeue(now, stats) {
             Some((arrived, packet)) => {
@@ -147,6 +167,7 @@ impl Scheduled {
     /// Spends the opportunity that is due on the current packet and those behind it, until one packet is done or the
     /// opportunity is used up.
     fn use_opportunity(&mut self, stats: &mut LinkStats) -> Option<Packet> {
+        self.account(self.next_service);
         let Clock::Trace { trace, number, credit } = &mut self.clock else { return None };
         if *credit == 0 {
             *credit = OPPORTUNITY_BYTES;
@@ -225,7 +246,9 @@ impl Scheduled {
         }
     }
 
-    pub(crate) fn reset_idle(&mut self, now: Nanos) {
+    pub(crate) fn reset(&mut self, now: Nanos) {
+        self.waited = 0;
+        self.waited_at = now;
         self.idle = Nanos::ZERO;
         self.idle_since = self.idle_since.max(now);
         self.carried = 0;

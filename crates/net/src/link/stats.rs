@@ -23,8 +23,7 @@ pub struct LinkStats {
     pub dropped_aqm: u64,
     /// Packets marked instead of dropped.
     pub marked: u64,
-    /// The time packets waited before their transmission began, in nanoseconds, added up. Divided by the elapsed time it is
-    /// the mean number of waiting packets (Little's law).
+    /// The time packets waited before their transmission began, in nanoseconds, added up.
     pub queue_delay_sum_ns: u128,
     /// The distribution of that waiting time, in nanoseconds.
     pub queue_delay: Histogram,

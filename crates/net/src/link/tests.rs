@@ -51,8 +51,10 @@ fn packets_follow_each_other_at_the_rate_and_start_anew_after_idling() {
     let stats = link.stats();
     assert_eq!((stats.arrived_packets, stats.departed_packets), (4, 4));
     assert_eq!((stats.arrived_bytes, stats.departed_bytes), (5_250, 5_250));
-    // Waits: none, 0.9 ms, 1.4 ms, none.
+    // Waits: none, 0.9 ms, 1.4 ms, none; 2.3 ms in 10 ms.
     assert_eq!(stats.queue_delay_sum_ns, 2_300_000);
+    assert_eq!(link.mean_queue(us(10_000)), 0.23);
+    let stats = link.stats();
     assert_eq!(stats.queue_delay.max(), Some(1_400_000));
     // Busy for 2.5 ms and for 1 ms out of 7 ms.
     assert_eq!(link.utilization(us(7_000)), 0.5);
@@ -148,6 +150,32 @@ fn statistics_begin_anew_with_what_waits_left_to_depart() {
     assert_eq!(link.stats().queue_delay.count(), 0);
     // Busy from 2 ms to 4 ms of the six since.
     assert!((link.utilization(ms(8)) - 1.0 / 3.0).abs() < 1e-12);
+}
+
+#[test]
+fn the_mean_queue_counts_the_time_within_the_statistics_only() {
+    // Of four packets of a millisecond each three wait in the first millisecond, two in the second, one in the third.
+    let ms = Nanos::from_millis;
+    let transparent =
+        Queue::Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
+    for queue in [Queue::DropTail, transparent] {
+        let config =
+            LinkConfig { queue, ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(10)) };
+        let mut link = link(&config);
+        (0..4).for_each(|n| _ = link.offer(ms(0), &packet(n, 1500)));
+        let advance = |link: &mut Link, to: u64| {
+            while link.next_service() <= ms(to) {
+                link.serve(link.next_service());
+            }
+            link.settle(ms(to));
+        };
+        advance(&mut link, 2);
+        assert_eq!(link.mean_queue(ms(2)), 5.0 / 2.0);
+        link.reset_stats(ms(2));
+        assert_eq!(link.mean_queue(ms(2)), 0.0);
+        advance(&mut link, 6);
+        assert_eq!(link.mean_queue(ms(6)), 1.0 / 4.0);
+    }
 }
 
 pub(super) fn any_limit() -> impl Strategy<Value = Limit> {

@@ -13,6 +13,9 @@ use super::schema::{Arrivals, Flow, ParamValue, Scenario, Tcp};
 /// More flows than this are surely a slip.
 pub(super) const MAX_FLOWS: u64 = 100_000;
 
+/// The largest window that can be advertised, and told apart by 32-bit sequence numbers (RFC 7323 section 2.3).
+const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
+
 /// A connection before its route is known.
 pub(super) struct Draft {
     /// Which entry of `flows` it comes from.
@@ -178,7 +181,13 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str) -> Result<TcpConfig, Fault>
         Some((bytes, _, _)) => Ok(bytes),
         None => Ok(default),
     };
-    let receive_window = stated!(receive_window).map(|(size, key)| (size.value(), size.to_string(), key));
+    let receive_window = stated!(receive_window);
+    if let Some((size, key)) = receive_window.as_ref().filter(|(size, _)| size.value() > RECEIVE_WINDOW_MAX) {
+        return Err(
+            Fault::new(key, format!("`{size}` is more than a header can tell")).accepted("at most 1GiB")
+        );
+    }
+    let receive_window = receive_window.map(|(size, key)| (size.value(), size.to_string(), key));
     let max_burst = stated!(max_burst).map(|(amount, key)| {
         let bytes = match amount.value() {
             DataAmount::Packets(packets) => Bytes::new(mss.as_u64().saturating_mul(packets)),
@@ -191,10 +200,7 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str) -> Result<TcpConfig, Fault>
     let (min_rto, initial_rto) = (time(min_rto, default.min_rto), time(initial_rto, default.initial_rto));
     let max_rto = time(max_rto, default.max_rto);
     if let Some(key) = rto_key
-        && (min_rto.is_zero()
-            || min_rto > initial_rto.max(min_rto)
-            || initial_rto.max(min_rto) > max_rto
-            || initial_rto.is_zero())
+        && (min_rto.is_zero() || initial_rto.max(min_rto) > max_rto || initial_rto.is_zero())
     {
         let message = format!(
             "timeouts of {} at least, {} at first, {} at most",

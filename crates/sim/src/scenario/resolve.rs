@@ -17,6 +17,9 @@ use crate::spec::{FlowSpec, Hop, LinkSpec, Spec, TraceSpec};
 /// The longest route a packet can count.
 const MAX_HOPS: usize = 250;
 
+/// More samples of each series than this would fill a disk, and are surely a slip.
+const MAX_SAMPLES: u64 = 10_000_000;
+
 /// Checks everything a run depends on.
 pub(super) fn resolve(
     scenario: &Scenario,
@@ -43,6 +46,15 @@ pub(super) fn resolve(
     if samples == Some(Nanos::ZERO) {
         return Err(Fault::new("trace.samples", format!("samples every `{}`", scenario.trace.samples))
             .accepted("off, or a time such as 10ms"));
+    }
+    if let Some(interval) = samples
+        && duration.as_nanos() / interval.as_nanos() > MAX_SAMPLES
+    {
+        let found = format!(
+            "`{}` makes more than {MAX_SAMPLES} samples in {}",
+            scenario.trace.samples, scenario.duration
+        );
+        return Err(Fault::new("trace.samples", found).accepted("off, or a longer time such as 10ms"));
     }
     if scenario.flows.is_empty() {
         return Err(Fault::new("flows", "the scenario has no flows").accepted("at least one [[flows]] table"));

@@ -62,6 +62,7 @@ impl Grid {
         for (key, text) in overrides {
             grid.apply(key, text)?;
         }
+        grid.axes.iter().try_for_each(check_different)?;
         Ok(grid)
     }
 
@@ -169,6 +170,21 @@ fn check_distinct(axes: &[Axis]) -> Result<(), Fault> {
             }
         }
         seen.extend(of_axis.iter().map(|set| set.key.as_str()));
+    }
+    Ok(())
+}
+
+/// A value that is listed twice would be run once and count twice in every mean.
+fn check_different(axis: &Axis) -> Result<(), Fault> {
+    for (index, choice) in axis.choices.iter().enumerate() {
+        if axis.choices[..index].iter().any(|earlier| earlier.label == choice.label) {
+            let (key, at) = choice.sets.first().map_or((axis.name.as_str(), Origin::CommandLine), |set| {
+                (if axis.name == CASE { "sweep.cases" } else { set.key.as_str() }, set.at)
+            });
+            return Err(Fault::new(key, format!("`{}` is listed twice", choice.label))
+                .accepted("each value of a sweep once; `repeat` runs more seeds")
+                .at(at));
+        }
     }
     Ok(())
 }

@@ -53,7 +53,9 @@ impl Tree {
     fn parse_toml(text: &str) -> Result<Self, Fault> {
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(Origin::Unknown, |span| Origin::Text(span.start));
-            Fault::new("", format!("not TOML: {}", error.message())).at(at)
+            Fault::new("", format!("not TOML: {}", error.message()))
+                .accepted("TOML: [tables], each key once, and values such as \"100mbit\", 10, true or [1, 2]")
+                .at(at)
         })?;
         let at = Origin::Text(table.span().start);
         Ok(Self { node: from_table(table.get_ref())?, at })

@@ -1,0 +1,145 @@
+//! When flows come to share fairly, found while the run goes on: only the last window of each flow is kept.
+
+use narrows_cc::Nanos;
+
+use crate::metrics::jain;
+
+/// A share counts as fair from this value of Jain's index on.
+const FAIR: f64 = 0.9;
+/// Fairness is judged over windows of this length, or of a bin if that is longer …
+const WINDOW: Nanos = Nanos::from_secs(1);
+/// … and has to last this long.
+const LASTING: Nanos = Nanos::from_secs(5);
+
+/// The first one-second window after the last start from which on every window of the next five seconds is fair.
+#[derive(Debug)]
+pub struct Fairness {
+    bin: Nanos,
+    last_start: Nanos,
+    /// Bins ended before the first window begins.
+    first: usize,
+    /// Bins of a window.
+    window: usize,
+    /// Windows in a row, each beginning a bin after the one before, that have to be fair.
+    lasting: usize,
+    /// Bins ended so far.
+    bins: usize,
+    /// Bytes received by each flow at the ends of the newest bins, as many as a window has, and one more.
+    ends: Vec<u64>,
+    flows: usize,
+    /// The bin in which the windows began to be fair.
+    since: Option<usize>,
+    /// They were for long enough.
+    found: bool,
+    /// Nothing more is judged.
+    settled: bool,
+}
+
+impl Fairness {
+    /// Nothing judged yet, of flows that open at `starts`, with bins of length `bin`.
+    pub fn new(starts: impl Iterator<Item = Nanos>, bin: Nanos) -> Self {
+        let (flows, last_start) = starts.fold((0, Nanos::ZERO), |(n, last), start| (n + 1, last.max(start)));
+        let bins_in = |interval: Nanos| (interval.as_nanos().div_ceil(bin.as_nanos())) as usize;
+        let window = bins_in(WINDOW);
+        Self {
+            bin,
+            last_start,
+            first: bins_in(last_start),
+            window,
+            lasting: bins_in(LASTING),
+            bins: 0,
+            // One flow has nobody to share with.
+            ends: if flows < 2 { Vec::new() } else { vec![0; flows * (window + 1)] },
+            flows,
+            since: None,
+            found: false,
+            settled: flows < 2,
+        }
+    }
+
+    /// A bin ends. `received`: bytes so far, per flow; `over`: one of the flows had ended before.
+    pub fn on_bin(&mut self, received: impl Iterator<Item = u64>, over: bool) {
+        self.bins += 1;
+        // Shares of flows that have ended say nothing of fairness.
+        self.settled |= over;
+        if self.settled {
+            return;
+        }
+        let row = |bin: usize| (bin % (self.window + 1)) * self.flows;
+        let (now, before) = (row(self.bins), row(self.bins.saturating_sub(self.window)));
+        self.ends[now..now + self.flows].iter_mut().zip(received).for_each(|(end, bytes)| *end = bytes);
+        if self.bins < self.first + self.window {
+            return;
+        }
+        let shares = (0..self.flows).map(|flow| (self.ends[now + flow] - self.ends[before + flow]) as f64);
+        let moved = shares.clone().any(|share| share > 0.0);
+        if !moved || jain(shares) < FAIR {
+            self.since = None;
+            return;
+        }
+        let start = self.bins - self.window;
+        let since = *self.since.get_or_insert(start);
+        self.found = start - since + 1 >= self.lasting;
+        self.settled = self.found;
+    }
+
+    /// From the last start to the window found; `None` if there is none.
+    pub fn convergence(&self) -> Option<Nanos> {
+        self.since.filter(|_| self.found).map(|bin| self.bin * bin as u64 - self.last_start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BIN: Nanos = Nanos::from_millis(100);
+
+    /// Two flows that open at zero, with these rates per bin; `None`: one has ended.
+    fn judged(bin: Nanos, rates: impl Iterator<Item = Option<[u64; 2]>>) -> Option<Nanos> {
+        let mut fairness = Fairness::new([Nanos::ZERO; 2].into_iter(), bin);
+        let mut received = [0; 2];
+        for rate in rates {
+            let over = rate.is_none();
+            received.iter_mut().zip(rate.unwrap_or([0, 0])).for_each(|(sum, rate)| *sum += rate);
+            fairness.on_bin(received.into_iter(), over);
+        }
+        fairness.convergence()
+    }
+
+    #[test]
+    fn the_first_fair_window_counts_from_which_five_seconds_are_fair() {
+        // 3 s of 1 : 9, 4 s of equal shares, 1 s of 0 : 1, then equal shares. Jain's index is 0.9 from a ratio of 2 on.
+        let rates = |bin: usize| match bin {
+            0..30 => [1, 9],
+            70..80 => [0, 10],
+            _ => [5, 5],
+        };
+        // A window of x unequal and 10 - x equal bins holds 5x of 100 in the one flow's place: 50 - 5x against 50 + 5x, so
+        // Jain's index 1 / (1 + x^2/100) is 0.9 up to x = 3.
+        let found = judged(BIN, (0..200).map(|bin| Some(rates(bin))));
+        assert_eq!(found, Some(BIN * 77));
+    }
+
+    #[test]
+    fn fair_for_less_than_five_seconds_is_not_enough_and_silence_is_not_fair() {
+        // Fifty windows of ten bins, each beginning a bin after the one before.
+        assert_eq!(judged(BIN, (0..59).map(|_| Some([5, 5]))), Some(Nanos::ZERO));
+        assert_eq!(judged(BIN, (0..58).map(|_| Some([5, 5]))), None);
+        assert_eq!(judged(BIN, (0..100).map(|_| Some([0, 0]))), None);
+    }
+
+    #[test]
+    fn only_the_time_in_which_all_flows_are_active_is_judged() {
+        let equal_until = |last| move |bin| (bin < last).then_some([5, 5]);
+        assert_eq!(judged(BIN, (0..200).map(equal_until(58))), None);
+        assert_eq!(judged(BIN, (0..200).map(equal_until(59))), Some(Nanos::ZERO));
+    }
+
+    #[test]
+    fn bins_longer_than_five_seconds_are_judged_one_by_one() {
+        let bin = Nanos::from_secs(100);
+        assert_eq!(judged(bin, (0..100).map(|_| Some([1, 9]))), None);
+        assert_eq!(judged(bin, (0..100).map(|n| Some(if n < 4 { [1, 9] } else { [5, 5] }))), Some(bin * 4));
+    }
+}
