@@ -59,16 +59,67 @@ fn open(directory: &Path, name: &str, fields: Vec<Field>) -> io::Result<(Stream,
     Ok((StreamWriter::try_new(file, &schema).map_err(to_io)?, schema))
 }
 
+/// A table that is written batch by batch: its file, and its columns with their types and whether they may lack a value.
+macro_rules! table {
+    ($Table:ident in $file:literal { $($column:ident: $Builder:ident $Type:ident $nullable:literal $name:literal,)+ }) => {
+        struct $Table {
+            stream: Stream,
+            schema: Arc<Schema>,
+            rows: usize,
+            $($column: $Builder,)+
+        }
+
+        impl $Table {
+            fn new(directory: &Path) -> io::Result<Self> {
+                let fields = vec![$(Field::new($name, DataType::$Type, $nullable)),+];
+                let (stream, schema) = open(directory, $file, fields)?;
+                Ok(Self { stream, schema, rows: 0, $($column: $Builder::new(),)+ })
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                if self.rows == 0 {
+                    return Ok(());
+                }
+                self.rows = 0;
+                let columns: Vec<ArrayRef> = vec![$(Arc::new(self.$column.finish())),+];
+                let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(to_io)?;
+                self.stream.write(&batch).map_err(to_io)
+            }
+
+            /// Writes what is left and ends the file.
+            fn finish(mut self) -> io::Result<()> {
+                self.flush()?;
+                self.stream.finish().map_err(to_io)
+            }
+        }
+    };
+}
+
+table! {
+    SampleTable in "samples.arrow" {
+        time: Float64Builder Float64 false "time_s",
+        kind: StringBuilder Utf8 false "kind",
+        index: UInt32Builder UInt32 false "index",
+        series: StringBuilder Utf8 false "series",
+        value: Float64Builder Float64 true "value",
+        text: StringBuilder Utf8 true "text",
+    }
+}
+
+table! {
+    PacketTable in "packets.arrow" {
+        time: Float64Builder Float64 false "time_s",
+        event: StringBuilder Utf8 false "event",
+        link: UInt32Builder UInt32 true "link",
+        flow: UInt32Builder UInt32 false "flow",
+        seq: UInt64Builder UInt64 false "seq",
+        bytes: UInt32Builder UInt32 false "bytes",
+        retransmission: BooleanBuilder Boolean false "retransmission",
+    }
+}
+
 struct Samples {
-    stream: Stream,
-    schema: Arc<Schema>,
-    rows: usize,
-    time: Float64Builder,
-    kind: StringBuilder,
-    index: UInt32Builder,
-    series: StringBuilder,
-    value: Float64Builder,
-    text: StringBuilder,
+    table: SampleTable,
     /// Per flow: bytes in order, bytes received and retransmissions at the last sample.
     flows: Vec<[u64; 3]>,
     /// Per link: bytes departed and drops at the last sample.
@@ -80,28 +131,8 @@ struct Samples {
 
 impl Samples {
     fn new(directory: &Path) -> io::Result<Self> {
-        let (stream, schema) = open(
-            directory,
-            "samples.arrow",
-            vec![
-                Field::new("time_s", DataType::Float64, false),
-                Field::new("kind", DataType::Utf8, false),
-                Field::new("index", DataType::UInt32, false),
-                Field::new("series", DataType::Utf8, false),
-                Field::new("value", DataType::Float64, true),
-                Field::new("text", DataType::Utf8, true),
-            ],
-        )?;
         Ok(Self {
-            stream,
-            schema,
-            rows: 0,
-            time: Float64Builder::new(),
-            kind: StringBuilder::new(),
-            index: UInt32Builder::new(),
-            series: StringBuilder::new(),
-            value: Float64Builder::new(),
-            text: StringBuilder::new(),
+            table: SampleTable::new(directory)?,
             flows: Vec::new(),
             links: Vec::new(),
             carried: Vec::new(),
@@ -118,30 +149,14 @@ impl Samples {
         value: Option<f64>,
         text: Option<&str>,
     ) {
-        self.time.append_value(now.as_secs_f64());
-        self.kind.append_value(kind);
-        self.index.append_value(index as u32);
-        self.series.append_value(series);
-        self.value.append_option(value);
-        self.text.append_option(text);
-        self.rows += 1;
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.rows == 0 {
-            return Ok(());
-        }
-        self.rows = 0;
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(self.time.finish()),
-            Arc::new(self.kind.finish()),
-            Arc::new(self.index.finish()),
-            Arc::new(self.series.finish()),
-            Arc::new(self.value.finish()),
-            Arc::new(self.text.finish()),
-        ];
-        let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(to_io)?;
-        self.stream.write(&batch).map_err(to_io)
+        let table = &mut self.table;
+        table.time.append_value(now.as_secs_f64());
+        table.kind.append_value(kind);
+        table.index.append_value(index as u32);
+        table.series.append_value(series);
+        table.value.append_option(value);
+        table.text.append_option(text);
+        table.rows += 1;
     }
 
     fn sample_flow(&mut self, now: Nanos, i: usize, sender: &Sender, receiver: &Receiver, last_rtt: Nanos) {
@@ -196,81 +211,30 @@ fn link_counts(link: &Link) -> [u64; 2] {
 }
 
 struct Packets {
-    stream: Stream,
-    schema: Arc<Schema>,
-    rows: usize,
+    table: PacketTable,
     failed: Option<io::Error>,
-    time: Float64Builder,
-    event: StringBuilder,
-    link: UInt32Builder,
-    flow: UInt32Builder,
-    seq: UInt64Builder,
-    bytes: UInt32Builder,
-    retransmission: BooleanBuilder,
 }
 
 impl Packets {
     fn new(directory: &Path) -> io::Result<Self> {
-        let (stream, schema) = open(
-            directory,
-            "packets.arrow",
-            vec![
-                Field::new("time_s", DataType::Float64, false),
-                Field::new("event", DataType::Utf8, false),
-                Field::new("link", DataType::UInt32, true),
-                Field::new("flow", DataType::UInt32, false),
-                Field::new("seq", DataType::UInt64, false),
-                Field::new("bytes", DataType::UInt32, false),
-                Field::new("retransmission", DataType::Boolean, false),
-            ],
-        )?;
-        Ok(Self {
-            stream,
-            schema,
-            rows: 0,
-            failed: None,
-            time: Float64Builder::new(),
-            event: StringBuilder::new(),
-            link: UInt32Builder::new(),
-            flow: UInt32Builder::new(),
-            seq: UInt64Builder::new(),
-            bytes: UInt32Builder::new(),
-            retransmission: BooleanBuilder::new(),
-        })
+        Ok(Self { table: PacketTable::new(directory)?, failed: None })
     }
 
     fn row(&mut self, now: Nanos, event: PacketEvent, link: Option<u32>, packet: &Packet) {
-        self.time.append_value(now.as_secs_f64());
-        self.event.append_value(event.name());
-        self.link.append_option(link);
-        self.flow.append_value(packet.flow);
-        self.seq.append_value(if event == PacketEvent::Ack { packet.ack } else { packet.seq });
-        self.bytes.append_value(packet.size().as_u64() as u32);
-        self.retransmission.append_value(packet.flags.has(Flags::RETRANSMISSION));
-        self.rows += 1;
-        if self.rows == BATCH_ROWS
-            && let Err(error) = self.flush()
+        let table = &mut self.table;
+        table.time.append_value(now.as_secs_f64());
+        table.event.append_value(event.name());
+        table.link.append_option(link);
+        table.flow.append_value(packet.flow);
+        table.seq.append_value(if event == PacketEvent::Ack { packet.ack } else { packet.seq });
+        table.bytes.append_value(packet.size().as_u64() as u32);
+        table.retransmission.append_value(packet.flags.has(Flags::RETRANSMISSION));
+        table.rows += 1;
+        if table.rows == BATCH_ROWS
+            && let Err(error) = table.flush()
         {
             self.failed.get_or_insert(error);
         }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.rows == 0 {
-            return Ok(());
-        }
-        self.rows = 0;
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(self.time.finish()),
-            Arc::new(self.event.finish()),
-            Arc::new(self.link.finish()),
-            Arc::new(self.flow.finish()),
-            Arc::new(self.seq.finish()),
-            Arc::new(self.bytes.finish()),
-            Arc::new(self.retransmission.finish()),
-        ];
-        let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(to_io)?;
-        self.stream.write(&batch).map_err(to_io)
     }
 }
 
@@ -357,7 +321,7 @@ impl Recorder {
             samples.sample_link(now, i, link);
         }
         samples.last = now;
-        if samples.rows >= BATCH_ROWS { samples.flush() } else { Ok(()) }
+        if samples.table.rows >= BATCH_ROWS { samples.table.flush() } else { Ok(()) }
     }
 
     /// Writes what is left and ends the files.
@@ -365,16 +329,14 @@ impl Recorder {
     /// # Errors
     /// If the trace cannot be written.
     pub fn finish(self) -> io::Result<()> {
-        if let Some(mut samples) = self.samples {
-            samples.flush()?;
-            samples.stream.finish().map_err(to_io)?;
+        if let Some(samples) = self.samples {
+            samples.table.finish()?;
         }
-        if let Some(mut packets) = self.packets {
-            if let Some(error) = packets.failed.take() {
+        if let Some(packets) = self.packets {
+            if let Some(error) = packets.failed {
                 return Err(error);
             }
-            packets.flush()?;
-            packets.stream.finish().map_err(to_io)?;
+            packets.table.finish()?;
         }
         Ok(())
     }

@@ -146,6 +146,23 @@ impl Reno {
         }
     }
 
+    /// What a scheme that governs this window asks for.
+    #[inline]
+    pub fn control(&self, pacing: &WindowPacing) -> Control {
+        Control {
+            window: self.window,
+            pacing_rate: pacing.rate(self.window, self.ssthresh),
+            burst: self.mss * 2,
+        }
+    }
+
+    /// Tells the threshold, once there is one.
+    pub fn telemetry(&self, sink: Telemetry<'_>) {
+        if self.ssthresh < Bytes::MAX {
+            sink("ssthresh", Value::Bytes(self.ssthresh));
+        }
+    }
+
     /// RFC 5681 section 4.1: after an idle time longer than the RTO nothing is known of the path any more.
     pub fn restart(&mut self, event: &IdleRestart) {
         if event.idle > event.rto {
@@ -232,11 +249,7 @@ impl CongestionControl for NewReno {
 
     #[inline]
     fn control(&self) -> Control {
-        Control {
-            window: self.reno.window,
-            pacing_rate: self.pacing.rate(self.reno.window, self.reno.ssthresh),
-            burst: self.reno.mss * 2,
-        }
+        self.reno.control(&self.pacing)
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {
@@ -246,9 +259,7 @@ impl CongestionControl for NewReno {
             (false, false) => "avoidance",
         };
         sink("state", Value::State(state));
-        if self.reno.ssthresh < Bytes::MAX {
-            sink("ssthresh", Value::Bytes(self.reno.ssthresh));
-        }
+        self.reno.telemetry(sink);
     }
 }
 

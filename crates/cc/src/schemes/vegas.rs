@@ -230,11 +230,7 @@ impl CongestionControl for Vegas {
 
     #[inline]
     fn control(&self) -> Control {
-        Control {
-            window: self.reno.window,
-            pacing_rate: self.pacing.rate(self.reno.window, self.reno.ssthresh),
-            burst: self.reno.mss * 2,
-        }
+        self.reno.control(&self.pacing)
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {
@@ -245,9 +241,7 @@ impl CongestionControl for Vegas {
             (Phase::Open, false) => "avoidance",
         };
         sink("state", Value::State(state));
-        if self.reno.ssthresh < Bytes::MAX {
-            sink("ssthresh", Value::Bytes(self.reno.ssthresh));
-        }
+        self.reno.telemetry(sink);
         if let Some(base) = self.base_rtt {
             sink("base_rtt", Value::Time(base));
         }
