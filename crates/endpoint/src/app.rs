@@ -100,8 +100,9 @@ impl App {
                     // From the start, not from the last write: rounding does not add up.
                     let write = write.max(Bytes::new(1));
                     self.writes += 1;
-                    self.limit += write.as_u64();
-                    let next = self.start.saturating_add(rate.time_for(write * self.writes));
+                    self.limit = self.limit.saturating_add(write.as_u64()).min(ENDLESS);
+                    let written = Bytes::new(write.as_u64().saturating_mul(self.writes));
+                    let next = self.start.saturating_add(rate.time_for(written));
                     self.next_at = next.max(self.next_at.saturating_add(Nanos::from_nanos(1)));
                 }
             }
@@ -143,6 +144,14 @@ mod tests {
         assert_eq!(app.deadline(), Nanos::from_nanos(10_333_333));
         app.on_time(Nanos::from_millis(1010), Bytes::ZERO);
         assert_eq!(app.limit(), Bytes::new(3_001_000));
+    }
+
+    #[test]
+    fn absurd_writes_add_up_to_endless_data() {
+        let rate = Rate::from_bytes_per_sec(1 << 59);
+        let mut app = app(AppConfig::Cbr { rate, write: Bytes::new(1 << 60) });
+        app.on_time(Nanos::from_secs(60), Bytes::ZERO);
+        assert_eq!(app.limit(), Bytes::new(ENDLESS));
     }
 
     #[test]

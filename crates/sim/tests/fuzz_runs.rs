@@ -111,6 +111,10 @@ const BUFFERS: &[&str] = &[
     "1ns",
     "2ms",
     "1s",
+    "9900000s",
+    "4000000000GB",
+    "4000000000000000000pkt",
+    "1000000000000bdp",
 ];
 
 /// What a link may do to packets besides queueing them.
@@ -122,6 +126,7 @@ fn disturbances() -> impl Strategy<Value = String> {
             "jitter = \"30ms\"",
             "jitter = { max = \"5ms\", reorder = true }",
             "jitter = { max = \"80ms\", reorder = true }",
+            "jitter = \"9900000s\"",
         ],
         &[
             "reorder = { probability = \"1%\", delay = \"3ms\" }",
@@ -131,7 +136,7 @@ fn disturbances() -> impl Strategy<Value = String> {
         &[
             "policer = { rate = \"1mbit\", burst = \"70kB\" }",
             "policer = { rate = \"100kbit\", burst = \"200kB\" }",
-            "policer = { rate = \"1gbit\", burst = \"1GB\" }",
+            "policer = { rate = \"4000000000gbit\", burst = \"4000000000GB\" }",
         ],
     ]);
     (plain, prop_oneof![2 => Just("\"0%\""), 1 => prop::sample::select(LOSSES)])
@@ -210,10 +215,10 @@ fn tcp() -> impl Strategy<Value = (String, u64)> {
     ];
     let window = prop_oneof![3 => Just(4_000u64), 1 => Just(1), 1 => 1u64..4, 1 => 4u64..400];
     let more = lines(&[
-        &["initial_window = 1", "initial_window = 3", "initial_window = 1000"],
-        &["ack_every = 1", "ack_every = 3", "ack_every = 1000"],
-        &["ack_delay = \"0ms\"", "ack_delay = \"1us\"", "ack_delay = \"500ms\""],
-        &["header_bytes = 20", "header_bytes = 400"],
+        &["initial_window = 1", "initial_window = 3", "initial_window = 4294967295"],
+        &["ack_every = 1", "ack_every = 3", "ack_every = 4294967295"],
+        &["ack_delay = \"0ms\"", "ack_delay = \"1us\"", "ack_delay = \"500ms\"", "ack_delay = \"9900000s\""],
+        &["header_bytes = 20", "header_bytes = 400", "header_bytes = 65500"],
         &["sack = false", "rack = false", "tlp = false"],
         &["ecn = true", "ecn = true\necn_precise = true", "ecn = true\necn_precise = true\nect1 = true"],
         &["max_burst = \"3pkt\"", "max_burst = \"100pkt\"", "max_burst = \"1GB\""],
@@ -221,6 +226,7 @@ fn tcp() -> impl Strategy<Value = (String, u64)> {
             "min_rto = \"1ns\"\ninitial_rto = \"1ms\"\nmax_rto = \"2s\"",
             "min_rto = \"1ms\"\ninitial_rto = \"1ms\"\nmax_rto = \"1ms\"",
             "min_rto = \"1s\"\ninitial_rto = \"3s\"\nmax_rto = \"60s\"",
+            "min_rto = \"9900000s\"\ninitial_rto = \"9900000s\"\nmax_rto = \"9900000s\"",
         ],
     ]);
     (segment, window, any::<u16>(), more).prop_map(|(segment, window, part, more)| {
@@ -261,6 +267,8 @@ fn endless_app() -> impl Strategy<Value = String> {
             "app = { kind = \"cbr\", rate = \"200kbit\" }\n",
             "app = { kind = \"cbr\", rate = \"50kbit\", write = \"1B\" }\n",
             "app = { kind = \"cbr\", rate = \"10mbit\", write = \"1MB\" }\n",
+            "app = { kind = \"cbr\", rate = \"4000000000gbit\", write = \"1000000GB\" }\n",
+            "size = \"4000000000GB\"\n",
         ]),
         1 => prop_oneof![Just(1u64), 2u64..3_000, 3_000u64..3_000_000].prop_map(|size| format!("size = \"{size}B\"\n")),
         1 => one_of(&[
@@ -311,12 +319,19 @@ fn files() -> impl Strategy<Value = String> {
 
 /// A whole scenario.
 fn scenario() -> impl Strategy<Value = String> {
-    let rate = prop_oneof![6 => magnitude(19, 25), 1 => magnitude(3, 19), 1 => magnitude(25, 36)];
+    let rate = prop_oneof![6 => magnitude(19, 25), 1 => magnitude(3, 19), 1 => magnitude(25, 36), 1 => magnitude(36, 56)];
     (rate, tcp()).prop_flat_map(|(rate, (tcp, segment))| {
         // So long that some 20 000 packets pass at the most.
         let longest = 20_000 * (segment + 20) * 8 * 1_000 / rate;
         let ms = longest.clamp(5, 2_000);
-        let rtt = prop_oneof![4 => 1_000_000u64..200_000_000, 1 => 1u64..1_000_000, 1 => Just(1_000_000_000)];
+        let rtt = prop_oneof![
+            8 => 1_000_000u64..200_000_000,
+            2 => 1u64..1_000_000,
+            2 => Just(1_000_000_000),
+            1 => Just(9_900_000_000_000_000)
+        ];
+        // Only the receiver's window bounds what passes at the highest rates.
+        let least_rtt = if rate >> 36 == 0 { 0 } else { 2_000_000 };
         // In thousandths of the run.
         let times = prop_oneof![3 => Just((0u64, None)), 2 => (0u64..1000, prop::option::of(1u64..1000))];
         let flow = (scheme(), rtt, times, endless_app(), 0usize..12);
@@ -332,7 +347,7 @@ fn scenario() -> impl Strategy<Value = String> {
                     write!(text, "[[flows]]\nscheme = \"{scheme}\"\nstart = \"{start}us\"\n{app}{way}\n").unwrap();
                     if way.is_empty() {
                         // Elsewhere it is that of the links; a dumbbell's access links take up to 8 ms of it.
-                        writeln!(text, "rtt = \"{}ns\"", rtt + 8_000_000 * u64::from(network.contains("access"))).unwrap();
+                        writeln!(text, "rtt = \"{}ns\"", rtt.max(least_rtt) + 8_000_000 * u64::from(network.contains("access"))).unwrap();
                     }
                     if let Some(after) = stop {
                         writeln!(text, "stop = \"{}us\"", start + after * ms).unwrap();

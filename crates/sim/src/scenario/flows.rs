@@ -16,6 +16,9 @@ pub(super) const MAX_FLOWS: u64 = 100_000;
 /// The largest window that can be advertised, and told apart by 32-bit sequence numbers (RFC 7323 section 2.3).
 const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
 
+/// Room for three SACK blocks is left to the 65535 bytes of a packet.
+const MAX_HEADER: u16 = 65_507;
+
 /// A connection before its route is known.
 pub(super) struct Draft {
     /// Which entry of `flows` it comes from.
@@ -153,13 +156,19 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str) -> Result<TcpConfig, Fault>
         |stated: Option<(&Time, String)>, default: Nanos| stated.map_or(default, |(time, _)| time.value());
     let segment = from_one!(segment_bytes, default.segment);
     let header = match stated!(header_bytes) {
-        Some((&header, key)) if header < 20 || u32::from(header) + u32::from(segment) > 65_535 => {
+        Some((&header, key)) if !(20..=MAX_HEADER).contains(&header) => {
             return Err(Fault::new(key, format!("`{header}` is out of range"))
-                .accepted("20 to 65535, segment included"));
+                .accepted(format!("20 to {MAX_HEADER}")));
         }
         Some((header, _)) => *header,
         None => default.header,
     };
+    let packet = u32::from(header) + u32::from(segment);
+    let size_key = stated!(segment_bytes).or(stated!(header_bytes)).map(|(_, key)| key);
+    if let Some(key) = size_key.filter(|_| packet > u32::from(u16::MAX)) {
+        return Err(Fault::new(key, format!("a segment of {segment} B and a header of {header} B"))
+            .accepted(format!("packets of at most {} B", u16::MAX)));
+    }
     let mss = Bytes::new(segment.into());
     let flag = |stated: Option<(&bool, String)>, default: bool| stated.map_or(default, |(flag, _)| *flag);
     let sack = flag(stated!(sack), default.sack);
