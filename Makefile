@@ -44,12 +44,12 @@ docs: setup
 	$(BIN)/python docs/generate.py $(ARGS)
 
 format: setup
-	rustfmt --edition 2024 $(RUST_FILES)
+	@rustfmt --edition 2024 $(RUST_FILES)
 	$(BIN)/ruff format --quiet python tests docs
 	$(BIN)/ruff check --quiet --fix python tests docs
 
 lint: setup
-	rustfmt --edition 2024 --check --quiet $(RUST_FILES)
+	@rustfmt --edition 2024 --check --quiet $(RUST_FILES)
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	cargo build --quiet --manifest-path crates/cc/bare/Cargo.toml
 	$(BIN)/ruff format --quiet --check python tests docs

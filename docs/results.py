@@ -1,6 +1,8 @@
 """Writes what was measured into docs/results.md.
 
-    python docs/results.py REPORT BENCH     REPORT: the folder of `narrows reproduce`; BENCH: lines of `narrows bench --json`
+    python docs/results.py REPORT BENCH
+
+REPORT is the folder of `narrows reproduce`, BENCH a file with the lines of `narrows bench --json`.
 
 Only the regions between `<!-- NAME -->` and `<!-- /NAME -->` are written; the rest of the page is by hand. Nothing here
 measures: every figure comes from the two files.
@@ -41,12 +43,13 @@ def bench_table(rows: list[dict[str, Any]]) -> str:
     ]
     for row in rows:
         c = row["counters"]
-        ns3 = row.get("ns3") or {}
+        ns3 = row.get("ns3")
+        theirs = f"{ns3['packets_per_s']:,.0f} | {ns3['ratio']:.0f}" if ns3 else "– | –"
         lines.append(
             f"| {row['case']} | {row['data_packets']:,} | {row['wall_s']:.3f} | {row['packets_per_s'] / 1e6:.2f} "
             f"| {row['events']:,} | {row['peak_flow_bytes'] / 1e3:.1f} | {c['sack_blocks']:,} | {c['recoveries']:,} "
             f"| {c['paced_waits']:,} | {c['rate_samples']:,} "
-            f"| {format(ns3['packets_per_s'], ',.0f') if ns3 else '–'} | {format(ns3['ratio'], '.0f') if ns3 else '–'} |"
+            f"| {theirs} |"
         )
     return "\n".join(lines)
 
@@ -58,7 +61,7 @@ def claims_tables(claims: list[dict[str, Any]]) -> str:
         mine = [claim for claim in claims if claim["paper_id"] == paper]
         counts = Counter(claim["verdict"] for claim in mine)
         tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
-        lines = [f"### {paper}: {len(mine)} claims, {tally}", "", "| figure | claim | paper | ours | verdict | cause |"]
+        lines = [f"### {paper}: {len(mine)} claims: {tally}", "", "| figure | claim | paper | ours | verdict | cause |"]
         lines.append("|---|---|---|---|---|---|")
         causes: list[str] = []
         for claim in mine:
