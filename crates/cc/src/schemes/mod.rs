@@ -59,6 +59,7 @@ registry! {
     cubic::Cubic,
     vegas::Vegas,
     bbr_gc::BbrGc,
+    bbq::Bbq,
 }
 
 /// One line of the registry.
