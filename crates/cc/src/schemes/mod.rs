@@ -60,6 +60,7 @@ registry! {
     vegas::Vegas,
     bbr_gc::BbrGc,
     bbq::Bbq,
+    bbr_acw::BbrAcw,
 }
 
 /// One line of the registry.
