@@ -58,6 +58,9 @@ registry! {
     newreno::NewReno,
     cubic::Cubic,
     vegas::Vegas,
+    bbr_gc::BbrGc,
+    bbq::Bbq,
+    bbr_acw::BbrAcw,
 }
 
 /// One line of the registry.
