@@ -58,6 +58,7 @@ registry! {
     newreno::NewReno,
     cubic::Cubic,
     vegas::Vegas,
+    bic::Bic,
 }
 
 /// One line of the registry.
