@@ -59,6 +59,7 @@ registry! {
     cubic::Cubic,
     vegas::Vegas,
     bic::Bic,
+    fast::Fast,
 }
 
 /// One line of the registry.
