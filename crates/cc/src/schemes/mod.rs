@@ -60,6 +60,7 @@ registry! {
     vegas::Vegas,
     bic::Bic,
     fast::Fast,
+    compound::Compound,
 }
 
 /// One line of the registry.
