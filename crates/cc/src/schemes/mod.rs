@@ -61,6 +61,9 @@ registry! {
     bbr_gc::BbrGc,
     bbq::Bbq,
     bbr_acw::BbrAcw,
+    bic::Bic,
+    fast::Fast,
+    compound::Compound,
 }
 
 /// One line of the registry.
