@@ -1,7 +1,10 @@
 //! BBR v1 against the rules of Linux `tcp_bbr.c`, with expectations computed from the path.
 
+mod adaptive;
 mod aggregation;
+mod capped;
 mod cycle;
+mod gamma;
 mod path;
 mod policer;
 mod probe_rtt;
