@@ -1,9 +1,12 @@
 //! BBR v1 against the rules of Linux `tcp_bbr.c`, with expectations computed from the path.
 
+mod adaptive;
 mod aggregation;
+mod capped;
 mod cycle;
 #[path = "../common/path.rs"]
 mod flow;
+mod gamma;
 mod path;
 mod policer;
 mod probe_rtt;
