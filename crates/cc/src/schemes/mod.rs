@@ -54,6 +54,7 @@ macro_rules! registry {
 
 registry! {
     bbr::Bbr,
+    modest_bbr::ModestBbr,
     fixed::Fixed,
     newreno::NewReno,
     cubic::Cubic,
