@@ -55,6 +55,7 @@ macro_rules! registry {
 registry! {
     bbr::Bbr,
     modest_bbr::ModestBbr,
+    bbr_acd::BbrAcd,
     fixed::Fixed,
     newreno::NewReno,
     cubic::Cubic,
