@@ -56,6 +56,7 @@ registry! {
     bbr::Bbr,
     modest_bbr::ModestBbr,
     bbr_acd::BbrAcd,
+    bbr_a::BbrA,
     fixed::Fixed,
     newreno::NewReno,
     cubic::Cubic,
