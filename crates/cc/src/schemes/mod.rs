@@ -55,6 +55,7 @@ macro_rules! registry {
 registry! {
     bbr::Bbr,
     modest_bbr::ModestBbr,
+    da_bbr::DaBbr,
     bbr_acd::BbrAcd,
     bbr_a::BbrA,
     fixed::Fixed,
