@@ -58,6 +58,7 @@ registry! {
     da_bbr::DaBbr,
     bbr_acd::BbrAcd,
     bbr_a::BbrA,
+    rfbbr::RfBbr,
     fixed::Fixed,
     newreno::NewReno,
     cubic::Cubic,
