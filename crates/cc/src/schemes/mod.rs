@@ -59,6 +59,7 @@ registry! {
     bbr_acd::BbrAcd,
     bbr_a::BbrA,
     rfbbr::RfBbr,
+    adaptive_bbr::AdaptiveBbr,
     fixed::Fixed,
     newreno::NewReno,
     cubic::Cubic,
