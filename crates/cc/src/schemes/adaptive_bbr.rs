@@ -99,7 +99,7 @@ impl Policy for Adaptive {
         evidence: Evidence::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::number("sensitivity", 0.25, (0.0, 1.0), "", "fall of both gains from empty to full buffer"),
+            Param::number("sensitivity", 0.25, (0.0, 1.0), "", "fall of the gains from empty to full buffer"),
             Param::flag("extra_acked", false, "window for aggregated acknowledgements"),
         ],
     };
