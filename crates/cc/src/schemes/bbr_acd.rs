@@ -25,8 +25,9 @@
 //!     F off; at the end of recovery window ← max(window, window from before)
 //! ```
 //!
-//! n ≥ 2 means three samples in a row: a queue that stands, or grows by less than 1 ms from one
-//! acknowledgement to the next. Losses are taken from the window before all this, as in BBR v1.
+//! n ≥ 2 means three like samples in a row, of which only the first may be at min_rtt: a queue that stands, or
+//! grows by less than 1 ms from one acknowledgement to the next. Losses are taken from the window before all this,
+//! as in BBR v1.
 //!
 //! ## States
 //!

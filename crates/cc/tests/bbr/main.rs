@@ -1,7 +1,9 @@
 //! BBR v1 against the rules of Linux `tcp_bbr.c`, with expectations computed from the path.
 
+mod acd;
 mod aggregation;
 mod cycle;
+mod da_bbr;
 mod path;
 mod policer;
 mod probe_rtt;
