@@ -8,6 +8,7 @@ mod path;
 mod policer;
 mod probe_rtt;
 mod properties;
+mod reconstructions;
 mod recovery;
 mod script;
 mod startup;
