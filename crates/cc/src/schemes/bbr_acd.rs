@@ -77,8 +77,11 @@
 //! * 1 ms is much: where packets arrive every 0.1 ms any queue that lasts for three acknowledgements is
 //!   congestion, one packet long or thousand. BBR's own probe builds one every eight round trips.
 //! * Where RTTs jitter by more than 1 ms, only the doubled min_rtt shows congestion: never in buffers below 1 BDP.
-//! * An emptied pipe per recovery: beside loss-based flows in shallow buffers it gives way without measure, while
-//!   the pacing rate and the window that is restored stay those of BBR.
+//! * An emptied pipe per recovery. Beside another flow of its kind that one then meets an idle link, measures nearly
+//!   all of it, and keeps that for ten round trips: two windows of 2 BDPs of almost the whole link overflow the
+//!   buffer, and the next recovery empties the other pipe. Two flows of 10 and 50 ms can lose packets in this way for
+//!   seconds where BBR v1 loses none.
+//! * The bandwidth and the window that is restored stay BBR's, so most of the losses that come from them do, too.
 //! * In deep buffers nothing is lost, and it is BBR v1.
 
 use super::bbr::Standard;

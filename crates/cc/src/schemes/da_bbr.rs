@@ -41,9 +41,10 @@
 //! ## Life of a flow
 //!
 //! As BBR v1's to the end of Drain. Alone, the window then holds hardly more than the BDP: a probe finds no room
-//! in it, so the queue stays within the three send quanta the window allows beside it, and more bandwidth is
-//! found only as far as these reach. Beside other flows the queue widens the window, and with it what the flow
-//! may keep in the queue, but always below one BDP of it.
+//! in it, so more bandwidth is found only as far as the three send quanta beside it reach. The draining phase
+//! lasts all of min_rtt with nothing to drain, which costs a quarter of one phase in eight: alone on a link the
+//! flow uses 31/32 · 0.99 of it. Beside other flows the queue widens the window, and with it what the flow may
+//! keep in the queue, but always below one BDP of it.
 //!
 //! One loss in Startup ends it: the gain of 0.75 stays until Drain, the pacing rate cannot grow with it, and after
 //! three rounds without growth the pipe is taken to be full. If the loss was random, what is missing has to be
@@ -83,9 +84,11 @@
 //! * A window that just holds the BDP leaves a flow alone little to probe with, and makes it slow to find bandwidth
 //!   that became free: at most the send quanta, not 25 %, per probe.
 //! * A loss in Startup ends it, wherever it is.
-//! * ProbeRTT empties the queue only if all flows give up enough; where a long queue stands a third of a window
+//! * ProbeRTT empties the queue only if all flows give up enough; where a long queue stands, a third of a window
 //!   of two BDPs is most of what one flow needs to keep it. Then min_rtt drifts upwards.
-//! * Against loss-based flows in deep buffers the bound of two BDPs is BBR v1's.
+//! * Loss-based flows leave it next to nothing. In a deep buffer their queue stands through ProbeRTT; BBR v1 lives
+//!   on the min_rtt that is then too large, while here rtt / (rtt + min_rtt) falls to a half with it. In a shallow
+//!   one every recovery leaves the window at what was in flight, with one BDP to grow back to.
 
 use super::bbr::Standard;
 use crate::bbr::{BbrCore, Model, Policy, RecoveryEntry, State};
