@@ -54,6 +54,12 @@ macro_rules! registry {
 
 registry! {
     bbr::Bbr,
+    modest_bbr::ModestBbr,
+    da_bbr::DaBbr,
+    bbr_acd::BbrAcd,
+    bbr_a::BbrA,
+    rfbbr::RfBbr,
+    adaptive_bbr::AdaptiveBbr,
     fixed::Fixed,
     newreno::NewReno,
     cubic::Cubic,
