@@ -36,6 +36,7 @@ pub fn setup<P: Policy>(seed: u64, values: &[(&str, f64)]) -> Setup {
         mss: MSS,
         initial_window: INITIAL_WINDOW,
         max_burst: Bytes::MAX,
+        sack: true,
         random: Random::stream(seed, "bbr", 0),
         params,
     }
@@ -148,6 +149,7 @@ impl<P: Policy> Flow<P> {
             ce: Bytes::ZERO,
             delivered: self.delivered,
             window_limited: true,
+            window_full: true,
             phase: self.phase,
             round_start: false,
             round: 0,
@@ -248,6 +250,7 @@ impl<P: Policy> Flow<P> {
         self.cc.on_lost(&Lost {
             now: self.now,
             bytes: MSS,
+            offset: MSS * packet.seq,
             sent_at: packet.snapshot.sent_at,
             tx_in_flight: packet.snapshot.tx_in_flight,
             lost_at_send: packet.snapshot.lost,
