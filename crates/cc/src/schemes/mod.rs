@@ -54,6 +54,8 @@ macro_rules! registry {
 
 registry! {
     bbr::Bbr,
+    bbr2::Bbr2,
+    bbr3::Bbr3,
     fixed::Fixed,
     newreno::NewReno,
     cubic::Cubic,
