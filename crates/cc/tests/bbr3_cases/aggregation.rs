@@ -2,7 +2,7 @@
 
 use narrows_cc::{Bytes, Nanos};
 
-use crate::flow::Path;
+use crate::flow::{MSS, Path};
 use crate::record::{Flow, Point, start};
 
 /// What section 5.5.9 makes of each acknowledgement: (round, full_bw_reached, excess over bw x time), and the test's windowed
@@ -47,7 +47,8 @@ fn check(flow: &Flow, from: usize, window: f64) {
 /// A.12 Achieving Expected STARTUP Bandwidth on a Link With Aggregation. Acknowledgements come every 15 ms over a path of 20 ms.
 /// Section 5.5.9: extra_acked is the largest excess over bandwidth x time within one round; the test computes the excess of each
 /// acknowledgement itself. The window can then pass two BDPs. Section 4.1: the interval of a sample is the longer of the send
-/// and the acknowledgement phase, so no bunch may show more than the link has; and STARTUP still doubles its rate per round, in
+/// and the acknowledgement phase, so no bunch may show more than the link has, but for the one segment by which bunches of 64 or
+/// 65 differ; and STARTUP still doubles its rate per round, in
 /// rounds of up to 35 ms, and ends with the link's rate within 2 %.
 #[test]
 fn a12_startup_finds_the_bandwidth_of_a_path_that_bunches_acknowledgements() {
@@ -59,7 +60,7 @@ fn a12_startup_finds_the_bandwidth_of_a_path_that_bunches_acknowledgements() {
     check(&flow, 0, 1.0);
     let rate = flow.path.rate;
     let full = flow.trace().iter().find(|point| point.figures.max_bw >= rate.mul_f64(0.98)).unwrap();
-    assert!(point.figures.max_bw <= rate.mul_f64(1.001), "{:?}", point.figures.max_bw);
+    assert!(point.figures.max_bw <= rate.mul_f64(65.0 / 64.0), "{:?}", point.figures.max_bw);
     // 12 segments per 20 ms at first; the BDP is 86: three doublings, and one round for the first sample.
     assert!(full.figures.round <= 6.0, "{}", full.figures.round);
     let bdp = rate.over(flow.path.rtt);
@@ -70,8 +71,8 @@ fn a12_startup_finds_the_bandwidth_of_a_path_that_bunches_acknowledgements() {
 /// A.13 Achieving Expected Cruise Bandwidth on a Link With Aggregation. In PROBE_CRUISE a path of 20 ms begins to hand over
 /// acknowledgements once in 60 ms only: two BDPs of window would be sent within 40 ms and then wait. Section 5.5.9: extra_acked
 /// follows the bunches, with the maximum over ten rounds (the test computes each excess itself), and section 5.6.4.2 adds
-/// it to the window, so that from two bunches later on the link is used to 95 %. When the bunches end, the maximum is forgotten
-/// after ten rounds.
+/// it to the window, so that from two bunches later on the link is used to 95 %. When the bunches have ended and slower data (a tenth of the rate) has ended the last episode, the
+/// maximum is forgotten after ten rounds and not before.
 #[test]
 fn a13_the_window_in_cruise_has_room_for_bunches_of_acknowledgements() {
     let mut flow = start(Path::new(50.0, 20), &[]);
@@ -93,8 +94,15 @@ fn a13_the_window_in_cruise_has_room_for_bunches_of_acknowledgements() {
         assert!(point.figures.extra_acked >= point.figures.bdp(), "{point:?}");
     }
     flow.path.bunch = Nanos::ZERO;
+    flow.write_at(flow.path.rate.mul_f64(0.1));
+    // 0.9 of the rate eat the excess, at most a window, in some 60 ms.
     flow.run_for(Nanos::from_millis(100));
     let round = flow.last().figures.round;
-    assert!(flow.run_until(flow.now + Nanos::from_secs(2), |flow| flow.last().figures.round >= round + 11.0));
-    assert!(flow.last().figures.extra_acked < flow.last().figures.bdp() / 4, "{:?}", flow.last().figures);
+    let until = |flow: &mut Flow, rounds: f64| {
+        assert!(flow.run_until(flow.now + Nanos::from_secs(2), |flow| flow.last().figures.round >= rounds));
+        flow.last().figures.extra_acked
+    };
+    assert!(until(&mut flow, round + 4.0) > flow.last().figures.bdp());
+    assert!(until(&mut flow, round + 11.0) < MSS * 4);
+    check(&flow, from, 10.0);
 }

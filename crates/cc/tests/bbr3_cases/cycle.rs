@@ -40,7 +40,7 @@ fn a08_probe_down_ends_when_inflight_leaves_headroom_and_no_queue() {
             let low = ack.inflight <= one && headroom.is_none_or(|bound| ack.inflight <= bound);
             assert_eq!(low, place + 1 == exit, "{at:?}");
         }
-        let down = &flow.trace()[entry];
+        let down = &flow.trace()[exit - 1];
         assert!(rate_near(down.control.pacing_rate.unwrap(), down.figures.bw.mul_f64(0.9 * 0.99), 1e-3));
     }
 }

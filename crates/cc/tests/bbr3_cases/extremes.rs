@@ -47,11 +47,11 @@ fn first(flow: &Flow, from: usize, wanted: impl Fn(&Point) -> bool) -> usize {
 
 /// A.15 Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached. A flow on 10 Mbit/s and 40 ms (34 segments) has
 /// an inflight_longterm from a probe over a shallow buffer; then the link grows to 100 Mbit/s (345 segments) and its buffer to a BDP.
-/// Section 5.3.3.5.1: in PROBE_UP the bound grows by 1, 2, 4, 8 ... segments per round while it limits the flow, so that a BDP
-/// of n more segments takes log2(n) rounds, here less than nine. Pacing grows by a quarter per round at most, and ten
-/// times take 10.3 rounds. Both ends considered, the link's rate must be found within 24 rounds of the first probe, precautionary
-/// probe and refills included. Steps are judged where a round lay wholly within PROBE_UP: from twice 0.7 to twice 1.3, since what
-/// is acknowledged in a round lags behind the window that grows in it.
+/// Section 5.3.3.5.1: while the bound limits the flow in PROBE_UP it grows by 1, 2, 4, 8 ... segments per round, which makes
+/// 311 segments in 8.3 rounds. Section 5.6.1: pacing grows by 1.25 x 0.99 per round at most, ten times in 10.8 rounds. Even if
+/// one came after the other the link's rate would be found within 20 rounds of the probe's start. The steps are judged
+/// from the second round on in which the bound limits (the first also has what the round before it left over) as long as
+/// pacing can fill it: 4, 8 and 16 segments, each within one.
 #[test]
 fn a15_ten_times_the_bandwidth_is_found_in_a_logarithm_of_rounds() {
     let mut path = Path::new(10.0, 40);
@@ -68,29 +68,31 @@ fn a15_ten_times_the_bandwidth_is_found_in_a_logarithm_of_rounds() {
         flow.last().figures.max_bw >= flow.path.rate.mul_f64(0.98)
     });
     let rounds = flow.last().figures.round - flow.trace()[up].figures.round;
-    assert!(found && rounds <= 24.0, "{rounds} rounds: {:?}", flow.states());
+    assert!(found && rounds <= 20.0, "{rounds} rounds: {:?}", flow.states());
     assert!(!flow.lost_since(up));
     assert!(flow.last().figures.max_bw <= flow.path.rate.mul_f64(1.001));
 
-    // The bound at the beginning of each round of the longest PROBE_UP since.
-    let from = first(&flow, up, |point| point.state() == "probe_bw_down");
-    let from = first(&flow, from, |point| point.state() == "probe_bw_up");
+    // The bound at the beginning of each round of the PROBE_UP that found it.
+    let length = flow.trace().iter().rev().take_while(|point| point.state() == "probe_bw_up").count();
+    let from = flow.trace().len() - length;
     let mut bounds = Vec::new();
     for pair in flow.trace()[from..].windows(2) {
-        if pair[1].state() == "probe_bw_up" && pair[1].figures.round > pair[0].figures.round {
+        if pair[1].figures.round > pair[0].figures.round {
             bounds.push(pair[0].figures.inflight_long.unwrap().in_segments(MSS));
         }
     }
     let steps: Vec<f64> = bounds.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let grown: Vec<f64> =
-        steps.windows(2).filter(|pair| pair[0] >= 3.0).map(|pair| pair[1] / pair[0]).collect();
-    assert!(grown.len() >= 4, "{bounds:?}");
-    assert!(grown.iter().all(|ratio| (1.4..=2.6).contains(ratio)), "{steps:?}");
+    let reached = steps.iter().position(|step| *step > 0.0).unwrap();
+    assert!((1.0..=4.0).contains(&steps[reached]), "{steps:?}");
+    for (step, expected) in steps[reached + 1..].iter().zip([4.0, 8.0, 16.0]) {
+        assert!((step - expected).abs() <= 1.0, "{steps:?}");
+    }
 }
 
 /// A.16 Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down. In PROBE_CRUISE a link of 100 Mbit/s falls to 10, with a
 /// buffer of 50 kB. Section 5.5.10.3: at the end of each round with loss bw_shortterm becomes the larger of 0.7 of itself and the
-/// latest delivery rate: from 100 to 10 in log(10)/log(1/0.7) = 6.5 rounds. max_bw remembers two cycles: it holds the old rate
+/// latest delivery rate: from 100 to 10 in log(10)/log(1/0.7) = 6.5 steps. A step takes up to two packet-timed rounds: the round
+/// of a loss begins with the first loss after the last step. max_bw remembers two cycles: it holds the old rate
 /// until the second probe after the change is over, and then is within 2 % of the new one.
 #[test]
 fn a16_a_tenth_of_the_bandwidth_is_followed_by_both_estimates() {
@@ -117,7 +119,7 @@ fn a16_a_tenth_of_the_bandwidth_is_followed_by_both_estimates() {
     let there =
         short.iter().find(|(_, rate)| *rate <= slow.mul_f64(1.1)).expect("bw_short falls to the new rate");
     let rounds = there.0 - short[0].0;
-    assert!(rounds <= 9.0, "{rounds} rounds: {values:?}");
+    assert!(rounds <= 14.0, "{rounds} rounds: {values:?}");
 
     // Two probes later the old maximum has gone.
     flow.reach("probe_bw_up");

@@ -137,10 +137,6 @@ impl Recorder {
         let (figures, control) = (Figures::of(&self.scheme), self.scheme.control());
         self.trace.push(Point { at, event, figures, control });
     }
-
-    pub fn figures(&self) -> Figures {
-        Figures::of(&self.scheme)
-    }
 }
 
 impl CongestionControl for Recorder {
@@ -193,17 +189,13 @@ pub type Flow = flow::Flow<Recorder>;
 
 /// A flow whose handshake has just been completed.
 pub fn start(path: Path, values: &[(&str, f64)]) -> Flow {
-    Flow::over(path, Recorder::new(&setup::<Recorder>(1, values)))
+    Flow::over(Path { repairs: true, ..path }, Recorder::new(&setup::<Recorder>(1, values)))
 }
 
 /// Longer than any case needs to come to a state.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
 impl Flow {
-    pub fn figures(&self) -> Figures {
-        self.cc.figures()
-    }
-
     pub fn trace(&self) -> &[Point] {
         &self.cc.trace
     }

@@ -94,19 +94,18 @@ fn a18_a_spurious_fast_recovery_is_undone() {
     assert_eq!(flow.states_since(from - 1), ["probe_bw_cruise"]);
 }
 
-/// A.19 Handling Spurious RTO Recovery. In PROBE_UP all packets from one on are held up for 1.4 s on the path. The timer of 1 s
-/// expires: all of them are taken for lost, and the window is one segment above what is left in flight, which is nothing (section
+/// A.19 Handling Spurious RTO Recovery. In PROBE_UP the link stands still for 1.4 s. The timer of 1 s
+/// expires: all packets that wait there are taken for lost, and the window is one segment above what is left in flight, which is nothing (section
 /// 5.6.4.4). 0.4 s later they arrive, all of them. Section 5.5.11: the bounds from before and the window are back, and the probe
 /// starts over.
 #[test]
 fn a19_a_spurious_timeout_is_undone() {
     let mut flow = probing_up();
     let from = flow.trace().len();
-    flow.path.delay = Some((1 << 20, Nanos::from_millis(1400)));
+    flow.stall(Nanos::from_millis(1400));
     assert!(
         flow.run_until(flow.now + Nanos::from_secs(2), |flow| matches!(flow.last().event, Event::Timeout))
     );
-    flow.path.delay = None;
     let first = place_of(&flow, from, |event| matches!(event, Event::Lost(_)));
     let (before, at) = (flow.trace()[first - 1], *flow.last());
     assert_eq!((before.state(), at.state()), ("probe_bw_up", "probe_bw_down"));

@@ -4,9 +4,9 @@
 //!   writer ──► sender ──(pacer)──► [policer] ──► buffer │ rate ──► ─ ─ rtt ─ ─ ► acknowledgement (held up to `bunch`)
 //! ```
 //!
-//! A packet is lost when three sent after it are acknowledged, or when the timer expires. Nothing is sent again, but recovery
-//! lasts as if it were: it ends when packets are acknowledged that left after its start and after the last loss was found
-//! among those that left before; or when all packets declared lost have turned up after all.
+//! A packet is lost when three sent after it are acknowledged, or when the timer expires. Nothing is sent again. Recovery
+//! ends when a packet sent after its start is acknowledged (with [`Path::repairs`], one sent after its last loss was found:
+//! when a repair would be acknowledged), or when all packets declared lost have turned up after all.
 
 #![allow(dead_code)] // each test crate uses its part
 
@@ -52,6 +52,8 @@ pub struct Path {
     pub drop_every: Option<u64>,
     /// So many of the next packets arrive so much later: those behind them overtake them.
     pub delay: Option<(u64, Nanos)>,
+    /// Recovery lasts until the repair of its last loss would be acknowledged.
+    pub repairs: bool,
 }
 
 impl Path {
@@ -64,6 +66,7 @@ impl Path {
             bunch: Nanos::ZERO,
             drop_every: None,
             delay: None,
+            repairs: false,
         }
     }
 
@@ -426,7 +429,7 @@ impl<C: CongestionControl> Flow<C> {
         while let Some(packet) = self.dropped.front().copied().filter(|packet| packet.seq < until) {
             self.dropped.pop_front();
             self.missed = true;
-            if packet.seq <= self.recover_until {
+            if self.path.repairs && packet.seq <= self.recover_until {
                 self.repaired_after = self.sent;
             }
             self.report_lost(packet);
