@@ -70,7 +70,7 @@ impl PartialEq for Param {
 }
 
 /// The most parameters one scheme may have.
-pub const MAX_PARAMS: usize = 24;
+pub const MAX_PARAMS: usize = 48;
 
 /// Checked values, one per parameter of the scheme.
 #[derive(Clone, Debug)]
@@ -123,6 +123,79 @@ impl Params {
     pub fn flag(&self, name: &str) -> bool {
         self.number(name) != 0.0
     }
+}
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+const fn position(list: &[Param], name: &str) -> Option<usize> {
+    let mut i = 0;
+    while i < list.len() {
+        if same(list[i].name, name) {
+            return Some(i);
+        }
+        i += 1;
+    }
+    None
+}
+
+/// How many parameters `base` and `own` are together, names that occur in both counted once.
+pub const fn merged_len(base: &[Param], own: &[Param]) -> usize {
+    let mut n = base.len();
+    let mut i = 0;
+    while i < own.len() {
+        if position(base, own[i].name).is_none() {
+            n += 1;
+        }
+        i += 1;
+    }
+    n
+}
+
+/// `base` followed by `own`; where both have a name, the definition of `own` stands in the place of that of `base`.
+pub const fn merge<const N: usize>(base: &[Param], own: &[Param]) -> [Param; N] {
+    assert!(N == merged_len(base, own));
+    let mut all = [base[0]; N];
+    let mut n = 0;
+    while n < base.len() {
+        all[n] = base[n];
+        n += 1;
+    }
+    let mut i = 0;
+    while i < own.len() {
+        match position(base, own[i].name) {
+            Some(at) => all[at] = own[i],
+            None => {
+                all[n] = own[i];
+                n += 1;
+            }
+        }
+        i += 1;
+    }
+    all
+}
+
+/// A parameter list made of another and of some of its own, which replace those of the same name:
+/// `merged_params!(BASE; Param::number(…), …)`.
+#[macro_export]
+macro_rules! merged_params {
+    ($base:expr; $($param:expr),* $(,)?) => {{
+        const OWN: &[$crate::Param] = &[$($param),*];
+        const ALL: [$crate::Param; $crate::merged_len($base, OWN)] = $crate::merge($base, OWN);
+        &ALL
+    }};
 }
 
 #[cfg(test)]

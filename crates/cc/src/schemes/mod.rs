@@ -60,6 +60,8 @@ registry! {
     bbr_a::BbrA,
     rfbbr::RfBbr,
     adaptive_bbr::AdaptiveBbr,
+    bbr2::Bbr2,
+    bbr3::Bbr3,
     fixed::Fixed,
     newreno::NewReno,
     cubic::Cubic,

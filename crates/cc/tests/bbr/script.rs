@@ -54,6 +54,7 @@ impl<P: Policy> Script<P> {
             self.cc.on_lost(&Lost {
                 now: self.now,
                 bytes: MSS,
+                offset: self.lost,
                 sent_at: self.now - self.rtt,
                 tx_in_flight: self.inflight,
                 lost_at_send: self.lost - MSS,
@@ -83,6 +84,7 @@ impl<P: Policy> Script<P> {
             ce: Bytes::ZERO,
             delivered: self.delivered,
             window_limited: true,
+            window_full: true,
             phase: self.phase,
             round_start: true,
             round: 0,
