@@ -13,9 +13,10 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 
-from narrows import engine
+from narrows import engine, evidence
 from narrows.quantities import axis
 from narrows.scenario import Misuse
 from narrows.stats import interval
@@ -85,11 +86,22 @@ def plot(results: Results, kind: str | None = None, **options: Any) -> Figure:
         raise Misuse(f"no plot of kind {kind!r}; accepted: {', '.join(KINDS)}")
     with mpl.rc_context(RC):
         try:
-            return function(results, **options)
+            return _annotated(function(results, **options))
         except TypeError as error:
             if "unexpected keyword argument" in str(error) or "required keyword-only" in str(error):
                 raise Misuse(f"plot {kind}: {str(error).partition('() ')[2]}") from None
             raise
+
+
+def _annotated(figure: Figure) -> Figure:
+    """The figure, with a line on what the mark of a scheme means, where one is marked."""
+    labels = [label for panel in figure.axes for label in panel.get_xticklabels()]
+    labels += [label for legend in figure.legends for label in legend.get_texts()]
+    if any(evidence.MARK in label.get_text() for label in labels):
+        figure.legend(
+            [Line2D([], [])], [evidence.NOTE], loc="outside lower right", handlelength=0, handletextpad=0, fontsize=8
+        )
+    return figure
 
 
 def default_kind(results: Results) -> str:
@@ -148,7 +160,7 @@ def over_time(
                 line = {
                     "color": colour(flow["scheme"]),
                     "linestyle": STYLES[turns[number] % len(STYLES)],
-                    "label": f"{number + 1} {flow['scheme']}, {flow['rtt_base_ms']:g} ms",
+                    "label": f"{number + 1} {evidence.marked(flow['scheme'])}, {flow['rtt_base_ms']:g} ms",
                 }
             panel.plot(part["time_s"], part["value"] * scale, linewidth=0.9, **line)
         panel.set_ylabel(label)
@@ -214,7 +226,7 @@ def delay(results: Results, *, by: Sequence[str] = ("scheme",), title: str | Non
                 width, height = 2 * np.sqrt(np.maximum(values, 0))
                 angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
                 panel.add_patch(Ellipse(centres[-1], width, height, angle=angle, color=look["color"], alpha=0.15))
-        panel.plot(*np.array(centres).T, markersize=7, linewidth=0.9, label=_name(key), **look)
+        panel.plot(*np.array(centres).T, markersize=7, linewidth=0.9, label=evidence.marked(_name(key)), **look)
     panel.set_xlabel("delay added by queues, ms (mean)")
     panel.set_ylabel("throughput, Mbit/s")
     most = [max([1e-9, *rows[name].drop_nulls().to_list()]) for name in ("throughput_mbit_s", "added_ms")]
@@ -297,7 +309,7 @@ def _against(
         colours[name] = look["color"]
         xs, means, halves = _means(part, x, y)
         at = [places[name] for name in xs]
-        label = name or None
+        label = evidence.marked(name) or None
         if bars:
             alone = beside == 1
             width = 0.6 if alone else 0.8 / len(groups)
@@ -310,7 +322,9 @@ def _against(
             panel.errorbar(ordered[0], ordered[1], yerr=ordered[2], markersize=4, capsize=2, label=label, **look)
     _printed(panel, points, places, colours, shifts, numeric is not None)
     if numeric is None:
-        panel.set_xticks(range(len(names)), names, rotation=0 if len(names) < 9 else 60)
+        panel.set_xticks(
+            range(len(names)), [evidence.marked(name) for name in names], rotation=0 if len(names) < 9 else 60
+        )
     panel.set_xlabel(_label(x, numeric[1] if numeric else "") if xlabel is None else xlabel)
     panel.set_ylabel(_label(y, "") if ylabel is None else ylabel)
     least, most = min(places.values(), default=0.0), max(places.values(), default=0.0)
