@@ -11,6 +11,7 @@
 pub mod bbr;
 mod contract;
 mod filter;
+pub mod gamma;
 mod hystart;
 mod pacing;
 mod params;
@@ -26,7 +27,7 @@ pub use contract::*;
 pub use filter::{WindowedMax, WindowedMin};
 pub use params::{Param, ParamError, ParamKind, Params};
 pub use random::Random;
-pub use round::RoundCounter;
+pub use round::{RoundCounter, RoundMin};
 pub use sampler::{RateSample, RateSampler, SentSnapshot};
 pub use schemes::AnyScheme;
 pub use units::{Bytes, Nanos, Rate};

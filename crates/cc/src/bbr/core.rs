@@ -288,7 +288,7 @@ fn may_be_delayed(ack: &Ack, mss: Bytes) -> bool {
 impl Model {
     /// The sample tells nothing of the bandwidth: the application, or ProbeRTT, kept the sender from sending.
     #[inline]
-    fn is_limited(&self, sample: &RateSample) -> bool {
+    pub fn is_limited(&self, sample: &RateSample) -> bool {
         let held_back = |(from, until)| (from..=until).contains(&sample.prior_delivered);
         sample.app_limited || self.held_back.is_some_and(held_back)
     }

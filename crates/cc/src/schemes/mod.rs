@@ -58,6 +58,12 @@ registry! {
     newreno::NewReno,
     cubic::Cubic,
     vegas::Vegas,
+    bbr_gc::BbrGc,
+    bbq::Bbq,
+    bbr_acw::BbrAcw,
+    bic::Bic,
+    fast::Fast,
+    compound::Compound,
 }
 
 /// One line of the registry.

@@ -2,6 +2,8 @@
 
 mod aggregation;
 mod cycle;
+#[path = "../common/path.rs"]
+mod flow;
 mod path;
 mod policer;
 mod probe_rtt;
