@@ -79,7 +79,7 @@ fn a_flow_of_at_most_3_ms_is_bbr_whatever_the_queue() {
     for rtt in [1, 2] {
         let mut path = Path::new(50.0, rtt);
         path.drop_every = Some(97);
-        assert_eq!(run::<Capped>(&path), run::<V1>(&path), "{rtt} ms");
+        assert!(run::<Capped>(&path) == run::<V1>(&path), "{rtt} ms");
     }
 }
 
