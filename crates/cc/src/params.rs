@@ -258,7 +258,7 @@ mod tests {
         const MERGED: &[Param] = crate::merged_params!(SPECS, without "gain";
             Param::flag("paced", true, "pace"), Param::number("share", 0.5, (0.0, 1.0), "", "a share"));
         let params = Params::defaults(MERGED);
-        assert_eq!(MERGED.iter().map(|param| param.name).collect::<std::vec::Vec<_>>(), ["paced", "share"]);
+        assert_eq!([MERGED[0].name, MERGED[1].name], ["paced", "share"]);
         assert!(params.flag("paced"));
         assert_eq!(params.number_or_default("gain", SPECS), 1.25);
         assert_eq!(params.number_or_default("paced", SPECS), 1.0);
