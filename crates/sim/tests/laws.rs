@@ -6,22 +6,13 @@
 //!     sender ──[ queue │ rate ]── rtt/2 ── receiver
 //!        └───────── rtt/2 ────────────────┘
 
+#[path = "common/law.rs"]
+mod law;
+
 use narrows_cc::Nanos;
-use narrows_sim::scenario::{Source, plan, resolve};
-use narrows_sim::spec::Spec;
 use narrows_sim::{Engine, Recorder, RunResult};
 
-/// One scenario text as a run.
-fn spec(text: &str) -> Spec {
-    let planned = plan(&Source { name: "law", text, dir: None }, &[]).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(planned.len(), 1, "one run per law");
-    resolve(&planned[0].scenario, planned[0].seed, None).unwrap_or_else(|e| panic!("{e}"))
-}
-
-/// Runs one scenario text.
-fn run(text: &str) -> RunResult {
-    narrows_sim::run(spec(text))
-}
+use law::{run, spec};
 
 /// Runs one scenario text, and takes the mean of the window over time after the warm-up, in segments.
 fn run_with_mean_window(text: &str) -> (RunResult, f64) {
