@@ -1,5 +1,4 @@
 //! measure
-#[path = "common/law.rs"]
 mod law;
 use law::run;
 

@@ -45,6 +45,7 @@
 
 mod aggregation;
 mod core;
+mod fill;
 mod model;
 mod policer;
 mod policy;
@@ -53,6 +54,7 @@ mod state;
 
 pub use self::core::BbrCore;
 pub use aggregation::{Aggregation, Epoch};
+pub use fill::BufferFill;
 pub use model::Model;
 pub use policer::{Policer, PolicerSample};
 pub use policy::{Policy, RecoveryEntry};

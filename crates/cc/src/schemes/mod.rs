@@ -54,12 +54,24 @@ macro_rules! registry {
 
 registry! {
     bbr::Bbr,
-    bbr2::Bbr2,
-    bbr3::Bbr3,
     fixed::Fixed,
     newreno::NewReno,
     cubic::Cubic,
     vegas::Vegas,
+    bic::Bic,
+    fast::Fast,
+    compound::Compound,
+    bbr2::Bbr2,
+    bbr3::Bbr3,
+    bbr_gc::BbrGc,
+    bbq::Bbq,
+    bbr_acw::BbrAcw,
+    da_bbr::DaBbr,
+    bbr_acd::BbrAcd,
+    bbr_a::BbrA,
+    modest_bbr::ModestBbr,
+    rfbbr::RfBbr,
+    adaptive_bbr::AdaptiveBbr,
 }
 
 /// One line of the registry.
