@@ -1,5 +1,5 @@
-//! Laws of BBR v3 on the dumbbell of `laws.rs`, with 50 Mbit/s and 40 ms: 172 segments of BDP, so that a probe comes every 2 to
-//! 3 s or 62 rounds.
+//! Laws of BBR v3 on the dumbbell of `laws.rs`, with 50 Mbit/s and 40 ms: 172 segments of BDP, so that a probe comes
+//! every 2 to 3 s or 62 rounds.
 
 mod law;
 
@@ -27,11 +27,12 @@ fn flows(scheme: &str, count: u32) -> String {
     format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\ncount = {count}\nstagger = \"300ms\"\n")
 }
 
-/// BBR v3 alone paces 1 % below the bandwidth while it cruises, and half of its window for 200 ms in 5 s costs 2 % more
-/// (section 5.3.4.2 of the draft reckons 0.98): 0.97 of the link, within 1 %. A probe lasts four rounds at the most, from
-/// its first to the third without growth, and each multiplies inflight by 1.2375: 1.35 BDP of queue at its end. PROBE_DOWN
-/// takes 0.109 of the rate away from it: 12.4 round trips. With the four of the probe, longer by the queue, that is
-/// 18 of 62, half of the peak on average: the mean is below 1.35 x 18 / 62 / 2 = 0.20 BDP. Most round trips see no queue.
+/// BBR v3 alone paces 1 % below the bandwidth while it cruises, and half of its window for 200 ms in 5 s costs 2 %
+/// more (section 5.3.4.2 of the draft reckons 0.98): 0.97 of the link, within 1 %. A probe lasts four rounds at the
+/// most, from its first to the third without growth, and each multiplies inflight by 1.2375: 1.35 BDP of queue at its
+/// end. PROBE_DOWN takes 0.109 of the rate away from it: 12.4 round trips. With the four of the probe, longer by the
+/// queue, that is 18 of 62, half of the peak on average: the mean is below 1.35 x 18 / 62 / 2 = 0.20 BDP. Most round
+/// trips see no queue.
 #[test]
 fn law_bbr3_alone_fills_the_pipe_with_a_small_queue() {
     let result = dumbbell(60, 6, "buffer = \"2bdp\"", &flows("bbr3", 1));
@@ -48,10 +49,10 @@ fn law_bbr3_alone_fills_the_pipe_with_a_small_queue() {
     assert_eq!(flow.retransmit_percent, 0.0);
 }
 
-/// Five flows over 0.3 BDP of buffer. BBR v1 keeps twice the BDP in flight whatever is lost, so what does not fit is lost all
-/// the time. BBR v3 loses while it probes only: a probe ends as soon as 2 % of a flight are lost, and the bound it leaves
-/// behind keeps the flow below the buffer's end until the next. So its losses stay below that threshold, and v1
-/// loses five times as much at the least.
+/// Five flows over 0.3 BDP of buffer. BBR v1 keeps twice the BDP in flight whatever is lost, so what does not fit is
+/// lost all the time. BBR v3 loses while it probes only: a probe ends as soon as 2 % of a flight are lost, and the
+/// bound it leaves behind keeps the flow below the buffer's end until the next. So its losses stay below that
+/// threshold, and v1 loses five times as much at the least.
 #[test]
 fn law_bbr3_loses_a_fifth_of_what_v1_loses_in_a_shallow_buffer() {
     let retransmitted = |scheme: &str| {
@@ -72,12 +73,12 @@ fn law_bbr3_loses_a_fifth_of_what_v1_loses_in_a_shallow_buffer() {
     assert!(v1 >= 5.0 * v3, "v1 retransmits {v1} %, v3 {v3} %");
 }
 
-/// Random loss below the threshold of 2 % lowers only the short-term bounds. In PROBE_DOWN bw_short falls to what is sent there,
-/// 0.9 x 0.99 of the bandwidth; each of the 50 rounds of PROBE_CRUISE then leaves at least 0.99 (1 - p) of it: at 1 %
-/// loss 0.98, on average 0.64, times 0.89: 0.57 of the link for 50 of 62 rounds and all of it for the others make 0.65. That is the
-/// least; the latest rate is a maximum over a round, so part of the losses is not seen. It never is 0.9, because of
-/// PROBE_DOWN's part. Above the threshold every probe is too high, inflight_long falls with it, and the rate collapses, where
-/// BBR v1 goes on to 20 % (`law_bbr_under_random_loss`).
+/// Random loss below the threshold of 2 % lowers only the short-term bounds. In PROBE_DOWN bw_short falls to what is
+/// sent there, 0.9 x 0.99 of the bandwidth; each of the 50 rounds of PROBE_CRUISE then leaves at least 0.99 (1 - p)
+/// of it: at 1 % loss 0.98, on average 0.64, times 0.89: 0.57 of the link for 50 of 62 rounds and all of it for the
+/// others make 0.65. That is the least; the latest rate is a maximum over a round, so part of the losses is not seen.
+/// It never is 0.9, because of PROBE_DOWN's part. Above the threshold every probe is too high, inflight_long falls
+/// with it, and the rate collapses, where BBR v1 goes on to 20 % (`law_bbr_under_random_loss`).
 #[test]
 fn law_bbr3_under_random_loss() {
     let share = |scheme: &str, loss: f64| {
@@ -97,9 +98,9 @@ fn law_bbr3_under_random_loss() {
     assert!(v3 < 0.3 && v1 > 0.9, "3 %: v1 {v1}, v3 {v3}");
 }
 
-/// Against CUBIC in one BDP of buffer BBR v1 leaves what its two BDPs do not fill, and does not answer the losses; v3 answers
-/// each lossy round by 0.7 at the most and keeps 15 % of its bound free. Jain's index over all flows is higher by a
-/// tenth at least, and CUBIC's flows get at least twice as much.
+/// Against CUBIC in one BDP of buffer BBR v1 leaves what its two BDPs do not fill, and does not answer the losses; v3
+/// answers each lossy round by 0.7 at the most and keeps 15 % of its bound free. Jain's index over all flows is
+/// higher by a tenth at least, and CUBIC's flows get at least twice as much.
 #[test]
 fn law_bbr3_leaves_more_to_cubic_than_v1() {
     for count in [1, 3] {
