@@ -59,6 +59,30 @@ fn law_bbr_long_flows_win_the_more_the_deeper_the_buffer_and_the_greater_the_rat
     assert_within("share of 50 ms against 10 ms", shares[1][2], 87.3 / (87.3 + 6.3), 0.03);
 }
 
+/// Without SACK, too, BBR settles at the link's rate, as nothing is lost once it has left STARTUP. What is lost there is
+/// repaired at one hole per round trip, and then by a timeout that sends much again. If any of that counted as delivered
+/// twice, BBR would take it for bandwidth and overflow the buffer again and again.
+#[test]
+fn law_bbr_without_sack_settles_at_the_rate_of_the_link() {
+    let result = run(r#"
+name = "bbr: no sack"
+duration = "30s"
+warmup = "3s"
+[network]
+rate = "100mbit"
+buffer = "1bdp"
+[tcp]
+sack = false
+[[flows]]
+scheme = "bbr"
+rtt = "40ms"
+"#);
+    println!("utilisation {}, {} timeouts", result.links[0].utilization, result.flows[0].timeouts);
+    assert!(result.counters.recoveries > 0, "nothing was lost");
+    assert!(result.links[0].utilization > 0.95, "utilisation {}", result.links[0].utilization);
+    assert!(result.flows[0].retransmit_percent < 0.1, "{} % sent again", result.flows[0].retransmit_percent);
+}
+
 fn several(flows: u32, buffer: &str) -> RunResult {
     // The first 30 s are left out: a flow that starts into the others' queue takes it for propagation delay, and it takes
     // two common times of ProbeRTT until all know better.
