@@ -257,7 +257,7 @@ def _trace(trace_dir, duration, flows):
                         "goodput_mbit_s",
                     ):
                         rows.append((t, "flow", flow, series, 1.0 + i + flow, None))
-                    rows.append((t, "flow", flow, "state", None, "PROBE_BW"))
+                    rows.append((t, "flow", flow, "state", None, "startup" if step == 0 else "probe_bw"))
                 for series in ("queue_pkt", "queue_delay_ms", "drops", "utilization"):
                     rows.append((t, "link", 0, series, float(i), None))
             columns = [

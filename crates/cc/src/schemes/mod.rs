@@ -58,12 +58,20 @@ registry! {
     newreno::NewReno,
     cubic::Cubic,
     vegas::Vegas,
-    bbr_gc::BbrGc,
-    bbq::Bbq,
-    bbr_acw::BbrAcw,
     bic::Bic,
     fast::Fast,
     compound::Compound,
+    bbr2::Bbr2,
+    bbr3::Bbr3,
+    bbr_gc::BbrGc,
+    bbq::Bbq,
+    bbr_acw::BbrAcw,
+    da_bbr::DaBbr,
+    bbr_acd::BbrAcd,
+    bbr_a::BbrA,
+    modest_bbr::ModestBbr,
+    rfbbr::RfBbr,
+    adaptive_bbr::AdaptiveBbr,
 }
 
 /// One line of the registry.

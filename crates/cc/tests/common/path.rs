@@ -4,8 +4,9 @@
 //!   writer ──► sender ──(pacer)──► [policer] ──► buffer │ rate ──► ─ ─ rtt ─ ─ ► acknowledgement (held up to `bunch`)
 //! ```
 //!
-//! A packet is lost when three sent after it are acknowledged, or when the timer expires. Recovery ends when a packet
-//! sent after its start is acknowledged, or when all packets declared lost have turned up after all.
+//! A packet is lost when three sent after it are acknowledged, or when the timer expires. Nothing is sent again. Recovery
+//! ends when a packet sent after its start is acknowledged (with [`Path::repairs`], one sent after its last loss was found:
+//! when a repair would be acknowledged), or when all packets declared lost have turned up after all.
 
 #![allow(dead_code)] // each test crate uses its part
 
@@ -32,7 +33,9 @@ pub fn setup<C: CongestionControl>(seed: u64, values: &[(&str, f64)]) -> Setup {
         mss: MSS,
         initial_window: INITIAL_WINDOW,
         max_burst: Bytes::MAX,
-        random: Random::stream(seed, C::INFO.name, 0),
+        sack: true,
+        // One stream for all, so that a variant can be compared with what it varies.
+        random: Random::stream(seed, "bbr", 0),
         params,
     }
 }
@@ -50,6 +53,8 @@ pub struct Path {
     pub drop_every: Option<u64>,
     /// So many of the next packets arrive so much later: those behind them overtake them.
     pub delay: Option<(u64, Nanos)>,
+    /// Recovery lasts until the repair of its last loss would be acknowledged.
+    pub repairs: bool,
 }
 
 impl Path {
@@ -62,6 +67,7 @@ impl Path {
             bunch: Nanos::ZERO,
             drop_every: None,
             delay: None,
+            repairs: false,
         }
     }
 
@@ -133,7 +139,9 @@ pub struct Flow<C> {
     link_free: Nanos,
     tokens: f64,
     tokens_at: Nanos,
+    /// The last packet that had left when recovery began, and when its last loss was found.
     recover_until: u64,
+    repaired_after: u64,
     /// Packets declared lost in this recovery that may still turn up, and whether some never will.
     missing: u64,
     missed: bool,
@@ -167,6 +175,7 @@ impl<C: CongestionControl> Flow<C> {
             tokens: path.policer.map_or(0.0, |(_, burst)| burst.as_f64()),
             tokens_at: Nanos::ZERO,
             recover_until: 0,
+            repaired_after: 0,
             missing: 0,
             missed: false,
             last_sent_at: path.rtt,
@@ -193,6 +202,7 @@ impl<C: CongestionControl> Flow<C> {
             ce: Bytes::ZERO,
             delivered: self.delivered,
             window_limited: self.usage.limited,
+            window_full: self.usage.limited,
             phase: self.phase,
             round_start: false,
             round: 0,
@@ -247,13 +257,26 @@ impl<C: CongestionControl> Flow<C> {
     pub fn set_rate(&mut self, rate: Rate) {
         let now = self.now;
         let stretch = self.path.rate.as_bytes_per_sec() as f64 / rate.as_bytes_per_sec() as f64;
-        let moved = |at: Nanos| if at > now { now + (at - now).mul_f64(stretch) } else { at };
+        self.move_queue(|at| now + (at - now).mul_f64(stretch));
+        self.path.rate = rate;
+    }
+
+    /// The link stands still for a time.
+    pub fn stall(&mut self, span: Nanos) {
+        self.link_free = self.link_free.max(self.now);
+        self.move_queue(|at| at + span);
+    }
+
+    /// All that has not left the link yet leaves at another time.
+    fn move_queue(&mut self, moved: impl Fn(Nanos) -> Nanos) {
+        let now = self.now;
         for packet in self.flying.iter_mut().filter(|packet| packet.left_at > now) {
             packet.left_at = moved(packet.left_at);
             packet.ack_at = self.path.ack_at(packet.left_at);
         }
-        self.link_free = moved(self.link_free);
-        self.path.rate = rate;
+        if self.link_free >= now {
+            self.link_free = moved(self.link_free);
+        }
     }
 
     /// The next event, if it comes until `end`: an acknowledgement, or another.
@@ -391,6 +414,7 @@ impl<C: CongestionControl> Flow<C> {
         self.cc.on_lost(&Lost {
             now: self.now,
             bytes: MSS,
+            offset: MSS * (packet.seq - 1),
             sent_at: packet.snapshot.sent_at,
             tx_in_flight: packet.snapshot.tx_in_flight,
             lost_at_send: packet.snapshot.lost,
@@ -406,6 +430,9 @@ impl<C: CongestionControl> Flow<C> {
         while let Some(packet) = self.dropped.front().copied().filter(|packet| packet.seq < until) {
             self.dropped.pop_front();
             self.missed = true;
+            if self.path.repairs && packet.seq <= self.recover_until {
+                self.repaired_after = self.sent;
+            }
             self.report_lost(packet);
         }
         for nth in 0..self.delayed.len() {
@@ -485,7 +512,11 @@ impl<C: CongestionControl> Flow<C> {
         } else if found_late && lost.is_zero() {
             self.cc.on_spurious_loss(&SpuriousLoss { now, inflight, delivered, phase: self.phase });
             self.leave_recovery();
-        } else if repairing && newest.seq > self.recover_until && lost.is_zero() && self.missing == 0 {
+        } else if repairing
+            && newest.seq > self.recover_until.max(self.repaired_after)
+            && lost.is_zero()
+            && self.missing == 0
+        {
             self.leave_recovery();
             self.cc.on_recovery_left(&RecoveryLeft { now, inflight, delivered });
         }
