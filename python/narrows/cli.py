@@ -274,7 +274,9 @@ def bench(
     ] = False,
     repeats: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Runs of each case, 3, or rounds of all schemes, 201; the median counts."),
+        typer.Option(
+            metavar="N", min=1, help="Runs of each case, 3, or rounds of all schemes, 201; the median counts."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row, and nothing else.")] = False,
     ns3: Annotated[bool, typer.Option("--ns3/--no-ns3", help="Compare with ns-3, if that is installed.")] = True,
