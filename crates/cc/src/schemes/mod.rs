@@ -72,6 +72,8 @@ registry! {
     modest_bbr::ModestBbr,
     rfbbr::RfBbr,
     adaptive_bbr::AdaptiveBbr,
+    bbr3_gc::Bbr3Gc,
+    bbr2_gc::Bbr2Gc,
 }
 
 /// One line of the registry.
