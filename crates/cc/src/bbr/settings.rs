@@ -82,7 +82,8 @@ pub struct Settings {
 
 impl Settings {
     pub(super) fn new(setup: &Setup) -> Self {
-        let number = |name| setup.params.number(name);
+        let number = |name| setup.params.number_or_default(name, PARAMS);
+        let flag = |name| number(name) != 0.0;
         let quantum = number("quantum") as u64;
         Self {
             mss: setup.mss,
@@ -97,8 +98,8 @@ impl Settings {
             min_rtt_window: Nanos::from_secs_f64(number("min_rtt_window")),
             probe_rtt_duration: Nanos::from_secs_f64(number("probe_rtt_duration") / 1e3),
             pacing_share: 1.0 - number("pacing_margin") / 100.0,
-            lt_bw: setup.params.flag("lt_bw"),
-            extra_acked: setup.params.flag("extra_acked"),
+            lt_bw: flag("lt_bw"),
+            extra_acked: flag("extra_acked"),
             max_quantum: (setup.max_burst.as_u64() / setup.mss.as_u64()).max(1),
             quantum: (quantum > 0).then_some(quantum),
         }
@@ -115,9 +116,13 @@ impl Settings {
     }
 }
 
-/// The parameter list of a BBR variant: those of BBR v1, and its own, which replace those of the same name.
+/// The parameter list of a BBR variant: those of BBR v1, except for what stands after `without`, and its own, which
+/// replace those of the same name.
 #[macro_export]
 macro_rules! bbr_params {
+    (without $($gone:literal),+; $($param:expr),* $(,)?) => {
+        $crate::merged_params!($crate::bbr::PARAMS, without $($gone),+; $($param),*)
+    };
     ($($param:expr),* $(,)?) => {
         $crate::merged_params!($crate::bbr::PARAMS; $($param),*)
     };
