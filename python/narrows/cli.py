@@ -266,8 +266,18 @@ def report(
 @app.command()
 @guarded
 def bench(
-    cases: Annotated[list[str] | None, typer.Argument(metavar="CASE", help="Some of the cases.")] = None,
-    repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each case; the median counts.")] = 3,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="CASE|SCHEME", help="Some of the cases, or of the schemes.")
+    ] = None,
+    schemes: Annotated[
+        bool, typer.Option("--schemes", help="Measure what an acknowledgement costs each scheme instead.")
+    ] = False,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Runs of each case, 3, or rounds of all schemes, 201; the median counts."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row, and nothing else.")] = False,
     ns3: Annotated[bool, typer.Option("--ns3/--no-ns3", help="Compare with ns-3, if that is installed.")] = True,
 ) -> None:
@@ -275,7 +285,15 @@ def bench(
     from narrows import bench as work
     from narrows import tables
 
-    rows = work.run(list(cases or ()), repeats, say)
+    if schemes:
+        costs = work.costs(list(names or ()), repeats or work.ROUNDS)
+        if as_json:
+            for row in costs:
+                print(json.dumps(row))
+        else:
+            show(tables.costs_table(costs))
+        return
+    rows = work.run(list(names or ()), repeats or work.REPEATS, say)
     if not as_json:
         show(tables.bench_table(rows))
     if ns3:

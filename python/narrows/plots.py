@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, told apart with any colour vision; without their yellow, which white paper swallows."""
+DARKER = ("#00466E", "#853A00", "#006248", "#7F4B68", "#8F6300", "#357090", "#808080")
+LIGHTER = ("#66AAD1", "#E69E66", "#66C5AB", "#E0AFCA", "#F0C566", "#9AD2F2", "#B3B3B3")
+TONES = (*COLOURS, *DARKER, *LIGHTER)
+"""Colours of schemes: the seven, then darker and lighter tones of them, which have other lines and markers too."""
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
@@ -67,7 +71,7 @@ class Drawing(Figure):
 
 def colour(scheme: str) -> str:
     """The colour of a scheme."""
-    return COLOURS[engine.scheme_order().get(scheme, 0) % len(COLOURS)]
+    return TONES[engine.scheme_order().get(scheme, 0) % len(TONES)]
 
 
 def style(scheme: str) -> dict[str, Any]:
@@ -75,7 +79,7 @@ def style(scheme: str) -> dict[str, Any]:
     place = engine.scheme_order().get(scheme, 0)
     turn = place // len(COLOURS)
     return {
-        "color": COLOURS[place % len(COLOURS)],
+        "color": colour(scheme),
         "linestyle": STYLES[turn % len(STYLES)],
         "marker": MARKERS[turn % len(MARKERS)],
     }

@@ -218,6 +218,17 @@ def bench_table(rows: Sequence[dict[str, Any]]) -> Group:
     return Group(table, *failed)
 
 
+def costs_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """What an acknowledgement costs each scheme."""
+    table = _table()
+    table.add_column("scheme", no_wrap=True)
+    table.add_column("ns per\nacknowledgement", justify="right")
+    table.add_column(f"ratio to\n{rows[0]['reference']}", justify="right")
+    for row in rows:
+        table.add_row(evidence.marked(row["scheme"]), number(row["ns_per_ack"]), f"{row['ratio']:.2f}")
+    return table
+
+
 def _brief(count: int) -> str:
     """A count in at most five characters."""
     for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):

@@ -283,6 +283,16 @@ def bench_cases():
     return json.dumps([{"name": name, "description": f"case {name}", "scenario": BENCH} for name in names])
 
 
+def bench_schemes(repeats, names):
+    chosen = list(dict.fromkeys([SCHEMES[0], *(names or SCHEMES)]))
+    costs = {name: 10.0 + 5 * place for place, name in enumerate(SCHEMES)} | {"reno": 15.0}
+    return json.dumps([
+        {"scheme": name, "ns_per_ack": costs[name], "ratio": costs[name] / 10, "reference": SCHEMES[0], "acks": 1000,
+         "ns_all": [costs[name]] * repeats}
+        for name in chosen
+    ])  # fmt: skip
+
+
 def bench(name, repeats):
     failed = ["pacing never acted"] if name == "bbr-10" and os.environ.get("FAKE_ENGINE_BENCH_FAILS") else []
     return json.dumps({

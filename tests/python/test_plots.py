@@ -130,6 +130,13 @@ def test_colours_follow_the_registry_and_neighbours_differ():
     assert plots.colour("reno") == plots.colour("newreno")
 
 
+def test_a_longer_registry_has_tones_and_other_lines(monkeypatch):
+    monkeypatch.setattr(engine, "scheme_order", lambda: {f"s{i}": i for i in range(24)})
+    looks = [plots.style(f"s{i}") for i in range(24)]
+    assert len({look["color"] for look in looks[:21]}) == 21
+    assert len({tuple(map(str, look.values())) for look in looks}) == 24
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [

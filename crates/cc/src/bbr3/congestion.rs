@@ -159,17 +159,21 @@ impl<P: Rules> Bbr3Core<P> {
         }
     }
 
-    /// SaveStateUponLoss.
+    /// SaveStateUponLoss, once for all losses of a recovery: the loss that ends a probe would else be followed by another that
+    /// forgets what the first has changed.
     pub(super) fn save_state(&mut self) {
         let model = &mut self.model;
         model.save_window();
+        if model.has_saved {
+            return;
+        }
         model.undo_state = None;
         model.saved = Saved {
             bw_short: model.bw_short,
             inflight_short: model.inflight_short,
             inflight_long: model.inflight_long,
         };
-        model.just_saved = true;
+        model.has_saved = true;
     }
 
     /// HandleSpuriousLossDetection.

@@ -4,9 +4,9 @@
 //!   writer ──► sender ──(pacer)──► [policer] ──► buffer │ rate ──► ─ ─ rtt ─ ─ ► acknowledgement (held up to `bunch`)
 //! ```
 //!
-//! A packet is lost when three sent after it are acknowledged, or when the timer expires. Nothing is sent again. Recovery
-//! ends when a packet sent after its start is acknowledged (with [`Path::repairs`], one sent after its last loss was found:
-//! when a repair would be acknowledged), or when all packets declared lost have turned up after all.
+//! A packet is lost when three sent after it are acknowledged, or when the timer expires. Nothing is sent again.
+//! Recovery ends when a packet sent after its start is acknowledged (with [`Path::repairs`], one sent after its last
+//! loss was found: when a repair would be acknowledged), or when all packets declared lost have turned up after all.
 
 #![allow(dead_code)] // each test crate uses its part
 
