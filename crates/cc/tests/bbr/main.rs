@@ -7,7 +7,7 @@ mod capped;
 mod cycle;
 mod da_bbr;
 mod family;
-#[path = "../common/path.rs"]
+#[path = "../common/flow.rs"]
 mod flow;
 mod gamma;
 mod path;

@@ -8,7 +8,7 @@ mod aggregation;
 mod cycle;
 mod drain;
 mod extremes;
-#[path = "../common/path.rs"]
+#[path = "../common/flow.rs"]
 mod flow;
 mod probe_rtt;
 mod probe_up;
