@@ -2,7 +2,8 @@
 
     python docs/results.py REPORT BENCH
 
-REPORT is the folder of `narrows reproduce`, BENCH a file with the lines of `narrows bench --json`.
+REPORT is the folder of `narrows reproduce`, BENCH a file with the lines of `narrows bench --json`, and of
+`narrows bench --schemes --json` behind them.
 
 Only the regions between `<!-- NAME -->` and `<!-- /NAME -->` are written; the rest of the page is by hand. Nothing here
 measures: every figure comes from the two files.
@@ -54,6 +55,13 @@ def bench_table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def costs_table(rows: list[dict[str, Any]]) -> str:
+    """What an acknowledgement costs each scheme."""
+    lines = [f"| scheme | ns per acknowledgement | ratio to `{rows[0]['reference']}` |", "|---|---|---|"]
+    lines += [f"| `{row['scheme']}` | {row['ns_per_ack']:.1f} | {row['ratio']:.2f} |" for row in rows]
+    return "\n".join(lines)
+
+
 def claims_tables(claims: list[dict[str, Any]]) -> str:
     """One table per paper, with the causes of what does not hold below it."""
     parts = []
@@ -98,7 +106,10 @@ def main() -> None:
     claims = json.loads((Path(sys.argv[1]) / "claims.json").read_text())
     rows = [json.loads(line) for line in Path(sys.argv[2]).read_text().splitlines() if line.strip()]
     page = PAGE.read_text()
-    page = replace(page, "bench", bench_table(rows))
+    cases, costs = ([row for row in rows if key in row] for key in ("case", "scheme"))
+    page = replace(page, "bench", bench_table(cases))
+    if costs:
+        page = replace(page, "scheme-cost", costs_table(costs))
     page = replace(page, "claims", claims_tables(claims))
     PAGE.write_text(page)
 

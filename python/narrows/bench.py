@@ -1,4 +1,4 @@
-"""The benchmark: data packets delivered per wall-second on one core, and ns-3 beside it where that is installed."""
+"""The benchmark: data packets per wall-second on one core, beside ns-3 where that is installed; the cost of schemes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from narrows.scenario import Misuse
 ROOT = Path(__file__).resolve().parents[2]
 NS3_SOURCE = ROOT / "bench" / "ns3" / "dumbbell.cc"
 NS3_HEADERS = Path("/usr/include/ns3")
+REPEATS, ROUNDS = 3, 201
+"""How often a case is run, and how many rounds schemes have, where nothing is said."""
 NS3_FLOWS = 100
 """Cases of more flows are not run in ns-3."""
 NS3_MODULES = ("applications", "internet", "point-to-point", "traffic-control", "network", "core")
@@ -45,6 +47,19 @@ def run(names: Sequence[str], repeats: int, tell: Callable[[str], None]) -> list
             row["failed"] = [*row["failed"], reason]
         rows.append(row)
     return rows
+
+
+def costs(names: Sequence[str], repeats: int) -> list[dict[str, Any]]:
+    """What an acknowledgement costs each scheme, or some of them.
+
+    Raises:
+        Misuse: There is no such scheme.
+    """
+    known = engine.scheme_order()
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise Misuse(f"SCHEME: {engine.no_scheme(unknown[0])}")
+    return engine.bench_schemes(repeats, names)
 
 
 def beside_ns3(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -14,24 +14,15 @@ from narrows import engine, runner
 from narrows.options import (
     FAILURE,
     MISUSE,
-    Duration,
     Jobs,
-    Json,
-    Loss,
-    Out,
-    Packets,
-    Queue,
-    Repeat,
-    Seed,
-    Sets,
-    Trace,
+    Options,
+    Scheme,
     fail,
-    go,
     guarded,
-    overrides,
     say,
     show,
     spelled_out,
+    with_options,
 )
 from narrows.scenario import Comparison, Misuse, load, values
 
@@ -62,27 +53,20 @@ def _top(
 
 @app.command()
 @guarded
+@with_options
 def run(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A scenario, TOML.")],
-    duration: Duration = None,
-    seed: Seed = None,
-    repeat: Repeat = None,
-    loss: Loss = None,
-    queue: Queue = None,
-    sets: Sets = None,
-    as_json: Json = False,
-    out: Out = None,
-    trace: Trace = None,
-    packets: Packets = False,
-    jobs: Jobs = None,
+    scheme: Scheme = None,
+    *,
+    options: Options,
 ) -> None:
     """Run a scenario file."""
-    scenario = load(Path(file)).replaced(overrides(sets, seed, repeat, duration, loss, queue))
-    go(scenario, out=out, as_json=as_json, trace=trace, packets=packets, jobs=jobs)
+    options.go(load(Path(file)), scheme=scheme)
 
 
 @app.command()
 @guarded
+@with_options
 def compare(
     schemes: Annotated[
         list[str],
@@ -101,17 +85,8 @@ def compare(
     ] = 1,
     ack_every: Annotated[int | None, typer.Option(metavar="N", help="Segments per acknowledgement.")] = None,
     ecn: Annotated[bool, typer.Option("--ecn", help="Classic ECN.")] = False,
-    duration: Duration = None,
-    seed: Seed = None,
-    repeat: Repeat = None,
-    loss: Loss = None,
-    queue: Queue = None,
-    sets: Sets = None,
-    as_json: Json = False,
-    out: Out = None,
-    trace: Trace = None,
-    packets: Packets = False,
-    jobs: Jobs = None,
+    *,
+    options: Options,
 ) -> None:
     """Run schemes against each other over one bottleneck, or each alone."""
     comparison = Comparison(
@@ -119,30 +94,21 @@ def compare(
         start=values(start, "--start"), stop=values(stop, "--stop"),
         count=count, each=each, ack_every=ack_every, ecn=ecn,
     )  # fmt: skip
-    scenario = comparison.scenario().replaced(overrides(sets, seed, repeat, duration, loss, queue))
-    go(scenario, out=out, as_json=as_json, trace=trace, packets=packets, jobs=jobs)
+    options.go(comparison.scenario())
 
 
 @app.command()
 @guarded
+@with_options
 def sweep(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A scenario, TOML.")],
+    scheme: Scheme = None,
     ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster.")] = None,
-    duration: Duration = None,
-    seed: Seed = None,
-    repeat: Repeat = None,
-    loss: Loss = None,
-    queue: Queue = None,
-    sets: Sets = None,
-    as_json: Json = False,
-    out: Out = None,
-    trace: Trace = None,
-    packets: Packets = False,
-    jobs: Jobs = None,
+    *,
+    options: Options,
 ) -> None:
     """Run a scenario at every point of a grid: its own, and that of --set key=value,value."""
-    scenario = load(Path(file)).replaced(overrides(sets, seed, repeat, duration, loss, queue))
-    go(scenario, out=out, as_json=as_json, trace=trace, packets=packets, jobs=jobs, ray=ray)
+    options.go(load(Path(file)), scheme=scheme, ray=ray)
 
 
 @app.command()
@@ -158,8 +124,7 @@ def schemes(
     if name is not None:
         place = engine.scheme_order().get(name)
         if place is None:
-            known = ", ".join(row.name for row in rows)
-            fail(f"NAME: there is no scheme {name!r}; accepted: {known}", MISUSE)
+            fail(f"NAME: {engine.no_scheme(name)}", MISUSE)
         rows = (rows[place],)
     if as_json:
         keys = ("name", "aliases", "summary", "evidence", "recovery", "params")
@@ -175,7 +140,8 @@ def schemes(
 
     row = rows[0]
     aliases = f" (also {', '.join(row.aliases)})" if row.aliases else ""
-    head = Text(f"{row.name}{aliases}: {row.summary}\nEvidence: {row.evidence}. Recovery: {row.recovery}.\n")
+    known = tables.EVIDENCE.get(row.evidence, row.evidence)
+    head = Text(f"{row.name}{aliases}: {row.summary}\nEvidence: {known}. Recovery: {row.recovery}.\n")
     parts: list[Any] = [head, Markdown(row.page)]
     if row.params:
         parts += [Text(""), tables.params_table(row.params)]
@@ -266,8 +232,18 @@ def report(
 @app.command()
 @guarded
 def bench(
-    cases: Annotated[list[str] | None, typer.Argument(metavar="CASE", help="Some of the cases.")] = None,
-    repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each case; the median counts.")] = 3,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="CASE|SCHEME", help="Some of the cases, or of the schemes.")
+    ] = None,
+    schemes: Annotated[
+        bool, typer.Option("--schemes", help="Measure what an acknowledgement costs each scheme instead.")
+    ] = False,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Runs of each case, 3, or rounds of all schemes, 201; the median counts."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row, and nothing else.")] = False,
     ns3: Annotated[bool, typer.Option("--ns3/--no-ns3", help="Compare with ns-3, if that is installed.")] = True,
 ) -> None:
@@ -275,7 +251,15 @@ def bench(
     from narrows import bench as work
     from narrows import tables
 
-    rows = work.run(list(cases or ()), repeats, say)
+    if schemes:
+        costs = work.costs(list(names or ()), repeats or work.ROUNDS)
+        if as_json:
+            for row in costs:
+                print(json.dumps(row))
+        else:
+            show(tables.costs_table(costs))
+        return
+    rows = work.run(list(names or ()), repeats or work.REPEATS, say)
     if not as_json:
         show(tables.bench_table(rows))
     if ns3:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import hashlib
 import json
@@ -114,6 +115,14 @@ def scheme_order() -> Mapping[str, int]:
     return {name: place for place, s in enumerate(schemes()) for name in (s.name, *s.aliases)}
 
 
+def no_scheme(name: str) -> str:
+    """What is said where a name is that of no scheme: the nearest ones first, then all."""
+    names = list(scheme_order())
+    near = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f"there is no scheme {name!r}{hint}\n  accepted: {', '.join(row.name for row in schemes())}"
+
+
 def schema() -> dict[str, Any]:
     """The JSON schema of a scenario."""
     return dict(json.loads(_engine.schema()))
@@ -189,6 +198,11 @@ def bench_cases() -> list[dict[str, str]]:
 def bench(name: str, repeats: int) -> dict[str, Any]:
     """The row of one benchmark case."""
     return dict(json.loads(_engine.bench(name, repeats)))
+
+
+def bench_schemes(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """What an acknowledgement costs schemes: a row each, with the ratio to the first of the registry."""
+    return list(json.loads(_engine.bench_schemes(repeats, list(names))))
 
 
 def dump(result: Mapping[str, Any]) -> str:

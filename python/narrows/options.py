@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, ParamSpec
+from typing import Annotated, Any, NoReturn, ParamSpec, get_type_hints
 
 import typer
 
@@ -33,6 +35,15 @@ Trace = Annotated[
     typer.Option(help=f"Record samples, every {api.TRACE_INTERVAL} or every TIME. Needs -o.", metavar="[TIME]"),
 ]
 Packets = Annotated[bool, typer.Option("--packets", help="Record every packet event too. Needs --trace.")]
+Scheme = Annotated[
+    str | None,
+    typer.Option(
+        "--scheme",
+        help="The scheme of all flows in place of the file's; several with commas sweep.",
+        metavar="NAME[:KEY=VALUE,...]",
+    ),
+]
+SCHEME_KEY = "flows.scheme"
 Jobs = Annotated[int | None, typer.Option(help="Runs at a time; all cores by default.", metavar="N", min=1)]
 
 P = ParamSpec("P")
@@ -57,7 +68,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except engine.ScenarioError as error:
-            fail(scenario_error(error, given(kwargs.get("sets"))), MISUSE)
+            fail(scenario_error(error, given(kwargs.get("sets")), kwargs.get("scheme") is not None), MISUSE)
         except Misuse as error:
             fail(str(error), MISUSE)
         except runner.Interrupted as stopped:
@@ -84,73 +95,103 @@ def given(sets: Any) -> tuple[str, ...]:
     return tuple(str(text).partition("=")[0].strip() for text in sets or ())
 
 
-def scenario_error(error: engine.ScenarioError, keys: Sequence[str] = ()) -> str:
-    """The engine's message. A value that came from the command line has no line, but a flag: its own, or `--set`."""
+def scenario_error(error: engine.ScenarioError, keys: Sequence[str] = (), scheme: bool = False) -> str:
+    """The engine's message. A value that came from the command line has no line, but a flag: its own, or `--set`.
+
+    Args:
+        error: What the engine said.
+        keys: The keys that `--set` names.
+        scheme: Whether the schemes are those of `--scheme`.
+    """
     if error.source != COMMAND_LINE:
         return str(error)
     named = _everywhere(error.key or "")
     key = next((key for key in keys if named == _everywhere(key) or named.startswith(f"{_everywhere(key)}.")), None)
     place = f"--set {key}" if key is not None else flag_of(error.key) or error.key or COMMAND_LINE
+    if scheme and named == SCHEME_KEY:
+        place = "--scheme"
     accepted = f"\n  accepted: {error.accepted}" if error.accepted else ""
     return f"{place}: {error.message}{accepted}"
 
 
-def overrides(
-    sets: Sequence[str] | None,
-    seed: int | None,
-    repeat: int | None,
-    duration: str | None,
-    loss: str | None,
-    queue: str | None,
-) -> list[tuple[str, str]]:
-    """What the common options replace."""
-    network = [("network.loss", loss), ("network.queue", queue)]
-    keys = given(sets)
-    if (twice := next((key for key in keys if keys.count(key) > 1), None)) is not None:
-        raise Misuse(f"--set {twice}: given twice; accepted: once, with several values to sweep: {twice}=A,B")
-    flags = [(key, value) for key, value in network if value is not None]
-    return api.common(seed, repeat, duration, [*flags, *(setting(text) for text in sets or ())])
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What `run`, `compare` and `sweep` have in common."""
+
+    duration: Duration = None
+    seed: Seed = None
+    repeat: Repeat = None
+    loss: Loss = None
+    queue: Queue = None
+    sets: Sets = None
+    as_json: Json = False
+    out: Out = None
+    trace: Trace = None
+    packets: Packets = False
+    jobs: Jobs = None
+
+    def go(self, scenario: Scenario, *, scheme: str | None = None, ray: str | None = None) -> None:
+        """Replace, plan, run, keep and print."""
+        if self.trace is not None and self.out is None:
+            raise Misuse("--trace: traces are files; accepted: --trace together with -o DIR")
+        if self.packets and self.trace is None:
+            raise Misuse("--packets: accepted together with --trace")
+        if ray is not None and self.trace is not None:
+            raise Misuse("--ray: a cluster's machines keep no traces here; accepted: --trace without --ray")
+        if self.out is not None:
+            runner.writable(self.out)
+        scenario = api.traced(scenario.replaced(self._overrides(scheme)), self.trace or False, self.packets)
+        traced = self.trace is not None
+        planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced)
+        printed = (lambda result: print(engine.dump(result), flush=True)) if self.as_json else None
+        listener = runner.Terminal(say, sys.stderr.isatty(), printed)
+        execute = runner.here if ray is None else runner.ray_execute(ray)
+        try:
+            done = runner.Runner(out=self.out, jobs=self.jobs, listener=listener, execute=execute).run(planned)
+        finally:
+            listener.close()
+        if self.as_json and self.out is None:
+            return
+        from narrows.results import Results
+
+        results = Results([item.point for item in planned], done, self.out)
+        if self.out is not None:
+            runner.write_atomic(self.out / "scenario.toml", scenario.as_text())
+            results.save(self.out)
+            say(f"results are in {self.out}")
+        if not self.as_json:
+            show(results.table())
+
+    def _overrides(self, scheme: str | None) -> list[tuple[str, str]]:
+        """What the options replace."""
+        keys = given(self.sets)
+        if (twice := next((key for key in keys if keys.count(key) > 1), None)) is not None:
+            raise Misuse(f"--set {twice}: given twice; accepted: once, with several values to sweep: {twice}=A,B")
+        if scheme is not None and SCHEME_KEY in keys:
+            raise Misuse(f"--scheme, --set {SCHEME_KEY}: accepted: one of them")
+        named = [(SCHEME_KEY, scheme), ("network.loss", self.loss), ("network.queue", self.queue)]
+        flags = [(key, value) for key, value in named if value is not None]
+        return api.common(self.seed, self.repeat, self.duration, [*flags, *(setting(text) for text in self.sets or ())])
 
 
-def go(
-    scenario: Scenario,
-    *,
-    out: Path | None,
-    as_json: bool,
-    trace: str | None,
-    packets: bool,
-    jobs: int | None,
-    ray: str | None = None,
-) -> None:
-    """Plan, run, keep and print."""
-    if trace is not None and out is None:
-        raise Misuse("--trace: traces are files; accepted: --trace together with -o DIR")
-    if packets and trace is None:
-        raise Misuse("--packets: accepted together with --trace")
-    if ray is not None and trace is not None:
-        raise Misuse("--ray: a cluster's machines keep no traces here; accepted: --trace without --ray")
-    if out is not None:
-        runner.writable(out)
-    scenario = api.traced(scenario, trace or False, packets)
-    planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, trace is not None)
-    printed = (lambda result: print(engine.dump(result), flush=True)) if as_json else None
-    listener = runner.Terminal(say, sys.stderr.isatty(), printed)
-    execute = runner.here if ray is None else runner.ray_execute(ray)
-    try:
-        done = runner.Runner(out=out, jobs=jobs, listener=listener, execute=execute).run(planned)
-    finally:
-        listener.close()
-    if as_json and out is None:
-        return
-    from narrows.results import Results
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that takes the common options too, and is given them as `options`."""
+    hints = get_type_hints(Options, include_extras=True)
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "options"]
+    common = [
+        inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=row.default, annotation=hints[row.name])
+        for row in fields(Options)
+    ]
 
-    results = Results([item.point for item in planned], done, out)
-    if out is not None:
-        runner.write_atomic(out / "scenario.toml", scenario.as_text())
-        results.save(out)
-        say(f"results are in {out}")
-    if not as_json:
-        show(results.table())
+    @functools.wraps(command)
+    def inner(**kwargs: Any) -> None:
+        options = Options(**{row.name: kwargs.pop(row.name) for row in fields(Options)})
+        command(**kwargs, options=options)
+
+    inner.__signature__ = signature.replace(parameters=[*own, *common])  # type: ignore[attr-defined]
+    inner.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *common]}
+    return inner
 
 
 def show(table: Any, width: int | None = None) -> None:

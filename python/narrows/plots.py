@@ -20,6 +20,7 @@ from matplotlib.ticker import MaxNLocator
 
 from narrows import engine, evidence
 from narrows.quantities import axis
+from narrows.results import spec
 from narrows.scenario import Misuse
 from narrows.stats import interval
 
@@ -28,8 +29,13 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, told apart with any colour vision; without their yellow, which white paper swallows."""
+DARKER = ("#00466E", "#853A00", "#006248", "#7F4B68", "#8F6300", "#357090", "#808080")
+LIGHTER = ("#66AAD1", "#E69E66", "#66C5AB", "#E0AFCA", "#F0C566", "#9AD2F2", "#B3B3B3")
+TONES = (*COLOURS, *DARKER, *LIGHTER)
+"""Colours of schemes: the seven, then darker and lighter tones of them, which have other lines and markers too."""
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
+HATCHES = ("//", "..", "xx", "--")
 
 PANELS: Mapping[str, tuple[str, str, float]] = {
     "cwnd_bytes": ("cwnd", "kB", 1e-3),
@@ -67,7 +73,7 @@ class Drawing(Figure):
 
 def colour(scheme: str) -> str:
     """The colour of a scheme."""
-    return COLOURS[engine.scheme_order().get(scheme, 0) % len(COLOURS)]
+    return TONES[engine.scheme_order().get(scheme, 0) % len(TONES)]
 
 
 def style(scheme: str) -> dict[str, Any]:
@@ -75,7 +81,7 @@ def style(scheme: str) -> dict[str, Any]:
     place = engine.scheme_order().get(scheme, 0)
     turn = place // len(COLOURS)
     return {
-        "color": COLOURS[place % len(COLOURS)],
+        "color": colour(scheme),
         "linestyle": STYLES[turn % len(STYLES)],
         "marker": MARKERS[turn % len(MARKERS)],
     }
@@ -120,7 +126,7 @@ def default_kind(results: Results) -> str:
     """What shows most of these results."""
     if results.traced:
         return "time"
-    if "network.buffer" in results.keys and results.flows["scheme"].n_unique() > 1:
+    if "network.buffer" in results.keys and results.flows["spec"].n_unique() > 1:
         return "share"
     if "network.loss" in results.keys:
         return "loss"
@@ -144,7 +150,7 @@ def over_time(
         raise Misuse(f"plot time: no run {run}; accepted: 0 to {len(results) - 1}")
     asked = [name.split("+") for name in ([series] if isinstance(series, str) else series)]
     raw = results.raw[run]
-    flows = raw["flows"]
+    flows, specs = raw["flows"], [spec(flow, results.points[run]) for flow in raw["flows"]]
     wanted = {"state"}.union(*asked)
     rows = (
         results.scan_samples()
@@ -182,7 +188,7 @@ def over_time(
                     line |= {"color": colour(scheme), "linestyle": dashes}
                     if place == 0:
                         rtt = f"{flows[number]['rtt_base_ms']:g} ms"
-                        line["label"] = f"{number + 1} {evidence.marked(scheme)}, {rtt}"
+                        line["label"] = f"{number + 1} {evidence.marked(specs[number])}, {rtt}"
                 panel.plot(samples["time_s"], samples["value"] * _quantity(name)[2], **line)
         panel.set_ylabel(f"{label}\n{unit}" if len(names) == 1 else unit)
         panel.set_ylim(bottom=0)
@@ -277,8 +283,8 @@ def share(
     Where schemes ran alone the flows of a run are told apart by their round-trip times.
     """
     if by is None:
-        mixed = results.flows.group_by("id").agg(pl.col("scheme").n_unique())["scheme"].max() != 1
-        by = ["scheme"] if mixed else ["scheme", "rtt_base_ms"]
+        mixed = results.flows.group_by("id").agg(pl.col("spec").n_unique())["spec"].max() != 1
+        by = ["spec"] if mixed else ["spec", "rtt_base_ms"]
     columns = [by] if isinstance(by, str) else list(by)
     total = pl.col("goodput_mbit_s").sum().over("id")
     keys = [key for key in dict.fromkeys(["id", "seed", *results.keys, *columns]) if key in results.flows.columns]
@@ -296,7 +302,7 @@ def against_loss(results: Results, *, x: str = "network.loss", y: str = "goodput
     return _against(results.flows, results, x=x, y=y, **options)
 
 
-def delay(results: Results, *, by: Sequence[str] = ("scheme",), title: str | None = None) -> Figure:
+def delay(results: Results, *, by: Sequence[str] = ("spec",), title: str | None = None) -> Figure:
     """Throughput against the delay that queues add; up and to the right is better.
 
     A point is the mean over flows and seeds; where there are three or more, its ellipse holds one standard deviation.
@@ -308,8 +314,8 @@ def delay(results: Results, *, by: Sequence[str] = ("scheme",), title: str | Non
     rows = results.flows.with_columns((pl.col("rtt_mean_ms") - pl.col("rtt_base_ms")).alias("added_ms"))
     rows = rows.drop_nulls(["added_ms", "throughput_mbit_s"])
     swept = [key for key in results.keys if key not in (*by, "flows.scheme")]
-    for key, group in rows.group_by(by, maintain_order=True):
-        look = style(str(group["scheme"][0]))
+    for turn, (key, group) in enumerate(rows.group_by(by, maintain_order=True)):
+        look = _look(str(group["spec"][0]), turn, key[:1])
         centres = []
         for _, part in group.group_by(swept, maintain_order=True) if swept else [((), group)]:
             points = part.select("added_ms", "throughput_mbit_s").to_numpy()
@@ -369,7 +375,7 @@ def _against(
     *,
     x: str | None = None,
     y: str = "goodput_mbit_s",
-    series: str | Sequence[str] | None = "scheme",
+    series: str | Sequence[str] | None = "spec",
     logx: bool | None = None,
     logy: bool = False,
     bars: bool = False,
@@ -380,7 +386,7 @@ def _against(
 ) -> Figure:
     if x is None:
         free = [key for key in results.keys if key != "flows.scheme"]
-        x = free[0] if free else "scheme"
+        x = free[0] if free else "spec"
     by = [] if series is None else [series] if isinstance(series, str) else list(series)
     for name in (x, y, *by):
         if name not in rows.columns:
@@ -409,7 +415,11 @@ def _against(
             width = 0.6 if alone else 0.8 / len(groups)
             shifts[name] = 0.0 if alone else (turn - (len(groups) - 1) / 2) * width
             at = [place + shifts[name] for place in at]
-            panel.bar(at, means, width, yerr=halves, color=look["color"], label=label, error_kw={"linewidth": 0.8})
+            hatch = HATCHES[turn % len(HATCHES)] if ":" in name else None
+            panel.bar(
+                at, means, width, yerr=halves, color=look["color"], hatch=hatch, edgecolor="white", linewidth=0,
+                label=label, error_kw={"linewidth": 0.8},
+            )  # fmt: skip
         else:
             order = np.argsort(at) if numeric else np.arange(len(at))
             ordered = [np.asarray(column)[order] for column in (at, means, halves)]
@@ -442,7 +452,7 @@ def _against(
 def _ranks(results: Results) -> Callable[[Any], tuple[int, list[Any]]]:
     """Sorts what is on an axis or in a legend: in the order of the scenario, else numbers by size, else as text."""
     order: dict[str, int] = {}
-    for name in [*results.keys, "scheme", "label"]:
+    for name in [*results.keys, "spec", "scheme", "label"]:
         for value in results.flows[name].unique(maintain_order=True).to_list():
             order.setdefault(str(value), len(order))
 
@@ -467,6 +477,8 @@ def _name(key: Sequence[Any]) -> str:
 def _look(name: str, turn: int, key: Sequence[Any]) -> dict[str, Any]:
     if name.partition(":")[0] in engine.scheme_order():
         look = style(name.partition(":")[0])
+        if ":" in name:  # beside the scheme as it is, which has a line of its own
+            return look | {"linestyle": STYLES[1 + turn % (len(STYLES) - 1)]}
         return look if len(key) == 1 else look | {"linestyle": STYLES[turn % len(STYLES)]}
     return {
         "color": COLOURS[turn % len(COLOURS)],
@@ -525,7 +537,7 @@ def _label(column: str, unit: str) -> str:
         if column.endswith(f"_{ending}"):
             name = column.removesuffix(f"_{ending}").replace("_", " ")
             return f"{re.sub(r'^rtt', 'RTT', name)}, {_SPELLED.get(ending, ending)}"
-    return column.rpartition(".")[2].replace("_", " ")
+    return "scheme" if column == "spec" else column.rpartition(".")[2].replace("_", " ")
 
 
 def image(figure: Figure, form: str = "png") -> bytes:

@@ -17,7 +17,7 @@ from narrows.scenario import Misuse
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TEXT = ("version", "scenario", "id", "label", "scheme", "link", "event_hash", "run_hash")
+TEXT = ("version", "scenario", "id", "label", "scheme", "spec", "params", "link", "event_hash", "run_hash")
 WHOLE = ("seed", "index", "events", "data_packets", "drops", "peak_flow_bytes")
 
 
@@ -26,7 +26,8 @@ class Results:
 
     `flows`, `links` and `runs` are polars frames with one row per flow, link and run. Every frame carries the run's
     `id`, its `seed`, and one text column per swept key (`network.buffer` holds "5bdp"), so they join and group
-    without further ado. Units are in the names of columns, last.
+    without further ado. Units are in the names of columns, last. `spec` is the scheme with the parameters that differ
+    from their defaults and are not swept: "bbr:cwnd_gain=1.5".
 
     >>> import narrows
     >>> r = narrows.compare("bbr", "cubic", rate="100mbit", rtt="40ms", buffer="4bdp", repeat=5)  # doctest: +SKIP
@@ -60,13 +61,14 @@ class Results:
             }
             for index, flow in enumerate(result["flows"]):
                 label = flow.get("label", flow["flow"])
-                flows.append({**head, "index": index, "label": str(label), **_flat(flow), "flow": str(flow["flow"])})
+                own = {"index": index, "label": str(label), "spec": spec(flow, point), "params": flow.get("params", "")}
+                flows.append({**head, **own, **_flat(flow), "flow": str(flow["flow"])})
             for index, link in enumerate(result["links"]):
                 links.append({**head, "index": index, **_flat(link), "link": str(link["link"])})
             rest = {key: value for key, value in result.items() if key not in ("flows", "links", "point", "id", "seed")}
             runs.append({**head, **_flat(rest)})
         self.flows: pl.DataFrame = frame(
-            flows, ["id", "seed", *self.keys, "index", "label", *engine.FLOW_FIELDS], self.keys
+            flows, ["id", "seed", *self.keys, "index", "label", "spec", *engine.FLOW_FIELDS], self.keys
         )
         """One row per flow of every run."""
         self.links: pl.DataFrame = frame(links, ["id", "seed", *self.keys, "index", *engine.LINK_FIELDS], self.keys)
@@ -182,6 +184,13 @@ class Results:
         import html
 
         return f'<pre style="line-height:1.2">{html.escape(repr(self))}</pre>'
+
+
+def spec(flow: Mapping[str, Any], point: Mapping[str, str]) -> str:
+    """The scheme of a flow as a command line names it, without parameters that are swept: those have columns."""
+    swept = {key.rpartition(".params.")[2] for key in point if ".params." in key}
+    kept = [part for part in str(flow.get("params", "")).split(",") if part and part.partition("=")[0] not in swept]
+    return f"{flow['scheme']}:{','.join(kept)}" if kept else str(flow["scheme"])
 
 
 COLUMNS = frozenset({"id", "seed", "index", "flow", "link", "value", "time_s", *TEXT, *engine.FLOW_FIELDS,

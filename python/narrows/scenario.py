@@ -185,11 +185,13 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def override_text(value: Any) -> str:
-    """A value as `--set` takes it: lists become comma lists."""
+    """A value as `--set` takes it: lists become comma lists, dictionaries inline tables."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
         return ",".join(override_text(inner) for inner in value)
+    if isinstance(value, Mapping):
+        return _value(value, "")
     return str(value)
 
 
@@ -257,4 +259,5 @@ def _value(value: Any, key: str) -> str:
         return "[" + ", ".join(_value(inner, key) for inner in value) + "]"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_key(k)} = {_value(v, key)}" for k, v in value.items()) + "}"
-    raise Misuse(f"{key}: a {type(value).__name__} has no place in a scenario; accepted: text, numbers, lists, tables")
+    place = f"{key}: " if key else ""
+    raise Misuse(f"{place}a {type(value).__name__} has no place in a scenario; accepted: text, numbers, lists, tables")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ def _flows(results: Results, many_points: bool) -> Table:
     per_run = flows.group_by("id").len()["len"].max()
     grouped = isinstance(per_run, int) and per_run > MANY
     keys = [key for key in results.keys if many_points and key not in ("flows.scheme", "flows.rtt")]
-    by = [*keys, "scheme", "rtt_base_ms"] if grouped else [*keys, "index", "scheme", "rtt_base_ms"]
+    by = [*keys, "spec", "rtt_base_ms"] if grouped else [*keys, "index", "spec", "rtt_base_ms"]
     columns = list(FLOW_COLUMNS)
     if grouped:
         columns[0] = ("Mbit/s\nper flow", "goodput_mbit_s")
@@ -112,7 +113,10 @@ def _flows(results: Results, many_points: bool) -> Table:
         previous = point
         if not grouped and flows["index"].n_unique() > 1:
             cells.append(str(int(str(point_key[len(keys)])) + 1))
-        cells += [evidence.marked(str(rows["scheme"][0])), f"{rows['rtt_base_ms'][0]:.4g}"]
+        scheme = evidence.marked(str(rows["spec"][0]))
+        if keys:  # many columns: break where a person would
+            scheme = re.sub(r"[:,](?=\w)", "\\g<0>\n", scheme)
+        cells += [scheme, f"{rows['rtt_base_ms'][0]:.4g}"]
         if grouped:
             cells.append(str(rows["flows"][0]))
         cells += [spread(rows[name].to_list()) for name in names]
@@ -167,6 +171,10 @@ def _table() -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
 
 
+EVIDENCE = {"reconstruction": f"{evidence.WORDS}; the published rule, or a part of it, could not be obtained"}
+"""What is said of evidence in a scheme's head."""
+
+
 def schemes_table(rows: Sequence[Any]) -> Table:
     """The registry as a list."""
     table = _table()
@@ -189,7 +197,7 @@ def params_table(params: Sequence[Any]) -> Table:
         if row["kind"] == "flag":
             default, accepted = str(bool(row["default"])).lower(), "true, false"
         else:
-            low, high = (f"{row[end]:.6g}" if row.get(end) is not None else "" for end in ("min", "max"))
+            low, high = (f"{row[end]:.10g}" if row.get(end) is not None else "" for end in ("min", "max"))
             default, accepted = f"{row['default']:g}{unit}", f"{low} … {high}{unit}"
         table.add_row(row["name"], default, accepted, row["help"])
     return table
@@ -216,6 +224,17 @@ def bench_table(rows: Sequence[dict[str, Any]]) -> Group:
         )
     failed = [Text(f"{row['case']} FAILED: {reason}", style="red") for row in rows for reason in row["failed"]]
     return Group(table, *failed)
+
+
+def costs_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """What an acknowledgement costs each scheme."""
+    table = _table()
+    table.add_column("scheme", no_wrap=True)
+    table.add_column("ns per\nacknowledgement", justify="right")
+    table.add_column(f"ratio to\n{rows[0]['reference']}", justify="right")
+    for row in rows:
+        table.add_row(evidence.marked(row["scheme"]), number(row["ns_per_ack"]), f"{row['ratio']:.2f}")
+    return table
 
 
 def _brief(count: int) -> str:

@@ -119,7 +119,7 @@ def _line(text, key):
 
 def _check(data, text, source, overridden):
     def bad(key, message, accepted):
-        if key in overridden:
+        if key in overridden or re.sub(r"\.\d+", "", key) in overridden:
             raise ScenarioError("command line", None, key, message, accepted)
         raise ScenarioError(source, _line(text, key), key, message, accepted)
 
@@ -220,6 +220,7 @@ def run(planned_json, directory, trace_dir, handle):
                 "retransmit_percent": rng.random(), "loss_percent": rng.random(), "rtt_min_ms": rtt,
                 "rtt_mean_ms": rtt * 1.5, "rtt_p50_ms": rtt * 1.4, "rtt_p95_ms": rtt * 1.9, "rtt_p99_ms": rtt * 2,
                 "fill_time_ms": rtt * (6 + rng.random()), "completion_s": None, "packets_sent": 1000,
+                "params": spec["scheme"].partition(":")[2],
             })  # fmt: skip
     duration = seconds(scenario.get("duration", "60s"))
     result = {
@@ -281,6 +282,16 @@ count = 10
 def bench_cases():
     names = ("cubic-10", "bbr-10")
     return json.dumps([{"name": name, "description": f"case {name}", "scenario": BENCH} for name in names])
+
+
+def bench_schemes(repeats, names):
+    chosen = list(dict.fromkeys([SCHEMES[0], *(names or SCHEMES)]))
+    costs = {name: 10.0 + 5 * place for place, name in enumerate(SCHEMES)} | {"reno": 15.0}
+    return json.dumps([
+        {"scheme": name, "ns_per_ack": costs[name], "ratio": costs[name] / 10, "reference": SCHEMES[0], "acks": 1000,
+         "ns_all": [costs[name]] * repeats}
+        for name in chosen
+    ])  # fmt: skip
 
 
 def bench(name, repeats):

@@ -1,6 +1,8 @@
 """The benchmark's rows, its failures, and ns-3 beside it."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -42,6 +44,42 @@ def test_events_that_are_not_those_of_a_run_fail_the_bench(monkeypatch):
     row = json.loads(result.stdout)
     assert (row["event_hash"], row["run_hash"]) == ("00fe", "00ff")
     assert row["failed"] == ["its events (00fe) are not those of a run of the same scenario (00ff)"]
+
+
+def test_the_cost_of_schemes_has_a_row_for_each_with_the_ratio_to_the_first():
+    result = call("--schemes", "--repeats", "2")
+    assert result.exit_code == 0
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert ["fixed", "10.0", "1.00"] in rows
+    assert ["bbr", "25.0", "2.50"] in rows
+    assert ["guess", "†", "35.0", "3.50"] in rows
+    assert "fixed" in result.stdout.partition("ratio to")[2]
+
+
+def test_the_cost_of_some_schemes_is_data_too():
+    result = call("--schemes", "cubic", "--json", "--repeats", "2")
+    first, second = (json.loads(line) for line in result.stdout.splitlines())
+    assert (first["scheme"], second["scheme"]) == ("fixed", "cubic"), "what is compared with is measured too"
+    assert (second["reference"], second["ratio"], len(second["ns_all"])) == ("fixed", 2.0, 2)
+
+
+def test_the_cost_of_an_unknown_scheme_is_misuse():
+    result = call("--schemes", "cubik")
+    assert result.exit_code == 2
+    assert "there is no scheme 'cubik'; did you mean 'cubic'?" in result.stderr
+    assert "accepted: fixed, newreno, cubic" in result.stderr
+
+
+def test_the_built_engine_measures_every_scheme():
+    """In a process of its own, since the other tests use a stand-in for the engine."""
+    code = "import narrows._engine as e; print(e.bench_schemes(1, [])); print(e.schemes())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("the engine is not built: maturin develop")
+    rows, schemes = (json.loads(line) for line in done.stdout.splitlines())
+    assert [row["scheme"] for row in rows] == [scheme["name"] for scheme in schemes]
+    assert all(row["ns_per_ack"] > 0 and row["ratio"] > 0 and len(row["ns_all"]) == 1 for row in rows)
+    assert (rows[0]["ratio"], rows[0]["reference"]) == (1.0, schemes[0]["name"])
 
 
 def test_an_unknown_case_is_misuse():

@@ -85,6 +85,35 @@ def test_flags_replace_what_the_file_says(scenario):
     assert (printed[0]["duration_s"], printed[0]["seed"]) == (20, 7)
 
 
+def test_scheme_replaces_that_of_all_flows_and_several_sweep(scenario):
+    (one,) = rows(call("run", scenario, "--scheme", "newreno", "--json"))
+    assert [flow["scheme"] for flow in one["flows"]] == ["newreno", "newreno"]
+    two = rows(call("sweep", scenario, "--scheme", "newreno,bbr", "--json"))
+    assert [row["point"] for row in two] == [{"flows.scheme": "newreno"}, {"flows.scheme": "bbr"}]
+
+
+@pytest.mark.parametrize("args", [["--scheme", "nosuch"], ["--scheme", "bbr", "--set", "flows.scheme=cubic"]])
+def test_a_wrong_scheme_is_named_by_its_flag(scenario, args):
+    result = call("run", scenario, *args)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("narrows: --scheme")
+    assert "accepted: " in result.stderr
+
+
+def test_schemes_with_different_parameters_are_told_apart_in_tables():
+    together = call("compare", "bbr:cwnd_gain=1.5", "bbr").stdout
+    assert "bbr:cwnd_gain=1.5 " in together
+    assert "  bbr " in together
+    alone = call("compare", "--each", "bbr:cwnd_gain=1.5", "bbr").stdout.partition("used")[0]
+    assert sum(line.startswith(" bbr") for line in alone.splitlines()) == 2, "they are not averaged"
+
+
+def test_the_nearest_scheme_is_hinted_at():
+    result = call("schemes", "cubik")
+    assert result.exit_code == 2
+    assert "there is no scheme 'cubik'; did you mean 'cubic'?" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "named"),
     [

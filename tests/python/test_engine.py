@@ -187,3 +187,90 @@ def test_the_stubs_and_the_stand_in_have_what_the_engine_has():
     stand_in = (Path(__file__).parent / "fake_engine.py").read_text()
     defined = {node.name for node in ast.parse(stand_in).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     assert names <= defined
+
+
+TWO = ROOT / "scenarios" / "two-rtts.toml"
+
+
+@pytest.mark.parametrize(
+    ("args", "set_to"),
+    [
+        (("compare", "bbr:cwnd_gain=1.5,lt_bw=off", "cubic"), ["cwnd_gain=1.5,lt_bw=off", ""]),
+        (("compare", "bbr", "cubic", "--set", "flows.0.params.cwnd_gain=1.5"), ["cwnd_gain=1.5", ""]),
+        (
+            ("compare", "bbr", "bbr", "--set", "flows.scheme=bbr:cwnd_gain=1.5,lt_bw=off"),
+            ["cwnd_gain=1.5,lt_bw=off"] * 2,
+        ),
+        (("run", TWO, "--set", "network.buffer=1bdp", "--scheme", "bbr:cwnd_gain=1.5"), ["cwnd_gain=1.5"] * 2),
+    ],
+)
+def test_a_scheme_takes_parameters_wherever_it_is_named(args, set_to):
+    row = rows(call(*args, "--duration", "2s", "--repeat", 1, "--json"))[0]
+    assert [flow["params"] for flow in row["flows"]] == set_to
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--set", "flows.params.cwnd_gain=1.5,2.5"),
+        ("--scheme", "bbr:cwnd_gain=1.5,bbr:cwnd_gain=2.5"),
+        ("--set", "flows.scheme=bbr:cwnd_gain=1.5,bbr:cwnd_gain=2.5"),
+    ],
+)
+def test_a_parameter_is_swept(args):
+    given = ("--set", "network.buffer=1bdp", "--duration", "2s", "--repeat", 1)
+    if args[0] == "--set" and "params" in args[1]:
+        given = (*given, "--scheme", "bbr")
+    found = rows(call("sweep", TWO, *args, *given, "--json"))
+    assert [row["flows"][1]["params"] for row in found] == ["cwnd_gain=1.5", "cwnd_gain=2.5"]
+    assert found[0]["event_hash"] != found[1]["event_hash"]
+
+
+def test_a_parameter_is_swept_in_a_file(tmp_path):
+    file = tmp_path / "sweep.toml"
+    file.write_text(
+        'duration = "2s"\n[network]\nrate = "10mbit"\n[[flows]]\nscheme = "bbr"\nrtt = "40ms"\n'
+        '[sweep]\n"flows.params.cwnd_gain" = [1.5, 2]\n'
+    )
+    assert [row["flows"][0]["params"] for row in rows(call("run", file, "--json"))] == ["cwnd_gain=1.5", ""]
+
+
+@pytest.mark.parametrize(
+    ("args", "said", "accepted"),
+    [
+        (("compare", "bbr:cwn_gain=2"), "SCHEME: `bbr` has no parameter `cwn_gain`; did you mean `cwnd_gain`?",
+         "cwnd_gain (1 to 10)"),
+        (("run", TWO, "--scheme", "bbr:bw_window=0"), "--scheme: `bw_window` = 0 is out of range",
+         "bw_window (1 to 1000000 round)"),
+        (("run", TWO, "--scheme", "bbr", "--set", "flows.params.pacing_margin=70"),
+         "--set flows.params.pacing_margin: `pacing_margin` = 70 is out of range", "pacing_margin (0 to 50 %)"),
+        (("run", TWO, "--scheme", "bbr:lt_bw=2"), "--scheme: `2` is no value of `lt_bw`", "lt_bw (on or off)"),
+        (("run", TWO, "--scheme", "cubik"), "--scheme: there is no scheme `cubik`; did you mean `cubic`?", "bbr, fixed"),
+        (("run", TWO, "--scheme", "bbr:cwnd_gain"), "--scheme: `cwnd_gain` does not set a parameter",
+         "bbr:parameter=value"),
+    ],
+)  # fmt: skip
+def test_a_wrong_parameter_is_refused_with_what_is_accepted(args, said, accepted):
+    done = call(*args, status=2)
+    assert said in done.stderr
+    assert accepted in done.stderr.partition("accepted: ")[2]
+
+
+def test_the_list_of_schemes_fits_80_columns_and_a_page_shows_parameters_with_range_and_unit():
+    assert max(map(len, call("schemes").stdout.splitlines())) <= 80
+    page = call("schemes", "bbr").stdout
+    row = next(line.split() for line in page.splitlines() if line.strip().startswith("probe_rtt_duration "))
+    assert row[:7] == ["probe_rtt_duration", "200", "ms", "0", "…", "100000", "ms"]
+
+
+def test_a_table_may_be_given_from_python():
+    code = """
+import narrows
+codel = {"kind": "codel", "target": "1ms"}
+one = narrows.compare("cubic", duration="10s", set={"network.queue": codel})
+two = narrows.compare("cubic", duration="10s", set={"network.queue": ["codel", codel]})
+delays = two.links["queue_delay_mean_ms"].to_list()
+print(two.keys, len(two), one.links["queue_delay_mean_ms"][0] == delays[1], delays[0] > delays[1])
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True, check=False)
+    assert done.stdout.split("]")[-1].split() == ["2", "True", "True"], done.stderr

@@ -167,3 +167,9 @@ def test_the_table_marks_it_and_says_what_the_mark_means():
     text = repr(narrows.compare("guess", "bbr"))
     assert text.count("guess †") == 1
     assert text.count("† our reconstruction.") == 1
+
+
+def test_a_schemes_page_in_the_terminal_says_so():
+    shown = CliRunner().invoke(app, ["schemes", "guess"]).stdout
+    assert "Evidence: our reconstruction; the published rule, or a part of it, could not be" in shown
+    assert "our reconstruction" not in CliRunner().invoke(app, ["schemes", "bbr"]).stdout

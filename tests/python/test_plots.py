@@ -9,6 +9,7 @@ import narrows
 from narrows import engine, plots
 from narrows.cli import app
 from narrows.quantities import axis, quantity
+from narrows.results import spec
 from narrows.scenario import Misuse
 
 
@@ -130,6 +131,13 @@ def test_colours_follow_the_registry_and_neighbours_differ():
     assert plots.colour("reno") == plots.colour("newreno")
 
 
+def test_a_longer_registry_has_tones_and_other_lines(monkeypatch):
+    monkeypatch.setattr(engine, "scheme_order", lambda: {f"s{i}": i for i in range(24)})
+    looks = [plots.style(f"s{i}") for i in range(24)]
+    assert len({look["color"] for look in looks[:21]}) == 21
+    assert len({tuple(map(str, look.values())) for look in looks}) == 24
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -199,3 +207,28 @@ def test_an_axis_is_numeric_only_where_all_values_are_of_one_kind():
     assert axis(["0", "1%"]) == ([0, 1], "%")
     assert axis(["1bdp", "100pkt"]) is None
     assert axis(["1bdp", "codel"]) is None
+
+
+def test_variants_of_a_scheme_have_series_of_their_own(tmp_path):
+    names = ["bbr:cwnd_gain=1.5", "bbr"]
+    results = narrows.compare(*names, trace=True, out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]})
+    assert results.flows["spec"].unique(maintain_order=True).to_list() == names
+    lines = {box.get_label(): box.lines[0].get_linestyle() for box in results.plot("line").axes[0].containers}
+    assert sorted(lines) == sorted(names)
+    assert lines[names[0]] != lines[names[1]]
+    bars = results.plot("bar", x="network.buffer").axes[0].patches
+    assert {bool(bar.get_hatch()) for bar in bars} == {True, False}
+    for kind in ("share", "delay"):
+        assert [text.get_text() for text in results.plot(kind).legends[0].get_texts()] == names
+    assert [text.get_text() for text in results.plot("time").legends[0].get_texts()] == [
+        "1 bbr:cwnd_gain=1.5, 40 ms", "2 bbr, 40 ms",
+    ]  # fmt: skip
+    assert results.plot("bar", x="spec", series=None).axes[0].get_xlabel() == "scheme"
+
+
+def test_a_swept_parameter_is_a_column_and_no_series():
+    flow = {"scheme": "bbr", "params": "cwnd_gain=1.5,lt_bw=off"}
+    assert spec(flow, {}) == "bbr:cwnd_gain=1.5,lt_bw=off"
+    assert spec(flow, {"flows.params.cwnd_gain": "1.5"}) == "bbr:lt_bw=off"
+    assert spec(flow, {"flows.1.params.cwnd_gain": "1.5", "flows.params.lt_bw": "off"}) == "bbr"
+    assert spec({"scheme": "bbr"}, {"network.buffer": "1bdp"}) == "bbr"

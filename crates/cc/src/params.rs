@@ -120,6 +120,11 @@ impl Params {
         }
     }
 
+    /// The parameters that have another value than their default, in the order of the scheme's list.
+    pub fn changed(&self) -> impl Iterator<Item = (&'static Param, f64)> {
+        self.specs.iter().zip(self.values).filter(|(spec, value)| *value != spec.default)
+    }
+
     /// The value of a number.
     ///
     /// # Panics
@@ -248,6 +253,7 @@ mod tests {
         assert_eq!(params.set("gain", 2.0), Ok(()));
         assert_eq!(params.number("gain"), 2.0);
         assert!(!params.flag("paced"));
+        assert!(params.changed().map(|(spec, value)| (spec.name, value)).eq([("gain", 2.0)]));
         assert_eq!(params.set("gani", 2.0), Err(ParamError::Unknown));
         assert!(matches!(params.set("gain", 5.0), Err(ParamError::OutOfRange(_))));
         assert!(params.set("gain", f64::NAN).is_err());

@@ -2,6 +2,8 @@
 
 mod wire;
 
+use std::collections::BTreeSet;
+use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +12,7 @@ use std::time::Duration;
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Evidence, ParamKind, RecoveryStyle};
-use narrows_sim::bench::CASES;
+use narrows_sim::bench::{CASES, acks};
 use narrows_sim::engine::Engine;
 use narrows_sim::recorder::Recorder;
 use narrows_sim::result::RunResult;
@@ -239,9 +241,7 @@ fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
         Ok::<_, std::io::Error>((walls, last.expect("at least one repeat")))
     });
     let (walls, result) = outcome.map_err(|e| PyOSError::new_err(e.to_string()))?;
-    let mut sorted = walls.clone();
-    sorted.sort_by(f64::total_cmp);
-    let wall_s = sorted[sorted.len() / 2];
+    let wall_s = median(walls.iter().copied());
     Ok(json!({
         "case": name,
         "flows": result.flows.len(),
@@ -258,6 +258,53 @@ fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
     .to_string())
 }
 
+/// The time of one turn of a scheme, in nanoseconds for each acknowledgement. A turn is one connection, about a millisecond:
+/// short beside the time slices of a busy machine, so that few turns of any scheme are interrupted and medians hold.
+fn turn_of(entry: &Entry, events: &[acks::Event]) -> f64 {
+    #[allow(clippy::disallowed_methods)] // to measure is its purpose
+    let started = std::time::Instant::now();
+    black_box(acks::tell(entry, 1, black_box(events)));
+    started.elapsed().as_secs_f64() * 1e9 / acks::ACKS as f64
+}
+
+fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+/// What an acknowledgement costs each scheme, or those named: medians over `repeats` rounds, in each of which every scheme
+/// has its turn, and the median of the ratios to the first of the registry, which has its turn too. As a JSON list.
+#[pyfunction]
+#[pyo3(signature = (repeats, names=vec![]))]
+fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
+    let mut chosen = vec![&schemes::ALL[0]];
+    for name in &names {
+        let unknown = || PyValueError::new_err(format!("there is no scheme `{name}`"));
+        chosen.push(schemes::find(name).ok_or_else(unknown)?);
+    }
+    if names.is_empty() {
+        chosen.extend(schemes::ALL);
+    }
+    let mut seen = BTreeSet::new();
+    chosen.retain(|entry| seen.insert(entry.info.name));
+    let rounds: Vec<Vec<f64>> = py.detach(|| {
+        let events = acks::events();
+        (0..repeats.max(1)).map(|_| chosen.iter().map(|entry| turn_of(entry, &events)).collect()).collect()
+    });
+    let row = |(i, entry): (usize, &&Entry)| {
+        json!({
+            "scheme": entry.info.name,
+            "ns_per_ack": median(rounds.iter().map(|round| round[i])),
+            "ratio": median(rounds.iter().map(|round| round[i] / round[0])),
+            "reference": chosen[0].info.name,
+            "acks": acks::ACKS,
+            "ns_all": rounds.iter().map(|round| round[i]).collect::<Vec<_>>(),
+        })
+    };
+    Ok(serde_json::Value::from_iter(chosen.iter().enumerate().map(row)).to_string())
+}
+
 #[pymodule(gil_used = false)]
 fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(version, m)?)?;
@@ -267,6 +314,7 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(run, m)?)?;
     m.add_function(wrap_pyfunction!(bench_cases, m)?)?;
     m.add_function(wrap_pyfunction!(run_case, m)?)?;
+    m.add_function(wrap_pyfunction!(bench_schemes, m)?)?;
     m.add_class::<Handle>()?;
     m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
     m.add("Cancelled", m.py().get_type::<Cancelled>())?;

@@ -1,6 +1,6 @@
 //! Metrics, computed while the run goes on: nothing is kept per packet.
 
-use narrows_cc::{Bytes, Nanos};
+use narrows_cc::{Bytes, Nanos, ParamKind};
 use narrows_endpoint::{Receiver, ReceiverStats, Sender, SenderStats};
 use narrows_net::config::Capacity;
 use narrows_net::{Flags, Histogram, Link, Packet, prefetch};
@@ -253,6 +253,11 @@ impl Metrics {
         let mbit_s =
             |bytes: u64| if active.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / active.as_secs_f64() };
         let per_bin = |bytes: u64| Bytes::new(bytes).per(self.bin).as_mbit_per_sec();
+        let params = flow.params.changed().map(|(param, value)| match (param.kind, value) {
+            (ParamKind::Flag, 0.0) => format!("{}=off", param.name),
+            (ParamKind::Flag, _) => format!("{}=on", param.name),
+            (ParamKind::Number, value) => format!("{}={value}", param.name),
+        });
         FlowResult {
             flow: flow.label.clone(),
             scheme: flow.scheme.info.name,
@@ -277,6 +282,7 @@ impl Metrics {
             bytes_delivered: got.bytes_in_order,
             packets_sent,
             timeouts: sent.timeouts,
+            params: params.collect::<Vec<_>>().join(","),
         }
     }
 }

@@ -81,6 +81,8 @@ pub struct FlowResult {
     pub packets_sent: u64,
     /// Retransmission timeouts; whole run.
     pub timeouts: u64,
+    /// The scheme's parameters that differ from their defaults, as after the colon of a scheme: `beta=0.8,paced=on`.
+    pub params: String,
 }
 
 /// Results of one link, after the warm-up.

@@ -88,3 +88,19 @@ rtt = "40ms"
         assert!((mean / expected - 1.0).abs() < 0.08, "{queue}: {mean} packets, expected {expected}");
     }
 }
+
+#[test]
+fn a_flow_names_the_parameters_that_differ_from_their_defaults_as_a_scheme_takes_them() {
+    let of = |flow: &str| {
+        let text =
+            format!("duration = \"1s\"\n[network]\nrate = \"10mbit\"\n[[flows]]\nrtt = \"40ms\"\n{flow}");
+        run(&text).flows[0].params.clone()
+    };
+    assert_eq!(of("scheme = \"cubic\""), "");
+    assert_eq!(of("scheme = \"cubic:beta=0.7\""), "", "the default");
+    assert_eq!(
+        of("scheme = \"cubic:paced=on,beta=0.8,fast_convergence=off\""),
+        "beta=0.8,fast_convergence=off,paced=on"
+    );
+    assert_eq!(of("scheme = \"cubic\"\nparams = { beta = 0.8 }"), "beta=0.8");
+}

@@ -147,7 +147,7 @@ impl<P: Rules> CongestionControl for Bbr3Core<P> {
         let gain = self.rules.pacing_gain(&self.model);
         self.model.pace(gain);
         self.set_window(ack);
-        self.model.just_saved = false;
+        self.model.has_saved &= self.model.phase != Phase::Open;
     }
 
     fn on_lost(&mut self, event: &Lost) {
@@ -159,10 +159,7 @@ impl<P: Rules> CongestionControl for Bbr3Core<P> {
             self.model.only_marked = true;
             return;
         }
-        if !self.model.just_saved {
-            self.save_state();
-        }
-        self.model.just_saved = false;
+        self.save_state();
         self.model.phase = Phase::Recovery;
     }
 
@@ -176,9 +173,7 @@ impl<P: Rules> CongestionControl for Bbr3Core<P> {
     }
 
     fn on_timeout(&mut self, event: &Timeout) {
-        if !self.model.just_saved {
-            self.save_state();
-        }
+        self.save_state();
         let model = &mut self.model;
         if Self::V2 {
             model.full_bw.restart(Rate::ZERO);
@@ -191,7 +186,6 @@ impl<P: Rules> CongestionControl for Bbr3Core<P> {
         model.inflight = event.inflight;
         model.phase = Phase::Loss;
         model.only_marked = false;
-        model.just_saved = false;
     }
 
     fn on_spurious_loss(&mut self, event: &SpuriousLoss) {

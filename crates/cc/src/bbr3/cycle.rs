@@ -64,24 +64,17 @@ impl<P: Rules> Bbr3Core<P> {
         if !self.model.full_bw_reached || self.adapt_long_term(ack, sample) {
             return;
         }
-        match self.model.state {
-            State::Down => {
-                if !self.probe_if_due(ack) && self.model.is_time_to_cruise(ack, Self::V2) {
-                    self.start_cruise();
-                }
-            }
-            State::Cruise => {
-                self.probe_if_due(ack);
-            }
+        let state = self.model.state;
+        if state == State::Down && !self.probe_if_due(ack) && self.model.is_time_to_cruise(ack, Self::V2) {
+            self.start_cruise();
+        } else if state == State::Cruise {
+            self.probe_if_due(ack);
+        } else if state == State::Refill && self.model.round_start {
             // After one round of filling the pipe, samples begin to show what filling it did.
-            State::Refill if self.model.round_start => self.start_up(ack.now, sample),
-            State::Up => {
-                if self.model.is_time_to_go_down(ack, sample, Self::V2) {
-                    self.model.probe_too_high = false;
-                    self.start_down(ack.now);
-                }
-            }
-            _ => {}
+            self.start_up(ack.now, sample);
+        } else if state == State::Up && self.model.is_time_to_go_down(ack, sample, Self::V2) {
+            self.model.probe_too_high = false;
+            self.start_down(ack.now);
         }
     }
 
@@ -107,6 +100,15 @@ impl<P: Rules> Bbr3Core<P> {
     /// whether the state changed.
     #[inline]
     fn adapt_long_term(&mut self, ack: &Ack, sample: &Sample) -> bool {
+        let model = &self.model;
+        if model.marks.high && model.probe_samples {
+            // A round in which most deliveries were marked shows, like a flight that lost too much, that a probe was too high.
+            let state = model.state;
+            self.handle_too_high(ack.now, sample.tx_in_flight, sample.limited);
+            if self.model.state != state {
+                return false;
+            }
+        }
         let model = &mut self.model;
         if model.round_start {
             match model.ack_phase {

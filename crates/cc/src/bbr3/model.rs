@@ -82,8 +82,8 @@ pub struct Model {
     pub(super) only_marked: bool,
     pub(super) undo_state: Option<Undo>,
     pub(super) saved: Saved,
-    /// State was saved for a loss that the acknowledgement being processed, or the timer, revealed.
-    pub(super) just_saved: bool,
+    /// State was saved for the losses that are being repaired.
+    pub(super) has_saved: bool,
     /// When an event other than an acknowledgement began a loss round, or a round trip. The acknowledgement that revealed the
     /// event follows it, and what it delivers is delivered before that round.
     pub(super) loss_round_at: Option<Nanos>,
@@ -156,7 +156,7 @@ impl Model {
             only_marked: false,
             undo_state: None,
             saved,
-            just_saved: false,
+            has_saved: false,
             loss_round_at: None,
             round_at: None,
             delivered: Bytes::ZERO,

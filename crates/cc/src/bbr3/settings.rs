@@ -209,8 +209,8 @@ pub struct Settings {
 
 impl Settings {
     pub(super) fn new(setup: &Setup, v2: bool) -> Self {
-        let number = |name| setup.params.number(name);
-        let flag = |name| setup.params.flag(name);
+        let number = |name| setup.params.number_or_default(name, if v2 { PARAMS_V2 } else { PARAMS });
+        let flag = |name| number(name) != 0.0;
         let seconds = |name| Nanos::from_secs_f64(number(name));
         let millis = |name| Nanos::from_secs_f64(number(name) / 1e3);
         let quantum = number("quantum") as u64;

@@ -44,10 +44,11 @@
 //!
 //! The halving is repeated by every acknowledgement of the round trip, not done once: six acknowledgements bring
 //! a window of 256 segments to 4. As what is in flight is far above that, nothing is sent until all of it has
-//! arrived; then four segments go out, and the first acknowledgement of them ends the round trip. So one
-//! recovery with congestion empties the pipe for about a round trip. BDP₁ binds only if the window exceeds
-//! 2 BDP, as in Startup. In recovery without congestion there is no packet conservation at all: the window less
-//! the losses, and growth to its target.
+//! arrived; then four segments go out, and the first acknowledgement of them ends the round trip. From there the
+//! window doubles with each round trip until all losses are repaired and the old window is back at once. So one
+//! recovery with congestion all but empties the pipe for several round trips. BDP₁ binds only if the window
+//! exceeds 2 BDP, as in Startup. In recovery without congestion there is no packet conservation at all: the
+//! window less the losses, and growth to its target.
 //!
 //! ## References
 //!

@@ -1,6 +1,6 @@
 //! The registry: the one list of schemes. Everything iterates it.
 //!
-//! A new scheme is a file beside this one and a line in the list below.
+//! A new scheme is a file beside this one and a line in the list below. What schemes cost is compared with the first.
 
 use crate::{
     Ack, CongestionControl, Control, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered, RecoveryLeft,
@@ -72,6 +72,8 @@ registry! {
     modest_bbr::ModestBbr,
     rfbbr::RfBbr,
     adaptive_bbr::AdaptiveBbr,
+    bbr3_gc::Bbr3Gc,
+    bbr2_gc::Bbr2Gc,
 }
 
 /// One line of the registry.

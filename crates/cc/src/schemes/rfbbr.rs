@@ -64,7 +64,7 @@
 //!   trips, but where the queue stays full for longer the estimate sinks.
 
 use crate::bbr::{BbrCore, BufferFill, Model, Policy};
-use crate::{Ack, Evidence, Info, Nanos, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
+use crate::{Ack, Evidence, Info, Param, RecoveryStyle, RoundMin, Setup, Telemetry, Value, bbr_params};
 
 /// Up to this share of the longest queue it is taken to be empty, and from [`FULL`] on to be full.
 const EMPTY: f64 = 0.1;
@@ -79,8 +79,7 @@ pub struct ByQueue {
     building_gain: f64,
     full_gain: f64,
     fill: BufferFill,
-    /// The least sample of this round trip, if there was one.
-    least: Option<Nanos>,
+    rounds: RoundMin,
     /// The share of the longest queue that stood during the last round trip.
     standing: f64,
 }
@@ -104,22 +103,21 @@ impl Policy for ByQueue {
             building_gain: number("building_gain"),
             full_gain: number("full_gain"),
             fill: BufferFill::default(),
-            least: None,
+            rounds: RoundMin::default(),
             standing: 0.0,
         }
     }
 
     #[inline]
     fn observe(&mut self, ack: &Ack, model: &Model) {
-        if model.round_start() {
-            if let Some((least, min_rtt)) = self.least.zip(model.min_rtt()) {
-                self.standing = self.fill.share(least, min_rtt);
-            }
-            self.least = None;
+        self.rounds.on_ack(model.round_start(), ack.rtt);
+        if model.round_start()
+            && let Some((least, min_rtt)) = self.rounds.last().zip(model.min_rtt())
+        {
+            self.standing = self.fill.share(least, min_rtt);
         }
         if let Some(rtt) = ack.rtt {
             self.fill.observe(rtt);
-            self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
         }
     }
 

@@ -172,6 +172,10 @@ fn recovery_begins_at_what_is_in_flight_and_its_end_restores_nothing() {
     script.leave_recovery(3);
     assert_eq!(script.cc.control().window, MSS * 298);
     assert!(window > MSS * 298 && !script.cc.model().conserving());
+    // Where nothing is left in flight, a segment is.
+    script.inflight = Bytes::ZERO;
+    script.enter_recovery(CongestionCause::Loss, 1, 3);
+    assert_eq!(script.cc.control().window, MSS);
 }
 
 #[test]
@@ -218,12 +222,15 @@ fn a_loss_in_startup_freezes_the_pacing_rate_there() {
 }
 
 #[test]
-fn a_step_within_probe_rtt_does_not_end_the_slow_pacing_but_its_beginning_does() {
-    let mut script = cruising();
+fn the_beginning_of_probe_rtt_ends_the_slow_pacing_but_a_step_within_does_not() {
+    let mut script = Script::<Da>::new(1, &[]);
+    for _ in 0..4 {
+        script.round(100, 0);
+    }
+    let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
     script.enter_recovery_after(TICK, CongestionCause::Loss, 2, 3);
     script.within_round(TICK, 2, 0);
-    let cruise = script.rate.mul_f64(0.99);
-    assert!(script.cc.model().pacing_rate() < cruise);
+    assert_eq!((script.state(), script.cc.model().pacing_rate()), (State::Drain, slow));
     script.now += Nanos::from_secs(11);
     script.rtt = Nanos::from_millis(41);
     script.within_round(TICK, 2, 0);
@@ -234,9 +241,28 @@ fn a_step_within_probe_rtt_does_not_end_the_slow_pacing_but_its_beginning_does()
     script.inflight = MSS;
     for _ in 0..2 {
         script.within_round(TICK, 2, 0);
-        assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.75 * 0.99));
+        assert_eq!(script.cc.model().pacing_rate(), slow);
     }
     assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }));
+}
+
+#[test]
+fn min_rtt_that_grows_old_outside_probe_bw_is_not_compared_with() {
+    let mut script = Script::<Da>::new(1, &[]);
+    script.round(20, 0);
+    let risen = Nanos::from_millis(60);
+    script.rtt = risen;
+    script.now += Nanos::from_secs(11);
+    script.inflight = MSS;
+    script.round(1, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { .. }), "from Startup");
+    while !script.cc.model().in_probe_bw() {
+        script.round(100, 0);
+    }
+    script.inflight = Bytes::new(700_000);
+    script.reach_phase(2);
+    assert_eq!(script.cc.model().min_rtt(), Some(risen));
+    assert_eq!(window_at(&mut script, risen), quantised(1.5 * BDP, 8, false), "one BDP of 60 ms");
 }
 
 #[test]

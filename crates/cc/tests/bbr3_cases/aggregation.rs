@@ -5,8 +5,7 @@ use narrows_cc::{Bytes, Nanos};
 use crate::flow::{MSS, Path};
 use crate::record::{Flow, Point, start};
 
-/// What section 5.5.9 makes of each acknowledgement: (round, full_bw_reached, excess over bw x time), and the test's windowed
-/// maximum of it over one round before the pipe is full and ten after.
+/// The excess over bandwidth x time that section 5.5.9 reckons for each acknowledgement, with the round it came in.
 fn excesses(trace: &[Point]) -> Vec<(f64, Bytes)> {
     let (mut since, mut delivered) = (Nanos::ZERO, Bytes::ZERO);
     let mut samples = Vec::new();
@@ -28,8 +27,8 @@ fn most(samples: &[(f64, Bytes)], round: f64, window: f64) -> Bytes {
     samples.iter().rev().take_while(|(at, _)| *at >= round - window).map(|(_, excess)| *excess).max().unwrap()
 }
 
-/// Checks telemetry against the samples at every acknowledgement from a place on: never above what the window may remember, and
-/// never below the latest.
+/// Checks telemetry against the samples at every acknowledgement from a place on: never above what the window may
+/// remember, and never below the latest.
 fn check(flow: &Flow, from: usize, window: f64) {
     let samples = excesses(flow.trace());
     let acks: Vec<_> = flow.trace().iter().skip(1).filter(|point| point.ack().is_some()).collect();
@@ -44,11 +43,11 @@ fn check(flow: &Flow, from: usize, window: f64) {
     }
 }
 
-/// A.12 Achieving Expected STARTUP Bandwidth on a Link With Aggregation. Acknowledgements come every 15 ms over a path of 20 ms.
-/// Section 5.5.9: extra_acked is the largest excess over bandwidth x time within one round; the test computes the excess of each
-/// acknowledgement itself. The window can then pass two BDPs. Section 4.1: the interval of a sample is the longer of the send
-/// and the acknowledgement phase, so no bunch may show more than the link has, but for the one segment by which bunches of 64 or
-/// 65 differ; and STARTUP still doubles its rate per round, in
+/// A.12 Achieving Expected STARTUP Bandwidth on a Link With Aggregation. Acknowledgements come every 15 ms over a
+/// path of 20 ms. Section 5.5.9: extra_acked is the largest excess over bandwidth x time within one round; the test
+/// computes the excess of each acknowledgement itself. The window can then pass two BDPs. Section 4.1: the interval
+/// of a sample is the longer of the send and the acknowledgement phase, so no bunch may show more than the link has,
+/// but for the one segment by which bunches of 64 or 65 differ; and STARTUP still doubles its rate per round, in
 /// rounds of up to 35 ms, and ends with the link's rate within 2 %.
 #[test]
 fn a12_startup_finds_the_bandwidth_of_a_path_that_bunches_acknowledgements() {
@@ -68,11 +67,12 @@ fn a12_startup_finds_the_bandwidth_of_a_path_that_bunches_acknowledgements() {
     assert!(point.figures.extra_acked > bdp / 4, "{:?}", point.figures.extra_acked);
 }
 
-/// A.13 Achieving Expected Cruise Bandwidth on a Link With Aggregation. In PROBE_CRUISE a path of 20 ms begins to hand over
-/// acknowledgements once in 60 ms only: two BDPs of window would be sent within 40 ms and then wait. Section 5.5.9: extra_acked
-/// follows the bunches, with the maximum over ten rounds (the test computes each excess itself), and section 5.6.4.2 adds
-/// it to the window, so that from two bunches later on the link is used to 95 %. When the bunches have ended and slower data (a tenth of the rate) has ended the last episode, the
-/// maximum is forgotten after ten rounds and not before.
+/// A.13 Achieving Expected Cruise Bandwidth on a Link With Aggregation. In PROBE_CRUISE a path of 20 ms begins to
+/// hand over acknowledgements once in 60 ms only: two BDPs of window would be sent within 40 ms and then wait.
+/// Section 5.5.9: extra_acked follows the bunches, with the maximum over ten rounds (the test computes each excess
+/// itself), and section 5.6.4.2 adds it to the window, so that from two bunches later on the link is used to 95 %.
+/// When the bunches have ended and slower data (a tenth of the rate) has ended the last episode, the maximum is
+/// forgotten after ten rounds and not before.
 #[test]
 fn a13_the_window_in_cruise_has_room_for_bunches_of_acknowledgements() {
     let mut flow = start(Path::new(50.0, 20), &[]);

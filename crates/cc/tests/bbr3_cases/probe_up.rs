@@ -3,10 +3,7 @@
 use narrows_cc::{Bytes, CongestionControl, Lost, Nanos, Rate};
 
 use crate::flow::{MSS, Path};
-use crate::record::{Flow, Plateau, start};
-
-/// No PROBE_RTT comes between.
-const NO_PROBE_RTT: &[(&str, f64)] = &[("probe_rtt_interval", 60.0)];
+use crate::record::{Flow, NO_PROBE_RTT, Plateau, bounded, start};
 
 /// In the first moment of PROBE_UP on 20 Mbit/s and 40 ms: 69 segments of BDP, and room for any queue.
 fn probing_up() -> Flow {
@@ -15,9 +12,10 @@ fn probing_up() -> Flow {
     flow
 }
 
-/// A.5 Exiting PROBE_UP on Bandwidth Plateau. A bulk flow uses all that pacing at 1.25 gives it, and nothing is lost. Section
-/// 5.3.3.7: IsTimeToGoDown holds when the detector, started with the rate of the acknowledgement that began PROBE_UP, has
-/// counted three rounds of less than a quarter's growth. The test runs the detector over the samples it saw.
+/// A.5 Exiting PROBE_UP on Bandwidth Plateau. A bulk flow uses all that pacing at 1.25 gives it, and nothing is lost.
+/// Section 5.3.3.7: IsTimeToGoDown holds when the detector, started with the rate of the acknowledgement that began
+/// PROBE_UP, has counted three rounds of less than a quarter's growth. The test runs the detector over the samples it
+/// saw.
 #[test]
 fn a05_probe_up_ends_on_a_bandwidth_plateau() {
     let mut flow = probing_up();
@@ -47,11 +45,12 @@ fn a05_probe_up_ends_on_a_bandwidth_plateau() {
     assert!(inflight >= flow.path.rate.over(flow.path.rtt).mul_f64(1.25), "{inflight:?}");
 }
 
-/// A.6 Exiting PROBE_UP on Loss When Application-Limited. In PROBE_UP the application begins to write at half the link's rate;
-/// the samples become short of data. Then every tenth packet is lost. Section 5.5.10.2: the packet whose loss takes the
-/// losses since its sending over 2 % of the data in flight at its sending ends PROBE_UP at once, application-limited or not;
-/// with 34 packets in flight that is the first one lost. HandleInflightTooHigh takes no inflight_longterm from a packet sent
-/// while the application was the limit, so that stays as it was, here infinite; the probe counts as too high all the same.
+/// A.6 Exiting PROBE_UP on Loss When Application-Limited. In PROBE_UP the application begins to write at half the
+/// link's rate; the samples become short of data. Then every tenth packet is lost. Section 5.5.10.2: the packet whose
+/// loss takes the losses since its sending over 2 % of the data in flight at its sending ends PROBE_UP at once,
+/// application-limited or not; with 34 packets in flight that is the first one lost. HandleInflightTooHigh takes no
+/// inflight_longterm from a packet sent while the application was the limit, so that stays as it was, here infinite;
+/// the probe counts as too high all the same.
 #[test]
 fn a06_loss_ends_probe_up_though_the_application_is_the_limit() {
     let mut flow = probing_up();
@@ -70,10 +69,11 @@ fn a06_loss_ends_probe_up_though_the_application_is_the_limit() {
     assert_eq!((before.figures.inflight_long, at.figures.inflight_long), (None, None));
 }
 
-/// A.7 Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss. The application writes at a tenth and at a
-/// quarter of the link's rate. Rounds that are short of data do not count for the detector, so neither state may end in a
-/// thousand rounds. PROBE_RTT, which would end them by its clock, needs the least delay to stand still for 5 s: the path here
-/// grows shorter by a microsecond every second. Without the limit the state ends within the usual few rounds.
+/// A.7 Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss. The application writes at a tenth
+/// and at a quarter of the link's rate. Rounds that are short of data do not count for the detector, so neither state
+/// may end in a thousand rounds. PROBE_RTT, which would end them by its clock, needs the least delay to stand still
+/// for 5 s: the path here grows shorter by a microsecond every second. Without the limit the state ends within the
+/// usual few rounds.
 #[test]
 fn a07_an_application_limited_flow_without_loss_stays_in_startup_and_probe_up() {
     let mut startup = start(Path::new(20.0, 40), &[]);
@@ -101,16 +101,10 @@ fn a07_an_application_limited_flow_without_loss_stays_in_startup_and_probe_up() 
     }
 }
 
-/// In PROBE_UP with an inflight_longterm that an earlier probe left behind when the buffer was shallow; now there is room.
+/// In PROBE_UP with an inflight_longterm that an earlier probe left behind when the buffer was shallow; now there is
+/// room.
 fn probing_up_with_a_long_term_bound() -> Flow {
-    let mut path = Path::new(20.0, 40);
-    path.buffer = Bytes::new(50_000); // half a BDP
-    let mut flow = start(path, NO_PROBE_RTT);
-    assert!(flow.run_until(Nanos::from_secs(20), |flow| {
-        let figures = flow.last().figures;
-        figures.inflight_long.is_some() && figures.state == "probe_bw_cruise"
-    }));
-    flow.path.buffer = Bytes::new(1 << 40);
+    let mut flow = bounded(20.0, Bytes::new(1 << 40));
     // The first probe after one that was too high is precautionary, and the next persists.
     flow.reach("probe_bw_up");
     flow.leave();
@@ -119,11 +113,12 @@ fn probing_up_with_a_long_term_bound() -> Flow {
     flow
 }
 
-/// A.21 Handling Loss During PROBE_UP After inflight_longterm is Set. While PROBE_UP is raising its bound, every twentieth
-/// packet is lost. Section 5.5.10.2: HandleInflightTooHigh runs with the packet whose loss takes the losses over 2 %;
-/// inflight_longterm becomes the larger of the inflight at which that happened, inflight_prev + (0.02 inflight_prev -
-/// lost_prev) / 0.98, and beta = 0.7 of min(BDP, cwnd); PROBE_DOWN follows with that very packet, before any plateau is found.
-/// On a path that loses evenly the first of the two is the larger; a packet lost from a small flight shows the second.
+/// A.21 Handling Loss During PROBE_UP After inflight_longterm is Set. While PROBE_UP is raising its bound, every
+/// twentieth packet is lost. Section 5.5.10.2: HandleInflightTooHigh runs with the packet whose loss takes the losses
+/// over 2 %; inflight_longterm becomes the larger of the inflight at which that happened, inflight_prev + (0.02
+/// inflight_prev - lost_prev) / 0.98, and beta = 0.7 of min(BDP, cwnd); PROBE_DOWN follows with that very packet,
+/// before any plateau is found. On a path that loses evenly the first of the two is the larger; a packet lost from a
+/// small flight shows the second.
 #[test]
 fn a21_loss_in_probe_up_lowers_the_long_term_bound_and_goes_down_at_once() {
     let mut flow = probing_up_with_a_long_term_bound();

@@ -192,6 +192,23 @@ pub fn start(path: Path, values: &[(&str, f64)]) -> Flow {
     Flow::over(Path { repairs: true, ..path }, Recorder::new(&setup::<Recorder>(1, values)))
 }
 
+/// Parameters with which no PROBE_RTT comes between.
+pub const NO_PROBE_RTT: &[(&str, f64)] = &[("probe_rtt_interval", 60.0)];
+
+/// A flow over 40 ms in PROBE_CRUISE, to which a buffer of half a BDP has given an inflight_longterm; now the buffer
+/// is larger.
+pub fn bounded(mbit_per_sec: f64, buffer: Bytes) -> Flow {
+    let mut path = Path::new(mbit_per_sec, 40);
+    path.buffer = path.rate.over(path.rtt) / 2;
+    let mut flow = start(path, NO_PROBE_RTT);
+    assert!(flow.run_until(PATIENCE, |flow| {
+        let figures = flow.last().figures;
+        figures.inflight_long.is_some() && figures.state == "probe_bw_cruise"
+    }));
+    flow.path.buffer = buffer;
+    flow
+}
+
 /// Longer than any case needs to come to a state.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
@@ -250,8 +267,8 @@ impl Flow {
     }
 }
 
-/// The draft's detector of a plateau (section 5.3.1.2): three rounds, begun by acknowledgements that are not short of data,
-/// without growth by a quarter.
+/// The draft's detector of a plateau (section 5.3.1.2): three rounds, begun by acknowledgements that are not short of
+/// data, without growth by a quarter.
 #[derive(Default)]
 pub struct Plateau {
     baseline: f64,

@@ -3,10 +3,7 @@
 use narrows_cc::{Bytes, Nanos};
 
 use crate::flow::{MSS, Path};
-use crate::record::{Event, Flow, Point, start};
-
-/// No PROBE_RTT comes between.
-const NO_PROBE_RTT: &[(&str, f64)] = &[("probe_rtt_interval", 60.0)];
+use crate::record::{Event, Flow, NO_PROBE_RTT, Point, bounded, start};
 
 fn place_of(flow: &Flow, from: usize, wanted: impl Fn(&Event) -> bool) -> usize {
     from + flow.trace()[from..].iter().position(|point| wanted(&point.event)).expect("it happened")
@@ -25,8 +22,8 @@ fn at_least<T: PartialOrd>(after: Option<T>, before: Option<T>) -> bool {
     }
 }
 
-/// All that the draft restores is back: the three bounds at least as they were, and the window, as far as inflight_longterm
-/// and the state's gain allow.
+/// All that the draft restores is back: the three bounds at least as they were, and the window, as far as
+/// inflight_longterm and the state's gain allow.
 #[track_caller]
 fn assert_restored(before: &Point, after: &Point) {
     let (old, new) = (&before.figures, &after.figures);
@@ -37,28 +34,22 @@ fn assert_restored(before: &Point, after: &Point) {
     assert!(!new.full_bw_now && new.full_bw_count == 0.0);
 }
 
-/// A flow on 20 Mbit/s and 40 ms, on which an earlier probe over a shallow buffer has left an inflight_longterm; now there
-/// is room for any queue. In a later PROBE_UP.
+/// A flow on 20 Mbit/s and 40 ms, on which an earlier probe over a shallow buffer has left an inflight_longterm; now
+/// there is room for any queue. In a later PROBE_UP.
 fn probing_up() -> Flow {
-    let mut path = Path::new(20.0, 40);
-    path.buffer = Bytes::new(50_000);
-    let mut flow = start(path, NO_PROBE_RTT);
-    assert!(flow.run_until(Nanos::from_secs(20), |flow| {
-        let figures = flow.last().figures;
-        figures.inflight_long.is_some() && figures.state == "probe_bw_cruise"
-    }));
-    flow.path.buffer = Bytes::new(1 << 40);
+    let mut flow = bounded(20.0, Bytes::new(1 << 40));
     flow.reach("probe_bw_up");
     flow.leave();
     flow.reach("probe_bw_up");
     flow
 }
 
-/// A.18 Handling Spurious Fast Recovery. Of a flow in PROBE_UP eight packets in a row are overtaken by those behind them: three
-/// later ones are acknowledged first, so they are declared lost, and fast recovery begins; 100 ms later all eight arrive, and
-/// recovery turns out spurious. Section 5.5.10.2: the losses end PROBE_UP and lower inflight_longterm. Section 5.5.11: what
-/// held before the first of them holds again, and the probe starts over: PROBE_REFILL, and PROBE_UP a round later. The same in
-/// PROBE_CRUISE, where the losses lower the short-term bounds, which are lifted again while the state stays.
+/// A.18 Handling Spurious Fast Recovery. Of a flow in PROBE_UP eight packets in a row are overtaken by those behind
+/// them: three later ones are acknowledged first, so they are declared lost, and fast recovery begins; 100 ms later
+/// all eight arrive, and recovery turns out spurious. Section 5.5.10.2: the losses end PROBE_UP and lower
+/// inflight_longterm. Section 5.5.11: what held before the first of them holds again, and the probe starts over:
+/// PROBE_REFILL, and PROBE_UP a round later. The same in PROBE_CRUISE, where the losses lower the short-term bounds,
+/// which are lifted again while the state stays.
 #[test]
 fn a18_a_spurious_fast_recovery_is_undone() {
     let mut flow = probing_up();
@@ -94,10 +85,10 @@ fn a18_a_spurious_fast_recovery_is_undone() {
     assert_eq!(flow.states_since(from - 1), ["probe_bw_cruise"]);
 }
 
-/// A.19 Handling Spurious RTO Recovery. In PROBE_UP the link stands still for 1.4 s. The timer of 1 s
-/// expires: all packets that wait there are taken for lost, and the window is one segment above what is left in flight, which is nothing (section
-/// 5.6.4.4). 0.4 s later they arrive, all of them. Section 5.5.11: the bounds from before and the window are back, and the probe
-/// starts over.
+/// A.19 Handling Spurious RTO Recovery. In PROBE_UP the link stands still for 1.4 s. The timer of 1 s expires: all
+/// packets that wait there are taken for lost, and the window is one segment above what is left in flight, which is
+/// nothing (section 5.6.4.4). 0.4 s later they arrive, all of them. Section 5.5.11: the bounds from before and the
+/// window are back, and the probe starts over.
 #[test]
 fn a19_a_spurious_timeout_is_undone() {
     let mut flow = probing_up();

@@ -5,10 +5,11 @@ use narrows_cc::{Nanos, Rate};
 use crate::flow::Path;
 use crate::record::{Flow, Plateau, Point, rate_near, start};
 
-/// A.1 Exiting STARTUP on Bandwidth Plateau. A bulk flow on a path with room for any queue. Section 5.3.1.2: three rounds in
-/// which the delivery rate grows by less than a quarter set full_bw_now and full_bw_reached, and STARTUP turns into DRAIN.
-/// The test runs the detector itself over the samples it saw, and the transition must come with the very acknowledgement that
-/// completes the third such round. max_bw is within the 2 % of the link's rate that the case asks for.
+/// A.1 Exiting STARTUP on Bandwidth Plateau. A bulk flow on a path with room for any queue. Section 5.3.1.2: three
+/// rounds in which the delivery rate grows by less than a quarter set full_bw_now and full_bw_reached, and STARTUP
+/// turns into DRAIN. The test runs the detector itself over the samples it saw, and the transition must come with the
+/// very acknowledgement that completes the third such round. max_bw is within the 2 % of the link's rate that the
+/// case asks for.
 #[test]
 fn a01_startup_ends_on_a_bandwidth_plateau() {
     for (mbit, rtt_ms) in [(10.0, 40), (1.0, 200), (100.0, 20), (200.0, 5)] {
@@ -32,10 +33,10 @@ fn a01_startup_ends_on_a_bandwidth_plateau() {
     }
 }
 
-/// A flow whose application writes at `mbit`, a power of two, after doublings from 1 Mbit/s on: its ten segments of window and
-/// their growth are always enough, so no data ever waits, and the bandwidth estimate is the application's rate. 2 s after its
-/// start it still is in STARTUP. The path of 100 ms has grown longer by 30 ms: more than a BDP is in flight, and DRAIN
-/// does not end with the acknowledgement that begins it.
+/// A flow whose application writes at `mbit`, a power of two, after doublings from 1 Mbit/s on: its ten segments of
+/// window and their growth are always enough, so no data ever waits, and the bandwidth estimate is the application's
+/// rate. 2 s after its start it still is in STARTUP. The path of 100 ms has grown longer by 30 ms: more than a BDP is
+/// in flight, and DRAIN does not end with the acknowledgement that begins it.
 fn held_short(link: f64, mbit: f64) -> Flow {
     let mut flow = start(Path::new(link, 100), &[]);
     let mut rate = 1.0;
@@ -53,11 +54,12 @@ fn held_short(link: f64, mbit: f64) -> Flow {
 }
 
 /// A.2 Exiting STARTUP on Loss When Application-Limited. The application writes at 8 of 20 Mbit/s, so every sample is
-/// short of data and no plateau can be found. Section 5.3.1.3 asks for three things at once: a full round spent in fast
-/// recovery, more than 2 % lost over a round, and six separate ranges lost in it. With 90 packets a round and every tenth
-/// lost all three hold, and STARTUP ends at the end of the first full round of recovery; inflight_longterm becomes the larger
-/// of the BDP and what the last round delivered. Each condition is also left out in turn, and then STARTUP lasts.
-/// full_bw_now is not asked for: the case's text names it, section 5.3.1.3 and the pseudocode set full_bw_reached only.
+/// short of data and no plateau can be found. Section 5.3.1.3 asks for three things at once: a full round spent in
+/// fast recovery, more than 2 % lost over a round, and six separate ranges lost in it. With 90 packets a round and
+/// every tenth lost all three hold, and STARTUP ends at the end of the first full round of recovery;
+/// inflight_longterm becomes the larger of the BDP and what the last round delivered. Each condition is also left out
+/// in turn, and then STARTUP lasts. full_bw_now is not asked for: the case's text names it, section 5.3.1.3 and the
+/// pseudocode set full_bw_reached only.
 #[test]
 fn a02_loss_ends_startup_though_the_application_is_the_limit() {
     let mut flow = held_short(20.0, 8.0);
