@@ -58,6 +58,7 @@ registry! {
     newreno::NewReno,
     cubic::Cubic,
     vegas::Vegas,
+    bbr_cws::BbrCws,
 }
 
 /// One line of the registry.
