@@ -70,7 +70,7 @@ impl PartialEq for Param {
 }
 
 /// The most parameters one scheme may have.
-pub const MAX_PARAMS: usize = 24;
+pub const MAX_PARAMS: usize = 32;
 
 /// Checked values, one per parameter of the scheme.
 #[derive(Clone, Debug)]

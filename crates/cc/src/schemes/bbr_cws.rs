@@ -26,6 +26,12 @@ pub struct Scaling {
     cool: u64,
     base: u8,
     speed: f64,
+    prompt: bool,
+    kick: f64,
+    life: f64,
+    push: f64,
+    fresh: bool,
+    queued: bool,
     drain: u32,
     drained: u32,
     scale: f64,
@@ -56,7 +62,7 @@ impl Policy for Scaling {
             Param::number("rule", 0.0, (0.0, 9.0), "", "rule"),
             Param::number("cut", 0.7, (0.0, 100.0), "", "what a round with loss leaves of the scale"),
             Param::number("grow", 0.05, (0.0, 100.0), "", "added to the scale by a round with a standing queue"),
-            Param::number("relax", 0.125, (0.0, 1.0), "", "share of the way back to 1 in a round without"),
+            Param::number("relax", 0.125, (0.0, 2.0), "", "share of the way back to 1 in a round without"),
             Param::number("queue", 1.25, (0.0, 10.0), "", "least RTT of a round over min_rtt: a standing queue"),
             Param::number("scale_min", 0.5, (0.05, 1.0), "", "least scale"),
             Param::number("scale_max", 2.0, (1.0, 64.0), "", "greatest scale"),
@@ -65,6 +71,10 @@ impl Policy for Scaling {
             Param::number("cool", 0.0, (0.0, 10.0), "", "rounds after a cut that do not cut"),
             Param::number("base", 0.0, (0.0, 3.0), "", "base of the queue test"),
             Param::number("drain", 0.0, (0.0, 100.0), "round", "longest Drain"),
+            Param::number("push", 0.0, (0.0, 4.0), "", "pacing gain while above 1"),
+            Param::flag("prompt", false, "cut on entry"),
+            Param::number("kick", 0.0, (0.0, 1.0), "", "W gain per round while fresh"),
+            Param::number("life", 0.0, (0.0, 2.0), "", "floor in BDP of the least min_rtt"),
             Param::number("speed", 0.4, (0.0, 100.0), "", "cubic C"),
         ],
     };
@@ -83,6 +93,12 @@ impl Policy for Scaling {
             cool: number("cool") as u64,
             base: number("base") as u8,
             speed: number("speed"),
+            prompt: setup.params.flag("prompt"),
+            kick: number("kick"),
+            life: number("life"),
+            push: number("push"),
+            fresh: true,
+            queued: false,
             drain: number("drain") as u32,
             drained: 0,
             scale: 1.0,
@@ -123,6 +139,24 @@ impl Policy for Scaling {
         }
     }
 
+    fn enter_recovery(&mut self, _window: Bytes, ack: &Ack, model: &Model) -> crate::bbr::RecoveryEntry {
+        let full = ack.inflight + ack.acked;
+        if self.prompt && model.in_probe_bw() && self.w > 0.0 {
+            let w = Bytes::new((self.w * self.cut) as u64).max(model.settings().min_window);
+            return crate::bbr::RecoveryEntry { window: full.min(w), conserve: true };
+        }
+        crate::bbr::RecoveryEntry { window: full, conserve: true }
+    }
+
+    fn conserve(&mut self, window: Bytes, ack: &Ack, model: &Model) -> Bytes {
+        let full = ack.inflight + ack.acked;
+        if self.prompt && model.in_probe_bw() && self.w > 0.0 {
+            let w = Bytes::new((self.w * self.cut) as u64).max(model.settings().min_window);
+            return full.min(w);
+        }
+        window.max(full)
+    }
+
     fn on_transition(&mut self, to: State, _model: &Model) {
         // The next cycle probes again, unless it too finds loss before.
         match to {
@@ -133,6 +167,7 @@ impl Policy for Scaling {
     }
 
     fn probe_gain(&self, phase: u8, model: &Model) -> f64 {
+        if self.push > 0.0 && self.queued { return self.push.max(model.settings().probe_gain(phase)); }
         if phase == PHASE_UP && self.hold && self.hold_mode > 0 { 1.0 } else { model.settings().probe_gain(phase) }
     }
 
@@ -168,6 +203,7 @@ impl Scaling {
         if loss { self.hold = true; }
         if self.cool_left > 0 { self.cool_left -= 1; loss = false; }
         if loss { self.cool_left = self.cool; }
+        self.queued = queued && !loss;
         let cap = bdp.as_f64() * model.settings().cwnd_gain;
         let mss = model.settings().mss.as_f64();
         match self.rule {
@@ -184,11 +220,12 @@ impl Scaling {
                 }
                 self.scale = self.scale.clamp(self.range.0, self.range.1);
             }
-            2 | 3 | 4 | 5 => {
+            2 | 3 | 4 | 5 | 6 => {
                 if self.w == 0.0 { self.w = cap; self.w_max = cap; self.w_cut = cap; self.epoch = ack.now; self.rounds = 0.0; }
                 if loss {
+                    self.fresh = false;
                     let at = self.w.min(self.inflight.as_f64());
-                    self.w_max = if self.rule == 5 && at < self.w_max { at * (1.0 + self.cut) / 2.0 } else { at };
+                    self.w_max = if self.rule >= 5 && at < self.w_max { at * (1.0 + self.cut) / 2.0 } else { at };
                     self.w = at * self.cut;
                     self.w_cut = self.w;
                     self.epoch = ack.now;
@@ -207,12 +244,14 @@ impl Scaling {
                             let alpha = self.grow * 3.0 * (1.0 - self.cut) / (1.0 + self.cut);
                             let reno = self.w_cut + alpha * self.rounds * mss;
                             self.w = self.w.max(cubic.min(self.w * 1.5)).max(reno);
+                            if self.kick > 0.0 && self.fresh && queued { self.w *= 1.0 + self.kick; self.w_max = self.w; self.w_cut = self.w; self.epoch = ack.now; self.rounds = 0.0; }
                         }
                     }
                 }
                 let high = if queued { self.range.1 } else { 1.0 };
                 let before = self.w;
-                self.w = self.w.clamp(cap * self.range.0, cap * high);
+                let floor = (model.max_bw().as_bytes_per_sec() as f64 * life / 1e9 * self.life).max(cap * self.range.0).min(cap);
+                self.w = self.w.clamp(floor, cap * high);
                 if self.w < before && !loss { self.w_max = self.w; self.w_cut = self.w; self.epoch = ack.now; self.rounds = 0.0; }
                 self.scale = self.w / cap;
             }
