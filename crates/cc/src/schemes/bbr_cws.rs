@@ -122,6 +122,7 @@ impl Policy for Scaling {
     #[inline]
     fn observe(&mut self, ack: &Ack, model: &Model) {
         if model.round_start() {
+            self.rtt_max = self.rtt_max.max(self.rtt.unwrap_or(Nanos::ZERO));
             if model.in_probe_bw() {
                 self.round(ack, model);
             }
@@ -135,7 +136,6 @@ impl Policy for Scaling {
         if let Some(rtt) = ack.rtt {
             self.rtt = Some(self.rtt.map_or(rtt, |least| least.min(rtt)));
             self.rtt_high = self.rtt_high.max(rtt);
-            self.rtt_max = self.rtt_max.max(rtt);
         }
     }
 
