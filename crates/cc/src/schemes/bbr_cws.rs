@@ -49,6 +49,7 @@ pub struct Scaling {
     rtt_high: Nanos,
     rtt_max: Nanos,
     hold: bool,
+    samples: u32,
 }
 
 impl Policy for Scaling {
@@ -116,13 +117,17 @@ impl Policy for Scaling {
             rtt_high: Nanos::ZERO,
             rtt_max: Nanos::ZERO,
             hold: false,
+            samples: 0,
         }
     }
 
     #[inline]
     fn observe(&mut self, ack: &Ack, model: &Model) {
         if model.round_start() {
-            self.rtt_max = self.rtt_max.max(self.rtt.unwrap_or(Nanos::ZERO));
+            if self.samples >= 8 {
+                self.rtt_max = self.rtt_max.max(self.rtt.unwrap_or(Nanos::ZERO));
+            }
+            self.samples = 0;
             if model.in_probe_bw() {
                 self.round(ack, model);
             }
@@ -135,6 +140,7 @@ impl Policy for Scaling {
         self.inflight = self.inflight.max(ack.inflight_before);
         if let Some(rtt) = ack.rtt {
             self.rtt = Some(self.rtt.map_or(rtt, |least| least.min(rtt)));
+            self.samples += 1;
             self.rtt_high = self.rtt_high.max(rtt);
         }
     }
@@ -199,7 +205,8 @@ impl Scaling {
             _ => f(min_rtt) > life * self.queue || f(rtt) > life * 2.25,
         };
         let congested = f(self.rtt_high) >= life + self.phi * (f(self.rtt_max) - life);
-        let mut loss = !self.lost.is_zero() && (self.phi == 0.0 || congested);
+        let heavy = self.lost.as_f64() > 0.0625 * (self.lost + self.delivered).as_f64();
+        let mut loss = !self.lost.is_zero() && (self.phi == 0.0 || congested || heavy);
         if loss { self.hold = true; }
         if self.cool_left > 0 { self.cool_left -= 1; loss = false; }
         if loss { self.cool_left = self.cool; }
@@ -248,7 +255,7 @@ impl Scaling {
                         }
                     }
                 }
-                let high = if queued { self.range.1 } else { 1.0 };
+                let high = if !queued { 1.0 } else if self.lost.is_zero() { self.range.1 } else { self.scale.max(1.0) };
                 let before = self.w;
                 let floor = (model.max_bw().as_bytes_per_sec() as f64 * life / 1e9 * self.life).max(cap * self.range.0).min(cap);
                 self.w = self.w.clamp(floor, cap * high);
