@@ -5,7 +5,7 @@
 # make bench      data packets per second of the event loop
 # make bench-parts nanoseconds per acknowledgement, packet and event of the parts
 # make format     format all sources
-# make docs       write the references, the pages of schemes and the printed outputs in the documents again
+# make docs       write the references, the pages of schemes with pictures, and the printed outputs in the documents again
 
 PYTHON ?= python3
 VENV := .venv

@@ -2,10 +2,11 @@
 
     python docs/generate.py            write all of it
     python docs/generate.py --check    write nothing; say what is not current, and end with status 1 if anything is
-    python docs/generate.py --images   draw the pictures too
+    python docs/generate.py --images   draw all pictures again
 
 * Regions between `<!-- NAME -->` and `<!-- /NAME -->` are written from the engine's schema of scenarios.
-* `docs/schemes` is written from the registry of schemes, one page each.
+* `docs/schemes` is written from the registry of schemes, one page each with two pictures (see `pictures.py`). A picture
+  that is not there, or whose run has other events by now, is drawn.
 * The outputs of commands and cells are what they print (see `blocks.py`).
 """
 
@@ -23,6 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from blocks import ROOT, Document
+from pictures import pictures, section, unneeded
 
 DOCS = ROOT / "docs"
 RUN = ("README.md", "docs/guide.md", "docs/scenarios.md", "docs/notebook.md", "docs/papers.md")
@@ -185,14 +187,14 @@ def quantities_region(schema: Schema) -> str:
 
 
 def scheme_page(row: Any) -> str:
-    """The page of a scheme: its essay and its parameters."""
+    """The page of a scheme: its essay, its pictures and its parameters."""
     aliases = f" It is also called {', '.join(f'`{name}`' for name in row.aliases)}." if row.aliases else ""
     head, _, rest = row.page.strip().partition("\n")
     facts = (
         f"`{row.name}`: {row.summary}.{aliases}\n\n"
         f"Evidence: {EVIDENCE[row.evidence]} Recovery: {RECOVERY[row.recovery]}\n"
     )
-    out = [NOTICE, "", head, "", facts, rest.strip(), "", "## Parameters", ""]
+    out = [NOTICE, "", head, "", facts, rest.strip(), "", *section(row.name), "## Parameters", ""]
     if row.params:
         out += [f"Set them after a colon: `{row.name}:{example(row.params[0])}`.", "", *params_table(row.params)]
     else:
@@ -203,9 +205,25 @@ def scheme_page(row: Any) -> str:
 NOTICE = "<!-- Written by docs/generate.py from the head of the scheme's file. -->"
 EVIDENCE = {
     "verified": "the published rule or the authors' code was read, and this follows it but for the differences listed.",
-    "reconstruction": "the published rule could not be obtained; this is our reconstruction.",
+    "reconstruction": (
+        "the published rule, or a part of it, could not be obtained; this is our reconstruction, and the text says "
+        "what of it is known."
+    ),
     "tool": "none; it is a tool for tests.",
 }
+GROUPS = {
+    "verified": (
+        "As published",
+        "The published rule or the authors' code was read, and these follow it but for the differences listed.",
+    ),
+    "reconstruction": (
+        "Our reconstructions",
+        "The published rule, or a part of it, could not be obtained. The page says what is known and what is ours;\n"
+        "tables and plots mark these with a †.",
+    ),
+    "tool": ("Tools for tests", "Schemes that no paper describes."),
+}
+"""Evidence of schemes: the head of its list, and what is said of it."""
 RECOVERY = {
     "own": "the scheme sets its window during recovery itself.",
     "prr": "the transport shapes the window during recovery (proportional rate reduction, RFC 6937).",
@@ -236,16 +254,19 @@ def schemes_list(rows: Sequence[Any]) -> str:
         "<!-- Written by docs/generate.py from the registry of schemes. -->", "", "# Schemes", "",
         "A page says what a scheme does, its law with symbols and units, its states, what was read, and in what it",
         "differs from that on purpose. The same text is at the head of the scheme's file, and `narrows schemes NAME`",
-        "prints it.", "",
-        "| scheme | what it does | evidence | parameters |", "|---|---|---|---|",
+        "prints it. Two pictures show a flow's life alone and against another scheme.", "",
     ]  # fmt: skip
-    for row in rows:
-        aliases = "".join(f" (`{name}`)" for name in row.aliases)
-        params = ", ".join(f"`{param['name']}`" for param in row.params) or "–"
-        out.append(f"| [`{row.name}`]({row.name}.md){aliases} | {row.summary} | {row.evidence} | {params} |")
-    evidence = [f"* {name}: {text}" for name, text in EVIDENCE.items()]
-    out += ["", "Evidence:", "", *evidence, "", "How to add one: [CONTRIBUTING.md](../../CONTRIBUTING.md).", ""]
-    return "\n".join(out)
+    for evidence, (title, about) in GROUPS.items():
+        group = [row for row in rows if row.evidence == evidence]
+        if not group:
+            continue
+        out += [f"## {title}", "", about, "", "| scheme | what it does | parameters |", "|---|---|---|"]
+        for row in group:
+            aliases = "".join(f" (`{name}`)" for name in row.aliases)
+            link = f"[{len(row.params)}]({row.name}.md#parameters)" if row.params else "–"
+            out.append(f"| [`{row.name}`]({row.name}.md){aliases} | {row.summary} | {link} |")
+        out.append("")
+    return "\n".join([*out, "How to add one: [CONTRIBUTING.md](../../CONTRIBUTING.md).", ""])
 
 
 def in_region(text: str, name: str, content: str) -> str:
@@ -289,12 +310,35 @@ def images() -> None:
     plots.save(sweep.plot("share"), DOCS / "images" / "share.png")
 
 
+def settle_pictures(check: bool, *, runs: bool, again: bool) -> int:
+    """Draw the pictures of schemes that are missing or stale, or count them."""
+    from narrows import engine
+
+    found = 0
+    for path in unneeded(engine.schemes()):
+        found += 1
+        print(f"{path.name} is of no scheme" + ("; `make docs` removes it" if check else ", removed"))
+        if not check:
+            path.unlink()
+    for picture in (picture for row in engine.schemes() for picture in pictures(row.name)):
+        there = picture.path.is_file()
+        current = there and (not runs or picture.drawn() == picture.now())
+        found += not current
+        if check and not current:
+            why = "shows a run that the engine does no more" if there else "is not there"
+            print(f"{picture.path.name} {why}; `make docs` draws it")
+        elif not check and (again or not current):
+            picture.draw()
+            print(f"drew {picture.path.name}")
+    return found
+
+
 def main() -> int:
     """Write, or compare."""
     arguments = argparse.ArgumentParser(description="Write what the documents take from the product.")
     arguments.add_argument("--check", action="store_true", help="write nothing; status 1 if something is not current")
-    arguments.add_argument("--references", action="store_true", help="leave the outputs of commands alone")
-    arguments.add_argument("--images", action="store_true", help="draw the pictures too")
+    arguments.add_argument("--references", action="store_true", help="do not run what the documents show")
+    arguments.add_argument("--images", action="store_true", help="draw all pictures again; with --check, do their runs")
     asked = arguments.parse_args()
     stale = 0
 
@@ -318,6 +362,7 @@ def main() -> int:
 
     if asked.images and not asked.check:
         images()
+    stale += settle_pictures(asked.check, runs=asked.images or not asked.references, again=asked.images)
     written = references()
     for path, text in written.items():
         settle(path, text)

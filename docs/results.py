@@ -73,7 +73,8 @@ def claims_tables(claims: list[dict[str, Any]]) -> str:
             unit = f" {claim['unit']}" if claim["unit"] else ""
             paper_value = "–" if claim["paper"] is None else f"{rounded(claim['paper'])}{unit}"
             ours = interval(claim["ours"]) + (f" against {interval(claim['than'])}" if claim["than"] else "") + unit
-            text = claim["text"].replace("|", "\\|")
+            text = claim["text"] + (f" ({claim['remark']})" if claim.get("remark") else "")
+            text = text.replace("|", "\\|")
             verdict = claim["verdict"]
             lines.append(f"| {claim['figure']} | {text} | {paper_value} | {ours} | {verdict} | {note} |")
         lines.append("")

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows import engine, evidence
 from narrows.scenario import Misuse, Scenario, load
 from narrows.verdicts import Claim, Outcome, judge
 
@@ -33,6 +34,7 @@ PAPER_KEYS = {"title", "authors", "venue", "year", "doi", "citation", "order", "
 FIGURE_KEYS = {"title", "about", "scenario", "order", "trace", "quick", "full", "plot", "note"}
 CLAIM_KEYS = {
     "id", "text", "source", "kind", "sql", "paper", "unit", "cause", "tolerance", "within", "baseline", "direction",
+    "schemes",
 }  # fmt: skip
 NEEDED = {"id", "text", "source", "kind", "sql"}
 
@@ -132,24 +134,75 @@ def _figure(paper: str, name: str, path: Path) -> tuple[float, Figure]:
     _keys(path, "", data, {"figure", "claim"}, {"figure"})
     head = data["figure"]
     _keys(path, "figure.", head, FIGURE_KEYS, {"title"})
+    scenario = load(path.parent / head.get("scenario", f"{name}.toml"))
     claims: list[Claim] = []
     for i, row in enumerate(data.get("claim", [])):
-        _keys(path, f"claim {row.get('id', i + 1)}: ", row, CLAIM_KEYS, NEEDED)
-        printed = row.get("paper")
-        claim = Claim(**{**row, "paper": tuple(printed) if isinstance(printed, list) else printed})
-        if claim.id in {other.id for other in claims}:
-            raise Misuse(f"{path}: two claims are called {claim.id!r}")
-        if (fault := claim.fault()) is not None:
-            raise Misuse(f"{path}: claim {claim.id}: {fault}")
-        claims.append(claim)
+        place = _claim_place(path, i)
+        _keys(place, f"claim {row.get('id', i + 1)}: ", row, CLAIM_KEYS, NEEDED)
+        if row["id"] in {other.id for other in claims}:
+            raise Misuse(f"{place}: two claims are called {row['id']!r}")
+        try:
+            claims.append(_claim(row, scenario))
+        except ValueError as error:
+            raise Misuse(f"{place}: claim {row['id']}: {error}") from None
     plots = head.get("plot", [])
     figure = Figure(
         id=name, paper=paper, path=path, title=head["title"], about=head.get("about", ""),
-        scenario=load(path.parent / head.get("scenario", f"{name}.toml")), claims=tuple(claims),
+        scenario=scenario, claims=tuple(claims),
         plots=tuple([plots] if isinstance(plots, dict) else plots), trace=head.get("trace"),
         quick=head.get("quick", {}), full=head.get("full", {}), note=head.get("note", ""),
     )  # fmt: skip
     return head.get("order", 1000), figure
+
+
+def _claim(row: Mapping[str, Any], scenario: Scenario) -> Claim:
+    """A claim, with what its schemes are known from.
+
+    Raises:
+        ValueError: It cannot be judged, or does not say which schemes it is about where it must.
+    """
+    printed, asked = row.get("paper"), row.get("schemes")
+    schemes = _schemes(asked)
+    named = evidence.named_in(row["sql"])
+    forgotten = sorted((named & evidence.reconstructions()) - set(schemes))
+    if not named and asked is None:  # about whatever the scenario runs
+        forgotten = sorted(evidence.named_among(_texts(tomllib.loads(scenario.text))) & evidence.reconstructions())
+    if forgotten:
+        subject = f"{', '.join(forgotten)}: {evidence.WORDS}{'s' if len(forgotten) > 1 else ''}"
+        raise ValueError(f"{subject}; name it in schemes = [...]")
+    claim = Claim(
+        **{
+            **row,
+            "paper": tuple(printed) if isinstance(printed, list) else printed,
+            "schemes": schemes,
+            "remark": evidence.remark(schemes),
+        }
+    )
+    if (fault := claim.fault()) is not None:
+        raise ValueError(fault)
+    return claim
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts of a scenario."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+
+
+def _schemes(asked: Any) -> tuple[str, ...]:
+    """The schemes of a claim, by their own names."""
+    order, rows = engine.scheme_order(), engine.schemes()
+    if asked is None:
+        return ()
+    if not isinstance(asked, list) or not asked or not all(isinstance(name, str) for name in asked):
+        raise ValueError("schemes is not a list of names; accepted: schemes = ['NAME', ...]")
+    for name in asked:
+        if name not in order:
+            raise ValueError(f"there is no scheme {name!r}; accepted: {', '.join(row.name for row in rows)}")
+    return tuple(dict.fromkeys(rows[order[name]].name for name in asked))
 
 
 def query(results: Results, sql: str) -> pl.DataFrame:
@@ -192,7 +245,14 @@ def _read(path: Path, what: str) -> dict[str, Any]:
         raise Misuse(f"{path}: cannot be read as {what}: {error}") from None
 
 
-def _keys(path: Path, where: str, data: Mapping[str, Any], known: set[str], needed: set[str]) -> None:
+def _claim_place(path: Path, i: int) -> str:
+    """File and line of a claim; the file alone where claims are not written as tables."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    heads = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*claim\s*\]\]", line)]
+    return f"{path}:{heads[i]}" if i < len(heads) else str(path)
+
+
+def _keys(path: Path | str, where: str, data: Mapping[str, Any], known: set[str], needed: set[str]) -> None:
     for key in data:
         if key not in known:
             raise Misuse(f"{path}: {where}unknown key {key!r}; accepted: {', '.join(sorted(known))}")

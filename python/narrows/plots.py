@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Ellipse
+from matplotlib.lines import Line2D
+from matplotlib.patches import Ellipse, Patch
+from matplotlib.ticker import MaxNLocator
 
-from narrows import engine
+from narrows import engine, evidence
 from narrows.quantities import axis
 from narrows.scenario import Misuse
 from narrows.stats import interval
@@ -28,16 +31,26 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
-PANELS: Mapping[str, tuple[str, float]] = {
-    "cwnd_bytes": ("cwnd\nkB", 1e-3),
-    "inflight_bytes": ("inflight\nkB", 1e-3),
-    "pacing_mbit_s": ("pacing\nMbit/s", 1.0),
-    "rtt_ms": ("RTT\nms", 1.0),
-    "goodput_mbit_s": ("goodput\nMbit/s", 1.0),
-    "queue_pkt": ("queue\npackets", 1.0),
-    "queue_delay_ms": ("queue delay\nms", 1.0),
+PANELS: Mapping[str, tuple[str, str, float]] = {
+    "cwnd_bytes": ("cwnd", "kB", 1e-3),
+    "inflight_bytes": ("inflight", "kB", 1e-3),
+    "pacing_mbit_s": ("pacing", "Mbit/s", 1.0),
+    "rtt_ms": ("RTT", "ms", 1.0),
+    "srtt_ms": ("SRTT", "ms", 1.0),
+    "min_rtt_ms": ("min RTT", "ms", 1.0),
+    "goodput_mbit_s": ("goodput", "Mbit/s", 1.0),
+    "queue_pkt": ("queue", "packets", 1.0),
+    "queue_delay_ms": ("queue delay", "ms", 1.0),
 }
+"""Of series: what they are, the unit they are drawn in, and the factor to that. Others follow from their names."""
 DEFAULT_PANELS = ("cwnd_bytes", "inflight_bytes", "pacing_mbit_s", "rtt_ms", "queue_pkt", "goodput_mbit_s")
+
+BESIDE = ("#A0A0A0", "#CFCFCF")
+"""Colours of further series of a lone flow in a panel; wide and below, so that lines that coincide are seen."""
+TINTS = ("#D6E4F0", "#F8DFC9", "#D5EDE0", "#F1DCE9", "#F6EBC1", "#E3E3E3")
+"""Backgrounds of states."""
+SHORT_VISIT = 0.02
+"""Share of the time shown; states that last less are shown as their family."""
 
 RC: Any = {
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
@@ -85,11 +98,22 @@ def plot(results: Results, kind: str | None = None, **options: Any) -> Figure:
         raise Misuse(f"no plot of kind {kind!r}; accepted: {', '.join(KINDS)}")
     with mpl.rc_context(RC):
         try:
-            return function(results, **options)
+            return _annotated(function(results, **options))
         except TypeError as error:
             if "unexpected keyword argument" in str(error) or "required keyword-only" in str(error):
                 raise Misuse(f"plot {kind}: {str(error).partition('() ')[2]}") from None
             raise
+
+
+def _annotated(figure: Figure) -> Figure:
+    """The figure, with a line on what the mark of a scheme means, where one is marked."""
+    labels = [label for panel in figure.axes for label in panel.get_xticklabels()]
+    labels += [label for legend in figure.legends for label in legend.get_texts()]
+    if any(evidence.MARK in label.get_text() for label in labels):
+        figure.legend(
+            [Line2D([], [])], [evidence.NOTE], loc="outside lower right", handlelength=0, handletextpad=0, fontsize=8
+        )
+    return figure
 
 
 def default_kind(results: Results) -> str:
@@ -108,59 +132,141 @@ def over_time(
 ) -> Figure:
     """Panels over time, of one run: windows, rates, round-trip times, the queue, goodput.
 
+    The states of a lone flow's scheme are shaded.
+
     Args:
         results: Made with a trace.
-        series: What to show, one panel each.
+        series: What to show, one panel each; names joined by `+` share a panel.
         run: Which run.
         title: The head line; the scenario and its point by default.
     """
     if not 0 <= run < len(results):
         raise Misuse(f"plot time: no run {run}; accepted: 0 to {len(results) - 1}")
-    series = [series] if isinstance(series, str) else series
+    asked = [name.split("+") for name in ([series] if isinstance(series, str) else series)]
     raw = results.raw[run]
+    flows = raw["flows"]
+    wanted = {"state"}.union(*asked)
     rows = (
         results.scan_samples()
-        .filter((pl.col("id") == raw.get("id", "")) & pl.col("series").is_in(list(series)))
-        .select("time_s", "kind", "index", "series", "value")
+        .filter((pl.col("id") == raw.get("id", "")) & pl.col("series").is_in(sorted(wanted)))
+        .select("time_s", "kind", "index", "series", "value", "text")
         .collect()
     )
-    shown = [name for name in series if (rows["series"] == name).any()]
+    there = set(rows["series"].to_list())
+    shown = [names for part in asked if (names := [name for name in part if name in there])]
     if not shown:
-        there = results.scan_samples().select("series").unique().collect()["series"].sort().to_list()
-        raise Misuse(f"plot time: none of {', '.join(series)} was sampled; accepted: {', '.join(there)}")
+        names = results.scan_samples().select("series").unique().collect()["series"].sort().to_list()
+        raise Misuse(f"plot time: none of {', '.join(map('+'.join, asked))} was sampled; accepted: {', '.join(names)}")
     figure = Drawing(figsize=(7.0, 0.7 + 1.25 * len(shown)), layout="constrained")
     panels = np.atleast_1d(figure.subplots(len(shown), 1, sharex=True))
-    flows = raw["flows"]
-    repeated: dict[str, int] = {}
+    used: dict[str, int] = {}
     turns = []
     for flow in flows:
-        turns.append(repeated.setdefault(flow["scheme"], 0))
-        repeated[flow["scheme"]] += 1
-    for name, panel in zip(shown, panels, strict=True):
-        label, scale = PANELS.get(name, (name.replace("_", " "), 1.0))
-        for (kind, index), part in rows.filter(pl.col("series") == name).group_by(
-            ["kind", "index"], maintain_order=True
-        ):
-            number = int(str(index))
-            line: dict[str, Any] = {"color": "#444444"}
-            if kind == "flow":
-                flow = flows[number]
-                line = {
-                    "color": colour(flow["scheme"]),
-                    "linestyle": STYLES[turns[number] % len(STYLES)],
-                    "label": f"{number + 1} {flow['scheme']}, {flow['rtt_base_ms']:g} ms",
-                }
-            panel.plot(part["time_s"], part["value"] * scale, linewidth=0.9, **line)
-        panel.set_ylabel(label)
+        turns.append(used.setdefault(colour(flow["scheme"]), 0))
+        used[colour(flow["scheme"])] += 1
+    for names, panel in zip(shown, panels, strict=True):
+        label, unit, _ = _quantity(names[0])
+        for place, name in enumerate(names):
+            if _quantity(name)[1] != unit:
+                raise Misuse(f"plot time: {name} has another unit than {names[0]}; accepted: series of one unit")
+            part = rows.filter(pl.col("series") == name)
+            if (part["kind"] == "flow").any():  # what both flows and links have is shown of flows
+                part = part.filter(pl.col("kind") == "flow")
+            for (kind, index), samples in part.group_by(["kind", "index"], maintain_order=True):
+                number = int(str(index))
+                line: dict[str, Any] = {"color": "#444444", "linewidth": 0.9}
+                if kind == "flow" and place and len(flows) == 1:
+                    line = {"color": BESIDE[(place - 1) % len(BESIDE)], "linewidth": 2.2, "zorder": 2 - place / 10}
+                elif kind == "flow":
+                    scheme, dashes = flows[number]["scheme"], STYLES[(turns[number] + place) % len(STYLES)]
+                    line |= {"color": colour(scheme), "linestyle": dashes}
+                    if place == 0:
+                        rtt = f"{flows[number]['rtt_base_ms']:g} ms"
+                        line["label"] = f"{number + 1} {evidence.marked(scheme)}, {rtt}"
+                panel.plot(samples["time_s"], samples["value"] * _quantity(name)[2], **line)
+        panel.set_ylabel(f"{label}\n{unit}" if len(names) == 1 else unit)
         panel.set_ylim(bottom=0)
+        panel.margins(x=0.01)
+        panel.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=(1, 2, 5, 10), min_n_ticks=3))
+        if len(names) > 1:
+            _tell_series(panel, names, colour(flows[0]["scheme"]) if len(flows) == 1 else None)
     panels[-1].set_xlabel("time, s")
     lines = next((panel.get_legend_handles_labels() for panel in panels if panel.get_legend_handles_labels()[0]), None)
     if lines is not None and len(lines[0]) <= 12:
         figure.legend(*lines, loc="outside upper left", ncols=min(4, len(lines[0])))
+    if len(flows) == 1:
+        _shade(figure, panels, rows.filter(pl.col("series") == "state"))
     point = ", ".join(f"{key} {value}" for key, value in results.points[run].items())
     head = title or " · ".join(part for part in (raw["scenario"], point, f"seed {raw['seed']}") if part)
     panels[0].set_title(head, loc="left")
     return figure
+
+
+def _quantity(series: str) -> tuple[str, str, float]:
+    """Of a sampled series: what it is, the unit it is drawn in, and the factor to that."""
+    if series in PANELS:
+        return PANELS[series]
+    for ending in _UNITS:
+        if series.endswith(f"_{ending}"):
+            name = series.removesuffix(f"_{ending}").replace("_", " ")
+            return (name, "kB", 1e-3) if ending == "bytes" else (name, _SPELLED.get(ending, ending), 1.0)
+    return series.replace("_", " "), "", 1.0
+
+
+def _tell_series(panel: Axes, names: Sequence[str], alone: str | None) -> None:
+    """A legend of the series that share a panel: by colour if a flow is alone and has this one, else by line."""
+    lines = [Line2D([], [], color=alone or "#444444")]
+    for place in range(1, len(names)):
+        beside = {"color": BESIDE[(place - 1) % len(BESIDE)], "linewidth": 2.2}
+        lines.append(Line2D([], [], **(beside if alone else {"color": "#444444", "linestyle": STYLES[place]})))
+    panel.legend(
+        lines, [_quantity(name)[0] for name in names], loc="lower right", ncols=len(names), fontsize=7,
+        frameon=True, framealpha=0.8, edgecolor="none", borderpad=0.2, handlelength=1.5,
+    )  # fmt: skip
+
+
+def _shade(figure: Figure, panels: Iterable[Axes], rows: pl.DataFrame) -> None:
+    """The states of a scheme behind the panels; the one it is in for the longest time stays white."""
+    spans = _spans(rows["time_s"].to_list(), rows["text"].to_list())
+    total: dict[str, float] = {}
+    for begin, end, name in spans:
+        total[name] = total.get(name, 0.0) + end - begin
+    if len(total) < 2:
+        return
+    common = max(total, key=lambda name: total[name])
+    tints = dict(zip((name for name in total if name != common), itertools.cycle(TINTS), strict=False))
+    for panel in panels:
+        for name, tint in tints.items():
+            bars = [(begin, end - begin) for begin, end, other in spans if other == name]
+            panel.broken_barh(bars, (0, 1), transform=panel.get_xaxis_transform(), color=tint, linewidth=0.4, zorder=0)
+    patches = [Patch(facecolor=tints.get(name, "white"), edgecolor="#bbbbbb", linewidth=0.5) for name in total]
+    names = [name.replace("_", " ") for name in total]
+    figure.legend(patches, names, loc="outside lower left", ncols=min(5, len(names)), fontsize=8, handlelength=1.2)
+
+
+def _spans(times: Sequence[float], names: Sequence[str]) -> list[tuple[float, float, str]]:
+    """Begin, end and name of each visit to a state.
+
+    States of one family (`probe_bw_up`, `probe_bw_down`) are shown as one if none of them lasts: their stripes would
+    be finer than a picture shows.
+    """
+    visits = _visits(times, names)
+    families: dict[str, set[str]] = {}
+    for name in names:
+        families.setdefault(name.rpartition("_")[0], set()).add(name)
+    longest = SHORT_VISIT * (times[-1] - times[0]) if times else 0.0
+    renamed: dict[str, str] = {}
+    for family, members in families.items():
+        means = [np.mean([end - begin for begin, end, name in visits if name == member]) for member in members]
+        if family and len(members) > 1 and max(means) < longest:
+            renamed |= dict.fromkeys(members, family)
+    return _visits(times, [renamed.get(name, name) for name in names])
+
+
+def _visits(times: Sequence[float], names: Sequence[str]) -> list[tuple[float, float, str]]:
+    starts = [i for i, name in enumerate(names) if i == 0 or names[i - 1] != name]
+    ends = [*starts[1:], len(times) - 1] if starts else []
+    return [(times[i], times[end], names[i]) for i, end in zip(starts, ends, strict=True)]
 
 
 def share(
@@ -214,7 +320,7 @@ def delay(results: Results, *, by: Sequence[str] = ("scheme",), title: str | Non
                 width, height = 2 * np.sqrt(np.maximum(values, 0))
                 angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
                 panel.add_patch(Ellipse(centres[-1], width, height, angle=angle, color=look["color"], alpha=0.15))
-        panel.plot(*np.array(centres).T, markersize=7, linewidth=0.9, label=_name(key), **look)
+        panel.plot(*np.array(centres).T, markersize=7, linewidth=0.9, label=evidence.marked(_name(key)), **look)
     panel.set_xlabel("delay added by queues, ms (mean)")
     panel.set_ylabel("throughput, Mbit/s")
     most = [max([1e-9, *rows[name].drop_nulls().to_list()]) for name in ("throughput_mbit_s", "added_ms")]
@@ -297,7 +403,7 @@ def _against(
         colours[name] = look["color"]
         xs, means, halves = _means(part, x, y)
         at = [places[name] for name in xs]
-        label = name or None
+        label = evidence.marked(name) or None
         if bars:
             alone = beside == 1
             width = 0.6 if alone else 0.8 / len(groups)
@@ -310,7 +416,9 @@ def _against(
             panel.errorbar(ordered[0], ordered[1], yerr=ordered[2], markersize=4, capsize=2, label=label, **look)
     _printed(panel, points, places, colours, shifts, numeric is not None)
     if numeric is None:
-        panel.set_xticks(range(len(names)), names, rotation=0 if len(names) < 9 else 60)
+        panel.set_xticks(
+            range(len(names)), [evidence.marked(name) for name in names], rotation=0 if len(names) < 9 else 60
+        )
     panel.set_xlabel(_label(x, numeric[1] if numeric else "") if xlabel is None else xlabel)
     panel.set_ylabel(_label(y, "") if ylabel is None else ylabel)
     least, most = min(places.values(), default=0.0), max(places.values(), default=0.0)

@@ -180,7 +180,7 @@ def table(done: Sequence[Done]) -> Group:
             word, colour = SHORT[outcome.verdict]
             verdict = Text.assemble((word, colour), f" [{number}]" if number else "")
             ours = outcome.measured().replace(" against ", "\nagainst ")
-            shown.add_row(Text(outcome.claim.text), Text(outcome.claim.printed()), Text(ours), verdict)
+            shown.add_row(Text(outcome.claim.words()), Text(outcome.claim.printed()), Text(ours), verdict)
         name = f"{row.paper.id} {row.figure.id}"
         parts += [Text(f"{name}: {row.figure.title}", style="bold"), shown]
         for number, cause in enumerate(listed, 1):

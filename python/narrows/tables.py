@@ -11,6 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from narrows import evidence
 from narrows.stats import interval, number
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def notes(results: Results) -> str:
     seeds = runs["seed"].n_unique()
     if seeds > 1:
         parts.append(f"{seeds} seeds: mean ± 95 % half-width (Student t).")
+    if not evidence.reconstructions().isdisjoint(results.flows["scheme"].to_list()):
+        parts.append(f"{evidence.NOTE}.")
     return " ".join(parts)
 
 
@@ -105,11 +108,11 @@ def _flows(results: Results, many_points: bool) -> Table:
     previous: Sequence[Any] = ()
     for point_key, rows in per_seed.group_by(by, maintain_order=True):
         point = list(point_key[: len(keys)])
-        cells = [str(v) if list(previous) != point else "" for v in point]
+        cells = [evidence.marked(str(v)) if list(previous) != point else "" for v in point]
         previous = point
         if not grouped and flows["index"].n_unique() > 1:
             cells.append(str(int(str(point_key[len(keys)])) + 1))
-        cells += [str(rows["scheme"][0]), f"{rows['rtt_base_ms'][0]:.4g}"]
+        cells += [evidence.marked(str(rows["scheme"][0])), f"{rows['rtt_base_ms'][0]:.4g}"]
         if grouped:
             cells.append(str(rows["flows"][0]))
         cells += [spread(rows[name].to_list()) for name in names]
@@ -127,7 +130,9 @@ def _links(results: Results, many_points: bool) -> Table:
     for title, _ in LINK_COLUMNS:
         table.add_column(title, justify="right", overflow="fold")
     for place, rows in links.group_by(by, maintain_order=True):
-        table.add_row(*map(str, place), *(spread(rows[name].to_list()) for _, name in LINK_COLUMNS))
+        table.add_row(
+            *(evidence.marked(str(part)) for part in place), *(spread(rows[name].to_list()) for _, name in LINK_COLUMNS)
+        )
     return table
 
 

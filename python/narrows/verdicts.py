@@ -46,6 +46,10 @@ class Claim:
     within: float | None = None
     baseline: float | None = None
     direction: Direction | None = None
+    schemes: tuple[str, ...] = ()
+    """What it is about, where it says so."""
+    remark: str = ""
+    """Which of these schemes are reconstructions, in words."""
 
     def fault(self) -> str | None:
         """What is wrong with it, if anything: a claim that cannot be judged is an error, not a verdict."""
@@ -66,6 +70,10 @@ class Claim:
         if self.kind == "value" and self.baseline is not None and self.paper == self.baseline and not self.direction:
             return "the printed figure is the baseline: no direction follows from it, name one"
         return None
+
+    def words(self) -> str:
+        """The statement, with what must be known of its schemes."""
+        return f"{self.text} ({self.remark})" if self.remark else self.text
 
     def printed(self) -> str:
         """The paper's side, as a person reads it."""
@@ -122,6 +130,7 @@ class Outcome:
             "id": claim.id, "text": claim.text, "source": claim.source, "kind": claim.kind,
             "paper": list(claim.paper) if isinstance(claim.paper, tuple) else claim.paper, "unit": claim.unit,
             "ours": spread(self.ours), "than": spread(self.than), "verdict": self.verdict, "cause": self.cause,
+            "schemes": list(claim.schemes), "reconstruction": bool(claim.remark), "remark": claim.remark,
         }  # fmt: skip
 
 

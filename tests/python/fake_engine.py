@@ -37,7 +37,7 @@ KNOWN = {
     "flows": {"scheme", "rtt", "start", "stop", "count", "spread"},
     "trace": {"samples", "packets"},
 }
-SCHEMES = ("fixed", "newreno", "cubic", "bbr", "broken")
+SCHEMES = ("fixed", "newreno", "cubic", "bbr", "broken", "guess")
 TIME = re.compile(r"([\d.]+)(ms|s)")
 
 calls = {"run": 0}
@@ -95,7 +95,7 @@ def schemes():
                 "name": name,
                 "aliases": ["reno"] if name == "newreno" else [],
                 "summary": f"What {name} does.",
-                "evidence": "tool" if name == "fixed" else "verified",
+                "evidence": {"fixed": "tool", "guess": "reconstruction"}.get(name, "verified"),
                 "recovery": "prr",
                 "params": [param, flag] if name == "bbr" else [],
                 "page": f"# {name}\n\nIts law.",
@@ -257,7 +257,7 @@ def _trace(trace_dir, duration, flows):
                         "goodput_mbit_s",
                     ):
                         rows.append((t, "flow", flow, series, 1.0 + i + flow, None))
-                    rows.append((t, "flow", flow, "state", None, "PROBE_BW"))
+                    rows.append((t, "flow", flow, "state", None, "startup" if step == 0 else "probe_bw"))
                 for series in ("queue_pkt", "queue_delay_ms", "drops", "utilization"):
                     rows.append((t, "link", 0, series, float(i), None))
             columns = [

@@ -32,6 +32,42 @@ def test_time_has_a_panel_per_series_and_a_line_per_flow(results):
     assert figure.axes[0].lines[0].get_color() == plots.colour("bbr")
 
 
+def test_series_joined_by_plus_share_a_panel(results):
+    figure = results.plot("time", series=["cwnd_bytes+inflight_bytes", "nosuch+rtt_ms"])
+    assert [panel.get_ylabel() for panel in figure.axes] == ["kB", "RTT\nms"]
+    assert [len(panel.lines) for panel in figure.axes] == [4, 2]
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["cwnd", "inflight"]
+    solid, dashed = figure.axes[0].lines[0], figure.axes[0].lines[2]
+    assert solid.get_color() == dashed.get_color()
+    assert solid.get_linestyle() != dashed.get_linestyle()
+    with pytest.raises(Misuse, match="another unit"):
+        results.plot("time", series=["cwnd_bytes+rtt_ms"])
+
+
+def test_the_states_of_a_lone_flow_are_shaded(results, tmp_path):
+    figure = narrows.compare("bbr", duration="30s", trace=True, out=tmp_path).plot("time")
+    assert [text.get_text() for text in figure.legends[1].get_texts()] == ["startup", "probe bw"]
+    for panel in figure.axes:
+        (shaded,) = panel.collections  # the other state is white
+        box = shaded.get_paths()[0].get_extents()
+        assert (box.x0, box.x1) == (0, 10)
+    assert all(not panel.collections for panel in results.plot("time").axes), "two flows have no common state"
+
+
+@pytest.mark.parametrize(
+    ("names", "spans"),
+    [
+        ([], []),
+        (["a", "a", "b", "b"], [(0, 2, "a"), (2, 3, "b")]),
+        (["x_up", "x_down"] * 100, [(0, 199, "x")]),  # stripes finer than 2 % of the whole
+        (["x_up"] * 50 + ["x_down"] * 50, [(0, 50, "x_up"), (50, 99, "x_down")]),
+        (["slow_start", "a"] * 100, [(i, min(i + 1, 199), n) for i, n in enumerate(["slow_start", "a"] * 100)]),
+    ],
+)
+def test_states_become_spans_and_short_ones_their_family(names, spans):
+    assert plots._spans([float(i) for i in range(len(names))], names) == spans
+
+
 def test_shares_add_up_to_all_of_it(results):
     figure = results.plot("share")
     drawn = {line.get_label(): line for line in figure.axes[0].containers}

@@ -9,8 +9,10 @@
 #![no_std]
 
 pub mod bbr;
+pub mod bbr3;
 mod contract;
 mod filter;
+pub mod gamma;
 mod hystart;
 mod pacing;
 mod params;
@@ -24,9 +26,9 @@ mod units;
 
 pub use contract::*;
 pub use filter::{WindowedMax, WindowedMin};
-pub use params::{Param, ParamError, ParamKind, Params};
+pub use params::{Param, ParamError, ParamKind, Params, merge, merged_len};
 pub use random::Random;
-pub use round::RoundCounter;
+pub use round::{RoundCounter, RoundMin};
 pub use sampler::{RateSample, RateSampler, SentSnapshot};
 pub use schemes::AnyScheme;
 pub use units::{Bytes, Nanos, Rate};

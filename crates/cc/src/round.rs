@@ -1,6 +1,6 @@
 //! Packet-timed round trips.
 
-use crate::Bytes;
+use crate::{Bytes, Nanos};
 
 /// Counts round trips by deliveries: a round ends when a packet sent after its start is acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,6 +34,32 @@ impl RoundCounter {
     }
 }
 
+/// The least round-trip time of the current and of the last whole round trip.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoundMin {
+    current: Option<Nanos>,
+    last: Option<Nanos>,
+}
+
+impl RoundMin {
+    /// Feeds one acknowledgement: whether it begins a round, and its sample.
+    #[inline]
+    pub fn on_ack(&mut self, round_start: bool, rtt: Option<Nanos>) {
+        if round_start {
+            self.last = self.current.take();
+        }
+        if let Some(rtt) = rtt {
+            self.current = Some(self.current.map_or(rtt, |least| least.min(rtt)));
+        }
+    }
+
+    /// The least sample of the last whole round, if it had any.
+    #[inline]
+    pub fn last(&self) -> Option<Nanos> {
+        self.last
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,5 +89,23 @@ mod tests {
         assert!(!rounds.on_ack(bytes(34), bytes(50)));
         assert!(rounds.on_ack(bytes(35), bytes(60)));
         assert_eq!(rounds.count(), 2);
+    }
+
+    #[test]
+    fn the_least_sample_of_a_round_is_known_when_the_next_begins() {
+        let ms = |n| Some(Nanos::from_millis(n));
+        let mut least = RoundMin::default();
+        for (start, sample, expected) in [
+            (true, ms(20), None),
+            (false, ms(12), None),
+            (false, ms(15), None),
+            (true, ms(30), ms(12)),
+            (false, None, ms(12)),
+            (true, None, ms(30)),
+            (true, ms(9), None),
+        ] {
+            least.on_ack(start, sample);
+            assert_eq!(least.last(), expected);
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{ABSURD, Conditions, Model, Op, Step};
 use narrows_cc::schemes::{ALL, Entry, find};
-use narrows_cc::{Bytes, Evidence, Nanos, Params, Value};
+use narrows_cc::{Bytes, Evidence, Nanos, Params, RecoveryStyle, Value};
 use proptest::prelude::*;
 
 /// Whatever the events: a window of at least a segment, rates above zero, nothing absurd, nothing that is not a number.
@@ -82,8 +82,9 @@ proptest! {
         conditions in model::conditions(),
         ops in model::ops(),
     ) {
-        for name in ["newreno", "cubic", "vegas"] {
-            let entry = find(name).unwrap();
+        // The schemes that leave recovery to the transport are those that take loss for congestion.
+        for entry in ALL.iter().filter(|entry| entry.info.recovery == RecoveryStyle::Prr) {
+            let name = entry.info.name;
             let steps = run(entry, &Params::defaults(entry.info.params), conditions, &ops);
             for pair in steps.windows(2) {
                 let (before, after) = (pair[0].control.window, pair[1].control.window);

@@ -269,7 +269,11 @@ impl<P: Policy> BbrCore<P> {
         }
         model.phase = phase;
         if model.conserving {
-            return (self.policy.conserve(window, ack, model), true);
+            let window = self.policy.conserve(window, ack, model);
+            if let Some(gain) = self.policy.conserving_gain() {
+                self.set_pacing_rate(ack.srtt, gain);
+            }
+            return (window, true);
         }
         (window, false)
     }
@@ -288,7 +292,7 @@ fn may_be_delayed(ack: &Ack, mss: Bytes) -> bool {
 impl Model {
     /// The sample tells nothing of the bandwidth: the application, or ProbeRTT, kept the sender from sending.
     #[inline]
-    fn is_limited(&self, sample: &RateSample) -> bool {
+    pub fn is_limited(&self, sample: &RateSample) -> bool {
         let held_back = |(from, until)| (from..=until).contains(&sample.prior_delivered);
         sample.app_limited || self.held_back.is_some_and(held_back)
     }

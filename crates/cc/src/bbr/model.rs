@@ -166,6 +166,11 @@ impl Model {
     pub fn delivered_at(&self) -> Nanos {
         self.delivered_at
     }
+    /// A phase that began at `since` has lasted longer than the least round-trip time.
+    #[inline]
+    pub fn lasted_min_rtt(&self, since: Nanos) -> bool {
+        self.min_rtt().is_some_and(|min_rtt| self.delivered_at - since > min_rtt)
+    }
     /// All bytes ever delivered.
     #[inline]
     pub fn delivered(&self) -> Bytes {

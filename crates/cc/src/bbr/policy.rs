@@ -66,12 +66,18 @@ pub trait Policy: Clone + core::fmt::Debug {
     }
 
     /// Whether a phase of ProbeBW that began at `since` is over.
+    #[inline]
+    fn phase_done(&self, _phase: u8, since: Nanos, ack: &Ack, model: &Model) -> bool {
+        self.standard_phase_done(since, ack, model)
+    }
+
+    /// The end of a phase in BBR v1. Not meant to be overridden.
     ///
     /// Each lasts for one least round-trip time. A gain above 1 goes on until inflight shows it, unless
     /// packets are lost; a gain below 1 ends as soon as inflight has fallen to the BDP.
     #[inline]
-    fn phase_done(&self, _phase: u8, since: Nanos, ack: &Ack, model: &Model) -> bool {
-        let full_length = model.min_rtt().is_some_and(|min_rtt| model.delivered_at() - since > min_rtt);
+    fn standard_phase_done(&self, since: Nanos, ack: &Ack, model: &Model) -> bool {
+        let full_length = model.lasted_min_rtt(since);
         let gain = self.pacing_gain(model);
         if gain > 1.0 {
             full_length && (!ack.lost.is_zero() || ack.inflight_before >= model.inflight_at(self, gain))
@@ -128,6 +134,13 @@ pub trait Policy: Clone + core::fmt::Debug {
     #[inline]
     fn conserve(&mut self, window: Bytes, ack: &Ack, _model: &Model) -> Bytes {
         window.max(ack.inflight + ack.acked)
+    }
+
+    /// The pacing gain where [`Policy::conserve`] has just set the window, instead of that of the state; it
+    /// lasts until the next acknowledgement and decides nothing else.
+    #[inline]
+    fn conserving_gain(&self) -> Option<f64> {
+        None
     }
 
     /// Recovery or loss repair ends; `window` is the current one less what was lost.

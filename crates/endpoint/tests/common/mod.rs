@@ -48,6 +48,7 @@ pub fn scheme(name: &str, values: &[(&str, f64)], config: &TcpConfig) -> narrows
         mss,
         initial_window: mss * u64::from(config.initial_window),
         max_burst: config.max_burst,
+        sack: config.sack,
         random: Random::stream(1, "scheme", 0),
         params,
     })

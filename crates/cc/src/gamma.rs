@@ -1,0 +1,139 @@
+//! Pacing gains from the round-trip time by gamma correction (BBR-GC, equations 10, 12 and 13), apart from any core.
+
+use crate::{Nanos, Param, Params, WindowedMax};
+
+/// Exponent of the gain that probes up.
+pub const UP_GAMMA: Param =
+    Param::number("up_gamma", 0.25, (0.0, 16.0), "", "exponent of RTT / RTT_max in the gain that probes up");
+/// Exponent of the gain that probes down.
+pub const DOWN_GAMMA: Param =
+    Param::number("down_gamma", 4.0, (0.0, 16.0), "", "exponent of RTT / RTT_max in the gain that drains");
+/// Amplitude of the gain that probes up.
+pub const UP_AMPLITUDE: Param =
+    Param::number("up_amplitude", 0.5, (0.0, 3.0), "", "the most by which the gain that probes up exceeds 1");
+/// Amplitude of the gain that probes down.
+pub const DOWN_AMPLITUDE: Param = Param::number(
+    "down_amplitude",
+    0.5,
+    (0.0, 0.9),
+    "",
+    "the most by which the gain that drains stays below 1",
+);
+/// Age at which the greatest round-trip time is forgotten.
+pub const RTT_MAX_WINDOW: Param = Param::number(
+    "rtt_max_window",
+    0.0,
+    (0.0, 1e6),
+    "s",
+    "length of the RTT_max filter; 0: the whole connection",
+);
+
+/// amplitude · ω^exponent, evaluated anew only when ω changes.
+#[derive(Clone, Copy, Debug)]
+struct Curve {
+    amplitude: f64,
+    exponent: f64,
+    omega: f64,
+    value: f64,
+}
+
+impl Curve {
+    fn new(amplitude: f64, exponent: f64) -> Self {
+        Self { amplitude, exponent, omega: 1.0, value: amplitude }
+    }
+
+    #[inline]
+    fn at(&mut self, omega: f64) -> f64 {
+        if omega != self.omega {
+            self.omega = omega;
+            self.value = self.amplitude * power(omega, self.exponent);
+        }
+        self.value
+    }
+}
+
+/// ω^exponent; the exponents of the paper and their kin need no logarithm.
+#[inline]
+fn power(omega: f64, exponent: f64) -> f64 {
+    if exponent == 0.25 {
+        libm::sqrt(libm::sqrt(omega))
+    } else if exponent == 0.5 {
+        libm::sqrt(omega)
+    } else if exponent == 1.0 {
+        omega
+    } else if exponent == 2.0 {
+        omega * omega
+    } else if exponent == 4.0 {
+        let square = omega * omega;
+        square * square
+    } else {
+        libm::pow(omega, exponent)
+    }
+}
+
+/// The two gains, and the greatest round-trip time they refer to.
+///
+/// ω = RTT / RTT_max lies in (0, 1]; the gains are P_up = 1 + a · (1 − ω^γ) and P_down = 1 − b · ω^δ, with a = b = 0.5,
+/// γ = 0.25 and δ = 4 in the paper. Before any sample ω is 1.
+#[derive(Clone, Debug)]
+pub struct Gamma {
+    up: Curve,
+    down: Curve,
+    /// `None`: RTT_max is that of the connection.
+    window: Option<Nanos>,
+    rtt_max: Option<WindowedMax<Nanos>>,
+}
+
+impl Gamma {
+    /// From the values of the five parameters of this module, which the scheme declares.
+    pub fn new(params: &Params) -> Self {
+        let window = params.number(RTT_MAX_WINDOW.name);
+        Self {
+            up: Curve::new(params.number(UP_AMPLITUDE.name), params.number(UP_GAMMA.name)),
+            down: Curve::new(params.number(DOWN_AMPLITUDE.name), params.number(DOWN_GAMMA.name)),
+            window: (window > 0.0).then(|| Nanos::from_secs_f64(window)),
+            rtt_max: None,
+        }
+    }
+
+    /// A round-trip time was measured.
+    #[inline]
+    pub fn observe(&mut self, now: Nanos, rtt: Nanos) {
+        let window = self.window.unwrap_or(Nanos::MAX).as_nanos();
+        match &mut self.rtt_max {
+            Some(filter) => {
+                filter.update(window, now.as_nanos(), rtt);
+            }
+            None => self.rtt_max = Some(WindowedMax::new(now.as_nanos(), rtt)),
+        }
+    }
+
+    /// The greatest round-trip time so far, or within the window.
+    #[inline]
+    pub fn rtt_max(&self) -> Option<Nanos> {
+        self.rtt_max.as_ref().map(WindowedMax::get)
+    }
+
+    /// ω (equation 10).
+    #[inline]
+    pub fn omega(&self, rtt: Nanos) -> f64 {
+        match self.rtt_max() {
+            Some(rtt_max) if rtt < rtt_max => rtt.as_nanos() as f64 / rtt_max.as_nanos() as f64,
+            _ => 1.0,
+        }
+    }
+
+    /// The gain that probes up (equation 12): from 1 + a at ω = 0 down to 1 at ω = 1.
+    #[inline]
+    pub fn up(&mut self, rtt: Nanos) -> f64 {
+        let omega = self.omega(rtt);
+        1.0 + self.up.amplitude - self.up.at(omega)
+    }
+
+    /// The gain that drains (equation 13): from 1 at ω = 0 down to 1 − b at ω = 1.
+    #[inline]
+    pub fn down(&mut self, rtt: Nanos) -> f64 {
+        let omega = self.omega(rtt);
+        1.0 - self.down.at(omega)
+    }
+}

@@ -1,0 +1,150 @@
+//! # BBR-ACW
+//!
+//! BBR v1 with a window gain that adapts. BBR's fixed gain of 2 lets every flow keep a second BDP in the queue, and
+//! the BDP of a long flow is the larger one. BBR-ACW moves the gain of ProbeBW with two factors: how far the flow's
+//! delivery rate lies below the best it has seen, and how much of the round trip is propagation.
+//!
+//! How the two factors combine is **our reconstruction**, and so is the form of the first; the text of the paper could
+//! not be obtained. What is known:
+//!
+//! | what | from |
+//! |---|---|
+//! | only the window gain of ProbeBW changes; it follows 'delivery rate and queue status' | the paper's abstract |
+//! | a factor α from the delivery rate and its extrema, undefined where they coincide | readers of the paper |
+//! | a factor β = RTT / (RTT + RTprop) | readers of the paper (its algorithm 1) |
+//! | the paper's prose on flows that do not dominate contradicts its equation | readers of the paper |
+//! | α = (d_max − d) / (d_max − d_min), and the gain below: our reconstruction | – |
+//!
+//! ## Law
+//!
+//! | symbol | meaning | unit |
+//! |---|---|---|
+//! | d | newest delivery rate | B/s |
+//! | d_max, d_min | its extrema over the bandwidth filter's 10 round trips | B/s |
+//! | α | 0 at the flow's best rate, 1 at its worst; 1 where the extrema coincide | – |
+//! | β | RTT / (RTT + min_rtt): 1/2 with an empty queue, towards 1 as it grows | – |
+//! | h | window gain of ProbeBW | – |
+//!
+//! ```text
+//! h = 1 + 2 · α · (1 − β), within 1 … 2
+//! ```
+//!
+//! A flow at its own best rate is held near one BDP, and the more so the longer the queue; a flow that has lost
+//! bandwidth may keep up to two.
+//!
+//! ## States
+//!
+//! BBR's; only the window gain of ProbeBW differs.
+//!
+//! ## References
+//!
+//! 1. W. Pan, H. Tan, X. Li, X. Li, Improved RTT Fairness of BBR Congestion Control Algorithm Based on Adaptive
+//!    Congestion Window, Electronics 10(5), 615, 2021: abstract, and what readers of the text report.
+//! 2. W. Pan et al., Sensors 21(12), 4128, 2021 (BBR-GC), by the same authors, which compares itself with it.
+//! 3. BBR v1: see its page.
+//!
+//! ## Differences
+//!
+//! 1. The combination is ours: the simplest of the two factors that stays within BBR's 1 to 2 and is 2 where nothing
+//!    is known and nothing queued. `span` is its factor 2, `cwnd_gain` its upper end.
+//! 2. d is the newest sample of an acknowledgement, and h changes with it.
+//! 3. Samples of a sender short of data, and of ProbeRTT, move neither d nor d_min: they tell nothing of the path.
+//!
+//! ## Known weaknesses
+//!
+//! * α is made of noise where the rate is steady: extrema that differ by a packet span 0 to 1 like any others.
+//! * Near one BDP a flow cannot probe: the window ends the probe at gain 1.25, so what others leave is found slowly.
+//! * α compares a flow with itself: two flows that share badly but steadily see the same.
+
+use crate::bbr::{BbrCore, Model, Policy, State};
+use crate::{
+    Ack, Evidence, Info, Param, Rate, RecoveryStyle, Setup, Telemetry, Value, WindowedMin, bbr_params,
+};
+
+/// BBR-ACW.
+pub type BbrAcw = BbrCore<AdaptiveWindow>;
+
+/// A window gain from delivery rate and queue.
+#[derive(Clone, Debug)]
+pub struct AdaptiveWindow {
+    span: f64,
+    rate: Rate,
+    least: Option<WindowedMin<Rate>>,
+    gain: f64,
+}
+
+impl AdaptiveWindow {
+    /// Where the newest rate lies between its extrema: 0 at the greatest.
+    #[inline]
+    fn alpha(&self, model: &Model) -> f64 {
+        let least = self.least.as_ref().map_or(Rate::ZERO, WindowedMin::get).as_bytes_per_sec() as f64;
+        let greatest = model.max_bw().as_bytes_per_sec() as f64;
+        if greatest <= least {
+            return 1.0;
+        }
+        ((greatest - self.rate.as_bytes_per_sec() as f64) / (greatest - least)).clamp(0.0, 1.0)
+    }
+
+    /// How much of the last round trip was waiting and propagation, against propagation twice.
+    #[inline]
+    fn beta(model: &Model) -> f64 {
+        match (model.latest_rtt(), model.min_rtt()) {
+            (Some(rtt), Some(min_rtt)) if !rtt.is_zero() => {
+                let (rtt, min_rtt) = (rtt.as_nanos() as f64, min_rtt.as_nanos() as f64);
+                rtt / (rtt + min_rtt)
+            }
+            _ => 0.5,
+        }
+    }
+}
+
+impl Policy for AdaptiveWindow {
+    const INFO: Info = Info {
+        name: "bbr-acw",
+        aliases: &[],
+        summary: "BBR v1 whose window gain follows delivery rate and queue",
+        evidence: Evidence::Reconstruction,
+        recovery: RecoveryStyle::Own,
+        params: bbr_params![
+            Param::number("cwnd_gain", 2.0, (1.0, 10.0), "", "greatest window gain of ProbeBW"),
+            Param::number(
+                "span",
+                2.0,
+                (0.0, 8.0),
+                "",
+                "weight of the two factors in the window gain (our reconstruction)"
+            ),
+        ],
+    };
+
+    fn new(setup: &Setup) -> Self {
+        let span = setup.params.number("span");
+        Self { span, rate: Rate::ZERO, least: None, gain: setup.params.number("cwnd_gain") }
+    }
+
+    #[inline]
+    fn observe(&mut self, ack: &Ack, model: &Model) {
+        let in_probe_rtt = matches!(model.state(), State::ProbeRtt { .. });
+        if let Some(sample) = ack.rate.as_ref().filter(|sample| !in_probe_rtt && !model.is_limited(sample)) {
+            self.rate = sample.rate;
+            match &mut self.least {
+                Some(filter) => {
+                    filter.update(model.settings().bw_window, model.round(), sample.rate);
+                }
+                None => self.least = Some(WindowedMin::new(model.round(), sample.rate)),
+            }
+        }
+        let gain = 1.0 + self.span * self.alpha(model) * (1.0 - Self::beta(model));
+        self.gain = gain.clamp(1.0, model.settings().cwnd_gain);
+    }
+
+    #[inline]
+    fn probe_cwnd_gain(&self, _model: &Model) -> f64 {
+        self.gain
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        sink("delivery_rate", Value::Rate(self.rate));
+        sink("least_rate", Value::Rate(self.least.as_ref().map_or(self.rate, WindowedMin::get)));
+    }
+}

@@ -1,0 +1,245 @@
+//! # BBR-GC
+//!
+//! BBR v1 whose probing gains follow the round-trip time instead of being fixed. A flow with a long RTT keeps more
+//! data in the queue per probe and so wins over a short one (see BBR's page). BBR-GC takes the RTT, relative to the
+//! greatest the connection has seen, as the measure of how much of path and buffer are in use, and lets it bend both
+//! gains by gamma correction: near the greatest RTT a flow hardly probes and drains deeply, far from it it probes
+//! hard and drains little.
+//!
+//! ## Law
+//!
+//! | symbol | meaning | unit |
+//! |---|---|---|
+//! | RTT | newest round-trip sample | s |
+//! | RTT_max | greatest sample of the connection | s |
+//! | ω | RTT / RTT_max, in (0, 1] | – |
+//! | P_up, P_down | pacing gains of the first and second phase of ProbeBW | – |
+//! | BDP | bw × min_rtt, without quanta or rounding | B |
+//!
+//! ```text
+//! P_up   = 1.5 − 0.5 · ω^0.25     in [1, 1.5]
+//! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
+//! ```
+//!
+//! Both are computed anew with every acknowledgement of their phase. With 0.25 and 4 that takes two square roots or
+//! two multiplications; other exponents cost a `pow`.
+//!
+//! ## States
+//!
+//! BBR's, with other gains and other ends for two phases of ProbeBW:
+//!
+//! ```text
+//!         inflight > 1.25 BDP, or loss, at once;
+//!         else after min_rtt, inflight ≥ P_up · BDP          after min_rtt, or inflight ≤ BDP
+//!   up ──────────────────────────────────────────────► down ──────────────────────────────► cruise, 6 × min_rtt
+//!   g = P_up                                           g = P_down                           g = 1
+//!   ▲                                                                                            │
+//!   └────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! ## Life of a flow
+//!
+//! Startup overshoots, which sets RTT_max: to about three times the propagation delay in a deep buffer (P_up is then
+//! 1.12 and P_down 0.994 with the queue empty), to that of the full buffer in a shallow one (at 0.1 BDP 1.01 and
+//! 0.66). So a flow alone probes less than BBR, and the queue that its probe builds ends the probe.
+//!
+//! ## References
+//!
+//! 1. W. Pan, X. Li, H. Tan, J. Xu, X. Li, Improvement of RTT Fairness Problem in BBR Congestion Control Algorithm by
+//!    Gamma Correction, Sensors 21(12), 4128, 2021: equations 10, 12, 13 and algorithm 1.
+//! 2. BBR v1: see its page.
+//!
+//! ## Differences
+//!
+//! The formulas leave no choice; algorithm 1 does. What is open is a parameter:
+//!
+//! 1. Probing down is entered 'when inflight > 1.25 BDP **and** loss' in the prose, '**or**' in the algorithm: 'or'
+//!    here. The algorithm runs with every acknowledgement, so either ends the probe at once; `early_down = false`
+//!    waits for a min_rtt first, as BBR does.
+//! 2. Of inflight between 1 and 1.25 BDP the algorithm says nothing. Default (`between` = 0): P_up goes on to the end
+//!    of BBR's phase: one min_rtt and until inflight has reached P_up BDPs. 1: the gain is 1 there. 2: the probe
+//!    ends at 1 BDP. 3: the probe goes on until 1.25 BDP or loss, as BBR's does with its fixed gain; near
+//!    ω = 1, where P_up adds nothing, that may be never.
+//! 3. 'BDP' is bandwidth × delay, as the paper defines it, where BBR's own tests add three send quanta and rounding;
+//!    `quanta` adds them. It decides where a flow's BDP is a few segments.
+//! 4. `rtt` says which sample is meant: the newest (the algorithm updates it 'when an ACK is received'), the smoothed
+//!    one, or the least of the last round trip. RTT_max is of the same kind. It never ages, as printed;
+//!    `rtt_max_window` makes it.
+//! 5. The draining phase follows every probe, whatever ended it, and ends as BBR's does: the algorithm's 'pacing_gain
+//!    < 1 and inflight < 1 BDP'. In the six phases the gain is 1 whatever inflight and loss ('next six cycles').
+//! 6. Before any sample ω is 1. A sender short of data stays in its probe until inflight has reached P_up BDPs, as in
+//!    BBR. Behind a policer (BBR's long-term bandwidth) all gains are 1, as in BBR.
+//!
+//! ## Known weaknesses
+//!
+//! * RTT_max is whatever the path once did: one delayed acknowledgement or one full buffer raises it for good, and
+//!   with it every later P_up.
+//! * ω says how full the path is, not whose the queue is: flows that share a queue but not RTT_min and RTT_max see
+//!   different ω, and among flows of one RTT nothing restores equal shares faster than in BBR.
+//! * A flow whose window holds it above 1.25 BDP, the short flow in another's queue, never probes at all.
+//! * The window still allows two BDPs, so long flows still hold more of the queue.
+
+use crate::bbr::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
+use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
+use crate::{
+    Ack, Evidence, Info, Nanos, Param, RecoveryStyle, RoundMin, Setup, Telemetry, Value, bbr_params,
+};
+
+/// BBR-GC.
+pub type BbrGc = BbrCore<GammaGains>;
+
+/// Gains from the round-trip time.
+#[derive(Clone, Debug)]
+pub struct GammaGains {
+    gamma: Gamma,
+    gain: f64,
+    rtt: Nanos,
+    rounds: RoundMin,
+    rtt_kind: u8,
+    between: u8,
+    down_at: f64,
+    early_down: bool,
+    quanta: bool,
+}
+
+impl GammaGains {
+    /// Whether `inflight` has reached so many BDPs.
+    #[inline]
+    fn reached(&self, bdps: f64, ack: &Ack, model: &Model) -> bool {
+        if self.quanta {
+            return ack.inflight_before >= model.inflight_at(self, bdps);
+        }
+        model.bdp().is_some_and(|bdp| ack.inflight_before >= bdp.mul_f64(bdps))
+    }
+
+    /// The gain of a phase: P_up, P_down, or 1.
+    #[inline]
+    fn set_gain(&mut self, phase: u8) {
+        self.gain = match phase {
+            PHASE_UP => self.gamma.up(self.rtt),
+            PHASE_DOWN => self.gamma.down(self.rtt),
+            _ => 1.0,
+        };
+    }
+}
+
+impl Policy for GammaGains {
+    const INFO: Info = Info {
+        name: "bbr-gc",
+        aliases: &[],
+        summary: "BBR v1 whose probing gains follow RTT / RTT_max by gamma correction",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Own,
+        params: bbr_params![without "probe_up", "probe_down";
+            UP_GAMMA,
+            DOWN_GAMMA,
+            UP_AMPLITUDE,
+            DOWN_AMPLITUDE,
+            RTT_MAX_WINDOW,
+            Param::number(
+                "down_at",
+                1.25,
+                (1.0, 4.0),
+                "BDP",
+                "inflight above which probing turns into draining"
+            ),
+            Param::number(
+                "between",
+                0.0,
+                (0.0, 3.0),
+                "",
+                "from 1 BDP to down_at: 0 P_up for BBR's phase, 1 gain 1, 2 drain, 3 P_up until down_at"
+            ),
+            Param::flag(
+                "early_down",
+                true,
+                "inflight above down_at, or loss, ends a probe before its min_rtt is over"
+            ),
+            Param::flag(
+                "quanta",
+                false,
+                "count send quanta and rounding into the BDPs that inflight is compared with"
+            ),
+            Param::number(
+                "rtt",
+                0.0,
+                (0.0, 2.0),
+                "",
+                "which RTT: 0 newest sample, 1 smoothed, 2 least of the last round trip"
+            ),
+        ],
+    };
+
+    fn new(setup: &Setup) -> Self {
+        let params = &setup.params;
+        Self {
+            gamma: Gamma::new(params),
+            gain: 1.0,
+            rtt: Nanos::ZERO,
+            rounds: RoundMin::default(),
+            rtt_kind: params.number("rtt") as u8,
+            between: params.number("between") as u8,
+            down_at: params.number("down_at"),
+            early_down: params.flag("early_down"),
+            quanta: params.flag("quanta"),
+        }
+    }
+
+    #[inline]
+    fn observe(&mut self, ack: &Ack, model: &Model) {
+        let rtt = match self.rtt_kind {
+            0 => ack.rtt,
+            1 => (!ack.srtt.is_zero()).then_some(ack.srtt),
+            _ => {
+                self.rounds.on_ack(model.round_start(), ack.rtt);
+                self.rounds.last()
+            }
+        };
+        if let Some(rtt) = rtt {
+            self.rtt = rtt;
+            self.gamma.observe(ack.now, rtt);
+        }
+        if let State::ProbeBw { phase, .. } = model.state() {
+            self.set_gain(phase);
+            if phase == PHASE_UP && self.between == 1 && self.reached(1.0, ack, model) {
+                self.gain = 1.0;
+            }
+        }
+    }
+
+    #[inline]
+    fn on_transition(&mut self, to: State, _model: &Model) {
+        if let State::ProbeBw { phase, .. } = to {
+            self.set_gain(phase);
+        }
+    }
+
+    #[inline]
+    fn probe_gain(&self, _phase: u8, _model: &Model) -> f64 {
+        self.gain
+    }
+
+    #[inline]
+    fn phase_done(&self, phase: u8, since: Nanos, ack: &Ack, model: &Model) -> bool {
+        let full_length = model.lasted_min_rtt(since);
+        match phase {
+            PHASE_UP if model.policed().is_none() => {
+                if !ack.lost.is_zero() || self.reached(self.down_at, ack, model) {
+                    return full_length || self.early_down;
+                }
+                match self.between {
+                    2 => (full_length || self.early_down) && self.reached(1.0, ack, model),
+                    3 => false,
+                    _ => full_length && self.reached(self.gain, ack, model),
+                }
+            }
+            PHASE_DOWN if model.policed().is_none() => full_length || !self.reached(1.0, ack, model),
+            _ => full_length,
+        }
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        sink("omega", Value::Number(self.gamma.omega(self.rtt)));
+        sink("rtt_max", Value::Time(self.gamma.rtt_max().unwrap_or(Nanos::ZERO)));
+    }
+}

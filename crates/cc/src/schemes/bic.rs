@@ -1,0 +1,440 @@
+//! # BIC
+//!
+//! CUBIC's predecessor, and Linux's default from 2.6.8 to 2.6.18. A loss tells that the path holds somewhat less than
+//! the window it happened at, and the reduced window was carried: between the two it searches as in a sorted list, by a
+//! quarter of what is left per round trip, so fast at first and slow near the old maximum. Steps are capped, so that no
+//! round trip adds a burst; beyond the maximum the same curve runs backwards in search of a new one.
+//!
+//! ## Law
+//! W: window in segments; W_max: the window of the last loss, 0 before the first one; S = `s_max` (16); B = 4;
+//! P = `smooth_part` (20); floor(x): the whole part of x.
+//!
+//! ```text
+//! slow start  W < ssthresh:     W += segments acknowledged
+//! avoidance   W >= ssthresh:    W += inc per round trip, in whole segments, where inc is
+//!   W <= low_window (14)                      1                          as Reno
+//!   W < W_max, d = floor((W_max - W) / B)     S        if d > S          additive
+//!                                             d        if 1 < d <= S     binary search
+//!                                             B / P    if d <= 1         P round trips for the last B segments
+//!   W >= W_max, e = W - W_max                 B / P    if e < B
+//!                                             e / 3    if e < 3 S        max probing
+//!                                             S        otherwise
+//!   W_max = 0                                 at least W / 20, unless W <= low_window
+//!   always                                    at most W
+//! loss, mark  W_max = W, or W (1 + beta) / 2 if W < W_max (fast convergence)
+//!             ssthresh = beta W (beta = 0.8), or W / 2 if W <= low_window; at least 2;  W = min(W, ssthresh)
+//! timeout     the same ssthresh, once per series of expiries;  W = 1, W_max = 0
+//! idle for longer than the RTO                W = min(W, initial window)
+//! ```
+//! The window grows only while it is what limits the sender, and not during fast recovery. In the additive part, with
+//! random loss of probability p, W is about sqrt(S (1 + beta) / (2 (1 - beta) p)).
+//!
+//! ## States
+//! ```text
+//!   slow_start --W = ssthresh--> reno | additive | binary_search | smooth | max_probing     one of them at each ACK
+//!       |  ^                       |          ^
+//!       |  +--- timeout: W = 1 ----+          | all data outstanding then acknowledged
+//!       +------ loss, mark ------> recovery --+
+//! ```
+//!
+//! ## References
+//! L. Xu, K. Harfoush, I. Rhee, Binary Increase Congestion Control for Fast Long-Distance Networks, INFOCOM 2004; Linux
+//! `tcp_bic.c`, read in the versions of 2.6.13 (the shape ns-2.35 has) and 5.0.1, and followed.
+//!
+//! ## Differences
+//! 1. Acknowledged bytes count, so Linux's estimate of segments per ACK, by which it divides, is not needed.
+//! 2. inc is exact where Linux truncates W / inc to whole segments; d is truncated as there. beta is 0.8, not 819/1024.
+//! 3. Linux looks at W again only when it has changed or after 1/32 s; here inc is computed at every ACK.
+//! 4. A spurious reduction restores W_max, too; Linux restores the window alone.
+//! 5. A series of timeouts lowers the threshold once (RFC 5681).
+//! 6. No first threshold: slow start goes on to the first loss. Early versions had one of 100 segments.
+//!
+//! ## Known weaknesses
+//! At short round-trip times and low rates it is far more aggressive than Reno: its growth counts round trips. Flows of
+//! long round-trip times starve beside short ones. It fills the buffer, and random loss is taken for congestion.
+
+use super::newreno::Reno;
+use crate::pacing::{PACED, WindowPacing};
+use crate::{
+    Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Param, Phase, RecoveryEntered,
+    RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+};
+
+/// The search goes a B-th of the distance to the maximum per round trip (`BICTCP_B`).
+const B: f64 = 4.0;
+/// Before the first loss the window grows by at least a part in this many per round trip.
+const FIRST_GROWTH: f64 = 20.0;
+
+/// BIC congestion control.
+#[derive(Clone, Debug)]
+pub struct Bic {
+    reno: Reno,
+    s_max: f64,
+    smooth_part: f64,
+    low_window: f64,
+    beta: f64,
+    fast_convergence: bool,
+    /// The window of the last loss in segments, zero while unknown.
+    w_max: f64,
+    /// W_max before the last reduction.
+    prior_w_max: f64,
+    /// Bytes acknowledged towards the next segment.
+    credit: Bytes,
+    state: &'static str,
+    pacing: WindowPacing,
+}
+
+impl Bic {
+    /// Segments per round trip at a window of `w` segments, and the part of the curve they belong to.
+    #[inline]
+    fn increment(&self, w: f64) -> (f64, &'static str) {
+        if w <= self.low_window {
+            return (1.0, "reno");
+        }
+        let smooth = B / self.smooth_part;
+        let (inc, part) = if w < self.w_max {
+            let distance = libm::floor((self.w_max - w) / B);
+            if distance > self.s_max {
+                (self.s_max, "additive")
+            } else if distance <= 1.0 {
+                (smooth, "smooth")
+            } else {
+                (distance, "binary_search")
+            }
+        } else {
+            let excess = w - self.w_max;
+            if excess < B {
+                (smooth, "smooth")
+            } else if excess < self.s_max * (B - 1.0) {
+                (excess / (B - 1.0), "max_probing")
+            } else {
+                (self.s_max, "max_probing")
+            }
+        };
+        if self.w_max == 0.0 { (inc.max(w / FIRST_GROWTH), part) } else { (inc, part) }
+    }
+
+    fn avoid(&mut self, acked: Bytes) {
+        let mss = self.reno.mss;
+        let (inc, part) = self.increment(self.reno.window.in_segments(mss));
+        self.state = part;
+        // The bytes one more segment takes. Never less than itself: nothing outgrows slow start.
+        let step = Bytes::from_f64(self.reno.window.as_f64() / inc).max(mss);
+        if self.credit >= step {
+            // Collected for a longer step: worth one segment, not a burst.
+            self.credit = Bytes::ZERO;
+            self.reno.window += mss;
+        }
+        self.credit += acked;
+        let segments = self.credit.as_u64() / step.as_u64();
+        self.credit -= step * segments;
+        self.reno.window += mss * segments;
+    }
+
+    /// The part of the curve the window is in.
+    fn part(&self) -> &'static str {
+        if self.reno.in_slow_start() {
+            "slow_start"
+        } else {
+            self.increment(self.reno.window.in_segments(self.reno.mss)).1
+        }
+    }
+
+    /// A congestion event: remembers where, and lowers window and threshold.
+    fn reduce(&mut self) {
+        let w = self.reno.window.in_segments(self.reno.mss);
+        self.prior_w_max = self.w_max;
+        let shrinking = self.fast_convergence && w < self.w_max;
+        self.w_max = if shrinking { w * (1.0 + self.beta) / 2.0 } else { w };
+        self.reno.reduce(self.reno.window.mul_f64(if w <= self.low_window { 0.5 } else { self.beta }));
+        self.credit = Bytes::ZERO;
+    }
+}
+
+impl CongestionControl for Bic {
+    const INFO: Info = Info {
+        name: "bic",
+        aliases: &[],
+        summary: "a binary search between the window of the last loss and the one after it",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Prr,
+        params: &[
+            Param::number("s_max", 16.0, (1.0, 10_000.0), "pkt", "the most that is added per round trip"),
+            Param::number(
+                "smooth_part",
+                20.0,
+                (1.0, 10_000.0),
+                "round trips",
+                "for the last 4 segments up to the maximum",
+            ),
+            Param::number("low_window", 14.0, (0.0, 10_000.0), "pkt", "be Reno at and below this window"),
+            Param::number("beta", 0.8, (0.1, 0.95), "", "what is kept of the window on loss"),
+            Param::flag("fast_convergence", true, "give way further when the maximum shrinks"),
+            PACED,
+        ],
+    };
+
+    fn new(setup: &Setup) -> Self {
+        let params = &setup.params;
+        Self {
+            reno: Reno::new(setup),
+            s_max: params.number("s_max"),
+            smooth_part: params.number("smooth_part"),
+            low_window: params.number("low_window"),
+            beta: params.number("beta"),
+            fast_convergence: params.flag("fast_convergence"),
+            w_max: 0.0,
+            prior_w_max: 0.0,
+            credit: Bytes::ZERO,
+            state: "slow_start",
+            pacing: WindowPacing::new(setup),
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.pacing.on_ack(event.srtt);
+        if event.phase == Phase::Recovery || !event.window_limited || event.creditable().is_zero() {
+            return;
+        }
+        let mut acked = event.creditable();
+        if self.reno.in_slow_start() {
+            self.state = "slow_start";
+            acked = self.reno.slow_start(acked);
+        }
+        if !acked.is_zero() {
+            self.avoid(acked);
+        }
+    }
+
+    fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {
+        self.reduce();
+        self.state = "recovery";
+    }
+
+    fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
+        self.state = self.part();
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        if event.consecutive <= 1 {
+            self.reduce();
+            self.w_max = 0.0;
+        }
+        self.reno.window = self.reno.mss;
+        self.credit = Bytes::ZERO;
+        self.state = "slow_start";
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
+        let reduced = self.reno.window;
+        self.reno.undo();
+        if self.reno.window > reduced {
+            self.w_max = self.prior_w_max;
+        }
+        self.state = self.part();
+    }
+
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        self.reno.restart(event);
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        self.reno.control(&self.pacing)
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        sink("state", Value::State(self.state));
+        self.reno.telemetry(sink);
+        if self.w_max > 0.0 {
+            sink("w_max", Value::Bytes(self.reno.mss.mul_f64(self.w_max)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CongestionCause;
+    use crate::testing::{self, ack, entered, timeout};
+
+    const MSS: u64 = 1000;
+
+    fn bic(overrides: &[(&str, f64)]) -> Bic {
+        Bic::new(&testing::setup(&Bic::INFO, MSS, overrides))
+    }
+
+    /// In avoidance with a window of `segments`, after a loss at `w_max`.
+    fn avoiding(segments: u64, w_max: f64, overrides: &[(&str, f64)]) -> Bic {
+        let mut scheme = bic(overrides);
+        scheme.reno.window = Bytes::new(segments * MSS);
+        scheme.reno.ssthresh = scheme.reno.window;
+        scheme.w_max = w_max;
+        scheme
+    }
+
+    fn lose(scheme: &mut Bic) {
+        let flight = scheme.reno.window.as_u64();
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, flight));
+    }
+
+    fn state(scheme: &Bic) -> &'static str {
+        let mut state = "";
+        scheme.telemetry(&mut |name, value| {
+            if let ("state", Value::State(name)) = (name, value) {
+                state = name;
+            }
+        });
+        state
+    }
+
+    /// Segments of a whole window acknowledged one by one, until the window has grown by one.
+    fn acks_to_grow(scheme: &mut Bic) -> u64 {
+        let before = scheme.reno.window;
+        let mut n = 0;
+        while scheme.reno.window == before {
+            scheme.on_ack(&ack(MSS));
+            n += 1;
+        }
+        assert_eq!(scheme.reno.window, before + Bytes::new(MSS));
+        n
+    }
+
+    #[test]
+    fn increments_follow_the_table_on_both_sides_of_the_maximum() {
+        let scheme = avoiding(15, 1000.0, &[]);
+        let smooth = 4.0 / 20.0;
+        for (w, inc, part) in [
+            (10.0, 1.0, "reno"),
+            (14.0, 1.0, "reno"),
+            (14.5, 16.0, "additive"), // floor(985.5 / 4) = 246
+            (800.0, 16.0, "additive"),
+            (932.0, 16.0, "additive"),      // floor(68 / 4) = 17 is the last above 16
+            (932.1, 16.0, "binary_search"), // floor(67.9 / 4) = 16
+            (936.1, 15.0, "binary_search"), // floor(63.9 / 4) = 15
+            (960.0, 10.0, "binary_search"),
+            (992.0, 2.0, "binary_search"),
+            (992.1, smooth, "smooth"), // floor(7.9 / 4) = 1
+            (999.9, smooth, "smooth"),
+            (1000.0, smooth, "smooth"),
+            (1003.9, smooth, "smooth"),
+            (1004.0, 4.0 / 3.0, "max_probing"),
+            (1030.0, 10.0, "max_probing"),
+            (1047.9, 47.9 / 3.0, "max_probing"),
+            (1048.0, 16.0, "max_probing"),
+            (5000.0, 16.0, "max_probing"),
+        ] {
+            let (got, in_part) = scheme.increment(w);
+            assert!((got - inc).abs() < 1e-9, "{w}: {got} is not {inc}");
+            assert_eq!(in_part, part, "{w}");
+        }
+    }
+
+    #[test]
+    fn before_the_first_loss_it_grows_by_a_twentieth_at_least() {
+        let scheme = avoiding(15, 0.0, &[]);
+        // Beyond W_max = 0 it probes by W / 3 up to 48 segments, by 16 up to 320, and then by W / 20.
+        for (w, inc) in
+            [(14.0, 1.0), (30.0, 10.0), (60.0, 16.0), (320.0, 16.0), (400.0, 20.0), (2000.0, 100.0)]
+        {
+            assert!((scheme.increment(w).0 - inc).abs() < 1e-9, "{w}: {}", scheme.increment(w).0);
+        }
+        // Even without a search of its own: S = 1.
+        assert_eq!(avoiding(15, 0.0, &[("s_max", 1.0)]).increment(100.0).0, 5.0);
+        assert_eq!(avoiding(15, 1.0, &[("s_max", 1.0)]).increment(100.0).0, 1.0);
+    }
+
+    #[test]
+    fn one_segment_takes_window_over_increment_acknowledged() {
+        // 800 / 16 = 50; 960 / 10 = 96; 996 at 4/20 per round trip: 4980.
+        for (w, acks) in [(800, 50), (960, 96), (996, 4980)] {
+            let mut scheme = avoiding(w, 1000.0, &[]);
+            assert_eq!(acks_to_grow(&mut scheme), acks, "{w} segments");
+        }
+        // A late ACK of many segments counts them all.
+        let mut scheme = avoiding(800, 1000.0, &[]);
+        scheme.on_ack(&ack(125 * MSS)); // two and a half steps
+        assert_eq!(scheme.reno.window, Bytes::new(802 * MSS));
+    }
+
+    #[test]
+    fn growth_is_never_faster_than_slow_start() {
+        let mut scheme = avoiding(20, 100_000.0, &[("s_max", 10_000.0)]);
+        scheme.on_ack(&ack(20 * MSS));
+        assert_eq!(scheme.reno.window, Bytes::new(40 * MSS));
+    }
+
+    #[test]
+    fn credit_for_a_long_step_is_worth_one_segment_of_a_short_one() {
+        let mut scheme = avoiding(996, 1000.0, &[]);
+        scheme.on_ack(&ack(4000 * MSS)); // of 4980
+        scheme.w_max = 5000.0; // 996 / 16 = 62.25
+        scheme.on_ack(&ack(MSS));
+        assert_eq!(scheme.reno.window, Bytes::new(997 * MSS));
+    }
+
+    #[test]
+    fn a_loss_keeps_four_fifths_and_half_of_a_small_window() {
+        let mut scheme = avoiding(100, 0.0, &[]);
+        lose(&mut scheme);
+        assert_eq!((scheme.reno.window, scheme.reno.ssthresh), (Bytes::new(80 * MSS), Bytes::new(80 * MSS)));
+        assert_eq!((scheme.w_max, state(&scheme)), (100.0, "recovery"));
+        let mut small = avoiding(14, 0.0, &[]);
+        lose(&mut small);
+        assert_eq!(small.reno.window, Bytes::new(7 * MSS));
+        let mut least = avoiding(3, 0.0, &[]);
+        lose(&mut least);
+        assert_eq!(least.reno.window, Bytes::new(2 * MSS));
+    }
+
+    #[test]
+    fn fast_convergence_lowers_the_maximum_to_09_of_the_window_if_it_shrank() {
+        for (overrides, expected) in [(&[][..], 81.0), (&[("fast_convergence", 0.0)][..], 90.0)] {
+            let mut scheme = avoiding(90, 100.0, overrides);
+            lose(&mut scheme);
+            assert!((scheme.w_max - expected).abs() < 1e-9);
+        }
+        let mut grown = avoiding(100, 100.0, &[]);
+        lose(&mut grown);
+        assert_eq!(grown.w_max, 100.0);
+    }
+
+    #[test]
+    fn a_timeout_forgets_the_maximum_and_a_series_lowers_the_threshold_once() {
+        let mut scheme = avoiding(100, 100.0, &[]);
+        scheme.on_timeout(&timeout(100 * MSS, 1));
+        scheme.on_timeout(&timeout(MSS, 2));
+        assert_eq!((scheme.reno.window, scheme.reno.ssthresh), (Bytes::new(MSS), Bytes::new(80 * MSS)));
+        assert_eq!(scheme.w_max, 0.0);
+        scheme.on_ack(&Ack { phase: Phase::Loss, ..ack(79 * MSS) });
+        assert_eq!(scheme.reno.window, Bytes::new(80 * MSS));
+        assert_eq!(acks_to_grow(&mut scheme), 5, "80 / 16: beyond an unknown maximum");
+    }
+
+    #[test]
+    fn a_spurious_reduction_leaves_no_trace() {
+        let mut scheme = avoiding(90, 100.0, &[]);
+        lose(&mut scheme);
+        scheme.on_spurious_loss(&testing::spurious(Phase::Recovery));
+        assert_eq!((scheme.reno.window, scheme.w_max), (Bytes::new(90 * MSS), 100.0));
+        assert_eq!(state(&scheme), "binary_search");
+        scheme.on_spurious_loss(&testing::spurious(Phase::Recovery));
+        assert_eq!(scheme.w_max, 100.0);
+    }
+
+    #[test]
+    fn no_growth_in_recovery_nor_when_the_application_is_the_limit() {
+        let mut scheme = avoiding(15, 100.0, &[]);
+        scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(15 * MSS) });
+        scheme.on_ack(&Ack { window_limited: false, ..ack(15 * MSS) });
+        assert_eq!(scheme.reno.window, Bytes::new(15 * MSS));
+    }
+
+    #[test]
+    fn an_idle_time_beyond_the_rto_restarts_from_the_initial_window() {
+        let mut scheme = avoiding(40, 100.0, &[]);
+        scheme.on_idle_restart(&testing::idle(201, 200));
+        assert_eq!((scheme.reno.window, scheme.w_max), (Bytes::new(10 * MSS), 100.0));
+    }
+}

@@ -1,0 +1,426 @@
+//! # Compound TCP
+//!
+//! Windows' scheme from Vista on: Reno with a second window that fills what Reno leaves idle. As long as the delay shows
+//! no queue the second window grows by a power of the whole, so that a long fat path is full within seconds; as soon as
+//! a queue is seen it gives way by what is queued, until only Reno is left: where Reno fills the path by itself, this
+//! is Reno.
+//!
+//! ## Law
+//! cwnd: Reno's window, dwnd: the delay window, win = cwnd + dwnd the one in force, in segments; baseRTT: the least
+//! round-trip time seen; RTT: the least of the last round, from at least three samples (one round trip after another);
+//! win_r: win when the packets were sent that the round acknowledged, which is when the round before it began.
+//!
+//! ```text
+//! slow start   win < ssthresh:   cwnd as NewReno's by the bytes acknowledged, dwnd = 0
+//! avoidance    cwnd += 1 whenever win more segments are acknowledged
+//!              once per round    diff = win_r (1 - baseRTT / RTT)      own packets queued
+//!              diff < gamma      dwnd += max(alpha win_r^k - 1, 0)     alpha = 1/8, k = 3/4, gamma = 30
+//!              diff >= gamma     dwnd = max(dwnd - zeta diff, 0),      zeta = 1
+//!                                ssthresh = min(ssthresh, win)
+//! loss, mark   dwnd = max((1 - beta) win - cwnd / 2, 0),  cwnd /= 2    beta = 1/2
+//!              ssthresh = win = cwnd + dwnd, at least 2
+//! timeout      dwnd = 0, cwnd = 1; ssthresh = half the data outstanding, once per series of expiries
+//! idle for longer than the RTO   dwnd = 0, cwnd = min(cwnd, initial window)
+//! ```
+//! The window grows only while it is what limits the sender, and not during fast recovery. Without a queue win grows by
+//! alpha win^k per round trip. If every (1/p)th packet is lost it therefore peaks at
+//! (alpha (2 - k) / (p (1 - (1 - beta)^(2 - k))))^(1 / (2 - k)) = (0.27 / p)^0.8, and is 0.73 of that in the mean.
+//!
+//! ## States
+//! ```text
+//!   slow_start --win = ssthresh--> rising (diff < gamma) <--> yielding (diff >= gamma) --dwnd = 0--> reno
+//!       |   ^                         |        ^
+//!       |   +---- timeout: cwnd = 1 --+        | all data outstanding then acknowledged
+//!       +------- loss, mark -----> recovery ---+
+//! ```
+//! In recovery no round is judged, and the first whole one after it is.
+//!
+//! ## References
+//! `tcp_compound.c` of ns-2.35 and L. Andrew's release 1.3 of the same Linux module (2008), both read in full;
+//! K. Tan, J. Song, Q. Zhang, M. Sridharan, A Compound TCP Approach for High-Speed and Long Distance Networks, INFOCOM
+//! 2006 (the law and its constants, as generally cited); draft-sridharan-tcpm-ctcp-02 (2008), as release 1.3 quotes it.
+//!
+//! ## Differences
+//! 1. The loss rule is the paper's. The modules halve the sum; ns-2.35 then takes all of it from cwnd where it can,
+//!    release 1.3 shares it in proportion, which at beta = 1/2 is the paper's rule.
+//! 2. diff and the windows have fractions; the modules truncate them.
+//! 3. dwnd grows in one step per round, as in the paper and ns-2.35; release 1.3 spreads it over the round's ACKs.
+//! 4. gamma is fixed. The draft tunes it per connection between 5 and 30, and lets dwnd rest below a window of 38.
+//! 5. baseRTT survives idle times, as in the draft.
+//! 6. Giving way lowers ssthresh with the window. In the modules Reno's part would find itself in slow start.
+//! 7. Rounds are the transport's packet-timed ones; a spurious reduction restores both windows. cwnd is halved to one
+//!    segment at least.
+//!
+//! ## Known weaknesses
+//! Behind buffers of less than gamma packets the queue is never seen, and losses rule alone. A flow that starts into a
+//! standing queue takes it for propagation delay. As Reno it fills the buffer, and random loss is taken for congestion.
+
+use super::newreno::Reno;
+use crate::pacing::{PACED, WindowPacing};
+use crate::{
+    Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Nanos, Param, Phase,
+    RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+};
+
+/// Fewer samples than this say too little of a round: delayed acknowledgements would look like queueing.
+const SAMPLES_MIN: u32 = 3;
+
+/// Compound TCP congestion control.
+#[derive(Clone, Debug)]
+pub struct Compound {
+    /// Its window is the one in force, cwnd + dwnd.
+    reno: Reno,
+    dwnd: Bytes,
+    /// dwnd before the last reduction.
+    prior_dwnd: Bytes,
+    alpha: f64,
+    k: f64,
+    gamma: f64,
+    zeta: f64,
+    beta: f64,
+    base_rtt: Option<Nanos>,
+    /// The least round-trip time of the current round, and how many samples it has.
+    round_rtt: Option<Nanos>,
+    samples: u32,
+    /// The window when the current round began, and that of the round before, in which its packets were sent; nothing
+    /// if it began outside the open phase.
+    round_windows: Option<[Bytes; 2]>,
+    phase: Phase,
+    /// Own packets queued in the last round that was judged.
+    diff: f64,
+    pacing: WindowPacing,
+}
+
+impl Compound {
+    #[inline]
+    fn measure(&mut self, rtt: Nanos) {
+        let rtt = rtt.max(Nanos::from_nanos(1));
+        self.base_rtt = Some(self.base_rtt.map_or(rtt, |base| base.min(rtt)));
+        self.round_rtt = Some(self.round_rtt.map_or(rtt, |min| min.min(rtt)));
+        self.samples += 1;
+    }
+
+    /// A round is over whose packets were sent under `window`: adjust the delay window by what was queued of it.
+    fn judge(&mut self, window: Bytes, may_grow: bool) {
+        let (Some(base), Some(rtt)) = (self.base_rtt, self.round_rtt) else { return };
+        if self.samples < SAMPLES_MIN || self.reno.in_slow_start() {
+            return;
+        }
+        let mss = self.reno.mss;
+        let win = window.in_segments(mss);
+        self.diff = win * (1.0 - base.as_nanos() as f64 / rtt.as_nanos() as f64);
+        if self.diff >= self.gamma {
+            let less = mss.mul_f64(self.zeta * self.diff).min(self.dwnd);
+            self.dwnd -= less;
+            self.reno.window -= less;
+            self.reno.ssthresh = self.reno.ssthresh.min(self.reno.window);
+        } else if may_grow {
+            // Never more than the window itself: nothing outgrows slow start.
+            let more = (self.alpha * libm::pow(win, self.k) - 1.0).clamp(0.0, win);
+            self.dwnd += mss.mul_f64(more);
+            self.reno.window += mss.mul_f64(more);
+        }
+    }
+
+    fn begin_round(&mut self, windows: Option<[Bytes; 2]>) {
+        self.round_rtt = None;
+        self.samples = 0;
+        self.round_windows = windows;
+    }
+}
+
+impl CongestionControl for Compound {
+    const INFO: Info = Info {
+        name: "compound",
+        aliases: &["ctcp"],
+        summary: "Reno and a delay window that fills what Reno leaves idle",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Prr,
+        params: &[
+            Param::number("alpha", 0.125, (0.0, 10.0), "", "factor of the delay window's growth"),
+            Param::number("k", 0.75, (0.0, 1.0), "", "power of the window it grows by"),
+            Param::number(
+                "gamma",
+                30.0,
+                (0.0, 10_000.0),
+                "pkt",
+                "give way from so many own packets queued on",
+            ),
+            Param::number("zeta", 1.0, (0.0, 100.0), "", "give way by so many times what is queued"),
+            Param::number("beta", 0.5, (0.05, 0.95), "", "taken from the whole window on loss"),
+            PACED,
+        ],
+    };
+
+    fn new(setup: &Setup) -> Self {
+        let params = &setup.params;
+        Self {
+            reno: Reno::new(setup),
+            dwnd: Bytes::ZERO,
+            prior_dwnd: Bytes::ZERO,
+            alpha: params.number("alpha"),
+            k: params.number("k"),
+            gamma: params.number("gamma"),
+            zeta: params.number("zeta"),
+            beta: params.number("beta"),
+            base_rtt: None,
+            round_rtt: None,
+            samples: 0,
+            round_windows: None,
+            phase: Phase::Open,
+            diff: 0.0,
+            pacing: WindowPacing::new(setup),
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.pacing.on_ack(event.srtt);
+        self.phase = event.phase;
+        if let Some(rtt) = event.rtt {
+            self.measure(rtt);
+        }
+        if event.phase == Phase::Recovery {
+            return;
+        }
+        let may_grow = event.window_limited && !event.creditable().is_zero();
+        if may_grow {
+            self.reno.grow(event.creditable());
+        }
+        if event.phase == Phase::Open && event.round_start {
+            let sent_under = self.round_windows.map_or(self.reno.window, |[now, _]| now);
+            if let Some([_, window]) = self.round_windows {
+                self.judge(window, may_grow);
+            }
+            self.begin_round(Some([self.reno.window, sent_under]));
+        }
+    }
+
+    fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {
+        self.phase = Phase::Recovery;
+        self.prior_dwnd = self.dwnd;
+        let half_cwnd = ((self.reno.window - self.dwnd) / 2).max(self.reno.mss);
+        let kept = self.reno.window.mul_f64(1.0 - self.beta);
+        self.dwnd = kept - half_cwnd;
+        self.reno.reduce(half_cwnd + self.dwnd);
+        self.begin_round(None);
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        self.phase = Phase::Loss;
+        if event.consecutive <= 1 {
+            self.prior_dwnd = self.dwnd;
+        }
+        self.dwnd = Bytes::ZERO;
+        self.reno.collapse(event);
+        self.begin_round(None);
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
+        let reduced = self.reno.window;
+        self.reno.undo();
+        if self.reno.window > reduced {
+            self.dwnd = self.prior_dwnd;
+        }
+    }
+
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        if event.idle > event.rto {
+            self.reno.window -= self.dwnd;
+            self.dwnd = Bytes::ZERO;
+        }
+        self.reno.restart(event);
+        self.begin_round(None);
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        self.reno.control(&self.pacing)
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        let state = match (self.phase, self.reno.in_slow_start()) {
+            (Phase::Recovery, _) => "recovery",
+            (_, true) => "slow_start",
+            (_, false) if self.diff < self.gamma => "rising",
+            (_, false) if self.dwnd.is_zero() => "reno",
+            (_, false) => "yielding",
+        };
+        sink("state", Value::State(state));
+        self.reno.telemetry(sink);
+        sink("dwnd", Value::Bytes(self.dwnd));
+        sink("diff", Value::Number(self.diff));
+        if let Some(base) = self.base_rtt {
+            sink("base_rtt", Value::Time(base));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CongestionCause;
+    use crate::testing::{self, ack, entered, timeout};
+
+    const MSS: u64 = 1000;
+
+    fn compound(overrides: &[(&str, f64)]) -> Compound {
+        Compound::new(&testing::setup(&Compound::INFO, MSS, overrides))
+    }
+
+    /// In avoidance with windows of `cwnd` and `dwnd` segments on a path of 100 ms; a round has just begun.
+    fn avoiding(cwnd: u64, dwnd: u64, overrides: &[(&str, f64)]) -> Compound {
+        let mut scheme = compound(overrides);
+        scheme.reno.window = Bytes::new((cwnd + dwnd) * MSS);
+        scheme.reno.ssthresh = scheme.reno.window;
+        scheme.dwnd = Bytes::new(dwnd * MSS);
+        scheme.base_rtt = Some(Nanos::from_millis(100));
+        scheme.begin_round(Some([scheme.reno.window; 2]));
+        scheme
+    }
+
+    fn sample(micros: u64) -> Ack {
+        Ack { rtt: Some(Nanos::from_micros(micros)), ..ack(MSS) }
+    }
+
+    /// A round of three samples, of which the last ends it. Returns both windows in bytes.
+    fn round(scheme: &mut Compound, micros: u64) -> (u64, u64) {
+        scheme.on_ack(&sample(micros + 5_000));
+        scheme.on_ack(&sample(micros));
+        scheme.on_ack(&Ack { round_start: true, ..sample(micros + 9_000) });
+        windows(scheme)
+    }
+
+    /// Both windows are those expected, to the byte the floating point may cost.
+    #[track_caller]
+    fn near(windows: (u64, u64), cwnd: u64, dwnd: u64) {
+        assert!(
+            windows.0.abs_diff(cwnd) <= 1 && windows.1.abs_diff(dwnd) <= 1,
+            "{windows:?} is not {cwnd}, {dwnd}"
+        );
+    }
+
+    /// cwnd and dwnd in bytes.
+    fn windows(scheme: &Compound) -> (u64, u64) {
+        let win = scheme.control().window;
+        ((win - scheme.dwnd).as_u64(), scheme.dwnd.as_u64())
+    }
+
+    #[test]
+    fn without_a_queue_the_delay_window_grows_by_an_eighth_of_the_window_to_the_three_quarters() {
+        // 16^(3/4) = 8: 8/8 - 1 = 0. 81^(3/4) = 27: 27/8 - 1 = 2.375. 256^(3/4) = 64: 7. 10000^(3/4) = 1000: 124.
+        for (win, more) in [(10, 0), (16, 0), (81, 2_375), (256, 7_000), (10_000, 124_000)] {
+            let mut scheme = avoiding(win, 0, &[]);
+            near(round(&mut scheme, 100_000), win * MSS, more);
+        }
+        // The sum counts, however it is divided.
+        near(round(&mut avoiding(56, 200, &[]), 100_000), 56 * MSS, 207 * MSS);
+    }
+
+    #[test]
+    fn from_gamma_packets_queued_on_it_gives_way_by_what_is_queued() {
+        // win = 256: diff = 256 (1 - 100 / RTT). 113.2 ms: 29.85 packets; 113.3 ms: 30.05; 125 ms: 51.2; 200 ms: 128.
+        for (micros, dwnd) in [(113_200, 107_000), (113_300, 69_949), (125_000, 48_800), (200_000, 0)] {
+            let mut scheme = avoiding(156, 100, &[]);
+            near(round(&mut scheme, micros), 156 * MSS, dwnd);
+        }
+        near(round(&mut avoiding(156, 100, &[("zeta", 0.5)]), 125_000), 156 * MSS, 74_400);
+        // Exactly gamma: 60 segments at twice the base.
+        near(round(&mut avoiding(20, 40, &[]), 200_000), 20 * MSS, 10 * MSS);
+    }
+
+    #[test]
+    fn what_a_round_acknowledges_was_sent_under_the_window_of_the_round_before() {
+        let mut scheme = avoiding(256, 0, &[]);
+        near(round(&mut scheme, 100_000), 256 * MSS, 7 * MSS);
+        near(round(&mut scheme, 100_000), 256 * MSS, 14 * MSS); // still of 256
+        scheme.gamma = 1.0;
+        near(round(&mut scheme, 102_000), 256 * MSS, 8_843); // 263 (1 - 100 / 102) = 5.157
+    }
+
+    #[test]
+    fn giving_way_does_not_lead_back_into_slow_start() {
+        let mut scheme = avoiding(100, 156, &[]);
+        round(&mut scheme, 200_000);
+        assert!(!scheme.reno.in_slow_start());
+        assert_eq!(scheme.reno.ssthresh, Bytes::new(128 * MSS));
+    }
+
+    #[test]
+    fn renos_window_grows_by_one_for_the_whole_window_acknowledged() {
+        let mut scheme = avoiding(40, 60, &[]);
+        scheme.on_ack(&ack(99 * MSS));
+        assert_eq!(windows(&scheme), (40 * MSS, 60 * MSS));
+        scheme.on_ack(&ack(MSS));
+        assert_eq!(windows(&scheme), (41 * MSS, 60 * MSS));
+    }
+
+    #[test]
+    fn the_delay_window_rests_in_slow_start_and_with_fewer_than_three_samples() {
+        let mut starting = compound(&[]);
+        round(&mut starting, 100_000);
+        round(&mut starting, 100_000);
+        assert_eq!(windows(&starting), (16 * MSS, 0));
+        let mut few = avoiding(256, 0, &[]);
+        few.on_ack(&sample(100_000));
+        few.on_ack(&Ack { round_start: true, ..sample(100_000) });
+        assert_eq!(windows(&few), (256 * MSS, 0));
+    }
+
+    #[test]
+    fn a_loss_halves_both_windows_and_other_betas_leave_the_difference_to_the_delay_window() {
+        let lose = |overrides: &[(&str, f64)]| {
+            let mut scheme = avoiding(40, 60, overrides);
+            scheme.on_recovery_entered(&entered(CongestionCause::Loss, 100 * MSS));
+            (windows(&scheme), scheme.reno.ssthresh.as_u64())
+        };
+        assert_eq!(lose(&[]), ((20 * MSS, 30 * MSS), 50 * MSS));
+        assert_eq!(lose(&[("beta", 0.25)]), ((20 * MSS, 55 * MSS), 75 * MSS));
+        // (1 - 0.9) 100 = 10 is less than what Reno keeps.
+        assert_eq!(lose(&[("beta", 0.9)]), ((20 * MSS, 0), 20 * MSS));
+        let mut reno = avoiding(40, 0, &[]);
+        reno.on_recovery_entered(&entered(CongestionCause::Loss, 40 * MSS));
+        assert_eq!(windows(&reno), (20 * MSS, 0));
+    }
+
+    #[test]
+    fn the_first_full_round_after_recovery_is_judged_and_no_earlier_one() {
+        let mut scheme = avoiding(256, 256, &[]);
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, 512 * MSS));
+        scheme.on_ack(&Ack { phase: Phase::Recovery, ..sample(100_000) });
+        near(round(&mut scheme, 100_000), 128 * MSS, 128 * MSS); // the round began in recovery
+        near(round(&mut scheme, 100_000), 128 * MSS, 135 * MSS);
+    }
+
+    #[test]
+    fn a_timeout_takes_the_delay_window_away_and_a_spurious_one_gives_it_back() {
+        let mut scheme = avoiding(40, 60, &[]);
+        scheme.on_timeout(&timeout(100 * MSS, 1));
+        scheme.on_timeout(&timeout(MSS, 2));
+        assert_eq!((windows(&scheme), scheme.reno.ssthresh), ((MSS, 0), Bytes::new(50 * MSS)));
+        scheme.on_spurious_loss(&testing::spurious(Phase::Loss));
+        assert_eq!(windows(&scheme), (40 * MSS, 60 * MSS));
+    }
+
+    #[test]
+    fn an_idle_time_beyond_the_rto_leaves_renos_initial_window() {
+        let mut scheme = avoiding(40, 60, &[]);
+        scheme.on_idle_restart(&testing::idle(199, 200));
+        assert_eq!(windows(&scheme), (40 * MSS, 60 * MSS));
+        scheme.on_idle_restart(&testing::idle(201, 200));
+        assert_eq!((windows(&scheme), scheme.base_rtt), ((10 * MSS, 0), Some(Nanos::from_millis(100))));
+    }
+
+    #[test]
+    fn an_application_limited_window_does_not_grow_but_may_give_way() {
+        let mut scheme = avoiding(156, 100, &[]);
+        let limited = |scheme: &mut Compound, micros| {
+            for round_start in [false, false, true] {
+                scheme.on_ack(&Ack { window_limited: false, round_start, ..sample(micros) });
+            }
+            windows(scheme)
+        };
+        near(limited(&mut scheme, 100_000), 156 * MSS, 100 * MSS);
+        near(limited(&mut scheme, 125_000), 156 * MSS, 48_800);
+    }
+}

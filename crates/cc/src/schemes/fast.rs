@@ -1,0 +1,420 @@
+//! # FAST TCP
+//!
+//! Vegas for fast networks: it too reads the number of its own packets in queues from the delay, and wants it constant,
+//! but steers towards that number by an equation whose steps are as large as the error. The window it lacks is there
+//! within a few round trips, whatever the rate, and in equilibrium every flow of a bottleneck has alpha packets queued,
+//! so that rates are proportionally fair and no buffer overflows that holds the sum.
+//!
+//! ## Law
+//! w: window in segments; baseRTT: the least round-trip time seen; RTT: the mean of the samples, each with weight
+//! 1 / max(256, w/3); w_old: the window that the last samples' packets were sent under.
+//!
+//! ```text
+//! multiplicative   while RTT - baseRTT < mi_threshold (0.75 ms):   w += segments acknowledged
+//! equation         otherwise, once in `every` (2) round trips,
+//!                  unless alpha <= w_old (1 - baseRTT / RTT) < alpha + band:
+//!                  w = min(2 w, (1 - gamma) w + gamma (w_old baseRTT / RTT + alpha)),   gamma = 1/2, at least 2
+//! loss, mark       w = w/2, at least 2                             timeout   w = 1
+//! idle for longer than the RTO                                     w = min(w, initial window)
+//! ```
+//! alpha = 100 packets, band = 0. The window grows only while it is what limits the sender, and not during fast
+//! recovery. In equilibrium w (1 - baseRTT / RTT) = alpha: with n flows at rate C the queueing delay is n alpha / C.
+//!
+//! ## States
+//! ```text
+//!   multiplicative <--- queueing delay across mi_threshold ---> equation
+//!         |  ^                                                    |  ^
+//!         |  |      all data outstanding then acknowledged        |  |
+//!         +--+------------------> recovery <----------------------+--+     loss, mark
+//! ```
+//! After recovery the equation waits for `every` whole round trips.
+//!
+//! ## References
+//! C. Jin, D. Wei, S. Low, FAST TCP: Motivation, Architecture, Algorithms, Performance, INFOCOM 2004 (the equation);
+//! `tcp-fast.cc` and `tcp-fast.h` of the Melbourne module 1.1.3 in ns-2.35 (2007), read in full: the mean of RTT, w_old,
+//! the band, the multiplicative phase and the halving on loss are from there.
+//!
+//! ## Differences
+//! 1. The module's equation is left out of every other round trip and applied each 10 ms in the others; here, as in the
+//!    paper, it is applied once per two round trips. The limit of 2 w is the paper's; the module has none.
+//! 2. The step is taken at once. The module spreads it over the ACKs of its period where baseRTT is 4 ms or more.
+//! 3. Acknowledged bytes count in the multiplicative phase; the module adds a segment per ACK.
+//! 4. A timeout leaves one segment, not two, and a spurious reduction is undone.
+//! 5. The module's beta, the upper end of the band, is alpha + band here, so that changing alpha alone opens no band.
+//! 6. Rounds are the transport's packet-timed ones. baseRTT survives idle times, as in the module.
+//!
+//! ## Known weaknesses
+//! Against loss-based flows it gives way. A flow that starts into a standing queue takes it for propagation delay and
+//! keeps more than its share. A buffer of less than n alpha packets overflows in steady state, and then the windows are
+//! halved together. Below a megabit per second alpha packets are more than a second of delay.
+
+use super::newreno::Reno;
+use crate::pacing::{PACED, WindowPacing};
+use crate::{
+    Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Nanos, Param, Phase,
+    RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+};
+
+/// The mean of RTT reaches over so many samples, or a third of the window if that is more.
+const MEAN_SAMPLES_MIN: f64 = 256.0;
+
+/// FAST congestion control.
+#[derive(Clone, Debug)]
+pub struct Fast {
+    /// Its threshold serves the undoing of reductions alone.
+    reno: Reno,
+    alpha: f64,
+    band: f64,
+    gamma: f64,
+    mi_threshold_ns: f64,
+    every: u64,
+    /// Least and mean round-trip time in ns, once there is a sample.
+    rtt: Option<(f64, f64)>,
+    /// The window at the beginnings of the present round and of the one before it.
+    round_windows: [Bytes; 2],
+    /// The window that the packets of the last round were sent under: what is acknowledged in one round was sent in the
+    /// round before.
+    old_window: Bytes,
+    /// Whole rounds since the last use of the equation, multiplicative step or recovery.
+    rounds: u64,
+    phase: Phase,
+    pacing: WindowPacing,
+}
+
+impl Fast {
+    #[inline]
+    fn measure(&mut self, rtt: Nanos) {
+        let sample = rtt.max(Nanos::from_nanos(1)).as_nanos() as f64;
+        self.rtt = Some(match self.rtt {
+            None => (sample, sample),
+            Some((base, mean)) => {
+                let over = MEAN_SAMPLES_MIN.max(self.reno.window.in_segments(self.reno.mss) / 3.0);
+                (base.min(sample), mean + (sample - mean) / over)
+            }
+        });
+    }
+
+    /// The queueing delay is so small that the path takes more.
+    #[inline]
+    fn is_idle_path(&self) -> bool {
+        self.rtt.is_none_or(|(base, mean)| mean - base < self.mi_threshold_ns)
+    }
+
+    /// Own packets queued, as the mean round-trip time tells of the window it was measured under.
+    fn queued(&self) -> f64 {
+        let (base, mean) = self.rtt.unwrap_or((1.0, 1.0));
+        self.old_window.in_segments(self.reno.mss) * (1.0 - base / mean)
+    }
+
+    /// The window law. What is not allowed is to grow when the window was not the limit.
+    fn apply(&mut self, may_grow: bool) {
+        let queued = self.queued();
+        if self.alpha <= queued && queued < self.alpha + self.band {
+            return;
+        }
+        let mss = self.reno.mss;
+        let target = self.old_window.in_segments(mss) - queued + self.alpha;
+        let w = self.reno.window.in_segments(mss);
+        let next = ((1.0 - self.gamma) * w + self.gamma * target).min(2.0 * w).max(2.0);
+        if next <= w || may_grow {
+            self.reno.window = mss.mul_f64(next).max(mss * 2);
+        }
+    }
+
+    fn halt(&mut self) {
+        self.rounds = 0;
+        self.old_window = self.reno.window;
+        self.round_windows = [self.reno.window; 2];
+    }
+}
+
+impl CongestionControl for Fast {
+    const INFO: Info = Info {
+        name: "fast",
+        aliases: &[],
+        summary: "keeps a fixed number of own packets queued, by an equation in the delay",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Prr,
+        params: &[
+            Param::number("alpha", 100.0, (0.0, 10_000.0), "pkt", "own packets queued in equilibrium"),
+            Param::number(
+                "band",
+                0.0,
+                (0.0, 10_000.0),
+                "pkt",
+                "hold while less than this above alpha is queued",
+            ),
+            Param::number("gamma", 0.5, (0.01, 1.0), "", "the part of the error made good in one step"),
+            Param::number("mi_threshold", 0.75, (0.0, 10_000.0), "ms", "multiply below this queueing delay"),
+            Param::number("every", 2.0, (1.0, 100.0), "round trips", "between two uses of the equation"),
+            PACED,
+        ],
+    };
+
+    fn new(setup: &Setup) -> Self {
+        let params = &setup.params;
+        let reno = Reno::new(setup);
+        Self {
+            alpha: params.number("alpha"),
+            band: params.number("band"),
+            gamma: params.number("gamma"),
+            mi_threshold_ns: params.number("mi_threshold") * 1e6,
+            every: params.number("every") as u64,
+            rtt: None,
+            round_windows: [reno.window; 2],
+            old_window: reno.window,
+            rounds: 0,
+            phase: Phase::Open,
+            pacing: WindowPacing::new(setup),
+            reno,
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.pacing.on_ack(event.srtt);
+        self.phase = event.phase;
+        if let Some(rtt) = event.rtt {
+            self.measure(rtt);
+        }
+        if event.phase == Phase::Recovery {
+            self.rounds = 0;
+            return;
+        }
+        let may_grow = event.window_limited && !event.creditable().is_zero();
+        if event.round_start {
+            self.old_window = self.round_windows[1];
+            self.rounds += 1;
+        }
+        if self.is_idle_path() {
+            self.rounds = 0;
+            if may_grow {
+                self.reno.window += event.creditable();
+            }
+        } else if self.rounds > self.every {
+            // The round that was under way when the count began is not a whole one.
+            self.apply(may_grow);
+            self.rounds = 1;
+        }
+        if event.round_start {
+            self.round_windows = [self.reno.window, self.round_windows[0]];
+        }
+    }
+
+    fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {
+        self.phase = Phase::Recovery;
+        self.reno.reduce(self.reno.window / 2);
+        self.halt();
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        self.phase = Phase::Loss;
+        self.reno.collapse(event);
+        self.halt();
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
+        self.reno.undo();
+        self.halt();
+    }
+
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        self.reno.restart(event);
+        self.halt();
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        // No threshold: paced as in slow start while it multiplies, with a little headroom while it steers.
+        let threshold = if self.is_idle_path() { Bytes::MAX } else { Bytes::ZERO };
+        Control {
+            window: self.reno.window,
+            pacing_rate: self.pacing.rate(self.reno.window, threshold),
+            burst: self.reno.mss * 2,
+        }
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        let state = match (self.phase, self.is_idle_path()) {
+            (Phase::Recovery, _) => "recovery",
+            (_, true) => "multiplicative",
+            (_, false) => "equation",
+        };
+        sink("state", Value::State(state));
+        if let Some((base, mean)) = self.rtt {
+            sink("base_rtt", Value::Time(Nanos::from_nanos(base as u64)));
+            sink("mean_rtt", Value::Time(Nanos::from_nanos(mean as u64)));
+            sink("queued", Value::Number(self.queued()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CongestionCause;
+    use crate::testing::{self, ack, entered, timeout};
+
+    const MSS: u64 = 1000;
+
+    fn fast(overrides: &[(&str, f64)]) -> Fast {
+        Fast::new(&testing::setup(&Fast::INFO, MSS, overrides))
+    }
+
+    /// A window of `segments`, in force for a while, on a path of 100 ms with this mean round-trip time.
+    fn steady(segments: u64, mean_ms: f64, overrides: &[(&str, f64)]) -> Fast {
+        let mut scheme = fast(overrides);
+        scheme.reno.window = Bytes::new(segments * MSS);
+        scheme.halt();
+        scheme.rtt = Some((100e6, mean_ms * 1e6));
+        scheme
+    }
+
+    /// As many rounds as the equation waits for, and the ACK that ends the last. Returns the window in segments.
+    fn period(scheme: &mut Fast) -> f64 {
+        for _ in 0..=scheme.every {
+            scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
+        }
+        scheme.reno.window.in_segments(scheme.reno.mss)
+    }
+
+    #[track_caller]
+    fn near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 0.002, "{value} is not {expected}");
+    }
+
+    #[test]
+    fn one_step_of_the_window_law_computed_by_hand() {
+        for (w, mean_ms, next) in [
+            (200, 125.0, 230.0),  // 40 queued: (200 + 160 + 100) / 2
+            (1000, 200.0, 800.0), // 500 queued: (1000 + 500 + 100) / 2
+            (500, 125.0, 500.0),  // 100 queued: equilibrium
+            (20, 101.0, 40.0),    // 0.2 queued: (20 + 19.8 + 100) / 2 is more than twice the window
+        ] {
+            near(period(&mut steady(w, mean_ms, &[])), next);
+        }
+        near(period(&mut steady(200, 125.0, &[("gamma", 1.0)])), 260.0);
+        near(period(&mut steady(200, 125.0, &[("alpha", 10.0)])), 185.0);
+        near(period(&mut steady(2, 1000.0, &[("alpha", 0.0)])), 2.0);
+    }
+
+    #[test]
+    fn the_window_holds_while_alpha_packets_or_less_than_the_band_above_are_queued() {
+        for (w, next) in [(495, 495.5), (505, 505.0), (750, 750.0), (995, 995.0), (1005, 954.5)] {
+            near(period(&mut steady(w, 125.0, &[("band", 100.0)])), next); // a fifth of w is queued
+        }
+    }
+
+    #[test]
+    fn the_law_is_applied_every_other_round() {
+        let mut scheme = steady(200, 125.0, &[]);
+        // At a mean that stays: 230 has 46 queued, (230 + 184 + 100) / 2 = 257; then (257 + 205.6 + 100) / 2 = 281.3.
+        for expected in [200.0, 200.0, 230.0, 230.0, 257.0, 257.0, 281.3] {
+            scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
+            scheme.on_ack(&ack(MSS));
+            near(scheme.reno.window.in_segments(scheme.reno.mss), expected);
+        }
+    }
+
+    #[test]
+    fn what_a_round_acknowledges_was_sent_under_the_window_of_the_round_before() {
+        let mut scheme = steady(200, 125.0, &[("every", 1.0)]);
+        let mut next = |expected| {
+            scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
+            near(scheme.reno.window.in_segments(scheme.reno.mss), expected);
+        };
+        next(200.0);
+        next(230.0);
+        next(245.0); // still 200 in the samples: (230 + 160 + 100) / 2
+        next(264.5); // those of 230: (245 + 184 + 100) / 2
+    }
+
+    #[test]
+    fn without_a_queue_every_acknowledged_segment_adds_one() {
+        let mut scheme = steady(200, 100.7, &[]);
+        scheme.on_ack(&ack(50 * MSS));
+        assert_eq!(scheme.reno.window, Bytes::new(250 * MSS));
+        let mut queued = steady(200, 100.75, &[]);
+        queued.on_ack(&ack(50 * MSS));
+        assert_eq!(queued.reno.window, Bytes::new(200 * MSS));
+    }
+
+    #[test]
+    fn the_mean_reaches_over_256_samples_or_a_third_of_the_window() {
+        for (w, mean_ms) in [(20, 100.1), (768, 100.1), (3000, 100.0256)] {
+            let mut scheme = steady(w, 100.0, &[]);
+            scheme.measure(Nanos::from_micros(125_600));
+            let (base, mean) = scheme.rtt.unwrap();
+            assert!((mean - mean_ms * 1e6).abs() < 1.0 && base == 100e6, "{w} segments: {mean} ns");
+        }
+        let mut lower = steady(20, 110.0, &[]);
+        lower.measure(Nanos::from_millis(90));
+        assert_eq!(lower.rtt.unwrap().0, 90e6);
+    }
+
+    /// n flows over a pipe of 400 packets: the queueing delay follows from the sum of their windows.
+    #[test]
+    fn n_flows_settle_with_alpha_packets_queued_each() {
+        let mut all = [50, 350, 650, 950].map(|window| steady(window, 100.0, &[]));
+        for n in 1..=all.len() {
+            let flows = &mut all[..n];
+            for _ in 0..60 {
+                let sum: f64 = flows.iter().map(|flow| flow.reno.window.as_f64() / MSS as f64).sum();
+                for flow in flows.iter_mut() {
+                    flow.rtt = Some((100e6, 100e6 * (sum / 400.0).max(1.01)));
+                    flow.old_window = flow.reno.window;
+                    flow.apply(true);
+                }
+            }
+            for flow in flows.iter() {
+                // sum (1 - 400 / sum) = n alpha: the sum is 400 + 100 n, and all have as much of it.
+                let (window, expected) = (flow.reno.window.as_f64() / MSS as f64, 400.0 / n as f64 + 100.0);
+                assert!((window - expected).abs() < 0.5, "{n} flows: {window} is not {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_loss_halves_the_window_and_the_law_waits_for_two_whole_rounds_after_it() {
+        let mut scheme = steady(200, 125.0, &[]);
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, 200 * MSS));
+        assert_eq!(scheme.reno.window, Bytes::new(100 * MSS));
+        for _ in 0..5 {
+            scheme.on_ack(&Ack { phase: Phase::Recovery, round_start: true, ..ack(MSS) });
+        }
+        assert_eq!(scheme.reno.window, Bytes::new(100 * MSS));
+        near(period(&mut scheme), 140.0); // 20 queued: (100 + 80 + 100) / 2
+        let mut small = steady(3, 125.0, &[]);
+        small.on_recovery_entered(&entered(CongestionCause::Loss, 3 * MSS));
+        assert_eq!(small.reno.window, Bytes::new(2 * MSS));
+    }
+
+    #[test]
+    fn a_timeout_leaves_one_segment_and_a_spurious_one_nothing_changed() {
+        let mut scheme = steady(200, 125.0, &[]);
+        scheme.on_timeout(&timeout(200 * MSS, 1));
+        assert_eq!(scheme.reno.window, Bytes::new(MSS));
+        scheme.on_spurious_loss(&testing::spurious(Phase::Loss));
+        near(period(&mut scheme), 230.0);
+    }
+
+    #[test]
+    fn an_application_limited_window_does_not_grow_but_may_shrink() {
+        let limited = |mut scheme: Fast| {
+            for _ in 0..=2 {
+                scheme.on_ack(&Ack { window_limited: false, round_start: true, ..ack(MSS) });
+            }
+            scheme.reno.window.in_segments(scheme.reno.mss)
+        };
+        near(limited(steady(200, 125.0, &[])), 200.0);
+        near(limited(steady(200, 100.0, &[])), 200.0);
+        near(limited(steady(1000, 200.0, &[])), 800.0);
+    }
+
+    #[test]
+    fn an_idle_time_beyond_the_rto_restarts_from_the_initial_window() {
+        let mut scheme = steady(40, 100.0, &[]);
+        scheme.on_idle_restart(&testing::idle(201, 200));
+        assert_eq!((scheme.reno.window, scheme.rtt), (Bytes::new(10 * MSS), Some((100e6, 100e6))));
+    }
+}
