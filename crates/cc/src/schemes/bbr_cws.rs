@@ -1,185 +1,157 @@
 //! # BBR-CWS (our reconstruction)
 //!
-//! BBR whose window in ProbeBW is scaled: down where its own packets are lost, up where a queue stands that
-//! others built. The published rule (Song, Kim, Mahmud, Seo, Cho; Electronics 2020) could not be obtained, so this is our
-//! reconstruction of its aim.
+//! Our reconstruction.
 
-use crate::bbr::{BbrCore, Model, PHASE_UP, Policy, State};
+use crate::bbr::{BbrCore, Model, Policy, State};
 use crate::{
-    Ack, Bytes, Evidence, Info, Nanos, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params,
+    Ack, Bytes, Evidence, Info, Nanos, Param, Rate, RecoveryStyle, Setup, Telemetry, Value, bbr_params,
 };
 
 /// BBR-CWS, our reconstruction.
 pub type BbrCws = BbrCore<Scaling>;
 
-/// What differs from BBR v1: the scale of the window.
-#[derive(Clone, Debug)]
-pub struct Scaling {
-    rule: u8,
-    cut: f64,
-    grow: f64,
-    relax: f64,
-    queue: f64,
-    range: (f64, f64),
-    hold_mode: u8,
-    phi: f64,
-    cool: u64,
-    base: u8,
-    speed: f64,
-    prompt: bool,
-    kick: f64,
-    life: f64,
-    push: f64,
-    fresh: bool,
-    queued: bool,
-    drain: u32,
-    drained: u32,
-    scale: f64,
-    w: f64,
-    w_max: f64,
-    w_cut: f64,
-    epoch: Nanos,
-    rounds: f64,
-    step: f64,
-    cool_left: u64,
+/// A round trip with fewer samples may show little but acknowledgements that the receiver held back.
+const FEW: u32 = 8;
+/// The loss of more than this share of a round trip is congestion, whatever the queue.
+const HEAVY: f64 = 1.0 / 16.0;
+
+/// What a round trip has shown so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
     lost: Bytes,
     delivered: Bytes,
     inflight: Bytes,
-    rtt: Option<Nanos>,
-    rtt_high: Nanos,
-    rtt_max: Nanos,
-    hold: bool,
+    least: Option<Nanos>,
+    most: Nanos,
     samples: u32,
+}
+
+/// The curve of the bound: from where it was cut to, back to its peak, and beyond.
+#[derive(Clone, Copy, Debug, Default)]
+struct Curve {
+    peak: f64,
+    low: f64,
+    since: Nanos,
+    rounds: f64,
+}
+
+/// The scale of ProbeBW's window.
+#[derive(Clone, Debug)]
+pub struct Scaling {
+    cut: f64,
+    speed: f64,
+    friendly: f64,
+    first: f64,
+    converge: bool,
+    range: (f64, f64),
+    queue: f64,
+    congested: f64,
+    push: f64,
+    drain_rounds: u64,
+    /// The bound in bytes, once ProbeBW has begun; and its share of the window of BBR v1.
+    bound: Option<f64>,
+    scale: f64,
+    curve: Curve,
+    /// The bound was cut before; in the round trip that ended.
+    cut_before: bool,
+    just_cut: bool,
+    /// Others keep up a queue, and none of ours is lost.
+    crowded: bool,
+    /// The greatest of all rounds' least delays.
+    fullest: Nanos,
+    drained: u64,
+    seen: Seen,
 }
 
 impl Policy for Scaling {
     const INFO: Info = Info {
         name: "bbr-cws",
         aliases: &[],
-        summary: "BBR that scales its window by loss and standing queues (our reconstruction)",
+        summary: "BBR whose window follows loss-based flows while they share the link (our reconstruction)",
         evidence: Evidence::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::number("rule", 0.0, (0.0, 9.0), "", "rule"),
-            Param::number("cut", 0.7, (0.0, 100.0), "", "what a round with loss leaves of the scale"),
-            Param::number("grow", 0.05, (0.0, 100.0), "", "added to the scale by a round with a standing queue"),
-            Param::number("relax", 0.125, (0.0, 2.0), "", "share of the way back to 1 in a round without"),
-            Param::number("queue", 1.25, (0.0, 10.0), "", "least RTT of a round over min_rtt: a standing queue"),
-            Param::number("scale_min", 0.5, (0.05, 1.0), "", "least scale"),
-            Param::number("scale_max", 2.0, (1.0, 64.0), "", "greatest scale"),
-            Param::number("hold", 2.0, (0.0, 2.0), "", "suppression of UP"),
-            Param::number("phi", 0.0, (0.0, 1.0), "", "congestive loss"),
-            Param::number("cool", 0.0, (0.0, 10.0), "", "rounds after a cut that do not cut"),
-            Param::number("base", 0.0, (0.0, 3.0), "", "base of the queue test"),
-            Param::number("drain", 0.0, (0.0, 100.0), "round", "longest Drain"),
-            Param::number("push", 0.0, (0.0, 4.0), "", "pacing gain while above 1"),
-            Param::flag("prompt", false, "cut on entry"),
-            Param::number("kick", 0.0, (0.0, 1.0), "", "W gain per round while fresh"),
-            Param::number("life", 0.0, (0.0, 2.0), "", "floor in BDP of the least min_rtt"),
-            Param::number("speed", 0.4, (0.0, 100.0), "", "cubic C"),
+            Param::number(
+                "cut",
+                0.8,
+                (0.1, 1.0),
+                "",
+                "what a round trip with congestion leaves of the bound"
+            ),
+            Param::number("speed", 0.26, (0.001, 100.0), "pkt/s³", "growth of the bound about its last peak"),
+            Param::number("friendly", 1.0, (0.0, 10.0), "", "least growth, relative to what is fair to Reno"),
+            Param::number(
+                "first",
+                0.125,
+                (0.0, 1.0),
+                "",
+                "growth per round trip in a crowd before the first cut"
+            ),
+            Param::flag(
+                "converge",
+                true,
+                "a peak below the last one is taken for too high (fast convergence)"
+            ),
+            Param::number("scale_min", 0.25, (0.05, 1.0), "", "least scale"),
+            Param::number("scale_max", 8.0, (1.0, 64.0), "", "greatest scale"),
+            Param::number("queue", 2.25, (1.0, 10.0), "", "least delay of a crowded round, in least RTTs"),
+            Param::number("congested", 0.8, (0.0, 1.0), "", "how full the queue is where loss is congestion"),
+            Param::number("push", 1.25, (0.0, 4.0), "", "least pacing gain in a crowd; 0: none"),
+            Param::number("drain_rounds", 4.0, (0.0, 1e6), "round", "longest Drain; 0: as BBR"),
         ],
     };
 
     fn new(setup: &Setup) -> Self {
         let number = |name| setup.params.number(name);
         Self {
-            rule: number("rule") as u8,
             cut: number("cut"),
-            grow: number("grow"),
-            relax: number("relax"),
-            queue: number("queue"),
-            range: (number("scale_min"), number("scale_max")),
-            hold_mode: number("hold") as u8,
-            phi: number("phi"),
-            cool: number("cool") as u64,
-            base: number("base") as u8,
             speed: number("speed"),
-            prompt: setup.params.flag("prompt"),
-            kick: number("kick"),
-            life: number("life"),
+            friendly: number("friendly"),
+            first: number("first"),
+            converge: setup.params.flag("converge"),
+            range: (number("scale_min"), number("scale_max")),
+            queue: number("queue"),
+            congested: number("congested"),
             push: number("push"),
-            fresh: true,
-            queued: false,
-            drain: number("drain") as u32,
-            drained: 0,
+            drain_rounds: number("drain_rounds") as u64,
+            bound: None,
             scale: 1.0,
-            w: 0.0,
-            w_max: 0.0,
-            w_cut: 0.0,
-            epoch: Nanos::ZERO,
-            rounds: 0.0,
-            step: 1.0,
-            cool_left: 0,
-            lost: Bytes::ZERO,
-            delivered: Bytes::ZERO,
-            inflight: Bytes::ZERO,
-            rtt: None,
-            rtt_high: Nanos::ZERO,
-            rtt_max: Nanos::ZERO,
-            hold: false,
-            samples: 0,
+            curve: Curve::default(),
+            cut_before: false,
+            just_cut: false,
+            crowded: false,
+            fullest: Nanos::ZERO,
+            drained: 0,
+            seen: Seen::default(),
         }
     }
 
     #[inline]
     fn observe(&mut self, ack: &Ack, model: &Model) {
         if model.round_start() {
-            if self.samples >= 8 {
-                self.rtt_max = self.rtt_max.max(self.rtt.unwrap_or(Nanos::ZERO));
-            }
-            self.samples = 0;
-            if model.in_probe_bw() {
-                self.round(ack, model);
-            }
-            if model.state() == State::Drain { self.drained += 1; }
-            (self.lost, self.rtt, self.rtt_high) = (Bytes::ZERO, None, Nanos::ZERO);
-            (self.delivered, self.inflight) = (Bytes::ZERO, Bytes::ZERO);
+            self.end_round(ack, model);
         }
-        self.lost += ack.lost;
-        self.delivered += ack.acked;
-        self.inflight = self.inflight.max(ack.inflight_before);
+        let seen = &mut self.seen;
+        seen.lost += ack.lost;
+        seen.delivered += ack.acked;
+        seen.inflight = seen.inflight.max(ack.inflight_before);
         if let Some(rtt) = ack.rtt {
-            self.rtt = Some(self.rtt.map_or(rtt, |least| least.min(rtt)));
-            self.samples += 1;
-            self.rtt_high = self.rtt_high.max(rtt);
-        }
-    }
-
-    fn enter_recovery(&mut self, _window: Bytes, ack: &Ack, model: &Model) -> crate::bbr::RecoveryEntry {
-        let full = ack.inflight + ack.acked;
-        if self.prompt && model.in_probe_bw() && self.w > 0.0 {
-            let w = Bytes::new((self.w * self.cut) as u64).max(model.settings().min_window);
-            return crate::bbr::RecoveryEntry { window: full.min(w), conserve: true };
-        }
-        crate::bbr::RecoveryEntry { window: full, conserve: true }
-    }
-
-    fn conserve(&mut self, window: Bytes, ack: &Ack, model: &Model) -> Bytes {
-        let full = ack.inflight + ack.acked;
-        if self.prompt && model.in_probe_bw() && self.w > 0.0 {
-            let w = Bytes::new((self.w * self.cut) as u64).max(model.settings().min_window);
-            return full.min(w);
-        }
-        window.max(full)
-    }
-
-    fn on_transition(&mut self, to: State, _model: &Model) {
-        // The next cycle probes again, unless it too finds loss before.
-        match to {
-            State::ProbeBw { phase: 7, .. } if self.hold_mode == 2 => self.hold = false,
-            State::ProbeBw { phase: 0, .. } if self.hold_mode == 1 => self.hold = false,
-            _ => {}
+            seen.least = Some(seen.least.map_or(rtt, |least| least.min(rtt)));
+            seen.most = seen.most.max(rtt);
+            seen.samples += 1;
         }
     }
 
     fn probe_gain(&self, phase: u8, model: &Model) -> f64 {
-        if self.push > 0.0 && self.queued { return self.push.max(model.settings().probe_gain(phase)); }
-        if phase == PHASE_UP && self.hold && self.hold_mode > 0 { 1.0 } else { model.settings().probe_gain(phase) }
+        let gain = model.settings().probe_gain(phase);
+        if self.crowded { gain.max(self.push) } else { gain }
     }
 
-    fn target_bdp(&self, bw: crate::Rate, min_rtt: Nanos, model: &Model) -> Bytes {
-        if self.drain > 0 && self.drained >= self.drain && model.state() == State::Drain { return Bytes::new(1 << 40); }
-        bw.over(min_rtt)
+    #[inline]
+    fn target_bdp(&self, bw: Rate, min_rtt: Nanos, model: &Model) -> Bytes {
+        let over = self.drain_rounds > 0 && self.drained >= self.drain_rounds;
+        // Whatever is in flight is little enough: Drain ends.
+        if over && model.state() == State::Drain { Bytes::new(1 << 40) } else { bw.over(min_rtt) }
     }
 
     #[inline]
@@ -189,84 +161,75 @@ impl Policy for Scaling {
 
     fn telemetry(&self, sink: Telemetry<'_>) {
         sink("scale", Value::Number(self.scale));
+        sink("crowded", Value::Number(f64::from(u8::from(self.crowded))));
     }
 }
 
 impl Scaling {
-    fn round(&mut self, ack: &Ack, model: &Model) {
-        let f = |t: Nanos| t.as_nanos() as f64;
-        let (Some(min_rtt), Some(bdp)) = (model.min_rtt(), model.bdp()) else { return };
-        let Some(rtt) = self.rtt else { return };
-        let life = f(ack.min_rtt);
-        let queued = match self.base {
-            0 => f(rtt) > f(min_rtt) * self.queue,
-            1 => f(rtt) > life * self.queue,
-            2 => f(min_rtt) > life * self.queue,
-            _ => f(min_rtt) > life * self.queue || f(rtt) > life * 2.25,
-        };
-        let congested = f(self.rtt_high) >= life + self.phi * (f(self.rtt_max) - life);
-        let heavy = self.lost.as_f64() > 0.0625 * (self.lost + self.delivered).as_f64();
-        let mut loss = !self.lost.is_zero() && (self.phi == 0.0 || congested || heavy);
-        if loss { self.hold = true; }
-        if self.cool_left > 0 { self.cool_left -= 1; loss = false; }
-        if loss { self.cool_left = self.cool; }
-        self.queued = queued && !loss;
-        let cap = bdp.as_f64() * model.settings().cwnd_gain;
+    /// Once per round trip: the bound, and the scale that follows from it.
+    fn end_round(&mut self, ack: &Ack, model: &Model) {
+        let seen = core::mem::take(&mut self.seen);
+        let Some(least) = seen.least else { return };
+        if seen.samples >= FEW {
+            self.fullest = self.fullest.max(least);
+        }
+        self.drained += u64::from(model.state() == State::Drain);
+        let Some(bdp) = model.bdp().filter(|_| model.in_probe_bw()) else { return };
         let mss = model.settings().mss.as_f64();
-        match self.rule {
-            0 | 1 => {
-                if loss {
-                    self.scale *= if self.rule == 0 { self.cut } else {
-                        let l = self.lost.as_f64();
-                        (1.0 - self.cut * l / (l + self.delivered.as_f64())).max(0.3)
-                    };
-                } else if queued {
-                    self.scale += self.grow;
-                } else {
-                    self.scale += (1.0 - self.scale) * self.relax;
-                }
-                self.scale = self.scale.clamp(self.range.0, self.range.1);
-            }
-            2 | 3 | 4 | 5 | 6 => {
-                if self.w == 0.0 { self.w = cap; self.w_max = cap; self.w_cut = cap; self.epoch = ack.now; self.rounds = 0.0; }
-                if loss {
-                    self.fresh = false;
-                    let at = self.w.min(self.inflight.as_f64());
-                    self.w_max = if self.rule >= 5 && at < self.w_max { at * (1.0 + self.cut) / 2.0 } else { at };
-                    self.w = at * self.cut;
-                    self.w_cut = self.w;
-                    self.epoch = ack.now;
-                    self.rounds = 0.0;
-                    self.step = 1.0;
-                } else {
-                    self.rounds += 1.0;
-                    match self.rule {
-                        2 => { self.w += self.step * self.grow * mss; self.step = (self.step * 2.0).min(1e6); }
-                        3 => self.w += self.grow * mss,
-                        _ => {
-                            let t = f(ack.now - self.epoch) / 1e9 + f(rtt) / 1e9;
-                            let k = libm::cbrt((self.w_max - self.w_cut).max(0.0) / mss / self.speed);
-                            let d = t - k;
-                            let cubic = self.w_max + self.speed * d * d * d * mss;
-                            let alpha = self.grow * 3.0 * (1.0 - self.cut) / (1.0 + self.cut);
-                            let reno = self.w_cut + alpha * self.rounds * mss;
-                            self.w = self.w.max(cubic.min(self.w * 1.5)).max(reno);
-                            if self.kick > 0.0 && self.fresh && queued { self.w *= 1.0 + self.kick; self.w_max = self.w; self.w_cut = self.w; self.epoch = ack.now; self.rounds = 0.0; }
-                        }
-                    }
-                }
-                let high = if !queued { 1.0 } else if self.lost.is_zero() { self.range.1 } else { self.scale.max(1.0) };
-                let before = self.w;
-                let floor = (model.max_bw().as_bytes_per_sec() as f64 * life / 1e9 * self.life).max(cap * self.range.0).min(cap);
-                self.w = self.w.clamp(floor, cap * high);
-                if self.w < before && !loss { self.w_max = self.w; self.w_cut = self.w; self.epoch = ack.now; self.rounds = 0.0; }
-                self.scale = self.w / cap;
-            }
-            _ => {
-                // Holds the share: k x RTT / min_rtt.
-                if loss { self.w_max = self.cut; } else { self.w_max = (self.w_max + self.grow).min(1.0 + self.speed); }
-                self.scale = (self.w_max * f(rtt) / f(min_rtt) / model.settings().cwnd_gain).clamp(self.range.0, self.range.1);
+        let standard = (bdp.as_f64() * model.settings().cwnd_gain).max(mss);
+        let lossless = seen.lost.is_zero();
+        let queued = least.as_secs_f64() > self.queue * ack.min_rtt.as_secs_f64();
+        let congestion = !self.just_cut && !lossless && self.congestion(&seen, ack.min_rtt);
+        self.just_cut = congestion;
+        self.crowded = queued && !congestion;
+        let mut bound = *self.bound.get_or_insert_with(|| {
+            self.curve = Curve { peak: standard, low: standard, since: ack.now, rounds: 0.0 };
+            standard
+        });
+        if congestion {
+            let peak = bound.min(seen.inflight.as_f64());
+            bound = peak * self.cut;
+            let peak = if self.converge && peak < self.curve.peak { (peak + bound) / 2.0 } else { peak };
+            self.curve = Curve { peak, low: bound, since: ack.now, rounds: 0.0 };
+            self.cut_before = true;
+        } else {
+            bound = self.grown(bound, (ack.now - self.curve.since + least).as_secs_f64(), mss);
+            if queued && !self.cut_before && self.first > 0.0 {
+                bound *= 1.0 + self.first;
+                self.curve = Curve { peak: bound, low: bound, since: ack.now, rounds: 0.0 };
             }
         }
+        // Beyond BBR's window only in a crowd, and no further where packets are lost at random.
+        let most = match (queued, lossless) {
+            (false, _) => 1.0,
+            (true, true) => self.range.1,
+            (true, false) => self.scale.max(1.0),
+        };
+        let limited = bound.clamp(standard * self.range.0, standard * most);
+        if limited < bound && !congestion {
+            self.curve = Curve { peak: limited, low: limited, since: ack.now, rounds: 0.0 };
+        }
+        self.bound = Some(limited);
+        self.scale = limited / standard;
+    }
+
+    /// Whether the loss in a round trip was for want of buffer: the queue was about as full as ever.
+    fn congestion(&self, seen: &Seen, base: Nanos) -> bool {
+        let base = base.as_secs_f64();
+        seen.lost.as_f64() > HEAVY * (seen.lost + seen.delivered).as_f64()
+            || seen.most.as_secs_f64() >= base + self.congested * (self.fullest.as_secs_f64() - base)
+    }
+
+    /// The bound after one more round trip: CUBIC's law, `t` seconds into its curve.
+    fn grown(&mut self, bound: f64, t: f64, mss: f64) -> f64 {
+        let curve = &mut self.curve;
+        curve.rounds += 1.0;
+        let back = libm::cbrt((curve.peak - curve.low).max(0.0) / mss / self.speed);
+        let beyond = t - back;
+        let cubic = curve.peak + self.speed * beyond * beyond * beyond * mss;
+        // RFC 9438 section 4.3: what Reno with this cut would need to be as fast as with 0.5.
+        let alpha = self.friendly * 3.0 * (1.0 - self.cut) / (1.0 + self.cut);
+        let reno = curve.low + alpha * curve.rounds * mss;
+        bound.max(cubic.min(1.5 * bound)).max(reno)
     }
 }
