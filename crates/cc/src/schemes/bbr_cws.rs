@@ -24,6 +24,8 @@ struct Seen {
     least: Option<Nanos>,
     most: Nanos,
     samples: u32,
+    /// It began in ProbeBW. The round in which Drain ends still shows the queue of our own Startup.
+    probing: bool,
 }
 
 /// The curve of the bound: from where it was cut to, back to its peak, and beyond.
@@ -73,12 +75,12 @@ impl Policy for Scaling {
         params: bbr_params![
             Param::number(
                 "cut",
-                0.8,
+                0.75,
                 (0.1, 1.0),
                 "",
                 "what a round trip with congestion leaves of the bound"
             ),
-            Param::number("speed", 0.26, (0.001, 100.0), "pkt/s³", "growth of the bound about its last peak"),
+            Param::number("speed", 0.32, (0.001, 100.0), "pkt/s³", "growth of the bound about its last peak"),
             Param::number("friendly", 1.0, (0.0, 10.0), "", "least growth, relative to what is fair to Reno"),
             Param::number(
                 "first",
@@ -130,6 +132,7 @@ impl Policy for Scaling {
     fn observe(&mut self, ack: &Ack, model: &Model) {
         if model.round_start() {
             self.end_round(ack, model);
+            self.seen = Seen { probing: model.in_probe_bw(), ..Seen::default() };
         }
         let seen = &mut self.seen;
         seen.lost += ack.lost;
@@ -168,13 +171,13 @@ impl Policy for Scaling {
 impl Scaling {
     /// Once per round trip: the bound, and the scale that follows from it.
     fn end_round(&mut self, ack: &Ack, model: &Model) {
-        let seen = core::mem::take(&mut self.seen);
+        let seen = self.seen;
         let Some(least) = seen.least else { return };
         if seen.samples >= FEW {
             self.fullest = self.fullest.max(least);
         }
         self.drained += u64::from(model.state() == State::Drain);
-        let Some(bdp) = model.bdp().filter(|_| model.in_probe_bw()) else { return };
+        let Some(bdp) = model.bdp().filter(|_| seen.probing && model.in_probe_bw()) else { return };
         let mss = model.settings().mss.as_f64();
         let standard = (bdp.as_f64() * model.settings().cwnd_gain).max(mss);
         let lossless = seen.lost.is_zero();

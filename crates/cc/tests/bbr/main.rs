@@ -4,6 +4,7 @@ mod adaptive;
 mod acd;
 mod aggregation;
 mod capped;
+mod cws;
 mod cycle;
 #[path = "../common/path.rs"]
 mod flow;
