@@ -74,6 +74,7 @@ registry! {
     fast::Fast,
     compound::Compound,
     fixed::Fixed,
+    bbr_cws::BbrCws,
 }
 
 /// One line of the registry.
