@@ -56,6 +56,8 @@ pub struct Ack {
     pub delivered: Bytes,
     /// The window, not the application, limited what was in flight when these packets were sent.
     pub window_limited: bool,
+    /// The window was full at some time in the last packet-timed round trip (Linux `is_cwnd_limited` outside slow start).
+    pub window_full: bool,
     /// The phase after this acknowledgement.
     pub phase: Phase,
     /// This acknowledgement begins a packet-timed round trip.
@@ -98,6 +100,8 @@ pub struct Lost {
     pub now: Nanos,
     /// Its payload.
     pub bytes: Bytes,
+    /// Where its payload begins in the stream of data.
+    pub offset: Bytes,
     /// When it had left.
     pub sent_at: Nanos,
     /// Data in flight when it left, itself included.
@@ -249,6 +253,8 @@ pub struct Setup {
     pub initial_window: Bytes,
     /// The most the transport sends back to back when pacing, whatever [`Control::burst`] asks; [`Bytes::MAX`]: no limit.
     pub max_burst: Bytes,
+    /// The transport has selective acknowledgements, so it can find more than one loss per round trip.
+    pub sack: bool,
     /// The scheme's own random stream.
     pub random: Random,
     /// Parameter values, already checked against [`Info::params`].

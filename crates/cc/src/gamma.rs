@@ -1,6 +1,7 @@
 //! Pacing gains from the round-trip time by gamma correction (BBR-GC, equations 10, 12 and 13), apart from any core.
 
-use crate::{Nanos, Param, Params, WindowedMax};
+use crate::bbr3::State;
+use crate::{Nanos, Param, Params, Telemetry, Value, WindowedMax};
 
 /// Exponent of the gain that probes up.
 pub const UP_GAMMA: Param =
@@ -135,5 +136,52 @@ impl Gamma {
     pub fn down(&mut self, rtt: Nanos) -> f64 {
         let omega = self.omega(rtt);
         1.0 - self.down.at(omega)
+    }
+}
+
+/// The correction as BBR v2 and v3 take it: the gains of their probing phases, anew with every acknowledgement.
+#[derive(Clone, Debug)]
+pub struct Corrected {
+    gamma: Gamma,
+    rtt: Nanos,
+    gain: f64,
+}
+
+impl Corrected {
+    /// From the values of the five parameters of this module, which the scheme declares.
+    pub fn new(params: &Params) -> Self {
+        Self { gamma: Gamma::new(params), rtt: Nanos::ZERO, gain: 1.0 }
+    }
+
+    /// An acknowledgement arrived in `state`.
+    #[inline]
+    pub fn observe(&mut self, now: Nanos, rtt: Option<Nanos>, state: State) {
+        if let Some(rtt) = rtt {
+            self.rtt = rtt;
+            self.gamma.observe(now, rtt);
+        }
+        self.enter(state);
+    }
+
+    /// The gain of a state that is entered, or goes on: P_up, P_down, or 1.
+    #[inline]
+    pub fn enter(&mut self, state: State) {
+        self.gain = match state {
+            State::Up => self.gamma.up(self.rtt),
+            State::Down => self.gamma.down(self.rtt),
+            _ => 1.0,
+        };
+    }
+
+    /// The gain of the state that was told last.
+    #[inline]
+    pub fn gain(&self) -> f64 {
+        self.gain
+    }
+
+    /// ω and RTT_max for traces.
+    pub fn telemetry(&self, sink: Telemetry<'_>) {
+        sink("omega", Value::Number(self.gamma.omega(self.rtt)));
+        sink("rtt_max", Value::Time(self.gamma.rtt_max().unwrap_or(Nanos::ZERO)));
     }
 }

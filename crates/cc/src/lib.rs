@@ -9,6 +9,7 @@
 #![no_std]
 
 pub mod bbr;
+pub mod bbr3;
 mod contract;
 mod filter;
 pub mod gamma;
@@ -25,7 +26,7 @@ mod units;
 
 pub use contract::*;
 pub use filter::{WindowedMax, WindowedMin};
-pub use params::{Param, ParamError, ParamKind, Params};
+pub use params::{Param, ParamError, ParamKind, Params, merge, merged_len};
 pub use random::Random;
 pub use round::{RoundCounter, RoundMin};
 pub use sampler::{RateSample, RateSampler, SentSnapshot};

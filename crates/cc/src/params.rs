@@ -70,7 +70,7 @@ impl PartialEq for Param {
 }
 
 /// The most parameters one scheme may have.
-pub const MAX_PARAMS: usize = 24;
+pub const MAX_PARAMS: usize = 48;
 
 /// Checked values, one per parameter of the scheme.
 #[derive(Clone, Debug)]
@@ -113,6 +113,18 @@ impl Params {
         self.specs.iter().zip(self.values).filter(|(spec, value)| *value != spec.default)
     }
 
+    /// The value of a parameter that the scheme may have done away with: then the default it has in `base`.
+    ///
+    /// # Panics
+    /// If `base` has no parameter of that name either.
+    pub fn number_or_default(&self, name: &str, base: &[Param]) -> f64 {
+        match base.iter().find(|param| param.name == name) {
+            Some(_) if self.specs.iter().any(|param| param.name == name) => self.number(name),
+            Some(param) => param.default,
+            None => panic!("the list has no parameter of this name"),
+        }
+    }
+
     /// The value of a number.
     ///
     /// # Panics
@@ -128,6 +140,104 @@ impl Params {
     pub fn flag(&self, name: &str) -> bool {
         self.number(name) != 0.0
     }
+}
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+const fn position(list: &[Param], name: &str) -> Option<usize> {
+    let mut i = 0;
+    while i < list.len() {
+        if same(list[i].name, name) {
+            return Some(i);
+        }
+        i += 1;
+    }
+    None
+}
+
+const fn contains(names: &[&str], name: &str) -> bool {
+    let mut i = 0;
+    while i < names.len() {
+        if same(names[i], name) {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+/// How many parameters `base` without `gone` and `own` are together, names that occur in both counted once.
+pub const fn merged_len(base: &[Param], gone: &[&str], own: &[Param]) -> usize {
+    let mut n = base.len() - gone.len();
+    let mut i = 0;
+    while i < own.len() {
+        if position(base, own[i].name).is_none() {
+            n += 1;
+        }
+        i += 1;
+    }
+    n
+}
+
+/// `base` without `gone`, followed by `own`; where both have a name, the definition of `own` stands in the place of
+/// that of `base`.
+///
+/// # Panics
+/// While compiling, if a name in `gone` is not in `base`, or is in `own`.
+pub const fn merge<const N: usize>(base: &[Param], gone: &[&str], own: &[Param]) -> [Param; N] {
+    assert!(N == merged_len(base, gone, own));
+    let mut all = [base[0]; N];
+    let mut n = 0;
+    let mut i = 0;
+    while i < base.len() {
+        if !contains(gone, base[i].name) {
+            all[n] = match position(own, base[i].name) {
+                Some(at) => own[at],
+                None => base[i],
+            };
+            n += 1;
+        }
+        i += 1;
+    }
+    i = 0;
+    while i < own.len() {
+        if position(base, own[i].name).is_none() {
+            all[n] = own[i];
+            n += 1;
+        }
+        i += 1;
+    }
+    assert!(n == N, "what is to go is not in the list, or is defined again");
+    all
+}
+
+/// A parameter list made of another and of some of its own, which replace those of the same name:
+/// `merged_params!(BASE; Param::number(…), …)`. `merged_params!(BASE, without "a", "b"; …)` leaves some out.
+#[macro_export]
+macro_rules! merged_params {
+    ($base:path; $($param:expr),* $(,)?) => { $crate::merged_params!(@ $base, []; $($param),*) };
+    ($base:path, without $($gone:literal),+; $($param:expr),* $(,)?) => {
+        $crate::merged_params!(@ $base, [$($gone),+]; $($param),*)
+    };
+    (@ $base:path, [$($gone:literal),*]; $($param:expr),*) => {{
+        const GONE: &[&str] = &[$($gone),*];
+        const OWN: &[$crate::Param] = &[$($param),*];
+        const ALL: [$crate::Param; $crate::merged_len($base, GONE, OWN)] = $crate::merge($base, GONE, OWN);
+        &ALL
+    }};
 }
 
 #[cfg(test)]
@@ -147,5 +257,17 @@ mod tests {
         assert_eq!(params.set("gani", 2.0), Err(ParamError::Unknown));
         assert!(matches!(params.set("gain", 5.0), Err(ParamError::OutOfRange(_))));
         assert!(params.set("gain", f64::NAN).is_err());
+    }
+
+    #[test]
+    fn lists_are_merged_and_what_is_gone_keeps_the_value_it_had() {
+        const MERGED: &[Param] = crate::merged_params!(SPECS, without "gain";
+            Param::flag("paced", true, "pace"), Param::number("share", 0.5, (0.0, 1.0), "", "a share"));
+        let params = Params::defaults(MERGED);
+        assert_eq!([MERGED[0].name, MERGED[1].name], ["paced", "share"]);
+        assert!(params.flag("paced"));
+        assert_eq!(params.number_or_default("gain", SPECS), 1.25);
+        assert_eq!(params.number_or_default("paced", SPECS), 1.0);
+        assert_eq!(params.clone().set("gain", 1.0), Err(ParamError::Unknown));
     }
 }

@@ -120,7 +120,7 @@ impl RateSampler {
         self.anticipated -= self.covered;
     }
 
-    /// What duplicates have reported and was never acknowledged is void: recovery ended, or a timeout began another one.
+    /// What duplicates have reported and was never acknowledged is void: all that was outstanding then is acknowledged.
     pub fn forget_duplicates(&mut self) {
         self.anticipated = Bytes::ZERO;
     }

@@ -15,6 +15,7 @@ pub fn setup(info: &'static Info, mss: u64, overrides: &[(&str, f64)]) -> Setup 
         mss: Bytes::new(mss),
         initial_window: Bytes::new(10 * mss),
         max_burst: Bytes::MAX,
+        sack: true,
         random: Random::stream(1, "scheme", 0),
         params,
     }
@@ -34,6 +35,7 @@ pub fn ack(acked: u64) -> Ack {
         ce: Bytes::ZERO,
         delivered: Bytes::new(acked),
         window_limited: true,
+        window_full: true,
         phase: Phase::Open,
         round_start: false,
         round: 0,

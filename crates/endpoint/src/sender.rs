@@ -17,7 +17,8 @@
 //!    arrives again, and the receiver's FIN is part of its acknowledgement of the sender's.
 //! 6. A packet is lost or delivered as a whole; retransmissions keep its boundaries.
 //! 7. Without SACK each duplicate acknowledgement counts as one delivered segment, in the delivery rate, in what schemes are
-//!    told and in the flight at a timeout, as Linux emulates SACK; RFC 5681 would count it as outstanding.
+//!    told and in the flight at a timeout, as Linux emulates SACK; RFC 5681 would count it as outstanding. Linux forgets
+//!    the count at a timeout and takes the same data for delivered again when it is acknowledged; here it counts once.
 
 mod ack;
 mod prr;

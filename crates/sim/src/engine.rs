@@ -139,6 +139,7 @@ impl Engine {
                     mss,
                     initial_window: mss * u64::from(flow.tcp.initial_window),
                     max_burst: flow.tcp.max_burst,
+                    sack: flow.tcp.sack,
                     random: random("scheme", i),
                     params: flow.params.clone(),
                 });

@@ -6,68 +6,11 @@
 //!     sender ──[ queue │ rate ]── rtt/2 ── receiver
 //!        └───────── rtt/2 ────────────────┘
 
+mod law;
+
+use law::{assert_within, lossy, run, spec};
 use narrows_cc::Nanos;
-use narrows_sim::scenario::{Source, plan, resolve};
-use narrows_sim::spec::Spec;
-use narrows_sim::{Engine, Recorder, RunResult};
-
-/// One scenario text as a run.
-fn spec(text: &str) -> Spec {
-    let planned = plan(&Source { name: "law", text, dir: None }, &[]).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(planned.len(), 1, "one run per law");
-    resolve(&planned[0].scenario, planned[0].seed, None).unwrap_or_else(|e| panic!("{e}"))
-}
-
-/// Runs one scenario text.
-fn run(text: &str) -> RunResult {
-    narrows_sim::run(spec(text))
-}
-
-/// Runs one scenario text, and takes the mean of the window over time after the warm-up, in segments.
-fn run_with_mean_window(text: &str) -> (RunResult, f64) {
-    let spec = spec(text);
-    let (warmup, duration, segment) = (spec.warmup, spec.duration, f64::from(spec.flows[0].tcp.segment));
-    let mut engine = Engine::new(spec, Recorder::off());
-    engine.run_until(warmup).unwrap();
-    let step = Nanos::from_millis(5);
-    let (mut now, mut sum, mut samples) = (warmup, 0.0, 0.0);
-    while now < duration {
-        now += step;
-        engine.run_until(now).unwrap();
-        sum += engine.window(0).as_f64() / segment;
-        samples += 1.0;
-    }
-    (engine.finish().unwrap(), sum / samples)
-}
-
-#[track_caller]
-fn assert_within(what: &str, measured: f64, expected: f64, tolerance: f64) {
-    let off = measured / expected - 1.0;
-    println!("{what}: measured {measured:.4}, expected {expected:.4}, off by {:.1} %", off * 100.0);
-    assert!(
-        off.abs() <= tolerance,
-        "{what}: measured {measured}, expected {expected} within {} %",
-        tolerance * 100.0
-    );
-}
-
-/// One flow on a link so fast that it never queues, so that only the stated loss shapes its window.
-fn lossy(scheme: &str, rtt: &str, loss: &str, warmup_s: f64, duration_s: f64) -> (RunResult, f64) {
-    run_with_mean_window(&format!(
-        r#"
-name = "loss law"
-duration = "{duration_s}s"
-warmup = "{warmup_s}s"
-[network]
-rate = "10gbit"
-buffer = "1bdp"
-loss = {loss}
-[[flows]]
-scheme = "{scheme}"
-rtt = "{rtt}"
-"#
-    ))
-}
+use narrows_sim::{Engine, Recorder};
 
 /// Mathis et al. 1997: with one acknowledgement per two segments, W = C / √p with C = √(3/2) = 1.22 where every acknowledged
 /// byte counts, and C = √(3/4) = 0.87 where every acknowledgement counts as one segment at most.

@@ -25,6 +25,7 @@ fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
         mss,
         initial_window: mss * 10,
         max_burst: tcp.max_burst,
+        sack: tcp.sack,
         random: Random::stream(1, "scheme", 0),
         params,
     };

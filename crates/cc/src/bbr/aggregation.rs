@@ -13,14 +13,41 @@ pub(super) const EPOCH_SEGMENTS: u64 = 1 << 20;
 /// The excess is used up to what the bandwidth carries in this time.
 pub(super) const CAP: Nanos = Nanos::from_millis(100);
 
+/// A stretch of time in which more is acknowledged than the bandwidth carries.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Epoch {
+    since: Nanos,
+    acked: Bytes,
+}
+
+impl Epoch {
+    /// A new epoch begins with nothing acknowledged.
+    pub fn restart(&mut self, now: Nanos) {
+        self.since = now;
+        self.acked = Bytes::ZERO;
+    }
+
+    /// `acked` was acknowledged at `now` where the bandwidth is `bw`: returns how much more than expected that makes in
+    /// this epoch. An epoch ends when no more than expected has come, or `limit` was acknowledged.
+    #[inline]
+    pub fn excess(&mut self, now: Nanos, acked: Bytes, bw: Rate, limit: Bytes) -> Bytes {
+        let mut expected = bw.over(now - self.since);
+        if self.acked <= expected || self.acked + acked >= limit {
+            self.restart(now);
+            expected = Bytes::ZERO;
+        }
+        self.acked += acked;
+        self.acked - expected
+    }
+}
+
 /// The estimator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Aggregation {
     slots: [Bytes; 2],
     slot: usize,
     rounds: u32,
-    since: Nanos,
-    acked: Bytes,
+    epoch: Epoch,
 }
 
 impl Aggregation {
@@ -32,8 +59,7 @@ impl Aggregation {
 
     /// A new epoch begins with nothing acknowledged.
     pub fn restart(&mut self, now: Nanos) {
-        self.since = now;
-        self.acked = Bytes::ZERO;
+        self.epoch.restart(now);
     }
 
     /// A round trip begins: the older slot may be due for replacement.
@@ -51,13 +77,7 @@ impl Aggregation {
     /// epoch in which `limit` was acknowledged is old and ends.
     #[inline]
     pub fn sample(&mut self, now: Nanos, acked: Bytes, bw: Rate, window: Bytes, limit: Bytes) {
-        let mut expected = bw.over(now - self.since);
-        if self.acked <= expected || self.acked + acked >= limit {
-            self.restart(now);
-            expected = Bytes::ZERO;
-        }
-        self.acked += acked;
-        let extra = (self.acked - expected).min(window);
+        let extra = self.epoch.excess(now, acked, bw, limit).min(window);
         if extra > self.slots[self.slot] {
             self.slots[self.slot] = extra;
         }

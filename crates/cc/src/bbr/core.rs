@@ -269,7 +269,11 @@ impl<P: Policy> BbrCore<P> {
         }
         model.phase = phase;
         if model.conserving {
-            return (self.policy.conserve(window, ack, model), true);
+            let window = self.policy.conserve(window, ack, model);
+            if let Some(gain) = self.policy.conserving_gain() {
+                self.set_pacing_rate(ack.srtt, gain);
+            }
+            return (window, true);
         }
         (window, false)
     }

@@ -45,6 +45,7 @@
 
 mod aggregation;
 mod core;
+mod fill;
 mod model;
 mod policer;
 mod policy;
@@ -52,9 +53,10 @@ mod settings;
 mod state;
 
 pub use self::core::BbrCore;
-pub use aggregation::Aggregation;
+pub use aggregation::{Aggregation, Epoch};
+pub use fill::BufferFill;
 pub use model::Model;
 pub use policer::{Policer, PolicerSample};
 pub use policy::{Policy, RecoveryEntry};
-pub use settings::{PARAMS, Settings, merge, merged_len};
+pub use settings::{PARAMS, Settings};
 pub use state::{CYCLE_PHASES, PHASE_DOWN, PHASE_UP, State};

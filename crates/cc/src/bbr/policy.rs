@@ -136,6 +136,13 @@ pub trait Policy: Clone + core::fmt::Debug {
         window.max(ack.inflight + ack.acked)
     }
 
+    /// The pacing gain where [`Policy::conserve`] has just set the window, instead of that of the state; it
+    /// lasts until the next acknowledgement and decides nothing else.
+    #[inline]
+    fn conserving_gain(&self) -> Option<f64> {
+        None
+    }
+
     /// Recovery or loss repair ends; `window` is the current one less what was lost.
     #[inline]
     fn leave_recovery(&mut self, window: Bytes, _ack: &Ack, model: &Model) -> Bytes {

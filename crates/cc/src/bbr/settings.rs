@@ -82,7 +82,8 @@ pub struct Settings {
 
 impl Settings {
     pub(super) fn new(setup: &Setup) -> Self {
-        let number = |name| setup.params.number(name);
+        let number = |name| setup.params.number_or_default(name, PARAMS);
+        let flag = |name| number(name) != 0.0;
         let quantum = number("quantum") as u64;
         Self {
             mss: setup.mss,
@@ -97,8 +98,8 @@ impl Settings {
             min_rtt_window: Nanos::from_secs_f64(number("min_rtt_window")),
             probe_rtt_duration: Nanos::from_secs_f64(number("probe_rtt_duration") / 1e3),
             pacing_share: 1.0 - number("pacing_margin") / 100.0,
-            lt_bw: setup.params.flag("lt_bw"),
-            extra_acked: setup.params.flag("extra_acked"),
+            lt_bw: flag("lt_bw"),
+            extra_acked: flag("extra_acked"),
             max_quantum: (setup.max_burst.as_u64() / setup.mss.as_u64()).max(1),
             quantum: (quantum > 0).then_some(quantum),
         }
@@ -115,75 +116,14 @@ impl Settings {
     }
 }
 
-const fn same(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    if a.len() != b.len() {
-        return false;
-    }
-    let mut i = 0;
-    while i < a.len() {
-        if a[i] != b[i] {
-            return false;
-        }
-        i += 1;
-    }
-    true
-}
-
-const fn position(list: &[Param], name: &str) -> Option<usize> {
-    let mut i = 0;
-    while i < list.len() {
-        if same(list[i].name, name) {
-            return Some(i);
-        }
-        i += 1;
-    }
-    None
-}
-
-/// How many parameters [`PARAMS`] and `own` are together, names that occur in both counted once.
-pub const fn merged_len(own: &[Param]) -> usize {
-    let mut n = PARAMS.len();
-    let mut i = 0;
-    while i < own.len() {
-        if position(PARAMS, own[i].name).is_none() {
-            n += 1;
-        }
-        i += 1;
-    }
-    n
-}
-
-/// [`PARAMS`] followed by `own`; where both have a name, the variant's definition stands in the place of BBR
-/// v1's.
-pub const fn merge<const N: usize>(own: &[Param]) -> [Param; N] {
-    assert!(N == merged_len(own));
-    let mut all = [PARAMS[0]; N];
-    let mut n = 0;
-    while n < PARAMS.len() {
-        all[n] = PARAMS[n];
-        n += 1;
-    }
-    let mut i = 0;
-    while i < own.len() {
-        match position(PARAMS, own[i].name) {
-            Some(at) => all[at] = own[i],
-            None => {
-                all[n] = own[i];
-                n += 1;
-            }
-        }
-        i += 1;
-    }
-    all
-}
-
-/// The parameter list of a BBR variant: those of BBR v1, and its own.
+/// The parameter list of a BBR variant: those of BBR v1, except for what stands after `without`, and its own, which
+/// replace those of the same name.
 #[macro_export]
 macro_rules! bbr_params {
-    ($($param:expr),* $(,)?) => {{
-        const OWN: &[$crate::Param] = &[$($param),*];
-        const ALL: [$crate::Param; $crate::bbr::merged_len(OWN)] = $crate::bbr::merge(OWN);
-        &ALL
-    }};
+    (without $($gone:literal),+; $($param:expr),* $(,)?) => {
+        $crate::merged_params!($crate::bbr::PARAMS, without $($gone),+; $($param),*)
+    };
+    ($($param:expr),* $(,)?) => {
+        $crate::merged_params!($crate::bbr::PARAMS; $($param),*)
+    };
 }

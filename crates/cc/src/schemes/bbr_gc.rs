@@ -130,15 +130,7 @@ impl Policy for GammaGains {
         summary: "BBR v1 whose probing gains follow RTT / RTT_max by gamma correction",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
-        params: bbr_params![
-            Param::number(
-                "probe_up",
-                1.25,
-                (1.0, 4.0),
-                "",
-                "not used: the gain follows from up_amplitude and up_gamma"
-            ),
-            Param::number("probe_down", 0.75, (0.1, 1.0), "", "not used: see down_amplitude and down_gamma"),
+        params: bbr_params![without "probe_up", "probe_down";
             UP_GAMMA,
             DOWN_GAMMA,
             UP_AMPLITUDE,

@@ -8,7 +8,7 @@
 //! ## Law
 //! cwnd: Reno's window, dwnd: the delay window, win = cwnd + dwnd the one in force, in segments; baseRTT: the least
 //! round-trip time seen; RTT: the least of the last round, from at least three samples (one round trip after another);
-//! win_r: win when that round began.
+//! win_r: win when the packets were sent that the round acknowledged, which is when the round before it began.
 //!
 //! ```text
 //! slow start   win < ssthresh:   cwnd as NewReno's by the bytes acknowledged, dwnd = 0
@@ -82,8 +82,9 @@ pub struct Compound {
     /// The least round-trip time of the current round, and how many samples it has.
     round_rtt: Option<Nanos>,
     samples: u32,
-    /// The window when the current round began, if that was in the open phase.
-    round_window: Option<Bytes>,
+    /// The window when the current round began, and that of the round before, in which its packets were sent; nothing
+    /// if it began outside the open phase.
+    round_windows: Option<[Bytes; 2]>,
     phase: Phase,
     /// Own packets queued in the last round that was judged.
     diff: f64,
@@ -99,7 +100,7 @@ impl Compound {
         self.samples += 1;
     }
 
-    /// A round that began with `window` is over: adjust the delay window by what was queued in it.
+    /// A round is over whose packets were sent under `window`: adjust the delay window by what was queued of it.
     fn judge(&mut self, window: Bytes, may_grow: bool) {
         let (Some(base), Some(rtt)) = (self.base_rtt, self.round_rtt) else { return };
         if self.samples < SAMPLES_MIN || self.reno.in_slow_start() {
@@ -121,10 +122,10 @@ impl Compound {
         }
     }
 
-    fn begin_round(&mut self, window: Option<Bytes>) {
+    fn begin_round(&mut self, windows: Option<[Bytes; 2]>) {
         self.round_rtt = None;
         self.samples = 0;
-        self.round_window = window;
+        self.round_windows = windows;
     }
 }
 
@@ -165,7 +166,7 @@ impl CongestionControl for Compound {
             base_rtt: None,
             round_rtt: None,
             samples: 0,
-            round_window: None,
+            round_windows: None,
             phase: Phase::Open,
             diff: 0.0,
             pacing: WindowPacing::new(setup),
@@ -187,10 +188,11 @@ impl CongestionControl for Compound {
             self.reno.grow(event.creditable());
         }
         if event.phase == Phase::Open && event.round_start {
-            if let Some(window) = self.round_window {
+            let sent_under = self.round_windows.map_or(self.reno.window, |[now, _]| now);
+            if let Some([_, window]) = self.round_windows {
                 self.judge(window, may_grow);
             }
-            self.begin_round(Some(self.reno.window));
+            self.begin_round(Some([self.reno.window, sent_under]));
         }
     }
 
@@ -273,7 +275,7 @@ mod tests {
         scheme.reno.ssthresh = scheme.reno.window;
         scheme.dwnd = Bytes::new(dwnd * MSS);
         scheme.base_rtt = Some(Nanos::from_millis(100));
-        scheme.begin_round(Some(scheme.reno.window));
+        scheme.begin_round(Some([scheme.reno.window; 2]));
         scheme
     }
 
@@ -325,6 +327,15 @@ mod tests {
         near(round(&mut avoiding(156, 100, &[("zeta", 0.5)]), 125_000), 156 * MSS, 74_400);
         // Exactly gamma: 60 segments at twice the base.
         near(round(&mut avoiding(20, 40, &[]), 200_000), 20 * MSS, 10 * MSS);
+    }
+
+    #[test]
+    fn what_a_round_acknowledges_was_sent_under_the_window_of_the_round_before() {
+        let mut scheme = avoiding(256, 0, &[]);
+        near(round(&mut scheme, 100_000), 256 * MSS, 7 * MSS);
+        near(round(&mut scheme, 100_000), 256 * MSS, 14 * MSS); // still of 256
+        scheme.gamma = 1.0;
+        near(round(&mut scheme, 102_000), 256 * MSS, 8_843); // 263 (1 - 100 / 102) = 5.157
     }
 
     #[test]

@@ -1,13 +1,20 @@
 //! BBR v1 against the rules of Linux `tcp_bbr.c`, with expectations computed from the path.
 
+mod acd;
+mod adaptive;
 mod aggregation;
+mod capped;
 mod cycle;
-#[path = "../common/path.rs"]
+mod da_bbr;
+mod family;
+#[path = "../common/flow.rs"]
 mod flow;
+mod gamma;
 mod path;
 mod policer;
 mod probe_rtt;
 mod properties;
+mod reconstructions;
 mod recovery;
 mod script;
 mod startup;

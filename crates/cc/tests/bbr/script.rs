@@ -54,6 +54,7 @@ impl<P: Policy> Script<P> {
             self.cc.on_lost(&Lost {
                 now: self.now,
                 bytes: MSS,
+                offset: self.lost,
                 sent_at: self.now - self.rtt,
                 tx_in_flight: self.inflight,
                 lost_at_send: self.lost - MSS,
@@ -83,6 +84,7 @@ impl<P: Policy> Script<P> {
             ce: Bytes::ZERO,
             delivered: self.delivered,
             window_limited: true,
+            window_full: true,
             phase: self.phase,
             round_start: true,
             round: 0,
@@ -130,7 +132,18 @@ impl<P: Policy> Script<P> {
 
     /// The transport enters recovery with the loss of `lost` segments; `acked` are acknowledged.
     pub fn enter_recovery(&mut self, cause: CongestionCause, acked: u64, lost: u64) -> Ack {
-        let ack = self.next_ack(self.rtt, acked, lost);
+        self.enter_recovery_after(self.rtt, cause, acked, lost)
+    }
+
+    /// The same, `after` the last acknowledgement.
+    pub fn enter_recovery_after(
+        &mut self,
+        after: Nanos,
+        cause: CongestionCause,
+        acked: u64,
+        lost: u64,
+    ) -> Ack {
+        let ack = self.next_ack(after, acked, lost);
         self.phase = Phase::Recovery;
         self.cc.on_recovery_entered(&RecoveryEntered {
             now: self.now,

@@ -132,6 +132,7 @@ impl Model {
             mss,
             initial_window: mss * conditions.initial_window_segments,
             max_burst: Bytes::MAX,
+            sack: conditions.seed.is_multiple_of(2),
             random: Random::stream(conditions.seed, "scheme", 0),
             params,
         };
@@ -217,6 +218,7 @@ impl Model {
         self.scheme.on_lost(&Lost {
             now: self.now,
             bytes: packet.bytes,
+            offset: self.mss * packet.order,
             sent_at: packet.snapshot.sent_at,
             tx_in_flight: packet.snapshot.tx_in_flight,
             lost_at_send: packet.snapshot.lost,
@@ -321,6 +323,7 @@ impl Model {
             ce: Bytes::ZERO,
             delivered: self.sampler.delivered(),
             window_limited: self.window_limited,
+            window_full: self.window_limited,
             phase: self.phase,
             round_start: false,
             round: self.rounds.count(),

@@ -125,6 +125,7 @@ impl Sender {
                 ce: Bytes::ZERO,
                 delivered: Bytes::ZERO,
                 window_limited: false,
+                window_full: false,
                 phase: Phase::Open,
                 round_start: false,
                 round: 0,
@@ -178,8 +179,11 @@ impl Sender {
             && !self.board.is_empty()
         {
             self.duplicate_acks += 1;
+            // Once what a timeout sent again arrives, most duplicates come of packets that arrive a second time, until new
+            // data follows. The first one advances, so what comes before is still of the packets sent before the timeout.
+            let told = self.phase != Phase::Loss || self.timeouts > 0 || self.nxt > self.recovery_point;
             // No more than what is outstanding besides the hole itself: acknowledgements may be copied on their way.
-            if self.duplicate_acks < self.board.len() {
+            if told && self.duplicate_acks < self.board.len() {
                 self.sampler.on_duplicate(now, self.mss());
             }
         }
@@ -221,6 +225,7 @@ impl Sender {
             ce,
             delivered,
             window_limited: self.window_limited(),
+            window_full: self.usage.limited,
             phase: self.phase,
             round_start,
             round: self.rounds.count(),

@@ -78,7 +78,6 @@ impl Sender {
         self.reducing = false;
         self.inflation = 0;
         self.duplicate_acks = 0;
-        self.sampler.forget_duplicates();
         self.limited_transmit = 0;
         self.probe = None;
         self.loss_timer_at = Nanos::MAX;

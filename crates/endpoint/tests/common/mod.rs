@@ -18,6 +18,8 @@ pub struct Pipe {
     pub sender: Sender,
     pub receiver: Receiver,
     pub delivered: u64,
+    /// What the sender took to be delivered.
+    pub acked: u64,
     pub log: Vec<(Nanos, Packet)>,
     /// Changes packets on the way forward.
     pub mangle: Option<Mangle>,
@@ -48,6 +50,7 @@ pub fn scheme(name: &str, values: &[(&str, f64)], config: &TcpConfig) -> narrows
         mss,
         initial_window: mss * u64::from(config.initial_window),
         max_burst: config.max_burst,
+        sack: config.sack,
         random: Random::stream(1, "scheme", 0),
         params,
     })
@@ -78,6 +81,7 @@ impl Pipe {
             sender,
             receiver: Receiver::new(0, config),
             delivered: 0,
+            acked: 0,
             log: Vec::new(),
             mangle: None,
             forward,
@@ -127,7 +131,7 @@ impl Pipe {
             let (_, packet) = self.wire.pop_first().unwrap();
             if packet.flags.has(Flags::REVERSE) {
                 self.right_edge = self.right_edge.max(packet.ack + u64::from(packet.window));
-                self.sender.on_packet(self.now, &packet);
+                self.acked += self.sender.on_packet(self.now, &packet).acked.as_u64();
             } else {
                 self.delivered += self.receiver.on_packet(self.now, &packet).in_order.as_u64();
             }

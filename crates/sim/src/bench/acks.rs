@@ -62,11 +62,12 @@ impl Path {
     }
 
     fn lose(&mut self) {
-        let Some((_, snapshot)) = self.flight.pop_front() else { return };
+        let Some((number, snapshot)) = self.flight.pop_front() else { return };
         self.sampler.on_lost(MSS);
         self.events.push(Event::Lost(Lost {
             now: self.now,
             bytes: MSS,
+            offset: MSS * number,
             sent_at: snapshot.sent_at,
             tx_in_flight: snapshot.tx_in_flight,
             lost_at_send: snapshot.lost,
@@ -116,6 +117,7 @@ impl Path {
             ce: Bytes::ZERO,
             delivered,
             window_limited: true,
+            window_full: true,
             phase: if self.recovering_until.is_some() { Phase::Recovery } else { Phase::Open },
             round_start,
             round: self.rounds.count(),
@@ -160,6 +162,7 @@ pub fn tell(entry: &Entry, connections: usize, events: &[Event]) -> u64 {
         mss: MSS,
         initial_window: MSS * 10,
         max_burst: MSS,
+        sack: true,
         random: Random::stream(1, "scheme", 0),
         params: Params::defaults(entry.info.params),
     };

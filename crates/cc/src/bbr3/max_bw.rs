@@ -1,0 +1,31 @@
+//! The greatest delivery rate of the current and the previous ProbeBW cycle.
+
+use crate::Rate;
+
+/// A maximum over two slots, one per cycle (section 5.5.6 of the draft: one bit of virtual time).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MaxBw {
+    previous: Rate,
+    current: Rate,
+}
+
+impl MaxBw {
+    /// The maximum of both slots.
+    #[inline]
+    pub fn get(&self) -> Rate {
+        self.previous.max(self.current)
+    }
+
+    /// A sample of the current cycle.
+    #[inline]
+    pub fn update(&mut self, rate: Rate) {
+        self.current = self.current.max(rate);
+    }
+
+    /// A new cycle begins; the one before the last is forgotten. A cycle without a sample is none.
+    pub fn advance(&mut self) {
+        if !self.current.is_zero() {
+            *self = Self { previous: self.current, current: Rate::ZERO };
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The states of BBR v3, the edges between them, and what the acknowledgements that arrive tell about a probe.
+
+use crate::Nanos;
+
+/// Where BBR stands (section 5.1.1 of the draft).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Searching for the bandwidth, doubling per round trip.
+    Startup,
+    /// Draining the queue that Startup built.
+    Drain,
+    /// After a probe: sending less than is delivered.
+    Down,
+    /// Sending as much as is delivered, with headroom for others.
+    Cruise,
+    /// Before a probe: filling the pipe once without headroom.
+    Refill,
+    /// Probing for bandwidth and for room in the buffer.
+    Up,
+    /// Halving inflight to see the propagation delay.
+    ProbeRtt {
+        /// When it has lasted long enough; `None` until inflight has fallen.
+        until: Option<Nanos>,
+        /// A round trip has passed with inflight at its floor.
+        round_done: bool,
+    },
+}
+
+impl State {
+    /// Its name in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Startup => "startup",
+            Self::Drain => "drain",
+            Self::Down => "probe_bw_down",
+            Self::Cruise => "probe_bw_cruise",
+            Self::Refill => "probe_bw_refill",
+            Self::Up => "probe_bw_up",
+            Self::ProbeRtt { .. } => "probe_rtt",
+        }
+    }
+
+    /// One of the four states of ProbeBW.
+    #[inline]
+    pub const fn in_probe_bw(self) -> bool {
+        matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
+    }
+
+    /// A state that sends faster than the path is known to deliver, or prepares it: loss is no news there.
+    #[inline]
+    pub const fn probes_bandwidth(self) -> bool {
+        matches!(self, Self::Startup | Self::Refill | Self::Up)
+    }
+
+    /// Whether BBR may go from here to `next`.
+    pub const fn may_become(self, next: Self) -> bool {
+        match (self, next) {
+            (Self::Startup, Self::Drain) | (Self::Drain, Self::Down) => true,
+            (Self::Down, Self::Cruise) | (Self::Refill, Self::Up) | (Self::Up, Self::Down) => true,
+            // Time to probe, a second probe after a cautious one, or a probe resumed because its end was in vain.
+            (Self::Down | Self::Cruise | Self::Refill, Self::Refill) => true,
+            // The end of Startup was in vain.
+            (Self::Drain | Self::Down | Self::Cruise | Self::Refill | Self::Up, Self::Startup) => true,
+            // Within ProbeRTT the clock is set once, then the round ends.
+            (Self::ProbeRtt { until: None, .. }, Self::ProbeRtt { until: Some(_), round_done: false }) => {
+                true
+            }
+            (
+                Self::ProbeRtt { until: Some(_), round_done: false },
+                Self::ProbeRtt { until: Some(_), round_done },
+            ) => round_done,
+            (Self::ProbeRtt { .. }, Self::Down | Self::Startup) => true,
+            (Self::ProbeRtt { .. }, _) => false,
+            (_, Self::ProbeRtt { until: None, round_done: false }) => true,
+            _ => false,
+        }
+    }
+}
+
+/// What the acknowledgements that arrive have to do with a probe (section 2.14 of the draft).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckPhase {
+    /// Nothing.
+    Init,
+    /// The pipe is being filled.
+    Refilling,
+    /// A probe has begun; what arrives was sent before it.
+    Starting,
+    /// What arrives was sent in the probe.
+    Feedback,
+    /// The probe is over; what arrives was still sent in it.
+    Stopping,
+}
+
+impl AckPhase {
+    /// Its name in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Init => "init",
+            Self::Refilling => "refilling",
+            Self::Starting => "probe_starting",
+            Self::Feedback => "probe_feedback",
+            Self::Stopping => "probe_stopping",
+        }
+    }
+}
+
+/// A state that a loss ended, to be resumed if the loss proves spurious.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undo {
+    /// Loss ended Startup.
+    Startup,
+    /// Loss ended a probe.
+    Up,
+}

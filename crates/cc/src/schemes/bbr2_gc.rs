@@ -1,0 +1,105 @@
+//! # BBR-GC over BBR v2
+//!
+//! BBR v2 with the pacing gains of BBR-GC: where BBR v2 probes at a fixed gain and drains at a fixed gain, both follow
+//! the round-trip time, relative to the greatest the connection has seen. Near the greatest
+//! RTT a flow hardly probes and drains deeply; far from it it probes hard and drains little.
+//!
+//! No paper defines this scheme: applying the correction to BBR v2 is what the authors of BBR-GC name as future work,
+//! and which of BBR v2's rules stay is **our reconstruction** of that wish. The curves are the paper's.
+//!
+//! ## Law
+//!
+//! | symbol | meaning | unit |
+//! |---|---|---|
+//! | RTT | newest round-trip sample | s |
+//! | RTT_max | greatest sample of the connection | s |
+//! | ω | RTT / RTT_max, in (0, 1] | – |
+//! | P_up | pacing gain of ProbeBW_UP, instead of 1.25 | – |
+//! | P_down | pacing gain of ProbeBW_DOWN, instead of 0.75 | – |
+//!
+//! ```text
+//! P_up   = 1.5 − 0.5 · ω^0.25     in [1, 1.5]
+//! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
+//! ```
+//!
+//! Both are computed anew with every acknowledgement of their state. All else is BBR v2.
+//!
+//! ## States
+//!
+//! BBR v2's, with its conditions; only the gains of ProbeBW_UP and ProbeBW_DOWN differ.
+//!
+//! ## References
+//!
+//! 1. W. Pan, X. Li, H. Tan, J. Xu, X. Li, Improvement of RTT Fairness Problem in BBR Congestion Control Algorithm by
+//!    Gamma Correction, Sensors 21(12), 4128, 2021: equations 10, 12 and 13; section 5 for the wish.
+//! 2. BBR v2: see its page.
+//!
+//! ## Differences
+//!
+//! 1. The ends of the probing states are BBR v2's, not algorithm 1 of BBR-GC: BBR v2 has rules of its own for loss and
+//!    for inflight above 1.25 BDP, and the bounds it learns there are what makes it BBR v2.
+//! 2. BBR v1 drains for at most one min_rtt; BBR v2 drains until inflight is down to the BDP and leaves headroom. With
+//!    P_down near 1, far from the greatest RTT, that may last until the next probe is due.
+//!
+//! ## Known weaknesses
+//!
+//! * Those of BBR-GC: RTT_max is whatever the path once did, and ω says how full the path is, not whose the queue is.
+//! * A probe of BBR v2 ends when inflight shows 1.25 BDP: with P_up near 1 it takes
+//!   many round trips, or loss, to get there.
+
+use crate::bbr3::{Bbr3Core, Generation, Model, PARAMS_V2, Rules, State};
+use crate::gamma::{Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
+use crate::{Ack, Evidence, Info, RecoveryStyle, Setup, Telemetry, merged_params};
+
+/// BBR-GC over BBR v2.
+pub type Bbr2Gc = Bbr3Core<CorrectedV2>;
+
+/// Gains from the round-trip time.
+#[derive(Clone, Debug)]
+pub struct CorrectedV2(Corrected);
+
+impl Rules for CorrectedV2 {
+    const INFO: Info = Info {
+        name: "bbr2-gc",
+        aliases: &[],
+        summary: "BBR v2 whose probing gains follow RTT / RTT_max by gamma correction (our reconstruction)",
+        evidence: Evidence::Reconstruction,
+        recovery: RecoveryStyle::Own,
+        params: merged_params![PARAMS_V2, without "up_gain", "down_gain";
+            UP_GAMMA,
+            DOWN_GAMMA,
+            UP_AMPLITUDE,
+            DOWN_AMPLITUDE,
+            RTT_MAX_WINDOW,
+        ],
+    };
+    const GENERATION: Generation = Generation::V2;
+
+    fn new(setup: &Setup) -> Self {
+        Self(Corrected::new(&setup.params))
+    }
+
+    #[inline]
+    fn observe(&mut self, ack: &Ack, model: &Model) {
+        self.0.observe(ack.now, ack.rtt, model.state());
+    }
+
+    #[inline]
+    fn on_transition(&mut self, to: State, _model: &Model) {
+        self.0.enter(to);
+    }
+
+    #[inline]
+    fn up_gain(&self, _model: &Model) -> f64 {
+        self.0.gain()
+    }
+
+    #[inline]
+    fn down_gain(&self, _model: &Model) -> f64 {
+        self.0.gain()
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        self.0.telemetry(sink);
+    }
+}

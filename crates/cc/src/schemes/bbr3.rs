@@ -1,0 +1,205 @@
+//! # BBR v3
+//!
+//! Like BBR v1 it models the path by a bandwidth and a propagation delay and sends at their product. Unlike
+//! v1 it keeps bounds on how much may be in flight, learnt from loss at two time scales: what a probe for
+//! bandwidth showed to be too much (long-term, kept from cycle to cycle), and what was delivered in a round
+//! with losses between probes (short-term, forgotten at the next probe). It probes every two to three seconds
+//! instead of every eight round trips, and leaves some room below the long-term bound to others.
+//!
+//! ## Law
+//!
+//! | symbol | meaning | unit |
+//! |---|---|---|
+//! | max_bw | greatest delivery rate of the current and the previous cycle of ProbeBW | B/s |
+//! | bw_short | short-term bound on the rate, infinite while unset | B/s |
+//! | bw | min(max_bw, bw_short) | B/s |
+//! | min_rtt | least round-trip time of the last 10 s | s |
+//! | BDP | bw × min_rtt | B |
+//! | g, h | pacing gain, window gain: functions of the state | – |
+//! | inflight_long | long-term bound on inflight, infinite while unset | B |
+//! | inflight_short | short-term bound on inflight, infinite while unset | B |
+//! | extra | greatest excess of acknowledged over expected data in 10 round trips (1 in Startup) | B |
+//! | q | send quantum: what is sent in 1 ms, at least 2 segments, at most 64 kB and what the transport bursts | B |
+//! | θ, β | loss threshold 2 %, least share of a bound that a round with loss leaves 0.7 | – |
+//!
+//! ```text
+//! pacing rate  = 0.99 · g · bw                                (only upwards until the pipe has been full)
+//! max_inflight = max(h · BDP + extra, 3q, 4 segments)         + 2 segments in UP
+//! window       = min(window + acked, max_inflight, cap), at least 4 segments
+//! ```
+//!
+//! | state | g | h | bw_short | cap on the window |
+//! |---|---|---|---|---|
+//! | Startup | 2.77 | 2 | unset | – |
+//! | Drain | 0.5 | 2 | applies | inflight_short |
+//! | ProbeBW_DOWN | 0.9 | 2 | applies | min(inflight_long, inflight_short) |
+//! | ProbeBW_CRUISE | 1 | 2 | applies | min(0.85 inflight_long, inflight_short) |
+//! | ProbeBW_REFILL | 1 | 2 | unset | inflight_long |
+//! | ProbeBW_UP | 1.25 | 2.25 | unset | inflight_long |
+//! | ProbeRTT | 1 | 0.5 | applies | min(0.5 BDP, 0.85 inflight_long, inflight_short) |
+//!
+//! A flight is *too high* when, of the data in flight when a packet left, more than θ was lost by now. If
+//! that packet was sent in a probe (samples from REFILL's end until one round after UP), the bound becomes
+//! the inflight at which losses came to θ, where before the packet `inflight` was in flight and `lost` was
+//! lost:
+//!
+//! ```text
+//! inflight_long = max(inflight + (θ · inflight − lost) / (1 − θ), β · min(BDP, window))      once per probe
+//! ```
+//!
+//! A flight beyond the bound that was not too high raises it to itself, in any state. In UP, while the window
+//! is at the bound and full, the bound grows by 1, 2, 4, 8 … segments per round.
+//!
+//! Outside of Startup, REFILL and UP, at the end of each round in which a packet was found lost (from max_bw
+//! and the window, where unset):
+//!
+//! ```text
+//! bw_short       = max(greatest delivery rate of the round,      β · bw_short)
+//! inflight_short = max(most data delivered in one of its flights, β · inflight_short)
+//! ```
+//!
+//! ## States
+//!
+//! ```text
+//!            full pipe                  inflight ≤ BDP
+//!            or loss                    or 3 rounds
+//!  ┌─────────┐       ┌───────┐                      ┌──────┐ headroom, no queue ┌────────┐
+//!  │ Startup ├──────►│ Drain ├─────────────────────►│ DOWN ├───────────────────►│ CRUISE │
+//!  └──▲──────┘       └───────┘                      └─▲──┬─┘                    └───┬────┘
+//!     │                                               │  │ time to probe            │ time to probe
+//!     │                                 plateau, loss,│  └───────────┐  ┌───────────┘
+//!     │                                 or precaution │              ▼  ▼
+//!     │ pipe not yet full                          ┌──┴─┐ one round ┌────────┐
+//!     │                                            │ UP │◄──────────┤ REFILL │
+//!     │                                            └────┘           └────────┘
+//!  ┌──┴───────┐  200 ms and one round at half the BDP
+//!  │ ProbeRTT ├──────────────────────────────────────► DOWN, and CRUISE at once
+//!  └──────────┘◄── any state, when no lower round trip was seen for 5 s
+//! ```
+//!
+//! * Full pipe, in Startup and UP: three round trips, not short of data, without growth of the rate by a
+//!   quarter. In UP they do not count while the window is full and at inflight_long: then the bound, not the
+//!   path, holds the rate.
+//! * Loss in Startup: over a whole round in recovery more than θ was lost, in at least six separate ranges of
+//!   the stream. Then inflight_long = max(BDP, most data delivered in a round trip). Without selective
+//!   acknowledgements one loss in recovery is enough, in Startup and in a probe.
+//! * Headroom: inflight ≤ inflight_long less 15 %, and at least a segment less. No queue: inflight ≤ max_bw ×
+//!   min_rtt.
+//! * Time to probe: 2 s and a random part of 1 s since DOWN began; or as many rounds as the BDP (or the
+//!   window, if less) has packets, at most 63, counted from 0 or 1 at random: so a Reno flow of the same BDP
+//!   has about as long to grow between its losses.
+//! * Precaution: after a probe that was too high, the next one ends as soon as inflight reaches
+//!   inflight_long. If one round later that has done no harm, REFILL and UP follow at once, without precaution.
+//!
+//! ## Life of a flow
+//!
+//! Startup doubles the rate per round trip; three rounds without growth, or loss, end it with about a BDP of
+//! queue, which Drain removes within a round. The flow cruises 1 % below its bandwidth. After two to three
+//! seconds REFILL fills the pipe to what is known to be safe, and UP sends a quarter more. With room in the
+//! buffer the plateau ends that after three to four round trips, with a queue of up to 1.25 BDP, the most
+//! that its window gain allows; with less room, loss ends it and leaves a bound behind. DOWN takes the queue
+//! away and makes room; one round after UP the filter forgets the cycle before the last. If bandwidth has
+//! become free, the first UP sees the rate grow and goes on.
+//!
+//! Losses between probes lower the short-term bounds, at most by 30 % per round and not below what is
+//! delivered: 1 % of random loss costs about that per round, and the next REFILL gives it back. Every 5 s
+//! without a lower round-trip sample the window is half the BDP for 200 ms and a round.
+//!
+//! Recovery: the bounds act, nothing else; at its end the window from before is allowed again. A timeout
+//! leaves one segment. A recovery that proves spurious is undone: window and bounds are at least what they
+//! were, and if it ended Startup or a probe, Startup or REFILL follow.
+//!
+//! ## Marks
+//!
+//! The draft specifies no answer to ECN. With `ecn` on this is that of Linux v3, meant for marks of a shallow
+//! threshold (DCTCP, L4S) on paths with min_rtt ≤ 5 ms. Per round α ← 15/16 α + 1/16 (share of marked
+//! deliveries), from 1. Outside of probes a round with a mark leaves inflight_short (1 − α/3) of itself. A
+//! round with at least half marked counts as too high in a probe, with the inflight of its newest packet, and
+//! two such rounds end Startup. When marks cease after a cycle with marks and no loss, the next probe comes
+//! at once and grows by half of inflight_long in its first round.
+//!
+//! ## References
+//!
+//! 1. N. Cardwell, I. Swett, J. Beshay (eds.), BBR Congestion Control, draft-ietf-ccwg-bbr-06, 6 July 2026:
+//!    read in full, and followed. Appendix A holds 22 example cases; they are tests here
+//!    (`crates/cc/tests/bbr3_cases`).
+//! 2. The editors' working copy after it (`draft-ietf-ccwg-bbr.md`, commit 007dbe1f): read; see difference
+//!    12.
+//! 3. Linux v3, `net/ipv4/tcp_bbr.c` of google/bbr, branch v3: its constants and its short-term bounds were
+//!    read; the rest of the answer to marks is that of v2alpha (`tcp_bbr2.c`, commit 0487ade5, read in full).
+//! 4. RFC 8985 (RACK-TLP): why losses are judged by the flight of the lost packet.
+//!
+//! ## Differences
+//!
+//! From the draft:
+//!
+//! 1. State is saved for undoing once per recovery. The pseudocode saves it again at the first loss of every
+//!    round and at the entry of recovery; as the loss that ends a probe resets the round, the next loss would
+//!    forget what it changed, against section 5.5.11.1 and case A.18.
+//! 2. A loss event comes before the acknowledgement that revealed it is counted. Rounds that begin with a
+//!    loss begin with what that acknowledgement delivers, as in Linux.
+//! 3. Initial pacing is set when the first smoothed round-trip time is known, at 2.77 initial windows per
+//!    round trip.
+//! 4. On restarting from idle the aggregation epoch begins with nothing acknowledged, as in Linux; the draft
+//!    moves only its start, so that all that was acknowledged before would count as excess.
+//! 5. The rounds to wait are the packets of the BDP rounded up, so that a BDP below one packet does not probe
+//!    at every acknowledgement.
+//! 6. In ProbeRTT the draft marks the connection application-limited. A scheme cannot, so samples of packets
+//!    sent from its start until its last flight is delivered are taken as marked.
+//! 7. Startup's exit by loss sets full_bw_now too: so case A.2, and not the text of section 5.3.1.3.
+//! 8. A cycle whose filter slot saw no sample does not advance the filter, and the filter has exactly two
+//!    slots.
+//! 9. The send quantum is clipped to what the transport bursts, and with it the three quanta of max_inflight.
+//! 10. Ranges of lost data: a lost packet that continues the last lost range at either end is not counted
+//!     again.
+//! 11. The share of marks is that of a round; Linux also judges every sample by the marks during its flight.
+//! 12. ProbeRTT comes when no lower sample was seen for 5 s, as in draft-06. The working copy after it has
+//!     one filter of 10 s for both, and keeps the window of ProbeRTT fixed at half the BDP of the min_rtt
+//!     that expired. `probe_rtt_interval=10` comes close.
+//! 13. Case A.6 wants inflight_long updated 'appropriately' although samples are application-limited; by the
+//!     pseudocode, followed here, that means not at all.
+//! 14. The table of section 5.6.1 bounds Drain by inflight_long too; by the pseudocode of section 5.6.4.7,
+//!     followed here, inflight_short alone does.
+//! 15. Section 3.7 wants marks answered where packets are sent as capable of them. With `ecn` off they are
+//!     ignored, whatever the transport does.
+//!
+//! Linux v3 differs from the draft, and so from this, in these numbers: Drain 1/2.885, DOWN 0.91, aggregation
+//! over 5 to 10 rounds and at most 100 ms of bandwidth. All of them are parameters.
+//!
+//! ## Known weaknesses
+//!
+//! * Random loss between probes costs its share of the rate per round trip: 1 % over 50 to 60 rounds leaves
+//!   three quarters of the link on average. Above 2 % every probe is too high, and the rate collapses.
+//! * The maximum of two cycles takes two probes, four to six seconds, to follow a bandwidth that falls.
+//! * A probe in a deep buffer queues up to 1.25 BDP for three to four round trips.
+//! * Against one CUBIC flow at 100 Mbit/s and 40 ms it takes twice as much with half a BDP of buffer, nearly
+//!   four times with one, and as much with five; with ten, CUBIC takes three times as much.
+//! * Long round-trip times still win where flows share a queue, as inflight follows the BDP.
+//! * Every 5 s the window is halved for 200 ms even where nobody else uses the path: samples equal to the
+//!   least do not put it off.
+
+use crate::bbr3::{Bbr3Core, Generation, PARAMS, Rules};
+use crate::{Evidence, Info, RecoveryStyle, Setup};
+
+/// BBR v3.
+pub type Bbr3 = Bbr3Core<Draft>;
+
+/// BBR v3: every rule is the core's own.
+#[derive(Clone, Debug)]
+pub struct Draft;
+
+impl Rules for Draft {
+    const INFO: Info = Info {
+        name: "bbr3",
+        aliases: &["bbrv3"],
+        summary: "BBR bounded by what loss showed to be too much, with cautious probes (BBR v3, IETF draft)",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Own,
+        params: PARAMS,
+    };
+    const GENERATION: Generation = Generation::V3;
+
+    fn new(_setup: &Setup) -> Self {
+        Self
+    }
+}

@@ -1,0 +1,194 @@
+//! # DA-BBR (delay-aware BBR)
+//!
+//! BBR's window of two BDPs gives a flow of long round-trip time more data in the queue than a short one, and so
+//! more of the link. DA-BBR makes the window follow the delay: one BDP while the queue is empty, towards two as
+//! it grows. It also yields more in recovery, and sends on during ProbeRTT.
+//!
+//! ## Law
+//!
+//! | symbol | meaning | unit |
+//! |---|---|---|
+//! | rtt | the newest round-trip sample | s |
+//! | min_rtt | least round-trip time of the last 10 s | s |
+//! | prev | min_rtt as it was when it last grew too old in ProbeBW | s |
+//! | W | what one BDP is taken to be, in the window and in every test of inflight | B |
+//!
+//! ```text
+//! W = bw · min_rtt · rtt / (rtt + min_rtt)   in ProbeBW, unless 1.2 · prev < min_rtt
+//! W = bw · min_rtt                           otherwise
+//! window = h · W + 3q, rounded, as in BBR v1:   h = 2 in ProbeBW, so 1 BDP where rtt = min_rtt, < 2 BDP always
+//! ProbeRTT:          window = a third of the window at its start, at least 4 segments
+//! recovery begins:   window = inflight, pacing gain 0.75; for one round only what is lost changes the window
+//! recovery ends:     the window from before is not restored; it grows by what is acknowledged
+//! ```
+//!
+//! ## States
+//!
+//! Those of BBR v1; what differs:
+//!
+//! ```text
+//! Startup, Drain     W = BDP
+//! ProbeBW            W = BDP · rtt / (rtt + min_rtt): from BDP / 2 with no queue, up to BDP
+//!    up              ends after min_rtt: 1.25 W is in flight already unless the queue is long
+//!    down            ends after min_rtt: inflight does not fall to W unless the queue is long
+//! ProbeRTT           a third of the window instead of 4 segments
+//! recovery (any)     gain 0.75 until the state or phase changes
+//! ```
+//!
+//! The gain of 0.75 replaces that of the phase that runs, with its rule: the phase becomes a draining one, and
+//! ends when inflight is down to W.
+//!
+//! ## Life of a flow
+//!
+//! As BBR v1's to the end of Drain. Alone, the window then holds hardly more than the BDP: a probe finds no room
+//! in it, so more bandwidth is found only as far as the three send quanta beside it reach. The draining phase
+//! lasts all of min_rtt with nothing to drain, which costs a quarter of one phase in eight: alone on a link the
+//! flow uses 31/32 · 0.99 of it. Beside other flows the queue widens the window, and with it what the flow may
+//! keep in the queue, but always below one BDP of it.
+//!
+//! One loss in Startup ends it: the gain of 0.75 stays until Drain, the pacing rate cannot grow with it, and after
+//! three rounds without growth the pipe is taken to be full. If the loss was random, what is missing has to be
+//! found by probing.
+//!
+//! min_rtt that is more than 20 % above prev tells that ProbeRTT found a queue that other traffic keeps (a third
+//! of the own window may also be too much to empty it); then the plain BDP is used until the next ProbeRTT.
+//!
+//! ## References
+//!
+//! 1. G.-H. Kim, Y.-Z. Cho, Delay-Aware BBR Congestion Control Algorithm for RTT Fairness Improvement, IEEE
+//!    Access 8, 2020. Not read: the authors' code is followed.
+//! 2. `tcp_DA-BBR.c` of github.com/ku-asteam/da-bbr, commit 5deecb40fce3 (Linux 4.14.64): read in full, and
+//!    followed.
+//! 3. BBR v1: see `bbr`.
+//!
+//! ## Differences
+//!
+//! From BBR v1 as it is here: the law above, and no window for aggregated acknowledgements (`extra_acked` is off
+//! by default: Linux 4.14 had none). With `delay_scaling = 0`, `cautious_recovery = 0`, `probe_rtt_divisor = 1e6`
+//! and `extra_acked = 1` it is BBR v1, event for event.
+//!
+//! From the authors' code:
+//!
+//! 1. What the core does as a later Linux does, here too: 1 % pacing margin (4.14 leaves link headers out of its
+//!    pacing, with the same effect), two segments more only in the probing phase instead of all of ProbeBW, an
+//!    acknowledgement held back does not replace an expired min_rtt.
+//! 2. The window of ProbeRTT is never below BBR's own four segments; a third of a window below twelve is, there.
+//! 3. Where an acknowledgement brings no round-trip sample the last one is used; there its absence, −1, enters
+//!    the quotient.
+//! 4. prev is unknown, and the scaling on, until min_rtt first grew too old in ProbeBW; there it begins with the
+//!    handshake's round-trip time. It is also remembered if that acknowledgement brings no sample.
+//! 5. The gain of 0.75 lasts until the phase ends even where a policer is found meanwhile.
+//!
+//! ## Known weaknesses
+//!
+//! * A window that just holds the BDP leaves a flow alone little to probe with, and makes it slow to find bandwidth
+//!   that became free: at most the send quanta, not 25 %, per probe.
+//! * A loss in Startup ends it, wherever it is.
+//! * ProbeRTT empties the queue only if all flows give up enough; where a long queue stands, a third of a window
+//!   of two BDPs is most of what one flow needs to keep it. Then min_rtt drifts upwards.
+//! * Loss-based flows leave it next to nothing. In a deep buffer their queue stands through ProbeRTT; BBR v1 lives
+//!   on the min_rtt that is then too large, while here rtt / (rtt + min_rtt) falls to a half with it. In a shallow
+//!   one every recovery leaves the window at what was in flight, with one BDP to grow back to.
+
+use super::bbr::Standard;
+use crate::bbr::{BbrCore, Model, Policy, RecoveryEntry, State};
+use crate::{Ack, Bytes, Evidence, Info, Nanos, Param, Rate, RecoveryStyle, Setup, bbr_params};
+
+/// DA-BBR.
+pub type DaBbr = BbrCore<DelayAware>;
+
+/// A window that follows the delay.
+#[derive(Clone, Debug)]
+pub struct DelayAware {
+    scaling: bool,
+    cautious: bool,
+    recovery_gain: f64,
+    divisor: f64,
+    /// The least round-trip time before the last ProbeRTT.
+    previous_min_rtt: Option<Nanos>,
+    probe_rtt_window: Bytes,
+    /// Recovery has begun in this state.
+    slow: bool,
+}
+
+impl Policy for DelayAware {
+    const INFO: Info = Info {
+        name: "da-bbr",
+        aliases: &[],
+        summary: "BBR whose window grows with the queue, from one BDP to two",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Own,
+        params: bbr_params![
+            Param::flag("delay_scaling", true, "window and tests of inflight by the delay; off: plain BDP"),
+            Param::flag("cautious_recovery", true, "window not restored, paced down; off: BBR's recovery"),
+            Param::number("recovery_gain", 0.75, (0.1, 1.0), "", "pacing gain from the start of recovery"),
+            Param::number("probe_rtt_divisor", 3.0, (1.0, 1e6), "", "window over that of ProbeRTT"),
+            Param::flag("extra_acked", false, "window for aggregated acknowledgements"),
+        ],
+    };
+
+    fn new(setup: &Setup) -> Self {
+        Self {
+            scaling: setup.params.flag("delay_scaling"),
+            cautious: setup.params.flag("cautious_recovery"),
+            recovery_gain: setup.params.number("recovery_gain"),
+            divisor: setup.params.number("probe_rtt_divisor"),
+            previous_min_rtt: None,
+            probe_rtt_window: Bytes::ZERO,
+            slow: false,
+        }
+    }
+
+    #[inline]
+    fn target_bdp(&self, bw: Rate, min_rtt: Nanos, model: &Model) -> Bytes {
+        let risen = self.previous_min_rtt.is_some_and(|previous| previous * 12 / 10 < min_rtt);
+        match model.latest_rtt() {
+            Some(rtt) if self.scaling && model.in_probe_bw() && !risen => {
+                let (rtt, least) = (rtt.as_nanos() as f64, min_rtt.as_nanos() as f64);
+                bw.over(min_rtt).mul_f64(rtt / (rtt + least))
+            }
+            _ => bw.over(min_rtt),
+        }
+    }
+
+    fn on_min_rtt_expired(&mut self, model: &Model) {
+        if model.in_probe_bw() {
+            self.previous_min_rtt = model.min_rtt();
+        }
+    }
+
+    fn on_transition(&mut self, to: State, model: &Model) {
+        // Steps within ProbeRTT are no other state.
+        self.slow &= matches!(to, State::ProbeRtt { until: Some(_), .. });
+        if let State::ProbeRtt { until: None, .. } = to {
+            let window = model.window().mul_f64(1.0 / self.divisor);
+            self.probe_rtt_window = window.max(model.settings().min_window);
+        }
+    }
+
+    #[inline]
+    fn probe_rtt_window(&self, _model: &Model) -> Bytes {
+        self.probe_rtt_window
+    }
+
+    #[inline]
+    fn pacing_gain(&self, model: &Model) -> f64 {
+        if self.slow { self.recovery_gain } else { self.state_gain(model) }
+    }
+
+    fn enter_recovery(&mut self, window: Bytes, ack: &Ack, model: &Model) -> RecoveryEntry {
+        if !self.cautious {
+            return Standard.enter_recovery(window, ack, model);
+        }
+        self.slow = true;
+        RecoveryEntry { window: ack.inflight.max(model.settings().mss), conserve: true }
+    }
+
+    fn conserve(&mut self, window: Bytes, ack: &Ack, model: &Model) -> Bytes {
+        if self.cautious { window } else { Standard.conserve(window, ack, model) }
+    }
+
+    fn leave_recovery(&mut self, window: Bytes, ack: &Ack, model: &Model) -> Bytes {
+        if self.cautious { window } else { Standard.leave_recovery(window, ack, model) }
+    }
+}

@@ -1,0 +1,158 @@
+//! BBR-ACW: the window gain at its edges.
+
+use narrows_cc::schemes::BbrAcw;
+use narrows_cc::{Bytes, CongestionControl, Nanos, Rate};
+
+use crate::path::{Core, MSS};
+use crate::script::{Script, quantised};
+
+type Acw = <BbrAcw as Core>::Policy;
+
+const BDP: f64 = 500_000.0;
+
+fn ms(ms: f64) -> Nanos {
+    Nanos::from_secs_f64(ms / 1e3)
+}
+
+/// In the middle of ProbeBW, at 100 Mbit/s and 40 ms; every sample so far was the same.
+fn cruising(values: &[(&str, f64)]) -> Script<Acw> {
+    let mut script = Script::<Acw>::new(1, values);
+    script.reach_probe_bw();
+    script.reach_phase(3);
+    script
+}
+
+/// One more acknowledgement with a rate sample of so many Mbit/s and a round trip of so many ms.
+fn ack(script: &mut Script<Acw>, mbit: f64, rtt: f64) {
+    script.rate = Rate::from_mbit_per_sec(mbit);
+    script.rtt = ms(rtt);
+    script.within_round(Nanos::from_nanos(1), 1, 0);
+}
+
+fn gain(script: &Script<Acw>) -> f64 {
+    let mut gain = None;
+    script.cc.telemetry(&mut |name, value| {
+        if let ("cwnd_gain", narrows_cc::Value::Number(number)) = (name, value) {
+            gain = Some(number);
+        }
+    });
+    gain.unwrap()
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-6
+}
+
+#[test]
+fn where_the_extrema_coincide_and_the_queue_is_empty_the_gain_is_bbrs() {
+    let script = cruising(&[("extra_acked", 0.0)]);
+    assert!(near(gain(&script), 2.0));
+    let mut script = script;
+    for _ in 0..20 {
+        ack(&mut script, 100.0, 40.0);
+        script.within_round(Nanos::from_nanos(1), 100, 0);
+    }
+    assert_eq!(script.cc.model().window(), quantised(2.0 * BDP, 8, false));
+}
+
+#[test]
+fn with_coinciding_extrema_the_gain_falls_as_the_queue_grows() {
+    // alpha = 1: h = 1 + 2 (1 - RTT / (RTT + 40)) = 1 + 80 / (RTT + 40).
+    for rtt in [40.0, 60.0, 80.0, 120.0, 360.0] {
+        let mut script = cruising(&[]);
+        ack(&mut script, 100.0, rtt);
+        assert!(near(gain(&script), 1.0 + 80.0 / (rtt + 40.0)), "{rtt}: {}", gain(&script));
+    }
+    // Without a queue and with one that does not end: 2 and 1.
+    let mut script = cruising(&[]);
+    ack(&mut script, 100.0, 1e6);
+    assert!(gain(&script) < 1.001);
+}
+
+#[test]
+fn the_gain_follows_where_the_rate_lies_between_its_extrema() {
+    // Extrema 100 and 60 Mbit/s, no queue (beta = 1/2): h = 1 + alpha.
+    for (rate, alpha) in [(60.0, 1.0), (70.0, 0.75), (80.0, 0.5), (90.0, 0.25), (100.0, 0.0)] {
+        let mut script = cruising(&[]);
+        ack(&mut script, 60.0, 40.0);
+        ack(&mut script, rate, 40.0);
+        assert!(near(gain(&script), 1.0 + alpha), "{rate}: {}", gain(&script));
+        // At twice the round trip beta is 2/3: h = 1 + 2/3 alpha.
+        ack(&mut script, rate, 80.0);
+        assert!(near(gain(&script), 1.0 + alpha * 2.0 / 3.0), "{rate}: {}", gain(&script));
+    }
+}
+
+#[test]
+fn a_flow_at_its_best_rate_is_held_at_one_bdp() {
+    let mut script = cruising(&[("extra_acked", 0.0)]);
+    ack(&mut script, 60.0, 80.0);
+    for _ in 0..20 {
+        ack(&mut script, 100.0, 80.0);
+        script.within_round(Nanos::from_nanos(1), 100, 0);
+    }
+    assert_eq!(script.cc.model().window(), quantised(BDP, 8, false));
+}
+
+#[test]
+fn the_least_rate_is_forgotten_with_the_bandwidth_filter() {
+    let mut script = cruising(&[]);
+    ack(&mut script, 60.0, 40.0);
+    script.rate = Rate::from_mbit_per_sec(90.0);
+    for round in 0..12 {
+        script.round(1, 0);
+        let expected = if round < 9 { 1.0 + 10.0 / 40.0 } else { 2.0 };
+        // After ten rounds neither 60 nor 100 is remembered: the extrema coincide.
+        if round != 9 && round != 10 {
+            assert!(near(gain(&script), expected), "{round}: {}", gain(&script));
+        }
+    }
+}
+
+#[test]
+fn samples_of_a_sender_short_of_data_are_not_counted() {
+    let mut script = cruising(&[]);
+    script.app_limited = true;
+    ack(&mut script, 10.0, 40.0);
+    assert!(near(gain(&script), 2.0), "the extrema still coincide");
+    script.app_limited = false;
+    ack(&mut script, 80.0, 40.0);
+    ack(&mut script, 90.0, 40.0);
+    assert!(near(gain(&script), 1.5), "90 lies between 80 and 100, not between 10 and 100");
+}
+
+#[test]
+fn the_weight_and_the_upper_end_are_parameters() {
+    let mut wide = cruising(&[("span", 8.0)]);
+    ack(&mut wide, 100.0, 40.0);
+    assert!(near(gain(&wide), 2.0), "clamped");
+    let mut wide = cruising(&[("span", 8.0), ("cwnd_gain", 10.0)]);
+    ack(&mut wide, 100.0, 40.0);
+    assert!(near(gain(&wide), 5.0));
+    let mut none = cruising(&[("span", 0.0)]);
+    ack(&mut none, 60.0, 40.0);
+    assert!(near(gain(&none), 1.0));
+}
+
+#[test]
+fn startup_drain_and_probe_rtt_keep_their_gains() {
+    let mut script = Script::<Acw>::new(1, &[]);
+    script.round(100, 0);
+    assert!(near(gain(&script), 2.885));
+    script.reach_probe_bw();
+    script.now += Nanos::from_secs(11);
+    script.rtt = ms(41.0);
+    script.inflight = MSS * 4;
+    script.round(1, 0);
+    assert!(near(gain(&script), 1.0));
+    // What ProbeRTT lets through is no measure of the path.
+    ack(&mut script, 1.0, 40.0);
+    script.inflight = Bytes::new(500_000);
+    let mut least = None;
+    script.cc.telemetry(&mut |name, value| {
+        if name == "least_rate" {
+            least = Some(value);
+        }
+    });
+    assert_eq!(least, Some(narrows_cc::Value::Rate(Rate::from_mbit_per_sec(100.0))));
+}

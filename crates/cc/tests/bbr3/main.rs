@@ -1,0 +1,11 @@
+//! The formulas and rules of BBR v3 (draft-ietf-ccwg-bbr-06) and v2 (Linux v2alpha) at their edges, with expectations
+//! computed from the path.
+
+mod cycle;
+mod ecn;
+mod loss;
+mod probe_rtt;
+mod rules;
+mod script;
+mod startup;
+mod v2;

@@ -1,0 +1,95 @@
+//! A.8, A.9 and A.22: PROBE_DOWN's exits, and PROBE_REFILL without data.
+
+use narrows_cc::{Bytes, Nanos, Rate};
+
+use crate::flow::Path;
+use crate::record::{Flow, NO_PROBE_RTT, rate_near, start};
+
+/// In the first moment of PROBE_DOWN after a probe; with its place in the record.
+fn going_down(buffer: Option<u64>) -> (Flow, usize) {
+    let mut path = Path::new(20.0, 40);
+    path.buffer = buffer.map_or(path.buffer, Bytes::new);
+    let mut flow = start(path, NO_PROBE_RTT);
+    flow.reach("probe_bw_up");
+    let entry = flow.leave();
+    assert_eq!(flow.trace()[entry].state(), "probe_bw_down");
+    (flow, entry)
+}
+
+/// A.8 Exiting PROBE_DOWN on Inflight. Section 5.3.3.1: PROBE_DOWN paces at 0.90 of the bandwidth until inflight is
+/// at or below both BBRInflightWithHeadroom() and BBRInflight(1.0); the acknowledgement that first finds it there
+/// must begin PROBE_CRUISE. Once with room for any queue, where there is no long-term bound and so no headroom to
+/// leave; once over a buffer of a tenth of a BDP, where the probe's losses set the bound and 0.85 of it is the
+/// target.
+#[test]
+fn a08_probe_down_ends_when_inflight_leaves_headroom_and_no_queue() {
+    for (buffer, bounded) in [(None, false), (Some(10_000), true)] {
+        let (mut flow, entry) = going_down(buffer);
+        let exit = flow.leave();
+        assert_eq!(flow.trace()[exit].state(), "probe_bw_cruise");
+        for (place, pair) in flow.trace().windows(2).enumerate().take(exit).skip(entry) {
+            let (model, at) = (&pair[0], &pair[1]);
+            assert_eq!(model.figures.pacing_gain, 0.9);
+            let Some(ack) = at.ack() else { continue };
+            // The bounds are compared as the acknowledgement found them: bw may have been bounded by losses since.
+            let one = model.figures.max_bw.over(model.figures.min_rtt).max(model.control.burst * 3);
+            let headroom = model.figures.inflight_with_headroom();
+            // The bound decides where there is one.
+            assert_eq!(headroom.is_some_and(|bound| bound < one), bounded);
+            let low = ack.inflight <= one && headroom.is_none_or(|bound| ack.inflight <= bound);
+            assert_eq!(low, place + 1 == exit, "{at:?}");
+        }
+        let down = &flow.trace()[exit - 1];
+        assert!(rate_near(down.control.pacing_rate.unwrap(), down.figures.bw.mul_f64(0.9 * 0.99), 1e-3));
+    }
+}
+
+/// A.9 Exiting PROBE_DOWN After Max Time. With PROBE_DOWN the link loses 10 % of its rate. 0.9 x 0.99 of the old
+/// bandwidth go into a link of 0.9 of it: one part in a hundred of the queue's surplus is drained per round-trip
+/// time, and inflight stays above the mark. Section 5.3.3.8: when bw_probe_wait (2 to 3 s) has passed since the
+/// start, IsTimeToProbeBW holds and REFILL begins straight from PROBE_DOWN, with the first acknowledgement after that
+/// time. The 63 rounds of the other clock take longer here: with the queue a round is more than 55 ms.
+#[test]
+fn a09_probe_down_ends_after_its_longest_time_and_goes_straight_to_refill() {
+    let (mut flow, entry) = going_down(None);
+    flow.set_rate(flow.path.rate.mul_f64(0.9));
+    let exit = flow.leave();
+    let (down, before, at) = (&flow.trace()[entry], &flow.trace()[exit - 1], &flow.trace()[exit]);
+    assert_eq!(at.state(), "probe_bw_refill");
+    let wait = down.figures.probe_wait;
+    assert!(wait >= Nanos::from_secs(2) && wait <= Nanos::from_secs(3), "{wait:?}");
+    assert!(at.at > down.at + wait && before.at <= down.at + wait, "{:?}", at.at - down.at);
+    assert!(at.figures.round - down.figures.round < 62.0);
+    for point in &flow.trace()[entry..exit] {
+        assert!(point.ack().unwrap().inflight > point.figures.bdp(), "{point:?}");
+    }
+}
+
+/// A.22 Handling Application-Limited Sending During PROBE_REFILL. When PROBE_REFILL begins, the application falls
+/// silent but for a twentieth of the link's rate, so that a round still ends. Section 5.5.5: samples short of data
+/// and below max_bw do not enter its filter, so max_bw keeps the link's rate; section 5.3.3.3: PROBE_UP follows after
+/// one round all the same. When data is back, PROBE_UP ends by a plateau and the estimate still is the link's rate.
+#[test]
+fn a22_short_of_data_in_refill_the_bandwidth_estimate_stays() {
+    let mut flow = start(Path::new(20.0, 40), NO_PROBE_RTT);
+    let entry = flow.reach("probe_bw_refill");
+    let (round, known) = (flow.last().figures.round, flow.last().figures.max_bw);
+    flow.write_at(Rate::from_mbit_per_sec(1.0));
+    let exit = flow.leave();
+    assert_eq!(flow.trace()[exit].state(), "probe_bw_up");
+    assert_eq!(flow.trace()[exit].figures.round, round + 1.0);
+    // One round trip, and the gap to the next packet of 1 Mbit/s: 11.6 ms.
+    let stay = flow.trace()[exit].at - flow.trace()[entry].at;
+    assert!(stay < flow.path.rtt + Nanos::from_millis(25), "{stay:?}");
+    flow.run_for(Nanos::from_secs(1));
+    let samples = flow.trace()[entry..].iter().filter_map(|point| point.ack()?.rate);
+    let low = samples.filter(|sample| sample.app_limited && sample.rate < known.mul_f64(0.5)).count();
+    assert!(low > 20, "{low}");
+    assert!(flow.trace()[entry..].iter().all(|point| point.figures.max_bw == known));
+    flow.write_without_end();
+    let down = flow.leave();
+    assert_eq!(flow.trace()[down].state(), "probe_bw_down");
+    assert!(flow.trace()[down].figures.full_bw_now);
+    flow.run_for(Nanos::from_secs(5));
+    assert!(rate_near(flow.last().figures.max_bw, flow.path.rate, 0.02), "{:?}", flow.last().figures.max_bw);
+}

@@ -1,0 +1,332 @@
+//! A path of one bottleneck, and a sender without retransmissions that reports every event to its scheme.
+//!
+//! ```text
+//!   writer ──► sender ──(pacer)──► [policer] ──► buffer │ rate ──► ─ ─ rtt ─ ─ ► acknowledgement (held up to `bunch`)
+//! ```
+//!
+//! A packet is lost when three sent after it are acknowledged, or when the timer expires. Nothing is sent again.
+//! Recovery ends when a packet sent after its start is acknowledged (with [`Path::repairs`], one sent after its last
+//! loss was found: when a repair would be acknowledged), or when all packets declared lost have turned up after all.
+
+#![allow(dead_code)] // each test crate uses its part
+
+mod path;
+mod recovery;
+
+use std::collections::VecDeque;
+
+use narrows_cc::{
+    Ack, Bytes, CongestionControl, IdleRestart, Nanos, Phase, Rate, RateSampler, RoundCounter, Sent,
+};
+
+pub use path::*;
+
+/// How much of the window was used of late, as Linux decides whether a sender is limited by its window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    limited: bool,
+    most: Bytes,
+    /// Renewed when all up to this packet is acknowledged.
+    until: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Ack,
+    Send,
+    Write,
+    Timeout,
+}
+
+/// A flow over a path.
+pub struct Flow<C> {
+    pub cc: C,
+    pub path: Path,
+    pub now: Nanos,
+    pub sent: u64,
+    pub lost: u64,
+    pub delivered: Bytes,
+    /// What the application has written and is not sent yet; `None`: no end.
+    pub backlog: Option<Bytes>,
+    pub phase: Phase,
+    sampler: RateSampler,
+    round: RoundCounter,
+    usage: Usage,
+    /// What the application adds to the backlog, and when it does so next.
+    writer: Option<(Rate, Nanos)>,
+    flying: VecDeque<Packet>,
+    delayed: VecDeque<Packet>,
+    dropped: VecDeque<Packet>,
+    inflight: Bytes,
+    pace_at: Nanos,
+    link_free: Nanos,
+    tokens: f64,
+    tokens_at: Nanos,
+    /// The last packet that had left when recovery began, and when its last loss was found.
+    recover_until: u64,
+    repaired_after: u64,
+    /// Packets declared lost in this recovery that may still turn up, and whether some never will.
+    missing: u64,
+    missed: bool,
+    last_sent_at: Nanos,
+    last_ack_at: Nanos,
+    srtt: Nanos,
+    least_rtt: Nanos,
+}
+
+impl<C: CongestionControl> Flow<C> {
+    /// A flow whose handshake has just been completed.
+    pub fn over(path: Path, cc: C) -> Self {
+        let mut flow = Self {
+            cc,
+            now: path.rtt,
+            sent: 0,
+            lost: 0,
+            delivered: Bytes::ZERO,
+            backlog: None,
+            phase: Phase::Open,
+            sampler: RateSampler::default(),
+            round: RoundCounter::default(),
+            usage: Usage::default(),
+            writer: None,
+            flying: VecDeque::new(),
+            delayed: VecDeque::new(),
+            dropped: VecDeque::new(),
+            inflight: Bytes::ZERO,
+            pace_at: Nanos::ZERO,
+            link_free: Nanos::ZERO,
+            tokens: path.policer.map_or(0.0, |(_, burst)| burst.as_f64()),
+            tokens_at: Nanos::ZERO,
+            recover_until: 0,
+            repaired_after: 0,
+            missing: 0,
+            missed: false,
+            last_sent_at: path.rtt,
+            last_ack_at: path.rtt,
+            srtt: path.rtt,
+            least_rtt: path.rtt,
+            path,
+        };
+        let handshake = Ack { rtt: Some(flow.now), window_limited: false, ..flow.blank_ack() };
+        flow.cc.on_ack(&handshake);
+        flow
+    }
+
+    fn blank_ack(&self) -> Ack {
+        Ack {
+            now: self.now,
+            acked: Bytes::ZERO,
+            acked_cumulative: Bytes::ZERO,
+            lost: Bytes::ZERO,
+            rtt: None,
+            rate: None,
+            inflight_before: self.inflight,
+            inflight: self.inflight,
+            ce: Bytes::ZERO,
+            delivered: self.delivered,
+            window_limited: self.usage.limited,
+            window_full: self.usage.limited,
+            phase: self.phase,
+            round_start: false,
+            round: 0,
+            srtt: self.srtt,
+            min_rtt: self.least_rtt,
+        }
+    }
+
+    /// Data in flight as the sender sees it.
+    pub fn inflight(&self) -> Bytes {
+        self.inflight
+    }
+
+    /// Runs until `end`; `watch` sees the flow after every acknowledgement.
+    pub fn run(&mut self, end: Nanos, mut watch: impl FnMut(&Self, &Ack)) {
+        while let Some(ack) = self.step(end) {
+            if let Some(ack) = ack {
+                watch(self, &ack);
+            }
+        }
+    }
+
+    /// Runs for `span`, watching nothing.
+    pub fn run_for(&mut self, span: Nanos) {
+        self.run(self.now + span, |_, _| {});
+    }
+
+    /// Runs until `done` after some event, or until `end`; says whether it was done.
+    pub fn run_until(&mut self, end: Nanos, mut done: impl FnMut(&Self) -> bool) -> bool {
+        while self.step(end).is_some() {
+            if done(self) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// From now on the application writes at `rate`; what it wrote before is sent, or was without end and is dropped.
+    pub fn write_at(&mut self, rate: Rate) {
+        self.backlog = Some(self.backlog.unwrap_or(Bytes::ZERO));
+        self.writer = (!rate.is_zero()).then_some((rate, self.now));
+        self.check_app_limited();
+    }
+
+    /// From now on there is always something to send.
+    pub fn write_without_end(&mut self) {
+        self.check_app_limited();
+        (self.backlog, self.writer) = (None, None);
+    }
+
+    /// The link changes its rate; what is queued waits accordingly longer or shorter.
+    pub fn set_rate(&mut self, rate: Rate) {
+        let now = self.now;
+        let stretch = self.path.rate.as_bytes_per_sec() as f64 / rate.as_bytes_per_sec() as f64;
+        self.move_queue(|at| now + (at - now).mul_f64(stretch));
+        self.path.rate = rate;
+    }
+
+    /// The link stands still for a time.
+    pub fn stall(&mut self, span: Nanos) {
+        self.link_free = self.link_free.max(self.now);
+        self.move_queue(|at| at + span);
+    }
+
+    /// All that has not left the link yet leaves at another time.
+    fn move_queue(&mut self, moved: impl Fn(Nanos) -> Nanos) {
+        let now = self.now;
+        for packet in self.flying.iter_mut().filter(|packet| packet.left_at > now) {
+            packet.left_at = moved(packet.left_at);
+            packet.ack_at = self.path.ack_at(packet.left_at);
+        }
+        if self.link_free >= now {
+            self.link_free = moved(self.link_free);
+        }
+    }
+
+    /// The next event, if it comes until `end`: an acknowledgement, or another.
+    fn step(&mut self, end: Nanos) -> Option<Option<Ack>> {
+        let ack_at = self.next_ack_at();
+        let send_at = self.may_send().then(|| self.now.max(self.pace_at));
+        let write_at = self.writer.map(|(_, at)| at);
+        let timeout_at = (!self.inflight.is_zero()).then(|| self.last_sent_at.max(self.last_ack_at) + RTO);
+        let events = [
+            (ack_at, Next::Ack),
+            (send_at, Next::Send),
+            (write_at, Next::Write),
+            (timeout_at, Next::Timeout),
+        ];
+        let due = events.into_iter().filter_map(|(at, next)| Some((at?, next)));
+        let Some((at, next)) = due.min_by_key(|(at, _)| *at).filter(|(at, _)| *at <= end) else {
+            self.now = end;
+            return None;
+        };
+        self.now = self.now.max(at);
+        match next {
+            Next::Ack => return Some(Some(self.acknowledge())),
+            Next::Send => self.send(),
+            Next::Write => self.write(),
+            Next::Timeout => self.time_out(),
+        }
+        Some(None)
+    }
+
+    fn next_ack_at(&self) -> Option<Nanos> {
+        [&self.flying, &self.delayed].into_iter().filter_map(|line| Some(line.front()?.ack_at)).min()
+    }
+
+    fn may_send(&self) -> bool {
+        self.backlog.is_none_or(|left| left >= MSS) && self.has_room()
+    }
+
+    fn has_room(&self) -> bool {
+        self.inflight + MSS <= self.cc.control().window
+    }
+
+    fn check_app_limited(&mut self) {
+        if self.backlog.is_some_and(|left| left < MSS) && self.has_room() {
+            self.sampler.set_app_limited(self.inflight);
+        }
+    }
+
+    fn write(&mut self) {
+        self.check_app_limited();
+        let (rate, at) = self.writer.expect("called when one is due");
+        self.backlog = self.backlog.map(|left| left + MSS);
+        self.writer = Some((rate, at + rate.time_for(MSS)));
+    }
+
+    fn send(&mut self) {
+        if self.inflight.is_zero() && self.now > self.last_sent_at && self.sent > 0 {
+            self.cc.on_idle_restart(&IdleRestart {
+                now: self.now,
+                idle: self.now - self.last_sent_at,
+                rto: RTO,
+                delivered: self.delivered,
+                app_limited: self.sampler.is_app_limited(),
+            });
+        }
+        let snapshot = self.sampler.on_sent(self.now, MSS, self.inflight);
+        self.inflight += MSS;
+        self.sent += 1;
+        self.last_sent_at = self.now;
+        let rate = self.cc.control().pacing_rate.unwrap();
+        self.pace_at = self.now + rate.time_for(MSS);
+        self.cc.on_sent(&Sent { now: self.now, bytes: MSS, inflight: self.inflight, retransmission: false });
+        self.transmit(Packet {
+            seq: self.sent,
+            snapshot,
+            left_at: Nanos::MAX,
+            ack_at: Nanos::MAX,
+            given_up: false,
+        });
+        if let Some(left) = &mut self.backlog {
+            *left -= MSS;
+        }
+        self.check_app_limited();
+        self.note_usage();
+    }
+
+    fn transmit(&mut self, mut packet: Packet) {
+        if !self.passes(packet.seq) {
+            self.dropped.push_back(packet);
+            return;
+        }
+        self.link_free = self.link_free.max(self.now) + self.path.rate.time_for(MSS);
+        packet.left_at = self.link_free;
+        packet.ack_at = self.path.ack_at(packet.left_at);
+        match &mut self.path.delay {
+            Some((left, delay)) if *left > 0 => {
+                *left -= 1;
+                packet.ack_at += *delay;
+                self.delayed.push_back(packet);
+            }
+            _ => self.flying.push_back(packet),
+        }
+    }
+
+    /// Whether policer, buffer and pattern let a packet through.
+    fn passes(&mut self, seq: u64) -> bool {
+        if let Some((rate, burst)) = self.path.policer {
+            let arrived = rate.over(self.now - self.tokens_at).as_f64();
+            self.tokens = (self.tokens + arrived).min(burst.as_f64());
+            self.tokens_at = self.now;
+            if self.tokens < MSS.as_f64() {
+                return false;
+            }
+            self.tokens -= MSS.as_f64();
+        }
+        let queued = self.path.rate.over(self.link_free - self.now);
+        queued + MSS <= self.path.buffer && self.path.drop_every.is_none_or(|n| !seq.is_multiple_of(n))
+    }
+
+    /// Follows how much of the window is used (Linux `tcp_cwnd_validate`).
+    fn note_usage(&mut self) {
+        let limited = self.backlog.is_none_or(|left| left >= MSS) && !self.has_room();
+        let lines = [&self.flying, &self.delayed, &self.dropped];
+        let oldest = lines.into_iter().filter_map(|line| Some(line.front()?.seq)).min();
+        let usage = &mut self.usage;
+        let renewed = oldest.is_none_or(|oldest| oldest > usage.until);
+        if renewed || limited || (!usage.limited && self.inflight > usage.most) {
+            *usage = Usage { limited, most: self.inflight, until: self.sent };
+        }
+    }
+}

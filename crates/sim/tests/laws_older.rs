@@ -1,0 +1,255 @@
+//! Laws of the schemes between Reno and BBR: BIC, FAST and Compound TCP. As in `laws.rs`, all use one dumbbell; where a
+//! law has no closed form, the expectation is the scheme's rule stepped in a loop without a network.
+
+mod law;
+
+use law::{assert_within, lossy, run};
+use narrows_sim::RunResult;
+
+/// 100 Mbit/s × 100 ms in packets, the pipe of [`alone`].
+const PIPE: f64 = 100e6 / 8.0 * 0.1 / 1500.0;
+
+/// One flow alone on 100 Mbit/s × 100 ms.
+fn alone(scheme: &str, buffer: &str, warmup_s: u32, duration_s: u32) -> RunResult {
+    run(&format!(
+        r#"
+name = "older law"
+duration = "{duration_s}s"
+warmup = "{warmup_s}s"
+[network]
+rate = "100mbit"
+buffer = "{buffer}"
+[[flows]]
+scheme = "{scheme}"
+rtt = "100ms"
+"#
+    ))
+}
+
+/// One flow under deterministic loss, as [`lossy`], over so many losses at the expected window; the first two fifths are
+/// left out. Returns the mean window in segments.
+fn under_periodic_loss(scheme: &str, period: f64, losses: f64, expected: f64) -> f64 {
+    let seconds = losses * period / expected * 0.1;
+    let loss = format!("{{ kind = \"periodic\", every = {period:.0} }}");
+    let (result, window) = lossy(scheme, "100ms", &loss, 0.4 * seconds, seconds);
+    let found = result.counters.recoveries as f64;
+    assert!(found >= 0.8 * losses && result.counters.timeouts == 0, "{scheme}: {found} recoveries");
+    window
+}
+
+/// A window on a pipe, over time; rounds last as long as the queue makes them.
+struct Path {
+    pipe: f64,
+    window: f64,
+    /// In base round-trip times.
+    time: f64,
+    sent: f64,
+    /// Packets queued, summed over time.
+    queued: f64,
+}
+
+impl Path {
+    fn new(pipe: f64, window: f64) -> Self {
+        Self { pipe, window, time: 0.0, sent: 0.0, queued: 0.0 }
+    }
+
+    fn queue(&self) -> f64 {
+        (self.window - self.pipe).max(0.0)
+    }
+
+    /// So many packets under the present window.
+    fn send(&mut self, packets: f64) {
+        let lasts = packets / self.window.min(self.pipe);
+        self.time += lasts;
+        self.sent += packets;
+        self.queued += self.queue() * lasts;
+    }
+
+    fn round(&mut self) {
+        self.send(self.window);
+    }
+
+    fn utilisation(&self) -> f64 {
+        self.sent / self.time / self.pipe
+    }
+
+    fn mean_queue(&self) -> f64 {
+        self.queued / self.time
+    }
+}
+
+/// BIC's increments per round trip with the constants of Linux.
+fn bic_increment(w: f64, w_max: f64) -> f64 {
+    let to_maximum = ((w_max - w) / 4.0).floor();
+    match (w <= 14.0, w < w_max) {
+        (true, _) => 1.0,
+        (false, true) if to_maximum > 16.0 => 16.0,
+        (false, true) if to_maximum <= 1.0 => 0.2,
+        (false, true) => to_maximum,
+        (false, false) if w - w_max < 4.0 => 0.2,
+        (false, false) => ((w - w_max) / 3.0).min(16.0),
+    }
+}
+
+/// BIC's saw-tooth, segment by segment as acknowledgements of two arrive, over 400 losses of which 40 lead in. `lost` says
+/// whether a packet is lost, from the path and what was sent since the last loss was found. It is found `late` windows of
+/// packets later.
+fn bic(pipe: f64, late: f64, lost: impl Fn(&Path, f64) -> bool) -> Path {
+    let (mut path, mut w_max) = (Path::new(pipe, 100.0), 100.0);
+    for epoch in 0..400 {
+        if epoch == 40 {
+            path = Path::new(pipe, path.window);
+        }
+        let before = path.sent;
+        path.round(); // in recovery nothing grows
+        let (mut credit, mut found) = (0.0, f64::INFINITY);
+        while path.sent < found {
+            if found == f64::INFINITY && lost(&path, path.sent - before) {
+                found = path.sent + late * path.window;
+            }
+            let step = path.window / bic_increment(path.window, w_max);
+            path.send(2.0);
+            credit += 2.0;
+            if credit >= step {
+                path.window += 1.0;
+                credit -= step;
+            }
+        }
+        w_max = if path.window < w_max { 0.9 * path.window } else { path.window };
+        path.window *= if path.window <= 14.0 { 0.5 } else { 0.8 };
+    }
+    path
+}
+
+/// BIC's mean window under deterministic loss of every (1/p)th packet is that of its table of increments, from Reno's
+/// region (p = 1/100) over the binary search to the additive one.
+#[test]
+fn law_bic_window_under_periodic_loss() {
+    for (p, losses) in [(1e-2, 300.0), (1e-3, 200.0), (1e-4, 100.0), (1e-5, 30.0)] {
+        // The period spans the time until a loss is found, at its beginning as at its end.
+        let steps = bic(f64::INFINITY, 0.0, |_, sent| sent * p >= 1.0);
+        let expected = steps.sent / steps.time;
+        let window = under_periodic_loss("bic", 1.0 / p, losses, expected);
+        assert_within(&format!("bic p={p}"), window, expected, 0.05);
+    }
+}
+
+/// Compound's mean window where nothing queues. win grows by alpha win^k per round trip from half its peak P to P; two
+/// round trips per loss see no growth: that of the recovery, and the first one after it, which is measured. With
+/// N = 1/p packets per loss, a = 1/8, k = 3/4:
+///
+///     N - P = P^(2-k) (1 - 2^(k-2)) / (a (2-k))        T = 2 + P^(1-k) (1 - 2^(k-1)) / (a (1-k))        W = N / T
+#[test]
+fn law_compound_window_under_periodic_loss() {
+    for (p, losses) in [(1e-3, 200.0), (1e-4, 100.0), (1e-5, 25.0)] {
+        let (n, mut peak): (f64, f64) = (1.0 / p, 0.0);
+        for _ in 0..50 {
+            peak = ((n - peak) * 0.125 * 1.25 / (1.0 - f64::powf(0.5, 1.25))).powf(0.8);
+        }
+        let rounds = 2.0 + peak.powf(0.25) * (1.0 - f64::powf(0.5, 0.25)) / (0.125 * 0.25);
+        let expected = n / rounds;
+        let window = under_periodic_loss("compound", n, losses, expected);
+        assert_within(&format!("compound p={p}"), window, expected, 0.05);
+        let reno = f64::sqrt(1.5 * n);
+        assert!(window > 1.2 * reno, "{window} is hardly more than Reno's {reno}");
+    }
+}
+
+/// A pipe of 833 packets behind a tenth of it as buffer. Reno falls to 0.55 of the pipe and comes back by one packet per
+/// round trip: it wastes (1 - 0.55)² / 2 of 1.1² / 2 - 0.55² / 2 and some. BIC falls to 0.88 and is back within seconds.
+#[test]
+fn law_bic_fills_a_long_fat_path_where_reno_does_not() {
+    let buffer = 0.1 * PIPE;
+    let steps = bic(PIPE, 1.0, |path, _| path.queue() > buffer);
+    let result = alone("bic", "0.1bdp", 40, 160);
+    assert!(result.counters.recoveries >= 20, "only {} recoveries", result.counters.recoveries);
+    let (link, reno) = (&result.links[0], reno_utilisation(buffer));
+    assert_within("bic: utilisation", link.utilization, steps.utilisation(), 0.01);
+    // Packets come in pairs, so about one more is queued than the steps know of.
+    assert_within("bic: mean queue", link.queue_mean_pkt, steps.mean_queue(), 0.15);
+    assert!(link.utilization > reno + 0.15, "Reno's would be {reno}");
+    assert_within("reno: utilisation", alone("newreno", "0.1bdp", 60, 300).links[0].utilization, reno, 0.02);
+}
+
+fn reno_utilisation(buffer: f64) -> f64 {
+    let mut path = Path::new(PIPE, (PIPE + buffer) / 2.0);
+    while path.queue() <= buffer {
+        path.round();
+        path.window += 1.0;
+    }
+    path.utilisation()
+}
+
+/// On the same path Compound's delay window fills within some 27 round trips what Reno's needs 375 for. From then on win
+/// swings about the pipe until Reno's window alone overflows the buffer: it grows by g = win^(3/4) / 8 per round trip
+/// until gamma = 30 packets are seen in the queue, which takes two to three round trips (a round tells of the one before,
+/// and its least of the end before that), and gives all of them back. So the queue swings between 0 and about
+/// gamma + 2.5 g = 79 packets; the mean is half of that.
+#[test]
+fn law_compound_fills_a_long_fat_path_and_yields_to_its_queue() {
+    let buffer = 0.1 * PIPE;
+    let mut path = Path::new(PIPE, (PIPE + buffer) / 2.0);
+    let (mut cwnd, mut dwnd) = (path.window, 0.0);
+    while path.queue() <= buffer {
+        path.round();
+        cwnd += 1.0;
+        dwnd = match path.queue() {
+            queue if queue >= 30.0 => f64::max(dwnd - queue, 0.0),
+            _ => dwnd + 0.125 * path.window.powf(0.75) - 1.0,
+        };
+        path.window = cwnd + dwnd;
+    }
+    let link = &alone("compound", "0.1bdp", 60, 300).links[0];
+    assert_within("compound: utilisation", link.utilization, path.utilisation(), 0.015);
+    let queue = (30.0 + 2.5 * PIPE.powf(0.75) / 8.0) / 2.0;
+    assert_within("compound: mean queue", link.queue_mean_pkt, queue, 0.15);
+    let reno = reno_utilisation(buffer);
+    assert!(link.utilization > reno + 0.1, "Reno's would be {reno}");
+}
+
+/// Behind a buffer of two pipes the window never falls below 1.5 pipes: more than gamma is always queued, the delay window
+/// stays zero, and Compound is Reno.
+#[test]
+fn law_compound_is_reno_behind_a_deep_buffer() {
+    let results = ["compound", "newreno"].map(|scheme| alone(scheme, "2bdp", 60, 200));
+    let [compound, reno] = results.each_ref().map(|result| &result.links[0]);
+    assert!(reno.queue_mean_pkt > 0.5 * PIPE, "{} packets queued", reno.queue_mean_pkt);
+    assert_within("compound: mean queue", compound.queue_mean_pkt, reno.queue_mean_pkt, 0.001);
+    assert_eq!(compound.drops, reno.drops);
+}
+
+/// In equilibrium each FAST flow has alpha packets in the queue, whatever the rate and round-trip time; the link never
+/// idles, and nothing is lost in a buffer that holds the sum. What leaves is not counted as queued, so one packet less.
+#[test]
+fn law_fast_keeps_alpha_packets_queued_per_flow() {
+    for (rate, rtt, alpha, flows) in [
+        ("50mbit", "40ms", 100, 1),
+        ("200mbit", "40ms", 100, 1),
+        ("100mbit", "100ms", 100, 1),
+        ("100mbit", "40ms", 20, 1),
+        ("100mbit", "40ms", 100, 2),
+        ("100mbit", "40ms", 100, 4),
+        ("100mbit", "40ms", 30, 10),
+    ] {
+        let result = run(&format!(
+            r#"
+name = "fast law"
+duration = "30s"
+warmup = "15s"
+[network]
+rate = "{rate}"
+buffer = "1000pkt"
+[[flows]]
+scheme = "fast:alpha={alpha}"
+rtt = "{rtt}"
+count = {flows}
+"#
+        ));
+        let link = &result.links[0];
+        let what = format!("{flows} flows at {rate}, {rtt}: queue");
+        assert_within(&what, link.queue_mean_pkt, f64::from(alpha * flows) - 1.0, 0.03);
+        assert!(link.utilization > 0.999, "utilisation {}", link.utilization);
+        assert_eq!(link.drops, 0);
+        assert!(result.jain > 0.99, "Jain index {}", result.jain);
+    }
+}
