@@ -108,11 +108,6 @@ impl Params {
         Ok(())
     }
 
-    /// The parameters that have another value than their default, in the order of the scheme's list.
-    pub fn changed(&self) -> impl Iterator<Item = (&'static Param, f64)> {
-        self.specs.iter().zip(self.values).filter(|(spec, value)| *value != spec.default)
-    }
-
     /// The value of a parameter that the scheme may have done away with: then the default it has in `base`.
     ///
     /// # Panics
@@ -123,6 +118,11 @@ impl Params {
             Some(param) => param.default,
             None => panic!("the list has no parameter of this name"),
         }
+    }
+
+    /// The parameters that have another value than their default, in the order of the scheme's list.
+    pub fn changed(&self) -> impl Iterator<Item = (&'static Param, f64)> {
+        self.specs.iter().zip(self.values).filter(|(spec, value)| *value != spec.default)
     }
 
     /// The value of a number.

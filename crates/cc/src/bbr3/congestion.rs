@@ -56,25 +56,15 @@ impl<P: Rules> Bbr3Core<P> {
             }
         }
         if model.settings.ecn {
-            self.update_marks(ack, sample);
+            let (round_start, min_rtt) = (model.round_start, model.min_rtt());
+            model.marks.on_ack((ack.acked, ack.ce), round_start, min_rtt, &model.settings);
         }
-        let model = &mut self.model;
         if model.loss_round_start {
             if !model.state.probes_bandwidth() && (model.loss_in_round || model.marks.in_round) {
                 self.adapt_lower_bounds();
             }
             self.model.loss_in_round = false;
             self.model.marks.in_round = false;
-        }
-    }
-
-    /// A round in which most deliveries were marked shows, like one that lost too much, that a probe went too high.
-    fn update_marks(&mut self, ack: &Ack, sample: &Sample) {
-        let model = &mut self.model;
-        let (round_start, min_rtt) = (model.round_start, model.min_rtt());
-        let high = model.marks.on_ack((ack.acked, ack.ce), round_start, min_rtt, &model.settings);
-        if high && model.probe_samples && model.state.in_probe_bw() {
-            self.handle_too_high(ack.now, sample.tx_in_flight, sample.limited);
         }
     }
 

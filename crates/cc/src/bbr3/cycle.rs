@@ -100,6 +100,15 @@ impl<P: Rules> Bbr3Core<P> {
     /// whether the state changed.
     #[inline]
     fn adapt_long_term(&mut self, ack: &Ack, sample: &Sample) -> bool {
+        let model = &self.model;
+        if model.marks.high && model.probe_samples {
+            // A round in which most deliveries were marked shows, like a flight that lost too much, that a probe was too high.
+            let state = model.state;
+            self.handle_too_high(ack.now, sample.tx_in_flight, sample.limited);
+            if self.model.state != state {
+                return false;
+            }
+        }
         let model = &mut self.model;
         if model.round_start {
             match model.ack_phase {

@@ -12,7 +12,9 @@ pub struct Marks {
     marked: Bytes,
     /// The path is short enough for marks to count; once it was, they count for good.
     pub(super) eligible: bool,
-    /// Rounds in a row with a share above the threshold.
+    /// The acknowledgement that was told last ended a round with a share above the threshold.
+    pub(super) high: bool,
+    /// Such rounds in a row.
     high_rounds: u32,
     /// A mark in the round that runs since losses and marks were last answered.
     pub(super) in_round: bool,
@@ -28,6 +30,7 @@ impl Default for Marks {
             delivered: Bytes::ZERO,
             marked: Bytes::ZERO,
             eligible: false,
+            high: false,
             high_rounds: 0,
             in_round: false,
             in_cycle: false,
@@ -60,6 +63,7 @@ impl Marks {
         self.marked += marked;
         self.in_round |= !marked.is_zero();
         self.in_cycle |= !marked.is_zero();
+        self.high = false;
         if !round_start || self.delivered.is_zero() {
             return false;
         }
@@ -69,9 +73,9 @@ impl Marks {
         self.alpha = ((1.0 - gain) * self.alpha + gain * share).min(1.0);
         self.delivered = Bytes::ZERO;
         self.marked = Bytes::ZERO;
-        let high = self.eligible && share >= settings.ecn_thresh;
-        self.high_rounds = if high { self.high_rounds + 1 } else { 0 };
-        high
+        self.high = self.eligible && share >= settings.ecn_thresh;
+        self.high_rounds = if self.high { self.high_rounds + 1 } else { 0 };
+        self.high
     }
 
     /// Enough rounds in a row had a high share.

@@ -54,16 +54,12 @@ macro_rules! registry {
 
 registry! {
     bbr::Bbr,
-    fixed::Fixed,
-    newreno::NewReno,
     cubic::Cubic,
-    vegas::Vegas,
-    bic::Bic,
-    fast::Fast,
-    compound::Compound,
+    newreno::NewReno,
     bbr2::Bbr2,
     bbr3::Bbr3,
     bbr_gc::BbrGc,
+    vegas::Vegas,
     bbq::Bbq,
     bbr_acw::BbrAcw,
     da_bbr::DaBbr,
@@ -72,8 +68,12 @@ registry! {
     modest_bbr::ModestBbr,
     rfbbr::RfBbr,
     adaptive_bbr::AdaptiveBbr,
-    bbr3_gc::Bbr3Gc,
     bbr2_gc::Bbr2Gc,
+    bbr3_gc::Bbr3Gc,
+    bic::Bic,
+    fast::Fast,
+    compound::Compound,
+    fixed::Fixed,
 }
 
 /// One line of the registry.

@@ -1,6 +1,6 @@
 //! Marks.
 
-use narrows_cc::bbr3::{Marks, State};
+use narrows_cc::bbr3::{AckPhase, Marks, State};
 use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::script::{MOMENT, MSS, Script, V2, V3, segments};
@@ -102,6 +102,32 @@ fn a_probe_in_which_half_is_marked_was_too_high() {
     script.round(50);
     assert_eq!(script.state(), State::Down);
     assert_eq!(script.cc.model().inflight_long(), Some(segments(60)));
+    // The round that has just begun still brings acknowledgements of the probe.
+    assert_eq!(script.cc.model().ack_phase(), AckPhase::Stopping);
+    script.within(MOMENT, 1);
+    assert_eq!(script.cc.model().ack_phase(), AckPhase::Stopping);
+    script.round(50);
+    assert_eq!(script.cc.model().ack_phase(), AckPhase::Init);
+}
+
+#[test]
+fn marks_of_a_probe_that_is_over_count_until_its_last_acknowledgement() {
+    let mut script = short::<V3>(&[]);
+    script.reach_cruise();
+    script.refill_from_cruise();
+    script.up_from_refill();
+    script.inflight = segments(100);
+    for _ in 0..3 {
+        script.round(50);
+    }
+    assert_eq!(script.state(), State::Down, "a plateau");
+    assert_eq!(script.cc.model().ack_phase(), AckPhase::Stopping);
+    script.marked = true;
+    script.within(MOMENT, 100);
+    script.tx_in_flight = segments(70);
+    script.round(1);
+    assert_eq!(script.cc.model().inflight_long(), Some(segments(70)));
+    assert_eq!(script.cc.model().ack_phase(), AckPhase::Init);
 }
 
 #[test]
