@@ -52,11 +52,16 @@
 //!    condition, that inflight shows 1.25 BDP, the cap could not shorten a probe.
 //! 3. Whether the phase at 0.75 is cut as well is not known; it is not.
 //!
+//! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 38 and 60 Mbit/s in the mean of 60 s; with θ = 0.02
+//! 44 and 54, with θ = 0.3 13 and 85. Against flows of 80 and 100 ms the test at 10 % misses one queue in ten, and
+//! those few whole probes take most of the bandwidth (12 and 86 Mbit/s against 100 ms; 29 and 69 with θ = 0.02).
+//!
 //! ## Known weaknesses
 //!
 //! * The window still allows two BDPs of a longer min_rtt, so long flows keep an advantage.
 //! * Where the queue stands for longer than 10 s and ProbeRTT does not empty it, min_rtt contains it, and it is not
 //!   seen.
+//! * A queue below a tenth of the RTT is not seen: in a buffer of 0.1 BDP BBQ is BBR.
 //! * With few packets per 3 ms the probe ends with the next acknowledgement, and probes are as long as those are
 //!   apart.
 

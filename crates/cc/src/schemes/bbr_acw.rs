@@ -50,6 +50,10 @@
 //! 2. d is the newest sample of an acknowledgement, and h changes with it.
 //! 3. Samples of a sender short of data, and of ProbeRTT, move neither d nor d_min: they tell nothing of the path.
 //!
+//! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 21 and 77 Mbit/s in the mean of 60 s, with mean
+//! gains of 1.32 and 1.26. With `span` = 1, 4 and 8 the short flow gets 21, 23 and 21; with `span` = 0, a gain of 1
+//! throughout, 42. The papers print about 40, so the published gain must come nearer to 1 than ours.
+//!
 //! ## Known weaknesses
 //!
 //! * α is made of noise where the rate is steady: extrema that differ by a packet span 0 to 1 like any others.

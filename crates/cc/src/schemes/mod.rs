@@ -59,6 +59,7 @@ registry! {
     bbr2::Bbr2,
     bbr3::Bbr3,
     bbr_gc::BbrGc,
+    bbr_cws::BbrCws,
     vegas::Vegas,
     bbq::Bbq,
     bbr_acw::BbrAcw,

@@ -4,6 +4,7 @@ mod acd;
 mod adaptive;
 mod aggregation;
 mod capped;
+mod cws;
 mod cycle;
 mod da_bbr;
 mod family;

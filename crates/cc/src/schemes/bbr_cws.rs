@@ -1,0 +1,238 @@
+//! # BBR-CWS (our reconstruction)
+//!
+//! Our reconstruction.
+
+use crate::bbr::{BbrCore, Model, Policy, State};
+use crate::{
+    Ack, Bytes, Evidence, Info, Nanos, Param, Rate, RecoveryStyle, Setup, Telemetry, Value, bbr_params,
+};
+
+/// BBR-CWS, our reconstruction.
+pub type BbrCws = BbrCore<Scaling>;
+
+/// A round trip with fewer samples may show little but acknowledgements that the receiver held back.
+const FEW: u32 = 8;
+/// The loss of more than this share of a round trip is congestion, whatever the queue.
+const HEAVY: f64 = 1.0 / 16.0;
+
+/// What a round trip has shown so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    lost: Bytes,
+    delivered: Bytes,
+    inflight: Bytes,
+    least: Option<Nanos>,
+    most: Nanos,
+    samples: u32,
+    /// It began in ProbeBW. The round in which Drain ends still shows the queue of our own Startup.
+    probing: bool,
+}
+
+/// The curve of the bound: from where it was cut to, back to its peak, and beyond.
+#[derive(Clone, Copy, Debug, Default)]
+struct Curve {
+    peak: f64,
+    low: f64,
+    since: Nanos,
+    rounds: f64,
+}
+
+/// The scale of ProbeBW's window.
+#[derive(Clone, Debug)]
+pub struct Scaling {
+    cut: f64,
+    speed: f64,
+    friendly: f64,
+    first: f64,
+    converge: bool,
+    range: (f64, f64),
+    queue: f64,
+    congested: f64,
+    push: f64,
+    drain_rounds: u64,
+    /// The bound in bytes, once ProbeBW has begun; and its share of the window of BBR v1.
+    bound: Option<f64>,
+    scale: f64,
+    curve: Curve,
+    /// The bound was cut before; in the round trip that ended.
+    cut_before: bool,
+    just_cut: bool,
+    /// Others keep up a queue, and none of ours is lost.
+    crowded: bool,
+    /// The greatest of all rounds' least delays.
+    fullest: Nanos,
+    drained: u64,
+    seen: Seen,
+}
+
+impl Policy for Scaling {
+    const INFO: Info = Info {
+        name: "bbr-cws",
+        aliases: &[],
+        summary: "BBR whose window follows loss-based flows while they share the link (our reconstruction)",
+        evidence: Evidence::Reconstruction,
+        recovery: RecoveryStyle::Own,
+        params: bbr_params![
+            Param::number(
+                "cut",
+                0.75,
+                (0.1, 1.0),
+                "",
+                "what a round trip with congestion leaves of the bound"
+            ),
+            Param::number("speed", 0.32, (0.001, 100.0), "pkt/s³", "growth of the bound about its last peak"),
+            Param::number("friendly", 1.0, (0.0, 10.0), "", "least growth, relative to what is fair to Reno"),
+            Param::number(
+                "first",
+                0.125,
+                (0.0, 1.0),
+                "",
+                "growth per round trip in a crowd before the first cut"
+            ),
+            Param::flag(
+                "converge",
+                true,
+                "a peak below the last one is taken for too high (fast convergence)"
+            ),
+            Param::number("scale_min", 0.25, (0.05, 1.0), "", "least scale"),
+            Param::number("scale_max", 8.0, (1.0, 64.0), "", "greatest scale"),
+            Param::number("queue", 2.25, (1.0, 10.0), "", "least delay of a crowded round, in least RTTs"),
+            Param::number("congested", 0.8, (0.0, 1.0), "", "how full the queue is where loss is congestion"),
+            Param::number("push", 1.25, (0.0, 4.0), "", "least pacing gain in a crowd; 0: none"),
+            Param::number("drain_rounds", 4.0, (0.0, 1e6), "round", "longest Drain; 0: as BBR"),
+        ],
+    };
+
+    fn new(setup: &Setup) -> Self {
+        let number = |name| setup.params.number(name);
+        Self {
+            cut: number("cut"),
+            speed: number("speed"),
+            friendly: number("friendly"),
+            first: number("first"),
+            converge: setup.params.flag("converge"),
+            range: (number("scale_min"), number("scale_max")),
+            queue: number("queue"),
+            congested: number("congested"),
+            push: number("push"),
+            drain_rounds: number("drain_rounds") as u64,
+            bound: None,
+            scale: 1.0,
+            curve: Curve::default(),
+            cut_before: false,
+            just_cut: false,
+            crowded: false,
+            fullest: Nanos::ZERO,
+            drained: 0,
+            seen: Seen::default(),
+        }
+    }
+
+    #[inline]
+    fn observe(&mut self, ack: &Ack, model: &Model) {
+        if model.round_start() {
+            self.end_round(ack, model);
+            self.seen = Seen { probing: model.in_probe_bw(), ..Seen::default() };
+        }
+        let seen = &mut self.seen;
+        seen.lost += ack.lost;
+        seen.delivered += ack.acked;
+        seen.inflight = seen.inflight.max(ack.inflight_before);
+        if let Some(rtt) = ack.rtt {
+            seen.least = Some(seen.least.map_or(rtt, |least| least.min(rtt)));
+            seen.most = seen.most.max(rtt);
+            seen.samples += 1;
+        }
+    }
+
+    fn probe_gain(&self, phase: u8, model: &Model) -> f64 {
+        let gain = model.settings().probe_gain(phase);
+        if self.crowded { gain.max(self.push) } else { gain }
+    }
+
+    #[inline]
+    fn target_bdp(&self, bw: Rate, min_rtt: Nanos, model: &Model) -> Bytes {
+        let over = self.drain_rounds > 0 && self.drained >= self.drain_rounds;
+        // Whatever is in flight is little enough: Drain ends.
+        if over && model.state() == State::Drain { Bytes::new(1 << 40) } else { bw.over(min_rtt) }
+    }
+
+    #[inline]
+    fn probe_cwnd_gain(&self, model: &Model) -> f64 {
+        model.settings().cwnd_gain * self.scale
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        sink("scale", Value::Number(self.scale));
+        sink("crowded", Value::Number(f64::from(u8::from(self.crowded))));
+    }
+}
+
+impl Scaling {
+    /// Once per round trip: the bound, and the scale that follows from it.
+    fn end_round(&mut self, ack: &Ack, model: &Model) {
+        let seen = self.seen;
+        let Some(least) = seen.least else { return };
+        if seen.samples >= FEW {
+            self.fullest = self.fullest.max(least);
+        }
+        self.drained += u64::from(model.state() == State::Drain);
+        let Some(bdp) = model.bdp().filter(|_| seen.probing && model.in_probe_bw()) else { return };
+        let mss = model.settings().mss.as_f64();
+        let standard = (bdp.as_f64() * model.settings().cwnd_gain).max(mss);
+        let lossless = seen.lost.is_zero();
+        let queued = least.as_secs_f64() > self.queue * ack.min_rtt.as_secs_f64();
+        let congestion = !self.just_cut && !lossless && self.congestion(&seen, ack.min_rtt);
+        self.just_cut = congestion;
+        self.crowded = queued && !congestion;
+        let mut bound = *self.bound.get_or_insert_with(|| {
+            self.curve = Curve { peak: standard, low: standard, since: ack.now, rounds: 0.0 };
+            standard
+        });
+        if congestion {
+            let peak = bound.min(seen.inflight.as_f64());
+            bound = peak * self.cut;
+            let peak = if self.converge && peak < self.curve.peak { (peak + bound) / 2.0 } else { peak };
+            self.curve = Curve { peak, low: bound, since: ack.now, rounds: 0.0 };
+            self.cut_before = true;
+        } else {
+            bound = self.grown(bound, (ack.now - self.curve.since + least).as_secs_f64(), mss);
+            if queued && !self.cut_before && self.first > 0.0 {
+                bound *= 1.0 + self.first;
+                self.curve = Curve { peak: bound, low: bound, since: ack.now, rounds: 0.0 };
+            }
+        }
+        // Beyond BBR's window only in a crowd, and no further where packets are lost at random.
+        let most = match (queued, lossless) {
+            (false, _) => 1.0,
+            (true, true) => self.range.1,
+            (true, false) => self.scale.max(1.0),
+        };
+        let limited = bound.clamp(standard * self.range.0, standard * most);
+        if limited < bound && !congestion {
+            self.curve = Curve { peak: limited, low: limited, since: ack.now, rounds: 0.0 };
+        }
+        self.bound = Some(limited);
+        self.scale = limited / standard;
+    }
+
+    /// Whether the loss in a round trip was for want of buffer: the queue was about as full as ever.
+    fn congestion(&self, seen: &Seen, base: Nanos) -> bool {
+        let base = base.as_secs_f64();
+        seen.lost.as_f64() > HEAVY * (seen.lost + seen.delivered).as_f64()
+            || seen.most.as_secs_f64() >= base + self.congested * (self.fullest.as_secs_f64() - base)
+    }
+
+    /// The bound after one more round trip: CUBIC's law, `t` seconds into its curve.
+    fn grown(&mut self, bound: f64, t: f64, mss: f64) -> f64 {
+        let curve = &mut self.curve;
+        curve.rounds += 1.0;
+        let back = libm::cbrt((curve.peak - curve.low).max(0.0) / mss / self.speed);
+        let beyond = t - back;
+        let cubic = curve.peak + self.speed * beyond * beyond * beyond * mss;
+        // RFC 9438 section 4.3: what Reno with this cut would need to be as fast as with 0.5.
+        let alpha = self.friendly * 3.0 * (1.0 - self.cut) / (1.0 + self.cut);
+        let reno = curve.low + alpha * curve.rounds * mss;
+        bound.max(cubic.min(1.5 * bound)).max(reno)
+    }
+}
