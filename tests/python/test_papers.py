@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -259,16 +260,20 @@ def test_a_key_that_clashes_with_a_column_gets_a_prefix():
 @pytest.mark.slow
 def test_the_papers_that_come_with_the_project_can_be_run_and_checked(tmp_path):
     """On the built engine: scenarios, queries and plots fit each other, whatever the numbers are."""
-    loaded = papers.load_all(papers.find(ROOT / "papers"))
-    assert all(figure.claims for paper in loaded for figure in paper.figures)
     command = [Path(sys.executable).with_name("narrows"), "reproduce", "--quick", "--json", "-o", tmp_path]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    claims = [
-        (paper.id, figure.id, claim.id) for paper in loaded for figure in paper.figures for claim in figure.claims
+    # Read as text: the engine of these tests does not know the schemes that claims name.
+    files = sorted((ROOT / "papers").glob("*/*" + papers.ENDING))
+    claims = {file: tomllib.loads(file.read_text(encoding="utf-8"))["claim"] for file in files}
+    assert all(claims.values())
+    named = [
+        (file.parent.name, file.name.removesuffix(papers.ENDING), claim["id"])
+        for file, listed in claims.items()
+        for claim in listed
     ]
-    assert [(row["paper_id"], row["figure"], row["id"]) for row in rows] == claims
+    assert sorted((row["paper_id"], row["figure"], row["id"]) for row in rows) == sorted(named)
     assert [row["id"] for row in rows if row["ours"] is None] == []
 
 
