@@ -139,18 +139,22 @@ impl Gamma {
     }
 }
 
-/// The correction as BBR v2 and v3 take it: the gains of their probing phases, anew with every acknowledgement.
+/// The correction as BBR v2 and v3 take it: the gains of their probing states, which may last for many round trips.
+/// They are computed anew when the round-trip time has moved by 1/1024 of its greatest, so they are exact to 0.002
+/// with the paper's exponents.
 #[derive(Clone, Debug)]
 pub struct Corrected {
     gamma: Gamma,
     rtt: Nanos,
     gain: f64,
+    /// The round-trip time that `gain` was computed for.
+    at: Nanos,
 }
 
 impl Corrected {
     /// From the values of the five parameters of this module, which the scheme declares.
     pub fn new(params: &Params) -> Self {
-        Self { gamma: Gamma::new(params), rtt: Nanos::ZERO, gain: 1.0 }
+        Self { gamma: Gamma::new(params), rtt: Nanos::ZERO, gain: 1.0, at: Nanos::ZERO }
     }
 
     /// An acknowledgement arrived in `state`.
@@ -160,12 +164,16 @@ impl Corrected {
             self.rtt = rtt;
             self.gamma.observe(now, rtt);
         }
-        self.enter(state);
+        let step = self.gamma.rtt_max().unwrap_or(Nanos::ZERO) / 1024;
+        if self.rtt > self.at + step || self.at > self.rtt + step {
+            self.enter(state);
+        }
     }
 
     /// The gain of a state that is entered, or goes on: P_up, P_down, or 1.
     #[inline]
     pub fn enter(&mut self, state: State) {
+        self.at = self.rtt;
         self.gain = match state {
             State::Up => self.gamma.up(self.rtt),
             State::Down => self.gamma.down(self.rtt),

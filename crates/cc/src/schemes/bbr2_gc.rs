@@ -22,7 +22,7 @@
 //! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
 //! ```
 //!
-//! Both are computed anew with every acknowledgement of their state. All else is BBR v2.
+//! Both are computed anew when the RTT has moved by 1/1024 of RTT_max. All else is BBR v2.
 //!
 //! ## States
 //!
