@@ -167,8 +167,8 @@ def reproduce(
 
     if quick and full:
         raise Misuse("--quick, --full: accepted: one of them, or neither")
-    chosen = load_all(find(papers), paper, figures or ())
     runner.writable(out)
+    chosen = load_all(find(papers), paper, figures or ())
     listener = runner.Terminal(say, sys.stderr.isatty(), None)
     mode: work.Mode = "quick" if quick else "full" if full else "default"
     try:

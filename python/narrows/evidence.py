@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from narrows import engine
 
@@ -38,7 +38,12 @@ def remark(schemes: Iterable[str]) -> str:
     ours = [name for name in schemes if name in reconstructions()]
     if not ours:
         return ""
-    return WORDS if len(schemes) == 1 else f"{', '.join(ours)}: {WORDS}{'s' if len(ours) > 1 else ''}"
+    return WORDS if len(schemes) == 1 else subject(ours)
+
+
+def subject(names: Sequence[str]) -> str:
+    """These schemes, as reconstructions: `bbq, bbr-acw: our reconstructions`."""
+    return f"{', '.join(names)}: {WORDS}{'s' if len(names) > 1 else ''}"
 
 
 def named_in(sql: str) -> set[str]:

@@ -168,8 +168,7 @@ def _claim(row: Mapping[str, Any], scenario: Scenario) -> Claim:
     if not named and asked is None:  # about whatever the scenario runs
         forgotten = sorted(evidence.named_among(_texts(tomllib.loads(scenario.text))) & evidence.reconstructions())
     if forgotten:
-        subject = f"{', '.join(forgotten)}: {evidence.WORDS}{'s' if len(forgotten) > 1 else ''}"
-        raise ValueError(f"{subject}; name it in schemes = [...]")
+        raise ValueError(f"{evidence.subject(forgotten)}; name it in schemes = [...]")
     claim = Claim(
         **{
             **row,

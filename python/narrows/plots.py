@@ -35,6 +35,8 @@ TONES = (*COLOURS, *DARKER, *LIGHTER)
 """Colours of schemes: the seven, then darker and lighter tones of them, which have other lines and markers too."""
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
+MANY = 40
+"""More places than this on an axis make a curve without markers, on a linear axis if nothing else is said."""
 HATCHES = ("//", "..", "xx", "--")
 
 PANELS: Mapping[str, tuple[str, str, float]] = {
@@ -104,21 +106,24 @@ def plot(results: Results, kind: str | None = None, **options: Any) -> Figure:
         raise Misuse(f"no plot of kind {kind!r}; accepted: {', '.join(KINDS)}")
     with mpl.rc_context(RC):
         try:
-            return _annotated(function(results, **options))
+            return _annotated(function(results, **options), str(options.get("sql", "")))
         except TypeError as error:
             if "unexpected keyword argument" in str(error) or "required keyword-only" in str(error):
                 raise Misuse(f"plot {kind}: {str(error).partition('() ')[2]}") from None
             raise
 
 
-def _annotated(figure: Figure) -> Figure:
-    """The figure, with a line on what the mark of a scheme means, where one is marked."""
+def _annotated(figure: Figure, sql: str) -> Figure:
+    """The figure, with a line on what the mark of a scheme means, where one is marked.
+
+    Where no series is, the schemes that the plot's query names are looked at: the whole plot may be of one.
+    """
     labels = [label for panel in figure.axes for label in panel.get_xticklabels()]
     labels += [label for legend in figure.legends for label in legend.get_texts()]
-    if any(evidence.MARK in label.get_text() for label in labels):
-        figure.legend(
-            [Line2D([], [])], [evidence.NOTE], loc="outside lower right", handlelength=0, handletextpad=0, fontsize=8
-        )
+    named = sorted(evidence.named_in(sql) & evidence.reconstructions())
+    marked = any(evidence.MARK in label.get_text() for label in labels)
+    if note := evidence.NOTE if marked else evidence.subject(named) if named else "":
+        figure.legend([Line2D([], [])], [note], loc="outside lower right", handlelength=0, handletextpad=0, fontsize=8)
     return figure
 
 
@@ -423,7 +428,10 @@ def _against(
         else:
             order = np.argsort(at) if numeric else np.arange(len(at))
             ordered = [np.asarray(column)[order] for column in (at, means, halves)]
-            panel.errorbar(ordered[0], ordered[1], yerr=ordered[2], markersize=4, capsize=2, label=label, **look)
+            capsize = 2.0
+            if len(at) > MANY:  # a curve, not points
+                capsize, look = 0.0, look | {"marker": "", "linewidth": 0.9}
+            panel.errorbar(ordered[0], ordered[1], yerr=ordered[2], markersize=4, capsize=capsize, label=label, **look)
     _printed(panel, points, places, colours, shifts, numeric is not None)
     if numeric is None:
         panel.set_xticks(
@@ -432,7 +440,7 @@ def _against(
     panel.set_xlabel(_label(x, numeric[1] if numeric else "") if xlabel is None else xlabel)
     panel.set_ylabel(_label(y, "") if ylabel is None else ylabel)
     least, most = min(places.values(), default=0.0), max(places.values(), default=0.0)
-    if numeric is not None and least > 0 and (most >= 20 * least if logx is None else logx):
+    if numeric is not None and least > 0 and (len(places) <= MANY and most >= 20 * least if logx is None else logx):
         panel.set_xscale("log")
         if len(places) <= 10:
             panel.set_xticks(list(places.values()), [f"{place:g}" for place in places.values()])
@@ -521,7 +529,8 @@ def _printed(
         edge = "#222222" if shifts else colours.get(series, "#444444")
         label = "printed in the paper" if i == 0 else None
         panel.plot(
-            [place], [float(point["y"])], marker="D", markersize=7, markerfacecolor="none", markeredgecolor=edge,
+            [place], [float(point["y"])], marker="D", markersize=7,
+            markerfacecolor="white" if shifts else "none", markeredgecolor=edge,
             linestyle="", label=label, zorder=5,
         )  # fmt: skip
 

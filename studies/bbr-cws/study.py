@@ -14,8 +14,6 @@ mean Jain index + 0.25 x (1 - retransmissions) is kept.
 
 from __future__ import annotations
 
-import sys
-import time
 from pathlib import Path
 
 import polars as pl

@@ -155,7 +155,8 @@ def main() -> None:
     fit |= {name: row for name, row in amplitudes.items() if qualifies(row, paper)}
     best = max(fit, key=lambda name: fit[name]["jain"])
     readings = each((f"bbr-gc:{text}" for text in READINGS.values()), out, known)
-    family = each(["bbr", PAPER, best, "bbr2", "bbr2-gc", "bbr3", "bbr3-gc"], out, known)
+    ended = f"{best}{',' if ':' in best else ':'}between=2"
+    family = each(["bbr", PAPER, "bbr-gc:between=2", best, ended, "bbr2", "bbr2-gc", "bbr3", "bbr3-gc"], out, known)
     others = {f"`{name}`": judge(name, out) for name in family}
 
     heat(exponents)

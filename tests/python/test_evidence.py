@@ -148,6 +148,15 @@ def test_every_plot_marks_it_and_explains_the_mark_once(tmp_path):
     assert (ticks, legend) == (["guess †", "bbr"], ["† our reconstruction"])
 
 
+def test_a_plot_whose_query_is_of_one_says_so():
+    results = narrows.compare("guess", "bbr", rtt=["10ms", "50ms"], each=True)
+    sql = "SELECT rtt_base_ms || ' ms' AS x, goodput_mbit_s AS y, seed FROM flows WHERE scheme = '{}'"
+    assert texts(results.plot("bar", sql=sql.format("guess")))[1] == ["guess: our reconstruction"]
+    assert texts(results.plot("bar", sql=sql.format("bbr")))[1] == []
+    both = "SELECT scheme AS x, goodput_mbit_s AS y, seed FROM flows WHERE scheme IN ('guess', 'bbr')"
+    assert texts(results.plot("bar", sql=both))[1] == ["† our reconstruction"]
+
+
 def test_a_printed_point_still_finds_the_series_it_belongs_to():
     results = narrows.compare("guess", "bbr", set={"network.buffer": ["1bdp", "2bdp"]})
     points = [{"x": "1bdp", "series": "guess", "y": 44.0}]

@@ -127,7 +127,7 @@ def test_the_same_results_give_the_same_file(results):
 
 def test_colours_follow_the_registry_and_neighbours_differ():
     names = [scheme.name for scheme in engine.schemes()]
-    assert [plots.colour(name) for name in names] == list(plots.COLOURS[: len(names)])
+    assert [plots.colour(name) for name in names] == list(plots.TONES[: len(names)])
     assert plots.colour("reno") == plots.colour("newreno")
 
 
@@ -224,6 +224,19 @@ def test_variants_of_a_scheme_have_series_of_their_own(tmp_path):
         "1 bbr:cwnd_gain=1.5, 40 ms", "2 bbr, 40 ms",
     ]  # fmt: skip
     assert results.plot("bar", x="spec", series=None).axes[0].get_xlabel() == "scheme"
+
+
+def test_many_places_are_a_curve_on_a_linear_axis(results):
+    few = results.plot("line", x="network.buffer").axes[0]
+    assert few.get_xscale() == "log"
+    assert all(box.lines[0].get_marker() not in ("", "None") for box in few.containers)
+    sql = "SELECT time_s AS x, value AS y, seed FROM samples WHERE series = 'rtt_ms' AND time_s > 0"
+    assert results.plot("line", sql=sql).axes[0].get_xscale() == "log", "29 places"
+    both = f"{sql} UNION ALL SELECT time_s + 0.5 AS x, value AS y, seed FROM samples WHERE series = 'rtt_ms'"
+    many = results.plot("line", sql=both).axes[0]
+    assert many.get_xscale() == "linear", "59 places"
+    assert all(box.lines[0].get_marker() in ("", "None") for box in many.containers)
+    assert results.plot("line", sql=both, logx=True).axes[0].get_xscale() == "log"
 
 
 def test_a_swept_parameter_is_a_column_and_no_series():
