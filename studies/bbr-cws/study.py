@@ -93,7 +93,7 @@ def shared(cells: pl.DataFrame) -> pl.DataFrame:
 def figures(cells: pl.DataFrame, base: pl.DataFrame) -> dict[str, float]:
     """The figures of a rule, as the head defines them; `base` are BBR's cells."""
     jain = shared(cells)["jain"]
-    again = shared(cells)["again"].sum() / shared(base)["again"].sum()
+    again = float(shared(cells)["again"].sum()) / float(shared(base)["again"].sum())
     alone = cells.filter(pl.col("part") == "alone").join(
         base.filter(pl.col("part") == "alone"), on=CELL, suffix="_bbr", nulls_equal=True
     )
@@ -150,7 +150,7 @@ def write(regions: dict[str, str]) -> None:
     page = PAGE.read_text(encoding="utf-8")
     for name, text in regions.items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        page, found = pattern.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
+        page, found = pattern.subn(rf"\g<1>{text}\n\g<2>", page)
         assert found == 1, f"{PAGE}: no region {name}"
     PAGE.write_text(page, encoding="utf-8")
 

@@ -80,7 +80,8 @@
 //! From BBR v1: the law above, with its limit for Drain and its pacing gain in a crowd. From CUBIC's law:
 //!
 //! 1. β = 0.75, and C about such that the mean window at a given rate of loss is that of β = 0.7 and C = 0.4:
-//!    C (3 + β)/(4 (1 − β)) is the same within 3 %. A cut to 0.7 was fairer on the training grid, but left too little alone (94 to 96 %, see there).
+//!    C (3 + β)/(4 (1 − β)) is the same within 3 %. A cut to 0.7 left 95 % of BBR's utilisation alone on the
+//!    training grid, less than was allowed.
 //! 2. The law runs once per packet-timed round trip, not per acknowledgement, and packets of the recovery's first
 //!    round trip cannot cut again.
 //! 3. Losses count only where the queue is nearly as full as it has ever been, or if they are many.
