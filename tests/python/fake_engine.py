@@ -38,6 +38,8 @@ KNOWN = {
     "trace": {"samples", "packets"},
 }
 SCHEMES = ("fixed", "newreno", "cubic", "bbr", "broken", "guess")
+PAPERS = pathlib.Path(__file__).resolve().parents[2] / "papers"
+
 TIME = re.compile(r"([\d.]+)(ms|s)")
 
 calls = {"run": 0}
@@ -70,6 +72,13 @@ def version():
     return "0.1.0-fake"
 
 
+def _claimed():
+    """The schemes that the papers' claims name, which the real engine has."""
+    rows = [tomllib.loads(path.read_text(encoding="utf-8")).get("claim", []) for path in PAPERS.glob("*/*.claims.toml")]
+    names = {name for claims in rows for claim in claims for name in claim.get("schemes", [])}
+    return sorted(names - set(SCHEMES))
+
+
 def schemes():
     param = {
         "name": "cwnd_gain",
@@ -100,7 +109,7 @@ def schemes():
                 "params": [param, flag] if name == "bbr" else [],
                 "page": f"# {name}\n\nIts law.",
             }
-            for name in SCHEMES
+            for name in [*SCHEMES, *_claimed()]
         ]
     )
 

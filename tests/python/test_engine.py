@@ -245,7 +245,7 @@ def test_a_parameter_is_swept_in_a_file(tmp_path):
         (("run", TWO, "--scheme", "bbr", "--set", "flows.params.pacing_margin=70"),
          "--set flows.params.pacing_margin: `pacing_margin` = 70 is out of range", "pacing_margin (0 to 50 %)"),
         (("run", TWO, "--scheme", "bbr:lt_bw=2"), "--scheme: `2` is no value of `lt_bw`", "lt_bw (on or off)"),
-        (("run", TWO, "--scheme", "cubik"), "--scheme: there is no scheme `cubik`; did you mean `cubic`?", "bbr, fixed"),
+        (("run", TWO, "--scheme", "cubik"), "--scheme: there is no scheme `cubik`; did you mean `cubic`?", "bbr, cubic"),
         (("run", TWO, "--scheme", "bbr:cwnd_gain"), "--scheme: `cwnd_gain` does not set a parameter",
          "bbr:parameter=value"),
     ],

@@ -127,7 +127,7 @@ def test_the_same_results_give_the_same_file(results):
 
 def test_colours_follow_the_registry_and_neighbours_differ():
     names = [scheme.name for scheme in engine.schemes()]
-    assert [plots.colour(name) for name in names] == list(plots.COLOURS[: len(names)])
+    assert [plots.colour(name) for name in names] == list(plots.TONES[: len(names)])
     assert plots.colour("reno") == plots.colour("newreno")
 
 
