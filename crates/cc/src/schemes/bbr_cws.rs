@@ -1,4 +1,4 @@
-//! # BBR-CWS (our reconstruction)
+//! # BBR-CWS
 //!
 //! BBR with a scaled congestion window, so that loss-based flows beside it get their share. BBR's window is 2 BDP
 //! whatever others do. In a buffer below about 1 BDP that overflows the queue and takes nearly everything from a
