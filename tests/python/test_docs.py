@@ -18,8 +18,8 @@ import blocks  # noqa: E402
 
 GUIDE = DOCS / "guide.md"
 RUN = [ROOT / "README.md", GUIDE, *(DOCS / f"{name}.md" for name in ("scenarios", "notebook", "papers"))]
-PAGES = [*RUN, *(DOCS / "schemes").glob("*.md"), *ROOT.glob("[AC]*.md")]
-ELSEWHERE = {DOCS / "results.md"}
+PAGES = [*RUN, *(DOCS / "schemes").glob("*.md"), *(DOCS / "studies").glob("*.md"), *ROOT.glob("[AC]*.md")]
+ELSEWHERE = {DOCS / "results.md", *(DOCS / "studies").glob("*.md")}
 """Documents that are written by measuring, which these tests do not do."""
 
 
