@@ -45,15 +45,15 @@ docs: setup
 
 format: setup
 	@rustfmt --edition 2024 $(RUST_FILES)
-	$(BIN)/ruff format --quiet python tests docs
-	$(BIN)/ruff check --quiet --fix python tests docs
+	$(BIN)/ruff format --quiet python tests docs studies
+	$(BIN)/ruff check --quiet --fix python tests docs studies
 
 lint: setup
 	@rustfmt --edition 2024 --check --quiet $(RUST_FILES)
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	cargo build --quiet --manifest-path crates/cc/bare/Cargo.toml
-	$(BIN)/ruff format --quiet --check python tests docs
-	$(BIN)/ruff check --quiet python tests docs
+	$(BIN)/ruff format --quiet --check python tests docs studies
+	$(BIN)/ruff check --quiet python tests docs studies
 	$(BIN)/mypy python/narrows
 
 unit:

@@ -6,7 +6,7 @@ REPORT is the folder of `narrows reproduce`, BENCH a file with the lines of `nar
 `narrows bench --schemes --json` behind them.
 
 Only the regions between `<!-- NAME -->` and `<!-- /NAME -->` are written; the rest of the page is by hand. Nothing here
-measures: every figure comes from the two files.
+measures: every figure comes from the two files, and the table of what was tried for BBR-CWS from its study.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).resolve().parent / "results.md"
+STUDY = PAGE.parent / "studies" / "bbr-cws.md"
 ORDER = ("holds", "holds in direction", "does not hold")
 
 
@@ -99,6 +100,14 @@ def replace(text: str, name: str, body: str) -> str:
     return pattern.sub(lambda match: f"{match[1]}{body}\n{match[2]}", text)
 
 
+def region(text: str, name: str) -> str:
+    """What stands in one region of a page."""
+    found = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", text, re.DOTALL)
+    if found is None:
+        raise SystemExit(f"{STUDY} has no region `{name}`")
+    return found[1]
+
+
 def main() -> None:
     """Reads the two files and writes the page."""
     if len(sys.argv) != 3:
@@ -111,6 +120,7 @@ def main() -> None:
     if costs:
         page = replace(page, "scheme-cost", costs_table(costs))
     page = replace(page, "claims", claims_tables(claims))
+    page = replace(page, "tried", region(STUDY.read_text(), "tried"))
     PAGE.write_text(page)
 
 

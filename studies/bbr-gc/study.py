@@ -106,7 +106,9 @@ def heat(rows: Mapping[str, Row]) -> None:
         image = panel.imshow(values, origin="lower", aspect="auto", cmap="viridis" if key == "jain" else "viridis_r")
         for y, row in enumerate(values):
             for x, value in enumerate(row):
-                panel.text(x, y, f"{value:.3g}", ha="center", va="center", color="white", fontsize=8)
+                light = image.cmap(image.norm(value))[1] > 0.6
+                colour = "black" if light else "white"
+                panel.text(x, y, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=8)
         panel.set_xticks(range(len(UP)), [f"{up:g}" for up in UP])
         panel.set_yticks(range(len(DOWN)), [f"{down:g}" for down in DOWN])
         panel.set_xlabel("exponent of P_up (paper: 0.25)")
