@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ from narrows.options import (
     spelled_out,
     with_options,
 )
-from narrows.scenario import Comparison, Misuse, load, values
+from narrows.scenario import Comparison, Misuse, load, marking, override_text, values
 
 app = typer.Typer(
     name="narrows",
@@ -84,7 +85,9 @@ def compare(
         int, typer.Option("--count", "--flows", metavar="N", help="How many times each flow is there.")
     ] = 1,
     ack_every: Annotated[int | None, typer.Option(metavar="N", help="Segments per acknowledgement.")] = None,
-    ecn: Annotated[bool, typer.Option("--ecn", help="Classic ECN.")] = False,
+    ecn: Annotated[
+        bool, typer.Option("--ecn", help="Classic ECN: flows ask for marks, and --queue sets them.")
+    ] = False,
     *,
     options: Options,
 ) -> None:
@@ -94,6 +97,8 @@ def compare(
         start=values(start, "--start"), stop=values(stop, "--stop"),
         count=count, each=each, ack_every=ack_every, ecn=ecn,
     )  # fmt: skip
+    if ecn and options.queue is not None:
+        options = replace(options, queue=override_text(marking(options.queue)))
     options.go(comparison.scenario())
 
 
