@@ -100,12 +100,12 @@ fn the_same_seed_gives_the_same_files_and_they_read_back() {
 
 #[test]
 fn a_table_of_keys_makes_a_path_and_is_refused_with_its_key() {
-    let path = |text| radio_path(&Source { name: "t", text, dir: None });
+    let path = |text| radio_path(&Source { name: "t", text, dir: None }).map_err(|error| error.to_string());
     assert_eq!(
         path(r#"{"kind": "5g", "seed": 4, "period": "2s"}"#).unwrap(),
         radio::generate(4, 2_000, &defaults())
     );
-    let refused = |text| path(text).unwrap_err().to_string();
+    let refused = |text| path(text).unwrap_err();
     assert_eq!(
         refused("kind = '5g'\npeak = '400mbit'\n"),
         "t:2: peak: the peak is too close to the mean\n  accepted: a peak of at least 450mbit, three times the mean"
@@ -187,4 +187,27 @@ fn a_generated_path_follows_the_runs_seed_unless_it_has_its_own() {
     let the_runs = capacities("'5g'");
     assert_ne!(the_runs[0], the_runs[1]);
     assert_eq!(capacities("{ kind = '5g', seed = 2 }")[0], the_runs[1]);
+}
+
+#[test]
+fn a_path_in_files_is_the_path_inside_a_scenario() {
+    let dir = std::env::temp_dir().join(format!("narrows-radio-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = radio::generate(5, 20_000, &defaults());
+    let files = [("c", path.capacity.to_text()), ("l", path.loss.to_text()), ("d", path.delay.to_text())];
+    files.iter().for_each(|(name, text)| std::fs::write(dir.join(name), text).unwrap());
+    // Longer than the path, so that it repeats.
+    let hash = |network: &str| {
+        let text = format!(
+            "name = 'x'\nduration = '25s'\n[network]\n{network}\n[[flows]]\nscheme = 'newreno'\nrtt = '20ms'\n"
+        );
+        let runs = plan(&Source { name: "t", text: &text, dir: Some(&dir) }, &[]).unwrap();
+        narrows_sim::run(resolve(&runs[0].scenario, 1, Some(&dir)).unwrap()).event_hash
+    };
+    let inside = hash("radio = { kind = '5g', seed = 5, period = '20s' }");
+    let outside = hash("capacity_trace = 'c'\nloss_trace = 'l'\ndelay_trace = 'd'");
+    let without_loss = hash("capacity_trace = 'c'\ndelay_trace = 'd'");
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert_eq!(inside, outside);
+    assert_ne!(inside, without_loss);
 }
