@@ -14,11 +14,11 @@
 //! *Fluctuation.* Within a state the rate is log-normal with σ = 0.35: its logarithm is an AR(1) process in steps of
 //! 20 ms with a correlation time of 200 ms. It is cut at the peak rate.
 //!
-//! *Handovers.* The next one comes an exponential time after the last (mean 12 s: a vehicle at 100 km/h changes cells every
-//! 330 m; drives over 6 200 km found one every few hundred metres, Hassan et al., 'Vivisecting Mobility Management in 5G
-//! Cellular Networks', SIGCOMM 2022). Nothing leaves for 30 to 80 ms; then the new cell's state is drawn
-//! from the long-run shares, its additional delay uniformly from zero to the greatest, in steps of 0.1 ms, and for 20 to
-//! 60 ms packets are lost: those that the old cell could not hand on.
+//! *Handovers.* The next one comes an exponential time after the last, 12 s in the mean: every 330 m at 100 km/h. Measured
+//! drives (6 200 km; Hassan et al., 'Vivisecting Mobility Management in 5G Cellular Networks', SIGCOMM 2022) found handovers
+//! frequent and throughput swinging with them. Nothing leaves for 30 to 80 ms; then the new cell's state is drawn from the
+//! long-run shares, its additional delay uniformly from zero to the greatest, in steps of 0.1 ms, and for 20 to 60 ms
+//! packets are lost: those that the old cell could not hand on. How often, how long and how much is our choice.
 //!
 //! *Fading bursts.* Between handovers the link alternates between bursts (exponential, mean 50 ms) in which a fifth of the
 //! packets is lost and gaps (exponential) without loss. They do not depend on the cell state, so that the mean loss is the
