@@ -150,7 +150,7 @@ fn plan(
 #[pyfunction]
 fn radio_trace(py: Python<'_>, text: &str, source: &str) -> PyResult<(String, String, String)> {
     let from = Source { name: source, text, dir: None };
-    let path = py.detach(|| scenario::radio_path(&from)).map_err(|e| refuse(py, &e))?;
+    let path = py.detach(|| scenario::radio_path(&from).map_err(Box::new)).map_err(|e| refuse(py, &e))?;
     Ok((path.capacity.to_text(), path.loss.to_text(), path.delay.to_text()))
 }
 
