@@ -155,6 +155,35 @@ def schemes(
 
 @app.command()
 @guarded
+def trace(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="Which radio: 5g.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the three files.")],
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The same seed gives the same path.")] = 1,
+    duration: Annotated[str, typer.Option(metavar="TIME", help="How long it is.")] = "60s",
+    mean: Annotated[str, typer.Option(metavar="RATE", help="Mean rate over the long run.")] = "150mbit",
+    peak: Annotated[str, typer.Option(metavar="RATE", help="Greatest rate, at least three times the mean.")] = "1gbit",
+    loss: Annotated[str, typer.Option(metavar="SHARE", help="Mean share of packets that is lost.")] = "0.5%",
+    handovers: Annotated[str, typer.Option(metavar="TIME", help="Mean time to the next handover.")] = "12s",
+    delay: Annotated[str, typer.Option(metavar="TIME", help="The most that a cell adds to the delay.")] = "10ms",
+) -> None:
+    """Write a generated radio path: capacity.trace in mahimahi's format, loss.trace and delay.trace."""
+    from narrows import radio
+
+    try:
+        made = radio.radio_trace(
+            kind, seed=seed, duration=duration, mean=mean, peak=peak, loss=loss, handovers=handovers, delay=delay
+        )
+    except engine.ScenarioError as error:
+        flags = {"kind": "KIND", "period": "--duration"}
+        accepted = f"\n  accepted: {error.accepted}" if error.accepted else ""
+        fail(f"{flags.get(error.key or '', f'--{error.key}')}: {error.message}{accepted}", MISUSE)
+    runner.writable(out)
+    for path in made.write(out):
+        say(f"wrote {path}")
+
+
+@app.command()
+@guarded
 def reproduce(
     paper: Annotated[str | None, typer.Argument(metavar="PAPER", help="One paper.")] = None,
     figures: Annotated[list[str] | None, typer.Argument(metavar="FIGURE", help="Some of its figures.")] = None,
