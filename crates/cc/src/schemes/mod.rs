@@ -3,7 +3,7 @@
 //! A new scheme is a file beside this one and a line in the list below. What schemes cost is compared with the first.
 
 use crate::{
-    Ack, CongestionControl, Control, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered, RecoveryLeft,
+    Ack, CongestionControl, Control, EcnNeed, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered, RecoveryLeft,
     Sent, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 
@@ -19,6 +19,7 @@ macro_rules! registry {
         /// All registered schemes, in the order of the list.
         pub const ALL: &[Entry] = &[$(Entry {
             info: &<$Type as CongestionControl>::INFO,
+            ecn: <$Type as CongestionControl>::ECN,
             source: include_str!(concat!(stringify!($module), ".rs")),
             build: |setup| AnyScheme::$Type(<$Type as CongestionControl>::new(setup)),
         }),+];
@@ -74,6 +75,8 @@ registry! {
     bic::Bic,
     fast::Fast,
     compound::Compound,
+    dctcp::Dctcp,
+    prague::Prague,
     fixed::Fixed,
 }
 
@@ -82,6 +85,8 @@ registry! {
 pub struct Entry {
     /// What is known of the scheme without running it.
     pub info: &'static Info,
+    /// What it needs of explicit congestion notification.
+    pub ecn: EcnNeed,
     source: &'static str,
     build: fn(&Setup) -> AnyScheme,
 }
