@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_cc::{Bytes, Nanos, Params, Rate};
 
 use crate::trace::CapacityTrace;
 
@@ -150,6 +150,17 @@ pub struct LinkConfig {
     pub loss_at: LossAt,
     /// A policer before the queue.
     pub policer: Option<Policer>,
+    /// What takes part in the congestion control of the flows.
+    pub allocator: Option<Allocator>,
+}
+
+/// An allocator with its parameters.
+#[derive(Clone, Debug)]
+pub struct Allocator {
+    /// Which one.
+    pub entry: &'static crate::allocator::Entry,
+    /// Values of its parameters, checked.
+    pub params: Params,
 }
 
 impl LinkConfig {
@@ -162,6 +173,7 @@ impl LinkConfig {
             loss: Loss::None,
             loss_at: LossAt::Egress,
             policer: None,
+            allocator: None,
         }
     }
 }

@@ -161,6 +161,12 @@ impl Engine {
         for (i, sender) in senders.iter().enumerate() {
             queue.schedule(sources.senders + i as SourceId, sender.deadline());
         }
+        for (i, link) in links.iter().enumerate() {
+            // Allocators may ask to be woken before the first packet.
+            if link.next_service() < Nanos::MAX {
+                queue.schedule(sources.links + i as SourceId, link.next_service());
+            }
+        }
         let clock = Clock::new(&spec);
         queue.schedule(sources.clock, clock.next());
         Self {
@@ -452,6 +458,11 @@ impl Engine {
     /// The window now in force for a flow.
     pub fn window(&self, flow: usize) -> Bytes {
         self.senders[flow].window()
+    }
+
+    /// A link.
+    pub fn link(&self, index: usize) -> &Link {
+        &self.links[index]
     }
 
     /// Distinct data packets delivered so far.

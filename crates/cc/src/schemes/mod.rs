@@ -3,8 +3,8 @@
 //! A new scheme is a file beside this one and a line in the list below. What schemes cost is compared with the first.
 
 use crate::{
-    Ack, CongestionControl, Control, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered, RecoveryLeft,
-    Sent, Setup, SpuriousLoss, Telemetry, Timeout,
+    Ack, CongestionControl, Control, Explicit, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered,
+    RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 
 macro_rules! registry {
@@ -19,6 +19,7 @@ macro_rules! registry {
         /// All registered schemes, in the order of the list.
         pub const ALL: &[Entry] = &[$(Entry {
             info: &<$Type as CongestionControl>::INFO,
+            explicit: <$Type as CongestionControl>::EXPLICIT,
             source: include_str!(concat!(stringify!($module), ".rs")),
             build: |setup| AnyScheme::$Type(<$Type as CongestionControl>::new(setup)),
         }),+];
@@ -46,6 +47,8 @@ macro_rules! registry {
             #[inline] pub fn control(&self) -> Control { match self { $(Self::$Type(s) => s.control()),+ } }
             /// Named, typed internals for traces.
             pub fn telemetry(&self, sink: Telemetry<'_>) { match self { $(Self::$Type(s) => s.telemetry(sink)),+ } }
+            /// The explicit header it speaks.
+            pub fn explicit(&self) -> Option<Explicit> { match self { $(Self::$Type(_) => <$Type as CongestionControl>::EXPLICIT),+ } }
             /// What is known of the scheme without running it.
             pub fn info(&self) -> &'static Info { match self { $(Self::$Type(_) => &<$Type as CongestionControl>::INFO),+ } }
         }
@@ -74,6 +77,8 @@ registry! {
     bic::Bic,
     fast::Fast,
     compound::Compound,
+    rcp::Rcp,
+    xcp::Xcp,
     fixed::Fixed,
 }
 
@@ -82,6 +87,8 @@ registry! {
 pub struct Entry {
     /// What is known of the scheme without running it.
     pub info: &'static Info,
+    /// The explicit header it speaks.
+    pub explicit: Option<Explicit>,
     source: &'static str,
     build: fn(&Setup) -> AnyScheme,
 }
