@@ -381,6 +381,11 @@ impl Engine {
     fn note_drop(&mut self, link: u32, packet: &Packet) {
         self.metrics.on_drop(packet);
         self.recorder.packet(self.now, PacketEvent::Drop, Some(link), packet);
+        // Even a packet that is dropped may set an allocator's clock going.
+        let port = &self.links[link as usize];
+        if port.allocator().is_some() {
+            self.queue.schedule(self.sources.links + link, port.next_service());
+        }
     }
 
     /// Sends what a sender has to send and sets its timer.

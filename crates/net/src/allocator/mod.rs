@@ -5,7 +5,11 @@
 //! The registry below is the one list of allocators. A new one is a file beside this one and a line in the list; a scheme
 //! that speaks its header names it in [`narrows_cc::Explicit`].
 
+mod flows;
+
 use narrows_cc::{Bytes, Evidence, Nanos, Param, Params, Rate};
+
+pub use flows::FlowTable;
 
 use crate::config;
 use crate::{Flags, Packet};
@@ -59,7 +63,9 @@ pub trait Allocator {
     fn on_arrival(&mut self, port: &mut Port, packet: &mut Packet);
     /// A packet leaves the queue.
     fn on_departure(&mut self, port: &mut Port, packet: &mut Packet);
-    /// When it wants to be woken next; [`Nanos::MAX`]: never. Read after [`Allocator::on_wake`] and when it is made.
+    /// When it wants to be woken next; [`Nanos::MAX`]: not before the next packet. Read when it is made, after
+    /// [`Allocator::on_arrival`] and after [`Allocator::on_wake`]. On an idle link it had better sleep, for the events it
+    /// asks for are all that happens there.
     fn next_wake(&self) -> Nanos {
         Nanos::MAX
     }
@@ -139,6 +145,20 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.info.name == name)
 }
 
+/// The shortest time between two wakes.
+const TICK: Nanos = Nanos::from_nanos(1);
+
+/// The first of `at`, `at + step`, `at + 2 step`, … after `now`: the wakes that a sleeper has missed change nothing, but those
+/// to come keep their beat.
+fn next_multiple(at: Nanos, step: Nanos, now: Nanos) -> Nanos {
+    if at > now {
+        return at;
+    }
+    let step = step.max(TICK).as_nanos();
+    let missed = (now - at).as_nanos() / step;
+    at.saturating_add(Nanos::from_nanos((missed + 1).saturating_mul(step)))
+}
+
 /// An allocator in its place on a port.
 #[derive(Clone, Debug)]
 pub(crate) struct Seat {
@@ -166,6 +186,7 @@ impl Seat {
             self.allocator.on_close(&mut port, packet);
         }
         self.allocator.on_arrival(&mut port, packet);
+        self.next_wake = self.allocator.next_wake().max(now.saturating_add(TICK));
     }
 
     pub(crate) fn on_departure(&mut self, now: Nanos, backlog: u64, packet: &mut Packet) {
@@ -182,8 +203,7 @@ impl Seat {
         while self.next_wake <= now {
             self.allocator.on_wake(&mut Port { now: self.next_wake, backlog: Bytes::new(backlog) });
             // Whatever the allocator asks for, time goes on.
-            let soonest = self.next_wake.saturating_add(Nanos::from_nanos(1));
-            self.next_wake = self.allocator.next_wake().max(soonest);
+            self.next_wake = self.allocator.next_wake().max(self.next_wake.saturating_add(TICK));
         }
     }
 }

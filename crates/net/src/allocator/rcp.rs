@@ -62,6 +62,8 @@ pub struct Rcp {
     /// T.
     slot: Nanos,
     slot_end: Nanos,
+    /// Nothing changes until a packet arrives.
+    asleep: bool,
     /// Bytes that count in this slot, and in the next one.
     arrived: f64,
     spill: f64,
@@ -103,6 +105,7 @@ impl Allocator for Rcp {
             rtt,
             slot,
             slot_end: slot,
+            asleep: false,
             arrived: 0.0,
             spill: 0.0,
             rtt_bytes: 0.0,
@@ -111,6 +114,10 @@ impl Allocator for Rcp {
     }
 
     fn on_arrival(&mut self, port: &mut Port, packet: &mut Packet) {
+        if self.asleep {
+            self.asleep = false;
+            self.slot_end = super::next_multiple(self.slot_end, self.slot, port.now);
+        }
         let size = packet.size().as_f64();
         let takes = size / self.capacity;
         let left = (self.slot_end - port.now).as_secs_f64();
@@ -134,7 +141,7 @@ impl Allocator for Rcp {
     }
 
     fn next_wake(&self) -> Nanos {
-        self.slot_end
+        if self.asleep { Nanos::MAX } else { self.slot_end }
     }
 
     fn on_wake(&mut self, port: &mut Port) {
@@ -152,6 +159,9 @@ impl Allocator for Rcp {
         let rate = self.rate * (1.0 + slot / self.rtt * error / target);
         let least = self.min_packets * FLOOR_PACKET / self.rtt;
         self.rate = rate.max(least).min(target);
+        // On an idle link the rate rises to its bound and stays there, so that slots need not be counted one by one.
+        let idle = self.arrived + self.spill == 0.0 && port.backlog.is_zero();
+        self.asleep = idle && self.rate == target;
         self.arrived = self.spill;
         self.spill = 0.0;
         self.rtt_bytes = 0.0;

@@ -1,6 +1,7 @@
 //! Both allocators against one control interval computed by hand.
 
 use narrows_cc::{Bytes, Nanos, Params, Rate};
+use proptest::prelude::*;
 
 use super::{ALL, AnyAllocator, Port, Setup, find};
 use crate::{Extension, Packet};
@@ -195,5 +196,80 @@ fn xcp_shuffles_a_tenth_of_full_traffic_and_drains_the_persistent_queue() {
     match sent.extension() {
         Extension::XcpRequest { delta, .. } => close(f64::from(delta), -phi / 1000.0),
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_idle_port_sleeps_and_wakes_as_if_it_had_counted_every_interval() {
+    for entry in ALL {
+        let name = entry.info.name;
+        let mut allocator = made(name);
+        let mut wakes = 0;
+        let mut last = Nanos::ZERO;
+        while allocator.next_wake() < Nanos::MAX {
+            last = allocator.next_wake();
+            allocator.on_wake(&mut port(last, 0));
+            wakes += 1;
+            assert!(wakes < 1_000, "{name} does not sleep");
+        }
+        let mut told = Vec::new();
+        allocator.telemetry(&mut |_, value| told.push(value));
+        // Slots of RCP last 10 ms, intervals of XCP 50 ms and its readings of the queue 25 ms.
+        let beat = if name == "rcp" { 10 } else { 25 };
+        let now = last + Nanos::from_secs(1_000) + Nanos::from_millis(3);
+        allocator.on_arrival(&mut port(now, 0), &mut packet(Extension::None));
+        let mut after = Vec::new();
+        allocator.telemetry(&mut |_, value| after.push(value));
+        assert_eq!(told, after, "{name}");
+        assert_eq!(
+            allocator.next_wake(),
+            last + Nanos::from_secs(1_000) + Nanos::from_millis(beat),
+            "{name}"
+        );
+    }
+}
+
+fn anything() -> impl Strategy<Value = Extension> {
+    let field = || prop_oneof![any::<u32>().prop_map(f32::from_bits), -1e9..1e9f32];
+    prop_oneof![
+        Just(Extension::None),
+        (field(), any::<u32>()).prop_map(|(rate, rtt_us)| Extension::RcpRequest { rate, rtt_us }),
+        (any::<u32>(), field(), field()).prop_map(|(rtt_us, spacing, delta)| Extension::XcpRequest {
+            rtt_us,
+            spacing,
+            delta
+        }),
+        field().prop_map(|delta| Extension::XcpReply { delta }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_headers_say_an_allocator_advises_finite_numbers_and_time_goes_on(
+        packets in prop::collection::vec((anything(), 0u64..20_000, 0u64..100_000), 1..200),
+    ) {
+        for entry in ALL {
+            let mut allocator = made(entry.info.name);
+            let mut now = Nanos::ZERO;
+            for &(extension, us, backlog) in &packets {
+                let next = now + Nanos::from_micros(us);
+                while allocator.next_wake() <= next {
+                    let due = allocator.next_wake();
+                    allocator.on_wake(&mut port(due, backlog));
+                    prop_assert!(allocator.next_wake() > due, "{}", entry.info.name);
+                }
+                now = next;
+                let mut sent = packet(extension);
+                allocator.on_arrival(&mut port(now, backlog), &mut sent);
+                allocator.on_departure(&mut port(now, backlog), &mut sent);
+                match (entry.info.name, sent.extension()) {
+                    ("rcp", Extension::RcpRequest { rate, .. }) => prop_assert!((0.0..=1e7).contains(&rate)),
+                    // No more than the whole link, were it idle: alpha times the capacity and a tenth of the load.
+                    ("xcp", Extension::XcpRequest { delta, .. }) => prop_assert!(delta.is_finite() && delta <= 2e7),
+                    _ => {}
+                }
+            }
+            allocator.telemetry(&mut |name, value| assert!(value.is_finite() && value >= 0.0, "{name}: {value}"));
+        }
     }
 }

@@ -74,6 +74,8 @@ pub struct Xcp {
     persistent: f64,
     least: f64,
     queue_at: Nanos,
+    /// Nothing changes until a packet arrives.
+    asleep: bool,
 }
 
 /// The fields of a request that can be used: round-trip time, X and change, in seconds and bytes per second.
@@ -107,9 +109,30 @@ impl Xcp {
     fn read_queue(&mut self, now: Nanos, backlog: f64) {
         self.persistent = self.least;
         self.least = backlog;
+        self.queue_at = now.saturating_add(self.queue_interval(backlog));
+    }
+
+    fn queue_interval(&self, backlog: f64) -> Nanos {
         let half = (self.rtt - backlog / self.capacity) / 2.0;
-        let interval = Nanos::from_secs_f64(half.max(0.0)).max(MIN_QUEUE_INTERVAL);
-        self.queue_at = now.saturating_add(interval);
+        Nanos::from_secs_f64(half.max(0.0)).max(MIN_QUEUE_INTERVAL)
+    }
+
+    /// On an idle link one interval is as the other, and none need be counted.
+    fn is_idle(&self, port: &Port) -> bool {
+        let empty = port.backlog.is_zero() && self.persistent == 0.0 && self.least == 0.0;
+        empty && self.bytes == 0.0 && self.rtt == self.initial && self.interval == self.rest_interval()
+    }
+
+    /// T_e on an idle link.
+    fn rest_interval(&self) -> f64 {
+        self.initial.max(self.shortest)
+    }
+
+    fn awake(&mut self, now: Nanos) {
+        self.asleep = false;
+        let interval = Nanos::from_secs_f64(self.rest_interval());
+        self.interval_end = super::next_multiple(self.interval_end, interval, now);
+        self.queue_at = super::next_multiple(self.queue_at, self.queue_interval(0.0), now);
     }
 
     /// What a packet of `size` bytes is allotted.
@@ -176,10 +199,14 @@ impl Allocator for Xcp {
             persistent: 0.0,
             least: 0.0,
             queue_at: first,
+            asleep: false,
         }
     }
 
-    fn on_arrival(&mut self, _port: &mut Port, packet: &mut Packet) {
+    fn on_arrival(&mut self, port: &mut Port, packet: &mut Packet) {
+        if self.asleep {
+            self.awake(port.now);
+        }
         self.bytes += packet.size().as_f64();
         if let Some((rtt, spacing, _)) = request(packet) {
             self.spacing += spacing;
@@ -199,7 +226,7 @@ impl Allocator for Xcp {
     }
 
     fn next_wake(&self) -> Nanos {
-        self.interval_end.min(self.queue_at)
+        if self.asleep { Nanos::MAX } else { self.interval_end.min(self.queue_at) }
     }
 
     fn on_wake(&mut self, port: &mut Port) {
@@ -207,7 +234,10 @@ impl Allocator for Xcp {
             self.read_queue(port.now, port.backlog.as_f64());
         }
         if self.interval_end <= port.now {
+            // An interval without packets just before makes the pools what they stay at rest.
+            let idle = self.bytes == 0.0;
             self.control(port.now);
+            self.asleep = idle && self.is_idle(port);
         }
     }
 
