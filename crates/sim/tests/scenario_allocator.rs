@@ -60,7 +60,7 @@ to = "c"
 "#
         );
         let mut found = allocators(&spec(&text).unwrap(), "beta");
-        found.sort();
+        found.sort_by(|a, b| a.0.cmp(&b.0));
         found.into_iter().map(|(_, allocator)| allocator).collect::<Vec<_>>()
     };
     let own = Some(("rcp", 1.0));
