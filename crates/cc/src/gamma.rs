@@ -1,7 +1,9 @@
 //! Pacing gains from the round-trip time by gamma correction (BBR-GC, equations 10, 12 and 13), apart from any core.
 
-use crate::bbr3::State;
-use crate::{Nanos, Param, Params, Telemetry, Value, WindowedMax};
+use core::marker::PhantomData;
+
+use crate::bbr3::{Generation, Model, Rules, State};
+use crate::{Ack, Info, Nanos, Param, Params, Setup, Telemetry, Value, WindowedMax};
 
 /// Exponent of the gain that probes up.
 pub const UP_GAMMA: Param =
@@ -102,6 +104,8 @@ impl Gamma {
     pub fn observe(&mut self, now: Nanos, rtt: Nanos) {
         let window = self.window.unwrap_or(Nanos::MAX).as_nanos();
         match &mut self.rtt_max {
+            // What never grows old needs no second best.
+            Some(filter) if self.window.is_none() && rtt < filter.get() => {}
             Some(filter) => {
                 filter.update(window, now.as_nanos(), rtt);
             }
@@ -131,6 +135,12 @@ impl Gamma {
         1.0 + self.up.amplitude - self.up.at(omega)
     }
 
+    /// ω and RTT_max for traces.
+    pub fn telemetry(&self, rtt: Nanos, sink: Telemetry<'_>) {
+        sink("omega", Value::Number(self.omega(rtt)));
+        sink("rtt_max", Value::Time(self.rtt_max().unwrap_or(Nanos::ZERO)));
+    }
+
     /// The gain that drains (equation 13): from 1 at ω = 0 down to 1 − b at ω = 1.
     #[inline]
     pub fn down(&mut self, rtt: Nanos) -> f64 {
@@ -139,57 +149,69 @@ impl Gamma {
     }
 }
 
-/// The correction as BBR v2 and v3 take it: the gains of their probing states, which may last for many round trips.
-/// They are computed anew when the round-trip time has moved by 1/1024 of its greatest, so they are exact to 0.002
-/// with the paper's exponents.
+/// What [`Corrected`] corrects.
+pub trait Base: Clone + core::fmt::Debug {
+    /// What is known of the corrected scheme without running it. Its parameters are those of the generation without
+    /// `up_gain` and `down_gain`, and the five of this module.
+    const INFO: Info;
+    /// Which BBR it is.
+    const GENERATION: Generation;
+}
+
+/// The correction as BBR v2 and v3 take it: the gains of their probing states, anew with every acknowledgement.
 #[derive(Clone, Debug)]
-pub struct Corrected {
+pub struct Corrected<B> {
     gamma: Gamma,
     rtt: Nanos,
     gain: f64,
-    /// The round-trip time that `gain` was computed for.
-    at: Nanos,
+    base: PhantomData<B>,
 }
 
-impl Corrected {
-    /// From the values of the five parameters of this module, which the scheme declares.
-    pub fn new(params: &Params) -> Self {
-        Self { gamma: Gamma::new(params), rtt: Nanos::ZERO, gain: 1.0, at: Nanos::ZERO }
-    }
-
-    /// An acknowledgement arrived in `state`.
-    #[inline]
-    pub fn observe(&mut self, now: Nanos, rtt: Option<Nanos>, state: State) {
-        if let Some(rtt) = rtt {
-            self.rtt = rtt;
-            self.gamma.observe(now, rtt);
-        }
-        let step = self.gamma.rtt_max().unwrap_or(Nanos::ZERO) / 1024;
-        if self.rtt > self.at + step || self.at > self.rtt + step {
-            self.enter(state);
-        }
-    }
-
+impl<B: Base> Corrected<B> {
     /// The gain of a state that is entered, or goes on: P_up, P_down, or 1.
     #[inline]
-    pub fn enter(&mut self, state: State) {
-        self.at = self.rtt;
+    fn enter(&mut self, state: State) {
         self.gain = match state {
             State::Up => self.gamma.up(self.rtt),
             State::Down => self.gamma.down(self.rtt),
             _ => 1.0,
         };
     }
+}
 
-    /// The gain of the state that was told last.
+impl<B: Base> Rules for Corrected<B> {
+    const INFO: Info = B::INFO;
+    const GENERATION: Generation = B::GENERATION;
+
+    fn new(setup: &Setup) -> Self {
+        Self { gamma: Gamma::new(&setup.params), rtt: Nanos::ZERO, gain: 1.0, base: PhantomData }
+    }
+
     #[inline]
-    pub fn gain(&self) -> f64 {
+    fn observe(&mut self, ack: &Ack, model: &Model) {
+        if let Some(rtt) = ack.rtt {
+            self.rtt = rtt;
+            self.gamma.observe(ack.now, rtt);
+        }
+        self.enter(model.state());
+    }
+
+    #[inline]
+    fn on_transition(&mut self, to: State, _model: &Model) {
+        self.enter(to);
+    }
+
+    #[inline]
+    fn up_gain(&self, _model: &Model) -> f64 {
         self.gain
     }
 
-    /// ω and RTT_max for traces.
-    pub fn telemetry(&self, sink: Telemetry<'_>) {
-        sink("omega", Value::Number(self.gamma.omega(self.rtt)));
-        sink("rtt_max", Value::Time(self.gamma.rtt_max().unwrap_or(Nanos::ZERO)));
+    #[inline]
+    fn down_gain(&self, _model: &Model) -> f64 {
+        self.gain
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        self.gamma.telemetry(self.rtt, sink);
     }
 }

@@ -124,9 +124,7 @@ impl<P: Policy> BbrCore<P> {
         if self.model.state == State::Startup && self.model.full_pipe {
             self.transition(State::Drain);
         }
-        if self.model.state == State::Drain
-            && self.model.inflight <= self.model.inflight_at(&self.policy, 1.0)
-        {
+        if self.model.state == State::Drain && self.policy.drain_done(&self.model) {
             self.enter_probe_bw();
         }
     }

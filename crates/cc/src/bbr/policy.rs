@@ -88,6 +88,12 @@ pub trait Policy: Clone + core::fmt::Debug {
         }
     }
 
+    /// Whether Drain is over: inflight has fallen to the BDP.
+    #[inline]
+    fn drain_done(&self, model: &Model) -> bool {
+        model.inflight() <= model.inflight_at(self, 1.0)
+    }
+
     /// The bandwidth to reckon with where `estimate` was measured: for pacing, the window and all tests of
     /// inflight.
     #[inline]

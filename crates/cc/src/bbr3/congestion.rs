@@ -139,7 +139,7 @@ impl<P: Rules> Bbr3Core<P> {
             let least = model.target_inflight(Self::V2).mul_f64(model.settings.beta);
             model.inflight_long = inflight.max(least);
             if model.settings.ecn && model.settings.ecn_bw && model.marks.eligible && !model.ok_probe_sample {
-                let bound = model.bw_long.min(model.max_bw.get());
+                let bound = if model.bw_long == NO_RATE_BOUND { model.max_bw.get() } else { model.bw_long };
                 model.bw_long = bound.mul_f64(model.marks.kept(model.settings.ecn_factor));
             }
         }

@@ -137,7 +137,7 @@ impl<P: Rules> Bbr3Core<P> {
             }
             return false;
         }
-        model.ok_probe_sample |= model.probe_samples;
+        model.ok_probe_sample |= model.probe_samples && model.marks.few(model.settings.ecn_thresh);
         if model.bw_long < sample.rate {
             model.bw_long = sample.rate;
         }

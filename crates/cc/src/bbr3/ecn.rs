@@ -78,6 +78,12 @@ impl Marks {
         self.high
     }
 
+    /// Of what the running round has delivered, a share below the threshold is marked.
+    #[inline]
+    pub(super) fn few(&self, threshold: f64) -> bool {
+        self.marked.as_f64() < threshold * self.delivered.as_f64()
+    }
+
     /// Enough rounds in a row had a high share.
     pub(super) fn ends_startup(&self, settings: &Settings) -> bool {
         self.high_rounds >= settings.ecn_startup_rounds

@@ -191,7 +191,7 @@ pub struct Settings {
     pub offload_quanta: f64,
     /// The most segments the transport sends back to back.
     pub max_quantum: u64,
-    /// Send quantum in segments, if fixed.
+    /// Send quantum in segments, if it is the same at every rate.
     pub quantum: Option<u64>,
     pub precaution: bool,
     pub undo: bool,
@@ -213,7 +213,11 @@ impl Settings {
         let flag = |name| number(name) != 0.0;
         let seconds = |name| Nanos::from_secs_f64(number(name));
         let millis = |name| Nanos::from_secs_f64(number(name) / 1e3);
-        let quantum = number("quantum") as u64;
+        let max_quantum = (setup.max_burst.as_u64() / setup.mss.as_u64()).max(1);
+        let quantum = match number("quantum") as u64 {
+            0 => (max_quantum <= QUANTUM_SEGMENTS).then_some(max_quantum),
+            quantum => Some(quantum),
+        };
         let drain_rounds = number("drain_rounds") as u64;
         let cap = millis("extra_acked_cap");
         Self {
@@ -248,8 +252,8 @@ impl Settings {
             extra_acked_window: number("extra_acked_window") as u64,
             extra_acked_cap: (!cap.is_zero()).then_some(cap),
             offload_quanta: number("offload_quanta"),
-            max_quantum: (setup.max_burst.as_u64() / setup.mss.as_u64()).max(1),
-            quantum: (quantum > 0).then_some(quantum),
+            max_quantum,
+            quantum,
             precaution: flag("precaution"),
             undo: flag("undo"),
             ecn: flag("ecn"),

@@ -22,7 +22,7 @@
 //! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
 //! ```
 //!
-//! Both are computed anew when the RTT has moved by 1/1024 of RTT_max. All else is BBR v2.
+//! Both are computed anew with every acknowledgement of their state. All else is BBR v2.
 //!
 //! ## States
 //!
@@ -47,18 +47,18 @@
 //! * A probe of BBR v2 ends when inflight shows 1.25 BDP: with P_up near 1 it takes
 //!   many round trips, or loss, to get there.
 
-use crate::bbr3::{Bbr3Core, Generation, Model, PARAMS_V2, Rules, State};
-use crate::gamma::{Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
-use crate::{Ack, Evidence, Info, RecoveryStyle, Setup, Telemetry, merged_params};
+use crate::bbr3::{Bbr3Core, Generation, PARAMS_V2};
+use crate::gamma::{Base, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
+use crate::{Evidence, Info, RecoveryStyle, merged_params};
 
 /// BBR-GC over BBR v2.
-pub type Bbr2Gc = Bbr3Core<CorrectedV2>;
+pub type Bbr2Gc = Bbr3Core<Corrected<OverV2>>;
 
-/// Gains from the round-trip time.
+/// What is corrected: BBR v2.
 #[derive(Clone, Debug)]
-pub struct CorrectedV2(Corrected);
+pub struct OverV2;
 
-impl Rules for CorrectedV2 {
+impl Base for OverV2 {
     const INFO: Info = Info {
         name: "bbr2-gc",
         aliases: &[],
@@ -74,32 +74,4 @@ impl Rules for CorrectedV2 {
         ],
     };
     const GENERATION: Generation = Generation::V2;
-
-    fn new(setup: &Setup) -> Self {
-        Self(Corrected::new(&setup.params))
-    }
-
-    #[inline]
-    fn observe(&mut self, ack: &Ack, model: &Model) {
-        self.0.observe(ack.now, ack.rtt, model.state());
-    }
-
-    #[inline]
-    fn on_transition(&mut self, to: State, _model: &Model) {
-        self.0.enter(to);
-    }
-
-    #[inline]
-    fn up_gain(&self, _model: &Model) -> f64 {
-        self.0.gain()
-    }
-
-    #[inline]
-    fn down_gain(&self, _model: &Model) -> f64 {
-        self.0.gain()
-    }
-
-    fn telemetry(&self, sink: Telemetry<'_>) {
-        self.0.telemetry(sink);
-    }
 }

@@ -152,7 +152,9 @@
 //! 9. The send quantum is clipped to what the transport bursts, and with it the three quanta of max_inflight.
 //! 10. Ranges of lost data: a lost packet that continues the last lost range at either end is not counted
 //!     again.
-//! 11. The share of marks is that of a round; Linux also judges every sample by the marks during its flight.
+//! 11. In a probe, too, the share of marks is that of a round, and half is too much. Linux judges rounds in Startup
+//!     alone, and every sample of a probe by the marks during its flight: more than half is too much in v3, half in
+//!     v2alpha.
 //! 12. ProbeRTT comes when no lower sample was seen for 5 s, as in draft-06. The working copy after it has
 //!     one filter of 10 s for both, and keeps the window of ProbeRTT fixed at half the BDP of the min_rtt
 //!     that expired. `probe_rtt_interval=10` comes close.
@@ -169,11 +171,11 @@
 //! ## Known weaknesses
 //!
 //! * Random loss between probes costs its share of the rate per round trip: 1 % over 50 to 60 rounds leaves
-//!   three quarters of the link on average. Above 2 % every probe is too high, and the rate collapses.
+//!   four fifths of the link on average. Above 2 % every probe is too high, and the rate collapses.
 //! * The maximum of two cycles takes two probes, four to six seconds, to follow a bandwidth that falls.
 //! * A probe in a deep buffer queues up to 1.25 BDP for three to four round trips.
 //! * Against one CUBIC flow at 100 Mbit/s and 40 ms it takes twice as much with half a BDP of buffer, nearly
-//!   four times with one, and as much with five; with ten, CUBIC takes three times as much.
+//!   four times with one, and about as much with five; with ten, CUBIC takes twice as much (over two minutes).
 //! * Long round-trip times still win where flows share a queue, as inflight follows the BDP.
 //! * With `ecn`, an AQM that spaces its marks out (CoDel) seems to have ceased at every pause, and each of them
 //!   starts a probe: the queue is longer than without `ecn`. `ecn_reprobe_gain=0` ends that; with a step of

@@ -22,7 +22,7 @@
 //! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
 //! ```
 //!
-//! Both are computed anew when the RTT has moved by 1/1024 of RTT_max. All else is BBR v3.
+//! Both are computed anew with every acknowledgement of their state. All else is BBR v3.
 //!
 //! ## States
 //!
@@ -37,7 +37,7 @@
 //! ## Differences
 //!
 //! 1. The ends of the probing states are BBR v3's, not algorithm 1 of BBR-GC: BBR v3 has rules of its own for loss and
-//!    for inflight above 1.25 BDP, and the bounds it learns there are what makes it BBR v3.
+//!    for a rate that no longer grows, and the bounds it learns there are what makes it BBR v3.
 //! 2. BBR v1 drains for at most one min_rtt; BBR v3 drains until inflight is down to the BDP and leaves headroom. With
 //!    P_down near 1, far from the greatest RTT, that may last until the next probe is due.
 //!
@@ -46,18 +46,18 @@
 //! * Those of BBR-GC: RTT_max is whatever the path once did, and ω says how full the path is, not whose the queue is.
 //! * The window gain of 2.25 while probing stays, so a long flow may still hold more of the queue.
 
-use crate::bbr3::{Bbr3Core, Generation, Model, PARAMS, Rules, State};
-use crate::gamma::{Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
-use crate::{Ack, Evidence, Info, RecoveryStyle, Setup, Telemetry, merged_params};
+use crate::bbr3::{Bbr3Core, Generation, PARAMS};
+use crate::gamma::{Base, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
+use crate::{Evidence, Info, RecoveryStyle, merged_params};
 
 /// BBR-GC over BBR v3.
-pub type Bbr3Gc = Bbr3Core<CorrectedV3>;
+pub type Bbr3Gc = Bbr3Core<Corrected<OverV3>>;
 
-/// Gains from the round-trip time.
+/// What is corrected: BBR v3.
 #[derive(Clone, Debug)]
-pub struct CorrectedV3(Corrected);
+pub struct OverV3;
 
-impl Rules for CorrectedV3 {
+impl Base for OverV3 {
     const INFO: Info = Info {
         name: "bbr3-gc",
         aliases: &[],
@@ -73,32 +73,4 @@ impl Rules for CorrectedV3 {
         ],
     };
     const GENERATION: Generation = Generation::V3;
-
-    fn new(setup: &Setup) -> Self {
-        Self(Corrected::new(&setup.params))
-    }
-
-    #[inline]
-    fn observe(&mut self, ack: &Ack, model: &Model) {
-        self.0.observe(ack.now, ack.rtt, model.state());
-    }
-
-    #[inline]
-    fn on_transition(&mut self, to: State, _model: &Model) {
-        self.0.enter(to);
-    }
-
-    #[inline]
-    fn up_gain(&self, _model: &Model) -> f64 {
-        self.0.gain()
-    }
-
-    #[inline]
-    fn down_gain(&self, _model: &Model) -> f64 {
-        self.0.gain()
-    }
-
-    fn telemetry(&self, sink: Telemetry<'_>) {
-        self.0.telemetry(sink);
-    }
 }

@@ -100,9 +100,7 @@
 //! * Alone in a buffer of 0.1 BDP with 1 % of random loss it has 93 % of the link, where BBR has 97.5 %.
 
 use crate::bbr::{BbrCore, Model, Policy, State};
-use crate::{
-    Ack, Bytes, Evidence, Info, Nanos, Param, Rate, RecoveryStyle, Setup, Telemetry, Value, bbr_params,
-};
+use crate::{Ack, Bytes, Evidence, Info, Nanos, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
 /// BBR-CWS, our reconstruction.
 pub type BbrCws = BbrCore<Scaling>;
@@ -248,10 +246,9 @@ impl Policy for Scaling {
     }
 
     #[inline]
-    fn target_bdp(&self, bw: Rate, min_rtt: Nanos, model: &Model) -> Bytes {
+    fn drain_done(&self, model: &Model) -> bool {
         let over = self.drain_rounds > 0 && self.drained >= self.drain_rounds;
-        // Whatever is in flight is little enough: Drain ends.
-        if over && model.state() == State::Drain { Bytes::new(1 << 40) } else { bw.over(min_rtt) }
+        over || model.inflight() <= model.inflight_at(self, 1.0)
     }
 
     #[inline]

@@ -96,9 +96,7 @@
 
 use crate::bbr::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
-use crate::{
-    Ack, Evidence, Info, Nanos, Param, RecoveryStyle, RoundMin, Setup, Telemetry, Value, bbr_params,
-};
+use crate::{Ack, Evidence, Info, Nanos, Param, RecoveryStyle, RoundMin, Setup, Telemetry, bbr_params};
 
 /// BBR-GC.
 pub type BbrGc = BbrCore<GammaGains>;
@@ -224,7 +222,6 @@ impl Policy for GammaGains {
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {
-        sink("omega", Value::Number(self.gamma.omega(self.rtt)));
-        sink("rtt_max", Value::Time(self.gamma.rtt_max().unwrap_or(Nanos::ZERO)));
+        self.gamma.telemetry(self.rtt, sink);
     }
 }

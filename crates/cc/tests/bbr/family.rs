@@ -67,10 +67,12 @@ fn start(entry: &Entry, path: &Path, seed: u64, values: &[(&str, f64)]) -> Flow<
 #[test]
 fn the_family_is_found() {
     let names: Vec<_> = variants().map(|entry| entry.info.name).collect();
-    for name in ["bbr", "modest-bbr", "da-bbr", "bbr-acd", "bbr-a", "rfbbr", "adaptive-bbr"] {
+    for name in
+        ["bbr", "bbr-gc", "bbq", "bbr-acw", "bbr-cws"].into_iter().chain(NEUTRAL.map(|(name, _)| name))
+    {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
-    for name in ["newreno", "cubic", "vegas"] {
+    for name in ["newreno", "cubic", "vegas", "bbr2", "bbr3"] {
         assert!(!names.contains(&name), "{name} in {names:?}");
     }
 }

@@ -175,3 +175,34 @@ fn v2_cuts_the_rate_too() {
     let kept = 1.0 - script.cc.model().ecn_alpha() / 3.0;
     assert_eq!(script.cc.model().bw_short(), Some(script.rate.mul_f64(kept)));
 }
+
+/// In BBR v2's ProbeBW_DOWN after a probe whose first round, of ten acknowledgements, was marked but for the first `clean`
+/// ones; with what the marks leave of the bandwidth if they bound it.
+fn marked_probe(clean: u32) -> (Script<V2>, Rate) {
+    let mut script = short::<V2>(&[]);
+    script.reach_cruise();
+    script.refill_from_cruise();
+    script.up_from_refill();
+    script.inflight = segments(60);
+    script.tx_in_flight = segments(60);
+    for n in 0..9 {
+        script.marked = n >= clean;
+        script.within(MOMENT, 5);
+    }
+    script.round(5);
+    assert_eq!(script.state(), State::Down);
+    assert_eq!(script.cc.model().inflight_long(), Some(segments(60)));
+    let kept = 1.0 - script.cc.model().ecn_alpha() / 3.0;
+    let bound = script.rate.mul_f64(kept);
+    (script, bound)
+}
+
+#[test]
+fn in_v2_a_probe_marked_from_its_beginning_bounds_the_rate_until_a_sample_exceeds_the_bound() {
+    let (mut script, bound) = marked_probe(0);
+    assert_eq!(script.cc.model().bw(), bound);
+    script.within(MOMENT, 1);
+    assert_eq!(script.cc.model().bw(), script.rate);
+    let (script, _) = marked_probe(2);
+    assert_eq!(script.cc.model().bw(), script.rate, "the probe's first samples were in order");
+}

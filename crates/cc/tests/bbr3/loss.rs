@@ -130,15 +130,7 @@ fn a_timeout_leaves_one_segment_and_the_end_of_repair_brings_the_window_back() {
 fn a_spurious_end_of_startup_is_undone() {
     let mut script = Script::<V3>::new(&[]);
     script.round(500);
-    for n in 0..6 {
-        script.lose(10 * n, BDP, 1);
-    }
-    script.enter_recovery(CongestionCause::Loss);
-    script.lost_since = segments(20);
-    script.inflight = BDP * 2;
-    script.within(MOMENT, 1);
-    script.round(500);
-    assert_eq!(script.state(), State::Drain);
+    script.drain_by_loss();
     script.prove_spurious();
     assert_eq!(script.state(), State::Startup);
     assert_eq!(script.told("full_bw_reached"), Some(Value::Number(0.0)));

@@ -212,6 +212,19 @@ impl<P: Rules> Script<P> {
         assert_eq!(self.state(), State::Drain);
     }
 
+    /// On to Drain by a round of recovery with six separate losses, 4 % of the flight.
+    pub fn drain_by_loss(&mut self) {
+        for n in 0..6 {
+            self.lose(10 * n, BDP, 1);
+        }
+        self.enter_recovery(CongestionCause::Loss);
+        self.lost_since = segments(20);
+        self.inflight = BDP * 2;
+        self.within(MOMENT, 1);
+        self.round(500);
+        assert_eq!(self.state(), State::Drain);
+    }
+
     /// On through ProbeBW_DOWN, which the acknowledgement that ends Drain ends too: inflight is just below the BDP.
     pub fn reach_cruise(&mut self) {
         self.reach_drain();

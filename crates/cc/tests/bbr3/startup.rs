@@ -64,15 +64,7 @@ fn the_long_term_bound_is_what_was_delivered_if_that_is_more_than_the_bdp() {
     let mut script = Script::<V3>::new(&[]);
     script.round(500);
     script.rtt = script.rtt * 2; // a queue: twice as much is delivered in a round trip
-    for n in 0..6 {
-        script.lose(10 * n, BDP, 1);
-    }
-    script.enter_recovery(CongestionCause::Loss);
-    script.lost_since = segments(20);
-    script.inflight = BDP * 2;
-    script.within(MOMENT, 1);
-    script.round(500);
-    assert_eq!(script.state(), State::Drain);
+    script.drain_by_loss();
     assert_eq!(script.cc.model().inflight_long(), Some(BDP * 2));
 }
 
