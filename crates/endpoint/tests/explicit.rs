@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Pipe, delay, ms, sender};
+use common::{Mangle, Pipe, delay, ms, sender};
 use narrows_cc::{Bytes, Nanos};
 use narrows_endpoint::{AppConfig, TcpConfig};
 use narrows_net::{Extension, Packet};
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const SEGMENTS: u64 = 30;
 
 /// A file of thirty segments over a pipe of 20 ms each way; when it was complete.
-fn transfer(scheme: &str, mangle: Option<Box<dyn FnMut(&mut Packet)>>) -> Nanos {
+fn transfer(scheme: &str, mangle: Option<Mangle>) -> Nanos {
     let config = TcpConfig::default();
     let file = AppConfig::File(Bytes::new(SEGMENTS * 1448));
     let mut pipe = Pipe::new(sender(scheme, &[], &config, file), &config, delay(ms(20)), delay(ms(20)));
@@ -82,7 +82,6 @@ fn extensions() -> impl Strategy<Value = Extension> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
     fn whatever_headers_say_every_flow_gets_through(said in prop::collection::vec(extensions(), 1..40)) {
         for scheme in ["rcp", "xcp", "cubic"] {

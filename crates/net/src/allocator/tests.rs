@@ -126,8 +126,8 @@ fn xcp_divides_spare_capacity_by_spacing_and_takes_by_size() {
     let mut xcp = made("xcp");
     // 50 ms: 100 packets of 1000 B, half of a flow with RTT 40 ms and X = 1 ms, half with RTT 80 ms and X = 2 ms.
     let request = |n: u64, delta| Extension::XcpRequest {
-        rtt_us: if n % 2 == 0 { 40_000 } else { 80_000 },
-        spacing: if n % 2 == 0 { 1e-3 } else { 2e-3 },
+        rtt_us: if n.is_multiple_of(2) { 40_000 } else { 80_000 },
+        spacing: if n.is_multiple_of(2) { 1e-3 } else { 2e-3 },
         delta,
     };
     for n in 0..100 {
