@@ -113,3 +113,35 @@ impl CongestionControl for Rcp {
         sink("advice_ignored", Value::Number(self.ignored as f64));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ack, setup};
+
+    fn advised(rcp: &mut Rcp, advice: Advice) -> Control {
+        rcp.on_rate_advice(&RateAdvice { now: Nanos::ZERO, advice });
+        rcp.control()
+    }
+
+    #[test]
+    fn it_sends_at_the_advised_rate_within_its_bounds_and_ignores_what_is_none() {
+        let mut rcp = Rcp::new(&setup(&Rcp::INFO, 1000, &[("line_rate", 80.0)]));
+        let start = rcp.control();
+        assert_eq!((start.window, start.pacing_rate), (Bytes::new(10_000), None));
+        for nothing in [Advice::Rate(Rate::ZERO), Advice::Change(5.0), Advice::Change(f64::NAN)] {
+            assert_eq!(advised(&mut rcp, nothing), start);
+        }
+        rcp.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
+        // Twice 1 MB/s for 40 ms.
+        let rate = Rate::from_bytes_per_sec(1_000_000);
+        let control = advised(&mut rcp, Advice::Rate(rate));
+        assert_eq!((control.window, control.pacing_rate), (Bytes::new(80_000), Some(rate)));
+        // One packet per second and four segments at least, 80 Mbit/s at most.
+        let least = advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(1)));
+        assert_eq!(least.pacing_rate, Some(Rate::from_bytes_per_sec(1000)));
+        assert_eq!(least.window, Bytes::new(4_000));
+        let most = advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(u64::MAX)));
+        assert_eq!(most.pacing_rate, Some(Rate::from_bytes_per_sec(10_000_000)));
+    }
+}

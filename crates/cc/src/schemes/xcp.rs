@@ -124,3 +124,46 @@ impl CongestionControl for Xcp {
         sink("advice_ignored", Value::Number(self.ignored as f64));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ack, entered, setup, timeout};
+    use crate::{CongestionCause, Phase};
+
+    fn advised(xcp: &mut Xcp, change: f64) -> u64 {
+        xcp.on_rate_advice(&RateAdvice { now: Nanos::ZERO, advice: Advice::Change(change) });
+        xcp.control().window.as_u64()
+    }
+
+    #[test]
+    fn the_window_changes_by_what_is_allotted_times_the_round_trip_time() {
+        let mut xcp = Xcp::new(&setup(&Xcp::INFO, 1000, &[("line_rate", 80.0)]));
+        assert_eq!(advised(&mut xcp, 1e6), 10_000, "no round-trip time yet");
+        xcp.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
+        // 100 kB/s for 40 ms, and back.
+        assert_eq!(advised(&mut xcp, 100_000.0), 14_000);
+        assert_eq!(advised(&mut xcp, -50_000.0), 12_000);
+        // Fractions of a byte are kept: five times a quarter.
+        assert_eq!((0..5).map(|_| advised(&mut xcp, 6.25)).next_back(), Some(12_001));
+        // More than the line carries, and what is no number, is nobody's advice.
+        for absurd in [1.1e7, f64::INFINITY, f64::NAN, f64::NEG_INFINITY] {
+            assert_eq!(advised(&mut xcp, absurd), 12_001);
+        }
+        assert_eq!(advised(&mut xcp, -1e9), 1000);
+        // 10 MB/s for 40 ms at most.
+        assert_eq!((0..3).map(|_| advised(&mut xcp, 9e6)).next_back(), Some(400_000));
+    }
+
+    #[test]
+    fn loss_halves_the_window_and_a_needless_reduction_is_undone() {
+        let mut xcp = Xcp::new(&setup(&Xcp::INFO, 1000, &[]));
+        let window = |xcp: &Xcp| xcp.control().window.as_u64();
+        xcp.on_recovery_entered(&entered(CongestionCause::Loss, 10_000));
+        assert_eq!(window(&xcp), 5_000);
+        xcp.on_spurious_loss(&crate::testing::spurious(Phase::Recovery));
+        assert_eq!(window(&xcp), 10_000);
+        xcp.on_timeout(&timeout(10_000, 1));
+        assert_eq!(window(&xcp), 1_000);
+    }
+}
