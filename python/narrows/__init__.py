@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from narrows.api import compare, run, sweep
 from narrows.engine import ScenarioError as ScenarioError
 from narrows.engine import Scheme, schemes, version
+from narrows.radio import radio_trace
 from narrows.scenario import Misuse
 
 if TYPE_CHECKING:
     from narrows.results import Results
 
-__all__ = ["Misuse", "Results", "ScenarioError", "Scheme", "compare", "run", "schemes", "sweep"]
+__all__ = ["Misuse", "Results", "ScenarioError", "Scheme", "compare", "radio_trace", "run", "schemes", "sweep"]
 __version__ = version()
 
 

@@ -94,7 +94,7 @@ def compare(
         queue: Queue discipline.
         loss: Random loss.
         ack_every: Segments per acknowledgement.
-        ecn: Classic ECN.
+        ecn: Classic ECN: flows ask for marks, and the queue discipline sets them.
         seed: The first seed.
         repeat: How many seeds.
         duration: Simulated time.

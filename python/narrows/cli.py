@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ from narrows.options import (
     spelled_out,
     with_options,
 )
-from narrows.scenario import Comparison, Misuse, load, values
+from narrows.scenario import Comparison, Misuse, load, marking, override_text, values
 
 app = typer.Typer(
     name="narrows",
@@ -84,7 +85,9 @@ def compare(
         int, typer.Option("--count", "--flows", metavar="N", help="How many times each flow is there.")
     ] = 1,
     ack_every: Annotated[int | None, typer.Option(metavar="N", help="Segments per acknowledgement.")] = None,
-    ecn: Annotated[bool, typer.Option("--ecn", help="Classic ECN.")] = False,
+    ecn: Annotated[
+        bool, typer.Option("--ecn", help="Classic ECN: flows ask for marks, and --queue sets them.")
+    ] = False,
     *,
     options: Options,
 ) -> None:
@@ -94,6 +97,8 @@ def compare(
         start=values(start, "--start"), stop=values(stop, "--stop"),
         count=count, each=each, ack_every=ack_every, ecn=ecn,
     )  # fmt: skip
+    if ecn and options.queue is not None:
+        options = replace(options, queue=override_text(marking(options.queue)))
     options.go(comparison.scenario())
 
 
@@ -146,6 +151,35 @@ def schemes(
     if row.params:
         parts += [Text(""), tables.params_table(row.params)]
     show(Group(*parts), width=120)  # the drawings of states do not fold
+
+
+@app.command()
+@guarded
+def trace(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="Which radio: 5g.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the three files.")],
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The same seed gives the same path.")] = 1,
+    duration: Annotated[str, typer.Option(metavar="TIME", help="How long it is.")] = "60s",
+    mean: Annotated[str, typer.Option(metavar="RATE", help="Mean rate over the long run.")] = "150mbit",
+    peak: Annotated[str, typer.Option(metavar="RATE", help="Greatest rate, at least three times the mean.")] = "1gbit",
+    loss: Annotated[str, typer.Option(metavar="SHARE", help="Mean share of packets that is lost.")] = "0.5%",
+    handovers: Annotated[str, typer.Option(metavar="TIME", help="Mean time to the next handover.")] = "12s",
+    delay: Annotated[str, typer.Option(metavar="TIME", help="The most that a cell adds to the delay.")] = "10ms",
+) -> None:
+    """Write a generated radio path: capacity.trace in mahimahi's format, loss.trace and delay.trace."""
+    from narrows import radio
+
+    try:
+        made = radio.radio_trace(
+            kind, seed=seed, duration=duration, mean=mean, peak=peak, loss=loss, handovers=handovers, delay=delay
+        )
+    except engine.ScenarioError as error:
+        flags = {"kind": "KIND", "period": "--duration"}
+        accepted = f"\n  accepted: {error.accepted}" if error.accepted else ""
+        fail(f"{flags.get(error.key or '', f'--{error.key}')}: {error.message}{accepted}", MISUSE)
+    runner.writable(out)
+    for path in made.write(out):
+        say(f"wrote {path}")
 
 
 @app.command()

@@ -24,6 +24,7 @@ __all__ = [
     "Scheme",
     "build",
     "plan",
+    "radio_trace",
     "run",
     "scheme_order",
     "schemes",
@@ -174,6 +175,15 @@ def run(planned: Planned, traces: Path | None, handle: Handle | None) -> dict[st
     directory = None if planned.directory is None else str(planned.directory)
     text = _engine.run(planned.text, directory, None if traces is None else str(traces), handle)
     return ordered(json.loads(text))
+
+
+def radio_trace(text: str, source: str) -> tuple[str, str, str]:
+    """The texts of the capacity, loss and delay traces that a table of keys asks for, as under `radio` in a scenario.
+
+    Raises:
+        ScenarioError: A key or value is not acceptable.
+    """
+    return _engine.radio_trace(text, source)
 
 
 def as_point(pairs: Mapping[str, Any]) -> dict[str, str]:

@@ -405,7 +405,7 @@ def _against(
     groups: list[tuple[tuple[Any, ...], pl.DataFrame]] = [((), rows)]
     if by:
         groups = sorted(rows.group_by(by, maintain_order=True), key=lambda group: [rank(part) for part in group[0]])
-    beside = rows.select(x, *by).unique().group_by(x).len()["len"].max()  # bars that share a place
+    beside = rows.select(*dict.fromkeys((x, *by))).unique().group_by(x).len()["len"].max()  # bars that share a place
     colours: dict[str, str] = {}
     shifts: dict[str, float] = {}
     for turn, (key, part) in enumerate(groups):

@@ -118,7 +118,7 @@ class Comparison:
             "network": {"rate": self.rate, "buffer": self.buffer},
         }
         if self.queue is not None:
-            data["network"]["queue"] = self.queue
+            data["network"]["queue"] = marking(self.queue) if self.ecn else self.queue
         if self.loss is not None:
             data["network"]["loss"] = self.loss
         tcp: dict[str, Any] = {}
@@ -153,6 +153,11 @@ class Comparison:
         if self.count > 1:
             flow["count"] = self.count
         return flow
+
+
+def marking(queue: str) -> str | dict[str, Any]:
+    """A queue discipline that marks instead of dropping. Drop-tail cannot, and a table says for itself."""
+    return queue if queue == "droptail" or "{" in queue else {"kind": queue, "ecn": True}
 
 
 def values(text: str | Sequence[str] | None, flag: str = "") -> tuple[str, ...]:

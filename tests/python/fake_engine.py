@@ -205,6 +205,18 @@ def seconds(text):
     return float(value) * {"ms": 1e-3, "s": 1.0}[unit]
 
 
+def radio_trace(text, source):
+    keys = json.loads(text)
+    if keys["kind"] != "5g":
+        raise ScenarioError(source, None, "kind", f"unknown variant `{keys['kind']}`", "5g")
+    ms = int(seconds(keys["period"]) * 1000)
+    if ms < 1000:
+        raise ScenarioError(source, None, "period", "the path is too short or too long", "a time from 1s")
+    drawn = random.Random(keys["seed"])
+    capacity = sorted(drawn.randrange(ms) for _ in range(100))
+    return "".join(f"{at}\n" for at in [*capacity, ms]), "10 60 0.5\n", "0 2.5\n"
+
+
 def run(planned_json, directory, trace_dir, handle):
     calls["run"] += 1
     planned = json.loads(planned_json)

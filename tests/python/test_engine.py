@@ -274,3 +274,18 @@ print(two.keys, len(two), one.links["queue_delay_mean_ms"][0] == delays[1], dela
 """
     done = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True, check=False)
     assert done.stdout.split("]")[-1].split() == ["2", "True", "True"], done.stderr
+
+
+def test_ecn_makes_the_queue_of_a_comparison_mark():
+    """Flows that ask for marks get them from the queue named beside them."""
+    done = call("compare", "cubic", "--ecn", "--queue", "codel", "--buffer", "20bdp", "--duration", "3s", "--json")
+    (link,) = rows(done)[0]["links"]
+    assert link["marks"] > 0
+    assert link["drops"] == 0
+
+
+def test_results_of_a_comparison_without_a_grid_can_be_reported(tmp_path):
+    """Series and axis of such a plot are the same column."""
+    call("compare", "bbr", "cubic", "--duration", "2s", "-o", tmp_path / "out")
+    call("report", tmp_path / "out")
+    assert (tmp_path / "out" / "report.html").stat().st_size > 10_000

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos, Params, Rate};
 
+use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
 
 /// How much a link carries.
@@ -146,7 +147,9 @@ pub struct LinkConfig {
     pub queue: Queue,
     /// Random loss.
     pub loss: Loss,
-    /// Where that strikes.
+    /// Random loss that changes with time, at the same place as `loss` and independent of it.
+    pub loss_trace: Option<LossTrace>,
+    /// Where both strike.
     pub loss_at: LossAt,
     /// A policer before the queue.
     pub policer: Option<Policer>,
@@ -171,6 +174,7 @@ impl LinkConfig {
             limit,
             queue: Queue::DropTail,
             loss: Loss::None,
+            loss_trace: None,
             loss_at: LossAt::Egress,
             policer: None,
             allocator: None,

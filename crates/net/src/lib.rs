@@ -13,6 +13,7 @@ mod prefetch;
 mod queue;
 mod ring;
 mod timed;
+pub mod timeline;
 pub mod trace;
 mod wire;
 

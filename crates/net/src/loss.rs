@@ -1,13 +1,27 @@
 //! Random loss: which packets a link loses.
 
-use narrows_cc::Random;
+use narrows_cc::{Nanos, Random};
 
 use crate::config::Loss;
+use crate::timeline::LossTrace;
+
+#[derive(Clone, Debug)]
+enum Model {
+    Steady(Loss),
+    Timed(Box<Timed>),
+}
+
+/// Steady loss, and loss that changes with time, drawn from a stream of its own.
+#[derive(Clone, Debug)]
+struct Timed {
+    steady: LossProcess,
+    trace: LossTrace,
+}
 
 /// A loss process; each call to [`LossProcess::takes`] is one packet.
 #[derive(Clone, Debug)]
 pub struct LossProcess {
-    model: Loss,
+    model: Model,
     random: Random,
     bad: bool,
     since_loss: u64,
@@ -16,28 +30,40 @@ pub struct LossProcess {
 impl LossProcess {
     /// A process that starts in the good state; `random` is its own stream.
     pub const fn new(model: Loss, random: Random) -> Self {
-        Self { model, random, bad: false, since_loss: 0 }
+        Self { model: Model::Steady(model), random, bad: false, since_loss: 0 }
     }
 
-    /// Whether the next packet is lost.
+    /// With loss that changes with time beside it; `random` is the stream of that.
+    #[must_use]
+    pub fn following(self, trace: LossTrace, random: Random) -> Self {
+        let timed = Timed { steady: self, trace };
+        Self { model: Model::Timed(Box::new(timed)), random, bad: false, since_loss: 0 }
+    }
+
+    /// Whether the next packet, which passes at `at`, is lost.
     #[inline]
-    pub fn takes(&mut self) -> bool {
-        match self.model {
-            Loss::None => false,
-            Loss::Bernoulli(probability) => self.random.chance(probability),
-            Loss::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
+    pub fn takes(&mut self, at: Nanos) -> bool {
+        match &mut self.model {
+            Model::Steady(Loss::None) => false,
+            &mut Model::Steady(Loss::Bernoulli(probability)) => self.random.chance(probability),
+            &mut Model::Steady(Loss::GilbertElliott { to_bad, to_good, loss_good, loss_bad }) => {
                 // First the transition, then the loss in the state it led to.
                 let leaves = self.random.chance(if self.bad { to_good } else { to_bad });
                 self.bad ^= leaves;
                 self.random.chance(if self.bad { loss_bad } else { loss_good })
             }
-            Loss::Periodic(n) => {
+            &mut Model::Steady(Loss::Periodic(n)) => {
                 self.since_loss += 1;
                 let lost = self.since_loss == n;
                 if lost {
                     self.since_loss = 0;
                 }
                 lost
+            }
+            Model::Timed(timed) => {
+                // Both are asked, so that neither's draws depend on the other's.
+                let lost = timed.steady.takes(at);
+                self.random.chance(timed.trace.at(at)) | lost
             }
         }
     }
@@ -49,7 +75,7 @@ mod tests {
 
     fn losses(model: Loss, n: usize) -> Vec<bool> {
         let mut process = LossProcess::new(model, Random::stream(3, "loss", 0));
-        (0..n).map(|_| process.takes()).collect()
+        (0..n).map(|_| process.takes(Nanos::ZERO)).collect()
     }
 
     fn ratio(lost: &[bool]) -> f64 {
@@ -90,6 +116,29 @@ mod tests {
             lost.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect();
         let mean = bursts.iter().sum::<usize>() as f64 / bursts.len() as f64;
         assert!((mean - 4.0).abs() < 4.0 * (12.0 / bursts.len() as f64).sqrt(), "{mean}");
+    }
+
+    #[test]
+    fn loss_that_follows_a_trace_adds_to_the_steady_loss_and_leaves_its_draws_alone() {
+        let steady = Loss::Bernoulli(0.1);
+        let trace = LossTrace::parse("100 200 1\n300 400 0.3\n").expect("valid");
+        let process = LossProcess::new(steady, Random::stream(3, "loss", 0));
+        let mut process = process.following(trace, Random::stream(3, "bursts", 0));
+        // A hundred packets a millisecond.
+        let n = 60_000;
+        let lost: Vec<bool> = (0..n).map(|i| process.takes(Nanos::from_micros(10 * i))).collect();
+        let alone = losses(steady, n as usize);
+        assert_eq!(lost[..10_000], alone[..10_000]);
+        assert!(lost[10_000..20_000].iter().all(|&lost| lost));
+        assert_eq!(lost[20_000..30_000], alone[20_000..30_000]);
+        // 1 - 0.9 * 0.7 = 0.37; four standard errors.
+        let sigma = (0.37 * 0.63 / 10_000f64).sqrt();
+        assert!(
+            (ratio(&lost[30_000..40_000]) - 0.37).abs() < 4.0 * sigma,
+            "{}",
+            ratio(&lost[30_000..40_000])
+        );
+        assert_eq!(lost[40_000..], alone[40_000..]);
     }
 
     #[test]

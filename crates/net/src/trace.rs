@@ -1,9 +1,11 @@
 //! Capacity traces in mahimahi format: one delivery opportunity of an MTU (1500 bytes) per line, as a time in whole
 //! milliseconds since the start; the last line is also the period after which the trace repeats.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use narrows_cc::{Bytes, Nanos, Rate};
+
+use crate::timeline::content_lines;
 
 /// What one opportunity delivers.
 pub const OPPORTUNITY_BYTES: u64 = 1500;
@@ -67,15 +69,11 @@ impl fmt::Display for TraceError {
 impl std::error::Error for TraceError {}
 
 impl CapacityTrace {
-    /// Reads the text of a trace. Blank lines are skipped.
+    /// Reads the text of a trace. Blank lines and lines that begin with `#` are skipped.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut opportunities_ms = Vec::new();
         let mut last_line = 0;
-        for (index, content) in text.lines().enumerate() {
-            let (line, content) = (index + 1, content.trim());
-            if content.is_empty() {
-                continue;
-            }
+        for (line, content) in content_lines(text) {
             let not_a_number = |_| TraceError::NotANumber { line, found: content.to_owned() };
             let found: u64 = content.parse().map_err(not_a_number)?;
             if let Some(&before) = opportunities_ms.last()
@@ -91,6 +89,16 @@ impl CapacityTrace {
             Some(0) => Err(TraceError::ZeroPeriod { line: last_line }),
             Some(_) => Ok(Self { opportunities_ms }),
         }
+    }
+
+    /// As text that [`CapacityTrace::parse`] and mahimahi read.
+    pub fn to_text(&self) -> String {
+        let mut text = String::with_capacity(7 * self.opportunities_ms.len());
+        for ms in &self.opportunities_ms {
+            // Writing to a text cannot fail.
+            _ = writeln!(text, "{ms}");
+        }
+        text
     }
 
     fn period(&self) -> u64 {
@@ -134,7 +142,7 @@ mod tests {
 
     #[test]
     fn opportunities_repeat_with_the_last_time_as_period() {
-        let trace = CapacityTrace::parse("0\n2\n2\n\n5\n").expect("valid");
+        let trace = CapacityTrace::parse("# recorded\n0\n2\r\n2\n\n5\n").expect("valid");
         assert_eq!(trace.opportunities_ms, [0, 2, 2, 5]);
         let times: Vec<_> = (0..9).map(|n| trace.time_of(n).as_nanos() / 1_000_000).collect();
         assert_eq!(times, [0, 2, 2, 5, 5, 7, 7, 10, 10]);
@@ -146,6 +154,17 @@ mod tests {
         assert_eq!(trace.bytes_between(ms(0), ms(5)), Bytes::new(4 * 1500));
         assert_eq!(trace.bytes_between(ms(1), ms(2)), Bytes::new(2 * 1500));
         assert_eq!(trace.bytes_between(ms(7), ms(1)), Bytes::ZERO);
+    }
+
+    #[test]
+    fn a_long_recording_is_read_whole_and_repeats() {
+        // Ten minutes at 96 Mbit/s: eight opportunities a millisecond.
+        let text: String = (1..=600_000u64).map(|ms| format!("{ms}\n").repeat(8)).collect();
+        let trace = CapacityTrace::parse(&text).expect("valid");
+        assert_eq!(trace.opportunities_ms.len(), 4_800_000);
+        assert_eq!(trace.mean_rate(), Rate::from_mbit_per_sec(96.0));
+        assert_eq!(trace.time_of(4_800_000), Nanos::from_millis(600_001));
+        assert_eq!(CapacityTrace::parse(&trace.to_text()), Ok(trace));
     }
 
     #[test]

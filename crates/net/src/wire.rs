@@ -5,6 +5,7 @@ use narrows_cc::{Nanos, Random};
 use crate::Packet;
 use crate::config::{Jitter, Reordering};
 use crate::timed::TimedRing;
+use crate::timeline::DelayTrace;
 
 /// Packets on their way over a distance.
 #[derive(Clone, Debug)]
@@ -18,15 +19,23 @@ pub struct Wire {
 struct Disturbance {
     jitter: Option<Jitter>,
     reordering: Option<Reordering>,
+    delays: Option<DelayTrace>,
     random: Random,
     /// The latest arrival among packets that keep their order.
     latest: Nanos,
 }
 
 impl Disturbance {
-    /// When a packet arrives that would arrive at `undisturbed`.
-    fn arrival(&mut self, undisturbed: Nanos) -> Nanos {
+    const fn new(jitter: Option<Jitter>, reordering: Option<Reordering>, random: Random) -> Self {
+        Self { jitter, reordering, delays: None, random, latest: Nanos::ZERO }
+    }
+
+    /// When a packet arrives that departs at `departs` and would arrive at `undisturbed`.
+    fn arrival(&mut self, departs: Nanos, undisturbed: Nanos) -> Nanos {
         let mut arrival = undisturbed;
+        if let Some(delays) = &self.delays {
+            arrival += delays.at(departs);
+        }
         if let Some(jitter) = self.jitter {
             arrival += Nanos::from_nanos(self.random.below(jitter.max.as_nanos() + 1));
         }
@@ -36,7 +45,8 @@ impl Disturbance {
         {
             return arrival + reordering.delay;
         }
-        if self.jitter.is_some_and(|jitter| !jitter.reorder) {
+        // Where the delay falls, what leaves then waits for what left before; only jitter may undo the order.
+        if self.jitter.map_or(self.delays.is_some(), |jitter| !jitter.reorder) {
             arrival = arrival.max(self.latest);
             self.latest = arrival;
         }
@@ -48,9 +58,19 @@ impl Wire {
     /// A distance of `delay`, possibly disturbed; `random` is its own stream.
     pub fn new(delay: Nanos, jitter: Option<Jitter>, reordering: Option<Reordering>, random: Random) -> Self {
         let disturbed = jitter.is_some() || reordering.is_some();
-        let disturbance =
-            disturbed.then(|| Box::new(Disturbance { jitter, reordering, random, latest: Nanos::ZERO }));
+        let disturbance = disturbed.then(|| Box::new(Disturbance::new(jitter, reordering, random)));
         Self { in_flight: TimedRing::default(), delay, disturbance }
+    }
+
+    /// With a delay that changes with time in addition. A packet keeps the delay at the moment when it leaves, and order is
+    /// kept: where the delay falls, packets arrive together with the last one of the longer delay until that has passed.
+    #[must_use]
+    pub fn following(mut self, delays: DelayTrace, random: Random) -> Self {
+        let disturbance = self.disturbance.take();
+        let mut disturbance = disturbance.unwrap_or_else(|| Box::new(Disturbance::new(None, None, random)));
+        disturbance.delays = Some(delays);
+        self.disturbance = Some(disturbance);
+        self
     }
 
     /// Sends a packet off at `departs`; calls come in order of that time. Returns whether it became the first to arrive.
@@ -63,7 +83,7 @@ impl Wire {
                 self.in_flight.push(arrival, packet);
                 first
             }
-            Some(disturbance) => self.in_flight.insert(disturbance.arrival(arrival), packet) == 0,
+            Some(disturbance) => self.in_flight.insert(disturbance.arrival(departs, arrival), packet) == 0,
         }
     }
 
@@ -155,6 +175,26 @@ mod tests {
         let mut wire = Wire::new(Nanos::ZERO, None, None, random());
         (0..1024).for_each(|n| _ = wire.push(Nanos::from_nanos(n), &numbered(n)));
         assert_eq!(wire.memory(), 1024 * 72);
+    }
+
+    #[test]
+    fn a_packet_keeps_the_delay_it_left_with_and_order_holds_where_the_delay_falls() {
+        // 20 ms; 10 ms more from 5 ms on, 4 ms more from 8 ms on. One packet a millisecond.
+        let ms = Nanos::from_millis;
+        let delays = DelayTrace::parse("5 10\n8 4\n").expect("valid");
+        let mut wire = Wire::new(ms(20), None, None, random()).following(delays, random());
+        (0..20).for_each(|n| _ = wire.push(ms(n), &numbered(n)));
+        let arrived: Vec<_> =
+            std::iter::from_fn(|| wire.pop()).map(|(at, p)| (p.seq, at.as_nanos() / 1_000_000)).collect();
+        let expected: Vec<_> = (0..20)
+            .map(|n| match n {
+                0..5 => (n, n + 20),
+                5..8 => (n, n + 30),
+                // The last of the longer delay left at 7 ms; what would arrive before 37 ms waits for it.
+                _ => (n, (n + 24).max(37)),
+            })
+            .collect();
+        assert_eq!(arrived, expected);
     }
 
     #[test]

@@ -145,6 +145,15 @@ fn plan(
     runs.into_iter().map(out).collect()
 }
 
+/// The radio path that a table of keys asks for, as under `radio` in a scenario: the texts of its capacity, loss and delay
+/// traces.
+#[pyfunction]
+fn radio_trace(py: Python<'_>, text: &str, source: &str) -> PyResult<(String, String, String)> {
+    let from = Source { name: source, text, dir: None };
+    let path = py.detach(|| scenario::radio_path(&from).map_err(Box::new)).map_err(|e| refuse(py, &e))?;
+    Ok((path.capacity.to_text(), path.loss.to_text(), path.delay.to_text()))
+}
+
 /// Runs the event loop in slices; `None` when cancelled. Returns the time the loop took.
 fn drive(
     spec: Spec,
@@ -311,6 +320,7 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(list_schemes, m)?)?;
     m.add_function(wrap_pyfunction!(schema, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
+    m.add_function(wrap_pyfunction!(radio_trace, m)?)?;
     m.add_function(wrap_pyfunction!(run, m)?)?;
     m.add_function(wrap_pyfunction!(bench_cases, m)?)?;
     m.add_function(wrap_pyfunction!(run_case, m)?)?;

@@ -126,7 +126,11 @@ impl Engine {
             .enumerate()
             .map(|(i, &(link, delay, last))| {
                 let link = &spec.links[link];
-                Distance { wire: Wire::new(delay, link.jitter, link.reordering, random("wire", i)), last }
+                let mut wire = Wire::new(delay, link.jitter, link.reordering, random("wire", i));
+                if let Some(delays) = &link.delay_trace {
+                    wire = wire.following(delays.clone(), random("wire", i));
+                }
+                Distance { wire, last }
             })
             .collect();
         let senders: Vec<Sender> = spec

@@ -6,6 +6,7 @@ pub mod engine;
 mod fairness;
 pub mod metrics;
 mod queue;
+pub mod radio;
 pub mod recorder;
 pub mod result;
 pub mod scenario;

@@ -3,6 +3,7 @@
 use narrows_cc::{Nanos, Params, schemes::Entry};
 use narrows_endpoint::{AppConfig, TcpConfig};
 use narrows_net::config::{Jitter, LinkConfig, Reordering};
+use narrows_net::timeline::DelayTrace;
 
 /// Everything a run is a function of.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct LinkSpec {
     pub jitter: Option<Jitter>,
     /// Packets of it that arrive late.
     pub reordering: Option<Reordering>,
+    /// Delay in addition to that of its hops, as it changes with time.
+    pub delay_trace: Option<DelayTrace>,
     /// Whether it appears in results (reverse and access links do not, unless the scenario lists them).
     pub reported: bool,
 }

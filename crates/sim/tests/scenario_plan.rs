@@ -180,6 +180,24 @@ fn a_capacity_traces_content_is_part_of_the_runs_name() {
 }
 
 #[test]
+fn loss_and_delay_traces_are_part_of_the_runs_name() {
+    let dir = std::env::temp_dir().join(format!("narrows-timelines-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let text = "[network]\nrate = \"10mbit\"\nloss_trace = \"l\"\ndelay_trace = \"d\"\n\
+                [[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n";
+    let id = |loss: &str, delay: &str| {
+        std::fs::write(dir.join("l"), loss).unwrap();
+        std::fs::write(dir.join("d"), delay).unwrap();
+        plan(&Source { name: "t", text, dir: Some(&dir) }, &[]).unwrap().remove(0).id
+    };
+    let ids = [id("1 2 0.5", "1 2"), id("1 2 0.25", "1 2"), id("1 2 0.5", "1 3"), id("1 2 0.5", "1 2")];
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert_ne!(ids[0], ids[1]);
+    assert_ne!(ids[0], ids[2]);
+    assert_eq!(ids[0], ids[3]);
+}
+
+#[test]
 fn a_scenario_survives_the_way_through_json() {
     let text = r#"
         name = "everything"

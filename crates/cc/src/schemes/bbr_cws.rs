@@ -96,7 +96,8 @@
 //! * Behind an AQM that drops long before the buffer is full, or where delay varies by more than the queue,
 //!   congestion and random loss cannot be told apart by delay.
 //! * In a crowd it is a loss-based flow: it fills deep buffers as CUBIC does. Several BBR-CWS flows drive each other
-//!   past 2.25 R₀ at times: four over 100 Mbit/s, 40 ms and 6 BDP have a mean RTT of 124 ms (BBR 86, CUBIC 247).
+//!   past 2.25 R₀ at times: four over 100 Mbit/s, 40 ms and 6 BDP have a mean RTT of 110 to 150 ms if they start one after
+//!   the other (BBR 86, CUBIC 247).
 //! * Alone in a buffer of 0.1 BDP with 1 % of random loss it has 93 % of the link, where BBR has 97.5 %.
 
 use crate::bbr::{BbrCore, Model, Policy, State};

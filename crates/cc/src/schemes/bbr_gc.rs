@@ -87,7 +87,7 @@
 //!   the first acknowledgement. That is the short flow in a long one's queue.
 //! * Where the buffer is shallow ω stays near 1 and P_up hardly above it (1.012 at 0.1 BDP), less BBR's pacing margin
 //!   of 1 %: bandwidth that loss or another flow took is found again slowly or not at all. With 1 % of random loss and
-//!   0.1 BDP a flow alone uses 46 % of the link; between flows, who wins startup keeps most of it for tens of seconds.
+//!   0.1 BDP a flow alone uses half of the link; between flows, who wins startup keeps most of it for tens of seconds.
 //! * In a deep buffer P_down is 0.994 and drains nothing: a flow alone keeps its probe's queue, and needs ProbeRTT to
 //!   see the propagation delay.
 //! * RTT_max is whatever the path once did. One delayed acknowledgement of a lone packet makes 51 ms of 11 and raises

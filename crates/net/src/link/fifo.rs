@@ -83,7 +83,7 @@ impl Fifo {
             self.free_at
         };
         let end = self.transmitter.end(start, size);
-        let lost = egress_loss.takes();
+        let lost = egress_loss.takes(end);
         self.free_at = end;
         self.bytes += size;
         self.entries.push_back(Entry { end, size: size as u32, lost });

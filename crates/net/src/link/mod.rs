@@ -73,8 +73,15 @@ impl Link {
     pub fn new(config: &LinkConfig, mut random: Random) -> Self {
         let seed = random.bits();
         let loss = |at, name| {
-            let model = if config.loss_at == at { config.loss } else { Loss::None };
-            LossProcess::new(model, Random::stream(seed, name, 0))
+            let here = config.loss_at == at;
+            let model = if here { config.loss } else { Loss::None };
+            let process = LossProcess::new(model, Random::stream(seed, name, 0));
+            match &config.loss_trace {
+                Some(trace) if here => {
+                    process.following(trace.clone(), Random::stream(seed, "loss trace", 0))
+                }
+                _ => process,
+            }
         };
         let service = match (&config.capacity, &config.queue, &config.allocator) {
             (Capacity::Constant(rate), Queue::DropTail, None) => {
@@ -98,7 +105,7 @@ impl Link {
         let size = packet.size();
         self.stats.arrived_packets += 1;
         self.stats.arrived_bytes += size.as_u64();
-        if self.ingress_loss.takes() {
+        if self.ingress_loss.takes(now) {
             self.stats.dropped_loss += 1;
             return Offer::Dropped(DropReason::Loss);
         }

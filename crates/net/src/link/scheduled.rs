@@ -181,6 +181,7 @@ impl Scheduled {
         if self.next_service > now {
             return None;
         }
+        let at = self.next_service;
         let done = match self.clock {
             Clock::Constant(_) => {
                 let (packet, size) = self.current.take()?;
@@ -191,7 +192,7 @@ impl Scheduled {
             }
             Clock::Trace { .. } => self.use_opportunity(stats)?,
         };
-        let lost = egress_loss.takes();
+        let lost = egress_loss.takes(at);
         stats.left(done.size().as_u64(), lost);
         (!lost).then_some(done)
     }

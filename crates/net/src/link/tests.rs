@@ -1,9 +1,13 @@
+use std::sync::Arc;
+
 use narrows_cc::Rate;
 use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Limit, Policer};
 use crate::packet::HEADER_BYTES;
+use crate::timeline::LossTrace;
+use crate::trace::CapacityTrace;
 
 /// Packet number `n` of `size` bytes.
 pub(super) fn packet(n: u64, size: u16) -> Packet {
@@ -122,6 +126,41 @@ fn loss_at_egress_uses_the_link_and_loss_at_ingress_does_not() {
     assert_eq!(ingress.offer(ms(0), &packet(0, 1500)), departs(ms(1)));
     assert_eq!(ingress.offer(ms(0), &packet(1, 1500)), Offer::Dropped(DropReason::Loss));
     assert_eq!(ingress.offer(ms(0), &packet(2, 1500)), departs(ms(2)));
+}
+
+#[test]
+fn a_burst_of_share_one_loses_exactly_what_passes_in_it() {
+    // One packet a millisecond, each leaving a millisecond after its arrival; the burst is from 10 ms to before 15 ms.
+    let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
+    config.loss_trace = Some(LossTrace::parse("10 15 1\n").unwrap());
+    let ms = Nanos::from_millis;
+    let mut egress = link(&config);
+    for n in 0..30 {
+        let at = ms(n + 1);
+        let lost = (10..15).contains(&(n + 1));
+        assert_eq!(egress.offer(ms(n), &packet(n, 1500)), Offer::Departs { at, lost });
+    }
+    egress.settle(ms(30));
+    assert_eq!((egress.stats().departed_packets, egress.stats().dropped_loss), (25, 5));
+    config.loss_at = LossAt::Ingress;
+    let mut ingress = link(&config);
+    for n in 0..30 {
+        let lost = ingress.offer(ms(n), &packet(n, 1500)) == Offer::Dropped(DropReason::Loss);
+        assert_eq!(lost, (10..15).contains(&n), "{n}");
+    }
+    // A link that keeps its packets loses the same.
+    config.loss_at = LossAt::Egress;
+    let opportunities_ms = (1..=1000).collect();
+    config.capacity = Capacity::Trace(Arc::new(CapacityTrace { opportunities_ms }));
+    let mut traced = link(&config);
+    let mut left = Vec::new();
+    for n in 0..30 {
+        assert_eq!(traced.offer(ms(n), &packet(n, 1500)), Offer::Queued);
+        while traced.next_service() <= ms(n + 1) {
+            left.extend(traced.serve(traced.next_service()).map(|packet| packet.seq));
+        }
+    }
+    assert!(left.iter().copied().eq((0..9).chain(14..30)), "{left:?}");
 }
 
 #[test]

@@ -272,6 +272,56 @@ impl Short for Loss {
     }
 }
 
+/// Which radio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RadioKind {
+    /// A 5G cell seen from a vehicle: four cell states, handovers with outages, bursts of loss, steps of the delay.
+    #[serde(rename = "5g")]
+    FiveG,
+}
+
+table! {
+    /// A generated radio path with its long-run averages.
+    Radio {
+        /// Which one.
+        kind: RadioKind,
+        ; // optional:
+        /// The seed of the path (the run's).
+        seed: u64,
+        /// How long the path is; then it repeats (60s).
+        period: Time,
+        /// Mean rate (150mbit).
+        mean: Rate,
+        /// Greatest rate, at least three times the mean (1gbit).
+        peak: Rate,
+        /// Mean share of packets that is lost (0.5%).
+        loss: Share,
+        /// Mean time to the next handover (12s).
+        handovers: Time,
+        /// The most by which a cell's delay is longer than the stated one (10ms).
+        delay: Time,
+    }
+}
+
+impl Short for Radio {
+    const ACCEPTED: &'static str = "5g, or a table such as { kind = \"5g\", seed = 1, mean = \"150mbit\" }";
+    fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
+        Ok(Self {
+            kind: kind(text)?,
+            seed: None,
+            period: None,
+            mean: None,
+            peak: None,
+            loss: None,
+            handovers: None,
+            delay: None,
+        })
+    }
+    fn text(&self) -> Option<String> {
+        stray_key(self, &[]).is_none().then(|| name_of(&self.kind))
+    }
+}
+
 /// What kind of application feeds a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

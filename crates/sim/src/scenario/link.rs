@@ -7,13 +7,15 @@ use std::sync::Arc;
 use narrows_cc::{Bytes, Explicit, Nanos, Params, Rate};
 use narrows_net::allocator;
 use narrows_net::config::{self, Capacity, Limit};
-use narrows_net::trace::CapacityTrace;
+use narrows_net::timeline::{DelayTrace, LossTrace, Timeline, TimelineError};
+use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};
 
-use super::choice::{self, Loss, LossKind, Queue, QueueKind};
+use super::choice::{self, Loss, LossKind, Queue, QueueKind, Radio};
 use super::fault::{Fault, unknown};
 use super::flows;
 use super::quantity::{self, BufferSize, DataAmount};
 use super::schema;
+use crate::radio;
 
 /// Of queues that are to drop nothing: those of access links and of the way back.
 pub(super) const AMPLE: Limit = Limit::Packets(1_000_000);
@@ -21,21 +23,91 @@ pub(super) const AMPLE: Limit = Limit::Packets(1_000_000);
 /// The longest period of a capacity trace: 115 days.
 const LONGEST_TRACE_MS: u64 = 10_000_000_000;
 
-/// Capacity traces that were read, by path, so that a sweep reads each file once.
+/// The most opportunities that a generated path may have: 400 MB of memory.
+const MOST_OPPORTUNITIES: f64 = 50e6;
+
+/// Traces that were read, by path, so that a sweep reads each file once.
 #[derive(Default)]
-pub(super) struct Traces(BTreeMap<String, Arc<CapacityTrace>>);
+pub(super) struct Traces {
+    capacity: BTreeMap<String, Arc<CapacityTrace>>,
+    loss: BTreeMap<String, LossTrace>,
+    delay: BTreeMap<String, DelayTrace>,
+    /// The path generated last, with what it was generated from.
+    radio: Option<(Recipe, Carried)>,
+}
+
+/// Seed, length in milliseconds and settings of a generated path.
+type Recipe = (u64, u64, radio::Settings);
+
+/// What a link carries, and what changes with it.
+#[derive(Clone)]
+pub(super) struct Carried {
+    pub(super) capacity: Capacity,
+    /// The mean rate.
+    pub(super) rate: Rate,
+    pub(super) loss: Option<LossTrace>,
+    pub(super) delay: Option<DelayTrace>,
+}
+
+/// The keys of one table that state what a link carries, and the table's name.
+pub(super) struct Stated<'a> {
+    pub(super) table: &'a str,
+    pub(super) rate: Option<&'a quantity::Rate>,
+    pub(super) file: Option<&'a str>,
+    pub(super) radio: Option<&'a Radio>,
+}
+
+/// Where files are, the seed of the run, and what was read before.
+pub(super) struct Sources<'a> {
+    pub(super) dir: Option<&'a Path>,
+    pub(super) seed: u64,
+    pub(super) traces: &'a mut Traces,
+}
+
+fn read(key: &str, file: &str, dir: Option<&Path>, format: &str) -> Result<String, Fault> {
+    let path = dir.map_or_else(|| Path::new(file).to_owned(), |dir| dir.join(file));
+    std::fs::read_to_string(&path).map_err(|error| {
+        Fault::new(key, format!("cannot read `{}`: {error}", path.display())).accepted(format)
+    })
+}
+
+/// The timeline in `file`, repeated with the capacity of its link if that repeats.
+fn timeline<T: Copy + Default>(
+    known: &mut BTreeMap<String, Timeline<T>>,
+    parse: fn(&str) -> Result<Timeline<T>, TimelineError>,
+    format: &str,
+    (key, file): (&str, &str),
+    dir: Option<&Path>,
+    capacity: &Capacity,
+) -> Result<Timeline<T>, Fault> {
+    let read_now = match known.get(file) {
+        Some(known) => known.clone(),
+        None => {
+            let parsed = parse(&read(key, file, dir, format)?)
+                .map_err(|error| Fault::new(key, format!("`{file}`: {error}")).accepted(format))?;
+            known.insert(file.to_owned(), parsed.clone());
+            parsed
+        }
+    };
+    let Capacity::Trace(trace) = capacity else { return Ok(read_now) };
+    let period = trace.period_duration();
+    if read_now.end() > period {
+        let ms = |time: Nanos| time.as_nanos() / 1_000_000;
+        let found =
+            format!("`{file}` goes on to {} ms, the capacity trace to {} ms", ms(read_now.end()), ms(period));
+        return Err(Fault::new(key, found).accepted("times within the capacity trace, with which it repeats"));
+    }
+    Ok(read_now.repeating(period))
+}
 
 impl Traces {
     /// The trace in `file`, relative to `dir`.
     fn load(&mut self, key: &str, file: &str, dir: Option<&Path>) -> Result<Arc<CapacityTrace>, Fault> {
-        if let Some(trace) = self.0.get(file) {
+        if let Some(trace) = self.capacity.get(file) {
             return Ok(Arc::clone(trace));
         }
-        let path = dir.map_or_else(|| Path::new(file).to_owned(), |dir| dir.join(file));
         const FORMAT: &str = "a file in mahimahi format: one time in milliseconds per line, ascending";
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            Fault::new(key, format!("cannot read `{}`: {error}", path.display())).accepted(FORMAT)
-        })?;
+        let text = read(key, file, dir, FORMAT)?;
         let trace = CapacityTrace::parse(&text)
             .map_err(|error| Fault::new(key, format!("`{file}`: {error}")).accepted(FORMAT))?;
         if trace.opportunities_ms.last().is_some_and(|&ms| ms > LONGEST_TRACE_MS) {
@@ -44,14 +116,143 @@ impl Traces {
             );
         }
         let trace = Arc::new(trace);
-        self.0.insert(file.to_owned(), Arc::clone(&trace));
+        self.capacity.insert(file.to_owned(), Arc::clone(&trace));
         Ok(trace)
     }
 
-    /// All that were read, in the order of their names.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Arc<CapacityTrace>)> {
-        self.0.iter()
+    /// Passes on the content of those files that a run uses: capacity, loss and delay, each in the order of their names.
+    pub(super) fn contents(&self, used: [&[&str]; 3], mut eat: impl FnMut(u64)) {
+        let [capacity, loss, delay] = used;
+        for (_, trace) in self.capacity.iter().filter(|(file, _)| capacity.contains(&file.as_str())) {
+            trace.opportunities_ms.iter().for_each(|&ms| eat(ms));
+        }
+        for (_, trace) in self.loss.iter().filter(|(file, _)| loss.contains(&file.as_str())) {
+            trace.steps().iter().for_each(|&(at, share)| {
+                eat(at.as_nanos());
+                eat(share.to_bits());
+            });
+        }
+        for (_, trace) in self.delay.iter().filter(|(file, _)| delay.contains(&file.as_str())) {
+            trace.steps().iter().for_each(|&(at, delay)| {
+                eat(at.as_nanos());
+                eat(delay.as_nanos());
+            });
+        }
     }
+}
+
+impl Sources<'_> {
+    /// The loss that a file states.
+    pub(super) fn loss(&mut self, key: &str, file: &str, capacity: &Capacity) -> Result<LossTrace, Fault> {
+        const FORMAT: &str = "a file with lines of `start_ms end_ms share`";
+        timeline(&mut self.traces.loss, LossTrace::parse, FORMAT, (key, file), self.dir, capacity)
+    }
+
+    /// The delay that a file states.
+    pub(super) fn delay(&mut self, key: &str, file: &str, capacity: &Capacity) -> Result<DelayTrace, Fault> {
+        const FORMAT: &str = "a file with lines of `at_ms delay_ms`";
+        timeline(&mut self.traces.delay, DelayTrace::parse, FORMAT, (key, file), self.dir, capacity)
+    }
+
+    /// What the keys of one table say that a link carries; nothing if there is no such key.
+    pub(super) fn carried(&mut self, stated: &Stated<'_>) -> Result<Option<Carried>, Fault> {
+        let key = |name: &str| format!("{}.{name}", stated.table);
+        let plain = |capacity, rate| Carried { capacity, rate, loss: None, delay: None };
+        Ok(Some(match (stated.rate, stated.file, stated.radio) {
+            (None, None, None) => return Ok(None),
+            (Some(stated), None, None) => {
+                let rate = rate(&key("rate"), stated)?;
+                plain(Capacity::Constant(rate), rate)
+            }
+            (None, Some(file), None) => {
+                let trace = self.traces.load(&key("capacity_trace"), file, self.dir)?;
+                let mean = trace.mean_rate();
+                plain(Capacity::Trace(trace), mean)
+            }
+            (None, None, Some(radio)) => {
+                let recipe = recipe(&key("radio"), radio, self.seed)?;
+                match &self.traces.radio {
+                    Some((known, carried)) if *known == recipe => carried.clone(),
+                    _ => {
+                        let path = radio::generate(recipe.0, recipe.1, &recipe.2);
+                        let rate = path.capacity.mean_rate();
+                        let capacity = Capacity::Trace(Arc::new(path.capacity));
+                        let carried =
+                            Carried { capacity, rate, loss: Some(path.loss), delay: Some(path.delay) };
+                        self.traces.radio = Some((recipe, carried.clone()));
+                        carried
+                    }
+                }
+            }
+            (_, Some(_), None) => {
+                return Err(Fault::new(key("capacity_trace"), "there is a rate too")
+                    .accepted("either rate or capacity_trace"));
+            }
+            (_, _, Some(_)) => {
+                return Err(Fault::new(key("radio"), "there is a rate or capacity_trace too")
+                    .accepted("one of rate, capacity_trace and radio"));
+            }
+        }))
+    }
+}
+
+/// What a path is generated from. `table` is empty where the keys stand alone.
+pub(super) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Fault> {
+    let key = |name: &str| if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") };
+    let refuse = |name: &str, message: String, accepted: String| {
+        Err(Fault::new(key(name), message).accepted(accepted))
+    };
+    let rate_or = |name: &str, stated: Option<&quantity::Rate>, default| match stated {
+        Some(stated) => rate(&key(name), stated),
+        None => Ok(Rate::from_mbit_per_sec(default)),
+    };
+    let time_or = |stated: Option<&quantity::Time>, default| {
+        stated.map_or(Nanos::from_millis(default), quantity::Time::value)
+    };
+    let settings = radio::Settings {
+        mean: rate_or("mean", radio.mean.as_ref(), 150.0)?,
+        peak: rate_or("peak", radio.peak.as_ref(), 1_000.0)?,
+        loss: radio.loss.as_ref().map_or(0.005, quantity::Share::value),
+        handovers: time_or(radio.handovers.as_ref(), 12_000),
+        delay: time_or(radio.delay.as_ref(), 10),
+    };
+    let period = time_or(radio.period.as_ref(), 60_000);
+    let (mean, peak) = (settings.mean.as_bytes_per_sec(), settings.peak.as_bytes_per_sec());
+    if peak < mean.saturating_mul(radio::LEAST_PEAK) {
+        let least = (mean * radio::LEAST_PEAK) as f64 * 8.0 / 1e6;
+        let name = if radio.peak.is_none() { "mean" } else { "peak" };
+        return refuse(
+            name,
+            "the peak is too close to the mean".into(),
+            format!("a peak of at least {least}mbit, three times the mean"),
+        );
+    }
+    if settings.handovers < radio::LEAST_HANDOVERS || settings.handovers > Nanos::from_secs(3_600) {
+        return refuse(
+            "handovers",
+            "the mean time to the next handover is out of range".into(),
+            "a time from 500ms to 60min".into(),
+        );
+    }
+    if settings.delay > Nanos::from_secs(1) {
+        return refuse("delay", "the delay of a cell is out of range".into(), "a time up to 1s".into());
+    }
+    if settings.loss > settings.most_loss() {
+        let most = libm::floor(settings.most_loss() * 1e4) / 1e2;
+        let found = format!("`{}%` is more than handovers this rare leave room for", settings.loss * 100.0);
+        return refuse("loss", found, format!("up to {most}%, or more handovers"));
+    }
+    let length_ms = period.as_nanos() / 1_000_000;
+    let opportunities = period.as_secs_f64() * mean as f64 / OPPORTUNITY_BYTES as f64;
+    if length_ms < 1_000 || opportunities > MOST_OPPORTUNITIES {
+        let longest = libm::floor(MOST_OPPORTUNITIES * OPPORTUNITY_BYTES as f64 / mean as f64);
+        return refuse(
+            "period",
+            "the path is too short or too long".into(),
+            format!("a time from 1s to {longest}s at this mean rate"),
+        );
+    }
+    Ok((radio.seed.unwrap_or(seed), length_ms, settings))
 }
 
 /// A rate that is not zero.
@@ -60,30 +261,6 @@ pub(super) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Fault> {
         Rate::ZERO => Err(Fault::new(key, format!("`{rate}` carries nothing"))
             .accepted("a rate above zero such as 100mbit")),
         rate => Ok(rate),
-    }
-}
-
-/// The capacity and its mean, from the two keys that may state it in one table.
-pub(super) fn capacity(
-    table: &str,
-    stated_rate: Option<&quantity::Rate>,
-    file: Option<&str>,
-    dir: Option<&Path>,
-    traces: &mut Traces,
-) -> Result<Option<(Capacity, Rate)>, Fault> {
-    match (stated_rate, file) {
-        (None, None) => Ok(None),
-        (Some(stated), None) => {
-            let rate = rate(&format!("{table}.rate"), stated)?;
-            Ok(Some((Capacity::Constant(rate), rate)))
-        }
-        (None, Some(file)) => {
-            let trace = traces.load(&format!("{table}.capacity_trace"), file, dir)?;
-            let mean = trace.mean_rate();
-            Ok(Some((Capacity::Trace(trace), mean)))
-        }
-        (Some(_), Some(_)) => Err(Fault::new(format!("{table}.capacity_trace"), "there is a rate too")
-            .accepted("either rate or capacity_trace")),
     }
 }
 

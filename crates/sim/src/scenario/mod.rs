@@ -162,6 +162,24 @@ pub fn schema_json() -> String {
     }
 }
 
+/// The files that are named.
+fn files<'a>(common: &'a Option<String>, own: impl Iterator<Item = &'a Option<String>>) -> Vec<&'a str> {
+    std::iter::once(common).chain(own).flatten().map(String::as_str).collect()
+}
+
+/// The radio path that a table of keys asks for, as under `radio` in a scenario; the seed is 1 where none is stated.
+///
+/// # Errors
+/// If a key or value is not acceptable.
+#[allow(clippy::result_large_err)] // once per command
+pub fn radio_path(source: &Source<'_>) -> Result<crate::radio::Path, ScenarioError> {
+    let tree = Tree::parse(source.text).map_err(|fault| fault.report(source.name, source.text, None))?;
+    let recipe = choice::Radio::deserialize(Reader(&tree)).and_then(|radio| link::recipe("", &radio, 1));
+    let (seed, length_ms, settings) =
+        recipe.map_err(|fault| fault.report(source.name, source.text, Some(&tree)))?;
+    Ok(crate::radio::generate(seed, length_ms, &settings))
+}
+
 /// A stable name of a run.
 fn id(scenario: &Scenario, traces: &Traces) -> String {
     let json = match serde_json::to_string(scenario) {
@@ -178,14 +196,12 @@ fn id(scenario: &Scenario, traces: &Traces) -> String {
     eat(env!("CARGO_PKG_VERSION").as_bytes());
     eat(&scenario.seed.to_le_bytes());
     eat(json.as_bytes());
-    let files: Vec<&str> = [scenario.network.capacity_trace.as_deref()]
-        .into_iter()
-        .chain(scenario.links.iter().map(|link| link.capacity_trace.as_deref()))
-        .flatten()
-        .collect();
-    for (_, trace) in traces.iter().filter(|(file, _)| files.contains(&file.as_str())) {
-        trace.opportunities_ms.iter().for_each(|ms| eat(&ms.to_le_bytes()));
-    }
+    // What a generated path is made from is in the scenario.
+    let (network, links) = (&scenario.network, &scenario.links);
+    let capacity = files(&network.capacity_trace, links.iter().map(|link| &link.capacity_trace));
+    let loss = files(&network.loss_trace, links.iter().map(|link| &link.loss_trace));
+    let delay = files(&network.delay_trace, links.iter().map(|link| &link.delay_trace));
+    traces.contents([&capacity, &loss, &delay], |word| eat(&word.to_le_bytes()));
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     format!("{:016x}", hash ^ (hash >> 31))

@@ -8,7 +8,7 @@ use narrows_net::config::{Jitter, LinkConfig};
 
 use super::fault::{Fault, show};
 use super::flows::{self, Draft, Kind};
-use super::link::{self, AMPLE, Traces};
+use super::link::{self, AMPLE, Sources, Traces};
 use super::quantity::{Time, WarmupLength};
 use super::schema::{Network, Scenario};
 use super::topology::{Route, Topology, Wire};
@@ -59,7 +59,7 @@ pub(super) fn resolve(
     if scenario.flows.is_empty() {
         return Err(Fault::new("flows", "the scenario has no flows").accepted("at least one [[flows]] table"));
     }
-    let topology = Topology::new(scenario, dir, traces)?;
+    let topology = Topology::new(scenario, &mut Sources { dir, seed, traces })?;
     let entries = (0..scenario.flows.len()).map(|index| Entry::new(scenario, &topology, index));
     let entries: Vec<Entry> = entries.collect::<Result<_, _>>()?;
     let mut drafts = Vec::new();
@@ -215,11 +215,13 @@ fn link_spec(
         }
         None => None,
     };
-    let (mut jitter, mut reordering) = (None, None);
+    let (mut jitter, mut reordering, mut delay_trace) = (None, None, None);
     if let Some(conditions) = &wire.conditions {
         let (loss, key) = &conditions.loss;
         config.loss = link::loss(key, loss)?;
+        config.loss_trace.clone_from(&conditions.loss_trace);
         config.loss_at = conditions.loss_at.into();
+        delay_trace.clone_from(&conditions.delay_trace);
         if let Some((policer, key)) = &conditions.policer {
             config.policer = Some(link::policer(key, policer, packet)?);
         }
@@ -239,6 +241,7 @@ fn link_spec(
         config,
         jitter,
         reordering,
+        delay_trace,
         reported: wire.listed || carries_data,
     })
 }
@@ -308,7 +311,14 @@ fn flow_spec(
         };
         let mut access = |name: String| {
             let config = LinkConfig::drop_tail(rate, limit);
-            links.push(LinkSpec { name, config, jitter: None, reordering: None, reported: false });
+            links.push(LinkSpec {
+                name,
+                config,
+                jitter: None,
+                reordering: None,
+                delay_trace: None,
+                reported: false,
+            });
             Hop { link: links.len() - 1, delay }
         };
         forward.insert(0, access(format!("{label} sender up")));

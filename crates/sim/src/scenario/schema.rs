@@ -6,7 +6,7 @@ use narrows_net::config;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::choice::{Allocator, App, FileSize, Jitter, Loss, Queue, TextOr, table};
+use super::choice::{Allocator, App, FileSize, Jitter, Loss, Queue, Radio, TextOr, table};
 use super::quantity::{Amount, Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
 
 /// A default, which is known to be sound.
@@ -127,6 +127,15 @@ pub struct Network {
     /// A file in mahimahi format instead of a rate; relative to the scenario.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_trace: Option<String>,
+    /// A generated radio path instead of a rate: capacity, loss and delay of data packets change with time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub radio: Option<TextOr<Radio>>,
+    /// A file of loss that changes with time, in addition to `loss`: lines of `start_ms end_ms share`, share from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_trace: Option<String>,
+    /// A file of delay in addition to that of the way of data, as it changes with time: lines of `at_ms delay_ms`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_trace: Option<String>,
     /// How much the queue holds. A BDP is that of the longest base RTT unless another is named: 5bdp@10ms.
     pub buffer: Buffer,
     /// The queue discipline.
@@ -180,6 +189,9 @@ impl Default for Network {
             kind: None,
             rate: None,
             capacity_trace: None,
+            radio: None,
+            loss_trace: None,
+            delay_trace: None,
             buffer: default("1bdp"),
             queue: TextOr(Queue::default()),
             loss: TextOr(super::choice::no_loss()),
@@ -218,6 +230,12 @@ table! {
         rate: Rate,
         /// A file in mahimahi format instead of a rate.
         capacity_trace: String,
+        /// A generated radio path instead of a rate.
+        radio: TextOr<Radio>,
+        /// A file of loss that changes with time, in addition to `loss`.
+        loss_trace: String,
+        /// A file of delay in addition to its own, as it changes with time.
+        delay_trace: String,
         /// Its one-way delay.
         delay: Time,
         /// How much its queue holds. A BDP is that of the longest base RTT among the flows that use the link.

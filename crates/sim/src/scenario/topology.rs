@@ -1,14 +1,14 @@
 //! The network as nodes and one-way wires, and the ways of flows through it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use narrows_cc::{Nanos, Rate};
 use narrows_net::config::Capacity;
+use narrows_net::timeline::{DelayTrace, LossTrace};
 
 use super::choice::{Allocator, Jitter, Loss, Queue};
 use super::fault::{Fault, unknown};
-use super::link::{self, Traces};
+use super::link::{self, Carried, Sources};
 use super::quantity::{Buffer, Time};
 use super::schema::{Flow, Link, LossAt, Network, NetworkKind, Policer, Reorder, Scenario};
 
@@ -22,6 +22,8 @@ pub(super) struct Conditions<'a> {
     pub(super) jitter: Option<Stated<'a, Jitter>>,
     pub(super) reorder: Option<Stated<'a, Reorder>>,
     pub(super) policer: Option<Stated<'a, Policer>>,
+    pub(super) loss_trace: Option<LossTrace>,
+    pub(super) delay_trace: Option<DelayTrace>,
 }
 
 /// A link in one direction, before buffers are resolved.
@@ -62,10 +64,37 @@ fn pick<'a, T>(table: &str, key: &str, own: Option<&'a T>, common: Option<&'a T>
     own.or_else(|| common.map(|value| (value, format!("network.{key}"))))
 }
 
-fn conditions<'a>(network: &'a Network, link: Option<&'a Link>, table: &str) -> Conditions<'a> {
+fn conditions<'a>(
+    network: &'a Network,
+    link: Option<&'a Link>,
+    table: &str,
+    carried: &Carried,
+    sources: &mut Sources<'_>,
+) -> Result<Conditions<'a>, Fault> {
+    let loss_file = pick(
+        table,
+        "loss_trace",
+        link.and_then(|link| link.loss_trace.as_ref()),
+        network.loss_trace.as_ref(),
+    );
+    let delay_file = pick(
+        table,
+        "delay_trace",
+        link.and_then(|link| link.delay_trace.as_ref()),
+        network.delay_trace.as_ref(),
+    );
+    // A generated path has both.
+    if carried.loss.is_some()
+        && let Some((_, key)) = loss_file.as_ref().or(delay_file.as_ref())
+    {
+        return Err(Fault::new(key, "the radio path has its own").accepted("either radio or this key"));
+    }
+    let loss_trace = loss_file.map(|(file, key)| sources.loss(&key, file, &carried.capacity)).transpose()?;
+    let delay_trace =
+        delay_file.map(|(file, key)| sources.delay(&key, file, &carried.capacity)).transpose()?;
     let loss = link.and_then(|link| link.loss.as_ref()).map(|loss| (&loss.0, format!("{table}.loss")));
     let jitter = |link: &'a Link| link.jitter.as_ref().map(|jitter| &jitter.0);
-    Conditions {
+    Ok(Conditions {
         loss: loss.unwrap_or_else(|| (&network.loss.0, "network.loss".to_owned())),
         loss_at: link.and_then(|link| link.loss_at).unwrap_or(network.loss_at),
         jitter: pick(table, "jitter", link.and_then(jitter), network.jitter.as_ref().map(|jitter| &jitter.0)),
@@ -81,7 +110,9 @@ fn conditions<'a>(network: &'a Network, link: Option<&'a Link>, table: &str) -> 
             link.and_then(|link| link.policer.as_ref()),
             network.policer.as_ref(),
         ),
-    }
+        loss_trace: loss_trace.or_else(|| carried.loss.clone()),
+        delay_trace: delay_trace.or_else(|| carried.delay.clone()),
+    })
 }
 
 fn own_allocator<'a>(
@@ -93,15 +124,11 @@ fn own_allocator<'a>(
     pick(table, "allocator", own.map(|own| &own.0), network.allocator.as_ref().map(|common| &common.0))
 }
 
-const NO_RATE: &str = "a rate such as 100mbit, or a capacity_trace";
+const NO_RATE: &str = "a rate such as 100mbit, a capacity_trace, or radio = \"5g\"";
 
 impl<'a> Topology<'a> {
     /// The network of a scenario.
-    pub(super) fn new(
-        scenario: &'a Scenario,
-        dir: Option<&Path>,
-        traces: &mut Traces,
-    ) -> Result<Self, Fault> {
+    pub(super) fn new(scenario: &'a Scenario, sources: &mut Sources<'_>) -> Result<Self, Fault> {
         let network = &scenario.network;
         let kind = match (network.kind, scenario.links.is_empty()) {
             (None, true) => NetworkKind::Dumbbell,
@@ -118,37 +145,47 @@ impl<'a> Topology<'a> {
             (Some(kind), true) => kind,
         };
         check_kind(network, kind)?;
-        let capacity =
-            link::capacity("network", network.rate.as_ref(), network.capacity_trace.as_deref(), dir, traces)?;
+        let common = sources.carried(&link::Stated {
+            table: "network",
+            rate: network.rate.as_ref(),
+            file: network.capacity_trace.as_deref(),
+            radio: network.radio.as_ref().map(|radio| &radio.0),
+        })?;
         let mut topology = Self { kind, nodes: Vec::new(), wires: Vec::new() };
         match kind {
-            NetworkKind::Dumbbell => topology.dumbbell(network, capacity)?,
-            NetworkKind::ParkingLot => topology.parking_lot(network, capacity)?,
+            NetworkKind::Dumbbell => topology.dumbbell(network, common, sources)?,
+            NetworkKind::ParkingLot => topology.parking_lot(network, common, sources)?,
             NetworkKind::Graph => {
                 for (index, link) in scenario.links.iter().enumerate() {
                     let table = format!("links.{index}");
-                    let own = link::capacity(
-                        &table,
-                        link.rate.as_ref(),
-                        link.capacity_trace.as_deref(),
-                        dir,
-                        traces,
-                    )?;
-                    let Some(capacity) = own.or_else(|| capacity.clone()) else {
+                    let own = sources.carried(&link::Stated {
+                        table: &table,
+                        rate: link.rate.as_ref(),
+                        file: link.capacity_trace.as_deref(),
+                        radio: link.radio.as_ref().map(|radio| &radio.0),
+                    })?;
+                    let Some(carried) = own.or_else(|| common.clone()) else {
                         return Err(
                             Fault::new(format!("{table}.rate"), "this key is missing").accepted(NO_RATE)
                         );
                     };
-                    topology.link(network, link, &table, capacity)?;
+                    topology.link(network, link, &table, &carried, sources)?;
                 }
             }
         }
         Ok(topology)
     }
 
-    fn dumbbell(&mut self, network: &'a Network, capacity: Option<(Capacity, Rate)>) -> Result<(), Fault> {
-        let (capacity, rate) =
-            capacity.ok_or_else(|| Fault::new("network.rate", "this key is missing").accepted(NO_RATE))?;
+    fn dumbbell(
+        &mut self,
+        network: &'a Network,
+        carried: Option<Carried>,
+        sources: &mut Sources<'_>,
+    ) -> Result<(), Fault> {
+        let carried =
+            carried.ok_or_else(|| Fault::new("network.rate", "this key is missing").accepted(NO_RATE))?;
+        let conditions = conditions(network, None, "network", &carried, sources)?;
+        let Carried { capacity, rate, .. } = carried;
         let reverse = match &network.reverse_rate {
             Some(stated) => link::rate("network.reverse_rate", stated)?,
             None => rate,
@@ -164,7 +201,7 @@ impl<'a> Topology<'a> {
             buffer: Some((&network.buffer, "network.buffer".into())),
             queue: Some((&network.queue.0, "network.queue".into())),
             allocator: own_allocator(network, None, "network"),
-            conditions: Some(conditions(network, None, "network")),
+            conditions: Some(conditions),
             listed: true,
         });
         self.wires.push(Wire {
@@ -183,9 +220,14 @@ impl<'a> Topology<'a> {
         Ok(())
     }
 
-    fn parking_lot(&mut self, network: &'a Network, capacity: Option<(Capacity, Rate)>) -> Result<(), Fault> {
-        let (capacity, rate) =
-            capacity.ok_or_else(|| Fault::new("network.rate", "this key is missing").accepted(NO_RATE))?;
+    fn parking_lot(
+        &mut self,
+        network: &'a Network,
+        carried: Option<Carried>,
+        sources: &mut Sources<'_>,
+    ) -> Result<(), Fault> {
+        let carried =
+            carried.ok_or_else(|| Fault::new("network.rate", "this key is missing").accepted(NO_RATE))?;
         let accepted = "a whole number from 1 to 100";
         let hops = match network.hops {
             Some(hops @ 1..=100) => hops as usize,
@@ -203,13 +245,13 @@ impl<'a> Topology<'a> {
                 name: format!("r{hop}-r{}", hop + 1),
                 from: hop,
                 to: hop + 1,
-                capacity: capacity.clone(),
-                rate,
+                capacity: carried.capacity.clone(),
+                rate: carried.rate,
                 delay,
                 buffer: Some((&network.buffer, "network.buffer".into())),
                 queue: Some((&network.queue.0, "network.queue".into())),
                 allocator: own_allocator(network, None, "network"),
-                conditions: Some(conditions(network, None, "network")),
+                conditions: Some(conditions(network, None, "network", &carried, sources)?),
                 listed: true,
             };
             self.push_duplex(there);
@@ -222,7 +264,8 @@ impl<'a> Topology<'a> {
         network: &'a Network,
         link: &'a Link,
         table: &str,
-        (capacity, rate): (Capacity, Rate),
+        carried: &Carried,
+        sources: &mut Sources<'_>,
     ) -> Result<(), Fault> {
         let (from, to) = (self.node_or_new(&link.from), self.node_or_new(&link.to));
         if from == to {
@@ -244,13 +287,13 @@ impl<'a> Topology<'a> {
             name: link.name.clone().unwrap_or_else(|| format!("{}-{}", link.from, link.to)),
             from,
             to,
-            capacity,
-            rate,
+            capacity: carried.capacity.clone(),
+            rate: carried.rate,
             delay: delay.map_or(Nanos::ZERO, Time::value),
             buffer: pick(table, "buffer", link.buffer.as_ref(), Some(&network.buffer)),
             queue: pick(table, "queue", own_queue, Some(&network.queue.0)),
             allocator: own_allocator(network, Some(link), table),
-            conditions: Some(conditions(network, Some(link), table)),
+            conditions: Some(conditions(network, Some(link), table, carried, sources)?),
             listed: true,
         };
         let back = format!("{}-{}", link.to, link.from);
