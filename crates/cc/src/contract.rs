@@ -184,13 +184,51 @@ pub struct SpuriousLoss {
     pub phase: Phase,
 }
 
-/// The network advises a sending rate.
+/// The explicit header a scheme speaks: fields by which senders and routers settle rates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Explicit {
+    /// The rate control protocol: routers write the rate of every flow.
+    Rcp,
+    /// The explicit control protocol: routers allot changes of throughput to packets.
+    Xcp,
+}
+
+impl Explicit {
+    /// The allocator that answers it: what takes its place at the bottleneck where a scenario names none.
+    pub const fn allocator(self) -> &'static str {
+        match self {
+            Self::Rcp => "rcp",
+            Self::Xcp => "xcp",
+        }
+    }
+
+    /// What the header adds to every packet, in bytes.
+    pub const fn header_bytes(self) -> u16 {
+        match self {
+            Self::Rcp => 12,
+            Self::Xcp => 20,
+        }
+    }
+}
+
+/// What the network advises, in payload bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Advice {
+    /// Send at this rate. Zero is no rate that can be followed.
+    Rate(Rate),
+    /// Send faster by so many bytes per second, or slower if it is negative.
+    Change(f64),
+}
+
+/// The network advises how fast to send. Nothing vouches for the advice: a scheme must not stall whatever it says.
+///
+/// Advice that rides on an acknowledgement follows its [`CongestionControl::on_ack`].
 #[derive(Clone, Copy, Debug)]
 pub struct RateAdvice {
     /// When it arrived.
     pub now: Nanos,
-    /// The advised rate.
-    pub rate: Rate,
+    /// What is advised.
+    pub advice: Advice,
 }
 
 /// Sending resumes after nothing was in flight.
@@ -297,6 +335,9 @@ pub trait CongestionControl {
     const INFO: Info;
     /// What it needs of explicit congestion notification.
     const ECN: EcnNeed = EcnNeed::Nothing;
+    /// The explicit header it speaks: its transport asks the network in every packet, and passes on the answers as
+    /// [`RateAdvice`].
+    const EXPLICIT: Option<Explicit> = None;
 
     /// A scheme at the start of a connection.
     fn new(setup: &Setup) -> Self;

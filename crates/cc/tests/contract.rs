@@ -137,7 +137,7 @@ fn the_model_reaches_every_event_and_phase() {
         ack(0, 1, false), // recovery left
         Op::Idle(1_000),
         ack(0, 1, false), // nothing to acknowledge
-        Op::Advice(narrows_cc::Rate::from_bytes_per_sec(1)),
+        Op::Advice(narrows_cc::Advice::Rate(narrows_cc::Rate::from_bytes_per_sec(1))),
     ];
     let entry = find("fixed").unwrap();
     let steps = run(entry, &Params::defaults(entry.info.params), conditions, &ops);

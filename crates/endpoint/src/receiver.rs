@@ -9,9 +9,12 @@
 //!   (RFC 7323 section 4.3).
 //! * The application reads at once. The window is the buffer less what waits out of order; its right edge never moves back
 //!   (RFC 9293 section 3.8.6).
+//! * Explicit header fields are echoed: the rate that arrived last (RCP), the sum of the changes that arrived since the last
+//!   acknowledgement (XCP).
 //! * The direction back carries no data: its FIN rides on the acknowledgement of the peer's FIN.
 
 use narrows_cc::{Bytes, Nanos};
+use narrows_net::Extension;
 use narrows_net::packet::{Ecn, Flags, MAX_SACK_BLOCKS, Packet, timestamp};
 
 use crate::{ReceiverStats, TcpConfig, ranges::Ranges};
@@ -61,6 +64,8 @@ pub struct Receiver {
     /// The stored ranges that changed last, newest first.
     recent: [(u64, u64); MAX_SACK_BLOCKS],
     recent_len: u8,
+    /// The explicit fields of the next acknowledgement.
+    reply: Extension,
     stats: ReceiverStats,
 }
 
@@ -99,6 +104,7 @@ impl Receiver {
             duplicate: None,
             recent: [(0, 0); MAX_SACK_BLOCKS],
             recent_len: 0,
+            reply: Extension::None,
             stats: ReceiverStats::default(),
         }
     }
@@ -140,6 +146,9 @@ impl Receiver {
         if self.ecn && (marked || self.echo) {
             self.update_echo(now, packet, marked);
         }
+        if packet.has_extension() {
+            self.note_extension(packet);
+        }
         let payload = u64::from(packet.payload);
         let plain = !packet.flags.has(Flags::FIN) && !packet.flags.has(Flags::SYN);
         if packet.seq != self.next || payload == 0 || !plain || !self.stored.is_empty() || !self.open {
@@ -158,6 +167,18 @@ impl Receiver {
             self.ack_deadline = now.saturating_add(self.ack_delay);
         }
         Arrival { in_order: Bytes::new(payload), distinct: true, duplicate: false }
+    }
+
+    /// Takes over explicit fields.
+    fn note_extension(&mut self, packet: &Packet) {
+        match packet.extension() {
+            Extension::RcpRequest { rate, .. } => self.reply = Extension::RcpReply { rate },
+            Extension::XcpRequest { delta, .. } if delta.is_finite() => {
+                let sum = if let Extension::XcpReply { delta } = self.reply { delta } else { 0.0 };
+                self.reply = Extension::XcpReply { delta: sum + delta };
+            }
+            _ => {}
+        }
     }
 
     /// Decides what acknowledgements echo from now on.
@@ -315,6 +336,12 @@ impl Receiver {
         }
         if self.next > self.fin {
             packet.flags = packet.flags.with(Flags::FIN);
+        }
+        if self.reply != Extension::None {
+            packet.set_extension(self.reply);
+            if let Extension::XcpReply { delta } = &mut self.reply {
+                *delta = 0.0;
+            }
         }
         if self.sack && (self.duplicate.is_some() || !self.stored.is_empty()) {
             self.push_blocks(&mut packet);

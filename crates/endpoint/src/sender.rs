@@ -3,7 +3,7 @@
 //! Parts: `scoreboard` knows the packets outstanding, `ack` applies acknowledgements, `rack` finds losses by time and
 //! `sack_loss` by counting (RFC 6675), `recovery` holds the phases and the undo of needless reductions, `prr` shapes the
 //! window meanwhile, `timers` has the retransmission timeout, probes and the handshake's start, `transmit` decides what
-//! leaves next.
+//! leaves next, `explicit` asks the network for rates and reads the answers.
 //!
 //! Deliberate differences from the texts:
 //! 1. The clock granularity G of RFC 6298 is the longest delay of an acknowledgement, so that a delayed one never makes a
@@ -21,6 +21,7 @@
 //!    the count at a timeout and takes the same data for delivered again when it is acknowledged; here it counts once.
 
 mod ack;
+mod explicit;
 mod prr;
 mod rack;
 mod recovery;
@@ -31,7 +32,7 @@ mod timers;
 mod transmit;
 
 use narrows_cc::{
-    AnyScheme, Bytes, Control, Nanos, Phase, Rate, RateAdvice, RateSampler, RecoveryStyle, RoundCounter,
+    AnyScheme, Bytes, Control, Explicit, Nanos, Phase, Rate, RateSampler, RecoveryStyle, RoundCounter,
 };
 use narrows_net::packet::{Flags, Packet};
 
@@ -156,6 +157,8 @@ pub struct Sender {
     config: TcpConfig,
     flow: u32,
     style: RecoveryStyle,
+    /// The explicit header its packets carry.
+    explicit: Option<Explicit>,
     prr: Prr,
     sack_loss: SackLoss,
     undo: Undo,
@@ -224,6 +227,7 @@ impl Sender {
             rtt: RttEstimator::new(&config),
             rack: Rack::new(),
             style: scheme.info().recovery,
+            explicit: scheme.explicit(),
             scheme,
             stats: SenderStats::default(),
             app,
@@ -285,12 +289,6 @@ impl Sender {
         if self.state == State::Waiting {
             self.close();
         }
-    }
-
-    /// The network advises a sending rate; to be followed by [`Sender::poll_transmit`] as any other event.
-    pub fn on_rate_advice(&mut self, now: Nanos, rate: Rate) {
-        self.scheme.on_rate_advice(&RateAdvice { now, rate });
-        self.read_control();
     }
 
     /// The counters.

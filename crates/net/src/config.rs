@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_cc::{Bytes, Nanos, Params, Rate};
 
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
@@ -205,6 +205,17 @@ pub struct LinkConfig {
     pub loss_at: LossAt,
     /// A policer before the queue.
     pub policer: Option<Policer>,
+    /// What takes part in the congestion control of the flows.
+    pub allocator: Option<Allocator>,
+}
+
+/// An allocator with its parameters.
+#[derive(Clone, Debug)]
+pub struct Allocator {
+    /// Which one.
+    pub entry: &'static crate::allocator::Entry,
+    /// Values of its parameters, checked.
+    pub params: Params,
 }
 
 impl LinkConfig {
@@ -218,6 +229,7 @@ impl LinkConfig {
             loss_trace: None,
             loss_at: LossAt::Egress,
             policer: None,
+            allocator: None,
         }
     }
 }

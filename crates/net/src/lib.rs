@@ -1,7 +1,9 @@
 //! What stands between endpoints: links, queues, loss, capacity. Every element takes `now` and owns no clock, so that the
 //! same code forwards simulated packets in virtual time and real ones in real time.
 
+pub mod allocator;
 pub mod config;
+mod extension;
 mod histogram;
 mod link;
 mod loss;
@@ -15,6 +17,7 @@ pub mod timeline;
 pub mod trace;
 mod wire;
 
+pub use extension::Extension;
 pub use histogram::Histogram;
 pub use link::{DropReason, Link, LinkStats, Offer};
 pub use loss::LossProcess;

@@ -2,6 +2,8 @@
 
 use narrows_cc::{Bytes, Nanos};
 
+use crate::extension::{Extension, Slot};
+
 /// Header flags of a packet, as a set.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Flags(u8);
@@ -63,7 +65,8 @@ pub struct Packet {
     pub seq: u64,
     /// Next sequence number expected from the peer.
     pub ack: u64,
-    sack: [(u32, u32); MAX_SACK_BLOCKS],
+    /// SACK blocks from the first slot on, an extension from the last one backwards.
+    slots: [Slot; MAX_SACK_BLOCKS],
     /// Timestamp value (RFC 7323), in microseconds modulo 2^32.
     pub ts_val: u32,
     /// Timestamp echo.
@@ -80,10 +83,15 @@ pub struct Packet {
     pub flags: Flags,
     /// ECN codepoint.
     pub ecn: Ecn,
-    sack_blocks: u8,
+    /// How many SACK blocks, and the tag of the extension above [`TAG_SHIFT`].
+    options: u8,
     /// Steps of its route already taken. Kept by the simulator.
     pub hop: u8,
 }
+
+/// The two bits below it count SACK blocks.
+const TAG_SHIFT: u32 = 2;
+const BLOCKS: u8 = (1 << TAG_SHIFT) - 1;
 
 /// IP and TCP headers with timestamps: 20 + 20 + 12.
 pub const HEADER_BYTES: u16 = 52;
@@ -94,7 +102,7 @@ impl Packet {
         Self {
             seq: 0,
             ack: 0,
-            sack: [(0, 0); MAX_SACK_BLOCKS],
+            slots: [(0, 0); MAX_SACK_BLOCKS],
             ts_val: 0,
             ts_ecr: 0,
             window: 0,
@@ -103,7 +111,7 @@ impl Packet {
             header: HEADER_BYTES,
             flags: Flags::NONE,
             ecn: Ecn::NotEct,
-            sack_blocks: 0,
+            options: 0,
             hop: 0,
         }
     }
@@ -121,16 +129,21 @@ impl Packet {
     }
 
     /// Appends a SACK block `start..end`; what does not fit is left out, as on the wire. The header grows accordingly
-    /// (two bytes of padding, two of option header, eight per block).
+    /// (two bytes of padding, two of option header, eight per block). An extension takes the place of the last blocks.
     #[inline]
     pub fn push_sack(&mut self, start: u64, end: u64) {
-        let n = self.sack_blocks as usize;
-        if n == MAX_SACK_BLOCKS {
+        let n = self.blocks();
+        if n == MAX_SACK_BLOCKS || (self.has_extension() && n + self.extension().slots() >= MAX_SACK_BLOCKS) {
             return;
         }
-        self.sack[n] = (start as u32, end as u32);
-        self.sack_blocks += 1;
-        self.header += if n == 0 { 12 } else { 8 };
+        self.slots[n] = (start as u32, end as u32);
+        self.options += 1;
+        self.header = self.header.saturating_add(if n == 0 { 12 } else { 8 });
+    }
+
+    #[inline]
+    const fn blocks(&self) -> usize {
+        (self.options & BLOCKS) as usize
     }
 
     /// The SACK blocks, widened to 64 bits around the acknowledgement number.
@@ -138,13 +151,46 @@ impl Packet {
     pub fn sack_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let widen =
             |low: u32| self.ack.wrapping_add_signed(i64::from(low.wrapping_sub(self.ack as u32) as i32));
-        self.sack[..self.sack_blocks as usize].iter().map(move |&(start, end)| (widen(start), widen(end)))
+        self.slots[..self.blocks()].iter().map(move |&(start, end)| (widen(start), widen(end)))
     }
 
     /// Whether it carries SACK blocks.
     #[inline]
     pub const fn has_sack(&self) -> bool {
-        self.sack_blocks > 0
+        self.options & BLOCKS > 0
+    }
+
+    /// Whether it carries explicit header fields.
+    #[inline]
+    pub const fn has_extension(&self) -> bool {
+        self.options > BLOCKS
+    }
+
+    /// Its explicit header fields.
+    #[inline]
+    pub const fn extension(&self) -> Extension {
+        let [_, before, last] = self.slots;
+        Extension::decode(self.options >> TAG_SHIFT, [last, before])
+    }
+
+    /// Gives it other explicit header fields; the header grows or shrinks accordingly. SACK blocks that stand in their
+    /// place are gone.
+    pub fn set_extension(&mut self, extension: Extension) {
+        let room = MAX_SACK_BLOCKS - extension.slots();
+        while self.blocks() > room {
+            self.options -= 1;
+            self.header -= if self.blocks() == 0 { 12 } else { 8 };
+        }
+        let bare = self.header - self.extension().wire_bytes().min(self.header);
+        self.header = bare.saturating_add(extension.wire_bytes());
+        let (tag, [last, before]) = extension.encode();
+        if extension.slots() >= 1 {
+            self.slots[2] = last;
+        }
+        if extension.slots() == 2 {
+            self.slots[1] = before;
+        }
+        self.options = (tag << TAG_SHIFT) | (self.options & BLOCKS);
     }
 }
 
@@ -172,5 +218,47 @@ mod tests {
         let blocks: Vec<_> = packet.sack_blocks().collect();
         assert_eq!(blocks, [((1 << 32) - 2000, (1 << 32) - 552), ((1 << 32) + 1448, (1 << 32) + 2896)]);
         assert_eq!(packet.size(), Bytes::new(52 + 12 + 8));
+    }
+
+    #[test]
+    fn an_extension_counts_with_its_wire_size_and_takes_the_place_of_the_last_sack_blocks() {
+        let mut packet = Packet::new(0);
+        let request = Extension::XcpRequest { rtt_us: 40_000, spacing: 0.25, delta: -1e6 };
+        packet.set_extension(request);
+        assert_eq!((packet.extension(), packet.size()), (request, Bytes::new(52 + 20)));
+        assert!(packet.has_extension() && !packet.has_sack());
+        packet.ack = 1;
+        packet.set_extension(Extension::RcpReply { rate: 1.25e6 });
+        for n in 0..3 {
+            packet.push_sack(1000 * n + 1, 1000 * n + 501);
+        }
+        // Two blocks fit beside the reply.
+        assert_eq!(packet.sack_blocks().collect::<Vec<_>>(), [(1, 501), (1001, 1501)]);
+        assert_eq!(packet.extension(), Extension::RcpReply { rate: 1.25e6 });
+        assert_eq!(packet.size(), Bytes::new(52 + 12 + 20));
+        packet.set_extension(request);
+        assert_eq!((packet.sack_blocks().count(), packet.extension()), (1, request));
+        assert_eq!(packet.size(), Bytes::new(52 + 20 + 12));
+        packet.set_extension(Extension::None);
+        assert_eq!((packet.extension(), packet.size()), (Extension::None, Bytes::new(52 + 12)));
+        assert!(!packet.has_extension());
+    }
+
+    #[test]
+    fn every_extension_survives_encoding_and_an_unknown_tag_is_none() {
+        let all = [
+            Extension::None,
+            Extension::RcpRequest { rate: -1.0, rtt_us: u32::MAX },
+            Extension::RcpReply { rate: f32::MAX },
+            Extension::XcpRequest { rtt_us: 1, spacing: f32::MIN_POSITIVE, delta: 1e24 },
+            Extension::XcpReply { delta: -0.5 },
+        ];
+        for extension in all {
+            let (tag, slots) = extension.encode();
+            assert_eq!(Extension::decode(tag, slots), extension);
+        }
+        for tag in 5..=u8::MAX {
+            assert_eq!(Extension::decode(tag, [(1, 1); 2]), Extension::None);
+        }
     }
 }

@@ -165,6 +165,12 @@ impl Engine {
         for (i, sender) in senders.iter().enumerate() {
             queue.schedule(sources.senders + i as SourceId, sender.deadline());
         }
+        for (i, link) in links.iter().enumerate() {
+            // Allocators may ask to be woken before the first packet.
+            if link.next_service() < Nanos::MAX {
+                queue.schedule(sources.links + i as SourceId, link.next_service());
+            }
+        }
         let clock = Clock::new(&spec);
         queue.schedule(sources.clock, clock.next());
         Self {
@@ -379,6 +385,11 @@ impl Engine {
     fn note_drop(&mut self, link: u32, packet: &Packet) {
         self.metrics.on_drop(packet);
         self.recorder.packet(self.now, PacketEvent::Drop, Some(link), packet);
+        // Even a packet that is dropped may set an allocator's clock going.
+        let port = &self.links[link as usize];
+        if port.allocator().is_some() {
+            self.queue.schedule(self.sources.links + link, port.next_service());
+        }
     }
 
     /// Sends what a sender has to send and sets its timer.
@@ -456,6 +467,11 @@ impl Engine {
     /// The window now in force for a flow.
     pub fn window(&self, flow: usize) -> Bytes {
         self.senders[flow].window()
+    }
+
+    /// A link.
+    pub fn link(&self, index: usize) -> &Link {
+        &self.links[index]
     }
 
     /// Distinct data packets delivered so far.

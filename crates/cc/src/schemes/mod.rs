@@ -3,8 +3,8 @@
 //! A new scheme is a file beside this one and a line in the list below. What schemes cost is compared with the first.
 
 use crate::{
-    Ack, CongestionControl, Control, EcnNeed, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered, RecoveryLeft,
-    Sent, Setup, SpuriousLoss, Telemetry, Timeout,
+    Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered,
+    RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 
 macro_rules! registry {
@@ -20,6 +20,7 @@ macro_rules! registry {
         pub const ALL: &[Entry] = &[$(Entry {
             info: &<$Type as CongestionControl>::INFO,
             ecn: <$Type as CongestionControl>::ECN,
+            explicit: <$Type as CongestionControl>::EXPLICIT,
             source: include_str!(concat!(stringify!($module), ".rs")),
             build: |setup| AnyScheme::$Type(<$Type as CongestionControl>::new(setup)),
         }),+];
@@ -47,6 +48,8 @@ macro_rules! registry {
             #[inline] pub fn control(&self) -> Control { match self { $(Self::$Type(s) => s.control()),+ } }
             /// Named, typed internals for traces.
             pub fn telemetry(&self, sink: Telemetry<'_>) { match self { $(Self::$Type(s) => s.telemetry(sink)),+ } }
+            /// The explicit header it speaks.
+            pub fn explicit(&self) -> Option<Explicit> { match self { $(Self::$Type(_) => <$Type as CongestionControl>::EXPLICIT),+ } }
             /// What is known of the scheme without running it.
             pub fn info(&self) -> &'static Info { match self { $(Self::$Type(_) => &<$Type as CongestionControl>::INFO),+ } }
         }
@@ -77,6 +80,8 @@ registry! {
     compound::Compound,
     dctcp::Dctcp,
     prague::Prague,
+    rcp::Rcp,
+    xcp::Xcp,
     fixed::Fixed,
 }
 
@@ -87,6 +92,8 @@ pub struct Entry {
     pub info: &'static Info,
     /// What it needs of explicit congestion notification.
     pub ecn: EcnNeed,
+    /// The explicit header it speaks.
+    pub explicit: Option<Explicit>,
     source: &'static str,
     build: fn(&Setup) -> AnyScheme,
 }

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use narrows_cc::{
-    Ack, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, Nanos, Params, Phase, Random, Rate,
-    RateAdvice, RateSampler, RecoveryEntered, RecoveryLeft, RoundCounter, Sent, SentSnapshot, Setup,
+    Ack, Advice, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, Nanos, Params, Phase, Random,
+    Rate, RateAdvice, RateSampler, RecoveryEntered, RecoveryLeft, RoundCounter, Sent, SentSnapshot, Setup,
     SpuriousLoss, Timeout, Value, schemes::Entry,
 };
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ pub enum Op {
     /// Everything is delivered, and then nothing happens for so many milliseconds.
     Idle(u64),
     /// The network advises a rate.
-    Advice(Rate),
+    Advice(Advice),
 }
 
 pub fn conditions() -> impl Strategy<Value = Conditions> {
@@ -56,6 +56,18 @@ pub fn conditions() -> impl Strategy<Value = Conditions> {
         rtt,
         seed,
     })
+}
+
+/// What a network may say, sound or not.
+fn advice() -> impl Strategy<Value = Advice> {
+    let absurd =
+        prop::sample::select(vec![0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, -f64::MAX]);
+    prop_oneof![
+        4 => (0u64..20_000_000_000).prop_map(|rate| Advice::Rate(Rate::from_bytes_per_sec(rate))),
+        1 => prop::sample::select(vec![0, 1, u64::MAX]).prop_map(|rate| Advice::Rate(Rate::from_bytes_per_sec(rate))),
+        4 => (-1e9..1e9f64).prop_map(Advice::Change),
+        1 => absurd.prop_map(Advice::Change),
+    ]
 }
 
 pub fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -81,7 +93,7 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => any::<bool>().prop_map(|all| Op::Timeout { all }),
         1 => Just(Op::Spurious),
         1 => (0u64..100_000).prop_map(Op::Idle),
-        1 => (0u64..20_000_000_000).prop_map(|rate| Op::Advice(Rate::from_bytes_per_sec(rate))),
+        1 => advice().prop_map(Op::Advice),
     ];
     prop::collection::vec(op, 1..250)
 }
@@ -171,8 +183,8 @@ impl Model {
                 Op::Timeout { all } => self.timeout(all),
                 Op::Spurious => self.spurious(),
                 Op::Idle(ms) => self.idle(ms),
-                Op::Advice(rate) => {
-                    self.scheme.on_rate_advice(&RateAdvice { now: self.now, rate });
+                Op::Advice(advice) => {
+                    self.scheme.on_rate_advice(&RateAdvice { now: self.now, advice });
                     self.record("rate advice");
                 }
             }

@@ -136,6 +136,9 @@ impl Sender {
             self.rtt.on_lost_syn();
         }
         self.read_control();
+        if packet.has_extension() {
+            self.on_reply(now, packet);
+        }
         outcome
     }
 
@@ -233,6 +236,9 @@ impl Sender {
             min_rtt: self.rtt.min_rtt_or_zero(),
         });
         self.read_control();
+        if packet.has_extension() {
+            self.on_reply(now, packet);
+        }
         self.rearm_after_ack(now, advanced, progress.newest > 0);
         if advanced {
             self.note_completion(now);

@@ -19,6 +19,7 @@ pub use stats::LinkStats;
 use self::fifo::Fifo;
 use self::scheduled::Scheduled;
 use crate::Packet;
+use crate::allocator::AnyAllocator;
 use crate::config::{Capacity, LinkConfig, Loss, LossAt, Queue};
 use crate::loss::LossProcess;
 use crate::policer::TokenBucket;
@@ -82,8 +83,10 @@ impl Link {
                 _ => process,
             }
         };
-        let service = match (&config.capacity, &config.queue) {
-            (Capacity::Constant(rate), Queue::DropTail) => Service::Fifo(Fifo::new(*rate, config.limit)),
+        let service = match (&config.capacity, &config.queue, &config.allocator) {
+            (Capacity::Constant(rate), Queue::DropTail, None) => {
+                Service::Fifo(Fifo::new(*rate, config.limit))
+            }
             _ => Service::Scheduled(Box::new(Scheduled::new(config, Random::stream(seed, "aqm", 0)))),
         };
         Self {
@@ -133,7 +136,7 @@ impl Link {
     }
 
     /// When [`Link::serve`] must next be called; [`Nanos::MAX`] if there is nothing to serve, as always for links that
-    /// answer [`Offer::Departs`].
+    /// answer [`Offer::Departs`]. A link with an allocator may have something to do before its first packet.
     #[inline]
     pub fn next_service(&self) -> Nanos {
         match &self.service {
@@ -164,6 +167,14 @@ impl Link {
     pub fn settle(&mut self, now: Nanos) {
         if let Service::Fifo(fifo) = &mut self.service {
             fifo.settle(now, &mut self.stats);
+        }
+    }
+
+    /// The allocator at its port.
+    pub fn allocator(&self) -> Option<&AnyAllocator> {
+        match &self.service {
+            Service::Fifo(_) => None,
+            Service::Scheduled(scheduled) => scheduled.allocator(),
         }
     }
 

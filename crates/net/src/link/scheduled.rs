@@ -7,6 +7,7 @@ use narrows_cc::{Bytes, Nanos, Random};
 use super::stats::LinkStats;
 use super::transmitter::Transmitter;
 use crate::Packet;
+use crate::allocator::{AnyAllocator, Seat};
 use crate::config::{Capacity, Limit, LinkConfig};
 use crate::loss::LossProcess;
 use crate::queue::{Discipline, Room};
@@ -42,6 +43,7 @@ pub(crate) struct Scheduled {
     /// How long packets have waited since the statistics began, in nanoseconds, added up, as of `waited_at`.
     waited: u128,
     waited_at: Nanos,
+    allocator: Option<Box<Seat>>,
 }
 
 impl Scheduled {
@@ -63,12 +65,26 @@ impl Scheduled {
             carried: 0,
             waited: 0,
             waited_at: Nanos::ZERO,
+            allocator: config.allocator.as_ref().map(|allocator| Box::new(Seat::new(allocator, rate))),
         }
+    }
+
+    pub(crate) fn allocator(&self) -> Option<&AnyAllocator> {
+        self.allocator.as_deref().map(Seat::allocator)
     }
 
     /// Whether the packet was taken in; drops are counted.
     pub(crate) fn offer(&mut self, now: Nanos, packet: &Packet, stats: &mut LinkStats) -> bool {
         self.account(now);
+        let mut seen;
+        let packet = match &mut self.allocator {
+            Some(seat) => {
+                seen = *packet;
+                seat.on_arrival(now, self.queue.bytes(), &mut seen);
+                &seen
+            }
+            None => packet,
+        };
         let room = if self.current.is_none() && self.queue.packets() == 0 {
             Room::Idle
         } else {
@@ -102,8 +118,20 @@ impl Scheduled {
     }
 
     #[inline]
-    pub(crate) const fn next_service(&self) -> Nanos {
-        self.next_service
+    pub(crate) fn next_service(&self) -> Nanos {
+        match &self.allocator {
+            Some(seat) => self.next_service.min(seat.next_wake()),
+            None => self.next_service,
+        }
+    }
+
+    /// The next packet to transmit, as it leaves the allocator.
+    fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
+        let mut next = self.queue.dequeue(now, stats);
+        if let (Some(seat), Some((_, packet))) = (&mut self.allocator, &mut next) {
+            seat.on_departure(now, self.queue.bytes(), packet);
+        }
+        next
     }
 
     /// The first packet after an idle time is there.
@@ -122,8 +150,9 @@ impl Scheduled {
     /// Begins the next transmission at constant rate.
     fn start(&mut self, now: Nanos, stats: &mut LinkStats) {
         self.account(now);
+        let next = self.dequeue(now, stats);
         let Clock::Constant(transmitter) = &mut self.clock else { return };
-        match self.queue.dequeue(now, stats) {
+        match next {
             Some((arrived, packet)) => {
                 stats.waited((now - arrived).as_nanos());
                 let size = packet.size().as_u64();
@@ -146,6 +175,9 @@ impl Scheduled {
         egress_loss: &mut LossProcess,
         stats: &mut LinkStats,
     ) -> Option<Packet> {
+        if let Some(seat) = &mut self.allocator {
+            seat.wake(now, self.queue.bytes());
+        }
         if self.next_service > now {
             return None;
         }
@@ -169,21 +201,22 @@ impl Scheduled {
     /// opportunity is used up.
     fn use_opportunity(&mut self, stats: &mut LinkStats) -> Option<Packet> {
         self.account(self.next_service);
-        let Clock::Trace { trace, number, credit } = &mut self.clock else { return None };
+        let Clock::Trace { credit, .. } = &mut self.clock else { return None };
         if *credit == 0 {
             *credit = OPPORTUNITY_BYTES;
         }
+        let mut rest = *credit;
         let mut done = None;
-        while *credit > 0 && done.is_none() {
+        while rest > 0 && done.is_none() {
             if self.current.is_none() {
-                let Some((arrived, packet)) = self.queue.dequeue(self.next_service, stats) else { break };
+                let Some((arrived, packet)) = self.dequeue(self.next_service, stats) else { break };
                 stats.waited((self.next_service - arrived).as_nanos());
                 self.current = Some((packet, packet.size().as_u64()));
             }
             if let Some((packet, left)) = &mut self.current {
-                let part = (*left).min(*credit);
+                let part = (*left).min(rest);
                 *left -= part;
-                *credit -= part;
+                rest -= part;
                 self.carried += part;
                 if *left == 0 {
                     done = Some(*packet);
@@ -191,6 +224,8 @@ impl Scheduled {
                 }
             }
         }
+        let Clock::Trace { trace, number, credit } = &mut self.clock else { return done };
+        *credit = rest;
         if self.current.is_none() && self.queue.packets() == 0 {
             // What is left of the opportunity is wasted.
             *credit = 0;

@@ -249,7 +249,7 @@ proptest! {
         let policer = Policer { rate: Rate::from_mbit_per_sec(8.0), burst: Bytes::new(20_000) };
         let loss_at = if at_ingress { LossAt::Ingress } else { LossAt::Egress };
         let policer = policed.then_some(policer);
-        let mut link = link(&LinkConfig { capacity, limit, queue, loss, loss_trace: None, loss_at, policer });
+        let mut link = link(&LinkConfig { capacity, limit, queue, loss, loss_trace: None, loss_at, policer, allocator: None });
         let (mut now, mut left, mut kept) = (Nanos::ZERO, Vec::new(), 0u64);
         for (n, &(gap, size, flow)) in arrivals.iter().enumerate() {
             now += Nanos::from_nanos(gap);

@@ -2,6 +2,7 @@
 //! `queue = { kind = "codel", target = "1ms" }`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -11,6 +12,7 @@ use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::quantity::{Amount, Rate, Share, Size, Time};
+use super::schema::ParamValue;
 
 /// A table that has a short form.
 pub trait Short: Serialize + for<'de> Deserialize<'de> + JsonSchema {
@@ -205,6 +207,26 @@ impl Short for Queue {
     }
     fn text(&self) -> Option<String> {
         stray_key(self, &[]).is_none().then(|| name_of(&self.kind))
+    }
+}
+
+/// An allocator with its parameters, of which each is a key beside `kind`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Allocator {
+    /// Which one, or none.
+    pub kind: String,
+    /// Values of its parameters.
+    #[serde(flatten)]
+    pub params: BTreeMap<String, ParamValue>,
+}
+
+impl Short for Allocator {
+    const ACCEPTED: &'static str = "rcp, xcp, none, or a table with `kind` and parameters";
+    fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
+        Ok(Self { kind: text.to_owned(), params: BTreeMap::new() })
+    }
+    fn text(&self) -> Option<String> {
+        self.params.is_empty().then(|| self.kind.clone())
     }
 }
 

@@ -78,7 +78,7 @@ fn scheme(flow: &Flow, table: &str) -> Result<(&'static schemes::Entry, Params),
             return Err(Fault::new(&key, format!("`{param}` is set twice")).accepted("each parameter once"));
         }
         stated.push(param);
-        set(&mut params, entry, param, text, &key)?;
+        set(&mut params, entry.info.name, entry.info.params, param, text, &key)?;
     }
     for (param, value) in flow.params.iter().flatten() {
         let key = format!("{table}.params.{param}");
@@ -86,20 +86,31 @@ fn scheme(flow: &Flow, table: &str) -> Result<(&'static schemes::Entry, Params),
             return Err(Fault::new(key, format!("`{param}` is set by the scheme's text too"))
                 .accepted("one of the two"));
         }
-        let text = match value {
-            ParamValue::Flag(on) => on.to_string(),
-            ParamValue::Number(number) => number.to_string(),
-            ParamValue::Text(text) => text.clone(),
-        };
-        set(&mut params, entry, param, &text, &key)?;
+        set(&mut params, entry.info.name, entry.info.params, param, &plain(value), &key)?;
     }
     Ok((entry, params))
 }
 
-fn set(params: &mut Params, entry: &schemes::Entry, name: &str, text: &str, key: &str) -> Result<(), Fault> {
-    let known = entry.info.params;
+/// A value as text.
+pub(super) fn plain(value: &ParamValue) -> String {
+    match value {
+        ParamValue::Flag(on) => on.to_string(),
+        ParamValue::Number(number) => number.to_string(),
+        ParamValue::Text(text) => text.clone(),
+    }
+}
+
+/// Sets a parameter of `owner`, whose parameters are `known`, from a text.
+pub(super) fn set(
+    params: &mut Params,
+    owner: &str,
+    known: &[Param],
+    name: &str,
+    text: &str,
+    key: &str,
+) -> Result<(), Fault> {
     let Some(param) = known.iter().find(|param| param.name == name) else {
-        let message = format!("`{}` has no parameter `{name}`", entry.info.name);
+        let message = format!("`{owner}` has no parameter `{name}`");
         if known.is_empty() {
             return Err(Fault::new(key, message).accepted("no parameter"));
         }

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_cc::{Bytes, Explicit, Nanos, Params, Rate};
+use narrows_net::allocator;
 use narrows_net::config::{self, Capacity, Limit};
 use narrows_net::timeline::{DelayTrace, LossTrace, Timeline, TimelineError};
 use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};
 
 use super::choice::{self, Loss, LossKind, Queue, QueueKind, Radio};
-use super::fault::Fault;
+use super::fault::{Fault, unknown};
+use super::flows;
 use super::quantity::{self, BufferSize, DataAmount};
 use super::schema;
 use crate::radio;
@@ -468,6 +470,36 @@ pub(super) fn policer(
             .accepted(format!("at least one packet of {} B", packet.as_u64())));
     }
     Ok(config::Policer { rate: rate(&format!("{table}.rate"), &policer.rate)?, burst })
+}
+
+/// An allocator, if one is meant.
+pub(super) fn allocator(table: &str, stated: &choice::Allocator) -> Result<Option<config::Allocator>, Fault> {
+    if stated.kind == "none" {
+        return match stated.params.keys().next() {
+            Some(key) => Err(stray(table, key, "none", &[])),
+            None => Ok(None),
+        };
+    }
+    let Some(entry) = allocator::find(&stated.kind) else {
+        let known = allocator::ALL.iter().map(|entry| entry.info.name).chain(["none"]);
+        return Err(
+            unknown(&format!("there is no allocator `{}`", stated.kind), &stated.kind, known).within(table)
+        );
+    };
+    let mut params = Params::defaults(entry.info.params);
+    for (name, value) in &stated.params {
+        let key = format!("{table}.{name}");
+        flows::set(&mut params, entry.info.name, entry.info.params, name, &flows::plain(value), &key)?;
+    }
+    Ok(Some(config::Allocator { entry, params }))
+}
+
+/// The allocator that answers an explicit header, with default parameters.
+pub(super) fn default_allocator(explicit: Explicit) -> config::Allocator {
+    match allocator::find(explicit.allocator()) {
+        Some(entry) => config::Allocator { entry, params: Params::defaults(entry.info.params) },
+        None => unreachable!("every explicit header has its allocator"),
+    }
 }
 
 /// Reordering.

@@ -207,6 +207,14 @@ fn link_spec(
     if let Some((queue, key)) = &wire.queue {
         config.queue = link::queue(key, queue, packet)?;
     }
+    config.allocator = match &wire.allocator {
+        Some((allocator, key)) => link::allocator(key, allocator)?,
+        // Of a dumbbell's two wires the bottleneck is the one that is listed.
+        None if topology.is_dumbbell() && wire.listed => {
+            entries.iter().find_map(|entry| entry.kind.scheme.explicit).map(link::default_allocator)
+        }
+        None => None,
+    };
     let (mut jitter, mut reordering, mut delay_trace) = (None, None, None);
     if let Some(conditions) = &wire.conditions {
         let (loss, key) = &conditions.loss;

@@ -6,7 +6,7 @@ use narrows_net::config;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::choice::{App, FileSize, Jitter, Loss, Queue, Radio, TextOr, table};
+use super::choice::{Allocator, App, FileSize, Jitter, Loss, Queue, Radio, TextOr, table};
 use super::quantity::{Amount, Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
 
 /// A default, which is known to be sound.
@@ -153,6 +153,10 @@ pub struct Network {
     /// A policer before the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policer: Option<Policer>,
+    /// What takes part in congestion control at the port: rcp, xcp, or none. In a dumbbell where nothing is stated, the
+    /// allocator of the first flow whose scheme needs one; elsewhere none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocator: Option<TextOr<Allocator>>,
     /// Rate of a link of its own for every sender, and every receiver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_rate: Option<Rate>,
@@ -195,6 +199,7 @@ impl Default for Network {
             jitter: None,
             reorder: None,
             policer: None,
+            allocator: None,
             access_rate: None,
             access_delay: None,
             access_buffer: None,
@@ -247,6 +252,8 @@ table! {
         reorder: Reorder,
         /// A policer before the queue.
         policer: Policer,
+        /// What takes part in congestion control at its port, in both directions of a duplex link: rcp, xcp, or none.
+        allocator: TextOr<Allocator>,
     }
 }
 

@@ -6,7 +6,7 @@ use narrows_cc::{Nanos, Rate};
 use narrows_net::config::Capacity;
 use narrows_net::timeline::{DelayTrace, LossTrace};
 
-use super::choice::{Jitter, Loss, Queue};
+use super::choice::{Allocator, Jitter, Loss, Queue};
 use super::fault::{Fault, unknown};
 use super::link::{self, Carried, Sources};
 use super::quantity::{Buffer, Time};
@@ -38,6 +38,7 @@ pub(super) struct Wire<'a> {
     /// Ample where nothing is stated.
     pub(super) buffer: Option<Stated<'a, Buffer>>,
     pub(super) queue: Option<Stated<'a, Queue>>,
+    pub(super) allocator: Option<Stated<'a, Allocator>>,
     /// None on the way back of a duplex link.
     pub(super) conditions: Option<Conditions<'a>>,
     /// The scenario lists it.
@@ -112,6 +113,15 @@ fn conditions<'a>(
         loss_trace: loss_trace.or_else(|| carried.loss.clone()),
         delay_trace: delay_trace.or_else(|| carried.delay.clone()),
     })
+}
+
+fn own_allocator<'a>(
+    network: &'a Network,
+    link: Option<&'a Link>,
+    table: &str,
+) -> Option<Stated<'a, Allocator>> {
+    let own = link.and_then(|link| link.allocator.as_ref());
+    pick(table, "allocator", own.map(|own| &own.0), network.allocator.as_ref().map(|common| &common.0))
 }
 
 const NO_RATE: &str = "a rate such as 100mbit, a capacity_trace, or radio = \"5g\"";
@@ -190,6 +200,7 @@ impl<'a> Topology<'a> {
             delay: Nanos::ZERO,
             buffer: Some((&network.buffer, "network.buffer".into())),
             queue: Some((&network.queue.0, "network.queue".into())),
+            allocator: own_allocator(network, None, "network"),
             conditions: Some(conditions),
             listed: true,
         });
@@ -202,6 +213,7 @@ impl<'a> Topology<'a> {
             delay: Nanos::ZERO,
             buffer: network.reverse_buffer.as_ref().map(|buffer| (buffer, "network.reverse_buffer".into())),
             queue: None,
+            allocator: None,
             conditions: None,
             listed: false,
         });
@@ -238,6 +250,7 @@ impl<'a> Topology<'a> {
                 delay,
                 buffer: Some((&network.buffer, "network.buffer".into())),
                 queue: Some((&network.queue.0, "network.queue".into())),
+                allocator: own_allocator(network, None, "network"),
                 conditions: Some(conditions(network, None, "network", &carried, sources)?),
                 listed: true,
             };
@@ -279,6 +292,7 @@ impl<'a> Topology<'a> {
             delay: delay.map_or(Nanos::ZERO, Time::value),
             buffer: pick(table, "buffer", link.buffer.as_ref(), Some(&network.buffer)),
             queue: pick(table, "queue", own_queue, Some(&network.queue.0)),
+            allocator: own_allocator(network, Some(link), table),
             conditions: Some(conditions(network, Some(link), table, carried, sources)?),
             listed: true,
         };
@@ -309,6 +323,7 @@ impl<'a> Topology<'a> {
             delay: there.delay,
             buffer: there.buffer.clone(),
             queue: there.queue.clone(),
+            allocator: there.allocator.clone(),
             conditions: None,
             listed: false,
         };

@@ -1,0 +1,147 @@
+//! # RCP: the routers name the rate
+//!
+//! The sender does not probe: its SYN already asks the network for a rate, every packet asks again, and it sends at the
+//! lowest rate that the routers on the way wrote into the header. The work is done by the allocator `rcp` at the links.
+//!
+//! ## Law
+//! Let R be the rate advised, in payload bytes per second (the transport takes the headers off: a packet on the wire is
+//! followed by a gap of its whole size divided by the router's rate).
+//!
+//! * pacing rate = R, kept between `min_rate` packets per second and `line_rate`
+//! * window = `window_gain` · R · srtt, four segments at least: it only stops a sender whose acknowledgements have ceased.
+//! * Before the first advice: the initial window, not paced.
+//!
+//! Loss and marks change nothing.
+//!
+//! ## States
+//! None.
+//!
+//! ## Life of a flow
+//! The SYN brings the first rate back. The first window is already sent at that rate, and a round trip later the flow has
+//! the rate of all others. Short flows end before the queue of a slow start would have formed.
+//!
+//! ## References
+//! * Dukkipati, Kobayashi, Zhang-Shen, McKeown, 'Processor sharing flows in the Internet', IWQoS 2005.
+//! * The authors' agents for ns-2 (`rcp-host.cc`), as kept in `victorkp/rcp-ns2-result-reproduction`.
+//!
+//! ## Differences
+//! 1. It rides on TCP: handshake, repair of losses and acknowledgements are TCP's, and RCP's fields add 12 bytes to TCP's
+//!    header (two rates, round-trip time, type and spare bits), where the ns-2 agents count 40 bytes for everything.
+//! 2. The ns-2 agents send extra packets to ask for a rate when data is sparser than one packet per round trip. Here a flow
+//!    that resumes sends at the rate it had, and has a new one a round trip later.
+//! 3. The ns-2 agents have no window. Here one bounds what is lost if the network dies.
+//! 4. Advice of zero, and anything that is not a rate, is ignored and counted; the least rate keeps a flow from stalling when
+//!    a router asks for less than a packet per second.
+//!
+//! ## Known weaknesses
+//! It believes whatever comes back, and keeps the last rate when routers stop answering. On a path whose narrowest link
+//! does not take part it overruns that link for ever.
+
+use crate::{
+    Ack, Advice, Bytes, CongestionControl, Control, Evidence, Explicit, Info, Nanos, Param, Rate, RateAdvice,
+    RecoveryEntered, RecoveryStyle, Setup, Telemetry, Timeout, Value,
+};
+
+/// The sender's side of RCP.
+#[derive(Clone, Debug)]
+pub struct Rcp {
+    control: Control,
+    mss: Bytes,
+    srtt: Nanos,
+    least: Rate,
+    most: Rate,
+    window_gain: f64,
+    ignored: u64,
+}
+
+impl CongestionControl for Rcp {
+    const INFO: Info = Info {
+        name: "rcp",
+        aliases: &[],
+        summary: "RCP: sends at the rate that routers write into headers",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Own,
+        params: &[
+            Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "advice below this counts as this"),
+            Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "advice above this counts as this"),
+            Param::number("window_gain", 2.0, (1.0, 10.0), "", "the window in products of rate and srtt"),
+        ],
+    };
+    const EXPLICIT: Option<Explicit> = Some(Explicit::Rcp);
+
+    fn new(setup: &Setup) -> Self {
+        let least = setup.mss.as_f64() * setup.params.number("min_rate");
+        let least = Rate::from_bytes_per_sec((least as u64).max(1));
+        Self {
+            control: Control { window: setup.initial_window, pacing_rate: None, burst: setup.mss },
+            mss: setup.mss,
+            srtt: Nanos::ZERO,
+            least,
+            most: Rate::from_mbit_per_sec(setup.params.number("line_rate")).max(least),
+            window_gain: setup.params.number("window_gain"),
+            ignored: 0,
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.srtt = event.srtt;
+    }
+    fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {}
+    fn on_timeout(&mut self, _event: &Timeout) {}
+
+    fn on_rate_advice(&mut self, event: &RateAdvice) {
+        match event.advice {
+            Advice::Rate(rate) if !rate.is_zero() => {
+                let rate = rate.max(self.least).min(self.most);
+                self.control.pacing_rate = Some(rate);
+                if !self.srtt.is_zero() {
+                    let product = rate.over(self.srtt).mul_f64(self.window_gain);
+                    self.control.window = product.max(self.mss * 4);
+                }
+            }
+            _ => self.ignored += 1,
+        }
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        self.control
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        sink("advice_ignored", Value::Number(self.ignored as f64));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ack, setup};
+
+    fn advised(rcp: &mut Rcp, advice: Advice) -> Control {
+        rcp.on_rate_advice(&RateAdvice { now: Nanos::ZERO, advice });
+        rcp.control()
+    }
+
+    #[test]
+    fn it_sends_at_the_advised_rate_within_its_bounds_and_ignores_what_is_none() {
+        let mut rcp = Rcp::new(&setup(&Rcp::INFO, 1000, &[("line_rate", 80.0)]));
+        let start = rcp.control();
+        assert_eq!((start.window, start.pacing_rate), (Bytes::new(10_000), None));
+        for nothing in [Advice::Rate(Rate::ZERO), Advice::Change(5.0), Advice::Change(f64::NAN)] {
+            assert_eq!(advised(&mut rcp, nothing), start);
+        }
+        rcp.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
+        // Twice 1 MB/s for 40 ms.
+        let rate = Rate::from_bytes_per_sec(1_000_000);
+        let control = advised(&mut rcp, Advice::Rate(rate));
+        assert_eq!((control.window, control.pacing_rate), (Bytes::new(80_000), Some(rate)));
+        // One packet per second and four segments at least, 80 Mbit/s at most.
+        let least = advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(1)));
+        assert_eq!(least.pacing_rate, Some(Rate::from_bytes_per_sec(1000)));
+        assert_eq!(least.window, Bytes::new(4_000));
+        let most = advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(u64::MAX)));
+        assert_eq!(most.pacing_rate, Some(Rate::from_bytes_per_sec(10_000_000)));
+    }
+}

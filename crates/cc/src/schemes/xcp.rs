@@ -1,0 +1,173 @@
+//! # XCP: the routers change the window
+//!
+//! Every packet tells the routers the sender's round-trip time and spacing, and asks for as much as they will give; each
+//! router lowers the answer to what it allots to this packet. The sender adds what comes back to its window, and does
+//! nothing else. The work is done by the allocator `xcp` at the links.
+//!
+//! ## Law
+//! * Advised change D in payload bytes per second, added up by the receiver over the packets that an acknowledgement
+//!   covers: window += D · srtt, one segment at least.
+//! * No other growth. Loss: the window is halved, two segments at least; a timeout: one segment.
+//! * No pacing: acknowledgements clock packets out.
+//!
+//! ## States
+//! None of its own; repair of losses is the transport's.
+//!
+//! ## Life of a flow
+//! The SYN knows no round-trip time and asks for nothing. The initial window asks for everything; a round trip later the
+//! window grows by what the routers had to give, in a few control intervals to the share of the flow.
+//!
+//! ## References
+//! * Katabi, Handley, Rohrs, 'Congestion control for high bandwidth-delay product networks', SIGCOMM 2002.
+//! * Falk, Katabi, draft-falk-xcp-spec: header of 20 bytes between IP and TCP.
+//! * ns-2.35, `xcp/xcp-end-sys.cc`.
+//!
+//! ## Differences
+//! 1. Fields travel as 32-bit floats; see the allocator.
+//! 2. A change of more than `line_rate` is what the sender asked for, so no router has answered: it is ignored and counted, as
+//!    is what is not a number.
+//! 3. The window is never more than `line_rate` times the round-trip time, or the initial window if that is more.
+//! 4. It starts with the transport's initial window and halves it at a mark too, where it meets queues that mark.
+//!
+//! ## Known weaknesses
+//! Without routers that answer, the window never grows again after a loss. Feedback on acknowledgements that are lost is
+//! lost.
+
+use crate::{
+    Ack, Advice, Bytes, CongestionControl, Control, Evidence, Explicit, Info, Nanos, Param, Rate, RateAdvice,
+    RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+};
+
+/// The sender's side of XCP.
+#[derive(Clone, Debug)]
+pub struct Xcp {
+    /// In bytes, fractions included: changes are small.
+    window: f64,
+    /// Before the last reduction.
+    before: f64,
+    mss: Bytes,
+    initial: f64,
+    line_rate: f64,
+    srtt: Nanos,
+    ignored: u64,
+}
+
+impl CongestionControl for Xcp {
+    const INFO: Info = Info {
+        name: "xcp",
+        aliases: &[],
+        summary: "XCP: adds the changes of throughput that routers allot to its packets",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Prr,
+        params: &[Param::number(
+            "line_rate",
+            100_000.0,
+            (1.0, 1e6),
+            "mbit",
+            "the sender's own link: advice beyond it is ignored",
+        )],
+    };
+    const EXPLICIT: Option<Explicit> = Some(Explicit::Xcp);
+
+    fn new(setup: &Setup) -> Self {
+        let initial = setup.initial_window.as_f64();
+        let line_rate = Rate::from_mbit_per_sec(setup.params.number("line_rate"));
+        Self {
+            window: initial,
+            before: initial,
+            mss: setup.mss,
+            initial,
+            line_rate: line_rate.as_bytes_per_sec() as f64,
+            srtt: Nanos::ZERO,
+            ignored: 0,
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.srtt = event.srtt;
+    }
+
+    fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {
+        self.before = self.window;
+        self.window = (self.window / 2.0).max(2.0 * self.mss.as_f64()).min(self.window);
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        if event.consecutive <= 1 {
+            self.before = self.window;
+        }
+        self.window = self.mss.as_f64();
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
+        self.window = self.window.max(self.before);
+    }
+
+    fn on_rate_advice(&mut self, event: &RateAdvice) {
+        match event.advice {
+            Advice::Change(change) if change.is_finite() && change <= self.line_rate => {
+                let srtt = self.srtt.as_secs_f64();
+                let most = (self.line_rate * srtt).max(self.initial);
+                self.window = (self.window + change * srtt).min(most).max(self.mss.as_f64());
+            }
+            _ => self.ignored += 1,
+        }
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        Control { window: Bytes::from_f64(self.window), pacing_rate: None, burst: self.mss }
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        sink("advice_ignored", Value::Number(self.ignored as f64));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ack, entered, setup, timeout};
+    use crate::{CongestionCause, Phase};
+
+    fn advised(xcp: &mut Xcp, change: f64) -> u64 {
+        xcp.on_rate_advice(&RateAdvice { now: Nanos::ZERO, advice: Advice::Change(change) });
+        xcp.control().window.as_u64()
+    }
+
+    #[test]
+    fn the_window_changes_by_what_is_allotted_times_the_round_trip_time() {
+        let mut xcp = Xcp::new(&setup(&Xcp::INFO, 1000, &[("line_rate", 80.0)]));
+        assert_eq!(advised(&mut xcp, 1e6), 10_000, "no round-trip time yet");
+        xcp.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
+        // 100 kB/s for 40 ms, and back.
+        assert_eq!(advised(&mut xcp, 100_000.0), 14_000);
+        assert_eq!(advised(&mut xcp, -50_000.0), 12_000);
+        // Fractions of a byte are kept: four times a half.
+        for window in [12_000, 12_001, 12_001, 12_002] {
+            assert_eq!(advised(&mut xcp, 12.5), window);
+        }
+        // More than the line carries, and what is no number, is nobody's advice.
+        for absurd in [1.1e7, f64::INFINITY, f64::NAN, f64::NEG_INFINITY] {
+            assert_eq!(advised(&mut xcp, absurd), 12_002);
+        }
+        assert_eq!(advised(&mut xcp, -1e9), 1000);
+        // 10 MB/s for 40 ms at most.
+        for window in [361_000, 400_000, 400_000] {
+            assert_eq!(advised(&mut xcp, 9e6), window);
+        }
+    }
+
+    #[test]
+    fn loss_halves_the_window_and_a_needless_reduction_is_undone() {
+        let mut xcp = Xcp::new(&setup(&Xcp::INFO, 1000, &[]));
+        let window = |xcp: &Xcp| xcp.control().window.as_u64();
+        xcp.on_recovery_entered(&entered(CongestionCause::Loss, 10_000));
+        assert_eq!(window(&xcp), 5_000);
+        xcp.on_spurious_loss(&crate::testing::spurious(Phase::Recovery));
+        assert_eq!(window(&xcp), 10_000);
+        xcp.on_timeout(&timeout(10_000, 1));
+        assert_eq!(window(&xcp), 1_000);
+    }
+}
