@@ -127,7 +127,8 @@ pub enum CongestionCause {
     Ecn,
 }
 
-/// Fast recovery (or the reduction after a mark) begins; at most once per window of data.
+/// Fast recovery (or the reduction after a mark) begins; at most once per window of data. But where every mark is reported,
+/// a loss during the reduction after a mark begins fast recovery of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveryEntered {
     /// When.
@@ -265,6 +266,17 @@ pub enum Evidence {
     Tool,
 }
 
+/// What a scheme needs of explicit congestion notification, unless the connection is told otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnNeed {
+    /// Nothing: it answers a mark as a loss, if there are marks.
+    Nothing,
+    /// The share of marked bytes ([`Ack::ce`]): feedback of every mark (RFC 8257 section 3.2).
+    Precise,
+    /// The same, and data sent as ECT(1) (RFC 9331).
+    L4s,
+}
+
 /// What is known of a scheme without running it.
 #[derive(Debug)]
 pub struct Info {
@@ -324,6 +336,8 @@ pub trait CongestionControl {
     /// The explicit header it speaks: its transport asks the network in every packet, and passes on the answers as
     /// [`RateAdvice`].
     const EXPLICIT: Option<Explicit> = None;
+    /// What it needs of explicit congestion notification.
+    const ECN: EcnNeed = EcnNeed::Nothing;
 
     /// A scheme at the start of a connection.
     fn new(setup: &Setup) -> Self;

@@ -196,6 +196,28 @@ fn marks_reduce_the_window_without_a_loss() {
 }
 
 #[test]
+fn precise_feedback_tells_of_every_mark_although_acknowledgements_are_delayed() {
+    // Packets 3, 4 and 8 of the first ten are marked. The first acknowledgement (packets 1 and 2) begins a round trip; it ends
+    // with that of packets 11 and 12. Between lie ten packets, three of them marked; 7 and 8 are acknowledged one by one.
+    let config = TcpConfig { ecn: true, ecn_precise: true, ..TcpConfig::default() };
+    let sender = sender("dctcp", &[("gain", 1.0)], &config, file(100));
+    let mut pipe = Pipe::new(sender, &config, delay(ms(50)), delay(ms(50)));
+    pipe.mangle = Some(Box::new(|packet| {
+        if [3, 4, 8].contains(&(packet.seq / SEGMENT + 1)) && packet.payload > 0 {
+            packet.ecn = narrows_net::packet::Ecn::Ce;
+        }
+    }));
+    pipe.run_until(ms(310));
+    let mut alpha = None;
+    pipe.sender.scheme().telemetry(&mut |name, value| {
+        if let ("alpha", narrows_cc::Value::Number(number)) = (name, value) {
+            alpha = Some(number);
+        }
+    });
+    assert_eq!((alpha, pipe.receiver.stats().ce_packets), (Some(0.3), 3));
+}
+
+#[test]
 fn an_idle_connection_is_small() {
     // Both ends and their packet records after a short transfer, the scheme included; heap: at most 16 records of 88 B.
     let bytes = size_of::<narrows_endpoint::Sender>() + size_of::<narrows_endpoint::Receiver>();

@@ -61,6 +61,13 @@ pub enum Queue {
         /// Mark ECN-capable packets instead of dropping them, while the probability is small.
         ecn: bool,
     },
+    /// Marks (or drops) every arrival that finds more than a threshold waiting, as DCTCP's switches do.
+    Step {
+        /// So many packets may wait.
+        above: f64,
+    },
+    /// RFC 9332.
+    DualPi2(DualPi2),
     /// Random early detection (Floyd and Jacobson 1993), gentle.
     Red {
         /// Below this average, in packets, nothing is dropped.
@@ -76,6 +83,51 @@ pub enum Queue {
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool,
     },
+}
+
+/// The constants of DualPI2. [`Default`] is RFC 9332, appendix A, for round-trip times up to 100 ms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DualPi2 {
+    /// Reference delay of the classic queue (15 ms).
+    pub target: Nanos,
+    /// Time between updates of the base probability (15 ms).
+    pub update: Nanos,
+    /// Integral gain per second of delay and update (0.15).
+    pub alpha: f64,
+    /// Proportional gain per second of delay (3).
+    pub beta: f64,
+    /// Ratio of the low-latency queue's probability to the base probability (2).
+    pub coupling: f64,
+    /// Delay at which the low-latency queue begins to mark by itself (0.8 ms).
+    pub ramp_min: Nanos,
+    /// Over so much more delay its probability rises to 1 (0.4 ms); zero makes a step.
+    pub ramp_range: Nanos,
+    /// The low-latency queue goes first until the classic one has waited longer by this (50 ms).
+    pub shift: Nanos,
+}
+
+impl DualPi2 {
+    /// What follows from a reference delay and the longest typical round-trip time.
+    pub fn for_rtt(target: Nanos, rtt_max: Nanos) -> Self {
+        let update = target.min(rtt_max / 3).max(Nanos::from_nanos(1));
+        let rtt_max = rtt_max.as_secs_f64();
+        Self {
+            target,
+            update,
+            alpha: 0.1 * update.as_secs_f64() / (rtt_max * rtt_max),
+            beta: 0.3 / rtt_max,
+            coupling: 2.0,
+            ramp_min: Nanos::from_micros(800),
+            ramp_range: Nanos::from_micros(400),
+            shift: Nanos::from_millis(50),
+        }
+    }
+}
+
+impl Default for DualPi2 {
+    fn default() -> Self {
+        Self::for_rtt(Nanos::from_millis(15), Nanos::from_millis(100))
+    }
 }
 
 /// Random loss on a link.

@@ -1,7 +1,7 @@
 //! Scenarios that are sound: defaults, arithmetic, sweeps, names of runs.
 
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_net::config::{Capacity, Limit, Loss, Queue};
+use narrows_net::config::{Capacity, DualPi2, Limit, Loss, Queue};
 use narrows_sim::scenario::{Planned, Source, plan, resolve};
 use narrows_sim::spec::{Hop, Spec};
 
@@ -197,6 +197,30 @@ fn queues_have_the_defaults_of_their_documents() {
         spec_with(PLAIN, &[("network.queue", "pie"), ("network.queue.target", "20ms")]).links[0].config.queue,
         Queue::Pie { target: ms(20), ecn: false }
     );
+    assert_eq!(queue("step"), Queue::Step { above: 65.0 });
+    assert_eq!(queue("{ kind = 'step', above = '15kB' }"), Queue::Step { above: 10.0 });
+    assert_eq!(queue("dualpi2"), Queue::DualPi2(DualPi2::default()));
+    // The gains follow from the times: 0.1 × 10 ms / (200 ms)² and 0.3 / 200 ms.
+    let Queue::DualPi2(slow) = queue("{ kind = 'dualpi2', update = '10ms', rtt_max = '200ms' }") else {
+        panic!("another kind")
+    };
+    assert!((slow.alpha - 0.025).abs() < 1e-12 && (slow.beta - 1.5).abs() < 1e-12, "{slow:?}");
+}
+
+#[test]
+fn a_scheme_that_needs_marks_gets_them_unless_the_scenario_says_otherwise() {
+    let marks = |scheme: &str, more: &[(&str, &str)]| {
+        let mut overrides = vec![("flows.0.scheme", scheme)];
+        overrides.extend(more);
+        let tcp = spec_with(PLAIN, &overrides).flows[0].tcp.clone();
+        (tcp.ecn, tcp.ecn_precise, tcp.ect1)
+    };
+    assert_eq!(marks("cubic", &[]), (false, false, false));
+    assert_eq!(marks("dctcp", &[]), (true, true, false));
+    assert_eq!(marks("prague", &[]), (true, true, true));
+    assert_eq!(marks("prague", &[("tcp.ect1", "false")]), (true, true, false));
+    assert_eq!(marks("dctcp", &[("tcp.ecn", "false")]), (false, true, false));
+    assert_eq!(marks("cubic", &[("tcp.ecn", "true")]), (true, false, false));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A new scheme is a file beside this one and a line in the list below. What schemes cost is compared with the first.
 
 use crate::{
-    Ack, CongestionControl, Control, Explicit, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered,
+    Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered,
     RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 
@@ -20,6 +20,7 @@ macro_rules! registry {
         pub const ALL: &[Entry] = &[$(Entry {
             info: &<$Type as CongestionControl>::INFO,
             explicit: <$Type as CongestionControl>::EXPLICIT,
+            ecn: <$Type as CongestionControl>::ECN,
             source: include_str!(concat!(stringify!($module), ".rs")),
             build: |setup| AnyScheme::$Type(<$Type as CongestionControl>::new(setup)),
         }),+];
@@ -79,6 +80,8 @@ registry! {
     compound::Compound,
     rcp::Rcp,
     xcp::Xcp,
+    dctcp::Dctcp,
+    prague::Prague,
     fixed::Fixed,
 }
 
@@ -89,6 +92,8 @@ pub struct Entry {
     pub info: &'static Info,
     /// The explicit header it speaks.
     pub explicit: Option<Explicit>,
+    /// What it needs of explicit congestion notification.
+    pub ecn: EcnNeed,
     source: &'static str,
     build: fn(&Setup) -> AnyScheme,
 }

@@ -369,7 +369,7 @@ impl Sender {
         }
         if self.phase != Phase::Open {
             self.on_ack_in_recovery(now, progress, advanced, again);
-            self.repair_while_reducing(now);
+            self.repair_while_reducing(now, progress.bytes());
         }
         if self.phase == Phase::Open && self.shall_enter_recovery() {
             self.enter_recovery(now, CongestionCause::Loss, progress.bytes());

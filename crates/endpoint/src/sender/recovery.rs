@@ -163,8 +163,11 @@ impl Sender {
         });
         self.control = self.scheme.control();
         self.ssthresh = self.control.window;
-        if self.style == RecoveryStyle::Prr && self.config.sack {
-            self.reducing = true;
+        // Where the share of marks counts, a cut takes effect at once (RFC 8257 section 3.3): spread over a round trip it
+        // would leave marks behind that call for a second one.
+        let at_once = cause == CongestionCause::Ecn && self.config.ecn_precise;
+        self.reducing = self.style == RecoveryStyle::Prr && self.config.sack && !at_once;
+        if self.reducing {
             self.prr = super::Prr::begin(self.control.window, outstanding);
         } else if !self.config.sack && cause == CongestionCause::Loss {
             self.begin_inflation();
@@ -222,9 +225,14 @@ impl Sender {
     }
 
     /// A loss during the reduction for a mark turns it into fast recovery, without a second reduction for the same window.
-    pub(super) fn repair_while_reducing(&mut self, now: Nanos) {
+    /// With precise feedback the first may have been slight, and a loss is answered in full (RFC 8257 section 3.5).
+    pub(super) fn repair_while_reducing(&mut self, now: Nanos, acked: (Bytes, Bytes)) {
         let enough = self.duplicate_acks >= DUP_THRESH && !self.config.rack;
         if !self.marked || self.board.is_empty() || !(enough || self.board.has_lost()) {
+            return;
+        }
+        if self.config.ecn_precise {
+            self.enter_recovery(now, CongestionCause::Loss, acked);
             return;
         }
         self.marked = false;

@@ -101,7 +101,7 @@ impl Sender {
         if self.phase == Phase::Open && self.shall_enter_recovery() {
             self.enter_recovery(now, CongestionCause::Loss, (Bytes::ZERO, Bytes::ZERO));
         }
-        self.repair_while_reducing(now);
+        self.repair_while_reducing(now, (Bytes::ZERO, Bytes::ZERO));
         if self.reducing && !lost.is_zero() {
             let window = self.prr.on_ack(Bytes::ZERO, self.board.inflight(), false, self.mss());
             self.cwnd = window.max(self.mss()).as_u64();

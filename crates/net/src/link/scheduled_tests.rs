@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::tests::{any_limit, any_loss, packet};
 use super::*;
 use crate::Ecn;
-use crate::config::{Limit, Policer};
+use crate::config::{DualPi2, Limit, Policer};
 use crate::trace::CapacityTrace;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
@@ -197,6 +197,15 @@ fn any_queue() -> impl Strategy<Value = Queue> {
             ecn
         }),
         any::<bool>().prop_map(|ecn| Queue::Pie { target: MS(1), ecn }),
+        (0u64..3, 0u64..2, any::<bool>()).prop_map(|(ramp, shift, high)| Queue::DualPi2(DualPi2 {
+            ramp_min: MS(ramp),
+            ramp_range: MS(ramp / 2),
+            shift: MS(shift),
+            // At the higher gain it is overloaded at once.
+            beta: if high { 100.0 } else { 3.0 },
+            ..DualPi2::for_rtt(MS(1), MS(10))
+        })),
+        (0..6u32).prop_map(|above| Queue::Step { above: f64::from(above) }),
         (any::<bool>(), any::<bool>()).prop_map(|(adaptive, ecn)| Queue::Red {
             min: 1.0,
             max: 4.0,
@@ -293,7 +302,7 @@ proptest! {
         prop_assert_eq!(link.backlog_packets(now), 0);
         prop_assert_eq!(link.backlog_bytes(now), Bytes::ZERO);
         let in_order = |packets: &[&Packet]| packets.windows(2).all(|pair| pair[0].seq < pair[1].seq);
-        if !matches!(queue, Queue::FqCoDel { .. }) {
+        if !matches!(queue, Queue::FqCoDel { .. } | Queue::DualPi2(_)) {
             prop_assert!(in_order(&left.iter().collect::<Vec<_>>()));
         }
         for flow in 0..4 {

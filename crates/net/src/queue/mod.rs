@@ -2,16 +2,20 @@
 //! full.
 
 mod codel;
+mod dualpi2;
 mod fq_codel;
 mod pie;
 mod red;
+mod step;
 
 use narrows_cc::{Nanos, Random, Rate};
 
 use self::codel::{CoDel, CoDelParams};
+use self::dualpi2::DualPi2;
 use self::fq_codel::FqCoDel;
 use self::pie::Pie;
 use self::red::Red;
+use self::step::Step;
 use crate::config::Queue;
 use crate::link::LinkStats;
 use crate::timed::TimedRing;
@@ -104,6 +108,8 @@ pub(crate) enum Discipline {
     FqCoDel(FqCoDel),
     Pie(Backlog, Pie),
     Red(Backlog, Red),
+    Step(Backlog, Step),
+    DualPi2(DualPi2),
 }
 
 impl Discipline {
@@ -119,6 +125,8 @@ impl Discipline {
                 Self::FqCoDel(FqCoDel::new(CoDelParams { target, interval, ecn }, queues, quantum, random))
             }
             Queue::Pie { target, ecn } => Self::Pie(backlog, Pie::new(target, ecn, random)),
+            Queue::DualPi2(config) => Self::DualPi2(DualPi2::new(config, rate)),
+            Queue::Step { above } => Self::Step(backlog, Step::new(above)),
             Queue::Red { min, max, max_p, weight, adaptive, ecn } => {
                 Self::Red(backlog, Red::new(min, max, max_p, weight, adaptive, ecn, rate, random))
             }
@@ -130,10 +138,15 @@ impl Discipline {
         let (backlog, verdict) = match self {
             Self::DropTail(backlog) | Self::CoDel(backlog, ..) => (backlog, Verdict::Pass),
             Self::FqCoDel(queues) => return queues.enqueue(now, packet, room, stats),
+            Self::DualPi2(queues) => return queues.enqueue(now, packet, room, stats),
             Self::Pie(backlog, pie) => {
                 pie.update(now, backlog);
                 // Arrivals that find the queue full are no matter of chance.
                 let verdict = if backlog.fits(packet, room) { pie.judge(backlog) } else { Verdict::Pass };
+                (backlog, verdict)
+            }
+            Self::Step(backlog, step) => {
+                let verdict = step.judge(backlog.packets());
                 (backlog, verdict)
             }
             Self::Red(backlog, red) => {
@@ -163,9 +176,10 @@ impl Discipline {
     /// The next packet to transmit, with the time of its arrival. Drops and marks on the way are counted.
     pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
         match self {
-            Self::DropTail(backlog) | Self::Red(backlog, _) => backlog.pop(),
+            Self::DropTail(backlog) | Self::Red(backlog, _) | Self::Step(backlog, _) => backlog.pop(),
             Self::CoDel(backlog, params, codel) => codel.dequeue(now, params, backlog, stats),
             Self::FqCoDel(queues) => queues.dequeue(now, stats),
+            Self::DualPi2(queues) => queues.dequeue(now, stats),
             Self::Pie(backlog, pie) => {
                 pie.update(now, backlog);
                 backlog.pop()
@@ -186,8 +200,10 @@ impl Discipline {
             Self::DropTail(backlog)
             | Self::CoDel(backlog, ..)
             | Self::Pie(backlog, _)
-            | Self::Red(backlog, _) => backlog.packets(),
+            | Self::Red(backlog, _)
+            | Self::Step(backlog, _) => backlog.packets(),
             Self::FqCoDel(queues) => queues.packets(),
+            Self::DualPi2(queues) => queues.packets(),
         }
     }
 
@@ -197,8 +213,10 @@ impl Discipline {
             Self::DropTail(backlog)
             | Self::CoDel(backlog, ..)
             | Self::Pie(backlog, _)
-            | Self::Red(backlog, _) => backlog.bytes(),
+            | Self::Red(backlog, _)
+            | Self::Step(backlog, _) => backlog.bytes(),
             Self::FqCoDel(queues) => queues.bytes(),
+            Self::DualPi2(queues) => queues.bytes(),
         }
     }
 }

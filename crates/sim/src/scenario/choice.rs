@@ -126,6 +126,12 @@ pub enum QueueKind {
     /// Random early detection.
     #[serde(rename = "red")]
     Red,
+    /// Marks what finds more than a threshold waiting, RFC 8257.
+    #[serde(rename = "step")]
+    Step,
+    /// RFC 9332: one queue for L4S, one for classic traffic.
+    #[serde(rename = "dualpi2")]
+    DualPi2,
 }
 
 /// Defines a table whose keys may all be left out, except those before the semicolon.
@@ -154,7 +160,7 @@ table! {
         ; // optional:
         /// Mark ECN-capable packets instead of dropping them (off).
         ecn: bool,
-        /// Acceptable delay (codel, fq-codel: 5ms; pie: 15ms).
+        /// Acceptable delay (codel, fq-codel: 5ms; pie, dualpi2: 15ms).
         target: Time,
         /// How long it may be exceeded (codel, fq-codel: 100ms).
         interval: Time,
@@ -172,12 +178,30 @@ table! {
         weight: f64,
         /// Adapt max_p every half second (red: off).
         adaptive: bool,
+        /// Arrivals that find more than this waiting are marked, or dropped if they are not ECN-capable (step: 65pkt).
+        above: Amount,
+        /// Longest typical round-trip time, from which update, alpha and beta follow (dualpi2: 100ms).
+        rtt_max: Time,
+        /// Time between updates of the probabilities (dualpi2: the target, or a third of rtt_max if that is less).
+        update: Time,
+        /// Integral gain (dualpi2: 0.1 update / rtt_max^2).
+        alpha: f64,
+        /// Proportional gain (dualpi2: 0.3 / rtt_max).
+        beta: f64,
+        /// Ratio of the low-latency queue's marking probability to the square root of the classic queue's (dualpi2: 2).
+        coupling: f64,
+        /// Delay at which the low-latency queue begins to mark by itself (dualpi2: 0.8ms).
+        ramp_min: Time,
+        /// Over so much more delay it comes to mark everything; 0ms makes a step (dualpi2: 0.4ms).
+        ramp_range: Time,
+        /// The low-latency queue goes first until the classic one has waited longer by this (dualpi2: 50ms).
+        shift: Time,
     }
 }
 
 impl Short for Queue {
     const ACCEPTED: &'static str =
-        "droptail, codel, fq-codel, pie, red, or a table with `kind` and parameters";
+        "droptail, codel, fq-codel, pie, red, step, dualpi2, or a table with `kind` and parameters";
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
         Ok(Self { kind: kind(text)?, ..Self::default() })
     }

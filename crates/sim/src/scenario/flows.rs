@@ -1,7 +1,7 @@
 //! From the flows of a scenario to connections: schemes and their parameters, transport settings, applications, opening
 //! times.
 
-use narrows_cc::{Bytes, Nanos, Param, ParamError, ParamKind, Params, Random, Rate, schemes};
+use narrows_cc::{Bytes, EcnNeed, Nanos, Param, ParamError, ParamKind, Params, Random, Rate, schemes};
 use narrows_endpoint::{AppConfig, TcpConfig};
 
 use super::choice::{self, App, AppKind, FileSize, SizeKind};
@@ -40,7 +40,7 @@ pub(super) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Fault> {
     let flow = &scenario.flows[index];
     let table = format!("flows.{index}");
     let (scheme, params) = scheme(flow, &table)?;
-    Ok(Kind { scheme, params, tcp: tcp(&scenario.tcp, flow.tcp.as_ref(), &table)? })
+    Ok(Kind { scheme, params, tcp: tcp(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn)? })
 }
 
 fn describe(param: &Param) -> String {
@@ -139,9 +139,11 @@ pub(super) fn set(
     })
 }
 
-/// Transport settings: those of the flow, else the common ones, else TCP as deployed.
-fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str) -> Result<TcpConfig, Fault> {
-    let default = TcpConfig::default();
+/// Transport settings: those of the flow, else the common ones, else the marks that its scheme needs, else TCP as deployed.
+fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed) -> Result<TcpConfig, Fault> {
+    let needed = need != EcnNeed::Nothing;
+    let default =
+        TcpConfig { ecn: needed, ecn_precise: needed, ect1: need == EcnNeed::L4s, ..TcpConfig::default() };
     let key =
         |name: &str, in_own: bool| if in_own { format!("{table}.tcp.{name}") } else { format!("tcp.{name}") };
     macro_rules! stated {

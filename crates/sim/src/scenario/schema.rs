@@ -290,11 +290,11 @@ table! {
         rack: bool,
         /// Tail-loss probes (true where there is rack).
         tlp: bool,
-        /// Classic ECN, RFC 3168 (false).
+        /// ECN, RFC 3168 (true for schemes that need marks, else false).
         ecn: bool,
-        /// The receiver echoes every mark, RFC 8257 section 3.2 (false).
+        /// The receiver echoes every mark, RFC 8257 section 3.2 (true for schemes that need their share, else false).
         ecn_precise: bool,
-        /// Data leaves as ECT(1), RFC 9331 (false).
+        /// Data leaves as ECT(1), RFC 9331 (true for L4S schemes, else false).
         ect1: bool,
         /// The most that leaves back to back when pacing (1pkt).
         max_burst: Amount,

@@ -1,0 +1,295 @@
+//! # DCTCP
+//!
+//! A switch that marks every packet beyond a short queue tells more than "too much": the share of marked bytes tells how
+//! much too much. DCTCP keeps a moving average of that share and cuts the window in proportion: by half if everything is
+//! marked, by a few per cent if a few packets are. So a queue may be kept short without ever running empty. Otherwise it is
+//! Reno: the same growth, the same answer to a loss.
+//!
+//! ## Law
+//! W: window, A: bytes newly delivered, M: those of them that were marked, S: segment (all in bytes); alpha: the averaged
+//! share, 0 to 1; g: its gain.
+//!
+//! ```text
+//! start                        alpha = 1  (`alpha_init`)
+//! once per window of data      alpha = (1 - g) alpha + g  (sum of M) / (sum of A)        both sums over that window
+//! mark, once per window        ssthresh = max(W (1 - alpha / 2), 2 S);  W = min(W, ssthresh)
+//! growth, loss, timeout, idle  as NewReno
+//! ```
+//! A flow alone on a pipe of P packets whose queue marks above K oscillates by D = W* alpha / 2 below W* + 1, once in D
+//! round trips, with W* = P + K and alpha^2 (1 - alpha / 4) = (2 W* + 1) / (W* + 1)^2, about sqrt(2 / W*) for alpha. It
+//! never drains the queue if K > P / 7. Under independent marks of probability p the window is about 2 / p: the
+//! number of marks per round trip does not depend on the rate, which is what makes a control scalable.
+//!
+//! ## States
+//! ```text
+//!                  W reaches ssthresh
+//!   slow_start ----------------------------> avoidance
+//!     |   ^                                   |     ^
+//!     |   | timeout: W = S                    |     |
+//!     |   +----------------+------------------+     |
+//!     |                    |          loss, mark    |
+//!     +------------------> recovery <---------------+
+//!          loss, mark         |   all data outstanding at its start acknowledged
+//!                             +---------------------> avoidance
+//! ```
+//! A loss while the reduction after a mark lasts begins fast recovery of its own, with Reno's halving.
+//!
+//! ## References
+//! RFC 8257 (2017): sections 3.2 (receiver), 3.3 (sender), 3.5 (loss). M. Alizadeh et al., Data Center TCP, SIGCOMM 2010:
+//! section 3.3 for the saw-tooth. Linux `tcp_dctcp.c` (6.6) for what counts as acknowledged. RFC 5681 for the rest.
+//!
+//! ## Differences
+//! 1. Selectively acknowledged bytes count as delivered at once, as in Linux; the RFC counts cumulative progress only.
+//! 2. A window of data ends when data sent after its beginning is delivered (a packet-timed round trip); the RFC compares
+//!    sequence numbers, which is the same but while losses are repaired.
+//! 3. When the acknowledgement that ends a window is also the first to report a mark, the reduction comes first and so takes
+//!    the average of the windows before.
+//! 4. A cut for marks takes effect at once, as the RFC has it; Linux spreads it over a round trip, whose first packets are
+//!    still marked and cause a second cut. The halving after a loss is spread (proportional rate reduction).
+//! 5. After a reduction because of loss that proves spurious, window and threshold are restored, as for NewReno.
+//!
+//! ## Known weaknesses
+//! Made for data centres: beside Reno or CUBIC in a queue that marks or drops for both it takes most of the rate, for it
+//! gives way by less; with RTTs that differ it is as unfair as Reno. Needs every mark: acknowledgements that are lost take
+//! marks with them. One segment per round trip fills a long fat path as slowly as Reno does. The first mark in slow start
+//! finds alpha still large, and costs up to half of the window.
+
+use super::newreno::Reno;
+use crate::pacing::{PACED, WindowPacing};
+use crate::{
+    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, Evidence, IdleRestart, Info, Param,
+    Phase, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+};
+
+/// The averaged share of marked bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MarkShare {
+    alpha: f64,
+    gain: f64,
+    /// In this window of data: delivered, and delivered with a mark.
+    delivered: Bytes,
+    marked: Bytes,
+}
+
+impl MarkShare {
+    pub const GAIN: Param =
+        Param::number("gain", 1.0 / 16.0, (0.001, 1.0), "", "weight of the newest window in alpha (g)");
+    pub const ALPHA_INIT: Param =
+        Param::number("alpha_init", 1.0, (0.0, 1.0), "", "alpha before anything is known");
+
+    pub fn new(setup: &Setup) -> Self {
+        Self {
+            alpha: setup.params.number(Self::ALPHA_INIT.name),
+            gain: setup.params.number(Self::GAIN.name),
+            delivered: Bytes::ZERO,
+            marked: Bytes::ZERO,
+        }
+    }
+
+    #[inline]
+    pub fn count(&mut self, event: &Ack) {
+        self.delivered += event.acked;
+        self.marked += event.ce;
+    }
+
+    /// A window of data ends (RFC 8257 section 3.3, steps 5 to 8).
+    pub fn end_window(&mut self) {
+        if !self.delivered.is_zero() {
+            let share = (self.marked.as_f64() / self.delivered.as_f64()).min(1.0);
+            self.alpha = (1.0 - self.gain) * self.alpha + self.gain * share;
+        }
+        self.forget();
+    }
+
+    /// What was counted in this window shall not matter.
+    pub fn forget(&mut self) {
+        self.delivered = Bytes::ZERO;
+        self.marked = Bytes::ZERO;
+    }
+
+    pub fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
+    /// What a reduction leaves of `window`.
+    pub fn keep(&self, window: Bytes) -> Bytes {
+        window.mul_f64(1.0 - self.alpha / 2.0)
+    }
+}
+
+/// DCTCP congestion control.
+#[derive(Clone, Debug)]
+pub struct Dctcp {
+    reno: Reno,
+    share: MarkShare,
+    recovering: bool,
+    pacing: WindowPacing,
+}
+
+impl CongestionControl for Dctcp {
+    const INFO: Info = Info {
+        name: "dctcp",
+        aliases: &[],
+        summary: "Reno that cuts the window in proportion to the share of marked bytes (RFC 8257)",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Prr,
+        params: &[MarkShare::GAIN, MarkShare::ALPHA_INIT, PACED],
+    };
+    const ECN: EcnNeed = EcnNeed::Precise;
+
+    fn new(setup: &Setup) -> Self {
+        Self {
+            reno: Reno::new(setup),
+            share: MarkShare::new(setup),
+            recovering: false,
+            pacing: WindowPacing::new(setup),
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.pacing.on_ack(event.srtt);
+        self.share.count(event);
+        if event.round_start {
+            self.share.end_window();
+        }
+        if event.phase != Phase::Recovery && event.window_limited && !event.creditable().is_zero() {
+            self.reno.grow(event.creditable());
+        }
+    }
+
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
+        self.recovering = true;
+        self.reno.reduce(match event.cause {
+            CongestionCause::Ecn => self.share.keep(self.reno.window),
+            CongestionCause::Loss => event.flight_size / 2,
+        });
+    }
+
+    fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
+        self.recovering = false;
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        self.recovering = false;
+        self.reno.collapse(event);
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
+        self.recovering = false;
+        self.reno.undo();
+    }
+
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        self.reno.restart(event);
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        self.reno.control(&self.pacing)
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        let state = match (self.recovering, self.reno.in_slow_start()) {
+            (true, _) => "recovery",
+            (false, true) => "slow_start",
+            (false, false) => "avoidance",
+        };
+        sink("state", Value::State(state));
+        sink("alpha", Value::Number(self.share.alpha()));
+        self.reno.telemetry(sink);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, ack, entered, timeout};
+
+    const MSS: u64 = 1000;
+
+    fn dctcp(overrides: &[(&str, f64)]) -> Dctcp {
+        Dctcp::new(&testing::setup(&Dctcp::INFO, MSS, overrides))
+    }
+
+    /// `n` segments are delivered, `marked` of them with a mark; `ends`: a window of data ends with them.
+    fn delivered(n: u64, marked: u64, ends: bool) -> Ack {
+        Ack { ce: Bytes::new(marked * MSS), round_start: ends, window_limited: false, ..ack(n * MSS) }
+    }
+
+    #[track_caller]
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-12, "{found} against {expected}");
+    }
+
+    #[test]
+    fn alpha_starts_at_one_and_moves_a_sixteenth_of_the_way_once_per_window() {
+        let mut scheme = dctcp(&[]);
+        close(scheme.share.alpha, 1.0);
+        scheme.on_ack(&delivered(6, 0, false));
+        close(scheme.share.alpha, 1.0);
+        // 2 of 10 segments: the acknowledgement that ends the window still belongs to it.
+        scheme.on_ack(&delivered(4, 2, true));
+        close(scheme.share.alpha, 15.0 / 16.0 + 0.2 / 16.0);
+        scheme.on_ack(&delivered(10, 0, true));
+        close(scheme.share.alpha, 15.2 / 16.0 * 15.0 / 16.0);
+    }
+
+    #[test]
+    fn alpha_converges_to_a_constant_share_of_marks() {
+        let mut scheme = dctcp(&[]);
+        (0..300).for_each(|_| scheme.on_ack(&delivered(8, 3, true)));
+        // What is left of the start: (15/16)^300 of 5/8, 2.4e-9.
+        assert!((scheme.share.alpha - 0.375).abs() < 1e-8, "{}", scheme.share.alpha);
+    }
+
+    #[test]
+    fn a_mark_keeps_all_but_half_of_alpha_and_at_least_two_segments() {
+        let mut scheme = dctcp(&[("alpha_init", 0.25)]);
+        scheme.reno.window = Bytes::new(40 * MSS);
+        scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
+        // 40 × (1 - 1/8), of the window and not of the flight.
+        assert_eq!((scheme.reno.window, scheme.reno.ssthresh), (Bytes::new(35 * MSS), Bytes::new(35 * MSS)));
+        let mut full = dctcp(&[]);
+        full.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
+        assert_eq!(full.reno.window, Bytes::new(5 * MSS));
+        full.reno.window = Bytes::new(3 * MSS);
+        full.on_recovery_entered(&entered(CongestionCause::Ecn, 3 * MSS));
+        assert_eq!(full.reno.window, Bytes::new(2 * MSS));
+    }
+
+    #[test]
+    fn a_loss_halves_the_flight_whatever_alpha_is() {
+        let mut scheme = dctcp(&[("alpha_init", 0.0)]);
+        scheme.reno.window = Bytes::new(40 * MSS);
+        scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 40 * MSS));
+        assert_eq!(scheme.reno.window, Bytes::new(40 * MSS));
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, 36 * MSS));
+        assert_eq!(scheme.reno.window, Bytes::new(18 * MSS));
+        scheme.on_timeout(&timeout(18 * MSS, 1));
+        assert_eq!((scheme.reno.window, scheme.reno.ssthresh), (Bytes::new(MSS), Bytes::new(9 * MSS)));
+    }
+
+    #[test]
+    fn growth_is_renos_and_pauses_while_a_reduction_lasts() {
+        let mut scheme = dctcp(&[]);
+        scheme.on_ack(&ack(2 * MSS));
+        assert_eq!(scheme.reno.window, Bytes::new(12 * MSS));
+        scheme.reno.ssthresh = Bytes::new(12 * MSS);
+        (0..5).for_each(|_| scheme.on_ack(&ack(2 * MSS)));
+        assert_eq!(scheme.reno.window, Bytes::new(12 * MSS));
+        scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(2 * MSS) });
+        assert_eq!(scheme.reno.window, Bytes::new(12 * MSS));
+        scheme.on_ack(&ack(2 * MSS));
+        assert_eq!(scheme.reno.window, Bytes::new(13 * MSS));
+    }
+
+    #[test]
+    fn an_idle_time_beyond_the_rto_restarts_from_the_initial_window() {
+        let mut scheme = dctcp(&[]);
+        scheme.reno.window = Bytes::new(40 * MSS);
+        scheme.on_idle_restart(&testing::idle(201, 200));
+        assert_eq!(scheme.reno.window, Bytes::new(10 * MSS));
+        close(scheme.share.alpha, 1.0);
+    }
+}

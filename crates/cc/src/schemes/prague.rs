@@ -1,0 +1,375 @@
+//! # Prague
+//!
+//! DCTCP made fit for the Internet, and the sender that L4S queues are built for. It sets ECT(1), so a dual queue puts it
+//! where delay is short; it answers the averaged share of marks, as DCTCP does, so that a shallow queue never runs empty; it
+//! paces, so that it does not make a queue of its own; it keeps growing while it cuts; and flows of short round-trip time
+//! behave as if theirs were 25 ms, so that they do not crowd out others. A loss is answered as by Reno.
+//!
+//! ## Law
+//! W: window, A: bytes newly delivered, M: those of them that were marked, S: segment (all in bytes); R: smoothed round-trip
+//! time, R0: the reference (`rtt_reference`, 25 ms), V = max(R, R0); alpha: the averaged share of marks, g: its gain.
+//!
+//! ```text
+//! start                          alpha = 1, untouched until the first mark
+//! once per V                     alpha = (1 - g) alpha + g  (sum of M) / (sum of A)      both sums since the last time
+//! marks, once per V              W = max(W (1 - alpha / 2), 2 S);  ssthresh = W
+//! slow start   W < ssthresh      W += A - M
+//! avoidance                      W += (A - M) S / W  min(R / R0, 1)^2       also right after a cut
+//! loss                           ssthresh = max(F / 2, 2 S);  W = min(W, ssthresh)       F: data outstanding
+//! timeout                        ssthresh likewise, once per series of expiries;  W = S
+//! idle for longer than the RTO   W = min(W, initial window)
+//! pacing                         W / R,  2 W / R while W < ssthresh / 2;  bursts of at most 1/4096 s
+//! ```
+//! In slow start, and until `rtt_transition` round trips of avoidance have passed, R0 is zero: a new flow converges as fast
+//! as DCTCP. Under marks of probability p the rate is about 2 S (1 - p) / (p V).
+//!
+//! ## States
+//! ```text
+//!                  mark, or W reaches ssthresh
+//!   slow_start ----------------------------------> avoidance
+//!     ^                                              |    ^
+//!     | timeout: W = S                          loss |    | all outstanding at its start acknowledged
+//!     |                                              v    |
+//!     +------------------------------------------- recovery
+//! ```
+//! Marks are no state: the window is cut, and goes on growing.
+//!
+//! ## References
+//! K. De Schepper, O. Tilmans, B. Briscoe: Linux `tcp_prague.c`, version 0.6, of the L4S team's kernel: the source of the law.
+//! draft-briscoe-iccrg-prague-congestion-control-04 (2024) describes the scheme; its text was not at hand. RFC 9331 (2023),
+//! section 4, for what an L4S sender owes; RFC 8257 for the core.
+//!
+//! ## Differences
+//! 1. A queue that marks classic traffic as well is not detected, which the code leaves out by default too: there Prague
+//!    takes most of the rate.
+//! 2. Cuts are V apart by the clock. The code lets a cut begin only when the kernel's state of window reduction does, so with
+//!    a round-trip time just below R0 it may wait for nearly 2 R.
+//! 3. The share comes from acknowledgements that report changes of the mark at once (RFC 8257 section 3.2), not from
+//!    the counters of Accurate ECN.
+//! 4. The window does not go below two segments on marks, as in the code; RFC 9331 asks for less where that is too much.
+//! 5. A timeout restarts from one segment, with the threshold of RFC 5681.
+//! 6. Of the code's three forms of RTT independence this is the default one (rate).
+//!
+//! ## Known weaknesses
+//! Depends on the queue: in a classic one that marks it starves others, in a drop-tail one it is a paced Reno. The first
+//! marks find alpha at 1, so slow start ends with half of the window, and a segment per round trip is slow afterwards.
+
+use super::dctcp::MarkShare;
+use crate::{
+    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, Evidence, IdleRestart, Info, Nanos,
+    Param, Phase, Rate, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry,
+    Timeout, Value,
+};
+
+/// A burst lasts at most a second divided by this (the code's `prague_burst_shift` of 12).
+const BURSTS_PER_SECOND: f64 = 4096.0;
+
+/// Prague congestion control.
+#[derive(Clone, Debug)]
+pub struct Prague {
+    mss: Bytes,
+    initial_window: Bytes,
+    reference: Nanos,
+    /// Round trips of avoidance before the reference counts.
+    transition: u64,
+    /// In bytes; growth is by fractions of one.
+    window: f64,
+    ssthresh: f64,
+    share: MarkShare,
+    marked_before: bool,
+    /// A round trip has passed since alpha was last updated.
+    round_over: bool,
+    updated_at: Nanos,
+    cut_at: Option<Nanos>,
+    rounds: u64,
+    repairing: bool,
+    srtt: Nanos,
+    /// What the increase is multiplied by, for the `srtt` that it was computed from.
+    scale: (Nanos, f64),
+    prior: Option<(f64, f64)>,
+}
+
+impl Prague {
+    fn in_slow_start(&self) -> bool {
+        self.window < self.ssthresh
+    }
+
+    /// The reference, once it counts.
+    fn reference(&self) -> Nanos {
+        if self.in_slow_start() || self.rounds < self.transition { Nanos::ZERO } else { self.reference }
+    }
+
+    fn least(&self) -> f64 {
+        2.0 * self.mss.as_f64()
+    }
+
+    /// Updates alpha when its time has come.
+    fn observe(&mut self, event: &Ack) {
+        self.share.count(event);
+        self.marked_before |= !event.ce.is_zero();
+        self.round_over |= event.round_start;
+        self.rounds += u64::from(event.round_start && !self.in_slow_start());
+        if self.round_over && event.now - self.updated_at >= self.reference() {
+            self.round_over = false;
+            self.updated_at = event.now;
+            if self.marked_before {
+                self.share.end_window();
+            } else {
+                self.share.forget();
+            }
+        }
+    }
+
+    fn grow(&mut self, bytes: Bytes) {
+        let mut bytes = bytes.as_f64();
+        if self.in_slow_start() {
+            let part = bytes.min(self.ssthresh - self.window);
+            self.window += part;
+            bytes -= part;
+        }
+        let reference = self.reference();
+        if self.srtt >= reference {
+            self.scale = (Nanos::ZERO, 1.0);
+        } else if self.scale.0 != self.srtt {
+            let ratio = self.srtt.as_secs_f64() / reference.as_secs_f64();
+            self.scale = (self.srtt, ratio * ratio);
+        }
+        self.window += bytes * self.mss.as_f64() / self.window * self.scale.1;
+    }
+
+    fn cut(&mut self, now: Nanos) {
+        let apart = self.reference().max(self.srtt);
+        if self.cut_at.is_some_and(|at| now - at < apart) {
+            return;
+        }
+        self.cut_at = Some(now);
+        self.window = (self.window * (1.0 - self.share.alpha() / 2.0)).max(self.least()).min(self.window);
+        self.ssthresh = self.window;
+    }
+
+    fn lower_threshold(&mut self, flight_size: Bytes) {
+        self.prior = Some((self.window, self.ssthresh));
+        self.ssthresh = (flight_size / 2).as_f64().max(self.least());
+    }
+}
+
+impl CongestionControl for Prague {
+    const INFO: Info = Info {
+        name: "prague",
+        aliases: &[],
+        summary: "DCTCP for the Internet: paced, ECT(1), less dependent on the round-trip time",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Own,
+        params: &[
+            MarkShare::GAIN,
+            MarkShare::ALPHA_INIT,
+            Param::number(
+                "rtt_reference",
+                25.0,
+                (0.0, 100.0),
+                "ms",
+                "flows of shorter round-trip time act as if it were this; 0: none do",
+            ),
+            Param::number(
+                "rtt_transition",
+                500.0,
+                (0.0, 100_000.0),
+                "",
+                "round trips of avoidance before rtt_reference counts",
+            ),
+        ],
+    };
+    const ECN: EcnNeed = EcnNeed::L4s;
+
+    fn new(setup: &Setup) -> Self {
+        Self {
+            mss: setup.mss,
+            initial_window: setup.initial_window.max(setup.mss),
+            reference: Nanos::from_secs_f64(setup.params.number("rtt_reference") / 1e3),
+            transition: setup.params.number("rtt_transition") as u64,
+            window: setup.initial_window.max(setup.mss).as_f64(),
+            ssthresh: f64::INFINITY,
+            share: MarkShare::new(setup),
+            marked_before: false,
+            round_over: false,
+            updated_at: Nanos::ZERO,
+            cut_at: None,
+            rounds: 0,
+            repairing: false,
+            srtt: Nanos::ZERO,
+            scale: (Nanos::ZERO, 1.0),
+            prior: None,
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.srtt = event.srtt;
+        self.observe(event);
+        if self.repairing {
+            return;
+        }
+        let unmarked = event.creditable() - event.ce.min(event.creditable());
+        if event.window_limited && !unmarked.is_zero() {
+            self.grow(unmarked);
+        }
+        if !event.ce.is_zero() && event.phase != Phase::Loss {
+            self.cut(event.now);
+        }
+    }
+
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
+        if event.cause == CongestionCause::Loss {
+            self.repairing = true;
+            self.lower_threshold(event.flight_size);
+            self.window = self.window.min(self.ssthresh);
+        }
+    }
+
+    fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
+        self.repairing = false;
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        self.repairing = false;
+        if event.consecutive <= 1 {
+            self.lower_threshold(event.flight_size);
+        }
+        self.window = self.mss.as_f64();
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
+        self.repairing = false;
+        if let Some((window, ssthresh)) = self.prior.take() {
+            self.window = self.window.max(window);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+        }
+    }
+
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        if event.idle > event.rto {
+            self.window = self.window.min(self.initial_window.as_f64());
+        }
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        let window = Bytes::from_f64(self.window).max(self.mss);
+        let pacing_rate = (!self.srtt.is_zero()).then(|| {
+            let doubled = self.window < self.ssthresh / 2.0;
+            let window = if doubled { window * 2 } else { window };
+            window.per(self.srtt).max(Rate::from_bytes_per_sec(1))
+        });
+        let burst = pacing_rate.map_or(self.mss, |rate| {
+            Bytes::from_f64(rate.as_bytes_per_sec() as f64 / BURSTS_PER_SECOND).max(self.mss)
+        });
+        Control { window, pacing_rate, burst }
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        let state = match (self.repairing, self.in_slow_start()) {
+            (true, _) => "recovery",
+            (false, true) => "slow_start",
+            (false, false) => "avoidance",
+        };
+        sink("state", Value::State(state));
+        sink("alpha", Value::Number(self.share.alpha()));
+        if self.ssthresh.is_finite() {
+            sink("ssthresh", Value::Bytes(Bytes::from_f64(self.ssthresh)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, ack, entered, timeout};
+
+    const MSS: u64 = 1000;
+    const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+    /// In avoidance with forty segments, at a round-trip time of 10 ms.
+    fn avoiding(overrides: &[(&str, f64)]) -> Prague {
+        let mut scheme = Prague::new(&testing::setup(&Prague::INFO, MSS, overrides));
+        (scheme.window, scheme.ssthresh, scheme.srtt) = (40_000.0, 40_000.0, MS(10));
+        scheme
+    }
+
+    /// `n` segments are delivered at `ms`, `marked` of them with a mark.
+    fn delivered(ms: u64, n: u64, marked: u64) -> Ack {
+        Ack { now: MS(ms), srtt: MS(10), ce: Bytes::new(marked * MSS), ..ack(n * MSS) }
+    }
+
+    #[track_caller]
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} against {expected}");
+    }
+
+    #[test]
+    fn growth_is_a_segment_per_window_of_unmarked_bytes_scaled_by_the_square_of_the_rtt() {
+        let mut plain = avoiding(&[("rtt_reference", 0.0)]);
+        plain.on_ack(&delivered(1, 4, 0));
+        close(plain.window, 40_000.0 + 4.0 * 1000.0 / 40.0);
+        // Until the transition is over the reference does not count either; then (10/25)^2 = 0.16.
+        let mut early = avoiding(&[]);
+        early.on_ack(&delivered(1, 4, 0));
+        close(early.window, 40_100.0);
+        let mut scaled = avoiding(&[("rtt_transition", 0.0)]);
+        scaled.on_ack(&delivered(1, 4, 0));
+        close(scaled.window, 40_016.0);
+    }
+
+    #[test]
+    fn the_window_is_cut_once_per_virtual_round_trip_and_grows_on_meanwhile() {
+        let mut scheme = avoiding(&[("rtt_transition", 0.0), ("alpha_init", 0.5)]);
+        scheme.on_ack(&delivered(100, 1, 1));
+        close(scheme.window, 30_000.0);
+        scheme.on_ack(&delivered(124, 1, 1));
+        close(scheme.window, 30_000.0);
+        scheme.on_ack(&Ack { phase: Phase::Recovery, ..delivered(124, 3, 0) });
+        close(scheme.window, 30_000.0 + 3.0 * 1000.0 / 30.0 * 0.16);
+        let before = scheme.window;
+        scheme.on_ack(&delivered(125, 1, 1));
+        close(scheme.window, 0.75 * before);
+    }
+
+    #[test]
+    fn alpha_waits_for_the_first_mark_and_then_follows_once_per_virtual_round_trip() {
+        let mut scheme = avoiding(&[("rtt_transition", 0.0)]);
+        let at = |ms, n, marked| Ack { round_start: true, ..delivered(ms, n, marked) };
+        scheme.on_ack(&at(30, 8, 0));
+        close(scheme.share.alpha(), 1.0);
+        scheme.on_ack(&at(40, 8, 2));
+        close(scheme.share.alpha(), 1.0);
+        // 2 of 16 since 30 ms, at the first acknowledgement 25 ms later.
+        scheme.on_ack(&Ack { round_start: false, ..delivered(55, 8, 0) });
+        close(scheme.share.alpha(), 15.0 / 16.0 + 2.0 / 16.0 / 16.0);
+    }
+
+    #[test]
+    fn slow_start_ends_with_the_first_mark() {
+        let mut scheme = Prague::new(&testing::setup(&Prague::INFO, MSS, &[]));
+        scheme.on_ack(&delivered(10, 4, 0));
+        close(scheme.window, 14_000.0);
+        assert_eq!(scheme.control().pacing_rate, Some(Rate::from_bytes_per_sec(2 * 1_400_000)));
+        scheme.on_ack(&delivered(12, 2, 2));
+        close(scheme.window, 7_000.0);
+        assert!(!scheme.in_slow_start());
+        assert_eq!(scheme.control().pacing_rate, Some(Rate::from_bytes_per_sec(700_000)));
+    }
+
+    #[test]
+    fn a_loss_halves_the_flight_and_a_timeout_leaves_one_segment() {
+        let mut scheme = avoiding(&[]);
+        scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 36 * MSS));
+        close(scheme.window, 40_000.0);
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, 36 * MSS));
+        close(scheme.window, 18_000.0);
+        scheme.on_ack(&delivered(10, 2, 1));
+        close(scheme.window, 18_000.0);
+        scheme.on_spurious_loss(&testing::spurious(Phase::Recovery));
+        close(scheme.window, 40_000.0);
+        scheme.on_timeout(&timeout(40 * MSS, 1));
+        assert_eq!((scheme.window, scheme.ssthresh), (1_000.0, 20_000.0));
+    }
+}

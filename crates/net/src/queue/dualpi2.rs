@@ -1,0 +1,320 @@
+//! DualPI2 (RFC 9332, appendix A): one queue for senders that answer the share of marks, one for classic ones. A
+//! proportional-integral controller on the delay gives a base probability p'; classic packets are dropped or marked with
+//! its square, the others marked with k times it, so that flows of both kinds get about the same rate.
+//!
+//! A queue's delay is the time its first packet has spent so far. Updates that fell due since the last arrival or departure
+//! are run at the next one, as of their own times. Marks and drops are spread evenly by an accumulator instead of chance, as
+//! in the appendix. Of the schedulers it allows this is the time-shifted FIFO. A packet behind which nothing waits is not
+//! dropped: there is no queue to shorten.
+
+use narrows_cc::{Nanos, Rate};
+
+use super::{Backlog, MTU, Room, mark};
+use crate::config::DualPi2 as Config;
+use crate::link::LinkStats;
+use crate::{Ecn, Packet};
+
+/// Answers "yes" as often as a probability says, evenly spaced (the appendix's `recur`).
+#[derive(Clone, Copy, Debug, Default)]
+struct Accumulator(f64);
+
+impl Accumulator {
+    fn takes(&mut self, probability: f64) -> bool {
+        self.0 += probability;
+        let over = self.0 > 1.0;
+        if over {
+            self.0 -= 1.0;
+        }
+        over
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct DualPi2 {
+    config: Config,
+    /// Where the ramp of the low-latency queue begins: not below one packet at the link's rate.
+    ramp_min: Nanos,
+    low: Backlog,
+    classic: Backlog,
+    /// p', 0 to 1.
+    base: f64,
+    delay_before: Nanos,
+    next_update: Nanos,
+    low_count: Accumulator,
+    /// Drops from the low-latency queue in overload.
+    low_drops: Accumulator,
+    classic_count: Accumulator,
+}
+
+fn sojourn(backlog: &Backlog, at: Nanos) -> Nanos {
+    backlog.oldest().map_or(Nanos::ZERO, |arrived| at - arrived)
+}
+
+impl DualPi2 {
+    pub(crate) fn new(config: Config, rate: Rate) -> Self {
+        Self {
+            ramp_min: config.ramp_min.max(rate.time_for(narrows_cc::Bytes::new(MTU))),
+            next_update: config.update,
+            config,
+            low: Backlog::default(),
+            classic: Backlog::default(),
+            base: 0.0,
+            delay_before: Nanos::ZERO,
+            low_count: Accumulator::default(),
+            low_drops: Accumulator::default(),
+            classic_count: Accumulator::default(),
+        }
+    }
+
+    pub(crate) const fn packets(&self) -> u64 {
+        self.low.packets() + self.classic.packets()
+    }
+
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.low.bytes() + self.classic.bytes()
+    }
+
+    /// Runs the updates due by `now`, before an arrival or departure then changes the queues.
+    fn update(&mut self, now: Nanos) {
+        while self.next_update <= now {
+            let delay = sojourn(&self.classic, self.next_update).max(sojourn(&self.low, self.next_update));
+            self.step(delay);
+            let calm = self.packets() == 0 && self.base == 0.0 && self.delay_before.is_zero();
+            // Nothing happens in the rest of an idle time.
+            let steps = if calm {
+                1 + (now - self.next_update).as_nanos() / self.config.update.as_nanos()
+            } else {
+                1
+            };
+            self.next_update += self.config.update * steps;
+        }
+    }
+
+    /// One update (figure 6). In overload the low-latency queue may be the longer one, so the greater delay counts
+    /// (appendix A.2).
+    fn step(&mut self, delay: Nanos) {
+        let (q, before) = (delay.as_secs_f64(), self.delay_before.as_secs_f64());
+        let change =
+            self.config.alpha * (q - self.config.target.as_secs_f64()) + self.config.beta * (q - before);
+        self.base = (self.base + change).clamp(0.0, 1.0);
+        self.delay_before = delay;
+    }
+
+    /// The probability for classic packets.
+    fn classic_probability(&self) -> f64 {
+        self.base * self.base
+    }
+
+    /// What the low-latency queue's marking takes over from the classic queue: beyond 1 it is saturated.
+    fn coupled(&self) -> f64 {
+        self.config.coupling * self.base
+    }
+
+    /// The native probability of the low-latency queue for a packet that waited so long.
+    fn ramp(&self, waited: Nanos) -> f64 {
+        if waited < self.ramp_min {
+            return 0.0;
+        }
+        let beyond = waited - self.ramp_min;
+        if beyond >= self.config.ramp_range {
+            1.0
+        } else {
+            beyond.as_nanos() as f64 / self.config.ramp_range.as_nanos() as f64
+        }
+    }
+
+    pub(crate) fn enqueue(&mut self, now: Nanos, packet: &Packet, room: Room, stats: &mut LinkStats) -> bool {
+        self.update(now);
+        if !room.holds(self.packets() + 1, self.bytes() + packet.size().as_u64()) {
+            stats.dropped_queue += 1;
+            return false;
+        }
+        // RFC 9331 section 5.1: a packet that is marked already may have been an L4S one.
+        let low = matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
+        if low { &mut self.low } else { &mut self.classic }.push(now, packet);
+        true
+    }
+
+    /// Whether the low-latency queue is next: its first packet counts as having waited `shift` longer than it has.
+    fn low_is_next(&self) -> bool {
+        match (self.low.oldest(), self.classic.oldest()) {
+            (Some(low), Some(classic)) => low <= classic + self.config.shift,
+            (low, _) => low.is_some(),
+        }
+    }
+
+    pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
+        self.update(now);
+        let saturated = self.coupled() >= 1.0;
+        loop {
+            let low = self.low_is_next();
+            let queue = if low { &mut self.low } else { &mut self.classic };
+            let (arrived, mut packet) = queue.pop()?;
+            let (dropped, marked) = if !low {
+                let taken = self.classic_count.takes(self.classic_probability());
+                (taken && (saturated || packet.ecn == Ecn::NotEct), taken)
+            } else if saturated {
+                // Marks cannot be more frequent: both queues are dropped from alike (appendix A.2).
+                let dropped = self.low_drops.takes(self.classic_probability());
+                (dropped, !dropped && self.low_count.takes(self.coupled().min(1.0)))
+            } else {
+                let probability = self.ramp(now - arrived).max(self.coupled());
+                (false, self.low_count.takes(probability))
+            };
+            if dropped && self.packets() > 0 {
+                stats.dropped_aqm += 1;
+                stats.evicted.push(packet);
+                continue;
+            }
+            if marked && mark(&mut packet) {
+                stats.marked += 1;
+            }
+            return Some((arrived, packet));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Nanos = Nanos::from_millis;
+    const NO_LIMIT: Room = Room::Packets(u64::MAX);
+
+    fn dualpi2() -> DualPi2 {
+        DualPi2::new(Config::default(), Rate::from_mbit_per_sec(40.0))
+    }
+
+    fn packet(seq: u64, ecn: Ecn) -> Packet {
+        let mut packet = Packet::new(0);
+        (packet.seq, packet.payload, packet.ecn) = (seq, 1448, ecn);
+        packet
+    }
+
+    fn fill(queue: &mut DualPi2, at: Nanos, packets: u64, ecn: Ecn) {
+        let mut stats = LinkStats::default();
+        (0..packets).for_each(|seq| assert!(queue.enqueue(at, &packet(seq, ecn), NO_LIMIT, &mut stats)));
+    }
+
+    #[track_caller]
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() <= 1e-12, "{found} against {expected}");
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_rfc() {
+        let config = Config::default();
+        // Tupdate = min(15 ms, 100 ms / 3); alpha = 0.1 × 15 ms / (100 ms)²; beta = 0.3 / 100 ms.
+        assert_eq!((config.target, config.update), (MS(15), MS(15)));
+        close(config.alpha, 0.15);
+        close(config.beta, 3.0);
+        close(config.coupling, 2.0);
+        assert_eq!((config.ramp_min, config.ramp_range), (Nanos::from_micros(800), Nanos::from_micros(400)));
+    }
+
+    #[test]
+    fn the_base_probability_follows_the_control_law_and_stays_within_its_bounds() {
+        let mut queue = dualpi2();
+        // 0.15 × (35 - 15) ms + 3 × 35 ms = 0.003 + 0.105.
+        queue.step(MS(35));
+        close(queue.base, 0.108);
+        close(queue.classic_probability(), 0.108 * 0.108);
+        close(queue.coupled(), 0.216);
+        // 0.15 × 0 - 3 × 20 ms = -0.06.
+        queue.step(MS(15));
+        close(queue.base, 0.048);
+        // 0.15 × -15 ms - 3 × 15 ms = -0.04725, and then less than nothing.
+        queue.step(Nanos::ZERO);
+        close(queue.base, 0.00075);
+        queue.step(Nanos::ZERO);
+        assert_eq!(queue.base, 0.0);
+        queue.step(Nanos::from_secs(1));
+        assert_eq!(queue.base, 1.0);
+    }
+
+    #[test]
+    fn updates_run_as_of_their_own_times_on_the_longer_delay() {
+        let mut queue = dualpi2();
+        fill(&mut queue, MS(4), 1, Ecn::NotEct);
+        fill(&mut queue, MS(2), 1, Ecn::Ect1);
+        queue.update(MS(50));
+        let mut expected = dualpi2();
+        [13, 28, 43].into_iter().for_each(|delay| expected.step(MS(delay)));
+        assert_eq!((queue.base, queue.next_update), (expected.base, MS(60)));
+        // An idle time leaves the same state however it is walked through.
+        let (mut idle, mut walked) = (dualpi2(), dualpi2());
+        (0..10_000).for_each(|n| walked.update(MS(n)));
+        idle.update(MS(9_999));
+        assert_eq!((idle.next_update, idle.base), (walked.next_update, walked.base));
+    }
+
+    #[test]
+    fn the_ramp_rises_over_its_range_and_never_begins_below_one_packet() {
+        let queue = dualpi2();
+        for (waited, expected) in
+            [(0, 0.0), (800, 0.0), (900, 0.25), (1_000, 0.5), (1_200, 1.0), (9_999, 1.0)]
+        {
+            close(queue.ramp(Nanos::from_micros(waited)), expected);
+        }
+        // At 4 Mbit/s a packet takes 3 ms.
+        let slow = DualPi2::new(Config::default(), Rate::from_mbit_per_sec(4.0));
+        close(slow.ramp(Nanos::from_micros(2_999)), 0.0);
+        close(slow.ramp(Nanos::from_micros(3_200)), 0.5);
+    }
+
+    /// What becomes of `n` packets that leave at once under a base probability: dropped, marked.
+    fn fate(base: f64, n: u64, ecn: Ecn) -> (u64, u64) {
+        let mut queue = dualpi2();
+        fill(&mut queue, Nanos::ZERO, n, ecn);
+        queue.base = base;
+        let mut stats = LinkStats::default();
+        while queue.dequeue(Nanos::ZERO, &mut stats).is_some() {}
+        assert_eq!(stats.evicted.len() as u64, stats.dropped_aqm);
+        (stats.dropped_aqm, stats.marked)
+    }
+
+    #[test]
+    fn classic_packets_feel_the_square_and_the_others_k_times_the_base() {
+        // 0.25² of 1600 is 100, 2 × 0.25 of it 800; the accumulator must exceed 1, so one is still owed.
+        assert_eq!(fate(0.25, 1600, Ecn::NotEct), (99, 0));
+        assert_eq!(fate(0.25, 1600, Ecn::Ect0), (0, 99));
+        assert_eq!(fate(0.25, 1600, Ecn::Ect1), (0, 799));
+    }
+
+    #[test]
+    fn in_overload_all_are_dropped_alike() {
+        // At p' = 1/2 the coupled probability is 1 and the classic one 25 %.
+        for ecn in [Ecn::NotEct, Ecn::Ect0] {
+            assert_eq!(fate(0.5, 1600, ecn), (399, 0));
+        }
+        let (dropped, marked) = fate(0.5, 1600, Ecn::Ect1);
+        assert_eq!(dropped, 399);
+        assert_eq!(marked, 1600 - 399 - 1);
+    }
+
+    #[test]
+    fn a_packet_that_nothing_waits_behind_is_not_dropped() {
+        for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
+            let mut queue = dualpi2();
+            queue.base = 1.0;
+            let mut stats = LinkStats::default();
+            for seq in 0..10 {
+                assert!(queue.enqueue(Nanos::ZERO, &packet(seq, ecn), NO_LIMIT, &mut stats));
+                assert!(queue.dequeue(Nanos::ZERO, &mut stats).is_some());
+            }
+            assert_eq!((stats.dropped_aqm, stats.evicted.len()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn the_low_latency_queue_goes_first_until_the_classic_one_has_waited_longer_by_the_shift() {
+        let mut queue = dualpi2();
+        fill(&mut queue, Nanos::ZERO, 1, Ecn::Ect0);
+        fill(&mut queue, MS(50), 1, Ecn::Ect1);
+        fill(&mut queue, MS(51), 1, Ecn::Ce);
+        queue.base = 0.0;
+        let mut stats = LinkStats::default();
+        let mut next = || queue.dequeue(MS(51), &mut stats).map(|(_, packet)| packet.ecn == Ecn::Ect0);
+        assert_eq!([next(), next(), next(), next()], [Some(false), Some(true), Some(false), None]);
+    }
+}

@@ -1,0 +1,50 @@
+//! A step (RFC 8257 section 3.1; Alizadeh et al. 2010, section 3.1): a packet that finds more than K packets waiting is
+//! marked, or dropped if it is not ECN-capable. Nothing is averaged, so that senders hear of a queue within a round trip.
+
+use super::Verdict;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    above: f64,
+}
+
+impl Step {
+    pub(crate) const fn new(above: f64) -> Self {
+        Self { above }
+    }
+
+    /// What to do with a packet that arrives and finds `queued` packets waiting.
+    pub(crate) const fn judge(&self, queued: u64) -> Verdict {
+        if queued as f64 > self.above { Verdict::Mark } else { Verdict::Pass }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_cc::{Nanos, Random, Rate};
+
+    use crate::config::Queue;
+    use crate::link::LinkStats;
+    use crate::queue::{Discipline, Room};
+    use crate::{Ecn, Packet};
+
+    #[test]
+    fn arrivals_beyond_the_threshold_are_marked_or_dropped_and_no_others() {
+        let rate = Rate::from_mbit_per_sec(10.0);
+        let mut queue = Discipline::new(&Queue::Step { above: 3.0 }, rate, Random::stream(1, "aqm", 0));
+        let mut stats = LinkStats::default();
+        let mut offer = |ecn| {
+            let mut packet = Packet::new(0);
+            (packet.payload, packet.ecn) = (1448, ecn);
+            queue.enqueue(Nanos::ZERO, &packet, Room::Packets(100), &mut stats)
+        };
+        // The fifth finds four waiting.
+        let accepted: Vec<bool> = (0..6).map(|_| offer(Ecn::Ect0)).collect();
+        assert_eq!(accepted, [true; 6]);
+        assert!(!offer(Ecn::NotEct));
+        assert_eq!((stats.marked, stats.dropped_aqm, stats.dropped_queue), (2, 1, 0));
+        let leave = || queue.dequeue(Nanos::ZERO, &mut stats).map(|(_, packet)| packet.ecn == Ecn::Ce);
+        let marks: Vec<bool> = std::iter::from_fn(leave).collect();
+        assert_eq!(marks, [false, false, false, false, true, true]);
+    }
+}
