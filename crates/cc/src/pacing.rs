@@ -7,6 +7,9 @@ const SLOW_START_RATIO: f64 = 2.0;
 /// In avoidance a little headroom lets the window, not the pacing, be the limit.
 const AVOIDANCE_RATIO: f64 = 1.2;
 
+/// A shorter round-trip time is none that could be measured; Linux counts in microseconds too.
+pub(crate) const LEAST_RTT: Nanos = Nanos::from_micros(1);
+
 /// The parameter that switches it on: schemes list it among theirs.
 pub(crate) const PACED: Param = Param::flag(
     "paced",
@@ -46,7 +49,7 @@ impl WindowPacing {
         }
         // Linux leaves the slow-start ratio half way to the threshold, so the last doubling does not overshoot.
         let ratio = if window < ssthresh / 2 { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
-        Some(window.mul_f64(ratio).per(self.srtt).max(Rate::from_bytes_per_sec(1)))
+        Some(window.mul_f64(ratio).per(self.srtt.max(LEAST_RTT)).max(Rate::from_bytes_per_sec(1)))
     }
 }
 

@@ -19,8 +19,8 @@ macro_rules! registry {
         /// All registered schemes, in the order of the list.
         pub const ALL: &[Entry] = &[$(Entry {
             info: &<$Type as CongestionControl>::INFO,
-            ecn: <$Type as CongestionControl>::ECN,
             explicit: <$Type as CongestionControl>::EXPLICIT,
+            ecn: <$Type as CongestionControl>::ECN,
             source: include_str!(concat!(stringify!($module), ".rs")),
             build: |setup| AnyScheme::$Type(<$Type as CongestionControl>::new(setup)),
         }),+];
@@ -78,10 +78,10 @@ registry! {
     bic::Bic,
     fast::Fast,
     compound::Compound,
-    dctcp::Dctcp,
-    prague::Prague,
     rcp::Rcp,
     xcp::Xcp,
+    dctcp::Dctcp,
+    prague::Prague,
     fixed::Fixed,
 }
 
@@ -90,10 +90,10 @@ registry! {
 pub struct Entry {
     /// What is known of the scheme without running it.
     pub info: &'static Info,
-    /// What it needs of explicit congestion notification.
-    pub ecn: EcnNeed,
     /// The explicit header it speaks.
     pub explicit: Option<Explicit>,
+    /// What it needs of explicit congestion notification.
+    pub ecn: EcnNeed,
     source: &'static str,
     build: fn(&Setup) -> AnyScheme,
 }

@@ -55,6 +55,7 @@
 //! marks find alpha at 1, so slow start ends with half of the window, and a segment per round trip is slow afterwards.
 
 use super::dctcp::MarkShare;
+use crate::pacing::LEAST_RTT;
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, Evidence, IdleRestart, Info, Nanos,
     Param, Phase, Rate, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry,
@@ -258,7 +259,7 @@ impl CongestionControl for Prague {
         let pacing_rate = (!self.srtt.is_zero()).then(|| {
             let doubled = self.window < self.ssthresh / 2.0;
             let window = if doubled { window * 2 } else { window };
-            window.per(self.srtt).max(Rate::from_bytes_per_sec(1))
+            window.per(self.srtt.max(LEAST_RTT)).max(Rate::from_bytes_per_sec(1))
         });
         let burst = pacing_rate.map_or(self.mss, |rate| {
             Bytes::from_f64(rate.as_bytes_per_sec() as f64 / BURSTS_PER_SECOND).max(self.mss)
