@@ -78,10 +78,10 @@ registry! {
     bic::Bic,
     fast::Fast,
     compound::Compound,
-    rcp::Rcp,
-    xcp::Xcp,
     dctcp::Dctcp,
     prague::Prague,
+    rcp::Rcp,
+    xcp::Xcp,
     fixed::Fixed,
 }
 
