@@ -190,12 +190,7 @@ impl CongestionControl for Dctcp {
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {
-        let state = match (self.recovering, self.reno.in_slow_start()) {
-            (true, _) => "recovery",
-            (false, true) => "slow_start",
-            (false, false) => "avoidance",
-        };
-        sink("state", Value::State(state));
+        sink("state", Value::State(self.reno.state(self.recovering)));
         sink("alpha", Value::Number(self.share.alpha()));
         self.reno.telemetry(sink);
     }

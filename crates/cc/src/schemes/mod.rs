@@ -106,11 +106,16 @@ impl Entry {
 
     /// The essay at the head of the scheme's file: idea, law, states, references, differences. One line per item.
     pub fn page(&self) -> impl Iterator<Item = &'static str> {
-        self.source
-            .lines()
-            .map_while(|line| line.strip_prefix("//!"))
-            .map(|line| line.strip_prefix(' ').unwrap_or(line))
+        essay(self.source)
     }
+}
+
+/// The lines at the head of a source file that are its documentation.
+pub fn essay(source: &'static str) -> impl Iterator<Item = &'static str> {
+    source
+        .lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(|line| line.strip_prefix(' ').unwrap_or(line))
 }
 
 /// The scheme of that name or alias.

@@ -88,6 +88,15 @@ impl Reno {
         self.window < self.ssthresh
     }
 
+    /// The state's name in traces.
+    pub fn state(&self, recovering: bool) -> &'static str {
+        match (recovering, self.in_slow_start()) {
+            (true, _) => "recovery",
+            (false, true) => "slow_start",
+            (false, false) => "avoidance",
+        }
+    }
+
     /// Slow start up to the threshold. Returns what of `acked` is left for avoidance.
     #[inline]
     pub fn slow_start(&mut self, acked: Bytes) -> Bytes {
@@ -253,12 +262,7 @@ impl CongestionControl for NewReno {
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {
-        let state = match (self.recovering, self.reno.in_slow_start()) {
-            (true, _) => "recovery",
-            (false, true) => "slow_start",
-            (false, false) => "avoidance",
-        };
-        sink("state", Value::State(state));
+        sink("state", Value::State(self.reno.state(self.recovering)));
         self.reno.telemetry(sink);
     }
 }

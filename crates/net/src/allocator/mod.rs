@@ -133,10 +133,7 @@ impl Entry {
 
     /// The essay at the head of the allocator's file. One line per item.
     pub fn page(&self) -> impl Iterator<Item = &'static str> {
-        self.source
-            .lines()
-            .map_while(|line| line.strip_prefix("//!"))
-            .map(|line| line.strip_prefix(' ').unwrap_or(line))
+        narrows_cc::schemes::essay(self.source)
     }
 }
 

@@ -126,6 +126,11 @@ fn own_allocator<'a>(
 
 const NO_RATE: &str = "a rate such as 100mbit, a capacity_trace, or radio = \"5g\"";
 
+/// What carries the packets of all links: without it there is no network.
+fn needed(carried: Option<Carried>) -> Result<Carried, Fault> {
+    carried.ok_or_else(|| Fault::new("network.rate", "this key is missing").accepted(NO_RATE))
+}
+
 impl<'a> Topology<'a> {
     /// The network of a scenario.
     pub(super) fn new(scenario: &'a Scenario, sources: &mut Sources<'_>) -> Result<Self, Fault> {
@@ -182,8 +187,7 @@ impl<'a> Topology<'a> {
         carried: Option<Carried>,
         sources: &mut Sources<'_>,
     ) -> Result<(), Fault> {
-        let carried =
-            carried.ok_or_else(|| Fault::new("network.rate", "this key is missing").accepted(NO_RATE))?;
+        let carried = needed(carried)?;
         let conditions = conditions(network, None, "network", &carried, sources)?;
         let Carried { capacity, rate, .. } = carried;
         let reverse = match &network.reverse_rate {
@@ -226,8 +230,7 @@ impl<'a> Topology<'a> {
         carried: Option<Carried>,
         sources: &mut Sources<'_>,
     ) -> Result<(), Fault> {
-        let carried =
-            carried.ok_or_else(|| Fault::new("network.rate", "this key is missing").accepted(NO_RATE))?;
+        let carried = needed(carried)?;
         let accepted = "a whole number from 1 to 100";
         let hops = match network.hops {
             Some(hops @ 1..=100) => hops as usize,
