@@ -6,6 +6,8 @@
 //! that speaks its header names it in [`narrows_cc::Explicit`].
 
 mod flows;
+#[allow(dead_code)]
+mod brf;
 
 use narrows_cc::{Bytes, Evidence, Nanos, Param, Params, Rate};
 
@@ -27,6 +29,8 @@ pub struct Info {
     pub params: &'static [Param],
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tuple { pub source: u32, pub destination: u32, pub source_port: u16, pub destination_port: u16, pub protocol: u8 }
 /// What an allocator is created from.
 #[derive(Clone, Debug)]
 pub struct Setup {

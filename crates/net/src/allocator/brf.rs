@@ -1,0 +1,5 @@
+mod code;
+mod learned;
+mod shares;
+mod state;
+pub use code::RateCode;
