@@ -14,7 +14,7 @@ mod transmitter;
 
 use narrows_cc::{Bytes, Nanos, Random};
 
-pub use stats::LinkStats;
+pub use stats::{ClassStats, LinkStats};
 
 use self::fifo::Fifo;
 use self::scheduled::Scheduled;
@@ -175,6 +175,14 @@ impl Link {
         match &self.service {
             Service::Fifo(_) => None,
             Service::Scheduled(scheduled) => scheduled.allocator(),
+        }
+    }
+
+    /// The classes of its queue, in their order; none where the queue has none.
+    pub fn classes(&self, now: Nanos) -> Vec<ClassStats> {
+        match &self.service {
+            Service::Fifo(_) => Vec::new(),
+            Service::Scheduled(scheduled) => scheduled.classes(self.since, now),
         }
     }
 
