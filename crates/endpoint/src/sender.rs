@@ -37,6 +37,7 @@ use narrows_cc::{
 use narrows_net::packet::{Flags, Packet};
 
 use crate::{App, SenderStats, TcpConfig, pacer::Pacer};
+use explicit::Freshness;
 use prr::Prr;
 use rack::{Path, Probe, Rack};
 use recovery::Undo;
@@ -159,6 +160,7 @@ pub struct Sender {
     style: RecoveryStyle,
     /// The explicit header its packets carry.
     explicit: Option<Explicit>,
+    freshness: Freshness,
     prr: Prr,
     sack_loss: SackLoss,
     undo: Undo,
@@ -183,6 +185,8 @@ pub struct Sender {
     ecn: bool,
     /// The next new data shall say that the window was reduced.
     cwr: bool,
+    /// Which of its ways packets take.
+    path: u8,
     syns: u32,
     syn_sent_at: Nanos,
     peer_timestamp: u32,
@@ -228,6 +232,7 @@ impl Sender {
             rack: Rack::new(),
             style: scheme.info().recovery,
             explicit: scheme.explicit(),
+            freshness: Freshness::default(),
             scheme,
             stats: SenderStats::default(),
             app,
@@ -248,6 +253,7 @@ impl Sender {
             persist: false,
             ecn: false,
             cwr: false,
+            path: 0,
             syns: 0,
             syn_sent_at: start,
             peer_timestamp: 0,
@@ -263,7 +269,7 @@ impl Sender {
     /// A packet from the receiver.
     #[inline]
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
-        if !packet.flags.has(Flags::REVERSE) {
+        if !packet.flags.has(Flags::REVERSE) || packet.flags.has(Flags::CONTROL) {
             return AckOutcome::default();
         }
         match self.state {

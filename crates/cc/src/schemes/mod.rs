@@ -82,6 +82,7 @@ registry! {
     prague::Prague,
     rcp::Rcp,
     xcp::Xcp,
+    brf::Brf,
     fixed::Fixed,
 }
 

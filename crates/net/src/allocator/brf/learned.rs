@@ -104,7 +104,8 @@ impl Learned {
     }
 
     /// How many averages it holds.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.grains.iter().map(|grain| grain.means.len()).sum()
     }
 

@@ -78,19 +78,9 @@ impl Shares {
         Self { capacity: 0.0, least, floor: least, scale: 1.0, count: 0, bases: 0.0, used: 0.0, level: 0.0 }
     }
 
-    /// C_BRF.
-    pub const fn capacity(&self) -> f64 {
-        self.capacity
-    }
-
     /// The flows that hold a share.
     pub const fn count(&self) -> usize {
         self.count
-    }
-
-    /// No flow has less.
-    pub const fn floor(&self) -> f64 {
-        self.floor
     }
 
     /// The share that belongs to `base`.

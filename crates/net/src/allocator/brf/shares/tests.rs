@@ -142,13 +142,13 @@ fn a_smaller_class_scales_its_flows_and_a_floor_never_exceeds_an_equal_share() {
     for _ in 0..5 {
         floored.join(floored.initial(Some(1.0), 0));
     }
-    near(floored.floor(), 20.0);
+    near(floored.floor, 20.0);
     near(floored.allocated(), 100.0);
     // The last to leave takes everything along.
     for _ in 0..5 {
         floored.leave(0.0, 20.0);
     }
-    assert_eq!((floored.count(), floored.allocated(), floored.floor()), (0, 0.0, 30.0));
+    assert_eq!((floored.count(), floored.allocated(), floored.floor), (0, 0.0, 30.0));
 }
 
 proptest! {
