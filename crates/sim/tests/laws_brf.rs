@@ -126,7 +126,7 @@ fn a_flow_that_joins_and_all_others_have_their_shares_two_round_trips_later() {
 fn what_a_flow_leaves_is_taken_within_three_periods() {
     let all = flows("brf", 40, "count = 2") + &flows("brf", 40, "stop = \"5s\"");
     let mut engine = Engine::new(spec(&text(8.0, 0.0, "", &all)), Recorder::off());
-    let mut settled = 5_000;
+    let mut settled = 5_000u64;
     for ms in 5_000..8_000 {
         engine.run_until(Nanos::from_millis(ms)).unwrap();
         let rate = engine.pacing_rate(0).map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 8e-6);
@@ -134,7 +134,7 @@ fn what_a_flow_leaves_is_taken_within_three_periods() {
             settled = ms;
         }
     }
-    let round_trips = f64::from(settled - 5_000) / 40.0;
+    let round_trips = (settled - 5_000) as f64 / 40.0;
     println!("settled {round_trips:.2} RTT after a flow left");
     // What was written is still delivered; then the FIN; a period until the next allocation, one until it is told.
     assert!(round_trips <= 4.0, "{round_trips}");
@@ -238,9 +238,11 @@ fn acknowledgements_that_return_another_way_still_bring_the_share() {
         + &link("a", "c", "50mbit", brf)
         + &link("c", "d", "1gbit", "")
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"a\", \"b\", \"d\"]\nreverse_route = [\"d\", \"c\", \"a\", \"s\"]\ncount = 2\n";
-    let mut engine = Engine::new(spec(&text), Recorder::off());
+    let spec = spec(&text);
+    let forward = spec.links.iter().position(|link| link.name == "a-b").expect("a link of the scenario");
+    let mut engine = Engine::new(spec, Recorder::off());
     engine.run_until(Nanos::from_secs(20)).unwrap();
-    let forward = engine.link(2).allocator();
+    let forward = engine.link(forward).allocator();
     assert!(reading(forward, "announced") > 100.0, "{}", reading(forward, "announced"));
     let rates: Vec<f64> = (0..2)
         .map(|flow| engine.pacing_rate(flow).map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 8e-6))
@@ -298,9 +300,9 @@ fn a_queue_lasts_until_the_controller_has_polled() {
         println!("polled every {poll_ms} ms, {delay_ms} ms away: {most} packets, drained after {until} ms");
         until
     };
-    // A poll, there and back, until told, until it has effect.
-    assert!(drained(100, 5) <= 100 + 10 + 2 * 40 + 40);
-    // The next poll is at 4 s.
+    // A poll, there and back; each flow is told within a round trip, sends less for one, and may miss one by a hair.
+    assert!(drained(100, 5) <= 100 + 10 + 160);
+    // The next poll is at 4 s; the way to the controller and back takes 200 ms.
     let slow = drained(2_000, 100);
-    assert!((1_900..=1_900 + 200 + 120).contains(&slow), "{slow}");
+    assert!((1_900 + 200..=1_900 + 200 + 160).contains(&slow), "{slow}");
 }

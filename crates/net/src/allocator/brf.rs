@@ -216,10 +216,10 @@ impl Allocator for Brf {
             Param::number("mice", 100_000.0, (0.0, 1e9), "byte", "flows that have sent no more are mice"),
             Param::number(
                 "measure_packets",
-                25.0,
+                50.0,
                 (0.0, 1000.0),
                 "pkt",
-                "a limited flow is measured until so many packets could have come",
+                "a flow with a small share of its own is measured until so many packets could have come",
             ),
             Param::flag("prediction", true, "begin with the rate learned for flows of the kind"),
             Param::flag(
