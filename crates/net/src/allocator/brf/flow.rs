@@ -62,6 +62,8 @@ pub(super) struct Flow {
     pub(super) rate: f64,
     /// It has been measured since it joined.
     judged: bool,
+    /// The period in which it joined is over.
+    begun: bool,
     /// It was found to be limited, or predicted to be.
     small: bool,
     /// Bytes and length of the periods measured.
@@ -97,6 +99,7 @@ impl Flow {
             since: now,
             rate: 0.0,
             judged: false,
+            begun: false,
             small: false,
             measured: (0, Nanos::ZERO),
             advised: 0.0,
@@ -111,7 +114,7 @@ impl Flow {
     /// It joins, with a base in the shares that comes from a prediction or is an equal one.
     pub(super) fn join(&mut self, now: Nanos, base: f64, predicted: bool) {
         self.active = true;
-        (self.judged, self.small) = (false, predicted);
+        (self.judged, self.begun, self.small) = (false, false, predicted);
         self.base = base;
         (self.demand, self.used) = (f64::INFINITY, f64::INFINITY);
         self.restart(now);
@@ -150,10 +153,16 @@ impl Flow {
         let elapsed = now - self.since;
         let seconds = elapsed.as_secs_f64();
         let allowed = self.least.min(self.least_before);
+        let seen = (allowed * seconds).max(self.arrived as f64);
         let whole = self.established && elapsed >= period;
-        if !whole || (self.small && allowed * seconds < packets * PACKET) {
+        if !whole || (self.small && seen < packets * PACKET) {
             if !self.judged {
                 (self.demand, self.used, self.rate) = (share, share, share);
+            }
+            if self.established && !self.begun {
+                // What had gathered at the sender during the handshake is no rate.
+                self.begun = true;
+                self.restart(now);
             }
             return;
         }

@@ -15,9 +15,11 @@ impl Brf {
         self.tuples.get(flow as usize).is_some_and(|tuple| tuple.protocol == Tuple::UDP)
     }
 
+    /// Equation 9, with the margin of equation 14: a flow that begins with exactly what its kind uses would count as one that
+    /// could use more.
     pub(super) fn predict(&self, flow: u32) -> Option<f64> {
         let tuple = self.tuples.get(flow as usize).filter(|_| self.prediction)?;
-        self.learned.predict(tuple)
+        Some(self.learned.predict(tuple)? * self.limit.beta)
     }
 
     /// Flows of the class whose SYN was seen and that have no share yet; no more than may have one before they answer.
