@@ -31,7 +31,12 @@ mod tests {
     #[test]
     fn arrivals_beyond_the_threshold_are_marked_or_dropped_and_no_others() {
         let rate = Rate::from_mbit_per_sec(10.0);
-        let mut queue = Discipline::new(&Queue::Step { above: 3.0 }, rate, Limit::Packets(100), Random::stream(1, "aqm", 0));
+        let mut queue = Discipline::new(
+            &Queue::Step { above: 3.0 },
+            rate,
+            Limit::Packets(100),
+            Random::stream(1, "aqm", 0),
+        );
         let mut stats = LinkStats::default();
         let mut offer = |ecn| {
             let mut packet = Packet::new(0);
