@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Nanos, Random};
+use narrows_cc::{Bytes, Nanos, Random, Rate};
 
 use super::stats::{ClassStats, LinkStats};
 use super::transmitter::Transmitter;
 use crate::Packet;
-use crate::allocator::{AnyAllocator, Seat};
-use crate::config::{Capacity, Limit, LinkConfig};
+use crate::allocator::{AnyAllocator, Outgoing, Seat, Signal};
+use crate::config::{Capacity, Limit, LinkConfig, Queue};
 use crate::loss::LossProcess;
 use crate::queue::{Discipline, Room};
 use crate::trace::{CapacityTrace, OPPORTUNITY_BYTES};
@@ -46,6 +46,17 @@ pub(crate) struct Scheduled {
     waited: u128,
     waited_at: Nanos,
     allocator: Option<Box<Seat>>,
+    /// Bytes that have used the link since it was made.
+    sent: u64,
+}
+
+/// What became of a packet that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Queued,
+    Dropped,
+    /// The allocator kept it.
+    Consumed,
 }
 
 impl Scheduled {
@@ -56,9 +67,14 @@ impl Scheduled {
                 (Clock::Trace { trace: Arc::clone(trace), number: 0, credit: 0 }, trace.mean_rate())
             }
         };
+        // Where nothing but a plain queue is asked for, an allocator may bring its own discipline.
+        let own = match (&config.allocator, &config.queue) {
+            (Some(allocator), Queue::DropTail) => allocator.entry.queue(&allocator.setup(rate)),
+            _ => None,
+        };
         Self {
             clock,
-            queue: Discipline::new(&config.queue, rate, config.limit, random),
+            queue: Discipline::new(own.as_ref().unwrap_or(&config.queue), rate, config.limit, random),
             limit: config.limit,
             current: None,
             next_service: Nanos::MAX,
@@ -69,21 +85,67 @@ impl Scheduled {
             waited: 0,
             waited_at: Nanos::ZERO,
             allocator: config.allocator.as_ref().map(|allocator| Box::new(Seat::new(allocator, rate))),
+            sent: 0,
         }
+    }
+
+    pub(crate) fn take_outgoing(&mut self) -> Option<Outgoing> {
+        self.allocator.as_mut().and_then(|seat| seat.take_outgoing())
+    }
+
+    pub(crate) fn on_return(&mut self, now: Nanos, packet: &mut Packet, stats: &mut LinkStats) {
+        if let Some(seat) = &mut self.allocator {
+            seat.on_return(now, &mut self.queue, packet);
+            self.retry(now, stats);
+        }
+    }
+
+    pub(crate) fn on_signal(&mut self, now: Nanos, signal: &Signal, stats: &mut LinkStats) {
+        if let Some(seat) = &mut self.allocator {
+            seat.on_signal(now, &mut self.queue, signal);
+            self.retry(now, stats);
+        }
+    }
+
+    /// The allocator may have given a class more than it had: packets that are held may leave earlier.
+    fn retry(&mut self, now: Nanos, stats: &mut LinkStats) {
+        if self.held && self.next_service > now {
+            self.wake(now, stats);
+        }
+    }
+
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(crate) fn mean_rate(&self) -> Rate {
+        match &self.clock {
+            Clock::Constant(transmitter) => transmitter.rate(),
+            Clock::Trace { trace, .. } => trace.mean_rate(),
+        }
+    }
+
+    pub(crate) const fn limit(&self) -> Limit {
+        self.limit
     }
 
     pub(crate) fn allocator(&self) -> Option<&AnyAllocator> {
         self.allocator.as_deref().map(Seat::allocator)
     }
 
-    /// Whether the packet was taken in; drops are counted.
-    pub(crate) fn offer(&mut self, now: Nanos, packet: &Packet, stats: &mut LinkStats) -> bool {
+    /// Takes a packet in or not; drops are counted.
+    pub(crate) fn offer(&mut self, now: Nanos, packet: &Packet, stats: &mut LinkStats) -> Taken {
         self.account(now);
-        let mut seen;
+        let (mut seen, mut class) = (*packet, None);
         let packet = match &mut self.allocator {
             Some(seat) => {
-                seen = *packet;
-                seat.on_arrival(now, self.queue.bytes(), &mut seen);
+                let arrived = seat.on_arrival(now, &mut self.queue, &mut seen);
+                if arrived.consumed {
+                    stats.consumed += 1;
+                    self.retry(now, stats);
+                    return Taken::Consumed;
+                }
+                class = arrived.class;
                 &seen
             }
             None => packet,
@@ -98,11 +160,11 @@ impl Scheduled {
                 Limit::Time(_) => Room::Packets(self.queue.packets()),
             }
         };
-        let taken = self.queue.enqueue(now, packet, None, room, stats);
+        let taken = self.queue.enqueue(now, packet, class, room, stats);
         if self.held || (taken && self.current.is_none() && self.next_service == Nanos::MAX) {
             self.wake(now, stats);
         }
-        taken
+        if taken { Taken::Queued } else { Taken::Dropped }
     }
 
     /// To be called before the number of those that wait changes.
@@ -130,7 +192,7 @@ impl Scheduled {
     fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
         let mut next = self.queue.dequeue(now, stats);
         if let (Some(seat), Some((_, packet))) = (&mut self.allocator, &mut next) {
-            seat.on_departure(now, self.queue.bytes(), packet);
+            seat.on_departure(now, &mut self.queue, packet);
         }
         next
     }
@@ -199,10 +261,8 @@ impl Scheduled {
         stats: &mut LinkStats,
     ) -> Option<Packet> {
         if let Some(seat) = &mut self.allocator {
-            seat.wake(now, self.queue.bytes());
-            if self.held && self.next_service > now {
-                self.wake(now, stats);
-            }
+            seat.wake(now, &mut self.queue);
+            self.retry(now, stats);
         }
         if self.next_service > now {
             return None;
@@ -221,6 +281,7 @@ impl Scheduled {
             }
             Clock::Trace { .. } => self.use_opportunity(stats)?,
         };
+        self.sent += done.size().as_u64();
         let lost = egress_loss.takes(at);
         stats.left(done.size().as_u64(), lost);
         (!lost).then_some(done)

@@ -45,8 +45,9 @@
 //!    rate gives that.
 //! 3. A policed class pays for a packet from its own buckets when it arrives, and is always green: what passed the policer waits
 //!    for other packets only, never for tokens.
-//! 4. A bucket is two packets per leaf deep and 2 ms of the rate where nothing is stated, so that a class loses no tokens while
-//!    it waits for its turn. Linux's default follows its timer's resolution.
+//! 4. Where nothing is stated, a bucket holds a packet and what arrives in a millisecond and while the link sends two packets
+//!    per leaf, so that a class loses no tokens while the others have their turns. Linux's default follows its timer's
+//!    resolution.
 //! 5. Every leaf has its own limit, and there is none for all together, as there would be with one queue.
 //!
 //! ## Known weaknesses
@@ -80,8 +81,8 @@ const PRIORITIES: usize = config::Htb::PRIORITIES as usize;
 const LEVELS: usize = config::Htb::MAX_DEPTH + 1;
 /// The most a class may send per turn where nothing is stated.
 const LARGEST_QUANTUM: u64 = 200_000;
-/// How much of a rate fits into its bucket besides two packets per leaf.
-const BURST_TIME: Nanos = Nanos::from_millis(2);
+/// What arrives in this time fits into a bucket in any case: capacity traces count in milliseconds.
+const BURST_TIME: Nanos = Nanos::from_millis(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -180,8 +181,9 @@ struct Derived {
 }
 
 impl Derived {
-    fn new(class: &HtbClass, leaves: u32, rate: Rate, ceil: Option<Rate>) -> Self {
-        let depth = |rate: Rate| Bytes::new(2 * MTU * u64::from(leaves)) + rate.over(BURST_TIME);
+    /// `round` is the time that the others need for their turns.
+    fn new(class: &HtbClass, round: Nanos, rate: Rate, ceil: Option<Rate>) -> Self {
+        let depth = |rate: Rate| Bytes::new(MTU) + rate.over(round);
         let quantum = class.quantum.map_or(rate.as_bytes_per_sec() / 10, u64::from);
         let most = if class.quantum.is_some() { u64::from(u32::MAX) } else { LARGEST_QUANTUM };
         Self {
@@ -200,6 +202,7 @@ impl Derived {
 #[derive(Clone, Debug)]
 pub(crate) struct Htb {
     config: Arc<config::Htb>,
+    round: Nanos,
     /// As configured, and the link last.
     classes: Box<[Class]>,
     /// Green classes with something to send, by level and priority.
@@ -212,8 +215,9 @@ pub(crate) struct Htb {
 }
 
 impl Htb {
-    /// Empty queues and full buckets. `limit` is that of classes that state none.
-    pub(crate) fn new(config: &Arc<config::Htb>, limit: Limit) -> Self {
+    /// Empty queues and full buckets, before a link of `rate`. `limit` is that of classes that state none.
+    pub(crate) fn new(config: &Arc<config::Htb>, rate: Rate, limit: Limit) -> Self {
+        let round = round(config, rate);
         let link = config.classes().len();
         let depth = |mut class: Option<u8>| {
             let mut depth = 0;
@@ -225,7 +229,7 @@ impl Htb {
         };
         let whole = HtbClass::new("", Rate::MAX);
         let class = |number: usize, class: &HtbClass| {
-            let derived = Derived::new(class, config.leaves(), class.rate, class.ceil);
+            let derived = Derived::new(class, round, class.rate, class.ceil);
             let leaf = config.is_leaf(number as u8);
             Class {
                 parent: class.parent.map_or(link, usize::from),
@@ -248,6 +252,7 @@ impl Htb {
         };
         Self {
             config: Arc::clone(config),
+            round,
             classes: config.classes().iter().chain([&whole]).enumerate().map(|(n, c)| class(n, c)).collect(),
             rows: [[Turn::EMPTY; PRIORITIES]; LEVELS],
             ready: [0; LEVELS],
@@ -358,7 +363,7 @@ impl Htb {
     /// class has stay, as far as the new depths hold them; debts stay.
     pub(crate) fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
         let Some(config) = self.config.classes().get(usize::from(class)) else { return };
-        let derived = Derived::new(config, self.config.leaves(), rate, Some(ceil));
+        let derived = Derived::new(config, self.round, rate, Some(ceil));
         let index = usize::from(class);
         let class = &mut self.classes[index];
         class.fill(now);
@@ -370,8 +375,8 @@ impl Htb {
     }
 
     /// Bytes that wait in a class and all below it.
-    pub(crate) fn class_backlog(&self, class: u8) -> Bytes {
-        Bytes::new(self.below(usize::from(class)).map(|leaf| leaf.backlog.bytes()).sum())
+    pub(crate) fn class_backlog(&self, class: u8) -> u64 {
+        self.below(usize::from(class)).map(|leaf| leaf.backlog.bytes()).sum()
     }
 
     /// Forgets what was counted.
@@ -521,6 +526,12 @@ impl Htb {
             self.renew_mode(now, index);
         }
     }
+}
+
+/// The time for two packets per leaf, and a little.
+fn round(config: &config::Htb, rate: Rate) -> Nanos {
+    let packets = Bytes::new(2 * MTU * u64::from(config.leaves()));
+    rate.time_for(packets).min(Nanos::from_secs(1_000)) + BURST_TIME
 }
 
 /// The numbers of the bits that are set.

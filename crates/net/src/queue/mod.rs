@@ -9,7 +9,7 @@ mod pie;
 mod red;
 mod step;
 
-use narrows_cc::{Bytes, Nanos, Random, Rate};
+use narrows_cc::{Nanos, Random, Rate};
 
 use self::codel::{CoDel, CoDelParams};
 use self::dualpi2::DualPi2;
@@ -129,7 +129,7 @@ impl Discipline {
             }
             Queue::Pie { target, ecn } => Self::Pie(backlog, Pie::new(target, ecn, random)),
             Queue::DualPi2(config) => Self::DualPi2(DualPi2::new(config, rate)),
-            Queue::Htb(ref config) => Self::Htb(Box::new(Htb::new(config, limit))),
+            Queue::Htb(ref config) => Self::Htb(Box::new(Htb::new(config, rate, limit))),
             Queue::Step { above } => Self::Step(backlog, Step::new(above)),
             Queue::Red { min, max, max_p, weight, adaptive, ecn } => {
                 Self::Red(backlog, Red::new(min, max, max_p, weight, adaptive, ecn, rate, random))
@@ -137,7 +137,7 @@ impl Discipline {
         }
     }
 
-    /// Takes a packet in or drops it; drops and marks are counted. `class` steers it where there are classes.
+    /// Takes a packet in or drops it; drops and marks are counted. `class` is where an allocator wants it, if there are classes.
     pub(crate) fn enqueue(
         &mut self,
         now: Nanos,
@@ -219,10 +219,10 @@ impl Discipline {
     }
 
     /// Bytes that wait in a class and below it.
-    pub(crate) fn class_backlog(&self, class: u8) -> Bytes {
+    pub(crate) fn class_backlog(&self, class: u8) -> u64 {
         match self {
             Self::Htb(classes) => classes.class_backlog(class),
-            _ => Bytes::ZERO,
+            _ => 0,
         }
     }
 
