@@ -114,6 +114,7 @@ macro_rules! registry {
 registry! {
     rcp::Rcp,
     xcp::Xcp,
+    nodectl::Nodectl,
 }
 
 /// One line of the registry.
