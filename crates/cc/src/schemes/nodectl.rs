@@ -42,9 +42,9 @@
 
 use super::Cubic;
 use crate::{
-    Ack, Advice, Bytes, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info, Lost, Nanos, Param,
-    Params, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss, Telemetry,
-    Timeout, Value,
+    Ack, Advice, Bytes, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info, Lost, Nanos,
+    Param, Params, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss,
+    Telemetry, Timeout, Value,
 };
 
 /// The sender's side of Nodectl.
@@ -84,8 +84,20 @@ impl CongestionControl for Nodectl {
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
-            Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "a rate granted below this counts as this"),
-            Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "a rate granted above this counts as this"),
+            Param::number(
+                "min_rate",
+                1.0,
+                (0.1, 1000.0),
+                "pkt/s",
+                "a rate granted below this counts as this",
+            ),
+            Param::number(
+                "line_rate",
+                100_000.0,
+                (1.0, 1e6),
+                "mbit",
+                "a rate granted above this counts as this",
+            ),
             Param::number("window_gain", 2.0, (1.0, 10.0), "", "the window in products of rate and srtt"),
         ],
     };
@@ -235,7 +247,10 @@ mod tests {
         assert_eq!(scheme.ignored, 3);
         // Before the round-trip time is known the window is the initial one.
         let least = advised(&mut scheme, rate(1));
-        assert_eq!((least.window, least.pacing_rate), (Bytes::new(10_000), Some(Rate::from_bytes_per_sec(1000))));
+        assert_eq!(
+            (least.window, least.pacing_rate),
+            (Bytes::new(10_000), Some(Rate::from_bytes_per_sec(1000)))
+        );
         scheme.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
         assert_eq!(scheme.control().window, Bytes::new(4_000));
         let most = advised(&mut scheme, rate(u64::MAX));

@@ -184,12 +184,7 @@ impl Server {
             Stage::Asking if self.tries >= TRIES => return self.give_up(now),
             Stage::Asking => self.request_due = true,
             Stage::Waiting => self.ask_anew(),
-            Stage::Settled => {
-                let first = if self.way == 0 { self.next_way(0) } else { Some(0) };
-                if let Some(other) = first {
-                    self.ask(other, self.max);
-                }
-            }
+            Stage::Settled => self.look_elsewhere(),
             Stage::Alone => {
                 self.asked_way = self.way;
                 self.asked = self.max;
@@ -200,6 +195,14 @@ impl Server {
             Stage::Before => {}
         }
         News::None
+    }
+
+    /// Asks the first of the other ways, if there are any.
+    fn look_elsewhere(&mut self) {
+        let first = if self.way > 0 { Some(0) } else { self.next_way(0) };
+        if let Some(other) = first {
+            self.ask(other, self.max);
+        }
     }
 
     /// A message from the network; `None` if it is not for this flow now.
@@ -256,8 +259,8 @@ impl Server {
             return News::None;
         }
         self.granted = Some(speed);
-        if self.stage == Stage::Settled && speed < self.min && self.paths > 1 {
-            self.on_timer(Nanos::ZERO);
+        if self.stage == Stage::Settled && speed < self.min {
+            self.look_elsewhere();
         }
         News::Rate(speed)
     }
@@ -382,7 +385,9 @@ impl Sender {
     pub(super) fn on_control(&mut self, now: Nanos, packet: &Packet) {
         let (bytes, len) = packet.message();
         let news = match (&mut self.server, Message::decode(&bytes[..len])) {
-            (Some(server), Ok(message)) if self.state == State::Established => server.on_message(now, &message),
+            // What arrives late has done its duty.
+            (Some(_), Ok(_)) if self.state != State::Established => Some(News::None),
+            (Some(server), Ok(message)) => server.on_message(now, &message),
             _ => None,
         };
         match news {

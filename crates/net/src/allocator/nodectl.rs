@@ -142,10 +142,11 @@ fn rate(bytes_per_sec: u64) -> Rate {
     Rate::from_bytes_per_sec(bytes_per_sec)
 }
 
-/// Sends a message to the sender of a flow.
-fn tell(port: &mut Port<'_>, flow: u32, message: &Message) {
-    let flags = Flags::REVERSE;
-    port.send(Outgoing::ToSender(Packet::control(flow, flags, message.encode().as_bytes())));
+/// Sends a message to the sender of a flow, along the way on which the flow passed this port.
+fn tell(port: &mut Port<'_>, (flow, path): (u32, u8), message: &Message) {
+    let mut packet = Packet::control(flow, Flags::REVERSE, message.encode().as_bytes());
+    packet.set_path(path);
+    port.send(Outgoing::ToSender(packet));
 }
 
 impl Allocator for Nodectl {
@@ -154,8 +155,20 @@ impl Allocator for Nodectl {
         summary: "Nodectl: negotiates a rate with every sender, and tells it when that changes",
         evidence: Evidence::Verified,
         params: &[
-            Param::number("alpha", 1.0, (1.0, 10.0), "", "round-trip times ahead for which arrivals are expected"),
-            Param::number("beta", 0.0, (0.0, 1.0), "", "the unfairness that is tolerated, as a share of the mean"),
+            Param::number(
+                "alpha",
+                1.0,
+                (1.0, 10.0),
+                "",
+                "round-trip times ahead for which arrivals are expected",
+            ),
+            Param::number(
+                "beta",
+                0.0,
+                (0.0, 1.0),
+                "",
+                "the unfairness that is tolerated, as a share of the mean",
+            ),
             Param::number("share", 1.0, (0.1, 1.0), "", "the share of the capacity that is given away"),
             Param::number(
                 "predictor",
@@ -229,11 +242,7 @@ impl Allocator for Nodectl {
         self.look_after_each(port);
         self.hand_out(port);
         self.beat_start = port.now;
-        self.beat_end = if self.book.is_empty() {
-            Nanos::MAX
-        } else {
-            port.now.saturating_add(self.beat())
-        };
+        self.beat_end = if self.book.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.beat()) };
     }
 
     fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
@@ -296,7 +305,7 @@ impl Nodectl {
             let weight = max.as_bytes_per_sec().min(self.total);
             if self.book.open(port.now, flow, id, weight).is_none() {
                 self.counts.full += 1;
-                self.refuse(port, flow, &message, 0);
+                self.refuse(port, packet, &message, 0);
                 return;
             }
             if fresh {
@@ -308,7 +317,7 @@ impl Nodectl {
         let rtt = Nanos::from_micros(u64::from(rtt_us));
         let (whole, mut allocated, adjust) = self.allocate(port.now, flow, own, asked, rtt);
         if allocated < min.as_bytes_per_sec().max(1) {
-            self.refuse(port, flow, &message, allocated);
+            self.refuse(port, packet, &message, allocated);
             self.undo(port, flow);
             return;
         }
@@ -324,6 +333,7 @@ impl Nodectl {
         record.before = record.before.or(Some((record.rate(), record.is_bottleneck())));
         record.token = rtt_us;
         record.rtt = rtt;
+        record.path = packet.path();
         record.told_at = port.now;
         record.allocated = allocated;
         self.rtt = self.rtt.max(rtt);
@@ -348,11 +358,13 @@ impl Nodectl {
     }
 
     /// Answers a request with a failure: it goes no further.
-    fn refuse(&mut self, port: &mut Port<'_>, flow: u32, request: &Message, there_is: u64) {
+    fn refuse(&mut self, port: &mut Port<'_>, packet: &Packet, request: &Message, there_is: u64) {
         let Message::Negotiation { min, id, rtt_us, .. } = *request else { return };
         self.counts.failures += 1;
         port.consume();
-        tell(port, flow, &Message::Negotiation { kind: Negotiation::Failure, max: rate(there_is), min, id, rtt_us });
+        let kind = Negotiation::Failure;
+        let answer = Message::Negotiation { kind, max: rate(there_is), min, id, rtt_us };
+        tell(port, (packet.flow, packet.path()), &answer);
     }
 
     /// What a flow that asks is given, and its transmission altogether, and what others must do for it.
@@ -389,8 +401,7 @@ impl Nodectl {
         let mut places = std::mem::take(&mut self.places);
         places.clear();
         places.extend(self.book.transmissions().filter_map(|(at, transmission)| {
-            let concerned =
-                if above_only { transmission.rate > level } else { transmission.is_controlled() };
+            let concerned = if above_only { transmission.rate > level } else { transmission.is_controlled() };
             (concerned && transmission.rate.abs_diff(level) > slack && Some(at) != but).then_some(at)
         }));
         for &at in &places {
@@ -424,7 +435,7 @@ impl Nodectl {
     /// Tells a flow to reduce to a rate, or suggests that it increase to it if this port is its bottleneck.
     fn move_to(&mut self, port: &mut Port<'_>, flow: u32, to: u64) {
         let Some(record) = self.book.records.peek_mut(flow) else { return };
-        let (has, id) = (record.rate(), record.id);
+        let (has, id, to_sender) = (record.rate(), record.id, (flow, record.path));
         if has > to {
             record.allocated = record.allocated.min(to);
             record.before = record.before.map(|(before, here)| (before.min(to), here));
@@ -433,14 +444,17 @@ impl Nodectl {
             record.told_at = port.now;
             self.book.set(flow, to, true);
             self.counts.reduces += 1;
-            tell(port, flow, &Message::Adjustment { kind: Adjustment::Reduce, id, speed: rate(to) });
-        } else if record.is_bottleneck() && to - has > has / WORTH && record.suggested.abs_diff(to) > to / WORTH {
+            tell(port, to_sender, &Message::Adjustment { kind: Adjustment::Reduce, id, speed: rate(to) });
+        } else if record.is_bottleneck()
+            && to - has > has / WORTH
+            && record.suggested.abs_diff(to) > to / WORTH
+        {
             record.superseded = record.suggested;
             record.suggested = to;
             record.repeats = 0;
             record.told_at = port.now;
             self.counts.increases += 1;
-            tell(port, flow, &Message::Adjustment { kind: Adjustment::Increase, id, speed: rate(to) });
+            tell(port, to_sender, &Message::Adjustment { kind: Adjustment::Increase, id, speed: rate(to) });
         }
     }
 
@@ -540,7 +554,7 @@ impl Nodectl {
                 record.told_at = port.now;
                 self.counts.disobeyed += 1;
                 let speed = rate(record.rate());
-                tell(port, flow, &Message::Adjustment { kind: Adjustment::Reduce, id, speed });
+                tell(port, (flow, record.path), &Message::Adjustment { kind: Adjustment::Reduce, id, speed });
             } else if record.suggested > 0
                 && port.now >= record.told_at.saturating_add(patience * (1 << record.repeats))
             {
@@ -548,7 +562,11 @@ impl Nodectl {
                     record.repeats += 1;
                     record.told_at = port.now;
                     let speed = rate(record.suggested);
-                    tell(port, flow, &Message::Adjustment { kind: Adjustment::Increase, id, speed });
+                    tell(
+                        port,
+                        (flow, record.path),
+                        &Message::Adjustment { kind: Adjustment::Increase, id, speed },
+                    );
                 } else {
                     record.suggested = 0;
                     record.superseded = 0;

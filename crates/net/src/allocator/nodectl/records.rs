@@ -23,6 +23,8 @@ pub(super) struct Record {
     /// The Rtt field of its last request: only the answer that repeats it counts.
     pub(super) token: u32,
     pub(super) rtt: Nanos,
+    /// The way of the flow that leads over this port.
+    pub(super) path: u8,
     /// What the last request was given here; more than `rate` where other nodes or the ends allow less.
     pub(super) allocated: u64,
     /// What is set aside for it.
@@ -179,6 +181,7 @@ impl Book {
                 weight: weight.max(1),
                 token: 0,
                 rtt: Nanos::ZERO,
+                path: 0,
                 allocated: 0,
                 rate: 0,
                 before: None,
@@ -220,7 +223,8 @@ impl Book {
         }
         self.given = self.given - record.rate + rate;
         transmission.rate = transmission.rate - record.rate + rate;
-        transmission.controlled = transmission.controlled - u32::from(record.bottleneck) + u32::from(bottleneck);
+        transmission.controlled =
+            transmission.controlled - u32::from(record.bottleneck) + u32::from(bottleneck);
         record.rate = rate;
         record.bottleneck = bottleneck;
         if transmission.is_controlled() {
