@@ -9,7 +9,7 @@ use narrows_cc::Random;
 use oracle::{Network, Ranges, wire};
 
 /// How many networks of each kind a scheme is tried on.
-const NETWORKS: u64 = 24;
+const NETWORKS: u64 = 16;
 
 const RANGES: Ranges =
     Ranges { nodes: (4, 8), flows: (2, 10), rates: (5.0, 100.0), delays: (1.0, 20.0), limited: 0.25 };
@@ -29,7 +29,7 @@ fn compare(scheme: &str, kind: &str, draw: fn(&mut Random, &Ranges) -> Network, 
         let network = draw(&mut Random::stream(seed, kind, 0), &RANGES);
         let fair = network.fair(&wire);
         let result = run(&format!(
-            "name = \"allocation law\"\nduration = \"30s\"\nwarmup = \"15s\"\n[network]\nbuffer = \"8bdp\"\n\
+            "name = \"allocation law\"\nduration = \"24s\"\nwarmup = \"12s\"\n[network]\nbuffer = \"8bdp\"\n\
              allocator = \"{}\"\n{}",
             wire.allocator,
             network.tables(scheme)

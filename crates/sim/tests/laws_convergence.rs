@@ -21,8 +21,8 @@ const END: u64 = 45;
 /// a flow has joined and after one has left; over all cases of [`CASES`].
 ///
 /// * RCP gives a newcomer everybody's rate at once; the queue that this makes is what it then drains. At 10 ms, where a slot is
-///   as long as a round-trip time, it corrects twice for one cause and falls to a hundredth of the link: 43 round-trip
-///   times. With slots of 2.5 ms these are 18, as at 40 ms.
+///   as long as a round-trip time, it corrects twice for one cause and falls to a hundredth of the link. With slots of
+///   2.5 ms it takes as long as at 40 ms.
 /// * XCP moves a tenth of the traffic between flows in each round-trip time: to a newcomer's half that takes about
 ///   ln(0.1) / ln(0.9) = 22. What a flow leaves is given away by spare capacity, in a few.
 const LAWS: &[(&str, f64, f64)] = &[("rcp", 48.0, 8.0), ("xcp", 28.0, 8.0)];
