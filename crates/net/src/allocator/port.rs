@@ -99,7 +99,7 @@ impl<'a> Port<'a> {
 
     /// Bytes that wait in a class of the queue; zero if it has no classes.
     pub fn class_backlog(&self, class: u8) -> Bytes {
-        Bytes::new(self.queue.class_backlog(class))
+        self.queue.class_backlog(class)
     }
 
     /// Sends something.
@@ -127,7 +127,7 @@ impl Desk {
     pub fn new(queue: &Queue) -> Self {
         let random = narrows_cc::Random::stream(1, "desk", 0);
         Self {
-            queue: Discipline::new(queue, Rate::from_bytes_per_sec(125_000), Limit::Packets(1_000), random),
+            queue: Discipline::new(queue, Rate::from_bytes_per_sec(125_000), Limit::Packets(1000), random),
             outbox: Vec::new(),
         }
     }

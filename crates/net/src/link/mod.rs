@@ -182,14 +182,6 @@ impl Link {
         }
     }
 
-    /// The classes of its queue, in their order; none where the queue has none.
-    pub fn classes(&self, now: Nanos) -> Vec<ClassStats> {
-        match &self.service {
-            Service::Fifo(_) => Vec::new(),
-            Service::Scheduled(scheduled) => scheduled.classes(self.since, now),
-        }
-    }
-
     /// What its allocator has sent, each once, oldest first; `None` when there is nothing left. To be asked after every
     /// offer that was not answered by a departure, every service, and the two calls below.
     #[inline]
@@ -226,6 +218,14 @@ impl Link {
         };
         let sent = Bytes::new(scheduled.sent());
         Some(PortStatistics { sent, waiting: scheduled.waiting_packets(), room, capacity })
+    }
+
+    /// The classes of its queue, in their order; none where the queue has none.
+    pub fn classes(&self, now: Nanos) -> Vec<ClassStats> {
+        match &self.service {
+            Service::Fifo(_) => Vec::new(),
+            Service::Scheduled(scheduled) => scheduled.classes(self.since, now),
+        }
     }
 
     /// Packets that wait; the one in transmission does not count.

@@ -96,19 +96,19 @@ impl Scheduled {
     pub(crate) fn on_return(&mut self, now: Nanos, packet: &mut Packet, stats: &mut LinkStats) {
         if let Some(seat) = &mut self.allocator {
             seat.on_return(now, &mut self.queue, packet);
-            self.retry(now, stats);
+            self.wake_held(now, stats);
         }
     }
 
     pub(crate) fn on_signal(&mut self, now: Nanos, signal: &Signal, stats: &mut LinkStats) {
         if let Some(seat) = &mut self.allocator {
             seat.on_signal(now, &mut self.queue, signal);
-            self.retry(now, stats);
+            self.wake_held(now, stats);
         }
     }
 
-    /// The allocator may have given a class more than it had: packets that are held may leave earlier.
-    fn retry(&mut self, now: Nanos, stats: &mut LinkStats) {
+    /// The allocator may have given more to a class that waits for tokens.
+    fn wake_held(&mut self, now: Nanos, stats: &mut LinkStats) {
         if self.held && self.next_service > now {
             self.wake(now, stats);
         }
@@ -142,7 +142,7 @@ impl Scheduled {
                 let arrived = seat.on_arrival(now, &mut self.queue, &mut seen);
                 if arrived.consumed {
                     stats.consumed += 1;
-                    self.retry(now, stats);
+                    self.wake_held(now, stats);
                     return Taken::Consumed;
                 }
                 class = arrived.class;
@@ -262,7 +262,7 @@ impl Scheduled {
     ) -> Option<Packet> {
         if let Some(seat) = &mut self.allocator {
             seat.wake(now, &mut self.queue);
-            self.retry(now, stats);
+            self.wake_held(now, stats);
         }
         if self.next_service > now {
             return None;

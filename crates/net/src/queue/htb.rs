@@ -58,6 +58,7 @@
 
 mod agenda;
 mod bucket;
+mod class;
 #[cfg(test)]
 mod random_tests;
 #[cfg(test)]
@@ -70,8 +71,9 @@ use narrows_cc::{Bytes, Nanos, Rate};
 
 use self::agenda::Agenda;
 use self::bucket::Bucket;
+use self::class::{Class, Counts, Derived, Mode, round};
 use self::turn::Turn;
-use super::{Backlog, MTU, Room};
+use super::{Backlog, Room};
 use crate::Packet;
 use crate::config::{self, HtbClass, Limit};
 use crate::link::{ClassStats, LinkStats};
@@ -79,125 +81,6 @@ use crate::link::{ClassStats, LinkStats};
 const PRIORITIES: usize = config::Htb::PRIORITIES as usize;
 /// Leaves have level 0; the link has the highest.
 const LEVELS: usize = config::Htb::MAX_DEPTH + 1;
-/// The most a class may send per turn where nothing is stated.
-const LARGEST_QUANTUM: u64 = 200_000;
-/// What arrives in this time fits into a bucket in any case: capacity traces count in milliseconds.
-const BURST_TIME: Nanos = Nanos::from_millis(1);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Red,
-    Yellow,
-    Green,
-}
-
-#[derive(Clone, Debug)]
-struct Class {
-    /// The link's own is itself.
-    parent: usize,
-    level: usize,
-    tokens: Bucket,
-    ceil: Bucket,
-    filled_at: Nanos,
-    mode: Mode,
-    /// The priorities, as bits, at which it has something to send by itself or for those that borrow from it.
-    active: u8,
-    /// Those that borrow from it, for each priority.
-    feeds: [Turn; PRIORITIES],
-    // Leaves only:
-    rate: Rate,
-    limit: Limit,
-    policed: bool,
-    priority: usize,
-    quantum: i64,
-    /// Bytes it may still send in its turn, for each level that it may borrow from.
-    deficits: [i64; LEVELS],
-    backlog: Backlog,
-    counts: Counts,
-}
-
-/// What a leaf has done since the statistics began.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    packets: u64,
-    bytes: u64,
-    dropped: u64,
-    delay_sum_ns: u128,
-    /// Packets waiting, added up over time, as of `waited_at`.
-    waited: u128,
-    waited_at: Nanos,
-}
-
-impl Class {
-    fn fill(&mut self, now: Nanos) {
-        let elapsed = now - self.filled_at;
-        self.tokens.fill(elapsed);
-        self.ceil.fill(elapsed);
-        self.filled_at = self.filled_at.max(now);
-    }
-
-    /// Its mode, and after how long that changes by itself.
-    fn mode_now(&self) -> (Mode, Nanos) {
-        let (ceil, rate) = (self.ceil.until_paid(), self.tokens.until_paid());
-        if self.policed || ceil.max(rate).is_zero() {
-            (Mode::Green, Nanos::MAX)
-        } else if ceil.is_zero() {
-            (Mode::Yellow, rate)
-        } else {
-            (Mode::Red, ceil)
-        }
-    }
-
-    /// Whether one more packet may wait.
-    fn fits(&self, packet: &Packet, room: Room) -> bool {
-        let room = match self.limit {
-            _ if matches!(room, Room::Idle) => Room::Idle,
-            Limit::Packets(packets) => Room::Packets(packets),
-            Limit::Bytes(bytes) => Room::Bytes(bytes.as_u64()),
-            Limit::Time(wait) if self.rate.time_for(Bytes::new(self.backlog.bytes())) <= wait => Room::Idle,
-            Limit::Time(_) => Room::Packets(self.backlog.packets()),
-        };
-        self.backlog.fits(packet, room)
-    }
-
-    /// To be called before the number of those that wait changes.
-    fn account(&mut self, now: Nanos) {
-        self.counts.waited = self.waited(now);
-        self.counts.waited_at = self.counts.waited_at.max(now);
-    }
-
-    fn waited(&self, now: Nanos) -> u128 {
-        let since = now - self.counts.waited_at;
-        self.counts.waited + u128::from(self.backlog.packets()) * u128::from(since.as_nanos())
-    }
-}
-
-/// What a class has by its configuration or, where that says nothing, by its rates.
-struct Derived {
-    quantum: i64,
-    burst: Bytes,
-    ceil: Rate,
-    ceil_burst: Bytes,
-}
-
-impl Derived {
-    /// `round` is the time that the others need for their turns.
-    fn new(class: &HtbClass, round: Nanos, rate: Rate, ceil: Option<Rate>) -> Self {
-        let depth = |rate: Rate| Bytes::new(MTU) + rate.over(round);
-        let quantum = class.quantum.map_or(rate.as_bytes_per_sec() / 10, u64::from);
-        let most = if class.quantum.is_some() { u64::from(u32::MAX) } else { LARGEST_QUANTUM };
-        Self {
-            quantum: quantum.clamp(MTU, most) as i64,
-            burst: class.burst.unwrap_or_else(|| depth(rate)),
-            ceil: ceil.unwrap_or(Rate::MAX),
-            ceil_burst: match ceil {
-                Some(ceil) if ceil < Rate::MAX => class.ceil_burst.unwrap_or_else(|| depth(ceil)),
-                // Without a ceiling there is never a debt.
-                _ => Bytes::MAX,
-            },
-        }
-    }
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Htb {
@@ -375,8 +258,8 @@ impl Htb {
     }
 
     /// Bytes that wait in a class and all below it.
-    pub(crate) fn class_backlog(&self, class: u8) -> u64 {
-        self.below(usize::from(class)).map(|leaf| leaf.backlog.bytes()).sum()
+    pub(crate) fn class_backlog(&self, class: u8) -> Bytes {
+        Bytes::new(self.below(usize::from(class)).map(|leaf| leaf.backlog.bytes()).sum())
     }
 
     /// Forgets what was counted.
@@ -526,12 +409,6 @@ impl Htb {
             self.renew_mode(now, index);
         }
     }
-}
-
-/// The time for two packets per leaf, and a little.
-fn round(config: &config::Htb, rate: Rate) -> Nanos {
-    let packets = Bytes::new(2 * MTU * u64::from(config.leaves()));
-    rate.time_for(packets).min(Nanos::from_secs(1_000)) + BURST_TIME
 }
 
 /// The numbers of the bits that are set.

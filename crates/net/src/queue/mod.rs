@@ -9,7 +9,7 @@ mod pie;
 mod red;
 mod step;
 
-use narrows_cc::{Nanos, Random, Rate};
+use narrows_cc::{Bytes, Nanos, Random, Rate};
 
 use self::codel::{CoDel, CoDelParams};
 use self::dualpi2::DualPi2;
@@ -137,7 +137,7 @@ impl Discipline {
         }
     }
 
-    /// Takes a packet in or drops it; drops and marks are counted. `class` is where an allocator wants it, if there are classes.
+    /// Takes a packet in or drops it; drops and marks are counted. `class` steers it where there are classes.
     pub(crate) fn enqueue(
         &mut self,
         now: Nanos,
@@ -219,10 +219,10 @@ impl Discipline {
     }
 
     /// Bytes that wait in a class and below it.
-    pub(crate) fn class_backlog(&self, class: u8) -> u64 {
+    pub(crate) fn class_backlog(&self, class: u8) -> Bytes {
         match self {
             Self::Htb(classes) => classes.class_backlog(class),
-            _ => 0,
+            _ => Bytes::ZERO,
         }
     }
 
