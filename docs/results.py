@@ -66,7 +66,8 @@ def costs_table(rows: list[dict[str, Any]]) -> str:
 def ports_table(rows: list[dict[str, Any]]) -> str:
     """What allocators cost the link they sit at."""
     lines = [
-        "| allocator | flows | ns per packet | ratio to none | ns per wake | ns per wake and flow | bytes | bytes per flow |",
+        "| allocator | flows | ns per packet | ratio to none | ns per wake | ns per wake and flow | bytes"
+        " | bytes per flow |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:

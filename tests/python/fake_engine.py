@@ -328,7 +328,7 @@ def bench_allocators(repeats, names):
          "wakes": 7 * place, "packets": 20_000, "memory_bytes": 120 * place * flows, "bytes_per_flow": 120.0 * place,
          "ns_all": [10.0 * cost] * repeats}
         for flows in (1, 1000)
-        for place, (name, cost) in enumerate(zip(("none", *(names or ALLOCATORS)), (1.0, 2.5, 3.0)))
+        for place, (name, cost) in enumerate(zip(("none", *(names or ALLOCATORS)), (1.0, 2.5, 3.0), strict=False))
     ])  # fmt: skip
 
 

@@ -93,7 +93,12 @@ def test_the_cost_of_allocators_has_a_row_for_each_number_of_flows():
 def test_the_cost_of_some_allocators_is_data_too():
     result = call("--allocators", "xcp", "--json", "--repeats", "2")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [(row["allocator"], row["flows"]) for row in rows] == [("none", 1), ("xcp", 1), ("none", 1000), ("xcp", 1000)]
+    assert [(row["allocator"], row["flows"]) for row in rows] == [
+        ("none", 1),
+        ("xcp", 1),
+        ("none", 1000),
+        ("xcp", 1000),
+    ]
 
 
 def test_the_cost_of_an_unknown_allocator_or_of_two_things_is_misuse():
