@@ -17,6 +17,7 @@ use std::sync::Arc;
 use narrows_cc::{Evidence, Nanos, Param, Params, Rate};
 
 pub use flows::FlowTable;
+pub use nodectl::message as negotiation;
 pub use port::{Congestion, Desk, Outgoing, Port, Signal, Tuple};
 pub(crate) use seat::Seat;
 
@@ -151,6 +152,7 @@ macro_rules! registry {
 registry! {
     rcp::Rcp,
     xcp::Xcp,
+    nodectl::Nodectl,
 }
 
 /// One line of the registry.
