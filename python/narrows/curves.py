@@ -106,7 +106,7 @@ class _Face:
 
     def has(self, point: Mapping[str, Any]) -> bool:
         """Whether a printed point belongs here."""
-        return point.get("panel", self.panel) == self.panel and point.get("row", self.row) == self.row
+        return bool(point.get("panel", self.panel) == self.panel and point.get("row", self.row) == self.row)
 
 
 @dataclass
@@ -165,6 +165,7 @@ def _against(
                     _bars(face.axes, key, turn, means, places, width, drawn)
                 else:
                     _curve(face.axes, key, turn, means, places, drawn)
+    for face in faces:  # now that all is drawn, and shared axes know what they hold
         mine = [point for point in points if face.has(point)]
         _printed(face.axes, mine, places.at, drawn.colours, drawn.shifts, places.unit is not None)
         _axes(face.axes, places, logx, logy)
@@ -178,7 +179,8 @@ def _against(
     if pairs:
         first = {label: handle for handle, label in reversed(pairs)}
         labels = list(dict.fromkeys(label for _, label in pairs))
-        figure.legend([first[label] for label in labels], labels, loc="outside upper left", ncols=_columns(labels))
+        place = "outside upper left" if len(faces) == 1 else "outside lower left"  # above panels is their title
+        figure.legend([first[label] for label in labels], labels, loc=place, ncols=_columns(labels))
     if title and len(faces) == 1:
         faces[0].axes.set_title(title)
     elif title:
