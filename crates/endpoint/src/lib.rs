@@ -13,9 +13,10 @@ mod receiver;
 mod ring;
 mod sender;
 mod stats;
+mod user;
 
 pub use app::App;
-pub use config::{AppConfig, TcpConfig};
+pub use config::{AppConfig, Negotiation, TcpConfig};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{AckOutcome, Sender};
 pub use stats::{ReceiverStats, SenderStats};

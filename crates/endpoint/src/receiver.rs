@@ -11,13 +11,14 @@
 //!   (RFC 9293 section 3.8.6).
 //! * Explicit header fields are echoed: the rate that arrived last (RCP), the sum of the changes that arrived since the last
 //!   acknowledgement (XCP).
+//! * Requests for rates are answered by `user`.
 //! * The direction back carries no data: its FIN rides on the acknowledgement of the peer's FIN.
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_net::Extension;
 use narrows_net::packet::{Ecn, Flags, MAX_SACK_BLOCKS, Packet, timestamp};
 
-use crate::{ReceiverStats, TcpConfig, ranges::Ranges};
+use crate::{ReceiverStats, TcpConfig, ranges::Ranges, user::User};
 
 /// What a packet brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub struct Receiver {
     ts_echo_limit: u64,
     flow: u32,
     header: u16,
+    /// The way that the newest packet took, and its acknowledgement takes back.
+    path: u8,
     open: bool,
     sack: bool,
     ecn_wanted: bool,
@@ -66,6 +69,7 @@ pub struct Receiver {
     recent_len: u8,
     /// The explicit fields of the next acknowledgement.
     reply: Extension,
+    user: User,
     stats: ReceiverStats,
 }
 
@@ -89,6 +93,7 @@ impl Receiver {
             ts_echo_limit: 0,
             flow,
             header: config.header,
+            path: 0,
             open: false,
             sack: config.sack,
             ecn_wanted: config.ecn,
@@ -105,6 +110,7 @@ impl Receiver {
             recent: [(0, 0); MAX_SACK_BLOCKS],
             recent_len: 0,
             reply: Extension::None,
+            user: User::new(&config.negotiation),
             stats: ReceiverStats::default(),
         }
     }
@@ -140,6 +146,11 @@ impl Receiver {
         if packet.flags.has(Flags::REVERSE) {
             return Arrival::default();
         }
+        if packet.flags.has(Flags::CONTROL) {
+            self.stats.messages_refused += u64::from(!self.user.on_packet(packet));
+            return Arrival::default();
+        }
+        self.path = packet.path();
         self.stats.bytes_received += packet.size().as_u64();
         let marked = packet.ecn == Ecn::Ce;
         self.stats.ce_packets += u64::from(marked);
@@ -317,13 +328,14 @@ impl Receiver {
             }
             return Some(packet);
         }
-        None
+        self.user.poll(self.flow)
     }
 
     #[inline]
     fn acknowledgement(&mut self, now: Nanos) -> Packet {
         let mut packet = Packet::new(self.flow);
         packet.header = self.header;
+        packet.set_path(self.path);
         packet.seq = 1;
         packet.ack = self.next;
         packet.flags = Flags::ACK.with(Flags::REVERSE);

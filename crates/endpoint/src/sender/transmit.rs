@@ -19,6 +19,9 @@ impl Sender {
             }
         }
         self.held = false;
+        if self.waits_for_rate() {
+            return None;
+        }
         if self.board.has_lost() {
             return self.poll_lost(now);
         }
@@ -30,6 +33,11 @@ impl Sender {
     fn poll_pending(&mut self, now: Nanos) -> Option<Packet> {
         if self.pending.take(Pending::SYN) {
             return Some(self.syn(now));
+        }
+        if self.pending.take(Pending::MESSAGE)
+            && let Some(packet) = self.poll_message(now)
+        {
+            return Some(packet);
         }
         if self.state != State::Established {
             return None;
@@ -70,8 +78,9 @@ impl Sender {
         if self.config.ecn && self.syns == 1 {
             packet.flags = packet.flags.with(Flags::ECE).with(Flags::CWR);
         }
+        packet.set_path(self.path);
         if let Some(explicit) = self.explicit {
-            packet.set_extension(self.request(explicit));
+            packet.set_extension(self.request(explicit, true));
         }
         packet
     }
@@ -159,6 +168,9 @@ impl Sender {
         }
         if self.quiet_since < now {
             self.restart(now);
+            if self.waits_for_rate() {
+                return self.poll_pending(now);
+            }
         }
         if !self.is_due(now) {
             return None;
@@ -187,9 +199,11 @@ impl Sender {
     #[cold]
     fn restart(&mut self, now: Nanos) {
         self.quiet_since = Nanos::MAX;
+        let idle = now - self.last_sent_at;
+        self.renew_negotiation(now, idle);
         self.scheme.on_idle_restart(&IdleRestart {
             now,
-            idle: now - self.last_sent_at,
+            idle,
             rto: self.rtt.rto(),
             delivered: self.sampler.delivered(),
             app_limited: self.sampler.is_app_limited(),
@@ -294,8 +308,9 @@ impl Sender {
         packet.ts_val = timestamp(now);
         packet.ts_ecr = self.peer_timestamp;
         packet.window = u32::from(u16::MAX);
+        packet.set_path(self.path);
         if let Some(explicit) = self.explicit {
-            packet.set_extension(self.request(explicit));
+            packet.set_extension(self.request(explicit, false));
         }
         packet
     }
