@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DEEP = "250ms"
-"""Where a discipline keeps the queue short by itself, the buffer is only there for the worst (RFC 9332 section 2.5.3)."""
+"""The buffer of a discipline that keeps its queue short by itself: for the worst only (RFC 9332, appendix A)."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Contestant:
     """Whether routers name its rate; then they have the allocator of the scheme's name."""
     network: Mapping[str, Any] = field(default_factory=dict)
     """Keys of a scenario that its network differs in."""
+    slotted: Mapping[str, Any] = field(default_factory=dict)
+    """The same where links follow a capacity trace."""
 
     @property
     def allocator(self) -> str:
@@ -36,7 +38,11 @@ class Contestant:
 ALL = (
     Contestant("RCP", "rcp", explicit=True),
     Contestant("XCP", "xcp", explicit=True),
-    Contestant("Prague", "prague", network={"network.queue": "dualpi2", "network.buffer": DEEP}),
+    Contestant(
+        "Prague", "prague",
+        network={"network.queue": "dualpi2", "network.buffer": DEEP},
+        slotted={"network.queue": {"kind": "dualpi2", "ramp_min": "5ms", "ramp_range": "5ms"}},
+    ),
     Contestant(
         "CUBIC, CoDel", "cubic",
         network={"network.queue": {"kind": "codel", "ecn": True}, "network.buffer": DEEP, "tcp.ecn": True},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,13 +70,11 @@ def due(flows: Sequence[Flow], capacities: Sequence[float], begin: float, end: f
     inside = {time for flow in flows for time in flow.changes(end) if begin < time < end}
     times = sorted({begin, end, *inside})
     got = [0.0] * len(flows)
-    for left, right in zip(times, times[1:], strict=False):
+    for left, right in itertools.pairwise(times):
         busy = [i for i, flow in enumerate(flows) if flow.wants((left + right) / 2)]
         for i, rate in zip(busy, filled([flows[i] for i in busy], capacities), strict=True):
             got[i] += rate * (right - left)
-    return [
-        sum_ / (min(flow.stop, end) - max(flow.start, begin)) for sum_, flow in zip(got, flows, strict=True)
-    ]
+    return [sum_ / (min(flow.stop, end) - max(flow.start, begin)) for sum_, flow in zip(got, flows, strict=True)]
 
 
 def seconds(text: str) -> float:
@@ -140,7 +139,7 @@ def capacities_of(scenario: Mapping[str, Any]) -> list[float]:
 
 
 def narrowest(traces: Sequence[str], begin: float, end: float) -> float:
-    """The mean payload rate, in Mbit/s, of links in series with capacity traces: second by second that of the narrowest."""
+    """The mean payload rate, in Mbit/s, of links in series with capacity traces: the narrowest of each second."""
     rates = []
     for text in traces:
         times = [int(line) for line in text.splitlines() if line and not line.startswith("#")]

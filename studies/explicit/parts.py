@@ -13,6 +13,8 @@ from typing import Any
 from contestants import Contestant
 
 import narrows
+from narrows import api, engine
+from narrows.scenario import load, override_text
 
 HERE = Path(__file__).resolve().parent
 
@@ -28,6 +30,10 @@ class Part:
     """Whether its links need to be told that they take part; a dumbbell knows by the flows."""
     changed: Mapping[str, Any] = field(default_factory=dict)
     """Keys that differ from the file, for everybody."""
+    slotted: bool = False
+    """Whether its links follow a capacity trace, which hands out capacity millisecond by millisecond."""
+    dies: str | None = None
+    """When the allocator of an explicit scheme stops."""
     trace: str | None = None
     variant: str = ""
     """What tells it from other parts of the same file."""
@@ -49,9 +55,20 @@ class Part:
     def changes(self, contestant: Contestant) -> dict[str, Any]:
         """The keys that differ from the file for a contestant."""
         keys: dict[str, Any] = {self.ours: contestant.scheme, **contestant.network}
+        if self.slotted:
+            keys |= contestant.slotted
         if self.chain:
             keys["network.allocator"] = contestant.allocator
+        if self.dies is not None and contestant.explicit:
+            keys["network.allocator"] = {"kind": contestant.allocator, "dies": self.dies}
         return keys | dict(self.changed)
+
+    def planned(self, contestant: Contestant) -> int:
+        """How many runs it has for a contestant; an error if the file does not suit it."""
+        changes = [(key, override_text(value)) for key, value in self.changes(contestant).items()]
+        scenario = api.traced(load(self.path).replaced(changes), self.trace or False)
+        traced = self.trace is not None
+        return len(engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced))
 
     def run(self, contestant: Contestant, out: Path) -> narrows.Results:
         """All its runs for a contestant, in this thread; those that are finished are not run again."""
@@ -68,23 +85,30 @@ PARTS = (
     Part("flows"),
     Part("unequal"),
     Part("join", trace="40ms"),
+    Part("alone"),
     Part("arrivals"),
     Part("mice"),
     Part("limited"),
     Part("loss"),
     Part("feedback", chain=True),
     Part("moving", chain=True),
-    Part("capacity", chain=True),
-    Part("radio"),
+    Part("capacity", chain=True, slotted=True),
+    Part("radio", slotted=True),
     Part("partial", chain=True, variant="whole"),
     Part("partial", chain=True, variant="half", changed=BARE),
     Part("coexist", ours="flows.0.scheme"),
     Part("deaf", ours="flows.0.scheme"),
+    # Part("dies", dies="20s", trace="200ms"),
 )
 """All parts that every contestant runs."""
 
 Runs = Mapping[str, Mapping[str, narrows.Results]]
 """Results by part and by contestant."""
+
+
+def named(name: str) -> Part:
+    """The part of that name."""
+    return next(part for part in PARTS if part.name == name)
 
 
 def run_all(contestants: Sequence[Contestant], out: Path, jobs: int | None) -> dict[str, dict[str, narrows.Results]]:
