@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos, Params, Rate};
 
+use crate::allocator::{Setup, Tuple};
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
 
@@ -216,6 +217,29 @@ pub struct Allocator {
     pub entry: &'static crate::allocator::Entry,
     /// Values of its parameters, checked.
     pub params: Params,
+    /// From then on it does nothing; [`Nanos::MAX`]: it lives.
+    pub dies: Nanos,
+    /// What flow numbers stand for.
+    pub flows: Arc<[Tuple]>,
+    /// What it learned in earlier runs.
+    pub learned: Option<Arc<str>>,
+}
+
+impl Allocator {
+    /// One that lives and knows nothing of flows nor of earlier runs.
+    pub fn new(entry: &'static crate::allocator::Entry, params: Params) -> Self {
+        Self { entry, params, dies: Nanos::MAX, flows: Arc::new([]), learned: None }
+    }
+
+    /// What it is created from on a link of this capacity.
+    pub(crate) fn setup(&self, capacity: Rate) -> Setup {
+        Setup {
+            capacity,
+            params: self.params.clone(),
+            flows: Arc::clone(&self.flows),
+            learned: self.learned.clone(),
+        }
+    }
 }
 
 impl LinkConfig {

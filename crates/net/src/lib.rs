@@ -3,6 +3,7 @@
 
 pub mod allocator;
 pub mod config;
+pub mod controller;
 mod extension;
 mod histogram;
 mod link;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Nanos, Random};
+use narrows_cc::{Bytes, Nanos, Random, Rate};
 
 use super::stats::LinkStats;
 use super::transmitter::Transmitter;
 use crate::Packet;
-use crate::allocator::{AnyAllocator, Seat};
-use crate::config::{Capacity, Limit, LinkConfig};
+use crate::allocator::{AnyAllocator, Outgoing, Seat, Signal};
+use crate::config::{Capacity, Limit, LinkConfig, Queue};
 use crate::loss::LossProcess;
 use crate::queue::{Discipline, Room};
 use crate::trace::{CapacityTrace, OPPORTUNITY_BYTES};
@@ -44,6 +44,17 @@ pub(crate) struct Scheduled {
     waited: u128,
     waited_at: Nanos,
     allocator: Option<Box<Seat>>,
+    /// Bytes that have used the link since it was made.
+    sent: u64,
+}
+
+/// What became of a packet that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Queued,
+    Dropped,
+    /// The allocator kept it.
+    Consumed,
 }
 
 impl Scheduled {
@@ -54,9 +65,14 @@ impl Scheduled {
                 (Clock::Trace { trace: Arc::clone(trace), number: 0, credit: 0 }, trace.mean_rate())
             }
         };
+        // Where nothing but a plain queue is asked for, an allocator may bring its own discipline.
+        let own = match (&config.allocator, &config.queue) {
+            (Some(allocator), Queue::DropTail) => allocator.entry.queue(&allocator.setup(rate)),
+            _ => None,
+        };
         Self {
             clock,
-            queue: Discipline::new(&config.queue, rate, random),
+            queue: Discipline::new(own.as_ref().unwrap_or(&config.queue), rate, random),
             limit: config.limit,
             current: None,
             next_service: Nanos::MAX,
@@ -66,21 +82,57 @@ impl Scheduled {
             waited: 0,
             waited_at: Nanos::ZERO,
             allocator: config.allocator.as_ref().map(|allocator| Box::new(Seat::new(allocator, rate))),
+            sent: 0,
         }
+    }
+
+    pub(crate) fn take_outgoing(&mut self) -> Option<Outgoing> {
+        self.allocator.as_mut().and_then(|seat| seat.take_outgoing())
+    }
+
+    pub(crate) fn on_return(&mut self, now: Nanos, packet: &mut Packet) {
+        if let Some(seat) = &mut self.allocator {
+            seat.on_return(now, &mut self.queue, packet);
+        }
+    }
+
+    pub(crate) fn on_signal(&mut self, now: Nanos, signal: &Signal) {
+        if let Some(seat) = &mut self.allocator {
+            seat.on_signal(now, &mut self.queue, signal);
+        }
+    }
+
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(crate) fn mean_rate(&self) -> Rate {
+        match &self.clock {
+            Clock::Constant(transmitter) => transmitter.rate(),
+            Clock::Trace { trace, .. } => trace.mean_rate(),
+        }
+    }
+
+    pub(crate) const fn limit(&self) -> Limit {
+        self.limit
     }
 
     pub(crate) fn allocator(&self) -> Option<&AnyAllocator> {
         self.allocator.as_deref().map(Seat::allocator)
     }
 
-    /// Whether the packet was taken in; drops are counted.
-    pub(crate) fn offer(&mut self, now: Nanos, packet: &Packet, stats: &mut LinkStats) -> bool {
+    /// Takes a packet in or not; drops are counted.
+    pub(crate) fn offer(&mut self, now: Nanos, packet: &Packet, stats: &mut LinkStats) -> Taken {
         self.account(now);
-        let mut seen;
+        let (mut seen, mut class) = (*packet, None);
         let packet = match &mut self.allocator {
             Some(seat) => {
-                seen = *packet;
-                seat.on_arrival(now, self.queue.bytes(), &mut seen);
+                let arrived = seat.on_arrival(now, &mut self.queue, &mut seen);
+                if arrived.consumed {
+                    stats.consumed += 1;
+                    return Taken::Consumed;
+                }
+                class = arrived.class;
                 &seen
             }
             None => packet,
@@ -95,13 +147,13 @@ impl Scheduled {
                 Limit::Time(_) => Room::Packets(self.queue.packets()),
             }
         };
-        if !self.queue.enqueue(now, packet, room, stats) {
-            return false;
+        if !self.queue.enqueue(now, packet, class, room, stats) {
+            return Taken::Dropped;
         }
         if self.current.is_none() && self.next_service == Nanos::MAX {
             self.wake(now, stats);
         }
-        true
+        Taken::Queued
     }
 
     /// To be called before the number of those that wait changes.
@@ -129,7 +181,7 @@ impl Scheduled {
     fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
         let mut next = self.queue.dequeue(now, stats);
         if let (Some(seat), Some((_, packet))) = (&mut self.allocator, &mut next) {
-            seat.on_departure(now, self.queue.bytes(), packet);
+            seat.on_departure(now, &mut self.queue, packet);
         }
         next
     }
@@ -176,7 +228,7 @@ impl Scheduled {
         stats: &mut LinkStats,
     ) -> Option<Packet> {
         if let Some(seat) = &mut self.allocator {
-            seat.wake(now, self.queue.bytes());
+            seat.wake(now, &mut self.queue);
         }
         if self.next_service > now {
             return None;
@@ -192,6 +244,7 @@ impl Scheduled {
             }
             Clock::Trace { .. } => self.use_opportunity(stats)?,
         };
+        self.sent += done.size().as_u64();
         let lost = egress_loss.takes(at);
         stats.left(done.size().as_u64(), lost);
         (!lost).then_some(done)

@@ -262,6 +262,7 @@ proptest! {
             match link.offer(now, &sent) {
                 Offer::Dropped(_) => prop_assert!(link.stats().dropped() > before),
                 Offer::Departs { .. } => prop_assert!(!keeps),
+                Offer::Consumed => prop_assert!(false, "no packet is for the node"),
                 Offer::Queued => {
                     prop_assert!(keeps);
                     prop_assert!(link.next_service() < Nanos::MAX);

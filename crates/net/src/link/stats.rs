@@ -21,6 +21,8 @@ pub struct LinkStats {
     pub dropped_policer: u64,
     /// Packets dropped by active queue management before the queue was full.
     pub dropped_aqm: u64,
+    /// Packets meant for the node itself, which an allocator kept.
+    pub consumed: u64,
     /// Packets marked instead of dropped.
     pub marked: u64,
     /// The time packets waited before their transmission began, in nanoseconds, added up.

@@ -133,8 +133,15 @@ impl Discipline {
         }
     }
 
-    /// Takes a packet in or drops it; drops and marks are counted.
-    pub(crate) fn enqueue(&mut self, now: Nanos, packet: &Packet, room: Room, stats: &mut LinkStats) -> bool {
+    /// Takes a packet in or drops it; drops and marks are counted. `class` is where an allocator wants it.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Nanos,
+        packet: &Packet,
+        _class: Option<u8>,
+        room: Room,
+        stats: &mut LinkStats,
+    ) -> bool {
         let (backlog, verdict) = match self {
             Self::DropTail(backlog) | Self::CoDel(backlog, ..) => (backlog, Verdict::Pass),
             Self::FqCoDel(queues) => return queues.enqueue(now, packet, room, stats),
@@ -192,6 +199,14 @@ impl Discipline {
         if let Self::Red(_, red) = self {
             red.idle(now);
         }
+    }
+
+    /// Gives a class another assured rate and ceiling.
+    pub(crate) fn set_class(&mut self, _now: Nanos, _class: u8, _rate: Rate, _ceil: Rate) {}
+
+    /// Bytes that wait in a class.
+    pub(crate) fn class_backlog(&self, _class: u8) -> u64 {
+        0
     }
 
     /// How many packets wait.

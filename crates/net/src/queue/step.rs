@@ -36,7 +36,7 @@ mod tests {
         let mut offer = |ecn| {
             let mut packet = Packet::new(0);
             (packet.payload, packet.ecn) = (1448, ecn);
-            queue.enqueue(Nanos::ZERO, &packet, Room::Packets(100), &mut stats)
+            queue.enqueue(Nanos::ZERO, &packet, None, Room::Packets(100), &mut stats)
         };
         // The fifth finds four waiting.
         let accepted: Vec<bool> = (0..6).map(|_| offer(Ecn::Ect0)).collect();
