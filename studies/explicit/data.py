@@ -34,7 +34,7 @@ SITUATIONS = {
     "half deployed": ("partial-half", ""),
     "beside CUBIC": ("coexist", ""),
     "deaf flow": ("deaf", ""),
-    # "switch dies": ("dies", ""),
+    "switch dies": ("dies", ""),
 }
 """What the overviews show: a part and a place of its grid."""
 
@@ -203,16 +203,15 @@ class Data:
     @cached_property
     def aqm(self) -> Figures:
         """What one bit does: the cases of aqm.toml."""
-        rows: Figures = {}
-        for point, raw in zip(self.marks.points, self.marks.raw, strict=True):
-            link = raw["links"][0]
-            rows[point["case"]] = {
-                "used, %": 100 * link["utilization"],
-                "queue p95, ms": link["queue_delay_p95_ms"],
-                "Jain": raw["jain"],
-                "dropped, %": link["drop_percent"],
-            }
-        return rows
+        joined = self.marks.links.join(self.marks.runs.select("id", "jain"), on="id")
+        means = joined.group_by("case", maintain_order=True).agg(
+            pl.col("utilization").mean() * 100,
+            pl.col("queue_delay_p95_ms").mean(),
+            pl.col("jain").mean(),
+            pl.col("drop_percent").mean(),
+        )
+        heads = ("used, %", "queue p95, ms", "Jain", "dropped, %")
+        return {str(case): dict(zip(heads, values, strict=True)) for case, *values in means.iter_rows()}
 
     @cached_property
     def dead(self) -> Figures:
@@ -237,7 +236,7 @@ class Data:
             "mice": self.mice,
             "limited": self.limited,
             "moving": self.moving,
-            # "dead": self.dead,
+            "dead": self.dead,
             "aqm": self.aqm,
         }
 

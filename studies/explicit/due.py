@@ -99,7 +99,7 @@ def share(text: str) -> float:
 
 
 def flows_of(scenario: Mapping[str, Any]) -> list[Flow]:
-    """The flows of a scenario's file, one by one and in its order."""
+    """The flows of a scenario's file, one by one and in its order. Random starts lie in the warm-up, and count as 0."""
     nodes = _nodes(scenario)
     flows = []
     for entry in scenario["flows"]:
@@ -116,7 +116,7 @@ def flows_of(scenario: Mapping[str, Any]) -> list[Flow]:
             on=seconds(app["on"]) if "on" in app else float("inf"),
             off=seconds(app["off"]) if "off" in app else 0.0,
         )
-        flows += [flow] * int(entry.get("count", 1))
+        flows += [flow] * int(entry.get("arrivals", entry).get("limit" if "arrivals" in entry else "count", 1))
     return flows
 
 

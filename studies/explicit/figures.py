@@ -88,30 +88,15 @@ def lives(runs: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]],
     return figure
 
 
-def curves(
-    contestants: Sequence[Contestant],
-    panels: Mapping[str, Table],
-    *,
-    axis: str,
-    value: str,
-    logarithmic: bool = False,
-    top: float | None = None,
-) -> Figure:
-    """A line per contestant over what was swept, the swept values evenly spaced; a panel per table."""
-    figure, axes = plt.subplots(
-        1, len(panels), figsize=(4.6 * len(panels), 3.2), layout="constrained", sharey=True, squeeze=False
-    )
-    for panel, (title, table) in zip(axes.flat, panels.items(), strict=True):
+def curves(contestants: Sequence[Contestant], panels: Mapping[str, Table], *, value: str) -> Figure:
+    """A line per contestant over what was swept, evenly spaced; a panel per table, named by its axis."""
+    size = (0.5 + 4.4 * len(panels), 3.2)
+    figure, axes = plt.subplots(1, len(panels), figsize=size, layout="constrained", sharey=True, squeeze=False)
+    for panel, (axis, table) in zip(axes.flat, panels.items(), strict=True):
         for who in contestants:
-            row = table[who.name]
-            panel.plot(range(len(row)), list(row.values()), label=who.name, **look(who))
-        panel.set_xticks(range(len(row)), list(row))
+            panel.plot(list(table[who.name]), list(table[who.name].values()), label=who.name, **look(who))
         panel.set_xlabel(axis)
-        panel.set_title(title, loc="left")
-        if logarithmic:
-            panel.set_yscale("log")
-        else:
-            panel.set_ylim(bottom=0, top=top)
+        panel.set_ylim(bottom=0)
     axes[0, 0].set_ylabel(value)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center")
     return figure

@@ -27,12 +27,15 @@ FULL = 0.95
 def at_point(part: Part, point: Mapping[str, Any]) -> dict[str, Any]:
     """What the part's file says at a point of its grid, in the keys that decide who is due what."""
     scenario = copy.deepcopy(part.scenario())
-    for key, value in point.items():
+    cases = scenario.get("sweep", {}).get("cases", ())
+    keys = next((case for case in cases if case["label"] == point.get("case")), {}) | dict(point)
+    for key, value in keys.items():
         head, _, last = key.rpartition(".")
         if head == "network":
             scenario["network"][last] = value
-        elif head == "flows" and last == "count":
-            scenario["flows"][0]["count"] = int(value)
+        elif head == "flows.arrivals":
+            for flow in scenario["flows"]:
+                flow["arrivals"][last] = value
     return scenario
 
 

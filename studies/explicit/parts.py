@@ -98,7 +98,7 @@ PARTS = (
     Part("partial", chain=True, variant="half", changed=BARE),
     Part("coexist", ours="flows.0.scheme"),
     Part("deaf", ours="flows.0.scheme"),
-    # Part("dies", dies="20s", trace="200ms"),
+    Part("dies", dies="20s", trace="200ms"),
 )
 """All parts that every contestant runs."""
 

@@ -20,7 +20,8 @@ import figures
 import findings
 from contestants import ALL, Contestant
 from data import Data
-from parts import HERE, PARTS, Runs, run_all
+from due import seconds
+from parts import HERE, PARTS, Runs, named, run_all
 
 import narrows
 
@@ -73,21 +74,14 @@ def draw(data: Data) -> None:
     """All figures."""
     figures.drawn("shortfall", lambda: figures.heat(data.overview(data.shortfall), "shortfall, %", logarithmic=False))
     figures.drawn("queue", lambda: figures.heat(data.overview(data.queue), "queue delay, p95, ms", logarithmic=True))
-    panels = {"over the round-trip time": data.shortfall["rtt"], "over the number of flows": data.shortfall["flows"]}
-    for name, (title, rows) in zip(("rtt", "flows"), panels.items(), strict=True):
-        axis = "round-trip time" if name == "rtt" else "flows"
-        figures.drawn(
-            name,
-            lambda rows=rows, title=title, axis=axis: figures.curves(
-                ALL, {title: rows}, axis=axis, value="shortfall, %"
-            ),
-        )
+    grid = {"round-trip time": data.shortfall["rtt"], "number of flows": data.shortfall["flows"]}
+    figures.drawn("grid", lambda: figures.curves(ALL, grid, value="shortfall, %"))
     figures.drawn("join", lambda: figures.lives(data.lives("join"), ()))
-    # dead = {who.name: data.lives("dies")[who.name] for who in ALL if who.explicit}
-    # figures.drawn("dies", lambda: figures.lives(dead, (seconds(named("dies").dies),)))
+    dead = {who.name: data.lives("dies")[who.name] for who in ALL if who.explicit}
+    figures.drawn("dies", lambda: figures.lives(dead, (seconds(named("dies").dies),)))
     figures.drawn("files", lambda: figures.slowdowns(ALL, data.files["arrivals"], "60 %"))
     losses = {"loss of data": data.shortfall["loss"], "loss of acknowledgements": data.shortfall["feedback"]}
-    figures.drawn("loss", lambda: figures.curves(ALL, losses, axis="loss", value="shortfall, %", top=100))
+    figures.drawn("loss", lambda: figures.curves(ALL, losses, value="shortfall, %"))
     figures.drawn("neighbours", lambda: figures.shares(data.neighbours()))
 
 
