@@ -1,8 +1,12 @@
 //! What a link is made of, as plain data. Buffers are already resolved: a BDP became bytes.
 
+mod htb;
+
 use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos, Params, Rate};
+
+pub use htb::{Htb, HtbClass, HtbError};
 
 use crate::allocator::{Setup, Tuple};
 use crate::timeline::LossTrace;
@@ -29,7 +33,7 @@ pub enum Limit {
 }
 
 /// Which queue discipline stands before the link, with its parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Queue {
     /// First in, first out; arrivals that do not fit are dropped.
     DropTail,
@@ -69,6 +73,8 @@ pub enum Queue {
     },
     /// RFC 9332.
     DualPi2(DualPi2),
+    /// Hierarchical token bucket, as Linux `sch_htb`.
+    Htb(Arc<Htb>),
     /// Random early detection (Floyd and Jacobson 1993), gentle.
     Red {
         /// Below this average, in packets, nothing is dropped.

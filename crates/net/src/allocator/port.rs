@@ -3,7 +3,7 @@
 use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::Packet;
-use crate::config::Queue;
+use crate::config::{Limit, Queue};
 use crate::queue::Discipline;
 
 /// What a flow number stands for: the addresses and ports of its data packets.
@@ -99,7 +99,7 @@ impl<'a> Port<'a> {
 
     /// Bytes that wait in a class of the queue; zero if it has no classes.
     pub fn class_backlog(&self, class: u8) -> Bytes {
-        Bytes::new(self.queue.class_backlog(class))
+        self.queue.class_backlog(class)
     }
 
     /// Sends something.
@@ -126,7 +126,10 @@ impl Desk {
     /// A desk whose port has a queue of this discipline, empty, before a link of 1 Mbit/s.
     pub fn new(queue: &Queue) -> Self {
         let random = narrows_cc::Random::stream(1, "desk", 0);
-        Self { queue: Discipline::new(queue, Rate::from_bytes_per_sec(125_000), random), outbox: Vec::new() }
+        Self {
+            queue: Discipline::new(queue, Rate::from_bytes_per_sec(125_000), Limit::Packets(1000), random),
+            outbox: Vec::new(),
+        }
     }
 
     /// The port at an event, with so much waiting.

@@ -14,7 +14,7 @@ mod transmitter;
 
 use narrows_cc::{Bytes, Nanos, Random};
 
-pub use stats::LinkStats;
+pub use stats::{ClassStats, LinkStats};
 
 use self::fifo::Fifo;
 use self::scheduled::{Scheduled, Taken};
@@ -195,14 +195,14 @@ impl Link {
     /// A packet on its way back to a sender passes the node before the link. Services due by `now` come first.
     pub fn on_return(&mut self, now: Nanos, packet: &mut Packet) {
         if let Service::Scheduled(scheduled) = &mut self.service {
-            scheduled.on_return(now, packet);
+            scheduled.on_return(now, packet, &mut self.stats);
         }
     }
 
     /// A message for its allocator. Services due by `now` come first.
     pub fn on_signal(&mut self, now: Nanos, signal: &Signal) {
         if let Service::Scheduled(scheduled) = &mut self.service {
-            scheduled.on_signal(now, signal);
+            scheduled.on_signal(now, signal, &mut self.stats);
         }
     }
 
@@ -218,6 +218,14 @@ impl Link {
         };
         let sent = Bytes::new(scheduled.sent());
         Some(PortStatistics { sent, waiting: scheduled.waiting_packets(), room, capacity })
+    }
+
+    /// The classes of its queue, in their order; none where the queue has none.
+    pub fn classes(&self, now: Nanos) -> Vec<ClassStats> {
+        match &self.service {
+            Service::Fifo(_) => Vec::new(),
+            Service::Scheduled(scheduled) => scheduled.classes(self.since, now),
+        }
     }
 
     /// Packets that wait; the one in transmission does not count.
