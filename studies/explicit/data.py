@@ -171,7 +171,11 @@ class Data:
         rows: Figures = {"due": {}}
         for label in ("bulk", "steady", "on-off"):
             rows["due"][f"{label}, Mbit/s"] = sum(x for x, flow in zip(due, flows, strict=True) if flow.label == label)
-        rows["due"] |= {"steady, RTT p95, ms": None, "dropped, %": None}
+        rows["due"] |= {
+            "steady, RTT p95, ms": None,
+            "bulk if told, Mbit/s": rows["due"]["bulk, Mbit/s"],
+            "dropped, %": None,
+        }
         for who in ALL:
             results = self.runs[part.name][who.name]
             got: dict[str, float | None] = {
@@ -179,6 +183,8 @@ class Data:
             }
             steady = [flow["rtt_p95_ms"] for flow in results.raw[0]["flows"] if measure.named(flow, "steady")]
             got["steady, RTT p95, ms"] = max(steady)
+            told = named("limited-told")
+            got["bulk if told, Mbit/s"] = measure.goodput(told, self.runs[told.name][who.name], "bulk")[""]
             got["dropped, %"] = self.dropped[part.name][who.name][""]
             rows[who.name] = got
         return rows
@@ -221,8 +227,9 @@ class Data:
         rows: Figures = {"due": {f"flow {i + 1}": value for i, value in enumerate(due)}}
         rows["due"] |= {"shortfall, %": None, "queue, ms": None}
         for who in ALL:
-            raw = self.runs[part.name][who.name].raw[0]
-            rows[who.name] = {f"flow {i + 1}": flow["goodput_mbit_s"] for i, flow in enumerate(raw["flows"])}
+            runs = [[flow["goodput_mbit_s"] for flow in raw["flows"]] for raw in self.runs[part.name][who.name].raw]
+            means = [sum(column) / len(column) for column in zip(*runs, strict=True)]
+            rows[who.name] = {f"flow {i + 1}": mean for i, mean in enumerate(means)}
             rows[who.name]["shortfall, %"] = self.shortfall[part.name][who.name][""]
             rows[who.name]["queue, ms"] = self.queue[part.name][who.name][""]
         return rows

@@ -148,8 +148,10 @@ def files(results: narrows.Results, label: str) -> pl.DataFrame:
 
 
 def throughputs(results: narrows.Results) -> tuple[list[float], list[list[float]]]:
-    """Of a traced run: the times of its samples, and for each flow the throughput in Mbit/s up to each of them."""
-    rows = results.samples.filter((pl.col("kind") == "flow") & (pl.col("series") == "throughput_mbit_s"))
+    """Of the first traced run: the times of its samples, and for each flow the throughput in Mbit/s up to each of them."""
+    first = pl.col("id") == results.raw[0]["id"]
+    rows = results.scan_samples().filter(first & (pl.col("kind") == "flow") & (pl.col("series") == "throughput_mbit_s"))
+    rows = rows.select("time_s", "index", "value").collect()
     times = rows["time_s"].unique().sort()
     series = []
     for index in range(len(results.raw[0]["flows"])):

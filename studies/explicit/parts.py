@@ -89,6 +89,7 @@ PARTS = (
     Part("arrivals"),
     Part("mice"),
     Part("limited"),
+    Part("limited", variant="told", changed={"flows.1.max_rate": "5.5mbit"}),
     Part("loss"),
     Part("feedback", chain=True),
     Part("moving", chain=True),
@@ -96,9 +97,9 @@ PARTS = (
     Part("radio", slotted=True),
     Part("partial", chain=True, variant="whole"),
     Part("partial", chain=True, variant="half", changed=BARE),
-    Part("coexist", ours="flows.0.scheme"),
-    Part("deaf", ours="flows.0.scheme"),
-    Part("dies", dies="20s", trace="200ms"),
+    Part("coexist", ours="flows.0.scheme", chain=True),
+    Part("deaf", ours="flows.0.scheme", chain=True),
+    Part("dies", chain=True, dies="20s", trace="200ms"),
 )
 """All parts that every contestant runs."""
 
