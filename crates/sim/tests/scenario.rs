@@ -182,7 +182,7 @@ fn every_key_of_the_network_reaches_the_link() {
 #[test]
 fn queues_have_the_defaults_of_their_documents() {
     let ms = Nanos::from_millis;
-    let queue = |text| spec_with(PLAIN, &[("network.queue", text)]).links[0].config.queue;
+    let queue = |text| spec_with(PLAIN, &[("network.queue", text)]).links[0].config.queue.clone();
     assert_eq!(queue("codel"), Queue::CoDel { target: ms(5), interval: ms(100), ecn: false });
     assert_eq!(
         queue("fq-codel"),
