@@ -327,10 +327,15 @@ impl Reader<'_> {
 
     /// What remains to be refused when everything above is in order: trees that are too deep.
     fn refuse(&self, error: HtbError) -> Fault {
-        let key = match error {
-            HtbError::TooDeep(class) => self.key(usize::from(class), "parent"),
-            _ => format!("{}.classes", self.table),
+        let most = config::Htb::MAX_DEPTH;
+        let (key, message) = match error {
+            HtbError::TooDeep(class) => {
+                let name = &self.classes[usize::from(class)].name;
+                let message = format!("`{name}` has more than {} ancestors", most - 1);
+                (self.key(usize::from(class), "parent"), message)
+            }
+            _ => (format!("{}.classes", self.table), error.to_string()),
         };
-        Fault::new(key, error.to_string()).accepted(format!("at most {} levels", config::Htb::MAX_DEPTH))
+        Fault::new(key, message).accepted(format!("at most {most} levels of classes"))
     }
 }
