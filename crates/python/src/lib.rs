@@ -327,7 +327,10 @@ const LANE_PACKETS: usize = 20_000;
 #[pyfunction]
 #[pyo3(signature = (repeats, names=vec![]))]
 fn bench_allocators(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
-    let unknown = |name: &String| PyValueError::new_err(format!("there is no allocator `{name}`"));
+    let unknown = |name: &String| {
+        let known: Vec<_> = allocator::ALL.iter().map(|entry| entry.info.name).collect();
+        PyValueError::new_err(format!("there is no allocator `{name}`; accepted: {}", known.join(", ")))
+    };
     let named: Vec<_> = names
         .iter()
         .map(|name| allocator::find(name).ok_or_else(|| unknown(name)))
