@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import itertools
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,26 +16,19 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse, Patch
 from matplotlib.ticker import MaxNLocator
 
-from narrows import engine, evidence
-from narrows.quantities import axis
+from narrows import evidence, looks
+from narrows.curves import against_loss, bar, line, share
+from narrows.looks import COLOURS, DARKER, LIGHTER, RC, SPELLED, STYLES, TONES, UNITS, Drawing, colour, image, style
 from narrows.results import spec
 from narrows.scenario import Misuse
-from narrows.stats import interval
 
 if TYPE_CHECKING:
     from narrows.results import Results
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's colours, told apart with any colour vision; without their yellow, which white paper swallows."""
-DARKER = ("#00466E", "#853A00", "#006248", "#7F4B68", "#8F6300", "#357090", "#808080")
-LIGHTER = ("#66AAD1", "#E69E66", "#66C5AB", "#E0AFCA", "#F0C566", "#9AD2F2", "#B3B3B3")
-TONES = (*COLOURS, *DARKER, *LIGHTER)
-"""Colours of schemes: the seven, then darker and lighter tones of them, which have other lines and markers too."""
-STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "P")
-MANY = 40
-"""More places than this on an axis make a curve without markers, on a linear axis if nothing else is said."""
-HATCHES = ("//", "..", "xx", "--")
+__all__ = [
+    "COLOURS", "DARKER", "KINDS", "LIGHTER", "TONES", "Drawing", "colour", "default_kind", "image",
+    "plot", "save", "style",
+]  # fmt: skip
 
 PANELS: Mapping[str, tuple[str, str, float]] = {
     "cwnd_bytes": ("cwnd", "kB", 1e-3),
@@ -59,34 +50,6 @@ TINTS = ("#D6E4F0", "#F8DFC9", "#D5EDE0", "#F1DCE9", "#F6EBC1", "#E3E3E3")
 """Backgrounds of states."""
 SHORT_VISIT = 0.02
 """Share of the time shown; states that last less are shown as their family."""
-
-RC: Any = {
-    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
-    "grid.linewidth": 0.6, "lines.linewidth": 1.2, "legend.frameon": False, "svg.hashsalt": "narrows",
-}  # fmt: skip
-
-
-class Drawing(Figure):
-    """A matplotlib figure that notebooks show without a backend."""
-
-    def _repr_png_(self) -> bytes:
-        return image(self, "png")
-
-
-def colour(scheme: str) -> str:
-    """The colour of a scheme."""
-    return TONES[engine.scheme_order().get(scheme, 0) % len(TONES)]
-
-
-def style(scheme: str) -> dict[str, Any]:
-    """Colour, line and marker of a scheme."""
-    place = engine.scheme_order().get(scheme, 0)
-    turn = place // len(COLOURS)
-    return {
-        "color": colour(scheme),
-        "linestyle": STYLES[turn % len(STYLES)],
-        "marker": MARKERS[turn % len(MARKERS)],
-    }
 
 
 def plot(results: Results, kind: str | None = None, **options: Any) -> Figure:
@@ -217,10 +180,10 @@ def _quantity(series: str) -> tuple[str, str, float]:
     """Of a sampled series: what it is, the unit it is drawn in, and the factor to that."""
     if series in PANELS:
         return PANELS[series]
-    for ending in _UNITS:
+    for ending in UNITS:
         if series.endswith(f"_{ending}"):
             name = series.removesuffix(f"_{ending}").replace("_", " ")
-            return (name, "kB", 1e-3) if ending == "bytes" else (name, _SPELLED.get(ending, ending), 1.0)
+            return (name, "kB", 1e-3) if ending == "bytes" else (name, SPELLED.get(ending, ending), 1.0)
     return series.replace("_", " "), "", 1.0
 
 
@@ -280,33 +243,6 @@ def _visits(times: Sequence[float], names: Sequence[str]) -> list[tuple[float, f
     return [(times[i], times[end], names[i]) for i, end in zip(starts, ends, strict=True)]
 
 
-def share(
-    results: Results, *, x: str = "network.buffer", by: str | Sequence[str] | None = None, **options: Any
-) -> Figure:
-    """The share of all goodput that each scheme gets, against the buffer or another swept key.
-
-    Where schemes ran alone the flows of a run are told apart by their round-trip times.
-    """
-    if by is None:
-        mixed = results.flows.group_by("id").agg(pl.col("spec").n_unique())["spec"].max() != 1
-        by = ["spec"] if mixed else ["spec", "rtt_base_ms"]
-    columns = [by] if isinstance(by, str) else list(by)
-    total = pl.col("goodput_mbit_s").sum().over("id")
-    keys = [key for key in dict.fromkeys(["id", "seed", *results.keys, *columns]) if key in results.flows.columns]
-    rows = (
-        results.flows.with_columns((pl.col("goodput_mbit_s") / total * 100).alias("share_percent"))
-        .group_by(keys, maintain_order=True)
-        .agg(pl.col("share_percent").sum())
-    )
-    options = {"ylabel": "share of goodput, %", **options}
-    return _against(rows, results, x=x, y="share_percent", series=columns, **options)
-
-
-def against_loss(results: Results, *, x: str = "network.loss", y: str = "goodput_mbit_s", **options: Any) -> Figure:
-    """Goodput against the random loss."""
-    return _against(results.flows, results, x=x, y=y, **options)
-
-
 def delay(results: Results, *, by: Sequence[str] = ("spec",), title: str | None = None) -> Figure:
     """Throughput against the delay that queues add; up and to the right is better.
 
@@ -320,7 +256,7 @@ def delay(results: Results, *, by: Sequence[str] = ("spec",), title: str | None 
     rows = rows.drop_nulls(["added_ms", "throughput_mbit_s"])
     swept = [key for key in results.keys if key not in (*by, "flows.scheme")]
     for turn, (key, group) in enumerate(rows.group_by(by, maintain_order=True)):
-        look = _look(str(group["spec"][0]), turn, key[:1])
+        look = looks.look(str(group["spec"][0]), turn, key[:1])
         centres = []
         for _, part in group.group_by(swept, maintain_order=True) if swept else [((), group)]:
             points = part.select("added_ms", "throughput_mbit_s").to_numpy()
@@ -331,7 +267,7 @@ def delay(results: Results, *, by: Sequence[str] = ("spec",), title: str | None 
                 width, height = 2 * np.sqrt(np.maximum(values, 0))
                 angle = float(np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0])))
                 panel.add_patch(Ellipse(centres[-1], width, height, angle=angle, color=look["color"], alpha=0.15))
-        panel.plot(*np.array(centres).T, markersize=7, linewidth=0.9, label=evidence.marked(_name(key)), **look)
+        panel.plot(*np.array(centres).T, markersize=7, linewidth=0.9, label=evidence.marked(looks.name(key)), **look)
     panel.set_xlabel("delay added by queues, ms (mean)")
     panel.set_ylabel("throughput, Mbit/s")
     most = [max([1e-9, *rows[name].drop_nulls().to_list()]) for name in ("throughput_mbit_s", "added_ms")]
@@ -341,221 +277,6 @@ def delay(results: Results, *, by: Sequence[str] = ("spec",), title: str | None 
     if title:
         panel.set_title(title)
     return figure
-
-
-def line(results: Results, **options: Any) -> Figure:
-    """A column against a swept key, a line for each series, with 95 % intervals over seeds."""
-    rows, options = _rows(results, options)
-    return _against(rows, results, **options)
-
-
-def bar(results: Results, **options: Any) -> Figure:
-    """The same as bars."""
-    rows, options = _rows(results, options)
-    return _against(rows, results, bars=True, **options)
-
-
-def _rows(results: Results, options: dict[str, Any]) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """The frame that a generic plot shows: `table` (flows, links or runs), or what `sql` selects from them."""
-    options = dict(options)
-    table, sql = options.pop("table", "flows"), options.pop("sql", None)
-    frames = {"flows": results.flows, "links": results.links, "runs": results.runs}
-    if sql is not None:
-        from narrows.papers import query
-
-        rows = query(results, sql)
-        named: dict[str, Any] = {key: key for key in ("x", "y", "series") if key in rows.columns}
-        return rows, {"series": None, "xlabel": "", "ylabel": "", **named, **options}
-    if table not in frames:
-        raise Misuse(f"plot: no table {table!r}; accepted: {', '.join(frames)}")
-    if table != "flows":
-        options.setdefault("series", "flows.scheme" if "flows.scheme" in results.keys else None)
-        options.setdefault("y", "utilization" if table == "links" else "jain")
-    return frames[table], options
-
-
-def _against(
-    rows: pl.DataFrame,
-    results: Results,
-    *,
-    x: str | None = None,
-    y: str = "goodput_mbit_s",
-    series: str | Sequence[str] | None = "spec",
-    logx: bool | None = None,
-    logy: bool = False,
-    bars: bool = False,
-    title: str | None = None,
-    xlabel: str | None = None,
-    ylabel: str | None = None,
-    points: Sequence[Mapping[str, Any]] = (),
-) -> Figure:
-    if x is None:
-        free = [key for key in results.keys if key != "flows.scheme"]
-        x = free[0] if free else "spec"
-    by = [] if series is None else [series] if isinstance(series, str) else list(series)
-    for name in (x, y, *by):
-        if name not in rows.columns:
-            raise Misuse(f"plot: no column {name!r}; accepted: {', '.join(rows.columns)}")
-    rank = _ranks(results)
-    names = sorted((str(value) for value in rows[x].unique().to_list()), key=rank)
-    numeric = None if bars else axis(names)
-    places = dict(zip(names, numeric[0] if numeric else [float(i) for i in range(len(names))], strict=True))
-    figure = Drawing(figsize=(5.6, 3.6), layout="constrained")
-    panel = figure.subplots()
-    groups: list[tuple[tuple[Any, ...], pl.DataFrame]] = [((), rows)]
-    if by:
-        groups = sorted(rows.group_by(by, maintain_order=True), key=lambda group: [rank(part) for part in group[0]])
-    beside = rows.select(*dict.fromkeys((x, *by))).unique().group_by(x).len()["len"].max()  # bars that share a place
-    colours: dict[str, str] = {}
-    shifts: dict[str, float] = {}
-    for turn, (key, part) in enumerate(groups):
-        name = _name(key)
-        look = _look(str(key[0]) if key else "", turn, key)
-        colours[name] = look["color"]
-        xs, means, halves = _means(part, x, y)
-        at = [places[name] for name in xs]
-        label = evidence.marked(name) or None
-        if bars:
-            alone = beside == 1
-            width = 0.6 if alone else 0.8 / len(groups)
-            shifts[name] = 0.0 if alone else (turn - (len(groups) - 1) / 2) * width
-            at = [place + shifts[name] for place in at]
-            hatch = HATCHES[turn % len(HATCHES)] if ":" in name else None
-            panel.bar(
-                at, means, width, yerr=halves, color=look["color"], hatch=hatch, edgecolor="white", linewidth=0,
-                label=label, error_kw={"linewidth": 0.8},
-            )  # fmt: skip
-        else:
-            order = np.argsort(at) if numeric else np.arange(len(at))
-            ordered = [np.asarray(column)[order] for column in (at, means, halves)]
-            capsize = 2.0
-            if len(at) > MANY:  # a curve, not points
-                capsize, look = 0.0, look | {"marker": "", "linewidth": 0.9}
-            panel.errorbar(ordered[0], ordered[1], yerr=ordered[2], markersize=4, capsize=capsize, label=label, **look)
-    _printed(panel, points, places, colours, shifts, numeric is not None)
-    if numeric is None:
-        panel.set_xticks(
-            range(len(names)), [evidence.marked(name) for name in names], rotation=0 if len(names) < 9 else 60
-        )
-    panel.set_xlabel(_label(x, numeric[1] if numeric else "") if xlabel is None else xlabel)
-    panel.set_ylabel(_label(y, "") if ylabel is None else ylabel)
-    least, most = min(places.values(), default=0.0), max(places.values(), default=0.0)
-    if numeric is not None and least > 0 and (len(places) <= MANY and most >= 20 * least if logx is None else logx):
-        panel.set_xscale("log")
-        if len(places) <= 10:
-            panel.set_xticks(list(places.values()), [f"{place:g}" for place in places.values()])
-            panel.minorticks_off()
-    if logy:
-        panel.set_yscale("log")
-    else:
-        panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
-    lines, labels = panel.get_legend_handles_labels()
-    if labels:
-        figure.legend(lines, labels, loc="outside upper left", ncols=_columns(labels))
-    if title:
-        panel.set_title(title)
-    return figure
-
-
-def _ranks(results: Results) -> Callable[[Any], tuple[int, list[Any]]]:
-    """Sorts what is on an axis or in a legend: in the order of the scenario, else numbers by size, else as text."""
-    order: dict[str, int] = {}
-    for name in [*results.keys, "spec", "scheme", "label"]:
-        for value in results.flows[name].unique(maintain_order=True).to_list():
-            order.setdefault(str(value), len(order))
-
-    def rank(value: Any) -> tuple[int, list[Any]]:
-        parts = re.split(r"(\d+(?:\.\d+)?)", str(value))
-        natural: list[Any] = [(float(part), "") if i % 2 else (0.0, part) for i, part in enumerate(parts)]
-        first = str(value).partition(",")[0]
-        return order.get(str(value), order.get(first, len(order))), natural
-
-    return rank
-
-
-def _columns(labels: Sequence[str]) -> int:
-    """How many columns of a legend fit beside each other."""
-    return len(labels) if sum(len(label) + 6 for label in labels) <= 64 else max(1, 64 // (max(map(len, labels)) + 6))
-
-
-def _name(key: Sequence[Any]) -> str:
-    return ", ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in key)
-
-
-def _look(name: str, turn: int, key: Sequence[Any]) -> dict[str, Any]:
-    if name.partition(":")[0] in engine.scheme_order():
-        look = style(name.partition(":")[0])
-        if ":" in name:  # beside the scheme as it is, which has a line of its own
-            return look | {"linestyle": STYLES[1 + turn % (len(STYLES) - 1)]}
-        return look if len(key) == 1 else look | {"linestyle": STYLES[turn % len(STYLES)]}
-    return {
-        "color": COLOURS[turn % len(COLOURS)],
-        "linestyle": STYLES[turn // len(COLOURS) % len(STYLES)],
-        "marker": MARKERS[turn // len(COLOURS) % len(MARKERS)],
-    }
-
-
-def _means(rows: pl.DataFrame, x: str, y: str) -> tuple[list[str], list[float], list[float]]:
-    """Per place on the axis: the mean over seeds of the mean within a seed, and its half-width."""
-    by = [x, "seed"] if "seed" in rows.columns else [x]
-    per_seed = rows.drop_nulls(y).group_by(by, maintain_order=True).agg(pl.col(y).cast(pl.Float64).mean())
-    names, means, halves = [], [], []
-    for (name,), part in per_seed.group_by([x], maintain_order=True):
-        found = interval(part[y].to_list())
-        names.append(str(name))
-        means.append(found.mean)
-        halves.append(found.half or 0.0)
-    return names, means, halves
-
-
-def _printed(
-    panel: Axes,
-    points: Sequence[Mapping[str, Any]],
-    places: Mapping[str, float],
-    colours: Mapping[str, str],
-    shifts: Mapping[str, float],
-    numeric: bool,
-) -> None:
-    """Figures that a paper prints, as hollow diamonds."""
-    for i, point in enumerate(points):
-        place = places.get(str(point["x"]))
-        if place is None and numeric:
-            single = axis([str(point["x"])])
-            place = single[0][0] if single else None
-        if place is None:
-            raise Misuse(f"plot: the point at x = {point['x']!r} is not on the axis; accepted: {', '.join(places)}")
-        series = str(point.get("series", ""))
-        place += shifts.get(series, 0.0)
-        edge = "#222222" if shifts else colours.get(series, "#444444")
-        label = "printed in the paper" if i == 0 else None
-        panel.plot(
-            [place], [float(point["y"])], marker="D", markersize=7,
-            markerfacecolor="white" if shifts else "none", markeredgecolor=edge,
-            linestyle="", label=label, zorder=5,
-        )  # fmt: skip
-
-
-_UNITS = ("mbit_s", "percent", "bytes", "pkt", "ms", "s")
-_SPELLED = {"mbit_s": "Mbit/s", "percent": "%", "pkt": "packets"}
-
-
-def _label(column: str, unit: str) -> str:
-    if unit:
-        return f"{column.rpartition('.')[2]}, {unit}"
-    for ending in _UNITS:
-        if column.endswith(f"_{ending}"):
-            name = column.removesuffix(f"_{ending}").replace("_", " ")
-            return f"{re.sub(r'^rtt', 'RTT', name)}, {_SPELLED.get(ending, ending)}"
-    return "scheme" if column == "spec" else column.rpartition(".")[2].replace("_", " ")
-
-
-def image(figure: Figure, form: str = "png") -> bytes:
-    """The figure's file as bytes, the same every time."""
-    buffer = io.BytesIO()
-    with mpl.rc_context(RC):
-        metadata: dict[str, Any] = {"Software": None} if form == "png" else {"Date": None} if form == "svg" else {}
-        figure.savefig(buffer, format=form, dpi=150, metadata=metadata)
-    return buffer.getvalue()
 
 
 def save(figure: Figure, path: Path) -> None:

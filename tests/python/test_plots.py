@@ -1,6 +1,7 @@
 """Figures show what they are given, in stable colours."""
 
 import numpy as np
+import polars as pl
 import pytest
 from matplotlib.image import imread
 from typer.testing import CliRunner
@@ -106,6 +107,45 @@ def test_a_query_makes_a_plot(results):
     panel = results.plot("line", sql=sql, ylabel="ratio").axes[0]
     assert panel.get_ylabel() == "ratio"
     np.testing.assert_allclose(panel.containers[0].lines[0].get_ydata(), 1.5)
+
+
+GRID = """
+SELECT "network.buffer" AS x, scheme AS series, rtt_base_ms || ' ms' AS panel, goodput_mbit_s AS y, seed FROM flows"""
+ROWS = f"""
+SELECT x, series, panel, 'goodput' AS row, y, seed FROM ({GRID}) AS a
+UNION ALL SELECT x, series, panel, 'a tenth of it' AS row, y / 10 AS y, seed FROM ({GRID}) AS b"""
+
+
+def test_a_column_called_panel_makes_panels_side_by_side(results):
+    figure = results.plot("line", sql=GRID, ylabel="Mbit/s", xlabel="buffer")
+    left, right = figure.axes
+    assert [panel.get_title() for panel in figure.axes] == ["10.0 ms", "50.0 ms"]
+    assert left.get_ylim() == right.get_ylim(), "heights can be compared"
+    assert (left.get_ylabel(), right.get_ylabel(), right.get_xlabel()) == ("Mbit/s", "", "buffer")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["bbr", "cubic"], "once for all"
+    flows = results.flows.filter((pl.col("rtt_base_ms") == 50) & (pl.col("scheme") == "cubic"))
+    expected = flows.group_by("network.buffer", maintain_order=True).agg(pl.col("goodput_mbit_s").mean())
+    np.testing.assert_allclose(right.containers[0].lines[0].get_ydata(), expected["goodput_mbit_s"])
+
+
+def test_a_column_called_row_puts_panels_below_each_other(results):
+    figure = results.plot("line", sql=ROWS, points=[{"x": "1bdp", "y": 1.0, "panel": "50.0 ms", "row": "goodput"}])
+    assert [panel.get_title() for panel in figure.axes] == ["10.0 ms", "50.0 ms", "", ""]
+    assert [panel.get_ylabel() for panel in figure.axes] == ["a tenth of it", "", "goodput", ""]
+    above, below = figure.axes[1], figure.axes[3]
+    np.testing.assert_allclose(10 * above.containers[0].lines[0].get_ydata(), below.containers[0].lines[0].get_ydata())
+    diamonds = [sum(line.get_marker() == "D" for line in panel.lines) for panel in figure.axes]
+    assert diamonds == [0, 0, 0, 1]
+
+
+def test_panels_are_wrapped_and_may_have_axes_of_their_own(results):
+    sql = GRID.replace("rtt_base_ms || ' ms'", '"network.buffer"')
+    wrapped = results.plot("line", sql=sql)
+    assert len(wrapped.axes) == 4
+    assert [panel.axison for panel in wrapped.axes] == [True, True, True, False]
+    assert wrapped.axes[1].xaxis.get_tick_params()["labelbottom"], "nothing stands below it"
+    own = results.plot("line", sql=sql, columns=3, own_axes=True)
+    assert len({panel.get_ylim() for panel in own.axes}) == 3
 
 
 @pytest.mark.parametrize("kind", list(plots.KINDS))

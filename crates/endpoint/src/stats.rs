@@ -33,6 +33,10 @@ pub struct SenderStats {
     pub ecn_reductions: u64,
     /// Rates read in acknowledgements that were old or acknowledged what was never sent, and ignored.
     pub stale_advice: u64,
+    /// Messages to nodes of the network.
+    pub messages_sent: u64,
+    /// Messages that were not for this connection, unasked for, or impossible.
+    pub messages_refused: u64,
 }
 
 /// What a receiver saw and did.
@@ -54,4 +58,6 @@ pub struct ReceiverStats {
     pub ce_packets: u64,
     /// Data packets that arrived before data in front of them.
     pub out_of_order: u64,
+    /// Messages that were not for this connection, or impossible.
+    pub messages_refused: u64,
 }

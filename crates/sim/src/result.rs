@@ -1,5 +1,7 @@
 //! What a run measured. The JSON field names are fixed: other programs read them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// Results of one run.
@@ -106,6 +108,39 @@ pub struct LinkResult {
     pub random_losses: u64,
     /// Packets marked.
     pub marks: u64,
+    /// The classes of its queue, where that has some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassResult>,
+    /// The allocator at its port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocator: Option<AllocatorResult>,
+}
+
+/// Results of one class of a queue and all classes below it, after the warm-up.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClassResult {
+    /// Its name.
+    pub class: String,
+    /// IP bytes sent per second.
+    pub sent_mbit_s: f64,
+    /// Packets dropped because its queue was full or, of a policed class, they exceeded its tokens.
+    pub drops: u64,
+    /// Packets waiting, averaged over time.
+    pub queue_mean_pkt: f64,
+    /// Mean time in the queue.
+    pub queue_delay_mean_ms: f64,
+}
+
+/// An allocator at the end of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct AllocatorResult {
+    /// Which one.
+    pub kind: &'static str,
+    /// Its named internals and counters.
+    pub readings: BTreeMap<&'static str, f64>,
+    /// What it has learned, as text; see the key `network.learned` of scenarios.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learned: Option<String>,
 }
 
 /// How often the parts of the transport acted.

@@ -141,6 +141,7 @@ impl Sender {
             let fresh = self.freshness.note(packet, 0);
             self.on_reply(now, packet, fresh);
         }
+        self.begin_negotiation(now);
         outcome
     }
 
@@ -348,6 +349,7 @@ impl Sender {
         }
         if self.fin_sent && self.una == self.nxt {
             self.close();
+            self.end_negotiation(now);
         }
     }
 

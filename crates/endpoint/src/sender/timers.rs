@@ -11,6 +11,7 @@ const FIRST_PROBE: Nanos = Nanos::from_secs(1);
 impl Sender {
     /// Time has reached the deadline.
     pub fn on_timer(&mut self, now: Nanos) {
+        self.on_negotiation_timer(now);
         if self.state == State::Closed {
             return;
         }
@@ -21,6 +22,7 @@ impl Sender {
             let sent = self.data_sent();
             self.app.on_time(now, sent);
             self.app_end = 1 + self.app.limit().as_u64();
+            self.note_backlog(now);
         }
         if now >= self.loss_timer_at {
             self.loss_timer_at = Nanos::MAX;
