@@ -266,7 +266,11 @@ fn prediction_keeps_flows_of_a_known_kind_from_taking_more_than_they_use() {
         for n in 0..20 {
             let app = "app = { kind = \"cbr\", rate = \"2mbit\" }";
             let times = format!("start = \"{}ms\"\nstop = \"{}ms\"", 2_000 + 500 * n, 2_500 + 500 * n);
-            all += &flows("brf", 10, &format!("{app}\n{times}\nsource = \"10.7.0.{n}\"\ndestination = \"10.9.0.1\""));
+            all += &flows(
+                "brf",
+                10,
+                &format!("{app}\n{times}\nsource = \"10.7.0.{n}\"\ndestination = \"10.9.0.1\""),
+            );
         }
         let network = format!("allocator = {{ kind = \"brf\", prediction = {prediction} }}");
         run(&text(12.0, 3.0, &network, &all)).flows[0].goodput_mbit_s
