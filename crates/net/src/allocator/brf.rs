@@ -88,6 +88,8 @@ mod code;
 mod flow;
 mod learned;
 mod members;
+#[cfg(test)]
+mod random_tests;
 mod returns;
 mod shares;
 mod state;
@@ -209,8 +211,8 @@ impl Allocator for Brf {
             Param::number("udp_share", 0.05, (0.0, 0.5), "", "the share of UDP while there is any"),
             Param::number(
                 "floor",
-                0.2,
-                (0.0, 100.0),
+                0.5,
+                (0.001, 100.0),
                 "mbit",
                 "no flow has less, unless an equal share is less",
             ),
