@@ -75,7 +75,8 @@ pub(super) struct Flow {
     least_before: f64,
     /// Not before this time is a share written again.
     pub(super) write_at: Nanos,
-    /// When an acknowledgement was last seen, and when the share was last announced to the other switches.
+    /// The first packet after the last acknowledgement seen, when that was, and when the share was last announced to the other switches.
+    pub(super) asked: Nanos,
     pub(super) returned: Nanos,
     pub(super) announced: Nanos,
 }
@@ -106,6 +107,7 @@ impl Flow {
             least: 0.0,
             least_before: 0.0,
             write_at: Nanos::ZERO,
+            asked: now,
             returned: now,
             announced: Nanos::ZERO,
         }
