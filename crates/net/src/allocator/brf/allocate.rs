@@ -19,8 +19,8 @@ const CLOSED: Nanos = Nanos::from_secs(1);
 /// With `follow`: the capacity believed lies within this range, in parts of the stated one; it is raised by so much per period
 /// while so much of it is used and nothing waits.
 const FOLLOW_RANGE: (f64, f64) = (0.02, 20.0);
-const FOLLOW_GAIN: f64 = 1.1;
-const FOLLOW_USED: f64 = 0.8;
+const FOLLOW_GAIN: f64 = 1.25;
+const FOLLOW_USED: f64 = 0.7;
 
 /// What has left the queue since some time.
 #[derive(Clone, Copy, Debug)]
