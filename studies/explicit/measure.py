@@ -148,7 +148,7 @@ def files(results: narrows.Results, label: str) -> pl.DataFrame:
 
 
 def throughputs(results: narrows.Results) -> tuple[list[float], list[list[float]]]:
-    """Of the first traced run: the times of its samples, and for each flow the throughput in Mbit/s up to each of them."""
+    """Of the first traced run: the times of its samples, and the throughput of each flow up to them, in Mbit/s."""
     first = pl.col("id") == results.raw[0]["id"]
     rows = results.scan_samples().filter(first & (pl.col("kind") == "flow") & (pl.col("series") == "throughput_mbit_s"))
     rows = rows.select("time_s", "index", "value").collect()
