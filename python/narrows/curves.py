@@ -168,7 +168,7 @@ def _against(
     for face in faces:  # now that all is drawn, and shared axes know what they hold
         mine = [point for point in points if face.has(point)]
         _printed(face.axes, mine, places.at, drawn.colours, drawn.shifts, places.unit is not None)
-        _axes(face.axes, places, logx, logy)
+        _axes(face.axes, places, logx, logy, 10 if len(faces) == 1 else 6)
         if face.top and face.panel:
             face.axes.set_title(evidence.marked(face.panel), fontsize=9)
         if face.bottom:
@@ -179,7 +179,7 @@ def _against(
     if pairs:
         first = {label: handle for handle, label in reversed(pairs)}
         labels = list(dict.fromkeys(label for _, label in pairs))
-        place = "outside upper left" if len(faces) == 1 else "outside lower left"  # above panels is their title
+        place: Any = "outside upper left" if len(faces) == 1 else "outside lower left"  # above panels is their title
         figure.legend([first[label] for label in labels], labels, loc=place, ncols=_columns(labels))
     if title and len(faces) == 1:
         faces[0].axes.set_title(title)
@@ -265,8 +265,8 @@ def _curve(
     face.errorbar(ordered[0], ordered[1], yerr=ordered[2], markersize=4, capsize=capsize, label=label, **look)
 
 
-def _axes(face: Axes, places: _Places, logx: bool | None, logy: bool) -> None:
-    """Ticks and scales."""
+def _axes(face: Axes, places: _Places, logx: bool | None, logy: bool, most_ticks: int) -> None:
+    """Ticks and scales; so many values of a logarithmic axis may have a tick each."""
     values = list(places.at.values())
     if places.unit is None:
         face.set_xticks(
@@ -276,7 +276,7 @@ def _axes(face: Axes, places: _Places, logx: bool | None, logy: bool) -> None:
     wide = len(values) <= MANY and most >= 20 * least if logx is None else logx
     if places.unit is not None and least > 0 and wide:
         face.set_xscale("log")
-        if len(values) <= 10:
+        if len(values) <= most_ticks:
             face.set_xticks(values, [f"{value:g}" for value in values])
             face.minorticks_off()
     if logy:
