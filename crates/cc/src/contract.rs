@@ -191,6 +191,10 @@ pub enum Explicit {
     Rcp,
     /// The explicit control protocol: routers allot changes of throughput to packets.
     Xcp,
+    /// Bottleneck routing feedback: switches write a flow's rate into its acknowledgements.
+    Brf,
+    /// Nodectl: sender, nodes and receiver negotiate a rate by messages of their own before data flows.
+    Nodectl,
 }
 
 impl Explicit {
@@ -199,6 +203,8 @@ impl Explicit {
         match self {
             Self::Rcp => "rcp",
             Self::Xcp => "xcp",
+            Self::Brf => "brf",
+            Self::Nodectl => "nodectl",
         }
     }
 
@@ -207,6 +213,8 @@ impl Explicit {
         match self {
             Self::Rcp => 12,
             Self::Xcp => 20,
+            // In the two bytes that pad the timestamp option, or in messages apart.
+            Self::Brf | Self::Nodectl => 0,
         }
     }
 }

@@ -15,7 +15,7 @@ mod sender;
 mod stats;
 
 pub use app::App;
-pub use config::{AppConfig, TcpConfig};
+pub use config::{AppConfig, Negotiation, TcpConfig};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{AckOutcome, Sender};
 pub use stats::{ReceiverStats, SenderStats};

@@ -48,6 +48,8 @@ pub struct Receiver {
     ts_echo_limit: u64,
     flow: u32,
     header: u16,
+    /// The way that the newest packet took, and its acknowledgement takes back.
+    path: u8,
     open: bool,
     sack: bool,
     ecn_wanted: bool,
@@ -89,6 +91,7 @@ impl Receiver {
             ts_echo_limit: 0,
             flow,
             header: config.header,
+            path: 0,
             open: false,
             sack: config.sack,
             ecn_wanted: config.ecn,
@@ -137,9 +140,10 @@ impl Receiver {
     /// A packet from the sender.
     #[inline]
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet) -> Arrival {
-        if packet.flags.has(Flags::REVERSE) {
+        if packet.flags.has(Flags::REVERSE) || packet.flags.has(Flags::CONTROL) {
             return Arrival::default();
         }
+        self.path = packet.path();
         self.stats.bytes_received += packet.size().as_u64();
         let marked = packet.ecn == Ecn::Ce;
         self.stats.ce_packets += u64::from(marked);
@@ -324,6 +328,7 @@ impl Receiver {
     fn acknowledgement(&mut self, now: Nanos) -> Packet {
         let mut packet = Packet::new(self.flow);
         packet.header = self.header;
+        packet.set_path(self.path);
         packet.seq = 1;
         packet.ack = self.next;
         packet.flags = Flags::ACK.with(Flags::REVERSE);

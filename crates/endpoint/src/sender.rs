@@ -183,6 +183,8 @@ pub struct Sender {
     ecn: bool,
     /// The next new data shall say that the window was reduced.
     cwr: bool,
+    /// Which of its ways packets take.
+    path: u8,
     syns: u32,
     syn_sent_at: Nanos,
     peer_timestamp: u32,
@@ -248,6 +250,7 @@ impl Sender {
             persist: false,
             ecn: false,
             cwr: false,
+            path: 0,
             syns: 0,
             syn_sent_at: start,
             peer_timestamp: 0,
@@ -263,7 +266,7 @@ impl Sender {
     /// A packet from the receiver.
     #[inline]
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
-        if !packet.flags.has(Flags::REVERSE) {
+        if !packet.flags.has(Flags::REVERSE) || packet.flags.has(Flags::CONTROL) {
             return AckOutcome::default();
         }
         match self.state {

@@ -1,9 +1,14 @@
 //! What a link is made of, as plain data. Buffers are already resolved: a BDP became bytes.
 
+mod htb;
+
 use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos, Params, Rate};
 
+pub use htb::{Htb, HtbClass, HtbError};
+
+use crate::allocator::{Setup, Tuple};
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
 
@@ -28,7 +33,7 @@ pub enum Limit {
 }
 
 /// Which queue discipline stands before the link, with its parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Queue {
     /// First in, first out; arrivals that do not fit are dropped.
     DropTail,
@@ -68,6 +73,8 @@ pub enum Queue {
     },
     /// RFC 9332.
     DualPi2(DualPi2),
+    /// Hierarchical token bucket, as Linux `sch_htb`.
+    Htb(Arc<Htb>),
     /// Random early detection (Floyd and Jacobson 1993), gentle.
     Red {
         /// Below this average, in packets, nothing is dropped.
@@ -216,6 +223,29 @@ pub struct Allocator {
     pub entry: &'static crate::allocator::Entry,
     /// Values of its parameters, checked.
     pub params: Params,
+    /// From then on it does nothing; [`Nanos::MAX`]: it lives.
+    pub dies: Nanos,
+    /// What flow numbers stand for.
+    pub flows: Arc<[Tuple]>,
+    /// What it learned in earlier runs.
+    pub learned: Option<Arc<str>>,
+}
+
+impl Allocator {
+    /// One that lives and knows nothing of flows nor of earlier runs.
+    pub fn new(entry: &'static crate::allocator::Entry, params: Params) -> Self {
+        Self { entry, params, dies: Nanos::MAX, flows: Arc::new([]), learned: None }
+    }
+
+    /// What it is created from on a link of this capacity.
+    pub(crate) fn setup(&self, capacity: Rate) -> Setup {
+        Setup {
+            capacity,
+            params: self.params.clone(),
+            flows: Arc::clone(&self.flows),
+            learned: self.learned.clone(),
+        }
+    }
 }
 
 impl LinkConfig {

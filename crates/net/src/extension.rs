@@ -35,6 +35,13 @@ pub enum Extension {
         /// The changes allotted to all packets that arrived since the last acknowledgement, added up.
         delta: f32,
     },
+    /// BRF, from sender to receiver, in the SYN: this flow obeys.
+    BrfOffer,
+    /// BRF, from receiver to sender: written by switches.
+    BrfRate {
+        /// The rate, a decimal mantissa and exponent; see the allocator.
+        code: u16,
+    },
 }
 
 /// A piece of the packet that holds a SACK block or a part of an extension.
@@ -48,6 +55,7 @@ impl Extension {
             Self::None => None,
             Self::RcpRequest { .. } | Self::RcpReply { .. } => Some(Explicit::Rcp),
             Self::XcpRequest { .. } | Self::XcpReply { .. } => Some(Explicit::Xcp),
+            Self::BrfOffer | Self::BrfRate { .. } => Some(Explicit::Brf),
         }
     }
 
@@ -64,9 +72,12 @@ impl Extension {
     #[inline]
     pub(crate) const fn slots(&self) -> usize {
         match self {
-            Self::None => 0,
+            Self::None | Self::BrfOffer => 0,
             Self::XcpRequest { .. } => 2,
-            Self::RcpRequest { .. } | Self::RcpReply { .. } | Self::XcpReply { .. } => 1,
+            Self::RcpRequest { .. }
+            | Self::RcpReply { .. }
+            | Self::XcpReply { .. }
+            | Self::BrfRate { .. } => 1,
         }
     }
 
@@ -81,6 +92,8 @@ impl Extension {
                 (3, [(spacing.to_bits(), rtt_us), (delta.to_bits(), 0)])
             }
             Self::XcpReply { delta } => (4, [(delta.to_bits(), 0), (0, 0)]),
+            Self::BrfOffer => (5, [(0, 0); 2]),
+            Self::BrfRate { code } => (6, [(code as u32, 0), (0, 0)]),
         }
     }
 
@@ -96,6 +109,8 @@ impl Extension {
                 delta: f32::from_bits(before.0),
             },
             4 => Self::XcpReply { delta: f32::from_bits(last.0) },
+            5 => Self::BrfOffer,
+            6 => Self::BrfRate { code: last.0 as u16 },
             _ => Self::None,
         }
     }

@@ -3,6 +3,7 @@
 
 pub mod allocator;
 pub mod config;
+pub mod controller;
 mod extension;
 mod histogram;
 mod link;
@@ -19,7 +20,7 @@ mod wire;
 
 pub use extension::Extension;
 pub use histogram::Histogram;
-pub use link::{DropReason, Link, LinkStats, Offer};
+pub use link::{ClassStats, DropReason, Link, LinkStats, Offer};
 pub use loss::LossProcess;
 pub use packet::{Ecn, Flags, Packet};
 pub use policer::TokenBucket;

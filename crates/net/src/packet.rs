@@ -25,6 +25,8 @@ impl Flags {
     pub const RETRANSMISSION: Self = Self(32);
     /// Travels from receiver to sender. Not on the wire: it stands for the address pair.
     pub const REVERSE: Self = Self(64);
+    /// A control message instead of data: the packet has a message and no transport header; see [`Packet::control`].
+    pub const CONTROL: Self = Self(128);
 
     /// Whether all of `other` is set.
     #[inline]
@@ -83,7 +85,7 @@ pub struct Packet {
     pub flags: Flags,
     /// ECN codepoint.
     pub ecn: Ecn,
-    /// How many SACK blocks, and the tag of the extension above [`TAG_SHIFT`].
+    /// How many SACK blocks, the tag of the extension above [`TAG_SHIFT`], the path above [`PATH_SHIFT`].
     options: u8,
     /// Steps of its route already taken. Kept by the simulator.
     pub hop: u8,
@@ -92,6 +94,17 @@ pub struct Packet {
 /// The two bits below it count SACK blocks.
 const TAG_SHIFT: u32 = 2;
 const BLOCKS: u8 = (1 << TAG_SHIFT) - 1;
+/// Between the two are four bits for the tag.
+const PATH_SHIFT: u32 = 6;
+const TAG: u8 = (1 << (PATH_SHIFT - TAG_SHIFT)) - 1;
+
+/// How many ways of its flow a packet can name.
+pub const MAX_PATHS: usize = 4;
+
+/// The longest control message in bytes.
+pub const MAX_MESSAGE: usize = 40;
+/// IP and UDP headers of a control message: 20 + 8.
+pub const MESSAGE_HEADER_BYTES: u16 = 28;
 
 /// IP and TCP headers with timestamps: 20 + 20 + 12.
 pub const HEADER_BYTES: u16 = 52;
@@ -163,14 +176,14 @@ impl Packet {
     /// Whether it carries explicit header fields.
     #[inline]
     pub const fn has_extension(&self) -> bool {
-        self.options > BLOCKS
+        (self.options >> TAG_SHIFT) & TAG != 0
     }
 
     /// Its explicit header fields.
     #[inline]
     pub const fn extension(&self) -> Extension {
         let [_, before, last] = self.slots;
-        Extension::decode(self.options >> TAG_SHIFT, [last, before])
+        Extension::decode((self.options >> TAG_SHIFT) & TAG, [last, before])
     }
 
     /// Gives it other explicit header fields; the header grows or shrinks accordingly. SACK blocks that stand in their
@@ -190,7 +203,54 @@ impl Packet {
         if extension.slots() == 2 {
             self.slots[1] = before;
         }
-        self.options = (tag << TAG_SHIFT) | (self.options & BLOCKS);
+        self.options = (self.options & !(TAG << TAG_SHIFT)) | (tag << TAG_SHIFT);
+    }
+
+    /// Which of its flow's ways it takes; 0 is the first.
+    #[inline]
+    pub const fn path(&self) -> u8 {
+        self.options >> PATH_SHIFT
+    }
+
+    /// Sends it another way.
+    ///
+    /// # Panics
+    /// If there cannot be so many ways.
+    #[inline]
+    pub const fn set_path(&mut self, path: u8) {
+        assert!((path as usize) < MAX_PATHS, "no such path");
+        self.options = (self.options & ((1 << PATH_SHIFT) - 1)) | (path << PATH_SHIFT);
+    }
+
+    /// A control message of `flow`, from receiver to sender if `flags` have [`Flags::REVERSE`]. It stands where other
+    /// packets have sequence numbers and SACK blocks.
+    ///
+    /// # Panics
+    /// If the message is longer than [`MAX_MESSAGE`].
+    pub fn control(flow: u32, flags: Flags, message: &[u8]) -> Self {
+        assert!(message.len() <= MAX_MESSAGE, "a message of {} bytes", message.len());
+        let mut body = [0; MAX_MESSAGE];
+        body[..message.len()].copy_from_slice(message);
+        let word = |at: usize| u64::from_be_bytes(body[at..at + 8].try_into().unwrap_or_default());
+        let slot = |at: usize| ((word(at) >> 32) as u32, word(at) as u32);
+        let mut packet = Self::new(flow);
+        packet.flags = flags.with(Flags::CONTROL);
+        packet.header = MESSAGE_HEADER_BYTES + message.len() as u16;
+        (packet.seq, packet.ack) = (word(0), word(8));
+        packet.slots = [slot(16), slot(24), slot(32)];
+        packet
+    }
+
+    /// The bytes of a control message, and how many of them count.
+    pub fn message(&self) -> ([u8; MAX_MESSAGE], usize) {
+        let mut body = [0; MAX_MESSAGE];
+        body[..8].copy_from_slice(&self.seq.to_be_bytes());
+        body[8..16].copy_from_slice(&self.ack.to_be_bytes());
+        for (place, slot) in body[16..].chunks_exact_mut(8).zip(self.slots) {
+            place[..4].copy_from_slice(&slot.0.to_be_bytes());
+            place[4..].copy_from_slice(&slot.1.to_be_bytes());
+        }
+        (body, usize::from(self.header.saturating_sub(MESSAGE_HEADER_BYTES)).min(MAX_MESSAGE))
     }
 }
 
@@ -245,6 +305,27 @@ mod tests {
     }
 
     #[test]
+    fn a_control_message_keeps_its_bytes_and_any_packet_its_path() {
+        let bytes: Vec<u8> = (1..=MAX_MESSAGE as u8).collect();
+        for len in 0..=MAX_MESSAGE {
+            let mut packet = Packet::control(7, Flags::REVERSE, &bytes[..len]);
+            packet.set_path(3);
+            let (body, n) = packet.message();
+            assert_eq!((&body[..n], packet.path(), packet.flow), (&bytes[..len], 3, 7));
+            assert_eq!(packet.size(), Bytes::new(28 + len as u64));
+            assert!(packet.flags.has(Flags::CONTROL) && packet.flags.has(Flags::REVERSE));
+        }
+        let mut packet = Packet::new(0);
+        packet.set_path(2);
+        packet.push_sack(5, 6);
+        packet.set_extension(Extension::BrfRate { code: 65_535 });
+        assert_eq!((packet.path(), packet.extension()), (2, Extension::BrfRate { code: 65_535 }));
+        assert_eq!(packet.sack_blocks().count(), 1);
+        packet.set_path(0);
+        assert!(packet.path() == 0 && packet.has_extension() && packet.has_sack());
+    }
+
+    #[test]
     fn every_extension_survives_encoding_and_an_unknown_tag_is_none() {
         let all = [
             Extension::None,
@@ -252,12 +333,14 @@ mod tests {
             Extension::RcpReply { rate: f32::MAX },
             Extension::XcpRequest { rtt_us: 1, spacing: f32::MIN_POSITIVE, delta: 1e24 },
             Extension::XcpReply { delta: -0.5 },
+            Extension::BrfOffer,
+            Extension::BrfRate { code: 12_005 },
         ];
         for extension in all {
             let (tag, slots) = extension.encode();
             assert_eq!(Extension::decode(tag, slots), extension);
         }
-        for tag in 5..=u8::MAX {
+        for tag in 7..=u8::MAX {
             assert_eq!(Extension::decode(tag, [(1, 1); 2]), Extension::None);
         }
     }

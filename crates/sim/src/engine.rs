@@ -6,14 +6,16 @@
 
 use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_endpoint::{App, Receiver, Sender};
+use narrows_net::allocator::Outgoing;
 use narrows_net::{Flags, Link, Offer, Packet, Wire, prefetch};
 
 use crate::clock::{Clock, Tick};
+use crate::control::{ControlPlane, Notice};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::{PacketEvent, Recorder};
 use crate::result::RunResult;
-use crate::spec::{Hop, Spec};
+use crate::spec::{Hop, Spec, Way};
 
 /// How many packets ahead a packet itself is asked for, the state of its endpoint, and the memory behind that.
 const FARTHEST: usize = 16;
@@ -37,6 +39,8 @@ type Route = u32;
 struct Routes {
     forward: Route,
     reverse: Route,
+    /// Where its other ways begin in the list of those.
+    others: u32,
 }
 
 /// A run in progress.
@@ -52,27 +56,36 @@ pub struct Engine {
     receivers: Vec<Receiver>,
     steps: Vec<Step>,
     routes: Vec<Routes>,
+    /// The other ways of flows that have some, in the order of paths from 1.
+    others: Vec<Routes>,
     sources: Sources,
     clock: Clock,
+    control: ControlPlane,
     metrics: Metrics,
     recorder: Recorder,
     spec: Spec,
 }
 
-/// Where each kind of event source begins: wires first, then links, senders, receivers and the clock.
+/// Where each kind of event source begins: wires first, then links, senders, receivers, the clock and the control plane.
 #[derive(Clone, Copy, Debug)]
 struct Sources {
     links: SourceId,
     senders: SourceId,
     receivers: SourceId,
     clock: SourceId,
+    control: SourceId,
 }
+
+/// No link.
+const NONE: u32 = u32::MAX;
 
 /// A wire, and whether it ends at endpoints.
 #[derive(Debug)]
 struct Distance {
     wire: Wire,
     last: bool,
+    /// The link whose allocator stands where it ends and wants to see what comes back.
+    returns: u32,
 }
 
 /// A wire before it is built: the link before it, the propagation delay, whether it ends at endpoints.
@@ -110,27 +123,42 @@ impl Engine {
     /// Builds the network and the endpoints of a run; nothing moves yet.
     pub fn new(spec: Spec, recorder: Recorder) -> Self {
         let (mut steps, mut wire_keys, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        let mut others: Vec<Routes> = Vec::new();
         let routes: Vec<Routes> = spec
             .flows
             .iter()
-            .map(|flow| Routes {
-                forward: intern(&mut steps, &mut wire_keys, &mut known, &flow.forward),
-                reverse: intern(&mut steps, &mut wire_keys, &mut known, &flow.reverse),
+            .map(|flow| {
+                let mut way = |way: &Way, others| Routes {
+                    forward: intern(&mut steps, &mut wire_keys, &mut known, &way.forward),
+                    reverse: intern(&mut steps, &mut wire_keys, &mut known, &way.reverse),
+                    others,
+                };
+                let first = way(&flow.way, others.len() as u32);
+                others.extend(flow.others.iter().map(|other| way(other, NONE)));
+                first
             })
             .collect();
         let random = |name, index: usize| Random::stream(spec.seed, name, index as u64);
         let links: Vec<Link> =
             spec.links.iter().enumerate().map(|(i, l)| Link::new(&l.config, random("link", i))).collect();
+        let mut returns = vec![NONE; links.len()];
+        for (i, link) in links.iter().enumerate() {
+            if let Some(opposite) = spec.links[i].opposite
+                && link.allocator().is_some_and(|allocator| allocator.wants_returns())
+            {
+                returns[opposite] = i as u32;
+            }
+        }
         let wires: Vec<Distance> = wire_keys
             .iter()
             .enumerate()
-            .map(|(i, &(link, delay, last))| {
-                let link = &spec.links[link];
+            .map(|(i, &(wire_link, delay, last))| {
+                let link = &spec.links[wire_link];
                 let mut wire = Wire::new(delay, link.jitter, link.reordering, random("wire", i));
                 if let Some(delays) = &link.delay_trace {
                     wire = wire.following(delays.clone(), random("wire", i));
                 }
-                Distance { wire, last }
+                Distance { wire, last, returns: returns[wire_link] }
             })
             .collect();
         let senders: Vec<Sender> = spec
@@ -160,8 +188,9 @@ impl Engine {
             senders: first_sender,
             receivers: first_sender + flows,
             clock: first_sender + 2 * flows,
+            control: first_sender + 2 * flows + 1,
         };
-        let mut queue = EventQueue::new(sources.clock as usize + 1);
+        let mut queue = EventQueue::new(sources.control as usize + 1);
         for (i, sender) in senders.iter().enumerate() {
             queue.schedule(sources.senders + i as SourceId, sender.deadline());
         }
@@ -173,6 +202,13 @@ impl Engine {
         }
         let clock = Clock::new(&spec);
         queue.schedule(sources.clock, clock.next());
+        let polled = spec
+            .links
+            .iter()
+            .map(|link| link.config.allocator.as_ref().is_some_and(|allocator| allocator.entry.controlled));
+        let polled = polled.enumerate().filter(|(_, polled)| *polled).map(|(i, _)| i as u32);
+        let control = ControlPlane::new(spec.controller, polled.collect());
+        queue.schedule(sources.control, control.next());
         Self {
             now: Nanos::ZERO,
             events: 0,
@@ -184,8 +220,10 @@ impl Engine {
             receivers,
             steps,
             routes,
+            others,
             sources,
             clock,
+            control,
             metrics: Metrics::new(&spec),
             recorder,
             spec,
@@ -232,8 +270,10 @@ impl Engine {
                     let flow = source - self.sources.receivers;
                     self.receivers[flow as usize].on_timer(at);
                     self.acknowledge(flow);
-                } else {
+                } else if source == self.sources.clock {
                     self.on_clock()?;
+                } else {
+                    self.on_control();
                 }
             } else {
                 self.on_service(source);
@@ -256,11 +296,14 @@ impl Engine {
     /// The head of a wire arrives at its far end.
     #[inline]
     fn on_wire(&mut self, index: SourceId) {
-        let Distance { wire, last } = &mut self.wires[index as usize];
-        let last = *last;
-        let Some(&packet) = wire.peek(0) else { return };
+        let Distance { wire, last, returns } = &mut self.wires[index as usize];
+        let (last, returns) = (*last, *returns);
+        let Some(&(mut packet)) = wire.peek(0) else { return };
         wire.advance();
         self.queue.schedule(index, wire.next());
+        if returns != NONE && packet.flags.has(Flags::REVERSE) {
+            self.on_return(returns, &mut packet);
+        }
         if last {
             self.prefetch(index);
             self.deliver(&packet);
@@ -308,19 +351,114 @@ impl Engine {
                 self.fly(step.wire, self.now, &packet);
             }
         }
-        self.note_drops(index);
+        self.collect(index);
     }
 
-    /// Attributes packets that a queue discipline dropped by itself.
-    fn note_drops(&mut self, index: usize) {
+    /// Attributes packets that a queue discipline dropped by itself, and sends off what an allocator has sent.
+    fn collect(&mut self, index: usize) {
         while let Some(packet) = self.links[index].take_dropped() {
             self.note_drop(index as u32, &packet);
+        }
+        while let Some(out) = self.links[index].take_outgoing() {
+            self.send_off(index, out);
+        }
+    }
+
+    /// A packet on its way back passes the node of an allocator.
+    fn on_return(&mut self, link: u32, packet: &mut Packet) {
+        let index = link as usize;
+        if self.links[index].next_service() <= self.now {
+            self.serve_due(index);
+        }
+        self.links[index].on_return(self.now, packet);
+        self.collect(index);
+        self.queue.schedule(self.sources.links + link, self.links[index].next_service());
+    }
+
+    /// An allocator sends something.
+    fn send_off(&mut self, index: usize, out: Outgoing) {
+        match out {
+            Outgoing::Broadcast(signal) => {
+                let at = self.now.saturating_add(self.control.delay());
+                for link in 0..self.links.len() {
+                    if link != index && self.links[link].allocator().is_some() {
+                        self.control.at(at, Notice::Signal { link: link as u32, signal });
+                    }
+                }
+            }
+            Outgoing::ToSender(mut packet) => {
+                packet.flags = packet.flags.with(Flags::REVERSE);
+                let routes = self.routes_of(&packet);
+                let opposite = self.spec.links[index].opposite;
+                let back = self.way(routes.reverse).position(|step| Some(step.link as usize) == opposite);
+                let mut at = self.now;
+                if let Some(taken) = back {
+                    packet.hop = taken as u8;
+                } else {
+                    // Back the way that data came.
+                    packet.hop = (self.way(routes.reverse).count() - 1) as u8;
+                    let before = self.way(routes.forward).take_while(|step| step.link as usize != index);
+                    at += before.map(|step| self.wires[step.wire as usize].wire.delay()).sum::<Nanos>();
+                }
+                self.control.at(at, Notice::Packet(packet));
+            }
+        }
+        self.queue.schedule(self.sources.control, self.control.next());
+    }
+
+    /// What is due beside the ways of packets.
+    fn on_control(&mut self) {
+        while let Some(notice) = self.control.take(self.now) {
+            match notice {
+                Notice::Packet(packet) if self.wires[self.step_of(&packet).wire as usize].last => {
+                    self.deliver(&packet);
+                }
+                Notice::Packet(packet) => self.pass_on(packet),
+                Notice::Signal { link, signal } => {
+                    let index = link as usize;
+                    if self.links[index].next_service() <= self.now {
+                        self.serve_due(index);
+                    }
+                    self.links[index].on_signal(self.now, &signal);
+                    self.collect(index);
+                    self.queue.schedule(self.sources.links + link, self.links[index].next_service());
+                }
+                Notice::Poll => self.control.poll(self.now),
+                Notice::Read { port } => {
+                    let link = self.control.link(port);
+                    if let Some(counters) = self.links[link as usize].port_statistics() {
+                        let at = self.now.saturating_add(self.control.delay());
+                        self.control.at(at, Notice::Judge { port, read: self.now, counters });
+                    }
+                }
+                Notice::Judge { port, read, counters } => {
+                    self.control.judge(self.now, port, read, &counters);
+                }
+            }
+        }
+        self.queue.schedule(self.sources.control, self.control.next());
+    }
+
+    /// The steps of a route.
+    fn way(&self, route: Route) -> impl Iterator<Item = Step> + '_ {
+        let steps = &self.steps[route as usize..];
+        let end = steps.iter().position(|step| self.wires[step.wire as usize].last);
+        steps[..=end.unwrap_or(steps.len() - 1)].iter().copied()
+    }
+
+    /// The ways of the packet's flow, on the path it takes.
+    #[inline]
+    fn routes_of(&self, packet: &Packet) -> Routes {
+        let routes = self.routes[packet.flow as usize];
+        match packet.path() {
+            0 => routes,
+            path => self.others[routes.others as usize + usize::from(path) - 1],
         }
     }
 
     #[inline]
     fn route_of(&self, packet: &Packet) -> Route {
-        let routes = &self.routes[packet.flow as usize];
+        let routes = self.routes_of(packet);
         if packet.flags.has(Flags::REVERSE) { routes.reverse } else { routes.forward }
     }
 
@@ -365,9 +503,9 @@ impl Engine {
         match link.offer(self.now, packet) {
             Offer::Departs { at, lost: false } => self.fly(step.wire, at, packet),
             Offer::Departs { lost: true, .. } | Offer::Dropped(_) => self.note_drop(step.link, packet),
-            Offer::Queued => {
+            Offer::Queued | Offer::Consumed => {
                 let next = link.next_service();
-                self.note_drops(step.link as usize);
+                self.collect(step.link as usize);
                 self.queue.schedule(self.sources.links + step.link, next);
             }
         }
@@ -385,21 +523,23 @@ impl Engine {
     fn note_drop(&mut self, link: u32, packet: &Packet) {
         self.metrics.on_drop(packet);
         self.recorder.packet(self.now, PacketEvent::Drop, Some(link), packet);
-        // Even a packet that is dropped may set an allocator's clock going.
-        let port = &self.links[link as usize];
+        // Even a packet that is dropped may set an allocator's clock going, or make it send something.
+        let port = &mut self.links[link as usize];
         if port.allocator().is_some() {
-            self.queue.schedule(self.sources.links + link, port.next_service());
+            let next = port.next_service();
+            while let Some(out) = self.links[link as usize].take_outgoing() {
+                self.send_off(link as usize, out);
+            }
+            self.queue.schedule(self.sources.links + link, next);
         }
     }
 
     /// Sends what a sender has to send and sets its timer.
     #[inline]
     fn transmit(&mut self, flow: u32) {
-        let route = self.routes[flow as usize].forward;
-        let step = self.steps[route as usize];
         while let Some(packet) = self.senders[flow as usize].poll_transmit(self.now) {
             self.recorder.packet(self.now, PacketEvent::Send, None, &packet);
-            self.offer(step, &packet);
+            self.offer(self.step_of(&packet), &packet);
         }
         let sender = &self.senders[flow as usize];
         self.metrics.on_transmitted(self.now, flow, sender);
@@ -409,10 +549,8 @@ impl Engine {
     /// Sends what a receiver has to send and sets its timer.
     #[inline]
     fn acknowledge(&mut self, flow: u32) {
-        let route = self.routes[flow as usize].reverse;
-        let step = self.steps[route as usize];
         while let Some(packet) = self.receivers[flow as usize].poll_transmit(self.now) {
-            self.offer(step, &packet);
+            self.offer(self.step_of(&packet), &packet);
         }
         let deadline = self.receivers[flow as usize].deadline();
         self.queue.schedule(self.sources.receivers + flow, deadline);

@@ -2,6 +2,7 @@
 
 pub mod bench;
 mod clock;
+mod control;
 pub mod engine;
 mod fairness;
 pub mod metrics;

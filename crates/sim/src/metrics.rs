@@ -60,7 +60,7 @@ pub struct Metrics {
 
 /// The least mean rate along a flow's way.
 fn bottleneck_bdp(flow: &FlowSpec, links: &[LinkSpec]) -> Bytes {
-    let rate = flow.forward.iter().map(|hop| capacity(&links[hop.link])).fold(f64::INFINITY, f64::min);
+    let rate = flow.way.forward.iter().map(|hop| capacity(&links[hop.link])).fold(f64::INFINITY, f64::min);
     Bytes::from_f64(rate * flow.base_rtt.as_secs_f64())
 }
 

@@ -20,6 +20,8 @@ pub struct Spec {
     pub links: Vec<LinkSpec>,
     /// The flows.
     pub flows: Vec<FlowSpec>,
+    /// How the controller works, where an allocator needs one.
+    pub controller: narrows_net::controller::Config,
     /// What is recorded.
     pub trace: TraceSpec,
 }
@@ -37,6 +39,8 @@ pub struct LinkSpec {
     pub reordering: Option<Reordering>,
     /// Delay in addition to that of its hops, as it changes with time.
     pub delay_trace: Option<DelayTrace>,
+    /// The link that leads back from its far end to its near one: what comes back over that passes the node of its port.
+    pub opposite: Option<usize>,
     /// Whether it appears in results (reverse and access links do not, unless the scenario lists them).
     pub reported: bool,
 }
@@ -67,12 +71,21 @@ pub struct FlowSpec {
     pub start: Nanos,
     /// When its application stops writing.
     pub stop: Option<Nanos>,
-    /// The way of its data.
-    pub forward: Vec<Hop>,
-    /// The way of its acknowledgements.
-    pub reverse: Vec<Hop>,
+    /// The way it takes.
+    pub way: Way,
+    /// Other ways it could take; see [`narrows_net::packet::MAX_PATHS`].
+    pub others: Vec<Way>,
     /// Two-way propagation delay.
     pub base_rtt: Nanos,
+}
+
+/// A way through the network and back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// That of data.
+    pub forward: Vec<Hop>,
+    /// That of acknowledgements.
+    pub reverse: Vec<Hop>,
 }
 
 /// What is recorded besides the metrics.

@@ -53,8 +53,8 @@ fn defaults_are_those_of_the_field() {
     assert_eq!(flow.tcp, narrows_endpoint::TcpConfig::default());
     assert_eq!(flow.app, narrows_endpoint::AppConfig::Bulk);
     assert_eq!((flow.start, flow.stop, flow.base_rtt), (Nanos::ZERO, None, Nanos::from_millis(40)));
-    assert_eq!(flow.forward, [Hop { link: 0, delay: Nanos::from_millis(20) }]);
-    assert_eq!(flow.reverse, [Hop { link: 1, delay: Nanos::from_millis(20) }]);
+    assert_eq!(flow.way.forward, [Hop { link: 0, delay: Nanos::from_millis(20) }]);
+    assert_eq!(flow.way.reverse, [Hop { link: 1, delay: Nanos::from_millis(20) }]);
     assert_eq!(spec.trace, Default::default());
 }
 
@@ -113,10 +113,10 @@ fn access_links_take_their_delay_out_of_the_stated_rtt() {
     assert_eq!(spec1.links.len(), 2 + 2 * 4);
     let hop = |link, delay| Hop { link, delay: Nanos::from_millis(delay) };
     for (flow, first) in spec1.flows.iter().zip([2, 6]) {
-        assert_eq!(flow.forward, [hop(first, 5), hop(0, 10), hop(first + 2, 5)]);
-        assert_eq!(flow.reverse, [hop(first + 3, 5), hop(1, 10), hop(first + 1, 5)]);
+        assert_eq!(flow.way.forward, [hop(first, 5), hop(0, 10), hop(first + 2, 5)]);
+        assert_eq!(flow.way.reverse, [hop(first + 3, 5), hop(1, 10), hop(first + 1, 5)]);
         assert_eq!(flow.base_rtt, Nanos::from_millis(40));
-        let total: Nanos = flow.forward.iter().chain(&flow.reverse).map(|hop| hop.delay).sum();
+        let total: Nanos = flow.way.forward.iter().chain(&flow.way.reverse).map(|hop| hop.delay).sum();
         assert_eq!(total, flow.base_rtt);
     }
     for link in &spec1.links[2..] {
@@ -129,18 +129,18 @@ fn access_links_take_their_delay_out_of_the_stated_rtt() {
     // Without access links at the receivers only the senders' share is taken.
     let spec2 = spec_with(text, &[("network.receiver_access", "false")]);
     assert_eq!(spec2.links.len(), 2 + 2 * 2);
-    assert_eq!(spec2.flows[0].forward, [hop(2, 5), hop(0, 15)]);
-    assert_eq!(spec2.flows[0].reverse, [hop(1, 15), hop(3, 5)]);
+    assert_eq!(spec2.flows[0].way.forward, [hop(2, 5), hop(0, 15)]);
+    assert_eq!(spec2.flows[0].way.reverse, [hop(1, 15), hop(3, 5)]);
     // Nothing left for the bottleneck is still possible.
     let spec3 = spec_with(text, &[("network.access_delay", "10ms")]);
-    assert_eq!(spec3.flows[0].forward, [hop(2, 10), hop(0, 0), hop(4, 10)]);
+    assert_eq!(spec3.flows[0].way.forward, [hop(2, 10), hop(0, 0), hop(4, 10)]);
 }
 
 #[test]
 fn odd_round_trip_times_are_split_without_loss() {
     let spec = spec_with(PLAIN, &[("flows.rtt", "41ns"), ("network.buffer", "10pkt")]);
-    assert_eq!(spec.flows[0].forward[0].delay, Nanos::from_nanos(20));
-    assert_eq!(spec.flows[0].reverse[0].delay, Nanos::from_nanos(21));
+    assert_eq!(spec.flows[0].way.forward[0].delay, Nanos::from_nanos(20));
+    assert_eq!(spec.flows[0].way.reverse[0].delay, Nanos::from_nanos(21));
 }
 
 #[test]

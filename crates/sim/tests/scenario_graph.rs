@@ -16,7 +16,7 @@ fn spec(text: &str) -> Spec {
 fn ways(spec: &Spec, flow: &FlowSpec) -> (Vec<String>, Vec<String>) {
     let names =
         |hops: &[narrows_sim::spec::Hop]| hops.iter().map(|hop| spec.links[hop.link].name.clone()).collect();
-    (names(&flow.forward), names(&flow.reverse))
+    (names(&flow.way.forward), names(&flow.way.reverse))
 }
 
 fn link(from: &str, to: &str, rate: &str, delay: &str, extra: &str) -> String {
@@ -44,7 +44,7 @@ fn data_takes_the_way_of_least_delay_and_acknowledgements_the_same_way_back() {
     assert_eq!(forward, ["a-c", "c-d"]);
     assert_eq!(reverse, ["d-c", "c-a"]);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(2 * 19));
-    let delays: Vec<_> = spec.flows[0].forward.iter().map(|hop| hop.delay).collect();
+    let delays: Vec<_> = spec.flows[0].way.forward.iter().map(|hop| hop.delay).collect();
     assert_eq!(delays, [Nanos::from_millis(5), Nanos::from_millis(14)]);
 }
 
@@ -133,8 +133,8 @@ fn a_stated_rtt_adds_at_the_ends_what_the_way_lacks() {
     let spec = spec(&(diamond() + &flow("from = \"a\"\nto = \"d\"\nrtt = \"50ms\"")));
     // 50 − 38 = 12 ms, half of it each way.
     let last = |hops: &[narrows_sim::spec::Hop]| hops[hops.len() - 1].delay;
-    assert_eq!(last(&spec.flows[0].forward), Nanos::from_millis(14 + 6));
-    assert_eq!(last(&spec.flows[0].reverse), Nanos::from_millis(5 + 6));
+    assert_eq!(last(&spec.flows[0].way.forward), Nanos::from_millis(14 + 6));
+    assert_eq!(last(&spec.flows[0].way.reverse), Nanos::from_millis(5 + 6));
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(50));
 }
 

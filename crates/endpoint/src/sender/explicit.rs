@@ -12,10 +12,12 @@ const UNSET: f32 = -1.0;
 const EVERYTHING: f64 = 1e24;
 
 impl Sender {
-    /// The header of a packet that leaves now.
-    pub(super) fn request(&self, explicit: Explicit) -> Extension {
+    /// The header of a packet that leaves now; a SYN opens the connection.
+    pub(super) fn request(&self, explicit: Explicit, opens: bool) -> Extension {
         let rtt_us = (self.rtt.srtt.as_nanos() / 1_000).min(u64::from(u32::MAX)) as u32;
         match explicit {
+            Explicit::Brf if opens => Extension::BrfOffer,
+            Explicit::Brf | Explicit::Nodectl => Extension::None,
             Explicit::Rcp => Extension::RcpRequest { rate: UNSET, rtt_us },
             Explicit::Xcp if rtt_us == 0 => Extension::XcpRequest { rtt_us, spacing: 0.0, delta: 0.0 },
             Explicit::Xcp => {

@@ -70,8 +70,9 @@ impl Sender {
         if self.config.ecn && self.syns == 1 {
             packet.flags = packet.flags.with(Flags::ECE).with(Flags::CWR);
         }
+        packet.set_path(self.path);
         if let Some(explicit) = self.explicit {
-            packet.set_extension(self.request(explicit));
+            packet.set_extension(self.request(explicit, true));
         }
         packet
     }
@@ -294,8 +295,9 @@ impl Sender {
         packet.ts_val = timestamp(now);
         packet.ts_ecr = self.peer_timestamp;
         packet.window = u32::from(u16::MAX);
+        packet.set_path(self.path);
         if let Some(explicit) = self.explicit {
-            packet.set_extension(self.request(explicit));
+            packet.set_extension(self.request(explicit, false));
         }
         packet
     }

@@ -2,17 +2,26 @@
 //! packet that arrives for the queue and every packet that leaves it, and may read and stamp headers. Like everything here
 //! it owns no clock: it is told the time, and may ask to be woken.
 //!
+//! It may also see what goes back to senders through its node, send messages to senders, and exchange [`Signal`]s with
+//! other allocators and with a controller.
+//!
 //! The registry below is the one list of allocators. A new one is a file beside this one and a line in the list; a scheme
 //! that speaks its header names it in [`narrows_cc::Explicit`].
 
 mod flows;
+mod port;
+mod seat;
 
-use narrows_cc::{Bytes, Evidence, Nanos, Param, Params, Rate};
+use std::sync::Arc;
+
+use narrows_cc::{Evidence, Nanos, Param, Params, Rate};
 
 pub use flows::FlowTable;
+pub use port::{Congestion, Desk, Outgoing, Port, Signal, Tuple};
+pub(crate) use seat::Seat;
 
+use crate::Packet;
 use crate::config;
-use crate::{Flags, Packet};
 
 /// What is known of an allocator without running it.
 #[derive(Debug)]
@@ -34,16 +43,10 @@ pub struct Setup {
     pub capacity: Rate,
     /// Parameter values, already checked against [`Info::params`].
     pub params: Params,
-}
-
-/// The port as an allocator finds it at an event. What an allocator can ask of its node will be methods here, so that none
-/// of the others changes.
-#[derive(Debug)]
-pub struct Port {
-    /// The time.
-    pub now: Nanos,
-    /// Bytes that wait: without the packet that arrives or leaves, and without the one in transmission.
-    pub backlog: Bytes,
+    /// What the flow numbers of packets stand for.
+    pub flows: Arc<[Tuple]>,
+    /// What an allocator of this kind has learned before; see [`Allocator::learned`].
+    pub learned: Option<Arc<str>>,
 }
 
 /// An allocator. For one packet the calls come in this order: `on_open` or `on_close` if it opens or ends a flow, then
@@ -51,18 +54,32 @@ pub struct Port {
 pub trait Allocator {
     /// What is known of it without running it.
     const INFO: Info;
+    /// It wants [`Allocator::on_return`].
+    const RETURNS: bool = false;
+    /// A controller polls its port; see [`crate::controller`].
+    const CONTROLLED: bool = false;
 
     /// An allocator on an idle port.
     fn new(setup: &Setup) -> Self;
 
+    /// The queue discipline of its port, where the scenario states none.
+    fn queue(_setup: &Setup) -> Option<config::Queue> {
+        None
+    }
+
     /// A SYN arrives: a flow is set up. It may be repeated, or forged.
-    fn on_open(&mut self, _port: &mut Port, _syn: &Packet) {}
+    fn on_open(&mut self, _port: &mut Port<'_>, _syn: &Packet) {}
     /// A FIN arrives: one direction of a flow ends.
-    fn on_close(&mut self, _port: &mut Port, _fin: &Packet) {}
+    fn on_close(&mut self, _port: &mut Port<'_>, _fin: &Packet) {}
     /// A packet arrives; the queue may yet drop it.
-    fn on_arrival(&mut self, port: &mut Port, packet: &mut Packet);
+    fn on_arrival(&mut self, port: &mut Port<'_>, packet: &mut Packet);
     /// A packet leaves the queue.
-    fn on_departure(&mut self, port: &mut Port, packet: &mut Packet);
+    fn on_departure(&mut self, port: &mut Port<'_>, packet: &mut Packet);
+    /// A packet on its way back to the sender reaches the node, over the link opposite to that of the port. The flow's data
+    /// may take another way.
+    fn on_return(&mut self, _port: &mut Port<'_>, _packet: &mut Packet) {}
+    /// A message from another allocator or from the controller.
+    fn on_signal(&mut self, _port: &mut Port<'_>, _signal: &Signal) {}
     /// When it wants to be woken next; [`Nanos::MAX`]: not before the next packet. Read when it is made, after
     /// [`Allocator::on_arrival`] and after [`Allocator::on_wake`]. On an idle link it had better sleep, for the events it
     /// asks for are all that happens there.
@@ -70,7 +87,11 @@ pub trait Allocator {
         Nanos::MAX
     }
     /// That time has come; [`Port::now`] is exactly that time.
-    fn on_wake(&mut self, _port: &mut Port) {}
+    fn on_wake(&mut self, _port: &mut Port<'_>) {}
+    /// What it has learned and could begin with in another run, as text.
+    fn learned(&self) -> Option<String> {
+        None
+    }
     /// Named internals, for traces and tests.
     fn telemetry(&self, _sink: &mut dyn FnMut(&'static str, f64)) {}
 }
@@ -88,21 +109,31 @@ macro_rules! registry {
             info: &<$Type as Allocator>::INFO,
             source: include_str!(concat!(stringify!($module), ".rs")),
             build: |setup| AnyAllocator::$Type(<$Type as Allocator>::new(setup)),
+            queue: <$Type as Allocator>::queue,
+            controlled: <$Type as Allocator>::CONTROLLED,
         }),+];
 
         impl AnyAllocator {
             /// A SYN arrives.
-            pub fn on_open(&mut self, port: &mut Port, syn: &Packet) { match self { $(Self::$Type(a) => a.on_open(port, syn)),+ } }
+            pub fn on_open(&mut self, port: &mut Port<'_>, syn: &Packet) { match self { $(Self::$Type(a) => a.on_open(port, syn)),+ } }
             /// A FIN arrives.
-            pub fn on_close(&mut self, port: &mut Port, fin: &Packet) { match self { $(Self::$Type(a) => a.on_close(port, fin)),+ } }
+            pub fn on_close(&mut self, port: &mut Port<'_>, fin: &Packet) { match self { $(Self::$Type(a) => a.on_close(port, fin)),+ } }
             /// A packet arrives.
-            pub fn on_arrival(&mut self, port: &mut Port, packet: &mut Packet) { match self { $(Self::$Type(a) => a.on_arrival(port, packet)),+ } }
+            pub fn on_arrival(&mut self, port: &mut Port<'_>, packet: &mut Packet) { match self { $(Self::$Type(a) => a.on_arrival(port, packet)),+ } }
             /// A packet leaves the queue.
-            pub fn on_departure(&mut self, port: &mut Port, packet: &mut Packet) { match self { $(Self::$Type(a) => a.on_departure(port, packet)),+ } }
+            pub fn on_departure(&mut self, port: &mut Port<'_>, packet: &mut Packet) { match self { $(Self::$Type(a) => a.on_departure(port, packet)),+ } }
+            /// A packet on its way back reaches the node.
+            pub fn on_return(&mut self, port: &mut Port<'_>, packet: &mut Packet) { match self { $(Self::$Type(a) => a.on_return(port, packet)),+ } }
+            /// A message from another allocator or from the controller.
+            pub fn on_signal(&mut self, port: &mut Port<'_>, signal: &Signal) { match self { $(Self::$Type(a) => a.on_signal(port, signal)),+ } }
+            /// Whether it wants [`AnyAllocator::on_return`].
+            pub fn wants_returns(&self) -> bool { match self { $(Self::$Type(_) => <$Type as Allocator>::RETURNS),+ } }
             /// When it wants to be woken next.
             pub fn next_wake(&self) -> Nanos { match self { $(Self::$Type(a) => a.next_wake()),+ } }
             /// That time has come.
-            pub fn on_wake(&mut self, port: &mut Port) { match self { $(Self::$Type(a) => a.on_wake(port)),+ } }
+            pub fn on_wake(&mut self, port: &mut Port<'_>) { match self { $(Self::$Type(a) => a.on_wake(port)),+ } }
+            /// What it has learned, as text.
+            pub fn learned(&self) -> Option<String> { match self { $(Self::$Type(a) => a.learned()),+ } }
             /// Named internals.
             pub fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) { match self { $(Self::$Type(a) => a.telemetry(sink)),+ } }
             /// What is known of it without running it.
@@ -123,12 +154,20 @@ pub struct Entry {
     pub info: &'static Info,
     source: &'static str,
     build: fn(&Setup) -> AnyAllocator,
+    queue: fn(&Setup) -> Option<config::Queue>,
+    /// A controller polls its port.
+    pub controlled: bool,
 }
 
 impl Entry {
     /// An allocator on an idle port.
     pub fn build(&self, setup: &Setup) -> AnyAllocator {
         (self.build)(setup)
+    }
+
+    /// The queue discipline of its port, where the scenario states none.
+    pub fn queue(&self, setup: &Setup) -> Option<config::Queue> {
+        (self.queue)(setup)
     }
 
     /// The essay at the head of the allocator's file. One line per item.
@@ -154,55 +193,6 @@ fn next_multiple(at: Nanos, step: Nanos, now: Nanos) -> Nanos {
     let step = step.max(TICK).as_nanos();
     let missed = (now - at).as_nanos() / step;
     at.saturating_add(Nanos::from_nanos((missed + 1).saturating_mul(step)))
-}
-
-/// An allocator in its place on a port.
-#[derive(Clone, Debug)]
-pub(crate) struct Seat {
-    allocator: AnyAllocator,
-    next_wake: Nanos,
-}
-
-impl Seat {
-    pub(crate) fn new(config: &config::Allocator, capacity: Rate) -> Self {
-        let allocator = config.entry.build(&Setup { capacity, params: config.params.clone() });
-        let next_wake = allocator.next_wake();
-        Self { allocator, next_wake }
-    }
-
-    pub(crate) const fn allocator(&self) -> &AnyAllocator {
-        &self.allocator
-    }
-
-    pub(crate) fn on_arrival(&mut self, now: Nanos, backlog: u64, packet: &mut Packet) {
-        let mut port = Port { now, backlog: Bytes::new(backlog) };
-        if packet.flags.has(Flags::SYN) && !packet.flags.has(Flags::ACK) {
-            self.allocator.on_open(&mut port, packet);
-        }
-        if packet.flags.has(Flags::FIN) {
-            self.allocator.on_close(&mut port, packet);
-        }
-        self.allocator.on_arrival(&mut port, packet);
-        self.next_wake = self.allocator.next_wake().max(now.saturating_add(TICK));
-    }
-
-    pub(crate) fn on_departure(&mut self, now: Nanos, backlog: u64, packet: &mut Packet) {
-        self.allocator.on_departure(&mut Port { now, backlog: Bytes::new(backlog) }, packet);
-    }
-
-    #[inline]
-    pub(crate) const fn next_wake(&self) -> Nanos {
-        self.next_wake
-    }
-
-    /// Makes up for all wakes that are due.
-    pub(crate) fn wake(&mut self, now: Nanos, backlog: u64) {
-        while self.next_wake <= now {
-            self.allocator.on_wake(&mut Port { now: self.next_wake, backlog: Bytes::new(backlog) });
-            // Whatever the allocator asks for, time goes on.
-            self.next_wake = self.allocator.next_wake().max(self.next_wake.saturating_add(TICK));
-        }
-    }
 }
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ impl Allocator for Rcp {
         }
     }
 
-    fn on_arrival(&mut self, port: &mut Port, packet: &mut Packet) {
+    fn on_arrival(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
         if self.asleep {
             self.asleep = false;
             self.slot_end = super::next_multiple(self.slot_end, self.slot, port.now);
@@ -142,7 +142,7 @@ impl Allocator for Rcp {
         }
     }
 
-    fn on_departure(&mut self, _port: &mut Port, packet: &mut Packet) {
+    fn on_departure(&mut self, _port: &mut Port<'_>, packet: &mut Packet) {
         if let Extension::RcpRequest { rate, rtt_us } = packet.extension() {
             // Written so that what is not a number is replaced too.
             let lower = rate >= 0.0 && f64::from(rate) <= self.rate;
@@ -156,7 +156,7 @@ impl Allocator for Rcp {
         if self.asleep { Nanos::MAX } else { self.slot_end }
     }
 
-    fn on_wake(&mut self, port: &mut Port) {
+    fn on_wake(&mut self, port: &mut Port<'_>) {
         let slot = self.slot.as_secs_f64();
         if self.rtt_bytes > 0.0 {
             let mean = self.rtt_sum / self.rtt_bytes;

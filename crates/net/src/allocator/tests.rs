@@ -1,9 +1,9 @@
 //! Both allocators against one control interval computed by hand.
 
-use narrows_cc::{Bytes, Nanos, Params, Rate};
+use narrows_cc::{Nanos, Params, Rate};
 use proptest::prelude::*;
 
-use super::{ALL, AnyAllocator, Port, Setup, find};
+use super::{ALL, AnyAllocator, Desk, Setup, find};
 use crate::{Extension, Packet};
 
 /// An allocator at a port of 10 MB/s.
@@ -12,11 +12,9 @@ fn made(name: &str) -> AnyAllocator {
     entry.build(&Setup {
         capacity: Rate::from_bytes_per_sec(10_000_000),
         params: Params::defaults(entry.info.params),
+        flows: std::sync::Arc::new([]),
+        learned: None,
     })
-}
-
-fn port(now: Nanos, backlog: u64) -> Port {
-    Port { now, backlog: Bytes::new(backlog) }
 }
 
 /// A packet of 1000 bytes in all.
@@ -65,11 +63,11 @@ fn rcp_corrects_its_rate_once_per_slot() {
     // arrive 40 us before the slot's end and takes 100 us: 40 % of it counts in this slot.
     for n in 0..20 {
         let mut sent = packet(Extension::RcpRequest { rate: -1.0, rtt_us: 100_000 });
-        rcp.on_arrival(&mut port(Nanos::from_micros(n * 100), 0), &mut sent);
+        rcp.on_arrival(&mut Desk::default().port(Nanos::from_micros(n * 100), 0), &mut sent);
     }
-    rcp.on_arrival(&mut port(Nanos::from_micros(9_960), 0), &mut packet(Extension::None));
+    rcp.on_arrival(&mut Desk::default().port(Nanos::from_micros(9_960), 0), &mut packet(Extension::None));
     assert_eq!(rcp.next_wake(), Nanos::from_millis(10));
-    rcp.on_wake(&mut port(Nanos::from_millis(10), 3_000));
+    rcp.on_wake(&mut Desk::default().port(Nanos::from_millis(10), 3_000));
     // d falls: g = (R/C)(m/d)(T/d) = 0.05 * 0.5 * 0.05 = 0.00125; d = 0.2 - 0.00125 * 0.1 = 0.199875.
     let d = 0.199_875;
     close(reading(&rcp, "mean_rtt"), d);
@@ -79,7 +77,7 @@ fn rcp_corrects_its_rate_once_per_slot() {
     // The rest of the last packet belongs to the second slot, with nothing else in it: y = 600 B / 10 ms.
     let before = reading(&rcp, "rate");
     assert_eq!(rcp.next_wake(), Nanos::from_millis(20));
-    rcp.on_wake(&mut port(Nanos::from_millis(20), 0));
+    rcp.on_wake(&mut Desk::default().port(Nanos::from_millis(20), 0));
     close(reading(&rcp, "rate"), before * (1.0 + 0.01 / d * 0.4 * (1e7 - 60_000.0) / 1e7));
 }
 
@@ -87,18 +85,18 @@ fn rcp_corrects_its_rate_once_per_slot() {
 fn rcp_takes_a_longer_round_trip_time_faster_and_keeps_within_its_bounds() {
     let mut rcp = made("rcp");
     rcp.on_arrival(
-        &mut port(Nanos::ZERO, 0),
+        &mut Desk::default().port(Nanos::ZERO, 0),
         &mut packet(Extension::RcpRequest { rate: 0.0, rtt_us: 300_000 }),
     );
-    rcp.on_wake(&mut port(Nanos::from_millis(10), 0));
+    rcp.on_wake(&mut Desk::default().port(Nanos::from_millis(10), 0));
     // g = T/d = 0.05: d = 0.2 + 0.05 * 0.1.
     close(reading(&rcp, "mean_rtt"), 0.205);
     // 1 GB waits: the rate falls to its floor, 0.01 packets of 1000 B per d.
-    rcp.on_wake(&mut port(Nanos::from_millis(20), 1_000_000_000));
+    rcp.on_wake(&mut Desk::default().port(Nanos::from_millis(20), 1_000_000_000));
     close(reading(&rcp, "rate"), 10.0 / 0.205);
     // An idle link: the rate grows by 2 % per slot (0.4 * 10/205), to the capacity and no further.
     for n in 3..2_000 {
-        rcp.on_wake(&mut port(Nanos::from_millis(10 * n), 0));
+        rcp.on_wake(&mut Desk::default().port(Nanos::from_millis(10 * n), 0));
     }
     close(reading(&rcp, "rate"), 1e7);
 }
@@ -108,7 +106,7 @@ fn rcp_writes_its_rate_where_that_is_lower_or_none_is_set() {
     let mut rcp = made("rcp");
     let mut stamped = |rate: f32| {
         let mut sent = packet(Extension::RcpRequest { rate, rtt_us: 7 });
-        rcp.on_departure(&mut port(Nanos::ZERO, 0), &mut sent);
+        rcp.on_departure(&mut Desk::default().port(Nanos::ZERO, 0), &mut sent);
         match sent.extension() {
             Extension::RcpRequest { rate, rtt_us: 7 } => rate,
             other => panic!("{other:?}"),
@@ -131,10 +129,13 @@ fn xcp_divides_spare_capacity_by_spacing_and_takes_by_size() {
         delta,
     };
     for n in 0..100 {
-        xcp.on_arrival(&mut port(Nanos::from_micros(n * 400), 0), &mut packet(request(n, 1e24)));
+        xcp.on_arrival(
+            &mut Desk::default().port(Nanos::from_micros(n * 400), 0),
+            &mut packet(request(n, 1e24)),
+        );
     }
     assert_eq!(xcp.next_wake(), Nanos::from_millis(50));
-    xcp.on_wake(&mut port(Nanos::from_millis(50), 0));
+    xcp.on_wake(&mut Desk::default().port(Nanos::from_millis(50), 0));
     // d = (50 * 0.04 * 0.001 + 50 * 0.08 * 0.002) / 0.15 s = 66.667 ms. y = 2 MB/s; phi = 0.4 * 8 MB/s = 3.2 MB/s;
     // h = max(0, 0.2 - 3.2) = 0. To give: 3.2 MB/s, or 3.2e6 / 0.15 per second of X.
     let d = 0.01 / 0.15;
@@ -143,7 +144,7 @@ fn xcp_divides_spare_capacity_by_spacing_and_takes_by_size() {
     close(reading(&xcp, "take"), 0.0);
     let mut stamped = |extension| {
         let mut sent = packet(extension);
-        xcp.on_departure(&mut port(Nanos::from_millis(51), 0), &mut sent);
+        xcp.on_departure(&mut Desk::default().port(Nanos::from_millis(51), 0), &mut sent);
         match sent.extension() {
             Extension::XcpRequest { delta, .. } => f64::from(delta),
             other => panic!("{other:?}"),
@@ -169,30 +170,30 @@ fn xcp_shuffles_a_tenth_of_full_traffic_and_drains_the_persistent_queue() {
     let at = |us| Nanos::from_micros(us);
     // The first Q is read with the first interval's end, at 50 ms; from then on 40 kB wait at every departure. T_q = max(2 ms,
     // (50 ms - 4 ms) / 2) = 23 ms as d is not known yet, so 40 kB are Q from 73 ms on.
-    xcp.on_arrival(&mut port(at(1), 0), &mut packet(request));
-    xcp.on_wake(&mut port(at(50_000), 40_000));
+    xcp.on_arrival(&mut Desk::default().port(at(1), 0), &mut packet(request));
+    xcp.on_wake(&mut Desk::default().port(at(50_000), 40_000));
     close(reading(&xcp, "mean_rtt"), 0.1);
     assert_eq!(xcp.next_wake(), at(73_000));
     // Full traffic in the next interval of 100 ms: 1000 packets of 1000 B are 10 MB/s.
     for n in 0..1000 {
-        xcp.on_arrival(&mut port(at(50_000 + n * 100), 0), &mut packet(request));
+        xcp.on_arrival(&mut Desk::default().port(at(50_000 + n * 100), 0), &mut packet(request));
     }
-    xcp.on_departure(&mut port(at(60_000), 41_000), &mut packet(Extension::None));
-    xcp.on_wake(&mut port(at(73_000), 40_000));
+    xcp.on_departure(&mut Desk::default().port(at(60_000), 41_000), &mut packet(Extension::None));
+    xcp.on_wake(&mut Desk::default().port(at(73_000), 40_000));
     close(reading(&xcp, "persistent_queue"), 40_000.0);
     while xcp.next_wake() < at(150_000) {
         let now = xcp.next_wake();
-        xcp.on_wake(&mut port(now, 40_000));
+        xcp.on_wake(&mut Desk::default().port(now, 40_000));
     }
     assert_eq!(xcp.next_wake(), at(150_000));
-    xcp.on_wake(&mut port(at(150_000), 40_000));
+    xcp.on_wake(&mut Desk::default().port(at(150_000), 40_000));
     // y = C, so phi = -0.226 * 40 kB / 0.1 s = -90.4 kB/s; h = 0.1 * 10 MB/s - 90.4 kB/s.
     let phi = 0.226 * 40_000.0 / 0.1;
     close(reading(&xcp, "give"), 1e6 - phi);
     close(reading(&xcp, "take"), 1e6);
     // Per packet: (1 MB/s - phi) / 1000 packets of equal X, less 1 MB/s / 1000 packets of equal size.
     let mut sent = packet(request);
-    xcp.on_departure(&mut port(at(150_001), 40_000), &mut sent);
+    xcp.on_departure(&mut Desk::default().port(at(150_001), 40_000), &mut sent);
     match sent.extension() {
         Extension::XcpRequest { delta, .. } => close(f64::from(delta), -phi / 1000.0),
         other => panic!("{other:?}"),
@@ -208,7 +209,7 @@ fn an_idle_port_sleeps_and_wakes_as_if_it_had_counted_every_interval() {
         let mut last = Nanos::ZERO;
         while allocator.next_wake() < Nanos::MAX {
             last = allocator.next_wake();
-            allocator.on_wake(&mut port(last, 0));
+            allocator.on_wake(&mut Desk::default().port(last, 0));
             wakes += 1;
             assert!(wakes < 1_000, "{name} does not sleep");
         }
@@ -217,7 +218,7 @@ fn an_idle_port_sleeps_and_wakes_as_if_it_had_counted_every_interval() {
         // Slots of RCP last 10 ms, intervals of XCP 50 ms and its readings of the queue 25 ms.
         let beat = if name == "rcp" { 10 } else { 25 };
         let now = last + Nanos::from_secs(1_000) + Nanos::from_millis(3);
-        allocator.on_arrival(&mut port(now, 0), &mut packet(Extension::None));
+        allocator.on_arrival(&mut Desk::default().port(now, 0), &mut packet(Extension::None));
         let mut after = Vec::new();
         allocator.telemetry(&mut |_, value| after.push(value));
         assert_eq!(told, after, "{name}");
@@ -255,13 +256,13 @@ proptest! {
                 let next = now + Nanos::from_micros(us);
                 while allocator.next_wake() <= next {
                     let due = allocator.next_wake();
-                    allocator.on_wake(&mut port(due, backlog));
+                    allocator.on_wake(&mut Desk::default().port(due, backlog));
                     prop_assert!(allocator.next_wake() > due, "{}", entry.info.name);
                 }
                 now = next;
                 let mut sent = packet(extension);
-                allocator.on_arrival(&mut port(now, backlog), &mut sent);
-                allocator.on_departure(&mut port(now, backlog), &mut sent);
+                allocator.on_arrival(&mut Desk::default().port(now, backlog), &mut sent);
+                allocator.on_departure(&mut Desk::default().port(now, backlog), &mut sent);
                 match (entry.info.name, sent.extension()) {
                     ("rcp", Extension::RcpRequest { rate, .. }) => prop_assert!((0.0..=1e7).contains(&rate)),
                     // No more than the whole link, were it idle: alpha times the capacity and a tenth of the load.

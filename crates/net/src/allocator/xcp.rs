@@ -215,7 +215,7 @@ impl Allocator for Xcp {
         }
     }
 
-    fn on_arrival(&mut self, port: &mut Port, packet: &mut Packet) {
+    fn on_arrival(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
         if self.asleep {
             self.awake(port.now);
         }
@@ -226,7 +226,7 @@ impl Allocator for Xcp {
         }
     }
 
-    fn on_departure(&mut self, port: &mut Port, packet: &mut Packet) {
+    fn on_departure(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
         self.least = self.least.min(port.backlog.as_f64());
         if let Extension::XcpRequest { rtt_us, spacing, .. } = packet.extension() {
             let delta = match request(packet) {
@@ -241,7 +241,7 @@ impl Allocator for Xcp {
         if self.asleep { Nanos::MAX } else { self.interval_end.min(self.queue_at) }
     }
 
-    fn on_wake(&mut self, port: &mut Port) {
+    fn on_wake(&mut self, port: &mut Port<'_>) {
         if self.queue_at <= port.now {
             self.read_queue(port.now, port.backlog.as_f64());
         }

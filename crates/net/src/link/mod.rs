@@ -14,15 +14,19 @@ mod transmitter;
 
 use narrows_cc::{Bytes, Nanos, Random};
 
-pub use stats::LinkStats;
+pub use stats::{ClassStats, LinkStats};
 
 use self::fifo::Fifo;
-use self::scheduled::Scheduled;
+use self::scheduled::{Scheduled, Taken};
 use crate::Packet;
-use crate::allocator::AnyAllocator;
-use crate::config::{Capacity, LinkConfig, Loss, LossAt, Queue};
+use crate::allocator::{AnyAllocator, Outgoing, Signal};
+use crate::config::{Capacity, Limit, LinkConfig, Loss, LossAt, Queue};
+use crate::controller::PortStatistics;
 use crate::loss::LossProcess;
 use crate::policer::TokenBucket;
+
+/// In packets of this size a room stated in bytes or time is counted.
+const FULL_PACKET: u64 = 1500;
 
 /// What became of a packet that was offered to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub enum Offer {
     },
     /// The link keeps it; see [`Link::next_service`].
     Queued,
+    /// It was meant for the node before the link, which has it.
+    Consumed,
 }
 
 /// Why a packet was dropped.
@@ -125,13 +131,11 @@ impl Link {
                     }
                 }
             }
-            Service::Scheduled(scheduled) => {
-                if scheduled.offer(now, packet, &mut self.stats) {
-                    Offer::Queued
-                } else {
-                    Offer::Dropped(DropReason::Queue)
-                }
-            }
+            Service::Scheduled(scheduled) => match scheduled.offer(now, packet, &mut self.stats) {
+                Taken::Queued => Offer::Queued,
+                Taken::Dropped => Offer::Dropped(DropReason::Queue),
+                Taken::Consumed => Offer::Consumed,
+            },
         }
     }
 
@@ -175,6 +179,52 @@ impl Link {
         match &self.service {
             Service::Fifo(_) => None,
             Service::Scheduled(scheduled) => scheduled.allocator(),
+        }
+    }
+
+    /// What its allocator has sent, each once, oldest first; `None` when there is nothing left. To be asked after every
+    /// offer that was not answered by a departure, every service, and the two calls below.
+    #[inline]
+    pub fn take_outgoing(&mut self) -> Option<Outgoing> {
+        match &mut self.service {
+            Service::Fifo(_) => None,
+            Service::Scheduled(scheduled) => scheduled.take_outgoing(),
+        }
+    }
+
+    /// A packet on its way back to a sender passes the node before the link. Services due by `now` come first.
+    pub fn on_return(&mut self, now: Nanos, packet: &mut Packet) {
+        if let Service::Scheduled(scheduled) = &mut self.service {
+            scheduled.on_return(now, packet, &mut self.stats);
+        }
+    }
+
+    /// A message for its allocator. Services due by `now` come first.
+    pub fn on_signal(&mut self, now: Nanos, signal: &Signal) {
+        if let Service::Scheduled(scheduled) = &mut self.service {
+            scheduled.on_signal(now, signal, &mut self.stats);
+        }
+    }
+
+    /// What a controller reads at its port; only ports of allocators can be asked.
+    pub fn port_statistics(&self) -> Option<PortStatistics> {
+        let Service::Scheduled(scheduled) = &self.service else { return None };
+        scheduled.allocator()?;
+        let capacity = scheduled.mean_rate();
+        let room = match scheduled.limit() {
+            Limit::Packets(packets) => packets,
+            Limit::Bytes(bytes) => bytes.as_u64() / FULL_PACKET,
+            Limit::Time(time) => capacity.over(time).as_u64() / FULL_PACKET,
+        };
+        let sent = Bytes::new(scheduled.sent());
+        Some(PortStatistics { sent, waiting: scheduled.waiting_packets(), room, capacity })
+    }
+
+    /// The classes of its queue, in their order; none where the queue has none.
+    pub fn classes(&self, now: Nanos) -> Vec<ClassStats> {
+        match &self.service {
+            Service::Fifo(_) => Vec::new(),
+            Service::Scheduled(scheduled) => scheduled.classes(self.since, now),
         }
     }
 

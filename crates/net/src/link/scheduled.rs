@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Nanos, Random};
+use narrows_cc::{Bytes, Nanos, Random, Rate};
 
-use super::stats::LinkStats;
+use super::stats::{ClassStats, LinkStats};
 use super::transmitter::Transmitter;
 use crate::Packet;
-use crate::allocator::{AnyAllocator, Seat};
-use crate::config::{Capacity, Limit, LinkConfig};
+use crate::allocator::{AnyAllocator, Outgoing, Seat, Signal};
+use crate::config::{Capacity, Limit, LinkConfig, Queue};
 use crate::loss::LossProcess;
 use crate::queue::{Discipline, Room};
 use crate::trace::{CapacityTrace, OPPORTUNITY_BYTES};
@@ -34,6 +34,8 @@ pub(crate) struct Scheduled {
     /// In transmission, with the bytes of it that are still to be carried.
     current: Option<(Packet, u64)>,
     next_service: Nanos,
+    /// Nothing is in transmission, and what waits may not leave before about `next_service`.
+    held: bool,
     /// Since when nothing is in transmission (constant rate).
     idle_since: Nanos,
     /// Idle time since the statistics began, up to `idle_since`.
@@ -44,6 +46,17 @@ pub(crate) struct Scheduled {
     waited: u128,
     waited_at: Nanos,
     allocator: Option<Box<Seat>>,
+    /// Bytes that have used the link since it was made.
+    sent: u64,
+}
+
+/// What became of a packet that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Queued,
+    Dropped,
+    /// The allocator kept it.
+    Consumed,
 }
 
 impl Scheduled {
@@ -54,33 +67,85 @@ impl Scheduled {
                 (Clock::Trace { trace: Arc::clone(trace), number: 0, credit: 0 }, trace.mean_rate())
             }
         };
+        // Where nothing but a plain queue is asked for, an allocator may bring its own discipline.
+        let own = match (&config.allocator, &config.queue) {
+            (Some(allocator), Queue::DropTail) => allocator.entry.queue(&allocator.setup(rate)),
+            _ => None,
+        };
         Self {
             clock,
-            queue: Discipline::new(&config.queue, rate, random),
+            queue: Discipline::new(own.as_ref().unwrap_or(&config.queue), rate, config.limit, random),
             limit: config.limit,
             current: None,
             next_service: Nanos::MAX,
+            held: false,
             idle_since: Nanos::ZERO,
             idle: Nanos::ZERO,
             carried: 0,
             waited: 0,
             waited_at: Nanos::ZERO,
             allocator: config.allocator.as_ref().map(|allocator| Box::new(Seat::new(allocator, rate))),
+            sent: 0,
         }
+    }
+
+    pub(crate) fn take_outgoing(&mut self) -> Option<Outgoing> {
+        self.allocator.as_mut().and_then(|seat| seat.take_outgoing())
+    }
+
+    pub(crate) fn on_return(&mut self, now: Nanos, packet: &mut Packet, stats: &mut LinkStats) {
+        if let Some(seat) = &mut self.allocator {
+            seat.on_return(now, &mut self.queue, packet);
+            self.wake_held(now, stats);
+        }
+    }
+
+    pub(crate) fn on_signal(&mut self, now: Nanos, signal: &Signal, stats: &mut LinkStats) {
+        if let Some(seat) = &mut self.allocator {
+            seat.on_signal(now, &mut self.queue, signal);
+            self.wake_held(now, stats);
+        }
+    }
+
+    /// The allocator may have given more to a class that waits for tokens.
+    fn wake_held(&mut self, now: Nanos, stats: &mut LinkStats) {
+        if self.held && self.next_service > now {
+            self.wake(now, stats);
+        }
+    }
+
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(crate) fn mean_rate(&self) -> Rate {
+        match &self.clock {
+            Clock::Constant(transmitter) => transmitter.rate(),
+            Clock::Trace { trace, .. } => trace.mean_rate(),
+        }
+    }
+
+    pub(crate) const fn limit(&self) -> Limit {
+        self.limit
     }
 
     pub(crate) fn allocator(&self) -> Option<&AnyAllocator> {
         self.allocator.as_deref().map(Seat::allocator)
     }
 
-    /// Whether the packet was taken in; drops are counted.
-    pub(crate) fn offer(&mut self, now: Nanos, packet: &Packet, stats: &mut LinkStats) -> bool {
+    /// Takes a packet in or not; drops are counted.
+    pub(crate) fn offer(&mut self, now: Nanos, packet: &Packet, stats: &mut LinkStats) -> Taken {
         self.account(now);
-        let mut seen;
+        let (mut seen, mut class) = (*packet, None);
         let packet = match &mut self.allocator {
             Some(seat) => {
-                seen = *packet;
-                seat.on_arrival(now, self.queue.bytes(), &mut seen);
+                let arrived = seat.on_arrival(now, &mut self.queue, &mut seen);
+                if arrived.consumed {
+                    stats.consumed += 1;
+                    self.wake_held(now, stats);
+                    return Taken::Consumed;
+                }
+                class = arrived.class;
                 &seen
             }
             None => packet,
@@ -95,13 +160,11 @@ impl Scheduled {
                 Limit::Time(_) => Room::Packets(self.queue.packets()),
             }
         };
-        if !self.queue.enqueue(now, packet, room, stats) {
-            return false;
-        }
-        if self.current.is_none() && self.next_service == Nanos::MAX {
+        let taken = self.queue.enqueue(now, packet, class, room, stats);
+        if self.held || (taken && self.current.is_none() && self.next_service == Nanos::MAX) {
             self.wake(now, stats);
         }
-        true
+        if taken { Taken::Queued } else { Taken::Dropped }
     }
 
     /// To be called before the number of those that wait changes.
@@ -129,12 +192,12 @@ impl Scheduled {
     fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
         let mut next = self.queue.dequeue(now, stats);
         if let (Some(seat), Some((_, packet))) = (&mut self.allocator, &mut next) {
-            seat.on_departure(now, self.queue.bytes(), packet);
+            seat.on_departure(now, &mut self.queue, packet);
         }
         next
     }
 
-    /// The first packet after an idle time is there.
+    /// The first packet after an idle time is there, or those that are held may be ready earlier than was known.
     fn wake(&mut self, now: Nanos, stats: &mut LinkStats) {
         match &mut self.clock {
             Clock::Constant(_) => self.start(now, stats),
@@ -143,8 +206,28 @@ impl Scheduled {
                 *number = trace.number_after(now);
                 *credit = 0;
                 self.next_service = trace.time_of(*number);
+                self.hold(now);
             }
         }
+    }
+
+    /// Puts the next service off if nothing may leave yet at `now`, from where on services are not known.
+    fn hold(&mut self, now: Nanos) {
+        let ready = self.queue.ready_at(now);
+        self.held = ready > now && self.queue.packets() > 0;
+        if !self.held {
+            return;
+        }
+        self.next_service = match &mut self.clock {
+            Clock::Constant(_) => ready,
+            Clock::Trace { .. } if ready == Nanos::MAX => ready,
+            Clock::Trace { trace, number, credit } => {
+                // The first opportunity that is not before that time.
+                *number = trace.number_after(ready - Nanos::from_nanos(1));
+                *credit = 0;
+                trace.time_of(*number)
+            }
+        };
     }
 
     /// Begins the next transmission at constant rate.
@@ -158,12 +241,14 @@ impl Scheduled {
                 let size = packet.size().as_u64();
                 self.idle += now - self.idle_since;
                 self.current = Some((packet, size));
+                self.held = false;
                 self.next_service = transmitter.end(now, size);
                 self.idle_since = self.next_service;
             }
             None => {
                 self.next_service = Nanos::MAX;
                 self.queue.idle(now);
+                self.hold(now);
             }
         }
     }
@@ -176,7 +261,8 @@ impl Scheduled {
         stats: &mut LinkStats,
     ) -> Option<Packet> {
         if let Some(seat) = &mut self.allocator {
-            seat.wake(now, self.queue.bytes());
+            seat.wake(now, &mut self.queue);
+            self.wake_held(now, stats);
         }
         if self.next_service > now {
             return None;
@@ -184,7 +270,10 @@ impl Scheduled {
         let at = self.next_service;
         let done = match self.clock {
             Clock::Constant(_) => {
-                let (packet, size) = self.current.take()?;
+                let Some((packet, size)) = self.current.take() else {
+                    self.start(at, stats);
+                    return None;
+                };
                 self.carried += size;
                 // In real time the call may be late; the next transmission still begins where this one ended.
                 self.start(self.next_service, stats);
@@ -192,6 +281,7 @@ impl Scheduled {
             }
             Clock::Trace { .. } => self.use_opportunity(stats)?,
         };
+        self.sent += done.size().as_u64();
         let lost = egress_loss.takes(at);
         stats.left(done.size().as_u64(), lost);
         (!lost).then_some(done)
@@ -200,7 +290,9 @@ impl Scheduled {
     /// Spends the opportunity that is due on the current packet and those behind it, until one packet is done or the
     /// opportunity is used up.
     fn use_opportunity(&mut self, stats: &mut LinkStats) -> Option<Packet> {
-        self.account(self.next_service);
+        let at = self.next_service;
+        self.account(at);
+        self.held = false;
         let Clock::Trace { credit, .. } = &mut self.clock else { return None };
         if *credit == 0 {
             *credit = OPPORTUNITY_BYTES;
@@ -209,8 +301,8 @@ impl Scheduled {
         let mut done = None;
         while rest > 0 && done.is_none() {
             if self.current.is_none() {
-                let Some((arrived, packet)) = self.dequeue(self.next_service, stats) else { break };
-                stats.waited((self.next_service - arrived).as_nanos());
+                let Some((arrived, packet)) = self.dequeue(at, stats) else { break };
+                stats.waited((at - arrived).as_nanos());
                 self.current = Some((packet, packet.size().as_u64()));
             }
             if let Some((packet, left)) = &mut self.current {
@@ -229,13 +321,20 @@ impl Scheduled {
         if self.current.is_none() && self.queue.packets() == 0 {
             // What is left of the opportunity is wasted.
             *credit = 0;
-            self.queue.idle(self.next_service);
+            self.queue.idle(at);
             self.next_service = Nanos::MAX;
         } else if *credit == 0 {
             *number += 1;
             self.next_service = trace.time_of(*number);
         }
+        if self.current.is_none() {
+            self.hold(at);
+        }
         done
+    }
+
+    pub(crate) fn classes(&self, since: Nanos, now: Nanos) -> Vec<ClassStats> {
+        self.queue.class_stats(since, now)
     }
 
     pub(crate) fn waiting_packets(&self) -> u64 {
@@ -288,5 +387,6 @@ impl Scheduled {
         self.idle = Nanos::ZERO;
         self.idle_since = self.idle_since.max(now);
         self.carried = 0;
+        self.queue.reset_stats(now);
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::tests::{any_limit, any_loss, packet};
 use super::*;
 use crate::Ecn;
-use crate::config::{DualPi2, Limit, Policer};
+use crate::config::{DualPi2, Htb, HtbClass, Limit, Policer};
 use crate::trace::CapacityTrace;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
@@ -173,7 +173,7 @@ fn ecn_capable_packets_are_marked_and_leave_marked() {
     let codel = Queue::CoDel { target: MS(5), interval: MS(100), ecn: true };
     let fq = Queue::FqCoDel { target: MS(5), interval: MS(100), queues: 64, quantum: 1514, ecn: true };
     for queue in [red, codel, fq] {
-        let mut link = overload(queue, 1.02, Ecn::Ect0);
+        let mut link = overload(queue.clone(), 1.02, Ecn::Ect0);
         assert!(link.stats().marked > 0 && link.stats().dropped() == 0, "{queue:?}");
         let mut marked = 0;
         while link.next_service() < Nanos::MAX {
@@ -205,6 +205,12 @@ fn any_queue() -> impl Strategy<Value = Queue> {
             beta: if high { 100.0 } else { 3.0 },
             ..DualPi2::for_rtt(MS(1), MS(10))
         })),
+        // One class that is shaped below most of the capacities.
+        (10_000u64..2_000_000).prop_map(|rate| {
+            let rate = Rate::from_bytes_per_sec(rate);
+            let class = HtbClass { ceil: Some(rate), ..HtbClass::new("all", rate) };
+            Queue::Htb(Arc::new(Htb::new(vec![class], 0).unwrap()))
+        }),
         (0..6u32).prop_map(|above| Queue::Step { above: f64::from(above) }),
         (any::<bool>(), any::<bool>()).prop_map(|(adaptive, ecn)| Queue::Red {
             min: 1.0,
@@ -249,7 +255,7 @@ proptest! {
         let policer = Policer { rate: Rate::from_mbit_per_sec(8.0), burst: Bytes::new(20_000) };
         let loss_at = if at_ingress { LossAt::Ingress } else { LossAt::Egress };
         let policer = policed.then_some(policer);
-        let mut link = link(&LinkConfig { capacity, limit, queue, loss, loss_trace: None, loss_at, policer, allocator: None });
+        let mut link = link(&LinkConfig { capacity, limit, queue: queue.clone(), loss, loss_trace: None, loss_at, policer, allocator: None });
         let (mut now, mut left, mut kept) = (Nanos::ZERO, Vec::new(), 0u64);
         for (n, &(gap, size, flow)) in arrivals.iter().enumerate() {
             now += Nanos::from_nanos(gap);
@@ -262,6 +268,7 @@ proptest! {
             match link.offer(now, &sent) {
                 Offer::Dropped(_) => prop_assert!(link.stats().dropped() > before),
                 Offer::Departs { .. } => prop_assert!(!keeps),
+                Offer::Consumed => prop_assert!(false, "no packet is for the node"),
                 Offer::Queued => {
                     prop_assert!(keeps);
                     prop_assert!(link.next_service() < Nanos::MAX);

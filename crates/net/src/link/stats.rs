@@ -17,10 +17,12 @@ pub struct LinkStats {
     pub dropped_queue: u64,
     /// Packets taken by random loss; at egress these have used the link.
     pub dropped_loss: u64,
-    /// Packets dropped by the policer.
+    /// Packets dropped by the policer, or by a policed class.
     pub dropped_policer: u64,
     /// Packets dropped by active queue management before the queue was full.
     pub dropped_aqm: u64,
+    /// Packets meant for the node itself, which an allocator kept.
+    pub consumed: u64,
     /// Packets marked instead of dropped.
     pub marked: u64,
     /// The time packets waited before their transmission began, in nanoseconds, added up.
@@ -29,6 +31,23 @@ pub struct LinkStats {
     pub queue_delay: Histogram,
     /// Packets dropped after they had been accepted, until the link's owner asks for them.
     pub(crate) evicted: Vec<Packet>,
+}
+
+/// What one class of a queue with classes, and all below it, have done since the statistics began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassStats {
+    /// Its name.
+    pub name: String,
+    /// Packets whose transmission began.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets that found its queue full or exceeded its tokens.
+    pub dropped: u64,
+    /// Packets waiting, averaged over time.
+    pub queue_mean: f64,
+    /// The time packets waited before their transmission began, in nanoseconds, added up.
+    pub queue_delay_sum_ns: u128,
 }
 
 impl LinkStats {

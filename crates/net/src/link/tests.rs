@@ -285,7 +285,7 @@ proptest! {
                     prop_assert!(at_ingress && reason == DropReason::Loss);
                     dropped += 1;
                 }
-                Offer::Queued => prop_assert!(false, "its departure is known"),
+                Offer::Queued | Offer::Consumed => prop_assert!(false, "its departure is known"),
             }
         }
         prop_assert_eq!(accepted.len() as u64 + dropped, arrivals.len() as u64);

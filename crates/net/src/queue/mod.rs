@@ -4,20 +4,22 @@
 mod codel;
 mod dualpi2;
 mod fq_codel;
+mod htb;
 mod pie;
 mod red;
 mod step;
 
-use narrows_cc::{Nanos, Random, Rate};
+use narrows_cc::{Bytes, Nanos, Random, Rate};
 
 use self::codel::{CoDel, CoDelParams};
 use self::dualpi2::DualPi2;
 use self::fq_codel::FqCoDel;
+use self::htb::Htb;
 use self::pie::Pie;
 use self::red::Red;
 use self::step::Step;
-use crate::config::Queue;
-use crate::link::LinkStats;
+use crate::config::{Limit, Queue};
+use crate::link::{ClassStats, LinkStats};
 use crate::timed::TimedRing;
 use crate::{Ecn, Packet};
 
@@ -110,11 +112,12 @@ pub(crate) enum Discipline {
     Red(Backlog, Red),
     Step(Backlog, Step),
     DualPi2(DualPi2),
+    Htb(Box<Htb>),
 }
 
 impl Discipline {
-    /// An empty queue before a link of `rate` (on average).
-    pub(crate) fn new(config: &Queue, rate: Rate, random: Random) -> Self {
+    /// An empty queue before a link of `rate` (on average); `limit` is that of the link.
+    pub(crate) fn new(config: &Queue, rate: Rate, limit: Limit, random: Random) -> Self {
         let backlog = Backlog::default();
         match *config {
             Queue::DropTail => Self::DropTail(backlog),
@@ -126,6 +129,7 @@ impl Discipline {
             }
             Queue::Pie { target, ecn } => Self::Pie(backlog, Pie::new(target, ecn, random)),
             Queue::DualPi2(config) => Self::DualPi2(DualPi2::new(config, rate)),
+            Queue::Htb(ref config) => Self::Htb(Box::new(Htb::new(config, limit))),
             Queue::Step { above } => Self::Step(backlog, Step::new(above)),
             Queue::Red { min, max, max_p, weight, adaptive, ecn } => {
                 Self::Red(backlog, Red::new(min, max, max_p, weight, adaptive, ecn, rate, random))
@@ -133,12 +137,20 @@ impl Discipline {
         }
     }
 
-    /// Takes a packet in or drops it; drops and marks are counted.
-    pub(crate) fn enqueue(&mut self, now: Nanos, packet: &Packet, room: Room, stats: &mut LinkStats) -> bool {
+    /// Takes a packet in or drops it; drops and marks are counted. `class` steers it where there are classes.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Nanos,
+        packet: &Packet,
+        class: Option<u8>,
+        room: Room,
+        stats: &mut LinkStats,
+    ) -> bool {
         let (backlog, verdict) = match self {
             Self::DropTail(backlog) | Self::CoDel(backlog, ..) => (backlog, Verdict::Pass),
             Self::FqCoDel(queues) => return queues.enqueue(now, packet, room, stats),
             Self::DualPi2(queues) => return queues.enqueue(now, packet, room, stats),
+            Self::Htb(classes) => return classes.enqueue(now, packet, class, room, stats),
             Self::Pie(backlog, pie) => {
                 pie.update(now, backlog);
                 // Arrivals that find the queue full are no matter of chance.
@@ -173,17 +185,59 @@ impl Discipline {
         accepted
     }
 
-    /// The next packet to transmit, with the time of its arrival. Drops and marks on the way are counted.
+    /// The next packet to transmit, with the time of its arrival; `None` if none may leave yet. Drops and marks on the way are
+    /// counted.
     pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
         match self {
             Self::DropTail(backlog) | Self::Red(backlog, _) | Self::Step(backlog, _) => backlog.pop(),
             Self::CoDel(backlog, params, codel) => codel.dequeue(now, params, backlog, stats),
             Self::FqCoDel(queues) => queues.dequeue(now, stats),
             Self::DualPi2(queues) => queues.dequeue(now, stats),
+            Self::Htb(classes) => classes.dequeue(now),
             Self::Pie(backlog, pie) => {
                 pie.update(now, backlog);
                 backlog.pop()
             }
+        }
+    }
+
+    /// When [`Discipline::dequeue`] may find a packet: `now` if it can be asked at once, never if nothing waits.
+    pub(crate) fn ready_at(&self, now: Nanos) -> Nanos {
+        match self {
+            Self::Htb(classes) => classes.ready_at(now),
+            _ if self.packets() == 0 => Nanos::MAX,
+            _ => now,
+        }
+    }
+
+    /// Gives a class another rate and ceiling, if there are classes; [`Rate::MAX`] is no ceiling. After that
+    /// [`Discipline::ready_at`] may be earlier.
+    pub(crate) fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
+        if let Self::Htb(classes) = self {
+            classes.set_class(now, class, rate, ceil);
+        }
+    }
+
+    /// Bytes that wait in a class and below it.
+    pub(crate) fn class_backlog(&self, class: u8) -> Bytes {
+        match self {
+            Self::Htb(classes) => classes.class_backlog(class),
+            _ => Bytes::ZERO,
+        }
+    }
+
+    /// What the classes have done since `since`; nothing where there are none.
+    pub(crate) fn class_stats(&self, since: Nanos, now: Nanos) -> Vec<ClassStats> {
+        match self {
+            Self::Htb(classes) => classes.class_stats(since, now),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The statistics begin anew.
+    pub(crate) fn reset_stats(&mut self, now: Nanos) {
+        if let Self::Htb(classes) = self {
+            classes.reset_stats(now);
         }
     }
 
@@ -204,6 +258,7 @@ impl Discipline {
             | Self::Step(backlog, _) => backlog.packets(),
             Self::FqCoDel(queues) => queues.packets(),
             Self::DualPi2(queues) => queues.packets(),
+            Self::Htb(classes) => classes.packets(),
         }
     }
 
@@ -217,6 +272,7 @@ impl Discipline {
             | Self::Step(backlog, _) => backlog.bytes(),
             Self::FqCoDel(queues) => queues.bytes(),
             Self::DualPi2(queues) => queues.bytes(),
+            Self::Htb(classes) => classes.bytes(),
         }
     }
 }

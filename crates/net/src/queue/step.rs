@@ -23,7 +23,7 @@ impl Step {
 mod tests {
     use narrows_cc::{Nanos, Random, Rate};
 
-    use crate::config::Queue;
+    use crate::config::{Limit, Queue};
     use crate::link::LinkStats;
     use crate::queue::{Discipline, Room};
     use crate::{Ecn, Packet};
@@ -31,12 +31,17 @@ mod tests {
     #[test]
     fn arrivals_beyond_the_threshold_are_marked_or_dropped_and_no_others() {
         let rate = Rate::from_mbit_per_sec(10.0);
-        let mut queue = Discipline::new(&Queue::Step { above: 3.0 }, rate, Random::stream(1, "aqm", 0));
+        let mut queue = Discipline::new(
+            &Queue::Step { above: 3.0 },
+            rate,
+            Limit::Packets(100),
+            Random::stream(1, "aqm", 0),
+        );
         let mut stats = LinkStats::default();
         let mut offer = |ecn| {
             let mut packet = Packet::new(0);
             (packet.payload, packet.ecn) = (1448, ecn);
-            queue.enqueue(Nanos::ZERO, &packet, Room::Packets(100), &mut stats)
+            queue.enqueue(Nanos::ZERO, &packet, None, Room::Packets(100), &mut stats)
         };
         // The fifth finds four waiting.
         let accepted: Vec<bool> = (0..6).map(|_| offer(Ecn::Ect0)).collect();

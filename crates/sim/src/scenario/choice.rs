@@ -215,6 +215,9 @@ impl Short for Queue {
 pub struct Allocator {
     /// Which one, or none.
     pub kind: String,
+    /// From then on it does nothing any more (never).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dies: Option<Time>,
     /// Values of its parameters.
     #[serde(flatten)]
     pub params: BTreeMap<String, ParamValue>,
@@ -223,10 +226,10 @@ pub struct Allocator {
 impl Short for Allocator {
     const ACCEPTED: &'static str = "rcp, xcp, none, or a table with `kind` and parameters";
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
-        Ok(Self { kind: text.to_owned(), params: BTreeMap::new() })
+        Ok(Self { kind: text.to_owned(), dies: None, params: BTreeMap::new() })
     }
     fn text(&self) -> Option<String> {
-        self.params.is_empty().then(|| self.kind.clone())
+        (self.params.is_empty() && self.dies.is_none()).then(|| self.kind.clone())
     }
 }
 

@@ -2,7 +2,7 @@
 //! times.
 
 use narrows_cc::{Bytes, EcnNeed, Nanos, Param, ParamError, ParamKind, Params, Random, Rate, schemes};
-use narrows_endpoint::{AppConfig, TcpConfig};
+use narrows_endpoint::{AppConfig, Negotiation, TcpConfig};
 
 use super::choice::{self, App, AppKind, FileSize, SizeKind};
 use super::fault::{Fault, show, unknown};
@@ -249,6 +249,7 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed) -> Result<Tc
         ecn_precise: flag(stated!(ecn_precise), default.ecn_precise),
         ect1: flag(stated!(ect1), default.ect1),
         max_burst: at_least_a_segment(max_burst, mss)?,
+        negotiation: Negotiation::default(),
     })
 }
 

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use narrows_cc::{Bytes, Explicit, Nanos, Params, Rate};
-use narrows_net::allocator;
 use narrows_net::config::{self, Capacity, Limit};
 use narrows_net::timeline::{DelayTrace, LossTrace, Timeline, TimelineError};
 use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};
+use narrows_net::{allocator, controller};
 
 use super::choice::{self, Loss, LossKind, Queue, QueueKind, Radio};
 use super::fault::{Fault, unknown};
@@ -475,7 +475,8 @@ pub(super) fn policer(
 /// An allocator, if one is meant.
 pub(super) fn allocator(table: &str, stated: &choice::Allocator) -> Result<Option<config::Allocator>, Fault> {
     if stated.kind == "none" {
-        return match stated.params.keys().next() {
+        let dies = stated.dies.as_ref().map(|_| "dies");
+        return match stated.params.keys().map(String::as_str).next().or(dies) {
             Some(key) => Err(stray(table, key, "none", &[])),
             None => Ok(None),
         };
@@ -491,15 +492,37 @@ pub(super) fn allocator(table: &str, stated: &choice::Allocator) -> Result<Optio
         let key = format!("{table}.{name}");
         flows::set(&mut params, entry.info.name, entry.info.params, name, &flows::plain(value), &key)?;
     }
-    Ok(Some(config::Allocator { entry, params }))
+    let dies = stated.dies.as_ref().map_or(Nanos::MAX, quantity::Time::value);
+    Ok(Some(config::Allocator { dies, ..config::Allocator::new(entry, params) }))
 }
 
 /// The allocator that answers an explicit header, with default parameters.
 pub(super) fn default_allocator(explicit: Explicit) -> config::Allocator {
     match allocator::find(explicit.allocator()) {
-        Some(entry) => config::Allocator { entry, params: Params::defaults(entry.info.params) },
+        Some(entry) => config::Allocator::new(entry, Params::defaults(entry.info.params)),
         None => unreachable!("every explicit header has its allocator"),
     }
+}
+
+/// The controller.
+pub(super) fn controller(stated: Option<&schema::Controller>) -> Result<controller::Config, Fault> {
+    let default = controller::Config::default();
+    let Some(stated) = stated else { return Ok(default) };
+    let time =
+        |stated: &Option<quantity::Time>, default| stated.as_ref().map_or(default, quantity::Time::value);
+    let share = |stated: &Option<quantity::Share>, default| stated.as_ref().map_or(default, |s| s.value());
+    let poll = time(&stated.poll, default.poll);
+    if poll.is_zero() {
+        return Err(
+            Fault::new("network.controller.poll", "polls without a pause").accepted("a time above zero")
+        );
+    }
+    Ok(controller::Config {
+        poll,
+        delay: time(&stated.delay, default.delay),
+        utilization: share(&stated.utilization, default.utilization),
+        queue: share(&stated.queue, default.queue),
+    })
 }
 
 /// Reordering.

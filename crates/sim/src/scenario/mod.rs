@@ -11,6 +11,7 @@ use serde::Deserialize;
 pub mod choice;
 mod fault;
 mod flows;
+mod identity;
 mod link;
 pub mod quantity;
 mod reader;

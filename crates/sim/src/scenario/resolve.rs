@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos};
+use narrows_net::allocator::Tuple;
 use narrows_net::config::{Jitter, LinkConfig};
 
 use super::fault::{Fault, show};
 use super::flows::{self, Draft, Kind};
+use super::identity::Identity;
 use super::link::{self, AMPLE, Sources, Traces};
 use super::quantity::{Time, WarmupLength};
 use super::schema::{Network, Scenario};
 use super::topology::{Route, Topology, Wire};
-use crate::spec::{FlowSpec, Hop, LinkSpec, Spec, TraceSpec};
+use crate::spec::{FlowSpec, Hop, LinkSpec, Spec, TraceSpec, Way};
 
 /// The longest route a packet can count.
 const MAX_HOPS: usize = 250;
@@ -78,18 +81,27 @@ pub(super) fn resolve(
     }
     let mut position = vec![0; order.len()];
     order.iter().enumerate().for_each(|(place, &wire)| position[wire] = place);
+    for (place, &wire) in order.iter().enumerate() {
+        links[place].opposite = topology.opposite(wire).map(|opposite| position[opposite]);
+    }
     let labels = labels(scenario, &entries, &drafts)?;
-    let mut flows = Vec::with_capacity(drafts.len());
+    let mut flows: Vec<FlowSpec> = Vec::with_capacity(drafts.len());
+    let (mut tuples, mut told, mut opened) = (Vec::new(), Vec::new(), vec![0; entries.len()]);
     for (draft, label) in drafts.iter().zip(labels) {
-        flows.push(flow_spec(
-            &scenario.network,
-            &entries[draft.entry],
-            &topology,
-            &position,
-            draft,
-            label,
-            &mut links,
-        )?);
+        let entry = &entries[draft.entry];
+        let mut flow = flow_spec(&scenario.network, entry, &topology, &position, draft, label, &mut links)?;
+        tuples.push(entry.identity.tuple(opened[draft.entry]));
+        opened[draft.entry] += 1;
+        flow.tcp.negotiation = entry.identity.negotiation(flows.len(), &told);
+        // Only subflows of one content are counted, so that many flows do not take the square of their number in time.
+        if scenario.flows[draft.entry].content.is_some() {
+            told.push(flow.tcp.negotiation);
+        }
+        flows.push(flow);
+    }
+    let tuples: Arc<[Tuple]> = tuples.into();
+    for allocator in links.iter_mut().filter_map(|link| link.config.allocator.as_mut()) {
+        allocator.flows = Arc::clone(&tuples);
     }
     Ok(Spec {
         name: scenario.name.clone(),
@@ -98,6 +110,7 @@ pub(super) fn resolve(
         seed,
         links,
         flows,
+        controller: link::controller(scenario.network.controller.as_ref())?,
         trace: TraceSpec { samples, packets: scenario.trace.packets },
     })
 }
@@ -105,7 +118,9 @@ pub(super) fn resolve(
 /// One entry of `flows`, resolved as far as all its connections agree.
 struct Entry {
     kind: Kind,
+    identity: Identity,
     route: Route,
+    others: Vec<Route>,
     rtt: Nanos,
     /// What the wires of each direction lack of the RTT.
     slack: (Nanos, Nanos),
@@ -117,9 +132,11 @@ impl Entry {
         let table = format!("flows.{index}");
         let kind = flows::kind(scenario, index)?;
         let route = topology.route(flow, &table)?;
+        let others = topology.alternatives(flow, &table, &route)?;
         let network = &scenario.network;
         let ends = access_ends(network);
-        if route.forward.len().max(route.reverse.len()) + ends > MAX_HOPS {
+        let longest = |route: &Route| route.forward.len().max(route.reverse.len());
+        if others.iter().map(longest).fold(longest(&route), usize::max) + ends > MAX_HOPS {
             return Err(
                 Fault::new(table, "the route is too long").accepted(format!("at most {MAX_HOPS} links"))
             );
@@ -150,7 +167,8 @@ impl Entry {
         };
         let slack = rtt - way;
         let half = slack / 2;
-        Ok(Self { kind, route, rtt, slack: (half, slack - half) })
+        let identity = Identity::new(scenario, index, 1 + others.len())?;
+        Ok(Self { kind, identity, route, others, rtt, slack: (half, slack - half) })
     }
 
     /// A full packet.
@@ -242,6 +260,7 @@ fn link_spec(
         jitter,
         reordering,
         delay_trace,
+        opposite: None,
         reported: wire.listed || carries_data,
     })
 }
@@ -300,8 +319,13 @@ fn flow_spec(
         }
         hops
     };
-    let mut forward = hops(&entry.route.forward, entry.slack.0);
-    let mut reverse = hops(&entry.route.reverse, entry.slack.1);
+    let way = |route: &Route, forward, reverse| Way {
+        forward: hops(&route.forward, forward),
+        reverse: hops(&route.reverse, reverse),
+    };
+    let mut ways = vec![way(&entry.route, entry.slack.0, entry.slack.1)];
+    // What a stated RTT adds to the first way, it adds to the others.
+    ways.extend(entry.others.iter().map(|route| way(route, entry.slack.0, entry.slack.1)));
     if let Some(stated) = &network.access_rate {
         let rate = link::rate("network.access_rate", stated)?;
         let delay = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value);
@@ -317,17 +341,26 @@ fn flow_spec(
                 jitter: None,
                 reordering: None,
                 delay_trace: None,
+                opposite: None,
                 reported: false,
             });
             Hop { link: links.len() - 1, delay }
         };
-        forward.insert(0, access(format!("{label} sender up")));
-        reverse.push(access(format!("{label} sender down")));
+        let (up, down) = (access(format!("{label} sender up")), access(format!("{label} sender down")));
+        for way in &mut ways {
+            way.forward.insert(0, up);
+            way.reverse.push(down);
+        }
         if access_ends(network) == 2 {
-            forward.push(access(format!("{label} receiver down")));
-            reverse.insert(0, access(format!("{label} receiver up")));
+            let (down, up) =
+                (access(format!("{label} receiver down")), access(format!("{label} receiver up")));
+            for way in &mut ways {
+                way.forward.push(down);
+                way.reverse.insert(0, up);
+            }
         }
     }
+    let others = ways.split_off(1);
     Ok(FlowSpec {
         label,
         scheme: entry.kind.scheme,
@@ -336,8 +369,8 @@ fn flow_spec(
         app: draft.app,
         start: draft.start,
         stop: draft.stop,
-        forward,
-        reverse,
+        way: ways.remove(0),
+        others,
         base_rtt: entry.rtt,
     })
 }

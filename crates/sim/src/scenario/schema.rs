@@ -93,6 +93,17 @@ impl From<LossAt> for config::LossAt {
     }
 }
 
+/// What nodes of the network take a flow for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// UDP: whatever its scheme, switches treat it as datagrams.
+    Udp,
+}
+
 /// Packets that are held back and so arrive late.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -157,6 +168,9 @@ pub struct Network {
     /// allocator of the first flow whose scheme needs one; elsewhere none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<TextOr<Allocator>>,
+    /// The controller of the allocators that need one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Controller>,
     /// Rate of a link of its own for every sender, and every receiver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_rate: Option<Rate>,
@@ -200,6 +214,7 @@ impl Default for Network {
             reorder: None,
             policer: None,
             allocator: None,
+            controller: None,
             access_rate: None,
             access_delay: None,
             access_buffer: None,
@@ -209,6 +224,22 @@ impl Default for Network {
             hops: None,
             delay: None,
         }
+    }
+}
+
+table! {
+    /// The controller of a software-defined network, which polls the ports of allocators that need one.
+    #[derive(Default)]
+    Controller {
+        ; // optional:
+        /// The time between two polls of a port (1s).
+        poll: Time,
+        /// How long a message takes between controller and node, and between two nodes (10ms).
+        delay: Time,
+        /// A link used beyond this share is congested (98%).
+        utilization: Share,
+        /// A queue filled beyond this share is congested (10%).
+        queue: Share,
     }
 }
 
@@ -362,6 +393,24 @@ table! {
         route: Vec<String>,
         /// The nodes its acknowledgements pass (the way of the data, backwards).
         reverse_route: Vec<String>,
+        /// Other ways that it may choose, in a graph: up to three lists of nodes.
+        alternatives: Vec<Vec<String>>,
+        /// What nodes of the network take it for (tcp).
+        protocol: Protocol,
+        /// The receiver's port, which nodes see (5001).
+        port: u16,
+        /// The sender's IPv4 address, which nodes see (one for each entry of `flows`).
+        source: String,
+        /// The receiver's IPv4 address (one for each entry of `flows`, or for each `content`).
+        destination: String,
+        /// What it sends: flows of the same content and destination are subflows of one transmission (each its own).
+        content: u32,
+        /// With less it does not want to send, where rates are negotiated (any rate will do).
+        min_rate: Rate,
+        /// The most it asks for, where rates are negotiated (no limit).
+        max_rate: Rate,
+        /// The most its receiver accepts, where rates are negotiated (no limit).
+        receive_rate: Rate,
         /// Transport settings that differ from the common ones.
         tcp: Tcp,
     }

@@ -417,16 +417,47 @@ impl<'a> Topology<'a> {
                 }
                 reverse
             }
-            None => {
-                let back =
-                    forward.iter().rev().map(|&wire| self.wire(self.wires[wire].to, self.wires[wire].from));
-                match back.collect() {
-                    Some(reverse) => reverse,
-                    None => self.shortest(to, from).ok_or_else(|| self.unreachable(&key("to"), to, from))?,
-                }
-            }
+            None => self.back(&forward).ok_or_else(|| self.unreachable(&key("to"), to, from))?,
         };
         Ok(Route { forward, reverse })
+    }
+
+    /// Other ways between the ends of a route.
+    pub(super) fn alternatives(&self, flow: &Flow, table: &str, route: &Route) -> Result<Vec<Route>, Fault> {
+        let Some(stated) = &flow.alternatives else { return Ok(Vec::new()) };
+        let key = |index: usize| format!("{table}.alternatives.{index}");
+        if self.is_dumbbell() {
+            return Err(Fault::new(format!("{table}.alternatives"), "a dumbbell has but one way")
+                .accepted("this key with [[links]]"));
+        }
+        let ends = |route: &[usize]| {
+            (route.first().map(|&wire| self.wires[wire].from), route.last().map(|&wire| self.wires[wire].to))
+        };
+        let mut ways = Vec::new();
+        for (index, nodes) in stated.iter().enumerate() {
+            let forward = self.stated(&key(index), nodes)?;
+            if ends(&forward) != ends(&route.forward) {
+                return Err(Fault::new(key(index), "it does not lead from the sender to the receiver")
+                    .accepted("another route between the same two nodes"));
+            }
+            let reverse = self.back(&forward).ok_or_else(|| {
+                Fault::new(key(index), "no way leads back").accepted("links in both directions")
+            })?;
+            ways.push(Route { forward, reverse });
+        }
+        Ok(ways)
+    }
+
+    /// The same way backwards, or the shortest one where links lead one way only.
+    fn back(&self, forward: &[usize]) -> Option<Vec<usize>> {
+        let back = forward.iter().rev().map(|&wire| self.wire(self.wires[wire].to, self.wires[wire].from));
+        let (first, last) = (*forward.first()?, *forward.last()?);
+        back.collect::<Option<_>>().or_else(|| self.shortest(self.wires[last].to, self.wires[first].from))
+    }
+
+    /// The wire that leads from the end of another to its beginning.
+    pub(super) fn opposite(&self, wire: usize) -> Option<usize> {
+        self.wire(self.wires[wire].to, self.wires[wire].from)
     }
 
     fn unreachable(&self, key: &str, from: usize, to: usize) -> Fault {

@@ -1,0 +1,225 @@
+//! The classes of a hierarchical token bucket.
+
+use std::fmt;
+
+use narrows_cc::{Bytes, Rate};
+
+use super::Limit;
+
+/// A class of a hierarchical token bucket. What only leaves have is not read of the others: quantum, buffer, policing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HtbClass {
+    /// Its name in results.
+    pub name: String,
+    /// The number of the class it borrows from; `None`: the link itself, which always lends.
+    pub parent: Option<u8>,
+    /// What it may always send.
+    pub rate: Rate,
+    /// What it may send at most, borrowed or not; `None`: what the link carries.
+    pub ceil: Option<Rate>,
+    /// Among classes that may send, and among those that would borrow from the same one, the lowest number goes first.
+    pub priority: u8,
+    /// Bytes it may send per turn; `None`: a tenth of a second of its rate, from 1500 to 200 000 bytes.
+    pub quantum: Option<u32>,
+    /// The most tokens it may save up at `rate`; `None`: two packets per leaf of the tree and 2 ms of the rate.
+    pub burst: Option<Bytes>,
+    /// The same at `ceil`.
+    pub ceil_burst: Option<Bytes>,
+    /// When its queue is full, a time being that at its rate; `None`: as the link's.
+    pub limit: Option<Limit>,
+    /// Arrivals beyond its tokens are dropped, and it never borrows.
+    pub policed: bool,
+}
+
+impl HtbClass {
+    /// A class that hangs on the link, has the first priority and everything else by default.
+    pub fn new(name: impl Into<String>, rate: Rate) -> Self {
+        Self {
+            name: name.into(),
+            parent: None,
+            rate,
+            ceil: None,
+            priority: 0,
+            quantum: None,
+            burst: None,
+            ceil_burst: None,
+            limit: None,
+            policed: false,
+        }
+    }
+}
+
+/// A sound tree of classes, and which flow belongs to which. A class's number is its place in the list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Htb {
+    classes: Vec<HtbClass>,
+    default: u8,
+    flows: Vec<u8>,
+    leaves: u64,
+}
+
+/// Why classes make no hierarchical token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HtbError {
+    /// There is none.
+    NoClass,
+    /// There are more than [`Htb::MAX_CLASSES`].
+    TooManyClasses,
+    /// The parent of this class does not exist.
+    NoParent(u8),
+    /// This class is its own ancestor.
+    Cycle(u8),
+    /// This class has more than [`Htb::MAX_DEPTH`] - 1 ancestors.
+    TooDeep(u8),
+    /// The priority of this class is not below [`Htb::PRIORITIES`].
+    Priority(u8),
+    /// This class has children, and only what queues can be policed.
+    PolicedParent(u8),
+    /// The default class is no leaf.
+    Default(u8),
+}
+
+impl fmt::Display for HtbError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoClass => write!(f, "there are no classes"),
+            Self::TooManyClasses => write!(f, "there are more than {} classes", Htb::MAX_CLASSES),
+            Self::NoParent(class) => write!(f, "the parent of class {class} does not exist"),
+            Self::Cycle(class) => write!(f, "class {class} is its own ancestor"),
+            Self::TooDeep(class) => {
+                write!(f, "class {class} has more than {} ancestors", Htb::MAX_DEPTH - 1)
+            }
+            Self::Priority(class) => {
+                write!(f, "the priority of class {class} is not below {}", Htb::PRIORITIES)
+            }
+            Self::PolicedParent(class) => write!(f, "class {class} is policed and has children"),
+            Self::Default(class) => write!(f, "class {class} is no leaf, but the default"),
+        }
+    }
+}
+
+impl std::error::Error for HtbError {}
+
+impl Htb {
+    /// The most classes there can be.
+    pub const MAX_CLASSES: usize = 63;
+    /// The most classes on the way from a leaf to the link, the leaf included.
+    pub const MAX_DEPTH: usize = 7;
+    /// How many priorities there are.
+    pub const PRIORITIES: u8 = 8;
+
+    /// A tree of classes. Packets that nothing assigns join class `default`, a leaf.
+    ///
+    /// # Errors
+    /// If the classes are no trees within the limits, or the default is no leaf.
+    pub fn new(classes: Vec<HtbClass>, default: u8) -> Result<Self, HtbError> {
+        if classes.is_empty() {
+            return Err(HtbError::NoClass);
+        }
+        if classes.len() > Self::MAX_CLASSES {
+            return Err(HtbError::TooManyClasses);
+        }
+        let mut leaves = (1u64 << classes.len()) - 1;
+        for (number, class) in (0u8..).zip(&classes) {
+            let (mut depth, mut ancestor) = (1, class.parent);
+            while let Some(parent) = ancestor {
+                depth += 1;
+                if parent == number || depth > classes.len() {
+                    return Err(HtbError::Cycle(number));
+                }
+                ancestor = classes.get(usize::from(parent)).ok_or(HtbError::NoParent(number))?.parent;
+            }
+            if depth > Self::MAX_DEPTH {
+                return Err(HtbError::TooDeep(number));
+            }
+            if class.priority >= Self::PRIORITIES {
+                return Err(HtbError::Priority(number));
+            }
+            if let Some(parent) = class.parent {
+                leaves &= !(1 << parent);
+                if classes[usize::from(parent)].policed {
+                    return Err(HtbError::PolicedParent(parent));
+                }
+            }
+        }
+        let htb = Self { classes, default, flows: Vec::new(), leaves };
+        if htb.is_leaf(default) { Ok(htb) } else { Err(HtbError::Default(default)) }
+    }
+
+    /// With the classes of flows, in the order of their numbers; those after the end, and those of a class that is no leaf,
+    /// belong to the default class.
+    #[must_use]
+    pub fn with_flows(mut self, flows: Vec<u8>) -> Self {
+        self.flows = flows;
+        self
+    }
+
+    /// The classes.
+    pub fn classes(&self) -> &[HtbClass] {
+        &self.classes
+    }
+
+    /// Whether there is such a class and it has no children.
+    pub const fn is_leaf(&self, class: u8) -> bool {
+        class < u64::BITS as u8 && self.leaves & (1 << class) != 0
+    }
+
+    /// How many classes have no children.
+    pub const fn leaves(&self) -> u32 {
+        self.leaves.count_ones()
+    }
+
+    /// The leaf that a packet of `flow` joins if it is steered to `class`.
+    pub fn leaf_of(&self, flow: u32, class: Option<u8>) -> u8 {
+        let listed = || self.flows.get(flow as usize).copied();
+        class
+            .filter(|&class| self.is_leaf(class))
+            .or_else(|| listed().filter(|&class| self.is_leaf(class)))
+            .unwrap_or(self.default)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(parent: Option<u8>) -> HtbClass {
+        HtbClass { parent, ..HtbClass::new("class", Rate::from_mbit_per_sec(1.0)) }
+    }
+
+    #[test]
+    fn only_trees_with_a_leaf_for_the_rest_are_sound() {
+        let tree = |parents: &[Option<u8>], default| {
+            Htb::new(parents.iter().map(|&parent| class(parent)).collect(), default).map(|htb| htb.leaves())
+        };
+        assert_eq!(tree(&[None], 0), Ok(1));
+        assert_eq!(tree(&[Some(2), Some(2), None, None], 3), Ok(3));
+        assert_eq!(tree(&[], 0), Err(HtbError::NoClass));
+        assert_eq!(tree(&[None; 63], 62), Ok(63));
+        assert_eq!(tree(&[None; 64], 0), Err(HtbError::TooManyClasses));
+        assert_eq!(tree(&[None, Some(2)], 0), Err(HtbError::NoParent(1)));
+        assert_eq!(tree(&[None, Some(1)], 0), Err(HtbError::Cycle(1)));
+        assert_eq!(tree(&[None, Some(2), Some(3), Some(2)], 0), Err(HtbError::Cycle(1)));
+        assert_eq!(tree(&[Some(1), None], 1), Err(HtbError::Default(1)));
+        assert_eq!(tree(&[None], 1), Err(HtbError::Default(1)));
+        assert_eq!(tree(&[None], 200), Err(HtbError::Default(200)));
+        let chain = |depth: u8| tree(&(0..depth).map(|n| n.checked_sub(1)).collect::<Vec<_>>(), depth - 1);
+        assert_eq!(chain(7), Ok(1));
+        assert_eq!(chain(8), Err(HtbError::TooDeep(7)));
+        let late = HtbClass { priority: 8, ..class(None) };
+        assert_eq!(Htb::new(vec![late], 0), Err(HtbError::Priority(0)));
+        let policed = HtbClass { policed: true, ..class(None) };
+        assert_eq!(Htb::new(vec![policed, class(Some(0))], 1), Err(HtbError::PolicedParent(0)));
+    }
+
+    #[test]
+    fn a_packet_joins_the_leaf_it_is_steered_to_then_that_of_its_flow_then_the_default() {
+        let classes = vec![class(None), class(Some(0)), class(Some(0)), class(None)];
+        let htb = Htb::new(classes, 3).unwrap().with_flows(vec![1, 0, 77]);
+        assert_eq!(htb.leaf_of(0, None), 1);
+        assert_eq!(htb.leaf_of(0, Some(2)), 2);
+        // Class 0 is no leaf, class 77 does not exist.
+        assert_eq!([1, 2, 3].map(|flow| htb.leaf_of(flow, None)), [3, 3, 3]);
+        assert_eq!([0, 77].map(|class| htb.leaf_of(0, Some(class))), [1, 1]);
+    }
+}

@@ -1,0 +1,533 @@
+//! # Hierarchical token bucket
+//!
+//! Classes form trees that hang on the link. Each is assured a rate and kept below a ceiling; what a class does not use is lent
+//! to those beside it. Only leaves hold packets.
+//!
+//! ## Law
+//!
+//! Each class has two buckets, one filled at its rate, one at its ceiling. Its mode (Devera 2002, 'Definitions'):
+//!
+//! | mode | when | what it may do |
+//! |---|---|---|
+//! | red | its ceiling's bucket is in debt | nothing |
+//! | yellow | else, its rate's bucket is in debt | borrow from its parent, if that is green, or yellow and may borrow itself |
+//! | green | else | send, and lend |
+//!
+//! A leaf that sends by its own tokens pays from both its buckets, and so does each of its ancestors. A leaf that borrows pays,
+//! as each class between it and the lender, from the bucket of the ceiling only; the lender and those above it pay from both.
+//! The link itself is a class that is always green and pays nothing.
+//!
+//! A level is the distance of a class that may send from the top: leaves that are green come first, then those that borrow from
+//! a green class, the farthest from the link first. Within a level the lowest priority number goes first, and leaves of the
+//! same priority take turns by deficit round robin (Shreedhar and Varghese 1995) with their quanta. So excess goes to the
+//! backlogged leaves of the best priority in the ratio of their quanta.
+//!
+//! ## States
+//!
+//! ```text
+//!            pays from the bucket of its rate         pays from the bucket of its ceiling
+//!   green ────────────────────────────────▶ yellow ────────────────────────────────▶ red
+//!     ▲                                      │  ▲                                     │
+//!     └──────────────────────────────────────┘  └─────────────────────────────────────┘
+//!            the debt is paid back                     the debt is paid back
+//! ```
+//!
+//! ## References
+//!
+//! * M. Devera, 'Hierarchical token bucket theory', 2002: modes, the goal (equations 1 to 3), the order of levels.
+//! * Linux `net/sched/sch_htb.c` (behaviour; version 6): who pays what, one packet of debt, the quantum of a tenth of a second.
+//!
+//! ## Differences
+//!
+//! 1. Tokens are exact integers, and mode changes happen at the nanosecond; there is no hysteresis and no bound to the debt
+//!    but that of the number, 9 GB. Linux forgives what a class owes beyond 60 s of its rate.
+//! 2. Roots of the trees hang on the link, which always lends. In Linux a root can borrow from nobody; a ceiling equal to the
+//!    rate gives that.
+//! 3. A policed class pays for a packet from its own buckets when it arrives, and is always green: what passed the policer waits
+//!    for other packets only, never for tokens.
+//! 4. A bucket is two packets per leaf deep and 2 ms of the rate where nothing is stated, so that a class loses no tokens while
+//!    it waits for its turn. Linux's default follows its timer's resolution.
+//! 5. Every leaf has its own limit, and there is none for all together, as there would be with one queue.
+//!
+//! ## Known weaknesses
+//!
+//! As in Linux, a green leaf sends even if an ancestor is red. Where children's rates add up to no more than their parent's, the
+//! parent exceeds its ceiling by no more than the bursts of the leaves below it; the scenario's reader refuses the rest, but
+//! [`Htb::set_class`] does not.
+
+mod agenda;
+mod bucket;
+#[cfg(test)]
+mod random_tests;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+use std::sync::Arc;
+
+use narrows_cc::{Bytes, Nanos, Rate};
+
+use self::agenda::Agenda;
+use self::bucket::Bucket;
+use self::turn::Turn;
+use super::{Backlog, MTU, Room};
+use crate::Packet;
+use crate::config::{self, HtbClass, Limit};
+use crate::link::{ClassStats, LinkStats};
+
+const PRIORITIES: usize = config::Htb::PRIORITIES as usize;
+/// Leaves have level 0; the link has the highest.
+const LEVELS: usize = config::Htb::MAX_DEPTH + 1;
+/// The most a class may send per turn where nothing is stated.
+const LARGEST_QUANTUM: u64 = 200_000;
+/// How much of a rate fits into its bucket besides two packets per leaf.
+const BURST_TIME: Nanos = Nanos::from_millis(2);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Red,
+    Yellow,
+    Green,
+}
+
+#[derive(Clone, Debug)]
+struct Class {
+    /// The link's own is itself.
+    parent: usize,
+    level: usize,
+    tokens: Bucket,
+    ceil: Bucket,
+    filled_at: Nanos,
+    mode: Mode,
+    /// The priorities, as bits, at which it has something to send by itself or for those that borrow from it.
+    active: u8,
+    /// Those that borrow from it, for each priority.
+    feeds: [Turn; PRIORITIES],
+    // Leaves only:
+    rate: Rate,
+    limit: Limit,
+    policed: bool,
+    priority: usize,
+    quantum: i64,
+    /// Bytes it may still send in its turn, for each level that it may borrow from.
+    deficits: [i64; LEVELS],
+    backlog: Backlog,
+    counts: Counts,
+}
+
+/// What a leaf has done since the statistics began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    packets: u64,
+    bytes: u64,
+    dropped: u64,
+    delay_sum_ns: u128,
+    /// Packets waiting, added up over time, as of `waited_at`.
+    waited: u128,
+    waited_at: Nanos,
+}
+
+impl Class {
+    fn fill(&mut self, now: Nanos) {
+        let elapsed = now - self.filled_at;
+        self.tokens.fill(elapsed);
+        self.ceil.fill(elapsed);
+        self.filled_at = self.filled_at.max(now);
+    }
+
+    /// Its mode, and after how long that changes by itself.
+    fn mode_now(&self) -> (Mode, Nanos) {
+        let (ceil, rate) = (self.ceil.until_paid(), self.tokens.until_paid());
+        if self.policed || ceil.max(rate).is_zero() {
+            (Mode::Green, Nanos::MAX)
+        } else if ceil.is_zero() {
+            (Mode::Yellow, rate)
+        } else {
+            (Mode::Red, ceil)
+        }
+    }
+
+    /// Whether one more packet may wait.
+    fn fits(&self, packet: &Packet, room: Room) -> bool {
+        let room = match self.limit {
+            _ if matches!(room, Room::Idle) => Room::Idle,
+            Limit::Packets(packets) => Room::Packets(packets),
+            Limit::Bytes(bytes) => Room::Bytes(bytes.as_u64()),
+            Limit::Time(wait) if self.rate.time_for(Bytes::new(self.backlog.bytes())) <= wait => Room::Idle,
+            Limit::Time(_) => Room::Packets(self.backlog.packets()),
+        };
+        self.backlog.fits(packet, room)
+    }
+
+    /// To be called before the number of those that wait changes.
+    fn account(&mut self, now: Nanos) {
+        self.counts.waited = self.waited(now);
+        self.counts.waited_at = self.counts.waited_at.max(now);
+    }
+
+    fn waited(&self, now: Nanos) -> u128 {
+        let since = now - self.counts.waited_at;
+        self.counts.waited + u128::from(self.backlog.packets()) * u128::from(since.as_nanos())
+    }
+}
+
+/// What a class has by its configuration or, where that says nothing, by its rates.
+struct Derived {
+    quantum: i64,
+    burst: Bytes,
+    ceil: Rate,
+    ceil_burst: Bytes,
+}
+
+impl Derived {
+    fn new(class: &HtbClass, leaves: u32, rate: Rate, ceil: Option<Rate>) -> Self {
+        let depth = |rate: Rate| Bytes::new(2 * MTU * u64::from(leaves)) + rate.over(BURST_TIME);
+        let quantum = class.quantum.map_or(rate.as_bytes_per_sec() / 10, u64::from);
+        let most = if class.quantum.is_some() { u64::from(u32::MAX) } else { LARGEST_QUANTUM };
+        Self {
+            quantum: quantum.clamp(MTU, most) as i64,
+            burst: class.burst.unwrap_or_else(|| depth(rate)),
+            ceil: ceil.unwrap_or(Rate::MAX),
+            ceil_burst: match ceil {
+                Some(ceil) if ceil < Rate::MAX => class.ceil_burst.unwrap_or_else(|| depth(ceil)),
+                // Without a ceiling there is never a debt.
+                _ => Bytes::MAX,
+            },
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Htb {
+    config: Arc<config::Htb>,
+    /// As configured, and the link last.
+    classes: Box<[Class]>,
+    /// Green classes with something to send, by level and priority.
+    rows: [[Turn; PRIORITIES]; LEVELS],
+    /// The priorities at which the rows of a level are not empty, as bits.
+    ready: [u8; LEVELS],
+    agenda: Agenda,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Htb {
+    /// Empty queues and full buckets. `limit` is that of classes that state none.
+    pub(crate) fn new(config: &Arc<config::Htb>, limit: Limit) -> Self {
+        let link = config.classes().len();
+        let depth = |mut class: Option<u8>| {
+            let mut depth = 0;
+            while let Some(number) = class {
+                depth += 1;
+                class = config.classes()[usize::from(number)].parent;
+            }
+            depth
+        };
+        let whole = HtbClass::new("", Rate::MAX);
+        let class = |number: usize, class: &HtbClass| {
+            let derived = Derived::new(class, config.leaves(), class.rate, class.ceil);
+            let leaf = config.is_leaf(number as u8);
+            Class {
+                parent: class.parent.map_or(link, usize::from),
+                level: if leaf { 0 } else { LEVELS - 1 - depth(class.parent) - usize::from(number < link) },
+                tokens: Bucket::new(class.rate, derived.burst),
+                ceil: Bucket::new(derived.ceil, derived.ceil_burst),
+                filled_at: Nanos::ZERO,
+                mode: Mode::Green,
+                active: 0,
+                feeds: [Turn::EMPTY; PRIORITIES],
+                rate: class.rate,
+                limit: class.limit.unwrap_or(limit),
+                policed: class.policed,
+                priority: usize::from(class.priority),
+                quantum: derived.quantum,
+                deficits: [0; LEVELS],
+                backlog: Backlog::default(),
+                counts: Counts::default(),
+            }
+        };
+        Self {
+            config: Arc::clone(config),
+            classes: config.classes().iter().chain([&whole]).enumerate().map(|(n, c)| class(n, c)).collect(),
+            rows: [[Turn::EMPTY; PRIORITIES]; LEVELS],
+            ready: [0; LEVELS],
+            agenda: Agenda::new(),
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    pub(crate) const fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The class that pays nothing and always lends.
+    fn link(&self) -> usize {
+        self.classes.len() - 1
+    }
+
+    /// Takes a packet in or drops it. `class` steers it; otherwise the table of flows says where it belongs.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: Nanos,
+        packet: &Packet,
+        class: Option<u8>,
+        room: Room,
+        stats: &mut LinkStats,
+    ) -> bool {
+        let index = usize::from(self.config.leaf_of(packet.flow, class));
+        let class = &mut self.classes[index];
+        let size = packet.size().as_u64();
+        if !class.fits(packet, room) {
+            class.counts.dropped += 1;
+            stats.dropped_queue += 1;
+            return false;
+        }
+        if class.policed {
+            class.fill(now);
+            if !(class.tokens.covers(size) && class.ceil.covers(size)) {
+                class.counts.dropped += 1;
+                stats.dropped_policer += 1;
+                return false;
+            }
+            class.tokens.spend(size);
+            class.ceil.spend(size);
+        }
+        class.account(now);
+        class.backlog.push(now, packet);
+        self.packets += 1;
+        self.bytes += size;
+        if class.active == 0 {
+            let active = 1 << class.priority;
+            class.active = active;
+            self.attach(index, active);
+        }
+        true
+    }
+
+    /// The next packet that may leave, with the time of its arrival.
+    pub(crate) fn dequeue(&mut self, now: Nanos) -> Option<(Nanos, Packet)> {
+        self.change_modes(now);
+        let level = self.ready.iter().position(|&priorities| priorities != 0)?;
+        let priority = self.ready[level].trailing_zeros() as usize;
+        let index = self.leaf_in_turn(level, priority);
+        let leaf = &mut self.classes[index];
+        leaf.account(now);
+        let (arrived, packet) = leaf.backlog.pop()?;
+        let size = packet.size().as_u64();
+        leaf.counts.packets += 1;
+        leaf.counts.bytes += size;
+        leaf.counts.delay_sum_ns += u128::from((now - arrived).as_nanos());
+        self.packets -= 1;
+        self.bytes -= size;
+        leaf.deficits[level] -= size as i64;
+        if leaf.deficits[level] < 0 {
+            leaf.deficits[level] += leaf.quantum;
+            let turn = match level {
+                0 => &mut self.rows[0][priority],
+                _ => &mut self.classes[self.classes[index].parent].feeds[priority],
+            };
+            turn.pass(index);
+        }
+        let leaf = &self.classes[index];
+        if leaf.backlog.packets() == 0 {
+            self.detach(index, leaf.active);
+            self.classes[index].active = 0;
+        }
+        self.charge(now, index, level, size);
+        Some((arrived, packet))
+    }
+
+    /// When [`Htb::dequeue`] may find a packet: `now` if one may leave or a mode has to change first, later if all that wait for
+    /// tokens do so, never if nothing waits.
+    pub(crate) fn ready_at(&self, now: Nanos) -> Nanos {
+        if self.packets == 0 {
+            Nanos::MAX
+        } else if self.ready.iter().any(|&priorities| priorities != 0) {
+            now
+        } else {
+            self.agenda.first().map_or(Nanos::MAX, |(at, _)| at.max(now))
+        }
+    }
+
+    /// Another rate and ceiling, [`Rate::MAX`] being none; of a policed class the lesser of the two counts. Tokens that the
+    /// class has stay, as far as the new depths hold them; debts stay.
+    pub(crate) fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
+        let Some(config) = self.config.classes().get(usize::from(class)) else { return };
+        let derived = Derived::new(config, self.config.leaves(), rate, Some(ceil));
+        let index = usize::from(class);
+        let class = &mut self.classes[index];
+        class.fill(now);
+        class.rate = rate;
+        class.tokens.set(rate, derived.burst);
+        class.ceil.set(derived.ceil, derived.ceil_burst);
+        class.quantum = derived.quantum;
+        self.renew_mode(now, index);
+    }
+
+    /// Bytes that wait in a class and all below it.
+    pub(crate) fn class_backlog(&self, class: u8) -> Bytes {
+        Bytes::new(self.below(usize::from(class)).map(|leaf| leaf.backlog.bytes()).sum())
+    }
+
+    /// Forgets what was counted.
+    pub(crate) fn reset_stats(&mut self, now: Nanos) {
+        for class in &mut self.classes {
+            class.counts = Counts { waited_at: now, ..Counts::default() };
+        }
+    }
+
+    /// What each class and all below it have done since `since`.
+    pub(crate) fn class_stats(&self, since: Nanos, now: Nanos) -> Vec<ClassStats> {
+        let elapsed = (now - since).as_nanos().max(1) as f64;
+        let of = |(number, class): (usize, &HtbClass)| {
+            let mut stats = ClassStats { name: class.name.clone(), ..ClassStats::default() };
+            let mut waited = 0;
+            for leaf in self.below(number) {
+                stats.sent_packets += leaf.counts.packets;
+                stats.sent_bytes += leaf.counts.bytes;
+                stats.dropped += leaf.counts.dropped;
+                stats.queue_delay_sum_ns += leaf.counts.delay_sum_ns;
+                waited += leaf.waited(now);
+            }
+            ClassStats { queue_mean: waited as f64 / elapsed, ..stats }
+        };
+        self.config.classes().iter().enumerate().map(of).collect()
+    }
+
+    /// The leaves at and below a class.
+    fn below(&self, class: usize) -> impl Iterator<Item = &Class> {
+        let link = self.link();
+        let under = move |mut leaf: usize| {
+            while leaf != class && leaf != link {
+                leaf = self.classes[leaf].parent;
+            }
+            leaf == class && leaf != link
+        };
+        (0..link).filter(|&n| self.classes[n].level == 0).filter(move |&n| under(n)).map(|n| &self.classes[n])
+    }
+
+    /// The leaf whose turn it is. Where all that borrow from a class had their turn, its neighbours have theirs.
+    fn leaf_in_turn(&mut self, level: usize, priority: usize) -> usize {
+        let mut index = self.rows[level][priority].next_or_first();
+        while self.classes[index].level > 0 {
+            match self.classes[index].feeds[priority].next() {
+                Some(child) => index = child,
+                None => {
+                    self.classes[index].feeds[priority].rewind();
+                    if self.classes[index].mode == Mode::Green {
+                        self.rows[level][priority].pass(index);
+                    } else {
+                        self.classes[self.classes[index].parent].feeds[priority].pass(index);
+                    }
+                    index = self.rows[level][priority].next_or_first();
+                }
+            }
+        }
+        index
+    }
+
+    /// Enters a class at the priorities given where it may send: in a row if it is green, else with its parent, which may thereby
+    /// get something to send itself.
+    fn attach(&mut self, mut index: usize, mut priorities: u8) {
+        while self.classes[index].mode == Mode::Yellow && priorities != 0 {
+            let parent = self.classes[index].parent;
+            let mut new = 0;
+            for priority in bits(priorities) {
+                let feed = &mut self.classes[parent].feeds[priority];
+                new |= u8::from(feed.is_empty()) << priority;
+                feed.insert(index);
+            }
+            self.classes[parent].active |= new;
+            (index, priorities) = (parent, new);
+        }
+        if self.classes[index].mode == Mode::Green {
+            let level = self.classes[index].level;
+            for priority in bits(priorities) {
+                self.rows[level][priority].insert(index);
+            }
+            self.ready[level] |= priorities;
+        }
+    }
+
+    /// The reverse of [`Htb::attach`].
+    fn detach(&mut self, mut index: usize, mut priorities: u8) {
+        while self.classes[index].mode == Mode::Yellow && priorities != 0 {
+            let parent = self.classes[index].parent;
+            let mut gone = 0;
+            for priority in bits(priorities) {
+                let feed = &mut self.classes[parent].feeds[priority];
+                // Whose turn it was has it again when it comes back.
+                feed.remove(index);
+                gone |= u8::from(feed.is_empty()) << priority;
+            }
+            self.classes[parent].active &= !gone;
+            (index, priorities) = (parent, gone);
+        }
+        if self.classes[index].mode == Mode::Green {
+            let level = self.classes[index].level;
+            for priority in bits(priorities) {
+                let row = &mut self.rows[level][priority];
+                row.remove(index);
+                row.leave(index);
+                self.ready[level] &= !(u8::from(row.is_empty()) << priority);
+            }
+        }
+    }
+
+    /// A leaf has sent with the tokens of the class at `level`.
+    fn charge(&mut self, now: Nanos, mut index: usize, level: usize, size: u64) {
+        while index != self.link() {
+            let class = &mut self.classes[index];
+            class.fill(now);
+            if !class.policed {
+                if class.level >= level {
+                    class.tokens.spend(size);
+                }
+                class.ceil.spend(size);
+            }
+            let parent = class.parent;
+            self.renew_mode(now, index);
+            index = parent;
+        }
+    }
+
+    /// Gives a class, its buckets being filled, the mode that it has come to.
+    fn renew_mode(&mut self, now: Nanos, index: usize) {
+        let (mode, lasts) = self.classes[index].mode_now();
+        let class = &self.classes[index];
+        if mode != class.mode {
+            let active = class.active;
+            self.detach(index, active);
+            self.classes[index].mode = mode;
+            self.attach(index, active);
+        }
+        match mode {
+            Mode::Green => self.agenda.remove(index),
+            _ => self.agenda.set(index, now.saturating_add(lasts)),
+        }
+    }
+
+    /// The mode changes that are due.
+    fn change_modes(&mut self, now: Nanos) {
+        while let Some((at, index)) = self.agenda.first()
+            && at <= now
+        {
+            self.classes[index].fill(now);
+            self.renew_mode(now, index);
+        }
+    }
+}
+
+/// The numbers of the bits that are set.
+fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let first = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (first < PRIORITIES).then_some(first)
+    })
+}

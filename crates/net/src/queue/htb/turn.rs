@@ -1,0 +1,62 @@
+//! Whose turn it is in a round robin among classes.
+
+/// A set of class numbers, up to 63, and the place in the round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    members: u64,
+    /// The turn is that of the first member from here on.
+    at: u8,
+}
+
+impl Turn {
+    pub(super) const EMPTY: Self = Self { members: 0, at: 0 };
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.members == 0
+    }
+
+    pub(super) const fn insert(&mut self, class: usize) {
+        self.members |= 1 << class;
+    }
+
+    pub(super) const fn remove(&mut self, class: usize) {
+        self.members &= !(1 << class);
+    }
+
+    /// The member whose turn it is; none when the round is over.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<usize> {
+        let rest = self.members.checked_shr(u32::from(self.at)).unwrap_or(0);
+        if rest == 0 {
+            return None;
+        }
+        self.at += rest.trailing_zeros() as u8;
+        Some(usize::from(self.at))
+    }
+
+    /// The member whose turn it is, in this round or the next one. There must be a member.
+    #[inline]
+    pub(super) fn next_or_first(&mut self) -> usize {
+        self.next().unwrap_or_else(|| {
+            self.at = self.members.trailing_zeros() as u8;
+            usize::from(self.at)
+        })
+    }
+
+    /// The turn passes on from `class`.
+    pub(super) const fn pass(&mut self, class: usize) {
+        self.at = class as u8 + 1;
+    }
+
+    /// A class that had the turn is no longer there, and has lost it.
+    pub(super) const fn leave(&mut self, class: usize) {
+        if self.at as usize == class {
+            self.pass(class);
+        }
+    }
+
+    /// The next round begins.
+    pub(super) const fn rewind(&mut self) {
+        self.at = 0;
+    }
+}
