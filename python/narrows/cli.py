@@ -58,11 +58,15 @@ def _top(
 def run(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A scenario, TOML.")],
     scheme: Scheme = None,
+    learn: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What allocators have learned: read if it is there, kept after the run."),
+    ] = None,
     *,
     options: Options,
 ) -> None:
     """Run a scenario file."""
-    options.go(load(Path(file)), scheme=scheme)
+    options.go(load(Path(file)), scheme=scheme, learn=learn)
 
 
 @app.command()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, ParamSpec, get_type_hints
@@ -130,8 +131,14 @@ class Options:
     packets: Packets = False
     jobs: Jobs = None
 
-    def go(self, scenario: Scenario, *, scheme: str | None = None, ray: str | None = None) -> None:
+    def go(
+        self, scenario: Scenario, *, scheme: str | None = None, ray: str | None = None, learn: Path | None = None
+    ) -> None:
         """Replace, plan, run, keep and print."""
+        if learn is not None:
+            if self.out is not None:
+                raise Misuse("--learn, -o: finished runs would be reused, not learned from; accepted: one of them")
+            scenario = scenario.replaced([("network.learned", str(learn.absolute()))])
         if self.trace is not None and self.out is None:
             raise Misuse("--trace: traces are files; accepted: --trace together with -o DIR")
         if self.packets and self.trace is None:
@@ -150,6 +157,8 @@ class Options:
             done = runner.Runner(out=self.out, jobs=self.jobs, listener=listener, execute=execute).run(planned)
         finally:
             listener.close()
+        if learn is not None:
+            remember(learn, done[-1])
         if self.as_json and self.out is None:
             return
         from narrows.results import Results
@@ -192,6 +201,19 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     inner.__signature__ = signature.replace(parameters=[*own, *common])  # type: ignore[attr-defined]
     inner.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *common]}
     return inner
+
+
+def remember(file: Path, result: Mapping[str, Any]) -> None:
+    """Keep what the allocators of a run have learned.
+
+    Raises:
+        Misuse: None of them learns.
+    """
+    allocators = {row["link"]: row.get("allocator") or {} for row in result["links"]}
+    learned = {link: row["learned"] for link, row in allocators.items() if "learned" in row}
+    if not learned:
+        raise Misuse("--learn: no allocator of this scenario learns; accepted: a scenario with one that does")
+    runner.write_atomic(file, json.dumps(learned, indent=1))
 
 
 def show(table: Any, width: int | None = None) -> None:

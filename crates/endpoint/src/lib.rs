@@ -13,6 +13,7 @@ mod receiver;
 mod ring;
 mod sender;
 mod stats;
+mod user;
 
 pub use app::App;
 pub use config::{AppConfig, Negotiation, TcpConfig};

@@ -11,13 +11,14 @@
 //!   (RFC 9293 section 3.8.6).
 //! * Explicit header fields are echoed: the rate that arrived last (RCP), the sum of the changes that arrived since the last
 //!   acknowledgement (XCP).
+//! * Requests for rates are answered by `user`.
 //! * The direction back carries no data: its FIN rides on the acknowledgement of the peer's FIN.
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_net::Extension;
 use narrows_net::packet::{Ecn, Flags, MAX_SACK_BLOCKS, Packet, timestamp};
 
-use crate::{ReceiverStats, TcpConfig, ranges::Ranges};
+use crate::{ReceiverStats, TcpConfig, ranges::Ranges, user::User};
 
 /// What a packet brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +69,7 @@ pub struct Receiver {
     recent_len: u8,
     /// The explicit fields of the next acknowledgement.
     reply: Extension,
+    user: User,
     stats: ReceiverStats,
 }
 
@@ -108,6 +110,7 @@ impl Receiver {
             recent: [(0, 0); MAX_SACK_BLOCKS],
             recent_len: 0,
             reply: Extension::None,
+            user: User::new(&config.negotiation),
             stats: ReceiverStats::default(),
         }
     }
@@ -140,7 +143,11 @@ impl Receiver {
     /// A packet from the sender.
     #[inline]
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet) -> Arrival {
-        if packet.flags.has(Flags::REVERSE) || packet.flags.has(Flags::CONTROL) {
+        if packet.flags.has(Flags::REVERSE) {
+            return Arrival::default();
+        }
+        if packet.flags.has(Flags::CONTROL) {
+            self.stats.messages_refused += u64::from(!self.user.on_packet(packet));
             return Arrival::default();
         }
         self.path = packet.path();
@@ -321,7 +328,7 @@ impl Receiver {
             }
             return Some(packet);
         }
-        None
+        self.user.poll(self.flow)
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 //! Parts: `scoreboard` knows the packets outstanding, `ack` applies acknowledgements, `rack` finds losses by time and
 //! `sack_loss` by counting (RFC 6675), `recovery` holds the phases and the undo of needless reductions, `prr` shapes the
 //! window meanwhile, `timers` has the retransmission timeout, probes and the handshake's start, `transmit` decides what
-//! leaves next, `explicit` asks the network for rates and reads the answers.
+//! leaves next, `explicit` asks the network for rates and reads the answers, `negotiation` does so by messages apart.
 //!
 //! Deliberate differences from the texts:
 //! 1. The clock granularity G of RFC 6298 is the longest delay of an acknowledgement, so that a delayed one never makes a
@@ -22,6 +22,7 @@
 
 mod ack;
 mod explicit;
+mod negotiation;
 mod prr;
 mod rack;
 mod recovery;
@@ -37,6 +38,7 @@ use narrows_cc::{
 use narrows_net::packet::{Flags, Packet};
 
 use crate::{App, SenderStats, TcpConfig, pacer::Pacer};
+use negotiation::Server;
 use prr::Prr;
 use rack::{Path, Probe, Rack};
 use recovery::Undo;
@@ -89,6 +91,8 @@ impl Pending {
     const RETRANSMISSION: Self = Self(4);
     const TAIL_PROBE: Self = Self(8);
     const WINDOW_PROBE: Self = Self(16);
+    /// A message to nodes of the network.
+    const MESSAGE: Self = Self(32);
 
     fn add(&mut self, what: Self) {
         self.0 |= what.0;
@@ -159,6 +163,8 @@ pub struct Sender {
     style: RecoveryStyle,
     /// The explicit header its packets carry.
     explicit: Option<Explicit>,
+    /// Negotiates the rate, where that is the scheme's way.
+    server: Option<Box<Server>>,
     prr: Prr,
     sack_loss: SackLoss,
     undo: Undo,
@@ -230,6 +236,8 @@ impl Sender {
             rack: Rack::new(),
             style: scheme.info().recovery,
             explicit: scheme.explicit(),
+            server: (scheme.explicit() == Some(Explicit::Nodectl))
+                .then(|| Box::new(Server::new(&config.negotiation))),
             scheme,
             stats: SenderStats::default(),
             app,
@@ -266,7 +274,11 @@ impl Sender {
     /// A packet from the receiver.
     #[inline]
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
-        if !packet.flags.has(Flags::REVERSE) || packet.flags.has(Flags::CONTROL) {
+        if !packet.flags.has(Flags::REVERSE) {
+            return AckOutcome::default();
+        }
+        if packet.flags.has(Flags::CONTROL) {
+            self.on_control(now, packet);
             return AckOutcome::default();
         }
         match self.state {
@@ -279,7 +291,8 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called; [`Nanos::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Nanos {
-        let timer = self.rto_at.min(self.loss_timer_at).min(self.app.deadline());
+        let negotiation = self.server.as_ref().map_or(Nanos::MAX, |server| server.deadline());
+        let timer = self.rto_at.min(self.loss_timer_at).min(self.app.deadline()).min(negotiation);
         if self.held { timer.min(self.pacer.next()) } else { timer }
     }
 

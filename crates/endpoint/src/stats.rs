@@ -31,6 +31,10 @@ pub struct SenderStats {
     pub paced_waits: u64,
     /// Reductions for congestion marks.
     pub ecn_reductions: u64,
+    /// Messages to nodes of the network.
+    pub messages_sent: u64,
+    /// Messages that were not for this connection, unasked for, or impossible.
+    pub messages_refused: u64,
 }
 
 /// What a receiver saw and did.
@@ -52,4 +56,6 @@ pub struct ReceiverStats {
     pub ce_packets: u64,
     /// Data packets that arrived before data in front of them.
     pub out_of_order: u64,
+    /// Messages that were not for this connection, or impossible.
+    pub messages_refused: u64,
 }

@@ -99,7 +99,7 @@ impl Extension {
 
     /// The reverse of [`Extension::encode`]; an unknown tag is no extension.
     #[inline]
-    pub(crate) const fn decode(tag: u8, [last, before]: [Slot; 2]) -> Self {
+    pub const fn decode(tag: u8, [last, before]: [Slot; 2]) -> Self {
         match tag {
             1 => Self::RcpRequest { rate: f32::from_bits(last.0), rtt_us: last.1 },
             2 => Self::RcpReply { rate: f32::from_bits(last.0) },

@@ -241,6 +241,17 @@ impl Packet {
         packet
     }
 
+    /// Gives a control message other bytes; where it goes and how far it has come remain.
+    ///
+    /// # Panics
+    /// If the message is longer than [`MAX_MESSAGE`].
+    pub fn set_message(&mut self, message: &[u8]) {
+        let old = *self;
+        *self = Self::control(old.flow, old.flags, message);
+        (self.ecn, self.hop) = (old.ecn, old.hop);
+        self.set_path(old.path());
+    }
+
     /// The bytes of a control message, and how many of them count.
     pub fn message(&self) -> ([u8; MAX_MESSAGE], usize) {
         let mut body = [0; MAX_MESSAGE];
@@ -314,6 +325,11 @@ mod tests {
             assert_eq!((&body[..n], packet.path(), packet.flow), (&bytes[..len], 3, 7));
             assert_eq!(packet.size(), Bytes::new(28 + len as u64));
             assert!(packet.flags.has(Flags::CONTROL) && packet.flags.has(Flags::REVERSE));
+            packet.hop = 2;
+            packet.set_message(&bytes[..5]);
+            let (body, n) = packet.message();
+            assert_eq!((&body[..n], packet.path(), packet.hop, packet.flow), (&bytes[..5], 3, 2, 7));
+            assert_eq!(packet.size(), Bytes::new(33));
         }
         let mut packet = Packet::new(0);
         packet.set_path(2);

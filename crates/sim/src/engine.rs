@@ -612,6 +612,11 @@ impl Engine {
         &self.links[index]
     }
 
+    /// Payload that a flow has delivered in order so far.
+    pub fn delivered(&self, flow: usize) -> Bytes {
+        Bytes::new(self.receivers[flow].stats().bytes_in_order)
+    }
+
     /// Distinct data packets delivered so far.
     pub fn delivered_packets(&self) -> u64 {
         self.receivers.iter().map(|r| r.stats().data_packets).sum()

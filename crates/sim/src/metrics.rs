@@ -1,5 +1,7 @@
 //! Metrics, computed while the run goes on: nothing is kept per packet.
 
+use std::collections::BTreeMap;
+
 use narrows_cc::{Bytes, Nanos, ParamKind};
 use narrows_endpoint::{Receiver, ReceiverStats, Sender, SenderStats};
 use narrows_net::config::Capacity;
@@ -7,7 +9,7 @@ use narrows_net::{Flags, Histogram, Link, Packet, prefetch};
 
 use crate::clock::bin_length;
 use crate::fairness::Fairness;
-use crate::result::{Counters, FlowResult, LinkResult, RunResult};
+use crate::result::{AllocatorResult, Counters, FlowResult, LinkResult, RunResult};
 use crate::spec::{FlowSpec, LinkSpec, Spec};
 
 /// What is measured of one flow besides what its endpoints count themselves.
@@ -312,6 +314,13 @@ fn link_result(link: &LinkSpec, state: &Link, end: Nanos) -> LinkResult {
         drop_percent: percent(drops, stats.arrived_packets),
         random_losses: stats.dropped_loss,
         marks: stats.marked,
+        allocator: state.allocator().map(|allocator| {
+            let mut readings = BTreeMap::new();
+            allocator.telemetry(&mut |name, value| {
+                readings.insert(name, value);
+            });
+            AllocatorResult { kind: allocator.info().name, readings, learned: allocator.learned() }
+        }),
     }
 }
 

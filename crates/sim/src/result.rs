@@ -1,5 +1,7 @@
 //! What a run measured. The JSON field names are fixed: other programs read them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// Results of one run.
@@ -106,6 +108,21 @@ pub struct LinkResult {
     pub random_losses: u64,
     /// Packets marked.
     pub marks: u64,
+    /// The allocator at its port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocator: Option<AllocatorResult>,
+}
+
+/// An allocator at the end of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct AllocatorResult {
+    /// Which one.
+    pub kind: &'static str,
+    /// Its named internals and counters.
+    pub readings: BTreeMap<&'static str, f64>,
+    /// What it has learned, as text; see the key `network.learned` of scenarios.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learned: Option<String>,
 }
 
 /// How often the parts of the transport acted.

@@ -82,6 +82,7 @@ registry! {
     prague::Prague,
     rcp::Rcp,
     xcp::Xcp,
+    nodectl::Nodectl,
     fixed::Fixed,
 }
 

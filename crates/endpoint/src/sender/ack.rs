@@ -139,6 +139,7 @@ impl Sender {
         if packet.has_extension() {
             self.on_reply(now, packet);
         }
+        self.begin_negotiation(now);
         outcome
     }
 
@@ -343,6 +344,7 @@ impl Sender {
         }
         if self.fin_sent && self.una == self.nxt {
             self.close();
+            self.end_negotiation(now);
         }
     }
 

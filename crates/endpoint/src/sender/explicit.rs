@@ -33,7 +33,7 @@ impl Sender {
     }
 
     /// How much of a full packet on the wire is payload. The network counts everything, a scheme payload alone.
-    fn payload_share(&self, explicit: Explicit) -> f64 {
+    pub(super) fn payload_share(&self, explicit: Explicit) -> f64 {
         let header = f64::from(self.config.header) + f64::from(explicit.header_bytes());
         let payload = f64::from(self.config.segment);
         payload / (payload + header)

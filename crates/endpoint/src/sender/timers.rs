@@ -11,6 +11,7 @@ const FIRST_PROBE: Nanos = Nanos::from_secs(1);
 impl Sender {
     /// Time has reached the deadline.
     pub fn on_timer(&mut self, now: Nanos) {
+        self.on_negotiation_timer(now);
         if self.state == State::Closed {
             return;
         }

@@ -19,6 +19,9 @@ impl Sender {
             }
         }
         self.held = false;
+        if self.waits_for_rate() {
+            return None;
+        }
         if self.board.has_lost() {
             return self.poll_lost(now);
         }
@@ -30,6 +33,11 @@ impl Sender {
     fn poll_pending(&mut self, now: Nanos) -> Option<Packet> {
         if self.pending.take(Pending::SYN) {
             return Some(self.syn(now));
+        }
+        if self.pending.take(Pending::MESSAGE)
+            && let Some(packet) = self.poll_message(now)
+        {
+            return Some(packet);
         }
         if self.state != State::Established {
             return None;
@@ -160,6 +168,9 @@ impl Sender {
         }
         if self.quiet_since < now {
             self.restart(now);
+            if self.waits_for_rate() {
+                return self.poll_pending(now);
+            }
         }
         if !self.is_due(now) {
             return None;
@@ -188,9 +199,11 @@ impl Sender {
     #[cold]
     fn restart(&mut self, now: Nanos) {
         self.quiet_since = Nanos::MAX;
+        let idle = now - self.last_sent_at;
+        self.renew_negotiation(now, idle);
         self.scheme.on_idle_restart(&IdleRestart {
             now,
-            idle: now - self.last_sent_at,
+            idle,
             rto: self.rtt.rto(),
             delivered: self.sampler.delivered(),
             app_limited: self.sampler.is_app_limited(),

@@ -23,6 +23,8 @@ pub struct Pipe {
     pub log: Vec<(Nanos, Packet)>,
     /// Changes packets on the way forward.
     pub mangle: Option<Mangle>,
+    /// Changes packets on the way back.
+    pub mangle_back: Option<Mangle>,
     forward: Fate,
     reverse: Fate,
     counts: [u64; 2],
@@ -84,6 +86,7 @@ impl Pipe {
             acked: 0,
             log: Vec::new(),
             mangle: None,
+            mangle_back: None,
             forward,
             reverse,
             counts: [0; 2],
@@ -96,10 +99,10 @@ impl Pipe {
     }
 
     fn put(&mut self, mut packet: Packet) {
-        if let Some(mangle) = self.mangle.as_mut().filter(|_| !packet.flags.has(Flags::REVERSE)) {
+        let back = usize::from(packet.flags.has(Flags::REVERSE));
+        if let Some(mangle) = if back == 1 { &mut self.mangle_back } else { &mut self.mangle } {
             mangle(&mut packet);
         }
-        let back = usize::from(packet.flags.has(Flags::REVERSE));
         let n = self.counts[back];
         self.counts[back] += 1;
         let fate = if back == 1 { &mut self.reverse } else { &mut self.forward };

@@ -89,6 +89,18 @@ impl<T> FlowTable<T> {
         Some(&mut entry.value)
     }
 
+    /// The flow's value, without its being seen.
+    #[inline]
+    pub fn peek_mut(&mut self, flow: u32) -> Option<&mut T> {
+        let entry = self.index[self.slot(flow)];
+        self.entries.get_mut(entry as usize).map(|entry| &mut entry.value)
+    }
+
+    /// The flow that has been silent for longest, and when it was last seen.
+    pub fn oldest(&self) -> Option<(u32, Nanos)> {
+        self.entries.get(self.oldest as usize).map(|entry| (entry.flow, entry.seen))
+    }
+
     /// Adds a flow, or gives a known one another value; `None` if there is no room.
     pub fn insert(&mut self, now: Nanos, flow: u32, value: T) -> Option<&mut T> {
         if self.index[self.slot(flow)] == NONE {
@@ -260,6 +272,9 @@ mod tests {
                     _ => prop_assert_eq!(table.remove(flow), model.remove(flow)),
                 }
                 prop_assert_eq!(table.len(), model.flows.len());
+                prop_assert_eq!(table.oldest(), model.flows.first().map(|known| (known.0, known.1)));
+                let peeked = model.flows.iter().find(|known| known.0 == flow).map(|known| known.2);
+                prop_assert_eq!(table.peek_mut(flow).copied(), peeked);
                 prop_assert_eq!((table.evicted(), table.refused()), (model.evicted, model.refused));
                 let mut all: Vec<_> = table.iter_mut().map(|(flow, value)| (flow, *value)).collect();
                 let mut expected: Vec<_> = model.flows.iter().map(|&(flow, _, value)| (flow, value)).collect();

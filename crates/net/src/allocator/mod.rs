@@ -17,6 +17,7 @@ use std::sync::Arc;
 use narrows_cc::{Evidence, Nanos, Param, Params, Rate};
 
 pub use flows::FlowTable;
+pub use nodectl::message as negotiation;
 pub use port::{Congestion, Desk, Outgoing, Port, Signal, Tuple};
 pub(crate) use seat::Seat;
 
@@ -92,6 +93,10 @@ pub trait Allocator {
     fn learned(&self) -> Option<String> {
         None
     }
+    /// Bytes of memory it owns besides itself. Whatever arrives, there is a bound to them.
+    fn memory(&self) -> usize {
+        0
+    }
     /// Named internals, for traces and tests.
     fn telemetry(&self, _sink: &mut dyn FnMut(&'static str, f64)) {}
 }
@@ -134,6 +139,8 @@ macro_rules! registry {
             pub fn on_wake(&mut self, port: &mut Port<'_>) { match self { $(Self::$Type(a) => a.on_wake(port)),+ } }
             /// What it has learned, as text.
             pub fn learned(&self) -> Option<String> { match self { $(Self::$Type(a) => a.learned()),+ } }
+            /// Bytes of memory it takes, itself and what it owns.
+            pub fn memory(&self) -> usize { match self { $(Self::$Type(a) => size_of::<$Type>() + a.memory()),+ } }
             /// Named internals.
             pub fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) { match self { $(Self::$Type(a) => a.telemetry(sink)),+ } }
             /// What is known of it without running it.
@@ -145,6 +152,7 @@ macro_rules! registry {
 registry! {
     rcp::Rcp,
     xcp::Xcp,
+    nodectl::Nodectl,
 }
 
 /// One line of the registry.

@@ -504,6 +504,19 @@ pub(super) fn default_allocator(explicit: Explicit) -> config::Allocator {
     }
 }
 
+/// What allocators learned in earlier runs, by link.
+pub(super) fn learned(file: Option<&str>, dir: Option<&Path>) -> Result<BTreeMap<String, String>, Fault> {
+    const KEY: &str = "network.learned";
+    const FORMAT: &str = "a JSON object with a text for each link";
+    let Some(file) = file else { return Ok(BTreeMap::new()) };
+    let path = dir.map_or_else(|| Path::new(file).to_owned(), |dir| dir.join(file));
+    if !path.exists() {
+        return Ok(BTreeMap::new());
+    }
+    serde_json::from_str(&read(KEY, file, dir, FORMAT)?)
+        .map_err(|error| Fault::new(KEY, format!("`{file}`: {error}")).accepted(FORMAT))
+}
+
 /// The controller.
 pub(super) fn controller(stated: Option<&schema::Controller>) -> Result<controller::Config, Fault> {
     let default = controller::Config::default();

@@ -100,8 +100,12 @@ pub(super) fn resolve(
         flows.push(flow);
     }
     let tuples: Arc<[Tuple]> = tuples.into();
-    for allocator in links.iter_mut().filter_map(|link| link.config.allocator.as_mut()) {
-        allocator.flows = Arc::clone(&tuples);
+    let mut learned = link::learned(scenario.network.learned.as_deref(), dir)?;
+    for link in &mut links {
+        if let Some(allocator) = &mut link.config.allocator {
+            allocator.flows = Arc::clone(&tuples);
+            allocator.learned = learned.remove(&link.name).map(Arc::from);
+        }
     }
     Ok(Spec {
         name: scenario.name.clone(),

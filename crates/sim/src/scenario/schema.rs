@@ -168,6 +168,10 @@ pub struct Network {
     /// allocator of the first flow whose scheme needs one; elsewhere none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<TextOr<Allocator>>,
+    /// A file of what allocators learned in earlier runs, one text per link, as JSON; relative to the scenario. A file that is
+    /// not there means: nothing yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learned: Option<String>,
     /// The controller of the allocators that need one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<Controller>,
@@ -214,6 +218,7 @@ impl Default for Network {
             reorder: None,
             policer: None,
             allocator: None,
+            learned: None,
             controller: None,
             access_rate: None,
             access_delay: None,

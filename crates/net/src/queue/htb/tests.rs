@@ -1,1 +1,339 @@
+//! The laws of borrowing, each at a link whose classes are kept backlogged.
 
+use super::*;
+use crate::config::{LinkConfig, Queue};
+use crate::{Link, Offer};
+use narrows_cc::Random;
+
+const AMPLE: Limit = Limit::Packets(1_000_000);
+
+fn mbit(n: f64) -> Rate {
+    Rate::from_mbit_per_sec(n)
+}
+
+fn class(name: &str, rate: f64) -> HtbClass {
+    HtbClass::new(name, mbit(rate))
+}
+
+/// A link whose flow n belongs to class n.
+fn link(rate: Rate, classes: Vec<HtbClass>, limit: Limit) -> Link {
+    let flows = (0..classes.len() as u8).collect();
+    let sound = |default| config::Htb::new(classes.clone(), default).ok();
+    let htb = (0..64).find_map(sound).expect("there is a leaf").with_flows(flows);
+    let queue = Queue::Htb(Arc::new(htb));
+    Link::new(&LinkConfig { queue, ..LinkConfig::drop_tail(rate, limit) }, Random::stream(1, "link", 0))
+}
+
+fn packet(flow: u32, size: u16) -> Packet {
+    let mut packet = Packet::new(flow);
+    packet.payload = size - packet.header;
+    packet
+}
+
+/// Bytes that each class transmits from `from` to `to`, where those in `backlogged` always have a hundred packets of the size
+/// given beside their class.
+fn shares(rate: Rate, classes: Vec<HtbClass>, backlogged: &[(u32, u16)], from: Nanos, to: Nanos) -> Vec<f64> {
+    let mut sent = vec![0.0; classes.len()];
+    let mut link = link(rate, classes, AMPLE);
+    for &(flow, size) in backlogged {
+        (0..100).for_each(|_| assert_eq!(link.offer(Nanos::ZERO, &packet(flow, size)), Offer::Queued));
+    }
+    while link.next_service() < to {
+        let now = link.next_service();
+        if let Some(left) = link.serve(now) {
+            if now >= from {
+                sent[left.flow as usize] += left.size().as_f64();
+            }
+            link.offer(now, &left);
+        }
+    }
+    sent
+}
+
+/// The same in Mbit/s, from the first second to the third.
+fn rates(rate: f64, classes: Vec<HtbClass>, backlogged: &[u32]) -> Vec<f64> {
+    let backlogged: Vec<_> = backlogged.iter().map(|&flow| (flow, 1500)).collect();
+    let sent = shares(mbit(rate), classes, &backlogged, Nanos::from_secs(1), Nanos::from_secs(3));
+    sent.iter().map(|bytes| bytes * 8e-6 / 2.0).collect()
+}
+
+#[track_caller]
+fn close(measured: &[f64], expected: &[f64], tolerance: f64) {
+    let near = |(measured, expected): (&f64, &f64)| (measured - expected).abs() <= tolerance * expected;
+    assert!(measured.iter().zip(expected).all(near), "{measured:?}, not {expected:?}");
+}
+
+#[test]
+fn when_all_are_backlogged_each_has_its_assured_rate_whatever_the_priorities() {
+    // 1 Mbit/s to 100 Gbit/s, and packets of a size that makes a thousandth of a second's worth or so.
+    for (rate, size) in
+        [(1.0, 60), (10.0, 150), (100.0, 1500), (1_000.0, 1500), (10_000.0, 1500), (100_000.0, 9000)]
+    {
+        for order in [[0, 0, 0, 0, 0], [0, 1, 2, 3, 4], [4, 3, 2, 1, 0]] {
+            let parts = [0.55, 0.3, 0.1, 0.04, 0.01];
+            let of = |(part, priority)| HtbClass { priority, ..class("c", rate * part) };
+            let classes = parts.into_iter().zip(order).map(of).collect();
+            let all: Vec<_> = (0..5).map(|flow| (flow, size)).collect();
+            // Ten times what the buckets hold at the start (15 kB each and a little) is gone.
+            let from = Nanos::from_secs(1) + mbit(rate).time_for(Bytes::new(10 * 5 * 15_000));
+            let sent = shares(mbit(rate), classes, &all, from, from + Nanos::from_secs(1));
+            for (sent, part) in sent.iter().zip(parts) {
+                // Within 1 %, and a packet at either end of the second.
+                let expected = part * rate * 125_000.0;
+                let apart = (sent - expected).abs();
+                assert!(
+                    apart <= 0.01 * expected + 2.0 * f64::from(size),
+                    "{rate} Mbit/s, {order:?}: {sent}, not {expected}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn one_class_of_half_the_link_holds_it_against_a_crowd() {
+    // 31 others share the other half; they may all be served before it has its next turn.
+    let mut classes = vec![HtbClass { priority: 7, ..class("half", 50.0) }];
+    classes.extend((0..31).map(|_| class("small", 50.0 / 31.0)));
+    let all: Vec<_> = (0..32).collect();
+    let found = rates(100.0, classes, &all);
+    close(&found[..1], &[50.0], 0.01);
+    close(&found[1..], &[50.0 / 31.0; 31], 0.02);
+}
+
+#[test]
+fn a_shaped_class_alone_sends_at_its_ceiling_to_the_nanosecond() {
+    // 80 B/s and packets of 100 B: one in 1.25 s. 12 345 678 901 B/s and packets of 9000 B: one in 728.999… ns.
+    for (rate, size, link_rate) in [(80u64, 100u16, 1_000_000u64), (12_345_678_901, 9_000, 125_000_000_000)] {
+        let rate = Rate::from_bytes_per_sec(rate);
+        // What arrives in a nanosecond must fit.
+        let burst = Some(Bytes::new(20));
+        let shaped = HtbClass { ceil: Some(rate), burst, ceil_burst: burst, ..HtbClass::new("shaped", rate) };
+        let mut link = link(Rate::from_bytes_per_sec(link_rate), vec![shaped], AMPLE);
+        (0..1_000).for_each(|_| _ = link.offer(Nanos::ZERO, &packet(0, size)));
+        let transmission = u128::from(size) * 1_000_000_000 / u128::from(link_rate);
+        let mut sent = 0u128;
+        while link.next_service() < Nanos::MAX {
+            let now = link.next_service();
+            if link.serve(now).is_some() {
+                // The debt of all packets before this one is paid when it begins.
+                let debt = (sent * u128::from(size)).saturating_sub(20);
+                let paid = (debt * 1_000_000_000).div_ceil(u128::from(rate.as_bytes_per_sec()));
+                assert!(
+                    u128::from(now.as_nanos()).abs_diff(paid + transmission) <= 1,
+                    "packet {sent} at {now:?}"
+                );
+                sent += 1;
+            }
+        }
+        assert_eq!(sent, 1_000);
+    }
+}
+
+#[test]
+fn what_is_not_used_goes_to_the_best_priority_and_the_others_keep_what_is_assured() {
+    let classes = || {
+        vec![
+            class("idle", 70.0),
+            HtbClass { priority: 1, ..class("second", 10.0) },
+            HtbClass { priority: 0, ..class("first", 20.0) },
+        ]
+    };
+    close(&rates(100.0, classes(), &[1, 2]), &[0.0, 10.0, 90.0], 0.01);
+    // Alone, the second has all.
+    close(&rates(100.0, classes(), &[1]), &[0.0, 100.0, 0.0], 0.001);
+}
+
+#[test]
+fn a_ceiling_is_kept_and_what_it_leaves_goes_on_to_the_next_priority() {
+    let classes = vec![
+        HtbClass { ceil: Some(mbit(35.0)), ..class("capped", 10.0) },
+        HtbClass { priority: 3, ..class("rest", 10.0) },
+        HtbClass { priority: 1, ceil: Some(mbit(15.0)), ..class("equal", 15.0) },
+    ];
+    close(&rates(100.0, classes.clone(), &[0, 1, 2]), &[35.0, 50.0, 15.0], 0.01);
+    // All that may send are at their ceilings: the link idles half of the time.
+    close(&rates(100.0, classes, &[0, 2]), &[35.0, 0.0, 15.0], 0.002);
+}
+
+#[test]
+fn equal_priorities_share_what_is_left_in_the_ratio_of_their_quanta() {
+    let with = |quantum| HtbClass { quantum: Some(quantum), ..class("c", 1.0) };
+    // 92 Mbit/s are left: 1 : 2 : 5 parts of them besides what is assured.
+    let classes = vec![with(1_500), with(3_000), with(7_500), class("idle", 5.0)];
+    close(
+        &rates(100.0, classes, &[0, 1, 2]),
+        &[1.0 + 97.0 / 8.0, 1.0 + 97.0 / 4.0, 1.0 + 97.0 * 0.625],
+        0.01,
+    );
+    // In bytes, whatever the packets' sizes; rates that are not stated as quanta: a tenth of a second.
+    let classes = vec![class("one", 1.0), class("two", 2.0), class("idle", 5.0)];
+    let sent = shares(mbit(50.0), classes, &[(0, 300), (1, 1500)], Nanos::from_secs(1), Nanos::from_secs(21));
+    let found: Vec<_> = sent.iter().map(|bytes| bytes * 8e-6 / 20.0).collect();
+    close(&found, &[50.0 / 3.0, 100.0 / 3.0, 0.0], 0.02);
+}
+
+#[test]
+fn the_nearest_ancestor_that_has_something_lends() {
+    //   a 50 ─┬─ a1 40, idle        b 50 ── b1 10
+    //         └─ a2 10
+    let tree = |priority| {
+        vec![
+            class("a", 50.0),
+            HtbClass { parent: Some(0), ..class("a1", 40.0) },
+            HtbClass { parent: Some(0), priority: 5, ..class("a2", 10.0) },
+            class("b", 50.0),
+            HtbClass { parent: Some(3), priority, ..class("b1", 10.0) },
+        ]
+    };
+    // b1 has the better priority, but what a1 leaves is a's.
+    close(&rates(100.0, tree(0), &[2, 4]), &[0.0, 0.0, 50.0, 0.0, 50.0], 0.01);
+    // With b1 idle too, a2 borrows b's share from the link.
+    close(&rates(100.0, tree(0), &[2]), &[0.0, 0.0, 100.0, 0.0, 0.0], 0.001);
+    // Unless a's own ceiling forbids it.
+    let mut capped = tree(0);
+    capped[0].ceil = Some(mbit(60.0));
+    close(&rates(100.0, capped, &[2, 4]), &[0.0, 0.0, 50.0, 0.0, 50.0], 0.01);
+    let mut capped = tree(0);
+    capped[0].ceil = Some(mbit(60.0));
+    close(&rates(100.0, capped, &[2]), &[0.0, 0.0, 60.0, 0.0, 0.0], 0.002);
+}
+
+#[test]
+fn all_that_borrow_from_one_class_take_turns_wherever_they_hang() {
+    // Nobody is assured anything: the link lends all, and three leaves share it, two of which hang together, one of these
+    // deeper (Devera's equation 2 adds over all descendants).
+    let under = |parent| HtbClass { parent, ..class("c", 0.0) };
+    let classes = vec![under(None), under(Some(0)), under(None), under(Some(0)), under(Some(3))];
+    close(&rates(90.0, classes, &[1, 2, 4]), &[0.0, 30.0, 30.0, 0.0, 30.0], 0.01);
+}
+
+#[test]
+fn a_policed_class_passes_what_a_token_bucket_passes_and_nothing_of_it_waits_for_tokens() {
+    // 8 Mbit/s, 1000 bytes a millisecond, burst 4000 B; one packet of 1000 B every 0.5 ms for a second after ten at once.
+    let policed = HtbClass { policed: true, burst: Some(Bytes::new(4_000)), ..class("policed", 8.0) };
+    let mut link = link(mbit(800.0), vec![policed, class("other", 100.0)], AMPLE);
+    let mut passed = (0..10).filter(|_| link.offer(Nanos::ZERO, &packet(0, 1000)) == Offer::Queued).count();
+    assert_eq!(passed, 4);
+    // The other class borrows all the time; a packet of 1500 B takes 15 us.
+    (0..100).for_each(|_| _ = link.offer(Nanos::ZERO, &packet(1, 1500)));
+    let step = Nanos::from_micros(500);
+    let (mut next, mut left) = (step, 0);
+    while next <= Nanos::from_secs(1) {
+        let now = link.next_service();
+        if now >= next {
+            passed += usize::from(link.offer(next, &packet(0, 1000)) == Offer::Queued);
+            next += step;
+        } else if let Some(packet) = link.serve(now) {
+            match packet.flow {
+                0 => left += 1,
+                _ => _ = link.offer(now, &packet),
+            }
+        }
+    }
+    assert_eq!(passed, 4 + 1_000);
+    let classes = link.classes(Nanos::from_secs(1));
+    assert_eq!(classes[0].dropped, 2_010 - 1_004);
+    assert!(left + 1 >= passed, "{left}");
+    assert_eq!(link.stats().dropped_policer, classes[0].dropped);
+    // Besides the first four, each waits for one packet at most that is being transmitted; three of those wait for each other.
+    let most = (6 * 10 + 1_000 * 15) * 1_000;
+    assert!(classes[0].queue_delay_sum_ns <= most, "{} ns", classes[0].queue_delay_sum_ns);
+}
+
+#[test]
+fn an_unresponsive_class_takes_nothing_from_one_that_stays_within_its_rate() {
+    // The flood has the best priority, any amount of packets and no ceiling. The other sends a packet of 1500 B every 240 us
+    // (50 Mbit/s of 100), for two seconds: it may wait for the packet in transmission (120 us).
+    let flood = HtbClass { limit: Some(Limit::Packets(50)), ..class("flood", 50.0) };
+    let meek = HtbClass { priority: 7, limit: Some(Limit::Packets(1)), ..class("meek", 50.0) };
+    let mut link = link(mbit(100.0), vec![flood, meek], AMPLE);
+    let mut next = Nanos::from_secs(1);
+    (0..100).for_each(|_| _ = link.offer(Nanos::ZERO, &packet(0, 1500)));
+    while next < Nanos::from_secs(3) {
+        let now = link.next_service().min(next);
+        if now < link.next_service() {
+            assert_eq!(link.offer(now, &packet(1, 1500)), Offer::Queued);
+            next += Nanos::from_micros(240);
+        } else if link.serve(now).is_some() {
+            (0..2).for_each(|_| _ = link.offer(now, &packet(0, 1500)));
+        }
+    }
+    let classes = link.classes(next);
+    assert_eq!(classes[1].dropped, 0);
+    // Its tokens always suffice. So do the flood's for a while, which go first: never more than its bucket holds.
+    let bucket = 4.0 * 1500.0 + 0.002 * 6.25e6;
+    let most = (bucket + 2.0 * 1500.0) / 12.5e6 * 1e9;
+    let mean = classes[1].queue_delay_sum_ns as f64 / classes[1].sent_packets as f64;
+    assert!(mean <= most, "{mean} ns");
+    assert!(classes[0].dropped > 8_000);
+}
+
+#[test]
+fn each_class_has_a_buffer_of_its_own() {
+    let with = |limit| HtbClass { limit, ..class("c", 1.0) };
+    let classes = vec![
+        with(Some(Limit::Packets(3))),
+        with(Some(Limit::Bytes(Bytes::new(7_000)))),
+        // 1500 B take 12 ms at its rate: a packet that would wait for three others is too late.
+        with(Some(Limit::Time(Nanos::from_millis(24)))),
+        with(None),
+    ];
+    let mut link = link(mbit(100.0), classes, Limit::Packets(6));
+    link.offer(Nanos::ZERO, &packet(3, 1500));
+    let mut kept =
+        |flow| (0..20).filter(|_| link.offer(Nanos::ZERO, &packet(flow, 1500)) == Offer::Queued).count();
+    assert_eq!([kept(0), kept(1), kept(2), kept(3)], [3, 4, 3, 6]);
+    assert_eq!(link.stats().dropped_queue, 80 - 16);
+}
+
+/// Sends all that may leave at once.
+fn drain(htb: &mut Htb, now: Nanos) -> u64 {
+    std::iter::from_fn(|| htb.dequeue(now)).map(|(_, packet)| packet.size().as_u64()).sum()
+}
+
+#[test]
+fn another_rate_neither_mints_tokens_nor_loses_them() {
+    let rate = Rate::from_bytes_per_sec;
+    let depth = Some(Bytes::new(10_000));
+    let shaped = HtbClass {
+        ceil: Some(rate(1_000_000)),
+        burst: depth,
+        ceil_burst: depth,
+        ..HtbClass::new("c", rate(1_000_000))
+    };
+    let mut htb = Htb::new(&Arc::new(config::Htb::new(vec![shaped], 0).unwrap()), AMPLE);
+    for _ in 0..10_000 {
+        htb.enqueue(Nanos::ZERO, &packet(0, 1000), None, Room::Idle, &mut LinkStats::default());
+    }
+    // The bucket, and one packet of debt.
+    assert_eq!(drain(&mut htb, Nanos::ZERO), 11_000);
+    // The rate changes every 10 us for 2 s, between 1 MB/s and 3 MB/s: 2 MB/s in the mean, from a debt of a packet to another.
+    let mut sent = 0;
+    for n in 1..=200_000u64 {
+        let now = Nanos::from_micros(10 * n);
+        sent += drain(&mut htb, now);
+        let next = rate(if n % 2 == 0 { 1_000_000 } else { 3_000_000 });
+        htb.set_class(now, 0, next, next);
+    }
+    assert!(sent.abs_diff(4_000_000) <= 1_000, "{sent}");
+    // A class that is halted is ready again at the time that its new rate gives.
+    let now = Nanos::from_secs(2);
+    drain(&mut htb, now);
+    htb.set_class(now, 0, Rate::ZERO, Rate::ZERO);
+    assert_eq!(htb.ready_at(now), Nanos::MAX);
+    let later = Nanos::from_secs(9);
+    assert_eq!(drain(&mut htb, later), 0);
+    htb.set_class(later, 0, rate(1_000), rate(1_000));
+    let ready = htb.ready_at(later);
+    assert!(ready > later && ready <= later + Nanos::from_secs(1), "{ready:?}");
+    assert!(htb.dequeue(ready - Nanos::from_nanos(1)).is_none());
+    assert!(htb.dequeue(ready).is_some());
+    // Without a ceiling it borrows, once its debt is paid.
+    htb.set_class(ready, 0, rate(1_000), Rate::MAX);
+    let ready = ready + Nanos::from_nanos(1);
+    let waiting = htb.bytes();
+    assert!(waiting > 5_000_000);
+    assert_eq!(drain(&mut htb, ready), waiting);
+    assert_eq!((htb.packets(), htb.ready_at(ready)), (0, Nanos::MAX));
+}

@@ -1,0 +1,282 @@
+//! # Nodectl: the rate that was negotiated
+//!
+//! Before its first data the sender asks the nodes on the way for a rate, and from then on it sends at the rate granted,
+//! no more and no less, until a node has it reduced or another negotiation grants more. It neither probes nor reacts to
+//! loss. The messages are the transport's; the work is done by the allocator `nodectl` at the links.
+//!
+//! ## Law
+//! Let R be the rate granted, in payload bytes per second (the transport takes the headers off: a packet on the wire is
+//! followed by a gap of its whole size divided by the granted rate).
+//!
+//! * pacing rate = R, kept between `min_rate` packets per second and `line_rate`
+//! * window = `window_gain` · R · srtt, four segments at least: it bounds what is lost if the network dies.
+//! * No rate granted: window and pacing of CUBIC, which begins anew.
+//!
+//! Loss and marks change nothing while a rate is granted.
+//!
+//! ## States
+//! ```text
+//!   own (CUBIC) -- rate granted --> granted -- rate withdrawn --> own, from the initial window
+//! ```
+//!
+//! ## Life of a flow
+//! The transport asks when the handshake is over and holds data back for the answer, a round trip. It gives up asking after
+//! four requests without an answer, each with twice the patience of the one before, and where the answer shows that no node
+//! took part; then data flows by the law of CUBIC. A transport that has asked in vain asks again from time to time.
+//!
+//! ## References
+//! H. Liu, H. Ni, R. Han, 'A Transmission Rate Control Method for Active Congestion Reduction Based on Network Node Bandwidth
+//! Allocation', Future Internet 15(12), 385, 2023: Algorithm 3 and section 6.2.
+//!
+//! ## Differences
+//! 1. The paper says nothing of networks where nobody answers. Here the flow falls back to CUBIC (without the proportional
+//!    rate reduction that CUBIC by itself is given: its window is enforced as it is).
+//! 2. The paper paces and says nothing of a window. Here one bounds what is lost.
+//! 3. What is not a rate is ignored and counted. The transport says by a rate of zero that there is none any more. The
+//!    least rate keeps a flow from stalling when it is granted less than a packet per second.
+//!
+//! ## Known weaknesses
+//! Having been granted a rate it keeps to it whatever it loses: if the nodes die, or the way changes to one that was not
+//! asked, it overruns what it meets there until it ends. Beside traffic that does not negotiate it takes what it was
+//! promised.
+
+use super::Cubic;
+use crate::{
+    Ack, Advice, Bytes, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info, Lost, Nanos,
+    Param, Params, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss,
+    Telemetry, Timeout, Value,
+};
+
+/// The sender's side of Nodectl.
+#[derive(Clone, Debug)]
+pub struct Nodectl {
+    /// What rules while a rate is granted.
+    control: Control,
+    granted: bool,
+    /// What rules otherwise, and how it begins.
+    own: Cubic,
+    fresh: Cubic,
+    mss: Bytes,
+    srtt: Nanos,
+    least: Rate,
+    most: Rate,
+    window_gain: f64,
+    ignored: u64,
+}
+
+impl Nodectl {
+    /// The window of the rate granted. Before the first sample of the round-trip time it is the initial one.
+    #[inline]
+    fn set_window(&mut self) {
+        if let Some(rate) = self.control.pacing_rate
+            && !self.srtt.is_zero()
+        {
+            self.control.window = rate.over(self.srtt).mul_f64(self.window_gain).max(self.mss * 4);
+        }
+    }
+}
+
+impl CongestionControl for Nodectl {
+    const INFO: Info = Info {
+        name: "nodectl",
+        aliases: &[],
+        summary: "Nodectl: sends at the rate negotiated with the nodes on the way",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Own,
+        params: &[
+            Param::number(
+                "min_rate",
+                1.0,
+                (0.1, 1000.0),
+                "pkt/s",
+                "a rate granted below this counts as this",
+            ),
+            Param::number(
+                "line_rate",
+                100_000.0,
+                (1.0, 1e6),
+                "mbit",
+                "a rate granted above this counts as this",
+            ),
+            Param::number("window_gain", 2.0, (1.0, 10.0), "", "the window in products of rate and srtt"),
+        ],
+    };
+    const EXPLICIT: Option<Explicit> = Some(Explicit::Nodectl);
+
+    fn new(setup: &Setup) -> Self {
+        let least = setup.mss.as_f64() * setup.params.number("min_rate");
+        let least = Rate::from_bytes_per_sec((least as u64).max(1));
+        let fresh = Cubic::new(&Setup { params: Params::defaults(Cubic::INFO.params), ..setup.clone() });
+        Self {
+            control: Control {
+                window: setup.initial_window.max(setup.mss),
+                pacing_rate: None,
+                burst: setup.mss,
+            },
+            granted: false,
+            own: fresh.clone(),
+            fresh,
+            mss: setup.mss,
+            srtt: Nanos::ZERO,
+            least,
+            most: Rate::from_mbit_per_sec(setup.params.number("line_rate")).max(least),
+            window_gain: setup.params.number("window_gain"),
+            ignored: 0,
+        }
+    }
+
+    #[inline]
+    fn on_sent(&mut self, event: &Sent) {
+        if !self.granted {
+            self.own.on_sent(event);
+        }
+    }
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.srtt = event.srtt;
+        if self.granted {
+            self.set_window();
+        } else {
+            self.own.on_ack(event);
+        }
+    }
+    fn on_lost(&mut self, event: &Lost) {
+        if !self.granted {
+            self.own.on_lost(event);
+        }
+    }
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
+        if !self.granted {
+            self.own.on_recovery_entered(event);
+        }
+    }
+    fn on_recovery_left(&mut self, event: &RecoveryLeft) {
+        if !self.granted {
+            self.own.on_recovery_left(event);
+        }
+    }
+    fn on_timeout(&mut self, event: &Timeout) {
+        if !self.granted {
+            self.own.on_timeout(event);
+        }
+    }
+    fn on_spurious_loss(&mut self, event: &SpuriousLoss) {
+        if !self.granted {
+            self.own.on_spurious_loss(event);
+        }
+    }
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        if !self.granted {
+            self.own.on_idle_restart(event);
+        }
+    }
+
+    fn on_rate_advice(&mut self, event: &RateAdvice) {
+        match event.advice {
+            Advice::Rate(rate) if !rate.is_zero() => {
+                self.granted = true;
+                self.control.pacing_rate = Some(rate.max(self.least).min(self.most));
+                self.set_window();
+            }
+            Advice::Rate(_) if self.granted => {
+                self.granted = false;
+                self.own = self.fresh.clone();
+            }
+            _ => self.ignored += 1,
+        }
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        if self.granted { self.control } else { self.own.control() }
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        sink("state", Value::State(if self.granted { "granted" } else { "own" }));
+        sink("advice_ignored", Value::Number(self.ignored as f64));
+        if !self.granted {
+            self.own.telemetry(&mut |name, value| {
+                if name != "state" {
+                    sink(name, value);
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CongestionCause;
+    use crate::testing::{ack, entered, setup, timeout};
+
+    fn advised(scheme: &mut Nodectl, advice: Advice) -> Control {
+        scheme.on_rate_advice(&RateAdvice { now: Nanos::ZERO, advice });
+        scheme.control()
+    }
+
+    fn rate(n: u64) -> Advice {
+        Advice::Rate(Rate::from_bytes_per_sec(n))
+    }
+
+    #[test]
+    fn it_sends_at_the_granted_rate_whatever_it_loses() {
+        let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[]));
+        scheme.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
+        // Twice 1 MB/s for 40 ms.
+        let granted = advised(&mut scheme, rate(1_000_000));
+        let expected = (Bytes::new(80_000), Some(Rate::from_bytes_per_sec(1_000_000)), Bytes::new(1000));
+        assert_eq!((granted.window, granted.pacing_rate, granted.burst), expected);
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, 40_000));
+        scheme.on_timeout(&timeout(40_000, 1));
+        assert_eq!(scheme.control(), granted);
+        // The window follows the round-trip time, the rate a new grant.
+        scheme.on_ack(&Ack { srtt: Nanos::from_millis(60), ..ack(1000) });
+        assert_eq!(scheme.control().window, Bytes::new(120_000));
+        let lower = advised(&mut scheme, rate(500_000));
+        assert_eq!(lower.window, Bytes::new(60_000));
+    }
+
+    #[test]
+    fn grants_are_kept_within_bounds_and_what_is_none_is_ignored() {
+        let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[("line_rate", 80.0)]));
+        let start = scheme.control();
+        for nothing in [rate(0), Advice::Change(5.0), Advice::Change(f64::NAN)] {
+            assert_eq!(advised(&mut scheme, nothing), start);
+        }
+        assert_eq!(scheme.ignored, 3);
+        // Before the round-trip time is known the window is the initial one.
+        let least = advised(&mut scheme, rate(1));
+        assert_eq!(
+            (least.window, least.pacing_rate),
+            (Bytes::new(10_000), Some(Rate::from_bytes_per_sec(1000)))
+        );
+        scheme.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
+        assert_eq!(scheme.control().window, Bytes::new(4_000));
+        let most = advised(&mut scheme, rate(u64::MAX));
+        assert_eq!(most.pacing_rate, Some(Rate::from_bytes_per_sec(10_000_000)));
+    }
+
+    #[test]
+    fn without_a_grant_it_is_cubic_from_the_initial_window_on() {
+        let mut cubic = Cubic::new(&setup(&Cubic::INFO, 1000, &[]));
+        let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[]));
+        let script = |on_ack: &mut dyn FnMut(&Ack)| {
+            for n in 1..20 {
+                on_ack(&Ack { now: Nanos::from_millis(n), srtt: Nanos::from_millis(40), ..ack(1000) });
+            }
+        };
+        script(&mut |event| cubic.on_ack(event));
+        script(&mut |event| scheme.on_ack(event));
+        assert_eq!(scheme.control(), cubic.control());
+        advised(&mut scheme, rate(1_000_000));
+        script(&mut |event| scheme.on_ack(event));
+        let withdrawn = advised(&mut scheme, rate(0));
+        assert_eq!(withdrawn, Cubic::new(&setup(&Cubic::INFO, 1000, &[])).control());
+        script(&mut |event| scheme.on_ack(event));
+        assert_eq!(scheme.control(), cubic.control());
+        cubic.on_timeout(&timeout(5_000, 1));
+        scheme.on_timeout(&timeout(5_000, 1));
+        assert_eq!(scheme.control(), cubic.control());
+    }
+}

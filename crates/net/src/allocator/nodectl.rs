@@ -1,0 +1,585 @@
+//! # Nodectl: nodes that negotiate rates
+//!
+//! Before a server sends data it asks the way for a rate. Every port on the way says what it can give and lowers the
+//! request; the user answers with what is left. From then on the ports tell servers when the rate must fall, because others
+//! have come, and when it may rise, because others have gone. Data packets carry nothing.
+//!
+//! ## Law
+//! Bandwidths in bytes per second on the wire, headers included. Bz is the port's bandwidth, Bv what of it is given to
+//! nobody, Qz the number of transmissions served, Qctl and Bctl number and bandwidth of those whose bottleneck is this port,
+//! VQ the rate at which new transmissions arrive, Rtt the round-trip time in the request.
+//!
+//! ```text
+//! T  = alpha Rtt         QT = max(1, VQ T)        transmissions until the data comes, the present one included
+//! Bs = Bv / QT           Ba = Bz / (Qz + QT)
+//! |Bs - Ba| <= beta Ba   Bc = Bs
+//! Ba - Bs   >  beta Ba   Bc = Ba                              whoever has more than Ba is told to reduce
+//! Bs - Ba   >  beta Ba   Bc = (Bv + Bctl) / (QT + Qctl)       those bottlenecked here are told to come to Bc
+//! ```
+//!
+//! * Request (Algorithm 4): Bc < Min: a failure goes back, the request goes no further. Bc < Max: Max = Bc. Bc is recorded
+//!   and the others are told.
+//! * Success on its way back: the port is the bottleneck of the transmission if Bc = Max, not if Bc > Max. What it gave
+//!   beyond Max is free again.
+//! * Failure on its way back: what the negotiation had changed is undone.
+//! * Termination, or silence for `timeout`: the record goes.
+//! * Bandwidth that became free is handed out by the last line of the law, with nobody in QT but those still expected.
+//! * Subflows (Algorithm 2): flows of the same content and destination are one transmission in all of this, and share what
+//!   it is given by weight, the Max of their first request.
+//!
+//! ## States
+//! ```text
+//! of a record     request -> negotiating -- success --> granted: bottlenecked here | elsewhere
+//!                    ^            |                        |   ^
+//!                    |         failure: as before          +---+ reduced, increase suggested
+//!                    +-- request after an increase --------+
+//!                 termination, silence: gone
+//! ```
+//!
+//! ## Messages that get lost
+//! Nothing is acknowledged but requests. Once per beat, the longest round-trip time of its flows, a port looks whether a
+//! flow sends more than is set aside for it: then it was told in vain, and is told again. An increase that is not answered
+//! by a request is repeated three times; then the flow counts as bottlenecked elsewhere. A lost termination is made up for
+//! by the time-out, a lost success by the server's next request, which is dealt with as if it were the first.
+//!
+//! ## References
+//! H. Liu, H. Ni, R. Han, 'A Transmission Rate Control Method for Active Congestion Reduction Based on Network Node Bandwidth
+//! Allocation', Future Internet 15(12), 385, 2023. Its algorithms are pictures; this is our reading of its text.
+//!
+//! ## Differences
+//! 1. The two corrections of Algorithm 1 that `nodectl/allocation.rs` explains: the third line also reduces, and a request
+//!    for less than its share costs the others no more than that.
+//! 2. The paper does not say who hands out bandwidth that becomes free, after a termination or because the success was for
+//!    less: here the port does, at once.
+//! 3. Between request and answer a flow counts as bottlenecked here if this port lowered its Max. Where answers return
+//!    another way it stays like that.
+//! 4. A server that was told to reduce while its success was on the way would follow the success, which is the later message
+//!    but the older decision. A port that meets a success above what is now set aside lowers it.
+//! 5. A port that reduces a transmission is its bottleneck from then on, and one that sees another's reduction pass is not.
+//! 6. A request that answers an increase asks for no more than the increase said. The port that said so remains the
+//!    bottleneck, although its Bc may meanwhile be higher than the Max it gets to read.
+//! 7. A new subflow is given the share of its transmission as of now (Algorithm 1 without the transmission's own part)
+//!    instead of what the transmission had, so that a share that another subflow cannot use is not lost.
+//! 8. `beta` is a share of Ba. Increases of less than a thousandth are not worth a message.
+//! 9. The message has no sequence number. Answers repeat the Rtt of their request, and servers make each a little different.
+//!    A port takes only the answer to the request it saw last.
+//! 10. A full table answers new requests with a failure.
+//!
+//! ## Known weaknesses
+//! * Traffic that does not negotiate is not in the books: beside it the port gives away what it does not have.
+//! * Who claims many contents is given many shares, until the table is full.
+//! * Where a flow with a short round-trip time joins flows with long ones, its data may come before theirs has become less.
+//! * On several bottlenecks it is near max-min shares, not at them: a port learns what others took from its transmissions
+//!   only when a message passes, and the reservation stands until then.
+
+mod allocation;
+mod arrivals;
+pub mod message;
+mod records;
+#[cfg(test)]
+mod tests;
+
+use narrows_cc::{Evidence, Nanos, Param, Rate};
+
+use self::allocation::{Adjust, Part};
+use self::arrivals::{Arrivals, Predictor};
+use self::message::{Adjustment, MOST, Message, Negotiation};
+use self::records::Book;
+use super::{Allocator, Info, Outgoing, Port, Setup};
+use crate::{Flags, Packet};
+
+/// Bounds of the beat.
+const SHORTEST_BEAT: Nanos = Nanos::from_millis(10);
+const LONGEST_BEAT: Nanos = Nanos::from_secs(1);
+/// How often an increase is repeated.
+const REPEATS: u8 = 3;
+/// Increases are worth a message from this on: one part in so many.
+const WORTH: u64 = 1_000;
+/// A flow counts as disobedient if more arrives in a beat than its rate and this share of it, and two packets.
+const EXCESS: f64 = 1.05;
+const EXCESS_BYTES: u64 = 2 * 1_500;
+
+/// What a port counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Messages with impossible fields, or going where their type does not go.
+    refused: u64,
+    /// Messages that speak of another transmission than their flow's.
+    foreign: u64,
+    /// Requests that were answered with a failure.
+    failures: u64,
+    /// Requests that found no room in the table.
+    full: u64,
+    reduces: u64,
+    increases: u64,
+    /// Reduces that had to be repeated.
+    disobeyed: u64,
+    /// Records that timed out.
+    expired: u64,
+}
+
+/// The node's side of Nodectl.
+#[derive(Clone, Debug)]
+pub struct Nodectl {
+    total: u64,
+    alpha: f64,
+    beta: f64,
+    arrivals: Arrivals,
+    book: Book,
+    /// When the beat under way began, and when it ends.
+    beat_start: Nanos,
+    beat_end: Nanos,
+    /// The longest round-trip time of the flows.
+    rtt: Nanos,
+    counts: Counts,
+    /// Lists that are made and emptied again.
+    places: Vec<u32>,
+    flows: Vec<u32>,
+    parts: Vec<Part>,
+}
+
+fn rate(bytes_per_sec: u64) -> Rate {
+    Rate::from_bytes_per_sec(bytes_per_sec)
+}
+
+/// Sends a message to the sender of a flow, along the way on which the flow passed this port.
+fn tell(port: &mut Port<'_>, (flow, path): (u32, u8), message: &Message) {
+    let mut packet = Packet::control(flow, Flags::REVERSE, message.encode().as_bytes());
+    packet.set_path(path);
+    port.send(Outgoing::ToSender(packet));
+}
+
+impl Allocator for Nodectl {
+    const INFO: Info = Info {
+        name: "nodectl",
+        summary: "Nodectl: negotiates a rate with every sender, and tells it when that changes",
+        evidence: Evidence::Verified,
+        params: &[
+            Param::number(
+                "alpha",
+                1.0,
+                (1.0, 10.0),
+                "",
+                "round-trip times ahead for which arrivals are expected",
+            ),
+            Param::number(
+                "beta",
+                0.0,
+                (0.0, 1.0),
+                "",
+                "the unfairness that is tolerated, as a share of the mean",
+            ),
+            Param::number("share", 1.0, (0.1, 1.0), "", "the share of the capacity that is given away"),
+            Param::number(
+                "predictor",
+                0.0,
+                (0.0, 2.0),
+                "",
+                "arrivals to come: 0 the present rate, 1 its exponential mean, 2 level and trend (Holt)",
+            ),
+            Param::number("gain", 0.125, (0.01, 1.0), "", "weight of the present rate in predictors 1 and 2"),
+            Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor 2"),
+            Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "the time in which arrivals are counted"),
+            Param::number("timeout", 10.0, (0.1, 600.0), "s", "a record is forgotten after such a silence"),
+            Param::number("flows", 16_384.0, (1.0, 1e6), "", "the most records"),
+        ],
+    };
+    const RETURNS: bool = true;
+
+    fn new(setup: &Setup) -> Self {
+        let number = |name| setup.params.number(name);
+        let total = setup.capacity.mul_f64(number("share")).min(MOST).as_bytes_per_sec().max(1);
+        let (gain, trend) = (number("gain"), number("trend"));
+        let predictor = match number("predictor") as u64 {
+            0 => Predictor::Present,
+            1 => Predictor::Ewma { gain },
+            _ => Predictor::Holt { gain, trend },
+        };
+        let idle = Nanos::from_secs_f64(number("timeout"));
+        Self {
+            total,
+            alpha: number("alpha"),
+            beta: number("beta"),
+            arrivals: Arrivals::new(predictor, Nanos::from_secs_f64(number("slot") / 1e3)),
+            book: Book::new(total, number("flows") as usize, idle),
+            beat_start: Nanos::ZERO,
+            beat_end: Nanos::MAX,
+            rtt: Nanos::ZERO,
+            counts: Counts::default(),
+            places: Vec::new(),
+            flows: Vec::new(),
+            parts: Vec::new(),
+        }
+    }
+
+    fn on_arrival(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
+        if packet.flags.has(Flags::REVERSE) {
+            return;
+        }
+        if packet.flags.has(Flags::CONTROL) {
+            self.on_message(port, packet);
+        } else if let Some(record) = self.book.records.get(port.now, packet.flow) {
+            record.arrived += packet.size().as_u64();
+        }
+    }
+
+    fn on_departure(&mut self, _port: &mut Port<'_>, _packet: &mut Packet) {}
+
+    fn on_return(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
+        if packet.flags.has(Flags::CONTROL) {
+            self.on_answer(port, packet);
+        }
+    }
+
+    fn next_wake(&self) -> Nanos {
+        self.beat_end
+    }
+
+    fn on_wake(&mut self, port: &mut Port<'_>) {
+        while self.book.expire(port.now) {
+            self.counts.expired += 1;
+        }
+        self.look_after_each(port);
+        self.hand_out(port);
+        self.beat_start = port.now;
+        self.beat_end = if self.book.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.beat()) };
+    }
+
+    fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
+        let counts = &self.counts;
+        sink("flows", self.book.records.len() as f64);
+        sink("transmissions", self.book.served() as f64);
+        sink("given", self.book.given() as f64);
+        sink("free", self.total.saturating_sub(self.book.given()) as f64);
+        sink("messages_refused", counts.refused as f64);
+        sink("messages_foreign", counts.foreign as f64);
+        sink("failures", counts.failures as f64);
+        sink("table_full", counts.full as f64);
+        sink("reduces", counts.reduces as f64);
+        sink("increases", counts.increases as f64);
+        sink("disobeyed", counts.disobeyed as f64);
+        sink("expired", counts.expired as f64);
+        sink("memory", self.book.memory() as f64);
+    }
+}
+
+impl Nodectl {
+    /// A control packet on its way to the user.
+    fn on_message(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
+        let (bytes, len) = packet.message();
+        match Message::decode(&bytes[..len]) {
+            Ok(message @ Message::Negotiation { kind: Negotiation::Request, .. }) => {
+                self.on_request(port, packet, message);
+            }
+            Ok(Message::Adjustment { kind: Adjustment::Terminate, id, .. }) => {
+                match self.book.records.peek_mut(packet.flow).map(|record| record.id == id) {
+                    Some(true) => {
+                        self.book.close(packet.flow);
+                        self.hand_out(port);
+                    }
+                    Some(false) => self.counts.foreign += 1,
+                    // Repeated, or its record has timed out.
+                    None => {}
+                }
+            }
+            // Nothing else goes to the user: it is stopped here.
+            _ => {
+                self.counts.refused += 1;
+                port.consume();
+            }
+        }
+    }
+
+    /// Algorithm 4, lines 3 to 18.
+    fn on_request(&mut self, port: &mut Port<'_>, packet: &mut Packet, message: Message) {
+        let Message::Negotiation { max, min, id, rtt_us, .. } = message else { return };
+        let flow = packet.flow;
+        let known = self.book.records.get(port.now, flow).map(|record| record.id);
+        if known.is_some_and(|known| known != id) {
+            self.counts.foreign += 1;
+            port.consume();
+            return;
+        }
+        if known.is_none() {
+            let fresh = self.book.find(&id).is_none();
+            let weight = max.as_bytes_per_sec().min(self.total);
+            if self.book.open(port.now, flow, id, weight).is_none() {
+                self.counts.full += 1;
+                self.refuse(port, packet, &message, 0);
+                return;
+            }
+            if fresh {
+                self.arrivals.on_arrival(port.now);
+            }
+        }
+        let Some(own) = self.book.records.peek_mut(flow).map(|record| record.transmission) else { return };
+        let asked = max.as_bytes_per_sec();
+        let rtt = Nanos::from_micros(u64::from(rtt_us));
+        let (whole, mut allocated, adjust) = self.allocate(port.now, flow, own, asked, rtt);
+        if allocated < min.as_bytes_per_sec().max(1) {
+            self.refuse(port, packet, &message, allocated);
+            self.undo(port, flow);
+            return;
+        }
+        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        if asked == record.suggested || asked == record.superseded {
+            // Difference 6.
+            allocated = allocated.min(asked);
+        }
+        if asked >= record.suggested {
+            record.suggested = 0;
+            record.superseded = 0;
+        }
+        record.before = record.before.or(Some((record.rate(), record.is_bottleneck())));
+        record.token = rtt_us;
+        record.rtt = rtt;
+        record.path = packet.path();
+        record.told_at = port.now;
+        record.allocated = allocated;
+        self.rtt = self.rtt.max(rtt);
+        let granted = allocated.min(asked);
+        self.book.set(flow, granted, allocated <= asked);
+        if granted < asked {
+            let kind = Negotiation::Request;
+            let lowered = Message::Negotiation { kind, max: rate(granted), min, id, rtt_us };
+            packet.set_message(lowered.encode().as_bytes());
+        }
+        self.divide(port, own, whole, Some(flow));
+        self.adjust(port, adjust, Some(own), 0);
+        if self.beat_end == Nanos::MAX {
+            self.beat_start = port.now;
+            self.beat_end = port.now.saturating_add(self.beat());
+        }
+    }
+
+    /// How long a beat lasts.
+    fn beat(&self) -> Nanos {
+        self.rtt.max(SHORTEST_BEAT).min(LONGEST_BEAT)
+    }
+
+    /// Answers a request with a failure: it goes no further.
+    fn refuse(&mut self, port: &mut Port<'_>, packet: &Packet, request: &Message, there_is: u64) {
+        let Message::Negotiation { min, id, rtt_us, .. } = *request else { return };
+        self.counts.failures += 1;
+        port.consume();
+        let kind = Negotiation::Failure;
+        let answer = Message::Negotiation { kind, max: rate(there_is), min, id, rtt_us };
+        tell(port, (packet.flow, packet.path()), &answer);
+    }
+
+    /// What a flow that asks is given, and its transmission altogether, and what others must do for it.
+    fn allocate(&mut self, now: Nanos, flow: u32, own: u32, asked: u64, rtt: Nanos) -> (u64, u64, Adjust) {
+        let expected = (self.arrivals.rate(now) * self.alpha * rtt.as_secs_f64()).max(1.0);
+        let load = self.book.load(Some(own));
+        self.book.subflows(own, &mut self.flows);
+        if self.flows.len() == 1 {
+            let allocation = allocation::allocate(&load, expected, self.beta, asked);
+            return (allocation.rate, allocation.rate, allocation.adjust);
+        }
+        let mut wanted = 0u64;
+        self.parts.clear();
+        for &subflow in &self.flows {
+            let Some(record) = self.book.records.peek_mut(subflow) else { continue };
+            let most = if subflow == flow || record.is_bottleneck() { u64::MAX } else { record.rate() };
+            wanted = wanted.saturating_add(if subflow == flow { asked } else { most });
+            self.parts.push(Part { weight: record.weight, most, rate: 0 });
+        }
+        let allocation = allocation::allocate(&load, expected, self.beta, wanted);
+        let whole = allocation.rate.min(wanted);
+        allocation::split(whole, &mut self.parts);
+        let at = self.flows.iter().position(|&subflow| subflow == flow).unwrap_or(0);
+        (whole, self.parts[at].rate, allocation.adjust)
+    }
+
+    /// Carries out the lists of Algorithm 1 for all but one transmission; those that are within `slack` are let be.
+    fn adjust(&mut self, port: &mut Port<'_>, adjust: Adjust, but: Option<u32>, slack: u64) {
+        let level = match adjust {
+            Adjust::Nobody => return,
+            Adjust::Above(level) | Adjust::Controlled(level) => level,
+        };
+        let above_only = matches!(adjust, Adjust::Above(_));
+        let mut places = std::mem::take(&mut self.places);
+        places.clear();
+        places.extend(self.book.transmissions().filter_map(|(at, transmission)| {
+            let concerned = if above_only { transmission.rate > level } else { transmission.is_controlled() };
+            (concerned && transmission.rate.abs_diff(level) > slack && Some(at) != but).then_some(at)
+        }));
+        for &at in &places {
+            self.divide(port, at, level, None);
+        }
+        self.places = places;
+    }
+
+    /// Algorithm 2: divides what a transmission has among its subflows and tells them; `settled` has its part already.
+    fn divide(&mut self, port: &mut Port<'_>, at: u32, whole: u64, settled: Option<u32>) {
+        self.book.subflows(at, &mut self.flows);
+        if settled.is_some() && self.flows.len() == 1 {
+            return;
+        }
+        self.parts.clear();
+        for &flow in &self.flows {
+            let Some(record) = self.book.records.peek_mut(flow) else { continue };
+            let open = record.is_bottleneck() && Some(flow) != settled;
+            let most = if open { u64::MAX } else { record.rate() };
+            self.parts.push(Part { weight: record.weight, most, rate: 0 });
+        }
+        allocation::split(whole, &mut self.parts);
+        for n in 0..self.parts.len() {
+            let (flow, rate) = (self.flows[n], self.parts[n].rate.max(1));
+            if Some(flow) != settled {
+                self.move_to(port, flow, rate);
+            }
+        }
+    }
+
+    /// Tells a flow to reduce to a rate, or suggests that it increase to it if this port is its bottleneck.
+    fn move_to(&mut self, port: &mut Port<'_>, flow: u32, to: u64) {
+        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        let (has, id, to_sender) = (record.rate(), record.id, (flow, record.path));
+        if has > to {
+            record.allocated = record.allocated.min(to);
+            record.before = record.before.map(|(before, here)| (before.min(to), here));
+            record.suggested = 0;
+            record.superseded = 0;
+            record.told_at = port.now;
+            self.book.set(flow, to, true);
+            self.counts.reduces += 1;
+            tell(port, to_sender, &Message::Adjustment { kind: Adjustment::Reduce, id, speed: rate(to) });
+        } else if record.is_bottleneck()
+            && to - has > has / WORTH
+            && record.suggested.abs_diff(to) > to / WORTH
+        {
+            record.superseded = record.suggested;
+            record.suggested = to;
+            record.repeats = 0;
+            record.told_at = port.now;
+            self.counts.increases += 1;
+            tell(port, to_sender, &Message::Adjustment { kind: Adjustment::Increase, id, speed: rate(to) });
+        }
+    }
+
+    /// Hands out what is free to those whose bottleneck is this port, and levels what they have.
+    fn hand_out(&mut self, port: &mut Port<'_>) {
+        let to_come = self.arrivals.rate(port.now) * self.alpha * self.rtt.as_secs_f64() - 1.0;
+        let load = self.book.load(None);
+        if let Some(level) = allocation::level(&load, to_come) {
+            self.adjust(port, Adjust::Controlled(level), None, level / WORTH);
+        }
+    }
+
+    /// The negotiation of a flow has failed: it has what it had before.
+    fn undo(&mut self, port: &mut Port<'_>, flow: u32) {
+        let free = self.book.load(None).free;
+        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        let has = record.rate();
+        match record.before.take() {
+            Some((before, here)) if before > 0 => self.book.set(flow, before.min(has + free), here),
+            None if has > 0 => return,
+            _ => self.book.close(flow),
+        }
+        self.hand_out(port);
+    }
+
+    /// A control packet on its way to the server: Algorithm 4, lines 20 to 25.
+    fn on_answer(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
+        let (bytes, len) = packet.message();
+        let Ok(message) = Message::decode(&bytes[..len]) else {
+            self.counts.refused += 1;
+            return;
+        };
+        let flow = packet.flow;
+        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        if record.id != message.id() {
+            self.counts.foreign += 1;
+            return;
+        }
+        match message {
+            Message::Negotiation { kind: Negotiation::Request, .. }
+            | Message::Adjustment { kind: Adjustment::Terminate, .. } => self.counts.refused += 1,
+            Message::Adjustment { kind: Adjustment::Increase, .. } => {}
+            Message::Negotiation { kind, max, min, id, rtt_us } => {
+                if rtt_us != record.token || record.before.is_none() {
+                    return;
+                }
+                let (has, allocated) = (record.rate(), record.allocated);
+                if kind == Negotiation::Failure {
+                    self.undo(port, flow);
+                } else if rate(has) < min {
+                    // Reduced meanwhile below what is of use.
+                    let kind = Negotiation::Failure;
+                    packet.set_message(
+                        Message::Negotiation { kind, max: rate(has), min, id, rtt_us }.encode().as_bytes(),
+                    );
+                    self.undo(port, flow);
+                } else {
+                    record.before = None;
+                    if max > rate(has) {
+                        // Difference 4.
+                        let lowered = Message::Negotiation { kind, max: rate(has), min, id, rtt_us };
+                        packet.set_message(lowered.encode().as_bytes());
+                    }
+                    let max = max.as_bytes_per_sec();
+                    self.book.set(flow, max.min(has), max >= allocated);
+                    if max < has {
+                        self.hand_out(port);
+                    }
+                }
+            }
+            Message::Adjustment { kind: Adjustment::Reduce, speed, .. } => {
+                let speed = speed.as_bytes_per_sec();
+                if speed < record.rate() {
+                    record.before = record.before.map(|(before, _)| (before.min(speed), false));
+                    record.suggested = 0;
+                    record.superseded = 0;
+                    self.book.set(flow, speed, false);
+                    self.hand_out(port);
+                }
+            }
+        }
+    }
+
+    /// Repeats what was told in vain.
+    fn look_after_each(&mut self, port: &mut Port<'_>) {
+        let span = (port.now - self.beat_start).as_secs_f64();
+        let mut longest = Nanos::ZERO;
+        self.flows.clear();
+        for (flow, record) in self.book.records.iter_mut() {
+            longest = longest.max(record.rtt);
+            let arrived = std::mem::take(&mut record.arrived);
+            let allowed = (record.rate() as f64 * EXCESS * span) as u64 + EXCESS_BYTES;
+            let patience = record.rtt.max(SHORTEST_BEAT) * 2;
+            let heard = self.beat_start >= record.told_at.saturating_add(patience);
+            let id = record.id;
+            if arrived > allowed && heard && record.before.is_none() && record.rate() > 0 {
+                record.told_at = port.now;
+                self.counts.disobeyed += 1;
+                let speed = rate(record.rate());
+                tell(port, (flow, record.path), &Message::Adjustment { kind: Adjustment::Reduce, id, speed });
+            } else if record.suggested > 0
+                && port.now >= record.told_at.saturating_add(patience * (1 << record.repeats))
+            {
+                if record.repeats < REPEATS {
+                    record.repeats += 1;
+                    record.told_at = port.now;
+                    let speed = rate(record.suggested);
+                    tell(
+                        port,
+                        (flow, record.path),
+                        &Message::Adjustment { kind: Adjustment::Increase, id, speed },
+                    );
+                } else {
+                    record.suggested = 0;
+                    record.superseded = 0;
+                    self.flows.push(flow);
+                }
+            }
+        }
+        self.rtt = longest;
+        for n in 0..self.flows.len() {
+            let flow = self.flows[n];
+            if let Some(has) = self.book.records.peek_mut(flow).map(|record| record.rate()) {
+                self.book.set(flow, has, false);
+            }
+        }
+    }
+}

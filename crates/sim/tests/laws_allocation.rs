@@ -1,0 +1,95 @@
+//! How the schemes with explicit rates share networks: steady goodput, as rates on the wire, against the max-min fair rates
+//! that the oracle computes. One line of [`laws`] per scheme.
+
+mod law;
+mod oracle;
+
+use law::run;
+use narrows_cc::Random;
+use oracle::{Network, Ranges, wire};
+
+/// How many networks of each kind a scheme is tried on.
+const NETWORKS: u64 = 16;
+
+const RANGES: Ranges =
+    Ranges { nodes: (4, 8), flows: (2, 10), rates: (5.0, 100.0), delays: (1.0, 20.0), limited: 0.25 };
+
+/// How far a rate may lie from the fair one, as parts of that; negative below it.
+type Bounds = std::ops::RangeInclusive<f64>;
+
+/// Runs a scheme on networks drawn by `draw`. Whatever its rates, all flows together are compared with the oracle; the
+/// measured extremes are printed.
+#[track_caller]
+fn compare(scheme: &str, kind: &str, draw: fn(&mut Random, &Ranges) -> Network, bounds: &Bounds) {
+    let wire = wire(scheme);
+    let mut offs: Vec<f64> = Vec::new();
+    let mut failures = String::new();
+    let mut drops = 0;
+    for seed in 0..NETWORKS {
+        let network = draw(&mut Random::stream(seed, kind, 0), &RANGES);
+        let fair = network.fair(&wire);
+        let result = run(&format!(
+            "name = \"allocation law\"\nduration = \"24s\"\nwarmup = \"12s\"\n[network]\nbuffer = \"8bdp\"\n\
+             allocator = \"{}\"\n{}",
+            wire.allocator,
+            network.tables(scheme)
+        ));
+        drops += result.links.iter().map(|link| link.drops).sum::<u64>();
+        for (f, flow) in result.flows.iter().enumerate() {
+            let measured = flow.goodput_mbit_s / wire.payload;
+            let off = measured / fair[f] - 1.0;
+            offs.push(off);
+            if !bounds.contains(&off) {
+                let rtt = network.rtt(&network.traffic[f]);
+                failures += &format!(
+                    "seed {seed}, flow {f} of {rtt:.1} ms: {measured:.3} Mbit/s on the wire, fair is {:.3}: {:+.1} %\n",
+                    fair[f],
+                    off * 100.0
+                );
+            }
+        }
+    }
+    offs.sort_by(f64::total_cmp);
+    let mean = offs.iter().map(|off| off.abs()).sum::<f64>() / offs.len() as f64;
+    println!(
+        "{scheme}, {kind}: {} flows on {NETWORKS} networks, mean gap {:.2} %, from {:+.1} % to {:+.1} %, 5th percentile \
+         {:+.1} %, 95th {:+.1} %; {drops} drops from the end of the warm-up on",
+        offs.len(),
+        mean * 100.0,
+        offs[0] * 100.0,
+        offs[offs.len() - 1] * 100.0,
+        offs[offs.len() / 20] * 100.0,
+        offs[offs.len() - 1 - offs.len() / 20] * 100.0,
+    );
+    assert_eq!(drops, 0, "{scheme} drops packets in steady state");
+    assert!(failures.is_empty(), "{scheme}, {kind}, outside {bounds:?}:\n{failures}");
+}
+
+macro_rules! laws {
+    ($($(#[doc = $why:literal])* $scheme:ident: one bottleneck $one:expr, several $several:expr;)+) => {$(
+        mod $scheme {
+            use super::{Network, compare};
+
+            #[test]
+            fn flows_share_one_bottleneck_as_the_oracle_says() {
+                compare(stringify!($scheme), "one bottleneck", Network::one_bottleneck, &$one);
+            }
+
+            #[test]
+            fn flows_share_random_networks_within_stated_bounds_of_the_oracle() {
+                compare(stringify!($scheme), "several bottlenecks", Network::random, &$several);
+            }
+        }
+    )+};
+}
+
+laws! {
+    /// What is missing is the queue Q of packets that happen to arrive together: the law comes to rest where
+    /// C - y = beta/alpha Q/d, which is most on slow links with short round-trip times.
+    rcp: one bottleneck -0.05..=0.05, several -0.05..=0.05;
+    /// One bottleneck: a window sends whole packets only, so that of a fair share of four packets a fifth may be missing,
+    /// which the others have. Several: XCP is not max-min fair. What it takes from everybody to shuffle it offers to
+    /// everybody, and flows that are limited elsewhere leave it; with alpha = 0.4 and gamma = 0.1 a link may stand at
+    /// alpha / (alpha + gamma) = 80 % (Low, Andrew, Wydrowski, 'Understanding XCP: equilibrium and fairness', INFOCOM 2005).
+    xcp: one bottleneck -0.20..=0.10, several -0.20..=0.05;
+}

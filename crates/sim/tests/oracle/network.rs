@@ -1,0 +1,229 @@
+//! Random connected networks with flows on them, as the oracle and as a scenario see them.
+
+use narrows_cc::{Bytes, Params, Random, Setup, schemes};
+
+use super::{Flow, max_min, max_min_beside_acks};
+
+/// What the packets of a scheme look like on the wire, and what stands at the links.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    /// The allocator of its header.
+    pub allocator: &'static str,
+    /// The share of payload in a full packet.
+    pub payload: f64,
+    /// Bytes of acknowledgements for each byte of full packets: one for two.
+    pub acks: f64,
+}
+
+/// The packets of a registered scheme that speaks an explicit header.
+pub fn wire(scheme: &str) -> Wire {
+    const SEGMENT: Bytes = Bytes::new(1448);
+    const HEADER: f64 = 52.0;
+    let entry = schemes::find(scheme).unwrap_or_else(|| panic!("there is no scheme {scheme}"));
+    let made = entry.build(&Setup {
+        mss: SEGMENT,
+        initial_window: SEGMENT * 10,
+        max_burst: SEGMENT,
+        sack: true,
+        random: Random::stream(1, "scheme", 0),
+        params: Params::defaults(entry.info.params),
+    });
+    let explicit = made.explicit().unwrap_or_else(|| panic!("{scheme} has no explicit header"));
+    let header = HEADER + f64::from(explicit.header_bytes());
+    let packet = SEGMENT.as_f64() + header;
+    Wire {
+        allocator: explicit.allocator(),
+        payload: SEGMENT.as_f64() / packet,
+        acks: header / (2.0 * packet),
+    }
+}
+
+/// A duplex link. Its two directions are links of their own for the oracle: twice its number, and one more for the way back.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// The nodes it joins.
+    pub ends: (usize, usize),
+    /// Of either direction, in Mbit/s.
+    pub rate: f64,
+    /// In milliseconds, one way.
+    pub delay: f64,
+}
+
+/// One flow through the network.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// The nodes it passes.
+    pub nodes: Vec<usize>,
+    /// The payload rate of its application in Mbit/s; none if it always has data.
+    pub limit: Option<f64>,
+    /// When it opens, in seconds.
+    pub start: f64,
+}
+
+/// Nodes joined by links, and flows.
+#[derive(Clone, Debug)]
+pub struct Network {
+    pub edges: Vec<Edge>,
+    pub traffic: Vec<Traffic>,
+}
+
+/// What random networks are drawn from.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranges {
+    pub nodes: (u64, u64),
+    pub flows: (u64, u64),
+    /// Mbit/s.
+    pub rates: (f64, f64),
+    /// Milliseconds, one way.
+    pub delays: (f64, f64),
+    /// The part of the flows that an application limits.
+    pub limited: f64,
+}
+
+fn between(random: &mut Random, (least, most): (u64, u64)) -> u64 {
+    least + random.below(most - least + 1)
+}
+
+fn uniform(random: &mut Random, (least, most): (f64, f64)) -> f64 {
+    least + (most - least) * random.unit()
+}
+
+impl Network {
+    /// A tree with some links more, so that it is connected and has more than one way; flows between random nodes on random
+    /// ways. A limited application wants between a fifth and nine tenths of what it could have had without its limit.
+    pub fn random(random: &mut Random, ranges: &Ranges) -> Self {
+        let nodes = between(random, ranges.nodes) as usize;
+        let mut edges = Vec::new();
+        let edge = |ends, random: &mut Random| {
+            let rate = uniform(random, ranges.rates);
+            Edge { ends, rate, delay: uniform(random, ranges.delays) }
+        };
+        for node in 1..nodes {
+            let other = random.below(node as u64) as usize;
+            edges.push(edge((other, node), random));
+        }
+        for _ in 0..nodes / 2 {
+            let (a, b) = (random.below(nodes as u64) as usize, random.below(nodes as u64) as usize);
+            if a != b && !edges.iter().any(|edge: &Edge| edge.ends == (a, b) || edge.ends == (b, a)) {
+                edges.push(edge((a, b), random));
+            }
+        }
+        let mut network = Self { edges, traffic: Vec::new() };
+        for _ in 0..between(random, ranges.flows) {
+            let nodes = network.walk(nodes, random);
+            network.traffic.push(Traffic { nodes, limit: None, start: random.unit() });
+        }
+        network.limit(random, ranges);
+        network
+    }
+
+    /// One link between two nodes, and flows that come to it and leave it by links of their own, fast enough for all.
+    pub fn one_bottleneck(random: &mut Random, ranges: &Ranges) -> Self {
+        let rate = uniform(random, ranges.rates);
+        let mut network = Self {
+            edges: vec![Edge { ends: (0, 1), rate, delay: uniform(random, ranges.delays) }],
+            traffic: Vec::new(),
+        };
+        for flow in 0..between(random, ranges.flows) as usize {
+            let (from, to) = (2 + 2 * flow, 3 + 2 * flow);
+            for ends in [(from, 0), (1, to)] {
+                network.edges.push(Edge { ends, rate: 2.0 * rate, delay: uniform(random, ranges.delays) });
+            }
+            network.traffic.push(Traffic { nodes: vec![from, 0, 1, to], limit: None, start: random.unit() });
+        }
+        network.limit(random, ranges);
+        network
+    }
+
+    /// Chooses the applications with a limit.
+    fn limit(&mut self, random: &mut Random, ranges: &Ranges) {
+        let fair = max_min(&self.capacities(), &self.flows(1.0));
+        for (traffic, fair) in self.traffic.iter_mut().zip(fair) {
+            if random.chance(ranges.limited) {
+                traffic.limit = Some(fair * uniform(random, (0.2, 0.9)));
+            }
+        }
+    }
+
+    /// A random way that passes no node twice.
+    fn walk(&self, nodes: usize, random: &mut Random) -> Vec<usize> {
+        let mut way = vec![random.below(nodes as u64) as usize];
+        loop {
+            let here = way[way.len() - 1];
+            let next: Vec<usize> = self
+                .edges
+                .iter()
+                .filter_map(|edge| match edge.ends {
+                    (a, b) if a == here => Some(b),
+                    (a, b) if b == here => Some(a),
+                    _ => None,
+                })
+                .filter(|node| !way.contains(node))
+                .collect();
+            if next.is_empty() || (way.len() > 1 && random.chance(0.4)) {
+                return way;
+            }
+            way.push(next[random.below(next.len() as u64) as usize]);
+        }
+    }
+
+    fn link(&self, from: usize, to: usize) -> usize {
+        let found = self.edges.iter().enumerate().find_map(|(i, edge)| match edge.ends {
+            (a, b) if (a, b) == (from, to) => Some(2 * i),
+            (a, b) if (b, a) == (from, to) => Some(2 * i + 1),
+            _ => None,
+        });
+        found.expect("a way follows links")
+    }
+
+    /// Of every link in every direction, in Mbit/s.
+    pub fn capacities(&self) -> Vec<f64> {
+        self.edges.iter().flat_map(|edge| [edge.rate, edge.rate]).collect()
+    }
+
+    /// The flows as the oracle sees them; `payload` is the share of payload in a packet.
+    pub fn flows(&self, payload: f64) -> Vec<Flow> {
+        let flow = |traffic: &Traffic| {
+            let steps = || traffic.nodes.windows(2);
+            Flow {
+                route: steps().map(|step| self.link(step[0], step[1])).collect(),
+                back: steps().map(|step| self.link(step[1], step[0])).collect(),
+                demand: traffic.limit.map_or(f64::INFINITY, |limit| limit / payload),
+            }
+        };
+        self.traffic.iter().map(flow).collect()
+    }
+
+    /// The fair rates on the wire, in Mbit/s.
+    pub fn fair(&self, wire: &Wire) -> Vec<f64> {
+        max_min_beside_acks(&self.capacities(), &self.flows(wire.payload), wire.acks)
+    }
+
+    /// Two-way propagation delay of a flow in milliseconds.
+    pub fn rtt(&self, traffic: &Traffic) -> f64 {
+        let steps = traffic.nodes.windows(2);
+        steps.map(|step| 2.0 * self.edges[self.link(step[0], step[1]) / 2].delay).sum()
+    }
+
+    /// As the tables of a scenario, every flow with this scheme.
+    pub fn tables(&self, scheme: &str) -> String {
+        let mut text = String::new();
+        for Edge { ends: (a, b), rate, delay } in &self.edges {
+            text += &format!(
+                "[[links]]\nfrom = \"n{a}\"\nto = \"n{b}\"\nrate = \"{rate}mbit\"\ndelay = \"{delay}ms\"\n"
+            );
+        }
+        for (i, traffic) in self.traffic.iter().enumerate() {
+            let nodes: Vec<String> = traffic.nodes.iter().map(|node| format!("\"n{node}\"")).collect();
+            text += &format!(
+                "[[flows]]\nlabel = \"f{i}\"\nscheme = \"{scheme}\"\nroute = [{}]\nstart = \"{}s\"\n",
+                nodes.join(", "),
+                traffic.start
+            );
+            if let Some(limit) = traffic.limit {
+                text += &format!("app = {{ kind = \"cbr\", rate = \"{limit}mbit\" }}\n");
+            }
+        }
+        text
+    }
+}
