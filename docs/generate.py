@@ -160,7 +160,7 @@ def tables(schema: Schema) -> Iterator[tuple[str, str, str | None]]:
             seen.add(name)
             where = f"{path}.{key}" if path else key
             waiting.append((where, defs[name]))
-            title = f"[[{key}]]" if listed else f"[{key}]" if not path else f"{where} = {{ … }}"
+            title = f"[[{where}]]" if listed else f"[{key}]" if not path else f"{where} = {{ … }}"
             yield title, name, text_form(node)
 
 

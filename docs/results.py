@@ -3,7 +3,7 @@
     python docs/results.py REPORT BENCH
 
 REPORT is the folder of `narrows reproduce`, BENCH a file with the lines of `narrows bench --json`, and of
-`narrows bench --schemes --json` behind them.
+`narrows bench --schemes --json` and `narrows bench --allocators --json` behind them.
 
 Only the regions between `<!-- NAME -->` and `<!-- /NAME -->` are written; the rest of the page is by hand. Nothing here
 measures: every figure comes from the two files, and the table of what was tried for BBR-CWS from its study.
@@ -63,6 +63,23 @@ def costs_table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def ports_table(rows: list[dict[str, Any]]) -> str:
+    """What allocators cost the link they sit at."""
+    lines = [
+        "| allocator | flows | ns per packet | ratio to none | ns per wake | ns per wake and flow | bytes"
+        " | bytes per flow |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        wake, each = row["ns_per_wake"], row["ns_per_wake_and_flow"]
+        wakes = "– | –" if wake is None else f"{wake:,.0f} | {rounded(each)}"
+        lines.append(
+            f"| `{row['allocator']}` | {row['flows']:,} | {row['ns_per_packet']:.1f} | {row['ratio']:.1f} | {wakes} "
+            f"| {row['memory_bytes']:,} | {rounded(row['bytes_per_flow'])} |"
+        )
+    return "\n".join(lines)
+
+
 def claims_tables(claims: list[dict[str, Any]]) -> str:
     """One table per paper, with the causes of what does not hold below it."""
     parts = []
@@ -115,10 +132,12 @@ def main() -> None:
     claims = json.loads((Path(sys.argv[1]) / "claims.json").read_text())
     rows = [json.loads(line) for line in Path(sys.argv[2]).read_text().splitlines() if line.strip()]
     page = PAGE.read_text()
-    cases, costs = ([row for row in rows if key in row] for key in ("case", "scheme"))
+    cases, costs, ports = ([row for row in rows if key in row] for key in ("case", "scheme", "allocator"))
     page = replace(page, "bench", bench_table(cases))
     if costs:
         page = replace(page, "scheme-cost", costs_table(costs))
+    if ports:
+        page = replace(page, "allocator-cost", ports_table(ports))
     page = replace(page, "claims", claims_tables(claims))
     page = replace(page, "tried", region(STUDY.read_text(), "tried"))
     PAGE.write_text(page)

@@ -17,8 +17,8 @@ from narrows.scenario import Misuse
 ROOT = Path(__file__).resolve().parents[2]
 NS3_SOURCE = ROOT / "bench" / "ns3" / "dumbbell.cc"
 NS3_HEADERS = Path("/usr/include/ns3")
-REPEATS, ROUNDS = 3, 201
-"""How often a case is run, and how many rounds schemes have, where nothing is said."""
+REPEATS, ROUNDS, TURNS = 3, 201, 51
+"""How often a case is run, and how many rounds schemes and allocators have, where nothing is said."""
 NS3_FLOWS = 100
 """Cases of more flows are not run in ns-3."""
 NS3_MODULES = ("applications", "internet", "point-to-point", "traffic-control", "network", "core")
@@ -60,6 +60,18 @@ def costs(names: Sequence[str], repeats: int) -> list[dict[str, Any]]:
     if unknown:
         raise Misuse(f"SCHEME: {engine.no_scheme(unknown[0])}")
     return engine.bench_schemes(repeats, names)
+
+
+def ports(names: Sequence[str], repeats: int) -> list[dict[str, Any]]:
+    """What each allocator, or some of them, cost the link at whose port they sit.
+
+    Raises:
+        Misuse: There is no such allocator.
+    """
+    try:
+        return engine.bench_allocators(repeats, names)
+    except ValueError as error:
+        raise Misuse(f"ALLOCATOR: {error}") from error
 
 
 def beside_ns3(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

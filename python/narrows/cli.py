@@ -271,15 +271,21 @@ def report(
 @guarded
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="CASE|SCHEME", help="Some of the cases, or of the schemes.")
+        list[str] | None,
+        typer.Argument(metavar="CASE|SCHEME|ALLOCATOR", help="Some of the cases, schemes or allocators."),
     ] = None,
     schemes: Annotated[
         bool, typer.Option("--schemes", help="Measure what an acknowledgement costs each scheme instead.")
     ] = False,
+    allocators: Annotated[
+        bool, typer.Option("--allocators", help="Measure what each allocator costs its link instead.")
+    ] = False,
     repeats: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Runs of each case, 3, or rounds of all schemes, 201; the median counts."
+            metavar="N",
+            min=1,
+            help="Runs of each case, 3, or rounds of all schemes, 201, or allocators, 51; the median counts.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row, and nothing else.")] = False,
@@ -289,13 +295,18 @@ def bench(
     from narrows import bench as work
     from narrows import tables
 
-    if schemes:
-        costs = work.costs(list(names or ()), repeats or work.ROUNDS)
+    if schemes and allocators:
+        raise Misuse("--allocators: one of --schemes and --allocators")
+    if schemes or allocators:
+        if schemes:
+            costs = work.costs(list(names or ()), repeats or work.ROUNDS)
+        else:
+            costs = work.ports(list(names or ()), repeats or work.TURNS)
         if as_json:
             for row in costs:
                 print(json.dumps(row))
         else:
-            show(tables.costs_table(costs))
+            show(tables.costs_table(costs) if schemes else tables.ports_table(costs))
         return
     rows = work.run(list(names or ()), repeats or work.REPEATS, say)
     if not as_json:

@@ -215,6 +215,15 @@ def bench_schemes(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any
     return list(json.loads(_engine.bench_schemes(repeats, list(names))))
 
 
+def bench_allocators(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """What allocators cost the link they sit at: a row for each number of flows, that of no allocator first.
+
+    Raises:
+        ValueError: There is no such allocator.
+    """
+    return list(json.loads(_engine.bench_allocators(repeats, list(names))))
+
+
 def dump(result: Mapping[str, Any]) -> str:
     """A result on one line of JSON. A number that is not finite has no place there and becomes null."""
     return json.dumps(_finite(result), allow_nan=False, ensure_ascii=False)

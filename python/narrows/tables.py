@@ -237,6 +237,27 @@ def costs_table(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
+def ports_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """What allocators cost a link, by the number of flows."""
+    table = _table()
+    table.add_column("allocator", no_wrap=True)
+    for title in ("flows", "ns per\npacket", "ratio\nto none", "ns per\nwake", "and\nflow", "bytes", "and\nflow"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        wake, each = row["ns_per_wake"], row["ns_per_wake_and_flow"]
+        table.add_row(
+            row["allocator"],
+            f"{row['flows']:,}",
+            number(row["ns_per_packet"]),
+            f"{row['ratio']:.1f}",
+            "–" if wake is None else f"{wake:,.0f}",
+            "–" if each is None else number(each),
+            f"{row['memory_bytes']:,}",
+            number(row["bytes_per_flow"]),
+        )
+    return table
+
+
 def _brief(count: int) -> str:
     """A count in at most five characters."""
     for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):

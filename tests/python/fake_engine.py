@@ -315,6 +315,23 @@ def bench_schemes(repeats, names):
     ])  # fmt: skip
 
 
+ALLOCATORS = ("rcp", "xcp")
+
+
+def bench_allocators(repeats, names):
+    for name in names:
+        if name not in ALLOCATORS:
+            raise ValueError(f"there is no allocator `{name}`; accepted: {', '.join(ALLOCATORS)}")
+    return json.dumps([
+        {"allocator": name, "flows": flows, "opened": flows, "ns_per_packet": 10.0 * cost, "ratio": cost,
+         "ns_per_wake": 50.0 * flows if place else None, "ns_per_wake_and_flow": 50.0 if place else None,
+         "wakes": 7 * place, "packets": 20_000, "memory_bytes": 120 * place * flows, "bytes_per_flow": 120.0 * place,
+         "ns_all": [10.0 * cost] * repeats}
+        for flows in (1, 1000)
+        for place, (name, cost) in enumerate(zip(("none", *(names or ALLOCATORS)), (1.0, 2.5, 3.0), strict=False))
+    ])  # fmt: skip
+
+
 def bench(name, repeats):
     failed = ["pacing never acted"] if name == "bbr-10" and os.environ.get("FAKE_ENGINE_BENCH_FAILS") else []
     return json.dumps({

@@ -82,6 +82,50 @@ def test_the_built_engine_measures_every_scheme():
     assert (rows[0]["ratio"], rows[0]["reference"]) == (1.0, schemes[0]["name"])
 
 
+def test_the_cost_of_allocators_has_a_row_for_each_number_of_flows():
+    result = call("--allocators", "--repeats", "2")
+    assert result.exit_code == 0
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert ["none", "1", "10.0", "1.0", "–", "–", "0", "0"] in rows
+    assert ["rcp", "1,000", "25.0", "2.5", "50,000", "50.0", "120,000", "120"] in rows
+
+
+def test_the_cost_of_some_allocators_is_data_too():
+    result = call("--allocators", "xcp", "--json", "--repeats", "2")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["allocator"], row["flows"]) for row in rows] == [
+        ("none", 1),
+        ("xcp", 1),
+        ("none", 1000),
+        ("xcp", 1000),
+    ]
+
+
+def test_the_cost_of_an_unknown_allocator_or_of_two_things_is_misuse():
+    result = call("--allocators", "rpc")
+    assert result.exit_code == 2
+    assert "ALLOCATOR: there is no allocator `rpc`; accepted: rcp, xcp" in result.stderr
+    assert call("--allocators", "--schemes").exit_code == 2
+
+
+def test_the_built_engine_measures_every_allocator():
+    """In a process of its own, since the other tests use a stand-in for the engine."""
+    code = "import narrows._engine as e; print(e.bench_allocators(1, []))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("the engine is not built: maturin develop")
+    rows = json.loads(done.stdout)
+    names = list(dict.fromkeys(row["allocator"] for row in rows))
+    assert names[:3] == ["none", "rcp", "xcp"]
+    assert [(row["flows"], row["allocator"]) for row in rows] == [
+        (flows, name) for flows in (1, 1_000, 100_000) for name in names
+    ]
+    for row in rows:
+        assert row["ns_per_packet"] > 0
+        assert row["ratio"] > 0
+        assert (row["memory_bytes"] > 0) == (row["allocator"] != "none")
+
+
 def test_an_unknown_case_is_misuse():
     result = call("nosuch")
     assert result.exit_code == 2

@@ -38,6 +38,7 @@ use narrows_cc::{
 use narrows_net::packet::{Flags, Packet};
 
 use crate::{App, SenderStats, TcpConfig, pacer::Pacer};
+use explicit::Freshness;
 use negotiation::Server;
 use prr::Prr;
 use rack::{Path, Probe, Rack};
@@ -163,6 +164,7 @@ pub struct Sender {
     style: RecoveryStyle,
     /// The explicit header its packets carry.
     explicit: Option<Explicit>,
+    freshness: Freshness,
     /// Negotiates the rate, where that is the scheme's way.
     server: Option<Box<Server>>,
     prr: Prr,
@@ -236,6 +238,7 @@ impl Sender {
             rack: Rack::new(),
             style: scheme.info().recovery,
             explicit: scheme.explicit(),
+            freshness: Freshness::default(),
             server: (scheme.explicit() == Some(Explicit::Nodectl))
                 .then(|| Box::new(Server::new(&config.negotiation))),
             scheme,

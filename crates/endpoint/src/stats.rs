@@ -31,6 +31,8 @@ pub struct SenderStats {
     pub paced_waits: u64,
     /// Reductions for congestion marks.
     pub ecn_reductions: u64,
+    /// Rates read in acknowledgements that were old or acknowledged what was never sent, and ignored.
+    pub stale_advice: u64,
     /// Messages to nodes of the network.
     pub messages_sent: u64,
     /// Messages that were not for this connection, unasked for, or impossible.

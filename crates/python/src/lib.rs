@@ -12,6 +12,8 @@ use std::time::Duration;
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Evidence, ParamKind, RecoveryStyle};
+use narrows_net::allocator;
+use narrows_sim::bench::ports::{Lane, Round};
 use narrows_sim::bench::{CASES, acks};
 use narrows_sim::engine::Engine;
 use narrows_sim::recorder::Recorder;
@@ -314,6 +316,65 @@ fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult
     Ok(serde_json::Value::from_iter(chosen.iter().enumerate().map(row)).to_string())
 }
 
+/// With so many flows each.
+const LANES: [usize; 3] = [1, 1_000, 100_000];
+/// Packets between two turns of an allocator: about a millisecond.
+const LANE_PACKETS: usize = 20_000;
+
+/// What each allocator, or those named, costs the link at whose port it sits, by the number of flows: medians over `repeats`
+/// rounds, in each of which every allocator and a link without one has its turn, and the median of the ratios to that link.
+/// As a JSON list.
+#[pyfunction]
+#[pyo3(signature = (repeats, names=vec![]))]
+fn bench_allocators(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
+    let unknown = |name: &String| {
+        let known: Vec<_> = allocator::ALL.iter().map(|entry| entry.info.name).collect();
+        PyValueError::new_err(format!("there is no allocator `{name}`; accepted: {}", known.join(", ")))
+    };
+    let named: Vec<_> = names
+        .iter()
+        .map(|name| allocator::find(name).ok_or_else(|| unknown(name)))
+        .collect::<PyResult<_>>()?;
+    let chosen: Vec<&allocator::Entry> =
+        if names.is_empty() { allocator::ALL.iter().collect() } else { named };
+    let rows = py.detach(|| LANES.map(|flows| lanes(&chosen, flows, repeats.max(1))).concat());
+    Ok(serde_json::Value::from_iter(rows).to_string())
+}
+
+/// The rows for one number of flows; the first is the link without an allocator.
+fn lanes(chosen: &[&'static allocator::Entry], flows: usize, repeats: usize) -> Vec<serde_json::Value> {
+    #[allow(clippy::disallowed_methods)] // to measure is its purpose
+    let started = std::time::Instant::now();
+    let clock = || started.elapsed().as_secs_f64() * 1e9;
+    let kinds = || std::iter::once(None).chain(chosen.iter().map(|entry| Some(*entry)));
+    let mut lanes: Vec<Lane> = kinds().map(|entry| Lane::new(entry, flows)).collect();
+    let rounds: Vec<Vec<Round>> = (0..repeats)
+        .map(|_| lanes.iter_mut().map(|lane| lane.round(LANE_PACKETS, &clock)).collect())
+        .collect();
+    let per_packet = |round: &Round| round.packets_took / round.packets as f64;
+    let row = |(i, entry): (usize, Option<&allocator::Entry>)| {
+        let mine = || rounds.iter().map(|round| &round[i]);
+        let woken: Vec<_> = mine().filter(|round| round.wakes > 0).collect();
+        let per_wake = (!woken.is_empty())
+            .then(|| median(woken.iter().map(|round| round.wakes_took / round.wakes as f64)));
+        json!({
+            "allocator": entry.map_or("none", |entry| entry.info.name),
+            "flows": flows,
+            "opened": lanes[i].opened(),
+            "ns_per_packet": median(mine().map(per_packet)),
+            "ratio": median(rounds.iter().map(|round| per_packet(&round[i]) / per_packet(&round[0]))),
+            "ns_per_wake": per_wake,
+            "ns_per_wake_and_flow": per_wake.map(|wake| wake / flows as f64),
+            "wakes": mine().map(|round| round.wakes).sum::<u64>(),
+            "packets": mine().map(|round| round.packets).sum::<u64>(),
+            "memory_bytes": lanes[i].memory(),
+            "bytes_per_flow": lanes[i].memory() as f64 / flows as f64,
+            "ns_all": mine().map(per_packet).collect::<Vec<_>>(),
+        })
+    };
+    kinds().enumerate().map(row).collect()
+}
+
 #[pymodule(gil_used = false)]
 fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(version, m)?)?;
@@ -325,6 +386,7 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(bench_cases, m)?)?;
     m.add_function(wrap_pyfunction!(run_case, m)?)?;
     m.add_function(wrap_pyfunction!(bench_schemes, m)?)?;
+    m.add_function(wrap_pyfunction!(bench_allocators, m)?)?;
     m.add_class::<Handle>()?;
     m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
     m.add("Cancelled", m.py().get_type::<Cancelled>())?;

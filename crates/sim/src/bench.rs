@@ -1,7 +1,8 @@
 //! The cases of `narrows bench`: whole scenarios, and what must have acted in each for its figure to count.
-//! [`acks`]: the events that show what an acknowledgement costs a scheme.
+//! [`acks`]: the events that show what an acknowledgement costs a scheme. [`ports`]: what an allocator costs a link.
 
 pub mod acks;
+pub mod ports;
 
 use crate::result::Counters;
 use crate::scenario::{ScenarioError, Source, plan, resolve};
@@ -85,6 +86,7 @@ mod tests {
     use narrows_cc::schemes::ALL;
 
     use super::acks::{ACKS, Event, GAP, LOSS_EVERY, MSS, WINDOW, events, tell};
+    use super::ports::Lane;
 
     #[test]
     fn the_events_are_a_full_window_with_a_loss_in_every_thousand_acknowledgements() {
@@ -116,6 +118,28 @@ mod tests {
             let once = tell(entry, 1, &events);
             assert!(once > 0, "{}", entry.info.name);
             assert_eq!(tell(entry, 2, &events), once.wrapping_mul(2), "{}", entry.info.name);
+        }
+    }
+
+    #[test]
+    fn every_allocator_lets_flows_open_carries_their_packets_and_takes_memory() {
+        let clock = std::cell::Cell::new(0.0);
+        // A clock that moves on by one whenever it is read.
+        let tick = || {
+            clock.set(clock.get() + 1.0);
+            clock.get()
+        };
+        let plain = Lane::new(None, 100);
+        assert_eq!((plain.opened(), plain.memory()), (100, 0));
+        for entry in narrows_net::allocator::ALL {
+            let name = entry.info.name;
+            let mut lane = Lane::new(Some(entry), 100);
+            assert_eq!(lane.opened(), 100, "{name}");
+            assert!(lane.memory() > 0, "{name}");
+            let round = lane.round(10_000, &tick);
+            assert!(round.packets >= 10_000, "{name}: {round:?}");
+            // Readings take all the time there is, and are taken off.
+            assert_eq!((round.packets_took, round.wakes_took), (0.0, 0.0), "{name}");
         }
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use narrows_cc::{Bytes, Nanos, ParamKind};
 use narrows_endpoint::{Receiver, ReceiverStats, Sender, SenderStats};
 use narrows_net::config::Capacity;
-use narrows_net::{Flags, Histogram, Link, Packet, prefetch};
+use narrows_net::{ClassStats, Flags, Histogram, Link, Packet, prefetch};
 
 use crate::clock::bin_length;
 use crate::fairness::Fairness;
-use crate::result::{AllocatorResult, Counters, FlowResult, LinkResult, RunResult};
+use crate::result::{AllocatorResult, ClassResult, Counters, FlowResult, LinkResult, RunResult};
 use crate::spec::{FlowSpec, LinkSpec, Spec};
 
 /// What is measured of one flow besides what its endpoints count themselves.
@@ -223,7 +223,7 @@ impl Metrics {
                 .iter()
                 .zip(links)
                 .filter(|(link, _)| link.reported)
-                .map(|(link, state)| link_result(link, state, end))
+                .map(|(link, state)| link_result(link, state, spec.warmup, end))
                 .collect(),
             warmup_s: spec.warmup.as_secs_f64(),
             event_hash: format!("{:016x}", tally.1),
@@ -301,7 +301,21 @@ fn percent(part: u64, whole: u64) -> f64 {
     if part == 0 { 0.0 } else { 100.0 * part as f64 / whole.max(part) as f64 }
 }
 
-fn link_result(link: &LinkSpec, state: &Link, end: Nanos) -> LinkResult {
+fn class_result(class: ClassStats, span: Nanos) -> ClassResult {
+    ClassResult {
+        class: class.name,
+        sent_mbit_s: class.sent_bytes as f64 * 8e-6 / span.as_secs_f64(),
+        drops: class.dropped,
+        queue_mean_pkt: class.queue_mean,
+        queue_delay_mean_ms: match class.sent_packets {
+            0 => 0.0,
+            packets => class.queue_delay_sum_ns as f64 / packets as f64 * 1e-6,
+        },
+    }
+}
+
+fn link_result(link: &LinkSpec, state: &Link, warmup: Nanos, end: Nanos) -> LinkResult {
+    let span = end - warmup;
     let stats = state.stats();
     let drops = stats.dropped_queue + stats.dropped_policer + stats.dropped_aqm;
     LinkResult {
@@ -314,6 +328,7 @@ fn link_result(link: &LinkSpec, state: &Link, end: Nanos) -> LinkResult {
         drop_percent: percent(drops, stats.arrived_packets),
         random_losses: stats.dropped_loss,
         marks: stats.marked,
+        classes: state.classes(end).into_iter().map(|class| class_result(class, span)).collect(),
         allocator: state.allocator().map(|allocator| {
             let mut readings = BTreeMap::new();
             allocator.telemetry(&mut |name, value| {

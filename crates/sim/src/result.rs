@@ -108,9 +108,27 @@ pub struct LinkResult {
     pub random_losses: u64,
     /// Packets marked.
     pub marks: u64,
+    /// The classes of its queue, where that has some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassResult>,
     /// The allocator at its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<AllocatorResult>,
+}
+
+/// Results of one class of a queue and all classes below it, after the warm-up.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClassResult {
+    /// Its name.
+    pub class: String,
+    /// IP bytes sent per second.
+    pub sent_mbit_s: f64,
+    /// Packets dropped because its queue was full or, of a policed class, they exceeded its tokens.
+    pub drops: u64,
+    /// Packets waiting, averaged over time.
+    pub queue_mean_pkt: f64,
+    /// Mean time in the queue.
+    pub queue_delay_mean_ms: f64,
 }
 
 /// An allocator at the end of a run.

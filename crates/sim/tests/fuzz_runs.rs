@@ -84,6 +84,12 @@ const QUEUES: &[&str] = &[
     "\"dualpi2\"",
     "{ kind = \"dualpi2\", target = \"1ms\", rtt_max = \"3ms\", beta = 100, shift = \"1ms\", ramp_range = \"0ms\" }",
     "{ kind = \"step\", above = \"3pkt\" }",
+    "{ kind = \"htb\", default = \"a\", classes = [{ name = \"a\", rate = \"0bit\" }] }",
+    "{ kind = \"htb\", default = \"b\", classes = [{ name = \"a\", rate = \"1kbit\", ceil = \"5kbit\" }, \
+        { name = \"b\", parent = \"a\", rate = \"1kbit\", buffer = \"1pkt\" }] }",
+    "{ kind = \"htb\", default = \"a\", classes = [\
+        { name = \"a\", rate = \"1kbit\", policed = true, burst = \"60kB\", schemes = [\"cubic\"] }, \
+        { name = \"b\", rate = \"0bit\", priority = 3, buffer = \"5ms\", schemes = [\"bbr\"] }] }",
     "{ kind = \"codel\", target = \"100us\", interval = \"5ms\", ecn = true }",
     "{ kind = \"red\", min = \"1pkt\", max = \"9pkt\", max_p = \"20%\", weight = 0.1, ecn = true }",
     "{ kind = \"red\", min = \"0pkt\", max = \"9kB\", weight = 0.5, adaptive = true, ecn = true }",

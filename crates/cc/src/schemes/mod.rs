@@ -83,6 +83,7 @@ registry! {
     rcp::Rcp,
     xcp::Xcp,
     nodectl::Nodectl,
+    brf::Brf,
     fixed::Fixed,
 }
 

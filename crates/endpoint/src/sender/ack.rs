@@ -1,6 +1,7 @@
 //! An acknowledgement arrives.
 
 use narrows_cc::{Ack, Bytes, CongestionCause, Nanos, Phase, RateSampler};
+use narrows_net::Extension;
 use narrows_net::packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
 
 use super::rack::Rack;
@@ -30,7 +31,7 @@ pub(super) struct Progress {
 }
 
 /// Whether timestamp `a` is before `b`, modulo 2^32.
-fn before(a: u32, b: u32) -> bool {
+pub(super) fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
@@ -137,7 +138,8 @@ impl Sender {
         }
         self.read_control();
         if packet.has_extension() {
-            self.on_reply(now, packet);
+            let fresh = self.freshness.note(packet, 0);
+            self.on_reply(now, packet, fresh);
         }
         self.begin_negotiation(now);
         outcome
@@ -145,8 +147,11 @@ impl Sender {
 
     pub(super) fn on_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
         if packet.ack > self.nxt {
+            // It acknowledges what was never sent: nothing it says is believed.
+            self.stats.stale_advice += u64::from(matches!(packet.extension(), Extension::BrfRate { .. }));
             return AckOutcome::default();
         }
+        let fresh = self.explicit.is_none() || self.freshness.note(packet, self.una);
         self.check_app_limited();
         self.peer_timestamp = packet.ts_val;
         let (inflight_before, delivered_before) = (self.in_network(), self.sampler.delivered());
@@ -238,7 +243,7 @@ impl Sender {
         });
         self.read_control();
         if packet.has_extension() {
-            self.on_reply(now, packet);
+            self.on_reply(now, packet, fresh);
         }
         self.rearm_after_ack(now, advanced, progress.newest > 0);
         if advanced {

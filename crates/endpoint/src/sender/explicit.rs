@@ -2,14 +2,40 @@
 
 use narrows_cc::{Advice, Explicit, Nanos, Rate, RateAdvice};
 use narrows_net::Extension;
+use narrows_net::allocator::RateCode;
 use narrows_net::packet::Packet;
 
 use super::Sender;
+use super::ack::before;
 
 /// RCP: no router has set a rate.
 const UNSET: f32 = -1.0;
 /// XCP: as much as the network will give (ns-2.35 `xcp-end-sys.cc`).
 const EVERYTHING: f64 = 1e24;
+
+/// What tells old acknowledgements from new ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Freshness {
+    /// The newest timestamp of the receiver, and the newest that it echoed.
+    newest: Option<(u32, u32)>,
+}
+
+impl Freshness {
+    /// Whether this acknowledgement is no older than any before: not overtaken, and not played back. `una` is the highest
+    /// acknowledgement number so far.
+    pub(super) fn note(&mut self, packet: &Packet, una: u64) -> bool {
+        let (value, echo) = (packet.ts_val, packet.ts_ecr);
+        let Some((newest, newest_echo)) = &mut self.newest else {
+            self.newest = Some((value, echo));
+            return packet.ack >= una;
+        };
+        let fresh = packet.ack >= una && !before(value, *newest) && !before(echo, *newest_echo);
+        if fresh {
+            (*newest, *newest_echo) = (value, echo);
+        }
+        fresh
+    }
+}
 
 impl Sender {
     /// The header of a packet that leaves now; a SYN opens the connection.
@@ -40,7 +66,7 @@ impl Sender {
     }
 
     /// An acknowledgement with explicit fields has been processed.
-    pub(super) fn on_reply(&mut self, now: Nanos, packet: &Packet) {
+    pub(super) fn on_reply(&mut self, now: Nanos, packet: &Packet, fresh: bool) {
         let Some(explicit) = self.explicit else { return };
         let share = self.payload_share(explicit);
         let advice = match (explicit, packet.extension()) {
@@ -49,6 +75,13 @@ impl Sender {
                 Advice::Rate(Rate::from_bytes_per_sec((f64::from(rate) * share) as u64))
             }
             (Explicit::Xcp, Extension::XcpReply { delta }) => Advice::Change(f64::from(delta) * share),
+            (Explicit::Brf, Extension::BrfRate { .. }) if !fresh => {
+                self.stats.stale_advice += 1;
+                return;
+            }
+            (Explicit::Brf, Extension::BrfRate { code }) => {
+                Advice::Rate(RateCode(code).decode().mul_f64(share))
+            }
             _ => return,
         };
         self.on_advice(now, advice);

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use narrows_cc::{Evidence, Nanos, Param, Params, Rate};
 
+pub use brf::RateCode;
 pub use flows::FlowTable;
 pub use nodectl::message as negotiation;
 pub use port::{Congestion, Desk, Outgoing, Port, Signal, Tuple};
@@ -152,6 +153,7 @@ macro_rules! registry {
 registry! {
     rcp::Rcp,
     xcp::Xcp,
+    brf::Brf,
     nodectl::Nodectl,
 }
 

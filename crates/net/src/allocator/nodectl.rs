@@ -64,6 +64,10 @@
 //! 9. The message has no sequence number. Answers repeat the Rtt of their request, and servers make each a little different.
 //!    A port takes only the answer to the request it saw last.
 //! 10. A full table answers new requests with a failure.
+//! 11. From 128 transmissions on, a newcomer does not move each of the others, which would take as many messages; see
+//!     `nodectl/allocation.rs`.
+//! 12. Bz leaves out what acknowledgements and messages of flows in the other direction need, as measured in the last beat
+//!     and a tenth more. The paper gives away the whole link.
 //!
 //! ## Known weaknesses
 //! * Traffic that does not negotiate is not in the books: beside it the port gives away what it does not have.
@@ -99,6 +103,11 @@ const WORTH: u64 = 1_000;
 const EXCESS: f64 = 1.05;
 const EXCESS_BYTES: u64 = 2 * 1_500;
 
+/// How much of a fall of what returns counts per beat, the reserve for it, and the most that is set aside.
+const RETURNS_FALL: f64 = 0.125;
+const RETURNS_MARGIN: f64 = 1.1;
+const RETURNS_MOST: f64 = 0.5;
+
 /// What a port counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
@@ -121,7 +130,8 @@ struct Counts {
 /// The node's side of Nodectl.
 #[derive(Clone, Debug)]
 pub struct Nodectl {
-    total: u64,
+    /// What the port has to give if nothing else crosses it.
+    capacity: u64,
     alpha: f64,
     beta: f64,
     arrivals: Arrivals,
@@ -131,6 +141,9 @@ pub struct Nodectl {
     beat_end: Nanos,
     /// The longest round-trip time of the flows.
     rtt: Nanos,
+    /// Bytes since the beat began that belong to flows of the other direction, and their rate.
+    returning: u64,
+    returns: f64,
     counts: Counts,
     /// Lists that are made and emptied again.
     places: Vec<u32>,
@@ -181,14 +194,14 @@ impl Allocator for Nodectl {
             Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor 2"),
             Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "the time in which arrivals are counted"),
             Param::number("timeout", 10.0, (0.1, 600.0), "s", "a record is forgotten after such a silence"),
-            Param::number("flows", 16_384.0, (1.0, 1e6), "", "the most records"),
+            Param::number("flows", 100_000.0, (1.0, 1e6), "", "the most records"),
         ],
     };
     const RETURNS: bool = true;
 
     fn new(setup: &Setup) -> Self {
         let number = |name| setup.params.number(name);
-        let total = setup.capacity.mul_f64(number("share")).min(MOST).as_bytes_per_sec().max(1);
+        let capacity = setup.capacity.mul_f64(number("share")).min(MOST).as_bytes_per_sec().max(1);
         let (gain, trend) = (number("gain"), number("trend"));
         let predictor = match number("predictor") as u64 {
             0 => Predictor::Present,
@@ -197,14 +210,16 @@ impl Allocator for Nodectl {
         };
         let idle = Nanos::from_secs_f64(number("timeout"));
         Self {
-            total,
+            capacity,
             alpha: number("alpha"),
             beta: number("beta"),
             arrivals: Arrivals::new(predictor, Nanos::from_secs_f64(number("slot") / 1e3)),
-            book: Book::new(total, number("flows") as usize, idle),
+            book: Book::new(capacity, number("flows") as usize, idle),
             beat_start: Nanos::ZERO,
             beat_end: Nanos::MAX,
             rtt: Nanos::ZERO,
+            returning: 0,
+            returns: 0.0,
             counts: Counts::default(),
             places: Vec::new(),
             flows: Vec::new(),
@@ -214,9 +229,8 @@ impl Allocator for Nodectl {
 
     fn on_arrival(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
         if packet.flags.has(Flags::REVERSE) {
-            return;
-        }
-        if packet.flags.has(Flags::CONTROL) {
+            self.returning += packet.size().as_u64();
+        } else if packet.flags.has(Flags::CONTROL) {
             self.on_message(port, packet);
         } else if let Some(record) = self.book.records.get(port.now, packet.flow) {
             record.arrived += packet.size().as_u64();
@@ -240,6 +254,7 @@ impl Allocator for Nodectl {
             self.counts.expired += 1;
         }
         self.look_after_each(port);
+        self.allow_for_returns(port);
         self.hand_out(port);
         self.beat_start = port.now;
         self.beat_end = if self.book.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.beat()) };
@@ -250,7 +265,8 @@ impl Allocator for Nodectl {
         sink("flows", self.book.records.len() as f64);
         sink("transmissions", self.book.served() as f64);
         sink("given", self.book.given() as f64);
-        sink("free", self.total.saturating_sub(self.book.given()) as f64);
+        sink("free", self.book.total().saturating_sub(self.book.given()) as f64);
+        sink("returns", self.returns);
         sink("messages_refused", counts.refused as f64);
         sink("messages_foreign", counts.foreign as f64);
         sink("failures", counts.failures as f64);
@@ -259,7 +275,10 @@ impl Allocator for Nodectl {
         sink("increases", counts.increases as f64);
         sink("disobeyed", counts.disobeyed as f64);
         sink("expired", counts.expired as f64);
-        sink("memory", self.book.memory() as f64);
+    }
+
+    fn memory(&self) -> usize {
+        self.book.memory()
     }
 }
 
@@ -302,7 +321,7 @@ impl Nodectl {
         }
         if known.is_none() {
             let fresh = self.book.find(&id).is_none();
-            let weight = max.as_bytes_per_sec().min(self.total);
+            let weight = max.as_bytes_per_sec().min(self.capacity);
             if self.book.open(port.now, flow, id, weight).is_none() {
                 self.counts.full += 1;
                 self.refuse(port, packet, &message, 0);
@@ -348,6 +367,7 @@ impl Nodectl {
         self.adjust(port, adjust, Some(own), 0);
         if self.beat_end == Nanos::MAX {
             self.beat_start = port.now;
+            self.returning = 0;
             self.beat_end = port.now.saturating_add(self.beat());
         }
     }
@@ -465,6 +485,38 @@ impl Nodectl {
         if let Some(level) = allocation::level(&load, to_come) {
             self.adjust(port, Adjust::Controlled(level), None, level / WORTH);
         }
+    }
+
+    /// Takes what acknowledgements and messages of the other direction need off the port's bandwidth. A rise counts at once,
+    /// a fall slowly; then those that have most give way first.
+    fn allow_for_returns(&mut self, port: &mut Port<'_>) {
+        let span = (port.now - self.beat_start).as_secs_f64();
+        let measured = std::mem::take(&mut self.returning) as f64 / span;
+        if measured > self.returns {
+            self.returns = measured;
+        } else {
+            self.returns -= (self.returns - measured) * RETURNS_FALL;
+        }
+        let needed = (self.returns * RETURNS_MARGIN).min(self.capacity as f64 * RETURNS_MOST) as u64;
+        self.book.set_total(self.capacity - needed);
+        if self.book.given() <= self.book.total() {
+            return;
+        }
+        let mut places = std::mem::take(&mut self.places);
+        places.clear();
+        places.extend(self.book.transmissions().map(|(at, _)| at));
+        let mut parts: Vec<Part> = self
+            .book
+            .transmissions()
+            .map(|(_, transmission)| Part { weight: 1, most: transmission.rate, rate: 0 })
+            .collect();
+        allocation::split(self.book.total(), &mut parts);
+        for (&at, part) in places.iter().zip(&parts) {
+            if part.rate < part.most {
+                self.divide(port, at, part.rate, None);
+            }
+        }
+        self.places = places;
     }
 
     /// The negotiation of a flow has failed: it has what it had before.

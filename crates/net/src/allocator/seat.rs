@@ -24,13 +24,15 @@ pub(crate) struct Seat {
     /// From then on it does nothing any more.
     dies: Nanos,
     outbox: Vec<Outgoing>,
+    /// How much of it has been taken out.
+    taken: usize,
 }
 
 impl Seat {
     pub(crate) fn new(config: &config::Allocator, capacity: Rate) -> Self {
         let allocator = config.entry.build(&config.setup(capacity));
         let next_wake = allocator.next_wake();
-        Self { allocator, next_wake, dies: config.dies, outbox: Vec::new() }
+        Self { allocator, next_wake, dies: config.dies, outbox: Vec::new(), taken: 0 }
     }
 
     pub(crate) const fn allocator(&self) -> &AnyAllocator {
@@ -38,8 +40,13 @@ impl Seat {
     }
 
     pub(crate) fn take_outgoing(&mut self) -> Option<Outgoing> {
-        // Few at a time, in the order in which they were sent.
-        (!self.outbox.is_empty()).then(|| self.outbox.remove(0))
+        let next = self.outbox.get(self.taken).copied();
+        self.taken += 1;
+        if next.is_none() {
+            self.outbox.clear();
+            self.taken = 0;
+        }
+        next
     }
 
     pub(crate) fn on_arrival(&mut self, now: Nanos, queue: &mut Discipline, packet: &mut Packet) -> Arrived {

@@ -21,7 +21,8 @@ pub struct HtbClass {
     pub priority: u8,
     /// Bytes it may send per turn; `None`: a tenth of a second of its rate, from 1500 to 200 000 bytes.
     pub quantum: Option<u32>,
-    /// The most tokens it may save up at `rate`; `None`: two packets per leaf of the tree and 2 ms of the rate.
+    /// The most tokens it may save up at `rate`; `None`: a packet, and what arrives in a millisecond and while the link sends two
+    /// packets per leaf.
     pub burst: Option<Bytes>,
     /// The same at `ceil`.
     pub ceil_burst: Option<Bytes>,

@@ -45,8 +45,9 @@
 //!    rate gives that.
 //! 3. A policed class pays for a packet from its own buckets when it arrives, and is always green: what passed the policer waits
 //!    for other packets only, never for tokens.
-//! 4. A bucket is two packets per leaf deep and 2 ms of the rate where nothing is stated, so that a class loses no tokens while
-//!    it waits for its turn. Linux's default follows its timer's resolution.
+//! 4. Where nothing is stated, a bucket holds a packet and what arrives in a millisecond and while the link sends two packets
+//!    per leaf, so that a class loses no tokens while the others have their turns. Linux's default follows its timer's
+//!    resolution.
 //! 5. Every leaf has its own limit, and there is none for all together, as there would be with one queue.
 //!
 //! ## Known weaknesses
@@ -57,6 +58,7 @@
 
 mod agenda;
 mod bucket;
+mod class;
 #[cfg(test)]
 mod random_tests;
 #[cfg(test)]
@@ -69,8 +71,9 @@ use narrows_cc::{Bytes, Nanos, Rate};
 
 use self::agenda::Agenda;
 use self::bucket::Bucket;
+use self::class::{Class, Counts, Derived, Mode, round};
 use self::turn::Turn;
-use super::{Backlog, MTU, Room};
+use super::{Backlog, Room};
 use crate::Packet;
 use crate::config::{self, HtbClass, Limit};
 use crate::link::{ClassStats, LinkStats};
@@ -78,128 +81,11 @@ use crate::link::{ClassStats, LinkStats};
 const PRIORITIES: usize = config::Htb::PRIORITIES as usize;
 /// Leaves have level 0; the link has the highest.
 const LEVELS: usize = config::Htb::MAX_DEPTH + 1;
-/// The most a class may send per turn where nothing is stated.
-const LARGEST_QUANTUM: u64 = 200_000;
-/// How much of a rate fits into its bucket besides two packets per leaf.
-const BURST_TIME: Nanos = Nanos::from_millis(2);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Red,
-    Yellow,
-    Green,
-}
-
-#[derive(Clone, Debug)]
-struct Class {
-    /// The link's own is itself.
-    parent: usize,
-    level: usize,
-    tokens: Bucket,
-    ceil: Bucket,
-    filled_at: Nanos,
-    mode: Mode,
-    /// The priorities, as bits, at which it has something to send by itself or for those that borrow from it.
-    active: u8,
-    /// Those that borrow from it, for each priority.
-    feeds: [Turn; PRIORITIES],
-    // Leaves only:
-    rate: Rate,
-    limit: Limit,
-    policed: bool,
-    priority: usize,
-    quantum: i64,
-    /// Bytes it may still send in its turn, for each level that it may borrow from.
-    deficits: [i64; LEVELS],
-    backlog: Backlog,
-    counts: Counts,
-}
-
-/// What a leaf has done since the statistics began.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    packets: u64,
-    bytes: u64,
-    dropped: u64,
-    delay_sum_ns: u128,
-    /// Packets waiting, added up over time, as of `waited_at`.
-    waited: u128,
-    waited_at: Nanos,
-}
-
-impl Class {
-    fn fill(&mut self, now: Nanos) {
-        let elapsed = now - self.filled_at;
-        self.tokens.fill(elapsed);
-        self.ceil.fill(elapsed);
-        self.filled_at = self.filled_at.max(now);
-    }
-
-    /// Its mode, and after how long that changes by itself.
-    fn mode_now(&self) -> (Mode, Nanos) {
-        let (ceil, rate) = (self.ceil.until_paid(), self.tokens.until_paid());
-        if self.policed || ceil.max(rate).is_zero() {
-            (Mode::Green, Nanos::MAX)
-        } else if ceil.is_zero() {
-            (Mode::Yellow, rate)
-        } else {
-            (Mode::Red, ceil)
-        }
-    }
-
-    /// Whether one more packet may wait.
-    fn fits(&self, packet: &Packet, room: Room) -> bool {
-        let room = match self.limit {
-            _ if matches!(room, Room::Idle) => Room::Idle,
-            Limit::Packets(packets) => Room::Packets(packets),
-            Limit::Bytes(bytes) => Room::Bytes(bytes.as_u64()),
-            Limit::Time(wait) if self.rate.time_for(Bytes::new(self.backlog.bytes())) <= wait => Room::Idle,
-            Limit::Time(_) => Room::Packets(self.backlog.packets()),
-        };
-        self.backlog.fits(packet, room)
-    }
-
-    /// To be called before the number of those that wait changes.
-    fn account(&mut self, now: Nanos) {
-        self.counts.waited = self.waited(now);
-        self.counts.waited_at = self.counts.waited_at.max(now);
-    }
-
-    fn waited(&self, now: Nanos) -> u128 {
-        let since = now - self.counts.waited_at;
-        self.counts.waited + u128::from(self.backlog.packets()) * u128::from(since.as_nanos())
-    }
-}
-
-/// What a class has by its configuration or, where that says nothing, by its rates.
-struct Derived {
-    quantum: i64,
-    burst: Bytes,
-    ceil: Rate,
-    ceil_burst: Bytes,
-}
-
-impl Derived {
-    fn new(class: &HtbClass, leaves: u32, rate: Rate, ceil: Option<Rate>) -> Self {
-        let depth = |rate: Rate| Bytes::new(2 * MTU * u64::from(leaves)) + rate.over(BURST_TIME);
-        let quantum = class.quantum.map_or(rate.as_bytes_per_sec() / 10, u64::from);
-        let most = if class.quantum.is_some() { u64::from(u32::MAX) } else { LARGEST_QUANTUM };
-        Self {
-            quantum: quantum.clamp(MTU, most) as i64,
-            burst: class.burst.unwrap_or_else(|| depth(rate)),
-            ceil: ceil.unwrap_or(Rate::MAX),
-            ceil_burst: match ceil {
-                Some(ceil) if ceil < Rate::MAX => class.ceil_burst.unwrap_or_else(|| depth(ceil)),
-                // Without a ceiling there is never a debt.
-                _ => Bytes::MAX,
-            },
-        }
-    }
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Htb {
     config: Arc<config::Htb>,
+    round: Nanos,
     /// As configured, and the link last.
     classes: Box<[Class]>,
     /// Green classes with something to send, by level and priority.
@@ -212,8 +98,9 @@ pub(crate) struct Htb {
 }
 
 impl Htb {
-    /// Empty queues and full buckets. `limit` is that of classes that state none.
-    pub(crate) fn new(config: &Arc<config::Htb>, limit: Limit) -> Self {
+    /// Empty queues and full buckets, before a link of `rate`. `limit` is that of classes that state none.
+    pub(crate) fn new(config: &Arc<config::Htb>, rate: Rate, limit: Limit) -> Self {
+        let round = round(config, rate);
         let link = config.classes().len();
         let depth = |mut class: Option<u8>| {
             let mut depth = 0;
@@ -225,7 +112,7 @@ impl Htb {
         };
         let whole = HtbClass::new("", Rate::MAX);
         let class = |number: usize, class: &HtbClass| {
-            let derived = Derived::new(class, config.leaves(), class.rate, class.ceil);
+            let derived = Derived::new(class, round, class.rate, class.ceil);
             let leaf = config.is_leaf(number as u8);
             Class {
                 parent: class.parent.map_or(link, usize::from),
@@ -248,6 +135,7 @@ impl Htb {
         };
         Self {
             config: Arc::clone(config),
+            round,
             classes: config.classes().iter().chain([&whole]).enumerate().map(|(n, c)| class(n, c)).collect(),
             rows: [[Turn::EMPTY; PRIORITIES]; LEVELS],
             ready: [0; LEVELS],
@@ -358,7 +246,7 @@ impl Htb {
     /// class has stay, as far as the new depths hold them; debts stay.
     pub(crate) fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
         let Some(config) = self.config.classes().get(usize::from(class)) else { return };
-        let derived = Derived::new(config, self.config.leaves(), rate, Some(ceil));
+        let derived = Derived::new(config, self.round, rate, Some(ceil));
         let index = usize::from(class);
         let class = &mut self.classes[index];
         class.fill(now);

@@ -129,7 +129,7 @@ impl Discipline {
             }
             Queue::Pie { target, ecn } => Self::Pie(backlog, Pie::new(target, ecn, random)),
             Queue::DualPi2(config) => Self::DualPi2(DualPi2::new(config, rate)),
-            Queue::Htb(ref config) => Self::Htb(Box::new(Htb::new(config, limit))),
+            Queue::Htb(ref config) => Self::Htb(Box::new(Htb::new(config, rate, limit))),
             Queue::Step { above } => Self::Step(backlog, Step::new(above)),
             Queue::Red { min, max, max_p, weight, adaptive, ecn } => {
                 Self::Red(backlog, Red::new(min, max, max_p, weight, adaptive, ecn, rate, random))

@@ -11,6 +11,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::htb::Class;
 use super::quantity::{Amount, Rate, Share, Size, Time};
 use super::schema::ParamValue;
 
@@ -132,6 +133,9 @@ pub enum QueueKind {
     /// RFC 9332: one queue for L4S, one for classic traffic.
     #[serde(rename = "dualpi2")]
     DualPi2,
+    /// Hierarchical token bucket: classes with assured rates and ceilings that lend what they do not use.
+    #[serde(rename = "htb")]
+    Htb,
 }
 
 /// Defines a table whose keys may all be left out, except those before the semicolon.
@@ -196,6 +200,10 @@ table! {
         ramp_range: Time,
         /// The low-latency queue goes first until the classic one has waited longer by this (dualpi2: 50ms).
         shift: Time,
+        /// Its classes (htb).
+        classes: Vec<Class>,
+        /// The class of flows that belong to no other (htb: every flow must belong to one).
+        default: String,
     }
 }
 

@@ -8,11 +8,14 @@ use narrows_cc::{Bytes, Nanos};
 use narrows_net::allocator::Tuple;
 use narrows_net::config::{Jitter, LinkConfig};
 
+use super::choice::QueueKind;
 use super::fault::{Fault, show};
 use super::flows::{self, Draft, Kind};
+use super::htb::{Member, Place};
 use super::identity::Identity;
 use super::link::{self, AMPLE, Sources, Traces};
 use super::quantity::{Time, WarmupLength};
+use super::queue;
 use super::schema::{Network, Scenario};
 use super::topology::{Route, Topology, Wire};
 use crate::spec::{FlowSpec, Hop, LinkSpec, Spec, TraceSpec, Way};
@@ -74,20 +77,21 @@ pub(super) fn resolve(
             .accepted("a longer duration, or a higher rate"));
     }
     let packet = entries.iter().map(Entry::packet).max().unwrap_or(Bytes::ZERO);
+    let labels = labels(scenario, &entries, &drafts)?;
+    let connections = Connections { scenario, drafts: &drafts, labels: &labels };
     let order = order(&topology, &entries, &drafts);
     let mut links = Vec::with_capacity(topology.wires.len());
     for &wire in &order {
-        links.push(link_spec(&topology, &entries, wire, packet)?);
+        links.push(link_spec(&topology, &entries, wire, packet, &connections)?);
     }
     let mut position = vec![0; order.len()];
     order.iter().enumerate().for_each(|(place, &wire)| position[wire] = place);
     for (place, &wire) in order.iter().enumerate() {
         links[place].opposite = topology.opposite(wire).map(|opposite| position[opposite]);
     }
-    let labels = labels(scenario, &entries, &drafts)?;
     let mut flows: Vec<FlowSpec> = Vec::with_capacity(drafts.len());
     let (mut tuples, mut told, mut opened) = (Vec::new(), Vec::new(), vec![0; entries.len()]);
-    for (draft, label) in drafts.iter().zip(labels) {
+    for (draft, label) in drafts.iter().zip(labels.iter().cloned()) {
         let entry = &entries[draft.entry];
         let mut flow = flow_spec(&scenario.network, entry, &topology, &position, draft, label, &mut links)?;
         tuples.push(entry.identity.tuple(opened[draft.entry]));
@@ -213,11 +217,39 @@ fn longest_rtt(entries: &[Entry], wire: usize) -> Nanos {
     longest.or_else(|| entries.iter().map(|entry| entry.rtt).max()).unwrap_or(Nanos::ZERO)
 }
 
+/// All connections, in their order.
+struct Connections<'a> {
+    scenario: &'a Scenario,
+    drafts: &'a [Draft],
+    labels: &'a [String],
+}
+
+impl<'a> Connections<'a> {
+    /// What the classes of a queue at `wire` know of them.
+    fn members(&self, entries: &[Entry], wire: usize) -> Vec<Member<'a>> {
+        let uses = |route: &Route| route.forward.contains(&wire) || route.reverse.contains(&wire);
+        let crosses: Vec<bool> =
+            entries.iter().map(|entry| uses(&entry.route) || entry.others.iter().any(uses)).collect();
+        let member = |(draft, own): (&Draft, &'a String)| {
+            let flow = &self.scenario.flows[draft.entry];
+            let scheme = entries[draft.entry].kind.scheme;
+            Member {
+                labels: [own, flow.label.as_deref().unwrap_or(scheme.info.name)],
+                scheme,
+                protocol: flow.protocol.unwrap_or_default(),
+                crosses: crosses[draft.entry],
+            }
+        };
+        self.drafts.iter().zip(self.labels).map(member).collect()
+    }
+}
+
 fn link_spec(
     topology: &Topology<'_>,
     entries: &[Entry],
     index: usize,
     packet: Bytes,
+    connections: &Connections<'_>,
 ) -> Result<LinkSpec, Fault> {
     let wire: &Wire<'_> = &topology.wires[index];
     let limit = match &wire.buffer {
@@ -227,7 +259,10 @@ fn link_spec(
     let mut config =
         LinkConfig { capacity: wire.capacity.clone(), ..LinkConfig::drop_tail(wire.rate, limit) };
     if let Some((queue, key)) = &wire.queue {
-        config.queue = link::queue(key, queue, packet)?;
+        let rtt = longest_rtt(entries, index);
+        let members =
+            if queue.kind == QueueKind::Htb { connections.members(entries, index) } else { Vec::new() };
+        config.queue = queue::queue(key, queue, &Place { rate: wire.rate, rtt, packet, members })?;
     }
     config.allocator = match &wire.allocator {
         Some((allocator, key)) => link::allocator(key, allocator)?,

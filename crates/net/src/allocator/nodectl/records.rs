@@ -79,6 +79,8 @@ impl Transmission {
 pub(super) struct Book {
     pub(super) records: FlowTable<Record>,
     transmissions: FlowTable<Transmission>,
+    /// Of the tables, until they are made.
+    limit: usize,
     idle: Nanos,
     total: u64,
     given: u64,
@@ -99,9 +101,10 @@ impl Book {
     /// An empty book of a port with bandwidth `total`, for `limit` flows that are forgotten after a silence of `idle`.
     pub(super) fn new(total: u64, limit: usize, idle: Nanos) -> Self {
         Self {
-            records: FlowTable::new(limit, idle),
-            // It never has more entries than the other, so nothing is evicted from it.
-            transmissions: FlowTable::new(limit, Nanos::MAX),
+            // Most ports never see a request: the tables are made for the first one.
+            records: FlowTable::new(1, idle),
+            transmissions: FlowTable::new(1, Nanos::MAX),
+            limit,
             idle,
             total,
             given: 0,
@@ -120,6 +123,15 @@ impl Book {
 
     pub(super) fn given(&self) -> u64 {
         self.given
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The port's bandwidth is another.
+    pub(super) fn set_total(&mut self, total: u64) {
+        self.total = total;
     }
 
     /// Bytes of memory it owns.
@@ -159,6 +171,12 @@ impl Book {
 
     /// Adds a flow that has nothing yet, after those whose time is over have gone. `None` if there is no room.
     pub(super) fn open(&mut self, now: Nanos, flow: u32, id: Id, weight: u64) -> Option<()> {
+        if self.limit > 0 {
+            self.records = FlowTable::new(self.limit, self.idle);
+            // It never has more entries than the other, so nothing is evicted from it.
+            self.transmissions = FlowTable::new(self.limit, Nanos::MAX);
+            self.limit = 0;
+        }
         while self.expire(now) {}
         let known = self.find(&id);
         let first = key(id.content, id.destination);

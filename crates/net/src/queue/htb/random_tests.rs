@@ -11,6 +11,7 @@ use crate::config::{Capacity, LinkConfig, Queue};
 use crate::trace::CapacityTrace;
 
 const LINK_RATE: u64 = 1_000_000;
+const LINK: Rate = Rate::from_bytes_per_sec(LINK_RATE);
 const NS: Nanos = Nanos::from_nanos(1);
 
 fn packet(flow: u32, seq: u64, size: u16) -> Packet {
@@ -84,7 +85,7 @@ struct Model {
 impl Model {
     fn new(config: &Arc<config::Htb>) -> Self {
         let full = |class: &HtbClass| {
-            let derived = Derived::new(class, config.leaves(), class.rate, class.ceil);
+            let derived = Derived::new(class, round(config, LINK), class.rate, class.ceil);
             [derived.burst, derived.ceil_burst].map(|depth| {
                 let full = i128::from(depth.as_u64()) * 1_000_000_000;
                 (full, full)
@@ -209,7 +210,7 @@ fn with_flows(htb: &Arc<config::Htb>) -> Arc<config::Htb> {
 /// What leaves a link of [`LINK_RATE`], with the time at which its transmission begins, in order; each choice is compared with
 /// the model.
 fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>, TestCaseError> {
-    let (mut queue, mut model) = (Htb::new(htb, Limit::Packets(1)), Model::new(htb));
+    let (mut queue, mut model) = (Htb::new(htb, LINK, Limit::Packets(1)), Model::new(htb));
     let mut stats = LinkStats::default();
     let mut arriving = arrivals.iter().enumerate();
     let (mut next, mut at) = (arriving.next(), Nanos::ZERO);
@@ -294,10 +295,10 @@ proptest! {
             // may have let a whole burst pass and another since, whose packets waited.
             let below = (0u8..).zip(htb.classes()).filter(|(other, _)| *other != number && within(*other));
             let allowed: u64 = below.map(|(_, class)| {
-                let burst = Derived::new(class, htb.leaves(), class.rate, class.ceil).burst.as_u64() + 1_500;
+                let burst = Derived::new(class, round(&htb, LINK), class.rate, class.ceil).burst.as_u64() + 1_500;
                 if class.policed { 2 * burst + 5 * 1_500 } else { burst }
             }).sum();
-            let depth = Derived::new(class, htb.leaves(), class.rate, class.ceil).ceil_burst.as_u64();
+            let depth = Derived::new(class, round(&htb, LINK), class.rate, class.ceil).ceil_burst.as_u64();
             for first in 0..sizes.len() {
                 let mut bytes = 0;
                 for &(at, size) in &sizes[first..] {
@@ -317,7 +318,7 @@ proptest! {
         let expected = run(&htb, &arrivals)?;
         let config = LinkConfig {
             queue: Queue::Htb(htb),
-            ..LinkConfig::drop_tail(Rate::from_bytes_per_sec(LINK_RATE), Limit::Packets(1))
+            ..LinkConfig::drop_tail(LINK, Limit::Packets(1))
         };
         let mut link = Link::new(&config, Random::stream(1, "link", 0));
         let ends = pass(&mut link, &arrivals)?;

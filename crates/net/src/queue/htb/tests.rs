@@ -65,24 +65,26 @@ fn close(measured: &[f64], expected: &[f64], tolerance: f64) {
 
 #[test]
 fn when_all_are_backlogged_each_has_its_assured_rate_whatever_the_priorities() {
-    // 1 Mbit/s to 100 Gbit/s, and packets of a size that makes a thousandth of a second's worth or so.
-    for (rate, size) in
-        [(1.0, 60), (10.0, 150), (100.0, 1500), (1_000.0, 1500), (10_000.0, 1500), (100_000.0, 9000)]
+    // 80 kbit/s to 100 Gbit/s, over a second or the time of two hundred packets of the smallest class.
+    for (rate, seconds) in
+        [(0.08, 2_500), (1.0, 200), (100.0, 2), (1_000.0, 1), (10_000.0, 1), (100_000.0, 1)]
     {
         for order in [[0, 0, 0, 0, 0], [0, 1, 2, 3, 4], [4, 3, 2, 1, 0]] {
             let parts = [0.55, 0.3, 0.1, 0.04, 0.01];
             let of = |(part, priority)| HtbClass { priority, ..class("c", rate * part) };
             let classes = parts.into_iter().zip(order).map(of).collect();
-            let all: Vec<_> = (0..5).map(|flow| (flow, size)).collect();
-            // Ten times what the buckets hold at the start (15 kB each and a little) is gone.
-            let from = Nanos::from_secs(1) + mbit(rate).time_for(Bytes::new(10 * 5 * 15_000));
-            let sent = shares(mbit(rate), classes, &all, from, from + Nanos::from_secs(1));
+            let all: Vec<_> = (0..5).map(|flow| (flow, 1500)).collect();
+            // The smallest class may have to wait until the others have spent what they have at the start: a packet each, and
+            // all together what the link sends in a millisecond and ten packets.
+            let saved = Bytes::new(15 * 1500) + mbit(rate).over(Nanos::from_millis(1));
+            let from = mbit(rate * 0.01).time_for(saved);
+            let sent = shares(mbit(rate), classes, &all, from, from + Nanos::from_secs(seconds));
             for (sent, part) in sent.iter().zip(parts) {
-                // Within 1 %, and a packet at either end of the second.
-                let expected = part * rate * 125_000.0;
+                // Within 1 %, and a packet at either end.
+                let expected = part * rate * 125_000.0 * seconds as f64;
                 let apart = (sent - expected).abs();
                 assert!(
-                    apart <= 0.01 * expected + 2.0 * f64::from(size),
+                    apart <= 0.01 * expected + 3000.0,
                     "{rate} Mbit/s, {order:?}: {sent}, not {expected}"
                 );
             }
@@ -262,7 +264,7 @@ fn an_unresponsive_class_takes_nothing_from_one_that_stays_within_its_rate() {
     let classes = link.classes(next);
     assert_eq!(classes[1].dropped, 0);
     // Its tokens always suffice. So do the flood's for a while, which go first: never more than its bucket holds.
-    let bucket = 4.0 * 1500.0 + 0.002 * 6.25e6;
+    let bucket = 1500.0 + 6.25e6 * (0.001 + 4.0 * 1500.0 / 12.5e6);
     let most = (bucket + 2.0 * 1500.0) / 12.5e6 * 1e9;
     let mean = classes[1].queue_delay_sum_ns as f64 / classes[1].sent_packets as f64;
     assert!(mean <= most, "{mean} ns");
@@ -302,7 +304,7 @@ fn another_rate_neither_mints_tokens_nor_loses_them() {
         ceil_burst: depth,
         ..HtbClass::new("c", rate(1_000_000))
     };
-    let mut htb = Htb::new(&Arc::new(config::Htb::new(vec![shaped], 0).unwrap()), AMPLE);
+    let mut htb = Htb::new(&Arc::new(config::Htb::new(vec![shaped], 0).unwrap()), mbit(100.0), AMPLE);
     for _ in 0..10_000 {
         htb.enqueue(Nanos::ZERO, &packet(0, 1000), None, Room::Idle, &mut LinkStats::default());
     }

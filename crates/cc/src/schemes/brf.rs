@@ -1,0 +1,417 @@
+//! # BRF: the bottleneck's switch names the rate
+//!
+//! The sender does not probe. Its SYN says that it obeys; the switches with the allocator `brf` on its way divide the bandwidth of
+//! their ports and write each flow's share into its acknowledgements, once per round trip, the lowest share winning. The sender
+//! paces at what it reads. If no share is heard any more it becomes CUBIC, from the rate it had, until one is.
+//!
+//! ## Law
+//! Let R be the share last advised, in payload bytes per second (the transport takes the headers off).
+//!
+//! * pacing rate = R, `min_rate` packets per second at least
+//! * window = `window_gain` · R · srtt, four segments at least: it only stops a sender whose acknowledgements have ceased
+//! * Before the first share: the initial window, not paced.
+//! * A share of zero, or one above `line_rate`, is not believed: ignored, and counted.
+//! * Nothing heard for max(`timeout`, `timeout_rtts` · srtt): CUBIC takes over in avoidance, with W = W_max = R · srtt; with
+//!   the initial window in slow start if there never was a share.
+//!
+//! Loss, marks and retransmission timeouts change nothing while shares are heard.
+//!
+//! ## States
+//! ```text
+//!   waiting ------ a share ------> advised <----- a share -----+
+//!      |  ^                        |     |                     |
+//!      |  +-- a silence of the ----+     |                     |
+//!      |      application as long        |                     |
+//!      |      as the time-out            |                     |
+//!      +---------- time-out -------------+------------> fallback (CUBIC)
+//! ```
+//! After a long silence of the application the share is old: the sender is in `waiting` again, with the initial window paced at the
+//! rate it had, until the next share or the time-out.
+//!
+//! ## Life of a flow
+//! The SYN-ACK brings the first share, so that the first window is already paced. A round trip later the flow has been measured,
+//! and another later it has what the others have.
+//!
+//! ## References
+//! * The paper of BRF (bottleneck routing feedback), Sensors 24 (2024), 749, section 3.2.
+//!
+//! ## Differences
+//! 1. The paper does without a window. Here one bounds what is lost if the network dies.
+//! 2. The paper says nothing of a switch that stops answering; the fallback to CUBIC is ours. There CUBIC is paced, as it is
+//!    under Linux's `fq`, which the pacing of the paper's sender needs too.
+//! 3. The time-out is ours: a second or four round trips, so that single acknowledgements that are lost change nothing.
+//!
+//! ## Known weaknesses
+//! It believes the network. On a path whose narrowest link does not take part, while another does, it overruns that link for
+//! ever: loss does not slow it down.
+
+use crate::schemes::Cubic;
+use crate::{
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info,
+    Lost, Nanos, Param, Params, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup,
+    SpuriousLoss, Telemetry, Timeout, Value,
+};
+
+/// The least window, in segments.
+const LEAST_WINDOW: u64 = 4;
+/// What CUBIC keeps of its window on loss, by default.
+const CUBIC_BETA: f64 = 0.7;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No share has been heard, or the one heard is old.
+    Waiting,
+    /// Paced at the share.
+    Advised,
+    /// CUBIC.
+    Fallback,
+}
+
+impl State {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Advised => "advised",
+            Self::Fallback => "fallback",
+        }
+    }
+}
+
+/// The sender's side of BRF.
+#[derive(Clone, Debug)]
+pub struct Brf {
+    state: State,
+    /// The last share believed.
+    rate: Option<Rate>,
+    window: Bytes,
+    /// Since when the next share has been waited for: the last one, or what restarted the clock. `None` before any event.
+    since: Option<Nanos>,
+    srtt: Nanos,
+    /// What CUBIC is made from, and CUBIC while it governs.
+    setup: Setup,
+    cubic: Cubic,
+    least: Rate,
+    line_rate: Rate,
+    window_gain: f64,
+    timeout: Nanos,
+    timeout_rtts: f64,
+    ignored: u64,
+    fallbacks: u64,
+}
+
+impl Brf {
+    fn transition(&mut self, to: State) {
+        debug_assert!(self.state != to || to == State::Waiting, "{} again", to.name());
+        self.state = to;
+    }
+
+    /// How long a share is good for.
+    fn patience(&self) -> Nanos {
+        self.timeout.max(self.srtt.mul_f64(self.timeout_rtts))
+    }
+
+    fn safety_window(&self, rate: Rate) -> Bytes {
+        rate.over(self.srtt).mul_f64(self.window_gain).max(self.setup.mss * LEAST_WINDOW)
+    }
+
+    /// Falls back if nothing has been heard for too long.
+    fn check_patience(&mut self, now: Nanos) {
+        let since = *self.since.get_or_insert(now);
+        if self.state == State::Fallback || now - since <= self.patience() {
+            return;
+        }
+        self.transition(State::Fallback);
+        self.fallbacks += 1;
+        self.cubic = Cubic::new(&self.setup);
+        if let Some(rate) = self.rate
+            && !self.srtt.is_zero()
+        {
+            let window = rate.over(self.srtt).max(self.setup.mss * LEAST_WINDOW);
+            self.cubic = Cubic::new(&Setup { initial_window: window, ..self.setup.clone() });
+            // A reduction from W / beta leads to W, with W_max = W: avoidance begins on the plateau of its curve.
+            let flight_size = window.mul_f64(1.0 / CUBIC_BETA);
+            self.cubic.on_recovery_entered(&RecoveryEntered {
+                now,
+                cause: CongestionCause::Loss,
+                flight_size,
+                inflight: flight_size,
+                acked: Bytes::ZERO,
+                delivered: Bytes::ZERO,
+            });
+        }
+    }
+}
+
+impl CongestionControl for Brf {
+    const INFO: Info = Info {
+        name: "brf",
+        aliases: &[],
+        summary: "BRF: sends at the rate that the bottleneck's switch writes into acknowledgements",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Own,
+        params: &[
+            Param::number("window_gain", 2.0, (1.0, 10.0), "", "the window in products of rate and srtt"),
+            Param::number("timeout", 1.0, (0.01, 60.0), "s", "without a share for so long it becomes CUBIC"),
+            Param::number("timeout_rtts", 4.0, (1.0, 100.0), "rtt", "and for so many round trips"),
+            Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "a share below this counts as this"),
+            Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "a share above this is not believed"),
+        ],
+    };
+    const EXPLICIT: Option<Explicit> = Some(Explicit::Brf);
+
+    fn new(setup: &Setup) -> Self {
+        let number = |name| setup.params.number(name);
+        let least = (setup.mss.as_f64() * number("min_rate")) as u64;
+        let mut params = Params::defaults(Cubic::INFO.params);
+        let paced = params.set("paced", 1.0);
+        debug_assert!(paced.is_ok(), "CUBIC can be paced");
+        let inner = Setup { params, ..setup.clone() };
+        Self {
+            state: State::Waiting,
+            rate: None,
+            window: setup.initial_window,
+            since: None,
+            srtt: Nanos::ZERO,
+            cubic: Cubic::new(&inner),
+            setup: inner,
+            least: Rate::from_bytes_per_sec(least.max(1)),
+            line_rate: Rate::from_mbit_per_sec(number("line_rate")),
+            window_gain: number("window_gain"),
+            timeout: Nanos::from_secs_f64(number("timeout")),
+            timeout_rtts: number("timeout_rtts"),
+            ignored: 0,
+            fallbacks: 0,
+        }
+    }
+
+    fn on_sent(&mut self, event: &Sent) {
+        if self.state == State::Fallback {
+            self.cubic.on_sent(event);
+        }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.srtt = event.srtt;
+        self.check_patience(event.now);
+        match (self.state, self.rate) {
+            (State::Fallback, _) => self.cubic.on_ack(event),
+            (State::Advised, Some(rate)) => self.window = self.safety_window(rate),
+            _ => {}
+        }
+    }
+
+    fn on_lost(&mut self, event: &Lost) {
+        if self.state == State::Fallback {
+            self.cubic.on_lost(event);
+        }
+    }
+
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
+        if self.state == State::Fallback {
+            self.cubic.on_recovery_entered(event);
+        }
+    }
+
+    fn on_recovery_left(&mut self, event: &RecoveryLeft) {
+        if self.state == State::Fallback {
+            self.cubic.on_recovery_left(event);
+        }
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        self.check_patience(event.now);
+        if self.state == State::Fallback {
+            self.cubic.on_timeout(event);
+        }
+    }
+
+    fn on_spurious_loss(&mut self, event: &SpuriousLoss) {
+        if self.state == State::Fallback {
+            self.cubic.on_spurious_loss(event);
+        }
+    }
+
+    fn on_rate_advice(&mut self, event: &RateAdvice) {
+        match event.advice {
+            Advice::Rate(rate) if !rate.is_zero() && rate <= self.line_rate => {
+                let rate = rate.max(self.least);
+                self.rate = Some(rate);
+                self.since = Some(event.now);
+                self.window = self.safety_window(rate);
+                if self.state != State::Advised {
+                    self.transition(State::Advised);
+                }
+            }
+            _ => self.ignored += 1,
+        }
+    }
+
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        if self.state == State::Fallback {
+            self.cubic.on_idle_restart(event);
+            return;
+        }
+        // Nobody answers one who does not send: the silence was no silence of the network.
+        self.since = Some(event.now);
+        if event.idle > self.patience() {
+            self.window = self.setup.initial_window;
+            self.transition(State::Waiting);
+        }
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        match self.state {
+            State::Fallback => self.cubic.control(),
+            _ => Control { window: self.window, pacing_rate: self.rate, burst: self.setup.mss },
+        }
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        sink("state", Value::State(self.state.name()));
+        if let Some(rate) = self.rate {
+            sink("share", Value::Rate(rate));
+        }
+        sink("advice_ignored", Value::Number(self.ignored as f64));
+        sink("fallbacks", Value::Number(self.fallbacks as f64));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ack, entered, idle, setup, timeout};
+
+    const MSS: u64 = 1000;
+    const MB: Rate = Rate::from_bytes_per_sec(1_000_000);
+
+    fn brf(overrides: &[(&str, f64)]) -> Brf {
+        Brf::new(&setup(&Brf::INFO, MSS, overrides))
+    }
+
+    fn acked(brf: &mut Brf, now_ms: u64, srtt_ms: u64) -> Control {
+        let (now, srtt) = (Nanos::from_millis(now_ms), Nanos::from_millis(srtt_ms));
+        brf.on_ack(&Ack { now, srtt, ..ack(MSS) });
+        brf.control()
+    }
+
+    fn advised(brf: &mut Brf, now_ms: u64, rate: Rate) -> Control {
+        brf.on_rate_advice(&RateAdvice { now: Nanos::from_millis(now_ms), advice: Advice::Rate(rate) });
+        brf.control()
+    }
+
+    #[test]
+    fn it_paces_at_its_share_with_twice_the_product_as_window() {
+        let mut brf = brf(&[]);
+        assert_eq!((brf.control().window, brf.control().pacing_rate), (Bytes::new(10 * MSS), None));
+        acked(&mut brf, 40, 40);
+        let control = advised(&mut brf, 40, MB);
+        // Twice 1 MB/s for 40 ms.
+        assert_eq!((control.window, control.pacing_rate), (Bytes::new(80_000), Some(MB)));
+        // The window follows the round-trip time; it has four segments at least.
+        assert_eq!(acked(&mut brf, 60, 60).window, Bytes::new(120_000));
+        let slow = advised(&mut brf, 70, Rate::from_bytes_per_sec(5));
+        assert_eq!((slow.window, slow.pacing_rate.unwrap().as_bytes_per_sec()), (Bytes::new(4 * MSS), MSS));
+    }
+
+    #[test]
+    fn loss_and_timeouts_change_nothing_while_shares_are_heard() {
+        let mut brf = brf(&[]);
+        acked(&mut brf, 40, 40);
+        let control = advised(&mut brf, 40, MB);
+        brf.on_recovery_entered(&entered(CongestionCause::Loss, 40_000));
+        brf.on_recovery_entered(&entered(CongestionCause::Ecn, 40_000));
+        brf.on_timeout(&Timeout { now: Nanos::from_millis(900), ..timeout(40_000, 2) });
+        assert_eq!((brf.control(), brf.state), (control, State::Advised));
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_ignored_and_counted() {
+        let mut brf = brf(&[("line_rate", 80.0)]);
+        acked(&mut brf, 40, 40);
+        let control = advised(&mut brf, 40, MB);
+        advised(&mut brf, 41, Rate::ZERO);
+        advised(&mut brf, 42, Rate::from_bytes_per_sec(10_000_001));
+        brf.on_rate_advice(&RateAdvice { now: Nanos::from_millis(43), advice: Advice::Change(1e6) });
+        assert_eq!((brf.control(), brf.ignored), (control, 3));
+        // Nor does it put the time-out off.
+        acked(&mut brf, 1_041, 40);
+        assert_eq!(brf.state, State::Fallback);
+        // The line rate itself is one.
+        let most = Rate::from_bytes_per_sec(10_000_000);
+        assert_eq!(advised(&mut brf, 1_050, most).pacing_rate, Some(most));
+    }
+
+    #[test]
+    fn a_second_without_a_share_makes_it_cubic_at_the_rate_it_had_and_the_next_one_ends_that() {
+        let mut brf = brf(&[]);
+        acked(&mut brf, 40, 40);
+        advised(&mut brf, 40, MB);
+        acked(&mut brf, 1_040, 40);
+        assert_eq!(brf.state, State::Advised);
+        let control = acked(&mut brf, 1_041, 40);
+        assert_eq!(brf.state, State::Fallback);
+        // 1 MB/s for 40 ms, and the growth of one acknowledgement: alpha / 40 segments at most. Then it grows along the curve:
+        // C · t^3 after t seconds.
+        assert!((39_998..=40_014).contains(&control.window.as_u64()), "{:?}", control.window);
+        assert!(control.pacing_rate.is_some());
+        for now in (1_042..4_041).step_by(10) {
+            acked(&mut brf, now, 40);
+        }
+        let grown = brf.control().window.as_f64() / MSS as f64;
+        assert!((46.0..=40.0 + 0.4 * 3.04f64.powi(3)).contains(&grown), "{grown}");
+        brf.on_recovery_entered(&entered(CongestionCause::Loss, (grown * MSS as f64) as u64));
+        let cut = brf.control().window.as_f64() / MSS as f64;
+        assert!((cut / grown - 0.7).abs() < 0.001, "{cut}");
+        let again = advised(&mut brf, 5_000, MB);
+        assert_eq!((again.window, again.pacing_rate), (Bytes::new(80_000), Some(MB)));
+        assert_eq!((brf.state, brf.fallbacks), (State::Advised, 1));
+    }
+
+    #[test]
+    fn the_time_out_is_four_round_trips_where_they_are_long() {
+        let mut brf = brf(&[]);
+        acked(&mut brf, 500, 500);
+        advised(&mut brf, 500, MB);
+        acked(&mut brf, 2_500, 500);
+        assert_eq!(brf.state, State::Advised);
+        acked(&mut brf, 2_501, 500);
+        assert_eq!(brf.state, State::Fallback);
+    }
+
+    #[test]
+    fn without_any_share_it_starts_as_cubic_does() {
+        let mut brf = brf(&[]);
+        acked(&mut brf, 40, 40);
+        let control = acked(&mut brf, 1_041, 40);
+        // The first acknowledgement in slow start adds a segment.
+        assert_eq!((brf.state, control.window), (State::Fallback, Bytes::new(11 * MSS)));
+        // Timeouts are CUBIC's now.
+        brf.on_timeout(&timeout(10 * MSS, 1));
+        assert_eq!(brf.control().window, Bytes::new(MSS));
+    }
+
+    #[test]
+    fn the_retransmission_timer_finds_a_dead_network_out() {
+        let mut brf = brf(&[]);
+        acked(&mut brf, 40, 40);
+        advised(&mut brf, 40, MB);
+        brf.on_timeout(&Timeout { now: Nanos::from_millis(1_200), ..timeout(40_000, 3) });
+        assert_eq!((brf.state, brf.control().window), (State::Fallback, Bytes::new(MSS)));
+    }
+
+    #[test]
+    fn a_silent_application_is_no_silent_network() {
+        let mut brf = brf(&[]);
+        acked(&mut brf, 40, 40);
+        advised(&mut brf, 40, MB);
+        brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(900), ..idle(800, 200) });
+        assert_eq!(acked(&mut brf, 1_100, 40).window, Bytes::new(80_000));
+        // Longer than the time-out: the initial window, at the old rate.
+        brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(9_000), ..idle(7_000, 200) });
+        let control = acked(&mut brf, 9_040, 40);
+        assert_eq!((control.window, control.pacing_rate), (Bytes::new(10 * MSS), Some(MB)));
+        assert_eq!(advised(&mut brf, 9_040, MB).window, Bytes::new(80_000));
+    }
+}

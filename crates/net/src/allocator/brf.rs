@@ -1,0 +1,570 @@
+//! # BRF: the switch at the bottleneck divides its bandwidth
+//!
+//! The switch keeps a table of the flows of a port, entered by their SYN. Flows that offer to obey are given a share each, which the
+//! switch writes into their acknowledgements once per round trip; CUBIC and all others share a class of their own, in
+//! proportion to their number; UDP is policed. A new flow starts with what flows of its kind used to send. Then rates are
+//! measured, and what an application does not use is given to those that do.
+//!
+//! ## Law
+//! Rates in bytes per second on the wire. C: what the link carries; N: numbers of flows; BW_i: the share of flow i.
+//!
+//! * (8) C_BRF : C_CUBIC = N_BRF : N_CUBIC, of C less the share of UDP (`udp_share`), which is taken while there is UDP.
+//! * (9, 10) A new flow: BW_i = min(F(5-tuple), C_BRF / N_BRF). F is the average bandwidth seen for the tuple, else for the
+//!   service, else between the networks, else for all; without anything learned, or without `prediction`, the cap.
+//! * (11–13) R = C_BRF − Σ used. If R ≥ BW_i the others keep what they have, else they are multiplied by
+//!   (C_BRF − BW_i) / Σ used.
+//! * (15) Every Δt = max RTT of the BRF flows: (14) who used less than `alpha` of its share is limited by its application and gets
+//!   `beta` times what it used; the others divide the rest equally.
+//! * Told by the controller that the queue is long (16, 17): BW_i · (1 − q / (γ Σ BW)) with q bytes of the class waiting, for
+//!   γ = `gamma` · Δt; that the link is loaded (18): BW_i · `utilization` · C_BRF / Σ measured, for as long. Never below the
+//!   floor: `floor`, or an equal share if that is less.
+//! * (7) A share is written if the acknowledgement carries none or a higher one.
+//!
+//! In the acknowledgement the rate is a 16-bit decimal number: see `brf/code.rs`.
+//!
+//! ## States
+//! ```text
+//!                 new flow                       measured for Δt
+//!   flow_table ------------> initial_allocation ----> measurement <----------> allocation
+//!       ^                        ^   |    ^               |  |                     ^
+//!       |  the last flow leaves  |   |    +-- new flow ---+  | congested           | after γ
+//!       +------------------------+   |                       v                     |
+//!                                    +------------> congestion_reduction ----------+
+//! ```
+//!
+//! ## Life of a flow
+//! SYN: an entry in the table, bounded. SYN-ACK: the initial share, so that the sender's first packet is already paced. First packet of
+//! the sender: the round-trip time, SYN to there. After a period its rate has been measured. Silence: the share is given away, and
+//! the flow joins as a new one when it sends again. FIN: the share is free at once; the entry stays until the receiver's
+//! FIN, for repeats.
+//!
+//! If no acknowledgement of a flow is seen although it sends, these take another way: its share is announced to the other switches
+//! once per Δt, and whoever sees its acknowledgements writes it into the next one.
+//!
+//! ## Layers
+//! On a hierarchical token bucket (its default queue) the BRF class has three leaves: mice (flows that have sent less than `mice`
+//! bytes), application-limited flows, elephants, in this order of priority. Each leaf is assured the shares of its members,
+//! revised every Δt.
+//!
+//! ## References
+//! * The paper of BRF (bottleneck routing feedback), Sensors 24 (2024), 749, sections 3.1 to 3.3. Slips of the print are
+//!   corrected at the equations in `brf/shares.rs` and `brf/code.rs`.
+//!
+//! ## Differences
+//! 1. The paper compares the rate measured between two allocations with the share given at the first of them. But what arrives
+//!    in that time was sent by the share before it, for a round trip at least; a flow that is given more would count as limited by
+//!    its application and get 5 to 10 % more per period instead of all. Here it is compared with the least share that can
+//!    have governed what was measured; and a packet more or less is not taken for a difference.
+//! 2. A limited flow gets at most the equal share of the others (`Shares::begin`): the result is max-min fair within `beta`.
+//! 3. What unlimited flows use counts as their whole share in (11), limited flows what was measured of them: a share just
+//!    raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all equations.
+//! 4. `alpha · beta` is above 1 by default: with 0.95 and 1.05, both in the paper's ranges, a limited flow that gets `beta`
+//!    times its rate would count as unlimited in the next period, and limited again in the one after it.
+//! 5. (16) asks for the queue of the BRF flows, not for that of CUBIC beside them: where the port has classes, q is the backlog of
+//!    the BRF class, not what the controller counted.
+//! 6. Where acknowledgements already carry the share of another switch, this one compares its own with every such share, and
+//!    writes into others only after two round trips without: each switch writing in its own turn, a sender would read
+//!    the shares of all in turn, not the least.
+//! 7. Against floods: only flows whose sender has answered count as flows of their class, but a flow has its share
+//!    at the SYN-ACK already, if no more than `HALF_OPEN` or half of the flows are in this state. Half of the table at most is
+//!    for half-open flows. All that is refused is counted.
+//! 8. Flows that are silent for a while have no share; the paper keeps them until they end or are idle. N counts flows that
+//!    send, in both classes.
+//!
+//! ## Known weaknesses
+//! It needs to know its capacity: for a link that follows a trace it takes the mean, and a link that carries less than that
+//! queues. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it. A sender
+//! whose packets are lost before the switch beyond 1 − `alpha` looks limited by its application, and is given less and less. The
+//! average of a kind of flows says what they got under the load of their time: a flow that could use a free link starts lower
+//! than without prediction.
+
+mod allocate;
+mod code;
+mod flow;
+mod learned;
+mod returns;
+mod shares;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use narrows_cc::{Bytes, Evidence, Nanos, Param, Rate};
+
+pub use code::RateCode;
+
+use self::flow::{Class, Flow, Layer};
+use self::learned::Learned;
+use self::returns::Guest;
+use self::shares::{Classes, Limit, Shares};
+use self::state::State;
+use super::{Allocator, Congestion, FlowTable, Info, Port, Setup, Signal, Tuple};
+use crate::config::{self, HtbClass};
+use crate::{Extension, Flags, Packet};
+
+/// Classes of the queue: the BRF class and its leaves, then the two others.
+const BRF: u8 = 0;
+const FIRST_LAYER: u8 = 1;
+const OTHERS: u8 = 4;
+const UDP: u8 = 5;
+
+/// So many half-open flows may have a share, or as many as there are established ones if these are more.
+const HALF_OPEN: usize = 8;
+/// How long a half-open flow keeps a share, and its place in the table.
+const HANDSHAKE: Nanos = Nanos::from_secs(1);
+const HANDSHAKE_ENTRY: Nanos = Nanos::from_secs(3);
+/// UDP has gone when none was seen for so long.
+const UDP_GONE: Nanos = Nanos::from_secs(2);
+/// Bounds of Δt, and its length while no round-trip time is known.
+const PERIOD_MIN: Nanos = Nanos::from_millis(1);
+const PERIOD_MAX: Nanos = Nanos::from_secs(1);
+const PERIOD_UNKNOWN: Nanos = Nanos::from_millis(100);
+/// Of each of its averages the model keeps so many.
+const LEARNED_LIMIT: usize = 4096;
+
+/// What happened, for telemetry.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    refused: u64,
+    expired: u64,
+    allocations: u64,
+    reductions: u64,
+    announced: u64,
+    written: u64,
+}
+
+/// The switch's side of BRF.
+#[derive(Clone, Debug)]
+pub struct Brf {
+    capacity: f64,
+    udp_share: f64,
+    limit: Limit,
+    gamma: f64,
+    utilization: f64,
+    packets: f64,
+    mice: u64,
+    idle: Nanos,
+    prediction: bool,
+    size: usize,
+
+    state: State,
+    shares: Shares,
+    table: FlowTable<Flow>,
+    /// Flows whose shares other switches announced.
+    guests: FlowTable<Guest>,
+    tuples: Arc<[Tuple]>,
+    learned: Learned,
+    /// Flows that have a share and whose sender has not answered, and all whose sender has not.
+    reserved: usize,
+    half_open: usize,
+    /// Other flows that send.
+    others: usize,
+    udp_seen: Option<Nanos>,
+    classes: Classes,
+    /// Shares of the members of each layer, added up.
+    layers: [f64; Layer::COUNT],
+    /// Δt; whether a round-trip time is known; when all is divided next.
+    period: Nanos,
+    period_known: bool,
+    allocate_at: Nanos,
+    swept_at: Nanos,
+    /// Σ measured.
+    load: f64,
+    demands: Vec<f64>,
+    gone: Vec<u32>,
+    counts: Counts,
+}
+
+impl Brf {
+    fn is_udp(&self, flow: u32) -> bool {
+        self.tuples.get(flow as usize).is_some_and(|tuple| tuple.protocol == Tuple::UDP)
+    }
+
+    fn predict(&self, flow: u32) -> Option<f64> {
+        let tuple = self.tuples.get(flow as usize).filter(|_| self.prediction)?;
+        self.learned.predict(tuple)
+    }
+
+    /// Equation 8, whenever a number has changed by which it divides. `joining` BRF flows are about to.
+    fn divide_classes(&mut self, port: &mut Port<'_>, joining: usize) {
+        let udp = self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
+        let brf = self.shares.count() + joining;
+        let classes = Classes::divide(self.capacity, brf, self.others, udp, self.udp_share);
+        if classes != self.classes {
+            self.classes = classes;
+            self.shares.set_capacity(classes.brf);
+            self.set_classes(port);
+        }
+    }
+
+    /// Tells the queue. What a class leaves unused the others may have, but for UDP.
+    fn set_classes(&self, port: &mut Port<'_>) {
+        let rate = |rate: f64| Rate::from_bytes_per_sec(rate.max(1.0) as u64);
+        let all = rate(self.capacity);
+        port.set_class(BRF, rate(self.classes.brf), all);
+        // A layer without members is assured a little, so that a new flow need not wait for others' tokens.
+        let least = 0.05 * self.classes.brf;
+        let sum: f64 = self.layers.iter().map(|layer| layer + least).sum();
+        for (class, layer) in (FIRST_LAYER..).zip(self.layers) {
+            let part = if sum > 0.0 { (layer + least) / sum } else { 0.0 };
+            port.set_class(class, rate(self.classes.brf * part), all);
+        }
+        port.set_class(OTHERS, rate(self.classes.others), all);
+        port.set_class(UDP, rate(self.classes.udp), rate(self.classes.udp));
+    }
+
+    /// A flow of the BRF class that has no share gets its first one (equations 8 to 13). Returns its base.
+    fn admit(&mut self, port: &mut Port<'_>, prediction: Option<f64>) -> f64 {
+        let reducing = self.state == State::CongestionReduction;
+        if self.state == State::FlowTable {
+            self.allocate_at = port.now.saturating_add(self.period);
+        }
+        self.state.transition(State::InitialAllocation);
+        self.divide_classes(port, 1);
+        let before = self.shares.allocated();
+        let base = self.shares.join(self.shares.initial(prediction, 0));
+        let initial = self.shares.rate(base);
+        let kept = if before > 0.0 { (self.shares.allocated() - initial) / before } else { 0.0 };
+        self.layers = self.layers.map(|layer| layer * kept);
+        self.layers[Layer::Mice as usize] += initial;
+        self.set_classes(port);
+        self.state.transition(if reducing { State::CongestionReduction } else { State::Measurement });
+        base
+    }
+
+    /// A flow counts no more: it ended, fell silent or was never established.
+    fn retire(&mut self, port: &mut Port<'_>, id: u32, flow: &mut Flow) {
+        if let (Class::Brf, Some(tuple), Some(rate)) =
+            (flow.class, self.tuples.get(id as usize), flow.take_mean())
+        {
+            self.learned.teach(tuple, rate);
+        }
+        if !flow.active {
+            return;
+        }
+        flow.active = false;
+        match flow.class {
+            Class::Brf => {
+                self.reserved -= usize::from(!flow.established);
+                let share = self.shares.rate(flow.base);
+                let layer = &mut self.layers[flow.layer as usize];
+                *layer = (*layer - share).max(0.0);
+                self.shares.leave(flow.base, flow.used.min(share));
+                if self.shares.count() == 0 {
+                    self.state.transition(State::FlowTable);
+                    self.allocate_at = Nanos::MAX;
+                    (self.period, self.period_known) = (PERIOD_UNKNOWN, false);
+                    self.layers = [0.0; Layer::COUNT];
+                }
+            }
+            Class::Other => self.others -= 1,
+        }
+        self.divide_classes(port, 0);
+    }
+
+    /// Takes a flow out of the table.
+    fn forget(&mut self, port: &mut Port<'_>, id: u32) {
+        if let Some(mut flow) = self.table.remove(id) {
+            self.half_open -= usize::from(!flow.established);
+            self.retire(port, id, &mut flow);
+        }
+    }
+
+    /// The sender has answered: the flow counts from now on.
+    fn establish(&mut self, port: &mut Port<'_>, id: u32) {
+        let Some(flow) = self.table.get(port.now, id) else { return };
+        let rtt = port.now - flow.opened;
+        flow.established = true;
+        flow.rtt = rtt;
+        flow.restart(port.now);
+        self.half_open -= 1;
+        if flow.class == Class::Brf {
+            self.reserved -= usize::from(flow.active);
+            if !self.period_known || rtt > self.period {
+                // The beat of a longer period is kept; the first one begins now.
+                if !self.period_known && self.allocate_at != Nanos::MAX {
+                    self.allocate_at = port.now.saturating_add(rtt.clamp(PERIOD_MIN, PERIOD_MAX));
+                }
+                self.period_known = true;
+                self.period = rtt.clamp(PERIOD_MIN, PERIOD_MAX);
+            }
+        }
+        self.activate(port, id);
+    }
+
+    /// A flow that sends is counted.
+    fn activate(&mut self, port: &mut Port<'_>, id: u32) {
+        let Some(flow) = self.table.get(port.now, id) else { return };
+        if flow.active || flow.closed {
+            return;
+        }
+        match flow.class {
+            Class::Other => {
+                flow.active = true;
+                self.others += 1;
+                self.divide_classes(port, 0);
+            }
+            Class::Brf => {
+                let prediction = self.predict(id);
+                let base = self.admit(port, prediction);
+                if let Some(flow) = self.table.get(port.now, id) {
+                    flow.join(port.now, base);
+                }
+            }
+        }
+    }
+}
+
+impl Allocator for Brf {
+    const INFO: Info = Info {
+        name: "brf",
+        summary: "BRF: a share for each flow, measured, divided again every round trip, written into acknowledgements",
+        evidence: Evidence::Verified,
+        params: &[
+            Param::number("alpha", 0.95, (0.5, 1.0), "", "who uses less of its share is limited by its application"),
+            Param::number("beta", 1.10, (1.0, 2.0), "", "such a flow gets what it uses times this"),
+            Param::number("gamma", 1.0, (0.5, 10.0), "rtt", "a queue is drained within so many longest RTTs"),
+            Param::number("utilization", 0.98, (0.5, 1.0), "", "a loaded link's rates are cut to this part of it"),
+            Param::number("udp_share", 0.05, (0.0, 0.5), "", "the share of UDP while there is any"),
+            Param::number("floor", 0.2, (0.0, 100.0), "mbit", "no flow has less, unless an equal share is less"),
+            Param::number("mice", 100_000.0, (0.0, 1e9), "byte", "flows that have sent no more are mice"),
+            Param::number(
+                "measure_packets",
+                25.0,
+                (0.0, 1000.0),
+                "pkt",
+                "a limited flow is measured until so many packets could have come",
+            ),
+            Param::flag("prediction", true, "begin with the rate learned for flows of the kind"),
+            Param::number("flows", 10_000.0, (2.0, 1e6), "", "the most flows in the table"),
+            Param::number("idle", 30.0, (1.0, 3600.0), "s", "a flow silent for so long is forgotten"),
+        ],
+    };
+    const RETURNS: bool = true;
+    const CONTROLLED: bool = true;
+
+    fn new(setup: &Setup) -> Self {
+        let number = |name| setup.params.number(name);
+        let capacity = (setup.capacity.as_bytes_per_sec() as f64).max(1.0);
+        let size = number("flows") as usize;
+        let known = setup.learned.as_deref().and_then(|text| Learned::from_text(text, LEARNED_LIMIT).ok());
+        Self {
+            capacity,
+            udp_share: number("udp_share"),
+            limit: Limit { alpha: number("alpha"), beta: number("beta") },
+            gamma: number("gamma"),
+            utilization: number("utilization"),
+            packets: number("measure_packets"),
+            mice: number("mice") as u64,
+            idle: Nanos::from_secs_f64(number("idle")),
+            prediction: setup.params.flag("prediction"),
+            size,
+            state: State::default(),
+            shares: Shares::new(number("floor") * 125_000.0),
+            // It is kept from being full, so it pushes nothing out by itself.
+            table: FlowTable::new(size, Nanos::MAX),
+            guests: FlowTable::new(size, HANDSHAKE_ENTRY),
+            tuples: Arc::clone(&setup.flows),
+            learned: known.unwrap_or_else(|| Learned::new(LEARNED_LIMIT)),
+            reserved: 0,
+            half_open: 0,
+            others: 0,
+            udp_seen: None,
+            classes: Classes::divide(capacity, 0, 0, false, 0.0),
+            layers: [0.0; Layer::COUNT],
+            period: PERIOD_UNKNOWN,
+            period_known: false,
+            allocate_at: Nanos::MAX,
+            swept_at: Nanos::ZERO,
+            load: 0.0,
+            demands: Vec::new(),
+            gone: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn queue(setup: &Setup) -> Option<config::Queue> {
+        let all = setup.capacity;
+        let udp = all.mul_f64(setup.params.number("udp_share")).max(Rate::from_bytes_per_sec(1));
+        let class = |name, parent, rate, priority| HtbClass {
+            parent,
+            priority,
+            ceil: Some(all),
+            ..HtbClass::new(name, rate)
+        };
+        let layer = |name, priority| class(name, Some(BRF), all / 3, priority);
+        let classes = vec![
+            class("brf", None, all, 0),
+            layer("mice", 0),
+            layer("limited", 1),
+            layer("elephants", 2),
+            class("others", None, all, 2),
+            HtbClass { policed: true, ceil: Some(udp), ..class("udp", None, udp, 2) },
+        ];
+        // The tree is sound, so this never fails.
+        config::Htb::new(classes, OTHERS).ok().map(|htb| config::Queue::Htb(Arc::new(htb)))
+    }
+
+    fn on_open(&mut self, port: &mut Port<'_>, syn: &Packet) {
+        let (now, id) = (port.now, syn.flow);
+        if self.is_udp(id) || syn.flags.has(Flags::REVERSE) {
+            return;
+        }
+        let class = if syn.extension() == Extension::BrfOffer { Class::Brf } else { Class::Other };
+        if let Some(known) = self.table.get(now, id) {
+            if !known.closed {
+                // Repeated, or forged: what is established stays. Which of several is answered is not known; the last.
+                if !known.established {
+                    known.opened = now;
+                }
+                return;
+            }
+            self.forget(port, id);
+        }
+        if self.table.len() == self.size && now - self.swept_at >= HANDSHAKE {
+            self.sweep(port);
+        }
+        if self.table.len() == self.size || self.half_open >= (self.size / 2).max(1) {
+            self.counts.refused += 1;
+            return;
+        }
+        if self.table.insert(now, id, Flow::new(now, class)).is_some() {
+            self.half_open += 1;
+        }
+    }
+
+    fn on_close(&mut self, port: &mut Port<'_>, fin: &Packet) {
+        if fin.flags.has(Flags::REVERSE) {
+            return;
+        }
+        if let Some(mut flow) = self.table.remove(fin.flow) {
+            self.half_open -= usize::from(!flow.established);
+            self.retire(port, fin.flow, &mut flow);
+            // What is repeated after it still belongs to its queue.
+            (flow.closed, flow.established) = (true, true);
+            self.table.insert(port.now, fin.flow, flow);
+        }
+    }
+
+    fn on_arrival(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
+        let id = packet.flow;
+        if packet.flags.has(Flags::REVERSE) || packet.flags.has(Flags::CONTROL) {
+            // Acknowledgements of flows in the other direction, and messages: small, and others wait for them.
+            self.write_for_others(port.now, packet);
+            port.steer(FIRST_LAYER);
+            return;
+        }
+        let now = port.now;
+        if let Some(flow) = self.table.get(now, id) {
+            if !packet.flags.has(Flags::SYN) {
+                if !flow.established {
+                    self.establish(port, id);
+                } else if !flow.active {
+                    self.activate(port, id);
+                }
+            }
+            let Some(flow) = self.table.get(now, id) else { return };
+            let size = packet.size().as_u64();
+            flow.seen = now;
+            flow.sent += size;
+            flow.arrived += size;
+            port.steer(if flow.class == Class::Brf { FIRST_LAYER + flow.layer as u8 } else { OTHERS });
+        } else if self.is_udp(id) {
+            let known = self.udp_seen.replace(now).is_some_and(|seen| now - seen < UDP_GONE);
+            if !known {
+                self.divide_classes(port, 0);
+            }
+            port.steer(UDP);
+        } else {
+            port.steer(OTHERS);
+        }
+    }
+
+    fn on_departure(&mut self, _port: &mut Port<'_>, _packet: &mut Packet) {}
+
+    fn on_return(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
+        if !packet.flags.has(Flags::CONTROL) {
+            self.write_own(port, packet);
+            self.write_for_others(port.now, packet);
+        }
+    }
+
+    fn on_signal(&mut self, port: &mut Port<'_>, signal: &Signal) {
+        match *signal {
+            Signal::Insert { flow, code } => self.note_guest(port.now, flow, code),
+            Signal::Congested(congestion) => self.reduce(port, congestion),
+        }
+    }
+
+    fn next_wake(&self) -> Nanos {
+        self.allocate_at
+    }
+
+    fn on_wake(&mut self, port: &mut Port<'_>) {
+        if self.allocate_at <= port.now {
+            self.allocate(port);
+        }
+    }
+
+    fn learned(&self) -> Option<String> {
+        // What is still open is not taught yet.
+        let mut learned = self.learned.clone();
+        for (id, flow) in self.table.clone().iter_mut() {
+            if let (Class::Brf, Some(tuple), Some(rate)) =
+                (flow.class, self.tuples.get(id as usize), flow.mean_rate())
+            {
+                learned.teach(tuple, rate);
+            }
+        }
+        Some(learned.to_text())
+    }
+
+    fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
+        sink("state", f64::from(self.state as u8));
+        sink("c_brf", self.classes.brf);
+        sink("allocated", self.shares.allocated());
+        sink("used", self.shares.used());
+        sink("brf_flows", self.shares.count() as f64);
+        sink("other_flows", self.others as f64);
+        sink("half_open", self.half_open as f64);
+        sink("table", self.table.len() as f64);
+        sink("table_bytes", self.table.memory() as f64);
+        sink("period_ms", self.period.as_millis_f64());
+        sink("learned", self.learned.taught() as f64);
+        sink("refused", self.counts.refused as f64);
+        sink("expired", self.counts.expired as f64);
+        sink("allocations", self.counts.allocations as f64);
+        sink("reductions", self.counts.reductions as f64);
+        sink("announced", self.counts.announced as f64);
+        sink("written", self.counts.written as f64);
+    }
+}
+
+impl Brf {
+    /// The controller found congestion (equations 16 to 18): once per signal, and for γ.
+    fn reduce(&mut self, port: &mut Port<'_>, congestion: Congestion) {
+        if self.state != State::Measurement {
+            return;
+        }
+        let gamma = self.period.mul_f64(self.gamma).max(PERIOD_MIN);
+        match congestion {
+            Congestion::Queue { packets } => {
+                let classes = [BRF, OTHERS, UDP].map(|class| port.class_backlog(class));
+                let waiting = if classes.into_iter().sum::<Bytes>().is_zero() {
+                    (packets as f64 * flow::PACKET).min(port.backlog.as_f64())
+                } else {
+                    classes[0].as_f64()
+                };
+                if waiting == 0.0 {
+                    return;
+                }
+                self.shares.drain(waiting, gamma.as_secs_f64());
+            }
+            Congestion::Load => self.shares.unload(self.utilization, self.load),
+        }
+        self.state.transition(State::CongestionReduction);
+        self.counts.reductions += 1;
+        self.allocate_at = port.now.saturating_add(gamma);
+    }
+}

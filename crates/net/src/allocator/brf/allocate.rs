@@ -1,0 +1,120 @@
+//! The full allocation, every Δt: one pass to measure, one to divide (equation 14), and what is due on the way.
+
+use narrows_cc::Nanos;
+
+use super::flow::{Class, Layer};
+use super::returns::patience;
+use super::state::State;
+use super::{Brf, HANDSHAKE, HANDSHAKE_ENTRY, PERIOD_MAX, PERIOD_MIN};
+use crate::allocator::brf::RateCode;
+use crate::allocator::{Outgoing, Port, Signal};
+
+/// A flow has fallen silent after so many periods without a packet, and so long.
+const SILENT_PERIODS: u64 = 4;
+const SILENT: Nanos = Nanos::from_millis(200);
+/// How long a flow that has ended is remembered for its repeats.
+const CLOSED: Nanos = Nanos::from_secs(1);
+
+impl Brf {
+    /// Time to divide everything.
+    pub(super) fn allocate(&mut self, port: &mut Port<'_>) {
+        self.sweep(port);
+        if self.state == State::FlowTable {
+            return;
+        }
+        self.state.transition(State::Allocation);
+        self.counts.allocations += 1;
+        self.measure(port.now);
+        // The numbers of flows are known now; UDP may have gone.
+        self.divide_classes(port, 0);
+        self.shares.begin(&mut self.demands);
+        self.layers = [0.0; Layer::COUNT];
+        for (_, flow) in self.table.iter_mut() {
+            if flow.active && flow.class == Class::Brf {
+                flow.base = self.shares.grant(flow.demand, flow.used);
+                let layer = flow.place(self.mice);
+                self.layers[layer as usize] += self.shares.rate(flow.base);
+            }
+        }
+        self.set_classes(port);
+        self.announce(port);
+        self.state.transition(State::Measurement);
+        self.allocate_at = port.now.saturating_add(self.period);
+    }
+
+    /// Drops what has ended, was never established, or is silent.
+    pub(super) fn sweep(&mut self, port: &mut Port<'_>) {
+        let now = port.now;
+        self.swept_at = now;
+        let silent = (self.period * SILENT_PERIODS).max(SILENT);
+        let mut gone = std::mem::take(&mut self.gone);
+        for (id, flow) in self.table.iter_mut() {
+            let (quiet, age) = (now - flow.seen, now - flow.opened);
+            let expired = if flow.closed {
+                quiet > CLOSED
+            } else if flow.established {
+                quiet > self.idle
+            } else {
+                age > HANDSHAKE_ENTRY
+            };
+            let passive = flow.active && if flow.established { quiet > silent } else { age > HANDSHAKE };
+            if expired || passive {
+                gone.push(id);
+            }
+            if expired {
+                // Marks it for what follows.
+                flow.seen = Nanos::ZERO;
+                flow.closed = true;
+            }
+        }
+        for id in gone.drain(..) {
+            if let Some(mut flow) = self.table.remove(id) {
+                let expired = flow.closed && flow.seen.is_zero();
+                self.retire(port, id, &mut flow);
+                if expired {
+                    self.half_open -= usize::from(!flow.established);
+                    self.counts.expired += 1;
+                } else {
+                    self.table.insert(now, id, flow);
+                }
+            }
+        }
+        self.gone = gone;
+    }
+
+    /// Measures every flow that has a share, and lists their demands.
+    fn measure(&mut self, now: Nanos) {
+        let mut longest = Nanos::ZERO;
+        self.demands.clear();
+        self.load = 0.0;
+        for (_, flow) in self.table.iter_mut() {
+            if !flow.active || flow.class != Class::Brf {
+                continue;
+            }
+            let share = self.shares.rate(flow.base);
+            flow.measure(now, self.period, self.packets, self.limit, share);
+            self.load += flow.rate;
+            self.demands.push(flow.demand);
+            longest = longest.max(flow.rtt);
+        }
+        if !longest.is_zero() {
+            self.period = longest.clamp(PERIOD_MIN, PERIOD_MAX);
+        }
+    }
+
+    /// Shares whose acknowledgements do not come by here are announced to the other switches.
+    fn announce(&mut self, port: &mut Port<'_>) {
+        let now = port.now;
+        for (id, flow) in self.table.iter_mut() {
+            let sends = flow.active && flow.established && flow.class == Class::Brf;
+            if sends && now - flow.returned.max(flow.opened) > patience(flow.rtt) && now - flow.announced >= flow.rtt {
+                flow.announced = now;
+                let share = self.shares.rate(flow.base);
+                flow.advise(share);
+                let code = RateCode::encode(self.shares.advice(flow.base)).0;
+                port.send(Outgoing::Broadcast(Signal::Insert { flow: id, code }));
+                self.counts.announced += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The 16 bits in which a rate travels: a decimal number of four digits and a one-digit exponent.
+//!
+//! `code = mantissa · 10 + exponent`, `rate = mantissa · 10^exponent` in bytes per second on the wire (section 3.2, step 5).
+//! The print's example, 120 MB/s = 12005, has a slip in its middle: 12005 is 1200 · 10^5 = 120,000,000 B/s, where the print
+//! says 12,000,000. A field of 16 bits ends at 65535, so the mantissa ends at 6552 if every exponent is to be had; decoders
+//! read the six codes above 65529 too.
+
+use narrows_cc::Rate;
+
+/// The greatest mantissa that goes with every exponent.
+const MANTISSA_MAX: u64 = 6552;
+/// The greatest code that encoders emit: 6552 · 10^9 B/s.
+const CODE_MAX: u16 = 65_529;
+
+/// A rate as it travels.
+///
+/// The two bytes are those that pad TCP's timestamp option: without a rate they are two no-operations, 0x0101. Read as a rate
+/// that is 25 · 10^7 B/s, which encoders write as 2500 · 10^5: they never emit the padding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RateCode(pub u16);
+
+impl RateCode {
+    /// The greatest rate it can hold that is not above `rate`, written with as many digits as it has: every rate up to
+    /// 6552 B/s exactly, and any up to 6552 · 10^9 B/s less at most 1/657 of it. What is above counts as the top.
+    pub fn encode(rate: Rate) -> Self {
+        let rate = rate.as_bytes_per_sec();
+        let (mut scale, mut exponent) = (1u64, 0u16);
+        // 6553 to 6559 would lose a digit for nothing: 6552 is nearer than 655 · 10.
+        while exponent < 9 && rate / scale > MANTISSA_MAX + 7 {
+            scale *= 10;
+            exponent += 1;
+        }
+        let mantissa = (rate / scale).min(MANTISSA_MAX) as u16;
+        Self((mantissa * 10 + exponent).min(CODE_MAX))
+    }
+
+    /// The rate it stands for; every code stands for one.
+    pub const fn decode(self) -> Rate {
+        let (mantissa, exponent) = (self.0 as u64 / 10, self.0 as u32 % 10);
+        Rate::from_bytes_per_sec(mantissa * 10u64.pow(exponent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn encode(rate: u64) -> u16 {
+        RateCode::encode(Rate::from_bytes_per_sec(rate)).0
+    }
+
+    fn decode(code: u16) -> u64 {
+        RateCode(code).decode().as_bytes_per_sec()
+    }
+
+    #[test]
+    fn the_examples_of_the_paper_are_read_as_its_rule_says() {
+        assert_eq!((encode(120_000_000), decode(12_005)), (12_005, 120_000_000));
+        assert_eq!(decode(CODE_MAX), 6_552_000_000_000);
+        assert_eq!((encode(0), encode(1), encode(6_552)), (0, 10, 65_520));
+        assert_eq!((encode(6_559), encode(6_560), encode(12_500_000)), (65_520, 6_561, 12_504));
+        assert_eq!((encode(u64::MAX), decode(u16::MAX)), (CODE_MAX, 655_300_000));
+    }
+
+    #[test]
+    fn every_code_decodes_and_is_written_again_in_one_form_that_stays_the_same() {
+        for code in 0..=u16::MAX {
+            let rate = decode(code);
+            assert_eq!(rate, u64::from(code / 10) * 10u64.pow(u32::from(code % 10)));
+            let form = encode(rate);
+            assert!(form <= CODE_MAX, "{code} is written as {form}");
+            assert_eq!(encode(decode(form)), form, "{code}");
+            if code <= CODE_MAX {
+                assert_eq!(decode(form), rate, "{code} changes its value");
+                // As many digits as it has: with an exponent less by one the mantissa would not fit.
+                assert!(form % 10 == 0 || u64::from(form / 10) * 10 > MANTISSA_MAX, "{code} as {form}");
+            }
+            assert_ne!(form, 0x0101, "two no-operations");
+        }
+    }
+
+    /// Rates of every magnitude.
+    fn rates() -> impl Strategy<Value = u64> {
+        (0u32..43, 0.5f64..1.0).prop_map(|(bits, part)| (part * (1u64 << bits) as f64) as u64)
+    }
+
+    proptest! {
+        #[test]
+        fn encoding_rounds_down_by_less_than_one_part_in_657_and_keeps_the_order(a in rates(), b in rates()) {
+            let decoded = decode(encode(a));
+            let top = decode(CODE_MAX);
+            prop_assert!(decoded <= a);
+            if a <= top {
+                prop_assert!(a * 656 <= decoded * 657, "{a} becomes {decoded}");
+            } else {
+                prop_assert_eq!(decoded, top);
+            }
+            prop_assert!(a > 6_552 || decoded == a);
+            prop_assert!((a <= b) == (decoded <= decode(encode(b))) || decoded == decode(encode(b)));
+        }
+    }
+
+    #[test]
+    fn the_error_bound_is_reached() {
+        // Just below 657 · 10^9: the bound cannot be stated lower.
+        let rate = 656_999_999_999;
+        assert_eq!(decode(encode(rate)), 656_000_000_000);
+        assert!((rate - 656_000_000_000) as f64 / rate as f64 > 0.999_999 / 657.0);
+    }
+}

@@ -1,0 +1,191 @@
+//! What a port remembers of a flow.
+
+use narrows_cc::Nanos;
+
+use super::shares::Limit;
+
+/// The packet in which rates are counted at their finest, in bytes.
+pub(super) const PACKET: f64 = 1500.0;
+
+/// Which queue of the paper a flow belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Class {
+    /// It offered to obey.
+    Brf,
+    /// CUBIC, and whatever else opens with a SYN.
+    Other,
+}
+
+/// The layers inside the BRF class, the first one served first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Layer {
+    /// Flows that have sent little so far.
+    Mice,
+    /// Those whose application is the limit.
+    Limited,
+    /// The others.
+    Elephants,
+}
+
+impl Layer {
+    /// How many there are.
+    pub(super) const COUNT: usize = 3;
+}
+
+/// The record of a flow.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    pub(super) class: Class,
+    pub(super) layer: Layer,
+    /// The sender's first packet after its SYN has been seen.
+    pub(super) established: bool,
+    /// It has ended; what still comes are repeats.
+    pub(super) closed: bool,
+    /// It counts among the flows of its class, and if that is BRF it has a share.
+    pub(super) active: bool,
+    /// When its SYN came, and its last packet.
+    pub(super) opened: Nanos,
+    pub(super) seen: Nanos,
+    /// From its SYN to its first packet after that; zero until then.
+    pub(super) rtt: Nanos,
+    /// Its share, as [`super::shares::Shares`] keeps it.
+    pub(super) base: f64,
+    /// What it was found to demand and to use; infinite: whatever it gets.
+    pub(super) demand: f64,
+    pub(super) used: f64,
+    /// Everything it has sent, in bytes.
+    pub(super) sent: u64,
+    /// Bytes that arrived since `since`.
+    pub(super) arrived: u64,
+    pub(super) since: Nanos,
+    /// What was last measured of it, in bytes per second.
+    pub(super) rate: f64,
+    /// It has been measured since it joined.
+    judged: bool,
+    /// Bytes and length of the periods measured.
+    measured: (u64, Nanos),
+    /// The share that the sender knows of, and the least of those that governed what arrives in this period and in the last
+    /// one, all in bytes per second; zero if it knows none.
+    advised: f64,
+    least: f64,
+    least_before: f64,
+    /// Not before this time is a share written again.
+    pub(super) write_at: Nanos,
+    /// When an acknowledgement was last seen, and when the share was last announced to the other switches.
+    pub(super) returned: Nanos,
+    pub(super) announced: Nanos,
+}
+
+impl Flow {
+    pub(super) fn new(now: Nanos, class: Class) -> Self {
+        Self {
+            class,
+            layer: Layer::Mice,
+            established: false,
+            closed: false,
+            active: false,
+            opened: now,
+            seen: now,
+            rtt: Nanos::ZERO,
+            base: 0.0,
+            demand: f64::INFINITY,
+            used: f64::INFINITY,
+            sent: 0,
+            arrived: 0,
+            since: now,
+            rate: 0.0,
+            judged: false,
+            measured: (0, Nanos::ZERO),
+            advised: 0.0,
+            least: 0.0,
+            least_before: 0.0,
+            write_at: Nanos::ZERO,
+            returned: now,
+            announced: Nanos::ZERO,
+        }
+    }
+
+    /// It joins, with a base in the shares.
+    pub(super) fn join(&mut self, now: Nanos, base: f64) {
+        self.active = true;
+        self.judged = false;
+        self.base = base;
+        (self.demand, self.used) = (f64::INFINITY, f64::INFINITY);
+        self.restart(now);
+        // What it was told before is no measure for what it does now.
+        (self.advised, self.least, self.least_before) = (0.0, 0.0, 0.0);
+        self.write_at = now;
+    }
+
+    /// Measuring begins anew.
+    pub(super) fn restart(&mut self, now: Nanos) {
+        self.since = now;
+        self.arrived = 0;
+    }
+
+    /// The sender will know of this share.
+    pub(super) fn advise(&mut self, share: f64) {
+        if self.advised == 0.0 {
+            (self.least, self.least_before) = (share, share);
+        }
+        self.advised = share;
+        self.least = self.least.min(share);
+    }
+
+    /// Equation 14 at the end of a period: whether the application is the limit. Between two shares a sender uses the one that
+    /// it knows: what arrives now follows a share written up to a round trip ago. So the rate is compared with the least
+    /// share that may have governed it, and a flow that has just been given more is not taken for a limited one.
+    ///
+    /// A flow that was limited is measured until `packets` packets could have come, lest it seem greedy for the sake of one.
+    /// `share` is what it has now: that is what it counts with until it has been measured.
+    pub(super) fn measure(&mut self, now: Nanos, period: Nanos, packets: f64, limit: Limit, share: f64) {
+        let elapsed = now - self.since;
+        if !self.established || elapsed < period {
+            if !self.judged {
+                (self.demand, self.used, self.rate) = (share, share, share);
+            }
+            return;
+        }
+        let seconds = elapsed.as_secs_f64();
+        let allowed = self.least.min(self.least_before);
+        let was_limited = self.judged && self.demand.is_finite();
+        if was_limited && allowed * seconds < packets * PACKET {
+            return;
+        }
+        let rate = self.arrived as f64 / seconds;
+        let grain = if was_limited { 0.0 } else { PACKET / seconds };
+        self.rate = rate;
+        self.judged = true;
+        self.demand = limit.demand(rate, allowed, grain);
+        self.used = if self.demand.is_finite() { rate } else { f64::INFINITY };
+        self.measured.0 += self.arrived;
+        self.measured.1 = self.measured.1.saturating_add(elapsed);
+        (self.least_before, self.least) = (self.least, self.advised);
+        self.restart(now);
+    }
+
+    /// The mean rate over all periods measured, in bytes per second.
+    pub(super) fn mean_rate(&self) -> Option<f64> {
+        let (bytes, time) = self.measured;
+        (!time.is_zero()).then(|| bytes as f64 / time.as_secs_f64())
+    }
+
+    /// The same, once: what is measured from now on makes another mean.
+    pub(super) fn take_mean(&mut self) -> Option<f64> {
+        let mean = self.mean_rate();
+        self.measured = (0, Nanos::ZERO);
+        mean
+    }
+
+    /// Which layer it belongs to, if flows are mice up to so many bytes.
+    pub(super) fn place(&mut self, mice: u64) -> Layer {
+        self.layer = if self.sent <= mice {
+            Layer::Mice
+        } else if self.demand.is_finite() {
+            Layer::Limited
+        } else {
+            Layer::Elephants
+        };
+        self.layer
+    }
+}

@@ -1,0 +1,110 @@
+//! What comes back: shares are written into acknowledgements (equation 7), and those of other switches for them.
+
+use narrows_cc::{Nanos, Rate};
+
+use super::flow::Class;
+use super::{Brf, HALF_OPEN, RateCode};
+use crate::allocator::Port;
+use crate::{Extension, Flags, Packet};
+
+/// A share that another switch announced.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guest {
+    code: u16,
+    /// It has not been written since.
+    due: bool,
+}
+
+/// How long no acknowledgement need be seen of a flow that sends, before they are taken to go another way.
+pub(super) fn patience(rtt: Nanos) -> Nanos {
+    (rtt * 3).max(Nanos::from_millis(100))
+}
+
+/// A router only lowers the value carried (equation 7).
+fn write(packet: &mut Packet, rate: Rate) {
+    let lower = match packet.extension() {
+        Extension::None => true,
+        Extension::BrfRate { code } => RateCode(code).decode() > rate,
+        // Somebody else's header.
+        _ => false,
+    };
+    if lower {
+        packet.set_extension(Extension::BrfRate { code: RateCode::encode(rate).0 });
+    }
+}
+
+impl Brf {
+    /// An acknowledgement of a flow of this port, or of another.
+    pub(super) fn write_own(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
+        let (now, id) = (port.now, packet.flow);
+        let Some(flow) = self.table.get(now, id) else { return };
+        flow.returned = now;
+        if flow.closed {
+            if packet.flags.has(Flags::FIN) {
+                self.forget(port, id);
+            }
+            return;
+        }
+        if flow.class != Class::Brf {
+            return;
+        }
+        if !flow.active {
+            // A flow that fell silent has no share until it sends again; a new one has it with the SYN-ACK.
+            if !flow.established && packet.flags.has(Flags::SYN) {
+                self.offer(port, packet);
+            }
+            return;
+        }
+        let carried = matches!(packet.extension(), Extension::BrfRate { .. });
+        if !carried && now < flow.write_at {
+            return;
+        }
+        // Another switch that writes sets the pace; this one takes over when it has not for two round trips.
+        flow.write_at = now.saturating_add(if carried { flow.rtt * 2 } else { flow.rtt });
+        flow.advise(self.shares.rate(flow.base));
+        write(packet, self.shares.advice(flow.base));
+        self.counts.written += 1;
+    }
+
+    /// The SYN-ACK of a flow without a share.
+    fn offer(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
+        let prediction = self.predict(packet.flow);
+        let established = self.shares.count() - self.reserved;
+        if self.reserved < established.max(HALF_OPEN) {
+            let base = self.admit(port, prediction);
+            self.reserved += 1;
+            if let Some(flow) = self.table.get(port.now, packet.flow) {
+                flow.join(port.now, base);
+                flow.advise(self.shares.rate(base));
+            }
+            write(packet, self.shares.advice(base));
+        } else {
+            // Too many half-open flows: it is told what it will have, and has it when it answers.
+            self.divide_classes(port, 0);
+            let waiting = self.half_open - self.reserved.min(self.half_open);
+            let initial = self.shares.initial(prediction, waiting.saturating_sub(1));
+            write(packet, Rate::from_bytes_per_sec(initial as u64));
+        }
+        self.counts.written += 1;
+    }
+
+    /// Another switch announces the share of a flow.
+    pub(super) fn note_guest(&mut self, now: Nanos, flow: u32, code: u16) {
+        self.guests.insert(now, flow, Guest { code, due: true });
+    }
+
+    /// Writes a share that another switch announced into the next acknowledgement of its flow.
+    pub(super) fn write_for_others(&mut self, now: Nanos, packet: &mut Packet) {
+        if self.guests.is_empty() || !packet.flags.has(Flags::REVERSE) || packet.flags.has(Flags::CONTROL) {
+            return;
+        }
+        let Some(guest) = self.guests.get(now, packet.flow) else { return };
+        if std::mem::take(&mut guest.due) {
+            write(packet, RateCode(guest.code).decode());
+            self.counts.written += 1;
+        }
+        if packet.flags.has(Flags::FIN) {
+            self.guests.remove(packet.flow);
+        }
+    }
+}

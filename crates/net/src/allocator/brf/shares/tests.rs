@@ -1,0 +1,261 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const MB: f64 = 1e6;
+const LIMIT: Limit = Limit { alpha: 0.95, beta: 1.1 };
+
+#[track_caller]
+fn near(value: f64, expected: f64) {
+    assert!((value - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{value} is not {expected}");
+}
+
+/// Shares of `capacity`, with no floor.
+fn shares(capacity: f64) -> Shares {
+    let mut shares = Shares::new(0.0);
+    shares.set_capacity(capacity);
+    shares
+}
+
+/// A full allocation of flows with these (demand, used).
+fn divide(shares: &mut Shares, flows: &[(f64, f64)]) -> Vec<f64> {
+    let mut demands: Vec<f64> = flows.iter().map(|flow| flow.0).collect();
+    shares.begin(&mut demands);
+    flows.iter().map(|&(demand, used)| shares.grant(demand, used)).collect()
+}
+
+#[test]
+fn equation_8_divides_by_numbers_of_flows_after_the_share_of_udp() {
+    let classes = Classes::divide(100.0, 3, 1, false, 0.05);
+    assert_eq!(classes, Classes { brf: 75.0, others: 25.0, udp: 0.0 });
+    let classes = Classes::divide(100.0, 3, 1, true, 0.05);
+    assert_eq!(classes, Classes { brf: 71.25, others: 23.75, udp: 5.0 });
+    assert_eq!(Classes::divide(100.0, 0, 0, true, 0.05), Classes { brf: 0.0, others: 95.0, udp: 5.0 });
+    assert_eq!(Classes::divide(100.0, 0, 2, false, 0.05).others, 100.0);
+    assert_eq!(Classes::divide(100.0, 2, 0, false, 0.05).brf, 100.0);
+}
+
+#[test]
+fn equation_10_caps_the_prediction_at_an_equal_share() {
+    let mut shares = shares(12.0);
+    near(shares.initial(None, 0), 12.0);
+    near(shares.initial(Some(5.0), 0), 5.0);
+    near(shares.initial(Some(50.0), 0), 12.0);
+    near(shares.initial(None, 2), 4.0);
+    shares.join(12.0);
+    near(shares.initial(None, 0), 6.0);
+    near(shares.initial(Some(50.0), 1), 4.0);
+}
+
+#[test]
+fn a_flow_that_joins_takes_the_residual_if_it_is_enough() {
+    let mut shares = shares(100.0);
+    // One flow with a share of 100 that uses 30: 70 are unused.
+    let base = divide(&mut shares, &[(f64::INFINITY, 30.0)])[0];
+    let joined = shares.join(shares.initial(Some(50.0), 0));
+    near(shares.rate(base), 100.0);
+    near(shares.rate(joined), 50.0);
+    near(shares.allocated(), 150.0);
+}
+
+#[test]
+fn a_flow_that_joins_scales_the_others_if_the_residual_is_too_small() {
+    let mut shares = shares(100.0);
+    // 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others get (100 − 30)/90 of what they had.
+    let bases = divide(&mut shares, &[(f64::INFINITY, 60.0), (40.0, 30.0)]);
+    near(shares.rate(bases[1]), 40.0);
+    let joined = shares.join(30.0);
+    near(shares.rate(joined), 30.0);
+    near(shares.rate(bases[0]), 60.0 * 70.0 / 90.0);
+    near(shares.rate(bases[1]), 40.0 * 70.0 / 90.0);
+    // The next one finds nothing unused but what is left of the ten.
+    shares.join(shares.initial(None, 0));
+    assert!(shares.allocated() <= 110.0);
+}
+
+#[test]
+fn flows_that_join_a_full_link_one_by_one_have_equal_shares() {
+    let mut shares = shares(100.0);
+    let bases: Vec<f64> = (0..5).map(|_| shares.join(shares.initial(None, 0))).collect();
+    for base in bases {
+        near(shares.rate(base), 20.0);
+    }
+    near(shares.allocated(), 100.0);
+}
+
+#[test]
+fn equation_14_gives_the_limited_what_they_use_and_a_little_and_the_rest_to_the_others() {
+    // Limits at 95 %: 94 of 100 is limited, 96 is not; with a packet's grain of 2, neither is.
+    near(LIMIT.demand(94.0, 100.0, 0.0), 94.0 * 1.1);
+    assert_eq!(LIMIT.demand(96.0, 100.0, 0.0), f64::INFINITY);
+    assert_eq!(LIMIT.demand(94.0, 100.0, 2.0), f64::INFINITY);
+    let mut shares = shares(100.0);
+    let flows = [(10.0 * 1.1, 10.0), (f64::INFINITY, 50.0), (20.0 * 1.1, 20.0), (f64::INFINITY, 50.0)];
+    let rates: Vec<f64> = divide(&mut shares, &flows).iter().map(|base| shares.rate(*base)).collect();
+    for (rate, expected) in rates.iter().zip([11.0, 33.5, 22.0, 33.5]) {
+        near(*rate, expected);
+    }
+    near(shares.allocated(), 100.0);
+}
+
+#[test]
+fn a_limited_flow_gets_no_more_than_the_equal_share_of_the_others() {
+    let mut shares = shares(100.0);
+    let rates: Vec<f64> = divide(&mut shares, &[(99.0, 90.0), (f64::INFINITY, 10.0)]);
+    near(shares.rate(rates[0]), 50.0);
+    near(shares.rate(rates[1]), 50.0);
+}
+
+#[test]
+fn cuts_follow_equations_16_to_18_and_end_at_the_floor() {
+    let mut shares = shares(100.0);
+    let bases = divide(&mut shares, &[(f64::INFINITY, 100.0), (25.0, 25.0)]);
+    // 4 bytes within 0.2 s: 20 B/s less of 100, so everybody keeps 80 %.
+    shares.drain(4.0, 0.2);
+    near(shares.rate(bases[0]), 60.0);
+    near(shares.rate(bases[1]), 20.0);
+    // 160 were measured, 95 of 100 may be: everybody keeps 95/160.
+    shares.unload(0.95, 160.0);
+    near(shares.rate(bases[0]), 60.0 * 95.0 / 160.0);
+    // A lower load raises nothing.
+    let before = shares.allocated();
+    shares.unload(0.95, 50.0);
+    near(shares.allocated(), before);
+    let mut floored = Shares::new(1.0);
+    floored.set_capacity(100.0);
+    let base = floored.join(100.0);
+    floored.drain(1e9, 0.1);
+    assert!((floored.rate(base) - 1.0).abs() < 1e-6, "{}", floored.rate(base));
+    // The next full allocation knows nothing of it.
+    let base = divide(&mut floored, &[(f64::INFINITY, 1.0)])[0];
+    near(floored.rate(base), 100.0);
+}
+
+#[test]
+fn a_smaller_class_scales_its_flows_and_a_floor_never_exceeds_an_equal_share() {
+    let mut shares = shares(100.0);
+    let base = shares.join(100.0);
+    shares.set_capacity(50.0);
+    near(shares.rate(base), 50.0);
+    let mut floored = Shares::new(30.0);
+    floored.set_capacity(100.0);
+    for _ in 0..5 {
+        floored.join(floored.initial(Some(1.0), 0));
+    }
+    near(floored.floor, 20.0);
+    near(floored.allocated(), 100.0);
+    // The last to leave takes everything along.
+    for _ in 0..5 {
+        floored.leave(0.0, 20.0);
+    }
+    assert_eq!((floored.count(), floored.allocated(), floored.floor), (0, 0.0, 30.0));
+}
+
+proptest! {
+    #[test]
+    fn the_water_level_is_that_of_vessels_filled_one_by_one(
+        sizes in prop::collection::vec(prop_oneof![3 => 0.0f64..100.0, 1 => Just(f64::INFINITY), 1 => Just(10.0)], 1..40),
+        water in 0.0f64..2000.0,
+    ) {
+        let found = level(water, &mut sizes.clone());
+        let mut sorted = sizes.clone();
+        sorted.sort_by(f64::total_cmp);
+        let (mut rest, mut expected) = (water, f64::INFINITY);
+        for (i, size) in sorted.iter().enumerate() {
+            let share = rest / (sorted.len() - i) as f64;
+            if *size >= share {
+                expected = share;
+                break;
+            }
+            rest -= size;
+        }
+        prop_assert!(found == expected || (found - expected).abs() <= 1e-9 * expected.max(1.0), "{found} {expected}");
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Join(Option<f64>),
+    Leave(usize),
+    Capacity(f64),
+    Drain(f64),
+    Unload(f64),
+    /// Everybody is measured, at this part of the share (above 1: it does not obey).
+    Allocate(u64),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        4 => prop::option::of(0.0..100.0 * MB).prop_map(Op::Join),
+        2 => (0usize..64).prop_map(Op::Leave),
+        1 => (MB..100.0 * MB).prop_map(Op::Capacity),
+        1 => (0.0..10.0 * MB).prop_map(Op::Drain),
+        1 => (0.0..200.0 * MB).prop_map(Op::Unload),
+        2 => any::<u64>().prop_map(Op::Allocate),
+    ];
+    prop::collection::vec(op, 1..80)
+}
+
+proptest! {
+    #[test]
+    fn the_sum_is_the_capacity_at_most_plus_what_was_measured_unused(ops in ops(), least in 0.0..MB) {
+        let mut shares = Shares::new(least);
+        let mut capacity = 12.5 * MB;
+        shares.set_capacity(capacity);
+        // Bases, and what was last measured of each.
+        let mut flows: Vec<(f64, f64)> = Vec::new();
+        let mut unused = 0.0;
+        // The stated floor, or the smallest equal share since the last full allocation.
+        let mut floor = least;
+        for op in ops {
+            match op {
+                Op::Join(prediction) => {
+                    let initial = shares.initial(prediction, 0);
+                    let base = shares.join(initial);
+                    flows.push((base, f64::INFINITY));
+                    // It has its share, and that is no more than an equal one.
+                    prop_assert!((shares.rate(base) - initial).abs() <= 1e-6 * initial);
+                    prop_assert!(initial <= capacity / flows.len() as f64 * (1.0 + 1e-9));
+                }
+                Op::Leave(which) if !flows.is_empty() => {
+                    let (base, used) = flows.swap_remove(which % flows.len());
+                    shares.leave(base, used);
+                }
+                Op::Leave(_) => {}
+                Op::Capacity(new) => {
+                    // A larger class leaves something to give until the next full allocation, a smaller one nothing.
+                    capacity = new;
+                    shares.set_capacity(capacity);
+                }
+                Op::Drain(bytes) => shares.drain(bytes, 0.04),
+                Op::Unload(measured) => shares.unload(0.98, measured),
+                Op::Allocate(seed) if !flows.is_empty() => {
+                    let mut random = narrows_cc::Random::stream(seed, "measured", 0);
+                    let measured: Vec<(f64, f64)> = flows
+                        .iter()
+                        .map(|(base, _)| {
+                            let allowed = shares.rate(*base);
+                            let measured = allowed * 1.2 * random.unit();
+                            let demand = LIMIT.demand(measured, allowed, 0.0);
+                            (demand, if demand.is_finite() { measured } else { f64::INFINITY })
+                        })
+                        .collect();
+                    let bases = divide(&mut shares, &measured);
+                    flows = bases.iter().zip(&measured).map(|(base, (_, used))| (*base, *used)).collect();
+                    let sum: f64 = flows.iter().map(|(base, _)| shares.rate(*base)).sum();
+                    prop_assert!(sum <= capacity * (1.0 + 1e-9), "{sum} of {capacity} after a full allocation");
+                    floor = least;
+                    unused = flows.iter().map(|(base, used)| (shares.rate(*base) - used).max(0.0)).sum();
+                }
+                Op::Allocate(_) => {}
+            }
+            let sum: f64 = flows.iter().map(|(base, _)| shares.rate(*base)).sum();
+            prop_assert!((sum - shares.allocated()).abs() <= 1e-6 * capacity, "{sum}, {}", shares.allocated());
+            prop_assert!(sum <= (capacity + unused) * (1.0 + 1e-8), "{sum} > {capacity} + {unused} unused");
+            floor = if flows.is_empty() { least } else { floor.min(capacity / flows.len() as f64) };
+            for (base, _) in &flows {
+                prop_assert!(shares.rate(*base) >= floor * (1.0 - 1e-9), "{} < {floor}", shares.rate(*base));
+            }
+        }
+    }
+}

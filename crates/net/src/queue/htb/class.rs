@@ -1,0 +1,136 @@
+//! A class at work: its buckets and mode, and what a leaf keeps.
+
+use narrows_cc::{Bytes, Nanos, Rate};
+
+use super::bucket::Bucket;
+use super::turn::Turn;
+use super::{LEVELS, PRIORITIES};
+use crate::Packet;
+use crate::config::{self, HtbClass, Limit};
+use crate::queue::{Backlog, MTU, Room};
+
+/// The most a class may send per turn where nothing is stated.
+const LARGEST_QUANTUM: u64 = 200_000;
+/// What arrives in this time fits into a bucket in any case: capacity traces count in milliseconds.
+const BURST_TIME: Nanos = Nanos::from_millis(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Red,
+    Yellow,
+    Green,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Class {
+    /// The link's own is itself.
+    pub(super) parent: usize,
+    pub(super) level: usize,
+    pub(super) tokens: Bucket,
+    pub(super) ceil: Bucket,
+    pub(super) filled_at: Nanos,
+    pub(super) mode: Mode,
+    /// The priorities, as bits, at which it has something to send by itself or for those that borrow from it.
+    pub(super) active: u8,
+    /// Those that borrow from it, for each priority.
+    pub(super) feeds: [Turn; PRIORITIES],
+    // Leaves only:
+    pub(super) rate: Rate,
+    pub(super) limit: Limit,
+    pub(super) policed: bool,
+    pub(super) priority: usize,
+    pub(super) quantum: i64,
+    /// Bytes it may still send in its turn, for each level that it may borrow from.
+    pub(super) deficits: [i64; LEVELS],
+    pub(super) backlog: Backlog,
+    pub(super) counts: Counts,
+}
+
+/// What a leaf has done since the statistics began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    pub(super) dropped: u64,
+    pub(super) delay_sum_ns: u128,
+    /// Packets waiting, added up over time, as of `waited_at`.
+    pub(super) waited: u128,
+    pub(super) waited_at: Nanos,
+}
+
+impl Class {
+    pub(super) fn fill(&mut self, now: Nanos) {
+        let elapsed = now - self.filled_at;
+        self.tokens.fill(elapsed);
+        self.ceil.fill(elapsed);
+        self.filled_at = self.filled_at.max(now);
+    }
+
+    /// Its mode, and after how long that changes by itself.
+    pub(super) fn mode_now(&self) -> (Mode, Nanos) {
+        let (ceil, rate) = (self.ceil.until_paid(), self.tokens.until_paid());
+        if self.policed || ceil.max(rate).is_zero() {
+            (Mode::Green, Nanos::MAX)
+        } else if ceil.is_zero() {
+            (Mode::Yellow, rate)
+        } else {
+            (Mode::Red, ceil)
+        }
+    }
+
+    /// Whether one more packet may wait.
+    pub(super) fn fits(&self, packet: &Packet, room: Room) -> bool {
+        let room = match self.limit {
+            _ if matches!(room, Room::Idle) => Room::Idle,
+            Limit::Packets(packets) => Room::Packets(packets),
+            Limit::Bytes(bytes) => Room::Bytes(bytes.as_u64()),
+            Limit::Time(wait) if self.rate.time_for(Bytes::new(self.backlog.bytes())) <= wait => Room::Idle,
+            Limit::Time(_) => Room::Packets(self.backlog.packets()),
+        };
+        self.backlog.fits(packet, room)
+    }
+
+    /// To be called before the number of those that wait changes.
+    pub(super) fn account(&mut self, now: Nanos) {
+        self.counts.waited = self.waited(now);
+        self.counts.waited_at = self.counts.waited_at.max(now);
+    }
+
+    pub(super) fn waited(&self, now: Nanos) -> u128 {
+        let since = now - self.counts.waited_at;
+        self.counts.waited + u128::from(self.backlog.packets()) * u128::from(since.as_nanos())
+    }
+}
+
+/// What a class has by its configuration or, where that says nothing, by its rates.
+pub(super) struct Derived {
+    pub(super) quantum: i64,
+    pub(super) burst: Bytes,
+    pub(super) ceil: Rate,
+    pub(super) ceil_burst: Bytes,
+}
+
+impl Derived {
+    /// `round` is the time that the others need for their turns.
+    pub(super) fn new(class: &HtbClass, round: Nanos, rate: Rate, ceil: Option<Rate>) -> Self {
+        let depth = |rate: Rate| Bytes::new(MTU) + rate.over(round);
+        let quantum = class.quantum.map_or(rate.as_bytes_per_sec() / 10, u64::from);
+        let most = if class.quantum.is_some() { u64::from(u32::MAX) } else { LARGEST_QUANTUM };
+        Self {
+            quantum: quantum.clamp(MTU, most) as i64,
+            burst: class.burst.unwrap_or_else(|| depth(rate)),
+            ceil: ceil.unwrap_or(Rate::MAX),
+            ceil_burst: match ceil {
+                Some(ceil) if ceil < Rate::MAX => class.ceil_burst.unwrap_or_else(|| depth(ceil)),
+                // Without a ceiling there is never a debt.
+                _ => Bytes::MAX,
+            },
+        }
+    }
+}
+
+/// The time for two packets per leaf, and a little.
+pub(super) fn round(config: &config::Htb, rate: Rate) -> Nanos {
+    let packets = Bytes::new(2 * MTU * u64::from(config.leaves()));
+    rate.time_for(packets).min(Nanos::from_secs(1_000)) + BURST_TIME
+}

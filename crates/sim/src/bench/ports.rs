@@ -1,0 +1,289 @@
+//! What an allocator costs the link at whose port it sits. Real endpoints open the flows, by whatever the scheme of that
+//! allocator does to open one; then their data packets cross the link in turn, evenly spaced at nine tenths of its rate, and
+//! the acknowledgement of every second one passes on its way back. The times at which the allocator wakes are kept apart.
+//! Nothing here reads a clock: it is handed in.
+
+use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
+use narrows_endpoint::{App, AppConfig, Negotiation, Receiver, Sender, TcpConfig};
+use narrows_net::allocator::{Entry, Outgoing, Tuple};
+use narrows_net::config::{Allocator, Limit, LinkConfig};
+use narrows_net::packet::timestamp;
+use narrows_net::{Flags, Link, Offer, Packet};
+
+/// What the link carries.
+const RATE: Rate = Rate::from_bytes_per_sec(1_250_000_000);
+/// The two-way delay of all flows.
+const RTT: Nanos = Nanos::from_millis(10);
+/// A data packet of [`FULL`] bytes is offered this often: nine tenths of the rate.
+const GAP: Nanos = Nanos::from_nanos(1_333);
+/// So many of these before a wake nothing is offered, so that the link is empty by then.
+const CLEAR: u64 = 4;
+/// Flows that open in the same round-trip time.
+const CHUNK: usize = 5_000;
+/// A flow that has sent no data after so many round-trip times will not.
+const ROUNDS: u32 = 6;
+/// The most packets between two readings of the clock.
+const BLOCK: usize = 4_096;
+
+/// The times of one round, in the unit of the clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Round {
+    /// Data packets that crossed the link.
+    pub packets: u64,
+    /// What they took together, from arrival to departure.
+    pub packets_took: f64,
+    /// Times the allocator woke.
+    pub wakes: u64,
+    /// What these took together.
+    pub wakes_took: f64,
+}
+
+/// A link with flows that are open.
+#[derive(Debug)]
+pub struct Lane {
+    link: Link,
+    /// A data packet of each flow.
+    data: Vec<Packet>,
+    /// How many of them opened by themselves.
+    opened: usize,
+    now: Nanos,
+    /// Packets that the link keeps.
+    kept: u64,
+    turn: usize,
+}
+
+/// The scheme whose header an allocator reads; without an allocator, the first of the registry that has none.
+fn scheme_of(allocator: Option<&Entry>) -> &'static schemes::Entry {
+    let speaks = |entry: &&schemes::Entry| {
+        let explicit = entry.build(&setup(entry)).explicit();
+        explicit.map(narrows_cc::Explicit::allocator) == allocator.map(|allocator| allocator.info.name)
+    };
+    schemes::ALL.iter().find(speaks).unwrap_or(&schemes::ALL[0])
+}
+
+fn setup(entry: &schemes::Entry) -> Setup {
+    let tcp = TcpConfig::default();
+    let mss = Bytes::new(u64::from(tcp.segment));
+    Setup {
+        mss,
+        initial_window: mss * u64::from(tcp.initial_window),
+        max_burst: mss,
+        sack: true,
+        random: Random::stream(1, "scheme", 0),
+        params: Params::defaults(entry.info.params),
+    }
+}
+
+/// Different hosts for every thousand flows, different ports for each.
+fn tuple(flow: u32) -> Tuple {
+    let host = flow / 1_000;
+    Tuple {
+        source: (10 << 24) | host,
+        destination: (11 << 24) | host,
+        source_port: 1_024 + (flow % 1_000) as u16,
+        destination_port: 443,
+        protocol: Tuple::TCP,
+    }
+}
+
+impl Lane {
+    /// A link with this allocator, or none, and so many flows, all open.
+    pub fn new(allocator: Option<&'static Entry>, flows: usize) -> Self {
+        let mut config = LinkConfig::drop_tail(RATE, Limit::Packets(1 << 20));
+        config.allocator = allocator.map(|entry| {
+            let mut params = Params::defaults(entry.info.params);
+            // A table has room for all of them, where there is one.
+            if let Some(room) = entry.info.params.iter().find(|param| param.name == "flows") {
+                let value = room.default.max(flows as f64).min(room.max);
+                params.set(room.name, value).expect("it is in range");
+            }
+            let tuples = (0..flows as u32).map(tuple).collect();
+            Allocator { flows: tuples, ..Allocator::new(entry, params) }
+        });
+        let link = Link::new(&config, Random::stream(1, "link", 0));
+        let mut lane = Self { link, data: Vec::new(), opened: 0, now: Nanos::ZERO, kept: 0, turn: 0 };
+        let scheme = scheme_of(allocator);
+        let share = Rate::from_bytes_per_sec(RATE.as_bytes_per_sec() / flows as u64);
+        for first in (0..flows).step_by(CHUNK) {
+            lane.open(scheme, first as u32..flows.min(first + CHUNK) as u32, share);
+        }
+        lane
+    }
+
+    /// How many flows sent data by themselves: the network let them.
+    pub fn opened(&self) -> usize {
+        self.opened
+    }
+
+    /// Bytes that the allocator takes.
+    pub fn memory(&self) -> usize {
+        self.link.allocator().map_or(0, narrows_net::allocator::AnyAllocator::memory)
+    }
+
+    /// Opens flows side by side, one round-trip time after the other, until each has sent data or will not. Where rates are
+    /// negotiated each asks for its share.
+    fn open(&mut self, scheme: &schemes::Entry, flows: std::ops::Range<u32>, share: Rate) {
+        let first = flows.start;
+        let mut ends: Vec<(Sender, Receiver, Option<Packet>)> = flows
+            .map(|flow| {
+                let destination = tuple(flow).destination;
+                let negotiation =
+                    Negotiation { content: flow, destination, max: share, ..Negotiation::default() };
+                let config = TcpConfig { negotiation, ..TcpConfig::default() };
+                let app = App::new(AppConfig::Bulk, Random::stream(1, "app", u64::from(flow)), self.now);
+                let sender = Sender::new(flow, config.clone(), scheme.build(&setup(scheme)), app, self.now);
+                (sender, Receiver::new(flow, &config), None)
+            })
+            .collect();
+        for _ in 0..ROUNDS {
+            let (start, mut arrived, mut back) = (self.now, Vec::new(), Vec::new());
+            for (sender, _, data) in ends.iter_mut().filter(|(_, _, data)| data.is_none()) {
+                self.now += GAP;
+                if sender.deadline() <= self.now {
+                    sender.on_timer(self.now);
+                }
+                while let Some(packet) = sender.poll_transmit(self.now) {
+                    if packet.payload > 0 {
+                        *data = Some(packet);
+                        break;
+                    }
+                    self.offer(&packet, &mut arrived, &mut back);
+                }
+            }
+            self.drain(&mut arrived, &mut back);
+            for packet in arrived {
+                let (_, receiver, _) = &mut ends[(packet.flow - first) as usize];
+                receiver.on_packet(self.now, &packet);
+                while let Some(mut answer) = receiver.poll_transmit(self.now) {
+                    self.link.on_return(self.now, &mut answer);
+                    back.push(answer);
+                }
+            }
+            self.pass(start.saturating_add(RTT).max(self.now));
+            for packet in back {
+                self.now += Nanos::from_nanos(1);
+                // Of those that opened before, only a data packet is left.
+                if let Some(of) = packet.flow.checked_sub(first) {
+                    ends[of as usize].0.on_packet(self.now, &packet);
+                }
+            }
+        }
+        for (flow, (_, _, data)) in (first..).zip(ends) {
+            self.opened += usize::from(data.is_some());
+            self.data.push(data.unwrap_or_else(|| {
+                let mut plain = Packet::new(flow);
+                plain.payload = TcpConfig::default().segment;
+                plain.flags = Flags::ACK;
+                plain
+            }));
+        }
+    }
+
+    /// Lets time pass; an idle link only has its allocator to wake.
+    fn pass(&mut self, until: Nanos) {
+        while self.link.next_service() <= until {
+            let at = self.link.next_service();
+            self.link.serve(at);
+        }
+        self.now = until;
+    }
+
+    /// A packet arrives at the link. What leaves it is `arrived` there, what the allocator sends goes `back`.
+    fn offer(&mut self, packet: &Packet, arrived: &mut impl Extend<Packet>, back: &mut impl Extend<Packet>) {
+        while self.link.next_service() <= self.now {
+            self.serve(arrived);
+        }
+        match self.link.offer(self.now, packet) {
+            Offer::Departs { .. } => arrived.extend([*packet]),
+            Offer::Queued => self.kept += 1,
+            Offer::Dropped(_) | Offer::Consumed => {}
+        }
+        while let Some(out) = self.link.take_outgoing() {
+            if let Outgoing::ToSender(packet) = out {
+                back.extend([packet]);
+            }
+        }
+    }
+
+    fn serve(&mut self, arrived: &mut impl Extend<Packet>) {
+        let at = self.link.next_service();
+        if let Some(packet) = self.link.serve(at) {
+            self.kept -= 1;
+            arrived.extend([packet]);
+        }
+    }
+
+    /// Serves the link until it keeps nothing.
+    fn drain(&mut self, arrived: &mut impl Extend<Packet>, back: &mut impl Extend<Packet>) {
+        while self.kept > 0 && self.link.next_service() < Nanos::MAX {
+            self.now = self.now.max(self.link.next_service());
+            self.serve(arrived);
+        }
+        while let Some(out) = self.link.take_outgoing() {
+            if let Outgoing::ToSender(packet) = out {
+                back.extend([packet]);
+            }
+        }
+    }
+
+    /// Data packets of all flows in turn, until there were so many or the time is near; the link is empty before that.
+    fn block(&mut self, packets: usize, until: Nanos) -> u64 {
+        let (mut left, mut gone) = (Count::default(), Count::default());
+        while left.0 < packets as u64 && self.now + GAP * CLEAR < until {
+            self.now += GAP;
+            let turn = self.turn;
+            self.turn = if turn + 1 == self.data.len() { 0 } else { turn + 1 };
+            let packet = self.data[turn];
+            self.offer(&packet, &mut Count::default(), &mut gone);
+            left.0 += 1;
+            if left.0.is_multiple_of(2) {
+                let mut ack = Packet::new(packet.flow);
+                ack.flags = Flags::ACK.with(Flags::REVERSE);
+                ack.ack = packet.seq_end();
+                ack.ts_val = timestamp(self.now);
+                ack.ts_ecr = timestamp(self.now - RTT);
+                self.link.on_return(self.now, &mut ack);
+            }
+        }
+        self.drain(&mut Count::default(), &mut gone);
+        left.0
+    }
+
+    /// Sends `packets` packets at least, and reads the clock around blocks of them and around wakes.
+    pub fn round(&mut self, packets: usize, clock: &dyn Fn() -> f64) -> Round {
+        let mut round = Round::default();
+        // What two readings of the clock take by themselves is taken off.
+        let reading = (0..16).map(|_| -(clock() - clock())).fold(f64::INFINITY, f64::min);
+        while (round.packets as usize) < packets {
+            let due = self.link.next_service();
+            let started = clock();
+            let sent = self.block(BLOCK.min(packets), due);
+            let took = clock() - started - reading;
+            if sent > 0 {
+                round.packets += sent;
+                round.packets_took += took.max(0.0);
+            }
+            // The link is empty: what is due now is a wake, if the allocator has not put it off.
+            let next = self.link.next_service();
+            if due < Nanos::MAX && next <= due {
+                let started = clock();
+                self.link.serve(next);
+                let took = clock() - started - reading;
+                round.wakes += 1;
+                round.wakes_took += took.max(0.0);
+                self.now = self.now.max(next);
+            }
+        }
+        round
+    }
+}
+
+/// Counts what would otherwise be kept.
+#[derive(Default)]
+struct Count(u64);
+
+impl Extend<Packet> for Count {
+    fn extend<T: IntoIterator<Item = Packet>>(&mut self, packets: T) {
+        self.0 += packets.into_iter().count() as u64;
+    }
+}

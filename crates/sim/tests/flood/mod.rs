@@ -1,0 +1,206 @@
+//! One port with an allocator, flows of real endpoints through it, and strangers who open flows that they never use.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use narrows_cc::{Bytes, Explicit, Nanos, Params, Random, Rate, Setup, schemes};
+use narrows_endpoint::{App, AppConfig, Negotiation, Receiver, Sender, TcpConfig};
+use narrows_net::allocator::{AnyAllocator, Entry, Outgoing, Tuple};
+use narrows_net::config::{Allocator, Limit, LinkConfig};
+use narrows_net::{Flags, Link, Packet};
+
+/// What the link carries.
+pub const RATE: Rate = Rate::from_bytes_per_sec(12_500_000);
+/// From the link to the receivers, and from there back past the port to the senders beside it.
+const WAY: Nanos = Nanos::from_millis(10);
+
+#[derive(Clone, Copy)]
+enum Place {
+    Link,
+    Receiver,
+    Sender,
+}
+
+pub struct Port {
+    pub now: Nanos,
+    pub link: Link,
+    scheme: &'static schemes::Entry,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    wire: BTreeMap<(Nanos, u64), (Place, Packet)>,
+    number: u64,
+    /// Bytes that strangers have sent.
+    pub flood: u64,
+}
+
+/// The scheme that speaks to an allocator.
+fn scheme_of(entry: &Entry) -> &'static schemes::Entry {
+    let speaks = |scheme: &&schemes::Entry| {
+        scheme.build(&setup(scheme)).explicit().map(Explicit::allocator) == Some(entry.info.name)
+    };
+    schemes::ALL.iter().find(speaks).unwrap_or_else(|| panic!("no scheme speaks to {}", entry.info.name))
+}
+
+fn setup(scheme: &schemes::Entry) -> Setup {
+    let mss = Bytes::new(1448);
+    Setup {
+        mss,
+        initial_window: mss * 10,
+        max_burst: mss,
+        sack: true,
+        random: Random::stream(1, "scheme", 0),
+        params: Params::defaults(scheme.info.params),
+    }
+}
+
+fn sender(scheme: &'static schemes::Entry, flow: u32, start: Nanos) -> (Sender, TcpConfig) {
+    let negotiation = Negotiation { content: flow, destination: flow, ..Negotiation::default() };
+    let config = TcpConfig { negotiation, ..TcpConfig::default() };
+    let app = App::new(AppConfig::Bulk, Random::stream(1, "app", u64::from(flow)), start);
+    (Sender::new(flow, config.clone(), scheme.build(&setup(scheme)), app, start), config)
+}
+
+impl Port {
+    /// `flows` flows that always have data begin one after the other; flow numbers go up to `strangers`.
+    pub fn new(entry: &'static Entry, flows: u32, strangers: u32) -> Self {
+        let mut config = LinkConfig::drop_tail(RATE, Limit::Packets(2_000));
+        let tuple = |flow: u32| Tuple {
+            source: (10 << 24) | (flow >> 8),
+            destination: 11 << 24,
+            source_port: 1_024 + (flow & 255) as u16,
+            destination_port: 443,
+            protocol: Tuple::TCP,
+        };
+        config.allocator = Some(Allocator {
+            flows: (0..flows + strangers).map(tuple).collect::<Arc<[_]>>(),
+            ..Allocator::new(entry, Params::defaults(entry.info.params))
+        });
+        let scheme = scheme_of(entry);
+        let ends = (0..flows).map(|flow| sender(scheme, flow, Nanos::from_millis(50) * u64::from(flow)));
+        let (senders, receivers) = ends
+            .enumerate()
+            .map(|(flow, (sender, config))| (sender, Receiver::new(flow as u32, &config)))
+            .unzip();
+        Self {
+            now: Nanos::ZERO,
+            link: Link::new(&config, Random::stream(1, "link", 0)),
+            scheme,
+            senders,
+            receivers,
+            wire: BTreeMap::new(),
+            number: 0,
+            flood: 0,
+        }
+    }
+
+    pub fn allocator(&self) -> &AnyAllocator {
+        self.link.allocator().expect("it has one")
+    }
+
+    /// Payload that each flow has delivered in order.
+    pub fn delivered(&self) -> Vec<u64> {
+        self.receivers.iter().map(|receiver| receiver.stats().bytes_in_order).collect()
+    }
+
+    fn put(&mut self, at: Nanos, place: Place, packet: Packet) {
+        self.number += 1;
+        self.wire.insert((at, self.number), (place, packet));
+    }
+
+    /// From `start` on, every `gap`, one more stranger sends what opens a flow of this scheme.
+    pub fn strangers(&mut self, numbers: std::ops::Range<u32>, start: Nanos, gap: Nanos) {
+        for (n, flow) in numbers.enumerate() {
+            let at = start + gap * n as u64;
+            let (mut stranger, _) = sender(self.scheme, flow, at);
+            stranger.on_timer(at);
+            let packet = stranger.poll_transmit(at).expect("a sender opens at its start");
+            self.flood += packet.size().as_u64();
+            self.put(at, Place::Link, packet);
+        }
+    }
+
+    fn collect(&mut self) {
+        while let Some(out) = self.link.take_outgoing() {
+            if let Outgoing::ToSender(mut packet) = out {
+                packet.flags = packet.flags.with(Flags::REVERSE);
+                self.put(self.now, Place::Sender, packet);
+            }
+        }
+    }
+
+    fn serve(&mut self) {
+        if let Some(packet) = self.link.serve(self.now) {
+            self.put(self.now + WAY, Place::Receiver, packet);
+        }
+        self.collect();
+    }
+
+    fn arrive(&mut self, place: Place, mut packet: Packet) {
+        let flow = packet.flow as usize;
+        match place {
+            Place::Link => {
+                self.link.offer(self.now, &packet);
+                self.collect();
+            }
+            Place::Receiver if flow < self.receivers.len() => {
+                self.receivers[flow].on_packet(self.now, &packet);
+                self.answer(flow);
+            }
+            Place::Sender if flow < self.senders.len() => {
+                if packet.flags.has(Flags::ACK) {
+                    self.link.on_return(self.now, &mut packet);
+                    self.collect();
+                }
+                self.senders[flow].on_packet(self.now, &packet);
+                self.transmit(flow);
+            }
+            // Strangers neither get answers nor give them.
+            Place::Receiver | Place::Sender => {}
+        }
+    }
+
+    fn answer(&mut self, flow: usize) {
+        while let Some(packet) = self.receivers[flow].poll_transmit(self.now) {
+            self.put(self.now + WAY, Place::Sender, packet);
+        }
+    }
+
+    fn transmit(&mut self, flow: usize) {
+        while let Some(packet) = self.senders[flow].poll_transmit(self.now) {
+            self.put(self.now, Place::Link, packet);
+        }
+    }
+
+    pub fn run_until(&mut self, end: Nanos) {
+        loop {
+            let arrival = self.wire.first_key_value().map_or(Nanos::MAX, |(key, _)| key.0);
+            let service = self.link.next_service();
+            let timers = self.senders.iter().map(Sender::deadline);
+            let timer =
+                timers.chain(self.receivers.iter().map(Receiver::deadline)).min().unwrap_or(Nanos::MAX);
+            let next = arrival.min(service).min(timer);
+            if next > end {
+                self.now = end;
+                return;
+            }
+            self.now = next;
+            if service == next {
+                self.serve();
+            } else if arrival == next {
+                let (_, (place, packet)) = self.wire.pop_first().expect("just seen");
+                self.arrive(place, packet);
+            } else {
+                for flow in 0..self.senders.len() {
+                    if self.senders[flow].deadline() <= next {
+                        self.senders[flow].on_timer(next);
+                        self.transmit(flow);
+                    }
+                    if self.receivers[flow].deadline() <= next {
+                        self.receivers[flow].on_timer(next);
+                        self.answer(flow);
+                    }
+                }
+            }
+        }
+    }
+}

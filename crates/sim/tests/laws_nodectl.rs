@@ -1,0 +1,222 @@
+//! Laws of Nodectl: the negotiated rates against shares computed by hand. Rates on the wire count headers, goodput does not.
+
+mod law;
+
+use law::{assert_within, run, spec};
+use narrows_cc::Nanos;
+use narrows_net::allocator::AnyAllocator;
+use narrows_sim::{Engine, Recorder, RunResult};
+
+/// Megabits per second of the bottleneck.
+const RATE: f64 = 36.0;
+/// The share of payload in a full packet.
+const PAYLOAD: f64 = 1448.0 / 1500.0;
+/// Seconds of a round trip.
+const RTT: f64 = 0.02;
+
+/// A dumbbell of [`RATE`] with the buffer of the paper; `flows` are tables.
+fn text(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
+    format!(
+        r#"
+name = "nodectl law"
+duration = "{duration_s}s"
+warmup = "{warmup_s}s"
+[network]
+rate = "{RATE}mbit"
+buffer = "100pkt"
+{network}
+{flows}
+"#
+    )
+}
+
+/// A table of flows with a round-trip time of [`RTT`].
+fn flow(more: &str) -> String {
+    format!("[[flows]]\nscheme = \"nodectl\"\nrtt = \"20ms\"\n{more}\n")
+}
+
+fn goodputs(result: &RunResult) -> Vec<f64> {
+    result.flows.iter().map(|flow| flow.goodput_mbit_s).collect()
+}
+
+/// Each flow has the stated rate on the wire, in Mbit/s.
+#[track_caller]
+fn assert_rates(result: &RunResult, expected: &[f64], tolerance: f64) {
+    for (n, (measured, wire)) in goodputs(result).iter().zip(expected).enumerate() {
+        assert_within(&format!("flow {n}"), *measured, wire * PAYLOAD, tolerance);
+    }
+}
+
+#[track_caller]
+fn assert_lossless(result: &RunResult) {
+    for link in &result.links {
+        assert_eq!(link.drops, 0, "{}", link.link);
+    }
+    assert_eq!((result.counters.retransmits, result.counters.timeouts), (0, 0));
+}
+
+fn reading(allocator: Option<&AnyAllocator>, name: &str) -> f64 {
+    let mut found = f64::NAN;
+    allocator.expect("the scheme brings its allocator").telemetry(&mut |item, value| {
+        if item == name {
+            found = value;
+        }
+    });
+    found
+}
+
+#[test]
+fn any_number_of_flows_share_one_bottleneck_exactly_and_lose_nothing() {
+    for count in [1, 2, 3, 7, 20] {
+        let result = run(&text(20.0, 5.0, "", &flow(&format!("count = {count}"))));
+        // A packet more or less in 15 s: 20 of 20 000 for the slowest.
+        assert_rates(&result, &vec![RATE / f64::from(count); count as usize], 0.001);
+        assert_lossless(&result);
+        assert!(result.links[0].utilization > 0.999, "{}", result.links[0].utilization);
+        println!("{count} flows: queue {:.2} pkt", result.links[0].queue_mean_pkt);
+        // Paced flows meet by chance, one packet of each at the worst.
+        assert!(
+            result.links[0].queue_mean_pkt <= f64::from(count) + 2.0,
+            "{}",
+            result.links[0].queue_mean_pkt
+        );
+    }
+}
+
+#[test]
+fn table_7_three_transmissions_get_12_mbit_less_headers() {
+    let each = "tcp = { segment_bytes = 1000, header_bytes = 54 }\n";
+    let flows: String =
+        ["0s", "5s", "10s"].iter().map(|at| flow(&format!("start = \"{at}\"\n{each}"))).collect();
+    let result = run(&text(20.0, 10.5, "", &flows));
+    for goodput in goodputs(&result) {
+        // 12 Mbit/s x 1000/1054.
+        assert_within("table 7", goodput, 11.385, 0.001);
+    }
+    assert_lossless(&result);
+}
+
+#[test]
+fn a_file_waits_one_round_trip_for_its_rate_and_then_has_all_of_it() {
+    // SYN and request: 2 RTT and their serialisation; 1000 packets at 36 Mbit/s; the last crosses the link and comes back.
+    let result = run(&text(5.0, 0.0, "", &flow("size = \"1448000B\"")));
+    let packet = 1500.0 * 8.0 / (RATE * 1e6);
+    let expected = 2.0 * RTT + 1000.0 * packet + RTT;
+    let completion = result.flows[0].completion_s.expect("it completes");
+    // Handshake, request and acknowledgements take 52 to 60 B each: 13 us apiece; and one packet.
+    assert!((completion - expected).abs() < packet + 5.0 * 13e-6, "{completion}, not {expected}");
+    assert_lossless(&result);
+}
+
+/// Steps through a run by milliseconds. The windows are twice rate times round-trip time: when all of them came within a
+/// hundredth of `expected` Mbit/s (on the wire, one for each flow; zero: not looked at) for good, in seconds after `event`.
+fn settles(text: &str, event: f64, until: f64, expected: &[f64]) -> f64 {
+    let mut engine = Engine::new(spec(text), Recorder::off());
+    let (mut now, mut settled) = (event, event);
+    while now < until {
+        engine.run_until(Nanos::from_secs_f64(now)).unwrap();
+        for (flow, wire) in expected.iter().enumerate().filter(|(_, wire)| **wire > 0.0) {
+            let window = 2.0 * wire * PAYLOAD * 1e6 / 8.0 * RTT;
+            // The queue of a packet or two is in the measured round-trip time: 5 %.
+            if (engine.window(flow).as_f64() / window - 1.0).abs() > 0.05 {
+                settled = now + 0.001;
+            }
+        }
+        now += 0.001;
+    }
+    let result = engine.finish().unwrap();
+    assert_lossless(&result);
+    settled - event
+}
+
+#[test]
+fn shares_are_right_two_round_trips_after_a_flow_joins() {
+    let flows = flow("") + &flow("start = \"2s\"");
+    let after = settles(&text(4.0, 0.0, "", &flows), 2.0, 3.9, &[RATE / 2.0, RATE / 2.0]);
+    println!("join: {:.2} RTT", after / RTT);
+    assert!(after <= 2.1 * RTT, "{after}");
+}
+
+#[test]
+fn shares_are_right_three_round_trips_after_a_flow_leaves() {
+    // What is in flight is acknowledged after one, and the termination reaches the node at once; the others ask for what
+    // they are offered, which takes another.
+    let flows = flow("count = 2") + &flow("stop = \"2s\"");
+    let after = settles(&text(4.0, 0.0, "", &flows), 2.0, 3.9, &[RATE / 2.0, RATE / 2.0, 0.0]);
+    println!("leave: {:.2} RTT", after / RTT);
+    assert!(after <= 3.0 * RTT, "{after}");
+}
+
+#[test]
+fn subflows_of_one_transmission_have_one_share_together() {
+    // Table 8: A against D1 and D2.
+    let flows = flow("") + &flow("count = 2\ncontent = 7");
+    let result = run(&text(20.0, 5.0, "", &flows));
+    assert_rates(&result, &[RATE / 2.0, RATE / 4.0, RATE / 4.0], 0.001);
+    assert_lossless(&result);
+}
+
+#[test]
+fn what_the_ends_cannot_use_goes_to_the_others() {
+    let flows = flow("receive_rate = \"6mbit\"") + &flow("max_rate = \"4mbit\"") + &flow("count = 2");
+    let result = run(&text(20.0, 5.0, "", &flows));
+    assert_rates(&result, &[6.0, 4.0, 13.0, 13.0], 0.002);
+    assert_lossless(&result);
+}
+
+#[test]
+fn a_flow_with_a_minimum_is_refused_until_there_is_room() {
+    let flows = flow("stop = \"4s\"") + &flow("min_rate = \"20mbit\"\nstart = \"1s\"");
+    let result = run(&text(12.0, 0.0, "", &flows));
+    // The first keeps everything; the second asks once a second and finds all of it free, after 4 s, at 5.0 to 5.1 s.
+    assert_rates(&result, &[RATE], 0.015);
+    let sent = result.flows[1].bytes_delivered as f64 * 8.0 / 1e6 / (RATE * PAYLOAD);
+    assert!((6.8..=7.1).contains(&sent), "sent for {sent} s");
+    assert_lossless(&result);
+}
+
+#[test]
+fn random_loss_of_ten_per_cent_takes_messages_too_and_shares_converge_all_the_same() {
+    let starts = ["0s", "1s", "2s"].map(|at| flow(&format!("start = \"{at}\""))).concat();
+    let flows = starts + &flow("start = \"3s\"\nstop = \"10s\"");
+    let result = run(&text(30.0, 15.0, "loss = \"10%\"", &flows));
+    // 0.9 of what was sent arrives, and loss has no other effect; 15 s are 15 000 packets, so the share lost is 10 +- 0.25 %.
+    for (n, goodput) in goodputs(&result)[..3].iter().enumerate() {
+        assert_within(&format!("flow {n}"), *goodput, RATE / 3.0 * PAYLOAD * 0.9, 0.02);
+    }
+    assert_eq!(result.links[0].drops, 0);
+}
+
+#[test]
+fn where_no_node_takes_part_a_flow_is_cubic() {
+    let negotiating = run(&text(20.0, 5.0, "allocator = \"none\"", &flow("count = 2")));
+    println!("no nodes: {:?}, utilisation {}", goodputs(&negotiating), negotiating.links[0].utilization);
+    assert!(negotiating.links[0].utilization > 0.95, "{}", negotiating.links[0].utilization);
+    assert!(negotiating.links[0].drops > 0, "it probes");
+}
+
+#[test]
+fn a_node_that_dies_stalls_nobody() {
+    let dies = "allocator = { kind = \"nodectl\", dies = \"5s\" }";
+    let flows = flow("stop = \"10s\"") + &flow("start = \"2s\"") + &flow("start = \"6s\"\nsize = \"2MB\"");
+    let mut engine = Engine::new(spec(&text(20.0, 0.0, dies, &flows)), Recorder::off());
+    // Flow 1 keeps its grant, flow 2 is on its own and completes, be it when flow 0 has gone.
+    engine.run_until(Nanos::from_secs(10)).unwrap();
+    assert!(reading(engine.link(0).allocator(), "given") > 0.0, "what it knew when it died");
+    let result = engine.finish().unwrap();
+    let completion = result.flows[2].completion_s.expect("it completes");
+    println!("after the node's death a file of 2 MB took {completion:.2} s");
+    assert!(completion < 6.0, "{completion}");
+    let kept = result.flows[1].bytes_delivered as f64 * 8.0 / 1e6;
+    // 3 s beside one, then half the link for ever, less what collides with the file.
+    let expected = RATE / 2.0 * PAYLOAD * 18.0;
+    assert_within("the flow that was granted a rate before", kept, expected, 0.05);
+}
+
+#[test]
+fn flows_of_different_round_trip_times_share_equally() {
+    let flows = flow("count = 2") + "[[flows]]\nscheme = \"nodectl\"\nrtt = \"200ms\"\ncount = 2\n";
+    let result = run(&text(20.0, 5.0, "", &flows));
+    assert_rates(&result, &[RATE / 4.0; 4], 0.001);
+    assert_lossless(&result);
+}

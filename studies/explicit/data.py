@@ -1,0 +1,257 @@
+"""Everything that was measured, as the page shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+import measure
+import polars as pl
+from contestants import ALL
+from due import PAYLOAD
+from parts import PARTS, Part, Runs, named
+
+import narrows
+
+Figures = dict[str, dict[str, float | None]]
+"""By contestant and by place of a grid."""
+
+SITUATIONS = {
+    "RTT 1 ms": ("rtt", "1ms"),
+    "RTT 30 ms": ("rtt", "30ms"),
+    "RTT 300 ms": ("rtt", "300ms"),
+    "10 flows": ("flows", "10"),
+    "1000 flows": ("flows", "1000"),
+    "unequal RTTs": ("unequal", ""),
+    "joins, leaves": ("join", ""),
+    "app-limited": ("limited", ""),
+    "1 % loss": ("loss", "1%"),
+    "10 % loss": ("loss", "10%"),
+    "30 % of ACKs lost": ("feedback", "30%"),
+    "bottleneck moves": ("moving", ""),
+    "unknown capacity": ("capacity", ""),
+    "5G path": ("radio", ""),
+    "half deployed": ("partial-half", ""),
+    "beside CUBIC": ("coexist", ""),
+    "deaf flow": ("deaf", ""),
+    "switch dies": ("dies", ""),
+}
+"""What the overviews show: a part and a place of its grid."""
+
+FILES = ("arrivals", "mice", "alone")
+"""Parts whose flows come and go by themselves: nobody is due a rate."""
+
+
+class Data:
+    """Results, and the figures that follow from them."""
+
+    def __init__(self, runs: Runs, marks: narrows.Results) -> None:
+        self.runs = runs
+        self.marks = marks
+        self.shared = [part for part in PARTS if part.name not in FILES]
+
+    def _each(self, figure: Callable[[Part, narrows.Results], Mapping[str, float]]) -> dict[str, Figures]:
+        return {
+            part.name: {who.name: dict(figure(part, self.runs[part.name][who.name])) for who in ALL}
+            for part in self.shared
+        }
+
+    @cached_property
+    def shortfall(self) -> dict[str, Figures]:
+        """By part, contestant and place."""
+        return self._each(measure.shortfall)
+
+    @cached_property
+    def queue(self) -> dict[str, Figures]:
+        """By part, contestant and place."""
+        return self._each(measure.queue)
+
+    @cached_property
+    def dropped(self) -> dict[str, Figures]:
+        """By part, contestant and place."""
+        return self._each(measure.dropped)
+
+    @cached_property
+    def files(self) -> dict[str, dict[str, pl.DataFrame]]:
+        """By part and contestant: the files that arrived."""
+        labels = {"arrivals": "file", "mice": "mouse"}
+        return {
+            part: {who.name: measure.files(self.runs[part][who.name], label) for who in ALL}
+            for part, label in labels.items()
+        }
+
+    def overview(self, figure: Mapping[str, Figures]) -> Figures:
+        """A figure of every situation."""
+        return {
+            who.name: {label: figure[part][who.name][where] for label, (part, where) in SITUATIONS.items()}
+            for who in ALL
+        }
+
+    def lives(self, part: str) -> dict[str, tuple[list[float], list[list[float]]]]:
+        """Of a traced part: times, and the throughput of every flow over the next `WINDOW` samples."""
+        found = {}
+        for who in ALL:
+            times, series = measure.throughputs(self.runs[part][who.name])
+            found[who.name] = (times, [measure.windowed(values) for values in series])
+        return found
+
+    @cached_property
+    def convergence(self) -> Figures:
+        """Round trips to fair shares after joins, to a full and fair link after leaves."""
+        part = named("join")
+        rows: Figures = {}
+        for who in ALL:
+            joins, leaves = measure.convergence(part, self.runs[part.name][who.name])
+            rows[who.name] = {f"{i + 2} flows": value for i, value in enumerate(joins)}
+            rows[who.name] |= {f"back to {len(joins) - i}": value for i, value in enumerate(leaves)}
+        return rows
+
+    @cached_property
+    def alone(self) -> Figures:
+        """Completion of a file on an idle link, in round trips."""
+        part = named("alone")
+        rows: Figures = {}
+        for who in ALL:
+            results = self.runs[part.name][who.name]
+            times = measure.mean_by_place(part, results, [raw["flows"][0]["completion_s"] for raw in results.raw])
+            rows[who.name] = {where: time / measure.RTT_S for where, time in times.items()}
+        return rows
+
+    @cached_property
+    def arrivals(self) -> Figures:
+        """Mean and 99th percentile of the slowdown, per load."""
+        rows: Figures = {}
+        for who in ALL:
+            frame = self.files["arrivals"][who.name]
+            rows[who.name] = {}
+            for (case,), part in frame.group_by(["case"], maintain_order=True):
+                rows[who.name] |= {f"{case}, mean": _mean(part["slowdown"]), f"{case}, p99": _p99(part["slowdown"])}
+            rows[who.name]["not completed, %"] = 100 * frame["completion_s"].null_count() / frame.height
+        return rows
+
+    @cached_property
+    def mice(self) -> Figures:
+        """What mice and elephants have of each other."""
+        part = named("mice")
+        rows: Figures = {}
+        for who in ALL:
+            times = self.files["mice"][who.name]["completion_s"] * 1e3
+            elephants = measure.goodput(part, self.runs[part.name][who.name], "elephant")[""]
+            rows[who.name] = {
+                "mice, mean ms": _mean(times),
+                "mice, p99 ms": _p99(times),
+                "elephants, Mbit/s": elephants,
+            }
+        return rows
+
+    def neighbours(self) -> dict[str, tuple[Figures, float]]:
+        """Who has what beside CUBIC, and beside a flow that is deaf; and what the first group is due."""
+        rows = {}
+        for name, title, first, second, share in (
+            ("coexist", "two flows beside two of CUBIC", "scheme", "cubic", 2 / 4),
+            ("deaf", "three flows beside a deaf one", "obeys", "deaf", 3 / 4),
+        ):
+            part = named(name)
+            got: Figures = {}
+            for who in ALL:
+                results = self.runs[name][who.name]
+                got[who.name] = {
+                    "the scheme": measure.goodput(part, results, first)[""],
+                    "the others": measure.goodput(part, results, second)[""],
+                }
+            rows[title] = (got, 100 * PAYLOAD * share)
+        return rows
+
+    @cached_property
+    def limited(self) -> Figures:
+        """Who has what where some flows are limited by their applications."""
+        part = named("limited")
+        flows = measure.flows_of(part.scenario())
+        due = measure.dues(part, {}, 1)
+        rows: Figures = {"due": {}}
+        for label in ("bulk", "steady", "on-off"):
+            rows["due"][f"{label}, Mbit/s"] = sum(x for x, flow in zip(due, flows, strict=True) if flow.label == label)
+        rows["due"] |= {
+            "steady, RTT p95, ms": None,
+            "bulk if told, Mbit/s": rows["due"]["bulk, Mbit/s"],
+            "dropped, %": None,
+        }
+        for who in ALL:
+            results = self.runs[part.name][who.name]
+            got: dict[str, float | None] = {
+                f"{label}, Mbit/s": measure.goodput(part, results, label)[""] for label in ("bulk", "steady", "on-off")
+            }
+            steady = [flow["rtt_p95_ms"] for flow in results.raw[0]["flows"] if measure.named(flow, "steady")]
+            got["steady, RTT p95, ms"] = max(steady)
+            told = named("limited-told")
+            got["bulk if told, Mbit/s"] = measure.goodput(told, self.runs[told.name][who.name], "bulk")[""]
+            got["dropped, %"] = self.dropped[part.name][who.name][""]
+            rows[who.name] = got
+        return rows
+
+    @cached_property
+    def moving(self) -> Figures:
+        """What there is when capacity moves, is not known, or is not guarded."""
+        columns = {"moves": "moving", "unknown": "capacity", "5G": "radio", "half deployed": "partial-half"}
+        return {
+            who.name: {
+                f"{label}: {what}": figure[part][who.name][""]
+                for label, part in columns.items()
+                for what, figure in (
+                    ("shortfall, %", self.shortfall),
+                    ("queue, ms", self.queue),
+                    ("dropped, %", self.dropped),
+                )
+            }
+            for who in ALL
+        }
+
+    @cached_property
+    def aqm(self) -> Figures:
+        """What one bit does: the cases of aqm.toml."""
+        joined = self.marks.links.join(self.marks.runs.select("id", "jain"), on="id")
+        means = joined.group_by("case", maintain_order=True).agg(
+            pl.col("utilization").mean() * 100,
+            pl.col("queue_delay_p95_ms").mean(),
+            pl.col("jain").mean(),
+            pl.col("drop_percent").mean(),
+        )
+        heads = ("used, %", "queue p95, ms", "Jain", "dropped, %")
+        return {str(case): dict(zip(heads, values, strict=True)) for case, *values in means.iter_rows()}
+
+    @cached_property
+    def dead(self) -> Figures:
+        """Who has what from the death of the switch on."""
+        part = named("dies")
+        due = measure.dues(part, {}, 1)
+        rows: Figures = {"due": {f"flow {i + 1}": value for i, value in enumerate(due)}}
+        rows["due"] |= {"shortfall, %": None, "queue, ms": None}
+        for who in ALL:
+            runs = [[flow["goodput_mbit_s"] for flow in raw["flows"]] for raw in self.runs[part.name][who.name].raw]
+            means = [sum(column) / len(column) for column in zip(*runs, strict=True)]
+            rows[who.name] = {f"flow {i + 1}": mean for i, mean in enumerate(means)}
+            rows[who.name]["shortfall, %"] = self.shortfall[part.name][who.name][""]
+            rows[who.name]["queue, ms"] = self.queue[part.name][who.name][""]
+        return rows
+
+    def tables(self) -> dict[str, Figures]:
+        """The tables of the page, by the names of their regions."""
+        return {
+            "convergence": self.convergence,
+            "alone": self.alone,
+            "arrivals": self.arrivals,
+            "mice": self.mice,
+            "limited": self.limited,
+            "moving": self.moving,
+            "dead": self.dead,
+            "aqm": self.aqm,
+        }
+
+
+def _mean(values: pl.Series) -> float | None:
+    found = values.drop_nulls().mean()
+    return found if isinstance(found, float) else None
+
+
+def _p99(values: pl.Series) -> float | None:
+    return values.drop_nulls().quantile(0.99)
