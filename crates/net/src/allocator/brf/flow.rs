@@ -132,6 +132,11 @@ impl Flow {
         self.least = self.least.min(share);
     }
 
+    /// Whether the sender knows of a share above this one by a tenth.
+    pub(super) fn has_fallen_to(&self, share: f64) -> bool {
+        share < 0.9 * self.advised
+    }
+
     /// Equation 14 at the end of a period: whether the application is the limit. Between two shares a sender uses the one that
     /// it knows: what arrives now follows a share written up to a round trip ago. So the rate is compared with the least
     /// share that may have governed it, and a flow that has just been given more is not taken for a limited one.
