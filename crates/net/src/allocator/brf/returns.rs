@@ -55,7 +55,13 @@ impl Brf {
             }
             return;
         }
-        let carried = matches!(packet.extension(), Extension::BrfRate { .. });
+        let carried = match packet.extension() {
+            Extension::BrfRate { code } => {
+                flow.beyond = Some((RateCode(code).decode().as_bytes_per_sec() as f64, now));
+                true
+            }
+            _ => false,
+        };
         let share = self.shares.rate(flow.base);
         let urgent = self.urgent && flow.has_fallen_to(share);
         if !carried && !urgent && now < flow.write_at {
@@ -92,9 +98,8 @@ impl Brf {
     /// Another switch announces the share of a flow.
     pub(super) fn note_guest(&mut self, now: Nanos, flow: u32, code: u16) {
         // A share of nothing is none.
-        if RateCode(code).decode().is_zero() {
-            self.counts.refused += 1;
-        } else if self.guests.insert(now, flow, Guest { code, due: true }).is_none() {
+        let some = !RateCode(code).decode().is_zero();
+        if !(some && self.guests.insert(now, flow, Guest { code, due: true }).is_some()) {
             self.counts.refused += 1;
         }
     }
