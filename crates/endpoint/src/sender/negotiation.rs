@@ -13,12 +13,16 @@
 //!   while data flows on at the reduced rate; the way changes with the first that grants Min. If none does they are asked
 //!   again every [`WAIT`].
 //! * Increase: a request for Speed, unless one is under way; the node will repeat it.
+//! * After a reduction it asks for the rate it has now, so that the other nodes on the way learn of it; otherwise they would
+//!   keep for it what it may not use. (The paper leaves open how they learn.)
+//! * Max is what the server can provide. If for [`REVIEW`] round-trip times it has sent less than [`USED`] of its rate, it
+//!   asks for [`SPARE`] times what it sent; as soon as more waits than a round trip's worth, it asks for all it may.
 //! * When nothing has been sent for [`LEASE`], nodes may have forgotten the flow: it asks before it goes on.
 //! * The termination leaves when everything is acknowledged, and again after twice the round-trip time, for nobody
 //!   acknowledges it; nodes have a time-out if both are lost.
 //! * Messages that speak of another ID, come unasked, grant more than was asked or cannot be read are counted and ignored.
 
-use narrows_cc::{Advice, Nanos, Rate};
+use narrows_cc::{Advice, Bytes, Nanos, Rate};
 use narrows_net::allocator::negotiation::{Adjustment, Id, LONGEST_RTT_US, MOST, Message, Negotiation};
 use narrows_net::packet::{Flags, Packet};
 
@@ -35,6 +39,14 @@ const WAIT: Nanos = Nanos::from_secs(1);
 const AGAIN: Nanos = Nanos::from_secs(10);
 /// After such a silence it asks again; the records of nodes last twice as long unless they are told otherwise.
 const LEASE: Nanos = Nanos::from_secs(5);
+/// Round-trip times between two looks at how much of the rate is used.
+const REVIEW: u64 = 8;
+/// Less than this share of the rate is little use of it.
+const USED: f64 = 0.9;
+/// What a sender that uses little asks for, in parts of what it sent.
+const SPARE: f64 = 1.05;
+/// The least it then asks for, in packets per round-trip time.
+const LEAST: u64 = 2;
 /// The bits of Rtt that count requests.
 const SERIAL: u32 = 7;
 
@@ -88,6 +100,20 @@ pub(super) struct Server {
     request_due: bool,
     /// A termination is to be sent over this way.
     termination_due: Option<u8>,
+    /// It could send so much: Max, or less where the application has less.
+    want: Rate,
+    /// A reduction came that other nodes have not heard of.
+    unannounced: bool,
+    /// Since when the rate is what it is, what had been sent then, and when its use is looked at.
+    review: Review,
+}
+
+/// A look at how much of a rate is used.
+#[derive(Clone, Copy, Debug)]
+struct Review {
+    from: Nanos,
+    sent: u64,
+    at: Nanos,
 }
 
 impl Server {
@@ -110,11 +136,14 @@ impl Server {
             at: Nanos::MAX,
             request_due: false,
             termination_due: None,
+            want: max,
+            unannounced: false,
+            review: Review { from: Nanos::MAX, sent: 0, at: Nanos::MAX },
         }
     }
 
     pub(super) fn deadline(&self) -> Nanos {
-        self.at
+        self.at.min(self.review.at)
     }
 
     /// No data may leave.
@@ -138,6 +167,7 @@ impl Server {
     /// Nothing granted counts any more: it asks as at the beginning.
     fn ask_anew(&mut self) {
         self.granted = None;
+        self.want = self.max;
         self.ask(self.way, self.max);
     }
 
@@ -155,6 +185,18 @@ impl Server {
         }
         self.stage = if self.granted.is_some() { Stage::Settled } else { Stage::Waiting };
         self.at = if renegotiated { self.next_look(now) } else { now.saturating_add(WAIT) };
+        self.announce();
+    }
+
+    /// Lets the other nodes know of a reduction.
+    fn announce(&mut self) {
+        if self.unannounced
+            && self.stage == Stage::Settled
+            && let Some(granted) = self.granted
+        {
+            self.unannounced = false;
+            self.ask(self.way, granted);
+        }
     }
 
     /// A rate below Min is worth a look at other ways from time to time.
@@ -243,7 +285,8 @@ impl Server {
         self.way = self.asked_way;
         self.granted = Some(max);
         self.stage = Stage::Settled;
-        self.at = Nanos::MAX;
+        self.at = self.next_look(now);
+        self.announce();
         News::Rate(max)
     }
 
@@ -259,20 +302,46 @@ impl Server {
             return News::None;
         }
         self.granted = Some(speed);
+        self.unannounced = true;
         if self.stage == Stage::Settled && speed < self.min {
             self.look_elsewhere();
         }
+        self.announce();
         News::Rate(speed)
     }
 
     fn on_increase(&mut self, speed: Rate) {
-        let wanted = speed.min(self.max);
+        let wanted = speed.min(self.want);
         match self.stage {
             Stage::Settled if self.granted.is_some_and(|granted| wanted > granted) && wanted >= self.min => {
                 self.ask(self.way, wanted);
             }
             Stage::Alone if !self.awaited => self.ask(self.way, self.max),
             _ => {}
+        }
+    }
+
+    /// A while has passed in which `sent` bytes left in all; what is used is worth no less than `least`.
+    fn on_review(&mut self, now: Nanos, sent: u64, least: Rate) {
+        let used = Bytes::new(sent - self.review.sent).per(now - self.review.from);
+        self.review.at = Nanos::MAX;
+        if self.stage != Stage::Settled {
+            return;
+        }
+        if let Some(granted) = self.granted
+            && used < granted.mul_f64(USED)
+            && least < granted.mul_f64(USED)
+        {
+            self.want = used.mul_f64(SPARE).max(least).min(self.max);
+            self.ask(self.way, self.want);
+        }
+    }
+
+    /// More waits than the rate was asked for.
+    fn on_backlog(&mut self) {
+        if self.stage == Stage::Settled && self.want < self.max {
+            self.want = self.max;
+            self.ask(self.way, self.max);
         }
     }
 
@@ -305,6 +374,7 @@ impl Server {
         self.request_due = false;
         self.awaited = false;
         self.stage = Stage::Ended;
+        self.review.at = Nanos::MAX;
         self.termination_due = Some(self.way);
         self.at = now.saturating_add(patience);
     }
@@ -327,11 +397,32 @@ impl Sender {
             }
             News::Withdrawn => self.on_advice(now, Advice::Rate(Rate::ZERO)),
         }
-        if let Some(server) = &self.server {
+        let (sent, wait) = (self.wire_sent(), self.patience() * (REVIEW / 2));
+        if let Some(server) = &mut self.server {
             self.path = server.way;
             if server.has_messages() {
                 self.pending.add(Pending::MESSAGE);
             }
+            // A new rate begins a new look at its use, and so does the end of one.
+            if server.stage == Stage::Settled && (news != News::None || server.review.at == Nanos::MAX) {
+                server.review = Review { from: now, sent, at: now.saturating_add(wait) };
+            }
+        }
+    }
+
+    /// Bytes of data packets that have left, headers included.
+    fn wire_sent(&self) -> u64 {
+        self.stats.bytes_sent + self.stats.data_packets_sent * u64::from(self.config.header)
+    }
+
+    /// The application has written.
+    pub(super) fn note_backlog(&mut self, now: Nanos) {
+        let Some(server) = &mut self.server else { return };
+        let Some(granted) = server.granted else { return };
+        let trip = granted.over(self.rtt.srtt).as_u64().max(4 * u64::from(self.config.segment));
+        if self.app_end.saturating_sub(self.nxt) > trip {
+            server.on_backlog();
+            self.follow(now, News::None);
         }
     }
 
@@ -372,12 +463,21 @@ impl Sender {
 
     /// The time of the negotiation has come.
     pub(super) fn on_negotiation_timer(&mut self, now: Nanos) {
-        if let Some(server) = &mut self.server
-            && now >= server.at
-        {
-            let news = server.on_timer(now);
-            self.follow(now, news);
+        let (sent, packet) =
+            (self.wire_sent(), u64::from(self.config.segment) + u64::from(self.config.header));
+        let least = Bytes::new(LEAST * packet).per(self.patience() / 2);
+        let Some(server) = &mut self.server else { return };
+        if now < server.deadline() {
+            return;
         }
+        let mut news = News::None;
+        if now >= server.review.at {
+            server.on_review(now, sent, least);
+        }
+        if now >= server.at {
+            news = server.on_timer(now);
+        }
+        self.follow(now, news);
     }
 
     /// A control message arrives.

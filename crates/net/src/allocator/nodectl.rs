@@ -56,8 +56,8 @@
 //! 4. A server that was told to reduce while its success was on the way would follow the success, which is the later message
 //!    but the older decision. A port that meets a success above what is now set aside lowers it.
 //! 5. A port that reduces a transmission is its bottleneck from then on, and one that sees another's reduction pass is not.
-//! 6. A request that answers an increase asks for no more than the increase said. The port that said so remains the
-//!    bottleneck, although its Bc may meanwhile be higher than the Max it gets to read.
+//! 6. A request that answers an increase, or announces a reduction, asks for no more than that message said. The port that
+//!    said so remains the bottleneck, although its Bc may meanwhile be higher than the Max it gets to read.
 //! 7. A new subflow is given the share of its transmission as of now (Algorithm 1 without the transmission's own part)
 //!    instead of what the transmission had, so that a share that another subflow cannot use is not lost.
 //! 8. `beta` is a share of Ba. Increases of less than a thousandth are not worth a message.
@@ -291,14 +291,14 @@ impl Nodectl {
                 self.on_request(port, packet, message);
             }
             Ok(Message::Adjustment { kind: Adjustment::Terminate, id, .. }) => {
-                match self.book.records.peek_mut(packet.flow).map(|record| record.id == id) {
-                    Some(true) => {
+                match self.book.records.peek_mut(packet.flow).map(|record| (record.id == id, record.path)) {
+                    Some((true, path)) if path == packet.path() => {
                         self.book.close(packet.flow);
                         self.hand_out(port);
                     }
-                    Some(false) => self.counts.foreign += 1,
-                    // Repeated, or its record has timed out.
-                    None => {}
+                    Some((false, _)) => self.counts.foreign += 1,
+                    // Repeated, or its record has timed out; or it leaves a way and comes by on another.
+                    _ => {}
                 }
             }
             // Nothing else goes to the user: it is stopped here.
@@ -341,15 +341,19 @@ impl Nodectl {
             return;
         }
         let Some(record) = self.book.records.peek_mut(flow) else { return };
-        if asked == record.suggested || asked == record.superseded {
+        if asked == record.suggested || asked == record.superseded || asked == record.reduced {
             // Difference 6.
             allocated = allocated.min(asked);
         }
+        record.reduced = 0;
         if asked >= record.suggested {
             record.suggested = 0;
             record.superseded = 0;
         }
-        record.before = record.before.or(Some((record.rate(), record.is_bottleneck())));
+        if record.before.is_none() {
+            record.before = Some((record.rate(), record.is_bottleneck()));
+            record.path_before = record.path;
+        }
         record.token = rtt_us;
         record.rtt = rtt;
         record.path = packet.path();
@@ -461,6 +465,7 @@ impl Nodectl {
             record.before = record.before.map(|(before, here)| (before.min(to), here));
             record.suggested = 0;
             record.superseded = 0;
+            record.reduced = to;
             record.told_at = port.now;
             self.book.set(flow, to, true);
             self.counts.reduces += 1;
@@ -525,7 +530,10 @@ impl Nodectl {
         let Some(record) = self.book.records.peek_mut(flow) else { return };
         let has = record.rate();
         match record.before.take() {
-            Some((before, here)) if before > 0 => self.book.set(flow, before.min(has + free), here),
+            Some((before, here)) if before > 0 => {
+                record.path = record.path_before;
+                self.book.set(flow, before.min(has + free), here);
+            }
             None if has > 0 => return,
             _ => self.book.close(flow),
         }

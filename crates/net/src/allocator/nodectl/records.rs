@@ -32,6 +32,8 @@ pub(super) struct Record {
     /// What was set aside before the negotiation that is under way, if one is, and whether the port was its bottleneck;
     /// zero if it is the first.
     pub(super) before: Option<(u64, bool)>,
+    /// The way at that time.
+    pub(super) path_before: u8,
     /// The flag: this port is its bottleneck.
     bottleneck: bool,
     /// When its rate last changed, or it was last told.
@@ -42,6 +44,8 @@ pub(super) struct Record {
     pub(super) suggested: u64,
     /// The one before it, if that was not asked for either.
     pub(super) superseded: u64,
+    /// The rate of the last reduction, until the next request.
+    pub(super) reduced: u64,
     /// How often that was repeated.
     pub(super) repeats: u8,
 }
@@ -203,11 +207,13 @@ impl Book {
                 allocated: 0,
                 rate: 0,
                 before: None,
+                path_before: 0,
                 bottleneck: false,
                 told_at: now,
                 arrived: 0,
                 suggested: 0,
                 superseded: 0,
+                reduced: 0,
                 repeats: 0,
             },
         )?;
