@@ -1,13 +1,14 @@
-//! The full allocation, every Δt: one pass to measure, one to divide (equation 14), and what is due on the way.
+//! The full allocation, every Δt: one pass to measure, one to divide (equation 14), and what is due on the way. And the cuts between
+//! two of them, when the controller says so.
 
 use narrows_cc::Nanos;
 
 use super::flow::{Class, Layer};
 use super::returns::patience;
 use super::state::State;
-use super::{Brf, HANDSHAKE, HANDSHAKE_ENTRY, PERIOD_MAX, PERIOD_MIN};
+use super::{BRF, Brf, HANDSHAKE, HANDSHAKE_ENTRY, OTHERS, PERIOD_MAX, PERIOD_MIN, UDP, flow};
 use crate::allocator::brf::RateCode;
-use crate::allocator::{Outgoing, Port, Signal};
+use crate::allocator::{Congestion, Outgoing, Port, Signal};
 
 /// A flow has fallen silent after so many periods without a packet, and so long.
 const SILENT_PERIODS: u64 = 4;
@@ -35,6 +36,10 @@ impl Brf {
                 let layer = flow.place(self.mice);
                 self.layers[layer as usize] += self.shares.rate(flow.base);
             }
+        }
+        if self.drain {
+            let gamma = self.period.mul_f64(self.gamma).max(PERIOD_MIN);
+            self.shares.drain(Self::backlog(port), gamma.as_secs_f64());
         }
         self.set_classes(port);
         self.announce(port);
@@ -72,7 +77,7 @@ impl Brf {
                 let expired = flow.closed && flow.seen.is_zero();
                 self.retire(port, id, &mut flow);
                 if expired {
-                    self.half_open -= usize::from(!flow.established);
+                    self.half_open[flow.class as usize] -= usize::from(!flow.established);
                     self.counts.expired += 1;
                 } else {
                     self.table.insert(now, id, flow);
@@ -107,7 +112,10 @@ impl Brf {
         let now = port.now;
         for (id, flow) in self.table.iter_mut() {
             let sends = flow.active && flow.established && flow.class == Class::Brf;
-            if sends && now - flow.returned.max(flow.opened) > patience(flow.rtt) && now - flow.announced >= flow.rtt {
+            if sends
+                && now - flow.returned.max(flow.opened) > patience(flow.rtt)
+                && now - flow.announced >= flow.rtt
+            {
                 flow.announced = now;
                 let share = self.shares.rate(flow.base);
                 flow.advise(share);
@@ -116,5 +124,34 @@ impl Brf {
                 self.counts.announced += 1;
             }
         }
+    }
+}
+
+impl Brf {
+    /// What waits of the BRF flows, in bytes: all that waits, where the queue has no classes.
+    pub(super) fn backlog(port: &Port<'_>) -> f64 {
+        let [brf, others, udp] = [BRF, OTHERS, UDP].map(|class| port.class_backlog(class));
+        if (brf + others + udp).is_zero() { port.backlog.as_f64() } else { brf.as_f64() }
+    }
+
+    /// The controller found congestion (equations 16 to 18): once per signal, and for γ.
+    pub(super) fn reduce(&mut self, port: &mut Port<'_>, congestion: Congestion) {
+        if self.state != State::Measurement {
+            return;
+        }
+        let gamma = self.period.mul_f64(self.gamma).max(PERIOD_MIN);
+        match congestion {
+            Congestion::Queue { packets } => {
+                let waiting = Self::backlog(port).min(packets as f64 * flow::PACKET);
+                if waiting == 0.0 {
+                    return;
+                }
+                self.shares.drain(waiting, gamma.as_secs_f64());
+            }
+            Congestion::Load => self.shares.unload(self.utilization, self.load),
+        }
+        self.state.transition(State::CongestionReduction);
+        self.counts.reductions += 1;
+        self.allocate_at = port.now.saturating_add(gamma);
     }
 }

@@ -3,7 +3,7 @@
 use narrows_cc::{Nanos, Rate};
 
 use super::flow::Class;
-use super::{Brf, HALF_OPEN, RateCode};
+use super::{Brf, RateCode};
 use crate::allocator::Port;
 use crate::{Extension, Flags, Packet};
 
@@ -56,12 +56,14 @@ impl Brf {
             return;
         }
         let carried = matches!(packet.extension(), Extension::BrfRate { .. });
-        if !carried && now < flow.write_at {
+        let share = self.shares.rate(flow.base);
+        let urgent = self.urgent && flow.has_fallen_to(share);
+        if !carried && !urgent && now < flow.write_at {
             return;
         }
         // Another switch that writes sets the pace; this one takes over when it has not for two round trips.
         flow.write_at = now.saturating_add(if carried { flow.rtt * 2 } else { flow.rtt });
-        flow.advise(self.shares.rate(flow.base));
+        flow.advise(share);
         write(packet, self.shares.advice(flow.base));
         self.counts.written += 1;
     }
@@ -69,20 +71,19 @@ impl Brf {
     /// The SYN-ACK of a flow without a share.
     fn offer(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
         let prediction = self.predict(packet.flow);
-        let established = self.shares.count() - self.reserved;
-        if self.reserved < established.max(HALF_OPEN) {
-            let base = self.admit(port, prediction);
+        let waiting = self.waiting().saturating_sub(1);
+        if self.reserved < self.believed() {
+            let (base, predicted) = self.admit(port, prediction, waiting);
             self.reserved += 1;
             if let Some(flow) = self.table.get(port.now, packet.flow) {
-                flow.join(port.now, base);
+                flow.join(port.now, base, predicted);
                 flow.advise(self.shares.rate(base));
             }
             write(packet, self.shares.advice(base));
         } else {
             // Too many half-open flows: it is told what it will have, and has it when it answers.
             self.divide_classes(port, 0);
-            let waiting = self.half_open - self.reserved.min(self.half_open);
-            let initial = self.shares.initial(prediction, waiting.saturating_sub(1));
+            let initial = self.shares.initial(prediction, waiting);
             write(packet, Rate::from_bytes_per_sec(initial as u64));
         }
         self.counts.written += 1;
