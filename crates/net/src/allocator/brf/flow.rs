@@ -2,6 +2,7 @@
 
 use narrows_cc::Nanos;
 
+use super::RateCode;
 use super::shares::Limit;
 
 /// The packet in which rates are counted at their finest, in bytes.
@@ -74,6 +75,8 @@ pub(super) struct Flow {
     /// When an acknowledgement was last seen, and when the share was last announced to the other switches.
     pub(super) returned: Nanos,
     pub(super) announced: Nanos,
+    /// The share that another switch of its way announced last, and when.
+    pub(super) heard: Option<(RateCode, Nanos)>,
 }
 
 impl Flow {
@@ -102,6 +105,7 @@ impl Flow {
             write_at: Nanos::ZERO,
             returned: now,
             announced: Nanos::ZERO,
+            heard: None,
         }
     }
 

@@ -89,8 +89,11 @@ impl Brf {
         self.counts.written += 1;
     }
 
-    /// Another switch announces the share of a flow.
+    /// Another switch announces the share of a flow; one on its way if the flow crosses this port too.
     pub(super) fn note_guest(&mut self, now: Nanos, flow: u32, code: u16) {
+        if let Some(own) = self.table.peek_mut(flow) {
+            own.heard = Some((RateCode(code), now));
+        }
         self.guests.insert(now, flow, Guest { code, due: true });
     }
 
