@@ -36,6 +36,7 @@ class Contestant:
 
 
 ALL = (
+    Contestant("BRF", "brf", explicit=True),
     Contestant("Nodectl", "nodectl", explicit=True),
     Contestant("RCP", "rcp", explicit=True),
     Contestant("XCP", "xcp", explicit=True),

@@ -91,6 +91,7 @@ PARTS = (
     Part("limited"),
     Part("limited", variant="told", changed={"flows.1.max_rate": "5.5mbit"}),
     Part("loss"),
+    Part("loss", variant="before", changed={"network.loss_at": "ingress"}),
     Part("feedback", chain=True),
     Part("moving", chain=True),
     Part("capacity", chain=True, slotted=True),

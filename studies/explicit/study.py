@@ -80,7 +80,11 @@ def draw(data: Data) -> None:
     dead = {who.name: data.lives("dies")[who.name] for who in ALL if who.explicit}
     figures.drawn("dies", lambda: figures.lives(dead, (seconds(named("dies").dies),)))
     figures.drawn("files", lambda: figures.slowdowns(ALL, data.files["arrivals"], "60 %"))
-    losses = {"loss of data": data.shortfall["loss"], "loss of acknowledgements": data.shortfall["feedback"]}
+    losses = {
+        "loss before the queue": data.shortfall["loss-before"],
+        "loss behind it": data.shortfall["loss"],
+        "loss of acknowledgements": data.shortfall["feedback"],
+    }
     figures.drawn("loss", lambda: figures.curves(ALL, losses, value="shortfall, %"))
     figures.drawn("neighbours", lambda: figures.shares(data.neighbours()))
 

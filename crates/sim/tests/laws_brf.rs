@@ -126,7 +126,7 @@ fn a_flow_that_joins_and_all_others_have_their_shares_two_round_trips_later() {
 fn what_a_flow_leaves_is_taken_within_three_periods() {
     let all = flows("brf", 40, "count = 2") + &flows("brf", 40, "stop = \"5s\"");
     let mut engine = Engine::new(spec(&text(8.0, 0.0, "", &all)), Recorder::off());
-    let mut settled = 5_000;
+    let mut settled = 5_000u64;
     for ms in 5_000..8_000 {
         engine.run_until(Nanos::from_millis(ms)).unwrap();
         let rate = engine.pacing_rate(0).map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 8e-6);
@@ -134,7 +134,7 @@ fn what_a_flow_leaves_is_taken_within_three_periods() {
             settled = ms;
         }
     }
-    let round_trips = f64::from(settled - 5_000) / 40.0;
+    let round_trips = (settled - 5_000) as f64 / 40.0;
     println!("settled {round_trips:.2} RTT after a flow left");
     // What was written is still delivered; then the FIN; a period until the next allocation, one until it is told.
     assert!(round_trips <= 4.0, "{round_trips}");
@@ -238,9 +238,11 @@ fn acknowledgements_that_return_another_way_still_bring_the_share() {
         + &link("a", "c", "50mbit", brf)
         + &link("c", "d", "1gbit", "")
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"a\", \"b\", \"d\"]\nreverse_route = [\"d\", \"c\", \"a\", \"s\"]\ncount = 2\n";
-    let mut engine = Engine::new(spec(&text), Recorder::off());
+    let spec = spec(&text);
+    let forward = spec.links.iter().position(|link| link.name == "a-b").expect("a link of the scenario");
+    let mut engine = Engine::new(spec, Recorder::off());
     engine.run_until(Nanos::from_secs(20)).unwrap();
-    let forward = engine.link(2).allocator();
+    let forward = engine.link(forward).allocator();
     assert!(reading(forward, "announced") > 100.0, "{}", reading(forward, "announced"));
     let rates: Vec<f64> = (0..2)
         .map(|flow| engine.pacing_rate(flow).map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 8e-6))
@@ -284,18 +286,19 @@ fn of_two_switches_that_announce_the_lower_share_counts() {
     }
 }
 
-/// Flows of 2 Mbit/s for half a second each, one after the other, beside one that takes all it can. With what was learned of their
-/// kind they take 2 Mbit/s at once; without, half of the link until they are measured.
+/// Flows of 2 Mbit/s for half a second each, one after the other, beside one of a long round trip that takes all it can. With what
+/// was learned of their kind they take 2.2 Mbit/s at once; without, half of the link until they are measured, which takes
+/// between one and two periods of 100 ms, and up to another until the other is told.
 #[test]
 fn prediction_keeps_flows_of_a_known_kind_from_taking_more_than_they_use() {
     let goodput = |prediction: bool| {
-        let mut all = flows("brf", 40, "");
+        let mut all = flows("brf", 100, "");
         for n in 0..20 {
             let app = "app = { kind = \"cbr\", rate = \"2mbit\" }";
             let times = format!("start = \"{}ms\"\nstop = \"{}ms\"", 2_000 + 500 * n, 2_500 + 500 * n);
             all += &flows(
                 "brf",
-                40,
+                10,
                 &format!("{app}\n{times}\nsource = \"10.7.0.{n}\"\ndestination = \"10.9.0.1\""),
             );
         }
@@ -304,9 +307,12 @@ fn prediction_keeps_flows_of_a_known_kind_from_taking_more_than_they_use() {
     };
     let (with, without) = (goodput(true), goodput(false));
     println!("beside short limited flows: {with:.1} Mbit/s with prediction, {without:.1} without");
-    assert!(with > without + 5.0, "{with} against {without}");
-    // All but 1.1 times what the others use, and that of a flow that has just ended.
-    assert!(with > (RATE - 3.0 * 2.2) * PAYLOAD * 0.97, "{with}");
+    // 1.1 times what the others use, with headers, is theirs; when they change, that of two of them.
+    let rest = (RATE - 1.5 * 1.1 * 2.0 / PAYLOAD) * PAYLOAD;
+    assert_within("with", with, rest, 0.02);
+    // Half of the link: until the next allocation, 50 ms on average, for a period, and until the other's beat, 50 ms again.
+    let lost = (RATE / 2.0 * PAYLOAD - 2.2) * 0.2 / 0.5;
+    assert_within("lost", with - without, lost, 0.1);
 }
 
 /// Three flows join at 2.1 s, told once per round trip: the queue that this makes is above a tenth of the buffer, so the controller
@@ -328,9 +334,9 @@ fn a_queue_lasts_until_the_controller_has_polled() {
         println!("polled every {poll_ms} ms, {delay_ms} ms away: {most} packets, drained after {until} ms");
         until
     };
-    // A poll, there and back, until told, until it has effect.
-    assert!(drained(100, 5) <= 100 + 10 + 2 * 40 + 40);
-    // The next poll is at 4 s.
+    // A poll, there and back; each flow is told within a round trip, sends less for one, and may miss one by a hair.
+    assert!(drained(100, 5) <= 100 + 10 + 160);
+    // The next poll is at 4 s; the way to the controller and back takes 200 ms.
     let slow = drained(2_000, 100);
-    assert!((1_900..=1_900 + 200 + 120).contains(&slow), "{slow}");
+    assert!((1_900 + 200..=1_900 + 200 + 160).contains(&slow), "{slow}");
 }

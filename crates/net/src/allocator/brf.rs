@@ -9,8 +9,8 @@
 //! Rates in bytes per second on the wire. C: what the link carries; N: numbers of flows; BW_i: the share of flow i.
 //!
 //! * (8) C_BRF : C_CUBIC = N_BRF : N_CUBIC, of C less the share of UDP (`udp_share`), which is taken while there is UDP.
-//! * (9, 10) A new flow: BW_i = min(F(5-tuple), C_BRF / N_BRF). F is the average bandwidth seen for the tuple, else for the
-//!   service, else between the networks, else for all; without anything learned, or without `prediction`, the cap.
+//! * (9, 10) A new flow: BW_i = min(`beta` · F(5-tuple), C_BRF / N_BRF). F is the average bandwidth seen for the tuple, else
+//!   for the service, else between the networks, else for all; without anything learned, or without `prediction`, the cap.
 //! * (11–13) R = C_BRF − Σ used. If R ≥ BW_i the others keep what they have, else they are multiplied by
 //!   (C_BRF − BW_i) / Σ used.
 //! * (15) Every Δt = max RTT of the BRF flows: (14) who used less than `alpha` of its share is limited by its application and gets
@@ -60,6 +60,7 @@
 //!    raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all equations.
 //! 4. `alpha · beta` is above 1 by default: with 0.95 and 1.05, both in the paper's ranges, a limited flow that gets `beta`
 //!    times its rate would count as unlimited in the next period, and limited again in the one after it.
+//!    For the same reason F is multiplied by `beta`: a flow that begins with exactly what its kind uses counts as unlimited.
 //! 5. (16) asks for the queue of the BRF flows, not for that of CUBIC beside them: where the port has classes, q is the backlog of
 //!    the BRF class, not what the controller counted.
 //! 6. Where acknowledgements already carry the share of another switch, this one compares its own with every such share, and
@@ -216,10 +217,10 @@ impl Allocator for Brf {
             Param::number("mice", 100_000.0, (0.0, 1e9), "byte", "flows that have sent no more are mice"),
             Param::number(
                 "measure_packets",
-                25.0,
+                50.0,
                 (0.0, 1000.0),
                 "pkt",
-                "a limited flow is measured until so many packets could have come",
+                "a flow with a small share of its own is measured until so many packets could have come",
             ),
             Param::flag("prediction", true, "begin with the rate learned for flows of the kind"),
             Param::flag(

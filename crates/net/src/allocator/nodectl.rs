@@ -291,14 +291,14 @@ impl Nodectl {
                 self.on_request(port, packet, message);
             }
             Ok(Message::Adjustment { kind: Adjustment::Terminate, id, .. }) => {
-                match self.book.records.peek_mut(packet.flow).map(|record| record.id == id) {
-                    Some(true) => {
+                match self.book.records.peek_mut(packet.flow).map(|record| (record.id == id, record.path)) {
+                    Some((true, path)) if path == packet.path() => {
                         self.book.close(packet.flow);
                         self.hand_out(port);
                     }
-                    Some(false) => self.counts.foreign += 1,
-                    // Repeated, or its record has timed out.
-                    None => {}
+                    Some((false, _)) => self.counts.foreign += 1,
+                    // Repeated, or its record has timed out; or it leaves a way and comes by on another.
+                    _ => {}
                 }
             }
             // Nothing else goes to the user: it is stopped here.
@@ -350,7 +350,10 @@ impl Nodectl {
             record.suggested = 0;
             record.superseded = 0;
         }
-        record.before = record.before.or(Some((record.rate(), record.is_bottleneck())));
+        if record.before.is_none() {
+            record.before = Some((record.rate(), record.is_bottleneck()));
+            record.path_before = record.path;
+        }
         record.token = rtt_us;
         record.rtt = rtt;
         record.path = packet.path();
@@ -527,7 +530,10 @@ impl Nodectl {
         let Some(record) = self.book.records.peek_mut(flow) else { return };
         let has = record.rate();
         match record.before.take() {
-            Some((before, here)) if before > 0 => self.book.set(flow, before.min(has + free), here),
+            Some((before, here)) if before > 0 => {
+                record.path = record.path_before;
+                self.book.set(flow, before.min(has + free), here);
+            }
             None if has > 0 => return,
             _ => self.book.close(flow),
         }

@@ -63,6 +63,10 @@ pub(super) struct Flow {
     pub(super) rate: f64,
     /// It has been measured since it joined.
     judged: bool,
+    /// The period in which it joined is over.
+    begun: bool,
+    /// It was found to be limited, or predicted to be.
+    small: bool,
     /// Bytes and length of the periods measured.
     measured: (u64, Nanos),
     /// The share that the sender knows of, and the least of those that governed what arrives in this period and in the last
@@ -98,6 +102,8 @@ impl Flow {
             since: now,
             rate: 0.0,
             judged: false,
+            begun: false,
+            small: false,
             measured: (0, Nanos::ZERO),
             advised: 0.0,
             least: 0.0,
@@ -109,10 +115,10 @@ impl Flow {
         }
     }
 
-    /// It joins, with a base in the shares.
-    pub(super) fn join(&mut self, now: Nanos, base: f64) {
+    /// It joins, with a base in the shares that comes from a prediction or is an equal one.
+    pub(super) fn join(&mut self, now: Nanos, base: f64, predicted: bool) {
         self.active = true;
-        self.judged = false;
+        (self.judged, self.begun, self.small) = (false, false, predicted);
         self.base = base;
         (self.demand, self.used) = (f64::INFINITY, f64::INFINITY);
         self.restart(now);
@@ -145,28 +151,31 @@ impl Flow {
     /// it knows: what arrives now follows a share written up to a round trip ago. So the rate is compared with the least
     /// share that may have governed it, and a flow that has just been given more is not taken for a limited one.
     ///
-    /// A flow that was limited is measured until `packets` packets could have come, lest it seem greedy for the sake of one.
-    /// `share` is what it has now: that is what it counts with until it has been measured.
+    /// A flow with a small share of its own is measured until `packets` packets could have come, lest it seem greedy for the
+    /// sake of one. `share` is what it has now: that is what it counts with until it has been measured.
     pub(super) fn measure(&mut self, now: Nanos, period: Nanos, packets: f64, limit: Limit, share: f64) {
         let elapsed = now - self.since;
-        if !self.established || elapsed < period {
+        let seconds = elapsed.as_secs_f64();
+        let allowed = self.least.min(self.least_before);
+        let seen = (allowed * seconds).max(self.arrived as f64);
+        let whole = self.established && elapsed >= period;
+        if !whole || (self.small && seen < packets * PACKET) {
             if !self.judged {
                 (self.demand, self.used, self.rate) = (share, share, share);
             }
+            if self.established && !self.begun {
+                // What had gathered at the sender during the handshake is no rate.
+                self.begun = true;
+                self.restart(now);
+            }
             return;
         }
-        let seconds = elapsed.as_secs_f64();
-        let allowed = self.least.min(self.least_before);
-        let was_limited = self.judged && self.demand.is_finite();
-        if was_limited && allowed * seconds < packets * PACKET {
-            return;
-        }
-        let rate = self.arrived as f64 / seconds;
-        let grain = if was_limited { 0.0 } else { PACKET / seconds };
-        self.rate = rate;
         self.judged = true;
-        self.demand = limit.demand(rate, allowed, grain);
-        self.used = if self.demand.is_finite() { rate } else { f64::INFINITY };
+        self.rate = self.arrived as f64 / seconds;
+        let grain = if self.small { 0.0 } else { PACKET / seconds };
+        self.demand = limit.demand(self.rate, allowed, grain);
+        self.small = self.demand.is_finite();
+        self.used = if self.small { self.rate } else { f64::INFINITY };
         self.measured.0 += self.arrived;
         self.measured.1 = self.measured.1.saturating_add(elapsed);
         (self.least_before, self.least) = (self.least, self.advised);

@@ -15,9 +15,11 @@ impl Brf {
         self.tuples.get(flow as usize).is_some_and(|tuple| tuple.protocol == Tuple::UDP)
     }
 
+    /// Equation 9, with the margin of equation 14: a flow that begins with exactly what its kind uses would count as one that
+    /// could use more.
     pub(super) fn predict(&self, flow: u32) -> Option<f64> {
         let tuple = self.tuples.get(flow as usize).filter(|_| self.prediction)?;
-        self.learned.predict(tuple)
+        Some(self.learned.predict(tuple)? * self.limit.beta)
     }
 
     /// Flows of the class whose SYN was seen and that have no share yet; no more than may have one before they answer.
@@ -60,8 +62,14 @@ impl Brf {
     }
 
     /// A flow of the BRF class that has no share gets its first one (equations 8 to 13), while so many others wait for theirs:
-    /// N counts those whose SYN was seen, as far as they are believed. Returns its base.
-    pub(super) fn admit(&mut self, port: &mut Port<'_>, prediction: Option<f64>, waiting: usize) -> f64 {
+    /// N counts those whose SYN was seen, as far as they are believed. Returns the flow's base, and whether it got less than an
+    /// equal share by prediction.
+    pub(super) fn admit(
+        &mut self,
+        port: &mut Port<'_>,
+        prediction: Option<f64>,
+        waiting: usize,
+    ) -> (f64, bool) {
         let reducing = self.state == State::CongestionReduction;
         if self.state == State::FlowTable {
             self.allocate_at = port.now.saturating_add(self.period);
@@ -69,14 +77,16 @@ impl Brf {
         self.state.transition(State::InitialAllocation);
         self.divide_classes(port, 1);
         let before = self.shares.allocated();
-        let base = self.shares.join(self.shares.initial(prediction, waiting));
+        let first = self.shares.initial(prediction, waiting);
+        let predicted = first < self.shares.initial(None, waiting);
+        let base = self.shares.join(first);
         let initial = self.shares.rate(base);
         let kept = if before > 0.0 { (self.shares.allocated() - initial) / before } else { 0.0 };
         self.layers = self.layers.map(|layer| layer * kept);
         self.layers[Layer::Mice as usize] += initial;
         self.set_classes(port);
         self.state.transition(if reducing { State::CongestionReduction } else { State::Measurement });
-        base
+        (base, predicted)
     }
 
     /// A flow counts no more: it ended, fell silent or was never established.
@@ -153,9 +163,9 @@ impl Brf {
             }
             Class::Brf => {
                 let prediction = self.predict(id);
-                let base = self.admit(port, prediction, self.waiting());
+                let (base, predicted) = self.admit(port, prediction, self.waiting());
                 if let Some(flow) = self.table.get(port.now, id) {
-                    flow.join(port.now, base);
+                    flow.join(port.now, base, predicted);
                 }
             }
         }

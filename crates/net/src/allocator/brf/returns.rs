@@ -73,10 +73,10 @@ impl Brf {
         let prediction = self.predict(packet.flow);
         let waiting = self.waiting().saturating_sub(1);
         if self.reserved < self.believed() {
-            let base = self.admit(port, prediction, waiting);
+            let (base, predicted) = self.admit(port, prediction, waiting);
             self.reserved += 1;
             if let Some(flow) = self.table.get(port.now, packet.flow) {
-                flow.join(port.now, base);
+                flow.join(port.now, base, predicted);
                 flow.advise(self.shares.rate(base));
             }
             write(packet, self.shares.advice(base));

@@ -482,8 +482,8 @@ fn a_new_flow_begins_with_what_its_kind_was_measured_at() {
     switch.open(1, 20);
     switch.send(500, &[(1, 2.0)]);
     switch.forth(1, Flags::FIN.with(Flags::ACK), 0, Extension::None);
-    // Another client of the same service.
-    near(switch.open(2, 20), 2.0, 0.02);
+    // Another client of the same service: 2 MB/s, and the margin of a tenth.
+    near(switch.open(2, 20), 2.2, 0.02);
     let text = switch.brf.learned().expect("it has learned");
     let made = |learned: &str, prediction| {
         let mut setup = setup(&[("prediction", prediction)]);
@@ -492,7 +492,7 @@ fn a_new_flow_begins_with_what_its_kind_was_measured_at() {
         next.open(3, 20)
     };
     // It lives on in another run; nonsense is as good as nothing.
-    near(made(&text, 1.0), 2.0, 0.02);
+    near(made(&text, 1.0), 2.2, 0.02);
     assert_eq!(made(&text, 0.0), 10.0);
     assert_eq!(made("tuple of nonsense", 1.0), 10.0);
 }

@@ -1,5 +1,7 @@
 //! The node against messages written by hand.
 
+mod paths;
+
 use narrows_cc::{Nanos, Params, Rate};
 use proptest::prelude::*;
 
