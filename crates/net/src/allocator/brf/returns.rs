@@ -89,12 +89,17 @@ impl Brf {
         self.counts.written += 1;
     }
 
-    /// Another switch announces the share of a flow.
+    /// Another switch announces the share of a flow; one on its way if the flow crosses this port too.
     pub(super) fn note_guest(&mut self, now: Nanos, flow: u32, code: u16) {
         // A share of nothing is none.
         if RateCode(code).decode().is_zero() {
             self.counts.refused += 1;
-        } else if self.guests.insert(now, flow, Guest { code, due: true }).is_none() {
+            return;
+        }
+        if let Some(own) = self.table.peek_mut(flow) {
+            own.heard = Some((RateCode(code), now));
+        }
+        if self.guests.insert(now, flow, Guest { code, due: true }).is_none() {
             self.counts.refused += 1;
         }
     }
