@@ -28,7 +28,7 @@ def at_point(part: Part, point: Mapping[str, Any]) -> dict[str, Any]:
     """What the part's file says at a point of its grid, in the keys that decide who is due what."""
     scenario = copy.deepcopy(part.scenario())
     cases = scenario.get("sweep", {}).get("cases", ())
-    keys = next((case for case in cases if case["label"] == point.get("case")), {}) | dict(point)
+    keys = next((case for case in cases if case["label"] == point.get("case")), {}) | dict(part.changed) | dict(point)
     for key, value in keys.items():
         head, _, last = key.rpartition(".")
         if head == "network":

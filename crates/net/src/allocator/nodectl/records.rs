@@ -32,6 +32,8 @@ pub(super) struct Record {
     /// What was set aside before the negotiation that is under way, if one is, and whether the port was its bottleneck;
     /// zero if it is the first.
     pub(super) before: Option<(u64, bool)>,
+    /// The way at that time.
+    pub(super) path_before: u8,
     /// The flag: this port is its bottleneck.
     bottleneck: bool,
     /// When its rate last changed, or it was last told.
@@ -205,6 +207,7 @@ impl Book {
                 allocated: 0,
                 rate: 0,
                 before: None,
+                path_before: 0,
                 bottleneck: false,
                 told_at: now,
                 arrived: 0,
