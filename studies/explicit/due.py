@@ -130,11 +130,11 @@ def _nodes(scenario: Mapping[str, Any]) -> list[str]:
 
 
 def capacities_of(scenario: Mapping[str, Any]) -> list[float]:
-    """The payload rates of the links that data passes, in Mbit/s, after random loss."""
+    """The payload rates of the links that data passes, in Mbit/s, less what is lost behind their queues."""
     network = scenario["network"]
     links = [link for link in scenario.get("links", ()) if link["from"] < link["to"]]
     rows = links or [network] * int(network.get("hops", 1))
-    lost = share(network.get("loss", "0%"))
+    lost = share(network.get("loss", "0%")) if network.get("loss_at") != "ingress" else 0.0
     return [mbit(row.get("rate", network.get("rate"))) * PAYLOAD * (1 - lost) for row in rows]
 
 

@@ -15,7 +15,7 @@ from contestants import ALL, Contestant
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
-from narrows import plots
+from narrows import looks, plots
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 Table = Mapping[str, Mapping[str, float | None]]
@@ -24,7 +24,7 @@ Table = Mapping[str, Mapping[str, float | None]]
 
 def drawn(name: str, draw: Callable[[], Figure]) -> None:
     """Draws a figure in the style of all others, and keeps it."""
-    with mpl.rc_context(plots.RC):
+    with mpl.rc_context(looks.RC):
         figure = draw()
         plots.save(figure, IMAGES / f"explicit-{name}.png")
         plt.close(figure)
@@ -34,8 +34,8 @@ def look(contestant: Contestant) -> dict[str, Any]:
     """Line and marker of a contestant: dashed unless routers name its rate."""
     place = ALL.index(contestant)
     return {
-        "color": (*plots.COLOURS, "#808080")[place],
-        "marker": plots.MARKERS[place % len(plots.MARKERS)],
+        "color": (*looks.COLOURS, "#999999")[place],
+        "marker": looks.MARKERS[place % len(looks.MARKERS)],
         "linestyle": "-" if contestant.explicit else "--",
         "markersize": 4,
     }
@@ -73,7 +73,7 @@ def lives(runs: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]],
     )
     for panel, (name, (times, series)) in zip(panels.flat, runs.items(), strict=False):
         for index, values in enumerate(series):
-            panel.plot(times, values, linewidth=0.9, color=plots.COLOURS[index], label=f"flow {index + 1}")
+            panel.plot(times, values, linewidth=0.9, color=looks.COLOURS[index], label=f"flow {index + 1}")
         for time in marks:
             panel.axvline(time, color="#888888", linewidth=0.8, linestyle=":")
         panel.set_title(name, loc="left")
@@ -130,7 +130,7 @@ def slowdowns(contestants: Sequence[Contestant], files: Mapping[str, pl.DataFram
 def shares(panels: Mapping[str, tuple[Table, float]]) -> Figure:
     """Stacked bars of who has what of a link, with a line at what those above it are due."""
     figure, axes = plt.subplots(1, len(panels), figsize=(10.5, 3.2), layout="constrained", sharey=True, squeeze=False)
-    fills = (plots.COLOURS[0], plots.COLOURS[4])
+    fills = (looks.COLOURS[0], looks.COLOURS[4])
     for panel, (title, (table, due)) in zip(axes.flat, panels.items(), strict=True):
         places = range(len(table))
         left = np.zeros(len(table))

@@ -28,7 +28,7 @@ def at_point(part: Part, point: Mapping[str, Any]) -> dict[str, Any]:
     """What the part's file says at a point of its grid, in the keys that decide who is due what."""
     scenario = copy.deepcopy(part.scenario())
     cases = scenario.get("sweep", {}).get("cases", ())
-    keys = next((case for case in cases if case["label"] == point.get("case")), {}) | dict(point)
+    keys = next((case for case in cases if case["label"] == point.get("case")), {}) | dict(part.changed) | dict(point)
     for key, value in keys.items():
         head, _, last = key.rpartition(".")
         if head == "network":
@@ -148,7 +148,7 @@ def files(results: narrows.Results, label: str) -> pl.DataFrame:
 
 
 def throughputs(results: narrows.Results) -> tuple[list[float], list[list[float]]]:
-    """Of the first traced run: the times of its samples, and for each flow the throughput in Mbit/s up to each of them."""
+    """Of the first traced run: the times of its samples, and the throughput of each flow up to them, in Mbit/s."""
     first = pl.col("id") == results.raw[0]["id"]
     rows = results.scan_samples().filter(first & (pl.col("kind") == "flow") & (pl.col("series") == "throughput_mbit_s"))
     rows = rows.select("time_s", "index", "value").collect()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_cc::{Bytes, Nanos, Random, Rate};
-use narrows_net::config::{Capacity, Jitter, Limit, LinkConfig, Loss, Policer, Queue};
+use narrows_net::config::{Capacity, Htb, HtbClass, Jitter, Limit, LinkConfig, Loss, Policer, Queue};
 use narrows_net::trace::CapacityTrace;
 use narrows_net::{Link, Offer, Packet, Wire};
 
@@ -57,6 +57,15 @@ fn elements(criterion: &mut Criterion) {
     let red = Queue::Red { min: 50.0, max: 150.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
     let policer = Policer { rate, burst: Bytes::new(100_000) };
     let jitter = Jitter { max: Nanos::from_micros(100), reorder: true };
+    // Leaves of equal rates, a third each of the rates of three parents.
+    let htb = |leaves: u8| {
+        let class = |parent, part| HtbClass { parent, ..HtbClass::new("class", rate / part) };
+        let parents = (0..3).map(|_| class(None, 3));
+        let below = (0..leaves).map(|leaf| class(Some(leaf % 3), u64::from(leaves) + 3));
+        let flows = (0..16).map(|flow| 3 + flow % leaves).collect();
+        let tree = Htb::new(parents.chain(below).collect(), 3).expect("it is a tree");
+        Queue::Htb(Arc::new(tree.with_flows(flows)))
+    };
     let cases = [
         ("drop-tail", plain.clone(), None),
         ("drop-tail, 1 % loss", LinkConfig { loss: Loss::Bernoulli(0.01), ..plain.clone() }, None),
@@ -66,6 +75,8 @@ fn elements(criterion: &mut Criterion) {
         ("FQ-CoDel", queue(fq_codel), None),
         ("PIE", queue(Queue::Pie { target: ms(15), ecn: false }), None),
         ("RED", queue(red), None),
+        ("HTB, 3 leaves", queue(htb(3)), None),
+        ("HTB, 60 leaves", queue(htb(60)), None),
         ("capacity trace", LinkConfig { capacity: Capacity::Trace(trace), ..plain.clone() }, None),
     ];
     let mut group = criterion.benchmark_group("million packets");

@@ -4,7 +4,7 @@
 //! straight onto the wire behind the link, and the next event is its arrival at the far end. Wires are shared by all flows
 //! that leave a link for the same distance, so that the event queue holds a few heads instead of one entry per packet.
 
-use narrows_cc::{Bytes, Nanos, Random, Setup};
+use narrows_cc::{Bytes, Nanos, Random, Rate, Setup};
 use narrows_endpoint::{App, Receiver, Sender};
 use narrows_net::allocator::Outgoing;
 use narrows_net::{Flags, Link, Offer, Packet, Wire, prefetch};
@@ -605,6 +605,11 @@ impl Engine {
     /// The window now in force for a flow.
     pub fn window(&self, flow: usize) -> Bytes {
         self.senders[flow].window()
+    }
+
+    /// The pacing rate now in force for a flow, in payload bytes per second.
+    pub fn pacing_rate(&self, flow: usize) -> Option<Rate> {
+        self.senders[flow].pacing_rate()
     }
 
     /// A link.

@@ -92,4 +92,7 @@ laws! {
     /// everybody, and flows that are limited elsewhere leave it; with alpha = 0.4 and gamma = 0.1 a link may stand at
     /// alpha / (alpha + gamma) = 80 % (Low, Andrew, Wydrowski, 'Understanding XCP: equilibrium and fairness', INFOCOM 2005).
     xcp: one bottleneck -0.20..=0.10, several -0.20..=0.05;
+    /// Flows whose application has less than their share ask for a twentieth more than they send, which the others lack;
+    /// where none is limited the shares are exact. Acknowledgements are given a tenth more than they need.
+    nodectl: one bottleneck -0.02..=0.005, several -0.06..=0.005;
 }

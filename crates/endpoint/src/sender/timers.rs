@@ -22,6 +22,7 @@ impl Sender {
             let sent = self.data_sent();
             self.app.on_time(now, sent);
             self.app_end = 1 + self.app.limit().as_u64();
+            self.note_backlog(now);
         }
         if now >= self.loss_timer_at {
             self.loss_timer_at = Nanos::MAX;

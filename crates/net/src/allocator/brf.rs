@@ -9,8 +9,8 @@
 //! Rates in bytes per second on the wire. C: what the link carries; N: numbers of flows; BW_i: the share of flow i.
 //!
 //! * (8) C_BRF : C_CUBIC = N_BRF : N_CUBIC, of C less the share of UDP (`udp_share`), which is taken while there is UDP.
-//! * (9, 10) A new flow: BW_i = min(F(5-tuple), C_BRF / N_BRF). F is the average bandwidth seen for the tuple, else for the
-//!   service, else between the networks, else for all; without anything learned, or without `prediction`, the cap.
+//! * (9, 10) A new flow: BW_i = min(`beta` · F(5-tuple), C_BRF / N_BRF). F is the average bandwidth seen for the tuple, else
+//!   for the service, else between the networks, else for all; without anything learned, or without `prediction`, the cap.
 //! * (11–13) R = C_BRF − Σ used. If R ≥ BW_i the others keep what they have, else they are multiplied by
 //!   (C_BRF − BW_i) / Σ used.
 //! * (15) Every Δt = max RTT of the BRF flows: (14) who used less than `alpha` of its share is limited by its application and gets
@@ -60,6 +60,7 @@
 //!    raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all equations.
 //! 4. `alpha · beta` is above 1 by default: with 0.95 and 1.05, both in the paper's ranges, a limited flow that gets `beta`
 //!    times its rate would count as unlimited in the next period, and limited again in the one after it.
+//!    For the same reason F is multiplied by `beta`: a flow that begins with exactly what its kind uses counts as unlimited.
 //! 5. (16) asks for the queue of the BRF flows, not for that of CUBIC beside them: where the port has classes, q is the backlog of
 //!    the BRF class, not what the controller counted.
 //! 6. Where acknowledgements already carry the share of another switch, this one compares its own with every such share, and
@@ -68,12 +69,17 @@
 //! 7. Against floods: only flows whose sender has answered count as flows of their class, but a flow has its share
 //!    at the SYN-ACK already, if no more than `HALF_OPEN` or half of the flows are in this state. Half of the table at most is
 //!    for half-open flows. All that is refused is counted.
-//! 8. Flows that are silent for a while have no share; the paper keeps them until they end or are idle. N counts flows that
+//! 8. A share that has fallen by a tenth is written into the next acknowledgement, not a round trip after the last one: else
+//!    flows learn of a new one up to a round trip after it has begun to send, and the queue takes the excess. With
+//!    `urgent = false` it is the paper's once per round trip.
+//! 9. Flows that are silent for a while have no share; the paper keeps them until they end or are idle. N counts flows that
 //!    send, in both classes.
 //!
 //! ## Known weaknesses
 //! It needs to know its capacity: for a link that follows a trace it takes the mean, and a link that carries less than that
-//! queues. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it. A sender
+//! queues. With `follow`, which is ours, it measures what leaves while packets wait, and tries a tenth more per period while none
+//! do. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it, or is cut
+//! for at once with `drain`, which is ours. A sender
 //! whose packets are lost before the switch beyond 1 − `alpha` looks limited by its application, and is given less and less. The
 //! average of a kind of flows says what they got under the load of their time: a flow that could use a free link starts lower
 //! than without prediction.
@@ -82,6 +88,9 @@ mod allocate;
 mod code;
 mod flow;
 mod learned;
+mod members;
+#[cfg(test)]
+mod random_tests;
 mod returns;
 mod shares;
 mod state;
@@ -90,16 +99,17 @@ mod tests;
 
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Evidence, Nanos, Param, Rate};
+use narrows_cc::{Evidence, Nanos, Param, Rate};
 
 pub use code::RateCode;
 
+use self::allocate::Departures;
 use self::flow::{Class, Flow, Layer};
 use self::learned::Learned;
 use self::returns::Guest;
 use self::shares::{Classes, Limit, Shares};
 use self::state::State;
-use super::{Allocator, Congestion, FlowTable, Info, Port, Setup, Signal, Tuple};
+use super::{Allocator, FlowTable, Info, Port, Setup, Signal, Tuple};
 use crate::config::{self, HtbClass};
 use crate::{Extension, Flags, Packet};
 
@@ -137,6 +147,8 @@ struct Counts {
 /// The switch's side of BRF.
 #[derive(Clone, Debug)]
 pub struct Brf {
+    /// What the link carries, as stated and as believed now.
+    nominal: f64,
     capacity: f64,
     udp_share: f64,
     limit: Limit,
@@ -146,6 +158,9 @@ pub struct Brf {
     mice: u64,
     idle: Nanos,
     prediction: bool,
+    urgent: bool,
+    drain: bool,
+    follow: bool,
     size: usize,
 
     state: State,
@@ -155,9 +170,9 @@ pub struct Brf {
     guests: FlowTable<Guest>,
     tuples: Arc<[Tuple]>,
     learned: Learned,
-    /// Flows that have a share and whose sender has not answered, and all whose sender has not.
+    /// Flows whose sender has not answered, by class, and those of them that have a share.
+    half_open: [usize; 2],
     reserved: usize,
-    half_open: usize,
     /// Other flows that send.
     others: usize,
     udp_seen: Option<Nanos>,
@@ -171,149 +186,10 @@ pub struct Brf {
     swept_at: Nanos,
     /// Σ measured.
     load: f64,
+    departures: Departures,
     demands: Vec<f64>,
     gone: Vec<u32>,
     counts: Counts,
-}
-
-impl Brf {
-    fn is_udp(&self, flow: u32) -> bool {
-        self.tuples.get(flow as usize).is_some_and(|tuple| tuple.protocol == Tuple::UDP)
-    }
-
-    fn predict(&self, flow: u32) -> Option<f64> {
-        let tuple = self.tuples.get(flow as usize).filter(|_| self.prediction)?;
-        self.learned.predict(tuple)
-    }
-
-    /// Equation 8, whenever a number has changed by which it divides. `joining` BRF flows are about to.
-    fn divide_classes(&mut self, port: &mut Port<'_>, joining: usize) {
-        let udp = self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
-        let brf = self.shares.count() + joining;
-        let classes = Classes::divide(self.capacity, brf, self.others, udp, self.udp_share);
-        if classes != self.classes {
-            self.classes = classes;
-            self.shares.set_capacity(classes.brf);
-            self.set_classes(port);
-        }
-    }
-
-    /// Tells the queue. What a class leaves unused the others may have, but for UDP.
-    fn set_classes(&self, port: &mut Port<'_>) {
-        let rate = |rate: f64| Rate::from_bytes_per_sec(rate.max(1.0) as u64);
-        let all = rate(self.capacity);
-        port.set_class(BRF, rate(self.classes.brf), all);
-        // A layer without members is assured a little, so that a new flow need not wait for others' tokens.
-        let least = 0.05 * self.classes.brf;
-        let sum: f64 = self.layers.iter().map(|layer| layer + least).sum();
-        for (class, layer) in (FIRST_LAYER..).zip(self.layers) {
-            let part = if sum > 0.0 { (layer + least) / sum } else { 0.0 };
-            port.set_class(class, rate(self.classes.brf * part), all);
-        }
-        port.set_class(OTHERS, rate(self.classes.others), all);
-        port.set_class(UDP, rate(self.classes.udp), rate(self.classes.udp));
-    }
-
-    /// A flow of the BRF class that has no share gets its first one (equations 8 to 13). Returns its base.
-    fn admit(&mut self, port: &mut Port<'_>, prediction: Option<f64>) -> f64 {
-        let reducing = self.state == State::CongestionReduction;
-        if self.state == State::FlowTable {
-            self.allocate_at = port.now.saturating_add(self.period);
-        }
-        self.state.transition(State::InitialAllocation);
-        self.divide_classes(port, 1);
-        let before = self.shares.allocated();
-        let base = self.shares.join(self.shares.initial(prediction, 0));
-        let initial = self.shares.rate(base);
-        let kept = if before > 0.0 { (self.shares.allocated() - initial) / before } else { 0.0 };
-        self.layers = self.layers.map(|layer| layer * kept);
-        self.layers[Layer::Mice as usize] += initial;
-        self.set_classes(port);
-        self.state.transition(if reducing { State::CongestionReduction } else { State::Measurement });
-        base
-    }
-
-    /// A flow counts no more: it ended, fell silent or was never established.
-    fn retire(&mut self, port: &mut Port<'_>, id: u32, flow: &mut Flow) {
-        if let (Class::Brf, Some(tuple), Some(rate)) =
-            (flow.class, self.tuples.get(id as usize), flow.take_mean())
-        {
-            self.learned.teach(tuple, rate);
-        }
-        if !flow.active {
-            return;
-        }
-        flow.active = false;
-        match flow.class {
-            Class::Brf => {
-                self.reserved -= usize::from(!flow.established);
-                let share = self.shares.rate(flow.base);
-                let layer = &mut self.layers[flow.layer as usize];
-                *layer = (*layer - share).max(0.0);
-                self.shares.leave(flow.base, flow.used.min(share));
-                if self.shares.count() == 0 {
-                    self.state.transition(State::FlowTable);
-                    self.allocate_at = Nanos::MAX;
-                    (self.period, self.period_known) = (PERIOD_UNKNOWN, false);
-                    self.layers = [0.0; Layer::COUNT];
-                }
-            }
-            Class::Other => self.others -= 1,
-        }
-        self.divide_classes(port, 0);
-    }
-
-    /// Takes a flow out of the table.
-    fn forget(&mut self, port: &mut Port<'_>, id: u32) {
-        if let Some(mut flow) = self.table.remove(id) {
-            self.half_open -= usize::from(!flow.established);
-            self.retire(port, id, &mut flow);
-        }
-    }
-
-    /// The sender has answered: the flow counts from now on.
-    fn establish(&mut self, port: &mut Port<'_>, id: u32) {
-        let Some(flow) = self.table.get(port.now, id) else { return };
-        let rtt = port.now - flow.opened;
-        flow.established = true;
-        flow.rtt = rtt;
-        flow.restart(port.now);
-        self.half_open -= 1;
-        if flow.class == Class::Brf {
-            self.reserved -= usize::from(flow.active);
-            if !self.period_known || rtt > self.period {
-                // The beat of a longer period is kept; the first one begins now.
-                if !self.period_known && self.allocate_at != Nanos::MAX {
-                    self.allocate_at = port.now.saturating_add(rtt.clamp(PERIOD_MIN, PERIOD_MAX));
-                }
-                self.period_known = true;
-                self.period = rtt.clamp(PERIOD_MIN, PERIOD_MAX);
-            }
-        }
-        self.activate(port, id);
-    }
-
-    /// A flow that sends is counted.
-    fn activate(&mut self, port: &mut Port<'_>, id: u32) {
-        let Some(flow) = self.table.get(port.now, id) else { return };
-        if flow.active || flow.closed {
-            return;
-        }
-        match flow.class {
-            Class::Other => {
-                flow.active = true;
-                self.others += 1;
-                self.divide_classes(port, 0);
-            }
-            Class::Brf => {
-                let prediction = self.predict(id);
-                let base = self.admit(port, prediction);
-                if let Some(flow) = self.table.get(port.now, id) {
-                    flow.join(port.now, base);
-                }
-            }
-        }
-    }
 }
 
 impl Allocator for Brf {
@@ -322,21 +198,54 @@ impl Allocator for Brf {
         summary: "BRF: a share for each flow, measured, divided again every round trip, written into acknowledgements",
         evidence: Evidence::Verified,
         params: &[
-            Param::number("alpha", 0.95, (0.5, 1.0), "", "who uses less of its share is limited by its application"),
+            Param::number(
+                "alpha",
+                0.95,
+                (0.5, 1.0),
+                "",
+                "who uses less of its share is limited by its application",
+            ),
             Param::number("beta", 1.10, (1.0, 2.0), "", "such a flow gets what it uses times this"),
             Param::number("gamma", 1.0, (0.5, 10.0), "rtt", "a queue is drained within so many longest RTTs"),
-            Param::number("utilization", 0.98, (0.5, 1.0), "", "a loaded link's rates are cut to this part of it"),
+            Param::number(
+                "utilization",
+                0.98,
+                (0.5, 1.0),
+                "",
+                "a loaded link's rates are cut to this part of it",
+            ),
             Param::number("udp_share", 0.05, (0.0, 0.5), "", "the share of UDP while there is any"),
-            Param::number("floor", 0.2, (0.0, 100.0), "mbit", "no flow has less, unless an equal share is less"),
+            Param::number(
+                "floor",
+                0.5,
+                (0.001, 100.0),
+                "mbit",
+                "no flow has less, unless an equal share is less",
+            ),
             Param::number("mice", 100_000.0, (0.0, 1e9), "byte", "flows that have sent no more are mice"),
             Param::number(
                 "measure_packets",
-                25.0,
+                50.0,
                 (0.0, 1000.0),
                 "pkt",
-                "a limited flow is measured until so many packets could have come",
+                "a flow with a small share of its own is measured until so many packets could have come",
             ),
             Param::flag("prediction", true, "begin with the rate learned for flows of the kind"),
+            Param::flag(
+                "urgent",
+                true,
+                "write a share that has fallen by a tenth at once, not a round trip after the last",
+            ),
+            Param::flag(
+                "drain",
+                false,
+                "cut by (16) at every allocation for what waits, without the controller",
+            ),
+            Param::flag(
+                "follow",
+                false,
+                "measure what the link carries, and drain as with `drain`: for links that change",
+            ),
             Param::number("flows", 10_000.0, (2.0, 1e6), "", "the most flows in the table"),
             Param::number("idle", 30.0, (1.0, 3600.0), "s", "a flow silent for so long is forgotten"),
         ],
@@ -350,6 +259,7 @@ impl Allocator for Brf {
         let size = number("flows") as usize;
         let known = setup.learned.as_deref().and_then(|text| Learned::from_text(text, LEARNED_LIMIT).ok());
         Self {
+            nominal: capacity,
             capacity,
             udp_share: number("udp_share"),
             limit: Limit { alpha: number("alpha"), beta: number("beta") },
@@ -359,6 +269,9 @@ impl Allocator for Brf {
             mice: number("mice") as u64,
             idle: Nanos::from_secs_f64(number("idle")),
             prediction: setup.params.flag("prediction"),
+            urgent: setup.params.flag("urgent"),
+            drain: setup.params.flag("drain"),
+            follow: setup.params.flag("follow"),
             size,
             state: State::default(),
             shares: Shares::new(number("floor") * 125_000.0),
@@ -367,8 +280,8 @@ impl Allocator for Brf {
             guests: FlowTable::new(size, HANDSHAKE_ENTRY),
             tuples: Arc::clone(&setup.flows),
             learned: known.unwrap_or_else(|| Learned::new(LEARNED_LIMIT)),
+            half_open: [0; 2],
             reserved: 0,
-            half_open: 0,
             others: 0,
             udp_seen: None,
             classes: Classes::divide(capacity, 0, 0, false, 0.0),
@@ -378,6 +291,7 @@ impl Allocator for Brf {
             allocate_at: Nanos::MAX,
             swept_at: Nanos::ZERO,
             load: 0.0,
+            departures: Departures { since: Nanos::ZERO, bytes: 0, starved: true },
             demands: Vec::new(),
             gone: Vec::new(),
             counts: Counts::default(),
@@ -387,12 +301,7 @@ impl Allocator for Brf {
     fn queue(setup: &Setup) -> Option<config::Queue> {
         let all = setup.capacity;
         let udp = all.mul_f64(setup.params.number("udp_share")).max(Rate::from_bytes_per_sec(1));
-        let class = |name, parent, rate, priority| HtbClass {
-            parent,
-            priority,
-            ceil: Some(all),
-            ..HtbClass::new(name, rate)
-        };
+        let class = |name, parent, rate, priority| HtbClass { parent, priority, ..HtbClass::new(name, rate) };
         let layer = |name, priority| class(name, Some(BRF), all / 3, priority);
         let classes = vec![
             class("brf", None, all, 0),
@@ -425,12 +334,12 @@ impl Allocator for Brf {
         if self.table.len() == self.size && now - self.swept_at >= HANDSHAKE {
             self.sweep(port);
         }
-        if self.table.len() == self.size || self.half_open >= (self.size / 2).max(1) {
+        if self.table.len() == self.size || self.half_open.iter().sum::<usize>() >= (self.size / 2).max(1) {
             self.counts.refused += 1;
             return;
         }
         if self.table.insert(now, id, Flow::new(now, class)).is_some() {
-            self.half_open += 1;
+            self.half_open[class as usize] += 1;
         }
     }
 
@@ -439,7 +348,7 @@ impl Allocator for Brf {
             return;
         }
         if let Some(mut flow) = self.table.remove(fin.flow) {
-            self.half_open -= usize::from(!flow.established);
+            self.half_open[flow.class as usize] -= usize::from(!flow.established);
             self.retire(port, fin.flow, &mut flow);
             // What is repeated after it still belongs to its queue.
             (flow.closed, flow.established) = (true, true);
@@ -467,6 +376,9 @@ impl Allocator for Brf {
             let Some(flow) = self.table.get(now, id) else { return };
             let size = packet.size().as_u64();
             flow.seen = now;
+            if flow.asked <= flow.returned {
+                flow.asked = now;
+            }
             flow.sent += size;
             flow.arrived += size;
             port.steer(if flow.class == Class::Brf { FIRST_LAYER + flow.layer as u8 } else { OTHERS });
@@ -481,7 +393,10 @@ impl Allocator for Brf {
         }
     }
 
-    fn on_departure(&mut self, _port: &mut Port<'_>, _packet: &mut Packet) {}
+    fn on_departure(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
+        self.departures.bytes += packet.size().as_u64();
+        self.departures.starved |= port.backlog.is_zero();
+    }
 
     fn on_return(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
         if !packet.flags.has(Flags::CONTROL) {
@@ -522,12 +437,13 @@ impl Allocator for Brf {
 
     fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
         sink("state", f64::from(self.state as u8));
+        sink("capacity", self.capacity);
         sink("c_brf", self.classes.brf);
         sink("allocated", self.shares.allocated());
         sink("used", self.shares.used());
         sink("brf_flows", self.shares.count() as f64);
         sink("other_flows", self.others as f64);
-        sink("half_open", self.half_open as f64);
+        sink("half_open", self.half_open.iter().sum::<usize>() as f64);
         sink("table", self.table.len() as f64);
         sink("table_bytes", self.table.memory() as f64);
         sink("period_ms", self.period.as_millis_f64());
@@ -538,33 +454,5 @@ impl Allocator for Brf {
         sink("reductions", self.counts.reductions as f64);
         sink("announced", self.counts.announced as f64);
         sink("written", self.counts.written as f64);
-    }
-}
-
-impl Brf {
-    /// The controller found congestion (equations 16 to 18): once per signal, and for γ.
-    fn reduce(&mut self, port: &mut Port<'_>, congestion: Congestion) {
-        if self.state != State::Measurement {
-            return;
-        }
-        let gamma = self.period.mul_f64(self.gamma).max(PERIOD_MIN);
-        match congestion {
-            Congestion::Queue { packets } => {
-                let classes = [BRF, OTHERS, UDP].map(|class| port.class_backlog(class));
-                let waiting = if classes.into_iter().sum::<Bytes>().is_zero() {
-                    (packets as f64 * flow::PACKET).min(port.backlog.as_f64())
-                } else {
-                    classes[0].as_f64()
-                };
-                if waiting == 0.0 {
-                    return;
-                }
-                self.shares.drain(waiting, gamma.as_secs_f64());
-            }
-            Congestion::Load => self.shares.unload(self.utilization, self.load),
-        }
-        self.state.transition(State::CongestionReduction);
-        self.counts.reductions += 1;
-        self.allocate_at = port.now.saturating_add(gamma);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Seat {
     /// From then on it does nothing any more.
     dies: Nanos,
     outbox: Vec<Outgoing>,
-    /// So many of these have been taken.
+    /// How much of it has been taken out.
     taken: usize,
 }
 
@@ -40,13 +40,13 @@ impl Seat {
     }
 
     pub(crate) fn take_outgoing(&mut self) -> Option<Outgoing> {
-        let out = self.outbox.get(self.taken).copied();
+        let next = self.outbox.get(self.taken).copied();
         self.taken += 1;
-        if self.taken >= self.outbox.len() {
+        if next.is_none() {
             self.outbox.clear();
             self.taken = 0;
         }
-        out
+        next
     }
 
     pub(crate) fn on_arrival(&mut self, now: Nanos, queue: &mut Discipline, packet: &mut Packet) -> Arrived {

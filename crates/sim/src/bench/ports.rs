@@ -3,8 +3,6 @@
 //! the acknowledgement of every second one passes on its way back. The times at which the allocator wakes are kept apart.
 //! Nothing here reads a clock: it is handed in.
 
-use std::sync::Arc;
-
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
 use narrows_endpoint::{App, AppConfig, Negotiation, Receiver, Sender, TcpConfig};
 use narrows_net::allocator::{Entry, Outgoing, Tuple};
@@ -92,15 +90,22 @@ impl Lane {
     /// A link with this allocator, or none, and so many flows, all open.
     pub fn new(allocator: Option<&'static Entry>, flows: usize) -> Self {
         let mut config = LinkConfig::drop_tail(RATE, Limit::Packets(1 << 20));
-        config.allocator = allocator.map(|entry| Allocator {
-            flows: Arc::from_iter((0..flows as u32).map(tuple)),
-            ..Allocator::new(entry, Params::defaults(entry.info.params))
+        config.allocator = allocator.map(|entry| {
+            let mut params = Params::defaults(entry.info.params);
+            // A table has room for all of them, where there is one.
+            if let Some(room) = entry.info.params.iter().find(|param| param.name == "flows") {
+                let value = room.default.max(flows as f64).min(room.max);
+                params.set(room.name, value).expect("it is in range");
+            }
+            let tuples = (0..flows as u32).map(tuple).collect();
+            Allocator { flows: tuples, ..Allocator::new(entry, params) }
         });
         let link = Link::new(&config, Random::stream(1, "link", 0));
         let mut lane = Self { link, data: Vec::new(), opened: 0, now: Nanos::ZERO, kept: 0, turn: 0 };
         let scheme = scheme_of(allocator);
+        let share = Rate::from_bytes_per_sec(RATE.as_bytes_per_sec() / flows as u64);
         for first in (0..flows).step_by(CHUNK) {
-            lane.open(scheme, first as u32..flows.min(first + CHUNK) as u32);
+            lane.open(scheme, first as u32..flows.min(first + CHUNK) as u32, share);
         }
         lane
     }
@@ -115,16 +120,15 @@ impl Lane {
         self.link.allocator().map_or(0, narrows_net::allocator::AnyAllocator::memory)
     }
 
-    /// Opens flows side by side, one round-trip time after the other, until each has sent data or will not.
-    fn open(&mut self, scheme: &schemes::Entry, flows: std::ops::Range<u32>) {
+    /// Opens flows side by side, one round-trip time after the other, until each has sent data or will not. Where rates are
+    /// negotiated each asks for its share.
+    fn open(&mut self, scheme: &schemes::Entry, flows: std::ops::Range<u32>, share: Rate) {
         let first = flows.start;
         let mut ends: Vec<(Sender, Receiver, Option<Packet>)> = flows
             .map(|flow| {
-                let negotiation = Negotiation {
-                    content: flow,
-                    destination: tuple(flow).destination,
-                    ..Negotiation::default()
-                };
+                let destination = tuple(flow).destination;
+                let negotiation =
+                    Negotiation { content: flow, destination, max: share, ..Negotiation::default() };
                 let config = TcpConfig { negotiation, ..TcpConfig::default() };
                 let app = App::new(AppConfig::Bulk, Random::stream(1, "app", u64::from(flow)), self.now);
                 let sender = Sender::new(flow, config.clone(), scheme.build(&setup(scheme)), app, self.now);
@@ -158,7 +162,10 @@ impl Lane {
             self.pass(start.saturating_add(RTT).max(self.now));
             for packet in back {
                 self.now += Nanos::from_nanos(1);
-                ends[(packet.flow - first) as usize].0.on_packet(self.now, &packet);
+                // Of those that opened before, only a data packet is left.
+                if let Some(of) = packet.flow.checked_sub(first) {
+                    ends[of as usize].0.on_packet(self.now, &packet);
+                }
             }
         }
         for (flow, (_, _, data)) in (first..).zip(ends) {

@@ -111,7 +111,8 @@ impl Learned {
 
     /// All it knows, one average per line: grain, the five fields, rate in bytes per second, count, when taught.
     pub fn to_text(&self) -> String {
-        let mut text = String::from("# brf averages: grain source destination ports protocol B/s count taught\n");
+        let mut text =
+            String::from("# brf averages: grain source destination ports protocol B/s count taught\n");
         for (grain, name) in self.grains.iter().zip(NAMES) {
             for (taught, key) in &grain.order {
                 let mean = &grain.means[key];

@@ -3,7 +3,7 @@
 use narrows_cc::{Nanos, Rate};
 
 use super::flow::Class;
-use super::{Brf, HALF_OPEN, RateCode};
+use super::{Brf, RateCode};
 use crate::allocator::Port;
 use crate::{Extension, Flags, Packet};
 
@@ -56,12 +56,14 @@ impl Brf {
             return;
         }
         let carried = matches!(packet.extension(), Extension::BrfRate { .. });
-        if !carried && now < flow.write_at {
+        let share = self.shares.rate(flow.base);
+        let urgent = self.urgent && flow.has_fallen_to(share);
+        if !carried && !urgent && now < flow.write_at {
             return;
         }
         // Another switch that writes sets the pace; this one takes over when it has not for two round trips.
         flow.write_at = now.saturating_add(if carried { flow.rtt * 2 } else { flow.rtt });
-        flow.advise(self.shares.rate(flow.base));
+        flow.advise(share);
         write(packet, self.shares.advice(flow.base));
         self.counts.written += 1;
     }
@@ -69,28 +71,37 @@ impl Brf {
     /// The SYN-ACK of a flow without a share.
     fn offer(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
         let prediction = self.predict(packet.flow);
-        let established = self.shares.count() - self.reserved;
-        if self.reserved < established.max(HALF_OPEN) {
-            let base = self.admit(port, prediction);
+        let waiting = self.waiting().saturating_sub(1);
+        if self.reserved < self.believed() {
+            let (base, predicted) = self.admit(port, prediction, waiting);
             self.reserved += 1;
             if let Some(flow) = self.table.get(port.now, packet.flow) {
-                flow.join(port.now, base);
+                flow.join(port.now, base, predicted);
                 flow.advise(self.shares.rate(base));
             }
             write(packet, self.shares.advice(base));
         } else {
             // Too many half-open flows: it is told what it will have, and has it when it answers.
             self.divide_classes(port, 0);
-            let waiting = self.half_open - self.reserved.min(self.half_open);
-            let initial = self.shares.initial(prediction, waiting.saturating_sub(1));
-            write(packet, Rate::from_bytes_per_sec(initial as u64));
+            let initial = self.shares.initial(prediction, waiting);
+            write(packet, Rate::from_bytes_per_sec((initial as u64).max(1)));
         }
         self.counts.written += 1;
     }
 
-    /// Another switch announces the share of a flow.
+    /// Another switch announces the share of a flow; one on its way if the flow crosses this port too.
     pub(super) fn note_guest(&mut self, now: Nanos, flow: u32, code: u16) {
-        self.guests.insert(now, flow, Guest { code, due: true });
+        // A share of nothing is none.
+        if RateCode(code).decode().is_zero() {
+            self.counts.refused += 1;
+            return;
+        }
+        if let Some(own) = self.table.peek_mut(flow) {
+            own.heard = Some((RateCode(code), now));
+        }
+        if self.guests.insert(now, flow, Guest { code, due: true }).is_none() {
+            self.counts.refused += 1;
+        }
     }
 
     /// Writes a share that another switch announced into the next acknowledgement of its flow.

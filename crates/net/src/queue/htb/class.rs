@@ -84,6 +84,8 @@ impl Class {
             _ if matches!(room, Room::Idle) => Room::Idle,
             Limit::Packets(packets) => Room::Packets(packets),
             Limit::Bytes(bytes) => Room::Bytes(bytes.as_u64()),
+            // However slow it is, one may wait.
+            Limit::Time(_) if self.backlog.packets() == 0 => Room::Idle,
             Limit::Time(wait) if self.rate.time_for(Bytes::new(self.backlog.bytes())) <= wait => Room::Idle,
             Limit::Time(_) => Room::Packets(self.backlog.packets()),
         };

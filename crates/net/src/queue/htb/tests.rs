@@ -280,13 +280,14 @@ fn each_class_has_a_buffer_of_its_own() {
         // 1500 B take 12 ms at its rate: a packet that would wait for three others is too late.
         with(Some(Limit::Time(Nanos::from_millis(24)))),
         with(None),
+        HtbClass { limit: Some(Limit::Time(Nanos::from_millis(1))), ..class("still", 0.0) },
     ];
     let mut link = link(mbit(100.0), classes, Limit::Packets(6));
     link.offer(Nanos::ZERO, &packet(3, 1500));
     let mut kept =
         |flow| (0..20).filter(|_| link.offer(Nanos::ZERO, &packet(flow, 1500)) == Offer::Queued).count();
-    assert_eq!([kept(0), kept(1), kept(2), kept(3)], [3, 4, 3, 6]);
-    assert_eq!(link.stats().dropped_queue, 80 - 16);
+    assert_eq!([kept(0), kept(1), kept(2), kept(3), kept(4)], [3, 4, 3, 6, 1]);
+    assert_eq!(link.stats().dropped_queue, 100 - 17);
 }
 
 /// Sends all that may leave at once.
