@@ -220,3 +220,119 @@ fn flows_of_different_round_trip_times_share_equally() {
     assert_rates(&result, &[RATE / 4.0; 4], 0.001);
     assert_lossless(&result);
 }
+
+/// Links of 10 Mbit/s and 5 ms, each with a node at either end.
+fn graph(duration_s: f64, warmup_s: f64, links: &[(&str, &str)], flows: &str) -> String {
+    let links: String =
+        links.iter().map(|(from, to)| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n")).collect();
+    format!(
+        r#"
+name = "nodectl graph law"
+duration = "{duration_s}s"
+warmup = "{warmup_s}s"
+[network]
+rate = "10mbit"
+delay = "5ms"
+buffer = "100pkt"
+allocator = "nodectl"
+{links}
+{flows}
+"#
+    )
+}
+
+fn routed(nodes: &[&str], more: &str) -> String {
+    let (from, to) = (nodes[0], nodes[nodes.len() - 1]);
+    format!("[[flows]]\nscheme = \"nodectl\"\nfrom = \"{from}\"\nto = \"{to}\"\nroute = {nodes:?}\n{more}\n")
+}
+
+/// ```text
+///        +-- x --+
+///   a ---+       +--- b
+///        +-- y --+
+/// ```
+const DIAMOND: &[(&str, &str)] = &[("a", "x"), ("x", "b"), ("a", "y"), ("y", "b")];
+
+#[test]
+fn a_flow_that_a_hot_node_reduces_below_its_minimum_takes_another_way() {
+    let picky = routed(&["a", "x", "b"], "min_rate = \"6mbit\"\nalternatives = [[\"a\", \"y\", \"b\"]]");
+    let other = routed(&["a", "x", "b"], "start = \"2s\"");
+    let result = run(&graph(20.0, 5.0, DIAMOND, &(picky + &other)));
+    // Acknowledgements go back over links that carry no data, so each has a link for itself.
+    assert_rates(&result, &[10.0, 10.0], 0.002);
+    assert_lossless(&result);
+    let carried: Vec<_> =
+        result.links.iter().map(|link| (link.link.as_str(), link.utilization > 0.99)).collect();
+    for link in ["a-x", "x-b", "a-y", "y-b"] {
+        assert!(carried.contains(&(link, true)), "{link}: {carried:?}");
+    }
+}
+
+#[test]
+fn a_flow_that_is_refused_on_its_way_takes_another_at_once() {
+    let first = routed(&["a", "x", "b"], "");
+    let second = routed(
+        &["a", "x", "b"],
+        "start = \"2s\"\nsize = \"1448000B\"\nmin_rate = \"6mbit\"\nalternatives = [[\"a\", \"y\", \"b\"]]",
+    );
+    let result = run(&graph(10.0, 0.0, DIAMOND, &(first + &second)));
+    // SYN 20 ms; the refusal comes from the first node, which is the sender's; request and answer 20 ms; 1000 packets of
+    // 1.2 ms; 10 ms to get there, one more packet to be stored and forwarded, 10 ms back.
+    let expected = 0.02 + 0.02 + 1.2 + 0.0012 + 0.02;
+    let completion = result.flows[1].completion_s.expect("it completes");
+    // The SYN waits behind a packet of the other flow at both links at the most, and messages take 50 us each.
+    assert!((expected..expected + 0.003).contains(&completion), "{completion}, not {expected}");
+    assert_lossless(&result);
+}
+
+#[test]
+fn where_other_ways_are_no_better_the_flow_goes_on_at_the_reduced_rate() {
+    let picky = routed(&["a", "x", "b"], "min_rate = \"6mbit\"\nalternatives = [[\"a\", \"y\", \"b\"]]");
+    let others = routed(&["a", "x", "b"], "start = \"2s\"") + &routed(&["a", "y", "b"], "start = \"1s\"");
+    let result = run(&graph(20.0, 5.0, DIAMOND, &(picky + &others)));
+    assert_rates(&result, &[5.0, 5.0, 10.0], 0.002);
+    assert_lossless(&result);
+}
+
+/// A parking lot: one flow over both links, one on each. With three on the second link the long one has 10/4 there, and its
+/// neighbour on the first takes the rest of that.
+#[test]
+fn what_a_flow_may_not_use_because_of_another_node_goes_to_its_neighbours() {
+    let links = [("a", "b"), ("b", "c")];
+    let flows = routed(&["a", "b", "c"], "")
+        + &routed(&["a", "b"], "")
+        + &routed(&["b", "c"], "start = \"1s\"").repeat(3);
+    let result = run(&graph(20.0, 5.0, &links, &flows));
+    assert_rates(&result, &[2.5, 7.5, 2.5, 2.5, 2.5], 0.002);
+    assert_lossless(&result);
+    // The other way round: the long flow's bottleneck is the first link.
+    let flows = routed(&["a", "b", "c"], "")
+        + &routed(&["a", "b"], "start = \"1s\"").repeat(3)
+        + &routed(&["b", "c"], "");
+    let result = run(&graph(20.0, 5.0, &links, &flows));
+    assert_rates(&result, &[2.5, 2.5, 2.5, 2.5, 7.5], 0.002);
+    assert_lossless(&result);
+}
+
+#[test]
+fn two_directions_leave_each_other_room_for_acknowledgements() {
+    let flows = routed(&["a", "b"], "") + &routed(&["b", "a"], "");
+    let result = run(&graph(20.0, 5.0, &[("a", "b")], &flows));
+    // One acknowledgement of 52 B for two packets of 1500 B, and a tenth more: x + 1.1 x 52/3000 x = 10.
+    assert_rates(&result, &[10.0 / (1.0 + 1.1 * 52.0 / 3000.0); 2], 0.005);
+    assert_lossless(&result);
+}
+
+#[test]
+fn many_short_files_pass_a_busy_link_without_loss() {
+    let files = "arrivals = { rate = \"40/s\", size = \"100kB\", limit = 600 }";
+    let result = run(&text(20.0, 0.0, "", &(flow("count = 3") + &flow(files))));
+    assert_lossless(&result);
+    let times: Vec<f64> = result.flows[3..].iter().filter_map(|flow| flow.completion_s).collect();
+    assert!(times.len() > 500, "{} completed", times.len());
+    println!(
+        "{} files of 100 kB: {:.3} s on the mean",
+        times.len(),
+        times.iter().sum::<f64>() / times.len() as f64
+    );
+}

@@ -151,9 +151,16 @@ impl Brf {
                 flow.announced = now;
                 let share = self.shares.rate(flow.base);
                 flow.advise(share);
-                let code = RateCode::encode(self.shares.advice(flow.base)).0;
-                port.send(Outgoing::Broadcast(Signal::Insert { flow: id, code }));
-                self.counts.announced += 1;
+                let advice = self.shares.advice(flow.base);
+                // Of several switches on the way the one with the least share speaks (equation 7), or the sender would
+                // read them all in turn; the others take over when it falls silent.
+                let fresh = patience(flow.rtt).max(self.period * 2);
+                let lower = |(code, at): (RateCode, _)| code.decode() < advice && now - at < fresh;
+                if !flow.heard.is_some_and(lower) {
+                    let code = RateCode::encode(advice).0;
+                    port.send(Outgoing::Broadcast(Signal::Insert { flow: id, code }));
+                    self.counts.announced += 1;
+                }
             }
         }
     }

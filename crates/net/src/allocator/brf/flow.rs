@@ -2,6 +2,7 @@
 
 use narrows_cc::Nanos;
 
+use super::RateCode;
 use super::shares::Limit;
 
 /// The packet in which rates are counted at their finest, in bytes.
@@ -81,6 +82,8 @@ pub(super) struct Flow {
     pub(super) asked: Nanos,
     pub(super) returned: Nanos,
     pub(super) announced: Nanos,
+    /// The share that another switch of its way announced last, and when.
+    pub(super) heard: Option<(RateCode, Nanos)>,
 }
 
 impl Flow {
@@ -113,6 +116,7 @@ impl Flow {
             asked: now,
             returned: now,
             announced: Nanos::ZERO,
+            heard: None,
         }
     }
 

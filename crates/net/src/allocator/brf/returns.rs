@@ -95,11 +95,15 @@ impl Brf {
         self.counts.written += 1;
     }
 
-    /// Another switch announces the share of a flow.
+    /// Another switch announces the share of a flow; one on its way if the flow crosses this port too.
     pub(super) fn note_guest(&mut self, now: Nanos, flow: u32, code: u16) {
         // A share of nothing is none.
-        let some = !RateCode(code).decode().is_zero();
-        if !(some && self.guests.insert(now, flow, Guest { code, due: true }).is_some()) {
+        let rate = RateCode(code).decode();
+        if let (false, Some(own)) = (rate.is_zero(), self.table.peek_mut(flow)) {
+            own.heard = Some((RateCode(code), now));
+            own.beyond = Some((rate.as_bytes_per_sec() as f64, now));
+        }
+        if rate.is_zero() || self.guests.insert(now, flow, Guest { code, due: true }).is_none() {
             self.counts.refused += 1;
         }
     }

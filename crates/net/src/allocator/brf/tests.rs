@@ -382,6 +382,34 @@ fn shares_whose_acknowledgements_go_another_way_are_announced_once_per_round_tri
     assert!(switch.desk.outbox.is_empty());
 }
 
+/// Equation 7 where several switches of a way announce: only the one with the least share does.
+#[test]
+fn a_switch_says_nothing_while_another_of_the_way_announces_less() {
+    let mut switch = Switch::new(&[]);
+    switch.syn(1).at(41).data(1);
+    let mut announced = Vec::new();
+    for ms in 42..900 {
+        switch.at(ms).flood(1);
+        // Until 300 ms another announces 9 MB/s every 50 ms, then more than the 10 MB/s here.
+        if ms % 50 == 0 {
+            let other =
+                RateCode::encode(Rate::from_bytes_per_sec(if ms <= 300 { 9_000_000 } else { 11_000_000 }));
+            switch.signal(Signal::Insert { flow: 1, code: other.0 });
+        }
+        announced.extend(switch.desk.outbox.drain(..).map(|_| ms));
+    }
+    // The first allocation after the other's word is no longer the last: 11 MB/s are heard at 350 ms.
+    assert_eq!(announced[..2], [361, 401]);
+    // One that falls silent is not waited for longer than acknowledgements are, three round trips.
+    switch.signal(Signal::Insert { flow: 1, code: RateCode::encode(Rate::from_bytes_per_sec(9_000_000)).0 });
+    announced.clear();
+    for ms in 900..1200 {
+        switch.at(ms).flood(1);
+        announced.extend(switch.desk.outbox.drain(..).map(|_| ms));
+    }
+    assert!((1019..1061).contains(&announced[0]), "{announced:?}");
+}
+
 #[test]
 fn a_switch_that_sees_the_acknowledgements_writes_what_was_announced_once() {
     let mut switch = Switch::new(&[]);

@@ -3,7 +3,6 @@
 mod paths;
 
 use narrows_cc::{Nanos, Params, Rate};
-use proptest::prelude::*;
 
 use super::message::{Adjustment, Id, MOST, Message, Negotiation};
 use super::{Allocator, Nodectl};
@@ -11,36 +10,36 @@ use crate::allocator::{Desk, Outgoing, Setup};
 use crate::{Flags, Packet};
 
 /// Bytes per second of the port.
-const TOTAL: u64 = 3_600_000;
-const ALL: u64 = MOST.as_bytes_per_sec();
+pub(super) const TOTAL: u64 = 3_600_000;
+pub(super) const ALL: u64 = MOST.as_bytes_per_sec();
 
 /// A node, its desk and the time.
-struct Node {
-    nodectl: Nodectl,
-    desk: Desk,
+pub(super) struct Node {
+    pub(super) nodectl: Nodectl,
+    pub(super) desk: Desk,
     now: Nanos,
-    serial: u32,
+    pub(super) serial: u32,
 }
 
 fn id(flow: u32) -> Id {
     Id { content: flow, destination: 1, subflow: 0 }
 }
 
-fn rate(n: u64) -> Rate {
+pub(super) fn rate(n: u64) -> Rate {
     Rate::from_bytes_per_sec(n)
 }
 
-fn control(flow: u32, flags: Flags, message: &Message) -> Packet {
+pub(super) fn control(flow: u32, flags: Flags, message: &Message) -> Packet {
     Packet::control(flow, flags, message.encode().as_bytes())
 }
 
-fn read(packet: &Packet) -> Message {
+pub(super) fn read(packet: &Packet) -> Message {
     let (bytes, len) = packet.message();
     Message::decode(&bytes[..len]).expect("a node writes sound messages")
 }
 
 impl Node {
-    fn new(values: &[(&str, f64)]) -> Self {
+    pub(super) fn new(values: &[(&str, f64)]) -> Self {
         let mut params = Params::defaults(Nodectl::INFO.params);
         for &(name, value) in values {
             params.set(name, value).expect("a parameter within its range");
@@ -49,7 +48,7 @@ impl Node {
         Self { nodectl: Nodectl::new(&setup), desk: Desk::default(), now: Nanos::ZERO, serial: 0 }
     }
 
-    fn reading(&self, name: &str) -> u64 {
+    pub(super) fn reading(&self, name: &str) -> u64 {
         let mut found = None;
         self.nodectl.telemetry(&mut |item, value| {
             if item == name {
@@ -60,7 +59,7 @@ impl Node {
     }
 
     /// A packet passes to the user; whether it went on.
-    fn forward(&mut self, packet: &mut Packet) -> bool {
+    pub(super) fn forward(&mut self, packet: &mut Packet) -> bool {
         let mut port = self.desk.port(self.now, 0);
         self.nodectl.on_arrival(&mut port, packet);
         let on = !port.consumed();
@@ -68,13 +67,13 @@ impl Node {
         on
     }
 
-    fn back(&mut self, packet: &mut Packet) {
+    pub(super) fn back(&mut self, packet: &mut Packet) {
         self.nodectl.on_return(&mut self.desk.port(self.now, 0), packet);
         self.nodectl.book.check();
     }
 
     /// Lets time pass, with the wakes that are due.
-    fn pass(&mut self, ms: u64) {
+    pub(super) fn pass(&mut self, ms: u64) {
         let end = self.now + Nanos::from_millis(ms);
         while self.nodectl.next_wake() <= end {
             self.now = self.nodectl.next_wake();
@@ -105,7 +104,7 @@ impl Node {
         self.request_of(flow, id(flow), max, min)
     }
 
-    fn request_of(&mut self, flow: u32, id: Id, max: u64, min: u64) -> Option<u64> {
+    pub(super) fn request_of(&mut self, flow: u32, id: Id, max: u64, min: u64) -> Option<u64> {
         self.serial += 1;
         let message = Message::Negotiation {
             kind: Negotiation::Request,
@@ -150,7 +149,7 @@ impl Node {
         assert!(self.forward(&mut control(flow, Flags::NONE, &message)), "other nodes need it too");
     }
 
-    fn data(&mut self, flow: u32) {
+    pub(super) fn data(&mut self, flow: u32) {
         let mut packet = Packet::new(flow);
         packet.payload = 1_448;
         assert!(self.forward(&mut packet));
@@ -375,7 +374,7 @@ fn a_flood_of_requests_cannot_grow_the_table() {
         node.request(flow, ALL, 0);
         node.now += Nanos::from_micros(1);
     }
-    assert_eq!((node.reading("flows"), node.nodectl.memory()), (100, memory as usize));
+    assert_eq!((node.reading("flows"), node.nodectl.memory()), (100, memory));
     assert_eq!((node.reading("table_full"), node.reading("failures")), (19_900, 19_900));
     assert!(node.reading("given") <= TOTAL);
     node.pass(1_100);
@@ -447,98 +446,4 @@ fn what_returns_to_other_senders_is_left_out_of_the_bandwidth() {
     // When they cease it is handed out again.
     node.pass(2_000);
     assert_eq!(node.told().last().map(|told| told.1), Some(Increase));
-}
-
-#[derive(Clone, Debug)]
-enum Event {
-    Request { flow: u32, content: u32, max: u64, min: u64 },
-    Answer { flow: u32, content: u32, success: bool, max: u64, serial: u32 },
-    Adjustment { flow: u32, content: u32, kind: u8, speed: u64, back: bool },
-    Data { flow: u32 },
-    Bytes { flow: u32, bytes: Vec<u8>, back: bool },
-    Pass { ms: u64 },
-}
-
-fn events() -> impl Strategy<Value = Vec<Event>> {
-    let flow = || 0u32..6;
-    let amount = || prop_oneof![1u64..TOTAL, Just(ALL), Just(0), any::<u64>()];
-    let event = prop_oneof![
-        4 => (flow(), 0u32..4, amount(), amount())
-            .prop_map(|(flow, content, max, min)| Event::Request { flow, content, max, min: min % 1000 }),
-        4 => (flow(), 0u32..4, any::<bool>(), amount(), 0u32..4).prop_map(|(flow, content, success, max, serial)| {
-            Event::Answer { flow, content, success, max, serial }
-        }),
-        2 => (flow(), 0u32..4, 0u8..3, amount(), any::<bool>()).prop_map(|(flow, content, kind, speed, back)| {
-            Event::Adjustment { flow, content, kind, speed, back }
-        }),
-        3 => flow().prop_map(|flow| Event::Data { flow }),
-        1 => (flow(), prop::collection::vec(any::<u8>(), 0..40), any::<bool>())
-            .prop_map(|(flow, bytes, back)| Event::Bytes { flow, bytes, back }),
-        2 => (0u64..3_000).prop_map(|ms| Event::Pass { ms }),
-    ];
-    prop::collection::vec(event, 1..200)
-}
-
-proptest! {
-    /// [`Node::forward`] and [`Node::back`] recount the books after every message.
-    #[test]
-    fn whatever_arrives_no_more_is_given_away_than_there_is(
-        events in events(),
-        ends in prop::collection::vec(0u8..3, Nodectl::INFO.params.len()),
-    ) {
-        let params: Vec<_> = Nodectl::INFO
-            .params
-            .iter()
-            .zip(ends)
-            .map(|(param, end)| (param.name, [param.default, param.min, param.max][usize::from(end)]))
-            // A table for many flows is only slow.
-            .map(|(name, value)| (name, if name == "flows" { value.min(1_000.0) } else { value }))
-            .collect();
-        let mut node = Node::new(&params);
-        for event in events {
-            let id = |content| Id { content, destination: 1, subflow: 0 };
-            match event {
-                Event::Request { flow, content, max, min } => {
-                    node.request_of(flow, id(content), max.clamp(1, ALL), min.min(max.clamp(1, ALL)));
-                }
-                Event::Answer { flow, content, success, max, serial } => {
-                    let kind = if success { Negotiation::Success } else { Negotiation::Failure };
-                    let message = Message::Negotiation {
-                        kind,
-                        max: rate(max),
-                        min: Rate::ZERO,
-                        id: id(content),
-                        rtt_us: (20_000 + node.serial).saturating_sub(serial),
-                    };
-                    node.back(&mut control(flow, Flags::REVERSE, &message));
-                }
-                Event::Adjustment { flow, content, kind, speed, back } => {
-                    let kind = [Adjustment::Reduce, Adjustment::Increase, Adjustment::Terminate][usize::from(kind)];
-                    let message = Message::Adjustment { kind, id: id(content), speed: rate(speed) };
-                    if back {
-                        node.back(&mut control(flow, Flags::REVERSE, &message));
-                    } else {
-                        node.forward(&mut control(flow, Flags::NONE, &message));
-                    }
-                }
-                Event::Data { flow } => node.data(flow),
-                Event::Bytes { flow, bytes, back } => {
-                    let flags = if back { Flags::REVERSE } else { Flags::NONE };
-                    let mut packet = Packet::control(flow, flags, &bytes);
-                    if back { node.back(&mut packet) } else { node.forward(&mut packet); }
-                }
-                Event::Pass { ms } => node.pass(ms),
-            }
-            // Every flow has a byte per second at least.
-            let floor = node.reading("flows");
-            prop_assert!(node.reading("given") <= TOTAL + floor, "{} given", node.reading("given"));
-            for out in node.desk.outbox.drain(..) {
-                match out {
-                    Outgoing::ToSender(packet) => { read(&packet); }
-                    Outgoing::Broadcast(_) => prop_assert!(false, "a node broadcasts nothing"),
-                }
-            }
-        }
-        prop_assert!(node.nodectl.memory() < 1 << 20);
-    }
 }

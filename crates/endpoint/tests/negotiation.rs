@@ -1,0 +1,507 @@
+//! The server of Nodectl against answers written by hand, and both ends against messages that nobody vouches for.
+
+mod common;
+
+use common::{Pipe, delay, ms, scheme};
+use narrows_cc::{Bytes, Nanos, Random, Rate};
+use narrows_endpoint::{App, AppConfig, Negotiation as Settings, Receiver, Sender, TcpConfig};
+use narrows_net::allocator::negotiation::{Adjustment, Id, MOST, Message, Negotiation};
+use narrows_net::packet::{Flags, Packet};
+use proptest::prelude::*;
+
+const ID: Id = Id { content: 7, destination: 9, subflow: 1 };
+const RTT: Nanos = Nanos::from_millis(40);
+
+fn rate(n: u64) -> Rate {
+    Rate::from_bytes_per_sec(n)
+}
+
+fn config(settings: Settings) -> TcpConfig {
+    let negotiation =
+        Settings { content: ID.content, destination: ID.destination, subflow: ID.subflow, ..settings };
+    TcpConfig { negotiation, ..TcpConfig::default() }
+}
+
+fn made(config: &TcpConfig, app: AppConfig) -> Sender {
+    let app = App::new(app, Random::stream(1, "app", 0), Nanos::ZERO);
+    Sender::new(0, config.clone(), scheme("nodectl", &[], config), app, Nanos::ZERO)
+}
+
+fn read(packet: &Packet) -> Message {
+    let (bytes, len) = packet.message();
+    Message::decode(&bytes[..len]).expect("a server writes sound messages")
+}
+
+fn is_message(packet: &Packet) -> bool {
+    packet.flags.has(Flags::CONTROL)
+}
+
+/// A sender in conversation.
+struct Talk {
+    now: Nanos,
+    sender: Sender,
+    receiver: Receiver,
+    /// What it sent: time, packet.
+    log: Vec<(Nanos, Packet)>,
+}
+
+impl Talk {
+    /// After a handshake of [`RTT`], with the first request sent.
+    fn begin(settings: Settings, app: AppConfig) -> Self {
+        let config = config(settings);
+        let mut talk = Self {
+            now: Nanos::ZERO,
+            sender: made(&config, app),
+            receiver: Receiver::new(0, &config),
+            log: Vec::new(),
+        };
+        talk.sender.on_timer(Nanos::ZERO);
+        talk.poll();
+        let syn = talk.log.pop().expect("it opens").1;
+        talk.receiver.on_packet(RTT / 2, &syn);
+        let answer = talk.receiver.poll_transmit(RTT / 2).expect("it answers");
+        talk.now = RTT;
+        talk.sender.on_packet(RTT, &answer);
+        talk.poll();
+        talk
+    }
+
+    fn poll(&mut self) {
+        for _ in 0..1_000 {
+            match self.sender.poll_transmit(self.now) {
+                Some(packet) => self.log.push((self.now, packet)),
+                None => return,
+            }
+        }
+        panic!("an endless burst");
+    }
+
+    /// Lets its timers run; everything in flight is acknowledged `RTT` later if `acks`.
+    fn pass(&mut self, time: Nanos, acks: bool) {
+        let end = self.now + time;
+        let mut wire: Vec<(Nanos, Packet)> = Vec::new();
+        let mut seen = self.log.len();
+        loop {
+            for (at, packet) in self.log[seen..].iter().filter(|(_, packet)| !is_message(packet)) {
+                wire.push((*at + RTT, *packet));
+            }
+            seen = self.log.len();
+            let arrival = wire.first().map_or(Nanos::MAX, |first| first.0);
+            let next = self.sender.deadline().min(if acks { arrival } else { Nanos::MAX });
+            if next > end {
+                break;
+            }
+            self.now = next;
+            if next == self.sender.deadline() {
+                self.sender.on_timer(next);
+            } else {
+                let (_, packet) = wire.remove(0);
+                self.receiver.on_packet(next, &packet);
+                self.receiver.on_timer(Nanos::MAX);
+                while let Some(ack) = self.receiver.poll_transmit(next) {
+                    self.sender.on_packet(next, &ack);
+                }
+            }
+            self.poll();
+        }
+        self.now = end;
+    }
+
+    /// What was sent since last asked.
+    fn sent(&mut self) -> Vec<(Nanos, Packet)> {
+        std::mem::take(&mut self.log)
+    }
+
+    /// The only request since last asked, with its way; what else was sent is forgotten.
+    #[track_caller]
+    fn request(&mut self) -> (Rate, u32, u8) {
+        let sent = self.sent();
+        let requests: Vec<_> = sent
+            .iter()
+            .filter(|(_, packet)| is_message(packet))
+            .filter_map(|(_, packet)| match read(packet) {
+                Message::Negotiation { kind: Negotiation::Request, max, id: ID, rtt_us, .. } => {
+                    Some((max, rtt_us, packet.path()))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(requests.len(), 1, "{requests:?}");
+        requests[0]
+    }
+
+    fn hear(&mut self, message: &Message) {
+        self.sender.on_packet(self.now, &Packet::control(0, Flags::REVERSE, message.encode().as_bytes()));
+        self.poll();
+    }
+
+    fn answer(&mut self, kind: Negotiation, max: u64, token: u32) {
+        self.hear(&Message::Negotiation { kind, max: rate(max), min: Rate::ZERO, id: ID, rtt_us: token });
+    }
+
+    fn fail(&mut self, token: u32) {
+        self.hear(&Message::Negotiation {
+            kind: Negotiation::Failure,
+            max: Rate::ZERO,
+            min: Rate::ZERO,
+            id: ID,
+            rtt_us: token,
+        });
+    }
+
+    fn adjust(&mut self, kind: Adjustment, speed: u64) {
+        self.adjust_over(0, kind, speed);
+    }
+
+    /// A node of one of its ways tells it a rate.
+    fn adjust_over(&mut self, path: u8, kind: Adjustment, speed: u64) {
+        let message = Message::Adjustment { kind, id: ID, speed: rate(speed) };
+        let mut packet = Packet::control(0, Flags::REVERSE, message.encode().as_bytes());
+        packet.set_path(path);
+        self.sender.on_packet(self.now, &packet);
+        self.poll();
+    }
+
+    fn data(&self) -> usize {
+        self.log.iter().filter(|(_, packet)| packet.payload > 0).count()
+    }
+
+    /// The rate on the wire at which it paces.
+    fn wire_rate(&self) -> f64 {
+        self.sender.pacing_rate().map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 1500.0 / 1448.0)
+    }
+
+    #[track_caller]
+    fn assert_rate(&self, wire: u64) {
+        assert!((self.wire_rate() - wire as f64).abs() < 2.0, "{}, not {wire}", self.wire_rate());
+    }
+
+    /// A conversation in which `granted` has been granted.
+    fn granted(settings: Settings, granted: u64) -> Self {
+        let mut talk = Self::begin(settings, AppConfig::Bulk);
+        let (_, token, _) = talk.request();
+        talk.answer(Negotiation::Success, granted, token);
+        talk.assert_rate(granted);
+        talk
+    }
+}
+
+#[test]
+fn no_data_leaves_before_the_answer_and_then_at_the_rate_granted() {
+    let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
+    let (max, token, path) = talk.request();
+    assert_eq!((max, path), (MOST, 0));
+    // The round-trip time with the number of the request in its lowest bits.
+    assert_eq!((token & !7, token & 7), (40_000, 1));
+    talk.pass(ms(50), true);
+    assert_eq!(talk.data(), 0);
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    assert_eq!(talk.data(), 1);
+    talk.pass(ms(100), true);
+    // 1500 B at 1.5 MB/s: one packet per millisecond.
+    assert_eq!(talk.data(), 101);
+}
+
+#[test]
+fn a_request_is_repeated_with_growing_patience_and_given_up_after_four() {
+    let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
+    talk.pass(Nanos::from_millis(1_300), true);
+    let sent = talk.sent();
+    let requests: Vec<_> =
+        sent.iter().filter(|(_, packet)| is_message(packet)).map(|(at, packet)| (*at, *packet)).collect();
+    // 40 ms after the start; then 80, 160 and 320 ms later, and data after another 640.
+    let at: Vec<_> = requests.iter().map(|request| request.0).collect();
+    assert_eq!(at, [ms(40), ms(120), ms(280), ms(600)]);
+    let first_data = sent.iter().find(|(_, packet)| packet.payload > 0).expect("it gives up");
+    assert_eq!(first_data.0, ms(1_240));
+    // CUBIC's initial window, and more with every acknowledgement.
+    assert_eq!(sent.iter().filter(|(at, packet)| *at == ms(1_240) && packet.payload > 0).count(), 10);
+    // Only the last request can still be answered; it asks again ten seconds later.
+    for (n, (_, packet)) in requests.iter().enumerate() {
+        let Message::Negotiation { rtt_us, .. } = read(packet) else { panic!("a request") };
+        talk.answer(Negotiation::Success, 1_500_000, rtt_us);
+        assert_eq!(talk.sender.stats().messages_refused, (n as u64 + 1).min(3));
+    }
+    talk.assert_rate(1_500_000);
+}
+
+#[test]
+fn an_answer_without_a_limit_says_that_no_node_took_part() {
+    let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, MOST.as_bytes_per_sec(), token);
+    assert_eq!((talk.data(), talk.sender.pacing_rate()), (10, None));
+    // A limit of its own is one.
+    let settings = Settings { max: rate(150_000), ..Settings::default() };
+    let mut talk = Talk::begin(settings, AppConfig::Bulk);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, rate(150_000));
+    talk.answer(Negotiation::Success, 150_000, token);
+    talk.assert_rate(150_000);
+}
+
+#[test]
+fn after_a_failure_it_waits_a_second_and_asks_again() {
+    let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
+    let (_, token, _) = talk.request();
+    talk.fail(token);
+    talk.pass(ms(999), true);
+    assert!(talk.sent().is_empty());
+    talk.pass(ms(1), true);
+    let (_, token, _) = talk.request();
+    assert_eq!(talk.data(), 0);
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    assert_eq!(talk.data(), 1);
+}
+
+#[test]
+fn after_a_failure_other_ways_are_asked_first() {
+    let settings = Settings { paths: 3, min: rate(100), ..Settings::default() };
+    let mut talk = Talk::begin(settings, AppConfig::Bulk);
+    let (_, token, path) = talk.request();
+    assert_eq!(path, 0);
+    talk.fail(token);
+    let (_, token, path) = talk.request();
+    assert_eq!(path, 1);
+    talk.fail(token);
+    let (_, token, path) = talk.request();
+    assert_eq!(path, 2);
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.pass(ms(10), true);
+    assert!(talk.data() > 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 2));
+}
+
+#[test]
+fn a_reduction_is_obeyed_at_once_and_announced_to_the_other_nodes() {
+    let mut talk = Talk::granted(Settings::default(), 1_500_000);
+    talk.sent();
+    talk.adjust(Adjustment::Reduce, 1_000_000);
+    talk.assert_rate(1_000_000);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, rate(1_000_000));
+    // One more that comes before the answer is announced after it; a higher one is none.
+    talk.adjust(Adjustment::Reduce, 900_000);
+    talk.adjust(Adjustment::Reduce, 1_200_000);
+    talk.assert_rate(900_000);
+    talk.answer(Negotiation::Success, 900_000, token);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, rate(900_000));
+    talk.answer(Negotiation::Success, 900_000, token);
+    assert_eq!(talk.sent().iter().filter(|(_, packet)| is_message(packet)).count(), 0);
+    talk.assert_rate(900_000);
+}
+
+#[test]
+fn an_increase_is_asked_for_and_followed_when_it_is_granted() {
+    let mut talk = Talk::granted(Settings { max: rate(2_000_000), ..Settings::default() }, 1_000_000);
+    talk.sent();
+    talk.adjust(Adjustment::Increase, 1_500_000);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, rate(1_500_000));
+    talk.assert_rate(1_000_000);
+    talk.answer(Negotiation::Success, 1_400_000, token);
+    talk.assert_rate(1_400_000);
+    // No more than it can send; and a failure leaves it what it has.
+    talk.adjust(Adjustment::Increase, 9_000_000);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, rate(2_000_000));
+    talk.fail(token);
+    talk.assert_rate(1_400_000);
+    // Less than it has is no increase.
+    talk.adjust(Adjustment::Increase, 1_300_000);
+    assert_eq!(talk.sent().iter().filter(|(_, packet)| is_message(packet)).count(), 0);
+}
+
+#[test]
+fn a_hot_node_is_left_for_another_way_while_data_flows_on() {
+    let settings = Settings { paths: 2, min: rate(600_000), ..Settings::default() };
+    let mut talk = Talk::granted(settings, 1_000_000);
+    talk.pass(ms(20), true);
+    talk.sent();
+    talk.adjust(Adjustment::Reduce, 500_000);
+    talk.assert_rate(500_000);
+    let (max, token, path) = talk.request();
+    assert_eq!((max, path), (MOST, 1));
+    talk.pass(ms(20), true);
+    assert!(talk.data() >= 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 0));
+    // Refused there: it goes on, and asks again a second later.
+    talk.fail(token);
+    talk.assert_rate(500_000);
+    talk.pass(ms(1_000), true);
+    let sent = talk.sent();
+    // Before it looked for another way it had no time to tell the nodes of this one.
+    let asked: Vec<_> =
+        sent.iter().filter(|(_, packet)| is_message(packet)).map(|(_, packet)| packet.path()).collect();
+    assert_eq!(asked.first(), Some(&0));
+    let settings = Settings { paths: 2, min: rate(600_000), ..Settings::default() };
+    let mut talk = Talk::granted(settings, 1_000_000);
+    talk.sent();
+    talk.adjust(Adjustment::Reduce, 500_000);
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, 2_000_000, token);
+    talk.assert_rate(2_000_000);
+    let sent = talk.sent();
+    let end = Message::Adjustment { kind: Adjustment::Terminate, id: ID, speed: Rate::ZERO };
+    let (_, first) = sent.iter().find(|(_, packet)| is_message(packet)).expect("the old way is told");
+    assert_eq!((read(first), first.path()), (end, 0));
+    talk.pass(ms(20), true);
+    assert!(talk.sent().iter().all(|(_, packet)| packet.path() == 1));
+    // What a node of the old way says now is late.
+    talk.adjust(Adjustment::Reduce, 400_000);
+    talk.assert_rate(2_000_000);
+    talk.adjust_over(1, Adjustment::Reduce, 1_500_000);
+    talk.assert_rate(1_500_000);
+}
+
+#[test]
+fn the_end_is_told_twice() {
+    let mut talk = Talk::begin(Settings::default(), AppConfig::File(Bytes::new(14_480)));
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.pass(Nanos::from_secs(10), true);
+    assert!(talk.sender.is_closed());
+    let ends: Vec<_> = talk
+        .sent()
+        .into_iter()
+        .filter(|(_, packet)| is_message(packet))
+        .map(|(at, packet)| (at, read(&packet)))
+        .collect();
+    let end = Message::Adjustment { kind: Adjustment::Terminate, id: ID, speed: Rate::ZERO };
+    assert_eq!(ends.iter().map(|end| end.1).collect::<Vec<_>>(), [end; 2]);
+    assert!(ends[1].0 - ends[0].0 >= RTT * 2);
+    assert_eq!(talk.sender.deadline(), Nanos::MAX);
+}
+
+#[test]
+fn after_a_long_silence_it_asks_before_it_goes_on() {
+    let app = AppConfig::OnOff { on: ms(200), off: Nanos::from_secs(8), random: false };
+    let mut talk = Talk::begin(Settings::default(), app);
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.pass(ms(400), true);
+    assert!(talk.data() > 100);
+    talk.sent();
+    talk.pass(ms(7_760), true);
+    // It resumes after 8.2 s with a request; the one before that asked for less, when it had nothing to send.
+    let sent = talk.sent();
+    let (at, last) = sent.last().expect("it resumes");
+    assert_eq!(*at, ms(8_200));
+    let Message::Negotiation { max, rtt_us, .. } = read(last) else { panic!("a request") };
+    assert_eq!((max, talk.data()), (MOST, 0));
+    talk.answer(Negotiation::Success, 1_500_000, rtt_us);
+    assert_eq!(talk.data(), 1);
+}
+
+#[test]
+fn a_sender_short_of_data_asks_for_what_it_uses_and_for_all_when_data_waits() {
+    // 1448 B every 10 ms, 150 kB/s on the wire, of 1.5 MB/s granted.
+    let app = AppConfig::Cbr { rate: rate(144_800), write: Bytes::new(1_448) };
+    let mut talk = Talk::begin(Settings::default(), app);
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.sent();
+    talk.pass(ms(330), true);
+    let (max, token, _) = talk.request();
+    // After eight round trips, 320 ms: 32 or 33 packets and those that had waited, and a twentieth more.
+    let packets = max.as_bytes_per_sec() as f64 / 1.05 * 0.32 / 1500.0;
+    assert!((31.0..=38.0).contains(&packets), "{packets}");
+    talk.answer(Negotiation::Success, max.as_bytes_per_sec(), token);
+    // Reduced to half of what it needs it asks for everything, when more waits than four segments.
+    talk.adjust(Adjustment::Reduce, 75_000);
+    let (announced, token, _) = talk.request();
+    assert_eq!(announced, rate(75_000));
+    talk.answer(Negotiation::Success, 75_000, token);
+    talk.pass(ms(100), true);
+    let (max, _, _) = talk.request();
+    assert_eq!(max, MOST);
+}
+
+#[test]
+fn messages_that_are_not_for_it_are_counted_and_ignored() {
+    let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
+    let (_, token, _) = talk.request();
+    let foreign = Id { content: 8, ..ID };
+    let mut refused = 0;
+    let mut check = |talk: &mut Talk, message: &Message| {
+        talk.hear(message);
+        refused += 1;
+        assert_eq!(talk.sender.stats().messages_refused, refused, "{message:?}");
+        assert!(talk.sent().is_empty(), "{message:?}");
+    };
+    let answer =
+        |kind, max, id, rtt_us| Message::Negotiation { kind, max: rate(max), min: Rate::ZERO, id, rtt_us };
+    check(&mut talk, &answer(Negotiation::Success, 5_000, foreign, token));
+    check(&mut talk, &answer(Negotiation::Success, 5_000, ID, token + 1));
+    check(&mut talk, &answer(Negotiation::Request, 5_000, ID, token));
+    check(&mut talk, &answer(Negotiation::Failure, 0, ID, token ^ 4));
+    check(&mut talk, &Message::Adjustment { kind: Adjustment::Reduce, id: foreign, speed: rate(1) });
+    check(&mut talk, &Message::Adjustment { kind: Adjustment::Terminate, id: ID, speed: Rate::ZERO });
+    talk.sender.on_packet(talk.now, &Packet::control(0, Flags::REVERSE, &[1, 2, 3]));
+    assert_eq!(talk.sender.stats().messages_refused, refused + 1);
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.assert_rate(1_500_000);
+    // The same answer again, and one that was never asked for.
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.answer(Negotiation::Failure, 1, token);
+    talk.assert_rate(1_500_000);
+    // More than was asked.
+    talk.sent();
+    talk.adjust(Adjustment::Increase, 2_000_000);
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, 2_000_001, token);
+    talk.assert_rate(1_500_000);
+}
+
+fn messages() -> impl Strategy<Value = Vec<u8>> {
+    let kinds = prop::sample::select(vec![0x11u8, 0x12, 0x13, 0x21, 0x22, 0x23]);
+    let amount = prop_oneof![1u64..1_000_000_000, Just(0), Just(MOST.as_bytes_per_sec()), any::<u64>()];
+    let sound =
+        (kinds, amount, 0u64..1_000, any::<bool>(), 0u32..8).prop_map(|(kind, amount, min, own, serial)| {
+            let id = if own { ID } else { Id { content: 1, ..ID } };
+            let (max, min) = (rate(amount), rate(min));
+            let negotiation = |kind| Message::Negotiation { kind, max, min, id, rtt_us: 40_000 | serial };
+            let adjustment = |kind| Message::Adjustment { kind, id, speed: max };
+            let message = match kind {
+                0x11 => negotiation(Negotiation::Request),
+                0x12 => negotiation(Negotiation::Success),
+                0x13 => negotiation(Negotiation::Failure),
+                0x21 => adjustment(Adjustment::Reduce),
+                0x22 => adjustment(Adjustment::Increase),
+                _ => adjustment(Adjustment::Terminate),
+            };
+            message.encode().as_bytes().to_vec()
+        });
+    prop_oneof![4 => sound, 1 => prop::collection::vec(any::<u8>(), 0..=40)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_messages_say_every_flow_gets_through(
+        said in prop::collection::vec((messages(), any::<bool>(), 1usize..30), 1..40),
+    ) {
+        let segments = 60;
+        let config = config(Settings { paths: 2, min: rate(1_000), ..Settings::default() });
+        let sender = made(&config, AppConfig::File(Bytes::new(segments * 1_448)));
+        let mut pipe = Pipe::new(sender, &config, delay(ms(20)), delay(ms(20)));
+        for (bytes, back, steps) in &said {
+            for _ in 0..*steps {
+                if !pipe.step() {
+                    break;
+                }
+            }
+            if *back {
+                pipe.sender.on_packet(pipe.now, &Packet::control(0, Flags::REVERSE, bytes));
+            } else {
+                pipe.receiver.on_packet(pipe.now, &Packet::control(0, Flags::NONE, bytes));
+            }
+        }
+        // The least that can be granted is a packet per second.
+        while pipe.sender.completed_at().is_none() {
+            prop_assert!(pipe.now < Nanos::from_secs(300), "it stalls");
+            prop_assert!(pipe.step(), "it is at an end before its time");
+        }
+        prop_assert_eq!(pipe.delivered, segments * 1_448);
+    }
+}
