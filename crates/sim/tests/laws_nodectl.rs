@@ -191,7 +191,7 @@ fn random_loss_of_ten_per_cent_takes_messages_too_and_shares_converge_all_the_sa
 /// second. It has its rate again when that is repaired, though it had no use for it meanwhile.
 #[test]
 fn a_flow_that_losses_hold_up_has_its_rate_again() {
-    // 4.3 MB/s fill 4 MB in a second. Of 3 000 packets a second 15 are lost, and of 13 repairs one in 13 s too.
+    // 4.3 MB/s fill 4 MB in a second. Of 3000 packets a second 15 are lost, and of 200 repairs one: every 13 s.
     let result = run(&text(
         20.0,
         0.0,
