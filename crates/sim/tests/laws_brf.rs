@@ -315,6 +315,28 @@ fn prediction_keeps_flows_of_a_known_kind_from_taking_more_than_they_use() {
     assert_within("lost", with - without, lost, 0.1);
 }
 
+/// On a link whose capacity changes the mean is too much half of the time. Measured, it is not.
+#[test]
+fn a_capacity_that_is_measured_keeps_the_queue_of_a_changing_link_short() {
+    let on_5g = |follow: bool| {
+        let text = format!(
+            "name = \"5g\"\nduration = \"30s\"\nwarmup = \"2s\"\n[network]\nradio = {{ kind = \"5g\", seed = 1 }}\n\
+             buffer = \"3200pkt\"\nallocator = {{ kind = \"brf\", follow = {follow} }}\n{}",
+            flows("brf", 30, "count = 2")
+        );
+        let link = run(&text).links.remove(0);
+        println!(
+            "follow {follow}: {} drops, queue {:.1} ms, used {:.3}",
+            link.drops, link.queue_delay_mean_ms, link.utilization
+        );
+        link
+    };
+    let (stated, measured) = (on_5g(false), on_5g(true));
+    assert!(stated.drops > 1_000 && stated.queue_delay_mean_ms > 100.0, "{stated:?}");
+    assert!(measured.drops == 0 && measured.queue_delay_mean_ms < 30.0, "{measured:?}");
+    assert!(measured.utilization > 0.4, "{measured:?}");
+}
+
 /// Three flows join at 2.1 s, told once per round trip: the queue that this makes is above a tenth of the buffer, so the controller
 /// has it drained within a longest round-trip time (equation 16), once it has polled and the answer has come.
 #[test]

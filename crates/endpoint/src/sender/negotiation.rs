@@ -151,7 +151,7 @@ impl Sender {
         let news = match (&mut self.server, Message::decode(&bytes[..len])) {
             // What arrives late has done its duty.
             (Some(_), Ok(_)) if self.state != State::Established => Some(News::None),
-            (Some(server), Ok(message)) => server.on_message(now, &message),
+            (Some(server), Ok(message)) => server.on_message(now, &message, packet.path()),
             _ => None,
         };
         match news {

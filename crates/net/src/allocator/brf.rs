@@ -77,7 +77,8 @@
 //!
 //! ## Known weaknesses
 //! It needs to know its capacity: for a link that follows a trace it takes the mean, and a link that carries less than that
-//! queues. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it, or is cut
+//! queues. With `follow`, which is ours, it measures what leaves while packets wait, and tries a tenth more per period while none
+//! do. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it, or is cut
 //! for at once with `drain`, which is ours. A sender
 //! whose packets are lost before the switch beyond 1 − `alpha` looks limited by its application, and is given less and less. The
 //! average of a kind of flows says what they got under the load of their time: a flow that could use a free link starts lower
@@ -88,6 +89,8 @@ mod code;
 mod flow;
 mod learned;
 mod members;
+#[cfg(test)]
+mod random_tests;
 mod returns;
 mod shares;
 mod state;
@@ -100,6 +103,7 @@ use narrows_cc::{Evidence, Nanos, Param, Rate};
 
 pub use code::RateCode;
 
+use self::allocate::Departures;
 use self::flow::{Class, Flow, Layer};
 use self::learned::Learned;
 use self::returns::Guest;
@@ -143,6 +147,8 @@ struct Counts {
 /// The switch's side of BRF.
 #[derive(Clone, Debug)]
 pub struct Brf {
+    /// What the link carries, as stated and as believed now.
+    nominal: f64,
     capacity: f64,
     udp_share: f64,
     limit: Limit,
@@ -154,6 +160,7 @@ pub struct Brf {
     prediction: bool,
     urgent: bool,
     drain: bool,
+    follow: bool,
     size: usize,
 
     state: State,
@@ -179,6 +186,7 @@ pub struct Brf {
     swept_at: Nanos,
     /// Σ measured.
     load: f64,
+    departures: Departures,
     demands: Vec<f64>,
     gone: Vec<u32>,
     counts: Counts,
@@ -209,8 +217,8 @@ impl Allocator for Brf {
             Param::number("udp_share", 0.05, (0.0, 0.5), "", "the share of UDP while there is any"),
             Param::number(
                 "floor",
-                0.2,
-                (0.0, 100.0),
+                0.5,
+                (0.001, 100.0),
                 "mbit",
                 "no flow has less, unless an equal share is less",
             ),
@@ -233,6 +241,11 @@ impl Allocator for Brf {
                 false,
                 "cut by (16) at every allocation for what waits, without the controller",
             ),
+            Param::flag(
+                "follow",
+                false,
+                "measure what the link carries, and drain as with `drain`: for links that change",
+            ),
             Param::number("flows", 10_000.0, (2.0, 1e6), "", "the most flows in the table"),
             Param::number("idle", 30.0, (1.0, 3600.0), "s", "a flow silent for so long is forgotten"),
         ],
@@ -246,6 +259,7 @@ impl Allocator for Brf {
         let size = number("flows") as usize;
         let known = setup.learned.as_deref().and_then(|text| Learned::from_text(text, LEARNED_LIMIT).ok());
         Self {
+            nominal: capacity,
             capacity,
             udp_share: number("udp_share"),
             limit: Limit { alpha: number("alpha"), beta: number("beta") },
@@ -257,6 +271,7 @@ impl Allocator for Brf {
             prediction: setup.params.flag("prediction"),
             urgent: setup.params.flag("urgent"),
             drain: setup.params.flag("drain"),
+            follow: setup.params.flag("follow"),
             size,
             state: State::default(),
             shares: Shares::new(number("floor") * 125_000.0),
@@ -276,6 +291,7 @@ impl Allocator for Brf {
             allocate_at: Nanos::MAX,
             swept_at: Nanos::ZERO,
             load: 0.0,
+            departures: Departures { since: Nanos::ZERO, bytes: 0, starved: true },
             demands: Vec::new(),
             gone: Vec::new(),
             counts: Counts::default(),
@@ -285,12 +301,7 @@ impl Allocator for Brf {
     fn queue(setup: &Setup) -> Option<config::Queue> {
         let all = setup.capacity;
         let udp = all.mul_f64(setup.params.number("udp_share")).max(Rate::from_bytes_per_sec(1));
-        let class = |name, parent, rate, priority| HtbClass {
-            parent,
-            priority,
-            ceil: Some(all),
-            ..HtbClass::new(name, rate)
-        };
+        let class = |name, parent, rate, priority| HtbClass { parent, priority, ..HtbClass::new(name, rate) };
         let layer = |name, priority| class(name, Some(BRF), all / 3, priority);
         let classes = vec![
             class("brf", None, all, 0),
@@ -365,6 +376,9 @@ impl Allocator for Brf {
             let Some(flow) = self.table.get(now, id) else { return };
             let size = packet.size().as_u64();
             flow.seen = now;
+            if flow.asked <= flow.returned {
+                flow.asked = now;
+            }
             flow.sent += size;
             flow.arrived += size;
             port.steer(if flow.class == Class::Brf { FIRST_LAYER + flow.layer as u8 } else { OTHERS });
@@ -379,7 +393,10 @@ impl Allocator for Brf {
         }
     }
 
-    fn on_departure(&mut self, _port: &mut Port<'_>, _packet: &mut Packet) {}
+    fn on_departure(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
+        self.departures.bytes += packet.size().as_u64();
+        self.departures.starved |= port.backlog.is_zero();
+    }
 
     fn on_return(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
         if !packet.flags.has(Flags::CONTROL) {
@@ -420,6 +437,7 @@ impl Allocator for Brf {
 
     fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
         sink("state", f64::from(self.state as u8));
+        sink("capacity", self.capacity);
         sink("c_brf", self.classes.brf);
         sink("allocated", self.shares.allocated());
         sink("used", self.shares.used());

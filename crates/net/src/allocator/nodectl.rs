@@ -447,10 +447,17 @@ impl Nodectl {
             }
             Message::Adjustment { kind: Adjustment::Reduce, speed, .. } => {
                 let speed = speed.as_bytes_per_sec();
-                if speed < record.rate() {
-                    record.before = record.before.map(|(before, _)| (before.min(speed), false));
+                if let Some((before, here)) = &mut record.before
+                    && speed < *before
+                {
+                    (*before, *here) = (speed, false);
+                }
+                // About the way of the last request, not one that the flow is leaving.
+                if speed < record.rate() && packet.path() == record.path {
                     record.suggested = 0;
                     record.superseded = 0;
+                    // What is on its way was sent before it was told.
+                    record.told_at = port.now;
                     self.book.set(flow, speed, false);
                     self.hand_out(port);
                 }

@@ -223,12 +223,14 @@ impl Server {
         }
     }
 
-    /// A message from the network; `None` if it is not for this flow now.
-    pub(in crate::sender) fn on_message(&mut self, now: Nanos, message: &Message) -> Option<News> {
+    /// A message from the network about one of its ways; `None` if it is not for this flow now.
+    pub(in crate::sender) fn on_message(&mut self, now: Nanos, message: &Message, way: u8) -> Option<News> {
         if message.id() != self.id || matches!(self.stage, Stage::Before | Stage::Ended) {
             return None;
         }
         match *message {
+            // From a way that it has left.
+            Message::Adjustment { .. } if way != self.way => Some(News::None),
             Message::Negotiation { kind, max, rtt_us, .. } => {
                 let answers = self.awaited && rtt_us == self.token && kind != Negotiation::Request;
                 if !answers || (kind == Negotiation::Success && max > self.asked) {

@@ -76,7 +76,8 @@ pub(super) struct Flow {
     least_before: f64,
     /// Not before this time is a share written again.
     pub(super) write_at: Nanos,
-    /// When an acknowledgement was last seen, and when the share was last announced to the other switches.
+    /// The first packet after the last acknowledgement seen, when that was, and when the share was last announced to the other switches.
+    pub(super) asked: Nanos,
     pub(super) returned: Nanos,
     pub(super) announced: Nanos,
     /// The share that another switch of its way announced last, and when.
@@ -109,6 +110,7 @@ impl Flow {
             least: 0.0,
             least_before: 0.0,
             write_at: Nanos::ZERO,
+            asked: now,
             returned: now,
             announced: Nanos::ZERO,
             heard: None,
@@ -205,5 +207,105 @@ impl Flow {
             Layer::Elephants
         };
         self.layer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Limit = Limit { alpha: 0.95, beta: 1.1 };
+    const PERIOD: Nanos = Nanos::from_millis(100);
+
+    /// A flow that was told a share at the start, with the period behind it in which it joined.
+    fn told(share: f64, predicted: bool) -> Flow {
+        let mut flow = Flow::new(Nanos::ZERO, Class::Brf);
+        flow.established = true;
+        flow.join(Nanos::ZERO, 0.0, predicted);
+        flow.advise(share);
+        flow.arrived = 1;
+        measure(&mut flow, 50, share);
+        assert_eq!(flow.arrived, 0, "measured from here on");
+        flow
+    }
+
+    fn measure(flow: &mut Flow, ms: u64, share: f64) {
+        flow.measure(Nanos::from_millis(ms), PERIOD, 50.0, LIMIT, share);
+    }
+
+    #[test]
+    fn it_counts_with_its_share_until_it_has_been_measured_for_a_whole_period() {
+        let mut flow = told(1e6, false);
+        assert_eq!((flow.demand, flow.used, flow.mean_rate()), (1e6, 1e6, None));
+        flow.arrived = 100_000;
+        measure(&mut flow, 149, 2e6);
+        assert_eq!((flow.demand, flow.used), (2e6, 2e6));
+        measure(&mut flow, 150, 2e6);
+        assert_eq!((flow.demand, flow.rate, flow.mean_rate()), (f64::INFINITY, 1e6, Some(1e6)));
+        assert_eq!((flow.take_mean(), flow.mean_rate()), (Some(1e6), None));
+    }
+
+    #[test]
+    fn it_is_limited_below_alpha_of_its_share_by_more_than_a_packet() {
+        // A packet in 100 ms is 15 kB/s: 950 kB/s less that is the edge.
+        for (arrived, demand) in [(93_500, f64::INFINITY), (93_499, 934_990.0 * 1.1)] {
+            let mut flow = told(1e6, false);
+            flow.arrived = arrived;
+            measure(&mut flow, 150, 1e6);
+            assert!(flow.demand == demand || (flow.demand - demand).abs() < 1e-3, "{}", flow.demand);
+        }
+    }
+
+    #[test]
+    fn what_arrives_is_compared_with_the_least_share_that_can_have_governed_it() {
+        let mut flow = told(1e6, false);
+        flow.arrived = 100_000;
+        measure(&mut flow, 150, 1e6);
+        // Given twice as much just now, it sends at the old rate for this period, at both in the next, at the new one then.
+        flow.advise(2e6);
+        for (ms, arrived, limited) in
+            [(250, 100_000, false), (350, 150_000, false), (450, 200_000, false), (550, 150_000, true)]
+        {
+            flow.arrived = arrived;
+            measure(&mut flow, ms, 2e6);
+            assert_eq!(flow.demand.is_finite(), limited, "{ms} ms");
+        }
+        // Given less, the lesser share counts at once.
+        let mut flow = told(2e6, false);
+        flow.advise(1e6);
+        flow.arrived = 95_000;
+        measure(&mut flow, 150, 1e6);
+        assert_eq!(flow.demand, f64::INFINITY);
+    }
+
+    #[test]
+    fn a_small_share_is_measured_until_fifty_packets_could_have_come() {
+        // 75 kB at 150 kB/s take half a second. A flow that was predicted keeps its share until then.
+        let mut flow = told(150_000.0, true);
+        for ms in [150, 250, 350, 450] {
+            flow.arrived += 15_000;
+            measure(&mut flow, ms, 150_000.0);
+            assert_eq!(flow.demand, 150_000.0, "{ms} ms");
+        }
+        flow.arrived += 12_750;
+        measure(&mut flow, 550, 150_000.0);
+        // 72 750 of 75 000 bytes are above 95 %.
+        assert_eq!(flow.demand, f64::INFINITY);
+        // If fifty packets do come, whatever it was told, that is enough.
+        let mut flow = told(150_000.0, true);
+        flow.arrived = 75_000;
+        measure(&mut flow, 150, 150_000.0);
+        assert_eq!(flow.demand, f64::INFINITY);
+    }
+
+    #[test]
+    fn it_is_a_mouse_first_and_then_limited_or_an_elephant() {
+        let mut flow = told(1e6, false);
+        flow.sent = 100_000;
+        assert_eq!(flow.place(100_000), Layer::Mice);
+        flow.sent += 1;
+        assert_eq!(flow.place(100_000), Layer::Limited, "with its share as demand");
+        flow.demand = f64::INFINITY;
+        assert_eq!(flow.place(100_000), Layer::Elephants);
     }
 }

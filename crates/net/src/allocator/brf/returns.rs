@@ -84,17 +84,24 @@ impl Brf {
             // Too many half-open flows: it is told what it will have, and has it when it answers.
             self.divide_classes(port, 0);
             let initial = self.shares.initial(prediction, waiting);
-            write(packet, Rate::from_bytes_per_sec(initial as u64));
+            write(packet, Rate::from_bytes_per_sec((initial as u64).max(1)));
         }
         self.counts.written += 1;
     }
 
     /// Another switch announces the share of a flow; one on its way if the flow crosses this port too.
     pub(super) fn note_guest(&mut self, now: Nanos, flow: u32, code: u16) {
+        // A share of nothing is none.
+        if RateCode(code).decode().is_zero() {
+            self.counts.refused += 1;
+            return;
+        }
         if let Some(own) = self.table.peek_mut(flow) {
             own.heard = Some((RateCode(code), now));
         }
-        self.guests.insert(now, flow, Guest { code, due: true });
+        if self.guests.insert(now, flow, Guest { code, due: true }).is_none() {
+            self.counts.refused += 1;
+        }
     }
 
     /// Writes a share that another switch announced into the next acknowledgement of its flow.
