@@ -63,7 +63,10 @@ impl Brf {
             _ => false,
         };
         let share = self.shares.rate(flow.base);
-        let urgent = self.urgent && flow.has_fallen_to(share);
+        // A share above that of another switch is not what the sender follows, wherever it falls from.
+        let follows_other =
+            flow.beyond.is_some_and(|(other, seen)| other <= share && now - seen < flow.rtt * 2);
+        let urgent = self.urgent && flow.has_fallen_to(share) && !follows_other;
         if !carried && !urgent && now < flow.write_at {
             return;
         }
