@@ -280,7 +280,8 @@ fn a_flow_that_is_refused_on_its_way_takes_another_at_once() {
     // 1.2 ms; 10 ms to get there, one more packet to be stored and forwarded, 10 ms back.
     let expected = 0.02 + 0.02 + 1.2 + 0.0012 + 0.02;
     let completion = result.flows[1].completion_s.expect("it completes");
-    assert!((completion - expected).abs() < 0.002, "{completion}, not {expected}");
+    // The SYN waits behind a packet of the other flow at both links at the most, and messages take 50 us each.
+    assert!((expected..expected + 0.003).contains(&completion), "{completion}, not {expected}");
     assert_lossless(&result);
 }
 

@@ -78,6 +78,9 @@ pub struct Ranges {
     pub delays: (f64, f64),
     /// The part of the flows that an application limits.
     pub limited: f64,
+    /// Data goes over any link in one direction only, from nodes to those with higher numbers; acknowledgements have the
+    /// other direction to themselves.
+    pub one_way: bool,
 }
 
 fn between(random: &mut Random, (least, most): (u64, u64)) -> u64 {
@@ -110,7 +113,7 @@ impl Network {
         }
         let mut network = Self { edges, traffic: Vec::new() };
         for _ in 0..between(random, ranges.flows) {
-            let nodes = network.walk(nodes, random);
+            let nodes = network.walk(nodes, ranges.one_way, random);
             network.traffic.push(Traffic { nodes, limit: None, start: random.unit() });
         }
         network.limit(random, ranges);
@@ -145,8 +148,8 @@ impl Network {
         }
     }
 
-    /// A random way that passes no node twice.
-    fn walk(&self, nodes: usize, random: &mut Random) -> Vec<usize> {
+    /// A random way that passes no node twice, upwards only if it is to be `one_way`.
+    fn walk(&self, nodes: usize, one_way: bool, random: &mut Random) -> Vec<usize> {
         let mut way = vec![random.below(nodes as u64) as usize];
         loop {
             let here = way[way.len() - 1];
@@ -158,8 +161,12 @@ impl Network {
                     (a, b) if b == here => Some(a),
                     _ => None,
                 })
-                .filter(|node| !way.contains(node))
+                .filter(|node| !way.contains(node) && (!one_way || *node > here))
                 .collect();
+            if next.is_empty() && way.len() == 1 {
+                way[0] = random.below(nodes as u64) as usize;
+                continue;
+            }
             if next.is_empty() || (way.len() > 1 && random.chance(0.4)) {
                 return way;
             }

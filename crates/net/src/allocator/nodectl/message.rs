@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn the_bytes_on_the_wire_are_those_of_the_layout() {
-        let request = negotiation(Negotiation::Request, 0x1122_3344_55, 0x66).encode();
+        let request = negotiation(Negotiation::Request, 0x0011_2233_4455, 0x66).encode();
         let expected = [
             0x00, 0x11, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0, 0, 0, 0, 0, 0x66, 1, 2, 3, 4, 5, 6,
             7, 8, 9, 10, 0, 0, 0x4e, 0x20,

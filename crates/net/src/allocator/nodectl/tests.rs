@@ -374,7 +374,7 @@ fn a_flood_of_requests_cannot_grow_the_table() {
         node.request(flow, ALL, 0);
         node.now += Nanos::from_micros(1);
     }
-    assert_eq!((node.reading("flows"), node.nodectl.memory()), (100, memory as usize));
+    assert_eq!((node.reading("flows"), node.nodectl.memory()), (100, memory));
     assert_eq!((node.reading("table_full"), node.reading("failures")), (19_900, 19_900));
     assert!(node.reading("given") <= TOTAL);
     node.pass(1_100);
