@@ -92,7 +92,7 @@ impl<'a> Port<'a> {
 
     /// The arriving packet joins this class of the allocator's own queue.
     pub fn steer(&mut self, class: u8) {
-        self.class = Some(class).filter(|_| self.own);
+        self.class = self.own.then_some(class);
     }
 
     /// The arriving packet ends here: it was meant for the node.
