@@ -436,6 +436,10 @@ impl Allocator for Brf {
         Some(learned.to_text())
     }
 
+    fn memory(&self) -> usize {
+        self.table.memory()
+    }
+
     fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
         sink("state", f64::from(self.state as u8));
         sink("capacity", self.capacity);

@@ -184,6 +184,8 @@ impl Flow {
         }
         let seconds = elapsed.as_secs_f64();
         let allowed = self.least.min(self.least_before);
+        // A cut for congestion says nothing about what the flow could use.
+        let last = if self.demand.is_finite() { self.demand.max(share) } else { share };
         self.judged = true;
         self.rate = self.arrived as f64 / seconds;
         let grain = PACKET / seconds;
@@ -197,7 +199,7 @@ impl Flow {
             self.demand = self.demand.max(beyond.map_or(0.0, |(share, _)| share));
             self.beyond = beyond;
         } else if self.small && (allowed * seconds).max(self.arrived as f64) < packets * PACKET {
-            self.demand = share * limit.beta;
+            self.demand = last * limit.beta;
         } else {
             self.small = false;
             self.used = f64::INFINITY;

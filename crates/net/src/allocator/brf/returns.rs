@@ -101,11 +101,12 @@ impl Brf {
     /// Another switch announces the share of a flow; one on its way if the flow crosses this port too.
     pub(super) fn note_guest(&mut self, now: Nanos, flow: u32, code: u16) {
         // A share of nothing is none.
-        let some = !RateCode(code).decode().is_zero();
-        if some && let Some(own) = self.table.peek_mut(flow) {
+        let rate = RateCode(code).decode();
+        if let (false, Some(own)) = (rate.is_zero(), self.table.peek_mut(flow)) {
             own.heard = Some((RateCode(code), now));
+            own.beyond = Some((rate.as_bytes_per_sec() as f64, now));
         }
-        if !(some && self.guests.insert(now, flow, Guest { code, due: true }).is_some()) {
+        if rate.is_zero() || self.guests.insert(now, flow, Guest { code, due: true }).is_none() {
             self.counts.refused += 1;
         }
     }
