@@ -153,7 +153,7 @@ def tables(schema: Schema) -> Iterator[tuple[str, str, str | None]]:
         path, table = waiting.pop(0)
         for key in sorted(table["properties"], key=lambda key: (place(key), key)):
             node = table["properties"][key]
-            listed = node.get("type") == "array" and "items" in node
+            listed = "array" in node.get("type", ()) and "items" in node
             name = named(node["items"] if listed else node)
             if name is None or name in seen or "properties" not in defs[name]:
                 continue

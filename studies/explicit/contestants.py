@@ -19,6 +19,8 @@ class Contestant:
     scheme: str
     explicit: bool = False
     """Whether routers name its rate; then they have the allocator of the scheme's name."""
+    predicts: bool = False
+    """Whether its allocator learns what flows of a kind use."""
     network: Mapping[str, Any] = field(default_factory=dict)
     """Keys of a scenario that its network differs in."""
     slotted: Mapping[str, Any] = field(default_factory=dict)
@@ -36,7 +38,7 @@ class Contestant:
 
 
 ALL = (
-    Contestant("BRF", "brf", explicit=True),
+    Contestant("BRF", "brf", explicit=True, predicts=True),
     Contestant("Nodectl", "nodectl", explicit=True),
     Contestant("RCP", "rcp", explicit=True),
     Contestant("XCP", "xcp", explicit=True),

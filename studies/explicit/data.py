@@ -45,9 +45,10 @@ FILES = ("arrivals", "mice", "alone")
 class Data:
     """Results, and the figures that follow from them."""
 
-    def __init__(self, runs: Runs, marks: narrows.Results) -> None:
+    def __init__(self, runs: Runs, marks: narrows.Results, predictions: Mapping[str, narrows.Results]) -> None:
         self.runs = runs
         self.marks = marks
+        self.predictions = predictions
         self.shared = [part for part in PARTS if part.name not in FILES]
 
     def _each(self, figure: Callable[[Part, narrows.Results], Mapping[str, float]]) -> dict[str, Figures]:
@@ -220,6 +221,22 @@ class Data:
         return {str(case): dict(zip(heads, values, strict=True)) for case, *values in means.iter_rows()}
 
     @cached_property
+    def predicted(self) -> Figures:
+        """What predictions do: the runs of predict.toml."""
+        part = Part("predict")
+        rows: Figures = {}
+        for name, results in self.predictions.items():
+            mice, files = (measure.files(results, label)["completion_s"] * 1e3 for label in ("mouse", "file"))
+            rows[name] = {
+                "mice, mean ms": _mean(mice),
+                "mice, p99 ms": _p99(mice),
+                "files, mean ms": _mean(files),
+                "elephants, Mbit/s": measure.goodput(part, results, "elephant")[""],
+                "queue p95, ms": measure.queue(part, results)[""],
+            }
+        return rows
+
+    @cached_property
     def dead(self) -> Figures:
         """Who has what from the death of the switch on."""
         part = named("dies")
@@ -245,6 +262,7 @@ class Data:
             "moving": self.moving,
             "dead": self.dead,
             "aqm": self.aqm,
+            "predicted": self.predicted,
         }
 
 

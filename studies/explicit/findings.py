@@ -128,32 +128,31 @@ def grid(data: Data) -> Iterable[Finding]:
     )
     yield Finding(
         "What a lone explicit flow is short of is the header that its scheme adds to every packet: "
-        f"{each(flows, EXPLICIT, '1')} %. Advice that travels in acknowledgements or in messages of its own costs "
-        "nothing here.",
+        f"{each(flows, EXPLICIT, '1')} %. Advice in padding, or in messages of its own, costs next to nothing here.",
         most(flows, EXPLICIT, "1") < 2.0,
     )
     drops, queue = data.dropped["flows"], data.queue["flows"]
+    paced = ("BRF", "Nodectl", "RCP")
     yield Finding(
-        "A thousand flows have a third of a packet per round trip each. Senders that pace at a rate do not notice: "
-        "RCP drops "
-        f"{number(drops['RCP']['1000'], 1)} %, Nodectl {number(drops['Nodectl']['1000'], 1)} %. A window cannot be "
-        "less than a "
-        f"packet: XCP fills the buffer ({number(queue['XCP']['1000'])} ms) and drops {number(drops['XCP']['1000'])} "
-        "%, CUBIC "
-        f"drops {number(drops['CUBIC']['1000'])} %, Prague {number(drops['Prague']['1000'])} %, BBR v3 "
+        "A thousand flows have a third of a packet per round trip each. Senders that pace at a rate do without a drop "
+        f"({' and '.join(paced)}). A window cannot be less than a packet: XCP drops {number(drops['XCP']['1000'])} %, "
+        "CUBIC "
+        f"{number(drops['CUBIC']['1000'])} %, Prague {number(drops['Prague']['1000'])} %, BBR v3 "
         f"{number(drops['BBR v3']['1000'])} %.",
-        max(_value(drops[who]["1000"]) for who in ("RCP", "Nodectl")) == 0.0 and _value(drops["XCP"]["1000"]) > 1.0,
+        most(drops, paced, "1000") == 0.0 and _value(drops["XCP"]["1000"]) > 1.0,
+    )
+    yield Finding(
+        f"Only RCP drains what the thousand joins have left in the queue ({number(queue['RCP']['1000'])} ms): its law "
+        "knows the "
+        f"queue. BRF and Nodectl hand out the whole link and keep {number(queue['BRF']['1000'])} and "
+        f"{number(queue['Nodectl']['1000'])} ms.",
+        min(_value(queue[who]["1000"]) for who in ("BRF", "Nodectl")) > 2 * _value(queue["RCP"]["1000"]),
     )
     yield Finding(
         "Nobody who is told a rate loses by being far away: shortfalls with unequal round-trip times are "
         f"{spread(unequal, EXPLICIT, '')} %, those of the others {spread(unequal, OTHERS, '')} %.",
         most(unequal, EXPLICIT, "") < least(unequal, OTHERS, ""),
     )
-
-
-def times(row: dict[str, float | None], word: str) -> str:
-    """The figures of a row whose names begin with a word, as a list."""
-    return ", ".join(number(value, 1) for key, value in row.items() if key.startswith(word) == (word == "back"))
 
 
 def convergence(data: Data) -> Iterable[Finding]:
@@ -164,25 +163,26 @@ def convergence(data: Data) -> Iterable[Finding]:
     yield Finding(
         "Every join and leave is settled for every explicit scheme, the slowest after "
         f"{number(max(value for value in told if value is not None), 1)} round trips. Of the {len(others)} changes "
-        "that the "
-        f"others were given 5 s for, {sum(value is None for value in others)} were not settled.",
+        "that "
+        f"the others were given 5 s for, {sum(value is None for value in others)} were not settled.",
         all(value is not None for value in told) and any(value is None for value in others),
     )
-    joins = {who: [value for key, value in rows[who].items() if not key.startswith("back")] for who in EXPLICIT}
+    quick = ("BRF", "RCP")
+    joins = [value for who in quick for key, value in rows[who].items() if not key.startswith("back")]
     yield Finding(
-        "After a join: "
-        + "; ".join(f"{who} {', '.join(number(value, 1) for value in joins[who])}" for who in EXPLICIT)
-        + " round trips.",
-        True,
+        "BRF and RCP put the first rate into the handshake: shares are fair after "
+        f"{number(max(map(_value, joins)), 1)} "
+        "round trip. Nodectl asks when the handshake is over, and needs one more. XCP changes windows by degrees.",
+        len(set(joins)) == 1
+        and all(value == _value(joins[0]) + 1 for key, value in rows["Nodectl"].items() if not key.startswith("back")),
     )
     dropped = data.dropped["join"]
     yield Finding(
-        "RCP is fast because a newcomer is given the common rate before anybody gives way; the queue takes what is "
-        "too much, "
-        f"or drops it ({number(dropped['RCP'][''])} % of all packets here). Nodectl tells the others to reduce before "
-        "it answers, "
-        f"and drops {number(dropped['Nodectl'][''], 1)}.",
-        _value(dropped["RCP"][""]) > 0.0 and dropped["Nodectl"][""] == 0.0,
+        "RCP gives a newcomer the common rate before anybody else gives way. The queue takes what is too much, or "
+        "drops it: "
+        f"{number(dropped['RCP'][''])} % of all packets here. BRF and Nodectl, which know how many there are, drop "
+        "none.",
+        _value(dropped["RCP"][""]) > 0.0 and dropped["Nodectl"][""] == 0.0 and dropped["BRF"][""] == 0.0,
     )
 
 
@@ -191,29 +191,37 @@ def files(data: Data) -> Iterable[Finding]:
     alone, load, mice = data.alone, data.arrivals, data.mice
     yield Finding(
         f"Asking before sending costs Nodectl a round trip: a file of 1 kB takes {number(alone['Nodectl']['1kB'])} "
-        "round trips, "
-        f"with all others {number(alone['CUBIC']['1kB'])}. RCP asks with the SYN, and loses nothing.",
-        _value(alone["Nodectl"]["1kB"]) - _value(alone["CUBIC"]["1kB"]) > 0.9,
+        "round "
+        f"trips, with all others {number(alone['CUBIC']['1kB'])}. BRF and RCP ask with the SYN, and lose nothing.",
+        _value(alone["Nodectl"]["1kB"]) - _value(alone["CUBIC"]["1kB"]) > 0.9
+        and _value(alone["BRF"]["1kB"]) - _value(alone["CUBIC"]["1kB"]) < 0.1,
     )
     yield Finding(
-        "It gains that back from about 100 kB on, when others are still in slow start: 1 MB takes "
-        f"{each(alone, EXPLICIT, '1MB')}, "
-        f"and {each(alone, OTHERS, '1MB')} round trips.",
-        most(alone, EXPLICIT, "1MB") < least(alone, OTHERS, "1MB"),
+        "From about 100 kB on Nodectl has gained that back, for the others are still in slow start: 1 MB takes "
+        f"{each(alone, EXPLICIT, '1MB')}; {each(alone, OTHERS, '1MB')} round trips.",
+        _value(alone["Nodectl"]["100kB"]) < least(alone, OTHERS, "100kB")
+        and most(alone, EXPLICIT, "1MB") < least(alone, OTHERS, "1MB"),
     )
+    head = "60 %, mean"
     yield Finding(
-        f"At 60 % load RCP needs {number(load['RCP']['60 %, mean'], 3)} times the least possible in the mean, CUBIC "
-        f"{number(load['CUBIC']['60 %, mean'], 3)}, Nodectl {number(load['Nodectl']['60 %, mean'], 3)}. At 90 % "
-        "Nodectl needs "
-        f"{number(load['Nodectl']['90 %, mean'], 3)}: it sets a share aside for a file from the request on until it "
-        "ends, and most "
-        "files end before they have used it.",
-        _value(load["RCP"]["60 %, mean"]) < _value(load["CUBIC"]["60 %, mean"]) < _value(load["Nodectl"]["60 %, mean"]),
+        f"At 60 % load RCP and BRF need {number(load['RCP'][head], 3)} and {number(load['BRF'][head], 3)} times the "
+        "least "
+        f"possible in the mean, XCP {number(load['XCP'][head], 3)}, CUBIC {number(load['CUBIC'][head], 3)}, Nodectl "
+        f"{number(load['Nodectl'][head], 3)}. At 90 % Nodectl needs {number(load['Nodectl']['90 %, mean'], 3)}: it "
+        "sets a "
+        "share aside for a file from the request on until the end, and most files end before they have used it.",
+        max(_value(load[who][head]) for who in ("RCP", "BRF")) < _value(load["CUBIC"][head])
+        and _value(load["CUBIC"][head]) < _value(load["Nodectl"][head]),
     )
     yield Finding(
         "The elephants pay for shares that mice do not use: they have "
-        f"{each(mice, EXPLICIT, 'elephants, Mbit/s')} Mbit/s, beside {each(mice, OTHERS, 'elephants, Mbit/s')}.",
-        least(mice, EXPLICIT, "elephants, Mbit/s") < least(mice, OTHERS, "elephants, Mbit/s"),
+        f"{each(mice, EXPLICIT, 'elephants, Mbit/s')} Mbit/s, beside {each(mice, OTHERS, 'elephants, Mbit/s')}. What "
+        "the "
+        f"mice gain is {number(mice['BRF']['mice, mean ms'])} ms with BRF instead of "
+        f"{number(mice['CUBIC']['mice, mean ms'])} "
+        "with CUBIC.",
+        least(mice, EXPLICIT, "elephants, Mbit/s") < least(mice, OTHERS, "elephants, Mbit/s")
+        and _value(mice["BRF"]["mice, mean ms"]) < least(mice, OTHERS, "mice, mean ms"),
     )
 
 
@@ -224,45 +232,59 @@ def limited(data: Data) -> Iterable[Finding]:
     yield Finding(
         "Nodectl does not take back what is not used: the two bulk flows have "
         f"{number(rows['Nodectl'][bulk])} of {number(due[bulk])} Mbit/s, and "
-        f"{number(rows['Nodectl']['bulk if told, Mbit/s'])} if the "
-        "steady senders say what they want.",
+        f"{number(rows['Nodectl']['bulk if told, Mbit/s'])} if the steady senders say what they want.",
         _value(rows["Nodectl"][bulk]) < 0.6 * _value(due[bulk]),
     )
     yield Finding(
         "RCP hands out the idle rest by raising the one rate of all, so that the on-off flows wake up with too much: "
-        "the steady "
-        f"flows see {number(rows['RCP'][delay])} ms, and {number(rows['RCP']['dropped, %'])} % of the packets are "
-        "dropped. XCP, which "
-        f"allots changes to packets that are there, leaves them {number(rows['XCP'][delay])} ms.",
-        _value(rows["RCP"][delay]) > _value(rows["XCP"][delay]),
+        "the "
+        f"steady flows see {number(rows['RCP'][delay])} ms, and {number(rows['RCP']['dropped, %'])} % of the packets "
+        "are "
+        f"dropped. XCP, which allots changes to packets that are there, leaves them {number(rows['XCP'][delay])} ms, "
+        "BRF and "
+        f"Nodectl {number(rows['BRF'][delay])}.",
+        _value(rows["RCP"][delay]) > _value(rows["XCP"][delay]) > _value(rows["BRF"][delay]),
     )
     yield Finding(
         f"Without advice a flow that wakes up finds its share gone: of {number(due[on_off])} Mbit/s the on-off flows "
         "have "
-        f"{each(rows, OTHERS, on_off)}; with it {each(rows, EXPLICIT, on_off)}.",
-        most(rows, OTHERS, on_off) < least(rows, EXPLICIT, on_off),
+        f"{each(rows, OTHERS, on_off)}. RCP and XCP give them {number(rows['RCP'][on_off])} and "
+        f"{number(rows['XCP'][on_off])}.",
+        most(rows, OTHERS, on_off) < min(_value(rows["RCP"][on_off]), _value(rows["XCP"][on_off])),
+    )
+    yield Finding(
+        f"BRF gives them {number(rows['BRF'][on_off])}: a flow that wakes up still sends at the rate of its silence "
+        "for a round "
+        "trip, is taken for application-limited, and given little more than that until it has been measured again.",
+        _value(rows["BRF"][on_off]) < 0.6 * _value(due[on_off]),
     )
 
 
 def loss(data: Data) -> Iterable[Finding]:
     """Loss of data, and of feedback."""
-    rows, acks = data.shortfall["loss"], data.shortfall["feedback"]
+    rows, before, acks = data.shortfall["loss"], data.shortfall["loss-before"], data.shortfall["feedback"]
+    paced = ("BRF", "Nodectl", "RCP")
     yield Finding(
-        "A scheme that does not need loss as a signal may ignore it: at 10 % RCP and Nodectl are short of "
-        f"{number(rows['RCP']['10%'])} and {number(rows['Nodectl']['10%'])} % of what passes. XCP halves its window "
-        "as TCP does and is "
-        f"given it back within a few intervals: {number(rows['XCP']['10%'])} %. BBR v3 holds until 1 % "
-        f"({number(rows['BBR v3']['1%'])}) "
-        f"and is as lost as CUBIC at 10 ({number(rows['BBR v3']['10%'])} and {number(rows['CUBIC']['10%'])}).",
-        max(_value(rows[who]["10%"]) for who in ("RCP", "Nodectl"))
-        < 5
-        < _value(rows["XCP"]["10%"])
-        < _value(rows["BBR v3"]["10%"]),
+        f"A scheme that does not need loss as a signal may ignore it: with 10 % behind the queue {', '.join(paced)} "
+        "are short "
+        f"of {spread(rows, paced, '10%')} % of what passes. XCP halves its window as TCP does and is given it back "
+        "within a "
+        f"few intervals: {number(rows['XCP']['10%'])} %. BBR v3 holds until 1 % ({number(rows['BBR v3']['1%'])}) and "
+        "is as "
+        f"lost as CUBIC at 10 ({number(rows['BBR v3']['10%'])} and {number(rows['CUBIC']['10%'])}).",
+        most(rows, paced, "10%") < 5 < _value(rows["XCP"]["10%"]) < _value(rows["BBR v3"]["10%"]),
+    )
+    yield Finding(
+        "What is lost before the queue leaves room in it. RCP, whose rate follows what arrives, fills it again and is "
+        "short "
+        f"of {number(before['RCP']['10%'])} %; BRF and Nodectl give it to nobody ({number(before['BRF']['10%'])} and "
+        f"{number(before['Nodectl']['10%'])} %).",
+        _value(before["RCP"]["10%"]) < 5 < min(_value(before["BRF"]["10%"]), _value(before["Nodectl"]["10%"])),
     )
     yield Finding(
         "Lost feedback hardly matters, because there is more of it soon: with 30 % of the acknowledgements lost "
-        "explicit schemes are "
-        f"short of {spread(acks, EXPLICIT, '30%')} % instead of {spread(acks, EXPLICIT, '0%')}.",
+        "explicit "
+        f"schemes are short of {spread(acks, EXPLICIT, '30%')} % instead of {spread(acks, EXPLICIT, '0%')}.",
         most(acks, EXPLICIT, "30%") < 10,
     )
 
@@ -280,58 +302,81 @@ def moving(data: Data) -> Iterable[Finding]:
     yield Finding(
         "A capacity that is not known is: told the mean, twice what there is, RCP and Nodectl keep the queue full "
         f"({spread(rows, deaf, 'unknown: queue, ms')} ms) and lose {spread(rows, deaf, 'unknown: dropped, %')} % of "
-        "what they send. Goodput does "
-        "not suffer, for losses are repaired and nobody else is there; whoever shared that queue would.",
+        "what they "
+        "send. Goodput does not suffer, for losses are repaired and nobody else is there; whoever shared that queue "
+        "would.",
         least(rows, deaf, "unknown: dropped, %") > 10,
     )
     yield Finding(
+        f"BRF is short of {number(rows['BRF']['unknown: shortfall, %'])} % there. The controller sees a queue longer than a "
+        "round trip and has all shares of that port cut to the floor. To the other switch the flow then looks "
+        "application-limited, and then to both: from the floor a share grows by a tenth per measurement, for seconds.",
+        _value(rows["BRF"]["unknown: shortfall, %"]) > 20,
+    )
+    yield Finding(
         "On the 5G path BBR v3, which measures what it gets, is short of "
-        f"{number(rows['BBR v3']['5G: shortfall, %'])} %, explicit "
-        f"schemes of {spread(rows, EXPLICIT, '5G: shortfall, %')} % with queues of "
+        f"{number(rows['BBR v3']['5G: shortfall, %'])} %, "
+        f"explicit schemes of {spread(rows, EXPLICIT, '5G: shortfall, %')} % with queues of "
         f"{spread(rows, EXPLICIT, '5G: queue, ms')} ms.",
         _value(rows["BBR v3"]["5G: shortfall, %"]) < least(rows, EXPLICIT, "5G: shortfall, %"),
     )
+    believers = ("BRF", "Nodectl", "RCP")
     yield Finding(
-        "One link that does not take part undoes it all, if it is the narrow one: RCP and Nodectl send twice its rate "
-        "and lose "
-        f"{spread(rows, deaf, 'half deployed: dropped, %')} % of their packets, for ever. XCP, which still halves on "
-        "loss, loses "
-        f"{number(rows['XCP']['half deployed: dropped, %'])} %, CUBIC "
+        f"One link that does not take part undoes it all, if it is the narrow one: {', '.join(believers)} send twice "
+        "its rate "
+        f"and lose {spread(rows, believers, 'half deployed: dropped, %')} % of their packets, for ever. XCP, which "
+        "still halves "
+        f"on loss, loses {number(rows['XCP']['half deployed: dropped, %'])} %, CUBIC "
         f"{number(rows['CUBIC']['half deployed: dropped, %'])} %.",
-        least(rows, deaf, "half deployed: dropped, %") > 40,
+        least(rows, believers, "half deployed: dropped, %") > 40,
     )
 
 
 def neighbours(data: Data) -> Iterable[Finding]:
     """CUBIC, and a deaf flow."""
-    panels = list(data.neighbours().values())
-    (beside, due), (deaf, owed) = panels
+    (beside, due), (deaf, owed) = data.neighbours().values()
+    own = "the scheme"
     yield Finding(
-        f"Of {number(due)} Mbit/s that two flows are due beside two of CUBIC, RCP has "
-        f"{number(beside['RCP']['the scheme'], 1)} and XCP "
-        f"{number(beside['XCP']['the scheme'], 1)}: they give way to a queue that CUBIC fills. Nodectl has "
-        f"{number(beside['Nodectl']['the scheme'], 1)}: it gives away what CUBIC has, and does not answer loss.",
-        _value(beside["XCP"]["the scheme"]) < 0.2 * due and _value(beside["Nodectl"]["the scheme"]) > 1.8 * due,
+        f"Of {number(due)} Mbit/s that two flows are due beside two of CUBIC, RCP has {number(beside['RCP'][own], 1)} "
+        "and XCP "
+        f"{number(beside['XCP'][own], 1)}: they give way to a queue that CUBIC fills. Nodectl has "
+        f"{number(beside['Nodectl'][own], 1)}: it gives away what CUBIC has, and does not answer loss. BRF, which "
+        "keeps the two "
+        f"kinds in classes of their own, has {number(beside['BRF'][own], 1)}.",
+        _value(beside["XCP"][own]) < 0.2 * due
+        and _value(beside["Nodectl"][own]) > 1.8 * due
+        and abs(_value(beside["BRF"][own]) - due) < 0.05 * due,
     )
+    drops, queue = data.dropped["deaf"], data.queue["deaf"]
     yield Finding(
-        "Beside a flow that ignores advice RCP and XCP leave it everything it takes: three flows have "
-        f"{number(deaf['RCP']['the scheme'])} and {number(deaf['XCP']['the scheme'])} of {number(owed)} Mbit/s, "
-        "without a queue or nearly. "
-        f"Nodectl, as deaf as its neighbour, has {number(deaf['Nodectl']['the scheme'])}, and all lose "
-        f"{number(data.dropped['deaf']['Nodectl'][''])} % of their packets.",
-        _value(deaf["Nodectl"]["the scheme"]) > _value(deaf["RCP"]["the scheme"]),
+        "Beside a flow that ignores advice RCP and XCP leave it what it takes: three flows have "
+        f"{number(deaf['RCP'][own])} and "
+        f"{number(deaf['XCP'][own])} of {number(owed)} Mbit/s, with queues of {number(queue['RCP'][''])} and "
+        f"{number(queue['XCP'][''])} ms. Nodectl, as deaf as its neighbour, has {number(deaf['Nodectl'][own])}, and "
+        "all lose "
+        f"{number(drops['Nodectl'][''])} % of their packets. BRF has {number(deaf['BRF'][own])}: the deaf flow fills "
+        "and "
+        "overruns the queue of its own class.",
+        _value(deaf["BRF"][own]) > 0.97 * owed > _value(deaf["Nodectl"][own]) > _value(deaf["RCP"][own]),
     )
 
 
 def dead(data: Data) -> Iterable[Finding]:
     """A switch that dies."""
     rows, due = data.dead, data.dead["due"]
+    lost = ("Nodectl", "RCP", "XCP")
     yield Finding(
         "Who was there keeps what it had, and who comes later finds nothing: of "
-        f"{number(due['flow 3'])} Mbit/s that the third flow is due it has {each(rows, EXPLICIT, 'flow 3')}. RCP and "
-        "XCP never learn that "
-        "there is no router; Nodectl asks in vain and becomes CUBIC, beside flows that do not answer loss.",
-        max(_value(rows[who]["flow 3"]) for who in ("Nodectl", "RCP", "XCP")) < 0.5 * _value(due["flow 3"]),
+        f"{number(due['flow 3'])} Mbit/s that the third flow is due it has {each(rows, lost, 'flow 3')}. RCP and XCP "
+        "never learn "
+        "that there is no router; Nodectl asks in vain and becomes CUBIC, beside flows that do not answer loss.",
+        most(rows, lost, "flow 3") < 0.5 * _value(due["flow 3"]),
+    )
+    yield Finding(
+        "BRF's senders notice: a second without a share, and they are CUBIC. The third flow has "
+        f"{number(rows['BRF']['flow 3'])} Mbit/s, and all together are short of {number(rows['BRF']['shortfall, %'])} "
+        "%.",
+        _value(rows["BRF"]["flow 3"]) > 0.8 * _value(due["flow 3"]),
     )
 
 

@@ -14,6 +14,7 @@ from contestants import Contestant
 
 import narrows
 from narrows import api, engine
+from narrows.options import remember
 from narrows.scenario import load, override_text
 
 HERE = Path(__file__).resolve().parent
@@ -63,6 +64,11 @@ class Part:
             keys["network.allocator"] = {"kind": contestant.allocator, "dies": self.dies}
         return keys | dict(self.changed)
 
+    def first_other_seed(self) -> int:
+        """A seed that its runs do not have."""
+        scenario = self.scenario()
+        return int(scenario.get("seed", 1)) + int(scenario.get("repeat", 1))
+
     def planned(self, contestant: Contestant) -> int:
         """How many runs it has for a contestant; an error if the file does not suit it."""
         changes = [(key, override_text(value)) for key, value in self.changes(contestant).items()]
@@ -103,6 +109,24 @@ PARTS = (
     Part("dies", chain=True, dies="20s", trace="200ms"),
 )
 """All parts that every contestant runs."""
+
+
+def run_predictions(contestant: Contestant, out: Path, jobs: int | None) -> dict[str, narrows.Results]:
+    """Runs of predict.toml for a contestant that predicts: without, with what is learned meanwhile, and before."""
+    part = Part("predict")
+    silent = {"kind": contestant.allocator, "prediction": False}
+    before = out / "learned.json"
+    earlier = narrows.run(part.path, set=part.changes(contestant), seed=part.first_other_seed(), repeat=1, jobs=jobs)
+    remember(before, earlier.raw[0])
+    changes: dict[str, dict[str, Any]] = {
+        "no prediction": {"network.allocator": silent},
+        "learned meanwhile": {},
+        "learned before": {"network.learned": str(before.absolute())},
+    }
+    return {
+        name: narrows.run(part.path, set=part.changes(contestant) | keys, jobs=jobs) for name, keys in changes.items()
+    }
+
 
 Runs = Mapping[str, Mapping[str, narrows.Results]]
 """Results by part and by contestant."""

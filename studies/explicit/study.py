@@ -21,7 +21,7 @@ import findings
 from contestants import ALL, Contestant
 from data import Data
 from due import seconds
-from parts import HERE, PARTS, Runs, named, run_all
+from parts import HERE, PARTS, Runs, named, run_all, run_predictions
 
 import narrows
 
@@ -104,7 +104,8 @@ def main() -> int:
         out = asked.out or Path(passing)
         runs: Runs = run_all(ALL, out, asked.jobs)
         marks = narrows.run(HERE / "aqm.toml", out=out / "aqm", jobs=asked.jobs)
-        data = Data(runs, marks)
+        predicting = next(who for who in ALL if who.predicts)
+        data = Data(runs, marks, run_predictions(predicting, out, asked.jobs))
         draw(data)
         regions = {name: table(rounded(rows)) for name, rows in data.tables().items()}
         regions["contestants"] = table(

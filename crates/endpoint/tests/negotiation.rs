@@ -150,7 +150,16 @@ impl Talk {
     }
 
     fn adjust(&mut self, kind: Adjustment, speed: u64) {
-        self.hear(&Message::Adjustment { kind, id: ID, speed: rate(speed) });
+        self.adjust_over(0, kind, speed);
+    }
+
+    /// A node of one of its ways tells it a rate.
+    fn adjust_over(&mut self, path: u8, kind: Adjustment, speed: u64) {
+        let message = Message::Adjustment { kind, id: ID, speed: rate(speed) };
+        let mut packet = Packet::control(0, Flags::REVERSE, message.encode().as_bytes());
+        packet.set_path(path);
+        self.sender.on_packet(self.now, &packet);
+        self.poll();
     }
 
     fn data(&self) -> usize {
@@ -362,6 +371,11 @@ fn a_hot_node_is_left_for_another_way_while_data_flows_on() {
     assert_eq!((read(first), first.path()), (end, 0));
     talk.pass(ms(20), true);
     assert!(talk.sent().iter().all(|(_, packet)| packet.path() == 1));
+    // What a node of the old way says now is late.
+    talk.adjust(Adjustment::Reduce, 400_000);
+    talk.assert_rate(2_000_000);
+    talk.adjust_over(1, Adjustment::Reduce, 1_500_000);
+    talk.assert_rate(1_500_000);
 }
 
 #[test]

@@ -256,6 +256,36 @@ fn acknowledgements_that_return_another_way_still_bring_the_share() {
     }
 }
 
+/// Two switches on each of two ways, and acknowledgements by the other one: both of a way announce, the least counts (equation 7).
+#[test]
+fn of_two_switches_that_announce_the_lower_share_counts() {
+    let link = |from: &str, to: &str, rate: &str, extra: &str| {
+        format!(
+            "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"5ms\"\nbuffer = \"2000pkt\"\n{extra}\n"
+        )
+    };
+    let brf = "allocator = \"brf\"";
+    let text = String::from("name = \"announced\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
+        + &link("s", "a", "1gbit", "")
+        + &link("a", "b", "100mbit", brf)
+        + &link("b", "e", "40mbit", brf)
+        + &link("s", "c", "1gbit", "")
+        + &link("c", "d", "60mbit", brf)
+        + &link("d", "e", "100mbit", brf)
+        + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"a\", \"b\", \"e\"]\nreverse_route = [\"e\", \"d\", \"c\", \"s\"]\n"
+        + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"c\", \"d\", \"e\"]\nreverse_route = [\"e\", \"b\", \"a\", \"s\"]\n";
+    let result = run(&text);
+    for (goodput, least) in goodputs(&result).into_iter().zip([40.0, 60.0]) {
+        assert_within("goodput", goodput, least * PAYLOAD, 0.01);
+    }
+    // Reading the shares of both in turn, a sender would keep a queue that grows: 20 ms are the empty path's, and the queue of the
+    // first round trips stays, at most what leaves in as long again as no switch answers for the flow.
+    for flow in &result.flows {
+        let mean = flow.rtt_mean_ms.expect("round-trip times");
+        assert!(mean < 20.0 + 60.0, "{mean} ms");
+    }
+}
+
 /// Flows of 2 Mbit/s for half a second each, one after the other, beside one of a long round trip that takes all it can. With what
 /// was learned of their kind they take 2.2 Mbit/s at once; without, half of the link until they are measured, which takes
 /// between one and two periods of 100 ms, and up to another until the other is told.
@@ -283,6 +313,28 @@ fn prediction_keeps_flows_of_a_known_kind_from_taking_more_than_they_use() {
     // Half of the link: until the next allocation, 50 ms on average, for a period, and until the other's beat, 50 ms again.
     let lost = (RATE / 2.0 * PAYLOAD - 2.2) * 0.2 / 0.5;
     assert_within("lost", with - without, lost, 0.1);
+}
+
+/// On a link whose capacity changes the mean is too much half of the time. Measured, it is not.
+#[test]
+fn a_capacity_that_is_measured_keeps_the_queue_of_a_changing_link_short() {
+    let on_5g = |follow: bool| {
+        let text = format!(
+            "name = \"5g\"\nduration = \"30s\"\nwarmup = \"2s\"\n[network]\nradio = {{ kind = \"5g\", seed = 1 }}\n\
+             buffer = \"3200pkt\"\nallocator = {{ kind = \"brf\", follow = {follow} }}\n{}",
+            flows("brf", 30, "count = 2")
+        );
+        let link = run(&text).links.remove(0);
+        println!(
+            "follow {follow}: {} drops, queue {:.1} ms, used {:.3}",
+            link.drops, link.queue_delay_mean_ms, link.utilization
+        );
+        link
+    };
+    let (stated, measured) = (on_5g(false), on_5g(true));
+    assert!(stated.drops > 1_000 && stated.queue_delay_mean_ms > 100.0, "{stated:?}");
+    assert!(measured.drops == 0 && measured.queue_delay_mean_ms < 30.0, "{measured:?}");
+    assert!(measured.utilization > 0.8, "{measured:?}");
 }
 
 /// Three flows join at 2.1 s, told once per round trip: the queue that this makes is above a tenth of the buffer, so the controller

@@ -25,7 +25,8 @@ const END: u64 = 45;
 ///   2.5 ms it takes as long as at 40 ms.
 /// * XCP moves a tenth of the traffic between flows in each round-trip time: to a newcomer's half that takes about
 ///   ln(0.1) / ln(0.9) = 22. What a flow leaves is given away by spare capacity, in a few.
-const LAWS: &[(&str, f64, f64)] = &[("rcp", 48.0, 8.0), ("xcp", 28.0, 8.0), ("nodectl", 4.2, 4.0)];
+const LAWS: &[(&str, f64, f64)] =
+    &[("rcp", 48.0, 8.0), ("xcp", 28.0, 8.0), ("brf", 8.0, 6.0), ("nodectl", 4.2, 4.0)];
 
 /// Flows that are there all the time, and their round-trip times in milliseconds; the flow that joins has the first of them.
 /// Not more than eight: senders with windows move in whole packets, and of a fair share of 19 packets, which 17 flows have,

@@ -187,6 +187,28 @@ fn random_loss_of_ten_per_cent_takes_messages_too_and_shares_converge_all_the_sa
     assert_eq!(result.links[0].drops, 0);
 }
 
+/// A retransmission that is lost too is found by the timeout, and the receiver's window is full before: the flow stands still for a
+/// second. It has its rate again when that is repaired, though it had no use for it meanwhile.
+#[test]
+fn a_flow_that_losses_hold_up_has_its_rate_again() {
+    // 4.3 MB/s fill 4 MB in a second. Of 3000 packets a second 15 are lost, and of 200 repairs one: every 13 s.
+    let result = run(&text(
+        20.0,
+        0.0,
+        "loss = \"0.5%\"\n[tcp]\nrack = false\nmin_rto = \"1s\"\nreceive_window = \"4MB\"",
+        &flow(""),
+    ));
+    let timeouts = result.counters.timeouts;
+    assert!((1..=6).contains(&timeouts), "{timeouts}: it must be held up, but not most of the time");
+    // Two seconds for each: the timeout begins anew with every retransmission, and new ones come for most of a second.
+    let expected = RATE * PAYLOAD * (1.0 - 0.005) * (1.0 - 2.0 * timeouts as f64 / 20.0);
+    assert!(
+        result.flows[0].goodput_mbit_s > expected,
+        "{} with {timeouts} timeouts",
+        result.flows[0].goodput_mbit_s
+    );
+}
+
 #[test]
 fn where_no_node_takes_part_a_flow_is_cubic() {
     let negotiating = run(&text(20.0, 5.0, "allocator = \"none\"", &flow("count = 2")));

@@ -72,13 +72,19 @@ impl Sender {
 
     /// The application has written.
     pub(super) fn note_backlog(&mut self, now: Nanos) {
-        let Some(server) = &mut self.server else { return };
-        let Some(granted) = server.granted else { return };
-        let trip = granted.over(self.rtt.srtt).as_u64().max(4 * u64::from(self.config.segment));
-        if self.app_end.saturating_sub(self.nxt) > trip {
+        if self.more_waits()
+            && let Some(server) = &mut self.server
+        {
             server.on_backlog();
             self.follow(now, News::None);
         }
+    }
+
+    /// Whether more waits than leaves in a round trip at the rate that was granted.
+    fn more_waits(&self) -> bool {
+        let Some(granted) = self.server.as_ref().and_then(|server| server.granted) else { return false };
+        let trip = granted.over(self.rtt.srtt).as_u64().max(4 * u64::from(self.config.segment));
+        self.app_end.saturating_sub(self.nxt) > trip
     }
 
     /// The handshake is over.
@@ -121,12 +127,18 @@ impl Sender {
         let (sent, packet) =
             (self.wire_sent(), u64::from(self.config.segment) + u64::from(self.config.header));
         let least = Bytes::new(LEAST * packet).per(self.patience() / 2);
+        let (waiting, repairing) = (self.more_waits(), self.is_repairing());
         let Some(server) = &mut self.server else { return };
         if now < server.deadline() {
             return;
         }
         if now >= server.review.at {
-            server.on_review(now, sent, least);
+            if repairing {
+                // What is lost may hold up everything else: no measure for what it can use.
+                server.review.at = Nanos::MAX;
+            } else {
+                server.on_review(now, sent, least, waiting, packet);
+            }
         }
         let news = server.on_timer(now);
         self.follow(now, news);
@@ -140,7 +152,7 @@ impl Sender {
         let news = match (&mut self.server, Message::decode(&bytes[..len])) {
             // What arrives late has done its duty.
             (Some(_), Ok(_)) if self.state != State::Established => Some(News::None),
-            (Some(server), Ok(message)) => server.on_message(now, patience, &message),
+            (Some(server), Ok(message)) => server.on_message(now, patience, &message, packet.path()),
             _ => None,
         };
         match news {

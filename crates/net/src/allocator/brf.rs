@@ -65,7 +65,8 @@
 //!    the BRF class, not what the controller counted.
 //! 6. Where acknowledgements already carry the share of another switch, this one compares its own with every such share, and
 //!    writes into others only after two round trips without: each switch writing in its own turn, a sender would read
-//!    the shares of all in turn, not the least.
+//!    the shares of all in turn, not the least. And a flow that (14) finds limited gets at least the share that another
+//!    switch wrote: else two switches, each finding it limited by what the other has just let it use, hold it down.
 //! 7. Against floods: only flows whose sender has answered count as flows of their class, but a flow has its share
 //!    at the SYN-ACK already, if no more than `HALF_OPEN` or half of the flows are in this state. Half of the table at most is
 //!    for half-open flows. All that is refused is counted.
@@ -77,7 +78,8 @@
 //!
 //! ## Known weaknesses
 //! It needs to know its capacity: for a link that follows a trace it takes the mean, and a link that carries less than that
-//! queues. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it, or is cut
+//! queues. With `follow`, which is ours, it measures what leaves while packets wait, and tries a tenth more per period while none
+//! do. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it, or is cut
 //! for at once with `drain`, which is ours. A sender
 //! whose packets are lost before the switch beyond 1 − `alpha` looks limited by its application, and is given less and less. The
 //! average of a kind of flows says what they got under the load of their time: a flow that could use a free link starts lower
@@ -88,6 +90,8 @@ mod code;
 mod flow;
 mod learned;
 mod members;
+#[cfg(test)]
+mod random_tests;
 mod returns;
 mod shares;
 mod state;
@@ -100,6 +104,7 @@ use narrows_cc::{Evidence, Nanos, Param, Rate};
 
 pub use code::RateCode;
 
+use self::allocate::Departures;
 use self::flow::{Class, Flow, Layer};
 use self::learned::Learned;
 use self::returns::Guest;
@@ -143,6 +148,8 @@ struct Counts {
 /// The switch's side of BRF.
 #[derive(Clone, Debug)]
 pub struct Brf {
+    /// What the link carries, as stated and as believed now.
+    nominal: f64,
     capacity: f64,
     udp_share: f64,
     limit: Limit,
@@ -154,6 +161,7 @@ pub struct Brf {
     prediction: bool,
     urgent: bool,
     drain: bool,
+    follow: bool,
     size: usize,
 
     state: State,
@@ -179,6 +187,7 @@ pub struct Brf {
     swept_at: Nanos,
     /// Σ measured.
     load: f64,
+    departures: Departures,
     demands: Vec<f64>,
     gone: Vec<u32>,
     counts: Counts,
@@ -209,18 +218,18 @@ impl Allocator for Brf {
             Param::number("udp_share", 0.05, (0.0, 0.5), "", "the share of UDP while there is any"),
             Param::number(
                 "floor",
-                0.2,
-                (0.0, 100.0),
+                0.5,
+                (0.001, 100.0),
                 "mbit",
                 "no flow has less, unless an equal share is less",
             ),
             Param::number("mice", 100_000.0, (0.0, 1e9), "byte", "flows that have sent no more are mice"),
             Param::number(
-                "measure_packets",
+                "small_packets",
                 50.0,
                 (0.0, 1000.0),
                 "pkt",
-                "a flow with a small share of its own is measured until so many packets could have come",
+                "small shares grow by beta per period until so many packets could come in one",
             ),
             Param::flag("prediction", true, "begin with the rate learned for flows of the kind"),
             Param::flag(
@@ -232,6 +241,11 @@ impl Allocator for Brf {
                 "drain",
                 false,
                 "cut by (16) at every allocation for what waits, without the controller",
+            ),
+            Param::flag(
+                "follow",
+                false,
+                "measure what the link carries, and drain as with `drain`: for links that change",
             ),
             Param::number("flows", 10_000.0, (2.0, 1e6), "", "the most flows in the table"),
             Param::number("idle", 30.0, (1.0, 3600.0), "s", "a flow silent for so long is forgotten"),
@@ -246,17 +260,19 @@ impl Allocator for Brf {
         let size = number("flows") as usize;
         let known = setup.learned.as_deref().and_then(|text| Learned::from_text(text, LEARNED_LIMIT).ok());
         Self {
+            nominal: capacity,
             capacity,
             udp_share: number("udp_share"),
             limit: Limit { alpha: number("alpha"), beta: number("beta") },
             gamma: number("gamma"),
             utilization: number("utilization"),
-            packets: number("measure_packets"),
+            packets: number("small_packets"),
             mice: number("mice") as u64,
             idle: Nanos::from_secs_f64(number("idle")),
             prediction: setup.params.flag("prediction"),
             urgent: setup.params.flag("urgent"),
             drain: setup.params.flag("drain"),
+            follow: setup.params.flag("follow"),
             size,
             state: State::default(),
             shares: Shares::new(number("floor") * 125_000.0),
@@ -276,6 +292,7 @@ impl Allocator for Brf {
             allocate_at: Nanos::MAX,
             swept_at: Nanos::ZERO,
             load: 0.0,
+            departures: Departures { since: Nanos::ZERO, bytes: 0, starved: true },
             demands: Vec::new(),
             gone: Vec::new(),
             counts: Counts::default(),
@@ -285,12 +302,7 @@ impl Allocator for Brf {
     fn queue(setup: &Setup) -> Option<config::Queue> {
         let all = setup.capacity;
         let udp = all.mul_f64(setup.params.number("udp_share")).max(Rate::from_bytes_per_sec(1));
-        let class = |name, parent, rate, priority| HtbClass {
-            parent,
-            priority,
-            ceil: Some(all),
-            ..HtbClass::new(name, rate)
-        };
+        let class = |name, parent, rate, priority| HtbClass { parent, priority, ..HtbClass::new(name, rate) };
         let layer = |name, priority| class(name, Some(BRF), all / 3, priority);
         let classes = vec![
             class("brf", None, all, 0),
@@ -365,6 +377,9 @@ impl Allocator for Brf {
             let Some(flow) = self.table.get(now, id) else { return };
             let size = packet.size().as_u64();
             flow.seen = now;
+            if flow.asked <= flow.returned {
+                flow.asked = now;
+            }
             flow.sent += size;
             flow.arrived += size;
             port.steer(if flow.class == Class::Brf { FIRST_LAYER + flow.layer as u8 } else { OTHERS });
@@ -379,7 +394,10 @@ impl Allocator for Brf {
         }
     }
 
-    fn on_departure(&mut self, _port: &mut Port<'_>, _packet: &mut Packet) {}
+    fn on_departure(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
+        self.departures.bytes += packet.size().as_u64();
+        self.departures.starved |= port.backlog.is_zero();
+    }
 
     fn on_return(&mut self, port: &mut Port<'_>, packet: &mut Packet) {
         if !packet.flags.has(Flags::CONTROL) {
@@ -418,8 +436,13 @@ impl Allocator for Brf {
         Some(learned.to_text())
     }
 
+    fn memory(&self) -> usize {
+        self.table.memory()
+    }
+
     fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
         sink("state", f64::from(self.state as u8));
+        sink("capacity", self.capacity);
         sink("c_brf", self.classes.brf);
         sink("allocated", self.shares.allocated());
         sink("used", self.shares.used());

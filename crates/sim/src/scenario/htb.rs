@@ -28,7 +28,8 @@ table! {
         priority: u8,
         /// What it may send per turn (a tenth of a second of its rate, 1500B to 200kB).
         quantum: quantity::Size,
-        /// The most it may save up at its rate (a packet, and what arrives in 1ms and while the link sends two packets per leaf).
+        /// The most it may save up at its rate (a packet, and what arrives in 1ms and while the link sends two packets per leaf);
+        /// a policed class must state it.
         burst: quantity::Size,
         /// The same at its ceiling.
         ceil_burst: quantity::Size,

@@ -41,6 +41,8 @@ pub fn wire(scheme: &str) -> Wire {
 /// A duplex link. Its two directions are links of their own for the oracle: twice its number, and one more for the way back.
 #[derive(Clone, Debug)]
 pub struct Edge {
+    /// Whether nodes take part there.
+    pub shared: bool,
     /// The nodes it joins.
     pub ends: (usize, usize),
     /// Of either direction, in Mbit/s.
@@ -78,6 +80,9 @@ pub struct Ranges {
     pub delays: (f64, f64),
     /// The part of the flows that an application limits.
     pub limited: f64,
+    /// Data goes over any link in one direction only, from nodes to those with higher numbers; acknowledgements have the
+    /// other direction to themselves.
+    pub one_way: bool,
 }
 
 fn between(random: &mut Random, (least, most): (u64, u64)) -> u64 {
@@ -96,7 +101,7 @@ impl Network {
         let mut edges = Vec::new();
         let edge = |ends, random: &mut Random| {
             let rate = uniform(random, ranges.rates);
-            Edge { ends, rate, delay: uniform(random, ranges.delays) }
+            Edge { shared: true, ends, rate, delay: uniform(random, ranges.delays) }
         };
         for node in 1..nodes {
             let other = random.below(node as u64) as usize;
@@ -110,24 +115,26 @@ impl Network {
         }
         let mut network = Self { edges, traffic: Vec::new() };
         for _ in 0..between(random, ranges.flows) {
-            let nodes = network.walk(nodes, random);
+            let nodes = network.walk(nodes, ranges.one_way, random);
             network.traffic.push(Traffic { nodes, limit: None, start: random.unit() });
         }
         network.limit(random, ranges);
         network
     }
 
-    /// One link between two nodes, and flows that come to it and leave it by links of their own, fast enough for all.
+    /// One link between two nodes, and flows that come to it and leave it by links of their own, fast enough for all, where
+    /// no allocator stands.
     pub fn one_bottleneck(random: &mut Random, ranges: &Ranges) -> Self {
         let rate = uniform(random, ranges.rates);
         let mut network = Self {
-            edges: vec![Edge { ends: (0, 1), rate, delay: uniform(random, ranges.delays) }],
+            edges: vec![Edge { shared: true, ends: (0, 1), rate, delay: uniform(random, ranges.delays) }],
             traffic: Vec::new(),
         };
         for flow in 0..between(random, ranges.flows) as usize {
             let (from, to) = (2 + 2 * flow, 3 + 2 * flow);
             for ends in [(from, 0), (1, to)] {
-                network.edges.push(Edge { ends, rate: 2.0 * rate, delay: uniform(random, ranges.delays) });
+                let delay = uniform(random, ranges.delays);
+                network.edges.push(Edge { shared: false, ends, rate: 2.0 * rate, delay });
             }
             network.traffic.push(Traffic { nodes: vec![from, 0, 1, to], limit: None, start: random.unit() });
         }
@@ -145,8 +152,8 @@ impl Network {
         }
     }
 
-    /// A random way that passes no node twice.
-    fn walk(&self, nodes: usize, random: &mut Random) -> Vec<usize> {
+    /// A random way that passes no node twice, upwards only if it is to be `one_way`.
+    fn walk(&self, nodes: usize, one_way: bool, random: &mut Random) -> Vec<usize> {
         let mut way = vec![random.below(nodes as u64) as usize];
         loop {
             let here = way[way.len() - 1];
@@ -158,8 +165,12 @@ impl Network {
                     (a, b) if b == here => Some(a),
                     _ => None,
                 })
-                .filter(|node| !way.contains(node))
+                .filter(|node| !way.contains(node) && (!one_way || *node > here))
                 .collect();
+            if next.is_empty() && way.len() == 1 {
+                way[0] = random.below(nodes as u64) as usize;
+                continue;
+            }
             if next.is_empty() || (way.len() > 1 && random.chance(0.4)) {
                 return way;
             }
@@ -208,10 +219,13 @@ impl Network {
     /// As the tables of a scenario, every flow with this scheme.
     pub fn tables(&self, scheme: &str) -> String {
         let mut text = String::new();
-        for Edge { ends: (a, b), rate, delay } in &self.edges {
+        for Edge { shared, ends: (a, b), rate, delay } in &self.edges {
             text += &format!(
                 "[[links]]\nfrom = \"n{a}\"\nto = \"n{b}\"\nrate = \"{rate}mbit\"\ndelay = \"{delay}ms\"\n"
             );
+            if !shared {
+                text += "allocator = \"none\"\n";
+            }
         }
         for (i, traffic) in self.traffic.iter().enumerate() {
             let nodes: Vec<String> = traffic.nodes.iter().map(|node| format!("\"n{node}\"")).collect();

@@ -58,8 +58,14 @@ fn acknowledgements_take_from_the_way_back() {
 
 #[test]
 fn every_flow_is_content_or_has_a_bottleneck_where_nobody_has_more() {
-    let ranges =
-        Ranges { nodes: (2, 12), flows: (1, 40), rates: (1.0, 1000.0), delays: (1.0, 2.0), limited: 0.3 };
+    let ranges = Ranges {
+        nodes: (2, 12),
+        flows: (1, 40),
+        rates: (1.0, 1000.0),
+        delays: (1.0, 2.0),
+        limited: 0.3,
+        one_way: false,
+    };
     let (mut content, mut limited) = (0, 0);
     for seed in 0..1000 {
         let network = Network::random(&mut Random::stream(seed, "oracle", 0), &ranges);

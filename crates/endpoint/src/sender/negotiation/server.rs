@@ -255,25 +255,28 @@ impl Server {
         }
     }
 
-    /// A message from the network; `None` if it is not for this flow now.
+    /// A message from the network about one of its ways; `None` if it is not for this flow now.
     pub(in crate::sender) fn on_message(
         &mut self,
         now: Nanos,
         patience: Nanos,
         message: &Message,
+        way: u8,
     ) -> Option<News> {
         if message.id() != self.id || matches!(self.stage, Stage::Before | Stage::Ended) {
             return None;
         }
-        let news = self.read(now, patience, message);
+        let news = self.read(now, patience, message, way);
         if news.is_some() {
             self.silent_at = now.saturating_add(SILENCE);
         }
         news
     }
 
-    fn read(&mut self, now: Nanos, patience: Nanos, message: &Message) -> Option<News> {
+    fn read(&mut self, now: Nanos, patience: Nanos, message: &Message, way: u8) -> Option<News> {
         match *message {
+            // From a way that it has left.
+            Message::Adjustment { .. } if way != self.way => Some(News::None),
             Message::Negotiation { kind, max, rtt_us, .. } => {
                 let answers = self.awaited && rtt_us == self.token && kind != Negotiation::Request;
                 if !answers || (kind == Negotiation::Success && max > self.asked) {
@@ -347,19 +350,27 @@ impl Server {
         }
     }
 
-    /// A while has passed in which `sent` bytes left in all; what is used is worth no less than `least`.
-    pub(in crate::sender) fn on_review(&mut self, now: Nanos, sent: u64, least: Rate) {
-        let used = Bytes::new(sent - self.review.sent).per(now - self.review.from);
+    /// A while has passed in which `sent` bytes left in all; what is used is worth no less than `least`. If more `waits`, a
+    /// rate that is used up, but for a `packet`, is asked to be what it was.
+    pub(in crate::sender) fn on_review(
+        &mut self,
+        now: Nanos,
+        sent: u64,
+        least: Rate,
+        waits: bool,
+        packet: u64,
+    ) {
+        let time = now - self.review.from;
+        let used = Bytes::new(sent - self.review.sent).per(time);
         self.review.at = Nanos::MAX;
-        if self.stage != Stage::Settled {
-            return;
-        }
-        if let Some(granted) = self.granted
-            && used < granted.mul_f64(USED)
-            && least < granted.mul_f64(USED)
-        {
+        let Some(granted) = self.granted.filter(|_| self.stage == Stage::Settled) else { return };
+        // Half way between all of it and what a sender with the usual spare uses.
+        let all = granted.mul_f64((1.0 + 1.0 / SPARE) / 2.0);
+        if used < granted.mul_f64(USED) && least < granted.mul_f64(USED) {
             self.want = used.mul_f64(SPARE).max(least).min(self.max);
             self.ask(self.way, self.want);
+        } else if waits && Bytes::new(sent - self.review.sent + packet).per(time) >= all {
+            self.on_backlog();
         }
     }
 

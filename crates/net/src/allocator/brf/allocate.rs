@@ -11,10 +11,25 @@ use crate::allocator::brf::RateCode;
 use crate::allocator::{Congestion, Outgoing, Port, Signal};
 
 /// A flow has fallen silent after so many periods without a packet, and so long.
-const SILENT_PERIODS: u64 = 4;
-const SILENT: Nanos = Nanos::from_millis(200);
+const SILENT_PERIODS: u64 = 2;
+const SILENT: Nanos = Nanos::from_millis(20);
 /// How long a flow that has ended is remembered for its repeats.
 const CLOSED: Nanos = Nanos::from_secs(1);
+
+/// With `follow`: the capacity believed lies within this range, in parts of the stated one; it is raised by so much per period
+/// while so much of it is used and nothing waits.
+const FOLLOW_RANGE: (f64, f64) = (0.02, 20.0);
+const FOLLOW_GAIN: f64 = 1.25;
+const FOLLOW_USED: f64 = 0.7;
+
+/// What has left the queue since some time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departures {
+    pub(super) since: Nanos,
+    pub(super) bytes: u64,
+    /// At times nothing waited.
+    pub(super) starved: bool,
+}
 
 impl Brf {
     /// Time to divide everything.
@@ -25,6 +40,9 @@ impl Brf {
         }
         self.state.transition(State::Allocation);
         self.counts.allocations += 1;
+        if self.follow {
+            self.follow_capacity(port);
+        }
         self.measure(port.now);
         // The numbers of flows are known now; UDP may have gone.
         self.divide_classes(port, 0);
@@ -37,7 +55,7 @@ impl Brf {
                 self.layers[layer as usize] += self.shares.rate(flow.base);
             }
         }
-        if self.drain {
+        if self.drain || self.follow {
             let gamma = self.period.mul_f64(self.gamma).max(PERIOD_MIN);
             self.shares.drain(Self::backlog(port), gamma.as_secs_f64());
         }
@@ -45,6 +63,22 @@ impl Brf {
         self.announce(port);
         self.state.transition(State::Measurement);
         self.allocate_at = port.now.saturating_add(self.period);
+    }
+
+    /// What the link carries, as the last period showed: what has left, if packets waited all the time; at least that, if none
+    /// did and the shares were used. Then it is tried whether it is more.
+    fn follow_capacity(&mut self, port: &Port<'_>) {
+        let elapsed = (port.now - self.departures.since).as_secs_f64();
+        let rate = self.departures.bytes as f64 / elapsed;
+        let (least, most) = (self.nominal * FOLLOW_RANGE.0, self.nominal * FOLLOW_RANGE.1);
+        if self.departures.starved || (self.departures.bytes == 0 && port.backlog.is_zero()) {
+            if rate > FOLLOW_USED * self.capacity {
+                self.capacity = (self.capacity * FOLLOW_GAIN).min(most);
+            }
+        } else {
+            self.capacity = rate.clamp(least, most);
+        }
+        self.departures = Departures { since: port.now, bytes: 0, starved: false };
     }
 
     /// Drops what has ended, was never established, or is silent.
@@ -112,16 +146,21 @@ impl Brf {
         let now = port.now;
         for (id, flow) in self.table.iter_mut() {
             let sends = flow.active && flow.established && flow.class == Class::Brf;
-            if sends
-                && now - flow.returned.max(flow.opened) > patience(flow.rtt)
-                && now - flow.announced >= flow.rtt
-            {
+            let unanswered = flow.asked > flow.returned && now - flow.asked > patience(flow.rtt);
+            if sends && unanswered && now - flow.announced >= flow.rtt {
                 flow.announced = now;
                 let share = self.shares.rate(flow.base);
                 flow.advise(share);
-                let code = RateCode::encode(self.shares.advice(flow.base)).0;
-                port.send(Outgoing::Broadcast(Signal::Insert { flow: id, code }));
-                self.counts.announced += 1;
+                let advice = self.shares.advice(flow.base);
+                // Of several switches on the way the one with the least share speaks (equation 7), or the sender would
+                // read them all in turn; the others take over when it falls silent.
+                let fresh = patience(flow.rtt).max(self.period * 2);
+                let lower = |(code, at): (RateCode, _)| code.decode() < advice && now - at < fresh;
+                if !flow.heard.is_some_and(lower) {
+                    let code = RateCode::encode(advice).0;
+                    port.send(Outgoing::Broadcast(Signal::Insert { flow: id, code }));
+                    self.counts.announced += 1;
+                }
             }
         }
     }

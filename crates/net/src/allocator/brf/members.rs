@@ -2,6 +2,7 @@
 
 use narrows_cc::{Nanos, Rate};
 
+use super::allocate::Departures;
 use super::flow::{Class, Flow, Layer};
 use super::shares::Classes;
 use super::state::State;
@@ -48,7 +49,8 @@ impl Brf {
     /// Tells the queue. What a class leaves unused the others may have, but for UDP.
     pub(super) fn set_classes(&self, port: &mut Port<'_>) {
         let rate = |rate: f64| Rate::from_bytes_per_sec(rate.max(1.0) as u64);
-        let all = rate(self.capacity);
+        // The link is the ceiling.
+        let all = Rate::MAX;
         port.set_class(BRF, rate(self.classes.brf), all);
         // A layer without members is assured a little, so that a new flow need not wait for others' tokens.
         let least = 0.05 * self.classes.brf;
@@ -73,6 +75,7 @@ impl Brf {
         let reducing = self.state == State::CongestionReduction;
         if self.state == State::FlowTable {
             self.allocate_at = port.now.saturating_add(self.period);
+            self.departures = Departures { since: port.now, bytes: 0, starved: false };
         }
         self.state.transition(State::InitialAllocation);
         self.divide_classes(port, 1);
@@ -162,7 +165,9 @@ impl Brf {
                 self.divide_classes(port, 0);
             }
             Class::Brf => {
-                let prediction = self.predict(id);
+                // One that is back and could use more when it fell silent needs no prediction.
+                let greedy = flow.is_greedy();
+                let prediction = if greedy { None } else { self.predict(id) };
                 let (base, predicted) = self.admit(port, prediction, self.waiting());
                 if let Some(flow) = self.table.get(port.now, id) {
                     flow.join(port.now, base, predicted);

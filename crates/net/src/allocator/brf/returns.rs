@@ -55,9 +55,18 @@ impl Brf {
             }
             return;
         }
-        let carried = matches!(packet.extension(), Extension::BrfRate { .. });
+        let carried = match packet.extension() {
+            Extension::BrfRate { code } => {
+                flow.beyond = Some((RateCode(code).decode().as_bytes_per_sec() as f64, now));
+                true
+            }
+            _ => false,
+        };
         let share = self.shares.rate(flow.base);
-        let urgent = self.urgent && flow.has_fallen_to(share);
+        // A share above that of another switch is not what the sender follows, wherever it falls from.
+        let follows_other =
+            flow.beyond.is_some_and(|(other, seen)| other <= share && now - seen < flow.rtt * 2);
+        let urgent = self.urgent && flow.has_fallen_to(share) && !follows_other;
         if !carried && !urgent && now < flow.write_at {
             return;
         }
@@ -84,14 +93,22 @@ impl Brf {
             // Too many half-open flows: it is told what it will have, and has it when it answers.
             self.divide_classes(port, 0);
             let initial = self.shares.initial(prediction, waiting);
-            write(packet, Rate::from_bytes_per_sec(initial as u64));
+            write(packet, Rate::from_bytes_per_sec((initial as u64).max(1)));
         }
         self.counts.written += 1;
     }
 
-    /// Another switch announces the share of a flow.
+    /// Another switch announces the share of a flow; one on its way if the flow crosses this port too.
     pub(super) fn note_guest(&mut self, now: Nanos, flow: u32, code: u16) {
-        self.guests.insert(now, flow, Guest { code, due: true });
+        // A share of nothing is none.
+        let rate = RateCode(code).decode();
+        if let (false, Some(own)) = (rate.is_zero(), self.table.peek_mut(flow)) {
+            own.heard = Some((RateCode(code), now));
+            own.beyond = Some((rate.as_bytes_per_sec() as f64, now));
+        }
+        if rate.is_zero() || self.guests.insert(now, flow, Guest { code, due: true }).is_none() {
+            self.counts.refused += 1;
+        }
     }
 
     /// Writes a share that another switch announced into the next acknowledgement of its flow.

@@ -91,7 +91,7 @@ impl Shares {
 
     /// The same as a quantity.
     pub fn advice(&self, base: f64) -> Rate {
-        Rate::from_bytes_per_sec(self.rate(base) as u64)
+        Rate::from_bytes_per_sec((self.rate(base) as u64).max(1))
     }
 
     /// The sum of all shares.
