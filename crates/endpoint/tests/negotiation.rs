@@ -350,10 +350,10 @@ fn a_hot_node_is_left_for_another_way_while_data_flows_on() {
     assert_eq!((max, path), (MOST, 1));
     talk.pass(ms(20), true);
     assert!(talk.data() >= 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 0));
-    // Refused there: it goes on, and asks again a second later.
+    // Refused there: it goes on, and asks again a second later, or when nobody answers what it tells this way's nodes.
     talk.fail(token);
     talk.assert_rate(500_000);
-    talk.pass(ms(1_000), true);
+    talk.pass(ms(3_500), true);
     let sent = talk.sent();
     let asked: Vec<_> =
         sent.iter().filter(|(_, packet)| is_message(packet)).map(|(_, packet)| packet.path()).collect();

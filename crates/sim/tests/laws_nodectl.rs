@@ -341,7 +341,8 @@ fn two_directions_leave_each_other_room_for_acknowledgements() {
     let flows = routed(&["a", "b"], "") + &routed(&["b", "a"], "");
     let result = run(&graph(20.0, 5.0, &[("a", "b")], &flows));
     // One acknowledgement of 52 B for two packets of 1500 B, and a tenth more: x + 1.1 x 52/3000 x = 10.
-    assert_rates(&result, &[10.0 / (1.0 + 1.1 * 52.0 / 3000.0); 2], 0.005);
+    // What is set aside is that of the beat in which most came: beats of 10 ms have four or five acknowledgements.
+    assert_rates(&result, &[10.0 / (1.0 + 1.1 * 52.0 / 3000.0); 2], 0.01);
     assert_lossless(&result);
 }
 

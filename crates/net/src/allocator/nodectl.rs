@@ -383,7 +383,7 @@ impl Nodectl {
             packet.set_message(lowered.encode().as_bytes());
         }
         self.divide(port, own, whole, Some(flow));
-        self.adjust(port, adjust, Some(own), 0);
+        self.adjust(port, adjust, Some(own), (0, u64::MAX));
         if self.beat_end == Nanos::MAX {
             self.beat_start = port.now;
             self.returning = 0;

@@ -16,11 +16,13 @@ const EXCESS: f64 = 1.05;
 const EXCESS_BYTES: u64 = 2 * 1_500;
 
 /// How much of a fall of what returns counts per beat, the reserve for it, and the most that is set aside.
-const RETURNS_FALL: f64 = 0.125;
+const RETURNS_FALL: f64 = 1.0 / 256.0;
 const RETURNS_MARGIN: f64 = 1.1;
 const RETURNS_MOST: f64 = 0.5;
 /// How much of what handshakes and messages of this direction took in a beat counts.
-const OVERHEAD_GAIN: f64 = 1.0 / 64.0;
+const OVERHEAD_GAIN: f64 = 1.0 / 1024.0;
+/// How many increases are suggested at a time when bandwidth is handed out: their requests come all at once.
+const AT_ONCE: u64 = 32;
 /// With [`MANY`] transmissions, and new ones within this time, little that is free is left for those to come.
 const CALM: Nanos = Nanos::from_secs(1);
 /// A flow that was told nothing for so long is told its rate again, so that its server knows that the node lives.
@@ -58,8 +60,15 @@ impl Nodectl {
         (whole, self.parts[at].rate, allocation.adjust)
     }
 
-    /// Carries out the lists of Algorithm 1 for all but one transmission; those that are within `slack` are let be.
-    pub(super) fn adjust(&mut self, port: &mut Port<'_>, adjust: Adjust, but: Option<u32>, slack: u64) {
+    /// Carries out the lists of Algorithm 1 for all but one transmission; those that are within `slack` are let be, and no
+    /// more than `raised` increases are suggested.
+    pub(super) fn adjust(
+        &mut self,
+        port: &mut Port<'_>,
+        adjust: Adjust,
+        but: Option<u32>,
+        (slack, mut raised): (u64, u64),
+    ) {
         let level = match adjust {
             Adjust::Nobody => return,
             Adjust::Above(level) | Adjust::Controlled(level) => level,
@@ -69,7 +78,13 @@ impl Nodectl {
         places.clear();
         places.extend(self.book.transmissions().filter_map(|(at, transmission)| {
             let concerned = if above_only { transmission.rate > level } else { transmission.is_controlled() };
-            (concerned && transmission.rate.abs_diff(level) > slack && Some(at) != but).then_some(at)
+            let concerned = concerned && transmission.rate.abs_diff(level) > slack && Some(at) != but;
+            let below = transmission.rate < level;
+            if concerned && below && raised == 0 {
+                return None;
+            }
+            raised -= u64::from(concerned && below);
+            concerned.then_some(at)
         }));
         for &at in &places {
             self.divide(port, at, level, None);
@@ -132,7 +147,7 @@ impl Nodectl {
         if let Some(level) = allocation::level(&load, to_come) {
             let busy = load.served >= MANY && port.now < self.joined_at.saturating_add(CALM);
             let slack = if busy { 2 * level / MANY } else { level / WORTH };
-            self.adjust(port, Adjust::Controlled(level), None, slack);
+            self.adjust(port, Adjust::Controlled(level), None, (slack, AT_ONCE));
         }
     }
 
