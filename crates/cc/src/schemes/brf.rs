@@ -8,7 +8,9 @@
 //! Let R be the share last advised, in payload bytes per second (the transport takes the headers off).
 //!
 //! * pacing rate = R, `min_rate` packets per second at least
-//! * window = `window_gain` · R · srtt, four segments at least: it only stops a sender whose acknowledgements have ceased
+//! * window = `window_gain` · R' · srtt, four segments at least: it only stops a sender whose acknowledgements have ceased. R'
+//!   is the greatest share of the last round trip: what was sent at a higher one is still in flight, and must not stop a
+//!   sender that has been told to send less.
 //! * Before the first share: the initial window, not paced.
 //! * A share of zero, or one above `line_rate`, is not believed: ignored, and counted.
 //! * Nothing heard for max(`timeout`, `timeout_rtts` · srtt): CUBIC takes over in avoidance, with W = W_max = R · srtt; with
@@ -83,6 +85,9 @@ pub struct Brf {
     state: State,
     /// The last share believed.
     rate: Option<Rate>,
+    /// A greater one that may still be in flight, and until when.
+    before: Rate,
+    before_until: Nanos,
     window: Bytes,
     /// Since when the next share has been waited for: the last one, or what restarted the clock. `None` before any event.
     since: Option<Nanos>,
@@ -110,7 +115,8 @@ impl Brf {
         self.timeout.max(self.srtt.mul_f64(self.timeout_rtts))
     }
 
-    fn safety_window(&self, rate: Rate) -> Bytes {
+    fn safety_window(&self, now: Nanos, rate: Rate) -> Bytes {
+        let rate = if now < self.before_until { rate.max(self.before) } else { rate };
         rate.over(self.srtt).mul_f64(self.window_gain).max(self.setup.mss * LEAST_WINDOW)
     }
 
@@ -169,6 +175,8 @@ impl CongestionControl for Brf {
         Self {
             state: State::Waiting,
             rate: None,
+            before: Rate::ZERO,
+            before_until: Nanos::ZERO,
             window: setup.initial_window,
             since: None,
             srtt: Nanos::ZERO,
@@ -196,7 +204,7 @@ impl CongestionControl for Brf {
         self.check_patience(event.now);
         match (self.state, self.rate) {
             (State::Fallback, _) => self.cubic.on_ack(event),
-            (State::Advised, Some(rate)) => self.window = self.safety_window(rate),
+            (State::Advised, Some(rate)) => self.window = self.safety_window(event.now, rate),
             _ => {}
         }
     }
@@ -236,9 +244,14 @@ impl CongestionControl for Brf {
         match event.advice {
             Advice::Rate(rate) if !rate.is_zero() && rate <= self.line_rate => {
                 let rate = rate.max(self.least);
+                if let Some(old) = self.rate.filter(|old| *old > rate) {
+                    let pending = event.now < self.before_until;
+                    self.before = if pending { self.before.max(old) } else { old };
+                    self.before_until = event.now.saturating_add(self.srtt);
+                }
                 self.rate = Some(rate);
                 self.since = Some(event.now);
-                self.window = self.safety_window(rate);
+                self.window = self.safety_window(event.now, rate);
                 if self.state != State::Advised {
                     self.transition(State::Advised);
                 }
@@ -311,8 +324,25 @@ mod tests {
         assert_eq!((control.window, control.pacing_rate), (Bytes::new(80_000), Some(MB)));
         // The window follows the round-trip time; it has four segments at least.
         assert_eq!(acked(&mut brf, 60, 60).window, Bytes::new(120_000));
-        let slow = advised(&mut brf, 70, Rate::from_bytes_per_sec(5));
+        advised(&mut brf, 70, Rate::from_bytes_per_sec(5));
+        let slow = acked(&mut brf, 130, 60);
         assert_eq!((slow.window, slow.pacing_rate.unwrap().as_bytes_per_sec()), (Bytes::new(4 * MSS), MSS));
+    }
+
+    #[test]
+    fn a_smaller_share_slows_it_down_and_does_not_stop_it() {
+        let mut brf = brf(&[]);
+        acked(&mut brf, 40, 40);
+        advised(&mut brf, 40, MB);
+        // A tenth: 40 kB are in flight, and the window of the new share would be 8 kB.
+        let tenth = Rate::from_bytes_per_sec(100_000);
+        let control = advised(&mut brf, 100, tenth);
+        assert_eq!((control.window, control.pacing_rate), (Bytes::new(80_000), Some(tenth)));
+        // Still less does not shorten the round trip, nor does more.
+        advised(&mut brf, 120, Rate::from_bytes_per_sec(50_000));
+        assert_eq!(advised(&mut brf, 130, tenth).window, Bytes::new(80_000));
+        assert_eq!(acked(&mut brf, 159, 40).window, Bytes::new(80_000));
+        assert_eq!(acked(&mut brf, 160, 40).window, Bytes::new(8_000));
     }
 
     #[test]

@@ -65,7 +65,8 @@
 //!    the BRF class, not what the controller counted.
 //! 6. Where acknowledgements already carry the share of another switch, this one compares its own with every such share, and
 //!    writes into others only after two round trips without: each switch writing in its own turn, a sender would read
-//!    the shares of all in turn, not the least.
+//!    the shares of all in turn, not the least. And a flow that (14) finds limited gets at least the share that another
+//!    switch wrote: else two switches, each finding it limited by what the other has just let it use, hold it down.
 //! 7. Against floods: only flows whose sender has answered count as flows of their class, but a flow has its share
 //!    at the SYN-ACK already, if no more than `HALF_OPEN` or half of the flows are in this state. Half of the table at most is
 //!    for half-open flows. All that is refused is counted.
@@ -224,11 +225,11 @@ impl Allocator for Brf {
             ),
             Param::number("mice", 100_000.0, (0.0, 1e9), "byte", "flows that have sent no more are mice"),
             Param::number(
-                "measure_packets",
+                "small_packets",
                 50.0,
                 (0.0, 1000.0),
                 "pkt",
-                "a flow with a small share of its own is measured until so many packets could have come",
+                "small shares grow by beta per period until so many packets could come in one",
             ),
             Param::flag("prediction", true, "begin with the rate learned for flows of the kind"),
             Param::flag(
@@ -265,7 +266,7 @@ impl Allocator for Brf {
             limit: Limit { alpha: number("alpha"), beta: number("beta") },
             gamma: number("gamma"),
             utilization: number("utilization"),
-            packets: number("measure_packets"),
+            packets: number("small_packets"),
             mice: number("mice") as u64,
             idle: Nanos::from_secs_f64(number("idle")),
             prediction: setup.params.flag("prediction"),
@@ -433,6 +434,10 @@ impl Allocator for Brf {
             }
         }
         Some(learned.to_text())
+    }
+
+    fn memory(&self) -> usize {
+        self.table.memory()
     }
 
     fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {

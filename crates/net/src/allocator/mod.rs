@@ -108,6 +108,7 @@ macro_rules! registry {
 
         /// Any registered allocator, dispatched by `match`.
         #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant)] // one per port, and indirection would cost a cache miss per packet
         pub enum AnyAllocator { $(#[doc = concat!("See `allocator/", stringify!($module), ".rs`.")] $Type($Type)),+ }
 
         /// All registered allocators, in the order of the list.

@@ -84,7 +84,10 @@ impl Scheduled {
             carried: 0,
             waited: 0,
             waited_at: Nanos::ZERO,
-            allocator: config.allocator.as_ref().map(|allocator| Box::new(Seat::new(allocator, rate))),
+            allocator: config
+                .allocator
+                .as_ref()
+                .map(|allocator| Box::new(Seat::new(allocator, rate, own.is_some()))),
             sent: 0,
         }
     }

@@ -41,6 +41,8 @@ pub fn wire(scheme: &str) -> Wire {
 /// A duplex link. Its two directions are links of their own for the oracle: twice its number, and one more for the way back.
 #[derive(Clone, Debug)]
 pub struct Edge {
+    /// Whether nodes take part there.
+    pub shared: bool,
     /// The nodes it joins.
     pub ends: (usize, usize),
     /// Of either direction, in Mbit/s.
@@ -99,7 +101,7 @@ impl Network {
         let mut edges = Vec::new();
         let edge = |ends, random: &mut Random| {
             let rate = uniform(random, ranges.rates);
-            Edge { ends, rate, delay: uniform(random, ranges.delays) }
+            Edge { shared: true, ends, rate, delay: uniform(random, ranges.delays) }
         };
         for node in 1..nodes {
             let other = random.below(node as u64) as usize;
@@ -120,17 +122,19 @@ impl Network {
         network
     }
 
-    /// One link between two nodes, and flows that come to it and leave it by links of their own, fast enough for all.
+    /// One link between two nodes, and flows that come to it and leave it by links of their own, fast enough for all, where
+    /// no allocator stands.
     pub fn one_bottleneck(random: &mut Random, ranges: &Ranges) -> Self {
         let rate = uniform(random, ranges.rates);
         let mut network = Self {
-            edges: vec![Edge { ends: (0, 1), rate, delay: uniform(random, ranges.delays) }],
+            edges: vec![Edge { shared: true, ends: (0, 1), rate, delay: uniform(random, ranges.delays) }],
             traffic: Vec::new(),
         };
         for flow in 0..between(random, ranges.flows) as usize {
             let (from, to) = (2 + 2 * flow, 3 + 2 * flow);
             for ends in [(from, 0), (1, to)] {
-                network.edges.push(Edge { ends, rate: 2.0 * rate, delay: uniform(random, ranges.delays) });
+                let delay = uniform(random, ranges.delays);
+                network.edges.push(Edge { shared: false, ends, rate: 2.0 * rate, delay });
             }
             network.traffic.push(Traffic { nodes: vec![from, 0, 1, to], limit: None, start: random.unit() });
         }
@@ -215,10 +219,13 @@ impl Network {
     /// As the tables of a scenario, every flow with this scheme.
     pub fn tables(&self, scheme: &str) -> String {
         let mut text = String::new();
-        for Edge { ends: (a, b), rate, delay } in &self.edges {
+        for Edge { shared, ends: (a, b), rate, delay } in &self.edges {
             text += &format!(
                 "[[links]]\nfrom = \"n{a}\"\nto = \"n{b}\"\nrate = \"{rate}mbit\"\ndelay = \"{delay}ms\"\n"
             );
+            if !shared {
+                text += "allocator = \"none\"\n";
+            }
         }
         for (i, traffic) in self.traffic.iter().enumerate() {
             let nodes: Vec<String> = traffic.nodes.iter().map(|node| format!("\"n{node}\"")).collect();

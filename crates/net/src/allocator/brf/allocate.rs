@@ -11,8 +11,8 @@ use crate::allocator::brf::RateCode;
 use crate::allocator::{Congestion, Outgoing, Port, Signal};
 
 /// A flow has fallen silent after so many periods without a packet, and so long.
-const SILENT_PERIODS: u64 = 4;
-const SILENT: Nanos = Nanos::from_millis(200);
+const SILENT_PERIODS: u64 = 2;
+const SILENT: Nanos = Nanos::from_millis(20);
 /// How long a flow that has ended is remembered for its repeats.
 const CLOSED: Nanos = Nanos::from_secs(1);
 

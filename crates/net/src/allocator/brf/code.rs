@@ -75,7 +75,10 @@ mod tests {
             if code <= CODE_MAX {
                 assert_eq!(decode(form), rate, "{code} changes its value");
                 // As many digits as it has: with an exponent less by one the mantissa would not fit.
-                assert!(form % 10 == 0 || u64::from(form / 10) * 10 > MANTISSA_MAX, "{code} as {form}");
+                assert!(
+                    form.is_multiple_of(10) || u64::from(form / 10) * 10 > MANTISSA_MAX,
+                    "{code} as {form}"
+                );
             }
             assert_ne!(form, 0x0101, "two no-operations");
         }

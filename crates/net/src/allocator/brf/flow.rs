@@ -74,6 +74,8 @@ pub(super) struct Flow {
     advised: f64,
     least: f64,
     least_before: f64,
+    /// The share of another switch that an acknowledgement carried, and when that was.
+    pub(super) beyond: Option<(f64, Nanos)>,
     /// Not before this time is a share written again.
     pub(super) write_at: Nanos,
     /// The first packet after the last acknowledgement seen, when that was, and when the share was last announced to the other switches.
@@ -109,6 +111,7 @@ impl Flow {
             advised: 0.0,
             least: 0.0,
             least_before: 0.0,
+            beyond: None,
             write_at: Nanos::ZERO,
             asked: now,
             returned: now,
@@ -138,10 +141,16 @@ impl Flow {
     /// The sender will know of this share.
     pub(super) fn advise(&mut self, share: f64) {
         if self.advised == 0.0 {
-            (self.least, self.least_before) = (share, share);
+            // Nothing of a flow that is being set up arrives before it knows; one that is back sends by what it knew.
+            (self.least, self.least_before) = (share, if self.established { 0.0 } else { share });
         }
         self.advised = share;
         self.least = self.least.min(share);
+    }
+
+    /// It used all of its share when it was last measured.
+    pub(super) fn is_greedy(&self) -> bool {
+        self.judged && !self.small
     }
 
     /// Whether the sender knows of a share above this one by a tenth.
@@ -153,15 +162,16 @@ impl Flow {
     /// it knows: what arrives now follows a share written up to a round trip ago. So the rate is compared with the least
     /// share that may have governed it, and a flow that has just been given more is not taken for a limited one.
     ///
-    /// A flow with a small share of its own is measured until `packets` packets could have come, lest it seem greedy for the
-    /// sake of one. `share` is what it has now: that is what it counts with until it has been measured.
+    /// A flow with a small share of its own may seem to use all of it for the sake of one packet. Until `packets` packets could
+    /// have come within a period it gets `beta` times as much in each, instead of an equal share at once.
+    ///
+    /// If it is another switch that is the limit, of which this one sees the share in acknowledgements, it gets at least that:
+    /// else each of two would hold it at what the other has just let it use.
+    ///
+    /// `share` is what it has now: that is what it counts with until it has been measured.
     pub(super) fn measure(&mut self, now: Nanos, period: Nanos, packets: f64, limit: Limit, share: f64) {
         let elapsed = now - self.since;
-        let seconds = elapsed.as_secs_f64();
-        let allowed = self.least.min(self.least_before);
-        let seen = (allowed * seconds).max(self.arrived as f64);
-        let whole = self.established && elapsed >= period;
-        if !whole || (self.small && seen < packets * PACKET) {
+        if !self.established || elapsed < period {
             if !self.judged {
                 (self.demand, self.used, self.rate) = (share, share, share);
             }
@@ -172,12 +182,28 @@ impl Flow {
             }
             return;
         }
+        let seconds = elapsed.as_secs_f64();
+        let allowed = self.least.min(self.least_before);
+        // A cut for congestion says nothing about what the flow could use.
+        let last = if self.demand.is_finite() { self.demand.max(share) } else { share };
         self.judged = true;
         self.rate = self.arrived as f64 / seconds;
-        let grain = if self.small { 0.0 } else { PACKET / seconds };
-        self.demand = limit.demand(self.rate, allowed, grain);
-        self.small = self.demand.is_finite();
-        self.used = if self.small { self.rate } else { f64::INFINITY };
+        let grain = PACKET / seconds;
+        // Of a flow with a small share a packet less is believed: it gets one more than it used anyway.
+        self.demand =
+            limit.demand(self.rate, allowed, if self.small { 0.0 } else { grain }).max(self.rate + grain);
+        self.used = self.rate;
+        if self.demand.is_finite() {
+            self.small = true;
+            let beyond = self.beyond.take().filter(|(_, seen)| now - *seen < elapsed * 3);
+            self.demand = self.demand.max(beyond.map_or(0.0, |(share, _)| share));
+            self.beyond = beyond;
+        } else if self.small && (allowed * seconds).max(self.arrived as f64) < packets * PACKET {
+            self.demand = last * limit.beta;
+        } else {
+            self.small = false;
+            self.used = f64::INFINITY;
+        }
         self.measured.0 += self.arrived;
         self.measured.1 = self.measured.1.saturating_add(elapsed);
         (self.least_before, self.least) = (self.least, self.advised);
@@ -220,9 +246,9 @@ mod tests {
     /// A flow that was told a share at the start, with the period behind it in which it joined.
     fn told(share: f64, predicted: bool) -> Flow {
         let mut flow = Flow::new(Nanos::ZERO, Class::Brf);
-        flow.established = true;
         flow.join(Nanos::ZERO, 0.0, predicted);
         flow.advise(share);
+        flow.established = true;
         flow.arrived = 1;
         measure(&mut flow, 50, share);
         assert_eq!(flow.arrived, 0, "measured from here on");
@@ -254,6 +280,11 @@ mod tests {
             measure(&mut flow, 150, 1e6);
             assert!(flow.demand == demand || (flow.demand - demand).abs() < 1e-3, "{}", flow.demand);
         }
+        // With few packets it gets one more than it used: two in 100 ms.
+        let mut flow = told(1e6, false);
+        flow.arrived = 1_500;
+        measure(&mut flow, 150, 1e6);
+        assert_eq!(flow.demand, 30_000.0);
     }
 
     #[test]
@@ -279,23 +310,43 @@ mod tests {
     }
 
     #[test]
-    fn a_small_share_is_measured_until_fifty_packets_could_have_come() {
-        // 75 kB at 150 kB/s take half a second. A flow that was predicted keeps its share until then.
-        let mut flow = told(150_000.0, true);
-        for ms in [150, 250, 350, 450] {
-            flow.arrived += 15_000;
-            measure(&mut flow, ms, 150_000.0);
-            assert_eq!(flow.demand, 150_000.0, "{ms} ms");
+    fn a_small_share_grows_by_beta_until_fifty_packets_could_have_come() {
+        // 150 kB/s are ten packets in 100 ms; 50 packets would be 750 kB/s.
+        let (mut flow, mut share, mut at) = (told(150_000.0, true), 150_000.0, 50);
+        let mut periods = 0;
+        loop {
+            at += 100;
+            flow.arrived = (share / 10.0) as u64;
+            measure(&mut flow, at, share);
+            periods += 1;
+            if flow.demand == f64::INFINITY {
+                break;
+            }
+            assert!((flow.demand / share - 1.1).abs() < 1e-9, "{} after {share}", flow.demand);
+            share = flow.demand;
+            flow.advise(share);
         }
-        flow.arrived += 12_750;
-        measure(&mut flow, 550, 150_000.0);
-        // 72 750 of 75 000 bytes are above 95 %.
-        assert_eq!(flow.demand, f64::INFINITY);
+        // 1.1^17 is the first power above five.
+        assert_eq!(periods, 17 + 1);
         // If fifty packets do come, whatever it was told, that is enough.
         let mut flow = told(150_000.0, true);
         flow.arrived = 75_000;
         measure(&mut flow, 150, 150_000.0);
         assert_eq!(flow.demand, f64::INFINITY);
+    }
+
+    #[test]
+    fn a_flow_that_another_switch_limits_gets_what_that_gives_it() {
+        let mut flow = told(1e6, false);
+        flow.beyond = Some((800_000.0, Nanos::from_millis(140)));
+        flow.arrived = 50_000;
+        measure(&mut flow, 150, 1e6);
+        assert_eq!((flow.demand, flow.used), (800_000.0, 500_000.0));
+        // Not if that was long ago.
+        flow.arrived = 50_000;
+        measure(&mut flow, 450, 1e6);
+        measure(&mut flow, 550, 1e6);
+        assert!(flow.demand < 100_000.0, "{}", flow.demand);
     }
 
     #[test]

@@ -165,7 +165,9 @@ impl Brf {
                 self.divide_classes(port, 0);
             }
             Class::Brf => {
-                let prediction = self.predict(id);
+                // One that is back and could use more when it fell silent needs no prediction.
+                let greedy = flow.is_greedy();
+                let prediction = if greedy { None } else { self.predict(id) };
                 let (base, predicted) = self.admit(port, prediction, self.waiting());
                 if let Some(flow) = self.table.get(port.now, id) {
                     flow.join(port.now, base, predicted);

@@ -55,9 +55,18 @@ impl Brf {
             }
             return;
         }
-        let carried = matches!(packet.extension(), Extension::BrfRate { .. });
+        let carried = match packet.extension() {
+            Extension::BrfRate { code } => {
+                flow.beyond = Some((RateCode(code).decode().as_bytes_per_sec() as f64, now));
+                true
+            }
+            _ => false,
+        };
         let share = self.shares.rate(flow.base);
-        let urgent = self.urgent && flow.has_fallen_to(share);
+        // A share above that of another switch is not what the sender follows, wherever it falls from.
+        let follows_other =
+            flow.beyond.is_some_and(|(other, seen)| other <= share && now - seen < flow.rtt * 2);
+        let urgent = self.urgent && flow.has_fallen_to(share) && !follows_other;
         if !carried && !urgent && now < flow.write_at {
             return;
         }
@@ -92,14 +101,12 @@ impl Brf {
     /// Another switch announces the share of a flow; one on its way if the flow crosses this port too.
     pub(super) fn note_guest(&mut self, now: Nanos, flow: u32, code: u16) {
         // A share of nothing is none.
-        if RateCode(code).decode().is_zero() {
-            self.counts.refused += 1;
-            return;
-        }
-        if let Some(own) = self.table.peek_mut(flow) {
+        let rate = RateCode(code).decode();
+        if let (false, Some(own)) = (rate.is_zero(), self.table.peek_mut(flow)) {
             own.heard = Some((RateCode(code), now));
+            own.beyond = Some((rate.as_bytes_per_sec() as f64, now));
         }
-        if self.guests.insert(now, flow, Guest { code, due: true }).is_none() {
+        if rate.is_zero() || self.guests.insert(now, flow, Guest { code, due: true }).is_none() {
             self.counts.refused += 1;
         }
     }
