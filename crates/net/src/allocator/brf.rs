@@ -131,6 +131,8 @@ const HANDSHAKE: Nanos = Nanos::from_secs(1);
 const HANDSHAKE_ENTRY: Nanos = Nanos::from_secs(3);
 /// UDP has gone when none was seen for so long.
 const UDP_GONE: Nanos = Nanos::from_secs(2);
+/// Flows that are not in the table count as one of the others for so long.
+const STRANGERS_GONE: Nanos = Nanos::from_secs(2);
 /// Bounds of Δt, and its length while no round-trip time is known.
 const PERIOD_MIN: Nanos = Nanos::from_millis(1);
 const PERIOD_MAX: Nanos = Nanos::from_secs(1);
@@ -181,6 +183,8 @@ pub struct Brf {
     /// Other flows that send.
     others: usize,
     udp_seen: Option<Nanos>,
+    /// When a packet of a flow came that is not in the table.
+    strangers_seen: Option<Nanos>,
     classes: Classes,
     /// Shares of the members of each layer, added up.
     layers: [f64; Layer::COUNT],
@@ -240,6 +244,11 @@ impl Allocator for Brf {
                 "pkt",
                 "small shares grow by beta per period until so many packets could come in one",
             ),
+            Param::flag(
+                "classes",
+                true,
+                "bring a token bucket along where the scenario states no queue but droptail",
+            ),
             Param::flag("prediction", true, "begin with the rate learned for flows of the kind"),
             Param::flag(
                 "urgent",
@@ -294,6 +303,7 @@ impl Allocator for Brf {
             reserved: 0,
             others: 0,
             udp_seen: None,
+            strangers_seen: None,
             classes: Classes::divide(capacity, 0, 0, false, 0.0),
             layers: [0.0; Layer::COUNT],
             period: PERIOD_UNKNOWN,
@@ -312,6 +322,9 @@ impl Allocator for Brf {
     }
 
     fn queue(setup: &Setup) -> Option<config::Queue> {
+        if !setup.params.flag("classes") {
+            return None;
+        }
         let all = setup.capacity;
         let udp = all.mul_f64(setup.params.number("udp_share")).max(Rate::from_bytes_per_sec(1));
         let class = |name, parent, rate, priority| HtbClass { parent, priority, ..HtbClass::new(name, rate) };
@@ -403,6 +416,10 @@ impl Allocator for Brf {
             }
             port.steer(UDP);
         } else {
+            let known = self.strangers_seen.replace(now).is_some_and(|seen| now - seen < STRANGERS_GONE);
+            if !known {
+                self.divide_classes(port, 0);
+            }
             port.steer(OTHERS);
         }
     }
