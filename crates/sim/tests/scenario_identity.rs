@@ -132,9 +132,6 @@ fn what_makes_no_sense_is_refused() {
     refused(dumbbell("", &["alternatives = [[\"a\", \"b\"]]"]), "a dumbbell has but one way");
     refused(dumbbell("controller = { poll = \"0s\" }", &[""]), "polls without a pause");
     refused(dumbbell("allocator = { kind = \"none\", dies = \"1s\" }", &[""]), "dies");
-    let classes = "queue = { kind = \"htb\", classes = [{ name = \"a\", rate = \"1mbit\" }] }";
-    refused(dumbbell(&format!("allocator = \"brf\"\n{classes}"), &[""]), "classes of its own");
-    assert!(dumbbell(&format!("allocator = \"rcp\"\n{classes}"), &[""]).is_ok());
     refused(spec(&format!("{GRAPH}alternatives = [[\"a\", \"y\"]]\n")), "does not lead from the sender");
     let four = "[\"a\", \"y\", \"b\"], ".repeat(4);
     refused(spec(&format!("{GRAPH}alternatives = [{four}]\n")), "4 other ways");

@@ -73,18 +73,26 @@ pub struct Port<'a> {
     pub backlog: Bytes,
     pub(super) class: Option<u8>,
     pub(super) consumed: bool,
+    /// The queue's classes are those that the allocator asked for.
+    own: bool,
     queue: &'a mut Discipline,
     outbox: &'a mut Vec<Outgoing>,
 }
 
 impl<'a> Port<'a> {
-    pub(super) fn new(now: Nanos, queue: &'a mut Discipline, outbox: &'a mut Vec<Outgoing>) -> Self {
-        Self { now, backlog: Bytes::new(queue.bytes()), class: None, consumed: false, queue, outbox }
+    pub(super) fn new(
+        now: Nanos,
+        own: bool,
+        queue: &'a mut Discipline,
+        outbox: &'a mut Vec<Outgoing>,
+    ) -> Self {
+        let backlog = Bytes::new(queue.bytes());
+        Self { now, backlog, class: None, consumed: false, own, queue, outbox }
     }
 
-    /// The arriving packet joins this class of the queue, if that has classes.
+    /// The arriving packet joins this class of the allocator's own queue.
     pub fn steer(&mut self, class: u8) {
-        self.class = Some(class);
+        self.class = self.own.then_some(class);
     }
 
     /// The arriving packet ends here: it was meant for the node.
@@ -92,14 +100,16 @@ impl<'a> Port<'a> {
         self.consumed = true;
     }
 
-    /// Gives a class of the queue another assured rate and ceiling, if it has classes.
+    /// Gives a class of the allocator's own queue another assured rate and ceiling.
     pub fn set_class(&mut self, class: u8, rate: Rate, ceil: Rate) {
-        self.queue.set_class(self.now, class, rate, ceil);
+        if self.own {
+            self.queue.set_class(self.now, class, rate, ceil);
+        }
     }
 
-    /// Bytes that wait in a class of the queue; zero if it has no classes.
+    /// Bytes that wait in a class of the allocator's own queue; zero where the port has another.
     pub fn class_backlog(&self, class: u8) -> Bytes {
-        self.queue.class_backlog(class)
+        if self.own { self.queue.class_backlog(class) } else { Bytes::ZERO }
     }
 
     /// Sends something.
@@ -134,7 +144,7 @@ impl Desk {
 
     /// The port at an event, with so much waiting.
     pub fn port(&mut self, now: Nanos, backlog: u64) -> Port<'_> {
-        let mut port = Port::new(now, &mut self.queue, &mut self.outbox);
+        let mut port = Port::new(now, true, &mut self.queue, &mut self.outbox);
         port.backlog = Bytes::new(backlog);
         port
     }

@@ -20,6 +20,8 @@ pub(crate) struct Arrived {
 #[derive(Clone, Debug)]
 pub(crate) struct Seat {
     allocator: AnyAllocator,
+    /// The queue is one that the allocator asked for.
+    own: bool,
     next_wake: Nanos,
     /// From then on it does nothing any more.
     dies: Nanos,
@@ -29,10 +31,10 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    pub(crate) fn new(config: &config::Allocator, capacity: Rate) -> Self {
+    pub(crate) fn new(config: &config::Allocator, capacity: Rate, own: bool) -> Self {
         let allocator = config.entry.build(&config.setup(capacity));
         let next_wake = allocator.next_wake();
-        Self { allocator, next_wake, dies: config.dies, outbox: Vec::new(), taken: 0 }
+        Self { allocator, own, next_wake, dies: config.dies, outbox: Vec::new(), taken: 0 }
     }
 
     pub(crate) const fn allocator(&self) -> &AnyAllocator {
@@ -53,7 +55,7 @@ impl Seat {
         if now >= self.dies {
             return Arrived { class: None, consumed: false };
         }
-        let mut port = Port::new(now, queue, &mut self.outbox);
+        let mut port = Port::new(now, self.own, queue, &mut self.outbox);
         if !packet.flags.has(Flags::CONTROL) {
             if packet.flags.has(Flags::SYN) && !packet.flags.has(Flags::ACK) {
                 self.allocator.on_open(&mut port, packet);
@@ -70,20 +72,20 @@ impl Seat {
 
     pub(crate) fn on_departure(&mut self, now: Nanos, queue: &mut Discipline, packet: &mut Packet) {
         if now < self.dies {
-            self.allocator.on_departure(&mut Port::new(now, queue, &mut self.outbox), packet);
+            self.allocator.on_departure(&mut Port::new(now, self.own, queue, &mut self.outbox), packet);
         }
     }
 
     pub(crate) fn on_return(&mut self, now: Nanos, queue: &mut Discipline, packet: &mut Packet) {
         if now < self.dies {
-            self.allocator.on_return(&mut Port::new(now, queue, &mut self.outbox), packet);
+            self.allocator.on_return(&mut Port::new(now, self.own, queue, &mut self.outbox), packet);
             self.read_wake(now);
         }
     }
 
     pub(crate) fn on_signal(&mut self, now: Nanos, queue: &mut Discipline, signal: &Signal) {
         if now < self.dies {
-            self.allocator.on_signal(&mut Port::new(now, queue, &mut self.outbox), signal);
+            self.allocator.on_signal(&mut Port::new(now, self.own, queue, &mut self.outbox), signal);
             self.read_wake(now);
         }
     }
@@ -105,7 +107,7 @@ impl Seat {
                 self.next_wake = Nanos::MAX;
                 break;
             }
-            self.allocator.on_wake(&mut Port::new(at, queue, &mut self.outbox));
+            self.allocator.on_wake(&mut Port::new(at, self.own, queue, &mut self.outbox));
             // Whatever the allocator asks for, time goes on.
             self.next_wake = self.allocator.next_wake().max(at.saturating_add(TICK));
         }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use narrows_cc::Rate;
+use narrows_cc::{Params, Rate};
 use proptest::prelude::*;
 
 use super::tests::{any_limit, any_loss, packet};
 use super::*;
-use crate::Ecn;
-use crate::config::{DualPi2, Htb, HtbClass, Limit, Policer};
+use crate::config::{self, DualPi2, Htb, HtbClass, Limit, Policer};
 use crate::trace::CapacityTrace;
+use crate::{Ecn, Extension, Flags};
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
@@ -374,5 +374,26 @@ proptest! {
         }
         serve(&mut link, Nanos::MAX);
         prop_assert_eq!(link.stats().queue_delay_sum_ns, foreseen);
+    }
+}
+
+#[test]
+fn an_allocator_uses_the_classes_it_asked_for_and_leaves_stated_ones_alone() {
+    let class = |name: &str| HtbClass::new(name, Rate::from_mbit_per_sec(5.0));
+    let stated = Queue::Htb(Arc::new(Htb::new(vec![class("default"), class("other")], 0).unwrap()));
+    for (queue, joins) in [(stated, "default"), (Queue::DropTail, "mice")] {
+        let entry = crate::allocator::find("brf").unwrap();
+        let params = Params::defaults(entry.info.params);
+        let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(10.0), Limit::Packets(100));
+        (config.queue, config.allocator) = (queue, Some(config::Allocator::new(entry, params)));
+        let mut link = link(&config);
+        // An offer to obey, which BRF steers to the mice: class number 1.
+        let mut syn = Packet::new(0);
+        syn.flags = Flags::SYN;
+        syn.set_extension(Extension::BrfOffer);
+        assert_eq!(link.offer(Nanos::ZERO, &syn), Offer::Queued);
+        link.serve(link.next_service());
+        let sent: Vec<_> = link.classes(MS(1)).into_iter().filter(|class| class.sent_packets == 1).collect();
+        assert_eq!(sent.last().map(|class| class.name.as_str()), Some(joins));
     }
 }

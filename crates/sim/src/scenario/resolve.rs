@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos};
-use narrows_net::allocator::{Setup, Tuple};
+use narrows_net::allocator::Tuple;
 use narrows_net::config::{Jitter, LinkConfig};
 
 use super::choice::QueueKind;
@@ -104,11 +104,11 @@ pub(super) fn resolve(
         flows.push(flow);
     }
     let tuples: Arc<[Tuple]> = tuples.into();
-    let mut learned = link::learned(scenario.network.learned.as_deref(), dir)?;
+    link::learned(scenario.network.learned.as_deref(), dir, traces)?;
     for link in &mut links {
         if let Some(allocator) = &mut link.config.allocator {
             allocator.flows = Arc::clone(&tuples);
-            allocator.learned = learned.remove(&link.name).map(Arc::from);
+            link::teach(&link.name, allocator, traces)?;
         }
     }
     Ok(Spec {
@@ -272,17 +272,6 @@ fn link_spec(
         }
         None => None,
     };
-    if let (Some(allocator), Some((queue, key))) = (&config.allocator, &wire.queue)
-        && queue.kind == QueueKind::Htb
-    {
-        let params = allocator.params.clone();
-        let setup = Setup { capacity: wire.rate, params, flows: Arc::new([]), learned: None };
-        if allocator.entry.queue(&setup).is_some() {
-            let message =
-                format!("the allocator `{}` gives the port classes of its own", allocator.entry.info.name);
-            return Err(Fault::new(key.clone(), message).accepted("no queue, or one without classes"));
-        }
-    }
     let (mut jitter, mut reordering, mut delay_trace) = (None, None, None);
     if let Some(conditions) = &wire.conditions {
         let (loss, key) = &conditions.loss;

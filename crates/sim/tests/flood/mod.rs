@@ -11,6 +11,8 @@ use narrows_net::{Flags, Link, Packet};
 
 /// What the link carries.
 pub const RATE: Rate = Rate::from_bytes_per_sec(12_500_000);
+/// The most flows that an allocator with a table knows.
+const ROOM: f64 = 1_000.0;
 /// From the link to the receivers, and from there back past the port to the senders beside it.
 const WAY: Nanos = Nanos::from_millis(10);
 
@@ -18,6 +20,9 @@ const WAY: Nanos = Nanos::from_millis(10);
 enum Place {
     Link,
     Receiver,
+    /// The node before the link, from the receiver.
+    Node,
+    /// The sender, from that node.
     Sender,
 }
 
@@ -71,10 +76,12 @@ impl Port {
             destination_port: 443,
             protocol: Tuple::TCP,
         };
-        config.allocator = Some(Allocator {
-            flows: (0..flows + strangers).map(tuple).collect::<Arc<[_]>>(),
-            ..Allocator::new(entry, Params::defaults(entry.info.params))
-        });
+        let mut params = Params::defaults(entry.info.params);
+        if entry.info.params.iter().any(|param| param.name == "flows") {
+            params.set("flows", ROOM).expect("it is in range");
+        }
+        let tuples = (0..flows + strangers).map(tuple).collect::<Arc<[_]>>();
+        config.allocator = Some(Allocator { flows: tuples, ..Allocator::new(entry, params) });
         let scheme = scheme_of(entry);
         let ends = (0..flows).map(|flow| sender(scheme, flow, Nanos::from_millis(50) * u64::from(flow)));
         let (senders, receivers) = ends
@@ -107,15 +114,26 @@ impl Port {
         self.wire.insert((at, self.number), (place, packet));
     }
 
-    /// From `start` on, every `gap`, one more stranger sends what opens a flow of this scheme.
+    /// From `start` on, every `gap`, one more stranger sends what opens a flow of this scheme: its SYN, and a round-trip time
+    /// later what leaves before its data, if that is a message to the network.
     pub fn strangers(&mut self, numbers: std::ops::Range<u32>, start: Nanos, gap: Nanos) {
         for (n, flow) in numbers.enumerate() {
             let at = start + gap * n as u64;
-            let (mut stranger, _) = sender(self.scheme, flow, at);
+            let (mut stranger, config) = sender(self.scheme, flow, at);
+            let mut other = Receiver::new(flow, &config);
             stranger.on_timer(at);
-            let packet = stranger.poll_transmit(at).expect("a sender opens at its start");
-            self.flood += packet.size().as_u64();
-            self.put(at, Place::Link, packet);
+            let syn = stranger.poll_transmit(at).expect("a sender opens at its start");
+            other.on_packet(at, &syn);
+            let answer = other.poll_transmit(at).expect("a SYN is answered");
+            let later = at + WAY * 2;
+            stranger.on_packet(later, &answer);
+            let request = std::iter::from_fn(|| stranger.poll_transmit(later))
+                .take_while(|packet| packet.payload == 0)
+                .find(|packet| packet.flags.has(Flags::CONTROL));
+            for (at, packet) in std::iter::once((at, syn)).chain(request.map(|request| (later, request))) {
+                self.flood += packet.size().as_u64();
+                self.put(at, Place::Link, packet);
+            }
         }
     }
 
@@ -123,7 +141,9 @@ impl Port {
         while let Some(out) = self.link.take_outgoing() {
             if let Outgoing::ToSender(mut packet) = out {
                 packet.flags = packet.flags.with(Flags::REVERSE);
-                self.put(self.now, Place::Sender, packet);
+                if (packet.flow as usize) < self.senders.len() {
+                    self.put(self.now, Place::Sender, packet);
+                }
             }
         }
     }
@@ -146,11 +166,12 @@ impl Port {
                 self.receivers[flow].on_packet(self.now, &packet);
                 self.answer(flow);
             }
+            Place::Node => {
+                self.link.on_return(self.now, &mut packet);
+                self.collect();
+                self.put(self.now, Place::Sender, packet);
+            }
             Place::Sender if flow < self.senders.len() => {
-                if packet.flags.has(Flags::ACK) {
-                    self.link.on_return(self.now, &mut packet);
-                    self.collect();
-                }
                 self.senders[flow].on_packet(self.now, &packet);
                 self.transmit(flow);
             }
@@ -161,7 +182,7 @@ impl Port {
 
     fn answer(&mut self, flow: usize) {
         while let Some(packet) = self.receivers[flow].poll_transmit(self.now) {
-            self.put(self.now + WAY, Place::Sender, packet);
+            self.put(self.now + WAY, Place::Node, packet);
         }
     }
 

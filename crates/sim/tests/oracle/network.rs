@@ -1,6 +1,6 @@
 //! Random connected networks with flows on them, as the oracle and as a scenario see them.
 
-use narrows_cc::{Bytes, Params, Random, Setup, schemes};
+use narrows_cc::{Bytes, Explicit, Params, Random, Setup, schemes};
 
 use super::{Flow, max_min, max_min_beside_acks};
 
@@ -15,11 +15,9 @@ pub struct Wire {
     pub acks: f64,
 }
 
-/// The packets of a registered scheme that speaks an explicit header.
-pub fn wire(scheme: &str) -> Wire {
-    const SEGMENT: Bytes = Bytes::new(1448);
-    const HEADER: f64 = 52.0;
-    let entry = schemes::find(scheme).unwrap_or_else(|| panic!("there is no scheme {scheme}"));
+const SEGMENT: Bytes = Bytes::new(1448);
+
+fn explicit(entry: &schemes::Entry) -> Option<Explicit> {
     let made = entry.build(&Setup {
         mss: SEGMENT,
         initial_window: SEGMENT * 10,
@@ -28,7 +26,19 @@ pub fn wire(scheme: &str) -> Wire {
         random: Random::stream(1, "scheme", 0),
         params: Params::defaults(entry.info.params),
     });
-    let explicit = made.explicit().unwrap_or_else(|| panic!("{scheme} has no explicit header"));
+    made.explicit()
+}
+
+/// All registered schemes that take advice from the network.
+pub fn advised() -> Vec<&'static str> {
+    schemes::ALL.iter().filter(|entry| explicit(entry).is_some()).map(|entry| entry.info.name).collect()
+}
+
+/// The packets of a registered scheme that takes advice from the network.
+pub fn wire(scheme: &str) -> Wire {
+    const HEADER: f64 = 52.0;
+    let entry = schemes::find(scheme).unwrap_or_else(|| panic!("there is no scheme {scheme}"));
+    let explicit = explicit(entry).unwrap_or_else(|| panic!("{scheme} takes no advice"));
     let header = HEADER + f64::from(explicit.header_bytes());
     let packet = SEGMENT.as_f64() + header;
     Wire {
@@ -41,6 +51,8 @@ pub fn wire(scheme: &str) -> Wire {
 /// A duplex link. Its two directions are links of their own for the oracle: twice its number, and one more for the way back.
 #[derive(Clone, Debug)]
 pub struct Edge {
+    /// Whether nodes take part there.
+    pub shared: bool,
     /// The nodes it joins.
     pub ends: (usize, usize),
     /// Of either direction, in Mbit/s.
@@ -99,7 +111,7 @@ impl Network {
         let mut edges = Vec::new();
         let edge = |ends, random: &mut Random| {
             let rate = uniform(random, ranges.rates);
-            Edge { ends, rate, delay: uniform(random, ranges.delays) }
+            Edge { shared: true, ends, rate, delay: uniform(random, ranges.delays) }
         };
         for node in 1..nodes {
             let other = random.below(node as u64) as usize;
@@ -120,17 +132,19 @@ impl Network {
         network
     }
 
-    /// One link between two nodes, and flows that come to it and leave it by links of their own, fast enough for all.
+    /// One link between two nodes, and flows that come to it and leave it by links of their own, fast enough for all, where
+    /// no allocator stands.
     pub fn one_bottleneck(random: &mut Random, ranges: &Ranges) -> Self {
         let rate = uniform(random, ranges.rates);
         let mut network = Self {
-            edges: vec![Edge { ends: (0, 1), rate, delay: uniform(random, ranges.delays) }],
+            edges: vec![Edge { shared: true, ends: (0, 1), rate, delay: uniform(random, ranges.delays) }],
             traffic: Vec::new(),
         };
         for flow in 0..between(random, ranges.flows) as usize {
             let (from, to) = (2 + 2 * flow, 3 + 2 * flow);
             for ends in [(from, 0), (1, to)] {
-                network.edges.push(Edge { ends, rate: 2.0 * rate, delay: uniform(random, ranges.delays) });
+                let delay = uniform(random, ranges.delays);
+                network.edges.push(Edge { shared: false, ends, rate: 2.0 * rate, delay });
             }
             network.traffic.push(Traffic { nodes: vec![from, 0, 1, to], limit: None, start: random.unit() });
         }
@@ -215,10 +229,13 @@ impl Network {
     /// As the tables of a scenario, every flow with this scheme.
     pub fn tables(&self, scheme: &str) -> String {
         let mut text = String::new();
-        for Edge { ends: (a, b), rate, delay } in &self.edges {
+        for Edge { shared, ends: (a, b), rate, delay } in &self.edges {
             text += &format!(
                 "[[links]]\nfrom = \"n{a}\"\nto = \"n{b}\"\nrate = \"{rate}mbit\"\ndelay = \"{delay}ms\"\n"
             );
+            if !shared {
+                text += "allocator = \"none\"\n";
+            }
         }
         for (i, traffic) in self.traffic.iter().enumerate() {
             let nodes: Vec<String> = traffic.nodes.iter().map(|node| format!("\"n{node}\"")).collect();

@@ -404,6 +404,26 @@ fn shares_whose_acknowledgements_go_another_way_are_announced_once_per_round_tri
     assert!(switch.desk.outbox.is_empty());
 }
 
+/// Equation 7 where a share falls, but not to that of another switch: acknowledgements without the other's stay without.
+#[test]
+fn a_share_that_falls_is_not_urgent_while_another_switch_gives_less() {
+    for (other, written) in [(3.0, 0.0), (8.0, 5.0)] {
+        let mut switch = Switch::new(&[]);
+        assert_eq!(switch.open(1, 40), 10.0);
+        switch.at(45).data(1);
+        // What the other switch of the way wrote is kept if it is less.
+        let carried = rate(switch.back_with(1, Flags::NONE, code(other)));
+        assert_eq!(carried, other);
+        // A second flow halves the share: told at once only if the sender has more.
+        switch.at(50);
+        switch.syn(2);
+        switch.at(51);
+        switch.back_with(2, Flags::SYN, Extension::None);
+        switch.at(52).data(2);
+        assert_eq!(switch.ack(1), written, "beside {other} MB/s");
+    }
+}
+
 /// Equation 7 where several switches of a way announce: only the one with the least share does.
 #[test]
 fn a_switch_says_nothing_while_another_of_the_way_announces_less() {
