@@ -171,9 +171,6 @@ impl Flow {
     /// A flow with a small share of its own may seem to use all of it for the sake of one packet. Until `packets` packets could
     /// have come in periods in which it did, it gets `beta` times as much in each, instead of an equal share at once.
     ///
-    /// If it is another switch that is the limit, of which this one sees the share in acknowledgements, it gets at least that:
-    /// else each of two would hold it at what the other has just let it use.
-    ///
     /// `share` is what it has now: that is what it counts with until it has been measured.
     pub(super) fn measure(&mut self, now: Nanos, period: Nanos, packets: f64, limit: Limit, share: f64) {
         let elapsed = now - self.since;
@@ -202,9 +199,6 @@ impl Flow {
         self.used = self.rate;
         if self.demand.is_finite() {
             (self.small, self.proof) = (true, 0.0);
-            let beyond = self.beyond.take().filter(|(_, seen)| now - *seen < elapsed * 3);
-            self.demand = self.demand.max(beyond.map_or(0.0, |(share, _)| share));
-            self.beyond = beyond;
         } else if self.small && self.proof + seen < packets * PACKET {
             self.proof += seen;
             self.demand = last * limit.beta;
@@ -338,20 +332,6 @@ mod tests {
         flow.arrived = 75_000;
         measure(&mut flow, 150, 150_000.0);
         assert_eq!(flow.demand, f64::INFINITY);
-    }
-
-    #[test]
-    fn a_flow_that_another_switch_limits_gets_what_that_gives_it() {
-        let mut flow = told(1e6, false);
-        flow.beyond = Some((800_000.0, Nanos::from_millis(140)));
-        flow.arrived = 50_000;
-        measure(&mut flow, 150, 1e6);
-        assert_eq!((flow.demand, flow.used), (800_000.0, 500_000.0));
-        // Not if that was long ago.
-        flow.arrived = 50_000;
-        measure(&mut flow, 450, 1e6);
-        measure(&mut flow, 550, 1e6);
-        assert!(flow.demand < 100_000.0, "{}", flow.demand);
     }
 
     #[test]
