@@ -86,8 +86,8 @@
 //! queues. With `follow`, which is ours, it measures what leaves while packets wait, and tries a quarter more per period while
 //! none do. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it, or is cut
 //! for at once with `drain`, which is ours. A sender whose packets are lost before the switch beyond 1 − `alpha` looks limited by
-//! its application, and is given less and less. The average of a kind of flows says what they got under the load of their time: a flow that could use a free link starts lower
-//! than without prediction.
+//! its application, and is given less and less. The average of a kind of flows says what they got under the load of their time:
+//! a flow that could use a free link starts lower than without prediction.
 
 mod allocate;
 mod code;
