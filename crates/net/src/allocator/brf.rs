@@ -76,9 +76,6 @@
 //! 9. Acknowledgements of data in the other direction pass the port too: what they were measured at, times `beta`, is taken off C.
 //! 10. Flows that are silent for a while have no share; the paper keeps them until they end or are idle. N counts flows that
 //!    send, in both classes.
-//! 10. What (14) leaves to nobody, because no flow wants it, all have equal parts of beyond their shares (`Shares::begin`).
-//!    A flow that another port holds back looks limited by its application here; with `beta` times its rate from each of two
-//!    ports, measured in turn, it would stay where a moment's cut had put it, at the floor, on idle links.
 //!
 //! ## Known weaknesses
 //! It needs to know its capacity: for a link that follows a trace it takes the mean, and a link that carries less than that
