@@ -129,7 +129,7 @@ laws! {
     /// only when a message passes, and sets aside what was asked until then.
     nodectl {
         flows_share_one_bottleneck: ONE_BOTTLENECK -0.05..=0.005;
-        flows_share_networks_with_data_one_way: DATA_ONE_WAY -0.50..=0.15;
+        flows_share_networks_with_data_one_way: DATA_ONE_WAY -0.25..=0.05;
         flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.50..=0.15;
     }
 }
