@@ -172,11 +172,7 @@ class Data:
         rows: Figures = {"due": {}}
         for label in ("bulk", "steady", "on-off"):
             rows["due"][f"{label}, Mbit/s"] = sum(x for x, flow in zip(due, flows, strict=True) if flow.label == label)
-        rows["due"] |= {
-            "steady, RTT p95, ms": None,
-            "bulk if told, Mbit/s": rows["due"]["bulk, Mbit/s"],
-            "dropped, %": None,
-        }
+        rows["due"] |= {"steady, RTT p95, ms": None, "dropped, %": None}
         for who in ALL:
             results = self.runs[part.name][who.name]
             got: dict[str, float | None] = {
@@ -184,8 +180,6 @@ class Data:
             }
             steady = [flow["rtt_p95_ms"] for flow in results.raw[0]["flows"] if measure.named(flow, "steady")]
             got["steady, RTT p95, ms"] = max(steady)
-            told = named("limited-told")
-            got["bulk if told, Mbit/s"] = measure.goodput(told, self.runs[told.name][who.name], "bulk")[""]
             got["dropped, %"] = self.dropped[part.name][who.name][""]
             rows[who.name] = got
         return rows

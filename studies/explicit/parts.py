@@ -95,7 +95,6 @@ PARTS = (
     Part("arrivals"),
     Part("mice"),
     Part("limited"),
-    Part("limited", variant="told", changed={"flows.1.max_rate": "5.5mbit"}),
     Part("loss"),
     Part("loss", variant="before", changed={"network.loss_at": "ingress"}),
     Part("feedback", chain=True),

@@ -272,23 +272,49 @@ fn after_a_failure_other_ways_are_asked_first() {
 }
 
 #[test]
-fn a_reduction_is_obeyed_at_once_and_announced_to_the_other_nodes() {
+fn a_reduction_is_obeyed_at_once_and_announced_when_all_is_quiet() {
     let mut talk = Talk::granted(Settings::default(), 1_500_000);
-    talk.sent();
+    talk.pass(ms(100), true);
     talk.adjust(Adjustment::Reduce, 1_000_000);
     talk.assert_rate(1_000_000);
-    let (max, token, _) = talk.request();
-    assert_eq!(max, rate(1_000_000));
-    // One more that comes before the answer is announced after it; a higher one is none.
+    // One more puts it off; a higher one is none.
+    talk.pass(ms(300), true);
     talk.adjust(Adjustment::Reduce, 900_000);
     talk.adjust(Adjustment::Reduce, 1_200_000);
     talk.assert_rate(900_000);
-    talk.answer(Negotiation::Success, 900_000, token);
+    let from = talk.now;
+    talk.sent();
+    // Eight round trips at least, twice as many at most.
+    talk.pass(RTT * 8, true);
+    assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
+    while talk.log.iter().all(|(_, packet)| !is_message(packet)) {
+        talk.pass(ms(1), true);
+        assert!(talk.now <= from + RTT * 17, "it is not announced");
+    }
     let (max, token, _) = talk.request();
     assert_eq!(max, rate(900_000));
     talk.answer(Negotiation::Success, 900_000, token);
-    assert_eq!(talk.sent().iter().filter(|(_, packet)| is_message(packet)).count(), 0);
+    talk.pass(RTT * 40, true);
+    assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
     talk.assert_rate(900_000);
+}
+
+#[test]
+fn after_ten_seconds_of_silence_it_asks_whether_the_nodes_live() {
+    let mut talk = Talk::granted(Settings::default(), 150_000);
+    talk.pass(Nanos::from_secs(9), true);
+    // A node says what it has said before.
+    talk.adjust(Adjustment::Reduce, 150_000);
+    talk.sent();
+    talk.pass(ms(9_999), true);
+    assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
+    talk.pass(ms(1), true);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, MOST);
+    talk.assert_rate(150_000);
+    // Nobody lowers it: it is on its own.
+    talk.answer(Negotiation::Success, MOST.as_bytes_per_sec(), token);
+    assert_eq!(talk.sender.pacing_rate(), None);
 }
 
 #[test]
@@ -324,15 +350,14 @@ fn a_hot_node_is_left_for_another_way_while_data_flows_on() {
     assert_eq!((max, path), (MOST, 1));
     talk.pass(ms(20), true);
     assert!(talk.data() >= 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 0));
-    // Refused there: it goes on, and asks again a second later.
+    // Refused there: it goes on, and asks again a second later, or when nobody answers what it tells this way's nodes.
     talk.fail(token);
     talk.assert_rate(500_000);
-    talk.pass(ms(1_000), true);
+    talk.pass(ms(3_500), true);
     let sent = talk.sent();
-    // Before it looked for another way it had no time to tell the nodes of this one.
     let asked: Vec<_> =
         sent.iter().filter(|(_, packet)| is_message(packet)).map(|(_, packet)| packet.path()).collect();
-    assert_eq!(asked.first(), Some(&0));
+    assert!(asked.contains(&1), "{asked:?}");
     let settings = Settings { paths: 2, min: rate(600_000), ..Settings::default() };
     let mut talk = Talk::granted(settings, 1_000_000);
     talk.sent();
@@ -408,9 +433,6 @@ fn a_sender_short_of_data_asks_for_what_it_uses_and_for_all_when_data_waits() {
     talk.answer(Negotiation::Success, max.as_bytes_per_sec(), token);
     // Reduced to half of what it needs it asks for everything, when more waits than four segments.
     talk.adjust(Adjustment::Reduce, 75_000);
-    let (announced, token, _) = talk.request();
-    assert_eq!(announced, rate(75_000));
-    talk.answer(Negotiation::Success, 75_000, token);
     talk.pass(ms(100), true);
     let (max, _, _) = talk.request();
     assert_eq!(max, MOST);

@@ -14,11 +14,11 @@ const GAP: Nanos = Nanos::from_micros(100);
 const START: Nanos = Nanos::from_secs(5);
 
 /// Of the share that the bytes of the flood leave it, each flow has this much while it lasts. Nodectl sets a share aside for
-/// whoever asks: the strangers in its table have as much as the flows, and all have C / `flows` at least.
+/// whoever asks: the strangers in its table have as much as the flows, and ten flows of a thousand have a hundredth at least.
 const DURING: f64 = 0.95;
-const DURING_NODECTL: f64 = 0.005;
+const DURING_NODECTL: f64 = 0.01;
 /// And this much when it is over and forgotten, after [`FORGOTTEN`].
-const AFTER: f64 = 0.95;
+const AFTER: f64 = 0.90;
 const FORGOTTEN: Nanos = Nanos::from_secs(15);
 /// Of the memory that an allocator takes, whatever comes.
 const MEMORY: usize = 8 << 20;

@@ -220,19 +220,19 @@ fn where_no_node_takes_part_a_flow_is_cubic() {
 #[test]
 fn a_node_that_dies_stalls_nobody() {
     let dies = "allocator = { kind = \"nodectl\", dies = \"5s\" }";
-    let flows = flow("stop = \"10s\"") + &flow("start = \"2s\"") + &flow("start = \"6s\"\nsize = \"2MB\"");
-    let mut engine = Engine::new(spec(&text(20.0, 0.0, dies, &flows)), Recorder::off());
-    // Flow 1 keeps its grant, flow 2 is on its own and completes, be it when flow 0 has gone.
+    let flows = flow("count = 2") + &flow("start = \"6s\"\nsize = \"2MB\"");
+    let mut engine = Engine::new(spec(&text(60.0, 0.0, dies, &flows)), Recorder::off());
     engine.run_until(Nanos::from_secs(10)).unwrap();
     assert!(reading(engine.link(0).allocator(), "given") > 0.0, "what it knew when it died");
     let result = engine.finish().unwrap();
     let completion = result.flows[2].completion_s.expect("it completes");
     println!("after the node's death a file of 2 MB took {completion:.2} s");
-    assert!(completion < 6.0, "{completion}");
-    let kept = result.flows[1].bytes_delivered as f64 * 8.0 / 1e6;
-    // 3 s beside one, then half the link for ever, less what collides with the file.
-    let expected = RATE / 2.0 * PAYLOAD * 18.0;
-    assert_within("the flow that was granted a rate before", kept, expected, 0.05);
+    // Those that were granted all of the link find out 10 s after they last heard of the node, and make room; a timeout of
+    // the file may take some seconds more. At a third of the link it takes 1.4 s.
+    assert!(completion < 20.0, "{completion}");
+    for flow in &result.flows[..2] {
+        assert!(flow.goodput_mbit_s > 0.3 * RATE * PAYLOAD, "{}", flow.goodput_mbit_s);
+    }
 }
 
 #[test]
@@ -341,8 +341,17 @@ fn two_directions_leave_each_other_room_for_acknowledgements() {
     let flows = routed(&["a", "b"], "") + &routed(&["b", "a"], "");
     let result = run(&graph(20.0, 5.0, &[("a", "b")], &flows));
     // One acknowledgement of 52 B for two packets of 1500 B, and a tenth more: x + 1.1 x 52/3000 x = 10.
-    assert_rates(&result, &[10.0 / (1.0 + 1.1 * 52.0 / 3000.0); 2], 0.005);
+    // What is set aside is that of the beat in which most came: beats of 10 ms have four or five acknowledgements.
+    assert_rates(&result, &[10.0 / (1.0 + 1.1 * 52.0 / 3000.0); 2], 0.01);
     assert_lossless(&result);
+}
+
+#[test]
+fn three_hundred_flows_that_come_one_by_one_lose_nothing_and_share_equally() {
+    let result = run(&text(30.0, 20.0, "", &flow("count = 300\nstagger = \"30ms\"")));
+    assert_lossless(&result);
+    // 10 s are 100 packets of each, one more or less.
+    assert_rates(&result, &[RATE / 300.0; 300], 0.03);
 }
 
 #[test]

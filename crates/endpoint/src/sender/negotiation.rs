@@ -13,8 +13,11 @@
 //!   while data flows on at the reduced rate; the way changes with the first that grants Min. If none does they are asked
 //!   again every 1 s.
 //! * Increase: a request for Speed, unless one is under way; the node will repeat it.
-//! * After a reduction it asks for the rate it has now, so that the other nodes on the way learn of it; otherwise they would
-//!   keep for it what it may not use. (The paper leaves open how they learn.)
+//! * When no other reduction has come for eight round-trip times after one, it asks for the rate it has now, so that the
+//!   other nodes on the way learn of it; otherwise they would keep for it what it may not use. (The paper leaves open how
+//!   they learn.)
+//! * Nodes speak to every server at times. One that hears nothing for 10 s asks for all it may while data flows on; if no
+//!   node answers any more it is on its own, so that flows granted a rate by nodes that died do not hold it for ever.
 //! * Max is what the server can provide. If for eight round-trip times it has sent less than nine tenths of its rate, it
 //!   asks for a twentieth more than it sent; as soon as more waits than a round trip's worth, it asks for all it may.
 //! * When nothing has been sent for 5 s, nodes may have forgotten the flow: it asks before it goes on.
@@ -129,7 +132,6 @@ impl Sender {
         if now < server.deadline() {
             return;
         }
-        let mut news = News::None;
         if now >= server.review.at {
             if repairing {
                 // What is lost may hold up everything else: no measure for what it can use.
@@ -138,9 +140,7 @@ impl Sender {
                 server.on_review(now, sent, least, waiting, packet);
             }
         }
-        if now >= server.at {
-            news = server.on_timer(now);
-        }
+        let news = server.on_timer(now);
         self.follow(now, news);
     }
 
@@ -148,10 +148,11 @@ impl Sender {
     #[cold]
     pub(super) fn on_control(&mut self, now: Nanos, packet: &Packet) {
         let (bytes, len) = packet.message();
+        let patience = self.patience();
         let news = match (&mut self.server, Message::decode(&bytes[..len])) {
             // What arrives late has done its duty.
             (Some(_), Ok(_)) if self.state != State::Established => Some(News::None),
-            (Some(server), Ok(message)) => server.on_message(now, &message, packet.path()),
+            (Some(server), Ok(message)) => server.on_message(now, patience, &message, packet.path()),
             _ => None,
         };
         match news {

@@ -73,8 +73,12 @@
 //! 8. A share that has fallen by a tenth is written into the next acknowledgement, not a round trip after the last one: else
 //!    flows learn of a new one up to a round trip after it has begun to send, and the queue takes the excess. With
 //!    `urgent = false` it is the paper's once per round trip.
-//! 9. Flows that are silent for a while have no share; the paper keeps them until they end or are idle. N counts flows that
+//! 9. Acknowledgements of data in the other direction pass the port too: what they were measured at, times `beta`, is taken off C.
+//! 10. Flows that are silent for a while have no share; the paper keeps them until they end or are idle. N counts flows that
 //!    send, in both classes.
+//! 10. What (14) leaves to nobody, because no flow wants it, all have equal parts of beyond their shares (`Shares::begin`).
+//!    A flow that another port holds back looks limited by its application here; with `beta` times its rate from each of two
+//!    ports, measured in turn, it would stay where a moment's cut had put it, at the floor, on idle links.
 //!
 //! ## Known weaknesses
 //! It needs to know its capacity: for a link that follows a trace it takes the mean, and a link that carries less than that
@@ -188,6 +192,11 @@ pub struct Brf {
     /// Σ measured.
     load: f64,
     departures: Departures,
+    /// Bytes of acknowledgements that other flows' data in the opposite direction sends through the port, since the last
+    /// allocation; and the rate set aside for them.
+    acks: u64,
+    acks_since: Nanos,
+    acks_rate: f64,
     demands: Vec<f64>,
     gone: Vec<u32>,
     counts: Counts,
@@ -292,6 +301,9 @@ impl Allocator for Brf {
             allocate_at: Nanos::MAX,
             swept_at: Nanos::ZERO,
             load: 0.0,
+            acks: 0,
+            acks_since: Nanos::ZERO,
+            acks_rate: 0.0,
             departures: Departures { since: Nanos::ZERO, bytes: 0, starved: true },
             demands: Vec::new(),
             gone: Vec::new(),
@@ -362,6 +374,7 @@ impl Allocator for Brf {
         if packet.flags.has(Flags::REVERSE) || packet.flags.has(Flags::CONTROL) {
             // Acknowledgements of flows in the other direction, and messages: small, and others wait for them.
             self.write_for_others(port.now, packet);
+            self.acks += packet.size().as_u64();
             port.steer(FIRST_LAYER);
             return;
         }
@@ -434,6 +447,10 @@ impl Allocator for Brf {
             }
         }
         Some(learned.to_text())
+    }
+
+    fn check_learned(text: &str) -> Result<(), String> {
+        Learned::from_text(text, LEARNED_LIMIT).map(|_| ())
     }
 
     fn memory(&self) -> usize {

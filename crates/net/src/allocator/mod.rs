@@ -90,6 +90,13 @@ pub trait Allocator {
     }
     /// That time has come; [`Port::now`] is exactly that time.
     fn on_wake(&mut self, _port: &mut Port<'_>) {}
+    /// Whether a text is what [`Allocator::learned`] of such an allocator gives; else why not.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    fn check_learned(_text: &str) -> Result<(), String> {
+        Err("it does not learn".to_owned())
+    }
     /// What it has learned and could begin with in another run, as text.
     fn learned(&self) -> Option<String> {
         None
@@ -117,6 +124,7 @@ macro_rules! registry {
             source: include_str!(concat!(stringify!($module), ".rs")),
             build: |setup| AnyAllocator::$Type(<$Type as Allocator>::new(setup)),
             queue: <$Type as Allocator>::queue,
+            check_learned: <$Type as Allocator>::check_learned,
             controlled: <$Type as Allocator>::CONTROLLED,
         }),+];
 
@@ -166,6 +174,7 @@ pub struct Entry {
     source: &'static str,
     build: fn(&Setup) -> AnyAllocator,
     queue: fn(&Setup) -> Option<config::Queue>,
+    check_learned: fn(&str) -> Result<(), String>,
     /// A controller polls its port.
     pub controlled: bool,
 }
@@ -179,6 +188,14 @@ impl Entry {
     /// The queue discipline of its port, where the scenario states none.
     pub fn queue(&self, setup: &Setup) -> Option<config::Queue> {
         (self.queue)(setup)
+    }
+
+    /// Whether a text is what such an allocator has learned.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn check_learned(&self, text: &str) -> Result<(), String> {
+        (self.check_learned)(text)
     }
 
     /// The essay at the head of the allocator's file. One line per item.

@@ -66,10 +66,13 @@
 //! 10. A full table answers new requests with a failure.
 //! 11. From 128 transmissions on, a newcomer does not move each of the others, which would take as many messages; see
 //!     `nodectl/allocation.rs`.
-//! 12. Bz leaves out what acknowledgements and messages of flows in the other direction need, as measured in the last beat
-//!     and a tenth more. The paper gives away the whole link.
-//! 13. A server that was told to reduce asks for the rate it has now, so that the other nodes on its way learn of it, and one
-//!     whose application has less data asks for what it uses. The paper has records that nobody corrects.
+//! 12. Bz leaves out what nobody negotiates: acknowledgements and messages of flows in the other direction, as measured in
+//!     the last beat and a tenth more, and handshakes and messages. The paper gives away the whole link.
+//! 13. A server that was told to reduce asks for the rate it has now when all is quiet, so that the other nodes on its way
+//!     learn of it, and one whose application has less data asks for what it uses. The paper has records that nobody
+//!     corrects.
+//! 14. A flow that has been told nothing for 2.5 s is told its rate as a reduction, which changes nothing. A server that
+//!     hears nothing for 10 s asks again, and so finds out that the nodes have died.
 //!
 //! ## Known weaknesses
 //! * Traffic that does not negotiate is not in the books: beside it the port gives away what it does not have.
@@ -144,6 +147,11 @@ pub struct Nodectl {
     /// Bytes since the beat began that belong to flows of the other direction, and their rate.
     returning: u64,
     returns: f64,
+    /// The same for messages and handshakes of this direction.
+    passing: u64,
+    overhead: f64,
+    /// When the last transmission began.
+    joined_at: Nanos,
     counts: Counts,
     /// Lists that are made and emptied again.
     places: Vec<u32>,
@@ -220,6 +228,9 @@ impl Allocator for Nodectl {
             rtt: Nanos::ZERO,
             returning: 0,
             returns: 0.0,
+            passing: 0,
+            overhead: 0.0,
+            joined_at: Nanos::ZERO,
             counts: Counts::default(),
             places: Vec::new(),
             flows: Vec::new(),
@@ -231,7 +242,10 @@ impl Allocator for Nodectl {
         if packet.flags.has(Flags::REVERSE) {
             self.returning += packet.size().as_u64();
         } else if packet.flags.has(Flags::CONTROL) {
+            self.passing += packet.size().as_u64();
             self.on_message(port, packet);
+        } else if packet.flags.has(Flags::SYN) {
+            self.passing += packet.size().as_u64();
         } else if let Some(record) = self.book.records.get(port.now, packet.flow) {
             record.arrived += packet.size().as_u64();
         }
@@ -329,6 +343,7 @@ impl Nodectl {
             }
             if fresh {
                 self.arrivals.on_arrival(port.now);
+                self.joined_at = port.now;
             }
         }
         let Some(own) = self.book.records.peek_mut(flow).map(|record| record.transmission) else { return };
@@ -341,11 +356,11 @@ impl Nodectl {
             return;
         }
         let Some(record) = self.book.records.peek_mut(flow) else { return };
-        if asked == record.suggested || asked == record.superseded || asked == record.reduced {
+        let announced = record.before.is_none() && record.is_bottleneck() && asked == record.rate();
+        if asked == record.suggested || asked == record.superseded || announced {
             // Difference 6.
             allocated = allocated.min(asked);
         }
-        record.reduced = 0;
         if asked >= record.suggested {
             record.suggested = 0;
             record.superseded = 0;
@@ -368,10 +383,11 @@ impl Nodectl {
             packet.set_message(lowered.encode().as_bytes());
         }
         self.divide(port, own, whole, Some(flow));
-        self.adjust(port, adjust, Some(own), 0);
+        self.adjust(port, adjust, Some(own), (0, u64::MAX));
         if self.beat_end == Nanos::MAX {
             self.beat_start = port.now;
             self.returning = 0;
+            self.passing = 0;
             self.beat_end = port.now.saturating_add(self.beat());
         }
     }

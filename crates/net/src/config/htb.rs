@@ -26,7 +26,7 @@ pub struct HtbClass {
     pub burst: Option<Bytes>,
     /// The same at `ceil`.
     pub ceil_burst: Option<Bytes>,
-    /// When its queue is full, a time being that at its rate; `None`: as the link's.
+    /// When its queue is full, a time being that at its rate; `None`: as the link's, a time being that at the rate of the link.
     pub limit: Option<Limit>,
     /// Arrivals beyond its tokens are dropped, and it never borrows.
     pub policed: bool,

@@ -287,7 +287,11 @@ impl Scheduled {
         self.sent += done.size().as_u64();
         let lost = egress_loss.takes(at);
         stats.left(done.size().as_u64(), lost);
-        (!lost).then_some(done)
+        if lost {
+            stats.evicted.push(done);
+            return None;
+        }
+        Some(done)
     }
 
     /// Spends the opportunity that is due on the current packet and those behind it, until one packet is done or the

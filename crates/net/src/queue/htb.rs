@@ -73,7 +73,7 @@ use self::agenda::Agenda;
 use self::bucket::Bucket;
 use self::class::{Class, Counts, Derived, Mode, round};
 use self::turn::Turn;
-use super::{Backlog, Room};
+use super::{Backlog, MTU, Room};
 use crate::Packet;
 use crate::config::{self, HtbClass, Limit};
 use crate::link::{ClassStats, LinkStats};
@@ -101,6 +101,11 @@ impl Htb {
     /// Empty queues and full buckets, before a link of `rate`. `limit` is that of classes that state none.
     pub(crate) fn new(config: &Arc<config::Htb>, rate: Rate, limit: Limit) -> Self {
         let round = round(config, rate);
+        // What the link states is stated of the link's rate: of a class that borrows nearly all, its own says nothing.
+        let limit = match limit {
+            Limit::Time(wait) => Limit::Bytes(rate.over(wait) + Bytes::new(MTU)),
+            limit => limit,
+        };
         let link = config.classes().len();
         let depth = |mut class: Option<u8>| {
             let mut depth = 0;

@@ -34,6 +34,8 @@ pub(super) struct Traces {
     delay: BTreeMap<String, DelayTrace>,
     /// The path generated last, with what it was generated from.
     radio: Option<(Recipe, Carried)>,
+    /// What allocators learned in earlier runs, as read last.
+    pub(super) learned: BTreeMap<String, String>,
 }
 
 /// Seed, length in milliseconds and settings of a generated path.
@@ -406,18 +408,32 @@ pub(super) fn default_allocator(explicit: Explicit) -> config::Allocator {
     }
 }
 
-/// What allocators learned in earlier runs, by link.
-pub(super) fn learned(file: Option<&str>, dir: Option<&Path>) -> Result<BTreeMap<String, String>, Fault> {
-    const KEY: &str = "network.learned";
+/// Reads what allocators learned in earlier runs, by link.
+pub(super) fn learned(file: Option<&str>, dir: Option<&Path>, traces: &mut Traces) -> Result<(), Fault> {
     const FORMAT: &str = "a JSON object with a text for each link";
-    let Some(file) = file else { return Ok(BTreeMap::new()) };
+    traces.learned.clear();
+    let Some(file) = file else { return Ok(()) };
     let path = dir.map_or_else(|| Path::new(file).to_owned(), |dir| dir.join(file));
-    if !path.exists() {
-        return Ok(BTreeMap::new());
+    if path.exists() {
+        traces.learned = serde_json::from_str(&read(LEARNED, file, dir, FORMAT)?)
+            .map_err(|error| Fault::new(LEARNED, format!("`{file}`: {error}")).accepted(FORMAT))?;
     }
-    serde_json::from_str(&read(KEY, file, dir, FORMAT)?)
-        .map_err(|error| Fault::new(KEY, format!("`{file}`: {error}")).accepted(FORMAT))
+    Ok(())
 }
+
+/// Gives an allocator what it learned at this link.
+pub(super) fn teach(link: &str, own: &mut config::Allocator, traces: &Traces) -> Result<(), Fault> {
+    if let Some(text) = traces.learned.get(link) {
+        own.entry.check_learned(text).map_err(|problem| {
+            Fault::new(LEARNED, format!("what `{link}` learned cannot be read: {problem}"))
+                .accepted("a file that `narrows run --learn` wrote, or none")
+        })?;
+        own.learned = Some(Arc::from(text.as_str()));
+    }
+    Ok(())
+}
+
+const LEARNED: &str = "network.learned";
 
 /// The controller.
 pub(super) fn controller(stated: Option<&schema::Controller>) -> Result<controller::Config, Fault> {

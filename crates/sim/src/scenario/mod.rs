@@ -205,6 +205,10 @@ fn id(scenario: &Scenario, traces: &Traces) -> String {
     let loss = files(&network.loss_trace, links.iter().map(|link| &link.loss_trace));
     let delay = files(&network.delay_trace, links.iter().map(|link| &link.delay_trace));
     traces.contents([&capacity, &loss, &delay], |word| eat(&word.to_le_bytes()));
+    for (link, text) in &traces.learned {
+        eat(link.as_bytes());
+        eat(text.as_bytes());
+    }
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     format!("{:016x}", hash ^ (hash >> 31))

@@ -104,11 +104,11 @@ pub(super) fn resolve(
         flows.push(flow);
     }
     let tuples: Arc<[Tuple]> = tuples.into();
-    let mut learned = link::learned(scenario.network.learned.as_deref(), dir)?;
+    link::learned(scenario.network.learned.as_deref(), dir, traces)?;
     for link in &mut links {
         if let Some(allocator) = &mut link.config.allocator {
             allocator.flows = Arc::clone(&tuples);
-            allocator.learned = learned.remove(&link.name).map(Arc::from);
+            link::teach(&link.name, allocator, traces)?;
         }
     }
     Ok(Spec {

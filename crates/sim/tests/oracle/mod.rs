@@ -11,7 +11,7 @@
 mod network;
 mod tests;
 
-pub use network::{Network, Ranges, wire};
+pub use network::{Network, Ranges, advised, wire};
 
 /// One flow as the oracle sees it.
 #[derive(Clone, Debug)]

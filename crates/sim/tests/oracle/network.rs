@@ -1,6 +1,6 @@
 //! Random connected networks with flows on them, as the oracle and as a scenario see them.
 
-use narrows_cc::{Bytes, Params, Random, Setup, schemes};
+use narrows_cc::{Bytes, Explicit, Params, Random, Setup, schemes};
 
 use super::{Flow, max_min, max_min_beside_acks};
 
@@ -15,11 +15,9 @@ pub struct Wire {
     pub acks: f64,
 }
 
-/// The packets of a registered scheme that speaks an explicit header.
-pub fn wire(scheme: &str) -> Wire {
-    const SEGMENT: Bytes = Bytes::new(1448);
-    const HEADER: f64 = 52.0;
-    let entry = schemes::find(scheme).unwrap_or_else(|| panic!("there is no scheme {scheme}"));
+const SEGMENT: Bytes = Bytes::new(1448);
+
+fn explicit(entry: &schemes::Entry) -> Option<Explicit> {
     let made = entry.build(&Setup {
         mss: SEGMENT,
         initial_window: SEGMENT * 10,
@@ -28,7 +26,19 @@ pub fn wire(scheme: &str) -> Wire {
         random: Random::stream(1, "scheme", 0),
         params: Params::defaults(entry.info.params),
     });
-    let explicit = made.explicit().unwrap_or_else(|| panic!("{scheme} has no explicit header"));
+    made.explicit()
+}
+
+/// All registered schemes that take advice from the network.
+pub fn advised() -> Vec<&'static str> {
+    schemes::ALL.iter().filter(|entry| explicit(entry).is_some()).map(|entry| entry.info.name).collect()
+}
+
+/// The packets of a registered scheme that takes advice from the network.
+pub fn wire(scheme: &str) -> Wire {
+    const HEADER: f64 = 52.0;
+    let entry = schemes::find(scheme).unwrap_or_else(|| panic!("there is no scheme {scheme}"));
+    let explicit = explicit(entry).unwrap_or_else(|| panic!("{scheme} takes no advice"));
     let header = HEADER + f64::from(explicit.header_bytes());
     let packet = SEGMENT.as_f64() + header;
     Wire {

@@ -23,6 +23,8 @@ const USED: f64 = 0.9;
 const SPARE: f64 = 1.05;
 /// The least it then asks for, in packets per round-trip time.
 pub(in crate::sender) const LEAST: u64 = 2;
+/// A server whose nodes are silent for so long asks whether they live; they speak four times as often.
+const SILENCE: Nanos = Nanos::from_secs(10);
 /// The bits of Rtt that count requests.
 const SERIAL: u32 = 7;
 
@@ -80,6 +82,9 @@ pub(in crate::sender) struct Server {
     want: Rate,
     /// A reduction came that other nodes have not heard of.
     unannounced: bool,
+    /// When it is announced, and when silence has lasted too long.
+    announce_at: Nanos,
+    silent_at: Nanos,
     /// Since when the rate is what it is, what had been sent then, and when its use is looked at.
     pub(in crate::sender) review: Review,
 }
@@ -114,12 +119,14 @@ impl Server {
             termination_due: None,
             want: max,
             unannounced: false,
+            announce_at: Nanos::MAX,
+            silent_at: Nanos::MAX,
             review: Review { from: Nanos::MAX, sent: 0, at: Nanos::MAX },
         }
     }
 
     pub(in crate::sender) fn deadline(&self) -> Nanos {
-        self.at.min(self.review.at)
+        self.at.min(self.review.at).min(self.announce_at).min(self.silent_at)
     }
 
     /// No data may leave.
@@ -161,17 +168,33 @@ impl Server {
         }
         self.stage = if self.granted.is_some() { Stage::Settled } else { Stage::Waiting };
         self.at = if renegotiated { self.next_look(now) } else { now.saturating_add(WAIT) };
-        self.announce();
+    }
+
+    /// A reduction is announced when there was no other for four times `patience`, and up to as long again, each server
+    /// after a time of its own: often many are told at once.
+    fn plan_announcement(&mut self, now: Nanos, patience: Nanos) {
+        if self.unannounced {
+            let Id { content, destination, subflow } = self.id;
+            let mixed = content ^ destination.rotate_left(16) ^ u32::from(subflow);
+            let share = mixed.wrapping_mul(0x9e37_79b9) >> 26;
+            let wait = patience * 4 + patience * 4 * u64::from(share) / 64;
+            self.announce_at = now.saturating_add(wait);
+        }
     }
 
     /// Lets the other nodes know of a reduction.
     fn announce(&mut self) {
-        if self.unannounced
-            && self.stage == Stage::Settled
-            && let Some(granted) = self.granted
-        {
-            self.unannounced = false;
+        self.announce_at = Nanos::MAX;
+        if let (Stage::Settled, Some(granted)) = (self.stage, self.granted) {
             self.ask(self.way, granted);
+        }
+    }
+
+    /// Asks for the rate that could be had, to see who answers.
+    fn on_silence(&mut self) {
+        self.silent_at = Nanos::MAX;
+        if self.stage == Stage::Settled {
+            self.ask(self.way, self.want);
         }
     }
 
@@ -197,6 +220,15 @@ impl Server {
     }
 
     pub(in crate::sender) fn on_timer(&mut self, now: Nanos) -> News {
+        if now >= self.announce_at {
+            self.announce();
+        }
+        if now >= self.silent_at {
+            self.on_silence();
+        }
+        if now < self.at {
+            return News::None;
+        }
         self.at = Nanos::MAX;
         match self.stage {
             Stage::Asking if self.tries >= TRIES => return self.give_up(now),
@@ -224,10 +256,24 @@ impl Server {
     }
 
     /// A message from the network about one of its ways; `None` if it is not for this flow now.
-    pub(in crate::sender) fn on_message(&mut self, now: Nanos, message: &Message, way: u8) -> Option<News> {
+    pub(in crate::sender) fn on_message(
+        &mut self,
+        now: Nanos,
+        patience: Nanos,
+        message: &Message,
+        way: u8,
+    ) -> Option<News> {
         if message.id() != self.id || matches!(self.stage, Stage::Before | Stage::Ended) {
             return None;
         }
+        let news = self.read(now, patience, message, way);
+        if news.is_some() {
+            self.silent_at = now.saturating_add(SILENCE);
+        }
+        news
+    }
+
+    fn read(&mut self, now: Nanos, patience: Nanos, message: &Message, way: u8) -> Option<News> {
         match *message {
             // From a way that it has left.
             Message::Adjustment { .. } if way != self.way => Some(News::None),
@@ -242,9 +288,16 @@ impl Server {
                     self.refused(now);
                     return Some(News::None);
                 }
+                self.plan_announcement(now, patience);
                 Some(self.on_success(now, max))
             }
-            Message::Adjustment { kind: Adjustment::Reduce, speed, .. } => Some(self.on_reduce(speed)),
+            Message::Adjustment { kind: Adjustment::Reduce, speed, .. } => {
+                let news = self.on_reduce(speed);
+                if news != News::None {
+                    self.plan_announcement(now, patience);
+                }
+                Some(news)
+            }
             Message::Adjustment { kind: Adjustment::Increase, speed, .. } => {
                 self.on_increase(speed);
                 Some(News::None)
@@ -264,7 +317,6 @@ impl Server {
         self.granted = Some(max);
         self.stage = Stage::Settled;
         self.at = self.next_look(now);
-        self.announce();
         News::Rate(max)
     }
 
@@ -284,7 +336,6 @@ impl Server {
         if self.stage == Stage::Settled && speed < self.min {
             self.look_elsewhere();
         }
-        self.announce();
         News::Rate(speed)
     }
 
@@ -347,6 +398,10 @@ impl Server {
         }
         self.request_due = false;
         self.awaited = true;
+        if self.asked_way == self.way {
+            self.unannounced = false;
+            self.announce_at = Nanos::MAX;
+        }
         self.serial = self.serial.wrapping_add(1);
         let micros = (rtt.as_nanos() / 1_000).min(u64::from(LONGEST_RTT_US - SERIAL)) as u32;
         self.token = (micros & !SERIAL) | (self.serial & SERIAL);
@@ -366,6 +421,8 @@ impl Server {
         self.awaited = false;
         self.stage = Stage::Ended;
         self.review.at = Nanos::MAX;
+        self.announce_at = Nanos::MAX;
+        self.silent_at = Nanos::MAX;
         self.termination_due = Some(self.way);
         self.at = now.saturating_add(patience);
     }

@@ -44,6 +44,13 @@ impl Brf {
             self.follow_capacity(port);
         }
         self.measure(port.now);
+        let elapsed = (port.now - self.acks_since).as_secs_f64();
+        if elapsed > 0.0 {
+            let rate = self.acks as f64 / elapsed * self.limit.beta;
+            // Smoothed, and never most of the link.
+            self.acks_rate = ((self.acks_rate + rate) / 2.0).min(self.capacity / 2.0);
+            (self.acks, self.acks_since) = (0, port.now);
+        }
         // The numbers of flows are known now; UDP may have gone.
         self.divide_classes(port, 0);
         self.shares.begin(&mut self.demands);

@@ -38,7 +38,7 @@ impl Brf {
     pub(super) fn divide_classes(&mut self, port: &mut Port<'_>, joining: usize) {
         let udp = self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
         let brf = self.shares.count() + joining;
-        let classes = Classes::divide(self.capacity, brf, self.others, udp, self.udp_share);
+        let classes = Classes::divide(self.capacity - self.acks_rate, brf, self.others, udp, self.udp_share);
         if classes != self.classes {
             self.classes = classes;
             self.shares.set_capacity(classes.brf);
@@ -51,13 +51,14 @@ impl Brf {
         let rate = |rate: f64| Rate::from_bytes_per_sec(rate.max(1.0) as u64);
         // The link is the ceiling.
         let all = Rate::MAX;
-        port.set_class(BRF, rate(self.classes.brf), all);
+        port.set_class(BRF, rate(self.classes.brf + self.acks_rate), all);
         // A layer without members is assured a little, so that a new flow need not wait for others' tokens.
         let least = 0.05 * self.classes.brf;
         let sum: f64 = self.layers.iter().map(|layer| layer + least).sum();
         for (class, layer) in (FIRST_LAYER..).zip(self.layers) {
             let part = if sum > 0.0 { (layer + least) / sum } else { 0.0 };
-            port.set_class(class, rate(self.classes.brf * part), all);
+            let acks = if class == FIRST_LAYER { self.acks_rate } else { 0.0 };
+            port.set_class(class, rate(self.classes.brf * part + acks), all);
         }
         port.set_class(OTHERS, rate(self.classes.others), all);
         port.set_class(UDP, rate(self.classes.udp), rate(self.classes.udp));
@@ -76,6 +77,7 @@ impl Brf {
         if self.state == State::FlowTable {
             self.allocate_at = port.now.saturating_add(self.period);
             self.departures = Departures { since: port.now, bytes: 0, starved: false };
+            (self.acks, self.acks_since) = (0, port.now);
         }
         self.state.transition(State::InitialAllocation);
         self.divide_classes(port, 1);

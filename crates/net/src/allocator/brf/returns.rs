@@ -63,10 +63,9 @@ impl Brf {
             _ => false,
         };
         let share = self.shares.rate(flow.base);
-        // A share above that of another switch is not what the sender follows, wherever it falls from.
-        let follows_other =
-            flow.beyond.is_some_and(|(other, seen)| other <= share && now - seen < flow.rtt * 2);
-        let urgent = self.urgent && flow.has_fallen_to(share) && !follows_other;
+        // What is above the share of a switch that leads is no news to the sender, and would be taken for the least one.
+        let led = flow.beyond.is_some_and(|(least, seen)| now - seen < flow.rtt * 2 && least <= share);
+        let urgent = self.urgent && !led && flow.has_fallen_to(share);
         if !carried && !urgent && now < flow.write_at {
             return;
         }

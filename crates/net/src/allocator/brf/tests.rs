@@ -235,6 +235,28 @@ fn flows_join_with_equal_shares_and_a_share_that_falls_is_told_at_once() {
 }
 
 #[test]
+fn a_share_that_falls_is_not_told_while_that_of_another_switch_is_less() {
+    let mut switch = Switch::new(&[]);
+    switch.open(1, 40);
+    switch.send(50, &[(1, 10.0)]);
+    switch.syn(2);
+    switch.send(90, &[(1, 10.0)]);
+    switch.back_with(2, Flags::SYN, Extension::None);
+    // The first flow has 5 MB/s here, and 2 by another switch.
+    assert_eq!(switch.back_with(1, Flags::NONE, code(2.0)), code(2.0));
+    switch.syn(3).at(100);
+    assert_eq!(switch.back_with(1, Flags::NONE, code(2.0)), code(2.0));
+    switch.back_with(3, Flags::SYN, Extension::None);
+    switch.flood(1);
+    assert_eq!(switch.ack(1), 0.0);
+    // By another one it has more than here.
+    assert_eq!(switch.back_with(1, Flags::NONE, code(9.0)), code(3.333));
+    switch.syn(4).at(110);
+    switch.back_with(4, Flags::SYN, Extension::None);
+    near(switch.ack(1), 2.5, 0.001);
+}
+
+#[test]
 fn flows_that_set_up_at_once_know_of_each_other() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).syn(2).syn(3).at(41);
@@ -469,6 +491,24 @@ fn a_signal_cuts_once_for_gamma_and_then_all_is_divided_anew() {
     let mut empty = Switch::new(&[]);
     empty.signal(queue);
     assert_eq!((empty.reading("state"), empty.reading("reductions")), (0.0, 0.0));
+}
+
+#[test]
+fn acknowledgements_of_the_other_direction_are_taken_off() {
+    let mut switch = Switch::new(&[]);
+    switch.open(1, 20);
+    // 19 of 52 bytes per millisecond are 988 kB/s.
+    for ms in 22..400 {
+        switch.at(ms).flood(1);
+        switch.ack(1);
+        for _ in 0..19 {
+            switch.forth(5, Flags::ACK.with(Flags::REVERSE), 0, Extension::None);
+        }
+    }
+    near(switch.reading("c_brf"), (10.0 - 1.1 * 0.988) * MB, 0.005);
+    // When they end it is given back, half of what is left in each period.
+    switch.send(600, &[(1, 9.0)]);
+    near(switch.reading("c_brf"), 10.0 * MB, 0.001);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use narrows_cc::Nanos;
 
-use super::allocation::{self, Adjust, Part};
+use super::allocation::{self, Adjust, MANY, Part};
 use super::message::{Adjustment, Message};
 use super::{Nodectl, Port, SHORTEST_BEAT, rate, tell};
 
@@ -16,9 +16,17 @@ const EXCESS: f64 = 1.05;
 const EXCESS_BYTES: u64 = 2 * 1_500;
 
 /// How much of a fall of what returns counts per beat, the reserve for it, and the most that is set aside.
-const RETURNS_FALL: f64 = 0.125;
+const RETURNS_FALL: f64 = 1.0 / 256.0;
 const RETURNS_MARGIN: f64 = 1.1;
 const RETURNS_MOST: f64 = 0.5;
+/// How much of what handshakes and messages of this direction took in a beat counts.
+const OVERHEAD_GAIN: f64 = 1.0 / 1024.0;
+/// How many increases are suggested at a time when bandwidth is handed out: their requests come all at once.
+const AT_ONCE: u64 = 32;
+/// With [`MANY`] transmissions, and new ones within this time, little that is free is left for those to come.
+const CALM: Nanos = Nanos::from_secs(1);
+/// A flow that was told nothing for so long is told its rate again, so that its server knows that the node lives.
+const ALIVE: Nanos = Nanos::from_millis(2_500);
 
 impl Nodectl {
     /// What a flow that asks is given, and its transmission altogether, and what others must do for it.
@@ -52,8 +60,15 @@ impl Nodectl {
         (whole, self.parts[at].rate, allocation.adjust)
     }
 
-    /// Carries out the lists of Algorithm 1 for all but one transmission; those that are within `slack` are let be.
-    pub(super) fn adjust(&mut self, port: &mut Port<'_>, adjust: Adjust, but: Option<u32>, slack: u64) {
+    /// Carries out the lists of Algorithm 1 for all but one transmission; those that are within `slack` are let be, and no
+    /// more than `raised` increases are suggested.
+    pub(super) fn adjust(
+        &mut self,
+        port: &mut Port<'_>,
+        adjust: Adjust,
+        but: Option<u32>,
+        (slack, mut raised): (u64, u64),
+    ) {
         let level = match adjust {
             Adjust::Nobody => return,
             Adjust::Above(level) | Adjust::Controlled(level) => level,
@@ -63,7 +78,13 @@ impl Nodectl {
         places.clear();
         places.extend(self.book.transmissions().filter_map(|(at, transmission)| {
             let concerned = if above_only { transmission.rate > level } else { transmission.is_controlled() };
-            (concerned && transmission.rate.abs_diff(level) > slack && Some(at) != but).then_some(at)
+            let concerned = concerned && transmission.rate.abs_diff(level) > slack && Some(at) != but;
+            let below = transmission.rate < level;
+            if concerned && below && raised == 0 {
+                return None;
+            }
+            raised -= u64::from(concerned && below);
+            concerned.then_some(at)
         }));
         for &at in &places {
             self.divide(port, at, level, None);
@@ -102,7 +123,6 @@ impl Nodectl {
             record.before = record.before.map(|(before, here)| (before.min(to), here));
             record.suggested = 0;
             record.superseded = 0;
-            record.reduced = to;
             record.told_at = port.now;
             self.book.set(flow, to, true);
             self.counts.reduces += 1;
@@ -125,12 +145,15 @@ impl Nodectl {
         let to_come = self.arrivals.rate(port.now) * self.alpha * self.rtt.as_secs_f64() - 1.0;
         let load = self.book.load(None);
         if let Some(level) = allocation::level(&load, to_come) {
-            self.adjust(port, Adjust::Controlled(level), None, level / WORTH);
+            let busy = load.served >= MANY && port.now < self.joined_at.saturating_add(CALM);
+            let slack = if busy { 2 * level / MANY } else { level / WORTH };
+            self.adjust(port, Adjust::Controlled(level), None, (slack, AT_ONCE));
         }
     }
 
-    /// Takes what acknowledgements and messages of the other direction need off the port's bandwidth. A rise counts at once,
-    /// a fall slowly; then those that have most give way first.
+    /// Takes what nobody negotiates off the port's bandwidth: acknowledgements and messages of the other direction, of which
+    /// a rise counts at once and a fall slowly, and handshakes and messages of this one on the mean. Those that have most
+    /// give way first, if it is worth it.
     pub(super) fn allow_for_returns(&mut self, port: &mut Port<'_>) {
         let span = (port.now - self.beat_start).as_secs_f64();
         let measured = std::mem::take(&mut self.returning) as f64 / span;
@@ -139,9 +162,13 @@ impl Nodectl {
         } else {
             self.returns -= (self.returns - measured) * RETURNS_FALL;
         }
-        let needed = (self.returns * RETURNS_MARGIN).min(self.capacity as f64 * RETURNS_MOST) as u64;
-        self.book.set_total(self.capacity - needed);
-        if self.book.given() <= self.book.total() {
+        let messages = std::mem::take(&mut self.passing) as f64 / span;
+        self.overhead += (messages - self.overhead) * OVERHEAD_GAIN;
+        let needed = self.returns * RETURNS_MARGIN + self.overhead;
+        let needed = needed.min(self.capacity as f64 * RETURNS_MOST) as u64;
+        let total = self.capacity - needed;
+        self.book.set_total(total);
+        if self.book.given() <= total + total / WORTH {
             return;
         }
         let mut places = std::mem::take(&mut self.places);
@@ -195,6 +222,10 @@ impl Nodectl {
                     record.superseded = 0;
                     self.flows.push(flow);
                 }
+            } else if port.now >= record.told_at.saturating_add(ALIVE) && record.before.is_none() {
+                record.told_at = port.now;
+                let speed = rate(record.rate().max(1));
+                tell(port, (flow, record.path), &Message::Adjustment { kind: Adjustment::Reduce, id, speed });
             }
         }
         self.rtt = longest;

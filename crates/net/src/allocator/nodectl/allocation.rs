@@ -37,7 +37,7 @@ pub(super) struct Allocation {
 }
 
 /// With so many transmissions on a port, one more is not worth a message to each.
-const MANY: u64 = 128;
+pub(super) const MANY: u64 = 128;
 
 fn share(pool: u64, among: f64) -> u64 {
     (pool as f64 / among) as u64

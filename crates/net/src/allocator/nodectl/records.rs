@@ -44,8 +44,6 @@ pub(super) struct Record {
     pub(super) suggested: u64,
     /// The one before it, if that was not asked for either.
     pub(super) superseded: u64,
-    /// The rate of the last reduction, until the next request.
-    pub(super) reduced: u64,
     /// How often that was repeated.
     pub(super) repeats: u8,
 }
@@ -213,7 +211,6 @@ impl Book {
                 arrived: 0,
                 suggested: 0,
                 superseded: 0,
-                reduced: 0,
                 repeats: 0,
             },
         )?;

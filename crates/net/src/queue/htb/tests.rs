@@ -290,6 +290,18 @@ fn each_class_has_a_buffer_of_its_own() {
     assert_eq!(link.stats().dropped_queue, 100 - 17);
 }
 
+#[test]
+fn a_buffer_that_the_link_states_as_a_time_is_that_at_the_link_s_rate_whatever_a_class_is_assured() {
+    // 1500 B take 0.12 ms at 100 Mbit/s, so that 10 ms are 83 packets and a part; a packet more may come too late.
+    let classes = vec![HtbClass::new("borrows all", Rate::from_bytes_per_sec(1)), class("other", 99.0)];
+    let mut link = link(mbit(100.0), classes, Limit::Time(Nanos::from_millis(10)));
+    link.offer(Nanos::ZERO, &packet(1, 1500));
+    let kept = |flow, link: &mut Link| {
+        (0..200).filter(|_| link.offer(Nanos::ZERO, &packet(flow, 1500)) == Offer::Queued).count()
+    };
+    assert_eq!([kept(0, &mut link), kept(1, &mut link)], [84, 84]);
+}
+
 /// Sends all that may leave at once.
 fn drain(htb: &mut Htb, now: Nanos) -> u64 {
     std::iter::from_fn(|| htb.dequeue(now)).map(|(_, packet)| packet.size().as_u64()).sum()
