@@ -117,13 +117,12 @@ laws! {
         flows_share_one_bottleneck: ONE_BOTTLENECK -0.20..=0.10;
         flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.30..=0.10;
     }
-    /// A flow that its application or another port limits is allowed beta times what it uses, 10 % more: that much of the
-    /// limited flows' rates the others lack. Where data goes both ways acknowledgements, 2 % of the data they are for, cross
-    /// ports that have given everything away: what waits is cut away once per second, when the controller asks.
+    /// A flow that its application or another port limits is allowed beta times what it uses, 10 % more, and one of few packets
+    /// per round trip now and then beta^2, 21 %: that much of the limited flows' rates the others lack.
     brf {
         flows_share_one_bottleneck: ONE_BOTTLENECK -0.10..=0.01;
-        flows_share_networks_with_data_one_way: DATA_ONE_WAY -0.10..=0.06;
-        flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.35..=0.05;
+        flows_share_networks_with_data_one_way: DATA_ONE_WAY -0.21..=0.01;
+        flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.21..=0.01;
     }
     /// Flows whose application has less than their share ask for a twentieth more than they send, which the others lack;
     /// where none is limited the shares are exact. On several bottlenecks a port learns what others took from a transmission
