@@ -80,6 +80,8 @@
 //! 11. What (14) leaves to nobody, because no flow wants it, all have equal parts of beyond their shares (`Shares::begin`).
 //!     A flow that another port holds back looks limited by its application here; with `beta` times its rate from each of two
 //!     ports, measured in turn, it would stay where a moment's cut had put it, at the floor, on idle links.
+//! 12. Flows that found no room in the table, or were there before it, count as one of the others (8) while two packets of
+//!     theirs come within 2 s: whoever fills the table does not leave them with nothing.
 //!
 //! ## Known weaknesses
 //! It needs to know its capacity: for a link that follows a trace it takes the mean, and a link that carries less than that
@@ -183,8 +185,9 @@ pub struct Brf {
     /// Other flows that send.
     others: usize,
     udp_seen: Option<Nanos>,
-    /// When a packet of a flow came that is not in the table.
+    /// When a packet of a flow came that is not in the table, and whether such flows count.
     strangers_seen: Option<Nanos>,
+    strangers: bool,
     classes: Classes,
     /// Shares of the members of each layer, added up.
     layers: [f64; Layer::COUNT],
@@ -304,6 +307,7 @@ impl Allocator for Brf {
             others: 0,
             udp_seen: None,
             strangers_seen: None,
+            strangers: false,
             classes: Classes::divide(capacity, 0, 0, false, 0.0),
             layers: [0.0; Layer::COUNT],
             period: PERIOD_UNKNOWN,
@@ -416,8 +420,10 @@ impl Allocator for Brf {
             }
             port.steer(UDP);
         } else {
-            let known = self.strangers_seen.replace(now).is_some_and(|seen| now - seen < STRANGERS_GONE);
-            if !known {
+            let again = self.strangers_seen.replace(now).is_some_and(|seen| now - seen < STRANGERS_GONE);
+            // One packet may be a late repeat.
+            if again && !self.strangers {
+                self.strangers = true;
                 self.divide_classes(port, 0);
             }
             port.steer(OTHERS);

@@ -350,6 +350,9 @@ proptest! {
         found.extend(serve(&mut kept, Nanos::MAX));
         prop_assert_eq!(found, expected);
         fifo.settle(Nanos::MAX);
+        // What is lost after it was accepted is told to whom it belongs.
+        let told = std::iter::from_fn(|| kept.take_dropped()).count() as u64;
+        prop_assert_eq!(told, kept.stats().dropped_loss);
         prop_assert_eq!(format!("{:?}", fifo.stats()), format!("{:?}", kept.stats()));
     }
 

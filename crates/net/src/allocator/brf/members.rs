@@ -40,8 +40,8 @@ impl Brf {
         let udp = self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
         let brf = self.shares.count() + joining;
         // Whoever found no room in the table, and what was there before this switch, are not left with nothing.
-        let strangers = self.strangers_seen.is_some_and(|seen| port.now - seen < STRANGERS_GONE);
-        let others = self.others + usize::from(strangers);
+        self.strangers &= self.strangers_seen.is_some_and(|seen| port.now - seen < STRANGERS_GONE);
+        let others = self.others + usize::from(self.strangers);
         let classes = Classes::divide(self.capacity - self.acks_rate, brf, others, udp, self.udp_share);
         if classes != self.classes {
             self.classes = classes;

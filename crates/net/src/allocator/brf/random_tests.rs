@@ -187,7 +187,8 @@ proptest! {
             flows: (0..13).map(tuple).collect::<Vec<_>>().into(),
             learned: Some(Arc::from("")),
         };
-        let desk = if classes { Desk::new(&Brf::queue(&setup).expect("a queue")) } else { Desk::default() };
+        let queue = Brf::queue(&setup).filter(|_| classes);
+        let desk = queue.map_or_else(Desk::default, |queue| Desk::new(&queue));
         let mut run = Run { brf: Brf::new(&setup), desk, now: Nanos::ZERO };
         for op in ops {
             match op {
