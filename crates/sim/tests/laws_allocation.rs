@@ -115,7 +115,7 @@ laws! {
     /// Flows whose application has less than their share ask for a twentieth more than they send, which the others lack;
     /// where none is limited the shares are exact. Acknowledgements are given a tenth more than they need.
     nodectl {
-        flows_share_one_bottleneck: ONE_BOTTLENECK -0.02..=0.005;
-        flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.06..=0.005;
+        flows_share_one_bottleneck: ONE_BOTTLENECK -0.05..=0.005;
+        flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.10..=0.005;
     }
 }
