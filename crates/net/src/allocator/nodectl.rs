@@ -357,7 +357,10 @@ impl Nodectl {
         }
         let Some(record) = self.book.records.peek_mut(flow) else { return };
         let announced = record.before.is_none() && record.is_bottleneck() && asked == record.rate();
-        if asked == record.suggested || asked == record.superseded || announced {
+        let repeated = record.before.is_some() && asked == record.echoed;
+        let echoes = asked == record.suggested || asked == record.superseded || announced || repeated;
+        record.echoed = if echoes { asked } else { 0 };
+        if echoes {
             // Difference 6.
             allocated = allocated.min(asked);
         }

@@ -44,6 +44,8 @@ pub(super) struct Record {
     pub(super) suggested: u64,
     /// The one before it, if that was not asked for either.
     pub(super) superseded: u64,
+    /// The Max of the last request, if this port had said it: a repeated request says it again.
+    pub(super) echoed: u64,
     /// How often that was repeated.
     pub(super) repeats: u8,
 }
@@ -211,6 +213,7 @@ impl Book {
                 arrived: 0,
                 suggested: 0,
                 superseded: 0,
+                echoed: 0,
                 repeats: 0,
             },
         )?;

@@ -210,6 +210,23 @@ fn an_increase_without_a_request_is_repeated_three_times_and_given_up() {
 }
 
 #[test]
+fn a_repeated_request_for_an_increase_leaves_the_bottleneck_where_it_is() {
+    let mut node = Node::new(&[]);
+    for flow in 1..=3 {
+        node.join(flow);
+    }
+    node.terminate(3);
+    // The first answer is lost; meanwhile the other has gone too, so that more could be had.
+    assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
+    node.terminate(2);
+    assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
+    node.told();
+    node.answer(1, Negotiation::Success, TOTAL / 2, 0);
+    node.pass(200);
+    assert!(node.told().iter().any(|told| told.1 == Increase && near(told.2, TOTAL)));
+}
+
+#[test]
 fn what_comes_back_says_who_is_the_bottleneck_and_frees_the_rest() {
     let mut node = Node::new(&[]);
     assert_eq!(node.request(1, ALL, 0), Some(TOTAL));
