@@ -248,6 +248,31 @@ def params_table(params: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"| `{row['name']}` | `{default}` | {accepted} | {row['unit'] or '–'} | {row['help']} |"
 
 
+def allocator_page(row: Any) -> str:
+    """The page of an allocator: its essay and its parameters."""
+    head, _, rest = row.page.strip().partition("\n")
+    facts = f"`{row.name}`: {row.summary}.\n\nEvidence: {EVIDENCE[row.evidence]}\n"
+    keys = f'They are keys beside `kind`: `allocator = {{ kind = "{row.name}", … }}`.'
+    out = [NOTICE.replace("scheme", "allocator"), "", head, "", facts, rest.strip(), "", "## Parameters", ""]
+    return "\n".join([*out, keys, "", *params_table(row.params)]).rstrip() + "\n"
+
+
+def allocators_list(rows: Sequence[Any]) -> str:
+    """The list of allocators."""
+    out = [
+        "<!-- Written by docs/generate.py from the registry of allocators. -->", "", "# Allocators", "",
+        "An allocator is what a port of a node does to take part in congestion control: `network.allocator` and",
+        "`links.allocator` in a [scenario](../scenarios.md) place it; in a dumbbell the scheme that needs one brings",
+        "its own. The same texts are printed by `narrows allocators NAME`.", "",
+        "| allocator | what it does | parameters |", "|---|---|---|",
+    ]  # fmt: skip
+    out += [
+        f"| [`{row.name}`]({row.name}.md) | {row.summary} | [{len(row.params)}]({row.name}.md#parameters) |"
+        for row in rows
+    ]
+    return "\n".join([*out, "", "How to add one: [CONTRIBUTING.md](../../CONTRIBUTING.md).", ""])
+
+
 def schemes_list(rows: Sequence[Any]) -> str:
     """The list of schemes."""
     out = [
@@ -288,7 +313,14 @@ def references() -> dict[Path, str]:
         text = in_region(text, name, content)
     rows = engine.schemes()
     schemes = {DOCS / "schemes" / f"{row.name}.md": scheme_page(row) for row in rows}
-    return {page: text, DOCS / "schemes" / "README.md": schemes_list(rows), **schemes}
+    allocators = {DOCS / "allocators" / f"{row.name}.md": allocator_page(row) for row in engine.allocators()}
+    return {
+        page: text,
+        DOCS / "schemes" / "README.md": schemes_list(rows),
+        **schemes,
+        DOCS / "allocators" / "README.md": allocators_list(engine.allocators()),
+        **allocators,
+    }
 
 
 def with_outputs(path: Path) -> str:

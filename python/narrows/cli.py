@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -127,30 +128,53 @@ def schemes(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list, or one object with NAME.")] = False,
 ) -> None:
     """List the schemes, or show one: its law, parameters and references."""
-    from narrows import tables
-
     rows = engine.schemes()
     if name is not None:
         place = engine.scheme_order().get(name)
         if place is None:
             fail(f"NAME: {engine.no_scheme(name)}", MISUSE)
         rows = (rows[place],)
+    keys = ("name", "aliases", "summary", "evidence", "recovery", "params")
+    _registry("scheme", rows, keys, one=name is not None, as_json=as_json)
+
+
+@app.command()
+@guarded
+def allocators(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One allocator.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list, or one object with NAME.")] = False,
+) -> None:
+    """List what ports do to take part, or show one: its law, parameters and references."""
+    rows = engine.allocators()
+    if name is not None:
+        rows = tuple(row for row in rows if row.name == name)
+        if not rows:
+            fail(f"NAME: {engine.no_allocator(name)}", MISUSE)
+    keys = ("name", "summary", "evidence", "params")
+    _registry("allocator", rows, keys, one=name is not None, as_json=as_json)
+
+
+def _registry(kind: str, rows: Sequence[Any], keys: Sequence[str], *, one: bool, as_json: bool) -> None:
+    """Show a registry, or one of its rows."""
+    from narrows import tables
+
     if as_json:
-        keys = ("name", "aliases", "summary", "evidence", "recovery", "params")
-        listed = [{key: getattr(row, key) for key in (*keys, *(("page",) if name else ()))} for row in rows]
-        print(json.dumps(listed[0] if name else listed, ensure_ascii=False))
+        listed = [{key: getattr(row, key) for key in (*keys, *(("page",) if one else ()))} for row in rows]
+        print(json.dumps(listed[0] if one else listed, ensure_ascii=False))
         return
-    if name is None:
-        show(tables.schemes_table(rows))
+    if not one:
+        show(tables.registry_table(kind, rows))
         return
     from rich.console import Group
     from rich.markdown import Markdown
     from rich.text import Text
 
     row = rows[0]
-    aliases = f" (also {', '.join(row.aliases)})" if row.aliases else ""
+    also = getattr(row, "aliases", ())
+    aliases = f" (also {', '.join(also)})" if also else ""
     known = tables.EVIDENCE.get(row.evidence, row.evidence)
-    head = Text(f"{row.name}{aliases}: {row.summary}\nEvidence: {known}. Recovery: {row.recovery}.\n")
+    recovery = f" Recovery: {row.recovery}." if hasattr(row, "recovery") else ""
+    head = Text(f"{row.name}{aliases}: {row.summary}\nEvidence: {known}.{recovery}\n")
     parts: list[Any] = [head, Markdown(row.page)]
     if row.params:
         parts += [Text(""), tables.params_table(row.params)]

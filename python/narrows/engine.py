@@ -78,6 +78,17 @@ class Scheme:
     page: str
 
 
+@dataclass(frozen=True)
+class Allocator:
+    """What is known of an allocator without running it."""
+
+    name: str
+    summary: str
+    evidence: str
+    params: tuple[Mapping[str, Any], ...]
+    page: str
+
+
 def version() -> str:
     """The version of the engine."""
     return _engine.version()
@@ -111,6 +122,12 @@ def schemes() -> tuple[Scheme, ...]:
 
 
 @functools.cache
+def allocators() -> tuple[Allocator, ...]:
+    """All registered allocators: what ports do to take part."""
+    return tuple(Allocator(**{**row, "params": tuple(row["params"])}) for row in json.loads(_engine.allocators()))
+
+
+@functools.cache
 def scheme_order() -> Mapping[str, int]:
     """Each scheme's place in the registry, by name and alias."""
     return {name: place for place, s in enumerate(schemes()) for name in (s.name, *s.aliases)}
@@ -118,10 +135,19 @@ def scheme_order() -> Mapping[str, int]:
 
 def no_scheme(name: str) -> str:
     """What is said where a name is that of no scheme: the nearest ones first, then all."""
-    names = list(scheme_order())
-    near = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
+    return _unknown("scheme", name, list(scheme_order()), [row.name for row in schemes()])
+
+
+def no_allocator(name: str) -> str:
+    """The same of allocators."""
+    names = [row.name for row in allocators()]
+    return _unknown("allocator", name, names, names)
+
+
+def _unknown(kind: str, name: str, known: list[str], listed: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return f"there is no scheme {name!r}{hint}\n  accepted: {', '.join(row.name for row in schemes())}"
+    return f"there is no {kind} {name!r}{hint}\n  accepted: {', '.join(listed)}"
 
 
 def schema() -> dict[str, Any]:

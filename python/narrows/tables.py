@@ -175,14 +175,15 @@ EVIDENCE = {"reconstruction": f"{evidence.WORDS}; the published rule, or a part 
 """What is said of evidence in a scheme's head."""
 
 
-def schemes_table(rows: Sequence[Any]) -> Table:
-    """The registry as a list."""
+def registry_table(kind: str, rows: Sequence[Any]) -> Table:
+    """A registry as a list: of schemes, or of allocators."""
     table = _table()
-    table.add_column("scheme", no_wrap=True)
+    table.add_column(kind, no_wrap=True)
     table.add_column("what it does")
     table.add_column("evidence", no_wrap=True)
     for row in rows:
-        aliases = f"\n({', '.join(row.aliases)})" if row.aliases else ""
+        also = getattr(row, "aliases", ())
+        aliases = f"\n({', '.join(also)})" if also else ""
         table.add_row(row.name + aliases, row.summary, row.evidence)
     return table
 

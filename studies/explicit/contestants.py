@@ -48,7 +48,7 @@ ALL = (
         slotted={"network.queue": {"kind": "dualpi2", "ramp_min": "5ms", "ramp_range": "5ms"}},
     ),
     Contestant(
-        "CUBIC, CoDel", "cubic",
+        "CUBIC/CoDel", "cubic",
         network={"network.queue": {"kind": "codel", "ecn": True}, "network.buffer": DEEP, "tcp.ecn": True},
     ),
     Contestant("BBR v3", "bbr3"),

@@ -13,7 +13,8 @@ import argparse
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import figures
@@ -30,10 +31,10 @@ PAGE = HERE.parents[1] / "docs" / "studies" / "explicit.md"
 Cells = Mapping[str, Mapping[str, str]]
 
 
-def table(rows: Cells, first: str = "") -> str:
+def table(rows: Cells, first: str = "", align: str = "---:") -> str:
     """A table in Markdown: a row per key."""
     heads = list(next(iter(rows.values())))
-    lines = [f"| {first} | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
+    lines = [f"| {first} | " + " | ".join(heads) + " |", "|---|" + f"{align}|" * len(heads)]
     lines += [f"| {name} | " + " | ".join(row.values()) + " |" for name, row in rows.items()]
     return "\n".join(lines)
 
@@ -68,6 +69,23 @@ def network(who: Contestant) -> str:
     queue = who.network.get("network.queue", "droptail")
     words = queue if isinstance(queue, str) else f"{queue['kind']} with ECN"
     return f"{words}, {who.network.get('network.buffer', '1 BDP')}"
+
+
+def triples(rows: figures.Table) -> dict[str, dict[str, str]]:
+    """Columns that are called alike before a colon as one, its figures one after the other."""
+    cells: dict[str, dict[str, str]] = {}
+    for name, row in rows.items():
+        joined: dict[str, list[str]] = {}
+        for key, value in row.items():
+            joined.setdefault(key.partition(":")[0], []).append(shown(value, 2))
+        cells[name] = {key: " / ".join(values) for key, values in joined.items()}
+    return cells
+
+
+def listed(found: Iterable[findings.Finding]) -> str:
+    """What was found, as a list in Markdown."""
+    items = [f"* {one.text}" for one in found if one.holds]
+    return "\n".join(textwrap.fill(item, 130, subsequent_indent="  ", break_on_hyphens=False) for item in items)
 
 
 def draw(data: Data) -> None:
@@ -108,13 +126,11 @@ def main() -> int:
         data = Data(runs, marks, run_predictions(predicting, out, asked.jobs))
         draw(data)
         regions = {name: table(rounded(rows)) for name, rows in data.tables().items()}
-        regions["contestants"] = table(
-            {who.name: {"scheme": f"`{who.scheme}`", "its network": network(who)} for who in ALL}
-        )
+        regions["moving"] = table(triples(data.moving))
+        about = {who.name: {"scheme": f"`{who.scheme}`", "its network": network(who)} for who in ALL}
+        regions["contestants"] = table(about, align="---")
         found = findings.of(data)
-    regions |= {
-        f"found-{name}": "\n".join(f"* {one.text}" for one in rows if one.holds) for name, rows in found.items()
-    }
+    regions |= {f"found-{name}": listed(rows) for name, rows in found.items()}
     PAGE.write_text(write(PAGE.read_text(encoding="utf-8"), regions), encoding="utf-8")
     wrong = [one.text for rows in found.values() for one in rows if not one.holds]
     for text in wrong:

@@ -33,7 +33,8 @@ pub struct PortStatistics {
     pub sent: Bytes,
     /// Packets that wait (P).
     pub waiting: u64,
-    /// Packets for which there is room (Σ Q_i).
+    /// Packets for which there is room (Σ Q_i). Of a queue with classes this is what one of them may hold: where traffic is of one
+    /// kind the others are empty, and a threshold on their sum would be several buffers deep.
     pub room: u64,
     /// What the link carries (BW).
     pub capacity: Rate,

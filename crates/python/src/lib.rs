@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
-use narrows_cc::{Evidence, ParamKind, RecoveryStyle};
+use narrows_cc::{Evidence, Param, ParamKind, RecoveryStyle};
 use narrows_net::allocator;
 use narrows_sim::bench::ports::{Lane, Round};
 use narrows_sim::bench::{CASES, acks};
@@ -77,31 +77,46 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-fn describe(entry: &Entry) -> serde_json::Value {
-    let info = entry.info;
-    let params: Vec<_> = info
-        .params
-        .iter()
-        .map(|p| {
-            let kind = match p.kind {
-                ParamKind::Number => "number",
-                ParamKind::Flag => "flag",
-            };
-            json!({"name": p.name, "kind": kind, "default": p.default, "min": p.min, "max": p.max, "unit": p.unit,
-                   "help": p.help})
-        })
-        .collect();
-    let evidence = match info.evidence {
+fn describe_params(params: &[Param]) -> Vec<serde_json::Value> {
+    let row = |p: &Param| {
+        let kind = match p.kind {
+            ParamKind::Number => "number",
+            ParamKind::Flag => "flag",
+        };
+        json!({"name": p.name, "kind": kind, "default": p.default, "min": p.min, "max": p.max, "unit": p.unit,
+               "help": p.help})
+    };
+    params.iter().map(row).collect()
+}
+
+const fn evidence(evidence: Evidence) -> &'static str {
+    match evidence {
         Evidence::Verified => "verified",
         Evidence::Reconstruction => "reconstruction",
         Evidence::Tool => "tool",
-    };
+    }
+}
+
+fn describe(entry: &Entry) -> serde_json::Value {
+    let info = entry.info;
     let recovery = match info.recovery {
         RecoveryStyle::Prr => "prr",
         RecoveryStyle::Own => "own",
     };
-    json!({"name": info.name, "aliases": info.aliases, "summary": info.summary, "evidence": evidence,
-           "recovery": recovery, "params": params, "page": entry.page().collect::<Vec<_>>().join("\n")})
+    json!({"name": info.name, "aliases": info.aliases, "summary": info.summary, "evidence": evidence(info.evidence),
+           "recovery": recovery, "params": describe_params(info.params),
+           "page": entry.page().collect::<Vec<_>>().join("\n")})
+}
+
+/// All registered allocators, as a JSON list.
+#[pyfunction(name = "allocators")]
+fn list_allocators() -> String {
+    let describe = |entry: &allocator::Entry| {
+        let info = entry.info;
+        json!({"name": info.name, "summary": info.summary, "evidence": evidence(info.evidence),
+               "params": describe_params(info.params), "page": entry.page().collect::<Vec<_>>().join("\n")})
+    };
+    serde_json::Value::from_iter(allocator::ALL.iter().map(describe)).to_string()
 }
 
 /// All registered schemes, as a JSON list.
@@ -387,6 +402,7 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(run_case, m)?)?;
     m.add_function(wrap_pyfunction!(bench_schemes, m)?)?;
     m.add_function(wrap_pyfunction!(bench_allocators, m)?)?;
+    m.add_function(wrap_pyfunction!(list_allocators, m)?)?;
     m.add_class::<Handle>()?;
     m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
     m.add("Cancelled", m.py().get_type::<Cancelled>())?;

@@ -54,7 +54,9 @@
 //! 1. The paper compares the rate measured between two allocations with the share given at the first of them. But what arrives
 //!    in that time was sent by the share before it, for a round trip at least; a flow that is given more would count as limited by
 //!    its application and get 5 to 10 % more per period instead of all. Here it is compared with the least share that can
-//!    have governed what was measured; and a packet more or less is not taken for a difference.
+//!    have governed what was measured, over ten packets at least, and a packet more or less is not taken for a difference. A flow
+//!    with a small share of its own that seems to use it all gets `beta` times as much per period, until `small_packets`
+//!    packets have shown it. A new flow is measured from the next allocation on.
 //! 2. A limited flow gets at most the equal share of the others (`Shares::begin`): the result is max-min fair within `beta`.
 //! 3. What unlimited flows use counts as their whole share in (11), limited flows what was measured of them: a share just
 //!    raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all equations.
@@ -65,8 +67,7 @@
 //!    the BRF class, not what the controller counted.
 //! 6. Where acknowledgements already carry the share of another switch, this one compares its own with every such share, and
 //!    writes into others only after two round trips without: each switch writing in its own turn, a sender would read
-//!    the shares of all in turn, not the least. And a flow that (14) finds limited gets at least the share that another
-//!    switch wrote: else two switches, each finding it limited by what the other has just let it use, hold it down.
+//!    the shares of all in turn, not the least.
 //! 7. Against floods: only flows whose sender has answered count as flows of their class, but a flow has its share
 //!    at the SYN-ACK already, if no more than `HALF_OPEN` or half of the flows are in this state. Half of the table at most is
 //!    for half-open flows. All that is refused is counted.
@@ -75,16 +76,18 @@
 //!    `urgent = false` it is the paper's once per round trip.
 //! 9. Acknowledgements of data in the other direction pass the port too: what they were measured at, times `beta`, is taken off C.
 //! 10. Flows that are silent for a while have no share; the paper keeps them until they end or are idle. N counts flows that
-//!    send, in both classes.
+//!     send, in both classes.
+//! 11. What (14) leaves to nobody, because no flow wants it, all have equal parts of beyond their shares (`Shares::begin`).
+//!     A flow that another port holds back looks limited by its application here; with `beta` times its rate from each of two
+//!     ports, measured in turn, it would stay where a moment's cut had put it, at the floor, on idle links.
 //!
 //! ## Known weaknesses
 //! It needs to know its capacity: for a link that follows a trace it takes the mean, and a link that carries less than that
-//! queues. With `follow`, which is ours, it measures what leaves while packets wait, and tries a tenth more per period while none
-//! do. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it, or is cut
-//! for at once with `drain`, which is ours. A sender
-//! whose packets are lost before the switch beyond 1 − `alpha` looks limited by its application, and is given less and less. The
-//! average of a kind of flows says what they got under the load of their time: a flow that could use a free link starts lower
-//! than without prediction.
+//! queues. With `follow`, which is ours, it measures what leaves while packets wait, and tries a quarter more per period while
+//! none do. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it, or is cut
+//! for at once with `drain`, which is ours. A sender whose packets are lost before the switch beyond 1 − `alpha` looks limited by
+//! its application, and is given less and less. The average of a kind of flows says what they got under the load of their time:
+//! a flow that could use a free link starts lower than without prediction.
 
 mod allocate;
 mod code;
@@ -128,6 +131,8 @@ const HANDSHAKE: Nanos = Nanos::from_secs(1);
 const HANDSHAKE_ENTRY: Nanos = Nanos::from_secs(3);
 /// UDP has gone when none was seen for so long.
 const UDP_GONE: Nanos = Nanos::from_secs(2);
+/// Flows that are not in the table count as one of the others for so long.
+const STRANGERS_GONE: Nanos = Nanos::from_secs(2);
 /// Bounds of Δt, and its length while no round-trip time is known.
 const PERIOD_MIN: Nanos = Nanos::from_millis(1);
 const PERIOD_MAX: Nanos = Nanos::from_secs(1);
@@ -178,6 +183,8 @@ pub struct Brf {
     /// Other flows that send.
     others: usize,
     udp_seen: Option<Nanos>,
+    /// When a packet of a flow came that is not in the table.
+    strangers_seen: Option<Nanos>,
     classes: Classes,
     /// Shares of the members of each layer, added up.
     layers: [f64; Layer::COUNT],
@@ -237,6 +244,11 @@ impl Allocator for Brf {
                 "pkt",
                 "small shares grow by beta per period until so many packets could come in one",
             ),
+            Param::flag(
+                "classes",
+                true,
+                "bring a token bucket along where the scenario states no queue but droptail",
+            ),
             Param::flag("prediction", true, "begin with the rate learned for flows of the kind"),
             Param::flag(
                 "urgent",
@@ -291,6 +303,7 @@ impl Allocator for Brf {
             reserved: 0,
             others: 0,
             udp_seen: None,
+            strangers_seen: None,
             classes: Classes::divide(capacity, 0, 0, false, 0.0),
             layers: [0.0; Layer::COUNT],
             period: PERIOD_UNKNOWN,
@@ -309,6 +322,9 @@ impl Allocator for Brf {
     }
 
     fn queue(setup: &Setup) -> Option<config::Queue> {
+        if !setup.params.flag("classes") {
+            return None;
+        }
         let all = setup.capacity;
         let udp = all.mul_f64(setup.params.number("udp_share")).max(Rate::from_bytes_per_sec(1));
         let class = |name, parent, rate, priority| HtbClass { parent, priority, ..HtbClass::new(name, rate) };
@@ -400,6 +416,10 @@ impl Allocator for Brf {
             }
             port.steer(UDP);
         } else {
+            let known = self.strangers_seen.replace(now).is_some_and(|seen| now - seen < STRANGERS_GONE);
+            if !known {
+                self.divide_classes(port, 0);
+            }
             port.steer(OTHERS);
         }
     }

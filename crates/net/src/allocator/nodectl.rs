@@ -186,7 +186,7 @@ impl Allocator for Nodectl {
             Param::number(
                 "beta",
                 0.0,
-                (0.0, 1.0),
+                (0.0, 0.9),
                 "",
                 "the unfairness that is tolerated, as a share of the mean",
             ),

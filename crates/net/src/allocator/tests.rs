@@ -224,7 +224,8 @@ fn an_idle_port_sleeps_and_wakes_as_if_it_had_counted_every_interval() {
         allocator.telemetry(&mut |_, value| after.push(value));
         assert_eq!(told, after, "{name}");
         // Where flows have to be set up, a packet of none wakes nobody.
-        let next = if sleeps { Nanos::MAX } else { last + Nanos::from_secs(1_000) + Nanos::from_millis(beat) };
+        let next =
+            if sleeps { Nanos::MAX } else { last + Nanos::from_secs(1_000) + Nanos::from_millis(beat) };
         assert_eq!(allocator.next_wake(), next, "{name}");
     }
 }

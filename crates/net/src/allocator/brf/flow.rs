@@ -8,6 +8,9 @@ use super::shares::Limit;
 /// The packet in which rates are counted at their finest, in bytes.
 pub(super) const PACKET: f64 = 1500.0;
 
+/// A flow is measured until so many packets could have come: fewer say too little.
+const LEAST_PACKETS: f64 = 10.0;
+
 /// Which queue of the paper a flow belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
@@ -59,6 +62,8 @@ pub(super) struct Flow {
     /// Bytes that arrived since `since`.
     pub(super) arrived: u64,
     pub(super) since: Nanos,
+    /// Bytes of periods in a row in which a small share was used.
+    proof: f64,
     /// What was last measured of it, in bytes per second.
     pub(super) rate: f64,
     /// It has been measured since it joined.
@@ -107,6 +112,7 @@ impl Flow {
             judged: false,
             begun: false,
             small: false,
+            proof: 0.0,
             measured: (0, Nanos::ZERO),
             advised: 0.0,
             least: 0.0,
@@ -123,7 +129,7 @@ impl Flow {
     /// It joins, with a base in the shares that comes from a prediction or is an equal one.
     pub(super) fn join(&mut self, now: Nanos, base: f64, predicted: bool) {
         self.active = true;
-        (self.judged, self.begun, self.small) = (false, false, predicted);
+        (self.judged, self.begun, self.small, self.proof) = (false, false, predicted, 0.0);
         self.base = base;
         (self.demand, self.used) = (f64::INFINITY, f64::INFINITY);
         self.restart(now);
@@ -163,46 +169,41 @@ impl Flow {
     /// share that may have governed it, and a flow that has just been given more is not taken for a limited one.
     ///
     /// A flow with a small share of its own may seem to use all of it for the sake of one packet. Until `packets` packets could
-    /// have come within a period it gets `beta` times as much in each, instead of an equal share at once.
-    ///
-    /// If it is another switch that is the limit, of which this one sees the share in acknowledgements, it gets at least that:
-    /// else each of two would hold it at what the other has just let it use.
+    /// have come in periods in which it did, it gets `beta` times as much in each, instead of an equal share at once.
     ///
     /// `share` is what it has now: that is what it counts with until it has been measured.
     pub(super) fn measure(&mut self, now: Nanos, period: Nanos, packets: f64, limit: Limit, share: f64) {
         let elapsed = now - self.since;
-        if !self.established || elapsed < period {
+        let seconds = elapsed.as_secs_f64();
+        let allowed = self.least.min(self.least_before);
+        let seen = (allowed * seconds).max(self.arrived as f64);
+        if !self.established || elapsed < period || seen < LEAST_PACKETS * PACKET {
             if !self.judged {
                 (self.demand, self.used, self.rate) = (share, share, share);
             }
-            if self.established && !self.begun {
+            if self.established && !self.begun && elapsed < period {
                 // What had gathered at the sender during the handshake is no rate.
                 self.begun = true;
                 self.restart(now);
             }
             return;
         }
-        let seconds = elapsed.as_secs_f64();
-        let allowed = self.least.min(self.least_before);
         // A cut for congestion says nothing about what the flow could use.
         let last = if self.demand.is_finite() { self.demand.max(share) } else { share };
         self.judged = true;
         self.rate = self.arrived as f64 / seconds;
         let grain = PACKET / seconds;
-        // Of a flow with a small share a packet less is believed: it gets half of one more than it used anyway.
-        self.demand = limit
-            .demand(self.rate, allowed, if self.small { 0.0 } else { grain })
-            .max(self.rate + grain / 2.0);
+        // Of a flow with a small share a packet less is believed.
+        let doubt = if self.small { 0.0 } else { grain };
+        self.demand = limit.demand(self.rate, allowed, doubt);
         self.used = self.rate;
         if self.demand.is_finite() {
-            self.small = true;
-            let beyond = self.beyond.take().filter(|(_, seen)| now - *seen < elapsed * 3);
-            self.demand = self.demand.max(beyond.map_or(0.0, |(share, _)| share));
-            self.beyond = beyond;
-        } else if self.small && (allowed * seconds).max(self.arrived as f64) < packets * PACKET {
+            (self.small, self.proof) = (true, 0.0);
+        } else if self.small && self.proof + seen < packets * PACKET {
+            self.proof += seen;
             self.demand = last * limit.beta;
         } else {
-            self.small = false;
+            (self.small, self.proof) = (false, 0.0);
             self.used = f64::INFINITY;
         }
         self.measured.0 += self.arrived;
@@ -281,11 +282,13 @@ mod tests {
             measure(&mut flow, 150, 1e6);
             assert!(flow.demand == demand || (flow.demand - demand).abs() < 1e-3, "{}", flow.demand);
         }
-        // With few packets it gets half of one more than it used: one and a half in 100 ms.
-        let mut flow = told(1e6, false);
+        // Ten packets say something, not fewer: 75 kB/s need 200 ms for that.
+        let mut flow = told(75_000.0, false);
         flow.arrived = 1_500;
-        measure(&mut flow, 150, 1e6);
-        assert_eq!(flow.demand, 22_500.0);
+        measure(&mut flow, 249, 75_000.0);
+        assert_eq!(flow.demand, 75_000.0, "its share");
+        measure(&mut flow, 250, 75_000.0);
+        assert_eq!(flow.demand, 7_500.0 * 1.1);
     }
 
     #[test]
@@ -312,42 +315,23 @@ mod tests {
 
     #[test]
     fn a_small_share_grows_by_beta_until_fifty_packets_could_have_come() {
-        // 150 kB/s are ten packets in 100 ms; 50 packets would be 750 kB/s.
-        let (mut flow, mut share, mut at) = (told(150_000.0, true), 150_000.0, 50);
-        let mut periods = 0;
-        loop {
-            at += 100;
+        // 150 kB/s are ten packets in 100 ms; then 11, 12.1 and 13.3: in the fifth period there have been fifty.
+        let (mut flow, mut share) = (told(150_000.0, true), 150_000.0);
+        for at in [150, 250, 350, 450] {
             flow.arrived = (share / 10.0) as u64;
             measure(&mut flow, at, share);
-            periods += 1;
-            if flow.demand == f64::INFINITY {
-                break;
-            }
             assert!((flow.demand / share - 1.1).abs() < 1e-9, "{} after {share}", flow.demand);
             share = flow.demand;
             flow.advise(share);
         }
-        // 1.1^17 is the first power above five.
-        assert_eq!(periods, 17 + 1);
+        flow.arrived = (share / 10.0) as u64;
+        measure(&mut flow, 550, share);
+        assert_eq!(flow.demand, f64::INFINITY);
         // If fifty packets do come, whatever it was told, that is enough.
         let mut flow = told(150_000.0, true);
         flow.arrived = 75_000;
         measure(&mut flow, 150, 150_000.0);
         assert_eq!(flow.demand, f64::INFINITY);
-    }
-
-    #[test]
-    fn a_flow_that_another_switch_limits_gets_what_that_gives_it() {
-        let mut flow = told(1e6, false);
-        flow.beyond = Some((800_000.0, Nanos::from_millis(140)));
-        flow.arrived = 50_000;
-        measure(&mut flow, 150, 1e6);
-        assert_eq!((flow.demand, flow.used), (800_000.0, 500_000.0));
-        // Not if that was long ago.
-        flow.arrived = 50_000;
-        measure(&mut flow, 450, 1e6);
-        measure(&mut flow, 550, 1e6);
-        assert!(flow.demand < 100_000.0, "{}", flow.demand);
     }
 
     #[test]

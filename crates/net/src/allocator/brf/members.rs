@@ -7,7 +7,8 @@ use super::flow::{Class, Flow, Layer};
 use super::shares::Classes;
 use super::state::State;
 use super::{
-    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_MIN, PERIOD_UNKNOWN, UDP, UDP_GONE,
+    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_MIN, PERIOD_UNKNOWN, STRANGERS_GONE, UDP,
+    UDP_GONE,
 };
 use crate::allocator::{Port, Tuple};
 
@@ -38,7 +39,10 @@ impl Brf {
     pub(super) fn divide_classes(&mut self, port: &mut Port<'_>, joining: usize) {
         let udp = self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
         let brf = self.shares.count() + joining;
-        let classes = Classes::divide(self.capacity - self.acks_rate, brf, self.others, udp, self.udp_share);
+        // Whoever found no room in the table, and what was there before this switch, are not left with nothing.
+        let strangers = self.strangers_seen.is_some_and(|seen| port.now - seen < STRANGERS_GONE);
+        let others = self.others + usize::from(strangers);
+        let classes = Classes::divide(self.capacity - self.acks_rate, brf, others, udp, self.udp_share);
         if classes != self.classes {
             self.classes = classes;
             self.shares.set_capacity(classes.brf);

@@ -68,14 +68,25 @@ pub struct Shares {
     bases: f64,
     /// Sum of what the flows use of their shares: measured where the application is the limit, else the share itself.
     used: f64,
-    /// In a full allocation: what a flow gets that could use more.
+    /// In a full allocation: what a flow gets that could use more, and what each gets beyond its demand.
     level: f64,
+    headroom: f64,
 }
 
 impl Shares {
     /// Nobody's share of nothing; no flow is to have less than `least`, or than an equal share if that is smaller.
     pub const fn new(least: f64) -> Self {
-        Self { capacity: 0.0, least, floor: least, scale: 1.0, count: 0, bases: 0.0, used: 0.0, level: 0.0 }
+        Self {
+            capacity: 0.0,
+            least,
+            floor: least,
+            scale: 1.0,
+            count: 0,
+            bases: 0.0,
+            used: 0.0,
+            level: 0.0,
+            headroom: 0.0,
+        }
     }
 
     /// The flows that hold a share.
@@ -179,19 +190,24 @@ impl Shares {
     /// Equation 14 gives every application-limited flow its demand, even where that is more than the others are left. Here
     /// a flow whose demand is above the equal share of the rest has that equal share as the others, so that the result is
     /// max-min fair; where no demand is, this is equation 14 to the letter.
+    ///
+    /// If no flow wants what is left, equation 14 gives it to nobody. Here all have equal parts of it: a flow that another port
+    /// holds back looks limited by its application, and two ports that allow it little more than it sends would hold it there.
     pub fn begin(&mut self, demands: &mut [f64]) {
         self.count = demands.len();
         self.floor = self.least.min(self.capacity / self.count.max(1) as f64);
         for demand in &mut *demands {
             *demand = demand.max(self.floor);
         }
+        let wanted: f64 = demands.iter().sum();
+        self.headroom = ((self.capacity - wanted) / self.count.max(1) as f64).max(0.0);
         self.level = level(self.capacity, demands);
         (self.scale, self.bases, self.used) = (1.0, 0.0, 0.0);
     }
 
     /// The base of a flow with this demand, of which it uses `used`.
     pub fn grant(&mut self, demand: f64, used: f64) -> f64 {
-        let share = demand.min(self.level).max(self.floor);
+        let share = demand.min(self.level).max(self.floor) + self.headroom;
         let base = share - self.floor;
         self.bases += base;
         self.used += used.min(share);

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use narrows_cc::{Nanos, Params, Rate};
 
 use super::{Brf, RateCode};
-use crate::allocator::{Allocator, Congestion, Desk, Outgoing, Setup, Signal, Tuple};
+use crate::allocator::{Allocator, Congestion, Desk, Setup, Signal, Tuple};
 use crate::{Extension, Flags, Packet};
+
+mod ways;
 
 const MB: f64 = 1e6;
 
@@ -378,93 +380,6 @@ fn a_flood_of_syns_is_bounded_counted_and_takes_little_from_who_was_there() {
     switch.send(4_000, &[(1, 10.0)]);
     assert_eq!((switch.reading("half_open"), switch.reading("expired")), (0.0, 500.0));
     assert_eq!(switch.open(2, 20), 5.0);
-}
-
-#[test]
-fn shares_whose_acknowledgements_go_another_way_are_announced_once_per_round_trip() {
-    let mut switch = Switch::new(&[]);
-    switch.syn(1).at(41).data(1);
-    // No acknowledgement of that comes by. With the first allocation after three round trips the others are told, then every 40 ms.
-    let mut announced = Vec::new();
-    for ms in 42..400 {
-        switch.at(ms).flood(1);
-        for sent in switch.desk.outbox.drain(..) {
-            let Outgoing::Broadcast(Signal::Insert { flow, code }) = sent else { panic!("{sent:?}") };
-            assert_eq!((flow, RateCode(code).decode()), (1, Rate::from_bytes_per_sec(10_000_000)));
-            announced.push(ms);
-        }
-    }
-    assert_eq!(announced, [201, 241, 281, 321, 361]);
-    // One that is seen ends that.
-    switch.ack(1);
-    for ms in 400..500 {
-        switch.at(ms).flood(1);
-        switch.ack(1);
-    }
-    assert!(switch.desk.outbox.is_empty());
-}
-
-/// Equation 7 where a share falls, but not to that of another switch: acknowledgements without the other's stay without.
-#[test]
-fn a_share_that_falls_is_not_urgent_while_another_switch_gives_less() {
-    for (other, written) in [(3.0, 0.0), (8.0, 5.0)] {
-        let mut switch = Switch::new(&[]);
-        assert_eq!(switch.open(1, 40), 10.0);
-        switch.at(45).data(1);
-        // What the other switch of the way wrote is kept if it is less.
-        let carried = rate(switch.back_with(1, Flags::NONE, code(other)));
-        assert_eq!(carried, other);
-        // A second flow halves the share: told at once only if the sender has more.
-        switch.at(50);
-        switch.syn(2);
-        switch.at(51);
-        switch.back_with(2, Flags::SYN, Extension::None);
-        switch.at(52).data(2);
-        assert_eq!(switch.ack(1), written, "beside {other} MB/s");
-    }
-}
-
-/// Equation 7 where several switches of a way announce: only the one with the least share does.
-#[test]
-fn a_switch_says_nothing_while_another_of_the_way_announces_less() {
-    let mut switch = Switch::new(&[]);
-    switch.syn(1).at(41).data(1);
-    let mut announced = Vec::new();
-    for ms in 42..900 {
-        switch.at(ms).flood(1);
-        // Until 300 ms another announces 9 MB/s every 50 ms, then more than the 10 MB/s here.
-        if ms % 50 == 0 {
-            let other =
-                RateCode::encode(Rate::from_bytes_per_sec(if ms <= 300 { 9_000_000 } else { 11_000_000 }));
-            switch.signal(Signal::Insert { flow: 1, code: other.0 });
-        }
-        announced.extend(switch.desk.outbox.drain(..).map(|_| ms));
-    }
-    // The first allocation after the other's word is no longer the last: 11 MB/s are heard at 350 ms.
-    assert_eq!(announced[..2], [361, 401]);
-    // One that falls silent is not waited for longer than acknowledgements are, three round trips.
-    switch.signal(Signal::Insert { flow: 1, code: RateCode::encode(Rate::from_bytes_per_sec(9_000_000)).0 });
-    announced.clear();
-    for ms in 900..1200 {
-        switch.at(ms).flood(1);
-        announced.extend(switch.desk.outbox.drain(..).map(|_| ms));
-    }
-    assert!((1019..1061).contains(&announced[0]), "{announced:?}");
-}
-
-#[test]
-fn a_switch_that_sees_the_acknowledgements_writes_what_was_announced_once() {
-    let mut switch = Switch::new(&[]);
-    switch.signal(Signal::Insert { flow: 7, code: 12_005 });
-    assert_eq!(switch.back_with(7, Flags::NONE, code(3.0)), code(3.0));
-    switch.signal(Signal::Insert { flow: 7, code: 12_005 });
-    assert_eq!([switch.ack(7), switch.ack(7)], [120.0, 0.0]);
-    // Also where acknowledgements leave by the port itself.
-    switch.signal(Signal::Insert { flow: 7, code: 12_005 });
-    let mut ack = Packet::new(7);
-    ack.flags = Flags::ACK.with(Flags::REVERSE);
-    switch.brf.on_arrival(&mut switch.desk.port(switch.now, 0), &mut ack);
-    assert_eq!(ack.extension(), Extension::BrfRate { code: 12_005 });
 }
 
 #[test]
