@@ -193,7 +193,7 @@ fn no_advice_makes_a_sender_faster_than_its_line() {
         pipe.run_until(Nanos::from_secs(13));
         let rate = (pipe.delivered - settled) as f64 * 8.0 / 10.0 / 1e6;
         // Of a window for a smoothed round-trip time that counts delayed acknowledgements, a little more.
-        assert!(rate <= 1.05 * LINE && rate >= 0.5 * LINE, "{name}: {rate} Mbit/s");
+        assert!((0.5 * LINE..=1.05 * LINE).contains(&rate), "{name}: {rate} Mbit/s");
     }
 }
 
