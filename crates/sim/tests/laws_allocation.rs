@@ -6,7 +6,7 @@ mod oracle;
 
 use law::run;
 use narrows_cc::Random;
-use oracle::{Network, Ranges, wire};
+use oracle::{Network, Ranges, advised, wire};
 
 /// How many networks of each kind a scheme is tried on.
 const NETWORKS: u64 = 16;
@@ -98,7 +98,14 @@ macro_rules! laws {
                 compare(stringify!($scheme), stringify!($kind), $kind, &$bounds);
             })+
         }
-    )+};
+    )+
+        const STATED: &[&str] = &[$(stringify!($scheme)),+];
+    };
+}
+
+#[test]
+fn every_scheme_that_takes_advice_has_its_bounds() {
+    assert_eq!(advised().iter().filter(|scheme| !STATED.contains(scheme)).count(), 0, "{:?}", advised());
 }
 
 laws! {
