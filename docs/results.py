@@ -127,7 +127,7 @@ def region(text: str, name: str) -> str:
 
 def main() -> None:
     """Reads the two files and writes the page."""
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         raise SystemExit(__doc__)
     claims = json.loads((Path(sys.argv[1]) / "claims.json").read_text())
     rows = [json.loads(line) for line in Path(sys.argv[2]).read_text().splitlines() if line.strip()]
@@ -138,6 +138,11 @@ def main() -> None:
         page = replace(page, "scheme-cost", costs_table(costs))
     if ports:
         page = replace(page, "allocator-cost", ports_table(ports))
+    if len(sys.argv) == 4:
+        said = Path(sys.argv[3]).read_text().splitlines()
+        tables = {name: [line for line in said if line.startswith("|")] for name in ("convergence",)}
+        page = replace(page, "convergence", "\n".join(tables["convergence"]))
+        page = replace(page, "gaps", gaps_list(said))
     page = replace(page, "claims", claims_tables(claims))
     page = replace(page, "tried", region(STUDY.read_text(), "tried"))
     PAGE.write_text(page)

@@ -132,11 +132,11 @@ laws! {
         flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.21..=0.01;
     }
     /// Flows whose application has less than their share ask for a twentieth more than they send, which the others lack;
-    /// where none is limited the shares are exact. On several bottlenecks a port learns what others took from a transmission
-    /// only when a message passes, and sets aside what was asked until then.
+    /// where none is limited the shares are exact. Acknowledgements are given a tenth more than they need. On several
+    /// bottlenecks one network of sixteen comes to rest with two flows a fifth and a sixth below their fair rates; the next
+    /// worst is 8 % below.
     nodectl {
         flows_share_one_bottleneck: ONE_BOTTLENECK -0.05..=0.005;
-        flows_share_networks_with_data_one_way: DATA_ONE_WAY -0.25..=0.05;
-        flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.50..=0.15;
+        flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.25..=0.005;
     }
 }

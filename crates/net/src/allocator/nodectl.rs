@@ -479,7 +479,9 @@ impl Nodectl {
                     (*before, *here) = (speed, false);
                 }
                 // About the way of the last request, not one that the flow is leaving.
-                if speed < record.rate() && packet.path() == record.path {
+                // It may have crossed a request under way, whose answer is the later word.
+                let settled = record.before.is_none();
+                if settled && speed < record.rate() && packet.path() == record.path {
                     record.suggested = 0;
                     record.superseded = 0;
                     // What is on its way was sent before it was told.

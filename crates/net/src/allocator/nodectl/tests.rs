@@ -448,6 +448,10 @@ fn a_reduction_by_another_node_that_passes_frees_what_it_takes() {
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));
     assert_eq!(node.told(), [(2, Increase, TOTAL - TOTAL / 6)]);
+    // One that overtakes a request says nothing of the answer to that.
+    assert_eq!(node.request(1, TOTAL / 3, 0), Some(TOTAL / 3));
+    node.back(&mut control(1, Flags::REVERSE, &reduce));
+    assert_eq!(node.answer(1, Negotiation::Success, TOTAL / 4, 0), (Negotiation::Success, TOTAL / 4));
 }
 
 #[test]
