@@ -112,8 +112,8 @@ laws! {
     /// What is missing is the queue Q of packets that happen to arrive together: the law comes to rest where
     /// C - y = beta/alpha Q/d, which is most on slow links with short round-trip times.
     rcp {
-        flows_share_one_bottleneck: ONE_BOTTLENECK -0.05..=0.05;
-        flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.05..=0.05;
+        law_flows_share_one_bottleneck: ONE_BOTTLENECK -0.05..=0.05;
+        law_flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.05..=0.05;
     }
     /// One bottleneck: a window sends whole packets only, so that of a fair share of four packets a fifth may be missing,
     /// which the others have. Several: XCP is not max-min fair. What it takes from everybody to shuffle it offers to
@@ -121,22 +121,22 @@ laws! {
     /// alpha / (alpha + gamma) = 80 % (Low, Andrew, Wydrowski, 'Understanding XCP: equilibrium and fairness', INFOCOM 2005),
     /// and a little less while it shuffles.
     xcp {
-        flows_share_one_bottleneck: ONE_BOTTLENECK -0.20..=0.10;
-        flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.30..=0.10;
+        law_flows_share_one_bottleneck: ONE_BOTTLENECK -0.20..=0.10;
+        law_flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.30..=0.10;
     }
     /// A flow that its application or another port limits is allowed beta times what it uses, 10 % more, and one of few packets
     /// per round trip now and then beta^2, 21 %: that much of the limited flows' rates the others lack.
     brf {
-        flows_share_one_bottleneck: ONE_BOTTLENECK -0.10..=0.01;
-        flows_share_networks_with_data_one_way: DATA_ONE_WAY -0.21..=0.01;
-        flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.21..=0.01;
+        law_flows_share_one_bottleneck: ONE_BOTTLENECK -0.10..=0.01;
+        law_flows_share_networks_with_data_one_way: DATA_ONE_WAY -0.21..=0.01;
+        law_flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.21..=0.01;
     }
     /// Flows whose application has less than their share ask for a twentieth more than they send, which the others lack;
     /// where none is limited the shares are exact. Acknowledgements are given a tenth more than they need. On several
     /// bottlenecks one network of sixteen comes to rest with two flows a fifth and a sixth below their fair rates; the next
     /// worst is 8 % below.
     nodectl {
-        flows_share_one_bottleneck: ONE_BOTTLENECK -0.05..=0.005;
-        flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.25..=0.005;
+        law_flows_share_one_bottleneck: ONE_BOTTLENECK -0.05..=0.005;
+        law_flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.25..=0.005;
     }
 }

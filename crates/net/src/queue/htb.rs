@@ -103,7 +103,7 @@ impl Htb {
         let round = round(config, rate);
         // What the link states is stated of the link's rate: of a class that borrows nearly all, its own says nothing.
         let limit = match limit {
-            Limit::Time(wait) => Limit::Bytes(rate.over(wait) + Bytes::new(MTU)),
+            Limit::Time(wait) => Limit::Bytes(Bytes::new(rate.over(wait).as_u64().saturating_add(MTU))),
             limit => limit,
         };
         let link = config.classes().len();

@@ -115,7 +115,7 @@ pub(super) struct Derived {
 impl Derived {
     /// `round` is the time that the others need for their turns.
     pub(super) fn new(class: &HtbClass, round: Nanos, rate: Rate, ceil: Option<Rate>) -> Self {
-        let depth = |rate: Rate| Bytes::new(MTU) + rate.over(round);
+        let depth = |rate: Rate| Bytes::new(MTU.saturating_add(rate.over(round).as_u64()));
         let quantum = class.quantum.map_or(rate.as_bytes_per_sec() / 10, u64::from);
         let most = if class.quantum.is_some() { u64::from(u32::MAX) } else { LARGEST_QUANTUM };
         Self {
