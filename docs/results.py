@@ -1,12 +1,13 @@
 """Writes what was measured into docs/results.md.
 
-    python docs/results.py REPORT BENCH
+    python docs/results.py REPORT BENCH [LAWS]
 
 REPORT is the folder of `narrows reproduce`, BENCH a file with the lines of `narrows bench --json`, and of
-`narrows bench --schemes --json` and `narrows bench --allocators --json` behind them.
+`narrows bench --schemes --json` and `narrows bench --allocators --json` behind them, LAWS what the laws of convergence
+and of allocation print.
 
 Only the regions between `<!-- NAME -->` and `<!-- /NAME -->` are written; the rest of the page is by hand. Nothing here
-measures: every figure comes from the two files, and the table of what was tried for BBR-CWS from its study.
+measures: every figure comes from these files, and the table of what was tried for BBR-CWS from its study.
 """
 
 from __future__ import annotations
@@ -80,6 +81,12 @@ def ports_table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def gaps_list(said: list[str]) -> str:
+    """The laws of allocation, one line for each scheme and kind of network."""
+    found = re.compile(r"^(?:test \S+ \.\.\. )?(\w+, [A-Z_]+: \d+ flows on .*drops)$")
+    return "\n".join(f"* {match[1]}" for line in sorted(said) if (match := found.match(line)))
+
+
 def claims_tables(claims: list[dict[str, Any]]) -> str:
     """One table per paper, with the causes of what does not hold below it."""
     parts = []
@@ -140,8 +147,7 @@ def main() -> None:
         page = replace(page, "allocator-cost", ports_table(ports))
     if len(sys.argv) == 4:
         said = Path(sys.argv[3]).read_text().splitlines()
-        tables = {name: [line for line in said if line.startswith("|")] for name in ("convergence",)}
-        page = replace(page, "convergence", "\n".join(tables["convergence"]))
+        page = replace(page, "convergence", "\n".join(line for line in said if line.startswith("|")))
         page = replace(page, "gaps", gaps_list(said))
     page = replace(page, "claims", claims_tables(claims))
     page = replace(page, "tried", region(STUDY.read_text(), "tried"))
