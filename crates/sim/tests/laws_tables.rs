@@ -26,7 +26,10 @@ fn a_full_table_leaves_the_others_a_share() {
         for (flow, goodput) in goodputs.iter().enumerate() {
             // CUBIC in a class of a third of the link, with a buffer of one BDP of the whole link, fills it.
             let least = if flow == 2 { 0.85 } else { 0.98 };
-            assert!((least * third..1.02 * third).contains(goodput), "{late:?}: {goodputs:?}, a third is {third}");
+            assert!(
+                (least * third..1.02 * third).contains(goodput),
+                "{late:?}: {goodputs:?}, a third is {third}"
+            );
         }
     }
 }
