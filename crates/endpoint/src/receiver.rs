@@ -69,7 +69,9 @@ pub struct Receiver {
     recent_len: u8,
     /// The explicit fields of the next acknowledgement.
     reply: Extension,
-    user: User,
+    /// Apart, so that flows that never negotiate do not carry it through the cache.
+    user: Box<User>,
+    pending_message: bool,
     stats: ReceiverStats,
 }
 
@@ -110,7 +112,8 @@ impl Receiver {
             recent: [(0, 0); MAX_SACK_BLOCKS],
             recent_len: 0,
             reply: Extension::None,
-            user: User::new(&config.negotiation),
+            user: Box::new(User::new(&config.negotiation)),
+            pending_message: false,
             stats: ReceiverStats::default(),
         }
     }
@@ -122,7 +125,7 @@ impl Receiver {
 
     /// Bytes of memory held. Buffers grow and never shrink, so at the end of a run this is the peak.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.stored.memory()
+        size_of::<Self>() + size_of::<User>() + self.stored.memory()
     }
 
     /// When [`Receiver::on_timer`] wants to be called; [`Nanos::MAX`] for never.
@@ -148,6 +151,7 @@ impl Receiver {
         }
         if packet.flags.has(Flags::CONTROL) {
             self.stats.messages_refused += u64::from(!self.user.on_packet(packet));
+            self.pending_message = true;
             return Arrival::default();
         }
         self.path = packet.path();
@@ -328,7 +332,12 @@ impl Receiver {
             }
             return Some(packet);
         }
-        self.user.poll(self.flow)
+        if self.pending_message {
+            let message = self.user.poll(self.flow);
+            self.pending_message = message.is_some();
+            return message;
+        }
+        None
     }
 
     #[inline]
