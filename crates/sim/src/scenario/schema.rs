@@ -164,7 +164,7 @@ pub struct Network {
     /// A policer before the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policer: Option<Policer>,
-    /// What takes part in congestion control at the port: rcp, xcp, or none. In a dumbbell where nothing is stated, the
+    /// What takes part in congestion control at the port: an allocator by name, or none. In a dumbbell where nothing is stated, the
     /// allocator of the first flow whose scheme needs one; elsewhere none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<TextOr<Allocator>>,
@@ -288,7 +288,7 @@ table! {
         reorder: Reorder,
         /// A policer before the queue.
         policer: Policer,
-        /// What takes part in congestion control at its port, in both directions of a duplex link: rcp, xcp, or none.
+        /// What takes part in congestion control at its port, in both directions of a duplex link: an allocator by name, or none.
         allocator: TextOr<Allocator>,
     }
 }
