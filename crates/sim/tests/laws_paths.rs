@@ -79,3 +79,24 @@ fn a_flow_that_took_another_way_keeps_its_place_on_what_both_ways_share() {
     let result = run(&network(12, 6.0, &(movable("min_rate = \"15mbit\"") + &hot() + &beside)));
     assert_rates(&result, &[25.0, 20.0, 25.0]);
 }
+
+/// Answers return by x, and the second flow asks before the first has its answer: the reduction that this costs the first
+/// arrives before the success that it corrects, and no port can lower that on its way.
+///
+/// ```text
+/// a ---> b      data
+///  ^--- x <--'  answers
+/// ```
+#[test]
+fn flows_that_ask_at_once_share_although_answers_return_another_way() {
+    let text = "name = \"answers by another way\"\nduration = \"20s\"\n[network]\nkind = \"graph\"\nrate = \"10mbit\"\n\
+        delay = \"10ms\"\nallocator = \"nodectl\"\n\
+        [[links]]\nfrom = \"a\"\nto = \"b\"\n[[links]]\nfrom = \"b\"\nto = \"x\"\n[[links]]\nfrom = \"x\"\nto = \"a\"\n\
+        [[flows]]\nscheme = \"nodectl\"\nfrom = \"a\"\nto = \"b\"\ncount = 2\nreverse_route = [\"b\", \"x\", \"a\"]\n";
+    let result = run(text);
+    let half = 5.0 * PAYLOAD;
+    for flow in &result.flows {
+        assert_within("half of the link", flow.goodput_mbit_s, half, 0.03);
+    }
+    assert_eq!(result.links[0].drops, 0);
+}

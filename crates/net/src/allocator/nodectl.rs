@@ -75,8 +75,6 @@
 //!     hears nothing for 10 s asks again, and so finds out that the nodes have died.
 //!
 //! ## Known weaknesses
-//! * Where answers return another way, a success that was under way when its flow was told to reduce is followed, for no port can
-//!   lower it: two flows that ask within a round-trip time then overbook the port, and one of them may get nothing.
 //! * Traffic that does not negotiate is not in the books: beside it the port gives away what it does not have.
 //! * Who claims many contents is given many shares, until the table is full.
 //! * Where a flow with a short round-trip time joins flows with long ones, its data may come before theirs has become less.

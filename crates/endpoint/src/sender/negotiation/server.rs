@@ -70,6 +70,9 @@ pub(in crate::sender) struct Server {
     asked: Rate,
     token: u32,
     awaited: bool,
+    /// The least Speed of the reductions that came since the last request, and the way they spoke of.
+    cap: Rate,
+    cap_way: u8,
     serial: u32,
     /// Requests since the last answer.
     tries: u8,
@@ -112,6 +115,8 @@ impl Server {
             asked: max,
             token: 0,
             awaited: false,
+            cap: MOST,
+            cap_way: 0,
             serial: 0,
             tries: 0,
             at: Nanos::MAX,
@@ -310,6 +315,10 @@ impl Server {
         if max == MOST {
             return self.alone(now);
         }
+        // A port that was passed has taken some of it back since; where answers return another way only this tells.
+        let capped = self.asked_way == self.cap_way && self.cap < max;
+        let max = if capped { self.cap } else { max };
+        self.unannounced |= capped;
         if self.asked_way != self.way && self.granted.is_some() {
             self.termination_due = Some(self.way);
         }
@@ -321,6 +330,10 @@ impl Server {
     }
 
     fn on_reduce(&mut self, speed: Rate) -> News {
+        if self.awaited {
+            self.cap = self.cap.min(speed);
+            self.cap_way = self.way;
+        }
         let Some(granted) = self.granted else {
             // A node has this flow in its books, although no answer came through.
             if self.stage == Stage::Alone && !self.awaited {
@@ -398,6 +411,7 @@ impl Server {
         }
         self.request_due = false;
         self.awaited = true;
+        self.cap = MOST;
         if self.asked_way == self.way {
             self.unannounced = false;
             self.announce_at = Nanos::MAX;
