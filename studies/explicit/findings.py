@@ -301,14 +301,6 @@ def moving(data: Data) -> Iterable[Finding]:
         least(rows, deaf, "unknown: dropped, %") > 10,
     )
     yield Finding(
-        f"BRF is short of {number(rows['BRF']['unknown: shortfall, %'])} % there. Its controller sees a queue longer "
-        "than a "
-        "round trip and has all shares of that port cut to the floor; from there they are measured upwards again, on "
-        "two "
-        "switches that each take the other's limit for one of the application.",
-        _value(rows["BRF"]["unknown: shortfall, %"]) > 10,
-    )
-    yield Finding(
         "On the 5G path BBR v3, which measures what it gets, is short of "
         f"{number(rows['BBR v3']['5G: shortfall, %'])} %, explicit schemes of "
         f"{spread(rows, EXPLICIT, '5G: shortfall, %')} % with queues of {spread(rows, EXPLICIT, '5G: queue, ms')} ms.",

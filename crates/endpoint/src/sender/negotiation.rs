@@ -10,8 +10,8 @@
 //! * Failure: the next of the flow's ways is asked, and after the last one the first again when 1 s is over. No data
 //!   flows meanwhile. Where a rate had been granted on this way, only the change failed and the rate stands.
 //! * Reduce: the smaller of Speed and the rate, also of the rate that an answer under way will bring. If that is below Min (a hot
-//!   node) and there are other ways, these are asked while data flows on at the reduced rate; the way changes with the first that grants Min. If none does they are asked
-//!   again every 1 s.
+//!   node) and there are other ways, these are asked while data flows on at the reduced rate; the way changes with the first
+//!   that grants Min. If none does they are asked again every 1 s.
 //! * Increase: a request for Speed, unless one is under way; the node will repeat it.
 //! * When no other reduction has come for eight round-trip times after one, it asks for the rate it has now, so that the
 //!   other nodes on the way learn of it; otherwise they would keep for it what it may not use. (The paper leaves open how
