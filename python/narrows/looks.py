@@ -71,10 +71,10 @@ def look(first: str, turn: int, key: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def image(figure: Figure, form: str = "png") -> bytes:
+def image(figure: Figure, form: str = "png", dpi: int = 150) -> bytes:
     """The figure's file as bytes, the same every time."""
     buffer = io.BytesIO()
     with mpl.rc_context(RC):
         metadata: dict[str, Any] = {"Software": None} if form == "png" else {"Date": None} if form == "svg" else {}
-        figure.savefig(buffer, format=form, dpi=150, metadata=metadata)
+        figure.savefig(buffer, format=form, dpi=dpi, metadata=metadata)
     return buffer.getvalue()

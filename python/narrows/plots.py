@@ -279,14 +279,14 @@ def delay(results: Results, *, by: Sequence[str] = ("spec",), title: str | None 
     return figure
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write it, whole or not at all; the ending says in which format."""
+def save(figure: Figure, path: Path, dpi: int = 150) -> None:
+    """Write it, whole or not at all; the ending says in which format. `dpi`: dots per inch of a picture made of dots."""
     from narrows.runner import write_atomic
 
     form = path.suffix.removeprefix(".")
     if form not in ("png", "svg", "pdf"):
         raise Misuse(f"{path}: accepted: a name that ends in .png, .svg or .pdf")
-    write_atomic(path, image(figure, form))
+    write_atomic(path, image(figure, form, dpi))
 
 
 KINDS: dict[str, Callable[..., Figure]] = {

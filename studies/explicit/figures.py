@@ -18,6 +18,8 @@ from matplotlib.figure import Figure
 from narrows import looks, plots
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+DPI = 115
+"""So that the widest picture fits a page."""
 Table = Mapping[str, Mapping[str, float | None]]
 """Figures by contestant and by what was asked."""
 
@@ -26,7 +28,7 @@ def drawn(name: str, draw: Callable[[], Figure]) -> None:
     """Draws a figure in the style of all others, and keeps it."""
     with mpl.rc_context(looks.RC):
         figure = draw()
-        plots.save(figure, IMAGES / f"explicit-{name}.png")
+        plots.save(figure, IMAGES / f"explicit-{name}.png", DPI)
         plt.close(figure)
 
 
