@@ -280,7 +280,7 @@ def delay(results: Results, *, by: Sequence[str] = ("spec",), title: str | None 
 
 
 def save(figure: Figure, path: Path, dpi: int = 150) -> None:
-    """Write it, whole or not at all; the ending says in which format. `dpi`: dots per inch of a picture made of dots."""
+    """Write it, whole or not at all; the ending says in which format. `dpi`: dots per inch, of what is made of dots."""
     from narrows.runner import write_atomic
 
     form = path.suffix.removeprefix(".")
