@@ -8,6 +8,7 @@
 //! To add a scheme: one file in `schemes/`, one line in the registry at the head of `schemes/mod.rs`.
 #![no_std]
 
+mod advised;
 pub mod bbr;
 pub mod bbr3;
 mod contract;

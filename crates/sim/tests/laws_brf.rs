@@ -3,9 +3,8 @@
 
 mod law;
 
-use law::{assert_within, run, spec};
+use law::{assert_within, reading, run, spec};
 use narrows_cc::Nanos;
-use narrows_net::allocator::AnyAllocator;
 use narrows_sim::{Engine, Recorder, RunResult};
 
 /// Megabits per second of the bottleneck, and what of it is payload.
@@ -26,16 +25,6 @@ fn flows(scheme: &str, rtt_ms: u32, extra: &str) -> String {
 
 fn goodputs(result: &RunResult) -> Vec<f64> {
     result.flows.iter().map(|flow| flow.goodput_mbit_s).collect()
-}
-
-fn reading(allocator: Option<&AnyAllocator>, name: &str) -> f64 {
-    let mut found = f64::NAN;
-    allocator.expect("the scheme brings its allocator").telemetry(&mut |item, value| {
-        if item == name {
-            found = value;
-        }
-    });
-    found
 }
 
 /// Runs on, and collects a reading of the port's queue, in packets, every millisecond until `until_s`.

@@ -3,9 +3,8 @@
 
 mod law;
 
-use law::{assert_within, run, spec};
+use law::{assert_within, reading, run, spec};
 use narrows_cc::Nanos;
-use narrows_net::allocator::AnyAllocator;
 use narrows_sim::{Engine, Recorder, RunResult};
 
 /// Megabits per second of the bottleneck.
@@ -95,16 +94,6 @@ fn xcp_is_fair_between_flows_of_ten_and_a_hundred_milliseconds() {
     let result = run(&text(60.0, 20.0, &mixed));
     assert_equal_shares("xcp", 4, &result, 0.10);
     assert!(result.links[0].utilization > 0.95, "{}", result.links[0].utilization);
-}
-
-fn reading(allocator: Option<&AnyAllocator>, name: &str) -> f64 {
-    let mut found = f64::NAN;
-    allocator.expect("the scheme brings its allocator").telemetry(&mut |item, value| {
-        if item == name {
-            found = value;
-        }
-    });
-    found
 }
 
 /// A second flow joins the first after ten seconds. In round-trip times of 40 ms after that: when `reading` of the run came

@@ -2,9 +2,8 @@
 
 mod law;
 
-use law::{assert_within, run, spec};
+use law::{assert_within, reading, run, spec};
 use narrows_cc::Nanos;
-use narrows_net::allocator::AnyAllocator;
 use narrows_sim::{Engine, Recorder, RunResult};
 
 /// Megabits per second of the bottleneck.
@@ -53,16 +52,6 @@ fn assert_lossless(result: &RunResult) {
         assert_eq!(link.drops, 0, "{}", link.link);
     }
     assert_eq!((result.counters.retransmits, result.counters.timeouts), (0, 0));
-}
-
-fn reading(allocator: Option<&AnyAllocator>, name: &str) -> f64 {
-    let mut found = f64::NAN;
-    allocator.expect("the scheme brings its allocator").telemetry(&mut |item, value| {
-        if item == name {
-            found = value;
-        }
-    });
-    found
 }
 
 #[test]

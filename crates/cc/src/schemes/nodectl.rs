@@ -44,9 +44,10 @@
 //! and the flow sends at it whatever it meets.
 
 use super::Cubic;
+use crate::advised::Bounds;
 use crate::{
-    Ack, Advice, Bytes, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info, Lost, Nanos,
-    Param, Params, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss,
+    Ack, Advice, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info, Lost, Nanos,
+    Param, Params, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss,
     Telemetry, Timeout, Value,
 };
 
@@ -59,11 +60,8 @@ pub struct Nodectl {
     /// What rules otherwise, and how it begins.
     own: Cubic,
     fresh: Cubic,
-    mss: Bytes,
+    bounds: Bounds,
     srtt: Nanos,
-    least: Rate,
-    most: Rate,
-    window_gain: f64,
     ignored: u64,
 }
 
@@ -72,9 +70,9 @@ impl Nodectl {
     #[inline]
     fn set_window(&mut self) {
         if let Some(rate) = self.control.pacing_rate
-            && !self.srtt.is_zero()
+            && let Some(window) = self.bounds.window(rate, self.srtt)
         {
-            self.control.window = rate.over(self.srtt).mul_f64(self.window_gain).max(self.mss * 4);
+            self.control.window = window;
         }
     }
 }
@@ -107,8 +105,6 @@ impl CongestionControl for Nodectl {
     const EXPLICIT: Option<Explicit> = Some(Explicit::Nodectl);
 
     fn new(setup: &Setup) -> Self {
-        let least = setup.mss.as_f64() * setup.params.number("min_rate");
-        let least = Rate::from_bytes_per_sec((least as u64).max(1));
         let fresh = Cubic::new(&Setup { params: Params::defaults(Cubic::INFO.params), ..setup.clone() });
         Self {
             control: Control {
@@ -119,11 +115,8 @@ impl CongestionControl for Nodectl {
             granted: false,
             own: fresh.clone(),
             fresh,
-            mss: setup.mss,
+            bounds: Bounds::new(setup),
             srtt: Nanos::ZERO,
-            least,
-            most: Rate::from_mbit_per_sec(setup.params.number("line_rate")).max(least),
-            window_gain: setup.params.number("window_gain"),
             ignored: 0,
         }
     }
@@ -178,7 +171,7 @@ impl CongestionControl for Nodectl {
         match event.advice {
             Advice::Rate(rate) if !rate.is_zero() => {
                 self.granted = true;
-                self.control.pacing_rate = Some(rate.max(self.least).min(self.most));
+                self.control.pacing_rate = Some(self.bounds.rate(rate));
                 self.set_window();
             }
             Advice::Rate(_) if self.granted => {
@@ -210,6 +203,7 @@ impl CongestionControl for Nodectl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Bytes, Rate};
     use crate::CongestionCause;
     use crate::testing::{ack, entered, setup, timeout};
 

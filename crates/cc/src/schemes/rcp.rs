@@ -37,8 +37,9 @@
 //! It believes whatever comes back, and keeps the last rate when routers stop answering. On a path whose narrowest link
 //! does not take part it overruns that link for ever.
 
+use crate::advised::Bounds;
 use crate::{
-    Ack, Advice, Bytes, CongestionControl, Control, Evidence, Explicit, Info, Nanos, Param, Rate, RateAdvice,
+    Ack, Advice, CongestionControl, Control, Evidence, Explicit, Info, Nanos, Param, RateAdvice,
     RecoveryEntered, RecoveryStyle, Setup, Telemetry, Timeout, Value,
 };
 
@@ -46,11 +47,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Rcp {
     control: Control,
-    mss: Bytes,
+    bounds: Bounds,
     srtt: Nanos,
-    least: Rate,
-    most: Rate,
-    window_gain: f64,
     ignored: u64,
 }
 
@@ -70,15 +68,10 @@ impl CongestionControl for Rcp {
     const EXPLICIT: Option<Explicit> = Some(Explicit::Rcp);
 
     fn new(setup: &Setup) -> Self {
-        let least = setup.mss.as_f64() * setup.params.number("min_rate");
-        let least = Rate::from_bytes_per_sec((least as u64).max(1));
         Self {
             control: Control { window: setup.initial_window, pacing_rate: None, burst: setup.mss },
-            mss: setup.mss,
+            bounds: Bounds::new(setup),
             srtt: Nanos::ZERO,
-            least,
-            most: Rate::from_mbit_per_sec(setup.params.number("line_rate")).max(least),
-            window_gain: setup.params.number("window_gain"),
             ignored: 0,
         }
     }
@@ -93,11 +86,10 @@ impl CongestionControl for Rcp {
     fn on_rate_advice(&mut self, event: &RateAdvice) {
         match event.advice {
             Advice::Rate(rate) if !rate.is_zero() => {
-                let rate = rate.max(self.least).min(self.most);
+                let rate = self.bounds.rate(rate);
                 self.control.pacing_rate = Some(rate);
-                if !self.srtt.is_zero() {
-                    let product = rate.over(self.srtt).mul_f64(self.window_gain);
-                    self.control.window = product.max(self.mss * 4);
+                if let Some(window) = self.bounds.window(rate, self.srtt) {
+                    self.control.window = window;
                 }
             }
             _ => self.ignored += 1,
@@ -117,6 +109,7 @@ impl CongestionControl for Rcp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Bytes, Rate};
     use crate::testing::{ack, setup};
 
     fn advised(rcp: &mut Rcp, advice: Advice) -> Control {

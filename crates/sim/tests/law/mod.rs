@@ -2,6 +2,7 @@
 #![allow(dead_code)] // every file of laws uses a part of it
 
 use narrows_cc::Nanos;
+use narrows_net::allocator::AnyAllocator;
 use narrows_sim::scenario::{Source, plan, resolve};
 use narrows_sim::spec::Spec;
 use narrows_sim::{Engine, Recorder, RunResult};
@@ -33,6 +34,17 @@ pub fn run_with_mean_window(text: &str) -> (RunResult, f64) {
         samples += 1.0;
     }
     (engine.finish().unwrap(), sum / samples)
+}
+
+/// A named internal of an allocator.
+pub fn reading(allocator: Option<&AnyAllocator>, name: &str) -> f64 {
+    let mut found = f64::NAN;
+    allocator.expect("the scheme brings its allocator").telemetry(&mut |item, value| {
+        if item == name {
+            found = value;
+        }
+    });
+    found
 }
 
 #[track_caller]
