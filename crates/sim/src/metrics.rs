@@ -11,6 +11,7 @@ use crate::clock::bin_length;
 use crate::fairness::Fairness;
 use crate::result::{AllocatorResult, ClassResult, Counters, FlowResult, LinkResult, RunResult};
 use crate::spec::{FlowSpec, LinkSpec, Spec};
+use crate::telemetry;
 
 /// What is measured of one flow besides what its endpoints count themselves.
 #[derive(Debug)]
@@ -332,7 +333,8 @@ fn link_result(link: &LinkSpec, state: &Link, warmup: Nanos, end: Nanos) -> Link
         allocator: state.allocator().map(|allocator| {
             let mut readings = BTreeMap::new();
             allocator.telemetry(&mut |name, value| {
-                readings.insert(name, value);
+                let (name, shown) = telemetry::of_allocator(name, value);
+                readings.insert(name, shown);
             });
             AllocatorResult { kind: allocator.info().name, readings, learned: allocator.learned() }
         }),

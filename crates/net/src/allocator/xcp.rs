@@ -39,7 +39,7 @@
 
 use narrows_cc::{Evidence, Nanos, Param};
 
-use super::{Allocator, Info, Port, Setup};
+use super::{Allocator, Info, Port, Reading, Setup, Sink};
 use crate::{Extension, Packet};
 
 /// The least T_q.
@@ -253,10 +253,10 @@ impl Allocator for Xcp {
         }
     }
 
-    fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
-        sink("give", self.give);
-        sink("take", self.take);
-        sink("mean_rtt", self.rtt);
-        sink("persistent_queue", self.persistent);
+    fn telemetry(&self, sink: Sink<'_>) {
+        sink("give", Reading::Rate(self.give));
+        sink("take", Reading::Rate(self.take));
+        sink("mean_rtt", Reading::Time(self.rtt));
+        sink("persistent_queue", Reading::Bytes(self.persistent));
     }
 }

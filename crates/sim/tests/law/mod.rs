@@ -36,12 +36,12 @@ pub fn run_with_mean_window(text: &str) -> (RunResult, f64) {
     (engine.finish().unwrap(), sum / samples)
 }
 
-/// A named internal of an allocator.
+/// A named internal of an allocator, in bytes, seconds or bytes per second.
 pub fn reading(allocator: Option<&AnyAllocator>, name: &str) -> f64 {
     let mut found = f64::NAN;
     allocator.expect("the scheme brings its allocator").telemetry(&mut |item, value| {
         if item == name {
-            found = value;
+            found = value.number().expect("it is a number");
         }
     });
     found
