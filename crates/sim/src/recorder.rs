@@ -197,6 +197,15 @@ impl Samples {
         number("queue_delay_ms", delay.as_millis_f64());
         number("throughput_mbit_s", throughput);
         number("drops", since(1) as f64);
+        for class in link.classes(now) {
+            number(&format!("class_{}_queue_pkt", class.name), class.waiting_packets as f64);
+        }
+        if let Some(allocator) = link.allocator() {
+            allocator.telemetry(&mut |name, reading| {
+                let (name, shown) = telemetry::of_allocator(name, reading);
+                self.row(now, "link", i, &format!("allocator_{name}"), shown);
+            });
+        }
     }
 }
 
