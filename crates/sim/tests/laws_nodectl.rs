@@ -2,14 +2,12 @@
 
 mod law;
 
-use law::{assert_within, reading, run, spec};
+use law::{PAYLOAD, assert_within, goodputs, reading, run, spec};
 use narrows_cc::Nanos;
 use narrows_sim::{Engine, Recorder, RunResult};
 
 /// Megabits per second of the bottleneck.
 const RATE: f64 = 36.0;
-/// The share of payload in a full packet.
-const PAYLOAD: f64 = 1448.0 / 1500.0;
 /// Seconds of a round trip.
 const RTT: f64 = 0.02;
 
@@ -32,10 +30,6 @@ buffer = "100pkt"
 /// A table of flows with a round-trip time of [`RTT`].
 fn flow(more: &str) -> String {
     format!("[[flows]]\nscheme = \"nodectl\"\nrtt = \"20ms\"\n{more}\n")
-}
-
-fn goodputs(result: &RunResult) -> Vec<f64> {
-    result.flows.iter().map(|flow| flow.goodput_mbit_s).collect()
 }
 
 /// Each flow has the stated rate on the wire, in Mbit/s.

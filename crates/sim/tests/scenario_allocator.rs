@@ -1,12 +1,9 @@
 //! Where allocators stand, and what the keys that name them accept.
 
-use narrows_sim::scenario::{Source, plan, resolve};
-use narrows_sim::spec::Spec;
+mod texts;
 
-fn spec(text: &str) -> Result<Spec, String> {
-    let planned = plan(&Source { name: "test", text, dir: None }, &[]).map_err(|error| error.to_string())?;
-    resolve(&planned[0].scenario, planned[0].seed, None).map_err(|error| error.to_string())
-}
+use narrows_sim::spec::Spec;
+use texts::spec;
 
 fn dumbbell(network: &str, schemes: &[&str]) -> Result<Spec, String> {
     let flows = schemes.iter().map(|scheme| format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n"));

@@ -168,6 +168,19 @@ registry! {
     nodectl::Nodectl,
 }
 
+impl AnyAllocator {
+    /// One item of what it tells.
+    pub fn reading(&self, name: &str) -> Option<Reading> {
+        let mut found = None;
+        self.telemetry(&mut |item, reading| {
+            if item == name {
+                found = Some(reading);
+            }
+        });
+        found
+    }
+}
+
 /// One line of the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {

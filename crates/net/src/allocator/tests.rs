@@ -3,7 +3,7 @@
 use narrows_cc::{Nanos, Params, Rate};
 use proptest::prelude::*;
 
-use super::{ALL, AnyAllocator, Desk, Setup, find};
+use super::{ALL, AnyAllocator, Desk, Reading, Setup, find};
 use crate::{Extension, Packet};
 
 /// An allocator at a port of 10 MB/s.
@@ -26,13 +26,7 @@ fn packet(extension: Extension) -> Packet {
 }
 
 fn reading(allocator: &AnyAllocator, name: &str) -> f64 {
-    let mut found = None;
-    allocator.telemetry(&mut |item, value| {
-        if item == name {
-            found = value.number();
-        }
-    });
-    found.expect("it tells this")
+    allocator.reading(name).and_then(Reading::number).expect("it tells this number")
 }
 
 #[track_caller]
