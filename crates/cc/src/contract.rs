@@ -369,6 +369,11 @@ pub trait CongestionControl {
     /// Sending resumes after an idle time.
     fn on_idle_restart(&mut self, _event: &IdleRestart) {}
 
+    /// The most that the sender's own line carries, in payload bytes per second, where that is stated: its transport asks
+    /// the network for no more.
+    fn line_rate(&self) -> Option<Rate> {
+        None
+    }
     /// What the transport shall do now.
     fn control(&self) -> Control;
     /// Named, typed internals for traces.
