@@ -33,9 +33,9 @@
 //! 1. The paper says nothing of networks where nobody answers. Here the flow falls back to CUBIC (without the proportional
 //!    rate reduction that CUBIC by itself is given: its window is enforced as it is).
 //! 2. The paper paces and says nothing of a window. Here one bounds what is lost.
-//! 3. What is not a rate is ignored and counted, here and in the transport, which refuses a grant of more than it asked for. A
-//!    `line_rate` of 1 Tbit/s, the default, stands for none. The transport says by a rate of zero that there is none any more. The
-//!    least rate keeps a flow from stalling when it is granted less than a packet per second.
+//! 3. What is not a rate is ignored and counted, here and in the transport, which refuses a grant of more than it asked for.
+//!    A `line_rate` of 1 Tbit/s, the default, stands for none. The transport says by a rate of zero that there is none any
+//!    more. The least rate keeps a flow from stalling when it is granted less than a packet per second.
 //!
 //! ## Known weaknesses
 //! Having been granted a rate it keeps to it whatever it loses: if the nodes die, or the way changes to one that was not
