@@ -173,7 +173,7 @@ impl CongestionControl for Prague {
                 "ms",
                 "flows of shorter round-trip time act as if it were this; 0: none do",
             ),
-            Param::number(
+            Param::count(
                 "rtt_transition",
                 500.0,
                 (0.0, 100_000.0),

@@ -253,7 +253,10 @@ fn link_spec(
 ) -> Result<LinkSpec, Fault> {
     let wire: &Wire<'_> = &topology.wires[index];
     let limit = match &wire.buffer {
-        Some((buffer, key)) => link::limit(key, buffer, wire.rate, longest_rtt(entries, index), packet)?,
+        Some((buffer, key)) => {
+            let place = format!("at the link `{}`", wire.name);
+            link::limit(key, &place, buffer, wire.rate, longest_rtt(entries, index), packet)?
+        }
         None => AMPLE,
     };
     let mut config =
@@ -369,7 +372,10 @@ fn flow_spec(
         let rate = link::rate("network.access_rate", stated)?;
         let delay = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value);
         let limit = match &network.access_buffer {
-            Some(buffer) => link::limit("network.access_buffer", buffer, rate, entry.rtt, entry.packet())?,
+            Some(buffer) => {
+                let place = format!("at the access links of `{label}`");
+                link::limit("network.access_buffer", &place, buffer, rate, entry.rtt, entry.packet())?
+            }
             None => AMPLE,
         };
         let mut access = |name: String| {

@@ -440,6 +440,16 @@ impl<'a> Topology<'a> {
                 return Err(Fault::new(key(index), "it does not lead from the sender to the receiver")
                     .accepted("another route between the same two nodes"));
             }
+            if forward == route.forward || ways.iter().any(|way: &Route| way.forward == forward) {
+                let found = if forward == route.forward {
+                    "it is the flow's own route"
+                } else {
+                    "it is listed twice"
+                };
+                return Err(
+                    Fault::new(key(index), found).accepted("another route between the same two nodes")
+                );
+            }
             let reverse = self.back(&forward).ok_or_else(|| {
                 Fault::new(key(index), "no way leads back").accepted("links in both directions")
             })?;
