@@ -151,6 +151,8 @@ class Options:
         traced = self.trace is not None
         planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced)
         printed = (lambda result: print(engine.dump(result), flush=True)) if self.as_json else None
+        for note in notes(planned):
+            say(f"narrows: note: {note}")
         listener = runner.Terminal(say, sys.stderr.isatty(), printed)
         execute = runner.here if ray is None else runner.ray_execute(ray)
         try:
@@ -184,6 +186,17 @@ class Options:
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
+def notes(planned: Sequence[engine.Planned]) -> list[str]:
+    """What a person should know of a plan, each thing once with the lines that it is about."""
+    lines: dict[tuple[str, str], list[int]] = {}
+    for note in (note for item in planned for note in item.notes):
+        seen = lines.setdefault((note.source, note.message), [])
+        if note.source != COMMAND_LINE and note.line is not None and note.line not in seen:
+            seen.append(note.line)
+    place = {key: f"{key[0]}:{','.join(map(str, seen))}: " if seen else "" for key, seen in lines.items()}
+    return [place[key] + key[1] for key in lines]
+
+
     """A command that takes the common options too, and is given them as `options`."""
     hints = get_type_hints(Options, include_extras=True)
     signature = inspect.signature(command, eval_str=True)
