@@ -138,6 +138,7 @@ class Options:
         if learn is not None:
             if self.out is not None:
                 raise Misuse("--learn, -o: finished runs would be reused, not learned from; accepted: one of them")
+            runner.writable(learn, folder=False, flag="--learn", make=False)
             scenario = scenario.replaced([("network.learned", str(learn.absolute()))])
         if self.trace is not None and self.out is None:
             raise Misuse("--trace: traces are files; accepted: --trace together with -o DIR")
@@ -150,9 +151,9 @@ class Options:
         scenario = api.traced(scenario.replaced(self._overrides(scheme)), self.trace or False, self.packets)
         traced = self.trace is not None
         planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced)
-        printed = (lambda result: print(engine.dump(result), flush=True)) if self.as_json else None
         for note in notes(planned):
             say(f"narrows: note: {note}")
+        printed = (lambda result: print(engine.dump(result), flush=True)) if self.as_json else None
         listener = runner.Terminal(say, sys.stderr.isatty(), printed)
         execute = runner.here if ray is None else runner.ray_execute(ray)
         try:
@@ -185,7 +186,6 @@ class Options:
         return api.common(self.seed, self.repeat, self.duration, [*flags, *(setting(text) for text in self.sets or ())])
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
 def notes(planned: Sequence[engine.Planned]) -> list[str]:
     """What a person should know of a plan, each thing once with the lines that it is about."""
     lines: dict[tuple[str, str], list[int]] = {}
@@ -197,6 +197,7 @@ def notes(planned: Sequence[engine.Planned]) -> list[str]:
     return [place[key] + key[1] for key in lines]
 
 
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """A command that takes the common options too, and is given them as `options`."""
     hints = get_type_hints(Options, include_extras=True)
     signature = inspect.signature(command, eval_str=True)
