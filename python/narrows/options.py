@@ -151,7 +151,7 @@ class Options:
         scenario = api.traced(scenario.replaced(self._overrides(scheme)), self.trace or False, self.packets)
         traced = self.trace is not None
         planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced)
-        for note in notes(planned):
+        for note in api.notes(planned):
             say(f"narrows: note: {note}")
         printed = (lambda result: print(engine.dump(result), flush=True)) if self.as_json else None
         listener = runner.Terminal(say, sys.stderr.isatty(), printed)
@@ -184,17 +184,6 @@ class Options:
         named = [(SCHEME_KEY, scheme), ("network.loss", self.loss), ("network.queue", self.queue)]
         flags = [(key, value) for key, value in named if value is not None]
         return api.common(self.seed, self.repeat, self.duration, [*flags, *(setting(text) for text in self.sets or ())])
-
-
-def notes(planned: Sequence[engine.Planned]) -> list[str]:
-    """What a person should know of a plan, each thing once with the lines that it is about."""
-    lines: dict[tuple[str, str], list[int]] = {}
-    for note in (note for item in planned for note in item.notes):
-        seen = lines.setdefault((note.source, note.message), [])
-        if note.source != COMMAND_LINE and note.line is not None and note.line not in seen:
-            seen.append(note.line)
-    place = {key: f"{key[0]}:{','.join(map(str, seen))}: " if seen else "" for key, seen in lines.items()}
-    return [place[key] + key[1] for key in lines]
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fake_engine
-from narrows import engine, options
+from narrows import api, engine, options
 from narrows.cli import app
 from narrows.options import spelled_out
 
@@ -262,8 +262,8 @@ def test_a_note_is_told_once_with_all_its_lines():
 
     rcp, brf = ("a.toml", 6, "rcp finds nothing"), ("a.toml", 9, "brf finds nothing")
     runs = [planned(rcp, brf), planned(rcp), planned(("a.toml", 12, "brf finds nothing")), planned()]
-    assert options.notes(runs) == ["a.toml:6: rcp finds nothing", "a.toml:9,12: brf finds nothing"]
-    assert options.notes([planned(("command line", 12, "brf finds nothing"))] * 2) == ["brf finds nothing"]
+    assert api.notes(runs) == ["a.toml:6: rcp finds nothing", "a.toml:9,12: brf finds nothing"]
+    assert api.notes([planned(("command line", 12, "brf finds nothing"))] * 2) == ["brf finds nothing"]
 
 
 def test_a_time_after_trace_is_its_own_even_if_it_is_a_bad_one():

@@ -58,7 +58,13 @@ def test_a_scheme_that_nobody_answers_is_told_of_once(tmp_path):
     network = 'duration = "1s"\n[network]\nrate = "10mbit"\nallocator = "none"\n'
     (tmp_path / "none.toml").write_text(network + 2 * flow)
     done = call("run", "none.toml", cwd=tmp_path)
-    assert "narrows: note: none.toml:5,8: nodectl finds no allocator `nodectl` on its way" in done.stderr
+    assert "narrows: note: none.toml:6,9: nodectl finds no allocator `nodectl` on its way" in done.stderr
+
+
+def test_a_note_is_a_warning_in_python():
+    read = "import narrows; narrows.compare('rcp', 'brf', duration='1s')"
+    done = subprocess.run([sys.executable, "-c", read], env=ENV, capture_output=True, text=True, check=True)
+    assert done.stderr.count("UserWarning: brf finds no allocator `brf` on its way and sends as CUBIC does") == 1
 
 
 def test_a_run_with_no_place_for_what_is_learned_is_refused_and_makes_none(tmp_path):
