@@ -134,9 +134,10 @@ proptest! {
 /// Answers that no sender can follow. Nodectl is advised by messages; see below.
 fn impossible(explicit: Explicit) -> Vec<Extension> {
     match explicit {
-        Explicit::Rcp => {
-            [0.0, -0.0, -1.0, f32::NAN, f32::NEG_INFINITY].map(|rate| Extension::RcpReply { rate }).into()
-        }
+        // The last three are more than the 1 Tbit/s beyond which no rate is one.
+        Explicit::Rcp => [0.0, -0.0, -1.0, f32::NAN, f32::NEG_INFINITY, f32::INFINITY, f32::MAX, 1.4e11]
+            .map(|rate| Extension::RcpReply { rate })
+            .into(),
         // More per second than the sender's line carries, 100 Gbit/s.
         Explicit::Xcp => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 2e10]
             .map(|delta| Extension::XcpReply { delta })

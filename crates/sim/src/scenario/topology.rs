@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use narrows_cc::{Nanos, Rate};
 use narrows_net::config::Capacity;
+use narrows_net::packet::MAX_PATHS;
 use narrows_net::timeline::{DelayTrace, LossTrace};
 
 use super::choice::{Allocator, Jitter, Loss, Queue};
@@ -429,6 +430,10 @@ impl<'a> Topology<'a> {
         if self.is_dumbbell() {
             return Err(Fault::new(format!("{table}.alternatives"), "a dumbbell has but one way")
                 .accepted("this key with [[links]]"));
+        }
+        if stated.len() >= MAX_PATHS {
+            return Err(Fault::new(format!("{table}.alternatives"), format!("{} other ways", stated.len()))
+                .accepted(format!("at most {}", MAX_PATHS - 1)));
         }
         let ends = |route: &[usize]| {
             (route.first().map(|&wire| self.wires[wire].from), route.last().map(|&wire| self.wires[wire].to))
