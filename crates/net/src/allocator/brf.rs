@@ -17,7 +17,7 @@
 //!   `beta` times what it used; the others divide the rest equally.
 //! * Told by the controller that the queue is long (16, 17): BW_i · (1 − q / (γ Σ BW)) with q bytes of the class waiting, for
 //!   γ = `gamma` · Δt; that the link is loaded (18): BW_i · `utilization` · C_BRF / Σ measured, for as long. Never below the
-//!   floor: `floor`, or an equal share if that is less.
+//!   floor: `floor`, or half of an equal share if that is less.
 //! * (7) A share is written if the acknowledgement carries none or a higher one.
 //!
 //! In the acknowledgement the rate is a 16-bit decimal number: see `brf/code.rs`.
@@ -80,7 +80,9 @@
 //! 11. What (14) leaves to nobody, because no flow wants it, all have equal parts of beyond their shares (`Shares::begin`).
 //!     A flow that another port holds back looks limited by its application here; with `beta` times its rate from each of two
 //!     ports, measured in turn, it would stay where a moment's cut had put it, at the floor, on idle links.
-//! 12. Flows that found no room in the table, or were there before it, count as one of the others (8) while two packets of
+//! 12. A cut lasts long enough for two packets of every flow, or it would be over before the flows hear of it; and it leaves
+//!     them half of an equal share where the floor is more than that, or many flows would never let a queue drain.
+//! 13. Flows that found no room in the table, or were there before it, count as one of the others (8) while two packets of
 //!     theirs come within 2 s: whoever fills the table does not leave them with nothing.
 //!
 //! ## Known weaknesses
@@ -89,7 +91,9 @@
 //! none do. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it, or is cut
 //! for at once with `drain`, which is ours. A sender whose packets are lost before the switch beyond 1 − `alpha` looks limited by
 //! its application, and is given less and less. The average of a kind of flows says what they got under the load of their time:
-//! a flow that could use a free link starts lower than without prediction.
+//! a flow that could use a free link starts lower than without prediction. The round-trip time of a flow is that of its
+//! handshake: a path that becomes longer is still divided at the old beat. A flow that moves to a layer of higher priority may
+//! overtake its own packets that wait in the other.
 
 mod allocate;
 mod code;
@@ -237,7 +241,7 @@ impl Allocator for Brf {
                 0.5,
                 (0.001, 100.0),
                 "mbit",
-                "no flow has less, unless an equal share is less",
+                "no flow has less, unless half of an equal share is less",
             ),
             Param::number("mice", 100_000.0, (0.0, 1e9), "byte", "flows that have sent no more are mice"),
             Param::number(
