@@ -147,6 +147,20 @@ fn what_the_ends_cannot_use_goes_to_the_others() {
     assert_lossless(&result);
 }
 
+/// At 8 Mbit/s of payload the line carries 8 x 1500/1448 on the wire. Nothing more is ever set aside for it, so the other has
+/// the rest at once.
+#[test]
+fn what_the_line_of_a_sender_cannot_carry_is_never_asked_for() {
+    let narrow = "[[flows]]\nscheme = \"nodectl:line_rate=8\"\nrtt = \"20ms\"\n".to_owned();
+    let text = text(20.0, 5.0, "", &(narrow + &flow("")));
+    let mut engine = Engine::new(spec(&text), Recorder::off());
+    engine.run_until(Nanos::from_millis(100)).unwrap();
+    assert_within("given", reading(engine.link(0).allocator(), "given"), RATE * 1e6 / 8.0, 1e-6);
+    let result = engine.finish().unwrap();
+    assert_rates(&result, &[8.0 / PAYLOAD, RATE - 8.0 / PAYLOAD], 0.001);
+    assert_lossless(&result);
+}
+
 #[test]
 fn a_flow_with_a_minimum_is_refused_until_there_is_room() {
     let flows = flow("stop = \"4s\"") + &flow("min_rate = \"20mbit\"\nstart = \"1s\"");

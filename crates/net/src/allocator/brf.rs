@@ -273,7 +273,7 @@ impl Allocator for Brf {
                 false,
                 "measure what the link carries, and drain as with `drain`: for links that change",
             ),
-            Param::number("flows", 10_000.0, (2.0, 1e6), "", "the most flows in the table"),
+            Param::count("flows", 10_000.0, (2.0, 1e6), "", "the most flows in the table"),
             Param::number("idle", 30.0, (1.0, 3600.0), "s", "a flow silent for so long is forgotten"),
         ],
     };

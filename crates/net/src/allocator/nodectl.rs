@@ -191,7 +191,7 @@ impl Allocator for Nodectl {
                 "the unfairness that is tolerated, as a share of the mean",
             ),
             Param::number("share", 1.0, (0.1, 1.0), "", "the share of the capacity that is given away"),
-            Param::number(
+            Param::count(
                 "predictor",
                 0.0,
                 (0.0, 2.0),
@@ -202,7 +202,7 @@ impl Allocator for Nodectl {
             Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor 2"),
             Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "the time in which arrivals are counted"),
             Param::number("timeout", 10.0, (0.1, 600.0), "s", "a record is forgotten after such a silence"),
-            Param::number("flows", 100_000.0, (1.0, 1e6), "", "the most records"),
+            Param::count("flows", 100_000.0, (1.0, 1e6), "", "the most records"),
         ],
     };
     const RETURNS: bool = true;

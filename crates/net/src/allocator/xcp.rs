@@ -35,7 +35,8 @@
 //!    to what others may be given.
 //!
 //! ## Known weaknesses
-//! It needs to know its capacity; on a path with one link that knows nothing of XCP, that link's queue is nobody's concern.
+//! It needs to know its capacity; on a path with one link that knows nothing of XCP, that link's queue is nobody's concern. It
+//! may leave a fifth of a link idle, 1 - alpha / (alpha + gamma), where flows are limited elsewhere; see the scheme.
 
 use narrows_cc::{Evidence, Nanos, Param};
 

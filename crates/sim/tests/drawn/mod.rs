@@ -74,6 +74,9 @@ fn scheme() -> impl Strategy<Value = String> {
             let value = match param.kind {
                 narrows_cc::ParamKind::Flag => if at > 0.5 { "on" } else { "off" }.to_owned(),
                 narrows_cc::ParamKind::Number => (param.min + at * (param.max - param.min)).to_string(),
+                narrows_cc::ParamKind::Count => {
+                    (param.min + at * (param.max - param.min)).floor().to_string()
+                }
             };
             format!("{name}:{}={value}", param.name)
         });

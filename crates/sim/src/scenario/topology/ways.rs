@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use narrows_cc::Nanos;
+use narrows_net::packet::MAX_PATHS;
 
 use super::Topology;
 use crate::scenario::fault::{Fault, unknown};
@@ -98,6 +99,10 @@ impl Topology<'_> {
             return Err(Fault::new(format!("{table}.alternatives"), "a dumbbell has but one way")
                 .accepted("this key with [[links]]"));
         }
+        if stated.len() >= MAX_PATHS {
+            return Err(Fault::new(format!("{table}.alternatives"), format!("{} other ways", stated.len()))
+                .accepted(format!("at most {}", MAX_PATHS - 1)));
+        }
         let ends = |route: &[usize]| {
             (route.first().map(|&wire| self.wires[wire].from), route.last().map(|&wire| self.wires[wire].to))
         };
@@ -107,6 +112,13 @@ impl Topology<'_> {
             if ends(&forward) != ends(&route.forward) {
                 return Err(Fault::new(key(index), "it does not lead from the sender to the receiver")
                     .accepted("another route between the same two nodes"));
+            }
+            if forward == route.forward || ways.iter().any(|way: &Route| way.forward == forward) {
+                let found =
+                    if forward == route.forward { "it is the flow's own route" } else { "it is listed twice" };
+                return Err(
+                    Fault::new(key(index), found).accepted("another route between the same two nodes")
+                );
             }
             let reverse = self.back(&forward).ok_or_else(|| {
                 Fault::new(key(index), "no way leads back").accepted("links in both directions")
