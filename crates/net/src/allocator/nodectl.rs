@@ -358,15 +358,16 @@ impl Nodectl {
         let Some(record) = self.book.records.peek_mut(flow) else { return };
         let announced = record.before.is_none() && record.is_bottleneck() && asked == record.rate();
         let repeated = record.before.is_some() && asked == record.echoed;
-        let echoes = asked == record.suggested || asked == record.superseded || announced || repeated;
+        let suggested = [record.suggested, record.withdrawn].contains(&asked);
+        let echoes = suggested || announced || repeated;
         record.echoed = if echoes { asked } else { 0 };
         if echoes {
             // Difference 6.
             allocated = allocated.min(asked);
         }
+        record.withdrawn = 0;
         if asked >= record.suggested {
             record.suggested = 0;
-            record.superseded = 0;
         }
         if record.before.is_none() {
             record.before = Some((record.rate(), record.is_bottleneck()));
@@ -465,7 +466,12 @@ impl Nodectl {
                         packet.set_message(lowered.encode().as_bytes());
                     }
                     let max = max.as_bytes_per_sec();
-                    self.book.set(flow, max.min(has), max >= allocated);
+                    let here = max >= allocated;
+                    if !here {
+                        // What was suggested while this port passed for the bottleneck is void.
+                        record.suggested = 0;
+                    }
+                    self.book.set(flow, max.min(has), here);
                     if max < has {
                         self.hand_out(port);
                     }
@@ -483,7 +489,7 @@ impl Nodectl {
                 let settled = record.before.is_none();
                 if settled && speed < record.rate() && packet.path() == record.path {
                     record.suggested = 0;
-                    record.superseded = 0;
+                    record.withdrawn = 0;
                     // What is on its way was sent before it was told.
                     record.told_at = port.now;
                     self.book.set(flow, speed, false);

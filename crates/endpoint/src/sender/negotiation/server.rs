@@ -17,10 +17,10 @@ const AGAIN: Nanos = Nanos::from_secs(10);
 pub(in crate::sender) const LEASE: Nanos = Nanos::from_secs(5);
 /// Round-trip times between two looks at how much of the rate is used.
 pub(in crate::sender) const REVIEW: u64 = 8;
-/// Less than this share of the rate is little use of it.
-const USED: f64 = 0.9;
-/// What a sender that uses little asks for, in parts of what it sent.
+/// What a sender that does not use its rate asks for, in parts of what it sent.
 const SPARE: f64 = 1.05;
+/// The share of its rate from which on giving back is worth a message.
+const WORTH: f64 = 0.01;
 /// The least it then asks for, in packets per round-trip time.
 pub(in crate::sender) const LEAST: u64 = 2;
 /// A server whose nodes are silent for so long asks whether they live; they speak four times as often.
@@ -83,8 +83,8 @@ pub(in crate::sender) struct Server {
     termination_due: Option<u8>,
     /// It could send so much: Max, or less where the application has less.
     want: Rate,
-    /// A reduction came that other nodes have not heard of.
-    unannounced: bool,
+    /// A reduction came that other nodes have not heard of: what is asked for when it is announced.
+    unannounced: Option<Rate>,
     /// When it is announced, and when silence has lasted too long.
     announce_at: Nanos,
     silent_at: Nanos,
@@ -123,7 +123,7 @@ impl Server {
             request_due: false,
             termination_due: None,
             want: max,
-            unannounced: false,
+            unannounced: None,
             announce_at: Nanos::MAX,
             silent_at: Nanos::MAX,
             review: Review { from: Nanos::MAX, sent: 0, at: Nanos::MAX },
@@ -178,7 +178,7 @@ impl Server {
     /// A reduction is announced when there was no other for four times `patience`, and up to as long again, each server
     /// after a time of its own: often many are told at once.
     fn plan_announcement(&mut self, now: Nanos, patience: Nanos) {
-        if self.unannounced {
+        if self.unannounced.is_some() {
             let Id { content, destination, subflow } = self.id;
             let mixed = content ^ destination.rotate_left(16) ^ u32::from(subflow);
             let share = mixed.wrapping_mul(0x9e37_79b9) >> 26;
@@ -190,8 +190,8 @@ impl Server {
     /// Lets the other nodes know of a reduction.
     fn announce(&mut self) {
         self.announce_at = Nanos::MAX;
-        if let (Stage::Settled, Some(granted)) = (self.stage, self.granted) {
-            self.ask(self.way, granted);
+        if let (Stage::Settled, Some(rate)) = (self.stage, self.unannounced) {
+            self.ask(self.way, rate);
         }
     }
 
@@ -315,10 +315,14 @@ impl Server {
         if max == MOST {
             return self.alone(now);
         }
-        // A port that was passed has taken some of it back since; where answers return another way only this tells.
+        // Either a port that was passed has taken some of it back since, and where answers return another way only this
+        // tells; or it said so before the request came by, and has granted more. The lower one is safe, and nodes that are
+        // asked for the higher one again know which it is.
         let capped = self.asked_way == self.cap_way && self.cap < max;
+        if capped {
+            self.unannounced = Some(max);
+        }
         let max = if capped { self.cap } else { max };
-        self.unannounced |= capped;
         if self.asked_way != self.way && self.granted.is_some() {
             self.termination_due = Some(self.way);
         }
@@ -345,7 +349,7 @@ impl Server {
             return News::None;
         }
         self.granted = Some(speed);
-        self.unannounced = true;
+        self.unannounced = Some(speed);
         if self.stage == Stage::Settled && speed < self.min {
             self.look_elsewhere();
         }
@@ -379,9 +383,12 @@ impl Server {
         let Some(granted) = self.granted.filter(|_| self.stage == Stage::Settled) else { return };
         // Half way between all of it and what a sender with the usual spare uses.
         let all = granted.mul_f64((1.0 + 1.0 / SPARE) / 2.0);
-        if used < granted.mul_f64(USED) && least < granted.mul_f64(USED) {
-            self.want = used.mul_f64(SPARE).max(least).min(self.max);
-            self.ask(self.way, self.want);
+        let wish = used.mul_f64(SPARE).max(least).min(self.max);
+        // A look may err by a packet, and what it finds must be worth a message.
+        let error = Bytes::new(packet).per(time).as_bytes_per_sec();
+        if wish.as_bytes_per_sec().saturating_add(error) < granted.mul_f64(1.0 - WORTH).as_bytes_per_sec() {
+            self.want = wish;
+            self.ask(self.way, wish);
         } else if waits && Bytes::new(sent - self.review.sent + packet).per(time) >= all {
             self.on_backlog();
         }
@@ -413,7 +420,7 @@ impl Server {
         self.awaited = true;
         self.cap = MOST;
         if self.asked_way == self.way {
-            self.unannounced = false;
+            self.unannounced = None;
             self.announce_at = Nanos::MAX;
         }
         self.serial = self.serial.wrapping_add(1);
