@@ -87,7 +87,7 @@
 //!   message to each of the others, and a request from each: 400 on 100 Mbit/s, of which 20 per second end and are followed by
 //!   others, keep a queue of more than half of a BDP.
 //! * While the table is full of others, whoever comes is refused, and does not send.
-//! * A `timeout` below the pauses of applications or a round-trip time forgets flows that go on sending.
+//! * A flow whose round-trip time exceeds `timeout` is forgotten before its data comes.
 
 mod adjust;
 mod allocation;
@@ -103,7 +103,7 @@ use narrows_cc::{Evidence, Nanos, Param, Rate};
 
 use self::allocation::Part;
 use self::arrivals::{Arrivals, Predictor};
-use self::message::{Adjustment, MOST, Message, Negotiation};
+use self::message::{ATTENDED, Adjustment, MOST, Message, Negotiation};
 use self::records::Book;
 use super::{Allocator, Info, Outgoing, Port, Setup};
 use crate::{Flags, Packet};
@@ -201,7 +201,7 @@ impl Allocator for Nodectl {
             Param::number("gain", 0.125, (0.01, 1.0), "", "weight of the present rate in predictors 1 and 2"),
             Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor 2"),
             Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "the time in which arrivals are counted"),
-            Param::number("timeout", 10.0, (0.1, 600.0), "s", "a record is forgotten after such a silence"),
+            Param::number("timeout", 10.0, (10.0, 600.0), "s", "a record is forgotten after such a silence"),
             Param::number("flows", 100_000.0, (1.0, 1e6), "", "the most records"),
         ],
     };
@@ -325,7 +325,8 @@ impl Nodectl {
 
     /// Algorithm 4, lines 3 to 18.
     fn on_request(&mut self, port: &mut Port<'_>, packet: &mut Packet, message: Message) {
-        let Message::Negotiation { max, min, id, rtt_us, .. } = message else { return };
+        let Message::Negotiation { max, min, id, rtt_us: field, .. } = message else { return };
+        let rtt_us = field & !ATTENDED;
         let flow = packet.flow;
         let known = self.book.records.get(port.now, flow).map(|record| record.id);
         if known.is_some_and(|known| known != id) {
@@ -381,11 +382,9 @@ impl Nodectl {
         self.rtt = self.rtt.max(rtt);
         let granted = allocated.min(asked);
         self.book.set(flow, granted, allocated <= asked);
-        if granted < asked {
-            let kind = Negotiation::Request;
-            let lowered = Message::Negotiation { kind, max: rate(granted), min, id, rtt_us };
-            packet.set_message(lowered.encode().as_bytes());
-        }
+        let (kind, max) = (Negotiation::Request, rate(granted));
+        let passed_on = Message::Negotiation { kind, max, min, id, rtt_us: rtt_us | ATTENDED };
+        packet.set_message(passed_on.encode().as_bytes());
         self.divide(port, own, whole, Some(flow));
         self.adjust(port, adjust, Some(own), (0, u64::MAX));
         if self.beat_end == Nanos::MAX {
@@ -445,7 +444,7 @@ impl Nodectl {
             | Message::Adjustment { kind: Adjustment::Terminate, .. } => self.counts.refused += 1,
             Message::Adjustment { kind: Adjustment::Increase, .. } => {}
             Message::Negotiation { kind, max, min, id, rtt_us } => {
-                if rtt_us != record.token || record.before.is_none() {
+                if rtt_us & !ATTENDED != record.token || record.before.is_none() {
                     return;
                 }
                 let (has, allocated) = (record.rate(), record.allocated);

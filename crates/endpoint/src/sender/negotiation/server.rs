@@ -1,7 +1,9 @@
 //! The state of a negotiation, without the transport around it.
 
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_net::allocator::negotiation::{Adjustment, Id, LONGEST_RTT_US, MOST, Message, Negotiation};
+use narrows_net::allocator::negotiation::{
+    ATTENDED, Adjustment, Id, LONGEST_RTT_US, MOST, Message, Negotiation,
+};
 
 use crate::config;
 
@@ -13,8 +15,6 @@ const LONGEST_PATIENCE: Nanos = Nanos::from_secs(10);
 const WAIT: Nanos = Nanos::from_secs(1);
 /// How long after giving up it asks again.
 const AGAIN: Nanos = Nanos::from_secs(10);
-/// After such a silence it asks again; the records of nodes last twice as long unless they are told otherwise.
-pub(in crate::sender) const LEASE: Nanos = Nanos::from_secs(5);
 /// Round-trip times between two looks at how much of the rate is used.
 pub(in crate::sender) const REVIEW: u64 = 8;
 /// What a sender that does not use its rate asks for, in parts of what it sent.
@@ -59,6 +59,8 @@ pub(in crate::sender) struct Server {
     id: Id,
     min: Rate,
     pub(in crate::sender) max: Rate,
+    /// What the ends can do, as far as it is known.
+    pub(in crate::sender) ends: Rate,
     paths: u8,
     pub(in crate::sender) stage: Stage,
     /// The way data takes, and the one that is asked.
@@ -107,6 +109,7 @@ impl Server {
             id: crate::user::id(config),
             min: config.min.min(max),
             max,
+            ends: max,
             paths: config.paths.max(1),
             stage: Stage::Before,
             way: 0,
@@ -210,6 +213,7 @@ impl Server {
     }
 
     fn give_up(&mut self, now: Nanos) -> News {
+        self.ends = self.max;
         if self.granted.is_some() || self.asked_way > 0 {
             self.refused(now);
             return News::None;
@@ -283,7 +287,8 @@ impl Server {
             // From a way that it has left.
             Message::Adjustment { .. } if way != self.way => Some(News::None),
             Message::Negotiation { kind, max, rtt_us, .. } => {
-                let answers = self.awaited && rtt_us == self.token && kind != Negotiation::Request;
+                let (token, attended) = (rtt_us & !ATTENDED, rtt_us & ATTENDED != 0);
+                let answers = self.awaited && token == self.token && kind != Negotiation::Request;
                 if !answers || (kind == Negotiation::Success && max > self.asked) {
                     return None;
                 }
@@ -293,8 +298,14 @@ impl Server {
                     self.refused(now);
                     return Some(News::None);
                 }
+                if !attended {
+                    // What is less than was asked is the user's limit.
+                    self.ends = if max < self.asked { max } else { self.max };
+                    return Some(self.alone(now));
+                }
+                let news = self.on_success(now, max);
                 self.plan_announcement(now, patience);
-                Some(self.on_success(now, max))
+                Some(news)
             }
             Message::Adjustment { kind: Adjustment::Reduce, speed, .. } => {
                 let news = self.on_reduce(speed);
@@ -312,9 +323,6 @@ impl Server {
     }
 
     fn on_success(&mut self, now: Nanos, max: Rate) -> News {
-        if max == MOST {
-            return self.alone(now);
-        }
         // Either a port that was passed has taken some of it back since, and where answers return another way only this
         // tells; or it said so before the request came by, and has granted more. The lower one is safe, and nodes that are
         // asked for the higher one again know which it is.
