@@ -54,9 +54,9 @@
 //! 1. The paper compares the rate measured between two allocations with the share given at the first of them. But what arrives
 //!    in that time was sent by the share before it, for a round trip at least; a flow that is given more would count as limited by
 //!    its application and get 5 to 10 % more per period instead of all. Here it is compared with the least share that can
-//!    have governed what was measured, over ten packets at least, and a packet more or less is not taken for a difference. A flow
-//!    with a small share of its own that seems to use it all gets `beta` times as much per period, until `small_packets`
-//!    packets have shown it. A new flow is measured from the next allocation on.
+//!    have governed what was measured, over ten packets at least, and a packet that a period may have missed counts as sent. A
+//!    flow found limited is measured over `small_packets` packets from then on, among which one more or less is no difference. A
+//!    new flow is measured from the next allocation on.
 //! 2. A limited flow gets at most the equal share of the others (`Shares::begin`): the result is max-min fair within `beta`.
 //! 3. What unlimited flows use counts as their whole share in (11), limited flows what was measured of them: a share just
 //!    raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all equations.
@@ -245,7 +245,7 @@ impl Allocator for Brf {
                 50.0,
                 (0.0, 1000.0),
                 "pkt",
-                "small shares grow by beta per period until so many packets could come in one",
+                "limited flows are measured over so many packets",
             ),
             Param::flag(
                 "classes",

@@ -41,47 +41,61 @@ const CLOSE: f64 = 1e-9;
 
 /// The max-min fair rates of the flows, in the unit of the capacities.
 pub fn max_min(capacities: &[f64], flows: &[Flow]) -> Vec<f64> {
-    let mut rates = vec![0.0; flows.len()];
-    let mut rising: Vec<bool> = flows.iter().map(|flow| flow.demand > 0.0).collect();
-    while rising.contains(&true) {
-        // By how much every rising rate can still rise.
+    max_min_with_headroom(capacities, flows, 1.0)
+}
+
+/// The same where every link sets aside `headroom` times the rate of a flow that is limited elsewhere, as far as that is no
+/// more than the others have there.
+pub fn max_min_with_headroom(capacities: &[f64], flows: &[Flow], headroom: f64) -> Vec<f64> {
+    // All begin at zero and rise together. A flow whose rate stays keeps taking from its links, up to its headroom.
+    let mut level = 0.0_f64;
+    let mut rates: Vec<Option<f64>> = flows.iter().map(|flow| (flow.demand <= 0.0).then_some(0.0)).collect();
+    let mut full = vec![false; capacities.len()];
+    let mut taken = vec![0.0; capacities.len()];
+    let most = |rate: Option<f64>| rate.map_or(f64::INFINITY, |rate| rate * headroom);
+    while rates.contains(&None) {
+        let takes: Vec<bool> = rates.iter().map(|&rate| level < most(rate)).collect();
+        let crossing =
+            |link| flows.iter().zip(&takes).filter(|(f, takes)| **takes && f.route.contains(&link)).count();
+        // By how much the level can rise until something happens.
         let mut room = f64::INFINITY;
-        for (link, &capacity) in capacities.iter().enumerate() {
-            let crossing = (0..flows.len()).filter(|&f| rising[f] && flows[f].route.contains(&link)).count();
-            if crossing > 0 {
-                room = room.min((capacity - load(flows, &rates, link)) / crossing as f64);
-            }
+        for link in (0..capacities.len()).filter(|&link| !full[link] && crossing(link) > 0) {
+            room = room.min((capacities[link] - taken[link]) / crossing(link) as f64);
         }
-        for f in (0..flows.len()).filter(|&f| rising[f]) {
-            room = room.min(flows[f].demand - rates[f]);
+        for (flow, &rate) in flows.iter().zip(&rates) {
+            let next = if rate.is_none() { flow.demand } else { most(rate) };
+            room = room.min(if next > level { next - level } else { f64::INFINITY });
         }
         assert!(room.is_finite(), "a flow without limit and without links has no fair rate");
         let room = room.max(0.0);
-        for f in (0..flows.len()).filter(|&f| rising[f]) {
-            rates[f] += room;
+        for link in (0..capacities.len()).filter(|&link| !full[link]) {
+            taken[link] += room * crossing(link) as f64;
         }
-        let full: Vec<bool> = capacities
-            .iter()
-            .enumerate()
-            .map(|(l, &c)| load(flows, &rates, l) >= c * (1.0 - CLOSE))
-            .collect();
-        for (f, flow) in flows.iter().enumerate() {
-            let sated = rates[f] >= flow.demand * (1.0 - CLOSE);
-            rising[f] &= !sated && !flow.route.iter().any(|&link| full[link]);
+        level += room;
+        for (full, (taken, capacity)) in full.iter_mut().zip(taken.iter().zip(capacities)) {
+            *full |= *taken >= capacity * (1.0 - CLOSE);
+        }
+        for (flow, rate) in flows.iter().zip(&mut rates).filter(|(_, rate)| rate.is_none()) {
+            let sated = level >= flow.demand * (1.0 - CLOSE);
+            if sated || flow.route.iter().any(|&link| full[link]) {
+                *rate = Some(level);
+            }
         }
     }
-    rates
+    rates.into_iter().flatten().collect()
 }
 
 /// The max-min fair rates where each flow's acknowledgements take `share` of its rate from the links of its way back: the
 /// fixed point of filling what they leave.
-pub fn max_min_beside_acks(capacities: &[f64], flows: &[Flow], share: f64) -> Vec<f64> {
+///
+/// With `headroom`, links set aside that much for limited flows and for acknowledgements.
+pub fn max_min_beside_acks(capacities: &[f64], flows: &[Flow], share: f64, headroom: f64) -> Vec<f64> {
     let mut rates = vec![0.0; flows.len()];
     // A change of rates moves what is left by `share` of it on as many links, so a few rounds bring it to rest.
     for _ in 0..100 {
-        let left: Vec<f64> =
-            capacities.iter().enumerate().map(|(link, c)| c - share * acks(flows, &rates, link)).collect();
-        let next = max_min(&left, flows);
+        let acks = |link| headroom * share * acks(flows, &rates, link);
+        let left: Vec<f64> = capacities.iter().enumerate().map(|(link, c)| c - acks(link)).collect();
+        let next = max_min_with_headroom(&left, flows, headroom);
         let moved = rates.iter().zip(&next).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         rates = next;
         if moved < 1e-6 * capacities.iter().copied().fold(0.0, f64::max) {

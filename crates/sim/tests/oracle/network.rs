@@ -217,7 +217,12 @@ impl Network {
 
     /// The fair rates on the wire, in Mbit/s.
     pub fn fair(&self, wire: &Wire) -> Vec<f64> {
-        max_min_beside_acks(&self.capacities(), &self.flows(wire.payload), wire.acks)
+        self.fair_with_headroom(wire, 1.0)
+    }
+
+    /// The same where links set aside `headroom` times what limited flows and acknowledgements take.
+    pub fn fair_with_headroom(&self, wire: &Wire, headroom: f64) -> Vec<f64> {
+        max_min_beside_acks(&self.capacities(), &self.flows(wire.payload), wire.acks, headroom)
     }
 
     /// Two-way propagation delay of a flow in milliseconds.

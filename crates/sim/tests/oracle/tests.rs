@@ -2,7 +2,7 @@
 
 use narrows_cc::Random;
 
-use super::{Flow, Network, Ranges, load, max_min, max_min_beside_acks};
+use super::{Flow, Network, Ranges, load, max_min, max_min_beside_acks, max_min_with_headroom};
 
 #[track_caller]
 fn close(rates: &[f64], expected: &[f64]) {
@@ -50,10 +50,26 @@ fn a_bottleneck_found_later_is_shared_by_those_that_are_left() {
 fn acknowledgements_take_from_the_way_back() {
     // Two flows against each other on a duplex link of 10: x + 0.02 y = 10 = y + 0.02 x.
     let flow = |there, back| Flow { back: vec![back], ..Flow::greedy(&[there]) };
-    let rates = max_min_beside_acks(&[10.0, 10.0], &[flow(0, 1), flow(1, 0)], 0.02);
+    let rates = max_min_beside_acks(&[10.0, 10.0], &[flow(0, 1), flow(1, 0)], 0.02, 1.0);
     close(&rates, &[10.0 / 1.02; 2]);
     // One only: nothing is lost.
-    close(&max_min_beside_acks(&[10.0, 10.0], &[flow(0, 1)], 0.02), &[10.0]);
+    close(&max_min_beside_acks(&[10.0, 10.0], &[flow(0, 1)], 0.02, 1.0), &[10.0]);
+}
+
+#[test]
+fn what_is_set_aside_for_limited_flows_the_others_lack() {
+    let with_headroom = |capacities: &[f64], flows: &[Flow]| max_min_with_headroom(capacities, flows, 1.5);
+    // 1 takes 1.5, so that 4.5 are left; a demand of 2 takes no more than the other has.
+    close(&with_headroom(&[6.0], &[Flow::limited(&[0], 1.0), Flow::greedy(&[0])]), &[1.0, 4.5]);
+    close(&with_headroom(&[5.0], &[Flow::limited(&[0], 2.0), Flow::greedy(&[0])]), &[2.0, 2.5]);
+    // Link 0 limits the long flow to 2, for which link 1 sets 3 aside.
+    let flows = [Flow::greedy(&[0, 1]), Flow::greedy(&[0]), Flow::greedy(&[1])];
+    close(&with_headroom(&[4.0, 10.0], &flows), &[2.0, 2.0, 7.0]);
+    // It may free something elsewhere: the flow that lacks it lets another have more.
+    let flows = [Flow::limited(&[0], 2.0), Flow::greedy(&[0, 1]), Flow::greedy(&[1])];
+    close(&max_min(&[8.0, 9.0], &flows), &[2.0, 4.5, 4.5]);
+    close(&max_min(&[6.0, 9.0], &flows), &[2.0, 4.0, 5.0]);
+    close(&with_headroom(&[6.0, 9.0], &flows), &[2.0, 3.0, 4.5]);
 }
 
 #[test]

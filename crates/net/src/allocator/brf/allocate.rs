@@ -10,9 +10,10 @@ use super::{BRF, Brf, HANDSHAKE, HANDSHAKE_ENTRY, OTHERS, PERIOD_MAX, PERIOD_MIN
 use crate::allocator::brf::RateCode;
 use crate::allocator::{Congestion, Outgoing, Port, Signal};
 
-/// A flow has fallen silent after so many periods without a packet, and so long.
+/// A flow has fallen silent after so many periods without a packet, so long, and when it could have sent so many.
 const SILENT_PERIODS: u64 = 2;
 const SILENT: Nanos = Nanos::from_millis(20);
+const SILENT_PACKETS: f64 = 2.0;
 /// How long a flow that has ended is remembered for its repeats.
 const CLOSED: Nanos = Nanos::from_secs(1);
 
@@ -103,7 +104,11 @@ impl Brf {
             } else {
                 age > HANDSHAKE_ENTRY
             };
-            let passive = flow.active && if flow.established { quiet > silent } else { age > HANDSHAKE };
+            // Who keeps to a small share is silent between two packets.
+            let between =
+                || Nanos::from_secs_f64(SILENT_PACKETS * flow::PACKET / self.shares.rate(flow.base));
+            let passive = flow.active
+                && if flow.established { quiet > silent && quiet > between() } else { age > HANDSHAKE };
             if expired || passive {
                 gone.push(id);
             }

@@ -62,8 +62,6 @@ pub(super) struct Flow {
     /// Bytes that arrived since `since`.
     pub(super) arrived: u64,
     pub(super) since: Nanos,
-    /// Bytes of periods in a row in which a small share was used.
-    proof: f64,
     /// What was last measured of it, in bytes per second.
     pub(super) rate: f64,
     /// It has been measured since it joined.
@@ -112,7 +110,6 @@ impl Flow {
             judged: false,
             begun: false,
             small: false,
-            proof: 0.0,
             measured: (0, Nanos::ZERO),
             advised: 0.0,
             least: 0.0,
@@ -129,7 +126,7 @@ impl Flow {
     /// It joins, with a base in the shares that comes from a prediction or is an equal one.
     pub(super) fn join(&mut self, now: Nanos, base: f64, predicted: bool) {
         self.active = true;
-        (self.judged, self.begun, self.small, self.proof) = (false, false, predicted, 0.0);
+        (self.judged, self.begun, self.small) = (false, false, predicted);
         self.base = base;
         (self.demand, self.used) = (f64::INFINITY, f64::INFINITY);
         self.restart(now);
@@ -168,8 +165,8 @@ impl Flow {
     /// it knows: what arrives now follows a share written up to a round trip ago. So the rate is compared with the least
     /// share that may have governed it, and a flow that has just been given more is not taken for a limited one.
     ///
-    /// A flow with a small share of its own may seem to use all of it for the sake of one packet. Until `packets` packets could
-    /// have come in periods in which it did, it gets `beta` times as much in each, instead of an equal share at once.
+    /// A rate counted in few packets may be a packet more, and a limited flow whose demand misses that one would seem to use all
+    /// of it. So this packet counts as sent, until the flow, found limited, is measured over `packets` packets.
     ///
     /// `share` is what it has now: that is what it counts with until it has been measured.
     pub(super) fn measure(&mut self, now: Nanos, period: Nanos, packets: f64, limit: Limit, share: f64) {
@@ -177,7 +174,8 @@ impl Flow {
         let seconds = elapsed.as_secs_f64();
         let allowed = self.least.min(self.least_before);
         let seen = (allowed * seconds).max(self.arrived as f64);
-        if !self.established || elapsed < period || seen < LEAST_PACKETS * PACKET {
+        let enough = if self.small { packets.max(LEAST_PACKETS) } else { LEAST_PACKETS };
+        if !self.established || elapsed < period || seen < enough * PACKET {
             if !self.judged {
                 (self.demand, self.used, self.rate) = (share, share, share);
             }
@@ -188,24 +186,12 @@ impl Flow {
             }
             return;
         }
-        // A cut for congestion says nothing about what the flow could use.
-        let last = if self.demand.is_finite() { self.demand.max(share) } else { share };
         self.judged = true;
         self.rate = self.arrived as f64 / seconds;
-        let grain = PACKET / seconds;
-        // Of a flow with a small share a packet less is believed.
-        let doubt = if self.small { 0.0 } else { grain };
-        self.demand = limit.demand(self.rate, allowed, doubt);
-        self.used = self.rate;
-        if self.demand.is_finite() {
-            (self.small, self.proof) = (true, 0.0);
-        } else if self.small && self.proof + seen < packets * PACKET {
-            self.proof += seen;
-            self.demand = last * limit.beta;
-        } else {
-            (self.small, self.proof) = (false, 0.0);
-            self.used = f64::INFINITY;
-        }
+        let grain = if self.small { 0.0 } else { PACKET / seconds };
+        self.demand = limit.demand(self.rate + grain, allowed);
+        self.small = self.demand.is_finite();
+        self.used = if self.small { self.rate } else { f64::INFINITY };
         self.measured.0 += self.arrived;
         self.measured.1 = self.measured.1.saturating_add(elapsed);
         (self.least_before, self.least) = (self.least, self.advised);
@@ -276,7 +262,7 @@ mod tests {
     #[test]
     fn it_is_limited_below_alpha_of_its_share_by_more_than_a_packet() {
         // A packet in 100 ms is 15 kB/s: 950 kB/s less that is the edge.
-        for (arrived, demand) in [(93_500, f64::INFINITY), (93_499, 934_990.0 * 1.1)] {
+        for (arrived, demand) in [(93_500, f64::INFINITY), (93_499, 949_990.0 * 1.1)] {
             let mut flow = told(1e6, false);
             flow.arrived = arrived;
             measure(&mut flow, 150, 1e6);
@@ -288,7 +274,7 @@ mod tests {
         measure(&mut flow, 249, 75_000.0);
         assert_eq!(flow.demand, 75_000.0, "its share");
         measure(&mut flow, 250, 75_000.0);
-        assert_eq!(flow.demand, 7_500.0 * 1.1);
+        assert!((flow.demand - 15_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
     }
 
     #[test]
@@ -314,24 +300,46 @@ mod tests {
     }
 
     #[test]
-    fn a_small_share_grows_by_beta_until_fifty_packets_could_have_come() {
-        // 150 kB/s are ten packets in 100 ms; then 11, 12.1 and 13.3: in the fifth period there have been fifty.
-        let (mut flow, mut share) = (told(150_000.0, true), 150_000.0);
-        for at in [150, 250, 350, 450] {
-            flow.arrived = (share / 10.0) as u64;
-            measure(&mut flow, at, share);
-            assert!((flow.demand / share - 1.1).abs() < 1e-9, "{} after {share}", flow.demand);
-            share = flow.demand;
-            flow.advise(share);
-        }
-        flow.arrived = (share / 10.0) as u64;
-        measure(&mut flow, 550, share);
-        assert_eq!(flow.demand, f64::INFINITY);
-        // If fifty packets do come, whatever it was told, that is enough.
+    fn a_limited_flow_is_measured_over_fifty_packets_without_the_doubt_of_one() {
+        // 150 kB/s are ten packets in 100 ms, and fifty in half a second.
         let mut flow = told(150_000.0, true);
-        flow.arrived = 75_000;
-        measure(&mut flow, 150, 150_000.0);
-        assert_eq!(flow.demand, f64::INFINITY);
+        flow.arrived = 71_000;
+        measure(&mut flow, 549, 150_000.0);
+        assert_eq!(flow.demand, 150_000.0, "its share");
+        measure(&mut flow, 550, 150_000.0);
+        assert!((flow.demand - 142_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
+        // If fifty packets come, whatever it was told, that is enough; and 95 % are all of its share.
+        for (ms, arrived) in [(150, 75_000), (550, 71_250)] {
+            let mut flow = told(150_000.0, true);
+            flow.arrived = arrived;
+            measure(&mut flow, ms, 150_000.0);
+            assert_eq!(flow.demand, f64::INFINITY);
+        }
+    }
+
+    #[test]
+    fn a_limited_flow_stays_limited_wherever_packets_fall_into_periods() {
+        for rate in [20_000_u64, 100_000, 160_000, 333_333, 1_118_875, 5_000_000] {
+            let (mut flow, mut share, mut last) = (told(1e7, false), 1e7, rate * 50 / 1500 / 1000);
+            let mut judged = 0;
+            for ms in (150..10_000).step_by(100) {
+                let packets = rate * ms / 1500 / 1000;
+                flow.arrived += (packets - last) * 1500;
+                last = packets;
+                measure(&mut flow, ms, share);
+                share = if flow.demand.is_finite() { flow.demand } else { 1e7 };
+                flow.advise(share);
+                if flow.used.is_finite() && flow.used < 1e7 {
+                    judged += usize::from(flow.since == Nanos::from_millis(ms));
+                    // The first time a packet of a period counts more, then one of fifty more or less.
+                    let most = if judged == 1 { rate as f64 + 30_000.0 } else { rate as f64 * 1.03 };
+                    assert!(flow.demand < 1.1 * most, "{} at {ms} ms for {rate}", flow.demand);
+                } else {
+                    assert_eq!(judged, 0, "limited once, unlimited at {ms} ms for {rate}");
+                }
+            }
+            assert!(judged > 0, "{rate} was measured");
+        }
     }
 
     #[test]

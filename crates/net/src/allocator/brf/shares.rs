@@ -47,10 +47,9 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// What a flow is to be given that was measured while it was allowed `allowed`; no bound if it used that. A rate counted
-    /// in whole packets may be short of itself by one packet, `grain`.
-    pub fn demand(&self, measured: f64, allowed: f64, grain: f64) -> f64 {
-        if measured + grain < self.alpha * allowed { measured * self.beta } else { f64::INFINITY }
+    /// What a flow is to be given that was measured while it was allowed `allowed`; no bound if it used that.
+    pub fn demand(&self, measured: f64, allowed: f64) -> f64 {
+        if measured < self.alpha * allowed { measured * self.beta } else { f64::INFINITY }
     }
 }
 

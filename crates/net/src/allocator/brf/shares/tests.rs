@@ -86,9 +86,8 @@ fn flows_that_join_a_full_link_one_by_one_have_equal_shares() {
 #[test]
 fn equation_14_gives_the_limited_what_they_use_and_a_little_and_the_rest_to_the_others() {
     // Limits at 95 %: 94 of 100 is limited, 96 is not; with a packet's grain of 2, neither is.
-    near(LIMIT.demand(94.0, 100.0, 0.0), 94.0 * 1.1);
-    assert_eq!(LIMIT.demand(96.0, 100.0, 0.0), f64::INFINITY);
-    assert_eq!(LIMIT.demand(94.0, 100.0, 2.0), f64::INFINITY);
+    near(LIMIT.demand(94.0, 100.0), 94.0 * 1.1);
+    assert_eq!(LIMIT.demand(96.0, 100.0), f64::INFINITY);
     let mut shares = shares(100.0);
     let flows = [(10.0 * 1.1, 10.0), (f64::INFINITY, 50.0), (20.0 * 1.1, 20.0), (f64::INFINITY, 50.0)];
     let rates: Vec<f64> = divide(&mut shares, &flows).iter().map(|base| shares.rate(*base)).collect();
@@ -236,7 +235,7 @@ proptest! {
                         .map(|(base, _)| {
                             let allowed = shares.rate(*base);
                             let measured = allowed * 1.2 * random.unit();
-                            let demand = LIMIT.demand(measured, allowed, 0.0);
+                            let demand = LIMIT.demand(measured, allowed);
                             (demand, if demand.is_finite() { measured } else { f64::INFINITY })
                         })
                         .collect();
