@@ -136,7 +136,13 @@ impl Talk {
     }
 
     fn answer(&mut self, kind: Negotiation, max: u64, token: u32) {
-        self.hear(&Message::Negotiation { kind, max: rate(max), min: Rate::ZERO, id: ID, rtt_us: token | ATTENDED });
+        self.hear(&Message::Negotiation {
+            kind,
+            max: rate(max),
+            min: Rate::ZERO,
+            id: ID,
+            rtt_us: token | ATTENDED,
+        });
     }
 
     fn fail(&mut self, token: u32) {
@@ -325,6 +331,27 @@ fn a_reduction_is_obeyed_at_once_and_announced_when_all_is_quiet() {
 }
 
 #[test]
+fn where_a_reduction_and_an_answer_cross_the_lower_rate_holds_until_nodes_have_said_which_it_is() {
+    let mut talk = Talk::granted(Settings::default(), 1_000_000);
+    talk.pass(ms(100), true);
+    talk.sent();
+    talk.adjust(Adjustment::Increase, 1_500_000);
+    let (_, token, _) = talk.request();
+    // Said before the node met the request, or after: the sender cannot know.
+    talk.adjust(Adjustment::Reduce, 700_000);
+    talk.answer(Negotiation::Success, 1_400_000, token);
+    talk.assert_rate(700_000);
+    talk.pass(RTT * 17, true);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, rate(1_400_000));
+    talk.answer(Negotiation::Success, 1_400_000, token);
+    talk.assert_rate(1_400_000);
+    // All is said: nothing more is asked.
+    talk.pass(RTT * 40, true);
+    assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
+}
+
+#[test]
 fn after_ten_seconds_of_silence_it_asks_whether_the_nodes_live() {
     let mut talk = Talk::granted(Settings::default(), 150_000);
     talk.pass(Nanos::from_secs(9), true);
@@ -337,8 +364,8 @@ fn after_ten_seconds_of_silence_it_asks_whether_the_nodes_live() {
     let (max, token, _) = talk.request();
     assert_eq!(max, MOST);
     talk.assert_rate(150_000);
-    // Nobody lowers it: it is on its own.
-    talk.answer(Negotiation::Success, MOST.as_bytes_per_sec(), token);
+    // No node has met it: it is on its own.
+    talk.hear(&unattended(MOST.as_bytes_per_sec(), token));
     assert_eq!(talk.sender.pacing_rate(), None);
 }
 
@@ -506,7 +533,13 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
         (kinds, amount, 0u64..1_000, any::<bool>(), 0u32..8).prop_map(|(kind, amount, min, own, serial)| {
             let id = if own { ID } else { Id { content: 1, ..ID } };
             let (max, min) = (rate(amount), rate(min));
-            let negotiation = |kind| Message::Negotiation { kind, max, min, id, rtt_us: 40_000 | serial | ATTENDED * (serial & 1) };
+            let negotiation = |kind| Message::Negotiation {
+                kind,
+                max,
+                min,
+                id,
+                rtt_us: 40_000 | serial | ATTENDED * (serial & 1),
+            };
             let adjustment = |kind| Message::Adjustment { kind, id, speed: max };
             let message = match kind {
                 0x11 => negotiation(Negotiation::Request),

@@ -39,7 +39,8 @@
 //! ## Messages that get lost
 //! Nothing is acknowledged but requests. Once per beat, the longest round-trip time of its flows, a port looks whether a
 //! flow sends more than is set aside for it: then it was told in vain, and is told again. An increase that is not answered
-//! by a request is repeated three times; then the flow counts as bottlenecked elsewhere. A lost termination is made up for
+//! by a request is repeated three times; then the flow counts as bottlenecked elsewhere. A flow has one suggestion at a time,
+//! none between request and answer, and none from a port that an answer shows not to be its bottleneck. A lost termination is made up for
 //! by the time-out, a lost success by the server's next request, which is dealt with as if it were the first.
 //!
 //! ## References
@@ -62,7 +63,8 @@
 //!    instead of what the transmission had, so that a share that another subflow cannot use is not lost.
 //! 8. `beta` is a share of Ba. Increases of less than a thousandth are not worth a message.
 //! 9. The message has no sequence number. Answers repeat the Rtt of their request, and servers make each a little different.
-//!    A port takes only the answer to the request it saw last.
+//!    A port takes only the answer to the request it saw last. A bit of Rtt says that a node has met the request: otherwise
+//!    a server with a limit of its own would take that for a rate granted where there are no nodes.
 //! 10. A full table answers new requests with a failure.
 //! 11. From 128 transmissions on, a newcomer does not move each of the others, which would take as many messages; see
 //!     `nodectl/allocation.rs`.
@@ -73,13 +75,16 @@
 //!     corrects.
 //! 14. A flow that has been told nothing for 2.5 s is told its rate as a reduction, which changes nothing. A server that
 //!     hears nothing for 10 s asks again, and so finds out that the nodes have died.
+//! 15. A server that was told to reduce between request and answer cannot know which is the later word. It keeps to the lower
+//!     rate and, when all is quiet, asks for that of the answer again, which the nodes then grant or lower.
 //!
 //! ## Known weaknesses
 //! * Traffic that does not negotiate is not in the books: beside it the port gives away what it does not have.
 //! * Who claims many contents is given many shares, until the table is full.
 //! * Where a flow with a short round-trip time joins flows with long ones, its data may come before theirs has become less.
-//! * What is set aside for a flow and not used is lost: a twentieth of what applications with little data send, and
-//!   everything that a flow without data had until its server or the time-out gives it back.
+//! * What is set aside for a flow and not used is lost: a twentieth of what applications with little data send, or what is
+//!   missing to two packets per round trip, and everything that a flow without data had until its server or the time-out
+//!   gives it back.
 //! * Loss before the port makes no difference to what is set aside.
 //! * All that the port has is given away, so that a queue that has formed stays. Of a link that follows a trace it gives away
 //!   the mean, whatever the link carries now.
@@ -92,6 +97,7 @@
 mod adjust;
 mod allocation;
 mod arrivals;
+mod counts;
 #[cfg(test)]
 mod fuzz_tests;
 pub mod message;
@@ -103,6 +109,7 @@ use narrows_cc::{Evidence, Nanos, Param, Rate};
 
 use self::allocation::Part;
 use self::arrivals::{Arrivals, Predictor};
+use self::counts::Counts;
 use self::message::{ATTENDED, Adjustment, MOST, Message, Negotiation};
 use self::records::Book;
 use super::{Allocator, Info, Outgoing, Port, Setup};
@@ -111,25 +118,6 @@ use crate::{Flags, Packet};
 /// Bounds of the beat.
 const SHORTEST_BEAT: Nanos = Nanos::from_millis(10);
 const LONGEST_BEAT: Nanos = Nanos::from_secs(1);
-/// What a port counts.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    /// Messages with impossible fields, or going where their type does not go.
-    refused: u64,
-    /// Messages that speak of another transmission than their flow's.
-    foreign: u64,
-    /// Requests that were answered with a failure.
-    failures: u64,
-    /// Requests that found no room in the table.
-    full: u64,
-    reduces: u64,
-    increases: u64,
-    /// Reduces that had to be repeated.
-    disobeyed: u64,
-    /// Records that timed out.
-    expired: u64,
-}
-
 /// The node's side of Nodectl.
 #[derive(Clone, Debug)]
 pub struct Nodectl {
@@ -275,20 +263,12 @@ impl Allocator for Nodectl {
     }
 
     fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
-        let counts = &self.counts;
         sink("flows", self.book.records.len() as f64);
         sink("transmissions", self.book.served() as f64);
         sink("given", self.book.given() as f64);
         sink("free", self.book.total().saturating_sub(self.book.given()) as f64);
         sink("returns", self.returns);
-        sink("messages_refused", counts.refused as f64);
-        sink("messages_foreign", counts.foreign as f64);
-        sink("failures", counts.failures as f64);
-        sink("table_full", counts.full as f64);
-        sink("reduces", counts.reduces as f64);
-        sink("increases", counts.increases as f64);
-        sink("disobeyed", counts.disobeyed as f64);
-        sink("expired", counts.expired as f64);
+        self.counts.report(sink);
     }
 
     fn memory(&self) -> usize {

@@ -327,9 +327,8 @@ impl Server {
         // tells; or it said so before the request came by, and has granted more. The lower one is safe, and nodes that are
         // asked for the higher one again know which it is.
         let capped = self.asked_way == self.cap_way && self.cap < max;
-        if capped {
-            self.unannounced = Some(max);
-        }
+        self.unannounced = capped.then_some(max);
+        self.announce_at = Nanos::MAX;
         let max = if capped { self.cap } else { max };
         if self.asked_way != self.way && self.granted.is_some() {
             self.termination_due = Some(self.way);

@@ -1,10 +1,11 @@
 //! The node against messages written by hand.
 
+mod crossing;
 mod paths;
 
 use narrows_cc::{Nanos, Params, Rate};
 
-use super::message::{Adjustment, Id, MOST, Message, Negotiation};
+use super::message::{self, Adjustment, Id, MOST, Message, Negotiation};
 use super::{Allocator, Nodectl};
 use crate::allocator::{Desk, Outgoing, Setup};
 use crate::{Flags, Packet};
