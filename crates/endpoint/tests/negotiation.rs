@@ -538,7 +538,7 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
                 max,
                 min,
                 id,
-                rtt_us: 40_000 | serial | ATTENDED * (serial & 1),
+                rtt_us: 40_000 | serial | (ATTENDED * (serial & 1)),
             };
             let adjustment = |kind| Message::Adjustment { kind, id, speed: max };
             let message = match kind {
