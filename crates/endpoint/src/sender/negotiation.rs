@@ -19,8 +19,9 @@
 //!   they learn.)
 //! * Nodes speak to every server at times. One that hears nothing for 10 s asks for all it may while data flows on; if no
 //!   node answers any more it is on its own, so that flows granted a rate by nodes that died do not hold it for ever.
-//! * Max is what the server can provide. If for eight round-trip times it could have done with less, by a hundredth of its
-//!   rate and more than a packet, it asks for a twentieth more than it sent, two packets per round trip at least; as soon as more waits than a round trip's worth, it asks for all it may.
+//! * Max is what the server can provide, and its line carries. If for eight round-trip times it could have done with less,
+//!   by a hundredth of its rate and more than a packet, it asks for a twentieth more than it sent, two packets per round
+//!   trip at least; as soon as more waits than a round trip's worth, it asks for all it may.
 //! * When nothing has been sent for 5 s, nodes may have forgotten the flow: it asks before it goes on.
 //! * The termination leaves when everything is acknowledged, and again after twice the round-trip time, for nobody
 //!   acknowledges it; nodes have a time-out if both are lost.

@@ -17,7 +17,7 @@
 //!   `beta` times what it used; the others divide the rest equally.
 //! * Told by the controller that the queue is long (16, 17): BW_i · (1 − q / (γ Σ BW)) with q bytes of the class waiting, for
 //!   γ = `gamma` · Δt; that the link is loaded (18): BW_i · `utilization` · C_BRF / Σ measured, for as long. Never below the
-//!   floor: `floor`, or an equal share if that is less.
+//!   floor: `floor`, or half of an equal share if that is less.
 //! * (7) A share is written if the acknowledgement carries none or a higher one.
 //!
 //! In the acknowledgement the rate is a 16-bit decimal number: see `brf/code.rs`.
@@ -80,7 +80,9 @@
 //! 11. What (14) leaves to nobody, because no flow wants it, all have equal parts of beyond their shares (`Shares::begin`).
 //!     A flow that another port holds back looks limited by its application here; with `beta` times its rate from each of two
 //!     ports, measured in turn, it would stay where a moment's cut had put it, at the floor, on idle links.
-//! 12. Flows that found no room in the table, or were there before it, count as one of the others (8) while two packets of
+//! 12. A cut lasts long enough for two packets of every flow, or it would be over before the flows hear of it; and it leaves
+//!     them half of an equal share where the floor is more than that, or many flows would never let a queue drain.
+//! 13. Flows that found no room in the table, or were there before it, count as one of the others (8) while two packets of
 //!     theirs come within 2 s: whoever fills the table does not leave them with nothing.
 //!
 //! ## Known weaknesses
@@ -89,7 +91,9 @@
 //! none do. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it, or is cut
 //! for at once with `drain`, which is ours. A sender whose packets are lost before the switch beyond 1 − `alpha` looks limited by
 //! its application, and is given less and less. The average of a kind of flows says what they got under the load of their time:
-//! a flow that could use a free link starts lower than without prediction.
+//! a flow that could use a free link starts lower than without prediction. The round-trip time of a flow is that of its
+//! handshake: a path that becomes longer is still divided at the old beat. A flow that moves to a layer of higher priority may
+//! overtake its own packets that wait in the other.
 
 mod allocate;
 mod code;
@@ -101,6 +105,7 @@ mod random_tests;
 mod returns;
 mod shares;
 mod state;
+mod telling;
 #[cfg(test)]
 mod tests;
 
@@ -116,7 +121,7 @@ use self::learned::Learned;
 use self::returns::Guest;
 use self::shares::{Classes, Limit, Shares};
 use self::state::State;
-use super::{Allocator, FlowTable, Info, Port, Setup, Signal, Tuple};
+use super::{Allocator, FlowTable, Info, Port, Setup, Signal, Sink, Tuple};
 use crate::config::{self, HtbClass};
 use crate::{Extension, Flags, Packet};
 
@@ -237,7 +242,7 @@ impl Allocator for Brf {
                 0.5,
                 (0.001, 100.0),
                 "mbit",
-                "no flow has less, unless an equal share is less",
+                "no flow has less, unless half of an equal share is less",
             ),
             Param::number("mice", 100_000.0, (0.0, 1e9), "byte", "flows that have sent no more are mice"),
             Param::number(
@@ -268,7 +273,7 @@ impl Allocator for Brf {
                 false,
                 "measure what the link carries, and drain as with `drain`: for links that change",
             ),
-            Param::number("flows", 10_000.0, (2.0, 1e6), "", "the most flows in the table"),
+            Param::count("flows", 10_000.0, (2.0, 1e6), "", "the most flows in the table"),
             Param::number("idle", 30.0, (1.0, 3600.0), "s", "a flow silent for so long is forgotten"),
         ],
     };
@@ -480,24 +485,7 @@ impl Allocator for Brf {
         self.table.memory()
     }
 
-    fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
-        sink("state", f64::from(self.state as u8));
-        sink("capacity", self.capacity);
-        sink("c_brf", self.classes.brf);
-        sink("allocated", self.shares.allocated());
-        sink("used", self.shares.used());
-        sink("brf_flows", self.shares.count() as f64);
-        sink("other_flows", self.others as f64);
-        sink("half_open", self.half_open.iter().sum::<usize>() as f64);
-        sink("table", self.table.len() as f64);
-        sink("table_bytes", self.table.memory() as f64);
-        sink("period_ms", self.period.as_millis_f64());
-        sink("learned", self.learned.taught() as f64);
-        sink("refused", self.counts.refused as f64);
-        sink("expired", self.counts.expired as f64);
-        sink("allocations", self.counts.allocations as f64);
-        sink("reductions", self.counts.reductions as f64);
-        sink("announced", self.counts.announced as f64);
-        sink("written", self.counts.written as f64);
+    fn telemetry(&self, sink: Sink<'_>) {
+        self.tell(sink);
     }
 }

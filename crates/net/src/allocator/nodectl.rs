@@ -112,7 +112,7 @@ use self::arrivals::{Arrivals, Predictor};
 use self::counts::Counts;
 use self::message::{ATTENDED, Adjustment, MOST, Message, Negotiation};
 use self::records::Book;
-use super::{Allocator, Info, Outgoing, Port, Setup};
+use super::{Allocator, Info, Outgoing, Port, Reading, Setup, Sink};
 use crate::{Flags, Packet};
 
 /// Bounds of the beat.
@@ -179,7 +179,7 @@ impl Allocator for Nodectl {
                 "the unfairness that is tolerated, as a share of the mean",
             ),
             Param::number("share", 1.0, (0.1, 1.0), "", "the share of the capacity that is given away"),
-            Param::number(
+            Param::count(
                 "predictor",
                 0.0,
                 (0.0, 2.0),
@@ -190,7 +190,7 @@ impl Allocator for Nodectl {
             Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor 2"),
             Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "the time in which arrivals are counted"),
             Param::number("timeout", 10.0, (10.0, 600.0), "s", "a record is forgotten after such a silence"),
-            Param::number("flows", 100_000.0, (1.0, 1e6), "", "the most records"),
+            Param::count("flows", 100_000.0, (1.0, 1e6), "", "the most records"),
         ],
     };
     const RETURNS: bool = true;
@@ -262,12 +262,13 @@ impl Allocator for Nodectl {
         self.beat_end = if self.book.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.beat()) };
     }
 
-    fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
-        sink("flows", self.book.records.len() as f64);
-        sink("transmissions", self.book.served() as f64);
-        sink("given", self.book.given() as f64);
-        sink("free", self.book.total().saturating_sub(self.book.given()) as f64);
-        sink("returns", self.returns);
+    fn telemetry(&self, sink: Sink<'_>) {
+        sink("flows", Reading::count(self.book.records.len() as u64));
+        sink("transmissions", Reading::count(self.book.served() as u64));
+        sink("given", Reading::Rate(self.book.given() as f64));
+        let free = self.book.total().saturating_sub(self.book.given());
+        sink("free", Reading::Rate(free as f64));
+        sink("returns", Reading::Rate(self.returns));
         self.counts.report(sink);
     }
 

@@ -190,7 +190,9 @@ impl Brf {
         if self.state != State::Measurement {
             return;
         }
-        let gamma = self.period.mul_f64(self.gamma).max(PERIOD_MIN);
+        // Long enough for every flow to be told: there is an acknowledgement for two packets.
+        let told = 2.0 * flow::PACKET * self.shares.count() as f64 / self.shares.allocated().max(1.0);
+        let gamma = self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(told)).max(PERIOD_MIN);
         match congestion {
             Congestion::Queue { packets } => {
                 let waiting = Self::backlog(port).min(packets as f64 * flow::PACKET);

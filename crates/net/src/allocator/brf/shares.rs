@@ -9,6 +9,8 @@ use narrows_cc::Rate;
 
 /// The least factor of a cut: one to nothing leaves the floor and a trace, so that the scale stays usable.
 const FACTOR_MIN: f64 = 1e-12;
+/// The floor is no more than this part of an equal share: what is cut of the rest empties a queue.
+const FLOOR_MOST: f64 = 0.5;
 /// The least scale.
 const SCALE_MIN: f64 = 1e-200;
 
@@ -58,7 +60,7 @@ impl Limit {
 pub struct Shares {
     /// C_BRF.
     capacity: f64,
-    /// The stated floor, and the one in force: no more than an equal share, and rising only when all is divided anew.
+    /// The stated floor, and the one in force: no more than half of an equal share, and rising only when all is divided anew.
     least: f64,
     floor: f64,
     scale: f64,
@@ -73,7 +75,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Nobody's share of nothing; no flow is to have less than `least`, or than an equal share if that is smaller.
+    /// Nobody's share of nothing; no flow is to have less than `least`, or than half of an equal share if that is smaller.
     pub const fn new(least: f64) -> Self {
         Self {
             capacity: 0.0,
@@ -86,6 +88,10 @@ impl Shares {
             level: 0.0,
             headroom: 0.0,
         }
+    }
+
+    fn floor_most(&self) -> f64 {
+        FLOOR_MOST * self.capacity / self.count.max(1) as f64
     }
 
     /// The flows that hold a share.
@@ -129,7 +135,7 @@ impl Shares {
             self.shrink_to(self.allocated() * (self.capacity - initial) / self.used);
         }
         self.count += 1;
-        self.floor = self.floor.min(self.capacity / self.count as f64);
+        self.floor = self.floor.min(self.floor_most());
         let base = (initial - self.floor).max(0.0) / self.scale;
         self.bases += base;
         self.used += self.rate(base);
@@ -151,7 +157,7 @@ impl Shares {
     pub fn set_capacity(&mut self, capacity: f64) {
         self.capacity = capacity;
         if self.count > 0 {
-            self.floor = self.floor.min(capacity / self.count as f64);
+            self.floor = self.floor.min(self.floor_most());
             if self.used > capacity {
                 self.shrink_to(self.allocated() * capacity / self.used);
             }
@@ -194,7 +200,7 @@ impl Shares {
     /// holds back looks limited by its application, and two ports that allow it little more than it sends would hold it there.
     pub fn begin(&mut self, demands: &mut [f64]) {
         self.count = demands.len();
-        self.floor = self.least.min(self.capacity / self.count.max(1) as f64);
+        self.floor = self.least.min(self.floor_most());
         for demand in &mut *demands {
             *demand = demand.max(self.floor);
         }

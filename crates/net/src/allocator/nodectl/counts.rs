@@ -1,5 +1,7 @@
 //! What a port counts, and reports.
 
+use super::{Reading, Sink};
+
 /// What a port counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
@@ -23,14 +25,14 @@ pub(super) struct Counts {
 
 impl Counts {
     /// As named numbers.
-    pub(super) fn report(&self, sink: &mut dyn FnMut(&'static str, f64)) {
-        sink("messages_refused", self.refused as f64);
-        sink("messages_foreign", self.foreign as f64);
-        sink("failures", self.failures as f64);
-        sink("table_full", self.full as f64);
-        sink("reduces", self.reduces as f64);
-        sink("increases", self.increases as f64);
-        sink("disobeyed", self.disobeyed as f64);
-        sink("expired", self.expired as f64);
+    pub(super) fn report(&self, sink: Sink<'_>) {
+        sink("messages_refused", Reading::count(self.refused));
+        sink("messages_foreign", Reading::count(self.foreign));
+        sink("failures", Reading::count(self.failures));
+        sink("table_full", Reading::count(self.full));
+        sink("reduces", Reading::count(self.reduces));
+        sink("increases", Reading::count(self.increases));
+        sink("disobeyed", Reading::count(self.disobeyed));
+        sink("expired", Reading::count(self.expired));
     }
 }

@@ -131,7 +131,7 @@ fn cuts_follow_equations_16_to_18_and_end_at_the_floor() {
 }
 
 #[test]
-fn a_smaller_class_scales_its_flows_and_a_floor_never_exceeds_an_equal_share() {
+fn a_smaller_class_scales_its_flows_and_a_floor_never_exceeds_half_of_an_equal_share() {
     let mut shares = shares(100.0);
     let base = shares.join(100.0);
     shares.set_capacity(50.0);
@@ -141,8 +141,8 @@ fn a_smaller_class_scales_its_flows_and_a_floor_never_exceeds_an_equal_share() {
     for _ in 0..5 {
         floored.join(floored.initial(Some(1.0), 0));
     }
-    near(floored.floor, 20.0);
-    near(floored.allocated(), 100.0);
+    near(floored.floor, 10.0);
+    assert!(floored.allocated() <= 100.0 && floored.allocated() >= 50.0, "{}", floored.allocated());
     // The last to leave takes everything along.
     for _ in 0..5 {
         floored.leave(0.0, 20.0);
@@ -204,7 +204,7 @@ proptest! {
         // Bases, and what was last measured of each.
         let mut flows: Vec<(f64, f64)> = Vec::new();
         let mut unused = 0.0;
-        // The stated floor, or the smallest equal share since the last full allocation.
+        // The stated floor, or half of the smallest equal share since the last full allocation.
         let mut floor = least;
         for op in ops {
             match op {
@@ -251,7 +251,7 @@ proptest! {
             let sum: f64 = flows.iter().map(|(base, _)| shares.rate(*base)).sum();
             prop_assert!((sum - shares.allocated()).abs() <= 1e-6 * capacity, "{sum}, {}", shares.allocated());
             prop_assert!(sum <= (capacity + unused) * (1.0 + 1e-8), "{sum} > {capacity} + {unused} unused");
-            floor = if flows.is_empty() { least } else { floor.min(capacity / flows.len() as f64) };
+            floor = if flows.is_empty() { least } else { floor.min(0.5 * capacity / flows.len() as f64) };
             for (base, _) in &flows {
                 prop_assert!(shares.rate(*base) >= floor * (1.0 - 1e-9), "{} < {floor}", shares.rate(*base));
             }
