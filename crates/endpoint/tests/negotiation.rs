@@ -6,7 +6,7 @@ mod talk;
 use common::{Pipe, delay, ms};
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_endpoint::{AppConfig, Negotiation as Settings};
-use narrows_net::allocator::negotiation::{Adjustment, Id, MOST, Message, Negotiation};
+use narrows_net::allocator::negotiation::{ATTENDED, Adjustment, Id, MOST, Message, Negotiation};
 use narrows_net::packet::{Flags, Packet};
 use proptest::prelude::*;
 use talk::{ID, RTT, Talk, config, is_message, made, rate, read};
