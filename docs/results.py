@@ -83,7 +83,7 @@ def ports_table(rows: list[dict[str, Any]]) -> str:
 
 def gaps_list(said: list[str]) -> str:
     """The laws of allocation, one line for each scheme and kind of network."""
-    found = re.compile(r"^(?:test \S+ \.\.\. )?(\w+, [A-Z_]+: \d+ flows on .*drops)$")
+    found = re.compile(r"^(?:test \S+ \.\.\. )?(\w+, [A-Z_]+: \d+ flows on .*drops\b.*)$")
     return "\n".join(f"* {match[1]}" for line in sorted(said) if (match := found.match(line)))
 
 
