@@ -84,7 +84,7 @@ impl Sender {
     fn more_waits(&self) -> bool {
         let Some(granted) = self.server.as_ref().and_then(|server| server.granted) else { return false };
         let trip = granted.over(self.rtt.srtt).as_u64().max(4 * u64::from(self.config.segment));
-        self.app_end.saturating_sub(self.nxt) > trip
+        self.app_end.saturating_sub(self.nxt) + self.waiting > trip
     }
 
     /// The handshake is over.
