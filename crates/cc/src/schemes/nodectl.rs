@@ -46,9 +46,9 @@
 use super::Cubic;
 use crate::advised::Bounds;
 use crate::{
-    Ack, Advice, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info, Lost, Nanos, Param,
-    Params, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss, Telemetry,
-    Timeout, Value,
+    Ack, Advice, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info, Lost, Nanos,
+    Param, Params, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss,
+    Telemetry, Timeout, Value,
 };
 
 /// The sender's side of Nodectl.
@@ -203,9 +203,9 @@ impl CongestionControl for Nodectl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Bytes, Rate};
     use crate::CongestionCause;
     use crate::testing::{ack, entered, setup, timeout};
-    use crate::{Bytes, Rate};
 
     fn advised(scheme: &mut Nodectl, advice: Advice) -> Control {
         scheme.on_rate_advice(&RateAdvice { now: Nanos::ZERO, advice });

@@ -109,8 +109,8 @@ impl CongestionControl for Rcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ack, setup};
     use crate::{Bytes, Rate};
+    use crate::testing::{ack, setup};
 
     fn advised(rcp: &mut Rcp, advice: Advice) -> Control {
         rcp.on_rate_advice(&RateAdvice { now: Nanos::ZERO, advice });
