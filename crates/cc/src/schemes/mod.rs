@@ -5,6 +5,8 @@
 use crate::{
     Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, Paths, RateAdvice,
     RecoveryEntered, RecoveryLeft, Report, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
+    Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, Rate, RateAdvice,
+    RecoveryEntered, RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 
 macro_rules! registry {
@@ -49,6 +51,8 @@ macro_rules! registry {
             pub fn on_paths(&mut self, paths: &Paths) { match self { $(Self::$Type(s) => s.on_paths(paths)),+ } }
             /// Sending resumes after an idle time.
             pub fn on_idle_restart(&mut self, event: &IdleRestart) { match self { $(Self::$Type(s) => s.on_idle_restart(event)),+ } }
+            /// The most that requests to the network ask for.
+            pub fn line_rate(&self) -> Option<Rate> { match self { $(Self::$Type(s) => s.line_rate()),+ } }
             /// What the transport shall do now.
             #[inline] pub fn control(&self) -> Control { match self { $(Self::$Type(s) => s.control()),+ } }
             /// Named, typed internals for traces.
