@@ -114,6 +114,12 @@ impl App {
         }
     }
 
+    /// Its data is handed to it by a connection of several subflows.
+    #[inline]
+    pub(crate) fn is_handed(&self) -> bool {
+        matches!(self.config, AppConfig::Handed)
+    }
+
     /// It is handed so much more to send.
     pub(crate) fn hand(&mut self, bytes: u64) {
         self.limit += bytes;

@@ -13,8 +13,8 @@
 //! * The scheduler chooses among subflows with room: the least smoothed round-trip time, or each in turn.
 //! * A path that has had two retransmission timeouts in a row is given up: what it holds is sent again on others before any
 //!   new data, and it gets no new data before it has something acknowledged. It goes on repairing itself, which is the probe.
-//! * When the window of the connection is full and a faster subflow has room, it repeats the data at the trailing edge of
-//!   the window, which a slower one holds: each byte once (opportunistic retransmission, Raiciu et al. 2012, section 4.2).
+//! * When the window of the connection is full and a faster subflow has room, it repeats what a slower one holds, from the
+//!   trailing edge of the window on, each byte once (opportunistic retransmission, Raiciu et al. 2012, section 4.2).
 //! * The other subflows open when the first one's handshake is over.
 //!
 //! ## Receiving
@@ -37,8 +37,10 @@
 //! 3. There is no retransmission timer for data itself: data is safe with a subflow that has sent it, until that is given up.
 //! 4. Data is not taken back from the window of a slow subflow, and its window is not halved for holding others up
 //!    (penalisation, NSDI 2012).
-//! 5. There is no checksum, no fall back to plain TCP, no REMOVE_ADDR, no backup flag.
-//! 6. After a tail loss the probe repeats the last packet of its subflow rather than take new data.
+//! 5. Opportunistic retransmission does not stop at the first segment of the window: a fast path whose window has room would
+//!    otherwise wait a round trip for each segment of a slow one.
+//! 6. There is no checksum, no fall back to plain TCP, no REMOVE_ADDR, no backup flag.
+//! 7. After a tail loss the probe repeats the last packet of its subflow rather than take new data.
 
 mod mapping;
 mod sink;

@@ -214,7 +214,7 @@ impl Sender {
     /// A sender that connects at `start`.
     pub fn new(flow: u32, config: TcpConfig, scheme: AnyScheme, app: App, start: Nanos) -> Self {
         let control = scheme.control();
-        let share = scheme.explicit().map_or(1.0, |explicit| payload_share(&config, explicit));
+        let share = scheme.explicit().map_or(1.0, |explicit| payload_share(&config, &app, explicit));
         Self {
             state: State::Waiting,
             phase: Phase::Open,

@@ -63,6 +63,11 @@ impl Mappings {
         self.ranges().find(|&(start, end)| (start..end).contains(&data)).map(|(_, end)| end)
     }
 
+    /// The lowest byte of data from `data` on.
+    pub(super) fn next_from(&self, data: u64) -> Option<u64> {
+        self.ranges().filter(|&(_, end)| end > data).map(|(start, _)| start.max(data)).min()
+    }
+
     pub(super) fn memory(&self) -> usize {
         self.runs.capacity() * size_of::<Run>()
     }
@@ -99,6 +104,7 @@ mod tests {
                 for data in 0..50 {
                     let end = mappings.end_of(data);
                     prop_assert_eq!(end.is_some(), held.contains(&data));
+                    prop_assert_eq!(mappings.next_from(data), held.iter().copied().filter(|&byte| byte >= data).min());
                     prop_assert!(end.is_none_or(|end| (data..end).all(|byte| held.contains(&byte))));
                 }
             }

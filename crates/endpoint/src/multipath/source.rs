@@ -44,10 +44,8 @@ enum Piece {
     New {
         len: u64,
     },
-    /// The window is full; the byte at its trailing edge.
-    Blocked {
-        edge: u64,
-    },
+    /// The window is full.
+    Blocked,
 }
 
 /// The sending half of a connection. `senders` in all calls are those of its subflows, in their order.
@@ -66,7 +64,7 @@ pub struct Source {
     subflows: Vec<Subflow>,
     /// Data of given-up paths that waits for another.
     again: Ranges,
-    /// Data at the trailing edge of the window was repeated up to here.
+    /// Data that held up the window was repeated, or passed over, up to here.
     rescued: u64,
     /// Whose turn it is.
     turn: usize,
@@ -307,7 +305,7 @@ impl Source {
         if self.acked == self.next && room > 0 {
             return Some(Piece::New { len: room });
         }
-        Some(Piece::Blocked { edge: self.rescued.max(self.acked) }).filter(|_| self.acked < self.next)
+        Some(Piece::Blocked)
     }
 
     /// Hands one piece to a subflow; whether there was one and a subflow for it.
@@ -325,11 +323,11 @@ impl Source {
                 self.next += len;
                 (own, self.next - len, len)
             }
-            Piece::Blocked { edge } => {
-                let Some((own, len)) = self.rescuer(now, edge, senders) else { return false };
-                self.rescued = edge + len;
+            Piece::Blocked => {
+                let Some((own, data, len)) = self.rescuer(now, senders) else { return false };
+                self.rescued = data + len;
                 self.stats.rescued_bytes += len;
-                (own, edge, len)
+                (own, data, len)
             }
         };
         let subflow = senders[own].hand(len);
@@ -365,22 +363,36 @@ impl Source {
         }
     }
 
-    /// A subflow with room that is faster than the one that holds up the window at `edge`, and how much it shall repeat.
-    fn rescuer(&self, now: Nanos, edge: u64, senders: &mut [Sender]) -> Option<(usize, u64)> {
-        let holder = |(own, subflow): (usize, &Subflow)| subflow.mappings.end_of(edge).map(|end| (own, end));
-        // Of several that have it, the one that will be first.
-        let held = self.subflows.iter().enumerate().filter_map(holder);
-        let (holder, end) = held.min_by_key(|&(own, _)| rank(&senders[own]))?;
-        let len = u64::from(self.config.segment).min(end - edge);
-        let slowest = rank(&senders[holder]);
-        let mut best: Option<usize> = None;
-        for own in 0..senders.len() {
-            let faster = rank(&senders[own]) < best.map_or(slowest, |best| rank(&senders[best]));
-            if faster && !self.subflows[own].given_up && senders[own].has_room_for(now, len) {
-                best = Some(own);
+    /// The window is full: a subflow with room and data before the window's end that a slower one holds. What no subflow is
+    /// faster than its holder for is passed over.
+    fn rescuer(&mut self, now: Nanos, senders: &mut [Sender]) -> Option<(usize, u64, u64)> {
+        self.rescued = self.rescued.max(self.acked);
+        loop {
+            // What is acknowledged on its subflow has arrived, and nobody holds it any more.
+            let next = self.subflows.iter().filter_map(|subflow| subflow.mappings.next_from(self.rescued));
+            let edge = next.min()?;
+            let holder =
+                |(own, subflow): (usize, &Subflow)| subflow.mappings.end_of(edge).map(|end| (own, end));
+            // Of several that have it, the one that will be first.
+            let held = self.subflows.iter().enumerate().filter_map(holder);
+            let (holder, end) = held.min_by_key(|&(own, _)| rank(&senders[own]))?;
+            let len = u64::from(self.config.segment).min(end - edge);
+            let (mut best, mut none_faster) = (None::<usize>, true);
+            for own in 0..senders.len() {
+                if self.subflows[own].given_up || rank(&senders[own]) >= rank(&senders[holder]) {
+                    continue;
+                }
+                none_faster = false;
+                let first = best.is_none_or(|best| rank(&senders[own]) < rank(&senders[best]));
+                if senders[own].has_room_for(now, len) && first {
+                    best = Some(own);
+                }
             }
+            if !none_faster {
+                return best.map(|own| (own, edge, len));
+            }
+            self.rescued = end;
         }
-        best.map(|own| (own, len))
     }
 }
 

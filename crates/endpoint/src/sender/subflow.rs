@@ -1,8 +1,15 @@
 //! What a connection of several subflows asks of each: room, data one piece at a time, and what its siblings are to know.
 
 use narrows_cc::{Bytes, Nanos, PathView, Paths};
+use narrows_net::MAPPING_BYTES;
 
 use super::{Pending, Sender, State};
+use crate::{App, TcpConfig};
+
+/// See [`Sender::data_header`].
+pub(super) fn data_header(config: &TcpConfig, app: &App) -> u16 {
+    config.header.saturating_add(if app.is_handed() { MAPPING_BYTES } else { 0 })
+}
 
 impl Sender {
     /// Connects now: a subflow that has no time of its own.
@@ -59,6 +66,11 @@ impl Sender {
         if self.state == State::Waiting {
             self.close();
         }
+    }
+
+    /// Header bytes of a packet with data, without those that its scheme's explicit header takes.
+    pub(super) fn data_header(&self) -> u16 {
+        data_header(&self.config, &self.app)
     }
 
     /// The lowest sequence number not acknowledged.

@@ -53,7 +53,7 @@ table! {
 #[serde(untagged)]
 pub enum Subflows {
     /// So many over the same way.
-    Count(u32),
+    Count(u64),
     /// Each with a way of its own.
     Each(Vec<Subflow>),
 }
@@ -73,8 +73,7 @@ impl<'de> Visitor<'de> for SubflowsVisitor {
         f.write_str("a whole number, or a list of tables such as [{ route = [\"a\", \"b\"] }, { route = [\"a\", \"c\", \"b\"] }]")
     }
     fn visit_u64<E: de::Error>(self, count: u64) -> Result<Subflows, E> {
-        // What is too much is refused with the range, below.
-        Ok(Subflows::Count(u32::try_from(count).unwrap_or(u32::MAX)))
+        Ok(Subflows::Count(count))
     }
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Subflows, A::Error> {
         Vec::deserialize(SeqAccessDeserializer::new(list)).map(Subflows::Each)
@@ -93,7 +92,7 @@ pub(super) fn legs(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result
         };
     };
     let count = match subflows {
-        Subflows::Count(count) => *count as usize,
+        Subflows::Count(count) => usize::try_from(*count).unwrap_or(usize::MAX),
         Subflows::Each(list) => list.len(),
     };
     if !(1..=MAX_PATHS_VIEW).contains(&count) {
@@ -107,12 +106,9 @@ pub(super) fn legs(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result
         )
         .accepted("either alternatives or subflows"));
     }
-    if let Some(explicit) = scheme.explicit.filter(|explicit| *explicit != Explicit::Nodectl) {
-        let message = format!(
-            "`{}` has a header of its own ({}), in the place of the mappings that subflows need",
-            scheme.info.name,
-            explicit.allocator()
-        );
+    if scheme.explicit.is_some_and(|explicit| explicit != Explicit::Nodectl) {
+        let (name, place) = (scheme.info.name, "where subflows have their mappings");
+        let message = format!("`{name}` has a header of its own, {place}");
         return Err(
             Fault::new(key("scheme"), message).accepted("a scheme without explicit header, or nodectl")
         );
