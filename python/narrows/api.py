@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows import engine
 from narrows.runner import Runner, Silent, write_atomic
-from narrows.scenario import Comparison, Misuse, Scenario, load, override_text, values
+from narrows.scenario import COMMAND_LINE, Comparison, Misuse, Scenario, load, override_text, values
 
 if TYPE_CHECKING:
     from narrows.results import Results
@@ -153,6 +154,17 @@ def traced(scenario: Scenario, trace: bool | str, packets: bool = False) -> Scen
     return scenario.replaced([*overrides, ("trace.packets", "true")] if packets else overrides)
 
 
+def notes(planned: Sequence[engine.Planned]) -> list[str]:
+    """What a person should know of a plan, each thing once with the lines that it is about."""
+    lines: dict[tuple[str, str], list[int]] = {}
+    for note in (note for item in planned for note in item.notes):
+        seen = lines.setdefault((note.source, note.message), [])
+        if note.source != COMMAND_LINE and note.line is not None and note.line not in seen:
+            seen.append(note.line)
+    place = {key: f"{key[0]}:{','.join(map(str, seen))}: " if seen else "" for key, seen in lines.items()}
+    return [place[key] + key[1] for key in lines]
+
+
 def execute(
     scenario: Scenario, *, trace: bool | str = False, out: str | Path | None = None, jobs: int | None = None
 ) -> Results:
@@ -161,6 +173,8 @@ def execute(
 
     scenario = traced(scenario, trace)
     planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, bool(trace))
+    for note in notes(planned):
+        warnings.warn(note, stacklevel=3)
     keep = None
     folder = None if out is None else Path(out)
     if trace and folder is None:

@@ -50,6 +50,16 @@ LINK_FIELDS = (
 
 
 @dataclass(frozen=True)
+class Note:
+    """A scenario runs, but not as it may have been meant."""
+
+    source: str
+    """The file, or `command line`."""
+    line: int | None
+    message: str
+
+
+@dataclass(frozen=True)
 class Planned:
     """One run that a scenario asks for: a point of its grid with one seed."""
 
@@ -63,6 +73,8 @@ class Planned:
     """Where files that the scenario names are found."""
     trace: bool = False
     """Whether its trace is kept."""
+    notes: tuple[Note, ...] = ()
+    """What a person should know of its point; of several seeds the first one's run has it."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +199,7 @@ def plan(
                 row,
                 directory,
                 trace,
+                tuple(Note(**note) for note in parsed.get("notes", ())),
             )
         )
     return planned

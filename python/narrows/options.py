@@ -138,6 +138,7 @@ class Options:
         if learn is not None:
             if self.out is not None:
                 raise Misuse("--learn, -o: finished runs would be reused, not learned from; accepted: one of them")
+            runner.writable(learn, folder=False, flag="--learn", make=False)
             scenario = scenario.replaced([("network.learned", str(learn.absolute()))])
         if self.trace is not None and self.out is None:
             raise Misuse("--trace: traces are files; accepted: --trace together with -o DIR")
@@ -150,6 +151,8 @@ class Options:
         scenario = api.traced(scenario.replaced(self._overrides(scheme)), self.trace or False, self.packets)
         traced = self.trace is not None
         planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced)
+        for note in api.notes(planned):
+            say(f"narrows: note: {note}")
         printed = (lambda result: print(engine.dump(result), flush=True)) if self.as_json else None
         listener = runner.Terminal(say, sys.stderr.isatty(), printed)
         execute = runner.here if ray is None else runner.ray_execute(ray)

@@ -104,9 +104,9 @@ def default_kind(results: Results) -> str:
 def over_time(
     results: Results, *, series: Sequence[str] = DEFAULT_PANELS, run: int = 0, title: str | None = None
 ) -> Figure:
-    """Panels over time, of one run: windows, rates, round-trip times, the queue, goodput.
+    """Panels over time, of one run: windows, rates, round-trip times, the queue, goodput, readings of allocators.
 
-    The states of a lone flow's scheme are shaded.
+    The states of a lone flow's scheme are shaded. Series of states are steps between their names.
 
     Args:
         results: Made with a trace.
@@ -146,10 +146,13 @@ def over_time(
             part = rows.filter(pl.col("series") == name)
             if (part["kind"] == "flow").any():  # what both flows and links have is shown of flows
                 part = part.filter(pl.col("kind") == "flow")
+            states = part["text"].drop_nulls().unique(maintain_order=True).to_list()
+            if states and len(names) > 1:
+                raise Misuse(f"plot time: {name} names states; accepted: a panel of its own")
             for (kind, index), samples in part.group_by(["kind", "index"], maintain_order=True):
                 number = int(str(index))
-                line: dict[str, Any] = {"color": "#444444", "linewidth": 0.9}
-                if kind == "flow" and place and len(flows) == 1:
+                line: dict[str, Any] = {"color": "#444444", "linewidth": 0.9, "linestyle": STYLES[place % len(STYLES)]}
+                if place and len(flows) == 1:
                     line = {"color": BESIDE[(place - 1) % len(BESIDE)], "linewidth": 2.2, "zorder": 2 - place / 10}
                 elif kind == "flow":
                     scheme, dashes = flows[number]["scheme"], STYLES[(turns[number] + place) % len(STYLES)]
@@ -157,13 +160,21 @@ def over_time(
                     if place == 0:
                         rtt = f"{flows[number]['rtt_base_ms']:g} ms"
                         line["label"] = f"{number + 1} {evidence.marked(specs[number])}, {rtt}"
-                panel.plot(samples["time_s"], samples["value"] * _quantity(name)[2], **line)
+                if states:
+                    line["drawstyle"] = "steps-post"
+                    heights = [states.index(text) for text in samples["text"]]
+                else:
+                    heights = (samples["value"] * _quantity(name)[2]).to_list()
+                panel.plot(samples["time_s"], heights, **line)
         panel.set_ylabel(f"{label}\n{unit}" if len(names) == 1 else unit)
-        panel.set_ylim(bottom=0)
         panel.margins(x=0.01)
-        panel.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=(1, 2, 5, 10), min_n_ticks=3))
+        if states:
+            panel.set_yticks(range(len(states)), [text.replace("_", " ") for text in states])
+        else:
+            panel.set_ylim(bottom=0)
+            panel.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=(1, 2, 5, 10), min_n_ticks=3))
         if len(names) > 1:
-            _tell_series(panel, names, colour(flows[0]["scheme"]) if len(flows) == 1 else None)
+            _tell_series(panel, names, str(panel.lines[0].get_color()) if len(flows) == 1 else None)
     panels[-1].set_xlabel("time, s")
     lines = next((panel.get_legend_handles_labels() for panel in panels if panel.get_legend_handles_labels()[0]), None)
     if lines is not None and len(lines[0]) <= 12:

@@ -228,8 +228,14 @@ def write_atomic(path: Path, content: str | bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def writable(path: Path, *, folder: bool = True) -> None:
+def writable(path: Path, *, folder: bool = True, flag: str = "--out", make: bool = True) -> None:
     """Refuse a place of results that cannot be one, before anything is run.
+
+    Args:
+        path: The place.
+        folder: Whether it is a folder, or else a file.
+        flag: The option that names it.
+        make: Whether folders on the way may be new.
 
     Raises:
         Misuse: It is a file where a folder is needed or the other way round, or nothing can be written there.
@@ -238,14 +244,16 @@ def writable(path: Path, *, folder: bool = True) -> None:
 
     accepted = "accepted: a folder, there or new" if folder else "accepted: a file in a folder that can be written"
     if path.exists() and path.is_dir() != folder:
-        raise Misuse(f"--out: {path} is a {'file' if folder else 'folder'}; {accepted}")
+        raise Misuse(f"{flag}: {path} is a {'file' if folder else 'folder'}; {accepted}")
     nearest = path if folder else path.parent
     while not nearest.exists() and nearest != nearest.parent:
         nearest = nearest.parent
     if not nearest.is_dir():
-        raise Misuse(f"--out: {nearest} is a file, so {path} cannot be made; {accepted}")
+        raise Misuse(f"{flag}: {nearest} is a file, so {path} cannot be made; {accepted}")
+    if not make and not path.parent.is_dir():
+        raise Misuse(f"{flag}: there is no folder {path.parent}; {accepted}")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise Misuse(f"--out: nothing can be written in {nearest}; {accepted}")
+        raise Misuse(f"{flag}: nothing can be written in {nearest}; {accepted}")
 
 
 @contextlib.contextmanager

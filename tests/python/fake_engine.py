@@ -17,7 +17,7 @@ import tomllib
 
 KNOWN = {
     "": {"name", "duration", "seed", "repeat", "warmup", "network", "tcp", "flows", "sweep", "trace"},
-    "network": {"rate", "buffer", "queue", "loss", "access_rate", "access_delay", "loss_at"},
+    "network": {"rate", "buffer", "queue", "loss", "access_rate", "allocator", "access_delay", "loss_at"},
     "tcp": {
         "segment_bytes",
         "header_bytes",
@@ -244,20 +244,27 @@ def run(planned_json, directory, trace_dir, handle):
                 "params": spec["scheme"].partition(":")[2],
             })  # fmt: skip
     duration = seconds(scenario.get("duration", "60s"))
+    link = {"link": "bottleneck", "utilization": 0.97, "queue_delay_mean_ms": 10.0, "queue_delay_p95_ms": 20.0,
+            "queue_mean_pkt": 80.0, "drops": 12, "drop_percent": 0.1}  # fmt: skip
+    allocator = scenario.get("network", {}).get("allocator")
+    if allocator is not None:
+        link["allocator"] = {
+            "kind": allocator,
+            "readings": {"rate_mbit_s": 50.0, "mean_rtt_ms": 40.0, "state": "measurement"},
+        }
     result = {
         "event_hash": "00ff", "id": planned["id"], "point": planned["point"], "warmup_s": duration / 10,
         "version": version(), "scenario": scenario.get("name", "unnamed"), "seed": planned["seed"],
         "duration_s": duration, "wall_s": 0.01, "events": 1000, "data_packets": 400, "jain": 0.9 + rng.random() / 10,
         "convergence_s": None, "peak_flow_bytes": 4096, "counters": {"sack_blocks": 3}, "flows": flows,
-        "links": [{"link": "bottleneck", "utilization": 0.97, "queue_delay_mean_ms": 10.0, "queue_delay_p95_ms": 20.0,
-                   "queue_mean_pkt": 80.0, "drops": 12, "drop_percent": 0.1}],
+        "links": [link],
     }  # fmt: skip
     if trace_dir is not None:
-        _trace(trace_dir, duration, len(flows))
+        _trace(trace_dir, duration, len(flows), allocator is not None)
     return json.dumps(result)
 
 
-def _trace(trace_dir, duration, flows):
+def _trace(trace_dir, duration, flows, allocator):
     import pyarrow as pa
 
     schema = pa.schema([
@@ -282,6 +289,10 @@ def _trace(trace_dir, duration, flows):
                     rows.append((t, "flow", flow, "state", None, "startup" if step == 0 else "probe_bw"))
                 for series in ("queue_pkt", "queue_delay_ms", "drops", "utilization"):
                     rows.append((t, "link", 0, series, float(i), None))
+                if allocator:
+                    rows.append((t, "link", 0, "allocator_rate_mbit_s", 50.0 - i, None))
+                    rows.append((t, "link", 0, "allocator_free_mbit_s", float(i), None))
+                    rows.append((t, "link", 0, "allocator_state", None, "measurement" if step else "flow_table"))
             columns = [
                 pa.array([row[k] for row in rows], pa.utf8() if k in (1, 3, 5) else schema[k].type) for k in range(6)
             ]

@@ -5,7 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from narrows import engine, options
+import fake_engine
+from narrows import api, engine, options
 from narrows.cli import app
 from narrows.options import spelled_out
 
@@ -231,6 +232,38 @@ def test_misuse_of_files_and_lists_is_named_and_leaves_nothing(args, named, tmp_
         assert text in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latin.toml", "taken"]
     assert (tmp_path / "taken").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("place", "named"),
+    [
+        ("new/learned.json", "there is no folder new"),
+        ("here/new/deeper/learned.json", "there is no folder here/new/deeper"),
+        ("here", "here is a folder"),
+        ("two.toml/learned.json", "two.toml is a file"),
+    ],
+)
+def test_what_is_learned_has_a_place_before_anything_runs(place, named, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "two.toml").write_text(SCENARIO)
+    before = fake_engine.calls["run"]
+    result = call("run", "two.toml", "--learn", place)
+    assert result.exit_code == 2, result.output
+    assert named in result.stderr
+    assert "--learn" in result.stderr
+    assert fake_engine.calls["run"] == before
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["here", "two.toml"]
+
+
+def test_a_note_is_told_once_with_all_its_lines():
+    def planned(*notes):
+        return engine.Planned("0", 1, {}, 1, "", notes=tuple(engine.Note(*note) for note in notes))
+
+    rcp, brf = ("a.toml", 6, "rcp finds nothing"), ("a.toml", 9, "brf finds nothing")
+    runs = [planned(rcp, brf), planned(rcp), planned(("a.toml", 12, "brf finds nothing")), planned()]
+    assert api.notes(runs) == ["a.toml:6: rcp finds nothing", "a.toml:9,12: brf finds nothing"]
+    assert api.notes([planned(("command line", 12, "brf finds nothing"))] * 2) == ["brf finds nothing"]
 
 
 def test_a_time_after_trace_is_its_own_even_if_it_is_a_bad_one():

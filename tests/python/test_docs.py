@@ -165,9 +165,16 @@ def test_commands_named_in_prose_exist_with_their_options(path):
 def test_the_guide_defines_every_field_of_a_result():
     done = shell("narrows", "compare", "cubic", "--duration", "1s", "--json")
     result = json.loads(done.stdout)
+    # Every allocator has a scheme of its name.
+    listed = [row["name"] for row in json.loads(shell("narrows", "allocators", "--json").stdout)]
+    allocators = shell("narrows", "compare", *listed, "--each", "--duration", "1s", "--json")
     named = set(re.findall(r"`(\w+)`", GUIDE.read_text(encoding="utf-8").partition("### Fields of a result")[2]))
     flow, link = result["flows"][0], result["links"][0]
     assert {*result, *flow, *link, *result["counters"]} - named == set()
+    assert len(allocators.stdout.splitlines()) == len(listed)
+    for row in map(json.loads, allocators.stdout.splitlines()):
+        allocator = row["links"][0]["allocator"]
+        assert {*allocator, *allocator["readings"], allocator["kind"]} - named == set()
 
 
 def test_the_guide_names_every_series_of_a_trace(tmp_path):

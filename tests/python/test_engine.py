@@ -48,6 +48,35 @@ def test_the_fixed_fields_are_printed_and_hold_numbers():
     assert row["warmup_s"] == 0.5
 
 
+def test_a_scheme_that_nobody_answers_is_told_of_once(tmp_path):
+    done = call("compare", "rcp", "brf", "--duration", "1s", "--repeat", 2, "--loss", "0%,1%", "--json")
+    assert len(rows(done)) == 4
+    told = "narrows: note: brf finds no allocator `brf` on its way and sends as CUBIC does"
+    assert [line for line in done.stderr.splitlines() if "note" in line] == [told]
+    assert "note" not in call("compare", "rcp", "brf", "--each", "--duration", "1s").stderr
+    flow = '[[flows]]\nscheme = "nodectl"\nrtt = "20ms"\n'
+    network = 'duration = "1s"\n[network]\nrate = "10mbit"\nallocator = "none"\n'
+    (tmp_path / "none.toml").write_text(network + 2 * flow)
+    done = call("run", "none.toml", cwd=tmp_path)
+    assert "narrows: note: none.toml:6,9: nodectl finds no allocator `nodectl` on its way" in done.stderr
+
+
+def test_a_note_is_a_warning_in_python():
+    read = "import narrows; narrows.compare('rcp', 'brf', duration='1s')"
+    done = subprocess.run([sys.executable, "-c", read], env=ENV, capture_output=True, text=True, check=True)
+    assert done.stderr.count("UserWarning: brf finds no allocator `brf` on its way and sends as CUBIC does") == 1
+
+
+def test_a_run_with_no_place_for_what_is_learned_is_refused_and_makes_none(tmp_path):
+    network = 'duration = "1s"\n[network]\nrate = "10mbit"\n'
+    (tmp_path / "brf.toml").write_text(network + '[[flows]]\nscheme = "brf"\nrtt = "20ms"\n')
+    done = call("run", "brf.toml", "--learn", "new/learned.json", cwd=tmp_path, status=2)
+    assert "--learn: there is no folder new" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["brf.toml"]
+    call("run", "brf.toml", "--learn", "learned.json", cwd=tmp_path)
+    assert json.loads((tmp_path / "learned.json").read_text()).keys() == {"bottleneck"}
+
+
 def test_the_table_fits_80_columns():
     done = call(*COMPARE, "--repeat", 2, "--set", "network.buffer=1bdp,4bdp")
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -241,7 +270,7 @@ def test_a_parameter_is_swept_in_a_file(tmp_path):
         (("compare", "bbr:cwn_gain=2"), "SCHEME: `bbr` has no parameter `cwn_gain`; did you mean `cwnd_gain`?",
          "cwnd_gain (1 to 10)"),
         (("run", TWO, "--scheme", "bbr:bw_window=0"), "--scheme: `bw_window` = 0 is out of range",
-         "bw_window (1 to 1000000 round)"),
+         "bw_window (a whole number from 1 to 1000000 round)"),
         (("run", TWO, "--scheme", "bbr", "--set", "flows.params.pacing_margin=70"),
          "--set flows.params.pacing_margin: `pacing_margin` = 70 is out of range", "pacing_margin (0 to 50 %)"),
         (("run", TWO, "--scheme", "bbr:lt_bw=2"), "--scheme: `2` is no value of `lt_bw`", "lt_bw (on or off)"),

@@ -46,6 +46,28 @@ def test_series_joined_by_plus_share_a_panel(results):
         results.plot("time", series=["cwnd_bytes+rtt_ms"])
 
 
+def test_readings_of_an_allocator_are_drawn_and_its_states_are_steps_between_names(results, tmp_path):
+    series = ["allocator_rate_mbit_s+allocator_free_mbit_s", "allocator_state"]
+    for flows in (["cubic"], ["cubic", "bbr"]):
+        keys = {"network.allocator": "rcp"}
+        traced = narrows.compare(*flows, duration="30s", trace=True, out=tmp_path / str(len(flows)), set=keys)
+        rates, states = traced.plot("time", series=series).axes
+        assert (rates.get_ylabel(), states.get_ylabel()) == ("Mbit/s", "allocator state\n")
+        told = rates.get_legend()
+        assert [text.get_text() for text in told.get_texts()] == ["allocator rate", "allocator free"]
+        looks = [
+            [(line.get_color(), line.get_linestyle()) for line in some] for some in (told.get_lines(), rates.lines)
+        ]
+        assert looks[0] == looks[1]
+        assert [text.get_text() for text in states.get_yticklabels()] == ["flow table", "measurement"]
+        assert states.lines[0].get_ydata().tolist() == [0] * 10 + [1] * 20
+    with pytest.raises(Misuse, match="accepted: a panel of its own"):
+        traced.plot("time", series=["drops+allocator_state"])
+    readings = traced.links.row(0, named=True)
+    assert readings["allocator.readings.rate_mbit_s"] == 50.0
+    assert readings["allocator.readings.state"] == "measurement"
+
+
 def test_the_states_of_a_lone_flow_are_shaded(results, tmp_path):
     figure = narrows.compare("bbr", duration="30s", trace=True, out=tmp_path).plot("time")
     assert [text.get_text() for text in figure.legends[1].get_texts()] == ["startup", "probe bw"]

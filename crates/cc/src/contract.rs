@@ -208,6 +208,21 @@ impl Explicit {
         }
     }
 
+    /// What becomes of a sender that nobody on its way answers: `it …`.
+    pub const fn unanswered(self) -> &'static str {
+        match self {
+            Self::Rcp => "keeps its initial window, or sends at its line rate where one is stated",
+            Self::Xcp => "keeps its initial window",
+            Self::Brf => "sends as CUBIC does",
+            Self::Nodectl => "sends as CUBIC does, or at its limit where one is stated",
+        }
+    }
+
+    /// Rates are asked for and granted, so that a least and a greatest one can be stated, and another way taken.
+    pub const fn negotiates(self) -> bool {
+        matches!(self, Self::Nodectl)
+    }
+
     /// What the header adds to every packet, in bytes.
     pub const fn header_bytes(self) -> u16 {
         match self {
@@ -369,6 +384,11 @@ pub trait CongestionControl {
     /// Sending resumes after an idle time.
     fn on_idle_restart(&mut self, _event: &IdleRestart) {}
 
+    /// The most that the sender's own line carries, in payload bytes per second, where that is stated: its transport asks
+    /// the network for no more.
+    fn line_rate(&self) -> Option<Rate> {
+        None
+    }
     /// What the transport shall do now.
     fn control(&self) -> Control;
     /// Named, typed internals for traces.

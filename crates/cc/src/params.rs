@@ -5,6 +5,8 @@
 pub enum ParamKind {
     /// A number in the stated unit.
     Number,
+    /// A whole number, in the stated unit.
+    Count,
     /// On or off (1 or 0).
     Flag,
 }
@@ -40,6 +42,17 @@ impl Param {
         Self { name, kind: ParamKind::Number, default, min: range.0, max: range.1, unit, help }
     }
 
+    /// A whole number with its range and unit.
+    pub const fn count(
+        name: &'static str,
+        default: f64,
+        range: (f64, f64),
+        unit: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self { kind: ParamKind::Count, ..Self::number(name, default, range, unit, help) }
+    }
+
     /// A flag.
     pub const fn flag(name: &'static str, default: bool, help: &'static str) -> Self {
         Self {
@@ -61,6 +74,8 @@ pub enum ParamError {
     Unknown,
     /// The value lies outside the range.
     OutOfRange(Param),
+    /// The value is no whole number, where one is needed.
+    Fraction(Param),
 }
 
 impl PartialEq for Param {
@@ -95,7 +110,7 @@ impl Params {
     /// Sets one value.
     ///
     /// # Errors
-    /// If no parameter has that name, or the value is out of its range or not a number.
+    /// If no parameter has that name, or the value is out of its range, not a number, or not a whole one where it must be.
     pub fn set(&mut self, name: &str, value: f64) -> Result<(), ParamError> {
         let Some(i) = self.specs.iter().position(|p| p.name == name) else {
             return Err(ParamError::Unknown);
@@ -103,6 +118,9 @@ impl Params {
         let spec = self.specs[i];
         if !(spec.min..=spec.max).contains(&value) {
             return Err(ParamError::OutOfRange(spec));
+        }
+        if spec.kind == ParamKind::Count && libm::trunc(value) != value {
+            return Err(ParamError::Fraction(spec));
         }
         self.values[i] = value;
         Ok(())
@@ -246,6 +264,7 @@ mod tests {
 
     const SPECS: &[Param] =
         &[Param::number("gain", 1.25, (0.0, 4.0), "", "a gain"), Param::flag("paced", false, "pace")];
+    const ROUNDS: &[Param] = &[Param::count("rounds", 3.0, (1.0, 1e6), "round", "rounds")];
 
     #[test]
     fn values_are_checked_and_defaults_kept() {
@@ -257,6 +276,17 @@ mod tests {
         assert_eq!(params.set("gani", 2.0), Err(ParamError::Unknown));
         assert!(matches!(params.set("gain", 5.0), Err(ParamError::OutOfRange(_))));
         assert!(params.set("gain", f64::NAN).is_err());
+    }
+
+    #[test]
+    fn what_is_counted_is_a_whole_number() {
+        let mut params = Params::defaults(ROUNDS);
+        for fraction in [2.5, 1.000_000_1, 999_999.5] {
+            assert_eq!(params.set("rounds", fraction), Err(ParamError::Fraction(ROUNDS[0])));
+        }
+        assert!(matches!(params.set("rounds", 0.5), Err(ParamError::OutOfRange(_))));
+        assert_eq!(params.number("rounds"), 3.0);
+        assert_eq!(params.set("rounds", 1e6), Ok(()));
     }
 
     #[test]

@@ -38,7 +38,7 @@ use narrows_cc::{
 use narrows_net::packet::{Flags, Packet};
 
 use crate::{App, SenderStats, TcpConfig, pacer::Pacer};
-use explicit::Freshness;
+use explicit::{Freshness, desired, payload_share};
 use negotiation::Server;
 use prr::Prr;
 use rack::{Path, Probe, Rack};
@@ -164,6 +164,8 @@ pub struct Sender {
     style: RecoveryStyle,
     /// The explicit header its packets carry.
     explicit: Option<Explicit>,
+    /// The rate that requests of RCP name.
+    desired: f32,
     freshness: Freshness,
     /// Negotiates the rate, where that is the scheme's way.
     server: Option<Box<Server>>,
@@ -209,6 +211,7 @@ impl Sender {
     /// A sender that connects at `start`.
     pub fn new(flow: u32, config: TcpConfig, scheme: AnyScheme, app: App, start: Nanos) -> Self {
         let control = scheme.control();
+        let share = scheme.explicit().map_or(1.0, |explicit| payload_share(&config, explicit));
         Self {
             state: State::Waiting,
             phase: Phase::Open,
@@ -239,8 +242,9 @@ impl Sender {
             style: scheme.info().recovery,
             explicit: scheme.explicit(),
             freshness: Freshness::default(),
+            desired: desired(scheme.line_rate(), share),
             server: (scheme.explicit() == Some(Explicit::Nodectl))
-                .then(|| Box::new(Server::new(&config.negotiation))),
+                .then(|| Box::new(Server::new(&config.negotiation, scheme.line_rate(), share))),
             scheme,
             stats: SenderStats::default(),
             app,

@@ -134,9 +134,10 @@ proptest! {
 /// Answers that no sender can follow. Nodectl is advised by messages; see below.
 fn impossible(explicit: Explicit) -> Vec<Extension> {
     match explicit {
-        Explicit::Rcp => {
-            [0.0, -0.0, -1.0, f32::NAN, f32::NEG_INFINITY].map(|rate| Extension::RcpReply { rate }).into()
-        }
+        // The last three are more than the 1 Tbit/s beyond which no rate is one.
+        Explicit::Rcp => [0.0, -0.0, -1.0, f32::NAN, f32::NEG_INFINITY, f32::INFINITY, f32::MAX, 1.4e11]
+            .map(|rate| Extension::RcpReply { rate })
+            .into(),
         // More per second than the sender's line carries, 100 Gbit/s.
         Explicit::Xcp => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 2e10]
             .map(|delta| Extension::XcpReply { delta })
@@ -169,11 +170,12 @@ fn advice_that_cannot_be_followed_is_counted_each_time_and_changes_nothing() {
 
 /// The most that can be asked of a sender, by its parameter `line_rate`, here in Mbit/s.
 #[test]
-fn no_advice_makes_a_sender_faster_than_its_line() {
+fn no_advice_makes_a_sender_faster_than_its_line_and_too_much_is_no_advice() {
     const LINE: f64 = 8.0;
     for (entry, explicit) in explicit() {
         let name = entry.info.name;
         let high = match explicit {
+            // What it asked for comes back every other time; see below.
             Explicit::Rcp => Extension::RcpReply { rate: f32::INFINITY },
             // Each in itself within the line; together they ask for many times as much.
             Explicit::Xcp => Extension::XcpReply { delta: 0.9e6 },
@@ -184,14 +186,23 @@ fn no_advice_makes_a_sender_faster_than_its_line() {
         let config = TcpConfig::default();
         let made = sender(name, &[("line_rate", LINE)], &config, AppConfig::Bulk);
         let mut pipe = Pipe::new(made, &config, common::delay(ms(20)), common::delay(ms(20)));
+        let mut n = 0;
         pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| {
             grant(packet, 1 << 40);
-            packet.set_extension(high);
+            n += 1;
+            if explicit != Explicit::Rcp || n % 2 == 0 {
+                packet.set_extension(high);
+            }
         }));
         pipe.run_until(Nanos::from_secs(3));
         let settled = pipe.delivered;
         pipe.run_until(Nanos::from_secs(13));
         let rate = (pipe.delivered - settled) as f64 * 8.0 / 10.0 / 1e6;
+        if explicit == Explicit::Rcp {
+            let (ignored, acks) = (ignored(&pipe.sender), pipe.receiver.stats().acks_sent as f64);
+            // Those of the last round trip, 14, are on their way.
+            assert!((ignored - acks / 2.0).abs() <= 10.0, "{ignored} of {acks}");
+        }
         // Of a window for a smoothed round-trip time that counts delayed acknowledgements, a little more.
         assert!((0.5 * LINE..=1.05 * LINE).contains(&rate), "{name}: {rate} Mbit/s");
     }
@@ -338,4 +349,48 @@ fn messages_that_are_impossible_foreign_or_unasked_for_are_refused_and_counted()
     assert_eq!(pipe.sender.stats().messages_refused, count);
     let reduced = pipe.sender.pacing_rate().expect("a rate").as_bytes_per_sec() as f64;
     assert!((reduced / (100_000.0 * 1448.0 / 1500.0) - 1.0).abs() < 1e-3, "{reduced}");
+}
+
+#[test]
+fn a_grant_above_the_line_is_refused_and_one_within_it_is_followed() {
+    // 8 Mbit/s of payload are 1 MB/s, and 1 035 911 B/s on the wire; the request asks for no more.
+    const WIRE: u64 = 1_000_000 * 1500 / 1448;
+    for (granted, refused) in [(WIRE + 1, true), (1 << 36, true), (WIRE, false)] {
+        let config = TcpConfig::default();
+        let made =
+            sender("nodectl", &[("line_rate", 8.0)], &config, AppConfig::File(Bytes::new(1448 * SEGMENTS)));
+        let mut pipe = Pipe::new(made, &config, common::delay(ms(20)), common::delay(ms(20)));
+        pipe.mangle = Some(Box::new(|packet: &mut Packet| {
+            if let Some(Message::Negotiation { max, .. }) = read(packet) {
+                assert_eq!(max.as_bytes_per_sec(), WIRE);
+            }
+        }));
+        pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| raise(packet, granted)));
+        pipe.run_until(ms(200));
+        let (rate, count) = (pipe.sender.pacing_rate(), pipe.sender.stats().messages_refused);
+        if refused {
+            // It asked at 40 ms and, the answer being none, at 120 ms.
+            assert_eq!((rate, count), (None, 2), "{granted}");
+        } else {
+            // Rounded down to whole bytes twice.
+            let rate = rate.expect("a rate").as_bytes_per_sec();
+            assert!((999_998..=1_000_000).contains(&rate) && count == 0, "{rate}");
+        }
+        deliver("nodectl", &mut pipe);
+    }
+}
+
+/// The message in a packet, if it is one.
+fn read(packet: &Packet) -> Option<Message> {
+    let (bytes, len) = packet.message();
+    packet.flags.has(Flags::CONTROL).then(|| Message::decode(&bytes[..len]).expect("a sound message"))
+}
+
+/// An answer grants this rate, whatever was asked.
+fn raise(packet: &mut Packet, rate: u64) {
+    if let Some(Message::Negotiation { min, id, rtt_us, .. }) = read(packet) {
+        let max = Rate::from_bytes_per_sec(rate);
+        let raised = Message::Negotiation { kind: Negotiation::Success, max, min, id, rtt_us };
+        packet.set_message(raised.encode().as_bytes());
+    }
 }

@@ -81,6 +81,7 @@ fn describe_params(params: &[Param]) -> Vec<serde_json::Value> {
     let row = |p: &Param| {
         let kind = match p.kind {
             ParamKind::Number => "number",
+            ParamKind::Count => "count",
             ParamKind::Flag => "flag",
         };
         json!({"name": p.name, "kind": kind, "default": p.default, "min": p.min, "max": p.max, "unit": p.unit,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_sim::result::RunResult;
-use narrows_sim::scenario::{Planned, Scenario};
+use narrows_sim::scenario::{Note, Planned, Scenario};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -46,6 +46,9 @@ pub struct Plan {
     pub scenario: Scenario,
     /// Entries under `[[flows]]`; counts and arrivals are not multiplied out.
     pub flows: usize,
+    /// What a person should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
 }
 
 impl From<Planned> for Plan {
@@ -56,6 +59,7 @@ impl From<Planned> for Plan {
             id: planned.id,
             flows: planned.scenario.flows.len(),
             scenario: planned.scenario,
+            notes: planned.notes,
         }
     }
 }

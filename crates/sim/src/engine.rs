@@ -4,18 +4,22 @@
 //! straight onto the wire behind the link, and the next event is its arrival at the far end. Wires are shared by all flows
 //! that leave a link for the same distance, so that the event queue holds a few heads instead of one entry per packet.
 
-use narrows_cc::{Bytes, Nanos, Random, Rate, Setup};
-use narrows_endpoint::{App, Receiver, Sender};
-use narrows_net::allocator::Outgoing;
+mod build;
+mod ports;
+mod routes;
+
+use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_endpoint::{Receiver, Sender};
 use narrows_net::{Flags, Link, Offer, Packet, Wire, prefetch};
 
+use self::routes::{Routes, Step};
 use crate::clock::{Clock, Tick};
-use crate::control::{ControlPlane, Notice};
+use crate::control::ControlPlane;
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::{PacketEvent, Recorder};
 use crate::result::RunResult;
-use crate::spec::{Hop, Spec, Way};
+use crate::spec::Spec;
 
 /// How many packets ahead a packet itself is asked for, the state of its endpoint, and the memory behind that.
 const FARTHEST: usize = 16;
@@ -23,25 +27,6 @@ const FAR: usize = 10;
 const NEAR: usize = 4;
 /// Cache lines of a sender that an acknowledgement touches.
 const SENDER_LINES: usize = size_of::<Sender>().div_ceil(64);
-
-/// One step of a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Step {
-    link: u32,
-    wire: u32,
-}
-
-/// Where a route begins in the list of steps.
-type Route = u32;
-
-/// The way of a flow's data and the way of its acknowledgements.
-#[derive(Clone, Copy, Debug)]
-struct Routes {
-    forward: Route,
-    reverse: Route,
-    /// Where its other ways begin in the list of those.
-    others: u32,
-}
 
 /// A run in progress.
 #[derive(Debug)]
@@ -88,148 +73,7 @@ struct Distance {
     returns: u32,
 }
 
-/// A wire before it is built: the link before it, the propagation delay, whether it ends at endpoints.
-type WireKey = (usize, Nanos, bool);
-
-fn intern(
-    steps: &mut Vec<Step>,
-    wires: &mut Vec<WireKey>,
-    known: &mut Vec<(Vec<Step>, Route)>,
-    hops: &[Hop],
-) -> Route {
-    let route: Vec<Step> = hops
-        .iter()
-        .enumerate()
-        .map(|(i, hop)| {
-            let key = (hop.link, hop.delay, i + 1 == hops.len());
-            // Most flows share a few wires, so look among the newest first.
-            let wire = wires.iter().rposition(|w| *w == key).unwrap_or_else(|| {
-                wires.push(key);
-                wires.len() - 1
-            });
-            Step { link: hop.link as u32, wire: wire as u32 }
-        })
-        .collect();
-    if let Some((_, same)) = known.iter().rev().take(64).find(|(r, _)| *r == route) {
-        return *same;
-    }
-    let made = steps.len() as Route;
-    steps.extend_from_slice(&route);
-    known.push((route, made));
-    made
-}
-
 impl Engine {
-    /// Builds the network and the endpoints of a run; nothing moves yet.
-    pub fn new(spec: Spec, recorder: Recorder) -> Self {
-        let (mut steps, mut wire_keys, mut known) = (Vec::new(), Vec::new(), Vec::new());
-        let mut others: Vec<Routes> = Vec::new();
-        let routes: Vec<Routes> = spec
-            .flows
-            .iter()
-            .map(|flow| {
-                let mut way = |way: &Way, others| Routes {
-                    forward: intern(&mut steps, &mut wire_keys, &mut known, &way.forward),
-                    reverse: intern(&mut steps, &mut wire_keys, &mut known, &way.reverse),
-                    others,
-                };
-                let first = way(&flow.way, others.len() as u32);
-                others.extend(flow.others.iter().map(|other| way(other, NONE)));
-                first
-            })
-            .collect();
-        let random = |name, index: usize| Random::stream(spec.seed, name, index as u64);
-        let links: Vec<Link> =
-            spec.links.iter().enumerate().map(|(i, l)| Link::new(&l.config, random("link", i))).collect();
-        let mut returns = vec![NONE; links.len()];
-        for (i, link) in links.iter().enumerate() {
-            if let Some(opposite) = spec.links[i].opposite
-                && link.allocator().is_some_and(|allocator| allocator.wants_returns())
-            {
-                returns[opposite] = i as u32;
-            }
-        }
-        let wires: Vec<Distance> = wire_keys
-            .iter()
-            .enumerate()
-            .map(|(i, &(wire_link, delay, last))| {
-                let link = &spec.links[wire_link];
-                let mut wire = Wire::new(delay, link.jitter, link.reordering, random("wire", i));
-                if let Some(delays) = &link.delay_trace {
-                    wire = wire.following(delays.clone(), random("wire", i));
-                }
-                Distance { wire, last, returns: returns[wire_link] }
-            })
-            .collect();
-        let senders: Vec<Sender> = spec
-            .flows
-            .iter()
-            .enumerate()
-            .map(|(i, flow)| {
-                let mss = Bytes::new(u64::from(flow.tcp.segment));
-                let scheme = flow.scheme.build(&Setup {
-                    mss,
-                    initial_window: mss * u64::from(flow.tcp.initial_window),
-                    max_burst: flow.tcp.max_burst,
-                    sack: flow.tcp.sack,
-                    random: random("scheme", i),
-                    params: flow.params.clone(),
-                });
-                let app = App::new(flow.app, random("app", i), flow.start);
-                Sender::new(i as u32, flow.tcp.clone(), scheme, app, flow.start)
-            })
-            .collect();
-        let receivers = spec.flows.iter().enumerate().map(|(i, f)| Receiver::new(i as u32, &f.tcp)).collect();
-
-        let first_sender = (wires.len() + links.len()) as SourceId;
-        let flows = senders.len() as SourceId;
-        let sources = Sources {
-            links: wires.len() as SourceId,
-            senders: first_sender,
-            receivers: first_sender + flows,
-            clock: first_sender + 2 * flows,
-            control: first_sender + 2 * flows + 1,
-        };
-        let mut queue = EventQueue::new(sources.control as usize + 1);
-        for (i, sender) in senders.iter().enumerate() {
-            queue.schedule(sources.senders + i as SourceId, sender.deadline());
-        }
-        for (i, link) in links.iter().enumerate() {
-            // Allocators may ask to be woken before the first packet.
-            if link.next_service() < Nanos::MAX {
-                queue.schedule(sources.links + i as SourceId, link.next_service());
-            }
-        }
-        let clock = Clock::new(&spec);
-        queue.schedule(sources.clock, clock.next());
-        let polled = spec
-            .links
-            .iter()
-            .map(|link| link.config.allocator.as_ref().is_some_and(|allocator| allocator.entry.controlled));
-        let polled = polled.enumerate().filter(|(_, polled)| *polled).map(|(i, _)| i as u32);
-        let control = ControlPlane::new(spec.controller, polled.collect());
-        queue.schedule(sources.control, control.next());
-        Self {
-            now: Nanos::ZERO,
-            events: 0,
-            hash: 0xcbf2_9ce4_8422_2325,
-            queue,
-            links,
-            wires,
-            senders,
-            receivers,
-            steps,
-            routes,
-            others,
-            sources,
-            clock,
-            control,
-            metrics: Metrics::new(&spec),
-            recorder,
-            spec,
-        }
-    }
-
     /// Runs until virtual time `until`, or the end of the run if that is earlier.
     ///
     /// # Errors
@@ -336,137 +180,6 @@ impl Engine {
         }
     }
 
-    /// A link whose departures are decided one by one ends a transmission.
-    fn on_service(&mut self, source: SourceId) {
-        let index = (source - self.sources.links) as usize;
-        self.serve_due(index);
-        self.queue.schedule(source, self.links[index].next_service());
-    }
-
-    /// Ends the transmissions of a link that are due.
-    fn serve_due(&mut self, index: usize) {
-        while self.links[index].next_service() <= self.now {
-            if let Some(packet) = self.links[index].serve(self.now) {
-                let step = self.step_of(&packet);
-                self.fly(step.wire, self.now, &packet);
-            }
-        }
-        self.collect(index);
-    }
-
-    /// Attributes packets that a queue discipline dropped by itself, and sends off what an allocator has sent.
-    fn collect(&mut self, index: usize) {
-        while let Some(packet) = self.links[index].take_dropped() {
-            self.note_drop(index as u32, &packet);
-        }
-        while let Some(out) = self.links[index].take_outgoing() {
-            self.send_off(index, out);
-        }
-    }
-
-    /// A packet on its way back passes the node of an allocator.
-    fn on_return(&mut self, link: u32, packet: &mut Packet) {
-        let index = link as usize;
-        if self.links[index].next_service() <= self.now {
-            self.serve_due(index);
-        }
-        self.links[index].on_return(self.now, packet);
-        self.collect(index);
-        self.queue.schedule(self.sources.links + link, self.links[index].next_service());
-    }
-
-    /// An allocator sends something.
-    fn send_off(&mut self, index: usize, out: Outgoing) {
-        match out {
-            Outgoing::Broadcast(signal) => {
-                let at = self.now.saturating_add(self.control.delay());
-                for link in 0..self.links.len() {
-                    if link != index && self.links[link].allocator().is_some() {
-                        self.control.at(at, Notice::Signal { link: link as u32, signal });
-                    }
-                }
-            }
-            Outgoing::ToSender(mut packet) => {
-                packet.flags = packet.flags.with(Flags::REVERSE);
-                let routes = self.routes_of(&packet);
-                let opposite = self.spec.links[index].opposite;
-                let back = self.way(routes.reverse).position(|step| Some(step.link as usize) == opposite);
-                let mut at = self.now;
-                if let Some(taken) = back {
-                    packet.hop = taken as u8;
-                } else {
-                    // Back the way that data came.
-                    packet.hop = (self.way(routes.reverse).count() - 1) as u8;
-                    let before = self.way(routes.forward).take_while(|step| step.link as usize != index);
-                    at += before.map(|step| self.wires[step.wire as usize].wire.delay()).sum::<Nanos>();
-                }
-                self.control.at(at, Notice::Packet(packet));
-            }
-        }
-        self.queue.schedule(self.sources.control, self.control.next());
-    }
-
-    /// What is due beside the ways of packets.
-    fn on_control(&mut self) {
-        while let Some(notice) = self.control.take(self.now) {
-            match notice {
-                Notice::Packet(packet) if self.wires[self.step_of(&packet).wire as usize].last => {
-                    self.deliver(&packet);
-                }
-                Notice::Packet(packet) => self.pass_on(packet),
-                Notice::Signal { link, signal } => {
-                    let index = link as usize;
-                    if self.links[index].next_service() <= self.now {
-                        self.serve_due(index);
-                    }
-                    self.links[index].on_signal(self.now, &signal);
-                    self.collect(index);
-                    self.queue.schedule(self.sources.links + link, self.links[index].next_service());
-                }
-                Notice::Poll => self.control.poll(self.now),
-                Notice::Read { port } => {
-                    let link = self.control.link(port);
-                    if let Some(counters) = self.links[link as usize].port_statistics() {
-                        let at = self.now.saturating_add(self.control.delay());
-                        self.control.at(at, Notice::Judge { port, read: self.now, counters });
-                    }
-                }
-                Notice::Judge { port, read, counters } => {
-                    self.control.judge(self.now, port, read, &counters);
-                }
-            }
-        }
-        self.queue.schedule(self.sources.control, self.control.next());
-    }
-
-    /// The steps of a route.
-    fn way(&self, route: Route) -> impl Iterator<Item = Step> + '_ {
-        let steps = &self.steps[route as usize..];
-        let end = steps.iter().position(|step| self.wires[step.wire as usize].last);
-        steps[..=end.unwrap_or(steps.len() - 1)].iter().copied()
-    }
-
-    /// The ways of the packet's flow, on the path it takes.
-    #[inline]
-    fn routes_of(&self, packet: &Packet) -> Routes {
-        let routes = self.routes[packet.flow as usize];
-        match packet.path() {
-            0 => routes,
-            path => self.others[routes.others as usize + usize::from(path) - 1],
-        }
-    }
-
-    #[inline]
-    fn route_of(&self, packet: &Packet) -> Route {
-        let routes = self.routes_of(packet);
-        if packet.flags.has(Flags::REVERSE) { routes.reverse } else { routes.forward }
-    }
-
-    #[inline]
-    fn step_of(&self, packet: &Packet) -> Step {
-        self.steps[(self.route_of(packet) + u32::from(packet.hop)) as usize]
-    }
-
     /// A packet reaches the next link of its route.
     fn pass_on(&mut self, mut packet: Packet) {
         packet.hop += 1;
@@ -516,21 +229,6 @@ impl Engine {
         let slot = &mut self.wires[wire as usize].wire;
         if slot.push(departs, packet) {
             self.queue.schedule(wire, slot.next());
-        }
-    }
-
-    #[cold]
-    fn note_drop(&mut self, link: u32, packet: &Packet) {
-        self.metrics.on_drop(packet);
-        self.recorder.packet(self.now, PacketEvent::Drop, Some(link), packet);
-        // Even a packet that is dropped may set an allocator's clock going, or make it send something.
-        let port = &mut self.links[link as usize];
-        if port.allocator().is_some() {
-            let next = port.next_service();
-            while let Some(out) = self.links[link as usize].take_outgoing() {
-                self.send_off(link as usize, out);
-            }
-            self.queue.schedule(self.sources.links + link, next);
         }
     }
 

@@ -12,6 +12,7 @@ pub mod recorder;
 pub mod result;
 pub mod scenario;
 pub mod spec;
+pub mod telemetry;
 
 pub use engine::{Engine, run};
 pub use recorder::Recorder;

@@ -11,6 +11,7 @@ use crate::clock::bin_length;
 use crate::fairness::Fairness;
 use crate::result::{AllocatorResult, ClassResult, Counters, FlowResult, LinkResult, RunResult};
 use crate::spec::{FlowSpec, LinkSpec, Spec};
+use crate::telemetry;
 
 /// What is measured of one flow besides what its endpoints count themselves.
 #[derive(Debug)]
@@ -258,7 +259,7 @@ impl Metrics {
         let params = flow.params.changed().map(|(param, value)| match (param.kind, value) {
             (ParamKind::Flag, 0.0) => format!("{}=off", param.name),
             (ParamKind::Flag, _) => format!("{}=on", param.name),
-            (ParamKind::Number, value) => format!("{}={value}", param.name),
+            (ParamKind::Number | ParamKind::Count, value) => format!("{}={value}", param.name),
         });
         FlowResult {
             flow: flow.label.clone(),
@@ -332,7 +333,8 @@ fn link_result(link: &LinkSpec, state: &Link, warmup: Nanos, end: Nanos) -> Link
         allocator: state.allocator().map(|allocator| {
             let mut readings = BTreeMap::new();
             allocator.telemetry(&mut |name, value| {
-                readings.insert(name, value);
+                let (name, shown) = telemetry::of_allocator(name, value);
+                readings.insert(name, shown);
             });
             AllocatorResult { kind: allocator.info().name, readings, learned: allocator.learned() }
         }),

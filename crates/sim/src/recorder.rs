@@ -14,11 +14,12 @@ use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder, UInt32
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
-use narrows_cc::{Bytes, Nanos, Value};
+use narrows_cc::{Bytes, Nanos};
 use narrows_endpoint::{Receiver, Sender};
 use narrows_net::{Flags, Link, Packet};
 
 use crate::spec::TraceSpec;
+use crate::telemetry::{self, Shown};
 
 /// Rows per record batch.
 const BATCH_ROWS: usize = 32_768;
@@ -140,15 +141,11 @@ impl Samples {
         })
     }
 
-    fn row(
-        &mut self,
-        now: Nanos,
-        kind: &str,
-        index: usize,
-        series: &str,
-        value: Option<f64>,
-        text: Option<&str>,
-    ) {
+    fn row(&mut self, now: Nanos, kind: &str, index: usize, series: &str, shown: Shown) {
+        let (value, text) = match shown {
+            Shown::Number(value) => (Some(value), None),
+            Shown::Text(text) => (None, Some(text)),
+        };
         let table = &mut self.table;
         table.time.append_value(now.as_secs_f64());
         table.kind.append_value(kind);
@@ -165,8 +162,9 @@ impl Samples {
         let counts = [got.bytes_in_order, got.bytes_received, sender.stats().retransmits];
         let before = std::mem::replace(&mut self.flows[i], counts);
         let rate = |k: usize| Bytes::new(counts[k] - before[k]).per(elapsed).as_mbit_per_sec();
-        let number =
-            |rows: &mut Self, series: &str, value: f64| rows.row(now, "flow", i, series, Some(value), None);
+        let number = |rows: &mut Self, series: &str, value: f64| {
+            rows.row(now, "flow", i, series, Shown::Number(value))
+        };
         number(self, "cwnd_bytes", sender.window().as_f64());
         number(self, "inflight_bytes", sender.inflight().as_f64());
         if let Some(pacing) = sender.pacing_rate() {
@@ -179,12 +177,9 @@ impl Samples {
         number(self, "goodput_mbit_s", rate(0));
         number(self, "throughput_mbit_s", rate(1));
         number(self, "retransmits", (counts[2] - before[2]) as f64);
-        sender.scheme().telemetry(&mut |name, value| match value {
-            Value::Rate(rate) => number(self, &format!("{name}_mbit_s"), rate.as_mbit_per_sec()),
-            Value::Bytes(bytes) => number(self, &format!("{name}_bytes"), bytes.as_f64()),
-            Value::Time(time) => number(self, &format!("{name}_ms"), time.as_millis_f64()),
-            Value::Number(x) => number(self, name, x),
-            Value::State(text) => self.row(now, "flow", i, name, None, Some(text)),
+        sender.scheme().telemetry(&mut |name, value| {
+            let (series, shown) = telemetry::of_scheme(name, value);
+            self.row(now, "flow", i, &series, shown);
         });
     }
 
@@ -197,10 +192,20 @@ impl Samples {
         let carried = std::mem::take(&mut self.carried[i]);
         let since = |k: usize| counts[k] - before[k] + carried[k];
         let throughput = Bytes::new(since(0)).per(elapsed).as_mbit_per_sec();
-        self.row(now, "link", i, "queue_pkt", Some(waiting as f64), None);
-        self.row(now, "link", i, "queue_delay_ms", Some(delay.as_millis_f64()), None);
-        self.row(now, "link", i, "throughput_mbit_s", Some(throughput), None);
-        self.row(now, "link", i, "drops", Some(since(1) as f64), None);
+        let mut number = |series: &str, value: f64| self.row(now, "link", i, series, Shown::Number(value));
+        number("queue_pkt", waiting as f64);
+        number("queue_delay_ms", delay.as_millis_f64());
+        number("throughput_mbit_s", throughput);
+        number("drops", since(1) as f64);
+        for class in link.classes(now) {
+            number(&format!("class_{}_queue_pkt", class.name), class.waiting_packets as f64);
+        }
+        if let Some(allocator) = link.allocator() {
+            allocator.telemetry(&mut |name, reading| {
+                let (name, shown) = telemetry::of_allocator(name, reading);
+                self.row(now, "link", i, &format!("allocator_{name}"), shown);
+            });
+        }
     }
 }
 

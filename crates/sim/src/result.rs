@@ -1,8 +1,11 @@
 //! What a run measured. The JSON field names are fixed: other programs read them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+
+use crate::telemetry::Shown;
 
 /// Results of one run.
 #[derive(Clone, Debug, Serialize)]
@@ -136,8 +139,8 @@ pub struct ClassResult {
 pub struct AllocatorResult {
     /// Which one.
     pub kind: &'static str,
-    /// Its named internals and counters.
-    pub readings: BTreeMap<&'static str, f64>,
+    /// Its named internals and counters: the unit last in the name, states as text.
+    pub readings: BTreeMap<Cow<'static, str>, Shown>,
     /// What it has learned, as text; see the key `network.learned` of scenarios.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learned: Option<String>,

@@ -3,13 +3,12 @@
 
 mod law;
 
-use law::{assert_within, reading, run, spec};
+use law::{PAYLOAD, assert_within, goodputs, reading, run, spec};
 use narrows_cc::Nanos;
-use narrows_sim::{Engine, Recorder, RunResult};
+use narrows_sim::{Engine, Recorder};
 
-/// Megabits per second of the bottleneck, and what of it is payload.
+/// Megabits per second of the bottleneck.
 const RATE: f64 = 100.0;
-const PAYLOAD: f64 = 1448.0 / 1500.0;
 
 /// A scenario on [`RATE`]; `network` has further keys, `flows` are tables.
 fn text(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
@@ -21,10 +20,6 @@ fn text(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
 
 fn flows(scheme: &str, rtt_ms: u32, extra: &str) -> String {
     format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt_ms}ms\"\n{extra}\n")
-}
-
-fn goodputs(result: &RunResult) -> Vec<f64> {
-    result.flows.iter().map(|flow| flow.goodput_mbit_s).collect()
 }
 
 /// Runs on, and collects a reading of the port's queue, in packets, every millisecond until `until_s`.

@@ -78,6 +78,27 @@ fn rcp_flows_share_equally_whatever_their_round_trip_times() {
     assert_equal_shares("rcp", 4, &result, 0.05);
 }
 
+/// A flow whose line carries 20 Mbit/s asks routers for no more and gets it; the others share the rest.
+#[test]
+fn an_rcp_flow_asks_for_what_its_line_carries_and_no_stamp_is_refused() {
+    for line in [20.0, 19.999_997] {
+        let narrow =
+            format!("[[flows]]\nscheme = \"rcp:line_rate={line}\"\nrtt = \"40ms\"\n") + &flows("rcp", 40, 2);
+        let mut engine = Engine::new(spec(&text(30.0, 10.0, &narrow)), Recorder::off());
+        engine.run_until(Nanos::from_secs(29)).unwrap();
+        // Rounded down to the numbers of the header, 2^-24 apart at the worst.
+        let paced = engine.pacing_rate(0).expect("a rate").as_mbit_per_sec();
+        assert!((line * (1.0 - 2e-7) - 1e-5..=line).contains(&paced), "{paced}, not {line}");
+        let result = engine.finish().unwrap();
+        assert_within("narrow", result.flows[0].goodput_mbit_s, line, 0.001);
+        let share = (RATE - line / payload_share("rcp")) / 2.0 * payload_share("rcp");
+        for flow in &result.flows[1..] {
+            assert_within("wide", flow.goodput_mbit_s, share, 0.05);
+        }
+        assert_eq!((result.links[0].drops, result.counters.timeouts), (0, 0));
+    }
+}
+
 #[test]
 fn xcp_fills_the_link_with_hardly_a_queue() {
     for count in [1, 2, 5, 20] {

@@ -2,11 +2,8 @@
 
 mod law;
 
-use law::{assert_within, run};
+use law::{PAYLOAD, assert_within, run};
 use narrows_sim::RunResult;
-
-/// Payload of a full packet.
-const PAYLOAD: f64 = 1448.0 / 1500.0;
 
 fn goodput(result: &RunResult, label: &str) -> f64 {
     result.flows.iter().find(|flow| flow.flow == label).expect("it is in the results").goodput_mbit_s

@@ -2,14 +2,12 @@
 
 mod law;
 
-use law::{assert_within, reading, run, spec};
+use law::{PAYLOAD, assert_within, goodputs, reading, run, spec};
 use narrows_cc::Nanos;
 use narrows_sim::{Engine, Recorder, RunResult};
 
 /// Megabits per second of the bottleneck.
 const RATE: f64 = 36.0;
-/// The share of payload in a full packet.
-const PAYLOAD: f64 = 1448.0 / 1500.0;
 /// Seconds of a round trip.
 const RTT: f64 = 0.02;
 
@@ -32,10 +30,6 @@ buffer = "100pkt"
 /// A table of flows with a round-trip time of [`RTT`].
 fn flow(more: &str) -> String {
     format!("[[flows]]\nscheme = \"nodectl\"\nrtt = \"20ms\"\n{more}\n")
-}
-
-fn goodputs(result: &RunResult) -> Vec<f64> {
-    result.flows.iter().map(|flow| flow.goodput_mbit_s).collect()
 }
 
 /// Each flow has the stated rate on the wire, in Mbit/s.
@@ -150,6 +144,20 @@ fn what_the_ends_cannot_use_goes_to_the_others() {
     let flows = flow("receive_rate = \"6mbit\"") + &flow("max_rate = \"4mbit\"") + &flow("count = 2");
     let result = run(&text(20.0, 5.0, "", &flows));
     assert_rates(&result, &[6.0, 4.0, 13.0, 13.0], 0.002);
+    assert_lossless(&result);
+}
+
+/// At 8 Mbit/s of payload the line carries 8 x 1500/1448 on the wire. Nothing more is ever set aside for it, so the other has
+/// the rest at once.
+#[test]
+fn what_the_line_of_a_sender_cannot_carry_is_never_asked_for() {
+    let narrow = "[[flows]]\nscheme = \"nodectl:line_rate=8\"\nrtt = \"20ms\"\n".to_owned();
+    let text = text(20.0, 5.0, "", &(narrow + &flow("")));
+    let mut engine = Engine::new(spec(&text), Recorder::off());
+    engine.run_until(Nanos::from_millis(100)).unwrap();
+    assert_within("given", reading(engine.link(0).allocator(), "given"), RATE * 1e6 / 8.0, 1e-6);
+    let result = engine.finish().unwrap();
+    assert_rates(&result, &[8.0 / PAYLOAD, RATE - 8.0 / PAYLOAD], 0.001);
     assert_lossless(&result);
 }
 

@@ -2,11 +2,8 @@
 
 mod law;
 
-use law::{assert_within, run};
+use law::{PAYLOAD, assert_within, run};
 use narrows_sim::RunResult;
-
-/// The share of payload in a full packet.
-const PAYLOAD: f64 = 1448.0 / 1500.0;
 
 /// ```text
 ///             20 x 20

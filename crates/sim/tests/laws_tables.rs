@@ -2,8 +2,7 @@
 
 mod law;
 
-use law::spec;
-use narrows_sim::run;
+use law::{goodputs, run};
 
 /// 100 Mbit/s with a table for two flows, which two BRF flows fill; a CUBIC flow and a third BRF flow come later.
 fn crowded(late: &[&str]) -> Vec<f64> {
@@ -13,8 +12,7 @@ fn crowded(late: &[&str]) -> Vec<f64> {
     for scheme in late {
         text += &format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\nstart = \"1s\"\n");
     }
-    let result = run(spec(&text));
-    result.flows.iter().map(|flow| flow.goodput_mbit_s).collect()
+    goodputs(&run(&text))
 }
 
 /// Who is not in the table counts as one flow of the others' class: a third of the link beside two flows that are.

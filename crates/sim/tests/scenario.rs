@@ -1,18 +1,12 @@
 //! Scenarios that are sound: defaults, arithmetic, sweeps, names of runs.
 
+mod texts;
+
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_net::config::{Capacity, DualPi2, Limit, Loss, Queue};
-use narrows_sim::scenario::{Planned, Source, plan, resolve};
+use narrows_sim::scenario::{Source, plan, resolve};
 use narrows_sim::spec::{Hop, Spec};
-
-fn planned(text: &str, overrides: &[(&str, &str)]) -> Vec<Planned> {
-    let overrides: Vec<_> =
-        overrides.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    match plan(&Source { name: "test.toml", text, dir: None }, &overrides) {
-        Ok(planned) => planned,
-        Err(error) => panic!("{error}"),
-    }
-}
+use texts::planned;
 
 fn spec_with(text: &str, overrides: &[(&str, &str)]) -> Spec {
     let runs = planned(text, overrides);

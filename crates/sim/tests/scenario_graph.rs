@@ -1,16 +1,11 @@
 //! Networks of several links: shortest ways, stated ways, parking lots, the choice of the bottleneck.
 
+mod law;
+
+use law::spec;
 use narrows_cc::{Bytes, Nanos};
 use narrows_net::config::{Limit, Loss};
-use narrows_sim::scenario::{Source, plan, resolve};
 use narrows_sim::spec::{FlowSpec, Spec};
-
-fn spec(text: &str) -> Spec {
-    match plan(&Source { name: "graph.toml", text, dir: None }, &[]) {
-        Ok(runs) => resolve(&runs[0].scenario, runs[0].seed, None).unwrap(),
-        Err(error) => panic!("{error}"),
-    }
-}
 
 /// The names of the links on the way of data, and of acknowledgements.
 fn ways(spec: &Spec, flow: &FlowSpec) -> (Vec<String>, Vec<String>) {

@@ -1,14 +1,11 @@
 //! Classes as a scenario states them: what they become, and which flow belongs to which.
 
+mod law;
+
+use law::spec;
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_net::config::{Htb, HtbClass, Limit, Queue};
-use narrows_sim::scenario::{Source, plan, resolve};
 use narrows_sim::spec::Spec;
-
-fn spec(text: &str) -> Spec {
-    let planned = plan(&Source { name: "test", text, dir: None }, &[]).unwrap_or_else(|e| panic!("{e}"));
-    resolve(&planned[0].scenario, planned[0].seed, None).unwrap_or_else(|e| panic!("{e}"))
-}
 
 fn htb(spec: &Spec, link: usize) -> &Htb {
     match &spec.links[link].config.queue {

@@ -1,14 +1,11 @@
 //! Who flows are to the network: addresses, contents, other ways; and the controller.
 
+mod texts;
+
 use narrows_cc::{Nanos, Rate};
 use narrows_net::allocator::Tuple;
-use narrows_sim::scenario::{Source, plan, resolve};
 use narrows_sim::spec::Spec;
-
-fn spec(text: &str) -> Result<Spec, String> {
-    let planned = plan(&Source { name: "test", text, dir: None }, &[]).map_err(|error| error.to_string())?;
-    resolve(&planned[0].scenario, planned[0].seed, None).map_err(|error| error.to_string())
-}
+use texts::spec;
 
 fn dumbbell(network: &str, flows: &[&str]) -> Result<Spec, String> {
     let flows = flows.iter().map(|keys| format!("[[flows]]\nscheme = \"rcp\"\nrtt = \"40ms\"\n{keys}\n"));

@@ -1,19 +1,13 @@
 //! From one text to many runs: order and number of points, seeds, names of runs, arrivals.
 
+mod texts;
+
 use std::collections::BTreeSet;
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_endpoint::AppConfig;
 use narrows_sim::scenario::{Planned, Source, plan, resolve, schema_json};
-
-fn planned(text: &str, overrides: &[(&str, &str)]) -> Vec<Planned> {
-    let overrides: Vec<_> =
-        overrides.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    match plan(&Source { name: "test.toml", text, dir: None }, &overrides) {
-        Ok(planned) => planned,
-        Err(error) => panic!("{error}"),
-    }
-}
+use texts::planned;
 
 fn points(runs: &[Planned]) -> Vec<String> {
     let point = |run: &Planned| {

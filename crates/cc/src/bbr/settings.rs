@@ -22,7 +22,7 @@ pub const PARAMS: &[Param] = &[
     Param::number("cwnd_gain", 2.0, (1.0, 10.0), "", "window gain of ProbeBW"),
     Param::number("probe_up", 1.25, (1.0, 4.0), "", "pacing gain of the probing phase"),
     Param::number("probe_down", 0.75, (0.1, 1.0), "", "pacing gain of the draining phase"),
-    Param::number("bw_window", 10.0, (1.0, 1e6), "round", "length of the bandwidth filter"),
+    Param::count("bw_window", 10.0, (1.0, 1e6), "round", "length of the bandwidth filter"),
     Param::number(
         "min_rtt_window",
         10.0,
@@ -34,7 +34,7 @@ pub const PARAMS: &[Param] = &[
     Param::number("pacing_margin", 1.0, (0.0, 50.0), "%", "how far pacing stays below gain x bandwidth"),
     Param::flag("lt_bw", true, "detection of policers (long-term bandwidth)"),
     Param::flag("extra_acked", true, "window for aggregated acknowledgements"),
-    Param::number(
+    Param::count(
         "quantum",
         0.0,
         (0.0, 127.0),

@@ -27,31 +27,31 @@ pub const PARAMS: &[Param] = &[
     Param::number("beta", 0.7, (0.1, 1.0), "", "share of a bound that one round with loss leaves at least"),
     Param::number("headroom", 0.15, (0.0, 0.9), "", "share of inflight_long left to others"),
     Param::number("full_bw_growth", 1.25, (1.0, 4.0), "", "growth per round that shows the pipe is not full"),
-    Param::number(
+    Param::count(
         "full_bw_rounds",
         3.0,
         (1.0, 100.0),
         "round",
         "rounds without it after which the pipe is full",
     ),
-    Param::number(
+    Param::count(
         "startup_losses",
         6.0,
         (0.0, 1e6),
         "",
         "separate ranges lost in a round that may end Startup; 0: loss never does",
     ),
-    Param::number("drain_rounds", 3.0, (0.0, 1e6), "round", "longest Drain; 0: no limit"),
+    Param::count("drain_rounds", 3.0, (0.0, 1e6), "round", "longest Drain; 0: no limit"),
     Param::number("probe_wait", 2.0, (0.0, 1e4), "s", "least time between probes"),
     Param::number("probe_wait_random", 1.0, (0.0, 1e4), "s", "random part of the time between probes"),
-    Param::number(
+    Param::count(
         "probe_rounds",
         63.0,
         (1.0, 1e6),
         "round",
         "most rounds between probes, where the BDP has as many packets",
     ),
-    Param::number(
+    Param::count(
         "probe_rounds_random",
         1.0,
         (0.0, 100.0),
@@ -68,7 +68,7 @@ pub const PARAMS: &[Param] = &[
     ),
     Param::number("probe_rtt_duration", 200.0, (0.0, 1e5), "ms", "time spent in ProbeRTT; 0: never entered"),
     Param::flag("extra_acked", true, "window for aggregated acknowledgements"),
-    Param::number(
+    Param::count(
         "extra_acked_window",
         10.0,
         (1.0, 1e6),
@@ -83,7 +83,7 @@ pub const PARAMS: &[Param] = &[
         "aggregation counts up to bw x this; 0: no limit",
     ),
     Param::number("offload_quanta", 3.0, (0.0, 100.0), "", "send quanta that max_inflight holds at least"),
-    Param::number(
+    Param::count(
         "quantum",
         0.0,
         (0.0, 127.0),
@@ -103,7 +103,7 @@ pub const PARAMS: &[Param] = &[
     Param::number("ecn_alpha_gain", 0.0625, (0.0, 1.0), "", "weight of one round in the mean share of marks"),
     Param::number("ecn_factor", 1.0 / 3.0, (0.0, 1.0), "", "cut by a round in which everything is marked"),
     Param::number("ecn_thresh", 0.5, (0.01, 1.0), "", "share of marks above which a probe was too high"),
-    Param::number(
+    Param::count(
         "ecn_startup_rounds",
         2.0,
         (1.0, 100.0),
@@ -127,14 +127,14 @@ pub const PARAMS_V2: &[Param] = merged_params![PARAMS;
     Param::number("drain_gain", 1.0 / 2.885, (0.1, 1.0), "", "pacing gain of Drain"),
     Param::number("down_gain", 0.75, (0.1, 1.0), "", "pacing gain of ProbeBW_DOWN"),
     Param::number("up_cwnd_gain", 2.0, (1.0, 10.0), "", "window gain of ProbeBW_UP"),
-    Param::number(
+    Param::count(
         "startup_losses",
         8.0,
         (0.0, 1e6),
         "",
         "acknowledgements that tell of loss in a round that may end Startup; 0: loss never does",
     ),
-    Param::number("drain_rounds", 0.0, (0.0, 1e6), "round", "longest Drain; 0: no limit"),
+    Param::count("drain_rounds", 0.0, (0.0, 1e6), "round", "longest Drain; 0: no limit"),
     Param::number("extra_acked_cap", 100.0, (0.0, 1e5), "ms", "aggregation counts up to bw x this; 0: no limit"),
     Param::number(
         "ecn_reprobe_gain",

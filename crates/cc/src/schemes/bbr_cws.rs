@@ -195,7 +195,7 @@ impl Policy for Scaling {
             Param::number("queue", 2.25, (1.0, 10.0), "", "least delay of a crowded round, in least RTTs"),
             Param::number("congested", 0.8, (0.0, 1.0), "", "how full the queue is where loss is congestion"),
             Param::number("push", 1.25, (0.0, 4.0), "", "least pacing gain in a crowd; 0: none"),
-            Param::number("drain_rounds", 4.0, (0.0, 1e6), "round", "longest Drain; 0: as BBR"),
+            Param::count("drain_rounds", 4.0, (0.0, 1e6), "round", "longest Drain; 0: as BBR"),
         ],
     };
 

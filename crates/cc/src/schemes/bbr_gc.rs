@@ -146,10 +146,10 @@ impl Policy for GammaGains {
         params: bbr_params![without "probe_up", "probe_down";
             UP_GAMMA, DOWN_GAMMA, UP_AMPLITUDE, DOWN_AMPLITUDE, RTT_MAX_WINDOW,
             Param::number("down_at", 1.25, (1.0, 4.0), "BDP", "inflight at which draining begins"),
-            Param::number("between", 0.0, (0.0, 3.0), "", "from 1 BDP on: 0 P_up, 1 gain 1, 2 drain, 3 P_up to down_at"),
+            Param::count("between", 0.0, (0.0, 3.0), "", "from 1 BDP on: 0 P_up, 1 gain 1, 2 drain, 3 P_up to down_at"),
             Param::flag("early_down", true, "drain at once, not only after one min_rtt"),
             Param::flag("quanta", false, "BDPs of inflight include BBR's send quanta and rounding"),
-            Param::number("rtt", 0.0, (0.0, 2.0), "", "0 newest sample, 1 smoothed, 2 least of the last round trip"),
+            Param::count("rtt", 0.0, (0.0, 2.0), "", "0 newest sample, 1 smoothed, 2 least of the last round trip"),
         ],
     };
 

@@ -53,6 +53,10 @@
 //! gives way by less; with RTTs that differ it is as unfair as Reno. Needs every mark: acknowledgements that are lost take
 //! marks with them. One segment per round trip fills a long fat path as slowly as Reno does. The first mark in slow start
 //! finds alpha still large, and costs up to half of the window.
+//!
+//! A SYN that is repeated no longer asks for ECN (RFC 3168 section 6.1.1.1). A flow whose first SYN is lost is therefore Reno,
+//! for its whole life, and packets that cannot be marked are dropped where those of others are marked: it has 0.9 Mbit/s beside
+//! 96 Mbit/s of a flow with ECN, 15 % of it sent again, on a link of 100 Mbit/s and 10 ms that marks above 20 packets.
 
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};

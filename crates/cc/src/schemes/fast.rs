@@ -146,7 +146,7 @@ impl CongestionControl for Fast {
             ),
             Param::number("gamma", 0.5, (0.01, 1.0), "", "the part of the error made good in one step"),
             Param::number("mi_threshold", 0.75, (0.0, 10_000.0), "ms", "multiply below this queueing delay"),
-            Param::number("every", 2.0, (1.0, 100.0), "round trips", "between two uses of the equation"),
+            Param::count("every", 2.0, (1.0, 100.0), "round trips", "between two uses of the equation"),
             PACED,
         ],
     };

@@ -3,8 +3,8 @@
 //! A new scheme is a file beside this one and a line in the list below. What schemes cost is compared with the first.
 
 use crate::{
-    Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, RateAdvice, RecoveryEntered,
-    RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
+    Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, Rate, RateAdvice,
+    RecoveryEntered, RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 
 macro_rules! registry {
@@ -44,6 +44,8 @@ macro_rules! registry {
             pub fn on_rate_advice(&mut self, event: &RateAdvice) { match self { $(Self::$Type(s) => s.on_rate_advice(event)),+ } }
             /// Sending resumes after an idle time.
             pub fn on_idle_restart(&mut self, event: &IdleRestart) { match self { $(Self::$Type(s) => s.on_idle_restart(event)),+ } }
+            /// The most that requests to the network ask for.
+            pub fn line_rate(&self) -> Option<Rate> { match self { $(Self::$Type(s) => s.line_rate()),+ } }
             /// What the transport shall do now.
             #[inline] pub fn control(&self) -> Control { match self { $(Self::$Type(s) => s.control()),+ } }
             /// Named, typed internals for traces.

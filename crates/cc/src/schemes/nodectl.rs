@@ -8,9 +8,10 @@
 //! Let R be the rate granted, in payload bytes per second (the transport takes the headers off: a packet on the wire is
 //! followed by a gap of its whole size divided by the granted rate).
 //!
-//! * pacing rate = R, kept between `min_rate` packets per second and `line_rate`
+//! * pacing rate = R, `min_rate` packets per second at least
 //! * window = `window_gain` · R · srtt, four segments at least: it bounds what is lost if the network dies.
 //! * No rate granted: window and pacing of CUBIC, which begins anew.
+//! * Requests ask for `line_rate` at most. A grant of more is therefore none: ignored, and counted.
 //!
 //! Loss and marks change nothing while a rate is granted.
 //!
@@ -32,8 +33,9 @@
 //! 1. The paper says nothing of networks where nobody answers. Here the flow falls back to CUBIC (without the proportional
 //!    rate reduction that CUBIC by itself is given: its window is enforced as it is).
 //! 2. The paper paces and says nothing of a window. Here one bounds what is lost.
-//! 3. What is not a rate is ignored and counted. The transport says by a rate of zero that there is none any more. The
-//!    least rate keeps a flow from stalling when it is granted less than a packet per second.
+//! 3. What is not a rate is ignored and counted, here and in the transport, which refuses a grant of more than it asked for.
+//!    A `line_rate` of 1 Tbit/s, the default, stands for none. The transport says by a rate of zero that there is none any
+//!    more. The least rate keeps a flow from stalling when it is granted less than a packet per second.
 //!
 //! ## Known weaknesses
 //! Having been granted a rate it keeps to it whatever it loses: if the nodes die, or the way changes to one that was not
@@ -44,10 +46,10 @@
 //! and the flow sends at it whatever it meets.
 
 use super::Cubic;
-use crate::advised::Bounds;
+use crate::advised::{Bounds, NO_LINE};
 use crate::{
-    Ack, Advice, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info, Lost, Nanos,
-    Param, Params, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss,
+    Ack, Advice, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info, Lost, Nanos, Param,
+    Params, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss,
     Telemetry, Timeout, Value,
 };
 
@@ -94,10 +96,10 @@ impl CongestionControl for Nodectl {
             ),
             Param::number(
                 "line_rate",
-                100_000.0,
-                (1.0, 1e6),
+                NO_LINE,
+                (1.0, NO_LINE),
                 "mbit",
-                "a rate granted above this counts as this",
+                "the most it asks for: a grant above this is ignored; 1000000: no limit is stated",
             ),
             Param::number("window_gain", 2.0, (1.0, 10.0), "", "the window in products of rate and srtt"),
         ],
@@ -168,18 +170,26 @@ impl CongestionControl for Nodectl {
     }
 
     fn on_rate_advice(&mut self, event: &RateAdvice) {
-        match event.advice {
-            Advice::Rate(rate) if !rate.is_zero() => {
-                self.granted = true;
-                self.control.pacing_rate = Some(self.bounds.rate(rate));
-                self.set_window();
-            }
-            Advice::Rate(_) if self.granted => {
+        let rate = match event.advice {
+            Advice::Rate(Rate::ZERO) if self.granted => {
                 self.granted = false;
                 self.own = self.fresh.clone();
+                return;
             }
-            _ => self.ignored += 1,
+            Advice::Rate(rate) => self.bounds.rate(rate),
+            Advice::Change(_) => None,
+        };
+        if rate.is_none() {
+            self.ignored += 1;
+            return;
         }
+        self.granted = true;
+        self.control.pacing_rate = rate;
+        self.set_window();
+    }
+
+    fn line_rate(&self) -> Option<Rate> {
+        self.bounds.line_rate()
     }
 
     #[inline]
@@ -203,9 +213,8 @@ impl CongestionControl for Nodectl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bytes, Rate};
-    use crate::CongestionCause;
     use crate::testing::{ack, entered, setup, timeout};
+    use crate::{Bytes, CongestionCause};
 
     fn advised(scheme: &mut Nodectl, advice: Advice) -> Control {
         scheme.on_rate_advice(&RateAdvice { now: Nanos::ZERO, advice });
@@ -235,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn grants_are_kept_within_bounds_and_what_is_none_is_ignored() {
+    fn what_is_no_grant_is_ignored_and_counted_and_the_last_one_stands() {
         let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[("line_rate", 80.0)]));
         let start = scheme.control();
-        for nothing in [rate(0), Advice::Change(5.0), Advice::Change(f64::NAN)] {
+        for nothing in [rate(0), rate(10_000_001), Advice::Change(5.0), Advice::Change(f64::NAN)] {
             assert_eq!(advised(&mut scheme, nothing), start);
         }
-        assert_eq!(scheme.ignored, 3);
+        assert_eq!(scheme.ignored, 4);
         // Before the round-trip time is known the window is the initial one.
         let least = advised(&mut scheme, rate(1));
         assert_eq!(
@@ -250,8 +259,14 @@ mod tests {
         );
         scheme.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
         assert_eq!(scheme.control().window, Bytes::new(4_000));
-        let most = advised(&mut scheme, rate(u64::MAX));
+        let most = advised(&mut scheme, rate(10_000_000));
         assert_eq!(most.pacing_rate, Some(Rate::from_bytes_per_sec(10_000_000)));
+        for more in [10_000_001, u64::MAX] {
+            assert_eq!(advised(&mut scheme, rate(more)), most);
+        }
+        assert_eq!(scheme.ignored, 6);
+        assert_eq!(scheme.line_rate(), Some(Rate::from_bytes_per_sec(10_000_000)));
+        assert_eq!(Nodectl::new(&setup(&Nodectl::INFO, 1000, &[])).line_rate(), None);
     }
 
     #[test]

@@ -53,6 +53,8 @@
 //! ## Known weaknesses
 //! Depends on the queue: in a classic one that marks it starves others, in a drop-tail one it is a paced Reno. The first
 //! marks find alpha at 1, so slow start ends with half of the window, and a segment per round trip is slow afterwards.
+//! A SYN that is repeated no longer asks for ECN: a flow whose first SYN is lost is a paced Reno for its whole life, in the
+//! classic queue of a DualPI2.
 
 use super::dctcp::MarkShare;
 use crate::pacing::LEAST_RTT;
@@ -171,7 +173,7 @@ impl CongestionControl for Prague {
                 "ms",
                 "flows of shorter round-trip time act as if it were this; 0: none do",
             ),
-            Param::number(
+            Param::count(
                 "rtt_transition",
                 500.0,
                 (0.0, 100_000.0),

@@ -7,9 +7,11 @@
 //! Let R be the rate advised, in payload bytes per second (the transport takes the headers off: a packet on the wire is
 //! followed by a gap of its whole size divided by the router's rate).
 //!
-//! * pacing rate = R, kept between `min_rate` packets per second and `line_rate`
+//! * pacing rate = R, `min_rate` packets per second at least
 //! * window = `window_gain` · R · srtt, four segments at least: it only stops a sender whose acknowledgements have ceased.
 //! * Before the first advice: the initial window, not paced.
+//! * Every packet asks for `line_rate`, the desired rate of the papers; routers only lower it. Advice of zero or above
+//!   `line_rate` is therefore no router's: ignored, and counted; the last rate stands.
 //!
 //! Loss and marks change nothing.
 //!
@@ -30,16 +32,20 @@
 //! 2. The ns-2 agents send extra packets to ask for a rate when data is sparser than one packet per round trip. Here a flow
 //!    that resumes sends at the rate it had, and has a new one a round trip later.
 //! 3. The ns-2 agents have no window. Here one bounds what is lost if the network dies.
-//! 4. Advice of zero, and anything that is not a rate, is ignored and counted; the least rate keeps a flow from stalling when
-//!    a router asks for less than a packet per second.
+//! 4. What is ignored is counted; the least rate keeps a flow from stalling when a router asks for less than a packet per
+//!    second.
+//! 5. The desired rate travels as a 32-bit float, rounded down, so that an echo of it is not above `line_rate`.
+//! 6. A `line_rate` of 1 Tbit/s, the default, stands for none: packets ask without naming a rate, and one that comes back
+//!    unnamed shows that no router took part.
 //!
 //! ## Known weaknesses
-//! It believes whatever comes back, and keeps the last rate when routers stop answering. On a path whose narrowest link
-//! does not take part it overruns that link for ever.
+//! It believes whatever comes back within its line rate, and keeps the last rate when routers stop answering. On a path whose
+//! narrowest link does not take part it overruns that link for ever. Where a line rate is stated and no router takes part, the
+//! rate asked for comes back as it was, and the flow sends at it whatever it meets.
 
-use crate::advised::Bounds;
+use crate::advised::{Bounds, NO_LINE};
 use crate::{
-    Ack, Advice, CongestionControl, Control, Evidence, Explicit, Info, Nanos, Param, RateAdvice,
+    Ack, Advice, CongestionControl, Control, Evidence, Explicit, Info, Nanos, Param, Rate, RateAdvice,
     RecoveryEntered, RecoveryStyle, Setup, Telemetry, Timeout, Value,
 };
 
@@ -61,7 +67,13 @@ impl CongestionControl for Rcp {
         recovery: RecoveryStyle::Own,
         params: &[
             Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "advice below this counts as this"),
-            Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "advice above this counts as this"),
+            Param::number(
+                "line_rate",
+                NO_LINE,
+                (1.0, NO_LINE),
+                "mbit",
+                "what is asked for: advice above this is ignored; 1000000: no limit is stated",
+            ),
             Param::number("window_gain", 2.0, (1.0, 10.0), "", "the window in products of rate and srtt"),
         ],
     };
@@ -84,16 +96,22 @@ impl CongestionControl for Rcp {
     fn on_timeout(&mut self, _event: &Timeout) {}
 
     fn on_rate_advice(&mut self, event: &RateAdvice) {
-        match event.advice {
-            Advice::Rate(rate) if !rate.is_zero() => {
-                let rate = self.bounds.rate(rate);
-                self.control.pacing_rate = Some(rate);
-                if let Some(window) = self.bounds.window(rate, self.srtt) {
-                    self.control.window = window;
-                }
-            }
-            _ => self.ignored += 1,
+        let rate = match event.advice {
+            Advice::Rate(rate) => self.bounds.rate(rate),
+            Advice::Change(_) => None,
+        };
+        let Some(rate) = rate else {
+            self.ignored += 1;
+            return;
+        };
+        self.control.pacing_rate = Some(rate);
+        if let Some(window) = self.bounds.window(rate, self.srtt) {
+            self.control.window = window;
         }
+    }
+
+    fn line_rate(&self) -> Option<Rate> {
+        self.bounds.line_rate()
     }
 
     #[inline]
@@ -109,7 +127,7 @@ impl CongestionControl for Rcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bytes, Rate};
+    use crate::Bytes;
     use crate::testing::{ack, setup};
 
     fn advised(rcp: &mut Rcp, advice: Advice) -> Control {
@@ -130,11 +148,27 @@ mod tests {
         let rate = Rate::from_bytes_per_sec(1_000_000);
         let control = advised(&mut rcp, Advice::Rate(rate));
         assert_eq!((control.window, control.pacing_rate), (Bytes::new(80_000), Some(rate)));
-        // One packet per second and four segments at least, 80 Mbit/s at most.
+        // More than the line carries is nobody's advice; 80 Mbit/s themselves are one.
+        for more in [10_000_001, u64::MAX] {
+            assert_eq!(advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(more))), control);
+        }
+        assert_eq!(rcp.ignored, 5);
+        let most = advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(10_000_000)));
+        assert_eq!(most.pacing_rate, Some(Rate::from_bytes_per_sec(10_000_000)));
+        // One packet per second and four segments at least.
         let least = advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(1)));
         assert_eq!(least.pacing_rate, Some(Rate::from_bytes_per_sec(1000)));
         assert_eq!(least.window, Bytes::new(4_000));
-        let most = advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(u64::MAX)));
-        assert_eq!(most.pacing_rate, Some(Rate::from_bytes_per_sec(10_000_000)));
+        assert_eq!(rcp.ignored, 5);
+    }
+
+    #[test]
+    fn it_asks_for_its_line_rate_if_one_is_stated_and_for_no_less_than_its_least() {
+        let asks = |values: &[(&str, f64)]| Rcp::new(&setup(&Rcp::INFO, 1000, values)).line_rate();
+        assert_eq!(asks(&[]), None);
+        assert_eq!(asks(&[("line_rate", 80.0)]), Some(Rate::from_bytes_per_sec(10_000_000)));
+        // A thousand packets of 1000 B are more than 1 Mbit/s.
+        let least = asks(&[("line_rate", 1.0), ("min_rate", 1000.0)]);
+        assert_eq!(least, Some(Rate::from_bytes_per_sec(1_000_000)));
     }
 }

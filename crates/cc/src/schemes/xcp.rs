@@ -32,6 +32,17 @@
 //! ## Known weaknesses
 //! Without routers that answer, the window never grows again after a loss. Feedback on acknowledgements that are lost is
 //! lost.
+//!
+//! It is not max-min fair and may leave a link idle. What the shuffling takes from everybody it offers to everybody; a flow
+//! that is limited elsewhere leaves its part, so that a link of such flows comes to rest as low as at alpha / (alpha + gamma)
+//! of its capacity, 80 % with the allocator's 0.4 and 0.1 (Low, Andrew, Wydrowski, 'Understanding XCP: equilibrium and
+//! fairness', INFOCOM 2005), and a little lower while it shuffles: 77 to 91 % for one flow of 10 ms beside 2 to 30 that a
+//! second link limits.
+//!
+//! It does not pace. With data both ways, acknowledgements wait behind data and then set a whole window free at once; between
+//! such bursts the queue runs empty, and the persistent queue, a minimum, shows nothing. One to five flows each way use 86 to
+//! 90 % of a link of 50 Mbit/s, and packets wait about a round-trip time on the mean, where a paced stream the other way costs
+//! nothing.
 
 use crate::{
     Ack, Advice, Bytes, CongestionControl, Control, Evidence, Explicit, Info, Nanos, Param, Rate, RateAdvice,

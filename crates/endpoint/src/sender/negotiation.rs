@@ -18,7 +18,7 @@
 //!   they learn.)
 //! * Nodes speak to every server at times. One that hears nothing for 10 s asks for all it may while data flows on; if no
 //!   node answers any more it is on its own, so that flows granted a rate by nodes that died do not hold it for ever.
-//! * Max is what the server can provide. If for eight round-trip times it has sent less than nine tenths of its rate, it
+//! * Max is what the server can provide, and its line carries. If for eight round-trip times it has sent less than nine tenths of its rate, it
 //!   asks for a twentieth more than it sent; as soon as more waits than a round trip's worth, it asks for all it may.
 //! * When nothing has been sent for 5 s, nodes may have forgotten the flow: it asks before it goes on.
 //! * The termination leaves when everything is acknowledged, and again after twice the round-trip time, for nobody

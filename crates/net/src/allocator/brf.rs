@@ -105,6 +105,7 @@ mod random_tests;
 mod returns;
 mod shares;
 mod state;
+mod telling;
 #[cfg(test)]
 mod tests;
 
@@ -120,7 +121,7 @@ use self::learned::Learned;
 use self::returns::Guest;
 use self::shares::{Classes, Limit, Shares};
 use self::state::State;
-use super::{Allocator, FlowTable, Info, Port, Setup, Signal, Tuple};
+use super::{Allocator, FlowTable, Info, Port, Setup, Signal, Sink, Tuple};
 use crate::config::{self, HtbClass};
 use crate::{Extension, Flags, Packet};
 
@@ -272,7 +273,7 @@ impl Allocator for Brf {
                 false,
                 "measure what the link carries, and drain as with `drain`: for links that change",
             ),
-            Param::number("flows", 10_000.0, (2.0, 1e6), "", "the most flows in the table"),
+            Param::count("flows", 10_000.0, (2.0, 1e6), "", "the most flows in the table"),
             Param::number("idle", 30.0, (1.0, 3600.0), "s", "a flow silent for so long is forgotten"),
         ],
     };
@@ -484,24 +485,7 @@ impl Allocator for Brf {
         self.table.memory()
     }
 
-    fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
-        sink("state", f64::from(self.state as u8));
-        sink("capacity", self.capacity);
-        sink("c_brf", self.classes.brf);
-        sink("allocated", self.shares.allocated());
-        sink("used", self.shares.used());
-        sink("brf_flows", self.shares.count() as f64);
-        sink("other_flows", self.others as f64);
-        sink("half_open", self.half_open.iter().sum::<usize>() as f64);
-        sink("table", self.table.len() as f64);
-        sink("table_bytes", self.table.memory() as f64);
-        sink("period_ms", self.period.as_millis_f64());
-        sink("learned", self.learned.taught() as f64);
-        sink("refused", self.counts.refused as f64);
-        sink("expired", self.counts.expired as f64);
-        sink("allocations", self.counts.allocations as f64);
-        sink("reductions", self.counts.reductions as f64);
-        sink("announced", self.counts.announced as f64);
-        sink("written", self.counts.written as f64);
+    fn telemetry(&self, sink: Sink<'_>) {
+        self.tell(sink);
     }
 }

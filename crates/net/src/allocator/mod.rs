@@ -10,6 +10,7 @@
 
 mod flows;
 mod port;
+mod reading;
 mod seat;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub use brf::RateCode;
 pub use flows::FlowTable;
 pub use nodectl::message as negotiation;
 pub use port::{Congestion, Desk, Outgoing, Port, Signal, Tuple};
+pub use reading::{Reading, Sink};
 pub(crate) use seat::Seat;
 
 use crate::Packet;
@@ -105,8 +107,8 @@ pub trait Allocator {
     fn memory(&self) -> usize {
         0
     }
-    /// Named internals, for traces and tests.
-    fn telemetry(&self, _sink: &mut dyn FnMut(&'static str, f64)) {}
+    /// Named internals, for results, traces and tests; the names without their unit.
+    fn telemetry(&self, _sink: Sink<'_>) {}
 }
 
 macro_rules! registry {
@@ -152,7 +154,7 @@ macro_rules! registry {
             /// Bytes of memory it takes, itself and what it owns.
             pub fn memory(&self) -> usize { match self { $(Self::$Type(a) => size_of::<$Type>() + a.memory()),+ } }
             /// Named internals.
-            pub fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) { match self { $(Self::$Type(a) => a.telemetry(sink)),+ } }
+            pub fn telemetry(&self, sink: Sink<'_>) { match self { $(Self::$Type(a) => a.telemetry(sink)),+ } }
             /// What is known of it without running it.
             pub fn info(&self) -> &'static Info { match self { $(Self::$Type(_) => &<$Type as Allocator>::INFO),+ } }
         }
@@ -164,6 +166,19 @@ registry! {
     xcp::Xcp,
     brf::Brf,
     nodectl::Nodectl,
+}
+
+impl AnyAllocator {
+    /// One item of what it tells.
+    pub fn reading(&self, name: &str) -> Option<Reading> {
+        let mut found = None;
+        self.telemetry(&mut |item, reading| {
+            if item == name {
+                found = Some(reading);
+            }
+        });
+        found
+    }
 }
 
 /// One line of the registry.

@@ -105,7 +105,7 @@ use self::allocation::Part;
 use self::arrivals::{Arrivals, Predictor};
 use self::message::{Adjustment, MOST, Message, Negotiation};
 use self::records::Book;
-use super::{Allocator, Info, Outgoing, Port, Setup};
+use super::{Allocator, Info, Outgoing, Port, Reading, Setup, Sink};
 use crate::{Flags, Packet};
 
 /// Bounds of the beat.
@@ -191,7 +191,7 @@ impl Allocator for Nodectl {
                 "the unfairness that is tolerated, as a share of the mean",
             ),
             Param::number("share", 1.0, (0.1, 1.0), "", "the share of the capacity that is given away"),
-            Param::number(
+            Param::count(
                 "predictor",
                 0.0,
                 (0.0, 2.0),
@@ -202,7 +202,7 @@ impl Allocator for Nodectl {
             Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor 2"),
             Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "the time in which arrivals are counted"),
             Param::number("timeout", 10.0, (0.1, 600.0), "s", "a record is forgotten after such a silence"),
-            Param::number("flows", 100_000.0, (1.0, 1e6), "", "the most records"),
+            Param::count("flows", 100_000.0, (1.0, 1e6), "", "the most records"),
         ],
     };
     const RETURNS: bool = true;
@@ -274,21 +274,22 @@ impl Allocator for Nodectl {
         self.beat_end = if self.book.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.beat()) };
     }
 
-    fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
+    fn telemetry(&self, sink: Sink<'_>) {
         let counts = &self.counts;
-        sink("flows", self.book.records.len() as f64);
-        sink("transmissions", self.book.served() as f64);
-        sink("given", self.book.given() as f64);
-        sink("free", self.book.total().saturating_sub(self.book.given()) as f64);
-        sink("returns", self.returns);
-        sink("messages_refused", counts.refused as f64);
-        sink("messages_foreign", counts.foreign as f64);
-        sink("failures", counts.failures as f64);
-        sink("table_full", counts.full as f64);
-        sink("reduces", counts.reduces as f64);
-        sink("increases", counts.increases as f64);
-        sink("disobeyed", counts.disobeyed as f64);
-        sink("expired", counts.expired as f64);
+        sink("flows", Reading::count(self.book.records.len() as u64));
+        sink("transmissions", Reading::count(self.book.served() as u64));
+        sink("given", Reading::Rate(self.book.given() as f64));
+        let free = self.book.total().saturating_sub(self.book.given());
+        sink("free", Reading::Rate(free as f64));
+        sink("returns", Reading::Rate(self.returns));
+        sink("messages_refused", Reading::count(counts.refused));
+        sink("messages_foreign", Reading::count(counts.foreign));
+        sink("failures", Reading::count(counts.failures));
+        sink("table_full", Reading::count(counts.full));
+        sink("reduces", Reading::count(counts.reduces));
+        sink("increases", Reading::count(counts.increases));
+        sink("disobeyed", Reading::count(counts.disobeyed));
+        sink("expired", Reading::count(counts.expired));
     }
 
     fn memory(&self) -> usize {

@@ -36,7 +36,7 @@
 
 use narrows_cc::{Evidence, Nanos, Param};
 
-use super::{Allocator, Info, Port, Setup};
+use super::{Allocator, Info, Port, Reading, Setup, Sink};
 use crate::{Extension, Packet};
 
 /// The least length of a slot.
@@ -182,8 +182,8 @@ impl Allocator for Rcp {
         self.slot_end = port.now.saturating_add(self.slot);
     }
 
-    fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
-        sink("rate", self.rate);
-        sink("mean_rtt", self.rtt);
+    fn telemetry(&self, sink: Sink<'_>) {
+        sink("rate", Reading::Rate(self.rate));
+        sink("mean_rtt", Reading::Time(self.rtt));
     }
 }

@@ -3,7 +3,7 @@
 use narrows_cc::{Nanos, Params, Rate};
 use proptest::prelude::*;
 
-use super::{ALL, AnyAllocator, Desk, Setup, find};
+use super::{ALL, AnyAllocator, Desk, Reading, Setup, find};
 use crate::{Extension, Packet};
 
 /// An allocator at a port of 10 MB/s.
@@ -26,13 +26,7 @@ fn packet(extension: Extension) -> Packet {
 }
 
 fn reading(allocator: &AnyAllocator, name: &str) -> f64 {
-    let mut found = None;
-    allocator.telemetry(&mut |item, value| {
-        if item == name {
-            found = Some(value);
-        }
-    });
-    found.expect("it tells this")
+    allocator.reading(name).and_then(Reading::number).expect("it tells this number")
 }
 
 #[track_caller]
@@ -54,6 +48,21 @@ fn every_allocator_has_a_name_parameters_in_range_and_an_essay() {
         }
     }
     assert!(find("none").is_none());
+}
+
+#[test]
+fn every_allocator_tells_each_item_once_and_leaves_the_unit_to_its_kind() {
+    for entry in ALL {
+        let mut names = Vec::new();
+        made(entry.info.name).telemetry(&mut |name, _| names.push(name));
+        for (place, name) in names.iter().enumerate() {
+            assert!(!names[..place].contains(name), "{}: {name} told twice", entry.info.name);
+            assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}: {name}", entry.info.name);
+            let unit = ["_s", "_ms", "_bytes"].iter().find(|unit| name.ends_with(**unit));
+            assert_eq!(unit, None, "{}: {name}", entry.info.name);
+        }
+        assert!(!names.is_empty());
+    }
 }
 
 #[test]
@@ -214,14 +223,14 @@ fn an_idle_port_sleeps_and_wakes_as_if_it_had_counted_every_interval() {
             assert!(wakes < 1_000, "{name} does not sleep");
         }
         let mut told = Vec::new();
-        allocator.telemetry(&mut |_, value| told.push(value));
+        allocator.telemetry(&mut |item, value| told.push((item, value)));
         // Slots of RCP last 10 ms, intervals of XCP 50 ms and its readings of the queue 25 ms.
         let beat = if name == "rcp" { 10 } else { 25 };
         let sleeps = wakes == 0;
         let now = last + Nanos::from_secs(1_000) + Nanos::from_millis(3);
         allocator.on_arrival(&mut Desk::default().port(now, 0), &mut packet(Extension::None));
         let mut after = Vec::new();
-        allocator.telemetry(&mut |_, value| after.push(value));
+        allocator.telemetry(&mut |item, value| after.push((item, value)));
         assert_eq!(told, after, "{name}");
         // Where flows have to be set up, a packet of none wakes nobody.
         let next =
@@ -272,7 +281,10 @@ proptest! {
                     _ => {}
                 }
             }
-            allocator.telemetry(&mut |name, value| assert!(value.is_finite() && value >= 0.0, "{name}: {value}"));
+            allocator.telemetry(&mut |name, value| {
+                let sound = value.number().is_none_or(|x| x.is_finite() && x >= 0.0);
+                assert!(sound, "{name}: {value:?}");
+            });
         }
     }
 }

@@ -35,11 +35,12 @@
 //!    to what others may be given.
 //!
 //! ## Known weaknesses
-//! It needs to know its capacity; on a path with one link that knows nothing of XCP, that link's queue is nobody's concern.
+//! It needs to know its capacity; on a path with one link that knows nothing of XCP, that link's queue is nobody's concern. It
+//! may leave a fifth of a link idle, 1 - alpha / (alpha + gamma), where flows are limited elsewhere; see the scheme.
 
 use narrows_cc::{Evidence, Nanos, Param};
 
-use super::{Allocator, Info, Port, Setup};
+use super::{Allocator, Info, Port, Reading, Setup, Sink};
 use crate::{Extension, Packet};
 
 /// The least T_q.
@@ -253,10 +254,10 @@ impl Allocator for Xcp {
         }
     }
 
-    fn telemetry(&self, sink: &mut dyn FnMut(&'static str, f64)) {
-        sink("give", self.give);
-        sink("take", self.take);
-        sink("mean_rtt", self.rtt);
-        sink("persistent_queue", self.persistent);
+    fn telemetry(&self, sink: Sink<'_>) {
+        sink("give", Reading::Rate(self.give));
+        sink("take", Reading::Rate(self.take));
+        sink("mean_rtt", Reading::Time(self.rtt));
+        sink("persistent_queue", Reading::Bytes(self.persistent));
     }
 }

@@ -44,6 +44,8 @@ pub struct ClassStats {
     pub sent_bytes: u64,
     /// Packets that found its queue full or exceeded its tokens.
     pub dropped: u64,
+    /// Packets waiting now.
+    pub waiting_packets: u64,
     /// Packets waiting, averaged over time.
     pub queue_mean: f64,
     /// The time packets waited before their transmission began, in nanoseconds, added up.

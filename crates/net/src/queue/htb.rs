@@ -285,6 +285,7 @@ impl Htb {
                 stats.sent_bytes += leaf.counts.bytes;
                 stats.dropped += leaf.counts.dropped;
                 stats.queue_delay_sum_ns += leaf.counts.delay_sum_ns;
+                stats.waiting_packets += leaf.backlog.packets();
                 waited += leaf.waited(now);
             }
             ClassStats { queue_mean: waited as f64 / elapsed, ..stats }

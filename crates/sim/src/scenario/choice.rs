@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use narrows_net::allocator;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
@@ -18,7 +19,7 @@ use super::schema::ParamValue;
 /// A table that has a short form.
 pub trait Short: Serialize + for<'de> Deserialize<'de> + JsonSchema {
     /// What the text may be.
-    const ACCEPTED: &'static str;
+    fn accepted() -> String;
     /// From the short form.
     ///
     /// # Errors
@@ -53,7 +54,7 @@ impl<'de, T: Short> Visitor<'de> for TextOrVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(T::ACCEPTED)
+        f.write_str(&T::accepted())
     }
     fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
         T::from_text(text)
@@ -81,7 +82,7 @@ impl<T: Short> JsonSchema for TextOr<T> {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let table = generator.subschema_for::<T>();
-        json_schema!({ "anyOf": [{ "type": "string", "description": T::ACCEPTED }, table] })
+        json_schema!({ "anyOf": [{ "type": "string", "description": T::accepted() }, table] })
     }
 }
 
@@ -208,8 +209,9 @@ table! {
 }
 
 impl Short for Queue {
-    const ACCEPTED: &'static str =
-        "droptail, codel, fq-codel, pie, red, step, dualpi2, or a table with `kind` and parameters";
+    fn accepted() -> String {
+        "droptail, codel, fq-codel, pie, red, step, dualpi2, or a table with `kind` and parameters".to_owned()
+    }
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
         Ok(Self { kind: kind(text)?, ..Self::default() })
     }
@@ -232,7 +234,10 @@ pub struct Allocator {
 }
 
 impl Short for Allocator {
-    const ACCEPTED: &'static str = "rcp, xcp, none, or a table with `kind` and parameters";
+    fn accepted() -> String {
+        let names: Vec<_> = allocator::ALL.iter().map(|entry| entry.info.name).chain(["none"]).collect();
+        format!("{}, or a table with `kind` and parameters", names.join(", "))
+    }
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
         Ok(Self { kind: text.to_owned(), dies: None, params: BTreeMap::new() })
     }
@@ -297,7 +302,9 @@ pub(super) fn no_loss() -> Loss {
 }
 
 impl Short for Loss {
-    const ACCEPTED: &'static str = "a percentage such as 0.1%, or a table with `kind` and parameters";
+    fn accepted() -> String {
+        "a percentage such as 0.1%, or a table with `kind` and parameters".to_owned()
+    }
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
         text.parse().map(Self::bernoulli).map_err(E::custom)
     }
@@ -339,7 +346,9 @@ table! {
 }
 
 impl Short for Radio {
-    const ACCEPTED: &'static str = "5g, or a table such as { kind = \"5g\", seed = 1, mean = \"150mbit\" }";
+    fn accepted() -> String {
+        "5g, or a table such as { kind = \"5g\", seed = 1, mean = \"150mbit\" }".to_owned()
+    }
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
         Ok(Self {
             kind: kind(text)?,
@@ -391,8 +400,11 @@ table! {
 }
 
 impl Short for App {
-    const ACCEPTED: &'static str = "bulk, or a table: { kind = \"on-off\", on = \"1s\", off = \"1s\" } or \
-        { kind = \"cbr\", rate = \"1mbit\" }";
+    fn accepted() -> String {
+        "bulk, or a table: { kind = \"on-off\", on = \"1s\", off = \"1s\" } or \
+        { kind = \"cbr\", rate = \"1mbit\" }"
+            .to_owned()
+    }
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
         Ok(Self { kind: kind(text)?, ..Self::default() })
     }
@@ -413,7 +425,9 @@ table! {
 }
 
 impl Short for Jitter {
-    const ACCEPTED: &'static str = "a time such as 5ms, or { max = \"5ms\", reorder = true }";
+    fn accepted() -> String {
+        "a time such as 5ms, or { max = \"5ms\", reorder = true }".to_owned()
+    }
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
         Ok(Self { max: text.parse().map_err(E::custom)?, reorder: None })
     }
@@ -448,8 +462,11 @@ table! {
 }
 
 impl Short for FileSize {
-    const ACCEPTED: &'static str = "a size such as 100kB, or a table: { kind = \"exponential\", mean = \"100kB\" } or \
-        { kind = \"pareto\", mean = \"100kB\", shape = 1.2 }";
+    fn accepted() -> String {
+        "a size such as 100kB, or a table: { kind = \"exponential\", mean = \"100kB\" } or \
+        { kind = \"pareto\", mean = \"100kB\", shape = 1.2 }"
+            .to_owned()
+    }
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
         Ok(Self { kind: SizeKind::Fixed, mean: text.parse().map_err(E::custom)?, shape: None })
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_cc::{Nanos, schemes};
-use serde::de;
+use serde::{Deserialize, Serialize, de};
 
 use super::tree::{Origin, Tree};
 
@@ -42,6 +42,23 @@ impl fmt::Display for ScenarioError {
 }
 
 impl std::error::Error for ScenarioError {}
+
+/// A scenario runs, but not as it may have been meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// The file, or "command line".
+    pub source: String,
+    /// The line, from 1, where it is known.
+    pub line: Option<usize>,
+    /// What will happen.
+    pub message: String,
+}
+
+impl From<ScenarioError> for Note {
+    fn from(found: ScenarioError) -> Self {
+        Self { source: found.source, line: found.line, message: found.message }
+    }
+}
 
 /// A refusal on its way out: the key grows segment by segment, the place is set by whoever knows it first.
 #[derive(Clone, Debug)]

@@ -46,9 +46,10 @@ pub(super) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Fault> {
 fn describe(param: &Param) -> String {
     match param.kind {
         ParamKind::Flag => format!("{} (on or off)", param.name),
-        ParamKind::Number => {
+        ParamKind::Number | ParamKind::Count => {
             let unit = if param.unit.is_empty() { String::new() } else { format!(" {}", param.unit) };
-            format!("{} ({} to {}{unit})", param.name, param.min, param.max)
+            let whole = if param.kind == ParamKind::Count { "a whole number from " } else { "" };
+            format!("{} ({whole}{} to {}{unit})", param.name, param.min, param.max)
         }
     }
 }
@@ -126,7 +127,7 @@ pub(super) fn set(
             "off" | "false" => 0.0,
             _ => return Err(refuse()),
         },
-        ParamKind::Number => {
+        ParamKind::Number | ParamKind::Count => {
             let number = text.strip_suffix(param.unit).unwrap_or(text).trim_end();
             number.parse::<f64>().ok().filter(|number| number.is_finite()).ok_or_else(refuse)?
         }
@@ -135,6 +136,9 @@ pub(super) fn set(
         ParamError::Unknown => refuse(),
         ParamError::OutOfRange(_) => {
             Fault::new(key, format!("`{name}` = {text} is out of range")).accepted(describe(param))
+        }
+        ParamError::Fraction(_) => {
+            Fault::new(key, format!("`{name}` = {text} is no whole number")).accepted(describe(param))
         }
     })
 }

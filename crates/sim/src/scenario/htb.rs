@@ -215,7 +215,9 @@ impl Reader<'_> {
             burst,
             ceil_burst: if policed { burst } else { size("ceil_burst", &class.ceil_burst)? },
             limit: limit
-                .map(|buffer| link::limit(&key("buffer"), buffer, rate, self.place.rtt, packet))
+                .map(|buffer| {
+                    link::limit(&key("buffer"), "in this class", buffer, rate, self.place.rtt, packet)
+                })
                 .transpose()?,
             policed,
             ..HtbClass::new(class.name.clone(), rate)

@@ -4,7 +4,6 @@ use std::net::Ipv4Addr;
 
 use narrows_endpoint::Negotiation;
 use narrows_net::allocator::Tuple;
-use narrows_net::packet::MAX_PATHS;
 
 use super::fault::Fault;
 use super::link;
@@ -38,10 +37,6 @@ impl Identity {
     pub(super) fn new(scenario: &Scenario, index: usize, paths: usize) -> Result<Self, Fault> {
         let flow = &scenario.flows[index];
         let key = |name: &str| format!("flows.{index}.{name}");
-        if paths > MAX_PATHS {
-            return Err(Fault::new(key("alternatives"), format!("{} other ways", paths - 1))
-                .accepted(format!("at most {}", MAX_PATHS - 1)));
-        }
         let host = |network: u32, entry: usize| network + ((entry as u32) << 8) + 1;
         // Subflows of one content go to one receiver.
         let same = |other: &Flow| other.content.is_some() && other.content == flow.content;

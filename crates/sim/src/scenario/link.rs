@@ -266,9 +266,10 @@ pub(super) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Fault> {
     }
 }
 
-/// When the queue is full. `rtt` is what a BDP is taken at, `packet` the largest packet.
+/// When the queue is full. `place` is the link in words, `rtt` what a BDP is taken at, `packet` the largest packet.
 pub(super) fn limit(
     key: &str,
+    place: &str,
     buffer: &quantity::Buffer,
     rate: Rate,
     rtt: Nanos,
@@ -289,7 +290,7 @@ pub(super) fn limit(
     };
     match limit {
         Limit::Bytes(bytes) if bytes < packet => {
-            refuse(format!("`{buffer}` is {} B here and holds no packet", bytes.as_u64()))
+            refuse(format!("`{buffer}` is {} B {place} and holds no packet", bytes.as_u64()))
         }
         Limit::Packets(0) | Limit::Time(Nanos::ZERO) => refuse(format!("`{buffer}` holds no packet")),
         limit => Ok(limit),

@@ -22,8 +22,9 @@ mod schema;
 mod sweep;
 mod topology;
 mod tree;
+mod unheard;
 
-pub use fault::ScenarioError;
+pub use fault::{Note, ScenarioError};
 pub use schema::{
     Arrivals, Flow, Link, LossAt, Network, NetworkKind, ParamValue, Policer, Reorder, Scenario, Tcp, Trace,
 };
@@ -57,6 +58,8 @@ pub struct Planned {
     pub scenario: Scenario,
     /// 16 hexadecimal digits that name the run: a hash of scenario, seed, capacity traces and version.
     pub id: String,
+    /// What a person should know of its point; of several seeds the first one's run has it.
+    pub notes: Vec<Note>,
 }
 
 /// All runs of a scenario: the points of its sweep (the last axis varies fastest), each with all its seeds. Overrides are
@@ -120,11 +123,16 @@ fn runs(
     let mut runs = Vec::new();
     for seed in first..=last {
         scenario.seed = seed;
+        let mut notes = Vec::new();
         if seed == first || random {
-            resolve::resolve(&scenario, seed, source.dir, traces)?;
+            let resolved = resolve::resolve(&scenario, seed, source.dir, traces)?;
+            if seed == first {
+                let note = |note: Fault| Note::from(note.report(source.name, source.text, Some(tree)));
+                notes.extend(resolved.notes.into_iter().map(note));
+            }
         }
         let id = id(&scenario, traces);
-        runs.push(Planned { point: point.to_vec(), seed, scenario: scenario.clone(), id });
+        runs.push(Planned { point: point.to_vec(), seed, scenario: scenario.clone(), id, notes });
     }
     Ok(runs)
 }
@@ -136,6 +144,7 @@ fn runs(
 #[allow(clippy::result_large_err)] // once per run
 pub fn resolve(scenario: &Scenario, seed: u64, dir: Option<&Path>) -> Result<Spec, ScenarioError> {
     resolve::resolve(scenario, seed, dir, &mut Traces::default())
+        .map(|resolved| resolved.spec)
         .map_err(|fault| fault.at(Origin::Unknown).report(&scenario.name, "", None))
 }
 

@@ -18,6 +18,7 @@ use super::quantity::{Time, WarmupLength};
 use super::queue;
 use super::schema::{Network, Scenario};
 use super::topology::{Route, Topology, Wire};
+use super::unheard;
 use crate::spec::{FlowSpec, Hop, LinkSpec, Spec, TraceSpec, Way};
 
 /// The longest route a packet can count.
@@ -26,13 +27,19 @@ const MAX_HOPS: usize = 250;
 /// More samples of each series than this would fill a disk, and are surely a slip.
 const MAX_SAMPLES: u64 = 10_000_000;
 
+/// What is run, and what a person should know of it.
+pub(super) struct Resolved {
+    pub(super) spec: Spec,
+    pub(super) notes: Vec<Fault>,
+}
+
 /// Checks everything a run depends on.
 pub(super) fn resolve(
     scenario: &Scenario,
     seed: u64,
     dir: Option<&Path>,
     traces: &mut Traces,
-) -> Result<Spec, Fault> {
+) -> Result<Resolved, Fault> {
     let duration = scenario.duration.value();
     if duration.is_zero() {
         return Err(Fault::new("duration", "a run of no length").accepted("a time above zero such as 60s"));
@@ -111,7 +118,8 @@ pub(super) fn resolve(
             link::teach(&link.name, allocator, traces)?;
         }
     }
-    Ok(Spec {
+    let notes = notes(scenario, &entries, &links, &position);
+    let spec = Spec {
         name: scenario.name.clone(),
         duration,
         warmup,
@@ -120,7 +128,21 @@ pub(super) fn resolve(
         flows,
         controller: link::controller(scenario.network.controller.as_ref())?,
         trace: TraceSpec { samples, packets: scenario.trace.packets },
-    })
+    };
+    Ok(Resolved { spec, notes })
+}
+
+/// What entries ask for in vain; `position` is where a wire's link stands in `links`.
+fn notes(scenario: &Scenario, entries: &[Entry], links: &[LinkSpec], position: &[usize]) -> Vec<Fault> {
+    let has = |wire: usize, name: &str| {
+        links[position[wire]].config.allocator.as_ref().is_some_and(|own| own.entry.info.name == name)
+    };
+    let of_entry = |(index, entry): (usize, &Entry)| {
+        let ways = || std::iter::once(&entry.route).chain(&entry.others);
+        let answered = |name: &str| ways().any(|way| way.forward.iter().any(|&wire| has(wire, name)));
+        unheard::notes(&scenario.flows[index], index, entry.kind.scheme, answered)
+    };
+    entries.iter().enumerate().flat_map(of_entry).collect()
 }
 
 /// One entry of `flows`, resolved as far as all its connections agree.
@@ -253,7 +275,10 @@ fn link_spec(
 ) -> Result<LinkSpec, Fault> {
     let wire: &Wire<'_> = &topology.wires[index];
     let limit = match &wire.buffer {
-        Some((buffer, key)) => link::limit(key, buffer, wire.rate, longest_rtt(entries, index), packet)?,
+        Some((buffer, key)) => {
+            let place = format!("at the link `{}`", wire.name);
+            link::limit(key, &place, buffer, wire.rate, longest_rtt(entries, index), packet)?
+        }
         None => AMPLE,
     };
     let mut config =
@@ -369,7 +394,10 @@ fn flow_spec(
         let rate = link::rate("network.access_rate", stated)?;
         let delay = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value);
         let limit = match &network.access_buffer {
-            Some(buffer) => link::limit("network.access_buffer", buffer, rate, entry.rtt, entry.packet())?,
+            Some(buffer) => {
+                let place = format!("at the access links of `{label}`");
+                link::limit("network.access_buffer", &place, buffer, rate, entry.rtt, entry.packet())?
+            }
             None => AMPLE,
         };
         let mut access = |name: String| {

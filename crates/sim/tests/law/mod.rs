@@ -2,7 +2,7 @@
 #![allow(dead_code)] // every file of laws uses a part of it
 
 use narrows_cc::Nanos;
-use narrows_net::allocator::AnyAllocator;
+use narrows_net::allocator::{AnyAllocator, Reading};
 use narrows_sim::scenario::{Source, plan, resolve};
 use narrows_sim::spec::Spec;
 use narrows_sim::{Engine, Recorder, RunResult};
@@ -12,6 +12,14 @@ pub fn spec(text: &str) -> Spec {
     let planned = plan(&Source { name: "law", text, dir: None }, &[]).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(planned.len(), 1, "one run per law");
     resolve(&planned[0].scenario, planned[0].seed, None).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The share of payload in a full packet.
+pub const PAYLOAD: f64 = 1448.0 / 1500.0;
+
+/// What each flow delivered, in Mbit/s of payload.
+pub fn goodputs(result: &RunResult) -> Vec<f64> {
+    result.flows.iter().map(|flow| flow.goodput_mbit_s).collect()
 }
 
 /// Runs one scenario text.
@@ -36,15 +44,10 @@ pub fn run_with_mean_window(text: &str) -> (RunResult, f64) {
     (engine.finish().unwrap(), sum / samples)
 }
 
-/// A named internal of an allocator.
+/// A named internal of an allocator, in bytes, seconds or bytes per second.
 pub fn reading(allocator: Option<&AnyAllocator>, name: &str) -> f64 {
-    let mut found = f64::NAN;
-    allocator.expect("the scheme brings its allocator").telemetry(&mut |item, value| {
-        if item == name {
-            found = value;
-        }
-    });
-    found
+    let told = allocator.expect("the scheme brings its allocator").reading(name);
+    told.and_then(Reading::number).expect("it tells this number")
 }
 
 #[track_caller]

@@ -101,8 +101,10 @@ pub(in crate::sender) struct Review {
 }
 
 impl Server {
-    pub(in crate::sender) fn new(config: &config::Negotiation) -> Self {
-        let max = config.max.min(MOST).max(Rate::from_bytes_per_sec(1));
+    /// It asks for no more than `config` says and the sender's `line` carries; of bytes on the wire `share` is payload.
+    pub(in crate::sender) fn new(config: &config::Negotiation, line: Option<Rate>, share: f64) -> Self {
+        let line = line.map_or(MOST, |line| line.mul_f64(1.0 / share));
+        let max = config.max.min(line).min(MOST).max(Rate::from_bytes_per_sec(1));
         Self {
             id: crate::user::id(config),
             min: config.min.min(max),

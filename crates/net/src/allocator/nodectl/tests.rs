@@ -52,7 +52,7 @@ impl Node {
         let mut found = None;
         self.nodectl.telemetry(&mut |item, value| {
             if item == name {
-                found = Some(value as u64);
+                found = value.number().map(|x| x as u64);
             }
         });
         found.expect("it tells this")

@@ -269,6 +269,7 @@ fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nano
     };
     prop_assert_eq!(total(|stats| stats.sent_packets), left.len() as u64);
     prop_assert_eq!(total(|stats| stats.dropped), stats.dropped());
+    prop_assert_eq!(total(|stats| stats.waiting_packets), queue.packets());
     Ok(left)
 }
 

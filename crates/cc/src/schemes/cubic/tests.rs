@@ -1,0 +1,201 @@
+//! The curve and its regions against points computed by hand.
+
+use super::*;
+use crate::testing::{self, ack, entered, timeout};
+
+const MSS: u64 = 1000;
+
+fn cubic(overrides: &[(&str, f64)]) -> Cubic {
+    Cubic::new(&testing::setup(&Cubic::INFO, MSS, overrides))
+}
+
+/// Lost a packet with a window and flight of `segments`; nothing acknowledged since.
+fn reduced(segments: f64, overrides: &[(&str, f64)]) -> Cubic {
+    let mut scheme = cubic(overrides);
+    scheme.curve.cwnd = segments;
+    scheme.on_recovery_entered(&entered(CongestionCause::Loss, (segments * MSS as f64) as u64));
+    scheme
+}
+
+/// One window (and a little) is acknowledged at once, which moves the window all the way to its target.
+fn ack_window(scheme: &mut Cubic, now_s: f64, srtt_s: f64) -> f64 {
+    let now = Nanos::from_secs_f64(now_s);
+    let acked = scheme.window.as_u64() + MSS;
+    scheme.on_ack(&Ack { now, srtt: Nanos::from_secs_f64(srtt_s), ..ack(acked) });
+    scheme.curve.cwnd
+}
+
+#[track_caller]
+fn near(value: f64, expected: f64) {
+    assert!((value - expected).abs() < 1e-6, "{value} is not {expected}");
+}
+
+fn state(scheme: &Cubic) -> &'static str {
+    let mut state = "";
+    scheme.telemetry(&mut |name, value| {
+        if let ("state", Value::State(name)) = (name, value) {
+            state = name;
+        }
+    });
+    state
+}
+
+#[test]
+fn window_follows_the_cubic_curve_at_points_computed_by_hand() {
+    // W_max = 100, W_epoch = 70: K = cbrt(30 / 0.4) = cbrt(75) = 4.217163326508746 s, W(t) = 0.4 (t - K)^3 + 100.
+    let mut scheme = reduced(100.0, &[]);
+    near(scheme.curve.cwnd, 70.0);
+    ack_window(&mut scheme, 0.0, 0.0);
+    near(scheme.curve.epoch.unwrap().k, 4.217163326508746);
+    near(ack_window(&mut scheme, 1.0, 0.0), 86.680763835130);
+    assert_eq!(state(&scheme), "concave");
+    near(ack_window(&mut scheme, 2.0, 0.0), 95.640335686639);
+    near(ack_window(&mut scheme, 4.217163326508746, 0.0), 100.0);
+    near(ack_window(&mut scheme, 6.0, 0.0), 102.266703256464);
+    assert_eq!(state(&scheme), "convex");
+    // The target is the curve one round trip ahead.
+    near(ack_window(&mut scheme, 6.5, 0.5), 108.620315189868);
+}
+
+#[test]
+fn the_window_goes_only_its_share_of_the_way_to_the_target() {
+    let mut scheme = reduced(100.0, &[]);
+    ack_window(&mut scheme, 0.0, 0.0);
+    let before = scheme.curve.cwnd;
+    scheme.on_ack(&Ack { now: Nanos::from_secs(1), ..ack(2 * MSS) });
+    near(scheme.curve.cwnd, before + 2.0 * (86.680763835130 - before) / before);
+}
+
+#[test]
+fn target_is_at_most_half_above_the_window() {
+    let mut scheme = reduced(100.0, &[]);
+    let before = ack_window(&mut scheme, 0.0, 0.0);
+    near(ack_window(&mut scheme, 1000.0, 0.1), 1.5 * before);
+}
+
+#[test]
+fn fast_convergence_lowers_the_maximum_to_085_of_the_window_if_it_shrank() {
+    for (overrides, expected) in [(&[][..], 68.0), (&[("fast_convergence", 0.0)][..], 80.0)] {
+        let mut scheme = reduced(100.0, overrides);
+        scheme.curve.cwnd = 80.0;
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, 80 * MSS));
+        near(scheme.curve.w_max, expected);
+        near(scheme.curve.cwnd, 56.0);
+    }
+    let mut grown = reduced(100.0, &[]);
+    grown.curve.cwnd = 100.0;
+    grown.on_recovery_entered(&entered(CongestionCause::Loss, 100 * MSS));
+    near(grown.curve.w_max, 100.0);
+}
+
+#[test]
+fn reno_friendly_growth_is_0529_per_round_trip_up_to_the_prior_window_and_1_beyond() {
+    // C = 0.001: K = cbrt(30 / 0.001) = 31 s, so in 10 ms the curve rises by at most 3 C K^2 / 100 = 0.03 segments.
+    let mut scheme = reduced(100.0, &[("c", 0.001)]);
+    let alpha = 3.0 * 0.3 / 1.7;
+    let rounds_to_prior = 57; // 70 + 57 alpha = 100.18 is the first to reach 100
+    for round in 1..=rounds_to_prior {
+        let window = ack_window(&mut scheme, f64::from(round) * 0.01, 0.01);
+        near(window, 70.0 + f64::from(round) * alpha);
+        assert_eq!(state(&scheme), "reno_friendly");
+    }
+    let reached = scheme.curve.cwnd;
+    near(ack_window(&mut scheme, 0.58, 0.01), reached + 1.0);
+    near(ack_window(&mut scheme, 0.59, 0.01), reached + 2.0);
+}
+
+#[test]
+fn time_in_which_the_application_is_the_limit_does_not_count() {
+    let mut scheme = reduced(100.0, &[]);
+    ack_window(&mut scheme, 10.0, 0.0);
+    for ms in [10_500, 11_000, 25_000] {
+        scheme.on_ack(&Ack { now: Nanos::from_millis(ms), window_limited: false, ..ack(MSS) });
+    }
+    scheme.on_idle_restart(&IdleRestart { now: Nanos::from_secs(28), ..testing::idle(3_000, 5_000) });
+    near(ack_window(&mut scheme, 29.0, 0.0), 86.680763835130); // W(1)
+}
+
+#[test]
+fn after_a_timeout_the_curve_starts_flat_from_the_threshold() {
+    let mut scheme = reduced(100.0, &[]);
+    scheme.on_timeout(&timeout(60 * MSS, 1));
+    scheme.on_timeout(&timeout(MSS, 2));
+    assert_eq!((scheme.window, scheme.curve.ssthresh), (Bytes::new(MSS), 42.0));
+    scheme.on_ack(&Ack { phase: Phase::Loss, ..ack(41 * MSS) });
+    near(scheme.curve.cwnd, 42.0);
+    ack_window(&mut scheme, 5.0, 0.0);
+    let epoch = scheme.curve.epoch.unwrap();
+    near(epoch.k, 0.0);
+    near(scheme.curve.w_max, 42.0);
+    // W(10) = 42 + 0.4 * 1000 is beyond the limit of half a window; W(3) = 42 + 0.4 * 27 is not.
+    near(ack_window(&mut scheme, 8.0, 0.0), 52.8);
+}
+
+#[test]
+fn marks_keep_085_with_abe_and_go_down_to_one_segment() {
+    let mut scheme = cubic(&[("abe", 1.0)]);
+    scheme.curve.cwnd = 100.0;
+    scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 100 * MSS));
+    near(scheme.curve.cwnd, 85.0);
+    let mut small = cubic(&[]);
+    small.curve.cwnd = 2.0;
+    small.on_recovery_entered(&entered(CongestionCause::Ecn, 2 * MSS));
+    near(small.curve.cwnd, 1.4);
+    small.on_recovery_entered(&entered(CongestionCause::Ecn, MSS));
+    near(small.curve.cwnd, 1.0);
+    near(small.curve.ssthresh, 2.0);
+}
+
+#[test]
+fn a_spurious_reduction_leaves_no_trace() {
+    let mut disturbed = reduced(100.0, &[]);
+    ack_window(&mut disturbed, 0.0, 0.1);
+    let mut calm = disturbed.clone();
+    disturbed.on_recovery_entered(&entered(CongestionCause::Loss, 70 * MSS));
+    assert!(disturbed.window < calm.window);
+    disturbed.on_spurious_loss(&testing::spurious(Phase::Recovery));
+    for now in [1.0, 2.0, 5.0, 9.0] {
+        assert_eq!(ack_window(&mut disturbed, now, 0.1), ack_window(&mut calm, now, 0.1));
+    }
+}
+
+#[test]
+fn a_window_grown_beyond_the_prior_one_is_not_undone() {
+    let mut scheme = reduced(10.0, &[]);
+    scheme.curve.cwnd = 20.0;
+    scheme.on_spurious_loss(&testing::spurious(Phase::Recovery));
+    near(scheme.curve.cwnd, 20.0);
+}
+
+#[test]
+fn growing_delay_ends_the_first_slow_start_and_the_curve_starts_flat_there() {
+    let mut scheme = cubic(&[]);
+    let mut now = Nanos::ZERO;
+    let mut feed = |scheme: &mut Cubic, rounds: u64, ms: u64| {
+        for i in 0..rounds * 8 {
+            now += Nanos::from_millis(1);
+            let rtt = Some(Nanos::from_millis(ms));
+            scheme.on_ack(&Ack { now, rtt, round_start: i % 8 == 0, ..ack(MSS) });
+        }
+    };
+    feed(&mut scheme, 1, 40);
+    near(scheme.curve.cwnd, 18.0);
+    feed(&mut scheme, 1, 50); // the eighth sample finds the delay grown by more than 5 ms
+    near(scheme.curve.cwnd, 26.0);
+    feed(&mut scheme, 4, 50); // a quarter of the growth
+    near(scheme.curve.cwnd, 34.0);
+    assert_eq!((state(&scheme), scheme.curve.ssthresh), ("conservative_slow_start", f64::INFINITY));
+    scheme.on_ack(&Ack { now: Nanos::from_millis(49), round_start: true, ..ack(MSS) });
+    near(scheme.curve.ssthresh, 34.25);
+    ack_window(&mut scheme, 1.0, 0.0);
+    near(scheme.curve.epoch.unwrap().k, 0.0);
+    near(ack_window(&mut scheme, 3.0, 0.0), 34.25 + 0.4 * 8.0);
+}
+
+#[test]
+fn the_first_window_is_the_initial_window_to_the_byte() {
+    for mss in [1, 536, 1448, 8948] {
+        let setup = testing::setup(&Cubic::INFO, mss, &[]);
+        assert_eq!(Cubic::new(&setup).control().window, Bytes::new(10 * mss));
+    }
+}

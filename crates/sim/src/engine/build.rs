@@ -1,0 +1,126 @@
+//! From the plan of a run to links, wires and endpoints.
+
+use narrows_cc::{Bytes, Nanos, Random, Setup};
+use narrows_endpoint::{App, Receiver, Sender};
+use narrows_net::{Link, Wire};
+
+use super::routes::{Routes, intern};
+use super::{Distance, Engine, NONE, Sources};
+use crate::clock::Clock;
+use crate::control::ControlPlane;
+use crate::metrics::Metrics;
+use crate::queue::{EventQueue, SourceId};
+use crate::recorder::Recorder;
+use crate::spec::{Spec, Way};
+
+impl Engine {
+    /// Builds the network and the endpoints of a run; nothing moves yet.
+    pub fn new(spec: Spec, recorder: Recorder) -> Self {
+        let (mut steps, mut wire_keys, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        let mut others: Vec<Routes> = Vec::new();
+        let routes: Vec<Routes> = spec
+            .flows
+            .iter()
+            .map(|flow| {
+                let mut way = |way: &Way, others| Routes {
+                    forward: intern(&mut steps, &mut wire_keys, &mut known, &way.forward),
+                    reverse: intern(&mut steps, &mut wire_keys, &mut known, &way.reverse),
+                    others,
+                };
+                let first = way(&flow.way, others.len() as u32);
+                others.extend(flow.others.iter().map(|other| way(other, NONE)));
+                first
+            })
+            .collect();
+        let random = |name, index: usize| Random::stream(spec.seed, name, index as u64);
+        let links: Vec<Link> =
+            spec.links.iter().enumerate().map(|(i, l)| Link::new(&l.config, random("link", i))).collect();
+        let mut returns = vec![NONE; links.len()];
+        for (i, link) in links.iter().enumerate() {
+            if let Some(opposite) = spec.links[i].opposite
+                && link.allocator().is_some_and(|allocator| allocator.wants_returns())
+            {
+                returns[opposite] = i as u32;
+            }
+        }
+        let wires: Vec<Distance> = wire_keys
+            .iter()
+            .enumerate()
+            .map(|(i, &(wire_link, delay, last))| {
+                let link = &spec.links[wire_link];
+                let mut wire = Wire::new(delay, link.jitter, link.reordering, random("wire", i));
+                if let Some(delays) = &link.delay_trace {
+                    wire = wire.following(delays.clone(), random("wire", i));
+                }
+                Distance { wire, last, returns: returns[wire_link] }
+            })
+            .collect();
+        let senders: Vec<Sender> = spec
+            .flows
+            .iter()
+            .enumerate()
+            .map(|(i, flow)| {
+                let mss = Bytes::new(u64::from(flow.tcp.segment));
+                let scheme = flow.scheme.build(&Setup {
+                    mss,
+                    initial_window: mss * u64::from(flow.tcp.initial_window),
+                    max_burst: flow.tcp.max_burst,
+                    sack: flow.tcp.sack,
+                    random: random("scheme", i),
+                    params: flow.params.clone(),
+                });
+                let app = App::new(flow.app, random("app", i), flow.start);
+                Sender::new(i as u32, flow.tcp.clone(), scheme, app, flow.start)
+            })
+            .collect();
+        let receivers = spec.flows.iter().enumerate().map(|(i, f)| Receiver::new(i as u32, &f.tcp)).collect();
+
+        let first_sender = (wires.len() + links.len()) as SourceId;
+        let flows = senders.len() as SourceId;
+        let sources = Sources {
+            links: wires.len() as SourceId,
+            senders: first_sender,
+            receivers: first_sender + flows,
+            clock: first_sender + 2 * flows,
+            control: first_sender + 2 * flows + 1,
+        };
+        let mut queue = EventQueue::new(sources.control as usize + 1);
+        for (i, sender) in senders.iter().enumerate() {
+            queue.schedule(sources.senders + i as SourceId, sender.deadline());
+        }
+        for (i, link) in links.iter().enumerate() {
+            // Allocators may ask to be woken before the first packet.
+            if link.next_service() < Nanos::MAX {
+                queue.schedule(sources.links + i as SourceId, link.next_service());
+            }
+        }
+        let clock = Clock::new(&spec);
+        queue.schedule(sources.clock, clock.next());
+        let polled = spec
+            .links
+            .iter()
+            .map(|link| link.config.allocator.as_ref().is_some_and(|allocator| allocator.entry.controlled));
+        let polled = polled.enumerate().filter(|(_, polled)| *polled).map(|(i, _)| i as u32);
+        let control = ControlPlane::new(spec.controller, polled.collect());
+        queue.schedule(sources.control, control.next());
+        Self {
+            now: Nanos::ZERO,
+            events: 0,
+            hash: 0xcbf2_9ce4_8422_2325,
+            queue,
+            links,
+            wires,
+            senders,
+            receivers,
+            steps,
+            routes,
+            others,
+            sources,
+            clock,
+            control,
+            metrics: Metrics::new(&spec),
+            recorder,
+            spec,
+        }
+    }
+}

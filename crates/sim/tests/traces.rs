@@ -1,0 +1,118 @@
+//! What allocators and classes tell of themselves, in results and in traces.
+
+mod law;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, UInt32Type};
+use arrow_ipc::reader::StreamReader;
+use law::{assert_within, spec};
+use narrows_sim::telemetry::Shown;
+use narrows_sim::{Engine, Recorder, RunResult};
+
+/// Of a series of link 0: times in seconds, and values or texts.
+type Series = Vec<(f64, Option<f64>, Option<String>)>;
+
+/// A run of two flows on 100 Mbit/s with a trace, and the series of its bottleneck.
+fn traced(label: &str, scheme: &str, network: &str) -> (RunResult, BTreeMap<String, Series>) {
+    let spec = spec(&format!(
+        "name = \"{label}\"\nduration = \"5s\"\n[trace]\nsamples = \"10ms\"\n[network]\nrate = \"100mbit\"\n\
+         buffer = \"1000pkt\"\n{network}\n[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\ncount = 2\n"
+    ));
+    let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), &format!("traces-{label}")].iter().collect();
+    fs::create_dir_all(&dir).unwrap();
+    let recorder = Recorder::new(&spec.trace, &dir).unwrap();
+    let result = Engine::new(spec, recorder).finish().unwrap();
+    let mut all: BTreeMap<String, Series> = BTreeMap::new();
+    for batch in StreamReader::try_new(File::open(dir.join("samples.arrow")).unwrap(), None).unwrap() {
+        let batch = batch.unwrap();
+        let column = |name| batch.column_by_name(name).unwrap();
+        let (kinds, names) = (column("kind").as_string::<i32>(), column("series").as_string::<i32>());
+        let (times, values) =
+            (column("time_s").as_primitive::<Float64Type>(), column("value").as_primitive::<Float64Type>());
+        let (places, texts) =
+            (column("index").as_primitive::<UInt32Type>(), column("text").as_string::<i32>());
+        let of_bottleneck =
+            (0..batch.num_rows()).filter(|&row| kinds.value(row) == "link" && places.value(row) == 0);
+        for row in of_bottleneck {
+            all.entry(names.value(row).to_owned()).or_default().push((
+                times.value(row),
+                values.iter().nth(row).unwrap(),
+                texts.iter().nth(row).unwrap().map(str::to_owned),
+            ));
+        }
+    }
+    fs::remove_dir_all(&dir).unwrap();
+    (result, all)
+}
+
+/// The numbers of a series from 3 s on, when both flows have long had their rates.
+fn settled(series: &Series) -> Vec<f64> {
+    series.iter().filter(|(at, ..)| *at >= 3.0).map(|(_, value, _)| value.expect("a number")).collect()
+}
+
+#[test]
+fn every_reading_of_an_allocator_is_a_series_of_its_link() {
+    for name in ["rcp", "xcp", "brf", "nodectl"] {
+        let (result, series) = traced(name, name, "");
+        let allocator = result.links[0].allocator.as_ref().expect("the scheme brings it");
+        let told: Vec<String> = allocator.readings.keys().map(|item| format!("allocator_{item}")).collect();
+        let sampled: Vec<&String> = series.keys().filter(|name| name.starts_with("allocator_")).collect();
+        assert_eq!(sampled, told.iter().collect::<Vec<_>>(), "{name}");
+        for (item, shown) in &allocator.readings {
+            let series = &series[&format!("allocator_{item}")];
+            // One sample every 10 ms of 5 s.
+            assert!((499..=501).contains(&series.len()), "{name} {item}: {} samples", series.len());
+            let text = matches!(shown, Shown::Text(_));
+            assert!(series.iter().all(|(_, value, name)| value.is_none() == text && name.is_some() == text));
+        }
+    }
+}
+
+#[test]
+fn readings_are_in_the_units_that_their_names_end_with() {
+    // The rate of two flows that share 100 Mbit/s, and their round-trip time: 40 ms and a queue of a few packets of 0.12 ms.
+    let (result, series) = traced("units-rcp", "rcp", "");
+    let mean = |name: &str| {
+        let values = settled(&series[name]);
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    assert_within("RCP's rate", mean("allocator_rate_mbit_s"), 50.0, 0.05);
+    assert_within("RCP's round-trip time", mean("allocator_mean_rtt_ms"), 40.0, 0.05);
+    let readings = serde_json::to_value(&result).unwrap()["links"][0]["allocator"]["readings"].clone();
+    assert_within("the last rate", readings["rate_mbit_s"].as_f64().unwrap(), 50.0, 0.05);
+}
+
+#[test]
+fn the_state_of_brf_is_a_text_of_its_figure() {
+    let (result, series) = traced("states-brf", "brf", "");
+    let states: Vec<&str> =
+        series["allocator_state"].iter().map(|(_, _, text)| text.as_deref().expect("a text")).collect();
+    // Before the first packet the table is empty; then the port measures, and allocates in an instant.
+    assert_eq!(states[0], "flow_table");
+    assert_eq!(states[states.len() - 1], "measurement");
+    let json = serde_json::to_value(&result).unwrap();
+    assert_eq!(json["links"][0]["allocator"]["readings"]["state"], "measurement");
+    // The period is the round-trip time, once that is known.
+    let period = settled(&series["allocator_period_ms"]);
+    period.iter().for_each(|&period| assert_within("Δt", period, 40.0, 0.1));
+    settled(&series["allocator_c_brf_mbit_s"]).iter().for_each(|&c| assert_within("C", c, 100.0, 0.05));
+}
+
+#[test]
+fn the_backlogs_of_classes_add_up_to_that_of_the_queue() {
+    let classes = "[network.queue]\nkind = \"htb\"\n\
+                   classes = [{ name = \"a\", rate = \"60mbit\" }, { name = \"b\", rate = \"40mbit\", schemes = [\"cubic\"] }]\n";
+    let (_, series) = traced("classes", "cubic", classes);
+    let all = &series["queue_pkt"];
+    let [a, b] = ["a", "b"].map(|name| &series[&format!("class_{name}_queue_pkt")]);
+    assert!(all.iter().any(|(_, value, _)| *value > Some(100.0)), "a queue forms");
+    for ((whole, a), b) in all.iter().zip(a).zip(b) {
+        assert_eq!(whole.1, Some(a.1.unwrap() + b.1.unwrap()), "at {} s", whole.0);
+    }
+    // CUBIC's class alone has packets.
+    assert!(a.iter().all(|(_, value, _)| *value == Some(0.0)));
+}
