@@ -7,8 +7,10 @@
 //! Each direction of data is a half-connection with a congestion control of its own (its CCID); any registered scheme can
 //! be one. What CCIDs tell the other side beyond acknowledgements travels in options.
 
+pub mod ack_vector;
 pub mod seq;
 pub mod wire;
 
+pub use ack_vector::{AckVector, Mark};
 pub use seq::Seq;
 pub use wire::{Header, Kind, ResetCode};

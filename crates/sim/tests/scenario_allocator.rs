@@ -2,6 +2,7 @@
 
 mod texts;
 
+use narrows_sim::scenario::{Source, plan};
 use narrows_sim::spec::Spec;
 use texts::spec;
 
