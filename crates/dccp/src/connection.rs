@@ -199,7 +199,8 @@ impl Connection {
         }
         let theirs = self.features.value(feature::CCID, Side::Remote) as u8;
         if let Some(ccid) = Ccid::from_number(theirs) {
-            self.reception.set_ccid(ccid);
+            let rtt = self.half.rtt.last;
+            self.reception.set_ccid(now, ccid, self.gsr, rtt);
         }
     }
 

@@ -180,7 +180,8 @@ impl Connection {
         // Room in a packet with data is for data: a long vector then goes by itself.
         let room = if data.is_empty() { header.room() - 3 } else { 128 };
         let vector = self.features.value(feature::SEND_ACK_VECTOR, Side::Local) == 1;
-        let ack = self.reception.write_report(now, seq, vector, room, &mut options);
+        let event_rate = self.features.value(feature::SEND_LOSS_EVENT_RATE, Side::Local) == 1;
+        let ack = self.reception.write_report(now, seq, vector, event_rate, room, &mut options);
         let ack = ack.unwrap_or(self.gsr);
         header.ack = Some(if header.long { ack.get() } else { ack.get() & 0xff_ffff });
         self.half.acknowledged_at = now;

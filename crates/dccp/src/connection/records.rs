@@ -71,10 +71,6 @@ impl Records {
         self.first
     }
 
-    pub(super) fn get(&self, number: u64) -> &Record {
-        &self.ring[(number - self.first) as usize]
-    }
-
     /// Bytes of memory held.
     pub(super) fn memory(&self) -> usize {
         self.ring.capacity() * size_of::<Record>() + (self.gaps.capacity() + self.fresh.capacity()) * 8
@@ -155,36 +151,34 @@ impl Records {
         *known = greatest;
     }
 
-    /// Finds packets that three later ones have overtaken; `lost` is called for each, oldest first.
-    pub(super) fn detect(&mut self, mut lost: impl FnMut(u64, &Record)) {
-        let n = self.gaps.len();
-        let from = self.gaps.partition_point(|&gap| gap < self.lost_until);
-        for i in from..n {
-            let gap = self.gaps[i];
-            // Numbers above it that are known, less the gaps among them. It does not grow from one gap to the next.
-            let later = self.known - 1 - gap - (n - 1 - i) as u64;
-            if later < LATER {
-                break;
-            }
-            self.lose(gap, &mut lost);
+    /// The oldest packet that three later ones have overtaken, and that was not lost before; now it is.
+    pub(super) fn next_lost(&mut self) -> Option<(u64, Record)> {
+        let i = self.gaps.partition_point(|&gap| gap < self.lost_until);
+        let &gap = self.gaps.get(i)?;
+        // Numbers above it that are known, less the gaps among them. It does not grow from one gap to the next.
+        let later = self.known - 1 - gap - (self.gaps.len() - 1 - i) as u64;
+        if later < LATER {
+            return None;
         }
-    }
-
-    /// Takes everything outstanding below `until` for lost.
-    pub(super) fn lose_until(&mut self, until: u64, mut lost: impl FnMut(u64, &Record)) {
-        for number in self.lost_until.max(self.first)..until.min(self.end()) {
-            if self.get(number).fate == Fate::Outstanding {
-                self.lose(number, &mut lost);
-            }
-        }
-        self.lost_until = self.lost_until.max(until);
-    }
-
-    fn lose(&mut self, number: u64, lost: &mut impl FnMut(u64, &Record)) {
-        let record = &mut self.ring[(number - self.first) as usize];
+        self.lost_until = gap + 1;
+        let record = &mut self.ring[(gap - self.first) as usize];
         record.fate = Fate::Lost;
-        self.lost_until = number + 1;
-        lost(number, record);
+        Some((gap, *record))
+    }
+
+    /// The oldest packet below `until` that is still outstanding; now it is lost.
+    pub(super) fn lose_next(&mut self, until: u64) -> Option<Record> {
+        let until = until.min(self.end());
+        while self.lost_until.max(self.first) < until {
+            let number = self.lost_until.max(self.first);
+            self.lost_until = number + 1;
+            let record = &mut self.ring[(number - self.first) as usize];
+            if record.fate == Fate::Outstanding {
+                record.fate = Fate::Lost;
+                return Some(*record);
+            }
+        }
+        None
     }
 
     /// Forgets the oldest records as far as nothing can become of them any more; those that are lost are kept from `keep` on,
@@ -234,9 +228,7 @@ mod tests {
     }
 
     fn detect(records: &mut Records) -> Vec<u64> {
-        let mut seen = vec![];
-        records.detect(|number, _| seen.push(number));
-        seen
+        std::iter::from_fn(|| records.next_lost()).map(|(number, _)| number).collect()
     }
 
     #[test]

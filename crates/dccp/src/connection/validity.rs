@@ -4,6 +4,7 @@ use narrows_cc::Nanos;
 
 use super::Connection;
 use super::config::Role;
+use super::receiving::Arrived;
 use super::state::State;
 use crate::ack_vector::Mark;
 use crate::feature::{self, Side};
@@ -79,7 +80,9 @@ impl Connection {
         let mark = if marked && self.config.ecn { Mark::Marked } else { Mark::Received };
         let payload = if header.kind.is_data() { body.data.len() as u32 } else { 0 };
         let payload = if matches!(header.kind, Kind::Request | Kind::Response) { 0 } else { payload };
-        let fresh = self.reception.on_packet(now, numbers.seq, mark, payload, header.ccval, self.half.rtt.srtt);
+        let ratio = self.features.value(feature::ACK_RATIO, Side::Remote);
+        let arrived = Arrived { seq: numbers.seq, mark, payload, ccval: header.ccval, ndp: told.ndp };
+        let fresh = self.reception.on_packet(now, &arrived, ratio, self.half.rtt.srtt);
         if header.kind == Kind::Reset {
             self.on_reset(now, header.reset.0);
             return;
