@@ -3,9 +3,7 @@
 //! A new scheme is a file beside this one and a line in the list below. What schemes cost is compared with the first.
 
 use crate::{
-    Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, Rate, RateAdvice,
-    RecoveryEntered, RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
-    Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, Paths, RateAdvice,
+    Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, Paths, Rate, RateAdvice,
     RecoveryEntered, RecoveryLeft, Report, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 
