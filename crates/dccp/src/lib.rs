@@ -8,7 +8,9 @@
 //! be one. What CCIDs tell the other side beyond acknowledgements travels in options.
 
 pub mod ack_vector;
+pub mod loss;
 pub mod seq;
+pub mod udp;
 pub mod wire;
 
 pub use ack_vector::{AckVector, Mark};

@@ -21,6 +21,7 @@ mod checksum;
 mod header;
 mod option;
 
+pub(crate) use checksum::internet_checksum;
 pub use checksum::{Addresses, checksum, seal, verify};
 pub use header::{Body, DecodeError, MAX_HEADER, MIN_HEADER};
 pub use option::{MAX_VALUE, Opt, OptionError, Options, options};

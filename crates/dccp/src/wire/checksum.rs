@@ -11,7 +11,7 @@ pub struct Addresses {
 }
 
 /// DCCP's number among the protocols of IP.
-const PROTOCOL: u32 = 33;
+const PROTOCOL: u8 = 33;
 
 /// Where the checksum stands in the header.
 const FIELD: std::ops::Range<usize> = 6..8;
@@ -27,13 +27,19 @@ pub fn checksum(addresses: Option<Addresses>, packet: &[u8], coverage: u8) -> u1
         0 => packet.len(),
         n => (offset + usize::from(n - 1) * 4).min(packet.len()),
     };
-    let mut sum = 0;
-    if let Some(Addresses { source, destination }) = addresses {
+    let pseudo = addresses.map(|addresses| (addresses, PROTOCOL, packet.len()));
+    internet_checksum(pseudo, &[&packet[..end.min(FIELD.start)], &packet[end.min(FIELD.end)..end]])
+}
+
+/// The Internet checksum (RFC 1071) over a pseudo-header of addresses, protocol and length, and over parts that all but the last
+/// have an even length.
+pub(crate) fn internet_checksum(pseudo: Option<(Addresses, u8, usize)>, parts: &[&[u8]]) -> u16 {
+    let mut sum: u64 = parts.iter().map(|part| sum_words(part)).sum();
+    if let Some((Addresses { source, destination }, protocol, length)) = pseudo {
+        // 32-bit words fold to the sum of their halves: 2^16 is 1 in one's complement.
         sum += u64::from(u32::from_be_bytes(source)) + u64::from(u32::from_be_bytes(destination));
-        sum += u64::from(PROTOCOL) + packet.len() as u64;
+        sum += u64::from(protocol) + length as u64;
     }
-    sum += sum_words(&packet[..end.min(FIELD.start)]);
-    sum += sum_words(&packet[end.min(FIELD.end)..end]);
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
     }

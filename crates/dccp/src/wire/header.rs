@@ -171,6 +171,16 @@ impl Header {
     /// # Errors
     /// Where the packet's lengths contradict each other or its type is reserved (RFC 4340 section 8.5, step 1).
     pub fn decode(bytes: &[u8]) -> Result<(Self, Body<'_>), DecodeError> {
+        let (header, body) = Self::decode_any_coverage(bytes)?;
+        let covered = usize::from(header.coverage.saturating_sub(1)) * 4;
+        if covered > body.data.len() {
+            return Err(DecodeError::Coverage { covered, have: body.data.len() });
+        }
+        Ok((header, body))
+    }
+
+    /// As [`Header::decode`], for a carrier that makes the coverage meaningless.
+    pub(crate) fn decode_any_coverage(bytes: &[u8]) -> Result<(Self, Body<'_>), DecodeError> {
         let have = bytes.len();
         if have < MIN_HEADER {
             return Err(DecodeError::Truncated { needed: MIN_HEADER, have });
@@ -192,11 +202,6 @@ impl Header {
         if offset > have {
             return Err(DecodeError::OffsetBeyond { offset, have });
         }
-        let coverage = bytes[5] & 15;
-        let covered = usize::from(coverage.saturating_sub(1)) * 4;
-        if covered > have - offset {
-            return Err(DecodeError::Coverage { covered, have: have - offset });
-        }
         let (seq, mut at) = if long { (number48(&bytes[10..]), 16) } else { (number24(&bytes[9..]), 12) };
         let ack = kind.acknowledges().then(|| {
             let (ack, length) =
@@ -208,7 +213,7 @@ impl Header {
             source: u16::from_be_bytes([bytes[0], bytes[1]]),
             destination: u16::from_be_bytes([bytes[2], bytes[3]]),
             ccval: bytes[5] >> 4,
-            coverage,
+            coverage: bytes[5] & 15,
             kind,
             long,
             seq,
