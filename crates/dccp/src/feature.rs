@@ -239,7 +239,14 @@ impl Features {
 
     /// A packet number `seq` brings a Change. It is new if no later packet brought such options before; `after` all options of
     /// a packet comes [`Features::received`].
-    pub(crate) fn on_change(&mut self, seq: Seq, left: bool, number: u8, value: &[u8], mandatory: bool) -> Outcome {
+    pub(crate) fn on_change(
+        &mut self,
+        seq: Seq,
+        left: bool,
+        number: u8,
+        value: &[u8],
+        mandatory: bool,
+    ) -> Outcome {
         if self.received.is_some_and(|last| !seq.after(last)) {
             return Ok(());
         }
@@ -294,7 +301,14 @@ impl Features {
 
     /// A packet number `seq` that acknowledges `ack` brings a Confirm. An error says that the other side claims what it
     /// cannot.
-    pub(crate) fn on_confirm(&mut self, seq: Seq, ack: Option<Seq>, left: bool, number: u8, value: &[u8]) -> Outcome {
+    pub(crate) fn on_confirm(
+        &mut self,
+        seq: Seq,
+        ack: Option<Seq>,
+        left: bool,
+        number: u8,
+        value: &[u8],
+    ) -> Outcome {
         let old = self.received.is_some_and(|last| !seq.after(last));
         let answers = match (ack, self.sent) {
             (Some(ack), Some(sent)) => !sent.after(ack),
@@ -357,8 +371,11 @@ impl Features {
         for (confirm, feature) in &self.unknown[..usize::from(self.unknowns)] {
             let value = &[];
             let feature = *feature;
-            let option =
-                if *confirm == 33 { Opt::ConfirmL { feature, value } } else { Opt::ConfirmR { feature, value } };
+            let option = if *confirm == 33 {
+                Opt::ConfirmL { feature, value }
+            } else {
+                Opt::ConfirmR { feature, value }
+            };
             option.write(out);
         }
         (self.unknowns, self.answers) = (0, false);

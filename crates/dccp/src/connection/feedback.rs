@@ -1,7 +1,8 @@
 //! The other side says what became of our data: the scheme hears of it.
 
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, EcnNeed, Lost, Nanos, Phase, RecoveryEntered, RecoveryLeft, Report, SpuriousLoss,
+    Ack, Bytes, CongestionCause, EcnNeed, Lost, Nanos, Phase, RecoveryEntered, RecoveryLeft, Report,
+    SpuriousLoss,
 };
 
 use super::Connection;
@@ -31,7 +32,9 @@ impl Connection {
     /// A valid packet acknowledges `ack`; its options may hold vectors.
     pub(super) fn on_feedback(&mut self, now: Nanos, ack: Seq, options: &[u8], told: &Told) {
         let half = &mut self.half;
-        let Some(named) = (half.records.end() as i64 - 1 - self.gss.minus(ack)).try_into().ok() else { return };
+        let Some(named) = (half.records.end() as i64 - 1 - self.gss.minus(ack)).try_into().ok() else {
+            return;
+        };
         half.check_app_limited();
         let before = (half.inflight, half.sampler.delivered());
         let progress = half.deliver(now, ack, named, options, &mut self.stats);
@@ -244,7 +247,14 @@ impl Half {
         self.marked = cause == CongestionCause::Ecn;
         self.recovery_point = self.records.end();
         let (inflight, delivered) = (self.inflight, self.sampler.delivered());
-        self.scheme.on_recovery_entered(&RecoveryEntered { now, cause, flight_size, inflight, acked, delivered });
+        self.scheme.on_recovery_entered(&RecoveryEntered {
+            now,
+            cause,
+            flight_size,
+            inflight,
+            acked,
+            delivered,
+        });
         self.read_control();
         self.ssthresh = self.control.window;
     }

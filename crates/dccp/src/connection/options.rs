@@ -79,21 +79,27 @@ impl Connection {
     ) -> Result<bool, Refused> {
         let ticks = |n: u32| Nanos::from_micros(10 * u64::from(n));
         let outcome = match *option {
-            Opt::ChangeL { feature, value } => {
-                self.features.on_change(seq, true, feature, value, mandatory).map_err(|code| (code, feature, value))
-            }
-            Opt::ChangeR { feature, value } => {
-                self.features.on_change(seq, false, feature, value, mandatory).map_err(|code| (code, feature, value))
-            }
-            Opt::ConfirmL { feature, value } => {
-                self.features.on_confirm(seq, ack, true, feature, value).map_err(|code| (code, feature, value))
-            }
-            Opt::ConfirmR { feature, value } => {
-                self.features.on_confirm(seq, ack, false, feature, value).map_err(|code| (code, feature, value))
-            }
+            Opt::ChangeL { feature, value } => self
+                .features
+                .on_change(seq, true, feature, value, mandatory)
+                .map_err(|code| (code, feature, value)),
+            Opt::ChangeR { feature, value } => self
+                .features
+                .on_change(seq, false, feature, value, mandatory)
+                .map_err(|code| (code, feature, value)),
+            Opt::ConfirmL { feature, value } => self
+                .features
+                .on_confirm(seq, ack, true, feature, value)
+                .map_err(|code| (code, feature, value)),
+            Opt::ConfirmR { feature, value } => self
+                .features
+                .on_confirm(seq, ack, false, feature, value)
+                .map_err(|code| (code, feature, value)),
             _ => {
                 match *option {
-                    Opt::InitCookie(cookie) if header.kind == Kind::Response && self.state == State::Request => {
+                    Opt::InitCookie(cookie)
+                        if header.kind == Kind::Response && self.state == State::Request =>
+                    {
                         self.cookie = Some(cookie.into());
                     }
                     Opt::Timestamp(value) => self.reception.on_timestamp(now, value),

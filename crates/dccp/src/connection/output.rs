@@ -163,7 +163,13 @@ impl Connection {
     }
 
     /// An Ack or DataAck: with what is to be told of features and of what was received.
-    pub(super) fn send_with_report(&mut self, now: Nanos, kind: Kind, data: &[u8], out: &mut Vec<u8>) -> Sent {
+    pub(super) fn send_with_report(
+        &mut self,
+        now: Nanos,
+        kind: Kind,
+        data: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Sent {
         let mut header = self.header(kind, self.gsr);
         let seq = self.gss.add(1);
         let mut options = std::mem::take(&mut self.scratch);

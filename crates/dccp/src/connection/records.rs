@@ -24,7 +24,7 @@ pub(super) enum Fate {
 }
 
 /// One packet.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     /// Its payload; zero for packets without data, which only count as later ones.
     pub(super) bytes: u32,
@@ -214,7 +214,12 @@ mod tests {
         let mut records = Records::default();
         for i in 0..n {
             let offset = i * 10;
-            records.push(Record { bytes: 10, fate: Fate::Outstanding, offset, snapshot: SentSnapshot::default() });
+            records.push(Record {
+                bytes: 10,
+                fate: Fate::Outstanding,
+                offset,
+                snapshot: SentSnapshot::default(),
+            });
         }
         records
     }
