@@ -153,7 +153,7 @@ impl Connection {
         for (number, values) in [
             (feature::SEND_ACK_VECTOR, &[1, 0][..]),
             (feature::SEND_LOSS_EVENT_RATE, &[1, 0]),
-            (feature::SEND_NDP_COUNT, &[0]),
+            (feature::SEND_NDP_COUNT, &[1, 0]),
         ] {
             features.accept(number, Side::Local, values);
         }
@@ -201,6 +201,10 @@ impl Connection {
         if let Some(ccid) = Ccid::from_number(theirs) {
             let rtt = self.half.rtt.last;
             self.reception.set_ccid(now, ccid, self.gsr, rtt);
+            if ccid == Ccid::Tfrc {
+                // Its loss intervals count packets with data only (RFC 4342 section 6.1).
+                self.features.want(now, feature::SEND_NDP_COUNT, Side::Remote, &[1], false);
+            }
         }
     }
 

@@ -49,7 +49,6 @@ impl Connection {
         half.report(now, sample, told);
         let lost = half.detect_losses(now, &mut self.stats);
         half.update_phase(now, &progress, before.0, lost, &mut self.stats);
-        half.records.forget(if half.phase == Phase::Open { u64::MAX } else { half.episode.0 });
         if half.packets == 0 && progress.newest.is_some() {
             half.quiet_since = now;
         }
@@ -57,6 +56,7 @@ impl Connection {
             half.timeouts = 0;
         }
         half.tell_ack(now, &progress, before, lost, sample);
+        half.forget();
         half.rearm(now, &progress, told, self.config.datagram);
         self.stats.bytes_delivered = self.half.sampler.delivered().as_u64();
         self.follow_rate(now);
@@ -270,6 +270,9 @@ impl Half {
         let rate = self.sampler.sample(self.rtt.min);
         let delivered = self.sampler.delivered();
         let round_start = progress.newest.is_some_and(|(_, at_send)| self.rounds.on_ack(at_send, delivered));
+        if round_start {
+            self.keep = (self.keep.1, self.records.end());
+        }
         // Data is acknowledged packet by packet; there is no cumulative point that could lag behind.
         let acked = delivered - delivered_before;
         self.scheme.on_ack(&Ack {

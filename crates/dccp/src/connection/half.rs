@@ -52,6 +52,10 @@ pub(super) struct Half {
     pub(super) recovery_point: u64,
     /// The first packet lost in it, how many were, and how many of them arrived after all.
     pub(super) episode: (u64, u64, u64),
+    /// Lost packets from the first of these on are remembered, for they may be only late; the second is the next such bound.
+    pub(super) keep: (u64, u64),
+    /// Packets without data since the last one with data.
+    pub(super) ndp: u64,
     /// It was entered for a mark.
     pub(super) marked: bool,
     /// The window at the last reduction: below it a scheme is taken to be in slow start.
@@ -98,6 +102,8 @@ impl Half {
             phase: Phase::Open,
             recovery_point: 0,
             episode: (0, 0, 0),
+            keep: (0, 0),
+            ndp: 0,
             marked: false,
             ssthresh: Bytes::MAX,
             timeouts: 0,
@@ -118,6 +124,13 @@ impl Half {
         self.ccid = Ccid::of(entry);
         self.scheme = build(entry, Params::defaults(entry.info.params), config, random);
         self.control = self.scheme.control();
+    }
+
+    /// Forgets packets of which nothing more is to be heard: the lost ones of this and the last round trip may be late.
+    #[inline]
+    pub(super) fn forget(&mut self) {
+        let keep = if self.phase == Phase::Open { self.keep.0 } else { self.keep.0.min(self.episode.0) };
+        self.records.forget(keep);
     }
 
     #[inline]

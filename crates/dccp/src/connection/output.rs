@@ -178,6 +178,7 @@ impl Connection {
             let interval = self.half.rtt.or_default() * 2;
             self.features.write(now, seq, interval, false, &mut options);
         }
+        self.write_ndp(&mut options);
         if self.state == State::PartOpen
             && let Some(cookie) = &self.cookie
         {
@@ -195,6 +196,14 @@ impl Connection {
         header.encode(&options, data, out);
         self.scratch = options;
         Sent { ecn: 0, data: data.len() as u16, seq: self.gss }
+    }
+
+    /// How many packets without data came before this one, if the other side wants to know (RFC 4340 section 7.7).
+    pub(super) fn write_ndp(&self, options: &mut Vec<u8>) {
+        let count = self.half.ndp;
+        if count > 0 && self.features.value(feature::SEND_NDP_COUNT, Side::Local) == 1 {
+            Opt::NdpCount(count).write(options);
+        }
     }
 
     /// The header of the next packet.
@@ -233,7 +242,10 @@ impl Connection {
         self.gss = self.gss.add(1);
         self.stats.packets_sent += 1;
         if bytes == 0 {
-            self.half.records.forget(u64::MAX);
+            self.half.ndp += 1;
+            self.half.forget();
+        } else {
+            self.half.ndp = 0;
         }
         if self.state == State::PartOpen {
             // RFC 4340 section 8.1.5: the timer is set by every packet in this state.

@@ -161,7 +161,7 @@ impl Reception {
     /// Whether an acknowledgement is to be sent now.
     #[inline]
     pub(super) fn must_report(&self) -> bool {
-        self.due || self.tfrc.as_ref().is_some_and(|tfrc| tfrc.due())
+        self.due || (self.active && self.tfrc.as_ref().is_some_and(|tfrc| tfrc.due()))
     }
 
     /// Whether it is too long to ride on data.

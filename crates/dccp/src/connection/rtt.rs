@@ -12,6 +12,9 @@ const FIRST: Nanos = Nanos::from_secs(1);
 /// The longest timeout (RFC 6298 allows any bound of 60 s and above; RFC 4340 uses 64 s everywhere).
 pub(super) const LONGEST: Nanos = Nanos::from_secs(64);
 
+/// What stands for the clock's granularity in RFC 6298.
+const LEAST: Nanos = Nanos::from_millis(10);
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rtt {
     pub(super) srtt: Nanos,
@@ -42,7 +45,7 @@ impl Rtt {
             self.variation = (self.variation * 3 + error) / 4;
             self.srtt = (self.srtt * 7 + rtt) / 8;
         }
-        self.rto = (self.srtt + (self.variation * 4).max(self.ack_delay)).min(LONGEST);
+        self.rto = (self.srtt + (self.variation * 4).max(LEAST) + self.ack_delay).min(LONGEST);
     }
 
     /// The smoothed time, or what stands for it.
@@ -95,11 +98,11 @@ mod tests {
         let mut rtt = Rtt::new(ms(10));
         assert_eq!(rtt.rto(), Nanos::from_secs(1));
         rtt.on_sample(ms(100));
-        assert_eq!(rtt.rto(), ms(300)); // 100 + 4 x 50
+        assert_eq!(rtt.rto(), ms(310)); // 100 + 4 x 50 + 10
         for _ in 0..60 {
             rtt.on_sample(ms(100));
         }
-        assert_eq!(rtt.rto(), ms(110)); // the variation is gone
+        assert_eq!(rtt.rto(), ms(120)); // the variation is gone
         for _ in 0..40 {
             rtt.back_off();
         }

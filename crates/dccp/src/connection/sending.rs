@@ -84,8 +84,12 @@ impl Connection {
             self.send_with_report(now, Kind::DataAck, data, out)
         } else {
             let header = self.header(Kind::Data, self.gsr);
+            let mut options = std::mem::take(&mut self.scratch);
+            options.clear();
+            self.write_ndp(&mut options);
             self.note_sent(now, u32::from(size));
-            header.encode(&[], data, out);
+            header.encode(&options, data, out);
+            self.scratch = options;
             Sent { ecn: 0, data: size, seq: self.gss }
         };
         sent.ecn = self.codepoint();
