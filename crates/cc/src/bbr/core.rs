@@ -8,7 +8,7 @@ use super::settings::{FULL_PIPE_GROWTH, FULL_PIPE_ROUNDS, Settings};
 use super::state::{CYCLE_PHASES, State};
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate,
-    RateSample, RecoveryEntered, RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    RateSample, RecoveryEntered, RecoveryLeft, Report, Sent, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// BBR, as the policy `P` has it.
@@ -327,6 +327,10 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
     #[inline]
     fn on_sent(&mut self, event: &Sent) {
         self.policy.on_sent(event, &self.model);
+    }
+
+    fn on_report(&mut self, event: &Report) {
+        self.policy.on_report(event, &self.model);
     }
 
     fn on_ack(&mut self, ack: &Ack) {
