@@ -47,7 +47,7 @@ mod sink;
 mod source;
 
 pub use sink::{Sink, SinkStats};
-pub use source::{Source, SourceStats};
+pub use source::{Source, SourceStats, Stream};
 
 use narrows_cc::Bytes;
 

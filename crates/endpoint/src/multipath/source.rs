@@ -22,6 +22,11 @@ pub struct SourceStats {
     pub rescued_bytes: u64,
 }
 
+/// Whatever has the sender of a subflow in it.
+pub trait Stream: AsRef<Sender> + AsMut<Sender> {}
+
+impl<S: AsRef<Sender> + AsMut<Sender>> Stream for S {}
+
 /// What the connection keeps of a subflow.
 #[derive(Clone, Debug, Default)]
 struct Subflow {
@@ -127,7 +132,7 @@ impl Source {
     }
 
     /// The time of the application has come.
-    pub fn on_timer(&mut self, now: Nanos, senders: &mut [Sender]) {
+    pub fn on_timer<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) {
         if now >= self.app.deadline() {
             self.app.on_time(now, Bytes::new(self.next));
             self.tell_waiting(now, senders, true);
@@ -136,14 +141,14 @@ impl Source {
     }
 
     /// The application stops writing: what it wrote is still delivered.
-    pub fn stop(&mut self, now: Nanos, senders: &mut [Sender]) {
+    pub fn stop<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) {
         self.app.on_time(now, Bytes::new(self.next));
         self.app.stop(Bytes::new(self.next));
         self.close_if_done(now, senders);
     }
 
     /// A packet from the receiver for one of the subflows.
-    pub fn on_packet(&mut self, now: Nanos, packet: &Packet, senders: &mut [Sender]) -> AckOutcome {
+    pub fn on_packet<S: Stream>(&mut self, now: Nanos, packet: &Packet, senders: &mut [S]) -> AckOutcome {
         let own = (packet.flow - self.base) as usize;
         self.show_paths(own, senders);
         let mut plain = *packet;
@@ -152,29 +157,29 @@ impl Source {
             // The window is the connection's.
             plain.window = u32::MAX;
         }
-        let outcome = senders[own].on_packet(now, &plain);
-        self.subflows[own].mappings.remove_below(senders[own].acknowledged());
-        self.after(own, &senders[own]);
-        if !self.joined && senders[own].established_at().is_some() {
+        let outcome = senders[own].as_mut().on_packet(now, &plain);
+        self.subflows[own].mappings.remove_below(senders[own].as_ref().acknowledged());
+        self.after(own, senders[own].as_ref());
+        if !self.joined && senders[own].as_ref().established_at().is_some() {
             self.joined = true;
-            senders.iter_mut().for_each(|sender| sender.open(now));
+            senders.iter_mut().for_each(|sender| sender.as_mut().open(now));
         }
         self.close_if_done(now, senders);
         outcome
     }
 
     /// Time has reached the deadline of a subflow.
-    pub fn on_subflow_timer(&mut self, now: Nanos, own: usize, senders: &mut [Sender]) {
+    pub fn on_subflow_timer<S: Stream>(&mut self, now: Nanos, own: usize, senders: &mut [S]) {
         self.show_paths(own, senders);
-        senders[own].on_timer(now);
-        self.after(own, &senders[own]);
+        senders[own].as_mut().on_timer(now);
+        self.after(own, senders[own].as_ref());
     }
 
     /// The next packet of any of the subflows. To be called until `None` after every call that changes the connection.
-    pub fn poll_transmit(&mut self, now: Nanos, senders: &mut [Sender]) -> Option<Packet> {
+    pub fn poll_transmit<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) -> Option<Packet> {
         loop {
             for (own, sender) in senders.iter_mut().enumerate() {
-                if let Some(mut packet) = sender.poll_transmit(now) {
+                if let Some(mut packet) = sender.as_mut().poll_transmit(now) {
                     self.complete(own, &mut packet);
                     return Some(packet);
                 }
@@ -252,7 +257,7 @@ impl Source {
     }
 
     /// Everything has arrived, and nothing more will be written.
-    fn close_if_done(&mut self, now: Nanos, senders: &mut [Sender]) {
+    fn close_if_done<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) {
         let done = self.app.is_finished() && self.acked >= self.app.limit().as_u64();
         if self.closed || !done {
             return;
@@ -260,31 +265,32 @@ impl Source {
         self.closed = true;
         let completed = self.app.size().is_some();
         self.completed_at = completed.then_some(now);
-        senders.iter_mut().for_each(|sender| sender.finish(now, completed));
+        senders.iter_mut().for_each(|sender| sender.as_mut().finish(now, completed));
     }
 
     fn waiting(&self) -> u64 {
         self.app.limit().as_u64().saturating_sub(self.next)
     }
 
-    fn tell_waiting(&self, now: Nanos, senders: &mut [Sender], written: bool) {
+    fn tell_waiting<S: Stream>(&self, now: Nanos, senders: &mut [S], written: bool) {
         let waiting = self.waiting();
-        senders.iter_mut().for_each(|sender| sender.set_waiting(now, waiting, written));
+        senders.iter_mut().for_each(|sender| sender.as_mut().set_waiting(now, waiting, written));
     }
 
     /// Shows a coupled scheme its siblings.
-    fn show_paths(&self, own: usize, senders: &mut [Sender]) {
+    fn show_paths<S: Stream>(&self, own: usize, senders: &mut [S]) {
         if !self.config.coupled {
             return;
         }
         let mut views = [PathView::default(); MAX_PATHS_VIEW];
         for ((view, sender), subflow) in views.iter_mut().zip(senders.iter()).zip(&self.subflows) {
+            let sender = sender.as_ref();
             *view = sender.view();
             view.established &= !subflow.given_up;
             view.since_loss = sender.delivered() - subflow.delivered_before;
             view.between_losses = subflow.between;
         }
-        senders[own].on_paths(&Paths::new(own, &views[..self.subflows.len()]));
+        senders[own].as_mut().on_paths(&Paths::new(own, &views[..self.subflows.len()]));
     }
 
     /// What shall be sent next.
@@ -309,7 +315,7 @@ impl Source {
     }
 
     /// Hands one piece to a subflow; whether there was one and a subflow for it.
-    fn hand_over(&mut self, now: Nanos, senders: &mut [Sender]) -> bool {
+    fn hand_over<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) -> bool {
         let Some(piece) = self.next_piece() else { return false };
         let (own, data, len) = match piece {
             Piece::Again { data, len } => {
@@ -330,13 +336,13 @@ impl Source {
                 (own, data, len)
             }
         };
-        let subflow = senders[own].hand(len);
+        let subflow = senders[own].as_mut().hand(len);
         self.subflows[own].mappings.push(subflow, data, len);
         true
     }
 
     /// The subflow for the next piece.
-    fn choose(&mut self, now: Nanos, len: u64, senders: &mut [Sender]) -> Option<usize> {
+    fn choose<S: Stream>(&mut self, now: Nanos, len: u64, senders: &mut [S]) -> Option<usize> {
         let count = senders.len();
         let usable = |own: &usize| !self.subflows[*own].given_up;
         match self.config.scheduler {
@@ -344,8 +350,9 @@ impl Source {
                 // All are asked: the pacer of one that is asked wakes the connection.
                 let mut best: Option<usize> = None;
                 for own in (0..count).filter(usable) {
-                    let first = best.is_none_or(|best| rank(&senders[own]) < rank(&senders[best]));
-                    if senders[own].has_room_for(now, len) && first {
+                    let first =
+                        best.is_none_or(|best| rank(senders[own].as_ref()) < rank(senders[best].as_ref()));
+                    if senders[own].as_mut().has_room_for(now, len) && first {
                         best = Some(own);
                     }
                 }
@@ -356,7 +363,7 @@ impl Source {
                 let own = (0..count)
                     .map(|i| (turn + i) % count)
                     .filter(usable)
-                    .find(|&own| senders[own].has_room_for(now, len))?;
+                    .find(|&own| senders[own].as_mut().has_room_for(now, len))?;
                 self.turn = (own + 1) % count;
                 Some(own)
             }
@@ -365,7 +372,7 @@ impl Source {
 
     /// The window is full: a subflow with room and data before the window's end that a slower one holds. What no subflow is
     /// faster than its holder for is passed over.
-    fn rescuer(&mut self, now: Nanos, senders: &mut [Sender]) -> Option<(usize, u64, u64)> {
+    fn rescuer<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) -> Option<(usize, u64, u64)> {
         self.rescued = self.rescued.max(self.acked);
         loop {
             // What is acknowledged on its subflow has arrived, and nobody holds it any more.
@@ -375,16 +382,19 @@ impl Source {
                 |(own, subflow): (usize, &Subflow)| subflow.mappings.end_of(edge).map(|end| (own, end));
             // Of several that have it, the one that will be first.
             let held = self.subflows.iter().enumerate().filter_map(holder);
-            let (holder, end) = held.min_by_key(|&(own, _)| rank(&senders[own]))?;
+            let (holder, end) = held.min_by_key(|&(own, _)| rank(senders[own].as_ref()))?;
             let len = u64::from(self.config.segment).min(end - edge);
             let (mut best, mut none_faster) = (None::<usize>, true);
             for own in 0..senders.len() {
-                if self.subflows[own].given_up || rank(&senders[own]) >= rank(&senders[holder]) {
+                if self.subflows[own].given_up
+                    || rank(senders[own].as_ref()) >= rank(senders[holder].as_ref())
+                {
                     continue;
                 }
                 none_faster = false;
-                let first = best.is_none_or(|best| rank(&senders[own]) < rank(&senders[best]));
-                if senders[own].has_room_for(now, len) && first {
+                let first =
+                    best.is_none_or(|best| rank(senders[own].as_ref()) < rank(senders[best].as_ref()));
+                if senders[own].as_mut().has_room_for(now, len) && first {
                     best = Some(own);
                 }
             }

@@ -11,6 +11,20 @@ pub(super) fn data_header(config: &TcpConfig, app: &App) -> u16 {
     config.header.saturating_add(if app.is_handed() { MAPPING_BYTES } else { 0 })
 }
 
+impl AsRef<Self> for Sender {
+    #[inline]
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl AsMut<Self> for Sender {
+    #[inline]
+    fn as_mut(&mut self) -> &mut Self {
+        self
+    }
+}
+
 impl Sender {
     /// Connects now: a subflow that has no time of its own.
     pub fn open(&mut self, now: Nanos) {

@@ -9,6 +9,8 @@ use super::routes::{Routes, intern};
 use super::{Distance, Engine, NONE, Sources};
 use crate::clock::Clock;
 use crate::control::ControlPlane;
+use crate::datagrams::Bodies;
+use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::Recorder;
@@ -57,7 +59,7 @@ impl Engine {
             })
             .collect();
         let connections = Connections::new(&spec);
-        let senders: Vec<Sender> = spec
+        let senders: Vec<Origin> = spec
             .flows
             .iter()
             .enumerate()
@@ -79,12 +81,12 @@ impl Engine {
                     Some(_) => (AppConfig::Handed, Nanos::MAX),
                 };
                 let app = App::new(app, random("app", i), start);
-                Sender::new(i as u32, flow.tcp.clone(), scheme, app, start)
+                Origin::Stream(Sender::new(i as u32, flow.tcp.clone(), scheme, app, start))
             })
             .collect();
         let receiver = |(i, flow): (usize, &FlowSpec)| match connections.of(i as u32) {
-            None => Receiver::new(i as u32, &flow.tcp),
-            Some(_) => Receiver::new(i as u32, &multipath::subflow_config(&flow.tcp)),
+            None => Target::Stream(Receiver::new(i as u32, &flow.tcp)),
+            Some(_) => Target::Stream(Receiver::new(i as u32, &multipath::subflow_config(&flow.tcp))),
         };
         let receivers = spec.flows.iter().enumerate().map(receiver).collect();
 
@@ -130,6 +132,7 @@ impl Engine {
             senders,
             receivers,
             connections,
+            bodies: Bodies::default(),
             steps,
             routes,
             others,

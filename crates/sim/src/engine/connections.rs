@@ -148,7 +148,7 @@ impl Engine {
             self.transmit_from(connection);
         } else {
             self.recorder.packet(now, PacketEvent::Deliver, None, packet);
-            own.sink.on_packet(now, packet, &mut self.receivers[flow as usize]);
+            own.sink.on_packet(now, packet, self.receivers[flow as usize].as_mut());
             self.acknowledge(flow);
         }
     }
