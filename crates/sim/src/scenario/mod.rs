@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 pub mod choice;
+mod entry;
 mod fault;
 mod flows;
 pub mod htb;

@@ -5,26 +5,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos};
-use narrows_net::MAPPING_BYTES;
 use narrows_net::allocator::Tuple;
 use narrows_net::config::{Jitter, LinkConfig};
 
 use super::choice::QueueKind;
-use super::fault::{Fault, show};
-use super::flows::{self, Draft, Kind};
+use super::entry::{Entry, Leg, access_ends};
+use super::fault::Fault;
+use super::flows::{self, Draft};
 use super::htb::{Member, Place};
-use super::identity::Identity;
 use super::link::{self, AMPLE, Sources, Traces};
 use super::quantity::{Time, WarmupLength};
 use super::queue;
 use super::schema::{Flow, Network, Scenario};
-use super::subflows;
 use super::topology::{Route, Topology, Wire};
 use super::unheard;
 use crate::spec::{ConnectionSpec, FlowSpec, Hop, LinkSpec, Spec, TraceSpec, Way};
-
-/// The longest route a packet can count.
-const MAX_HOPS: usize = 250;
 
 /// More samples of each series than this would fill a disk, and are surely a slip.
 const MAX_SAMPLES: u64 = 10_000_000;
@@ -151,111 +146,6 @@ fn notes(scenario: &Scenario, entries: &[Entry], links: &[LinkSpec], position: &
         unheard::notes(&scenario.flows[index], index, entry.kind.scheme, answered)
     };
     entries.iter().enumerate().flat_map(of_entry).collect()
-}
-
-/// One entry of `flows`, resolved as far as all its connections agree.
-struct Entry {
-    kind: Kind,
-    identity: Identity,
-    /// The subflows; one, if it is a plain flow.
-    legs: Vec<Leg>,
-    others: Vec<Route>,
-    /// What a packet has besides header and segment.
-    mapping: u16,
-}
-
-/// The way of a subflow.
-struct Leg {
-    route: Route,
-    rtt: Nanos,
-    /// What the wires of each direction lack of the RTT.
-    slack: (Nanos, Nanos),
-}
-
-impl Leg {
-    fn new(
-        scenario: &Scenario,
-        topology: &Topology<'_>,
-        (flow, table): &(Flow, String),
-        others: &[Route],
-        route: Route,
-    ) -> Result<Self, Fault> {
-        let network = &scenario.network;
-        let ends = access_ends(network);
-        let longest = |route: &Route| route.forward.len().max(route.reverse.len());
-        if others.iter().map(longest).fold(longest(&route), usize::max) + ends > MAX_HOPS {
-            return Err(
-                Fault::new(table, "the route is too long").accepted(format!("at most {MAX_HOPS} links"))
-            );
-        }
-        let access = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value) * ends as u64 * 2;
-        let wires = |route: &[usize]| route.iter().map(|&wire| topology.wires[wire].delay).sum::<Nanos>();
-        let way = access + wires(&route.forward) + wires(&route.reverse);
-        let key = format!("{table}.rtt");
-        let rtt = match &flow.rtt {
-            Some(rtt) if rtt.value().is_zero() => {
-                return Err(Fault::new(key, "an RTT of zero").accepted("a time above zero such as 40ms"));
-            }
-            Some(rtt) if rtt.value() < way => {
-                let message =
-                    format!("`{rtt}` is less than the {} that the links on the way take", show(way));
-                return Err(Fault::new(key, message)
-                    .accepted(format!("at least {}, or links of less delay", show(way))));
-            }
-            Some(rtt) => rtt.value(),
-            None if topology.is_dumbbell() => {
-                return Err(Fault::new(key, "this key is missing").accepted("a time such as 40ms"));
-            }
-            None if way.is_zero() => {
-                return Err(Fault::new(key, "the links have no delay")
-                    .accepted("an rtt here, or a delay of the links"));
-            }
-            None => way,
-        };
-        let slack = rtt - way;
-        let half = slack / 2;
-        Ok(Self { route, rtt, slack: (half, slack - half) })
-    }
-}
-
-impl Entry {
-    fn new(scenario: &Scenario, topology: &Topology<'_>, index: usize) -> Result<Self, Fault> {
-        let kind = flows::kind(scenario, index)?;
-        let mut others = Vec::new();
-        let mut legs = Vec::new();
-        for leg in subflows::legs(&scenario.flows[index], index, kind.scheme)? {
-            let route = topology.route(&leg.0, &leg.1)?;
-            others = topology.alternatives(&leg.0, &leg.1, &route)?;
-            legs.push(Leg::new(scenario, topology, &leg, &others, route)?);
-        }
-        let identity = Identity::new(scenario, index, 1 + others.len())?;
-        let mapping = if scenario.flows[index].subflows.is_some() { MAPPING_BYTES } else { 0 };
-        Ok(Self { kind, identity, legs, others, mapping })
-    }
-
-    /// All ways that its data may take.
-    fn ways(&self) -> impl Iterator<Item = &Route> {
-        self.legs.iter().map(|leg| &leg.route).chain(&self.others)
-    }
-
-    /// The longest base RTT.
-    fn rtt(&self) -> Nanos {
-        self.legs.iter().map(|leg| leg.rtt).max().unwrap_or(Nanos::ZERO)
-    }
-
-    /// A full packet.
-    fn packet(&self) -> Bytes {
-        Bytes::new([self.kind.tcp.segment, self.kind.tcp.header, self.mapping].map(u64::from).iter().sum())
-    }
-}
-
-/// How many access links a packet crosses.
-fn access_ends(network: &Network) -> usize {
-    match (&network.access_rate, network.receiver_access.unwrap_or(true)) {
-        (None, _) => 0,
-        (Some(_), false) => 1,
-        (Some(_), true) => 2,
-    }
 }
 
 /// The wires, the bottleneck first: of those that the scenario lists and data crosses, the one of the smallest rate; among
