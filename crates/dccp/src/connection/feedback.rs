@@ -98,7 +98,7 @@ impl Half {
             if record.fate == Fate::Outstanding {
                 *inflight -= size;
                 *packets -= 1;
-            } else {
+            } else if ccid.has_ack_vector() {
                 stats.late_packets += 1;
                 progress.late += u64::from(*phase != Phase::Open && number >= episode.0);
             }
@@ -177,6 +177,10 @@ impl Half {
         let size = record.size();
         self.inflight -= size;
         self.packets -= 1;
+        if !self.ccid.has_ack_vector() {
+            // Nobody said that it was lost.
+            return size;
+        }
         self.sampler.on_lost(size);
         stats.lost_packets += 1;
         self.scheme.on_lost(&Lost {
@@ -271,7 +275,7 @@ impl Half {
         let delivered = self.sampler.delivered();
         let round_start = progress.newest.is_some_and(|(_, at_send)| self.rounds.on_ack(at_send, delivered));
         if round_start {
-            self.keep = (self.keep.1, self.records.end());
+            self.keep = [self.keep[1], self.keep[2], self.records.end()];
         }
         // Data is acknowledged packet by packet; there is no cumulative point that could lag behind.
         let acked = delivered - delivered_before;
@@ -300,6 +304,7 @@ impl Half {
     /// The timer starts again with every acknowledgement of something new; CCID 3's with every report.
     fn rearm(&mut self, now: Nanos, progress: &Progress, told: &Told, datagram: u16) {
         if self.ccid == Ccid::Tfrc {
+            self.timeouts = 0;
             if told.receive_rate.is_some() {
                 self.timer = now.saturating_add(self.timeout(datagram));
             }

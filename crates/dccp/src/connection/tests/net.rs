@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, schemes};
 
-use super::super::*;
+pub(super) use super::super::*;
 use crate::{Header, Kind};
 
 pub(super) const fn ms(n: u64) -> Nanos {
