@@ -60,6 +60,9 @@ impl Connection {
         half.rearm(now, &progress, told, self.config.datagram);
         self.stats.bytes_delivered = self.half.sampler.delivered().as_u64();
         self.follow_rate(now);
+        if progress.newest.is_some() {
+            self.control_acknowledgements(now);
+        }
     }
 
     /// Declares everything outstanding below packet `until` lost.

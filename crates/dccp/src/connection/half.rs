@@ -5,6 +5,7 @@ use narrows_cc::{Bytes, Control, Nanos, Params, Phase, Random, RateSampler, Roun
 
 use super::config::Config;
 use super::queue::Queue;
+use super::ratio::AckRatio;
 use super::records::Records;
 use super::rtt::{Pacer, Rtt};
 use crate::Ccid;
@@ -70,6 +71,8 @@ pub(super) struct Half {
     pub(super) waiting: Option<Nanos>,
     pub(super) quiet_since: Nanos,
     pub(super) last_sent_at: Nanos,
+    /// CCID 2's control of acknowledgements.
+    pub(super) ratio: AckRatio,
     /// CCID 3's window counter and when it last grew.
     pub(super) counter: (u8, Nanos),
     /// The loss event rate last reported.
@@ -114,6 +117,7 @@ impl Half {
             waiting: None,
             quiet_since: Nanos::MAX,
             last_sent_at: now,
+            ratio: AckRatio::default(),
             counter: (0, now),
             loss_event_rate: 0.0,
             was_limited: false,
