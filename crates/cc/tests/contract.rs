@@ -147,7 +147,7 @@ fn the_model_reaches_every_event_and_phase() {
             data_limited: false,
             new_loss_event: false,
         }),
-        Op::Paths(narrows_cc::Paths::new(0, &[narrows_cc::PathView::default()])),
+        Op::Paths(Box::new(narrows_cc::Paths::new(0, &[narrows_cc::PathView::default()]))),
     ];
     let entry = find("fixed").unwrap();
     let steps = run(entry, &Params::defaults(entry.info.params), conditions, &ops);

@@ -44,7 +44,7 @@ pub enum Op {
     /// The receiver reports something, at the time that is then.
     Report(Report),
     /// The subflows of the connection, of which the scheme governs one.
-    Paths(Paths),
+    Paths(Box<Paths>),
 }
 
 pub fn conditions() -> impl Strategy<Value = Conditions> {
@@ -105,7 +105,7 @@ fn report() -> impl Strategy<Value = Report> {
 }
 
 /// Subflows of all sizes and states.
-fn paths() -> impl Strategy<Value = Paths> {
+fn paths() -> impl Strategy<Value = Box<Paths>> {
     let amount = || prop_oneof![3 => 1_000u64..10_000_000, 1 => prop::sample::select(vec![0, 1, ABSURD])];
     let rtt =
         prop_oneof![3 => 1_000u64..1_000_000_000, 1 => prop::sample::select(vec![0, 1, 60_000_000_000])];
@@ -121,7 +121,7 @@ fn paths() -> impl Strategy<Value = Paths> {
         },
     );
     (prop::collection::vec(path, 1..=MAX_PATHS_VIEW), any::<prop::sample::Index>())
-        .prop_map(|(views, own)| Paths::new(own.index(views.len()), &views))
+        .prop_map(|(views, own)| Box::new(Paths::new(own.index(views.len()), &views)))
 }
 
 pub fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -247,8 +247,8 @@ impl Model {
                     self.scheme.on_report(&Report { now: self.now, ..report });
                     self.record("report");
                 }
-                Op::Paths(paths) => {
-                    self.scheme.on_paths(&paths);
+                Op::Paths(ref paths) => {
+                    self.scheme.on_paths(paths);
                     self.record("paths");
                 }
             }

@@ -1,6 +1,6 @@
 //! From arrivals to loss events and intervals.
 
-use narrows_cc::Nanos;
+use narrows_cc::{Bytes, Nanos, Rate, tfrc};
 
 use super::interval::{CLOSED, Closed, Interval, discount, mean};
 use crate::Seq;
@@ -32,12 +32,14 @@ pub struct Arrival {
 }
 
 /// What is known of the path when a packet arrives.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Path {
     /// R.
     pub rtt: Nanos,
-    /// The length of the interval before the first loss, in packets: asked for once.
-    pub first_interval: u64,
+    /// s: the mean size of data packets.
+    pub segment: Bytes,
+    /// X_target: the greatest receive rate so far; of use at the first loss alone.
+    pub target: Rate,
 }
 
 /// What tells that two losses are of different events.
@@ -229,7 +231,8 @@ impl LossHistory {
     fn begin(&mut self, start: Nanos, counter: u8, path: &Path) {
         if self.event.is_none() {
             // The rate before the first loss rose too fast to say what the path carries (section 6.3.1).
-            self.open.data = path.first_interval.max(1);
+            let p = tfrc::loss_event_rate(path.segment, path.rtt, path.target);
+            self.open.data = (1.0 / p).round() as u64;
         } else if self.discounting {
             let factor = discount(self.open.data, &self.closed[..self.known]);
             for closed in &mut self.closed[..self.known] {

@@ -1,6 +1,6 @@
 //! The receiver of CCID 3: what it measures, when it reports, what the report says (RFC 4342 sections 6, 8 and 10.3).
 
-use narrows_cc::{Bytes, Nanos, Rate, tfrc};
+use narrows_cc::{Bytes, Nanos, Rate};
 
 use super::{Arrival, CounterRtt, Interval, LossHistory, Path, ReceiveRate, Separation, write_intervals};
 use crate::Seq;
@@ -80,24 +80,20 @@ impl Receiver {
             self.packets += 1;
             self.rate.arrive(arrival.at, bytes, rtt);
         }
-        let first_interval =
-            if self.history.events() == 0 { self.first_interval(arrival.at, rtt) } else { 0 };
-        let began = self.history.arrive(arrival, &Path { rtt, first_interval });
+        let path = self.path(arrival.at, rtt);
+        let began = self.history.arrive(arrival, &path);
         self.due |= began;
         self.due
     }
 
-    /// The interval that the equation asks for at the greatest rate so far (RFC 5348 section 6.3.1), in packets.
-    fn first_interval(&self, now: Nanos, rtt: Nanos) -> u64 {
+    /// The path before the first loss, with the greatest rate so far (RFC 5348 section 6.3.1); after it, the round trip matters.
+    fn path(&self, now: Nanos, rtt: Nanos) -> Path {
         let segment = Bytes::new(self.bytes.checked_div(self.packets).unwrap_or(0).max(1));
-        let mut target = self.peak;
-        if self.reported.is_some() {
-            target = target.max(self.rate.rate(now, rtt));
-        }
-        if target == Rate::ZERO {
-            target = segment.per(rtt + rtt);
-        }
-        (1.0 / tfrc::loss_event_rate(segment, rtt, target)).round() as u64
+        let target = match self.history.events() {
+            0 => self.peak.max(self.rate.rate(now, rtt)),
+            _ => self.peak,
+        };
+        Path { rtt, segment, target: if target == Rate::ZERO { segment.per(rtt + rtt) } else { target } }
     }
 
     /// The round-trip time as the receiver sees it.

@@ -22,13 +22,23 @@ const FIELD: std::ops::Range<usize> = 6..8;
 /// The pseudo-header's length is that of the whole packet, also where not all of it is covered (section 9.1). A data offset
 /// or a coverage beyond the packet's end covers all there is: whether such a packet is one, [`super::Header::decode`] says.
 pub fn checksum(addresses: Option<Addresses>, packet: &[u8], coverage: u8) -> u16 {
+    let covered = covered(packet, coverage);
+    let (before, after) =
+        (&covered[..covered.len().min(FIELD.start)], &covered[covered.len().min(FIELD.end)..]);
+    internet_checksum(pseudo_header(addresses, packet), &[before, after])
+}
+
+/// The bytes of a packet that its checksum covers.
+fn covered(packet: &[u8], coverage: u8) -> &[u8] {
     let offset = packet.get(4).map_or(0, |&words| usize::from(words) * 4);
-    let end = match coverage & 15 {
-        0 => packet.len(),
-        n => (offset + usize::from(n - 1) * 4).min(packet.len()),
-    };
-    let pseudo = addresses.map(|addresses| (addresses, PROTOCOL, packet.len()));
-    internet_checksum(pseudo, &[&packet[..end.min(FIELD.start)], &packet[end.min(FIELD.end)..end]])
+    match coverage & 15 {
+        0 => packet,
+        n => &packet[..(offset + usize::from(n - 1) * 4).min(packet.len())],
+    }
+}
+
+fn pseudo_header(addresses: Option<Addresses>, packet: &[u8]) -> Option<(Addresses, u8, usize)> {
+    addresses.map(|addresses| (addresses, PROTOCOL, packet.len()))
 }
 
 /// The Internet checksum (RFC 1071) over a pseudo-header of addresses, protocol and length, and over parts that all but the last
@@ -57,11 +67,9 @@ pub fn seal(addresses: Option<Addresses>, packet: &mut [u8]) {
 
 /// Whether the packet carries the checksum that its header and addresses ask for.
 pub fn verify(addresses: Option<Addresses>, packet: &[u8]) -> bool {
-    let Some(carried) = packet.get(FIELD) else { return false };
-    // Zero and all ones are the same number in one's complement; the header's ports may make the sum either.
-    let (carried, computed) =
-        (u16::from_be_bytes([carried[0], carried[1]]), checksum(addresses, packet, packet[5]));
-    carried == computed || (carried ^ computed) == 0xffff && (carried == 0 || computed == 0)
+    // With the field included the sum is all ones, whose complement is zero.
+    packet.len() >= super::MIN_HEADER
+        && internet_checksum(pseudo_header(addresses, packet), &[covered(packet, packet[5])]) == 0
 }
 
 /// The sum of the 16-bit words, a last odd byte padded with zero.
