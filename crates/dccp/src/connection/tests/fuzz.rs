@@ -87,7 +87,7 @@ fn drain(end: &mut Connection, now: Nanos, most: usize) -> Vec<Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::default())]
 
     #[test]
     fn no_calls_in_any_order_break_a_connection(
