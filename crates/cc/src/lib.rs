@@ -12,6 +12,7 @@ mod advised;
 pub mod bbr;
 pub mod bbr3;
 mod contract;
+pub mod coupled;
 mod filter;
 pub mod gamma;
 mod hystart;

@@ -138,6 +138,16 @@ fn the_model_reaches_every_event_and_phase() {
         Op::Idle(1_000),
         ack(0, 1, false), // nothing to acknowledge
         Op::Advice(narrows_cc::Advice::Rate(narrows_cc::Rate::from_bytes_per_sec(1))),
+        Op::Report(narrows_cc::Report {
+            now: Nanos::ZERO,
+            rtt: None,
+            receive_rate: None,
+            loss_event_rate: None,
+            loss_rate: None,
+            data_limited: false,
+            new_loss_event: false,
+        }),
+        Op::Paths(Box::new(narrows_cc::Paths::new(0, &[narrows_cc::PathView::default()]))),
     ];
     let entry = find("fixed").unwrap();
     let steps = run(entry, &Params::defaults(entry.info.params), conditions, &ops);
@@ -164,6 +174,8 @@ fn the_model_reaches_every_event_and_phase() {
         "idle restart",
         "ack of nothing",
         "rate advice",
+        "report",
+        "paths",
     ];
     assert_eq!(events, expected);
 }

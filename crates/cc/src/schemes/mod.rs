@@ -91,8 +91,19 @@ registry! {
     xcp::Xcp,
     nodectl::Nodectl,
     brf::Brf,
+    ccid2::Ccid2,
+    ccid3::Ccid3,
+    dccp_bbr::DccpBbr,
+    mptcp_coupled::MptcpCoupled,
+    mptcp_semicoupled::MptcpSemicoupled,
+    ewtcp::Ewtcp,
+    lia::Lia,
+    olia::Olia,
+    balia::Balia,
     fixed::Fixed,
 }
+
+pub(crate) use newreno::{LEAST_THRESHOLD, Reno};
 
 /// One line of the registry.
 #[derive(Clone, Copy, Debug)]
