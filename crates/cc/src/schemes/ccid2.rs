@@ -74,7 +74,7 @@ impl Ccid2 {
         self.window < self.ssthresh
     }
 
-    /// Takes `price` packets of credit for each packet that the window grows by, up to the threshold in slow start.
+    /// A packet more per two of credit up to the threshold, and then one per window.
     fn grow(&mut self, acked: Bytes) {
         if self.in_slow_start() {
             self.credit += acked.min(self.most_per_ack);
@@ -109,6 +109,7 @@ impl CongestionControl for Ccid2 {
             "what one acknowledgement counts for at most in slow start",
         )],
     };
+    const CCID: u8 = 2;
 
     fn new(setup: &Setup) -> Self {
         let packet = setup.mss;
