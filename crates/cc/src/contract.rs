@@ -219,7 +219,7 @@ impl Explicit {
             Self::Rcp => "keeps its initial window, or sends at its line rate where one is stated",
             Self::Xcp => "keeps its initial window",
             Self::Brf => "sends as CUBIC does",
-            Self::Nodectl => "sends as CUBIC does, or at its limit where one is stated",
+            Self::Nodectl => "sends as CUBIC does, below its limit where one is stated",
         }
     }
 

@@ -7,8 +7,17 @@
 //! Each direction of data is a half-connection with a congestion control of its own (its CCID); any registered scheme can
 //! be one. What CCIDs tell the other side beyond acknowledgements travels in options.
 
+pub mod ack_vector;
+mod ccid;
+pub mod connection;
+pub mod feature;
+pub mod loss;
 pub mod seq;
+pub mod udp;
 pub mod wire;
 
+pub use ack_vector::{AckVector, Mark};
+pub use ccid::Ccid;
+pub use connection::{Config, Connection, Event, Role, Sent, State};
 pub use seq::Seq;
-pub use wire::{Header, Kind, ResetCode};
+pub use wire::{Header, Kind, Opt, ResetCode, options};

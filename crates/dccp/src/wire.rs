@@ -1,4 +1,30 @@
-//! Packets as bytes (RFC 4340 section 5): headers, options, checksum.
+//! Packets as bytes (RFC 4340 sections 5 and 9): headers, options, checksum.
+//!
+//! ```text
+//!  0               1               2               3
+//! | source port                   | destination port              |
+//! | data offset   | CCVal | CsCov | checksum                      |
+//! | Res | Type  |1| reserved      | sequence number (high 16)     |    X = 1: 48 bits
+//! | sequence number (low 32)                                      |
+//! | Res | Type  |0| sequence number (24)                          |    X = 0 instead of the two lines above
+//! | reserved                      | acknowledgement (high 16)     |    all but Request and Data; X = 0: 8 and 24 bits
+//! | acknowledgement (low 32)                                      |
+//! | service code                                                  |    Request, Response
+//! | reset code    | data 1        | data 2        | data 3        |    Reset
+//! | options and padding ... application data ...                  |
+//! ```
+//!
+//! Decoding borrows from the packet: it copies nothing, allocates nothing and reads no byte that the packet's length and its
+//! data offset do not grant. Reserved bits are sent as zero and ignored.
+
+mod checksum;
+mod header;
+mod option;
+
+pub(crate) use checksum::internet_checksum;
+pub use checksum::{Addresses, checksum, seal, verify};
+pub use header::{Body, DecodeError, MAX_HEADER, MIN_HEADER};
+pub use option::{MAX_VALUE, Opt, OptionError, Options, options};
 
 /// Packet types (RFC 4340 section 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -135,6 +135,8 @@ pub struct Sender {
     /// The window in force.
     cwnd: u64,
     control: Control,
+    /// A limit of the ends' own that holds where the network sets none.
+    ceiling: Option<Rate>,
     pacer: Pacer,
     /// The pacer holds a packet back.
     held: bool,
@@ -223,6 +225,7 @@ impl Sender {
             right_edge: 0,
             cwnd: control.window.as_u64(),
             control,
+            ceiling: None,
             pacer: Pacer::default(),
             held: false,
             waited_for: Nanos::MAX,
@@ -433,6 +436,10 @@ impl Sender {
     #[inline]
     fn read_control(&mut self) {
         self.control = self.scheme.control();
+        if let Some(ceiling) = self.ceiling {
+            let pacing = self.control.pacing_rate.map_or(ceiling, |rate| rate.min(ceiling));
+            self.control.pacing_rate = Some(pacing);
+        }
         if !self.reducing {
             self.cwnd = self.control.window.as_u64();
             if self.inflation != 0 {

@@ -8,7 +8,7 @@ use common::{Fate, Pipe, ms, sender};
 use narrows_cc::schemes::{ALL, Entry};
 use narrows_cc::{Bytes, Explicit, Nanos, Rate, Value};
 use narrows_endpoint::{AppConfig, Sender, TcpConfig};
-use narrows_net::allocator::negotiation::{MOST, Message, Negotiation};
+use narrows_net::allocator::negotiation::{ATTENDED, MOST, Message, Negotiation};
 use narrows_net::{Extension, Flags, Packet};
 use proptest::prelude::*;
 
@@ -248,6 +248,7 @@ fn grant(packet: &mut Packet, rate: u64) {
         let max = max
             .min(Rate::from_bytes_per_sec(rate))
             .min(Rate::from_bytes_per_sec(MOST.as_bytes_per_sec() - 1));
+        let rtt_us = rtt_us | ATTENDED;
         let lowered = Message::Negotiation { kind: Negotiation::Success, max, min, id, rtt_us };
         packet.set_message(lowered.encode().as_bytes());
     }

@@ -6,7 +6,7 @@ mod talk;
 use common::{Pipe, delay, ms};
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_endpoint::{AppConfig, Negotiation as Settings};
-use narrows_net::allocator::negotiation::{Adjustment, Id, MOST, Message, Negotiation};
+use narrows_net::allocator::negotiation::{ATTENDED, Adjustment, Id, MOST, Message, Negotiation};
 use narrows_net::packet::{Flags, Packet};
 use proptest::prelude::*;
 use talk::{ID, RTT, Talk, config, is_message, made, rate, read};
@@ -50,19 +50,44 @@ fn a_request_is_repeated_with_growing_patience_and_given_up_after_four() {
     talk.assert_rate(1_500_000);
 }
 
+/// The answer of a user whom the request has reached as it left.
+fn unattended(max: u64, token: u32) -> Message {
+    Message::Negotiation {
+        kind: Negotiation::Success,
+        max: rate(max),
+        min: Rate::ZERO,
+        id: ID,
+        rtt_us: token,
+    }
+}
+
 #[test]
-fn an_answer_without_a_limit_says_that_no_node_took_part() {
+fn an_answer_says_whether_a_node_took_part_whatever_limits_the_ends_have() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
     let (_, token, _) = talk.request();
-    talk.answer(Negotiation::Success, MOST.as_bytes_per_sec(), token);
+    talk.hear(&unattended(MOST.as_bytes_per_sec(), token));
+    // CUBIC's initial window at once.
     assert_eq!((talk.data(), talk.sender.pacing_rate()), (10, None));
-    // A limit of its own is one.
+    // A limit of its own: CUBIC's window, paced no faster than that.
     let settings = Settings { max: rate(150_000), ..Settings::default() };
     let mut talk = Talk::begin(settings, AppConfig::Bulk);
     let (max, token, _) = talk.request();
     assert_eq!(max, rate(150_000));
-    talk.answer(Negotiation::Success, 150_000, token);
+    talk.hear(&unattended(150_000, token));
     talk.assert_rate(150_000);
+    assert_eq!((talk.sender.window(), talk.data()), (Bytes::new(14_480), 1));
+    // The user's.
+    let mut talk = Talk::begin(settings, AppConfig::Bulk);
+    let (_, token, _) = talk.request();
+    talk.hear(&unattended(50_000, token));
+    talk.assert_rate(50_000);
+    assert_eq!(talk.sender.window(), Bytes::new(14_480));
+    // The same from a node is a rate: the window is twice 50 kB/s of 40 ms, but four segments at least.
+    let mut talk = Talk::begin(settings, AppConfig::Bulk);
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, 50_000, token);
+    talk.assert_rate(50_000);
+    assert_eq!(talk.sender.window(), Bytes::new(4 * 1_448));
 }
 
 #[test]
@@ -125,6 +150,27 @@ fn a_reduction_is_obeyed_at_once_and_announced_when_all_is_quiet() {
 }
 
 #[test]
+fn where_a_reduction_and_an_answer_cross_the_lower_rate_holds_until_nodes_have_said_which_it_is() {
+    let mut talk = Talk::granted(Settings::default(), 1_000_000);
+    talk.pass(ms(100), true);
+    talk.sent();
+    talk.adjust(Adjustment::Increase, 1_500_000);
+    let (_, token, _) = talk.request();
+    // Said before the node met the request, or after: the sender cannot know.
+    talk.adjust(Adjustment::Reduce, 700_000);
+    talk.answer(Negotiation::Success, 1_400_000, token);
+    talk.assert_rate(700_000);
+    talk.pass(RTT * 17, true);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, rate(1_400_000));
+    talk.answer(Negotiation::Success, 1_400_000, token);
+    talk.assert_rate(1_400_000);
+    // All is said: nothing more is asked.
+    talk.pass(RTT * 40, true);
+    assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
+}
+
+#[test]
 fn after_ten_seconds_of_silence_it_asks_whether_the_nodes_live() {
     let mut talk = Talk::granted(Settings::default(), 150_000);
     talk.pass(Nanos::from_secs(9), true);
@@ -137,8 +183,8 @@ fn after_ten_seconds_of_silence_it_asks_whether_the_nodes_live() {
     let (max, token, _) = talk.request();
     assert_eq!(max, MOST);
     talk.assert_rate(150_000);
-    // Nobody lowers it: it is on its own.
-    talk.answer(Negotiation::Success, MOST.as_bytes_per_sec(), token);
+    // No node has met it: it is on its own.
+    talk.hear(&unattended(MOST.as_bytes_per_sec(), token));
     assert_eq!(talk.sender.pacing_rate(), None);
 }
 
@@ -306,7 +352,13 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
         (kinds, amount, 0u64..1_000, any::<bool>(), 0u32..8).prop_map(|(kind, amount, min, own, serial)| {
             let id = if own { ID } else { Id { content: 1, ..ID } };
             let (max, min) = (rate(amount), rate(min));
-            let negotiation = |kind| Message::Negotiation { kind, max, min, id, rtt_us: 40_000 | serial };
+            let negotiation = |kind| Message::Negotiation {
+                kind,
+                max,
+                min,
+                id,
+                rtt_us: 40_000 | serial | (ATTENDED * (serial & 1)),
+            };
             let adjustment = |kind| Message::Adjustment { kind, id, speed: max };
             let message = match kind {
                 0x11 => negotiation(Negotiation::Request),

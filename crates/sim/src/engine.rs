@@ -9,12 +9,13 @@ mod ports;
 mod routes;
 
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_endpoint::{Receiver, Sender};
 use narrows_net::{Flags, Link, Offer, Packet, Wire, prefetch};
 
 use self::routes::{Routes, Step};
 use crate::clock::{Clock, Tick};
 use crate::control::ControlPlane;
+use crate::datagrams::Bodies;
+use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::{PacketEvent, Recorder};
@@ -26,7 +27,7 @@ const FARTHEST: usize = 16;
 const FAR: usize = 10;
 const NEAR: usize = 4;
 /// Cache lines of a sender that an acknowledgement touches.
-const SENDER_LINES: usize = size_of::<Sender>().div_ceil(64);
+const SENDER_LINES: usize = size_of::<Origin>().div_ceil(64);
 
 /// A run in progress.
 #[derive(Debug)]
@@ -37,8 +38,10 @@ pub struct Engine {
     queue: EventQueue,
     links: Vec<Link>,
     wires: Vec<Distance>,
-    senders: Vec<Sender>,
-    receivers: Vec<Receiver>,
+    senders: Vec<Origin>,
+    receivers: Vec<Target>,
+    /// What datagram packets under way consist of.
+    bodies: Bodies,
     steps: Vec<Step>,
     routes: Vec<Routes>,
     /// The other ways of flows that have some, in the order of paths from 1.
@@ -168,7 +171,7 @@ impl Engine {
                 prefetch(&self.routes[flow], 1);
                 self.metrics.prefetch(flow);
             } else {
-                prefetch(&self.receivers[flow], size_of::<Receiver>().div_ceil(64));
+                prefetch(&self.receivers[flow], size_of::<Target>().div_ceil(64));
                 prefetch(&self.routes[flow], 1);
             }
         }
@@ -194,14 +197,14 @@ impl Engine {
         let flow = packet.flow;
         if packet.flags.has(Flags::REVERSE) {
             self.recorder.packet(self.now, PacketEvent::Ack, None, packet);
-            let outcome = self.senders[flow as usize].on_packet(self.now, packet);
+            let outcome = self.senders[flow as usize].on_packet(self.now, packet, &mut self.bodies);
             if let Some(rtt) = outcome.rtt {
                 self.metrics.on_rtt(flow, rtt);
             }
             self.transmit(flow);
         } else {
             self.recorder.packet(self.now, PacketEvent::Deliver, None, packet);
-            self.receivers[flow as usize].on_packet(self.now, packet);
+            self.receivers[flow as usize].on_packet(self.now, packet, &mut self.bodies);
             self.acknowledge(flow);
         }
     }
@@ -235,7 +238,7 @@ impl Engine {
     /// Sends what a sender has to send and sets its timer.
     #[inline]
     fn transmit(&mut self, flow: u32) {
-        while let Some(packet) = self.senders[flow as usize].poll_transmit(self.now) {
+        while let Some(packet) = self.senders[flow as usize].poll_transmit(self.now, &mut self.bodies) {
             self.recorder.packet(self.now, PacketEvent::Send, None, &packet);
             self.offer(self.step_of(&packet), &packet);
         }
@@ -247,7 +250,7 @@ impl Engine {
     /// Sends what a receiver has to send and sets its timer.
     #[inline]
     fn acknowledge(&mut self, flow: u32) {
-        while let Some(packet) = self.receivers[flow as usize].poll_transmit(self.now) {
+        while let Some(packet) = self.receivers[flow as usize].poll_transmit(self.now, &mut self.bodies) {
             self.offer(self.step_of(&packet), &packet);
         }
         let deadline = self.receivers[flow as usize].deadline();

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use narrows_cc::{Bytes, Nanos, ParamKind};
-use narrows_endpoint::{Receiver, ReceiverStats, Sender, SenderStats};
+use narrows_endpoint::{ReceiverStats, SenderStats};
 use narrows_net::config::Capacity;
 use narrows_net::{ClassStats, Flags, Histogram, Link, Packet, prefetch};
 
 use crate::clock::bin_length;
+use crate::ends::{Origin, Target};
 use crate::fairness::Fairness;
 use crate::result::{AllocatorResult, ClassResult, Counters, FlowResult, LinkResult, RunResult};
 use crate::spec::{FlowSpec, LinkSpec, Spec};
@@ -47,7 +48,7 @@ struct Span {
 
 impl Span {
     /// When the flow ended, as far as is known.
-    fn end(&self, sender: &Sender) -> Nanos {
+    fn end(&self, sender: &Origin) -> Nanos {
         sender.completed_at().unwrap_or(self.stop)
     }
 }
@@ -130,7 +131,7 @@ impl Metrics {
 
     /// A sender has sent what it could.
     #[inline]
-    pub fn on_transmitted(&mut self, now: Nanos, flow: u32, sender: &Sender) {
+    pub fn on_transmitted(&mut self, now: Nanos, flow: u32, sender: &Origin) {
         let metrics = &mut self.flows[flow as usize];
         if metrics.filled_at == Nanos::MAX && sender.inflight() >= metrics.bdp {
             metrics.filled_at = now;
@@ -150,7 +151,7 @@ impl Metrics {
     }
 
     /// The warm-up ends: means start here, but for flows that are over: they are measured over their whole life.
-    pub fn on_warm(&mut self, now: Nanos, senders: &[Sender], receivers: &[Receiver]) {
+    pub fn on_warm(&mut self, now: Nanos, senders: &[Origin], receivers: &[Target]) {
         let ends = senders.iter().zip(receivers);
         for ((flow, span), (sender, receiver)) in self.flows.iter_mut().zip(&mut self.spans).zip(ends) {
             if span.end(sender) <= now {
@@ -169,7 +170,7 @@ impl Metrics {
     }
 
     /// A flow's application stops.
-    pub fn on_stop(&mut self, flow: u32, sender: &Sender, receiver: &Receiver) {
+    pub fn on_stop(&mut self, flow: u32, sender: &Origin, receiver: &Target) {
         if sender.completed_at().is_none() {
             let got = receiver.stats();
             self.spans[flow as usize].received_at_stop = Some((got.bytes_in_order, got.bytes_received));
@@ -177,7 +178,7 @@ impl Metrics {
     }
 
     /// A bin ends.
-    pub fn on_bin(&mut self, now: Nanos, senders: &[Sender], receivers: &[Receiver]) {
+    pub fn on_bin(&mut self, now: Nanos, senders: &[Origin], receivers: &[Target]) {
         let begin = now - self.bin;
         let mut over = false;
         for ((span, sender), receiver) in self.spans.iter_mut().zip(senders).zip(receivers) {
@@ -201,8 +202,8 @@ impl Metrics {
         end: Nanos,
         tally: (u64, u64),
         links: &[Link],
-        senders: &[Sender],
-        receivers: &[Receiver],
+        senders: &[Origin],
+        receivers: &[Target],
     ) -> RunResult {
         let flows: Vec<FlowResult> = (0..self.flows.len())
             .map(|i| self.flow_result(i, spec, end, &senders[i], &receivers[i]))
@@ -243,8 +244,8 @@ impl Metrics {
         index: usize,
         spec: &Spec,
         end: Nanos,
-        sender: &Sender,
-        receiver: &Receiver,
+        sender: &Origin,
+        receiver: &Target,
     ) -> FlowResult {
         let (flow, metrics, span) = (&spec.flows[index], &self.flows[index], &self.spans[index]);
         let (sent_before, got_before) = (metrics.sender, metrics.receiver);
@@ -341,9 +342,9 @@ fn link_result(link: &LinkSpec, state: &Link, warmup: Nanos, end: Nanos) -> Link
     }
 }
 
-fn counters(senders: &[Sender], receivers: &[Receiver]) -> Counters {
+fn counters(senders: &[Origin], receivers: &[Target]) -> Counters {
     let mut all = Counters::default();
-    for (sender, receiver) in senders.iter().map(Sender::stats).zip(receivers.iter().map(Receiver::stats)) {
+    for (sender, receiver) in senders.iter().map(Origin::stats).zip(receivers.iter().map(Target::stats)) {
         all.sack_blocks += sender.sack_blocks;
         all.recoveries += sender.recoveries;
         all.timeouts += sender.timeouts;

@@ -214,6 +214,51 @@ fn where_no_node_takes_part_a_flow_is_cubic() {
     assert!(negotiating.links[0].drops > 0, "it probes");
 }
 
+/// Limits of the ends that the link cannot carry: what no node has met is no grant of them.
+#[test]
+fn where_no_node_takes_part_a_flow_with_a_limit_is_cubic_below_it() {
+    let limited = flow("count = 2\nmax_rate = \"30mbit\"") + &flow("receive_rate = \"30mbit\"");
+    let result = run(&text(20.0, 5.0, "allocator = \"none\"", &limited));
+    let (sent, lost) = (result.counters.data_packets_sent, result.links[0].drops);
+    println!("limits above the link: {:?}, {lost} of {sent} packets dropped", goodputs(&result));
+    assert!(result.links[0].utilization > 0.95, "{}", result.links[0].utilization);
+    // 90 Mbit/s sent blindly would lose 60 % for good; a window of CUBIC's loses a few packets in hundreds.
+    assert!(lost * 50 < sent, "{lost} of {sent}");
+    // Three that the link can carry are held to what they state.
+    let limited = flow("count = 2\nmax_rate = \"4mbit\"") + &flow("receive_rate = \"6mbit\"");
+    let result = run(&text(20.0, 5.0, "allocator = \"none\"", &limited));
+    assert_rates(&result, &[4.0, 4.0, 6.0], 0.002);
+    assert_lossless(&result);
+}
+
+/// The least time-out of a port is twice the silence after which servers ask before they go on.
+#[test]
+fn at_the_least_timeout_pauses_and_long_ways_are_outlasted() {
+    let node = "allocator = { kind = \"nodectl\", timeout = 10 }";
+    let pauses = |off: f64, rtt: &str| {
+        format!(
+            "[[flows]]\nscheme = \"nodectl\"\nrtt = \"{rtt}\"\n\
+             app = {{ kind = \"on-off\", on = \"3s\", off = \"{off}s\" }}\n"
+        )
+    };
+    // Pauses just below five seconds, from five seconds to ten, and round trips of 3 s. The last comes back after 12 s.
+    let flows = pauses(4.9, "20ms")
+        + &pauses(4.9, "1s")
+        + &pauses(7.0, "20ms")
+        + &pauses(9.5, "200ms")
+        + "[[flows]]\nscheme = \"nodectl\"\nrtt = \"3s\"\n";
+    let mut engine = Engine::new(spec(&text(60.0, 0.0, node, &flows)), Recorder::off());
+    engine.run_until(Nanos::from_secs(60)).unwrap();
+    let read = |name| reading(engine.link(0).allocator(), name);
+    assert_eq!((read("flows"), read("expired")), (5.0, 0.0));
+    // One that pauses for longer is forgotten, and asks before it goes on: nobody loses anything.
+    let flows = pauses(12.0, "20ms") + &pauses(25.0, "200ms") + &flow("");
+    let mut engine = Engine::new(spec(&text(60.0, 0.0, node, &flows)), Recorder::off());
+    engine.run_until(Nanos::from_secs(60)).unwrap();
+    assert!(reading(engine.link(0).allocator(), "expired") >= 4.0);
+    assert_lossless(&engine.finish().unwrap());
+}
+
 #[test]
 fn a_node_that_dies_stalls_nobody() {
     let dies = "allocator = { kind = \"nodectl\", dies = \"5s\" }";

@@ -41,9 +41,6 @@
 //! Having been granted a rate it keeps to it whatever it loses: if the nodes die, or the way changes to one that was not
 //! asked, it overruns what it meets there until it ends. Beside traffic that does not negotiate it takes what it was
 //! promised.
-//!
-//! That no node took part shows in an answer only where neither end states a limit. Where one does, the answer is that limit,
-//! and the flow sends at it whatever it meets.
 
 use super::Cubic;
 use crate::advised::{Bounds, NO_LINE};

@@ -3,13 +3,14 @@
 //!
 //! * The request leaves when the handshake is over. Without an answer it is repeated after twice the round-trip time, then
 //!   with twice the patience each time. After four requests data flows without a rate (the scheme knows how), and a
-//!   request is sent again every 10 s. The same where the answer is the very Max that stands for 'no limit': then no
-//!   node took part.
+//!   request is sent again every 10 s. The same where the answer says that no node took part. The limits that the ends have
+//!   stated still hold then: data is paced no faster.
 //! * An answer belongs to a request if it repeats its Rtt. The message has no sequence number, so the three lowest bits of
 //!   the Rtt, in microseconds, count requests. Only the answer to the last request counts, and only once.
 //! * Failure: the next of the flow's ways is asked, and after the last one the first again when 1 s is over. No data
 //!   flows meanwhile. Where a rate had been granted on this way, only the change failed and the rate stands.
-//! * Reduce: the smaller of Speed and the rate, also of the rate that an answer under way will bring. If that is below Min (a hot
+//! * Reduce: the smaller of Speed and the rate, also of the rate that an answer under way will bring; as the node may have
+//!   said so before it met the request, that rate is then asked for again. If that is below Min (a hot
 //!   node) and there are other ways, these are asked while data flows on at the reduced rate; the way changes with the first
 //!   that grants Min. If none does they are asked again every 1 s.
 //! * Increase: a request for Speed, unless one is under way; the node will repeat it.
@@ -18,8 +19,9 @@
 //!   they learn.)
 //! * Nodes speak to every server at times. One that hears nothing for 10 s asks for all it may while data flows on; if no
 //!   node answers any more it is on its own, so that flows granted a rate by nodes that died do not hold it for ever.
-//! * Max is what the server can provide, and its line carries. If for eight round-trip times it has sent less than nine tenths of its rate, it
-//!   asks for a twentieth more than it sent; as soon as more waits than a round trip's worth, it asks for all it may.
+//! * Max is what the server can provide, and its line carries. If for eight round-trip times it could have done with less,
+//!   by a hundredth of its rate and more than a packet, it asks for a twentieth more than it sent, two packets per round
+//!   trip at least; as soon as more waits than a round trip's worth, it asks for all it may.
 //! * When nothing has been sent for 5 s, nodes may have forgotten the flow: it asks before it goes on.
 //! * The termination leaves when everything is acknowledged, and again after twice the round-trip time, for nobody
 //!   acknowledges it; nodes have a time-out if both are lost.
@@ -28,11 +30,11 @@
 mod server;
 
 use narrows_cc::{Advice, Bytes, Nanos, Rate};
-use narrows_net::allocator::negotiation::Message;
+use narrows_net::allocator::negotiation::{LEASE, MOST, Message};
 use narrows_net::packet::{Flags, Packet};
 
 pub(super) use self::server::Server;
-use self::server::{LEASE, LEAST, News, REVIEW, Review, Stage};
+use self::server::{LEAST, News, REVIEW, Review, Stage};
 use super::{Pending, Sender, State};
 
 impl Sender {
@@ -46,11 +48,14 @@ impl Sender {
         match news {
             News::None => {}
             News::Rate(rate) => {
-                let share = self.explicit.map_or(1.0, |explicit| self.payload_share(explicit));
-                let payload = ((rate.as_bytes_per_sec() as f64 * share) as u64).max(1);
-                self.on_advice(now, Advice::Rate(Rate::from_bytes_per_sec(payload)));
+                self.ceiling = None;
+                self.on_advice(now, Advice::Rate(self.payload_rate(rate)));
             }
-            News::Withdrawn => self.on_advice(now, Advice::Rate(Rate::ZERO)),
+            News::Withdrawn => {
+                let ends = self.server.as_ref().map_or(MOST, |server| server.ends);
+                self.ceiling = (ends < MOST).then(|| self.payload_rate(ends));
+                self.on_advice(now, Advice::Rate(Rate::ZERO));
+            }
         }
         let (sent, wait) = (self.wire_sent(), self.patience() * (REVIEW / 2));
         if let Some(server) = &mut self.server {
@@ -63,6 +68,12 @@ impl Sender {
                 server.review = Review { from: now, sent, at: now.saturating_add(wait) };
             }
         }
+    }
+
+    /// What is payload of a rate on the wire.
+    fn payload_rate(&self, wire: Rate) -> Rate {
+        let share = self.explicit.map_or(1.0, |explicit| self.payload_share(explicit));
+        Rate::from_bytes_per_sec(((wire.as_bytes_per_sec() as f64 * share) as u64).max(1))
     }
 
     /// Bytes of data packets that have left, headers included.

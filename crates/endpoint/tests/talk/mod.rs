@@ -2,7 +2,7 @@
 
 use narrows_cc::{Nanos, Random, Rate};
 use narrows_endpoint::{App, AppConfig, Negotiation as Settings, Receiver, Sender, TcpConfig};
-use narrows_net::allocator::negotiation::{Adjustment, Id, Message, Negotiation};
+use narrows_net::allocator::negotiation::{ATTENDED, Adjustment, Id, Message, Negotiation};
 use narrows_net::packet::{Flags, Packet};
 
 use crate::common::scheme;
@@ -134,7 +134,13 @@ impl Talk {
     }
 
     pub fn answer(&mut self, kind: Negotiation, max: u64, token: u32) {
-        self.hear(&Message::Negotiation { kind, max: rate(max), min: Rate::ZERO, id: ID, rtt_us: token });
+        self.hear(&Message::Negotiation {
+            kind,
+            max: rate(max),
+            min: Rate::ZERO,
+            id: ID,
+            rtt_us: token | ATTENDED,
+        });
     }
 
     pub fn fail(&mut self, token: u32) {

@@ -39,7 +39,8 @@
 //! ## Messages that get lost
 //! Nothing is acknowledged but requests. Once per beat, the longest round-trip time of its flows, a port looks whether a
 //! flow sends more than is set aside for it: then it was told in vain, and is told again. An increase that is not answered
-//! by a request is repeated three times; then the flow counts as bottlenecked elsewhere. A lost termination is made up for
+//! by a request is repeated three times; then the flow counts as bottlenecked elsewhere. A flow has one suggestion at a time,
+//! none between request and answer, and none from a port that an answer shows not to be its bottleneck. A lost termination is made up for
 //! by the time-out, a lost success by the server's next request, which is dealt with as if it were the first.
 //!
 //! ## References
@@ -62,7 +63,8 @@
 //!    instead of what the transmission had, so that a share that another subflow cannot use is not lost.
 //! 8. `beta` is a share of Ba. Increases of less than a thousandth are not worth a message.
 //! 9. The message has no sequence number. Answers repeat the Rtt of their request, and servers make each a little different.
-//!    A port takes only the answer to the request it saw last.
+//!    A port takes only the answer to the request it saw last. A bit of Rtt says that a node has met the request: otherwise
+//!    a server with a limit of its own would take that for a rate granted where there are no nodes.
 //! 10. A full table answers new requests with a failure.
 //! 11. From 128 transmissions on, a newcomer does not move each of the others, which would take as many messages; see
 //!     `nodectl/allocation.rs`.
@@ -73,13 +75,16 @@
 //!     corrects.
 //! 14. A flow that has been told nothing for 2.5 s is told its rate as a reduction, which changes nothing. A server that
 //!     hears nothing for 10 s asks again, and so finds out that the nodes have died.
+//! 15. A server that was told to reduce between request and answer cannot know which is the later word. It keeps to the lower
+//!     rate and, when all is quiet, asks for that of the answer again, which the nodes then grant or lower.
 //!
 //! ## Known weaknesses
 //! * Traffic that does not negotiate is not in the books: beside it the port gives away what it does not have.
 //! * Who claims many contents is given many shares, until the table is full.
 //! * Where a flow with a short round-trip time joins flows with long ones, its data may come before theirs has become less.
-//! * What is set aside for a flow and not used is lost: a twentieth of what applications with little data send, and
-//!   everything that a flow without data had until its server or the time-out gives it back.
+//! * What is set aside for a flow and not used is lost: a twentieth of what applications with little data send, or what is
+//!   missing to two packets per round trip, and everything that a flow without data had until its server or the time-out
+//!   gives it back.
 //! * Loss before the port makes no difference to what is set aside.
 //! * All that the port has is given away, so that a queue that has formed stays. Of a link that follows a trace it gives away
 //!   the mean, whatever the link carries now.
@@ -87,11 +92,12 @@
 //!   message to each of the others, and a request from each: 400 on 100 Mbit/s, of which 20 per second end and are followed by
 //!   others, keep a queue of more than half of a BDP.
 //! * While the table is full of others, whoever comes is refused, and does not send.
-//! * A `timeout` below the pauses of applications or a round-trip time forgets flows that go on sending.
+//! * A flow whose round-trip time exceeds `timeout` is forgotten before its data comes.
 
 mod adjust;
 mod allocation;
 mod arrivals;
+mod counts;
 #[cfg(test)]
 mod fuzz_tests;
 pub mod message;
@@ -103,7 +109,8 @@ use narrows_cc::{Evidence, Nanos, Param, Rate};
 
 use self::allocation::Part;
 use self::arrivals::{Arrivals, Predictor};
-use self::message::{Adjustment, MOST, Message, Negotiation};
+use self::counts::Counts;
+use self::message::{ATTENDED, Adjustment, MOST, Message, Negotiation};
 use self::records::Book;
 use super::{Allocator, Info, Outgoing, Port, Reading, Setup, Sink};
 use crate::{Flags, Packet};
@@ -111,25 +118,6 @@ use crate::{Flags, Packet};
 /// Bounds of the beat.
 const SHORTEST_BEAT: Nanos = Nanos::from_millis(10);
 const LONGEST_BEAT: Nanos = Nanos::from_secs(1);
-/// What a port counts.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    /// Messages with impossible fields, or going where their type does not go.
-    refused: u64,
-    /// Messages that speak of another transmission than their flow's.
-    foreign: u64,
-    /// Requests that were answered with a failure.
-    failures: u64,
-    /// Requests that found no room in the table.
-    full: u64,
-    reduces: u64,
-    increases: u64,
-    /// Reduces that had to be repeated.
-    disobeyed: u64,
-    /// Records that timed out.
-    expired: u64,
-}
-
 /// The node's side of Nodectl.
 #[derive(Clone, Debug)]
 pub struct Nodectl {
@@ -201,7 +189,7 @@ impl Allocator for Nodectl {
             Param::number("gain", 0.125, (0.01, 1.0), "", "weight of the present rate in predictors 1 and 2"),
             Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor 2"),
             Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "the time in which arrivals are counted"),
-            Param::number("timeout", 10.0, (0.1, 600.0), "s", "a record is forgotten after such a silence"),
+            Param::number("timeout", 10.0, (10.0, 600.0), "s", "a record is forgotten after such a silence"),
             Param::count("flows", 100_000.0, (1.0, 1e6), "", "the most records"),
         ],
     };
@@ -275,21 +263,13 @@ impl Allocator for Nodectl {
     }
 
     fn telemetry(&self, sink: Sink<'_>) {
-        let counts = &self.counts;
         sink("flows", Reading::count(self.book.records.len() as u64));
         sink("transmissions", Reading::count(self.book.served() as u64));
         sink("given", Reading::Rate(self.book.given() as f64));
         let free = self.book.total().saturating_sub(self.book.given());
         sink("free", Reading::Rate(free as f64));
         sink("returns", Reading::Rate(self.returns));
-        sink("messages_refused", Reading::count(counts.refused));
-        sink("messages_foreign", Reading::count(counts.foreign));
-        sink("failures", Reading::count(counts.failures));
-        sink("table_full", Reading::count(counts.full));
-        sink("reduces", Reading::count(counts.reduces));
-        sink("increases", Reading::count(counts.increases));
-        sink("disobeyed", Reading::count(counts.disobeyed));
-        sink("expired", Reading::count(counts.expired));
+        self.counts.report(sink);
     }
 
     fn memory(&self) -> usize {
@@ -326,7 +306,8 @@ impl Nodectl {
 
     /// Algorithm 4, lines 3 to 18.
     fn on_request(&mut self, port: &mut Port<'_>, packet: &mut Packet, message: Message) {
-        let Message::Negotiation { max, min, id, rtt_us, .. } = message else { return };
+        let Message::Negotiation { max, min, id, rtt_us: field, .. } = message else { return };
+        let rtt_us = field & !ATTENDED;
         let flow = packet.flow;
         let known = self.book.records.get(port.now, flow).map(|record| record.id);
         if known.is_some_and(|known| known != id) {
@@ -359,15 +340,16 @@ impl Nodectl {
         let Some(record) = self.book.records.peek_mut(flow) else { return };
         let announced = record.before.is_none() && record.is_bottleneck() && asked == record.rate();
         let repeated = record.before.is_some() && asked == record.echoed;
-        let echoes = asked == record.suggested || asked == record.superseded || announced || repeated;
+        let suggested = [record.suggested, record.withdrawn].contains(&asked);
+        let echoes = suggested || announced || repeated;
         record.echoed = if echoes { asked } else { 0 };
         if echoes {
             // Difference 6.
             allocated = allocated.min(asked);
         }
+        record.withdrawn = 0;
         if asked >= record.suggested {
             record.suggested = 0;
-            record.superseded = 0;
         }
         if record.before.is_none() {
             record.before = Some((record.rate(), record.is_bottleneck()));
@@ -381,11 +363,9 @@ impl Nodectl {
         self.rtt = self.rtt.max(rtt);
         let granted = allocated.min(asked);
         self.book.set(flow, granted, allocated <= asked);
-        if granted < asked {
-            let kind = Negotiation::Request;
-            let lowered = Message::Negotiation { kind, max: rate(granted), min, id, rtt_us };
-            packet.set_message(lowered.encode().as_bytes());
-        }
+        let (kind, max) = (Negotiation::Request, rate(granted));
+        let passed_on = Message::Negotiation { kind, max, min, id, rtt_us: rtt_us | ATTENDED };
+        packet.set_message(passed_on.encode().as_bytes());
         self.divide(port, own, whole, Some(flow));
         self.adjust(port, adjust, Some(own), (0, u64::MAX));
         if self.beat_end == Nanos::MAX {
@@ -445,7 +425,7 @@ impl Nodectl {
             | Message::Adjustment { kind: Adjustment::Terminate, .. } => self.counts.refused += 1,
             Message::Adjustment { kind: Adjustment::Increase, .. } => {}
             Message::Negotiation { kind, max, min, id, rtt_us } => {
-                if rtt_us != record.token || record.before.is_none() {
+                if rtt_us & !ATTENDED != record.token || record.before.is_none() {
                     return;
                 }
                 let (has, allocated) = (record.rate(), record.allocated);
@@ -466,7 +446,12 @@ impl Nodectl {
                         packet.set_message(lowered.encode().as_bytes());
                     }
                     let max = max.as_bytes_per_sec();
-                    self.book.set(flow, max.min(has), max >= allocated);
+                    let here = max >= allocated;
+                    if !here {
+                        // What was suggested while this port passed for the bottleneck is void.
+                        record.suggested = 0;
+                    }
+                    self.book.set(flow, max.min(has), here);
                     if max < has {
                         self.hand_out(port);
                     }
@@ -484,7 +469,7 @@ impl Nodectl {
                 let settled = record.before.is_none();
                 if settled && speed < record.rate() && packet.path() == record.path {
                     record.suggested = 0;
-                    record.superseded = 0;
+                    record.withdrawn = 0;
                     // What is on its way was sent before it was told.
                     record.told_at = port.now;
                     self.book.set(flow, speed, false);

@@ -8,6 +8,8 @@ use super::routes::{Routes, intern};
 use super::{Distance, Engine, NONE, Sources};
 use crate::clock::Clock;
 use crate::control::ControlPlane;
+use crate::datagrams::Bodies;
+use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::Recorder;
@@ -55,7 +57,7 @@ impl Engine {
                 Distance { wire, last, returns: returns[wire_link] }
             })
             .collect();
-        let senders: Vec<Sender> = spec
+        let senders: Vec<Origin> = spec
             .flows
             .iter()
             .enumerate()
@@ -70,10 +72,15 @@ impl Engine {
                     params: flow.params.clone(),
                 });
                 let app = App::new(flow.app, random("app", i), flow.start);
-                Sender::new(i as u32, flow.tcp.clone(), scheme, app, flow.start)
+                Origin::Stream(Sender::new(i as u32, flow.tcp.clone(), scheme, app, flow.start))
             })
             .collect();
-        let receivers = spec.flows.iter().enumerate().map(|(i, f)| Receiver::new(i as u32, &f.tcp)).collect();
+        let receivers = spec
+            .flows
+            .iter()
+            .enumerate()
+            .map(|(i, f)| Target::Stream(Receiver::new(i as u32, &f.tcp)))
+            .collect();
 
         let first_sender = (wires.len() + links.len()) as SourceId;
         let flows = senders.len() as SourceId;
@@ -112,6 +119,7 @@ impl Engine {
             wires,
             senders,
             receivers,
+            bodies: Bodies::default(),
             steps,
             routes,
             others,

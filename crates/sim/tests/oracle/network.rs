@@ -225,6 +225,21 @@ impl Network {
         max_min_beside_acks(&self.capacities(), &self.flows(wire.payload), wire.acks, headroom)
     }
 
+    /// The same where links set aside what Nodectl does: for a limited flow a twentieth more than it needs, and two packets
+    /// per round trip at least, for acknowledgements a tenth more.
+    pub fn fair_beside_reserves(&self, wire: &Wire) -> Vec<f64> {
+        const SPARE: f64 = 1.05;
+        const LEAST_KBIT: f64 = 2.0 * 12.0;
+        const RETURNS: f64 = 1.1;
+        let flows = self.flows(wire.payload);
+        let mut holding = flows.clone();
+        for (flow, traffic) in holding.iter_mut().zip(&self.traffic) {
+            flow.demand = (flow.demand * SPARE).max(LEAST_KBIT / self.rtt(traffic));
+        }
+        let held = max_min_beside_acks(&self.capacities(), &holding, wire.acks * RETURNS, 1.0);
+        held.iter().zip(&flows).map(|(held, flow)| held.min(flow.demand)).collect()
+    }
+
     /// Two-way propagation delay of a flow in milliseconds.
     pub fn rtt(&self, traffic: &Traffic) -> f64 {
         let steps = traffic.nodes.windows(2);

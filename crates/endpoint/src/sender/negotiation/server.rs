@@ -1,7 +1,9 @@
 //! The state of a negotiation, without the transport around it.
 
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_net::allocator::negotiation::{Adjustment, Id, LONGEST_RTT_US, MOST, Message, Negotiation};
+use narrows_net::allocator::negotiation::{
+    ATTENDED, Adjustment, Id, LONGEST_RTT_US, MOST, Message, Negotiation,
+};
 
 use crate::config;
 
@@ -13,14 +15,12 @@ const LONGEST_PATIENCE: Nanos = Nanos::from_secs(10);
 const WAIT: Nanos = Nanos::from_secs(1);
 /// How long after giving up it asks again.
 const AGAIN: Nanos = Nanos::from_secs(10);
-/// After such a silence it asks again; the records of nodes last twice as long unless they are told otherwise.
-pub(in crate::sender) const LEASE: Nanos = Nanos::from_secs(5);
 /// Round-trip times between two looks at how much of the rate is used.
 pub(in crate::sender) const REVIEW: u64 = 8;
-/// Less than this share of the rate is little use of it.
-const USED: f64 = 0.9;
-/// What a sender that uses little asks for, in parts of what it sent.
+/// What a sender that does not use its rate asks for, in parts of what it sent.
 const SPARE: f64 = 1.05;
+/// The share of its rate from which on giving back is worth a message.
+const WORTH: f64 = 0.01;
 /// The least it then asks for, in packets per round-trip time.
 pub(in crate::sender) const LEAST: u64 = 2;
 /// A server whose nodes are silent for so long asks whether they live; they speak four times as often.
@@ -59,6 +59,8 @@ pub(in crate::sender) struct Server {
     id: Id,
     min: Rate,
     pub(in crate::sender) max: Rate,
+    /// What the ends can do, as far as it is known.
+    pub(in crate::sender) ends: Rate,
     paths: u8,
     pub(in crate::sender) stage: Stage,
     /// The way data takes, and the one that is asked.
@@ -83,8 +85,8 @@ pub(in crate::sender) struct Server {
     termination_due: Option<u8>,
     /// It could send so much: Max, or less where the application has less.
     want: Rate,
-    /// A reduction came that other nodes have not heard of.
-    unannounced: bool,
+    /// A reduction came that other nodes have not heard of: what is asked for when it is announced.
+    unannounced: Option<Rate>,
     /// When it is announced, and when silence has lasted too long.
     announce_at: Nanos,
     silent_at: Nanos,
@@ -109,6 +111,7 @@ impl Server {
             id: crate::user::id(config),
             min: config.min.min(max),
             max,
+            ends: max,
             paths: config.paths.max(1),
             stage: Stage::Before,
             way: 0,
@@ -125,7 +128,7 @@ impl Server {
             request_due: false,
             termination_due: None,
             want: max,
-            unannounced: false,
+            unannounced: None,
             announce_at: Nanos::MAX,
             silent_at: Nanos::MAX,
             review: Review { from: Nanos::MAX, sent: 0, at: Nanos::MAX },
@@ -180,7 +183,7 @@ impl Server {
     /// A reduction is announced when there was no other for four times `patience`, and up to as long again, each server
     /// after a time of its own: often many are told at once.
     fn plan_announcement(&mut self, now: Nanos, patience: Nanos) {
-        if self.unannounced {
+        if self.unannounced.is_some() {
             let Id { content, destination, subflow } = self.id;
             let mixed = content ^ destination.rotate_left(16) ^ u32::from(subflow);
             let share = mixed.wrapping_mul(0x9e37_79b9) >> 26;
@@ -192,8 +195,8 @@ impl Server {
     /// Lets the other nodes know of a reduction.
     fn announce(&mut self) {
         self.announce_at = Nanos::MAX;
-        if let (Stage::Settled, Some(granted)) = (self.stage, self.granted) {
-            self.ask(self.way, granted);
+        if let (Stage::Settled, Some(rate)) = (self.stage, self.unannounced) {
+            self.ask(self.way, rate);
         }
     }
 
@@ -212,6 +215,7 @@ impl Server {
     }
 
     fn give_up(&mut self, now: Nanos) -> News {
+        self.ends = self.max;
         if self.granted.is_some() || self.asked_way > 0 {
             self.refused(now);
             return News::None;
@@ -285,7 +289,8 @@ impl Server {
             // From a way that it has left.
             Message::Adjustment { .. } if way != self.way => Some(News::None),
             Message::Negotiation { kind, max, rtt_us, .. } => {
-                let answers = self.awaited && rtt_us == self.token && kind != Negotiation::Request;
+                let (token, attended) = (rtt_us & !ATTENDED, rtt_us & ATTENDED != 0);
+                let answers = self.awaited && token == self.token && kind != Negotiation::Request;
                 if !answers || (kind == Negotiation::Success && max > self.asked) {
                     return None;
                 }
@@ -295,8 +300,14 @@ impl Server {
                     self.refused(now);
                     return Some(News::None);
                 }
+                if !attended {
+                    // What is less than was asked is the user's limit.
+                    self.ends = if max < self.asked { max } else { self.max };
+                    return Some(self.alone(now));
+                }
+                let news = self.on_success(now, max);
                 self.plan_announcement(now, patience);
-                Some(self.on_success(now, max))
+                Some(news)
             }
             Message::Adjustment { kind: Adjustment::Reduce, speed, .. } => {
                 let news = self.on_reduce(speed);
@@ -314,13 +325,13 @@ impl Server {
     }
 
     fn on_success(&mut self, now: Nanos, max: Rate) -> News {
-        if max == MOST {
-            return self.alone(now);
-        }
-        // A port that was passed has taken some of it back since; where answers return another way only this tells.
+        // Either a port that was passed has taken some of it back since, and where answers return another way only this
+        // tells; or it said so before the request came by, and has granted more. The lower one is safe, and nodes that are
+        // asked for the higher one again know which it is.
         let capped = self.asked_way == self.cap_way && self.cap < max;
+        self.unannounced = capped.then_some(max);
+        self.announce_at = Nanos::MAX;
         let max = if capped { self.cap } else { max };
-        self.unannounced |= capped;
         if self.asked_way != self.way && self.granted.is_some() {
             self.termination_due = Some(self.way);
         }
@@ -347,7 +358,7 @@ impl Server {
             return News::None;
         }
         self.granted = Some(speed);
-        self.unannounced = true;
+        self.unannounced = Some(speed);
         if self.stage == Stage::Settled && speed < self.min {
             self.look_elsewhere();
         }
@@ -381,9 +392,12 @@ impl Server {
         let Some(granted) = self.granted.filter(|_| self.stage == Stage::Settled) else { return };
         // Half way between all of it and what a sender with the usual spare uses.
         let all = granted.mul_f64((1.0 + 1.0 / SPARE) / 2.0);
-        if used < granted.mul_f64(USED) && least < granted.mul_f64(USED) {
-            self.want = used.mul_f64(SPARE).max(least).min(self.max);
-            self.ask(self.way, self.want);
+        let wish = used.mul_f64(SPARE).max(least).min(self.max);
+        // A look may err by a packet, and what it finds must be worth a message.
+        let error = Bytes::new(packet).per(time).as_bytes_per_sec();
+        if wish.as_bytes_per_sec().saturating_add(error) < granted.mul_f64(1.0 - WORTH).as_bytes_per_sec() {
+            self.want = wish;
+            self.ask(self.way, wish);
         } else if waits && Bytes::new(sent - self.review.sent + packet).per(time) >= all {
             self.on_backlog();
         }
@@ -415,7 +429,7 @@ impl Server {
         self.awaited = true;
         self.cap = MOST;
         if self.asked_way == self.way {
-            self.unannounced = false;
+            self.unannounced = None;
             self.announce_at = Nanos::MAX;
         }
         self.serial = self.serial.wrapping_add(1);

@@ -121,17 +121,19 @@ impl Nodectl {
         if has > to {
             record.allocated = record.allocated.min(to);
             record.before = record.before.map(|(before, here)| (before.min(to), here));
-            record.suggested = 0;
-            record.superseded = 0;
+            if record.suggested > 0 {
+                record.withdrawn = std::mem::take(&mut record.suggested);
+            }
             record.told_at = port.now;
             self.book.set(flow, to, true);
             self.counts.reduces += 1;
             tell(port, to_sender, &Message::Adjustment { kind: Adjustment::Reduce, id, speed: rate(to) });
         } else if record.is_bottleneck()
+            // Between request and answer nobody knows yet, and one suggestion at a time; a later beat makes up for it.
+            && record.before.is_none()
+            && record.suggested == 0
             && to - has > has / WORTH
-            && record.suggested.abs_diff(to) > to / WORTH
         {
-            record.superseded = record.suggested;
             record.suggested = to;
             record.repeats = 0;
             record.told_at = port.now;
@@ -219,7 +221,6 @@ impl Nodectl {
                     );
                 } else {
                     record.suggested = 0;
-                    record.superseded = 0;
                     self.flows.push(flow);
                 }
             } else if port.now >= record.told_at.saturating_add(ALIVE) && record.before.is_none() {

@@ -9,17 +9,23 @@
 //! ID           4 content   4 destination   2 subflow
 //! ```
 //!
+//! The highest bit of Rtt, which no round-trip time needs, is [`ATTENDED`].
+//!
 //! Whoever reads a message must expect anything in it. [`Message::decode`] refuses what no honest sender writes, so that
 //! its users meet neither a rate of zero nor one that overflows a sum.
 
 use core::fmt;
 
-use narrows_cc::Rate;
+use narrows_cc::{Nanos, Rate};
 
 /// The highest rate that a message may name: 1 Tbit/s. A request that asks for it asks for all there is.
 pub const MOST: Rate = Rate::from_bytes_per_sec(125_000_000_000);
 /// The longest round-trip time that a message may name: 100 s.
 pub const LONGEST_RTT_US: u32 = 100_000_000;
+/// In the Rtt field of a negotiation: a node has dealt with the request. Answers repeat it.
+pub const ATTENDED: u32 = 1 << 31;
+/// A server that has sent nothing for so long asks before it goes on. The records of nodes outlast twice that.
+pub const LEASE: Nanos = Nanos::from_secs(5);
 /// Bytes of a negotiation message.
 pub const NEGOTIATION_BYTES: usize = 32;
 /// Bytes of an adjustment message.
@@ -73,7 +79,7 @@ pub enum Message {
         min: Rate,
         /// Whom it is about.
         id: Id,
-        /// The sender's round-trip time; an answer repeats that of the request.
+        /// The sender's round-trip time, and [`ATTENDED`]; an answer repeats that of the request.
         rtt_us: u32,
     },
     /// Figure 3.
@@ -223,7 +229,7 @@ impl Message {
             return Err(Refused::Order);
         }
         let rtt_us = u32::from_be_bytes(read(bytes, 28));
-        if rtt_us > LONGEST_RTT_US {
+        if rtt_us & !ATTENDED > LONGEST_RTT_US {
             return Err(Refused::Rtt);
         }
         Ok(Self::Negotiation { kind, max, min, id: Id::read(bytes, 18), rtt_us })
@@ -344,7 +350,8 @@ mod tests {
                 if small {
                     bytes[2..6].fill(0);
                     bytes[10..16].fill(0);
-                    bytes[28..30].fill(0);
+                    bytes[28] &= 0x80;
+                    bytes[29] = 0;
                 }
                 let len = if kind < 0x20 { NEGOTIATION_BYTES } else { ADJUSTMENT_BYTES };
                 bytes.truncate(if whole { len } else { 40 });
@@ -362,7 +369,7 @@ mod tests {
                 prop_assert_eq!(encoded.as_bytes(), &bytes[..]);
                 match message {
                     Message::Negotiation { max, min, rtt_us, .. } => {
-                        prop_assert!(max <= MOST && min <= MOST && rtt_us <= LONGEST_RTT_US);
+                        prop_assert!(max <= MOST && min <= MOST && rtt_us & !ATTENDED <= LONGEST_RTT_US);
                     }
                     Message::Adjustment { speed, .. } => prop_assert!(speed <= MOST),
                 }

@@ -42,8 +42,8 @@ pub(super) struct Record {
     pub(super) arrived: u64,
     /// The rate of the last increase that was sent and not yet asked for; zero: none.
     pub(super) suggested: u64,
-    /// The one before it, if that was not asked for either.
-    pub(super) superseded: u64,
+    /// The last increase that a reduction made void: a request for it may be on its way.
+    pub(super) withdrawn: u64,
     /// The Max of the last request, if this port had said it: a repeated request says it again.
     pub(super) echoed: u64,
     /// How often that was repeated.
@@ -212,7 +212,7 @@ impl Book {
                 told_at: now,
                 arrived: 0,
                 suggested: 0,
-                superseded: 0,
+                withdrawn: 0,
                 echoed: 0,
                 repeats: 0,
             },

@@ -114,8 +114,11 @@ impl Topology<'_> {
                     .accepted("another route between the same two nodes"));
             }
             if forward == route.forward || ways.iter().any(|way: &Route| way.forward == forward) {
-                let found =
-                    if forward == route.forward { "it is the flow's own route" } else { "it is listed twice" };
+                let found = if forward == route.forward {
+                    "it is the flow's own route"
+                } else {
+                    "it is listed twice"
+                };
                 return Err(
                     Fault::new(key(index), found).accepted("another route between the same two nodes")
                 );
