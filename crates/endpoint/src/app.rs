@@ -76,6 +76,7 @@ impl App {
     pub fn on_time(&mut self, now: Nanos, sent: Bytes) {
         while self.next_at <= now {
             match self.config {
+                AppConfig::Handed => self.next_at = Nanos::MAX,
                 AppConfig::Bulk => {
                     self.limit = ENDLESS;
                     self.next_at = Nanos::MAX;
@@ -111,6 +112,17 @@ impl App {
                 }
             }
         }
+    }
+
+    /// Its data is handed to it by a connection of several subflows.
+    #[inline]
+    pub(crate) fn is_handed(&self) -> bool {
+        matches!(self.config, AppConfig::Handed)
+    }
+
+    /// It is handed so much more to send.
+    pub(crate) fn hand(&mut self, bytes: u64) {
+        self.limit += bytes;
     }
 
     /// It stops writing; `sent` as in [`App::on_time`].

@@ -132,6 +132,37 @@ impl Origin {
     }
 }
 
+/// Subflows of a connection are reliable streams.
+impl AsRef<Sender> for Origin {
+    #[inline]
+    fn as_ref(&self) -> &Sender {
+        match self {
+            Self::Stream(end) => end,
+            Self::Datagrams(_) => unreachable!("a subflow is a stream"),
+        }
+    }
+}
+
+impl AsMut<Sender> for Origin {
+    #[inline]
+    fn as_mut(&mut self) -> &mut Sender {
+        match self {
+            Self::Stream(end) => end,
+            Self::Datagrams(_) => unreachable!("a subflow is a stream"),
+        }
+    }
+}
+
+impl AsMut<Receiver> for Target {
+    #[inline]
+    fn as_mut(&mut self) -> &mut Receiver {
+        match self {
+            Self::Stream(end) => end,
+            Self::Datagrams(_) => unreachable!("a subflow is a stream"),
+        }
+    }
+}
+
 impl Target {
     /// A packet arrives.
     #[inline]

@@ -236,6 +236,7 @@ impl Metrics {
                 .map(|(s, r)| (s.memory() + r.memory()) as u64)
                 .max()
                 .unwrap_or(0),
+            connections: Vec::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use narrows_cc::{Bytes, EcnNeed, Nanos, Param, ParamError, ParamKind, Params, Random, Rate, schemes};
 use narrows_endpoint::{AppConfig, Negotiation, TcpConfig};
+use narrows_net::MAPPING_BYTES;
 
 use super::choice::{self, App, AppKind, FileSize, SizeKind};
 use super::fault::{Fault, show, unknown};
@@ -23,6 +24,8 @@ const MAX_HEADER: u16 = 65_507;
 pub(super) struct Draft {
     /// Which entry of `flows` it comes from.
     pub(super) entry: usize,
+    /// Which subflow of its connection it is.
+    pub(super) leg: usize,
     pub(super) app: AppConfig,
     pub(super) start: Nanos,
     pub(super) stop: Option<Nanos>,
@@ -40,7 +43,8 @@ pub(super) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Fault> {
     let flow = &scenario.flows[index];
     let table = format!("flows.{index}");
     let (scheme, params) = scheme(flow, &table)?;
-    Ok(Kind { scheme, params, tcp: tcp(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn)? })
+    let mapped = if flow.subflows.is_some() { MAPPING_BYTES } else { 0 };
+    Ok(Kind { scheme, params, tcp: tcp(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn, mapped)? })
 }
 
 fn describe(param: &Param) -> String {
@@ -144,10 +148,13 @@ pub(super) fn set(
 }
 
 /// Transport settings: those of the flow, else the common ones, else the marks that its scheme needs, else TCP as deployed.
-fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed) -> Result<TcpConfig, Fault> {
+/// Where packets say where their data belongs (`mapped` bytes), a segment has so much less, so that a full packet has its size.
+fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed, mapped: u16) -> Result<TcpConfig, Fault> {
     let needed = need != EcnNeed::Nothing;
+    let plain = TcpConfig::default();
+    let segment = plain.segment - mapped;
     let default =
-        TcpConfig { ecn: needed, ecn_precise: needed, ect1: need == EcnNeed::L4s, ..TcpConfig::default() };
+        TcpConfig { segment, ecn: needed, ecn_precise: needed, ect1: need == EcnNeed::L4s, ..plain };
     let key =
         |name: &str, in_own: bool| if in_own { format!("{table}.tcp.{name}") } else { format!("tcp.{name}") };
     macro_rules! stated {
@@ -319,14 +326,17 @@ fn app(flow: &Flow, table: &str, segment: u16) -> Result<AppConfig, Fault> {
     })
 }
 
-/// The connections of entry `index`, in the order in which they open.
+/// The connections of entry `index`, in the order in which they open; each as its `legs` subflows.
 pub(super) fn expand(
     scenario: &Scenario,
     index: usize,
     seed: u64,
-    segment: u16,
+    (segment, legs): (u16, usize),
     drafts: &mut Vec<Draft>,
 ) -> Result<(), Fault> {
+    let push = |app, start, stop, drafts: &mut Vec<Draft>| {
+        drafts.extend((0..legs).map(|leg| Draft { entry: index, leg, app, start, stop }));
+    };
     let flow = &scenario.flows[index];
     let table = format!("flows.{index}");
     let key = |name: &str| format!("{table}.{name}");
@@ -369,9 +379,7 @@ pub(super) fn expand(
             start,
             end,
             Random::stream(seed, "arrivals", index as u64),
-            |start, size| {
-                drafts.push(Draft { entry: index, app: AppConfig::File(size), start, stop: None });
-            },
+            |start, size| push(AppConfig::File(size), start, None, drafts),
         )?;
         return check_count(drafts.len(), drafts.len() - before, &key("arrivals.rate"));
     }
@@ -379,7 +387,8 @@ pub(super) fn expand(
     if count == 0 {
         return Err(Fault::new(key("count"), "`0` flows").accepted("a whole number from 1"));
     }
-    check_count(drafts.len() + count as usize, count as usize, &key("count"))?;
+    let all = (count as usize).saturating_mul(legs);
+    check_count(drafts.len().saturating_add(all), all, &key("count"))?;
     let app = app(flow, &table, segment)?;
     if flow.stagger.is_some() && flow.spread.is_some() {
         return Err(Fault::new(key("spread"), "there is a stagger too").accepted("either stagger or spread"));
@@ -403,7 +412,7 @@ pub(super) fn expand(
             )
             .accepted(format!("a time after {}", show(start))));
         }
-        drafts.push(Draft { entry: index, app, start, stop });
+        push(app, start, stop, drafts);
     }
     Ok(())
 }

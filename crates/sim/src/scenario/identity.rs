@@ -94,10 +94,12 @@ impl Identity {
         Tuple { source_port: port, ..self.tuple }
     }
 
-    /// What connection number `flow` of the run tells; `before` are those of the connections before it.
-    pub(super) fn negotiation(&self, flow: usize, before: &[Negotiation]) -> Negotiation {
+    /// What flow number `flow` of the run tells, which is subflow number `leg` of its connection; `before` are those of the
+    /// flows before it.
+    pub(super) fn negotiation(&self, flow: usize, leg: usize, before: &[Negotiation]) -> Negotiation {
         if !self.stated {
-            return Negotiation { content: OWN_CONTENT + flow as u32, ..self.negotiation };
+            let content = OWN_CONTENT + (flow - leg) as u32;
+            return Negotiation { content, subflow: leg as u16, ..self.negotiation };
         }
         let same = |other: &&Negotiation| {
             (other.content, other.destination) == (self.negotiation.content, self.negotiation.destination)

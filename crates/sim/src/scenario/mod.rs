@@ -19,6 +19,7 @@ mod queue;
 mod reader;
 mod resolve;
 mod schema;
+pub mod subflows;
 mod sweep;
 mod topology;
 mod tree;

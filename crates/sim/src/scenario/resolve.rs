@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos};
+use narrows_net::MAPPING_BYTES;
 use narrows_net::allocator::Tuple;
 use narrows_net::config::{Jitter, LinkConfig};
 
@@ -16,10 +17,11 @@ use super::identity::Identity;
 use super::link::{self, AMPLE, Sources, Traces};
 use super::quantity::{Time, WarmupLength};
 use super::queue;
-use super::schema::{Network, Scenario};
+use super::schema::{Flow, Network, Scenario};
+use super::subflows;
 use super::topology::{Route, Topology, Wire};
 use super::unheard;
-use crate::spec::{FlowSpec, Hop, LinkSpec, Spec, TraceSpec, Way};
+use crate::spec::{ConnectionSpec, FlowSpec, Hop, LinkSpec, Spec, TraceSpec, Way};
 
 /// The longest route a packet can count.
 const MAX_HOPS: usize = 250;
@@ -77,7 +79,7 @@ pub(super) fn resolve(
     let entries: Vec<Entry> = entries.collect::<Result<_, _>>()?;
     let mut drafts = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
-        flows::expand(scenario, index, seed, entry.kind.tcp.segment, &mut drafts)?;
+        flows::expand(scenario, index, seed, (entry.kind.tcp.segment, entry.legs.len()), &mut drafts)?;
     }
     if drafts.is_empty() {
         return Err(Fault::new("flows", "no flow arrives before the end")
@@ -98,12 +100,18 @@ pub(super) fn resolve(
     }
     let mut flows: Vec<FlowSpec> = Vec::with_capacity(drafts.len());
     let (mut tuples, mut told, mut opened) = (Vec::new(), Vec::new(), vec![0; entries.len()]);
+    let mut several = Vec::new();
     for (draft, label) in drafts.iter().zip(labels.iter().cloned()) {
         let entry = &entries[draft.entry];
-        let mut flow = flow_spec(&scenario.network, entry, &topology, &position, draft, label, &mut links)?;
+        let before = if draft.leg > 0 { flows.last() } else { None };
+        let mut flow =
+            flow_spec(&scenario.network, entry, &topology, &position, draft, label, (&mut links, before))?;
+        if draft.leg == 0 && scenario.flows[draft.entry].subflows.is_some() {
+            several.push(connection(&scenario.flows[draft.entry], entry, &flow, flows.len()));
+        }
         tuples.push(entry.identity.tuple(opened[draft.entry]));
         opened[draft.entry] += 1;
-        flow.tcp.negotiation = entry.identity.negotiation(flows.len(), &told);
+        flow.tcp.negotiation = entry.identity.negotiation(flows.len(), draft.leg, &told);
         // Only subflows of one content are counted, so that many flows do not take the square of their number in time.
         if scenario.flows[draft.entry].content.is_some() {
             told.push(flow.tcp.negotiation);
@@ -126,6 +134,7 @@ pub(super) fn resolve(
         seed,
         links,
         flows,
+        connections: several,
         controller: link::controller(scenario.network.controller.as_ref())?,
         trace: TraceSpec { samples, packets: scenario.trace.packets },
     };
@@ -138,8 +147,7 @@ fn notes(scenario: &Scenario, entries: &[Entry], links: &[LinkSpec], position: &
         links[position[wire]].config.allocator.as_ref().is_some_and(|own| own.entry.info.name == name)
     };
     let of_entry = |(index, entry): (usize, &Entry)| {
-        let ways = || std::iter::once(&entry.route).chain(&entry.others);
-        let answered = |name: &str| ways().any(|way| way.forward.iter().any(|&wire| has(wire, name)));
+        let answered = |name: &str| entry.ways().any(|way| way.forward.iter().any(|&wire| has(wire, name)));
         unheard::notes(&scenario.flows[index], index, entry.kind.scheme, answered)
     };
     entries.iter().enumerate().flat_map(of_entry).collect()
@@ -149,20 +157,29 @@ fn notes(scenario: &Scenario, entries: &[Entry], links: &[LinkSpec], position: &
 struct Entry {
     kind: Kind,
     identity: Identity,
-    route: Route,
+    /// The subflows; one, if it is a plain flow.
+    legs: Vec<Leg>,
     others: Vec<Route>,
+    /// What a packet has besides header and segment.
+    mapping: u16,
+}
+
+/// The way of a subflow.
+struct Leg {
+    route: Route,
     rtt: Nanos,
     /// What the wires of each direction lack of the RTT.
     slack: (Nanos, Nanos),
 }
 
-impl Entry {
-    fn new(scenario: &Scenario, topology: &Topology<'_>, index: usize) -> Result<Self, Fault> {
-        let flow = &scenario.flows[index];
-        let table = format!("flows.{index}");
-        let kind = flows::kind(scenario, index)?;
-        let route = topology.route(flow, &table)?;
-        let others = topology.alternatives(flow, &table, &route)?;
+impl Leg {
+    fn new(
+        scenario: &Scenario,
+        topology: &Topology<'_>,
+        (flow, table): &(Flow, String),
+        others: &[Route],
+        route: Route,
+    ) -> Result<Self, Fault> {
         let network = &scenario.network;
         let ends = access_ends(network);
         let longest = |route: &Route| route.forward.len().max(route.reverse.len());
@@ -197,13 +214,38 @@ impl Entry {
         };
         let slack = rtt - way;
         let half = slack / 2;
+        Ok(Self { route, rtt, slack: (half, slack - half) })
+    }
+}
+
+impl Entry {
+    fn new(scenario: &Scenario, topology: &Topology<'_>, index: usize) -> Result<Self, Fault> {
+        let kind = flows::kind(scenario, index)?;
+        let mut others = Vec::new();
+        let mut legs = Vec::new();
+        for leg in subflows::legs(&scenario.flows[index], index, kind.scheme)? {
+            let route = topology.route(&leg.0, &leg.1)?;
+            others = topology.alternatives(&leg.0, &leg.1, &route)?;
+            legs.push(Leg::new(scenario, topology, &leg, &others, route)?);
+        }
         let identity = Identity::new(scenario, index, 1 + others.len())?;
-        Ok(Self { kind, identity, route, others, rtt, slack: (half, slack - half) })
+        let mapping = if scenario.flows[index].subflows.is_some() { MAPPING_BYTES } else { 0 };
+        Ok(Self { kind, identity, legs, others, mapping })
+    }
+
+    /// All ways that its data may take.
+    fn ways(&self) -> impl Iterator<Item = &Route> {
+        self.legs.iter().map(|leg| &leg.route).chain(&self.others)
+    }
+
+    /// The longest base RTT.
+    fn rtt(&self) -> Nanos {
+        self.legs.iter().map(|leg| leg.rtt).max().unwrap_or(Nanos::ZERO)
     }
 
     /// A full packet.
     fn packet(&self) -> Bytes {
-        Bytes::new(u64::from(self.kind.tcp.segment) + u64::from(self.kind.tcp.header))
+        Bytes::new([self.kind.tcp.segment, self.kind.tcp.header, self.mapping].map(u64::from).iter().sum())
     }
 }
 
@@ -221,7 +263,7 @@ fn access_ends(network: &Network) -> usize {
 fn order(topology: &Topology<'_>, entries: &[Entry], drafts: &[Draft]) -> Vec<usize> {
     let mut users = vec![0u64; topology.wires.len()];
     for draft in drafts {
-        entries[draft.entry].route.forward.iter().for_each(|&wire| users[wire] += 1);
+        entries[draft.entry].legs[draft.leg].route.forward.iter().for_each(|&wire| users[wire] += 1);
     }
     let wires = 0..topology.wires.len();
     let used = wires.clone().filter(|&wire| users[wire] > 0);
@@ -234,9 +276,10 @@ fn order(topology: &Topology<'_>, entries: &[Entry], drafts: &[Draft]) -> Vec<us
 
 /// The longest base RTT among the flows that use a wire, or of all flows where none does.
 fn longest_rtt(entries: &[Entry], wire: usize) -> Nanos {
-    let uses = |entry: &&Entry| entry.route.forward.contains(&wire) || entry.route.reverse.contains(&wire);
-    let longest = entries.iter().filter(uses).map(|entry| entry.rtt).max();
-    longest.or_else(|| entries.iter().map(|entry| entry.rtt).max()).unwrap_or(Nanos::ZERO)
+    let uses = |leg: &&Leg| leg.route.forward.contains(&wire) || leg.route.reverse.contains(&wire);
+    let legs = || entries.iter().flat_map(|entry| &entry.legs);
+    let longest = legs().filter(uses).map(|leg| leg.rtt).max();
+    longest.or_else(|| legs().map(|leg| leg.rtt).max()).unwrap_or(Nanos::ZERO)
 }
 
 /// All connections, in their order.
@@ -250,8 +293,8 @@ impl<'a> Connections<'a> {
     /// What the classes of a queue at `wire` know of them.
     fn members(&self, entries: &[Entry], wire: usize) -> Vec<Member<'a>> {
         let uses = |route: &Route| route.forward.contains(&wire) || route.reverse.contains(&wire);
-        let crosses: Vec<bool> =
-            entries.iter().map(|entry| uses(&entry.route) || entry.others.iter().any(uses)).collect();
+        let crosses =
+            |entry: &Entry, leg: usize| uses(&entry.legs[leg].route) || entry.others.iter().any(uses);
         let member = |(draft, own): (&Draft, &'a String)| {
             let flow = &self.scenario.flows[draft.entry];
             let scheme = entries[draft.entry].kind.scheme;
@@ -259,7 +302,7 @@ impl<'a> Connections<'a> {
                 labels: [own, flow.label.as_deref().unwrap_or(scheme.info.name)],
                 scheme,
                 protocol: flow.protocol.unwrap_or_default(),
-                crosses: crosses[draft.entry],
+                crosses: crosses(&entries[draft.entry], draft.leg),
             }
         };
         self.drafts.iter().zip(self.labels).map(member).collect()
@@ -317,7 +360,8 @@ fn link_spec(
             .filter(|jitter| !jitter.max.is_zero());
     }
     // The way back of a duplex link is of interest where data takes it.
-    let carries_data = entries.iter().any(|entry| entry.route.forward.contains(&index));
+    let carries_data =
+        entries.iter().flat_map(|entry| &entry.legs).any(|leg| leg.route.forward.contains(&index));
     Ok(LinkSpec {
         name: wire.name.clone(),
         config,
@@ -329,24 +373,28 @@ fn link_spec(
     })
 }
 
-/// The labels of the connections. A label that several share is numbered.
+/// The labels of the flows. A label that several connections share is numbered, and so are the subflows of each.
 fn labels(scenario: &Scenario, entries: &[Entry], drafts: &[Draft]) -> Result<Vec<String>, Fault> {
     let plain = |draft: &Draft| {
         let stated = scenario.flows[draft.entry].label.as_deref();
         stated.unwrap_or(entries[draft.entry].kind.scheme.info.name)
     };
     let mut shared: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for draft in drafts {
+    for draft in drafts.iter().filter(|draft| draft.leg == 0) {
         shared.entry(plain(draft)).or_default().0 += 1;
     }
     let number = |draft: &Draft| {
         let label = plain(draft);
-        match shared.get_mut(label) {
+        let own = match shared.get_mut(label) {
             Some((2.., given)) => {
-                *given += 1;
+                *given += usize::from(draft.leg == 0);
                 format!("{label}-{given}")
             }
             _ => label.to_owned(),
+        };
+        match scenario.flows[draft.entry].subflows {
+            Some(_) => format!("{own}/{}", draft.leg + 1),
+            None => own,
         }
     };
     let labels: Vec<String> = drafts.iter().map(number).collect();
@@ -363,7 +411,19 @@ fn labels(scenario: &Scenario, entries: &[Entry], drafts: &[Draft]) -> Result<Ve
     Ok(labels)
 }
 
-/// A connection, with access links of its own where the scenario has them.
+/// The connection whose first subflow is flow number `first`.
+fn connection(flow: &Flow, entry: &Entry, first: &FlowSpec, number: usize) -> ConnectionSpec {
+    ConnectionSpec {
+        label: first.label.trim_end_matches("/1").to_owned(),
+        first: number,
+        subflows: entry.legs.len(),
+        scheduler: flow.scheduler.unwrap_or_default().into(),
+        receive_window: first.tcp.receive_window,
+        app: first.app,
+    }
+}
+
+/// A flow, with access links of its own where the scenario has them; subflows share those of the first, which is `before`.
 fn flow_spec(
     network: &Network,
     entry: &Entry,
@@ -371,8 +431,9 @@ fn flow_spec(
     position: &[usize],
     draft: &Draft,
     label: String,
-    links: &mut Vec<LinkSpec>,
+    (links, before): (&mut Vec<LinkSpec>, Option<&FlowSpec>),
 ) -> Result<FlowSpec, Fault> {
+    let leg = &entry.legs[draft.leg];
     let hops = |route: &[usize], slack: Nanos| {
         let mut hops: Vec<Hop> = route
             .iter()
@@ -387,16 +448,16 @@ fn flow_spec(
         forward: hops(&route.forward, forward),
         reverse: hops(&route.reverse, reverse),
     };
-    let mut ways = vec![way(&entry.route, entry.slack.0, entry.slack.1)];
+    let mut ways = vec![way(&leg.route, leg.slack.0, leg.slack.1)];
     // What a stated RTT adds to the first way, it adds to the others.
-    ways.extend(entry.others.iter().map(|route| way(route, entry.slack.0, entry.slack.1)));
+    ways.extend(entry.others.iter().map(|route| way(route, leg.slack.0, leg.slack.1)));
     if let Some(stated) = &network.access_rate {
         let rate = link::rate("network.access_rate", stated)?;
         let delay = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value);
         let limit = match &network.access_buffer {
             Some(buffer) => {
                 let place = format!("at the access links of `{label}`");
-                link::limit("network.access_buffer", &place, buffer, rate, entry.rtt, entry.packet())?
+                link::limit("network.access_buffer", &place, buffer, rate, entry.rtt(), entry.packet())?
             }
             None => AMPLE,
         };
@@ -413,14 +474,21 @@ fn flow_spec(
             });
             Hop { link: links.len() - 1, delay }
         };
-        let (up, down) = (access(format!("{label} sender up")), access(format!("{label} sender down")));
+        let mut pair =
+            |up: &str, down: &str| (access(format!("{label} {up}")), access(format!("{label} {down}")));
+        let (up, down) = match before {
+            Some(FlowSpec { way, .. }) => (way.forward[0], way.reverse[way.reverse.len() - 1]),
+            None => pair("sender up", "sender down"),
+        };
         for way in &mut ways {
             way.forward.insert(0, up);
             way.reverse.push(down);
         }
         if access_ends(network) == 2 {
-            let (down, up) =
-                (access(format!("{label} receiver down")), access(format!("{label} receiver up")));
+            let (down, up) = match before {
+                Some(FlowSpec { way, .. }) => (way.forward[way.forward.len() - 1], way.reverse[0]),
+                None => pair("receiver down", "receiver up"),
+            };
             for way in &mut ways {
                 way.forward.push(down);
                 way.reverse.insert(0, up);
@@ -438,6 +506,6 @@ fn flow_spec(
         stop: draft.stop,
         way: ways.remove(0),
         others,
-        base_rtt: entry.rtt,
+        base_rtt: leg.rtt,
     })
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::choice::{Allocator, App, FileSize, Jitter, Loss, Queue, Radio, TextOr, table};
 use super::quantity::{Amount, Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
+use super::subflows::{SchedulerKind, Subflows};
 
 /// A default, which is known to be sound.
 fn default<T: std::str::FromStr>(text: &str) -> T {
@@ -400,6 +401,11 @@ table! {
         reverse_route: Vec<String>,
         /// Other ways that it may choose, in a graph: up to three lists of nodes.
         alternatives: Vec<Vec<String>>,
+        /// One connection of several subflows (multipath): so many over the same way, or a list of tables with the `route`,
+        /// `reverse_route` and `rtt` of each; what a table does not state is the flow's. From 1 to 8.
+        subflows: Subflows,
+        /// Which subflow new data takes: lowest-rtt, or round-robin (lowest-rtt).
+        scheduler: SchedulerKind,
         /// What nodes of the network take it for (tcp).
         protocol: Protocol,
         /// The receiver's port, which nodes see (5001).
