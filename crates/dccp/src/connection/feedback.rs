@@ -25,6 +25,8 @@ struct Progress {
     rtt: Option<Nanos>,
     /// The packet that the acknowledgement number names is one of them.
     named: bool,
+    /// Its window counter.
+    counter: u8,
     late: u64,
 }
 
@@ -45,6 +47,9 @@ impl Connection {
             half.rtt.on_sample(rtt);
             half.rtt.on_progress();
             sample = half.rtt.last;
+        }
+        if half.ccid == Ccid::Tfrc && progress.named {
+            half.pass_quarters(now, progress.counter);
         }
         half.report(now, sample, told);
         let lost = half.detect_losses(now, &mut self.stats);
@@ -89,7 +94,10 @@ impl Half {
         let Self { records, sampler, inflight, packets, ccid, phase, episode, .. } = self;
         let first = records.first();
         let deliver = |number: u64, record: &Record, marked: bool| {
-            progress.named |= number == named;
+            if number == named {
+                progress.named = true;
+                progress.counter = record.counter;
+            }
             let rtt = now - record.snapshot.sent_at;
             if record.fate == Fate::Outstanding {
                 progress.rtt = Some(progress.rtt.map_or(rtt, |least| least.min(rtt)));
@@ -155,6 +163,13 @@ impl Half {
         });
         self.was_limited = false;
         self.read_control();
+    }
+
+    /// A round trip after a packet with this window counter the counter is at least four ahead (RFC 4342 section 8.1).
+    fn pass_quarters(&mut self, now: Nanos, acknowledged: u8) {
+        if self.counter.0.wrapping_sub(acknowledged) % 16 < 4 {
+            self.counter = ((acknowledged + 4) % 16, now);
+        }
     }
 
     /// Finds what three later packets have overtaken.

@@ -260,3 +260,20 @@ fn data_of_both_sides_has_its_own_control() {
     assert_eq!(net.ends[SERVER].ccids(), (Ccid::Other, Ccid::Tfrc));
     assert!(received(&net, CLIENT) > 10 * 700 && received(&net, SERVER) > 5 * 500);
 }
+
+#[test]
+fn the_window_counter_of_ccid_3_counts_quarters_of_round_trips() {
+    let mut net = bottleneck("ccid3");
+    net.run(Nanos::from_secs(10));
+    let data = |packet: &&(Nanos, usize, crate::Header)| packet.1 == CLIENT && packet.2.kind == Kind::Data;
+    let sent: Vec<(Nanos, u8)> =
+        net.log.iter().filter(data).map(|packet| (packet.0, packet.2.ccval)).collect();
+    let steps: Vec<u8> = sent.windows(2).map(|pair| pair[1].1.wrapping_sub(pair[0].1) % 16).collect();
+    assert!(steps.iter().all(|&step| step <= 5));
+    // Over the last five seconds: one step for each quarter of the time that a round trip takes.
+    let late = sent.iter().position(|packet| packet.0 > Nanos::from_secs(5)).unwrap();
+    let counted = steps[late..].iter().map(|&step| u64::from(step)).sum::<u64>() as f64;
+    let expected = 4.0 * 5.0 / net.ends[CLIENT].srtt().as_secs_f64();
+    // The smoothed time differs from the time of each moment, and quarters begin with packets.
+    assert!((0.7..=1.3).contains(&(counted / expected)), "{counted} steps for {expected}");
+}
