@@ -9,6 +9,10 @@
 
 use crate::{Bytes, Nanos, Param, Params, Paths, Random, Rate, RateSample};
 
+/// The congestion control identifier of all schemes that have none of their own: RFC 4340 section 10 leaves 248 to 254 to
+/// experiments.
+pub const EXPERIMENTAL_CCID: u8 = 249;
+
 /// What a scheme asks of its transport. Read after every event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
@@ -384,6 +388,9 @@ pub trait CongestionControl {
     /// The explicit header it speaks: its transport asks the network in every packet, and passes on the answers as
     /// [`RateAdvice`].
     const EXPLICIT: Option<Explicit> = None;
+    /// The identifier by which DCCP negotiates it (RFC 4340 section 10), which also says what its receiver reports. Schemes
+    /// that do not say share one of the experimental numbers.
+    const CCID: u8 = EXPERIMENTAL_CCID;
     /// Its window depends on those of the sibling subflows of its connection: a multipath transport shows them to it by
     /// [`CongestionControl::on_paths`]. Where nobody calls that, it is alone.
     const COUPLED: bool = false;

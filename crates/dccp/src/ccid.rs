@@ -1,5 +1,6 @@
 //! Congestion control identifiers: how data is controlled, and what its receiver reports for it.
 
+use narrows_cc::EXPERIMENTAL_CCID;
 use narrows_cc::schemes::Entry;
 
 /// What a CCID asks of the receiver of data, and its number on the wire.
@@ -25,7 +26,7 @@ impl Ccid {
             Self::TcpLike => 2,
             Self::Tfrc => 3,
             Self::DccpBbr => 248,
-            Self::Other => 249,
+            Self::Other => EXPERIMENTAL_CCID,
         }
     }
 
@@ -36,12 +37,7 @@ impl Ccid {
 
     /// The one that a scheme of the registry is.
     pub fn of(scheme: &Entry) -> Self {
-        match scheme.info.name {
-            "ccid2" => Self::TcpLike,
-            "ccid3" => Self::Tfrc,
-            "dccp-bbr" => Self::DccpBbr,
-            _ => Self::Other,
-        }
+        Self::from_number(scheme.ccid).unwrap_or(Self::Other)
     }
 
     /// Whether the receiver of the data reports every packet's fate in Ack Vectors.

@@ -40,6 +40,7 @@ mod handshake;
 mod options;
 mod output;
 mod queue;
+mod ratio;
 mod receiving;
 mod records;
 mod rtt;

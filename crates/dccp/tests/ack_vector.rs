@@ -143,6 +143,27 @@ fn acknowledgements_of_packets_without_a_vector_say_nothing() {
     assert_eq!(vector.covered(), 1);
 }
 
+/// Whatever order a gap fills in, its packets become long runs again.
+#[test]
+fn late_packets_join_their_neighbours() {
+    let ascending: Vec<u64> = (1..=126).collect();
+    let descending: Vec<u64> = ascending.iter().rev().copied().collect();
+    let odd_first = |then: &[u64]| -> Vec<u64> {
+        let (odd, even) = ((1..127).step_by(2), then.iter().filter(|n| *n % 2 == 0).copied());
+        odd.chain(even).collect()
+    };
+    let (then_even, then_back) = (odd_first(&ascending), odd_first(&descending));
+    for order in [ascending, descending, then_even, then_back] {
+        let mut vector = AckVector::new(1000);
+        for n in [0, 127].into_iter().chain(order) {
+            assert_eq!(vector.record(Seq::new(n), Mark::Received), Recorded::New);
+        }
+        // 128 packets are two full runs; a run that had to end before its neighbour was full leaves one more.
+        assert!(vector.len() <= 2 + 3, "{} bytes", vector.len());
+        assert_eq!(told(Seq::new(127), &written(&vector).1).len(), 128);
+    }
+}
+
 /// Every packet in a map, vectors sent as copies of it. Numbers count from the connection's start, without wrapping.
 #[derive(Default)]
 struct Model {

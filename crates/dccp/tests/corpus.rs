@@ -140,7 +140,7 @@ fn changed_packets_are_read_or_refused() {
     const LIMIT: usize = 500;
     let all: Vec<Vec<u8>> =
         [VALID, MALFORMED, OPTIONS].iter().flat_map(|text| read(text)).map(|(_, b)| b).collect();
-    let mut random = Stream(0x5eed_0f_dccb);
+    let mut random = Stream(0x005e_ed0f_dccb);
     let (mut taken, mut refused) = (0, 0);
     let mut vector = AckVector::new(LIMIT);
     let mut history = LossHistory::new(Separation::Counter, true);

@@ -206,43 +206,15 @@ fn a_packet_has_the_bytes_of_section_5() {
     };
     request.encode(&[1, 32, 4, 1, 3], b"hi", &mut packet);
     let expected = [
-        0x12,
-        0x34,
-        0x56,
-        0x78,
-        7,
-        0xa1,
-        0,
-        0,
-        0b000_0000_1,
-        0,
-        1,
-        2,
-        3,
-        4,
-        5,
-        6, //
-        0x66,
-        0x69,
-        0x6c,
-        0x6d,
-        1,
-        32,
-        4,
-        1,
-        3,
-        0,
-        0,
-        0,
-        b'h',
-        b'i',
+        0x12, 0x34, 0x56, 0x78, 7, 0xa1, 0, 0, 1, 0, 1, 2, 3, 4, 5, 6, //
+        0x66, 0x69, 0x6c, 0x6d, 1, 32, 4, 1, 3, 0, 0, 0, b'h', b'i',
     ];
     assert_eq!(packet, expected);
 
     packet.clear();
     let ack = Header { long: false, seq: 0xaa_bbcc, ack: Some(0x01_0203), ..Header::new(Kind::Ack) };
     ack.encode(&[], &[], &mut packet);
-    assert_eq!(packet, [0, 0, 0, 0, 4, 0, 0, 0, 0b000_0011_0, 0xaa, 0xbb, 0xcc, 0, 1, 2, 3]);
+    assert_eq!(packet, [0, 0, 0, 0, 4, 0, 0, 0, 3 << 1, 0xaa, 0xbb, 0xcc, 0, 1, 2, 3]);
 
     packet.clear();
     let reset = Header {
@@ -252,7 +224,7 @@ fn a_packet_has_the_bytes_of_section_5() {
         ..Header::new(Kind::Reset)
     };
     reset.encode(&[], &[], &mut packet);
-    assert_eq!(packet[4..9], [7, 0, 0, 0, 0b000_0111_1]);
+    assert_eq!(packet[4..9], [7, 0, 0, 0, 7 << 1 | 1]);
     assert_eq!(packet[16..], [0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 5, 7, 8, 9]);
 }
 

@@ -317,6 +317,7 @@ impl Model {
 
 impl<P: Policy> CongestionControl for BbrCore<P> {
     const INFO: Info = P::INFO;
+    const CCID: u8 = P::CCID;
 
     fn new(setup: &Setup) -> Self {
         let mut model = Model::new(Settings::new(setup), setup.random.clone());

@@ -32,8 +32,8 @@
 //! section 4.1, idle times; Linux `net/dccp/ccids/ccid2.c`.
 //!
 //! ## Differences
-//! 1. The transport counts bytes: a packet is a segment here, and a window of W packets is told as W segments. A transport of
-//!    smaller datagrams counts each as a segment in flight, as RFC 4341 has it.
+//! 1. The transport counts bytes: a packet is a segment here, and a window of W packets is told as W segments. Datagrams that
+//!    are smaller share that room by their bytes, where RFC 4341 counts each as one.
 //! 2. Ack Ratio control is the transport's. `ack_ratio` is the limit on what one acknowledgement counts for in slow start.
 //! 3. Acknowledgements during recovery count for nothing: they are of the window that had the loss.
 //! 4. Slow Receiver and Data Dropped end slow start or take packets off the window in RFC 4341; the contract does not have
@@ -74,7 +74,7 @@ impl Ccid2 {
         self.window < self.ssthresh
     }
 
-    /// Takes `price` packets of credit for each packet that the window grows by, up to the threshold in slow start.
+    /// A packet more per two of credit up to the threshold, and then one per window.
     fn grow(&mut self, acked: Bytes) {
         if self.in_slow_start() {
             self.credit += acked.min(self.most_per_ack);
@@ -109,6 +109,7 @@ impl CongestionControl for Ccid2 {
             "what one acknowledgement counts for at most in slow start",
         )],
     };
+    const CCID: u8 = 2;
 
     fn new(setup: &Setup) -> Self {
         let packet = setup.mss;

@@ -240,6 +240,7 @@ impl CongestionControl for Ccid3 {
             ),
         ],
     };
+    const CCID: u8 = 3;
 
     fn new(setup: &Setup) -> Self {
         let least = Rate::from_bytes_per_sec((setup.mss.as_u64() / LONGEST_GAP).max(1));

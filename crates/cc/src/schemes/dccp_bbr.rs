@@ -96,6 +96,8 @@ impl Policy for LossAdaptive {
             ),
         ],
     };
+    /// Ours: the paper names none.
+    const CCID: u8 = 248;
 
     fn new(setup: &Setup) -> Self {
         let number = |name| setup.params.number(name);

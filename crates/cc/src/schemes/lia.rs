@@ -38,8 +38,9 @@
 //!    at one moment does not tell who is short of data.
 //!
 //! ## Known weaknesses
-//! On paths with equal loss it is not Pareto-optimal: it takes capacity from others that it does not need (the reason for
-//! `olia`). Once a path was bad, its small window regains the path slowly.
+//! alpha goes by the largest of windows that swing one by one: with independent losses of the same rate two or three subflows
+//! take 9 to 19 % more than one TCP (`tests/coupled.rs`). On paths with equal loss it is not Pareto-optimal: it takes capacity
+//! from others that it does not need (the reason for `olia`). Once a path was bad, its small window regains the path slowly.
 
 use crate::coupled::{Coupled, Law, Mesh, PARAMS, Peer};
 use crate::{Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};

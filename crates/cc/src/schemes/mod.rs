@@ -22,6 +22,7 @@ macro_rules! registry {
             explicit: <$Type as CongestionControl>::EXPLICIT,
             ecn: <$Type as CongestionControl>::ECN,
             coupled: <$Type as CongestionControl>::COUPLED,
+            ccid: <$Type as CongestionControl>::CCID,
             source: include_str!(concat!(stringify!($module), ".rs")),
             build: |setup| AnyScheme::$Type(<$Type as CongestionControl>::new(setup)),
         }),+];
@@ -116,6 +117,8 @@ pub struct Entry {
     pub ecn: EcnNeed,
     /// Its window depends on those of sibling subflows: multipath transports show them to it.
     pub coupled: bool,
+    /// The identifier by which DCCP negotiates it.
+    pub ccid: u8,
     source: &'static str,
     build: fn(&Setup) -> AnyScheme,
 }

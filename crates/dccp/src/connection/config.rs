@@ -2,6 +2,8 @@
 
 use narrows_cc::{Nanos, Params, schemes, schemes::Entry};
 
+use crate::ccid::Ccid;
+
 /// Which side of the handshake an end is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
@@ -76,7 +78,9 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let scheme = schemes::find("newreno").expect("a scheme of the registry");
+        // RFC 4340 section 10: CCID 2 is what a new connection has.
+        let standard = |entry: &&schemes::Entry| entry.ccid == Ccid::TcpLike.number();
+        let scheme = schemes::ALL.iter().find(standard).expect("CCID 2 is in the registry");
         Self {
             role: Role::Client,
             local_port: 5001,

@@ -25,6 +25,8 @@ struct Progress {
     rtt: Option<Nanos>,
     /// The packet that the acknowledgement number names is one of them.
     named: bool,
+    /// Its window counter.
+    counter: u8,
     late: u64,
 }
 
@@ -46,6 +48,9 @@ impl Connection {
             half.rtt.on_progress();
             sample = half.rtt.last;
         }
+        if half.ccid == Ccid::Tfrc && progress.named {
+            half.pass_quarters(now, progress.counter);
+        }
         half.report(now, sample, told);
         let lost = half.detect_losses(now, &mut self.stats);
         half.update_phase(now, &progress, before.0, lost, &mut self.stats);
@@ -60,6 +65,9 @@ impl Connection {
         half.rearm(now, &progress, told, self.config.datagram);
         self.stats.bytes_delivered = self.half.sampler.delivered().as_u64();
         self.follow_rate(now);
+        if progress.newest.is_some() {
+            self.control_acknowledgements(now);
+        }
     }
 
     /// Declares everything outstanding below packet `until` lost.
@@ -86,7 +94,10 @@ impl Half {
         let Self { records, sampler, inflight, packets, ccid, phase, episode, .. } = self;
         let first = records.first();
         let deliver = |number: u64, record: &Record, marked: bool| {
-            progress.named |= number == named;
+            if number == named {
+                progress.named = true;
+                progress.counter = record.counter;
+            }
             let rtt = now - record.snapshot.sent_at;
             if record.fate == Fate::Outstanding {
                 progress.rtt = Some(progress.rtt.map_or(rtt, |least| least.min(rtt)));
@@ -98,7 +109,7 @@ impl Half {
             if record.fate == Fate::Outstanding {
                 *inflight -= size;
                 *packets -= 1;
-            } else {
+            } else if ccid.has_ack_vector() {
                 stats.late_packets += 1;
                 progress.late += u64::from(*phase != Phase::Open && number >= episode.0);
             }
@@ -154,6 +165,13 @@ impl Half {
         self.read_control();
     }
 
+    /// A round trip after a packet with this window counter the counter is at least four ahead (RFC 4342 section 8.1).
+    fn pass_quarters(&mut self, now: Nanos, acknowledged: u8) {
+        if self.counter.0.wrapping_sub(acknowledged) % 16 < 4 {
+            self.counter = ((acknowledged + 4) % 16, now);
+        }
+    }
+
     /// Finds what three later packets have overtaken.
     fn detect_losses(&mut self, now: Nanos, stats: &mut super::Stats) -> (Bytes, Option<(u64, u64)>) {
         let (mut bytes, mut range) = (Bytes::ZERO, None);
@@ -177,6 +195,10 @@ impl Half {
         let size = record.size();
         self.inflight -= size;
         self.packets -= 1;
+        if !self.ccid.has_ack_vector() {
+            // Nobody said that it was lost.
+            return size;
+        }
         self.sampler.on_lost(size);
         stats.lost_packets += 1;
         self.scheme.on_lost(&Lost {
@@ -271,7 +293,7 @@ impl Half {
         let delivered = self.sampler.delivered();
         let round_start = progress.newest.is_some_and(|(_, at_send)| self.rounds.on_ack(at_send, delivered));
         if round_start {
-            self.keep = (self.keep.1, self.records.end());
+            self.keep = [self.keep[1], self.keep[2], self.records.end()];
         }
         // Data is acknowledged packet by packet; there is no cumulative point that could lag behind.
         let acked = delivered - delivered_before;
@@ -300,6 +322,7 @@ impl Half {
     /// The timer starts again with every acknowledgement of something new; CCID 3's with every report.
     fn rearm(&mut self, now: Nanos, progress: &Progress, told: &Told, datagram: u16) {
         if self.ccid == Ccid::Tfrc {
+            self.timeouts = 0;
             if told.receive_rate.is_some() {
                 self.timer = now.saturating_add(self.timeout(datagram));
             }

@@ -5,6 +5,7 @@ use narrows_cc::{Bytes, Control, Nanos, Params, Phase, Random, RateSampler, Roun
 
 use super::config::Config;
 use super::queue::Queue;
+use super::ratio::AckRatio;
 use super::records::Records;
 use super::rtt::{Pacer, Rtt};
 use crate::Ccid;
@@ -41,6 +42,8 @@ pub(super) struct Half {
     pub(super) pacer: Pacer,
     /// The pacer holds a packet back.
     pub(super) held: bool,
+    /// The departure time last counted as a wait.
+    pub(super) waited_for: Nanos,
     pub(super) inflight: Bytes,
     /// Packets with data outstanding.
     pub(super) packets: u64,
@@ -52,8 +55,8 @@ pub(super) struct Half {
     pub(super) recovery_point: u64,
     /// The first packet lost in it, how many were, and how many of them arrived after all.
     pub(super) episode: (u64, u64, u64),
-    /// Lost packets from the first of these on are remembered, for they may be only late; the second is the next such bound.
-    pub(super) keep: (u64, u64),
+    /// Lost packets from the first of these on are remembered, for they may be only late; then the next such bounds, a round trip apart.
+    pub(super) keep: [u64; 3],
     /// Packets without data since the last one with data.
     pub(super) ndp: u64,
     /// It was entered for a mark.
@@ -68,6 +71,8 @@ pub(super) struct Half {
     pub(super) waiting: Option<Nanos>,
     pub(super) quiet_since: Nanos,
     pub(super) last_sent_at: Nanos,
+    /// CCID 2's control of acknowledgements.
+    pub(super) ratio: AckRatio,
     /// CCID 3's window counter and when it last grew.
     pub(super) counter: (u8, Nanos),
     /// The loss event rate last reported.
@@ -95,6 +100,7 @@ impl Half {
             rtt: Rtt::new(config.ack_delay),
             pacer: Pacer::default(),
             held: false,
+            waited_for: Nanos::MAX,
             inflight: Bytes::ZERO,
             packets: 0,
             offset: 0,
@@ -102,7 +108,7 @@ impl Half {
             phase: Phase::Open,
             recovery_point: 0,
             episode: (0, 0, 0),
-            keep: (0, 0),
+            keep: [0; 3],
             ndp: 0,
             marked: false,
             ssthresh: Bytes::MAX,
@@ -111,6 +117,7 @@ impl Half {
             waiting: None,
             quiet_since: Nanos::MAX,
             last_sent_at: now,
+            ratio: AckRatio::default(),
             counter: (0, now),
             loss_event_rate: 0.0,
             was_limited: false,
@@ -126,10 +133,10 @@ impl Half {
         self.control = self.scheme.control();
     }
 
-    /// Forgets packets of which nothing more is to be heard: the lost ones of this and the last round trip may be late.
+    /// Forgets packets of which nothing more is to be heard: the lost ones of the last two round trips may be late.
     #[inline]
     pub(super) fn forget(&mut self) {
-        let keep = if self.phase == Phase::Open { self.keep.0 } else { self.keep.0.min(self.episode.0) };
+        let keep = if self.phase == Phase::Open { self.keep[0] } else { self.keep[0].min(self.episode.0) };
         self.records.forget(keep);
     }
 

@@ -238,7 +238,13 @@ impl Connection {
         } else {
             SentSnapshot { sent_at: now, ..SentSnapshot::default() }
         };
-        self.half.records.push(Record { bytes, fate: Fate::Outstanding, offset: self.half.offset, snapshot });
+        self.half.records.push(Record {
+            bytes,
+            fate: Fate::Outstanding,
+            counter: self.half.counter.0,
+            offset: self.half.offset,
+            snapshot,
+        });
         self.gss = self.gss.add(1);
         self.stats.packets_sent += 1;
         if bytes == 0 {

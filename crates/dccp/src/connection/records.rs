@@ -29,6 +29,8 @@ pub(super) struct Record {
     /// Its payload; zero for packets without data, which only count as later ones.
     pub(super) bytes: u32,
     pub(super) fate: Fate,
+    /// CCID 3's window counter when it left.
+    pub(super) counter: u8,
     /// Payload sent before it.
     pub(super) offset: u64,
     pub(super) snapshot: SentSnapshot,
@@ -217,6 +219,7 @@ mod tests {
             records.push(Record {
                 bytes: 10,
                 fate: Fate::Outstanding,
+                counter: 0,
                 offset,
                 snapshot: SentSnapshot::default(),
             });

@@ -3,7 +3,7 @@
 use narrows_cc::{Nanos, Phase, Timeout};
 
 use super::Connection;
-use super::half::Half;
+use super::rtt::LONGEST;
 use super::state::State;
 use crate::{Ccid, ResetCode};
 
@@ -57,48 +57,38 @@ impl Connection {
             return;
         }
         self.stats.timeouts += 1;
-        if self.half.ccid == Ccid::Tfrc {
-            self.half.on_no_feedback(now);
-        } else {
-            let first = self.half.records.first();
-            if self.half.phase == Phase::Open {
-                self.half.episode = (first, 0, 0);
-            }
-            self.half.episode.1 += self.half.packets;
-            let all = self.half.records.end();
-            self.lose_until(now, all);
-            let half = &mut self.half;
+        let nothing_sent = self.half.packets == 0;
+        let tfrc = self.half.ccid == Ccid::Tfrc;
+        if self.half.phase == Phase::Open {
+            self.half.episode = (self.half.records.first(), 0, 0);
+        }
+        self.half.episode.1 += self.half.packets;
+        // What no answer came for fills the window no longer, also where it is not known to be lost (CCID 3).
+        let all = self.half.records.end();
+        self.lose_until(now, all);
+        let half = &mut self.half;
+        if !tfrc {
             half.phase = Phase::Loss;
             half.marked = false;
             half.recovery_point = half.records.end();
-            half.timeouts += 1;
             half.ssthresh = flight_size / 2;
             half.rtt.back_off();
-            let (inflight, delivered, consecutive) = (half.inflight, half.sampler.delivered(), half.timeouts);
-            half.scheme.on_timeout(&Timeout { now, flight_size, inflight, delivered, consecutive });
-            half.read_control();
         }
+        half.timeouts += 1;
+        let (inflight, delivered, consecutive) = (half.inflight, half.sampler.delivered(), half.timeouts);
+        half.scheme.on_timeout(&Timeout { now, flight_size, inflight, delivered, consecutive });
+        half.read_control();
         // Nothing may be left to send, or nothing may be sent: the answer to a Sync tells whether anybody is there, and where
-        // its windows are.
-        if self.half.waiting.is_some() {
+        // its windows are. CCID 3's data asks by itself.
+        let probe = half.waiting.is_some() && (nothing_sent || !tfrc);
+        if probe {
             self.pending.sync = Some(self.gsr);
         }
         let half = &mut self.half;
-        half.timer = now.saturating_add(half.timeout(datagram));
-    }
-}
-
-impl Half {
-    /// CCID 3's no-feedback timer: nothing is known to be lost.
-    fn on_no_feedback(&mut self, now: Nanos) {
-        self.timeouts += 1;
-        self.scheme.on_timeout(&Timeout {
-            now,
-            flight_size: self.inflight,
-            inflight: self.inflight,
-            delivered: self.sampler.delivered(),
-            consecutive: self.timeouts,
-        });
-        self.read_control();
+        let mut wait = half.timeout(datagram);
+        if probe && tfrc {
+            wait = Nanos::from_nanos(wait.as_nanos() << half.timeouts.min(20)).min(LONGEST);
+        }
+        half.timer = now.saturating_add(wait);
     }
 }

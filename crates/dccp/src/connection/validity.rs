@@ -83,6 +83,9 @@ impl Connection {
         let ratio = self.features.value(feature::ACK_RATIO, Side::Remote);
         let arrived = Arrived { seq: numbers.seq, mark, payload, ccval: header.ccval, ndp: told.ndp };
         let fresh = self.reception.on_packet(now, &arrived, ratio, self.half.rtt.srtt);
+        if self.half.ccid == crate::Ccid::TcpLike {
+            self.half.ratio.on_packet(numbers.seq);
+        }
         if header.kind == Kind::Reset {
             self.on_reset(now, header.reset.0);
             return;

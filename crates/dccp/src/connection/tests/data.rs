@@ -37,7 +37,6 @@ fn every_kind_of_scheme_uses_a_bottleneck() {
         let share = (received(&net, SERVER) - early) as f64 / (20.0 * 1_250_000.0 * 1400.0 / 1424.0);
         let least = if scheme == "ccid3" { 0.6 } else { 0.85 };
         let stats = net.ends[CLIENT].stats();
-        println!("{scheme} {share:.3} {stats:?}");
         assert!((least..=1.02).contains(&share), "{scheme} reaches {share} of the line: {stats:?}");
         assert!(net.ends[CLIENT].memory() < 4 << 20, "{scheme}");
     }
@@ -56,7 +55,7 @@ fn what_was_lost_and_delivered_adds_up_to_what_was_sent() {
         assert_eq!(net.ends[CLIENT].inflight(), Bytes::ZERO, "{scheme}");
         let lost = (stats.lost_packets - stats.late_packets) * 1_400;
         assert_eq!(stats.bytes_delivered + lost, stats.bytes_sent, "{scheme}");
-        // Only packets whose acknowledgements were lost with the connection's last words can differ.
+        // Packets whose last acknowledgements were lost arrived without our knowing.
         let arrived = received(&net, SERVER);
         assert!(arrived - stats.bytes_delivered <= 3 * 1_400, "{scheme}: {arrived} of {stats:?}");
     }
@@ -92,9 +91,11 @@ fn bad_links_deliver_datagrams_whole_and_once() {
             numbers.dedup();
             assert_eq!(numbers.len(), n, "{scheme}: none twice");
             let stats = net.ends[1 - end].stats();
-            println!("{scheme} {end} {n} of {}; {stats:?}", stats.data_packets_sent);
             // A tenth of them is lost; 5 % covers four standard deviations of 600 packets and more.
-            assert!(n as f64 >= 0.85 * stats.data_packets_sent as f64 && n > 100, "{scheme}: {n} of {stats:?}");
+            assert!(
+                n as f64 >= 0.85 * stats.data_packets_sent as f64 && n > 100,
+                "{scheme}: {n} of {stats:?}"
+            );
             assert!(net.ends[end].memory() < 8 << 20);
         }
     }
@@ -151,9 +152,12 @@ fn the_ack_ratio_that_was_agreed_is_kept() {
             net.run(ms(100 + 5 * i));
             net.push(CLIENT, &[1; 100]);
         }
-        net.run(ms(490));
+        net.run(ms(495));
         // 76 packets have been sent 20 ms ago and before.
-        assert_eq!(net.sent(SERVER).iter().filter(|&&kind| kind == Kind::Ack).count(), 75 / usize::from(ratio));
+        assert_eq!(
+            net.sent(SERVER).iter().filter(|&&kind| kind == Kind::Ack).count(),
+            76 / usize::from(ratio)
+        );
     }
 }
 
@@ -218,12 +222,13 @@ fn a_pause_of_the_network_is_survived() {
         net.lose = Box::new(|_, _| true);
         net.run(Nanos::from_secs(65));
         net.lose = Box::new(|_, _| false);
-        // The timeout has backed off to at most 64 s by then.
-        net.run(Nanos::from_secs(135));
+        // The timeout has backed off to at most 64 s by then. CCID 3 is down to a packet in 64 s, and doubles its rate with
+        // each report (RFC 5348 sections 4.3 and 4.4).
+        let back = Nanos::from_secs(if scheme == "ccid3" { 400 } else { 135 });
+        net.run(back);
         let before = received(&net, SERVER);
-        net.run(Nanos::from_secs(145));
+        net.run_for(Nanos::from_secs(10));
         let share = (received(&net, SERVER) - before) as f64 / (10.0 * 1_250_000.0);
-        println!("{scheme}: {share}");
         assert!(share > 0.4, "{scheme}: {share} of the line after a pause; {:?}", net.ends[CLIENT].stats());
     }
 }
@@ -247,12 +252,7 @@ fn a_queue_that_is_full_drops_what_it_was_told_to() {
 
 #[test]
 fn data_of_both_sides_has_its_own_control() {
-    let mut net = Net::new(
-        &config(Role::Client, "ccid3"),
-        &config(Role::Server, "bbr"),
-        Link::default(),
-        1,
-    );
+    let mut net = Net::new(&config(Role::Client, "ccid3"), &config(Role::Server, "bbr"), Link::default(), 1);
     net.ends[CLIENT].set_greedy(500);
     net.ends[SERVER].set_greedy(700);
     net.run(ms(300));
@@ -260,13 +260,20 @@ fn data_of_both_sides_has_its_own_control() {
     assert_eq!(net.ends[SERVER].ccids(), (Ccid::Other, Ccid::Tfrc));
     assert!(received(&net, CLIENT) > 10 * 700 && received(&net, SERVER) > 5 * 500);
 }
+
 #[test]
-fn dbg_ratio() {
-    let mut client = config(Role::Client, "newreno");
-    (client.ack_ratio, client.initial_window) = (1, 40);
-    let mut net = Net::new(&client, &config(Role::Server, "newreno"), Link::default(), 1);
-    net.run(ms(100));
-    for i in 0..4 { net.run(ms(100 + 5 * i)); net.push(CLIENT, &[1; 100]); }
-    net.run(ms(290));
-    for l in &net.log { println!("{} {:?} {:?} {} {:?}", l.0.as_millis_f64(), l.1, l.2.kind, l.2.seq % 1000, l.2.ack.map(|a| a%1000)); }
+fn the_window_counter_of_ccid_3_counts_quarters_of_round_trips() {
+    let mut net = bottleneck("ccid3");
+    net.run(Nanos::from_secs(10));
+    let data = |packet: &&(Nanos, usize, crate::Header)| packet.1 == CLIENT && packet.2.kind == Kind::Data;
+    let sent: Vec<(Nanos, u8)> =
+        net.log.iter().filter(data).map(|packet| (packet.0, packet.2.ccval)).collect();
+    let steps: Vec<u8> = sent.windows(2).map(|pair| pair[1].1.wrapping_sub(pair[0].1) % 16).collect();
+    assert!(steps.iter().all(|&step| step <= 5));
+    // Over the last five seconds: one step for each quarter of the time that a round trip takes.
+    let late = sent.iter().position(|packet| packet.0 > Nanos::from_secs(5)).unwrap();
+    let counted = steps[late..].iter().map(|&step| u64::from(step)).sum::<u64>() as f64;
+    let expected = 4.0 * 5.0 / net.ends[CLIENT].srtt().as_secs_f64();
+    // The smoothed time differs from the time of each moment, and quarters begin with packets.
+    assert!((0.7..=1.3).contains(&(counted / expected)), "{counted} steps for {expected}");
 }

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, schemes};
 
-use super::super::*;
+pub(super) use super::super::*;
 use crate::{Header, Kind};
 
 pub(super) const fn ms(n: u64) -> Nanos {
@@ -38,6 +38,9 @@ impl Default for Link {
 
 type Filter = Box<dyn FnMut(usize, &Header) -> bool>;
 
+/// When it arrives, in which order, where, bytes, codepoint.
+type Flying = Reverse<(Nanos, u64, usize, Vec<u8>, u8)>;
+
 pub(super) struct Net {
     pub(super) ends: [Connection; 2],
     pub(super) events: [Vec<Event>; 2],
@@ -47,7 +50,7 @@ pub(super) struct Net {
     pub(super) log: Vec<(Nanos, usize, Header)>,
     /// Says which packets are lost.
     pub(super) lose: Filter,
-    flying: BinaryHeap<Reverse<(Nanos, u64, usize, Vec<u8>, u8)>>,
+    flying: BinaryHeap<Flying>,
     count: u64,
     random: Random,
     free_at: Nanos,
@@ -196,10 +199,12 @@ impl Net {
     }
 
     pub(super) fn datagrams(&self, end: usize) -> Vec<&[u8]> {
-        let data = |event| match event {
-            &Event::Datagram(ref data) => Some(data.as_slice()),
-            _ => None,
-        };
-        self.events[end].iter().filter_map(data).collect()
+        let mut found = vec![];
+        for event in &self.events[end] {
+            if let Event::Datagram(data) = event {
+                found.push(data.as_slice());
+            }
+        }
+        found
     }
 }
