@@ -10,6 +10,7 @@ use narrows_net::allocator::Tuple;
 use narrows_net::config::{Jitter, LinkConfig};
 
 use super::choice::QueueKind;
+use super::datagrams;
 use super::fault::{Fault, show};
 use super::flows::{self, Draft, Kind};
 use super::htb::{Member, Place};
@@ -228,7 +229,8 @@ impl Entry {
             others = topology.alternatives(&leg.0, &leg.1, &route)?;
             legs.push(Leg::new(scenario, topology, &leg, &others, route)?);
         }
-        let identity = Identity::new(scenario, index, 1 + others.len())?;
+        let protocol = datagrams::protocol(&scenario.flows[index], kind.scheme);
+        let identity = Identity::new(scenario, index, 1 + others.len(), protocol)?;
         let mapping = if scenario.flows[index].subflows.is_some() { MAPPING_BYTES } else { 0 };
         Ok(Self { kind, identity, legs, others, mapping })
     }
@@ -301,7 +303,7 @@ impl<'a> Connections<'a> {
             Member {
                 labels: [own, flow.label.as_deref().unwrap_or(scheme.info.name)],
                 scheme,
-                protocol: flow.protocol.unwrap_or_default(),
+                protocol: datagrams::protocol(flow, scheme),
                 crosses: crosses(&entries[draft.entry], draft.leg),
             }
         };
@@ -501,6 +503,7 @@ fn flow_spec(
         scheme: entry.kind.scheme,
         params: entry.kind.params.clone(),
         tcp: entry.kind.tcp.clone(),
+        datagrams: entry.kind.datagrams.clone(),
         app: draft.app,
         start: draft.start,
         stop: draft.stop,
