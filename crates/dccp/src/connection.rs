@@ -305,6 +305,11 @@ impl Connection {
         self.half.rtt.last
     }
 
+    /// The last sample of the round-trip time, if it is new since the last call.
+    pub fn take_rtt(&mut self) -> Option<Nanos> {
+        self.half.rtt.unread.take()
+    }
+
     /// The phase of the answer to losses.
     pub fn phase(&self) -> Phase {
         self.half.phase

@@ -116,6 +116,20 @@ pub enum AppConfig {
         /// Bytes per write.
         write: Bytes,
     },
+    /// A video of variable bit rate: frames at equal intervals, of which every so many stands alone and is larger, and whose
+    /// sizes vary at random.
+    Video {
+        /// Mean payload rate.
+        rate: Rate,
+        /// Frames per second.
+        frames: f64,
+        /// Every so many frames one stands alone.
+        key_every: u32,
+        /// The size of such a frame in those of the others.
+        key_size: f64,
+        /// Standard deviation of the size of frames, in parts of their mean.
+        variation: f64,
+    },
     /// Whatever is handed to the sender by the connection of which it is a subflow; see [`crate::multipath`].
     Handed,
 }

@@ -2,8 +2,7 @@
 //!
 //! A packet of the network has no room for them. They wait in [`Bodies`], and the packet names their place.
 
-use narrows_cc::schemes::AnyScheme;
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_dccp::{Connection, Event, Kind, State};
 use narrows_endpoint::{AckOutcome, App, ReceiverStats, SenderStats};
 use narrows_net::{Ecn, Flags, Histogram, Packet};
@@ -133,7 +132,7 @@ impl Origin {
             return;
         }
         self.app.on_time(now, Bytes::new(self.written));
-        let greedy = self.app.is_endless(self.written);
+        let greedy = self.app.is_endless();
         if greedy != self.greedy {
             self.greedy = greedy;
             self.end.connection.set_greedy(if greedy { self.size } else { 0 });
@@ -142,8 +141,7 @@ impl Origin {
             return;
         }
         let limit = self.app.limit().as_u64();
-        let patient = self.app.size().is_some();
-        while self.written < limit && (!patient || self.end.connection.can_push()) {
+        while self.written < limit && (self.app.is_live() || self.end.connection.can_push()) {
             let size = (limit - self.written).min(u64::from(self.size)) as usize;
             let stamp = (now.as_nanos() + 1).to_be_bytes();
             let stamped = size.min(stamp.len());
@@ -159,11 +157,11 @@ impl Origin {
     }
 
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet, bodies: &mut Bodies) -> AckOutcome {
-        let before = self.end.connection.stats().lost;
+        let before = self.end.connection.stats().lost_packets;
         self.end.on_packet(now, packet, bodies);
         self.read(now);
         self.write(now);
-        let lost = self.end.connection.stats().lost - before;
+        let lost = self.end.connection.stats().lost_packets - before;
         AckOutcome {
             rtt: self.end.connection.take_rtt(),
             acked: Bytes::ZERO,
@@ -185,9 +183,12 @@ impl Origin {
     fn read(&mut self, now: Nanos) {
         while self.end.connection.poll_event().is_some() {}
         let stats = self.end.connection.stats();
-        self.stats.lost_packets = stats.lost;
+        self.stats.lost_packets = stats.lost_packets;
         self.stats.timeouts = stats.timeouts;
-        self.stats.recoveries = stats.congestion_events;
+        self.stats.ecn_reductions = stats.ecn_reductions;
+        self.stats.spurious_recoveries = stats.spurious_recoveries;
+        self.stats.paced_waits = stats.paced_waits;
+        self.stats.recoveries = stats.recoveries;
         if self.stopped && self.completed_at.is_none() && self.is_closed() {
             self.completed_at = Some(now);
         }
@@ -229,8 +230,8 @@ impl Origin {
         size_of::<Self>() + self.end.connection.memory()
     }
 
-    pub fn scheme(&self) -> &AnyScheme {
-        self.end.connection.scheme()
+    pub fn telemetry(&self, sink: Telemetry<'_>) {
+        self.end.connection.telemetry(sink);
     }
 
     pub fn inflight(&self) -> Bytes {
@@ -263,7 +264,7 @@ impl Origin {
 
     /// Datagrams of the application that were never sent.
     pub fn unsent(&self) -> u64 {
-        self.end.connection.stats().dropped
+        self.end.connection.stats().send_drops
     }
 }
 
@@ -331,6 +332,10 @@ impl Target {
 
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.end.connection.memory()
+    }
+
+    pub fn clear_delays(&mut self) {
+        self.arrivals.delay.clear();
     }
 
     pub fn arrivals(&self) -> &Arrivals {

@@ -1,6 +1,6 @@
 //! The two ends of a flow, whatever its transport: where data comes from, and where it goes.
 
-use narrows_cc::{Bytes, Nanos, Rate, schemes::AnyScheme};
+use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_endpoint::{AckOutcome, Receiver, ReceiverStats, Sender, SenderStats};
 use narrows_net::Packet;
 
@@ -90,9 +90,12 @@ impl Origin {
         either!(self, end => end.memory())
     }
 
-    /// Its scheme.
-    pub fn scheme(&self) -> &AnyScheme {
-        either!(self, end => end.scheme())
+    /// Named internals of its scheme.
+    pub fn telemetry(&self, sink: Telemetry<'_>) {
+        match self {
+            Self::Stream(end) => end.scheme().telemetry(sink),
+            Self::Datagrams(end) => end.telemetry(sink),
+        }
     }
 
     /// Data in flight.
@@ -124,6 +127,14 @@ impl Origin {
     /// When all data of a finite flow was acknowledged, or told to be lost.
     pub fn completed_at(&self) -> Option<Nanos> {
         either!(self, end => end.completed_at())
+    }
+
+    /// Datagrams of the application that found no room.
+    pub fn unsent(&self) -> u64 {
+        match self {
+            Self::Stream(_) => 0,
+            Self::Datagrams(end) => end.unsent(),
+        }
     }
 
     /// It sends nothing more.
@@ -203,6 +214,13 @@ impl Target {
     /// Bytes of memory it takes.
     pub fn memory(&self) -> usize {
         either!(self, end => end.memory())
+    }
+
+    /// Delays of datagrams are measured anew.
+    pub fn clear_delays(&mut self) {
+        if let Self::Datagrams(end) = self {
+            end.clear_delays();
+        }
     }
 
     /// What it measured of datagrams.

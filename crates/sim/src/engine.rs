@@ -284,7 +284,7 @@ impl Engine {
                     for link in &mut self.links {
                         link.reset_stats(self.now);
                     }
-                    self.metrics.on_warm(self.now, &self.senders, &self.receivers);
+                    self.metrics.on_warm(self.now, &self.senders, &mut self.receivers);
                     self.connections.on_warm(self.now, &self.spec);
                 }
                 Tick::Bin => self.metrics.on_bin(self.now, &self.senders, &self.receivers),

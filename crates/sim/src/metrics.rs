@@ -10,7 +10,9 @@ use narrows_net::{ClassStats, Flags, Histogram, Link, Packet, prefetch};
 use crate::clock::bin_length;
 use crate::ends::{Origin, Target};
 use crate::fairness::Fairness;
-use crate::result::{AllocatorResult, ClassResult, Counters, FlowResult, LinkResult, RunResult};
+use crate::result::{
+    AllocatorResult, ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RunResult,
+};
 use crate::spec::{FlowSpec, LinkSpec, Spec};
 use crate::telemetry;
 
@@ -151,7 +153,7 @@ impl Metrics {
     }
 
     /// The warm-up ends: means start here, but for flows that are over: they are measured over their whole life.
-    pub fn on_warm(&mut self, now: Nanos, senders: &[Origin], receivers: &[Target]) {
+    pub fn on_warm(&mut self, now: Nanos, senders: &[Origin], receivers: &mut [Target]) {
         let ends = senders.iter().zip(receivers);
         for ((flow, span), (sender, receiver)) in self.flows.iter_mut().zip(&mut self.spans).zip(ends) {
             if span.end(sender) <= now {
@@ -165,6 +167,7 @@ impl Metrics {
             // A flow that is over is measured over its whole life.
             if sender.completed_at().is_none() && !sender.is_closed() {
                 flow.rtt.clear();
+                receiver.clear_delays();
             }
         }
     }
@@ -288,6 +291,19 @@ impl Metrics {
             packets_sent,
             timeouts: sent.timeouts,
             params: params.collect::<Vec<_>>().join(","),
+            datagrams: receiver.datagrams().map(|arrivals| {
+                let delay = &arrivals.delay;
+                let of = |f: &dyn Fn(&Histogram) -> f64| (delay.count() > 0).then(|| f(delay) / 1e6);
+                DatagramResult {
+                    delivered: arrivals.datagrams,
+                    unsent: sender.unsent(),
+                    delay_min_ms: of(&|h| h.min().unwrap_or(0) as f64),
+                    delay_mean_ms: of(&Histogram::mean),
+                    delay_p50_ms: of(&|h| h.quantile(0.5)),
+                    delay_p95_ms: of(&|h| h.quantile(0.95)),
+                    delay_p99_ms: of(&|h| h.quantile(0.99)),
+                }
+            }),
         }
     }
 }

@@ -17,8 +17,8 @@ use arrow_schema::{DataType, Field, Schema};
 use narrows_cc::{Bytes, Nanos};
 use narrows_net::{Flags, Link, Packet};
 
-use crate::spec::TraceSpec;
 use crate::ends::{Origin, Target};
+use crate::spec::TraceSpec;
 use crate::telemetry::{self, Shown};
 
 /// Rows per record batch.
@@ -177,7 +177,7 @@ impl Samples {
         number(self, "goodput_mbit_s", rate(0));
         number(self, "throughput_mbit_s", rate(1));
         number(self, "retransmits", (counts[2] - before[2]) as f64);
-        sender.scheme().telemetry(&mut |name, value| {
+        sender.telemetry(&mut |name, value| {
             let (series, shown) = telemetry::of_scheme(name, value);
             self.row(now, "flow", i, &series, shown);
         });

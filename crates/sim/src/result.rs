@@ -121,6 +121,29 @@ pub struct FlowResult {
     pub timeouts: u64,
     /// The scheme's parameters that differ from their defaults, as after the colon of a scheme: `beta=0.8,paced=on`.
     pub params: String,
+    /// Of a flow carried by datagrams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramResult>,
+}
+
+/// What became of a flow's datagrams.
+#[derive(Clone, Debug, Serialize)]
+pub struct DatagramResult {
+    /// Datagrams that arrived; whole run.
+    pub delivered: u64,
+    /// Datagrams that found no room in the sender's queue; whole run.
+    pub unsent: u64,
+    /// From one application to the other, the wait at the sender included: least, after the warm-up as the following. Not for
+    /// unlimited applications, whose datagrams are made when they are sent.
+    pub delay_min_ms: Option<f64>,
+    /// Mean.
+    pub delay_mean_ms: Option<f64>,
+    /// Median.
+    pub delay_p50_ms: Option<f64>,
+    /// 95th percentile.
+    pub delay_p95_ms: Option<f64>,
+    /// 99th percentile.
+    pub delay_p99_ms: Option<f64>,
 }
 
 /// Results of one link, after the warm-up.

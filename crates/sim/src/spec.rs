@@ -84,6 +84,8 @@ pub struct FlowSpec {
     pub params: Params,
     /// Its transport.
     pub tcp: TcpConfig,
+    /// The sending end's settings, where datagrams carry it; then `tcp` only says how large its packets are.
+    pub datagrams: Option<narrows_dccp::Config>,
     /// What feeds it.
     pub app: AppConfig,
     /// When it opens.

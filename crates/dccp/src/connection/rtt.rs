@@ -20,6 +20,8 @@ pub(super) struct Rtt {
     pub(super) srtt: Nanos,
     pub(super) min: Nanos,
     pub(super) last: Option<Nanos>,
+    /// The last sample, until somebody asks.
+    pub(super) unread: Option<Nanos>,
     variation: Nanos,
     rto: Nanos,
     backoff: u32,
@@ -30,12 +32,12 @@ pub(super) struct Rtt {
 impl Rtt {
     pub(super) fn new(ack_delay: Nanos) -> Self {
         let (srtt, min, variation) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
-        Self { srtt, min, last: None, variation, rto: FIRST, backoff: 0, ack_delay }
+        Self { srtt, min, last: None, unread: None, variation, rto: FIRST, backoff: 0, ack_delay }
     }
 
     pub(super) fn on_sample(&mut self, rtt: Nanos) {
         let rtt = rtt.max(Nanos::from_nanos(1));
-        self.last = Some(rtt);
+        (self.last, self.unread) = (Some(rtt), Some(rtt));
         self.min = if self.min.is_zero() { rtt } else { self.min.min(rtt) };
         if self.srtt.is_zero() {
             self.srtt = rtt;

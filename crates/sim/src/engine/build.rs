@@ -1,6 +1,7 @@
 //! From the plan of a run to links, wires and endpoints.
 
 use narrows_cc::{Bytes, Nanos, Random, Setup};
+use narrows_dccp::{Connection, Role};
 use narrows_endpoint::{App, AppConfig, Receiver, Sender, multipath};
 use narrows_net::{Link, Wire};
 
@@ -9,7 +10,7 @@ use super::routes::{Routes, intern};
 use super::{Distance, Engine, NONE, Sources};
 use crate::clock::Clock;
 use crate::control::ControlPlane;
-use crate::datagrams::Bodies;
+use crate::datagrams::{self, Bodies};
 use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
@@ -64,6 +65,13 @@ impl Engine {
             .iter()
             .enumerate()
             .map(|(i, flow)| {
+                if let Some(config) = &flow.datagrams {
+                    let app = App::new(flow.app, random("app", i), flow.start);
+                    let connection = Connection::new(config, random("scheme", i), flow.start);
+                    let origin =
+                        datagrams::Origin::new(i as u32, connection, app, flow.start, config.datagram);
+                    return Origin::Datagrams(Box::new(origin));
+                }
                 let mss = Bytes::new(u64::from(flow.tcp.segment));
                 let scheme = flow.scheme.build(&Setup {
                     mss,
@@ -85,6 +93,13 @@ impl Engine {
             })
             .collect();
         let receiver = |(i, flow): (usize, &FlowSpec)| match connections.of(i as u32) {
+            None if flow.datagrams.is_some() => {
+                let sending = flow.datagrams.iter().next().cloned().unwrap_or_default();
+                // Its own data is none, so any scheme will do for that.
+                let config = narrows_dccp::Config { role: Role::Server, ..sending };
+                let connection = Connection::new(&config, random("receiver", i), Nanos::ZERO);
+                Target::Datagrams(Box::new(datagrams::Target::new(i as u32, connection)))
+            }
             None => Target::Stream(Receiver::new(i as u32, &flow.tcp)),
             Some(_) => Target::Stream(Receiver::new(i as u32, &multipath::subflow_config(&flow.tcp))),
         };

@@ -3,6 +3,7 @@
 use narrows_cc::{Bytes, Nanos};
 use narrows_net::MAPPING_BYTES;
 
+use super::datagrams;
 use super::fault::{Fault, show};
 use super::flows::{self, Kind};
 use super::identity::Identity;
@@ -89,7 +90,8 @@ impl Entry {
             others = topology.alternatives(&leg.0, &leg.1, &route)?;
             legs.push(Leg::new(scenario, topology, &leg, &others, route)?);
         }
-        let identity = Identity::new(scenario, index, 1 + others.len())?;
+        let protocol = datagrams::protocol(&scenario.flows[index], kind.scheme);
+        let identity = Identity::new(scenario, index, 1 + others.len(), protocol)?;
         let mapping = if scenario.flows[index].subflows.is_some() { MAPPING_BYTES } else { 0 };
         Ok(Self { kind, identity, legs, others, mapping })
     }

@@ -1,11 +1,14 @@
 //! From the flows of a scenario to connections: schemes and their parameters, transport settings, applications, opening
 //! times.
 
+use std::ops::RangeInclusive;
+
 use narrows_cc::{Bytes, EcnNeed, Nanos, Param, ParamError, ParamKind, Params, Random, Rate, schemes};
 use narrows_endpoint::{AppConfig, Negotiation, TcpConfig};
 use narrows_net::MAPPING_BYTES;
 
 use super::choice::{self, App, AppKind, FileSize, SizeKind};
+use super::datagrams;
 use super::fault::{Fault, show, unknown};
 use super::link;
 use super::quantity::{DataAmount, Size, Time};
@@ -19,6 +22,9 @@ const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
 
 /// Room for three SACK blocks is left to the 65535 bytes of a packet.
 const MAX_HEADER: u16 = 65_507;
+
+/// Header bytes of a full datagram packet: IP, DCCP and what options most packets have.
+const DATAGRAM_HEADER: u16 = 20 + 16;
 
 /// A connection before its route is known.
 pub(super) struct Draft {
@@ -36,6 +42,8 @@ pub(super) struct Kind {
     pub(super) scheme: &'static schemes::Entry,
     pub(super) params: Params,
     pub(super) tcp: TcpConfig,
+    /// Datagrams carry it.
+    pub(super) datagrams: Option<narrows_dccp::Config>,
 }
 
 /// The scheme and transport of entry `index`.
@@ -44,7 +52,13 @@ pub(super) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Fault> {
     let table = format!("flows.{index}");
     let (scheme, params) = scheme(flow, &table)?;
     let mapped = if flow.subflows.is_some() { MAPPING_BYTES } else { 0 };
-    Ok(Kind { scheme, params, tcp: tcp(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn, mapped)? })
+    let datagrams = datagrams::settings(scenario, index, scheme, &params)?;
+    let mut tcp = tcp(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn, mapped)?;
+    if let Some(datagrams) = &datagrams {
+        // What a packet's size is reckoned by.
+        (tcp.segment, tcp.header) = (datagrams.datagram, DATAGRAM_HEADER);
+    }
+    Ok(Kind { scheme, params, tcp, datagrams })
 }
 
 fn describe(param: &Param) -> String {
@@ -287,6 +301,7 @@ fn app(flow: &Flow, table: &str, segment: u16) -> Result<AppConfig, Fault> {
         AppKind::Bulk => &[],
         AppKind::OnOff => &["on", "off", "random"],
         AppKind::Cbr => &["rate", "write"],
+        AppKind::Video => &["rate", "frames", "key_every", "key_size", "variation"],
     };
     let kind = choice::name_of(&app.kind);
     if let Some(stray) = choice::stray_key(app, allowed) {
@@ -301,6 +316,20 @@ fn app(flow: &Flow, table: &str, segment: u16) -> Result<AppConfig, Fault> {
         None => Err(Fault::new(key(&format!("app.{name}")), format!("`{kind}` needs this key"))
             .accepted("a time such as 1s")),
     };
+    let rate = || -> Result<Rate, Fault> {
+        match &app.rate {
+            Some(rate) => link::rate(&key("app.rate"), rate),
+            None => Err(Fault::new(key("app.rate"), format!("`{kind}` needs this key"))
+                .accepted("a rate such as 1mbit")),
+        }
+    };
+    let ranged = |name: &str, stated: Option<f64>, default: f64, range: RangeInclusive<f64>| match stated {
+        Some(value) if !range.contains(&value) => {
+            Err(Fault::new(key(&format!("app.{name}")), format!("`{value}` is out of range"))
+                .accepted(format!("{} to {}", range.start(), range.end())))
+        }
+        stated => Ok(stated.unwrap_or(default)),
+    };
     Ok(match app.kind {
         AppKind::Bulk => AppConfig::Bulk,
         AppKind::OnOff => AppConfig::OnOff {
@@ -308,15 +337,15 @@ fn app(flow: &Flow, table: &str, segment: u16) -> Result<AppConfig, Fault> {
             off: period("off", &app.off)?,
             random: app.random.unwrap_or(false),
         },
+        AppKind::Video => AppConfig::Video {
+            rate: rate()?,
+            frames: ranged("frames", app.frames, 30.0, 1.0..=1_000.0)?,
+            key_every: ranged("key_every", app.key_every.map(f64::from), 60.0, 1.0..=100_000.0)? as u32,
+            key_size: ranged("key_size", app.key_size, 5.0, 1.0..=1_000.0)?,
+            variation: ranged("variation", app.variation, 0.2, 0.0..=1.0)?,
+        },
         AppKind::Cbr => {
-            let rate: Rate = match &app.rate {
-                Some(rate) => link::rate(&key("app.rate"), rate)?,
-                None => {
-                    return Err(
-                        Fault::new(key("app.rate"), "`cbr` needs this key").accepted("a rate such as 1mbit")
-                    );
-                }
-            };
+            let rate = rate()?;
             let write = app.write.as_ref().map_or(Bytes::new(segment.into()), Size::value);
             if write.is_zero() {
                 return Err(Fault::new(key("app.write"), "writes of nothing").accepted("a size above zero"));

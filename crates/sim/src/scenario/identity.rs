@@ -34,7 +34,12 @@ fn address(key: String, text: &str) -> Result<u32, Fault> {
 }
 
 impl Identity {
-    pub(super) fn new(scenario: &Scenario, index: usize, paths: usize) -> Result<Self, Fault> {
+    pub(super) fn new(
+        scenario: &Scenario,
+        index: usize,
+        paths: usize,
+        protocol: Protocol,
+    ) -> Result<Self, Fault> {
         let flow = &scenario.flows[index];
         let key = |name: &str| format!("flows.{index}.{name}");
         let host = |network: u32, entry: usize| network + ((entry as u32) << 8) + 1;
@@ -54,9 +59,10 @@ impl Identity {
             destination,
             source_port: EPHEMERAL,
             destination_port: flow.port.unwrap_or(PORT),
-            protocol: match flow.protocol.unwrap_or_default() {
+            protocol: match protocol {
                 Protocol::Tcp => Tuple::TCP,
                 Protocol::Udp => Tuple::UDP,
+                Protocol::Dccp => Tuple::DCCP,
             },
         };
         let default = Negotiation::default();

@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 pub mod choice;
+pub mod datagrams;
 mod entry;
 mod fault;
 mod flows;

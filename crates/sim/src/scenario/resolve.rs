@@ -9,6 +9,7 @@ use narrows_net::allocator::Tuple;
 use narrows_net::config::{Jitter, LinkConfig};
 
 use super::choice::QueueKind;
+use super::datagrams;
 use super::entry::{Entry, Leg, access_ends};
 use super::fault::Fault;
 use super::flows::{self, Draft};
@@ -191,7 +192,7 @@ impl<'a> Connections<'a> {
             Member {
                 labels: [own, flow.label.as_deref().unwrap_or(scheme.info.name)],
                 scheme,
-                protocol: flow.protocol.unwrap_or_default(),
+                protocol: datagrams::protocol(flow, scheme),
                 crosses: crosses(&entries[draft.entry], draft.leg),
             }
         };
@@ -391,6 +392,7 @@ fn flow_spec(
         scheme: entry.kind.scheme,
         params: entry.kind.params.clone(),
         tcp: entry.kind.tcp.clone(),
+        datagrams: entry.kind.datagrams.clone(),
         app: draft.app,
         start: draft.start,
         stop: draft.stop,
