@@ -106,7 +106,7 @@ pub(super) fn settings(
         params: params.clone(),
         datagram: within!(datagram_bytes, 1..=65_000, DATAGRAM),
         ack_ratio: within!(ack_ratio, 1..=1_000, default.ack_ratio),
-        sequence_window: within!(sequence_window, 32..=(1 << 46) - 1, default.sequence_window),
+        sequence_window: within!(sequence_window, 32..=(1u64 << 46) - 1, default.sequence_window),
         queue: within!(queue, 1..=1_000_000, default.queue as u32) as usize,
         initial_window: within!(initial_window, 1..=10_000, default.initial_window),
         short: own.short_sequence_numbers.or(common.short_sequence_numbers).unwrap_or(false),

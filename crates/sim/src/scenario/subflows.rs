@@ -10,10 +10,9 @@ use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::choice::table;
-use super::datagrams;
 use super::fault::Fault;
 use super::quantity::Time;
-use super::schema::{Flow, Protocol};
+use super::schema::Flow;
 
 /// Which subflow new data takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -106,11 +105,6 @@ pub(super) fn legs(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result
             "a connection of several subflows takes all its ways at once",
         )
         .accepted("either alternatives or subflows"));
-    }
-    if datagrams::protocol(flow, scheme) == Protocol::Dccp {
-        let stated = if flow.protocol.is_some() { "protocol" } else { "scheme" };
-        return Err(Fault::new(key(stated), "DCCP carries it, which has no subflows")
-            .accepted("another protocol and scheme, or no subflows"));
     }
     if scheme.explicit.is_some_and(|explicit| explicit != Explicit::Nodectl) {
         let (name, place) = (scheme.info.name, "where subflows have their mappings");
