@@ -342,3 +342,31 @@ impl Target {
         &self.arrivals
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_used_again() {
+        let mut bodies = Bodies::default();
+        let mut taken = |fill: u8| {
+            let (id, place) = bodies.reserve();
+            assert!(place.is_empty(), "what was there is gone");
+            place.extend_from_slice(&[fill; 3]);
+            let mut packet = Packet::new(0);
+            packet.ts_val = id;
+            packet
+        };
+        let [first, second] = [taken(1), taken(2)];
+        assert_eq!((bodies.of(&first), bodies.of(&second)), (&[1; 3][..], &[2; 3][..]));
+        for _ in 0..100 {
+            bodies.forget(&first);
+            assert_eq!(bodies.reserve().0, first.ts_val);
+        }
+        assert_eq!((bodies.places.len(), bodies.free.len()), (2, 0));
+        bodies.forget(&first);
+        bodies.forget(&second);
+        assert_eq!(bodies.free.len(), 2);
+    }
+}

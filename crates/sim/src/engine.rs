@@ -9,7 +9,7 @@ mod connections;
 mod ports;
 mod routes;
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_net::{Flags, Link, Offer, Packet, Wire, prefetch};
 
 use self::connections::Connections;
@@ -348,6 +348,11 @@ impl Engine {
     /// The pacing rate now in force for a flow, in payload bytes per second.
     pub fn pacing_rate(&self, flow: usize) -> Option<Rate> {
         self.senders[flow].pacing_rate()
+    }
+
+    /// Named internals of a flow's scheme.
+    pub fn telemetry(&self, flow: usize, sink: Telemetry<'_>) {
+        self.senders[flow].telemetry(sink);
     }
 
     /// A link.
