@@ -35,7 +35,7 @@ Schema = Mapping[str, Any]
 QUANTITIES = (
     "Rate", "Time", "Size", "Share", "Buffer", "Amount", "Frequency", "Warmup", "Period",
 )  # fmt: skip
-FIRST = ("name", "duration", "warmup", "seed", "repeat", "network", "links", "tcp", "flows", "trace", "sweep")
+FIRST = ("name", "duration", "warmup", "seed", "repeat", "network", "links", "tcp", "dccp", "flows", "trace", "sweep")
 """The order in which a file is written; keys that are not here follow."""
 LITERAL = re.compile(r"-?[0-9][\w.%]*|true|false|on|off|bulk|dumbbell")
 
@@ -74,6 +74,8 @@ def spelled(node: Schema, defs: Mapping[str, Schema]) -> str:
     target = defs[name]
     if name in QUANTITIES:
         return f"[{name.lower()}](#quantities)"
+    if "anyOf" in target:
+        return " or ".join(spelled(option, defs) for option in target["anyOf"])
     if "oneOf" in target:
         return ", ".join(f"`{option['const']}`" for option in target["oneOf"])
     return f"text or [table](#{anchor(name)})" if text_form(node) else f"[table](#{anchor(name)})"
@@ -153,6 +155,9 @@ def tables(schema: Schema) -> Iterator[tuple[str, str, str | None]]:
         path, table = waiting.pop(0)
         for key in sorted(table["properties"], key=lambda key: (place(key), key)):
             node = table["properties"][key]
+            options = defs.get(named(node) or "", {}).get("anyOf", ())
+            # One that may be a list of tables, or something else.
+            node = next((option for option in options if "items" in option), node)
             listed = "array" in node.get("type", ()) and "items" in node
             name = named(node["items"] if listed else node)
             if name is None or name in seen or "properties" not in defs[name]:

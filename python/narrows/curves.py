@@ -66,10 +66,10 @@ def bar(results: Results, **options: Any) -> Figure:
 
 
 def _rows(results: Results, options: dict[str, Any]) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """The frame that a generic plot shows: `table` (flows, links or runs), or what `sql` selects from them."""
+    """The frame that a generic plot shows: `table` (one of the results' frames), or what `sql` selects from them."""
     options = dict(options)
     table, sql = options.pop("table", "flows"), options.pop("sql", None)
-    frames = {"flows": results.flows, "links": results.links, "runs": results.runs}
+    frames = results.frames()
     if sql is not None:
         from narrows.papers import query
 
@@ -80,7 +80,7 @@ def _rows(results: Results, options: dict[str, Any]) -> tuple[pl.DataFrame, dict
         raise Misuse(f"plot: no table {table!r}; accepted: {', '.join(frames)}")
     if table != "flows":
         options.setdefault("series", "flows.scheme" if "flows.scheme" in results.keys else None)
-        options.setdefault("y", "utilization" if table == "links" else "jain")
+        options.setdefault("y", {"links": "utilization", "connections": "goodput_mbit_s"}.get(table, "jain"))
     return frames[table], options
 
 

@@ -48,6 +48,12 @@ LINK_FIELDS = (
 )  # fmt: skip
 """Fields of a link in a result."""
 
+CONNECTION_FIELDS = (
+    "connection", "scheme", "subflows", "goodput_mbit_s", "completion_s", "start_s", "bytes_delivered",
+    "duplicate_bytes", "reorder_peak_bytes", "reinjected_bytes", "rescued_bytes", "paths_given_up",
+)  # fmt: skip
+"""Fields of a connection of several subflows in a result, which has `connections` where there are some."""
+
 
 @dataclass(frozen=True)
 class Note:

@@ -5,9 +5,9 @@
     papers/<paper>/<figure>.claims.toml  [figure]: shorter and longer runs, plots; [[claim]]: what it says
 
 `quick` and `full` of a figure replace values of its scenario for `--quick` and `--full`. A claim's query runs over the
-tables `flows`, `links` and `runs` (and `samples`, where the figure asks for a trace) of its figure and gives a row for
-each seed with columns `seed`, `value` and, where two sides are compared, `than`. Swept keys are text columns of all
-tables, and a case of the sweep is the column `case`.
+tables `flows`, `links` and `runs` (`connections`, where there are some of several subflows; `samples`, where the figure
+asks for a trace) of its figure and gives a row for each seed with columns `seed`, `value` and, where two sides are
+compared, `than`. Swept keys are text columns of all tables, and a case of the sweep is the column `case`.
 Nothing here knows a paper: a new folder is a new paper.
 """
 
@@ -212,7 +212,7 @@ def query(results: Results, sql: str) -> pl.DataFrame:
     """
     import polars as pl
 
-    frames: dict[str, Any] = {"flows": results.flows, "links": results.links, "runs": results.runs}
+    frames: dict[str, Any] = dict(results.frames())
     if results.traced:
         frames["samples"] = results.scan_samples()
     try:

@@ -131,7 +131,7 @@ def _files(row: Done) -> Iterator[tuple[str, bytes]]:
     from narrows import plots
 
     home = f"{row.paper.id}/{row.figure.id}"
-    for name, table in (("flows", row.results.flows), ("links", row.results.links), ("runs", row.results.runs)):
+    for name, table in row.results.frames().items():
         buffer = io.BytesIO()
         table.write_parquet(buffer)
         yield f"{home}.{name}.parquet", buffer.getvalue()

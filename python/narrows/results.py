@@ -17,14 +17,17 @@ from narrows.scenario import Misuse
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TEXT = ("version", "scenario", "id", "label", "scheme", "spec", "params", "link", "event_hash", "run_hash")
+TEXT = (
+    "version", "scenario", "id", "label", "scheme", "spec", "params", "link", "connection", "event_hash", "run_hash",
+)  # fmt: skip
 WHOLE = ("seed", "index", "events", "data_packets", "drops", "peak_flow_bytes")
 
 
 class Results:
     """The results of one or many runs.
 
-    `flows`, `links` and `runs` are polars frames with one row per flow, link and run. Every frame carries the run's
+    `flows`, `links`, `connections` and `runs` are polars frames with one row per flow, link, connection of several
+    subflows, and run. Every frame carries the run's
     `id`, its `seed`, and one text column per swept key (`network.buffer` holds "5bdp"), so they join and group
     without further ado. Units are in the names of columns, last. `spec` is the scheme with the parameters that differ
     from their defaults and are not swept: "bbr:cwnd_gain=1.5".
@@ -52,6 +55,7 @@ class Results:
         """The swept keys, in the order of the scenario."""
         flows: list[dict[str, Any]] = []
         links: list[dict[str, Any]] = []
+        connections: list[dict[str, Any]] = []
         runs: list[dict[str, Any]] = []
         for point, result in zip(self.points, self.raw, strict=True):
             head = {
@@ -65,7 +69,10 @@ class Results:
                 flows.append({**head, **own, **_flat(flow), "flow": str(flow["flow"])})
             for index, link in enumerate(result["links"]):
                 links.append({**head, "index": index, **_flat(link), "link": str(link["link"])})
-            rest = {key: value for key, value in result.items() if key not in ("flows", "links", "point", "id", "seed")}
+            for index, connection in enumerate(result.get("connections", [])):
+                connections.append({**head, "index": index, **connection, "connection": str(connection["connection"])})
+            apart = ("flows", "links", "connections", "point", "id", "seed")
+            rest = {key: value for key, value in result.items() if key not in apart}
             runs.append({**head, **_flat(rest)})
         self.flows: pl.DataFrame = frame(
             flows, ["id", "seed", *self.keys, "index", "label", "spec", *engine.FLOW_FIELDS], self.keys
@@ -73,6 +80,10 @@ class Results:
         """One row per flow of every run."""
         self.links: pl.DataFrame = frame(links, ["id", "seed", *self.keys, "index", *engine.LINK_FIELDS], self.keys)
         """One row per reported link of every run; the bottleneck has index 0."""
+        self.connections: pl.DataFrame = frame(
+            connections, ["id", "seed", *self.keys, "index", *engine.CONNECTION_FIELDS], self.keys
+        )
+        """One row per connection of several subflows of every run; its subflows are rows of `flows`."""
         self.runs: pl.DataFrame = frame(runs, ["id", "seed", *self.keys], self.keys)
         """One row per run."""
 
@@ -99,15 +110,20 @@ class Results:
         return cls([result.get("point", {}) for result in results], results, directory)
 
     def save(self, directory: str | Path) -> None:
-        """Write `results.jsonl` and the three frames as Parquet, each whole or not at all."""
+        """Write `results.jsonl` and the frames as Parquet, each whole or not at all."""
         import io
 
         directory = Path(directory)
-        for name, table in (("flows", self.flows), ("links", self.links), ("runs", self.runs)):
+        for name, table in self.frames().items():
             buffer = io.BytesIO()
             table.write_parquet(buffer)
             write_atomic(directory / f"{name}.parquet", buffer.getvalue())
         write_atomic(directory / "results.jsonl", "".join(engine.dump(result) + "\n" for result in self.raw))
+
+    def frames(self) -> dict[str, pl.DataFrame]:
+        """The frames by their names; that of connections of several subflows where there are some."""
+        frames = {"flows": self.flows, "links": self.links, "runs": self.runs}
+        return {**frames, "connections": self.connections} if len(self.connections) else frames
 
     @property
     def samples(self) -> pl.DataFrame:
@@ -194,7 +210,7 @@ def spec(flow: Mapping[str, Any], point: Mapping[str, str]) -> str:
 
 
 COLUMNS = frozenset({"id", "seed", "index", "flow", "link", "value", "time_s", *TEXT, *engine.FLOW_FIELDS,
-                     *engine.LINK_FIELDS, *engine.RUN_FIELDS})  # fmt: skip
+                     *engine.LINK_FIELDS, *engine.CONNECTION_FIELDS, *engine.RUN_FIELDS})  # fmt: skip
 
 
 def column_names(point: Mapping[str, str]) -> dict[str, str]:

@@ -3,10 +3,15 @@
 //! Every event carries `now`. The transport computes each sample once; an absent sample is `None`, never a sentinel.
 //! For one incoming acknowledgement the transport calls, in this order: [`CongestionControl::on_lost`] once per packet it
 //! newly declares lost, then [`CongestionControl::on_recovery_entered`] or [`CongestionControl::on_recovery_left`] or
-//! [`CongestionControl::on_spurious_loss`] if its phase changes, then [`CongestionControl::on_ack`]; it reads
-//! [`CongestionControl::control`] after every event and enforces it.
+//! [`CongestionControl::on_spurious_loss`] if its phase changes, then [`CongestionControl::on_report`] if the receiver
+//! reported something and [`CongestionControl::on_paths`] if the scheme is coupled, then [`CongestionControl::on_ack`]; it
+//! reads [`CongestionControl::control`] after every event and enforces it.
 
-use crate::{Bytes, Nanos, Param, Params, Random, Rate, RateSample};
+use crate::{Bytes, Nanos, Param, Params, Paths, Random, Rate, RateSample};
+
+/// The congestion control identifier of all schemes that have none of their own: RFC 4340 section 10 leaves 248 to 254 to
+/// experiments.
+pub const EXPERIMENTAL_CCID: u8 = 249;
 
 /// What a scheme asks of its transport. Read after every event.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -254,6 +259,28 @@ pub struct RateAdvice {
     pub advice: Advice,
 }
 
+/// What a receiver measured and told of itself, beyond what it acknowledged. An absent item was not reported.
+///
+/// The transport calls [`CongestionControl::on_report`] before [`CongestionControl::on_ack`] of the same packet. Nothing
+/// vouches for a report: a scheme must not stall whatever it says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Report {
+    /// When it arrived.
+    pub now: Nanos,
+    /// Round-trip time of the packet that it answers, less the time that the receiver held it back.
+    pub rtt: Option<Nanos>,
+    /// The rate at which payload arrived since the report before (RFC 5348 `X_recv`).
+    pub receive_rate: Option<Rate>,
+    /// Loss events per packet (RFC 5348 `p`), 0 to 1; 0: no loss event yet.
+    pub loss_event_rate: Option<f64>,
+    /// The share of packets lost in the last ten seconds, 0 to 1.
+    pub loss_rate: Option<f64>,
+    /// The sender was short of data for the whole interval that the report covers (RFC 5348 section 8.2.1).
+    pub data_limited: bool,
+    /// The interval that the report covers saw a new loss event.
+    pub new_loss_event: bool,
+}
+
 /// Sending resumes after nothing was in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct IdleRestart {
@@ -361,6 +388,12 @@ pub trait CongestionControl {
     /// The explicit header it speaks: its transport asks the network in every packet, and passes on the answers as
     /// [`RateAdvice`].
     const EXPLICIT: Option<Explicit> = None;
+    /// The identifier by which DCCP negotiates it (RFC 4340 section 10), which also says what its receiver reports. Schemes
+    /// that do not say share one of the experimental numbers.
+    const CCID: u8 = EXPERIMENTAL_CCID;
+    /// Its window depends on those of the sibling subflows of its connection: a multipath transport shows them to it by
+    /// [`CongestionControl::on_paths`]. Where nobody calls that, it is alone.
+    const COUPLED: bool = false;
 
     /// A scheme at the start of a connection.
     fn new(setup: &Setup) -> Self;
@@ -381,6 +414,11 @@ pub trait CongestionControl {
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {}
     /// The network advises a rate.
     fn on_rate_advice(&mut self, _event: &RateAdvice) {}
+    /// The receiver reports what it measured.
+    fn on_report(&mut self, _event: &Report) {}
+    /// All subflows of the connection, this one among them, before every acknowledgement is processed; it holds for every
+    /// event until the next such call.
+    fn on_paths(&mut self, _paths: &Paths) {}
     /// Sending resumes after an idle time.
     fn on_idle_restart(&mut self, _event: &IdleRestart) {}
 

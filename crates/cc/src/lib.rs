@@ -12,22 +12,26 @@ mod advised;
 pub mod bbr;
 pub mod bbr3;
 mod contract;
+pub mod coupled;
 mod filter;
 pub mod gamma;
 mod hystart;
 mod pacing;
 mod params;
+mod paths;
 mod random;
 mod round;
 mod sampler;
 pub mod schemes;
 #[cfg(test)]
 mod testing;
+pub mod tfrc;
 mod units;
 
 pub use contract::*;
 pub use filter::{WindowedMax, WindowedMin};
 pub use params::{Param, ParamError, ParamKind, Params, merge, merged_len};
+pub use paths::{MAX_PATHS_VIEW, PathView, Paths};
 pub use random::Random;
 pub use round::{RoundCounter, RoundMin};
 pub use sampler::{RateSample, RateSampler, SentSnapshot};

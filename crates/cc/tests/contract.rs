@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{ABSURD, Conditions, Model, Op, Step};
 use narrows_cc::schemes::{ALL, Entry, find};
-use narrows_cc::{Bytes, Evidence, Nanos, Params, RecoveryStyle, Value};
+use narrows_cc::{Bytes, EXPERIMENTAL_CCID, Evidence, Nanos, Params, RecoveryStyle, Value};
 use proptest::prelude::*;
 
 /// Whatever the events: a window of at least a segment, rates above zero, nothing absurd, nothing that is not a number.
@@ -138,6 +138,16 @@ fn the_model_reaches_every_event_and_phase() {
         Op::Idle(1_000),
         ack(0, 1, false), // nothing to acknowledge
         Op::Advice(narrows_cc::Advice::Rate(narrows_cc::Rate::from_bytes_per_sec(1))),
+        Op::Report(narrows_cc::Report {
+            now: Nanos::ZERO,
+            rtt: None,
+            receive_rate: None,
+            loss_event_rate: None,
+            loss_rate: None,
+            data_limited: false,
+            new_loss_event: false,
+        }),
+        Op::Paths(Box::new(narrows_cc::Paths::new(0, &[narrows_cc::PathView::default()]))),
     ];
     let entry = find("fixed").unwrap();
     let steps = run(entry, &Params::defaults(entry.info.params), conditions, &ops);
@@ -164,6 +174,8 @@ fn the_model_reaches_every_event_and_phase() {
         "idle restart",
         "ack of nothing",
         "rate advice",
+        "report",
+        "paths",
     ];
     assert_eq!(events, expected);
 }
@@ -179,6 +191,9 @@ fn every_entry_of_the_registry_is_well_formed() {
             assert!(!name.is_empty() && name.bytes().all(legal), "'{name}' is not a lower-case name");
             assert_eq!(find(name).map(|found| found.info.name), Some(info.name));
         }
+        // One number each, but for those that share the experimental one.
+        let alike = ALL.iter().filter(|other| other.ccid == entry.ccid).count();
+        assert!(alike == 1 || entry.ccid == EXPERIMENTAL_CCID, "{}: CCID {}", info.name, entry.ccid);
         assert!(!info.summary.is_empty() && !info.summary.contains('\n'), "{}", info.name);
         let mut params = BTreeSet::new();
         for param in info.params {

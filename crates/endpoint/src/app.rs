@@ -10,6 +10,9 @@ pub(crate) const ENDLESS: u64 = u64::MAX / 4;
 /// The least length of a busy or silent period, so that drawn periods always move time on.
 const LEAST_PERIOD: Nanos = Nanos::from_micros(1);
 
+/// The least size of a video frame, in parts of its mean; the greatest lies as far above it.
+const LEAST_FRAME: f64 = 0.1;
+
 /// An application: it writes data at certain times and may finish.
 ///
 /// Bulk data and files are read from the application as the transport sends them, so what such an application has
@@ -23,7 +26,7 @@ pub struct App {
     next_at: Nanos,
     /// Bytes the transport may send in all, as of now.
     limit: u64,
-    /// Writes done ([`AppConfig::Cbr`]).
+    /// Writes done ([`AppConfig::Cbr`], [`AppConfig::Video`]).
     writes: u64,
     busy: bool,
     finished: bool,
@@ -76,6 +79,7 @@ impl App {
     pub fn on_time(&mut self, now: Nanos, sent: Bytes) {
         while self.next_at <= now {
             match self.config {
+                AppConfig::Handed => self.next_at = Nanos::MAX,
                 AppConfig::Bulk => {
                     self.limit = ENDLESS;
                     self.next_at = Nanos::MAX;
@@ -96,6 +100,19 @@ impl App {
                     };
                     self.next_at = self.next_at.saturating_add(length.max(LEAST_PERIOD));
                 }
+                AppConfig::Video { rate, frames, key_every, key_size, variation } => {
+                    let group = f64::from(key_every.max(1));
+                    // So that the mean of a group is that of the rate.
+                    let plain = rate.as_bytes_per_sec() as f64 / frames * group / (group - 1.0 + key_size);
+                    let key = self.writes.is_multiple_of(u64::from(key_every.max(1)));
+                    let mean = if key { plain * key_size } else { plain };
+                    let size = mean * (1.0 + variation * self.normal()).clamp(LEAST_FRAME, 2.0 - LEAST_FRAME);
+                    self.writes += 1;
+                    self.limit = self.limit.saturating_add((size as u64).max(1)).min(ENDLESS);
+                    let next = Nanos::from_secs_f64(self.writes as f64 / frames);
+                    let next = self.start.saturating_add(next);
+                    self.next_at = next.max(self.next_at.saturating_add(Nanos::from_nanos(1)));
+                }
                 AppConfig::Cbr { rate, write } => {
                     // From the start, not from the last write: rounding does not add up.
                     let write = write.max(Bytes::new(1));
@@ -113,12 +130,40 @@ impl App {
         }
     }
 
+    /// Its data is handed to it by a connection of several subflows.
+    #[inline]
+    pub(crate) fn is_handed(&self) -> bool {
+        matches!(self.config, AppConfig::Handed)
+    }
+
+    /// It is handed so much more to send.
+    pub(crate) fn hand(&mut self, bytes: u64) {
+        self.limit += bytes;
+    }
+
+    /// A number drawn from nearly the standard normal distribution: the sum of twelve uniform ones, less its mean.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.random.unit()).sum::<f64>() - 6.0
+    }
+
+    /// It always has something to send, for now.
+    #[inline]
+    pub fn is_endless(&self) -> bool {
+        self.limit >= ENDLESS
+    }
+
+    /// What it writes must not wait: it is worth less later.
+    #[inline]
+    pub fn is_live(&self) -> bool {
+        matches!(self.config, AppConfig::Cbr { .. } | AppConfig::Video { .. })
+    }
+
     /// It stops writing; `sent` as in [`App::on_time`].
     pub fn stop(&mut self, sent: Bytes) {
         if self.stopped {
             return;
         }
-        let sized = matches!(self.config, AppConfig::Cbr { .. });
+        let sized = self.is_live();
         if !sized && self.limit > sent.as_u64() {
             self.limit = sent.as_u64();
             self.stopped = true;
@@ -148,6 +193,44 @@ mod tests {
         assert_eq!(app.deadline(), Nanos::from_nanos(10_333_333));
         app.on_time(Nanos::from_millis(1010), Bytes::ZERO);
         assert_eq!(app.limit(), Bytes::new(3_001_000));
+    }
+
+    #[test]
+    fn a_video_has_its_rate_its_frames_and_its_groups() {
+        let video = |variation| AppConfig::Video {
+            rate: Rate::from_bytes_per_sec(250_000),
+            frames: 25.0,
+            key_every: 10,
+            key_size: 4.0,
+            variation,
+        };
+        let mut still = app(video(0.0));
+        let mut last = 0;
+        // 10 kB per frame; a group of ten is 100 kB = 13 plain frames.
+        for frame in 0..20 {
+            let at = Nanos::from_millis(10 + 40 * frame);
+            assert_eq!(still.deadline(), at);
+            still.on_time(at, Bytes::ZERO);
+            let size = still.limit().as_u64() - last;
+            last = still.limit().as_u64();
+            assert_eq!(size, if frame % 10 == 0 { 30_769 } else { 7_692 });
+        }
+        let mut lively = app(video(0.3));
+        let mut sizes = Vec::new();
+        last = 0;
+        for frame in 0..50_000 {
+            lively.on_time(Nanos::from_millis(10 + 40 * frame), Bytes::ZERO);
+            if frame % 10 > 0 {
+                sizes.push((lively.limit().as_u64() - last) as f64 / 7_692.0);
+            }
+            last = lively.limit().as_u64();
+        }
+        let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
+        let variance = sizes.iter().map(|size| (size - mean) * (size - mean)).sum::<f64>() / sizes.len() as f64;
+        assert!((mean - 1.0).abs() < 0.01, "{mean}");
+        // Frames beyond three deviations are cut, 0.3 % of them.
+        assert!((variance.sqrt() - 0.3).abs() < 0.01, "{variance}");
+        assert!((last as f64 / 2000.0 / 250_000.0 - 1.0).abs() < 0.01, "{last} bytes in 2000 s");
     }
 
     #[test]

@@ -116,4 +116,45 @@ pub enum AppConfig {
         /// Bytes per write.
         write: Bytes,
     },
+    /// A video of variable bit rate: frames at equal intervals, of which every so many stands alone and is larger, and whose
+    /// sizes vary at random.
+    Video {
+        /// Mean payload rate.
+        rate: Rate,
+        /// Frames per second.
+        frames: f64,
+        /// Every so many frames one stands alone.
+        key_every: u32,
+        /// The size of such a frame in those of the others.
+        key_size: f64,
+        /// Standard deviation of the size of frames, in parts of their mean.
+        variation: f64,
+    },
+    /// Whatever is handed to the sender by the connection of which it is a subflow; see [`crate::multipath`].
+    Handed,
+}
+
+/// Which subflow new data takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheduler {
+    /// That of the least smoothed round-trip time among those with room in their windows.
+    #[default]
+    LowestRtt,
+    /// The next one with room, segment by segment.
+    RoundRobin,
+}
+
+/// Settings of a connection over several subflows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConnectionConfig {
+    /// Which subflow new data takes.
+    pub scheduler: Scheduler,
+    /// How many subflows it has.
+    pub subflows: usize,
+    /// Subflows are shown to each other's schemes.
+    pub coupled: bool,
+    /// Payload bytes of a full segment.
+    pub segment: u16,
+    /// The receiver's buffer, and so the largest window that it advertises.
+    pub receive_window: Bytes,
 }

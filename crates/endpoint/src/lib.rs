@@ -2,11 +2,12 @@
 //!
 //! A [`Sender`] and a [`Receiver`] are the two ends of a reliable stream, TCP as deployed: SACK, RACK-TLP, PRR, RTO by
 //! RFC 6298, pacing, delivery-rate sampling, delayed acknowledgements, ECN, undo of spurious recoveries; RFC 6675 and
-//! NewReno without SACK are selectable for old papers. Neither reads a clock: whoever drives them hands over packets as
+//! NewReno without SACK are selectable for old papers. [`multipath`] makes several such pairs the subflows of one connection. Neither reads a clock: whoever drives them hands over packets as
 //! they arrive, calls `on_timer` when `deadline` is reached, and after each such call takes what `poll_transmit` gives.
 
 mod app;
 pub mod config;
+pub mod multipath;
 mod pacer;
 mod ranges;
 mod receiver;
@@ -16,7 +17,7 @@ mod stats;
 mod user;
 
 pub use app::App;
-pub use config::{AppConfig, Negotiation, TcpConfig};
+pub use config::{AppConfig, ConnectionConfig, Negotiation, Scheduler, TcpConfig};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{AckOutcome, Sender};
 pub use stats::{ReceiverStats, SenderStats};

@@ -32,6 +32,11 @@ impl Ranges {
         self.ranges.back().map(|r| r.1)
     }
 
+    /// The lowest range.
+    pub(crate) fn first(&self) -> Option<(u64, u64)> {
+        self.ranges.front().copied()
+    }
+
     /// The ranges, highest first.
     pub(crate) fn descending(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().rev().copied()

@@ -143,6 +143,11 @@ impl Receiver {
         }
     }
 
+    /// The next acknowledgement shall not wait.
+    pub fn acknowledge_now(&mut self) {
+        self.pending_ack = true;
+    }
+
     /// A packet from the sender.
     #[inline]
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet) -> Arrival {

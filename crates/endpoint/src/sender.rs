@@ -29,6 +29,7 @@ mod recovery;
 mod rto;
 mod sack_loss;
 mod scoreboard;
+mod subflow;
 mod timers;
 mod transmit;
 
@@ -130,6 +131,8 @@ pub struct Sender {
     nxt: u64,
     /// The application has data up to here.
     app_end: u64,
+    /// Data that a connection of several subflows has beyond that and may hand over.
+    waiting: u64,
     /// The receiver takes data up to here.
     right_edge: u64,
     /// The window in force.
@@ -213,7 +216,7 @@ impl Sender {
     /// A sender that connects at `start`.
     pub fn new(flow: u32, config: TcpConfig, scheme: AnyScheme, app: App, start: Nanos) -> Self {
         let control = scheme.control();
-        let share = scheme.explicit().map_or(1.0, |explicit| payload_share(&config, explicit));
+        let share = scheme.explicit().map_or(1.0, |explicit| payload_share(&config, &app, explicit));
         Self {
             state: State::Waiting,
             phase: Phase::Open,
@@ -222,6 +225,7 @@ impl Sender {
             una: 0,
             nxt: 0,
             app_end: 1,
+            waiting: 0,
             right_edge: 0,
             cwnd: control.window.as_u64(),
             control,
@@ -451,7 +455,11 @@ impl Sender {
     /// Marks samples as application-limited if nothing but want of data keeps the sender from sending.
     #[inline]
     fn check_app_limited(&mut self) {
-        if self.nxt >= self.app_end && self.board.inflight().as_u64() < self.cwnd && !self.board.has_lost() {
+        if self.nxt >= self.app_end
+            && self.board.inflight().as_u64() < self.cwnd
+            && !self.board.has_lost()
+            && self.waiting == 0
+        {
             self.sampler.set_app_limited(self.board.inflight());
         }
     }

@@ -18,7 +18,7 @@ pub mod timeline;
 pub mod trace;
 mod wire;
 
-pub use extension::Extension;
+pub use extension::{Extension, MAPPING_BYTES};
 pub use histogram::Histogram;
 pub use link::{ClassStats, DropReason, Link, LinkStats, Offer};
 pub use loss::LossProcess;

@@ -316,6 +316,26 @@ mod tests {
     }
 
     #[test]
+    fn the_options_of_multipath_tcp_have_their_size_on_the_wire_and_leave_room_for_two_sack_blocks() {
+        // RFC 8684: figures 4, 5, 6, 7 and 9. Timestamps take 12 of the 40 bytes that TCP has for options.
+        let size = |extension| {
+            let mut packet = Packet::new(0);
+            packet.set_extension(extension);
+            packet.header - HEADER_BYTES
+        };
+        assert_eq!([false, true].map(|answer| size(Extension::Capable { answer })), [4, 12]);
+        assert_eq!([false, true].map(|answer| size(Extension::Join { address: 1, answer })), [12, 16]);
+        assert_eq!(size(Extension::Mapping { data: 5, subflow: 1, len: 1428, fin: false }), 18 + 2);
+        let mut packet = Packet::new(0);
+        packet.set_extension(Extension::DataAck { ack: 9 });
+        packet.ack = 1;
+        (0..3).for_each(|n| packet.push_sack(1000 * n + 1001, 1000 * n + 1501));
+        assert_eq!(packet.sack_blocks().count(), 2);
+        assert_eq!(packet.header - HEADER_BYTES, 40 - 12);
+        assert_eq!(packet.extension(), Extension::DataAck { ack: 9 });
+    }
+
+    #[test]
     fn a_control_message_keeps_its_bytes_and_any_packet_its_path() {
         let bytes: Vec<u8> = (1..=MAX_MESSAGE as u8).collect();
         for len in 0..=MAX_MESSAGE {
@@ -351,12 +371,19 @@ mod tests {
             Extension::XcpReply { delta: -0.5 },
             Extension::BrfOffer,
             Extension::BrfRate { code: 12_005 },
+            Extension::Capable { answer: false },
+            Extension::Capable { answer: true },
+            Extension::Join { address: 7, answer: false },
+            Extension::Join { address: u8::MAX, answer: true },
+            Extension::Mapping { data: u64::MAX - 9, subflow: u32::MAX, len: u16::MAX, fin: false },
+            Extension::Mapping { data: 1 << 40, subflow: 1, len: 0, fin: true },
+            Extension::DataAck { ack: u32::MAX },
         ];
         for extension in all {
             let (tag, slots) = extension.encode();
             assert_eq!(Extension::decode(tag, slots), extension);
         }
-        for tag in 7..=u8::MAX {
+        for tag in 11..=u8::MAX {
             assert_eq!(Extension::decode(tag, [(1, 1); 2]), Extension::None);
         }
     }

@@ -5,16 +5,19 @@
 //! that leave a link for the same distance, so that the event queue holds a few heads instead of one entry per packet.
 
 mod build;
+mod connections;
 mod ports;
 mod routes;
 
-use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_endpoint::{Receiver, Sender};
+use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_net::{Flags, Link, Offer, Packet, Wire, prefetch};
 
+use self::connections::Connections;
 use self::routes::{Routes, Step};
 use crate::clock::{Clock, Tick};
 use crate::control::ControlPlane;
+use crate::datagrams::Bodies;
+use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::{PacketEvent, Recorder};
@@ -26,7 +29,7 @@ const FARTHEST: usize = 16;
 const FAR: usize = 10;
 const NEAR: usize = 4;
 /// Cache lines of a sender that an acknowledgement touches.
-const SENDER_LINES: usize = size_of::<Sender>().div_ceil(64);
+const SENDER_LINES: usize = size_of::<Origin>().div_ceil(64);
 
 /// A run in progress.
 #[derive(Debug)]
@@ -37,8 +40,11 @@ pub struct Engine {
     queue: EventQueue,
     links: Vec<Link>,
     wires: Vec<Distance>,
-    senders: Vec<Sender>,
-    receivers: Vec<Receiver>,
+    senders: Vec<Origin>,
+    receivers: Vec<Target>,
+    connections: Connections,
+    /// What datagram packets under way consist of.
+    bodies: Bodies,
     steps: Vec<Step>,
     routes: Vec<Routes>,
     /// The other ways of flows that have some, in the order of paths from 1.
@@ -51,7 +57,8 @@ pub struct Engine {
     spec: Spec,
 }
 
-/// Where each kind of event source begins: wires first, then links, senders, receivers, the clock and the control plane.
+/// Where each kind of event source begins: wires first, then links, senders, receivers, the clock, the control plane and
+/// connections.
 #[derive(Clone, Copy, Debug)]
 struct Sources {
     links: SourceId,
@@ -59,6 +66,7 @@ struct Sources {
     receivers: SourceId,
     clock: SourceId,
     control: SourceId,
+    connections: SourceId,
 }
 
 /// No link.
@@ -108,14 +116,20 @@ impl Engine {
             } else if source >= self.sources.senders {
                 if source < self.sources.receivers {
                     let flow = source - self.sources.senders;
-                    self.senders[flow as usize].on_timer(at);
-                    self.transmit(flow);
+                    if let Some(connection) = self.connections.of(flow) {
+                        self.on_subflow_timer(connection, flow as usize);
+                    } else {
+                        self.senders[flow as usize].on_timer(at);
+                        self.transmit(flow);
+                    }
                 } else if source < self.sources.clock {
                     let flow = source - self.sources.receivers;
                     self.receivers[flow as usize].on_timer(at);
                     self.acknowledge(flow);
                 } else if source == self.sources.clock {
                     self.on_clock()?;
+                } else if source >= self.sources.connections {
+                    self.on_connection((source - self.sources.connections) as usize);
                 } else {
                     self.on_control();
                 }
@@ -168,7 +182,7 @@ impl Engine {
                 prefetch(&self.routes[flow], 1);
                 self.metrics.prefetch(flow);
             } else {
-                prefetch(&self.receivers[flow], size_of::<Receiver>().div_ceil(64));
+                prefetch(&self.receivers[flow], size_of::<Target>().div_ceil(64));
                 prefetch(&self.routes[flow], 1);
             }
         }
@@ -192,16 +206,20 @@ impl Engine {
     fn deliver(&mut self, packet: &Packet) {
         self.mix(packet.seq ^ packet.ack.rotate_left(32));
         let flow = packet.flow;
+        if let Some(connection) = self.connections.of(flow) {
+            self.deliver_to(connection, packet);
+            return;
+        }
         if packet.flags.has(Flags::REVERSE) {
             self.recorder.packet(self.now, PacketEvent::Ack, None, packet);
-            let outcome = self.senders[flow as usize].on_packet(self.now, packet);
+            let outcome = self.senders[flow as usize].on_packet(self.now, packet, &mut self.bodies);
             if let Some(rtt) = outcome.rtt {
                 self.metrics.on_rtt(flow, rtt);
             }
             self.transmit(flow);
         } else {
             self.recorder.packet(self.now, PacketEvent::Deliver, None, packet);
-            self.receivers[flow as usize].on_packet(self.now, packet);
+            self.receivers[flow as usize].on_packet(self.now, packet, &mut self.bodies);
             self.acknowledge(flow);
         }
     }
@@ -235,7 +253,7 @@ impl Engine {
     /// Sends what a sender has to send and sets its timer.
     #[inline]
     fn transmit(&mut self, flow: u32) {
-        while let Some(packet) = self.senders[flow as usize].poll_transmit(self.now) {
+        while let Some(packet) = self.senders[flow as usize].poll_transmit(self.now, &mut self.bodies) {
             self.recorder.packet(self.now, PacketEvent::Send, None, &packet);
             self.offer(self.step_of(&packet), &packet);
         }
@@ -247,7 +265,10 @@ impl Engine {
     /// Sends what a receiver has to send and sets its timer.
     #[inline]
     fn acknowledge(&mut self, flow: u32) {
-        while let Some(packet) = self.receivers[flow as usize].poll_transmit(self.now) {
+        while let Some(mut packet) = self.receivers[flow as usize].poll_transmit(self.now, &mut self.bodies) {
+            if let Some(connection) = self.connections.of(flow) {
+                self.connections.all[connection].sink.complete(&mut packet);
+            }
             self.offer(self.step_of(&packet), &packet);
         }
         let deadline = self.receivers[flow as usize].deadline();
@@ -263,7 +284,8 @@ impl Engine {
                     for link in &mut self.links {
                         link.reset_stats(self.now);
                     }
-                    self.metrics.on_warm(self.now, &self.senders, &self.receivers);
+                    self.metrics.on_warm(self.now, &self.senders, &mut self.receivers);
+                    self.connections.on_warm(self.now, &self.spec);
                 }
                 Tick::Bin => self.metrics.on_bin(self.now, &self.senders, &self.receivers),
                 Tick::Sample => {
@@ -279,8 +301,12 @@ impl Engine {
                 Tick::Stop(flow) => {
                     let index = flow as usize;
                     self.metrics.on_stop(flow, &self.senders[index], &self.receivers[index]);
-                    self.senders[index].stop(self.now);
-                    self.transmit(flow);
+                    if let Some(connection) = self.connections.of(flow) {
+                        self.stop_connection(connection);
+                    } else {
+                        self.senders[index].stop(self.now);
+                        self.transmit(flow);
+                    }
                 }
             }
         }
@@ -294,10 +320,24 @@ impl Engine {
     /// If the trace cannot be written.
     pub fn finish(mut self) -> std::io::Result<RunResult> {
         self.run_until(self.spec.duration)?;
-        let Self { now, events, hash, mut links, senders, receivers, metrics, recorder, spec, .. } = self;
+        let Self {
+            now,
+            events,
+            hash,
+            mut links,
+            senders,
+            receivers,
+            connections,
+            metrics,
+            recorder,
+            spec,
+            ..
+        } = self;
         links.iter_mut().for_each(|link| link.settle(now));
         recorder.finish()?;
-        Ok(metrics.finish(&spec, now, (events, hash), &links, &senders, &receivers))
+        let mut result = metrics.finish(&spec, now, (events, hash), &links, &senders, &receivers);
+        connections.report(&spec, now, &mut result);
+        Ok(result)
     }
 
     /// The window now in force for a flow.
@@ -308,6 +348,11 @@ impl Engine {
     /// The pacing rate now in force for a flow, in payload bytes per second.
     pub fn pacing_rate(&self, flow: usize) -> Option<Rate> {
         self.senders[flow].pacing_rate()
+    }
+
+    /// Named internals of a flow's scheme.
+    pub fn telemetry(&self, flow: usize, sink: Telemetry<'_>) {
+        self.senders[flow].telemetry(sink);
     }
 
     /// A link.

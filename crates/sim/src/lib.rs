@@ -3,6 +3,8 @@
 pub mod bench;
 mod clock;
 mod control;
+mod datagrams;
+mod ends;
 pub mod engine;
 mod fairness;
 pub mod metrics;

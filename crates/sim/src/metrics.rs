@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use narrows_cc::{Bytes, Nanos, ParamKind};
-use narrows_endpoint::{Receiver, ReceiverStats, Sender, SenderStats};
+use narrows_endpoint::{ReceiverStats, SenderStats};
 use narrows_net::config::Capacity;
 use narrows_net::{ClassStats, Flags, Histogram, Link, Packet, prefetch};
 
 use crate::clock::bin_length;
+use crate::ends::{Origin, Target};
 use crate::fairness::Fairness;
-use crate::result::{AllocatorResult, ClassResult, Counters, FlowResult, LinkResult, RunResult};
+use crate::result::{
+    AllocatorResult, ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RunResult,
+};
 use crate::spec::{FlowSpec, LinkSpec, Spec};
 use crate::telemetry;
 
@@ -47,7 +50,7 @@ struct Span {
 
 impl Span {
     /// When the flow ended, as far as is known.
-    fn end(&self, sender: &Sender) -> Nanos {
+    fn end(&self, sender: &Origin) -> Nanos {
         sender.completed_at().unwrap_or(self.stop)
     }
 }
@@ -130,7 +133,7 @@ impl Metrics {
 
     /// A sender has sent what it could.
     #[inline]
-    pub fn on_transmitted(&mut self, now: Nanos, flow: u32, sender: &Sender) {
+    pub fn on_transmitted(&mut self, now: Nanos, flow: u32, sender: &Origin) {
         let metrics = &mut self.flows[flow as usize];
         if metrics.filled_at == Nanos::MAX && sender.inflight() >= metrics.bdp {
             metrics.filled_at = now;
@@ -150,7 +153,7 @@ impl Metrics {
     }
 
     /// The warm-up ends: means start here, but for flows that are over: they are measured over their whole life.
-    pub fn on_warm(&mut self, now: Nanos, senders: &[Sender], receivers: &[Receiver]) {
+    pub fn on_warm(&mut self, now: Nanos, senders: &[Origin], receivers: &mut [Target]) {
         let ends = senders.iter().zip(receivers);
         for ((flow, span), (sender, receiver)) in self.flows.iter_mut().zip(&mut self.spans).zip(ends) {
             if span.end(sender) <= now {
@@ -164,12 +167,13 @@ impl Metrics {
             // A flow that is over is measured over its whole life.
             if sender.completed_at().is_none() && !sender.is_closed() {
                 flow.rtt.clear();
+                receiver.clear_delays();
             }
         }
     }
 
     /// A flow's application stops.
-    pub fn on_stop(&mut self, flow: u32, sender: &Sender, receiver: &Receiver) {
+    pub fn on_stop(&mut self, flow: u32, sender: &Origin, receiver: &Target) {
         if sender.completed_at().is_none() {
             let got = receiver.stats();
             self.spans[flow as usize].received_at_stop = Some((got.bytes_in_order, got.bytes_received));
@@ -177,7 +181,7 @@ impl Metrics {
     }
 
     /// A bin ends.
-    pub fn on_bin(&mut self, now: Nanos, senders: &[Sender], receivers: &[Receiver]) {
+    pub fn on_bin(&mut self, now: Nanos, senders: &[Origin], receivers: &[Target]) {
         let begin = now - self.bin;
         let mut over = false;
         for ((span, sender), receiver) in self.spans.iter_mut().zip(senders).zip(receivers) {
@@ -201,8 +205,8 @@ impl Metrics {
         end: Nanos,
         tally: (u64, u64),
         links: &[Link],
-        senders: &[Sender],
-        receivers: &[Receiver],
+        senders: &[Origin],
+        receivers: &[Target],
     ) -> RunResult {
         let flows: Vec<FlowResult> = (0..self.flows.len())
             .map(|i| self.flow_result(i, spec, end, &senders[i], &receivers[i]))
@@ -235,6 +239,7 @@ impl Metrics {
                 .map(|(s, r)| (s.memory() + r.memory()) as u64)
                 .max()
                 .unwrap_or(0),
+            connections: Vec::new(),
         }
     }
 
@@ -243,8 +248,8 @@ impl Metrics {
         index: usize,
         spec: &Spec,
         end: Nanos,
-        sender: &Sender,
-        receiver: &Receiver,
+        sender: &Origin,
+        receiver: &Target,
     ) -> FlowResult {
         let (flow, metrics, span) = (&spec.flows[index], &self.flows[index], &self.spans[index]);
         let (sent_before, got_before) = (metrics.sender, metrics.receiver);
@@ -286,6 +291,19 @@ impl Metrics {
             packets_sent,
             timeouts: sent.timeouts,
             params: params.collect::<Vec<_>>().join(","),
+            datagrams: receiver.datagrams().map(|arrivals| {
+                let delay = &arrivals.delay;
+                let of = |f: &dyn Fn(&Histogram) -> f64| (delay.count() > 0).then(|| f(delay) / 1e6);
+                DatagramResult {
+                    delivered: arrivals.datagrams,
+                    unsent: sender.unsent(),
+                    delay_min_ms: of(&|h| h.min().unwrap_or(0) as f64),
+                    delay_mean_ms: of(&Histogram::mean),
+                    delay_p50_ms: of(&|h| h.quantile(0.5)),
+                    delay_p95_ms: of(&|h| h.quantile(0.95)),
+                    delay_p99_ms: of(&|h| h.quantile(0.99)),
+                }
+            }),
         }
     }
 }
@@ -341,9 +359,9 @@ fn link_result(link: &LinkSpec, state: &Link, warmup: Nanos, end: Nanos) -> Link
     }
 }
 
-fn counters(senders: &[Sender], receivers: &[Receiver]) -> Counters {
+fn counters(senders: &[Origin], receivers: &[Target]) -> Counters {
     let mut all = Counters::default();
-    for (sender, receiver) in senders.iter().map(Sender::stats).zip(receivers.iter().map(Receiver::stats)) {
+    for (sender, receiver) in senders.iter().map(Origin::stats).zip(receivers.iter().map(Target::stats)) {
         all.sack_blocks += sender.sack_blocks;
         all.recoveries += sender.recoveries;
         all.timeouts += sender.timeouts;

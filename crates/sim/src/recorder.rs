@@ -15,9 +15,9 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
 use narrows_cc::{Bytes, Nanos};
-use narrows_endpoint::{Receiver, Sender};
 use narrows_net::{Flags, Link, Packet};
 
+use crate::ends::{Origin, Target};
 use crate::spec::TraceSpec;
 use crate::telemetry::{self, Shown};
 
@@ -156,7 +156,7 @@ impl Samples {
         table.rows += 1;
     }
 
-    fn sample_flow(&mut self, now: Nanos, i: usize, sender: &Sender, receiver: &Receiver, last_rtt: Nanos) {
+    fn sample_flow(&mut self, now: Nanos, i: usize, sender: &Origin, receiver: &Target, last_rtt: Nanos) {
         let elapsed = now - self.last;
         let got = receiver.stats();
         let counts = [got.bytes_in_order, got.bytes_received, sender.stats().retransmits];
@@ -177,7 +177,7 @@ impl Samples {
         number(self, "goodput_mbit_s", rate(0));
         number(self, "throughput_mbit_s", rate(1));
         number(self, "retransmits", (counts[2] - before[2]) as f64);
-        sender.scheme().telemetry(&mut |name, value| {
+        sender.telemetry(&mut |name, value| {
             let (series, shown) = telemetry::of_scheme(name, value);
             self.row(now, "flow", i, &series, shown);
         });
@@ -305,8 +305,8 @@ impl Recorder {
     pub fn sample(
         &mut self,
         now: Nanos,
-        senders: &[Sender],
-        receivers: &[Receiver],
+        senders: &[Origin],
+        receivers: &[Target],
         last_rtt: impl Fn(usize) -> Nanos,
         links: &mut [Link],
     ) -> io::Result<()> {

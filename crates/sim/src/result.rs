@@ -24,12 +24,12 @@ pub struct RunResult {
     pub events: u64,
     /// Distinct data packets delivered.
     pub data_packets: u64,
-    /// Jain's fairness index over the flows' goodputs.
+    /// Jain's fairness index over the flows' goodputs; a connection of several subflows counts as one.
     pub jain: f64,
     /// Seconds from the last flow's start until the shares stay fair; one-second windows keep a Jain
     /// index of at least 0.9 for five seconds, all flows being active.
     pub convergence_s: Option<f64>,
-    /// One row per flow.
+    /// One row per flow; a subflow of a connection is one.
     pub flows: Vec<FlowResult>,
     /// One row per link; the first is the bottleneck.
     pub links: Vec<LinkResult>,
@@ -41,6 +41,39 @@ pub struct RunResult {
     pub counters: Counters,
     /// Memory of the flow that needs most, in bytes.
     pub peak_flow_bytes: u64,
+    /// One row per connection of several subflows. Its subflows are flows of the same label with `/1`, `/2`, … behind.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<ConnectionResult>,
+}
+
+/// Results of one connection of several subflows, after the warm-up where not stated otherwise. What its flows' rows call in
+/// order is so on the subflow; here it is the connection's data.
+#[derive(Clone, Debug, Serialize)]
+pub struct ConnectionResult {
+    /// Its label.
+    pub connection: String,
+    /// The scheme of its subflows.
+    pub scheme: &'static str,
+    /// How many subflows it has.
+    pub subflows: usize,
+    /// Payload per second in the order of the connection's data; if it is stopped, until then.
+    pub goodput_mbit_s: f64,
+    /// From the start until all data of a finite connection had arrived; whole run.
+    pub completion_s: Option<f64>,
+    /// When it opened.
+    pub start_s: f64,
+    /// Payload bytes delivered in order; whole run.
+    pub bytes_delivered: u64,
+    /// Payload bytes that arrived a second time, by another subflow or again; whole run.
+    pub duplicate_bytes: u64,
+    /// Most bytes that waited at the receiver for data in front of them; whole run.
+    pub reorder_peak_bytes: u64,
+    /// Payload bytes sent again on another subflow because a path was given up; whole run.
+    pub reinjected_bytes: u64,
+    /// Payload bytes repeated on a faster subflow because they held up the receive window; whole run.
+    pub rescued_bytes: u64,
+    /// Times that a path was given up; whole run.
+    pub paths_given_up: u64,
 }
 
 /// Results of one flow, after the warm-up where not stated otherwise.
@@ -88,6 +121,29 @@ pub struct FlowResult {
     pub timeouts: u64,
     /// The scheme's parameters that differ from their defaults, as after the colon of a scheme: `beta=0.8,paced=on`.
     pub params: String,
+    /// Of a flow carried by datagrams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramResult>,
+}
+
+/// What became of a flow's datagrams.
+#[derive(Clone, Debug, Serialize)]
+pub struct DatagramResult {
+    /// Datagrams that arrived; whole run.
+    pub delivered: u64,
+    /// Datagrams that found no room in the sender's queue; whole run.
+    pub unsent: u64,
+    /// From one application to the other, the wait at the sender included: least, after the warm-up as the following. Not for
+    /// unlimited applications, whose datagrams are made when they are sent.
+    pub delay_min_ms: Option<f64>,
+    /// Mean.
+    pub delay_mean_ms: Option<f64>,
+    /// Median.
+    pub delay_p50_ms: Option<f64>,
+    /// 95th percentile.
+    pub delay_p95_ms: Option<f64>,
+    /// 99th percentile.
+    pub delay_p99_ms: Option<f64>,
 }
 
 /// Results of one link, after the warm-up.

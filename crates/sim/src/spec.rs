@@ -1,7 +1,7 @@
 //! A run, fully resolved: no names to look up, no units to parse, nothing left to default.
 
-use narrows_cc::{Nanos, Params, schemes::Entry};
-use narrows_endpoint::{AppConfig, TcpConfig};
+use narrows_cc::{Bytes, Nanos, Params, schemes::Entry};
+use narrows_endpoint::{AppConfig, Scheduler, TcpConfig};
 use narrows_net::config::{Jitter, LinkConfig, Reordering};
 use narrows_net::timeline::DelayTrace;
 
@@ -18,8 +18,10 @@ pub struct Spec {
     pub seed: u64,
     /// The links; the first is the bottleneck.
     pub links: Vec<LinkSpec>,
-    /// The flows.
+    /// The flows; a subflow of a connection is one.
     pub flows: Vec<FlowSpec>,
+    /// The connections of several subflows.
+    pub connections: Vec<ConnectionSpec>,
     /// How the controller works, where an allocator needs one.
     pub controller: narrows_net::controller::Config,
     /// What is recorded.
@@ -54,7 +56,24 @@ pub struct Hop {
     pub delay: Nanos,
 }
 
-/// One connection.
+/// A connection of several subflows.
+#[derive(Clone, Debug)]
+pub struct ConnectionSpec {
+    /// Its label in results.
+    pub label: String,
+    /// The flow that is its first subflow. What all subflows have in common is read there.
+    pub first: usize,
+    /// How many flows from there on are its subflows.
+    pub subflows: usize,
+    /// Which subflow new data takes.
+    pub scheduler: Scheduler,
+    /// The receiver's buffer.
+    pub receive_window: Bytes,
+    /// What feeds it.
+    pub app: AppConfig,
+}
+
+/// One connection, or one subflow of a connection.
 #[derive(Clone, Debug)]
 pub struct FlowSpec {
     /// Its label in results.
@@ -65,6 +84,8 @@ pub struct FlowSpec {
     pub params: Params,
     /// Its transport.
     pub tcp: TcpConfig,
+    /// The sending end's settings, where datagrams carry it; then `tcp` only says how large its packets are.
+    pub datagrams: Option<narrows_dccp::Config>,
     /// What feeds it.
     pub app: AppConfig,
     /// When it opens.

@@ -7,7 +7,8 @@ use narrows_cc::schemes::ALL;
 
 /// The files of `crates` that may name schemes: the crate of the schemes, the rate allocators that stand in routers, tests.
 fn may_name(path: &Path) -> bool {
-    let tests = path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("tests"));
+    // A file `tests.rs`, `some_tests.rs`, or any in a folder `tests`.
+    let tests = path.with_extension("").iter().any(|part| part.to_string_lossy().ends_with("tests"));
     tests
         || path.starts_with("cc")
         || path.starts_with("net/src/allocator")

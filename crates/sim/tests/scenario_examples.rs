@@ -38,6 +38,7 @@ fn every_example_is_sound_and_makes_the_runs_it_says() {
         ("aqm.toml", 6 * 3),
         ("bbr-vs-cubic.toml", 7 * 3),
         ("cellular.toml", 3),
+        ("dccp.toml", 3),
         ("htb.toml", 2 * 3),
         ("parking-lot.toml", 3),
         ("poisson-files.toml", 3 * 3),

@@ -8,7 +8,7 @@ use super::settings::{FULL_PIPE_GROWTH, FULL_PIPE_ROUNDS, Settings};
 use super::state::{CYCLE_PHASES, State};
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate,
-    RateSample, RecoveryEntered, RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    RateSample, RecoveryEntered, RecoveryLeft, Report, Sent, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// BBR, as the policy `P` has it.
@@ -317,6 +317,7 @@ impl Model {
 
 impl<P: Policy> CongestionControl for BbrCore<P> {
     const INFO: Info = P::INFO;
+    const CCID: u8 = P::CCID;
 
     fn new(setup: &Setup) -> Self {
         let mut model = Model::new(Settings::new(setup), setup.random.clone());
@@ -327,6 +328,10 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
     #[inline]
     fn on_sent(&mut self, event: &Sent) {
         self.policy.on_sent(event, &self.model);
+    }
+
+    fn on_report(&mut self, event: &Report) {
+        self.policy.on_report(event, &self.model);
     }
 
     fn on_ack(&mut self, ack: &Ack) {

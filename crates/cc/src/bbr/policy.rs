@@ -2,7 +2,7 @@
 
 use super::model::Model;
 use super::state::State;
-use crate::{Ack, Bytes, Info, Nanos, Rate, Sent, Setup, Telemetry};
+use crate::{Ack, Bytes, EXPERIMENTAL_CCID, Info, Nanos, Rate, Report, Sent, Setup, Telemetry};
 
 /// What becomes of the window when fast recovery begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct RecoveryEntry {
 pub trait Policy: Clone + core::fmt::Debug {
     /// What is known of the scheme without running it.
     const INFO: Info;
+    /// The identifier by which DCCP negotiates it.
+    const CCID: u8 = EXPERIMENTAL_CCID;
 
     /// The variant's own state at the start of a connection.
     fn new(setup: &Setup) -> Self;
@@ -32,6 +34,10 @@ pub trait Policy: Clone + core::fmt::Debug {
     /// A packet left.
     #[inline]
     fn on_sent(&mut self, _sent: &Sent, _model: &Model) {}
+
+    /// The receiver reports what it measured.
+    #[inline]
+    fn on_report(&mut self, _report: &Report, _model: &Model) {}
 
     /// The state changes to `to`; [`Model::state`] is still the old one. Each phase of ProbeBW is a state.
     #[inline]

@@ -3,8 +3,8 @@
 //! A new scheme is a file beside this one and a line in the list below. What schemes cost is compared with the first.
 
 use crate::{
-    Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, Rate, RateAdvice,
-    RecoveryEntered, RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
+    Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, Paths, Rate, RateAdvice,
+    RecoveryEntered, RecoveryLeft, Report, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 
 macro_rules! registry {
@@ -21,6 +21,8 @@ macro_rules! registry {
             info: &<$Type as CongestionControl>::INFO,
             explicit: <$Type as CongestionControl>::EXPLICIT,
             ecn: <$Type as CongestionControl>::ECN,
+            coupled: <$Type as CongestionControl>::COUPLED,
+            ccid: <$Type as CongestionControl>::CCID,
             source: include_str!(concat!(stringify!($module), ".rs")),
             build: |setup| AnyScheme::$Type(<$Type as CongestionControl>::new(setup)),
         }),+];
@@ -42,6 +44,10 @@ macro_rules! registry {
             pub fn on_spurious_loss(&mut self, event: &SpuriousLoss) { match self { $(Self::$Type(s) => s.on_spurious_loss(event)),+ } }
             /// The network advises a rate.
             pub fn on_rate_advice(&mut self, event: &RateAdvice) { match self { $(Self::$Type(s) => s.on_rate_advice(event)),+ } }
+            /// The receiver reports what it measured.
+            pub fn on_report(&mut self, event: &Report) { match self { $(Self::$Type(s) => s.on_report(event)),+ } }
+            /// All subflows of the connection, this one among them.
+            pub fn on_paths(&mut self, paths: &Paths) { match self { $(Self::$Type(s) => s.on_paths(paths)),+ } }
             /// Sending resumes after an idle time.
             pub fn on_idle_restart(&mut self, event: &IdleRestart) { match self { $(Self::$Type(s) => s.on_idle_restart(event)),+ } }
             /// The most that requests to the network ask for.
@@ -86,8 +92,19 @@ registry! {
     xcp::Xcp,
     nodectl::Nodectl,
     brf::Brf,
+    ccid2::Ccid2,
+    ccid3::Ccid3,
+    dccp_bbr::DccpBbr,
+    mptcp_coupled::MptcpCoupled,
+    mptcp_semicoupled::MptcpSemicoupled,
+    ewtcp::Ewtcp,
+    lia::Lia,
+    olia::Olia,
+    balia::Balia,
     fixed::Fixed,
 }
+
+pub(crate) use newreno::{LEAST_THRESHOLD, Reno};
 
 /// One line of the registry.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +115,10 @@ pub struct Entry {
     pub explicit: Option<Explicit>,
     /// What it needs of explicit congestion notification.
     pub ecn: EcnNeed,
+    /// Its window depends on those of sibling subflows: multipath transports show them to it.
+    pub coupled: bool,
+    /// The identifier by which DCCP negotiates it.
+    pub ccid: u8,
     source: &'static str,
     build: fn(&Setup) -> AnyScheme,
 }

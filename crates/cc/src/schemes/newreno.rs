@@ -57,10 +57,12 @@ use crate::{
 
 /// Kept of the flight on a mark with `abe` (RFC 8511 section 3.1).
 const KEPT_ON_MARK_ABE: f64 = 0.8;
+/// Segments (RFC 5681 equation 4).
+pub(crate) const LEAST_THRESHOLD: u64 = 2;
 
 /// Window, threshold and growth of RFC 5681: shared with the schemes that fall back on them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reno {
+pub(crate) struct Reno {
     pub mss: Bytes,
     pub window: Bytes,
     pub ssthresh: Bytes,
@@ -126,22 +128,27 @@ impl Reno {
     }
 
     /// The threshold for `kept` bytes (RFC 5681 equation 4), remembering what was before.
-    fn lower_threshold(&mut self, kept: Bytes) {
+    fn lower_threshold(&mut self, kept: Bytes, least_segments: u64) {
         self.prior = Some((self.window, self.ssthresh));
-        self.ssthresh = kept.max(self.mss * 2);
+        self.ssthresh = kept.max(self.mss * least_segments);
         self.credit = Bytes::ZERO;
     }
 
     /// A loss or mark: `kept` bytes of the flight shall remain.
     pub fn reduce(&mut self, kept: Bytes) {
-        self.lower_threshold(kept);
+        self.reduce_not_below(kept, LEAST_THRESHOLD);
+    }
+
+    /// The same with a least threshold of another number of segments than two.
+    pub fn reduce_not_below(&mut self, kept: Bytes, least_segments: u64) {
+        self.lower_threshold(kept, least_segments);
         self.window = self.window.min(self.ssthresh);
     }
 
     /// The retransmission timer expired. RFC 5681 section 3.1: repeated expiries leave the threshold as it is.
     pub fn collapse(&mut self, event: &Timeout) {
         if event.consecutive <= 1 {
-            self.lower_threshold(event.flight_size / 2);
+            self.lower_threshold(event.flight_size / 2, LEAST_THRESHOLD);
         }
         self.window = self.mss;
         self.credit = Bytes::ZERO;

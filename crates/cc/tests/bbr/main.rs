@@ -7,6 +7,7 @@ mod capped;
 mod cws;
 mod cycle;
 mod da_bbr;
+mod dccp;
 mod family;
 #[path = "../common/flow.rs"]
 mod flow;

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use narrows_cc::{
-    Ack, Advice, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, Nanos, Params, Phase, Random,
-    Rate, RateAdvice, RateSampler, RecoveryEntered, RecoveryLeft, RoundCounter, Sent, SentSnapshot, Setup,
-    SpuriousLoss, Timeout, Value, schemes::Entry,
+    Ack, Advice, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, MAX_PATHS_VIEW, Nanos,
+    Params, PathView, Paths, Phase, Random, Rate, RateAdvice, RateSampler, RecoveryEntered, RecoveryLeft,
+    Report, RoundCounter, Sent, SentSnapshot, Setup, SpuriousLoss, Timeout, Value, schemes::Entry,
 };
 use proptest::prelude::*;
 
@@ -41,6 +41,10 @@ pub enum Op {
     Idle(u64),
     /// The network advises a rate.
     Advice(Advice),
+    /// The receiver reports something, at the time that is then.
+    Report(Report),
+    /// The subflows of the connection, of which the scheme governs one.
+    Paths(Box<Paths>),
 }
 
 pub fn conditions() -> impl Strategy<Value = Conditions> {
@@ -70,6 +74,56 @@ fn advice() -> impl Strategy<Value = Advice> {
     ]
 }
 
+/// What a receiver may say, sound or not.
+fn report() -> impl Strategy<Value = Report> {
+    let rtt = prop_oneof![
+        4 => (1_000u64..2_000_000).prop_map(Nanos::from_micros),
+        1 => prop::sample::select(vec![Nanos::ZERO, Nanos::from_nanos(1), Nanos::MAX]),
+    ];
+    let rate = prop_oneof![
+        4 => 0u64..20_000_000_000,
+        1 => prop::sample::select(vec![0, 1, u64::MAX]),
+    ];
+    let share = || {
+        prop_oneof![
+            4 => 0.0..1.0f64,
+            1 => prop::sample::select(vec![0.0, 1.0, 1e-300, -1.0, 2.0, f64::NAN, f64::INFINITY]),
+        ]
+    };
+    let measured = (prop::option::of(rtt), prop::option::of(rate), prop::option::of(share()));
+    (measured, prop::option::of(share()), any::<bool>(), any::<bool>()).prop_map(
+        |((rtt, rate, loss_event_rate), loss_rate, data_limited, new_loss_event)| Report {
+            now: Nanos::ZERO,
+            rtt,
+            receive_rate: rate.map(Rate::from_bytes_per_sec),
+            loss_event_rate,
+            loss_rate,
+            data_limited,
+            new_loss_event,
+        },
+    )
+}
+
+/// Subflows of all sizes and states.
+fn paths() -> impl Strategy<Value = Box<Paths>> {
+    let amount = || prop_oneof![3 => 1_000u64..10_000_000, 1 => prop::sample::select(vec![0, 1, ABSURD])];
+    let rtt =
+        prop_oneof![3 => 1_000u64..1_000_000_000, 1 => prop::sample::select(vec![0, 1, 60_000_000_000])];
+    let path = (amount(), rtt, amount(), amount(), prop::bool::weighted(0.8)).prop_map(
+        |(window, rtt, since, between, established)| PathView {
+            window: Bytes::new(window),
+            srtt: Nanos::from_nanos(rtt),
+            inflight: Bytes::new(window / 2),
+            since_loss: Bytes::new(since),
+            between_losses: Bytes::new(between),
+            mss: Bytes::new(1_448),
+            established,
+        },
+    );
+    (prop::collection::vec(path, 1..=MAX_PATHS_VIEW), any::<prop::sample::Index>())
+        .prop_map(|(views, own)| Box::new(Paths::new(own.index(views.len()), &views)))
+}
+
 pub fn ops() -> impl Strategy<Value = Vec<Op>> {
     let late = prop_oneof![2 => Just(0u64), 1 => 0u64..3_000];
     let ack = (0usize..40, late, prop::bool::weighted(0.02)).prop_map(|(delivered, late, marked)| Op::Ack {
@@ -94,6 +148,8 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => Just(Op::Spurious),
         1 => (0u64..100_000).prop_map(Op::Idle),
         1 => advice().prop_map(Op::Advice),
+        2 => report().prop_map(Op::Report),
+        2 => paths().prop_map(Op::Paths),
     ];
     prop::collection::vec(op, 1..250)
 }
@@ -186,6 +242,14 @@ impl Model {
                 Op::Advice(advice) => {
                     self.scheme.on_rate_advice(&RateAdvice { now: self.now, advice });
                     self.record("rate advice");
+                }
+                Op::Report(report) => {
+                    self.scheme.on_report(&Report { now: self.now, ..report });
+                    self.record("report");
+                }
+                Op::Paths(ref paths) => {
+                    self.scheme.on_paths(paths);
+                    self.record("paths");
                 }
             }
         }

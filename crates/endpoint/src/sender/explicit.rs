@@ -7,6 +7,8 @@ use narrows_net::packet::Packet;
 
 use super::Sender;
 use super::ack::before;
+use super::subflow::data_header;
+use crate::App;
 use crate::config::TcpConfig;
 
 /// RCP: no router has set a rate.
@@ -39,8 +41,8 @@ impl Freshness {
 }
 
 /// See [`Sender::payload_share`].
-pub(super) fn payload_share(config: &TcpConfig, explicit: Explicit) -> f64 {
-    let header = f64::from(config.header) + f64::from(explicit.header_bytes());
+pub(super) fn payload_share(config: &TcpConfig, app: &App, explicit: Explicit) -> f64 {
+    let header = f64::from(data_header(config, app)) + f64::from(explicit.header_bytes());
     let payload = f64::from(config.segment);
     payload / (payload + header)
 }
@@ -84,7 +86,7 @@ impl Sender {
 
     /// How much of a full packet on the wire is payload. The network counts everything, a scheme payload alone.
     pub(super) fn payload_share(&self, explicit: Explicit) -> f64 {
-        payload_share(&self.config, explicit)
+        payload_share(&self.config, &self.app, explicit)
     }
 
     /// An acknowledgement with explicit fields has been processed.

@@ -78,7 +78,7 @@ impl Sender {
 
     /// Bytes of data packets that have left, headers included.
     fn wire_sent(&self) -> u64 {
-        self.stats.bytes_sent + self.stats.data_packets_sent * u64::from(self.config.header)
+        self.stats.bytes_sent + self.stats.data_packets_sent * u64::from(self.data_header())
     }
 
     /// The application has written.
@@ -95,7 +95,7 @@ impl Sender {
     fn more_waits(&self) -> bool {
         let Some(granted) = self.server.as_ref().and_then(|server| server.granted) else { return false };
         let trip = granted.over(self.rtt.srtt).as_u64().max(4 * u64::from(self.config.segment));
-        self.app_end.saturating_sub(self.nxt) > trip
+        self.app_end.saturating_sub(self.nxt) + self.waiting > trip
     }
 
     /// The handshake is over.
@@ -136,7 +136,7 @@ impl Sender {
     /// The time of the negotiation has come.
     pub(super) fn on_negotiation_timer(&mut self, now: Nanos) {
         let (sent, packet) =
-            (self.wire_sent(), u64::from(self.config.segment) + u64::from(self.config.header));
+            (self.wire_sent(), u64::from(self.config.segment) + u64::from(self.data_header()));
         let least = Bytes::new(LEAST * packet).per(self.patience() / 2);
         let (waiting, repairing) = (self.more_waits(), self.is_repairing());
         let Some(server) = &mut self.server else { return };

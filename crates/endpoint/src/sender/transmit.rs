@@ -108,14 +108,14 @@ impl Sender {
 
     /// Whether the congestion window has room. One packet always may be in flight.
     #[inline]
-    fn has_room(&self, len: u64) -> bool {
+    pub(super) fn has_room(&self, len: u64) -> bool {
         let inflight = self.board.inflight().as_u64();
         inflight + len <= self.cwnd || inflight == 0
     }
 
     /// Whether the pacer lets a packet go; otherwise the deadline becomes its time.
     #[inline]
-    fn is_due(&mut self, now: Nanos) -> bool {
+    pub(super) fn is_due(&mut self, now: Nanos) -> bool {
         if now < self.pacer.next() {
             self.held = true;
             // The same packet may be asked for again and again while it waits; it counts once.
@@ -153,6 +153,10 @@ impl Sender {
         if len == 0 {
             if self.app.is_finished() && !self.fin_sent {
                 return Some(self.send_new(now, 0));
+            }
+            if self.waiting > 0 {
+                // New data is about to be handed over; it goes before what is only doubtful.
+                return None;
             }
             return self.poll_doubtful(now);
         }
@@ -317,7 +321,7 @@ impl Sender {
 
     /// Follows how much of the window is used (Linux `tcp_cwnd_validate`).
     #[inline]
-    fn note_usage(&mut self, limited: bool) {
+    pub(super) fn note_usage(&mut self, limited: bool) {
         let outstanding = self.board.inflight().as_u64();
         let usage = &mut self.usage;
         if self.una >= usage.until || limited || (!usage.limited && outstanding > usage.most) {

@@ -24,6 +24,8 @@ pub struct Tuple {
 impl Tuple {
     /// The protocol number of TCP.
     pub const TCP: u8 = 6;
+    /// The protocol number of DCCP.
+    pub const DCCP: u8 = 33;
     /// The protocol number of UDP.
     pub const UDP: u8 = 17;
 }

@@ -1,17 +1,21 @@
 //! From the plan of a run to links, wires and endpoints.
 
 use narrows_cc::{Bytes, Nanos, Random, Setup};
-use narrows_endpoint::{App, Receiver, Sender};
+use narrows_dccp::{Connection, Role};
+use narrows_endpoint::{App, AppConfig, Receiver, Sender, multipath};
 use narrows_net::{Link, Wire};
 
+use super::connections::Connections;
 use super::routes::{Routes, intern};
 use super::{Distance, Engine, NONE, Sources};
 use crate::clock::Clock;
 use crate::control::ControlPlane;
+use crate::datagrams::{self, Bodies};
+use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::Recorder;
-use crate::spec::{Spec, Way};
+use crate::spec::{FlowSpec, Spec, Way};
 
 impl Engine {
     /// Builds the network and the endpoints of a run; nothing moves yet.
@@ -55,11 +59,19 @@ impl Engine {
                 Distance { wire, last, returns: returns[wire_link] }
             })
             .collect();
-        let senders: Vec<Sender> = spec
+        let connections = Connections::new(&spec);
+        let senders: Vec<Origin> = spec
             .flows
             .iter()
             .enumerate()
             .map(|(i, flow)| {
+                if let Some(config) = &flow.datagrams {
+                    let app = App::new(flow.app, random("app", i), flow.start);
+                    let connection = Connection::new(config, random("scheme", i), flow.start);
+                    let origin =
+                        datagrams::Origin::new(i as u32, connection, app, flow.start, config.datagram);
+                    return Origin::Datagrams(Box::new(origin));
+                }
                 let mss = Bytes::new(u64::from(flow.tcp.segment));
                 let scheme = flow.scheme.build(&Setup {
                     mss,
@@ -69,11 +81,29 @@ impl Engine {
                     random: random("scheme", i),
                     params: flow.params.clone(),
                 });
-                let app = App::new(flow.app, random("app", i), flow.start);
-                Sender::new(i as u32, flow.tcp.clone(), scheme, app, flow.start)
+                // The application of a connection is the connection's, and its first subflow opens the others.
+                let own = connections.of(i as u32).map(|own| &connections.all[own]);
+                let (app, start) = match own {
+                    None => (flow.app, flow.start),
+                    Some(own) if own.flows.start == i => (AppConfig::Handed, flow.start),
+                    Some(_) => (AppConfig::Handed, Nanos::MAX),
+                };
+                let app = App::new(app, random("app", i), start);
+                Origin::Stream(Sender::new(i as u32, flow.tcp.clone(), scheme, app, start))
             })
             .collect();
-        let receivers = spec.flows.iter().enumerate().map(|(i, f)| Receiver::new(i as u32, &f.tcp)).collect();
+        let receiver = |(i, flow): (usize, &FlowSpec)| match connections.of(i as u32) {
+            None if flow.datagrams.is_some() => {
+                let sending = flow.datagrams.iter().next().cloned().unwrap_or_default();
+                // Its own data is none, so any scheme will do for that.
+                let config = narrows_dccp::Config { role: Role::Server, ..sending };
+                let connection = Connection::new(&config, random("receiver", i), Nanos::ZERO);
+                Target::Datagrams(Box::new(datagrams::Target::new(i as u32, connection)))
+            }
+            None => Target::Stream(Receiver::new(i as u32, &flow.tcp)),
+            Some(_) => Target::Stream(Receiver::new(i as u32, &multipath::subflow_config(&flow.tcp))),
+        };
+        let receivers = spec.flows.iter().enumerate().map(receiver).collect();
 
         let first_sender = (wires.len() + links.len()) as SourceId;
         let flows = senders.len() as SourceId;
@@ -83,8 +113,12 @@ impl Engine {
             receivers: first_sender + flows,
             clock: first_sender + 2 * flows,
             control: first_sender + 2 * flows + 1,
+            connections: first_sender + 2 * flows + 2,
         };
-        let mut queue = EventQueue::new(sources.control as usize + 1);
+        let mut queue = EventQueue::new(sources.connections as usize + connections.all.len());
+        for (i, connection) in connections.all.iter().enumerate() {
+            queue.schedule(sources.connections + i as SourceId, connection.source.deadline());
+        }
         for (i, sender) in senders.iter().enumerate() {
             queue.schedule(sources.senders + i as SourceId, sender.deadline());
         }
@@ -112,6 +146,8 @@ impl Engine {
             wires,
             senders,
             receivers,
+            connections,
+            bodies: Bodies::default(),
             steps,
             routes,
             others,

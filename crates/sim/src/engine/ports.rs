@@ -7,6 +7,7 @@ use narrows_net::{Flags, Packet};
 
 use super::Engine;
 use crate::control::Notice;
+use crate::ends::Origin;
 use crate::queue::SourceId;
 use crate::recorder::PacketEvent;
 
@@ -117,6 +118,9 @@ impl Engine {
     #[cold]
     pub(super) fn note_drop(&mut self, link: u32, packet: &Packet) {
         self.metrics.on_drop(packet);
+        if matches!(self.senders[packet.flow as usize], Origin::Datagrams(_)) {
+            self.bodies.forget(packet);
+        }
         self.recorder.packet(self.now, PacketEvent::Drop, Some(link), packet);
         // Even a packet that is dropped may set an allocator's clock going, or make it send something.
         let port = &mut self.links[link as usize];

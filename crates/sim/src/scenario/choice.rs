@@ -377,6 +377,8 @@ pub enum AppKind {
     OnOff,
     /// A constant bit rate.
     Cbr,
+    /// A video of variable bit rate.
+    Video,
 }
 
 table! {
@@ -392,10 +394,18 @@ table! {
         off: Time,
         /// Draw the lengths from exponential distributions with these means (on-off: false).
         random: bool,
-        /// Payload rate (cbr).
+        /// Payload rate; of a video the mean (cbr, video).
         rate: Rate,
         /// Size of one write (cbr: one segment).
         write: Size,
+        /// Frames per second (video: 30).
+        frames: f64,
+        /// Every so many frames one stands alone (video: 60).
+        key_every: u32,
+        /// The size of such a frame in those of the others (video: 5).
+        key_size: f64,
+        /// Standard deviation of the frames' sizes, in parts of their mean (video: 0.2).
+        variation: f64,
     }
 }
 

@@ -1,10 +1,14 @@
 //! From the flows of a scenario to connections: schemes and their parameters, transport settings, applications, opening
 //! times.
 
+use std::ops::RangeInclusive;
+
 use narrows_cc::{Bytes, EcnNeed, Nanos, Param, ParamError, ParamKind, Params, Random, Rate, schemes};
 use narrows_endpoint::{AppConfig, Negotiation, TcpConfig};
+use narrows_net::MAPPING_BYTES;
 
 use super::choice::{self, App, AppKind, FileSize, SizeKind};
+use super::datagrams;
 use super::fault::{Fault, show, unknown};
 use super::link;
 use super::quantity::{DataAmount, Size, Time};
@@ -19,10 +23,15 @@ const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
 /// Room for three SACK blocks is left to the 65535 bytes of a packet.
 const MAX_HEADER: u16 = 65_507;
 
+/// Header bytes of a full datagram packet: IP, DCCP and what options most packets have.
+const DATAGRAM_HEADER: u16 = 20 + 16;
+
 /// A connection before its route is known.
 pub(super) struct Draft {
     /// Which entry of `flows` it comes from.
     pub(super) entry: usize,
+    /// Which subflow of its connection it is.
+    pub(super) leg: usize,
     pub(super) app: AppConfig,
     pub(super) start: Nanos,
     pub(super) stop: Option<Nanos>,
@@ -33,6 +42,8 @@ pub(super) struct Kind {
     pub(super) scheme: &'static schemes::Entry,
     pub(super) params: Params,
     pub(super) tcp: TcpConfig,
+    /// Datagrams carry it.
+    pub(super) datagrams: Option<narrows_dccp::Config>,
 }
 
 /// The scheme and transport of entry `index`.
@@ -40,7 +51,14 @@ pub(super) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Fault> {
     let flow = &scenario.flows[index];
     let table = format!("flows.{index}");
     let (scheme, params) = scheme(flow, &table)?;
-    Ok(Kind { scheme, params, tcp: tcp(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn)? })
+    let mapped = if flow.subflows.is_some() { MAPPING_BYTES } else { 0 };
+    let datagrams = datagrams::settings(scenario, index, scheme, &params)?;
+    let mut tcp = tcp(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn, mapped)?;
+    if let Some(datagrams) = &datagrams {
+        // What a packet's size is reckoned by.
+        (tcp.segment, tcp.header) = (datagrams.datagram, DATAGRAM_HEADER);
+    }
+    Ok(Kind { scheme, params, tcp, datagrams })
 }
 
 fn describe(param: &Param) -> String {
@@ -144,10 +162,13 @@ pub(super) fn set(
 }
 
 /// Transport settings: those of the flow, else the common ones, else the marks that its scheme needs, else TCP as deployed.
-fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed) -> Result<TcpConfig, Fault> {
+/// Where packets say where their data belongs (`mapped` bytes), a segment has so much less, so that a full packet has its size.
+fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed, mapped: u16) -> Result<TcpConfig, Fault> {
     let needed = need != EcnNeed::Nothing;
+    let plain = TcpConfig::default();
+    let segment = plain.segment - mapped;
     let default =
-        TcpConfig { ecn: needed, ecn_precise: needed, ect1: need == EcnNeed::L4s, ..TcpConfig::default() };
+        TcpConfig { segment, ecn: needed, ecn_precise: needed, ect1: need == EcnNeed::L4s, ..plain };
     let key =
         |name: &str, in_own: bool| if in_own { format!("{table}.tcp.{name}") } else { format!("tcp.{name}") };
     macro_rules! stated {
@@ -280,6 +301,7 @@ fn app(flow: &Flow, table: &str, segment: u16) -> Result<AppConfig, Fault> {
         AppKind::Bulk => &[],
         AppKind::OnOff => &["on", "off", "random"],
         AppKind::Cbr => &["rate", "write"],
+        AppKind::Video => &["rate", "frames", "key_every", "key_size", "variation"],
     };
     let kind = choice::name_of(&app.kind);
     if let Some(stray) = choice::stray_key(app, allowed) {
@@ -294,6 +316,20 @@ fn app(flow: &Flow, table: &str, segment: u16) -> Result<AppConfig, Fault> {
         None => Err(Fault::new(key(&format!("app.{name}")), format!("`{kind}` needs this key"))
             .accepted("a time such as 1s")),
     };
+    let rate = || -> Result<Rate, Fault> {
+        match &app.rate {
+            Some(rate) => link::rate(&key("app.rate"), rate),
+            None => Err(Fault::new(key("app.rate"), format!("`{kind}` needs this key"))
+                .accepted("a rate such as 1mbit")),
+        }
+    };
+    let ranged = |name: &str, stated: Option<f64>, default: f64, range: RangeInclusive<f64>| match stated {
+        Some(value) if !range.contains(&value) => {
+            Err(Fault::new(key(&format!("app.{name}")), format!("`{value}` is out of range"))
+                .accepted(format!("{} to {}", range.start(), range.end())))
+        }
+        stated => Ok(stated.unwrap_or(default)),
+    };
     Ok(match app.kind {
         AppKind::Bulk => AppConfig::Bulk,
         AppKind::OnOff => AppConfig::OnOff {
@@ -301,15 +337,15 @@ fn app(flow: &Flow, table: &str, segment: u16) -> Result<AppConfig, Fault> {
             off: period("off", &app.off)?,
             random: app.random.unwrap_or(false),
         },
+        AppKind::Video => AppConfig::Video {
+            rate: rate()?,
+            frames: ranged("frames", app.frames, 30.0, 1.0..=1_000.0)?,
+            key_every: ranged("key_every", app.key_every.map(f64::from), 60.0, 1.0..=100_000.0)? as u32,
+            key_size: ranged("key_size", app.key_size, 5.0, 1.0..=1_000.0)?,
+            variation: ranged("variation", app.variation, 0.2, 0.0..=1.0)?,
+        },
         AppKind::Cbr => {
-            let rate: Rate = match &app.rate {
-                Some(rate) => link::rate(&key("app.rate"), rate)?,
-                None => {
-                    return Err(
-                        Fault::new(key("app.rate"), "`cbr` needs this key").accepted("a rate such as 1mbit")
-                    );
-                }
-            };
+            let rate = rate()?;
             let write = app.write.as_ref().map_or(Bytes::new(segment.into()), Size::value);
             if write.is_zero() {
                 return Err(Fault::new(key("app.write"), "writes of nothing").accepted("a size above zero"));
@@ -319,14 +355,17 @@ fn app(flow: &Flow, table: &str, segment: u16) -> Result<AppConfig, Fault> {
     })
 }
 
-/// The connections of entry `index`, in the order in which they open.
+/// The connections of entry `index`, in the order in which they open; each as its `legs` subflows.
 pub(super) fn expand(
     scenario: &Scenario,
     index: usize,
     seed: u64,
-    segment: u16,
+    (segment, legs): (u16, usize),
     drafts: &mut Vec<Draft>,
 ) -> Result<(), Fault> {
+    let push = |app, start, stop, drafts: &mut Vec<Draft>| {
+        drafts.extend((0..legs).map(|leg| Draft { entry: index, leg, app, start, stop }));
+    };
     let flow = &scenario.flows[index];
     let table = format!("flows.{index}");
     let key = |name: &str| format!("{table}.{name}");
@@ -369,9 +408,7 @@ pub(super) fn expand(
             start,
             end,
             Random::stream(seed, "arrivals", index as u64),
-            |start, size| {
-                drafts.push(Draft { entry: index, app: AppConfig::File(size), start, stop: None });
-            },
+            |start, size| push(AppConfig::File(size), start, None, drafts),
         )?;
         return check_count(drafts.len(), drafts.len() - before, &key("arrivals.rate"));
     }
@@ -379,7 +416,8 @@ pub(super) fn expand(
     if count == 0 {
         return Err(Fault::new(key("count"), "`0` flows").accepted("a whole number from 1"));
     }
-    check_count(drafts.len() + count as usize, count as usize, &key("count"))?;
+    let all = (count as usize).saturating_mul(legs);
+    check_count(drafts.len().saturating_add(all), all, &key("count"))?;
     let app = app(flow, &table, segment)?;
     if flow.stagger.is_some() && flow.spread.is_some() {
         return Err(Fault::new(key("spread"), "there is a stagger too").accepted("either stagger or spread"));
@@ -403,7 +441,7 @@ pub(super) fn expand(
             )
             .accepted(format!("a time after {}", show(start))));
         }
-        drafts.push(Draft { entry: index, app, start, stop });
+        push(app, start, stop, drafts);
     }
     Ok(())
 }

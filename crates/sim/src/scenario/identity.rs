@@ -34,7 +34,12 @@ fn address(key: String, text: &str) -> Result<u32, Fault> {
 }
 
 impl Identity {
-    pub(super) fn new(scenario: &Scenario, index: usize, paths: usize) -> Result<Self, Fault> {
+    pub(super) fn new(
+        scenario: &Scenario,
+        index: usize,
+        paths: usize,
+        protocol: Protocol,
+    ) -> Result<Self, Fault> {
         let flow = &scenario.flows[index];
         let key = |name: &str| format!("flows.{index}.{name}");
         let host = |network: u32, entry: usize| network + ((entry as u32) << 8) + 1;
@@ -54,9 +59,10 @@ impl Identity {
             destination,
             source_port: EPHEMERAL,
             destination_port: flow.port.unwrap_or(PORT),
-            protocol: match flow.protocol.unwrap_or_default() {
+            protocol: match protocol {
                 Protocol::Tcp => Tuple::TCP,
                 Protocol::Udp => Tuple::UDP,
+                Protocol::Dccp => Tuple::DCCP,
             },
         };
         let default = Negotiation::default();
@@ -94,10 +100,12 @@ impl Identity {
         Tuple { source_port: port, ..self.tuple }
     }
 
-    /// What connection number `flow` of the run tells; `before` are those of the connections before it.
-    pub(super) fn negotiation(&self, flow: usize, before: &[Negotiation]) -> Negotiation {
+    /// What flow number `flow` of the run tells, which is subflow number `leg` of its connection; `before` are those of the
+    /// flows before it.
+    pub(super) fn negotiation(&self, flow: usize, leg: usize, before: &[Negotiation]) -> Negotiation {
         if !self.stated {
-            return Negotiation { content: OWN_CONTENT + flow as u32, ..self.negotiation };
+            let content = OWN_CONTENT + (flow - leg) as u32;
+            return Negotiation { content, subflow: leg as u16, ..self.negotiation };
         }
         let same = |other: &&Negotiation| {
             (other.content, other.destination) == (self.negotiation.content, self.negotiation.destination)

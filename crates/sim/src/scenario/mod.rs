@@ -9,6 +9,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 pub mod choice;
+pub mod datagrams;
+mod entry;
 mod fault;
 mod flows;
 pub mod htb;
@@ -19,6 +21,7 @@ mod queue;
 mod reader;
 mod resolve;
 mod schema;
+pub mod subflows;
 mod sweep;
 mod topology;
 mod tree;

@@ -9,20 +9,18 @@ use narrows_net::allocator::Tuple;
 use narrows_net::config::{Jitter, LinkConfig};
 
 use super::choice::QueueKind;
-use super::fault::{Fault, show};
-use super::flows::{self, Draft, Kind};
+use super::datagrams;
+use super::entry::{Entry, Leg, access_ends};
+use super::fault::Fault;
+use super::flows::{self, Draft};
 use super::htb::{Member, Place};
-use super::identity::Identity;
 use super::link::{self, AMPLE, Sources, Traces};
 use super::quantity::{Time, WarmupLength};
 use super::queue;
-use super::schema::{Network, Scenario};
+use super::schema::{Flow, Network, Scenario};
 use super::topology::{Route, Topology, Wire};
 use super::unheard;
-use crate::spec::{FlowSpec, Hop, LinkSpec, Spec, TraceSpec, Way};
-
-/// The longest route a packet can count.
-const MAX_HOPS: usize = 250;
+use crate::spec::{ConnectionSpec, FlowSpec, Hop, LinkSpec, Spec, TraceSpec, Way};
 
 /// More samples of each series than this would fill a disk, and are surely a slip.
 const MAX_SAMPLES: u64 = 10_000_000;
@@ -77,7 +75,7 @@ pub(super) fn resolve(
     let entries: Vec<Entry> = entries.collect::<Result<_, _>>()?;
     let mut drafts = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
-        flows::expand(scenario, index, seed, entry.kind.tcp.segment, &mut drafts)?;
+        flows::expand(scenario, index, seed, (entry.kind.tcp.segment, entry.legs.len()), &mut drafts)?;
     }
     if drafts.is_empty() {
         return Err(Fault::new("flows", "no flow arrives before the end")
@@ -98,12 +96,18 @@ pub(super) fn resolve(
     }
     let mut flows: Vec<FlowSpec> = Vec::with_capacity(drafts.len());
     let (mut tuples, mut told, mut opened) = (Vec::new(), Vec::new(), vec![0; entries.len()]);
+    let mut several = Vec::new();
     for (draft, label) in drafts.iter().zip(labels.iter().cloned()) {
         let entry = &entries[draft.entry];
-        let mut flow = flow_spec(&scenario.network, entry, &topology, &position, draft, label, &mut links)?;
+        let before = if draft.leg > 0 { flows.last() } else { None };
+        let mut flow =
+            flow_spec(&scenario.network, entry, &topology, &position, draft, label, (&mut links, before))?;
+        if draft.leg == 0 && scenario.flows[draft.entry].subflows.is_some() {
+            several.push(connection(&scenario.flows[draft.entry], entry, &flow, flows.len()));
+        }
         tuples.push(entry.identity.tuple(opened[draft.entry]));
         opened[draft.entry] += 1;
-        flow.tcp.negotiation = entry.identity.negotiation(flows.len(), &told);
+        flow.tcp.negotiation = entry.identity.negotiation(flows.len(), draft.leg, &told);
         // Only subflows of one content are counted, so that many flows do not take the square of their number in time.
         if scenario.flows[draft.entry].content.is_some() {
             told.push(flow.tcp.negotiation);
@@ -126,6 +130,7 @@ pub(super) fn resolve(
         seed,
         links,
         flows,
+        connections: several,
         controller: link::controller(scenario.network.controller.as_ref())?,
         trace: TraceSpec { samples, packets: scenario.trace.packets },
     };
@@ -138,82 +143,10 @@ fn notes(scenario: &Scenario, entries: &[Entry], links: &[LinkSpec], position: &
         links[position[wire]].config.allocator.as_ref().is_some_and(|own| own.entry.info.name == name)
     };
     let of_entry = |(index, entry): (usize, &Entry)| {
-        let ways = || std::iter::once(&entry.route).chain(&entry.others);
-        let answered = |name: &str| ways().any(|way| way.forward.iter().any(|&wire| has(wire, name)));
+        let answered = |name: &str| entry.ways().any(|way| way.forward.iter().any(|&wire| has(wire, name)));
         unheard::notes(&scenario.flows[index], index, entry.kind.scheme, answered)
     };
     entries.iter().enumerate().flat_map(of_entry).collect()
-}
-
-/// One entry of `flows`, resolved as far as all its connections agree.
-struct Entry {
-    kind: Kind,
-    identity: Identity,
-    route: Route,
-    others: Vec<Route>,
-    rtt: Nanos,
-    /// What the wires of each direction lack of the RTT.
-    slack: (Nanos, Nanos),
-}
-
-impl Entry {
-    fn new(scenario: &Scenario, topology: &Topology<'_>, index: usize) -> Result<Self, Fault> {
-        let flow = &scenario.flows[index];
-        let table = format!("flows.{index}");
-        let kind = flows::kind(scenario, index)?;
-        let route = topology.route(flow, &table)?;
-        let others = topology.alternatives(flow, &table, &route)?;
-        let network = &scenario.network;
-        let ends = access_ends(network);
-        let longest = |route: &Route| route.forward.len().max(route.reverse.len());
-        if others.iter().map(longest).fold(longest(&route), usize::max) + ends > MAX_HOPS {
-            return Err(
-                Fault::new(table, "the route is too long").accepted(format!("at most {MAX_HOPS} links"))
-            );
-        }
-        let access = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value) * ends as u64 * 2;
-        let wires = |route: &[usize]| route.iter().map(|&wire| topology.wires[wire].delay).sum::<Nanos>();
-        let way = access + wires(&route.forward) + wires(&route.reverse);
-        let key = format!("{table}.rtt");
-        let rtt = match &flow.rtt {
-            Some(rtt) if rtt.value().is_zero() => {
-                return Err(Fault::new(key, "an RTT of zero").accepted("a time above zero such as 40ms"));
-            }
-            Some(rtt) if rtt.value() < way => {
-                let message =
-                    format!("`{rtt}` is less than the {} that the links on the way take", show(way));
-                return Err(Fault::new(key, message)
-                    .accepted(format!("at least {}, or links of less delay", show(way))));
-            }
-            Some(rtt) => rtt.value(),
-            None if topology.is_dumbbell() => {
-                return Err(Fault::new(key, "this key is missing").accepted("a time such as 40ms"));
-            }
-            None if way.is_zero() => {
-                return Err(Fault::new(key, "the links have no delay")
-                    .accepted("an rtt here, or a delay of the links"));
-            }
-            None => way,
-        };
-        let slack = rtt - way;
-        let half = slack / 2;
-        let identity = Identity::new(scenario, index, 1 + others.len())?;
-        Ok(Self { kind, identity, route, others, rtt, slack: (half, slack - half) })
-    }
-
-    /// A full packet.
-    fn packet(&self) -> Bytes {
-        Bytes::new(u64::from(self.kind.tcp.segment) + u64::from(self.kind.tcp.header))
-    }
-}
-
-/// How many access links a packet crosses.
-fn access_ends(network: &Network) -> usize {
-    match (&network.access_rate, network.receiver_access.unwrap_or(true)) {
-        (None, _) => 0,
-        (Some(_), false) => 1,
-        (Some(_), true) => 2,
-    }
 }
 
 /// The wires, the bottleneck first: of those that the scenario lists and data crosses, the one of the smallest rate; among
@@ -221,7 +154,7 @@ fn access_ends(network: &Network) -> usize {
 fn order(topology: &Topology<'_>, entries: &[Entry], drafts: &[Draft]) -> Vec<usize> {
     let mut users = vec![0u64; topology.wires.len()];
     for draft in drafts {
-        entries[draft.entry].route.forward.iter().for_each(|&wire| users[wire] += 1);
+        entries[draft.entry].legs[draft.leg].route.forward.iter().for_each(|&wire| users[wire] += 1);
     }
     let wires = 0..topology.wires.len();
     let used = wires.clone().filter(|&wire| users[wire] > 0);
@@ -234,9 +167,10 @@ fn order(topology: &Topology<'_>, entries: &[Entry], drafts: &[Draft]) -> Vec<us
 
 /// The longest base RTT among the flows that use a wire, or of all flows where none does.
 fn longest_rtt(entries: &[Entry], wire: usize) -> Nanos {
-    let uses = |entry: &&Entry| entry.route.forward.contains(&wire) || entry.route.reverse.contains(&wire);
-    let longest = entries.iter().filter(uses).map(|entry| entry.rtt).max();
-    longest.or_else(|| entries.iter().map(|entry| entry.rtt).max()).unwrap_or(Nanos::ZERO)
+    let uses = |leg: &&Leg| leg.route.forward.contains(&wire) || leg.route.reverse.contains(&wire);
+    let legs = || entries.iter().flat_map(|entry| &entry.legs);
+    let longest = legs().filter(uses).map(|leg| leg.rtt).max();
+    longest.or_else(|| legs().map(|leg| leg.rtt).max()).unwrap_or(Nanos::ZERO)
 }
 
 /// All connections, in their order.
@@ -250,16 +184,16 @@ impl<'a> Connections<'a> {
     /// What the classes of a queue at `wire` know of them.
     fn members(&self, entries: &[Entry], wire: usize) -> Vec<Member<'a>> {
         let uses = |route: &Route| route.forward.contains(&wire) || route.reverse.contains(&wire);
-        let crosses: Vec<bool> =
-            entries.iter().map(|entry| uses(&entry.route) || entry.others.iter().any(uses)).collect();
+        let crosses =
+            |entry: &Entry, leg: usize| uses(&entry.legs[leg].route) || entry.others.iter().any(uses);
         let member = |(draft, own): (&Draft, &'a String)| {
             let flow = &self.scenario.flows[draft.entry];
             let scheme = entries[draft.entry].kind.scheme;
             Member {
                 labels: [own, flow.label.as_deref().unwrap_or(scheme.info.name)],
                 scheme,
-                protocol: flow.protocol.unwrap_or_default(),
-                crosses: crosses[draft.entry],
+                protocol: datagrams::protocol(flow, scheme),
+                crosses: crosses(&entries[draft.entry], draft.leg),
             }
         };
         self.drafts.iter().zip(self.labels).map(member).collect()
@@ -317,7 +251,8 @@ fn link_spec(
             .filter(|jitter| !jitter.max.is_zero());
     }
     // The way back of a duplex link is of interest where data takes it.
-    let carries_data = entries.iter().any(|entry| entry.route.forward.contains(&index));
+    let carries_data =
+        entries.iter().flat_map(|entry| &entry.legs).any(|leg| leg.route.forward.contains(&index));
     Ok(LinkSpec {
         name: wire.name.clone(),
         config,
@@ -329,24 +264,28 @@ fn link_spec(
     })
 }
 
-/// The labels of the connections. A label that several share is numbered.
+/// The labels of the flows. A label that several connections share is numbered, and so are the subflows of each.
 fn labels(scenario: &Scenario, entries: &[Entry], drafts: &[Draft]) -> Result<Vec<String>, Fault> {
     let plain = |draft: &Draft| {
         let stated = scenario.flows[draft.entry].label.as_deref();
         stated.unwrap_or(entries[draft.entry].kind.scheme.info.name)
     };
     let mut shared: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for draft in drafts {
+    for draft in drafts.iter().filter(|draft| draft.leg == 0) {
         shared.entry(plain(draft)).or_default().0 += 1;
     }
     let number = |draft: &Draft| {
         let label = plain(draft);
-        match shared.get_mut(label) {
+        let own = match shared.get_mut(label) {
             Some((2.., given)) => {
-                *given += 1;
+                *given += usize::from(draft.leg == 0);
                 format!("{label}-{given}")
             }
             _ => label.to_owned(),
+        };
+        match scenario.flows[draft.entry].subflows {
+            Some(_) => format!("{own}/{}", draft.leg + 1),
+            None => own,
         }
     };
     let labels: Vec<String> = drafts.iter().map(number).collect();
@@ -363,7 +302,19 @@ fn labels(scenario: &Scenario, entries: &[Entry], drafts: &[Draft]) -> Result<Ve
     Ok(labels)
 }
 
-/// A connection, with access links of its own where the scenario has them.
+/// The connection whose first subflow is flow number `first`.
+fn connection(flow: &Flow, entry: &Entry, first: &FlowSpec, number: usize) -> ConnectionSpec {
+    ConnectionSpec {
+        label: first.label.trim_end_matches("/1").to_owned(),
+        first: number,
+        subflows: entry.legs.len(),
+        scheduler: flow.scheduler.unwrap_or_default().into(),
+        receive_window: first.tcp.receive_window,
+        app: first.app,
+    }
+}
+
+/// A flow, with access links of its own where the scenario has them; subflows share those of the first, which is `before`.
 fn flow_spec(
     network: &Network,
     entry: &Entry,
@@ -371,8 +322,9 @@ fn flow_spec(
     position: &[usize],
     draft: &Draft,
     label: String,
-    links: &mut Vec<LinkSpec>,
+    (links, before): (&mut Vec<LinkSpec>, Option<&FlowSpec>),
 ) -> Result<FlowSpec, Fault> {
+    let leg = &entry.legs[draft.leg];
     let hops = |route: &[usize], slack: Nanos| {
         let mut hops: Vec<Hop> = route
             .iter()
@@ -387,16 +339,16 @@ fn flow_spec(
         forward: hops(&route.forward, forward),
         reverse: hops(&route.reverse, reverse),
     };
-    let mut ways = vec![way(&entry.route, entry.slack.0, entry.slack.1)];
+    let mut ways = vec![way(&leg.route, leg.slack.0, leg.slack.1)];
     // What a stated RTT adds to the first way, it adds to the others.
-    ways.extend(entry.others.iter().map(|route| way(route, entry.slack.0, entry.slack.1)));
+    ways.extend(entry.others.iter().map(|route| way(route, leg.slack.0, leg.slack.1)));
     if let Some(stated) = &network.access_rate {
         let rate = link::rate("network.access_rate", stated)?;
         let delay = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value);
         let limit = match &network.access_buffer {
             Some(buffer) => {
                 let place = format!("at the access links of `{label}`");
-                link::limit("network.access_buffer", &place, buffer, rate, entry.rtt, entry.packet())?
+                link::limit("network.access_buffer", &place, buffer, rate, entry.rtt(), entry.packet())?
             }
             None => AMPLE,
         };
@@ -413,14 +365,21 @@ fn flow_spec(
             });
             Hop { link: links.len() - 1, delay }
         };
-        let (up, down) = (access(format!("{label} sender up")), access(format!("{label} sender down")));
+        let mut pair =
+            |up: &str, down: &str| (access(format!("{label} {up}")), access(format!("{label} {down}")));
+        let (up, down) = match before {
+            Some(FlowSpec { way, .. }) => (way.forward[0], way.reverse[way.reverse.len() - 1]),
+            None => pair("sender up", "sender down"),
+        };
         for way in &mut ways {
             way.forward.insert(0, up);
             way.reverse.push(down);
         }
         if access_ends(network) == 2 {
-            let (down, up) =
-                (access(format!("{label} receiver down")), access(format!("{label} receiver up")));
+            let (down, up) = match before {
+                Some(FlowSpec { way, .. }) => (way.forward[way.forward.len() - 1], way.reverse[0]),
+                None => pair("receiver down", "receiver up"),
+            };
             for way in &mut ways {
                 way.forward.push(down);
                 way.reverse.insert(0, up);
@@ -433,11 +392,12 @@ fn flow_spec(
         scheme: entry.kind.scheme,
         params: entry.kind.params.clone(),
         tcp: entry.kind.tcp.clone(),
+        datagrams: entry.kind.datagrams.clone(),
         app: draft.app,
         start: draft.start,
         stop: draft.stop,
         way: ways.remove(0),
         others,
-        base_rtt: entry.rtt,
+        base_rtt: leg.rtt,
     })
 }

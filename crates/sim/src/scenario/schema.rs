@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{Allocator, App, FileSize, Jitter, Loss, Queue, Radio, TextOr, table};
+use super::datagrams::Dccp;
 use super::quantity::{Amount, Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
+use super::subflows::{SchedulerKind, Subflows};
 
 /// A default, which is known to be sound.
 fn default<T: std::str::FromStr>(text: &str) -> T {
@@ -38,6 +40,8 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// Transport settings of all flows.
     pub tcp: Tcp,
+    /// Settings of all flows that DCCP carries.
+    pub dccp: Dccp,
     /// The flows.
     pub flows: Vec<Flow>,
     /// What is recorded besides the metrics.
@@ -55,6 +59,7 @@ impl Default for Scenario {
             network: Network::default(),
             links: Vec::new(),
             tcp: Tcp::default(),
+            dccp: Dccp::default(),
             flows: Vec::new(),
             trace: Trace::default(),
         }
@@ -102,6 +107,8 @@ pub enum Protocol {
     Tcp,
     /// UDP: whatever its scheme, switches treat it as datagrams.
     Udp,
+    /// DCCP: that is what carries it.
+    Dccp,
 }
 
 /// Packets that are held back and so arrive late.
@@ -400,7 +407,13 @@ table! {
         reverse_route: Vec<String>,
         /// Other ways that it may choose, in a graph: up to three lists of nodes.
         alternatives: Vec<Vec<String>>,
-        /// What nodes of the network take it for (tcp).
+        /// One connection of several subflows (multipath): so many over the same way, or a list of tables with the `route`,
+        /// `reverse_route` and `rtt` of each; what a table does not state is the flow's. From 1 to 8.
+        subflows: Subflows,
+        /// Which subflow new data takes: lowest-rtt, or round-robin (lowest-rtt).
+        scheduler: SchedulerKind,
+        /// What carries it: tcp, or dccp (datagrams); or udp: TCP that nodes of the network take for datagrams (dccp for schemes
+        /// made for that, else tcp).
         protocol: Protocol,
         /// The receiver's port, which nodes see (5001).
         port: u16,
@@ -418,6 +431,8 @@ table! {
         receive_rate: Rate,
         /// Transport settings that differ from the common ones.
         tcp: Tcp,
+        /// The same of DCCP.
+        dccp: Dccp,
     }
 }
 

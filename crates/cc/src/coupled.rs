@@ -1,0 +1,432 @@
+//! What coupled multipath schemes share: Reno on every subflow, but the increase in avoidance and the decrease on a loss
+//! follow a [`Law`] that sees all subflows of the connection.
+//!
+//! Slow start, fast recovery, timeouts and idle restarts are Reno's. A subflow that is alone - on TCP, or because no sibling
+//! takes part - is Reno, event for event. No law adds more than Reno would, 1/w per segment acknowledged, where w is the
+//! window in segments.
+//!
+//! A sibling takes part once it is established and has a round-trip sample. Windows come from
+//! [`PathView`](crate::PathView): a subflow in recovery counts with its threshold (RFC 6356 section 3).
+
+use core::fmt::Debug;
+
+use crate::pacing::{PACED, WindowPacing};
+use crate::schemes::{LEAST_THRESHOLD, Reno};
+use crate::{
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, MAX_PATHS_VIEW, Param, Paths, Phase,
+    RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+};
+
+/// The parameters that all of them have.
+pub const PARAMS: &[Param] = &[PACED];
+
+/// A subflow that takes part.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Peer {
+    /// w: its window in bytes.
+    pub window: f64,
+    /// Its smoothed round-trip time in seconds.
+    pub rtt: f64,
+    /// Bytes delivered since its last loss or between the last two, whichever is more.
+    pub loss_interval: f64,
+}
+
+impl Peer {
+    /// x = w / rtt, in bytes per second.
+    #[inline]
+    pub fn rate(&self) -> f64 {
+        self.window / self.rtt
+    }
+}
+
+/// The subflows that take part, as one of them sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct Mesh {
+    peers: [Peer; MAX_PATHS_VIEW],
+    count: usize,
+    own: usize,
+    mss: f64,
+}
+
+impl Mesh {
+    fn new(mss: Bytes) -> Self {
+        Self { peers: [Peer::default(); MAX_PATHS_VIEW], count: 0, own: 0, mss: mss.as_f64() }
+    }
+
+    fn update(&mut self, paths: &Paths) {
+        self.count = 0;
+        if paths.own().srtt.is_zero() {
+            return; // nothing to compare siblings with
+        }
+        for (i, path) in paths.active() {
+            if path.srtt.is_zero() {
+                continue;
+            }
+            if i == paths.own {
+                self.own = self.count;
+            }
+            self.peers[self.count] = Peer {
+                window: path.window.as_f64(),
+                rtt: path.srtt.as_secs_f64(),
+                loss_interval: path.since_loss.max(path.between_losses).as_f64(),
+            };
+            self.count += 1;
+        }
+    }
+
+    /// With this as the own window.
+    fn with_own(mut self, window: Bytes) -> Self {
+        self.peers[self.own].window = window.as_f64();
+        self
+    }
+
+    /// Whether no sibling takes part.
+    #[inline]
+    pub fn is_alone(&self) -> bool {
+        self.count < 2
+    }
+
+    /// Those that take part.
+    #[inline]
+    pub fn peers(&self) -> &[Peer] {
+        &self.peers[..self.count]
+    }
+
+    /// The own subflow.
+    #[inline]
+    pub fn own(&self) -> &Peer {
+        &self.peers[self.own]
+    }
+
+    /// The own segment size in bytes, by which windows are counted in segments.
+    #[inline]
+    pub fn mss(&self) -> f64 {
+        self.mss
+    }
+
+    /// w_T: the sum of all windows in bytes.
+    #[inline]
+    pub fn total_window(&self) -> f64 {
+        self.peers().iter().map(|peer| peer.window).sum()
+    }
+
+    /// The sum of all rates in bytes per second.
+    #[inline]
+    pub fn total_rate(&self) -> f64 {
+        self.peers().iter().map(Peer::rate).sum()
+    }
+
+    /// The greatest `of` any of them.
+    #[inline]
+    pub fn greatest(&self, of: impl Fn(&Peer) -> f64) -> f64 {
+        self.peers().iter().map(of).fold(0.0, f64::max)
+    }
+}
+
+/// How a coupled scheme differs from Reno. The law is asked only where siblings take part.
+pub trait Law: Clone + Debug {
+    /// What is known of the scheme without running it.
+    const INFO: Info;
+    /// The least window after a loss, in segments.
+    const FLOOR: u64 = LEAST_THRESHOLD;
+
+    /// From the parameters.
+    fn new(setup: &Setup) -> Self;
+
+    /// Growth per segment acknowledged, in segments, times the window unit of a byte: Reno's is 1/w with w in bytes.
+    fn increase(&self, mesh: &Mesh) -> f64;
+
+    /// What of the flight is kept on a loss; the own window in `mesh` is the flight.
+    fn kept(&self, _mesh: &Mesh, flight: Bytes) -> Bytes {
+        flight / 2
+    }
+
+    /// The law's own telemetry.
+    fn telemetry(&self, _mesh: &Mesh, _sink: Telemetry<'_>) {}
+}
+
+/// A subflow that follows the law `L`.
+#[derive(Clone, Debug)]
+pub struct Coupled<L> {
+    law: L,
+    reno: Reno,
+    mesh: Mesh,
+    /// Growth that does not yet make a segment, in bytes; below zero where the law shrinks the window.
+    credit: f64,
+    recovering: bool,
+    pacing: WindowPacing,
+}
+
+impl<L: Law> Coupled<L> {
+    /// The window grows, or shrinks, by what the law says of `acked` bytes, in steps of a segment.
+    fn avoid(&mut self, acked: Bytes) {
+        let (mss, window) = (self.mesh.mss, self.reno.window.as_f64());
+        let increase = self.law.increase(&self.mesh.with_own(self.reno.window));
+        self.credit += acked.as_f64() * mss * increase.min(1.0 / window);
+        if self.credit >= mss {
+            // One segment per acknowledgement at most, as Reno here.
+            self.credit = (self.credit - mss).min(mss);
+            self.reno.window += self.reno.mss;
+        } else if self.credit <= -mss {
+            self.credit = (self.credit + mss).max(-mss);
+            self.reno.window = (self.reno.window - self.reno.mss).max(self.reno.mss);
+        }
+    }
+}
+
+impl<L: Law> CongestionControl for Coupled<L> {
+    const INFO: Info = L::INFO;
+    const COUPLED: bool = true;
+
+    fn new(setup: &Setup) -> Self {
+        Self {
+            law: L::new(setup),
+            reno: Reno::new(setup),
+            mesh: Mesh::new(setup.mss),
+            credit: 0.0,
+            recovering: false,
+            pacing: WindowPacing::new(setup),
+        }
+    }
+
+    #[inline]
+    fn on_paths(&mut self, paths: &Paths) {
+        self.mesh.update(paths);
+    }
+
+    #[inline]
+    fn on_ack(&mut self, event: &Ack) {
+        self.pacing.on_ack(event.srtt);
+        if event.phase == Phase::Recovery || !event.window_limited || event.creditable().is_zero() {
+            return;
+        }
+        if self.mesh.is_alone() {
+            self.reno.grow(event.creditable());
+            return;
+        }
+        let mut acked = event.creditable();
+        if self.reno.in_slow_start() {
+            acked = self.reno.slow_start(acked);
+        }
+        if !acked.is_zero() {
+            self.avoid(acked);
+        }
+    }
+
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
+        self.recovering = true;
+        self.credit = 0.0;
+        if self.mesh.is_alone() {
+            self.reno.reduce(event.flight_size / 2);
+        } else {
+            let kept = self.law.kept(&self.mesh.with_own(event.flight_size), event.flight_size);
+            self.reno.reduce_not_below(kept, L::FLOOR);
+        }
+    }
+
+    fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
+        self.recovering = false;
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        self.recovering = false;
+        self.credit = 0.0;
+        self.reno.collapse(event);
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
+        self.recovering = false;
+        self.reno.undo();
+    }
+
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        self.reno.restart(event);
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        self.reno.control(&self.pacing)
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        sink("state", Value::State(self.reno.state(self.recovering)));
+        sink("subflows", Value::Number(self.mesh.count.max(1) as f64));
+        self.reno.telemetry(sink);
+        if !self.mesh.is_alone() {
+            self.law.telemetry(&self.mesh.with_own(self.reno.window), sink);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Subflows made by hand.
+
+    use super::*;
+    use crate::testing::{ack, entered, setup};
+    use crate::{CongestionCause, Nanos, PathView};
+
+    pub const MSS: u64 = 1000;
+
+    /// A subflow with a window of `segments`, a round-trip time, and segments between losses.
+    pub fn path(segments: u64, rtt_ms: u64, interval: u64) -> PathView {
+        PathView {
+            window: Bytes::new(segments * MSS),
+            srtt: Nanos::from_millis(rtt_ms),
+            since_loss: Bytes::new(interval * MSS),
+            mss: Bytes::new(MSS),
+            established: true,
+            ..PathView::default()
+        }
+    }
+
+    /// The law as subflow `own` of these sees it.
+    pub fn mesh(own: usize, paths: &[PathView]) -> Mesh {
+        let mut mesh = Mesh::new(Bytes::new(MSS));
+        mesh.update(&Paths::new(own, paths));
+        mesh
+    }
+
+    /// Segments by which the law lets the window grow per segment acknowledged.
+    pub fn growth<L: Law>(overrides: &[(&str, f64)], own: usize, paths: &[PathView]) -> f64 {
+        let law = L::new(&setup(&L::INFO, MSS, overrides));
+        law.increase(&mesh(own, paths)) * MSS as f64
+    }
+
+    /// In avoidance as subflow `own` of these.
+    pub fn avoiding<L: Law>(own: usize, paths: &[PathView]) -> Coupled<L> {
+        let mut scheme = Coupled::<L>::new(&setup(&L::INFO, MSS, &[]));
+        scheme.reno.window = paths[own].window;
+        scheme.reno.ssthresh = paths[own].window;
+        scheme.on_paths(&Paths::new(own, paths));
+        scheme
+    }
+
+    impl<L> Coupled<L> {
+        pub(crate) fn set_law(&mut self, law: L) {
+            self.law = law;
+        }
+    }
+
+    pub fn segments<L: Law>(scheme: &Coupled<L>) -> f64 {
+        scheme.control().window.as_f64() / MSS as f64
+    }
+
+    /// Acknowledges segments one by one until the window changes: how many that took.
+    pub fn acks_to_next_step<L: Law>(scheme: &mut Coupled<L>) -> u64 {
+        let before = scheme.control().window;
+        for n in 1..1_000_000 {
+            scheme.on_ack(&ack(MSS));
+            if scheme.control().window != before {
+                return n;
+            }
+        }
+        panic!("a million acknowledgements changed nothing");
+    }
+
+    /// The window after a loss with the window in flight.
+    pub fn after_loss<L: Law>(own: usize, paths: &[PathView]) -> f64 {
+        let mut scheme = avoiding::<L>(own, paths);
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, paths[own].window.as_u64()));
+        segments(&scheme)
+    }
+
+    pub fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-12 * (a.abs() + b.abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::*;
+    use super::*;
+    use crate::schemes::{ALL, NewReno, find};
+    use crate::testing::{ack, entered, idle, setup, spurious, timeout};
+    use crate::{CongestionCause, Nanos, PathView};
+
+    /// Grows by half of what it may at most, or shrinks.
+    #[derive(Clone, Debug)]
+    struct Half(f64);
+
+    impl Law for Half {
+        const INFO: Info = Info { name: "half", params: PARAMS, ..NewReno::INFO };
+        fn new(_setup: &Setup) -> Self {
+            Self(0.5)
+        }
+        fn increase(&self, mesh: &Mesh) -> f64 {
+            self.0 / mesh.own().window
+        }
+    }
+
+    #[test]
+    fn growth_comes_in_segments_and_never_beyond_renos() {
+        let paths = [path(10, 40, 0), path(10, 40, 0)];
+        // Half of 1/10 per segment: 20 segments to the next; then 22.
+        let mut scheme = avoiding::<Half>(0, &paths);
+        assert_eq!(acks_to_next_step(&mut scheme), 20);
+        assert_eq!(acks_to_next_step(&mut scheme), 22);
+        // A law that asks for thrice Reno's gets Reno's.
+        let mut greedy = avoiding::<Half>(0, &paths);
+        greedy.law.0 = 3.0;
+        assert_eq!(acks_to_next_step(&mut greedy), 10);
+        // Downwards as well, to one segment and no further.
+        let mut shrinking = avoiding::<Half>(0, &[path(2, 40, 0), path(10, 40, 0)]);
+        shrinking.law.0 = -1.0;
+        assert_eq!((acks_to_next_step(&mut shrinking), segments(&shrinking) as u64), (2, 1));
+        shrinking.on_ack(&ack(10 * MSS));
+        assert_eq!(segments(&shrinking) as u64, 1);
+    }
+
+    #[test]
+    fn who_is_not_established_or_has_no_round_trip_time_takes_no_part() {
+        let opening = PathView { established: false, ..path(10, 40, 0) };
+        let unmeasured = PathView { srtt: Nanos::ZERO, ..path(10, 40, 0) };
+        assert!(mesh(1, &[opening, path(5, 20, 0), unmeasured]).is_alone());
+        assert!(mesh(0, &[unmeasured, path(5, 20, 0)]).is_alone());
+        let three = mesh(2, &[path(7, 10, 0), opening, path(5, 20, 0), path(9, 30, 0)]);
+        assert_eq!((three.peers().len(), three.own().window as u64), (3, 5 * MSS));
+        assert!(near(three.total_window(), 21_000.0));
+        // 7 000 / 0.01 + 5 000 / 0.02 + 9 000 / 0.03
+        assert!(near(three.total_rate(), 700_000.0 + 250_000.0 + 300_000.0));
+    }
+
+    #[test]
+    fn a_coupled_scheme_that_is_alone_is_newreno() {
+        let mut coupled = 0;
+        for entry in ALL.iter().filter(|entry| entry.coupled) {
+            coupled += 1;
+            let mut reno = find("newreno").unwrap().build(&setup(&NewReno::INFO, MSS, &[]));
+            let mut alone = entry.build(&setup(entry.info, MSS, &[]));
+            let mut unpaired = entry.build(&setup(entry.info, MSS, &[]));
+            for step in 0..400_u64 {
+                unpaired.on_paths(&Paths::new(0, &[path(10, 40, 5)]));
+                let flight = reno.control().window.as_u64();
+                for scheme in [&mut reno, &mut alone, &mut unpaired] {
+                    match step % 97 {
+                        40 => scheme.on_recovery_entered(&entered(CongestionCause::Loss, flight)),
+                        41 => scheme.on_spurious_loss(&spurious(Phase::Recovery)),
+                        60 => scheme.on_recovery_entered(&entered(CongestionCause::Ecn, flight)),
+                        80 => scheme.on_timeout(&timeout(flight, 1)),
+                        95 => scheme.on_idle_restart(&idle(500, 200)),
+                        _ => scheme.on_ack(&ack(2 * MSS + step)),
+                    }
+                }
+                let name = entry.info.name;
+                assert_eq!(alone.control(), reno.control(), "{name}, step {step}");
+                assert_eq!(unpaired.control(), reno.control(), "{name}, step {step}");
+            }
+        }
+        assert_eq!(coupled, 6);
+    }
+
+    #[test]
+    fn slow_start_and_timeouts_are_renos() {
+        let paths = [path(10, 40, 0), path(10, 40, 0)];
+        let mut scheme = Coupled::<Half>::new(&setup(&Half::INFO, MSS, &[]));
+        scheme.on_paths(&Paths::new(0, &paths));
+        scheme.on_ack(&ack(4 * MSS));
+        assert_eq!(segments(&scheme) as u64, 14);
+        scheme.on_timeout(&timeout(14 * MSS, 1));
+        assert_eq!((segments(&scheme) as u64, scheme.reno.ssthresh), (1, Bytes::new(7 * MSS)));
+    }
+}

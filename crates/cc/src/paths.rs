@@ -1,0 +1,86 @@
+//! What a coupled scheme sees of its connection: one record per subflow.
+
+use crate::{Bytes, Nanos};
+
+/// The most subflows that are shown; a connection with more shows the scheme's own and the first others.
+pub const MAX_PATHS_VIEW: usize = 8;
+
+/// One subflow, as its siblings see it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathView {
+    /// Its congestion window, or the threshold that it returns to while it is in fast recovery: what it holds in the mean.
+    pub window: Bytes,
+    /// Its smoothed round-trip time, zero before the first sample.
+    pub srtt: Nanos,
+    /// Its data in flight.
+    pub inflight: Bytes,
+    /// Bytes delivered since its last loss.
+    pub since_loss: Bytes,
+    /// Bytes delivered between the last two losses, zero before there were two.
+    pub between_losses: Bytes,
+    /// Its segment size.
+    pub mss: Bytes,
+    /// Its handshake is over, and it has not been given up.
+    pub established: bool,
+}
+
+/// All subflows of a connection as one of them sees them, of which it is number `own`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Paths {
+    /// Which of them the scheme governs.
+    pub own: usize,
+    /// The subflows, in the order of the connection: the first `count` are valid.
+    pub paths: [PathView; MAX_PATHS_VIEW],
+    /// How many.
+    pub count: usize,
+}
+
+impl Paths {
+    /// These subflows ([`MAX_PATHS_VIEW`] at most), of which the scheme governs number `own`.
+    ///
+    /// # Panics
+    /// If there are more, or `own` is none of them.
+    pub fn new(own: usize, views: &[PathView]) -> Self {
+        assert!(own < views.len(), "the own subflow is one of them");
+        let mut paths = [PathView::default(); MAX_PATHS_VIEW];
+        paths[..views.len()].copy_from_slice(views);
+        Self { own, paths, count: views.len() }
+    }
+
+    /// All of them.
+    #[inline]
+    pub fn all(&self) -> &[PathView] {
+        &self.paths[..self.count]
+    }
+
+    /// Those that take part: established ones, and the own one whatever its state.
+    #[inline]
+    pub fn active(&self) -> impl Iterator<Item = (usize, &PathView)> {
+        let own = self.own;
+        self.all().iter().enumerate().filter(move |(i, path)| *i == own || path.established)
+    }
+
+    /// The own subflow.
+    #[inline]
+    pub fn own(&self) -> &PathView {
+        &self.paths[self.own]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_active_are_the_established_ones_and_the_own_one() {
+        let path =
+            |window, established| PathView { window: Bytes::new(window), established, ..PathView::default() };
+        let paths = Paths::new(1, &[path(1, true), path(2, false), path(3, false), path(4, true)]);
+        let active: [Option<usize>; 4] = {
+            let mut found = paths.active().map(|(i, _)| i);
+            core::array::from_fn(|_| found.next())
+        };
+        assert_eq!(active, [Some(0), Some(1), Some(3), None]);
+        assert_eq!((paths.all().len(), paths.own().window), (4, Bytes::new(2)));
+    }
+}

@@ -1,0 +1,127 @@
+//! # BALIA: balanced linked adaptation
+//!
+//! A multipath law designed from the fluid model's own conditions: a unique stable equilibrium, friendliness to TCP, and between
+//! how fast it responds and how much its windows swing a compromise in the middle of what is possible. Increase and decrease
+//! both know how the subflow's rate compares with the best one's.
+//!
+//! ## Law
+//! w: window in segments, R: smoothed round-trip time, x = w / R, a = max_k x_k / x; per segment acknowledged:
+//!
+//! ```text
+//!             x         1 + a   4 + a
+//! w += --------------- · ----- · -----
+//!      R (sum_k x_k)²      2       5
+//!
+//! loss, mark    w = max(w - w/2 · min(a, 3/2), 1)
+//! ```
+//! For the best path a = 1: the increase of `olia` without its second term, and half the window.
+//!
+//! ## States
+//! Those of `newreno`.
+//!
+//! ## Life of a flow
+//! Two equal paths: a = 1, and each grows by a quarter of Reno's increase. A subflow with a third of the best rate has a = 3: it
+//! grows by 2.8 times what `olia`'s first term would give it, and loses three quarters of its window at a loss.
+//!
+//! ## References
+//! Q. Peng, A. Walid, J. Hwang, S. H. Low, Multipath TCP: Analysis, Design, and Implementation, IEEE/ACM Transactions on
+//! Networking 24(1), 2016; Linux `mptcp_balia.c` (multipath-tcp/mptcp), whose counter is the inverse of the increase above:
+//! one segment per 10 w (sum x)² / ((x + max) (4 x + max)) acknowledgements.
+//!
+//! ## Differences
+//! 1. In floats. Linux rounds a down to a whole number for the decrease, so that a subflow at 0.6 of the best rate halves;
+//!    here it loses 0.75 of its window, as the paper has it.
+//! 2. The law is evaluated at every acknowledgement; Linux does so when a window changes.
+//! 3. Windows in recovery count with their thresholds, as for the other coupled schemes; Linux takes them as they are.
+//!
+//! ## Known weaknesses
+//! On a loss a slow subflow yields up to three quarters of its window, so a path that is worse only for the moment is left
+//! quickly.
+
+use crate::coupled::{Coupled, Law, Mesh, PARAMS, Peer};
+use crate::{Bytes, Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
+
+/// The most by which the factor of the decrease exceeds a half of the window.
+const MOST_DECREASE: f64 = 1.5;
+
+/// BALIA.
+pub type Balia = Coupled<Balanced>;
+
+/// Increase and decrease by the ratio of the best rate to the own.
+#[derive(Clone, Debug)]
+pub struct Balanced;
+
+impl Balanced {
+    fn ratio(mesh: &Mesh) -> f64 {
+        mesh.greatest(Peer::rate) / mesh.own().rate()
+    }
+}
+
+impl Law for Balanced {
+    const INFO: Info = Info {
+        name: "balia",
+        aliases: &[],
+        summary: "multipath: increase and decrease by the ratio of the best subflow's rate to the own",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Prr,
+        params: PARAMS,
+    };
+    const FLOOR: u64 = 1;
+
+    fn new(_setup: &Setup) -> Self {
+        Self
+    }
+
+    #[inline]
+    fn increase(&self, mesh: &Mesh) -> f64 {
+        let (own, a, sum) = (mesh.own(), Self::ratio(mesh), mesh.total_rate());
+        own.rate() / (own.rtt * sum * sum) * ((1.0 + a) / 2.0) * ((4.0 + a) / 5.0)
+    }
+
+    fn kept(&self, mesh: &Mesh, flight: Bytes) -> Bytes {
+        flight - (flight / 2).mul_f64(Self::ratio(mesh).min(MOST_DECREASE))
+    }
+
+    fn telemetry(&self, mesh: &Mesh, sink: Telemetry<'_>) {
+        sink("rate_ratio", Value::Number(Self::ratio(mesh)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coupled::testing::*;
+
+    #[test]
+    fn the_increase_is_the_papers_and_the_inverse_of_linuxs_counter() {
+        // Rates in segments per second: 10 / 0.04 = 250, 20 / 0.1 = 200, 6 / 0.01 = 600.
+        let paths = [path(10, 40, 0), path(20, 100, 0), path(6, 10, 0)];
+        let (rates, sum, best) = ([250.0, 200.0, 600.0], 1_050.0, 600.0);
+        for (own, (x, (w, r))) in rates.into_iter().zip([(10.0, 0.04), (20.0, 0.1), (6.0, 0.01)]).enumerate()
+        {
+            let a: f64 = best / x;
+            let paper = x / (r * sum * sum) * (1.0 + a) / 2.0 * (4.0 + a) / 5.0;
+            let linux = 10.0 * w * sum * sum / ((x + best) * (4.0 * x + best));
+            let found = growth::<Balanced>(&[], own, &paths);
+            assert!(near(found, paper) && near(found, 1.0 / linux), "subflow {own}: {found}");
+        }
+    }
+
+    #[test]
+    fn the_decrease_is_half_the_window_on_the_best_path_and_up_to_three_quarters_elsewhere() {
+        // Rates 1 000, 800 and 250: a = 1, 1.25 and 4, the last limited to 1.5.
+        let paths = [path(40, 40, 0), path(32, 40, 0), path(10, 40, 0)];
+        assert!(near(after_loss::<Balanced>(0, &paths), 20.0));
+        assert!(near(after_loss::<Balanced>(1, &paths), 12.0));
+        assert!(near(after_loss::<Balanced>(2, &paths), 2.5));
+        // Three segments less three quarters of them are not a whole one: the floor.
+        assert!(near(after_loss::<Balanced>(0, &[path(3, 40, 0), path(60, 40, 0)]), 1.0));
+    }
+
+    #[test]
+    fn equal_subflows_grow_by_a_quarter_of_renos() {
+        // x / (R (2x)²) = 1 / (4 w).
+        let mut scheme = avoiding::<Balanced>(0, &[path(10, 40, 0), path(10, 40, 0)]);
+        assert_eq!(acks_to_next_step(&mut scheme), 40);
+    }
+}

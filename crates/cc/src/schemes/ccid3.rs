@@ -1,0 +1,367 @@
+//! # CCID 3: TCP-friendly rate control of DCCP
+//!
+//! No window but a rate, as smooth as media want it: the one that TCP would have in the mean at the loss event rate which the
+//! receiver measures. Half on loss is replaced by an equation. This is the sender's half; loss events are counted by the receiver.
+//!
+//! ## Law
+//! s: segment in bytes; R: round-trip time in seconds; p: loss event rate; X: allowed rate in bytes per second; X_recv: rate at
+//! which data arrived. Steps and names are those of RFC 5348 sections 4.2 to 4.4.
+//!
+//! ```text
+//! before any round-trip sample    X = s per second
+//! the first sample                X = X_init = W_init / R,  W_init = min(4 s, max(2 s, 4380 B));  X_recv_set = {infinity}
+//!
+//! report                          R = 0.9 R + 0.1 sample
+//!   typical                       add X_recv to the set, drop what is older than 2 R;  limit = 2 max(set)
+//!   data-limited, new loss        halve the set, X_recv = 0.85 X_recv;  set = {max of both};  limit = max(set)
+//!   data-limited                  set = {max of it and X_recv, infinity not counted};  limit = 2 max(set)
+//!   p > 0                         X = max(min(X_Bps, limit), s / 64)
+//!   p = 0, at most once per R     X = max(min(2 X, limit), X_init)
+//!
+//!                 X_Bps = s / (R (sqrt(2p/3) + 12 sqrt(3p/8) p (1 + 32 p²)))
+//!
+//! no-feedback timer (X_recv = max(set)), nothing sent since it was set, and p > 0, X_recv < X_init or p = 0, X < 2 X_init: none
+//!   p = 0                         X = max(X/2, s/64)
+//!   p > 0, X_Bps > 2 X_recv       limit = X_recv;    set = {limit / 2}, X = max(min(X_Bps, limit), s/64)
+//!   p > 0, else                   limit = X_Bps/2;   the same
+//! ```
+//! pacing rate = X; window = `window_gain` X R, four segments at least: it only stops what the timer would stop.
+//!
+//! ## States
+//! ```text
+//!   initial ── round-trip sample ──► slow_start (p = 0) ── a loss event ──► avoidance (p > 0)
+//! ```
+//!
+//! ## Without reports
+//! On a transport without TFRC feedback (TCP) X never exceeds X_init: a loss or mark halves it, as an expired timer does, and each
+//! round trip without either doubles it up to X_init again. So it is slow but does not stall. From the first report on, losses
+//! that the sender finds itself mean nothing.
+//!
+//! ## Life of a flow
+//! The first report brings the round-trip time and four packets per R; the rate then doubles per R, limited to twice what
+//! arrived. The first loss event leaves p such that the equation gives half of that, and from there X follows p, a mean of the
+//! last eight loss intervals. A silent receiver halves it every four round trips.
+//!
+//! ## References
+//! RFC 5348 (2008), TFRC; RFC 4342 (2006), its use in DCCP; S. Floyd, M. Handley, J. Padhye, J. Widmer, Equation-Based Congestion
+//! Control for Unicast Applications, SIGCOMM 2000.
+//!
+//! ## Differences
+//! 1. s is the segment size of the transport; RFC 5348 section 4.1 allows a mean of the sizes sent.
+//! 2. The timer is the transport's: it calls `on_timeout`, its length is max(4 R, 2 s / X), two seconds before the first sample.
+//! 3. The optional reduction of oscillations (section 4.5) is not here.
+//! 4. A set of X_recv holds at most eight values, and only those that may still become its greatest. If there were more, the
+//!    newest takes the place of the one before, which can only make the limit lower.
+//! 5. X is at most `line_rate`, and R is taken to lie between a microsecond and a minute: a report may say anything.
+//! 6. X_recv_set's first value, infinity, ages from the first report.
+//! 7. The doubling that is allowed once per R counts from the first report; RFC 5348 would let the first report double as well.
+//!
+//! ## Known weaknesses
+//! It reacts to fresh bandwidth more slowly than TCP, and to a sudden lack of it within a few round trips only. What it takes
+//! beside TCP depends on the buffer, as the loss rates that both see differ. Short round-trip times leave R to be dominated by
+//! the timers of the hosts.
+
+use crate::pacing::LEAST_RTT;
+use crate::{
+    Ack, Bytes, CongestionControl, Control, Evidence, Info, Nanos, Param, Phase, Rate, RecoveryEntered,
+    RecoveryStyle, Report, Sent, Setup, Telemetry, Timeout, Value, tfrc,
+};
+
+/// RFC 5348 section 4.2: bytes of the initial window, unless two segments are more or four are less.
+const INITIAL_BYTES: u64 = 4380;
+/// t_mbi: the longest time between packets, in seconds (section 4.3).
+const LONGEST_GAP: u64 = 64;
+/// What a sample takes part in R with (section 4.3 step 2: q = 0.9 of R are kept).
+const RTT_GAIN: f64 = 0.1;
+/// What is kept of X_recv at a loss in an interval in which data was short (section 4.3 step 4).
+const KEPT_SHORT_OF_DATA: f64 = 0.85;
+/// A round-trip time beyond this is not believed.
+const MOST_RTT: Nanos = Nanos::from_secs(60);
+/// Segments that the window always has.
+const LEAST_WINDOW: u64 = 4;
+const SET_SIZE: usize = 8;
+
+/// X_recv_set: the receive rates of the last two round trips, newest last. A later, greater value makes earlier ones
+/// meaningless, so they fall from first to last.
+#[derive(Clone, Copy, Debug)]
+struct ReceiveRates {
+    items: [(Nanos, Rate); SET_SIZE],
+    count: usize,
+}
+
+impl ReceiveRates {
+    fn of(now: Nanos, rate: Rate) -> Self {
+        let mut items = [(Nanos::ZERO, Rate::ZERO); SET_SIZE];
+        items[0] = (now, rate);
+        Self { items, count: 1 }
+    }
+
+    fn all(&self) -> &[(Nanos, Rate)] {
+        &self.items[..self.count]
+    }
+
+    fn max(&self) -> Rate {
+        self.all().iter().map(|item| item.1).max().unwrap_or(Rate::ZERO)
+    }
+
+    /// Update_X_recv_set.
+    fn update(&mut self, now: Nanos, rate: Rate, oldest: Nanos) {
+        let mut kept = 0;
+        for i in 0..self.count {
+            let item = self.items[i];
+            if item.0 >= oldest && item.1 > rate {
+                self.items[kept] = item;
+                kept += 1;
+            }
+        }
+        let at = kept.min(SET_SIZE - 1);
+        self.items[at] = (now, rate);
+        self.count = at + 1;
+    }
+
+    /// Maximize_X_recv_set: the greatest of all but infinity alone remains.
+    fn maximize(&mut self, now: Nanos, rate: Rate) {
+        let finite = self.all().iter().map(|item| item.1).filter(|rate| *rate < Rate::MAX);
+        *self = Self::of(now, finite.fold(rate, Rate::max));
+    }
+
+    fn halve(&mut self) {
+        for item in &mut self.items[..self.count] {
+            if item.1 < Rate::MAX {
+                item.1 = item.1.mul_f64(0.5);
+            }
+        }
+    }
+}
+
+/// The TFRC sender.
+#[derive(Clone, Debug)]
+pub struct Ccid3 {
+    segment: Bytes,
+    least: Rate,
+    most: Rate,
+    window_gain: f64,
+    initial_window: Bytes,
+    /// X.
+    rate: Rate,
+    /// R.
+    rtt: Option<Nanos>,
+    loss_event_rate: f64,
+    received: ReceiveRates,
+    reported: bool,
+    /// When X was last doubled (tld).
+    doubled: Nanos,
+    /// Something was sent since the no-feedback timer was set.
+    sent: bool,
+    /// Without reports: something was lost in this round trip.
+    lost: bool,
+}
+
+impl Ccid3 {
+    /// W_init of RFC 5348 section 4.2.
+    fn start_window(&self) -> Bytes {
+        (self.segment * 2).max(Bytes::new(INITIAL_BYTES)).min(self.segment * 4)
+    }
+
+    fn initial_rate(&self, rtt: Nanos) -> Rate {
+        self.bounded(self.start_window().per(rtt))
+    }
+
+    fn bounded(&self, rate: Rate) -> Rate {
+        rate.max(self.least).min(self.most)
+    }
+
+    /// X_Bps: what the equation allows at the present p.
+    fn equation(&self) -> Option<Rate> {
+        let rtt = self.rtt?;
+        (self.loss_event_rate > 0.0).then(|| tfrc::throughput(self.segment, rtt, self.loss_event_rate))
+    }
+
+    fn halve(&mut self) {
+        self.rate = self.bounded(self.rate.mul_f64(0.5));
+    }
+
+    /// A round-trip sample; the first one ends the initial phase.
+    fn sample_rtt(&mut self, now: Nanos, sample: Nanos) {
+        let sample = sample.max(LEAST_RTT).min(MOST_RTT);
+        if let Some(rtt) = &mut self.rtt {
+            // In this form equal samples leave R exactly as it is.
+            let (old, new) = (rtt.as_nanos() as f64, sample.as_nanos() as f64);
+            *rtt = Nanos::from_nanos((old + RTT_GAIN * (new - old)) as u64);
+            return;
+        }
+        self.rtt = Some(sample);
+        self.rate = self.initial_rate(sample);
+        self.doubled = now;
+        self.received = ReceiveRates::of(now, Rate::MAX);
+    }
+
+    /// The greatest X that the receive rates allow (section 4.3 step 4).
+    fn limit(&mut self, event: &Report, more_loss: bool, rtt: Nanos) -> Rate {
+        let doubled = |rate: Rate| if rate == Rate::MAX { rate } else { rate.mul_f64(2.0) };
+        let Some(received) = event.receive_rate.map(|rate| rate.min(self.most)) else {
+            return doubled(self.received.max());
+        };
+        if !event.data_limited {
+            self.received.update(event.now, received, event.now - rtt * 2);
+        } else if more_loss {
+            self.received.halve();
+            self.received.maximize(event.now, received.mul_f64(KEPT_SHORT_OF_DATA));
+            return self.received.max();
+        } else {
+            self.received.maximize(event.now, received);
+        }
+        doubled(self.received.max())
+    }
+
+    /// Update_Limits of section 4.4.
+    fn limit_by_timer(&mut self, now: Nanos, limit: Rate, equation: Rate) {
+        let limit = limit.max(self.least);
+        self.received = ReceiveRates::of(now, limit.mul_f64(0.5));
+        self.rate = self.bounded(equation.min(limit));
+    }
+}
+
+impl CongestionControl for Ccid3 {
+    const INFO: Info = Info {
+        name: "ccid3",
+        aliases: &["tfrc"],
+        summary: "TFRC, DCCP's smooth rate control: TCP's mean rate at the reported loss event rate (RFC 5348)",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Own,
+        params: &[
+            Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "the rate is never above this"),
+            Param::number(
+                "window_gain",
+                4.0,
+                (1.0, 10.0),
+                "",
+                "the window in products of rate and round-trip time",
+            ),
+        ],
+    };
+    const CCID: u8 = 3;
+
+    fn new(setup: &Setup) -> Self {
+        let least = Rate::from_bytes_per_sec((setup.mss.as_u64() / LONGEST_GAP).max(1));
+        Self {
+            segment: setup.mss,
+            least,
+            most: Rate::from_mbit_per_sec(setup.params.number("line_rate")).max(least),
+            window_gain: setup.params.number("window_gain"),
+            initial_window: setup.initial_window,
+            rate: setup.mss.per(Nanos::from_secs(1)),
+            rtt: None,
+            loss_event_rate: 0.0,
+            received: ReceiveRates::of(Nanos::ZERO, Rate::MAX),
+            reported: false,
+            doubled: Nanos::ZERO,
+            sent: false,
+            lost: false,
+        }
+    }
+
+    #[inline]
+    fn on_sent(&mut self, _event: &Sent) {
+        self.sent = true;
+    }
+
+    fn on_report(&mut self, event: &Report) {
+        self.reported = true;
+        self.sent = false;
+        let first = self.rtt.is_none();
+        if let Some(sample) = event.rtt {
+            self.sample_rtt(event.now, sample);
+        }
+        let p = event.loss_event_rate.filter(|p| (0.0..=1.0).contains(p));
+        let more_loss = event.new_loss_event || p.is_some_and(|p| p > self.loss_event_rate);
+        self.loss_event_rate = p.unwrap_or(self.loss_event_rate);
+        let Some(rtt) = self.rtt else {
+            return;
+        };
+        let limit = self.limit(event, more_loss, rtt);
+        if let Some(equation) = self.equation() {
+            self.rate = self.bounded(equation.min(limit));
+        } else if !first && event.now - self.doubled >= rtt {
+            let doubled = self.rate.mul_f64(2.0).min(limit);
+            self.rate = self.bounded(doubled.max(self.initial_rate(rtt)));
+            self.doubled = event.now;
+        }
+    }
+
+    fn on_ack(&mut self, event: &Ack) {
+        if self.reported {
+            return;
+        }
+        self.sent = false;
+        if let Some(sample) = event.rtt {
+            self.sample_rtt(event.now, sample);
+        }
+        if event.round_start {
+            if let (Some(rtt), false, Phase::Open) = (self.rtt, self.lost, event.phase) {
+                self.rate = self.bounded(self.rate.mul_f64(2.0).min(self.initial_rate(rtt)));
+            }
+            self.lost = false;
+        }
+    }
+
+    fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {
+        if !self.reported {
+            self.lost = true;
+            self.halve();
+        }
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        let idle = !core::mem::take(&mut self.sent);
+        self.lost = true;
+        let Some(rtt) = self.rtt else {
+            if !idle {
+                self.halve();
+            }
+            return;
+        };
+        let (recover, received) = (self.initial_rate(rtt), self.received.max());
+        let equation = self.equation();
+        let moderate = if equation.is_some() { received < recover } else { self.rate < recover.mul_f64(2.0) };
+        match equation {
+            _ if idle && moderate => {}
+            None => self.halve(),
+            Some(equation) if equation > received.min(self.most).mul_f64(2.0) => {
+                self.limit_by_timer(event.now, received, equation);
+            }
+            Some(equation) => self.limit_by_timer(event.now, equation.mul_f64(0.5), equation),
+        }
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        let window = match self.rtt {
+            Some(rtt) => self.rate.over(rtt).mul_f64(self.window_gain).max(self.segment * LEAST_WINDOW),
+            None => self.initial_window.max(self.segment),
+        };
+        Control { window, pacing_rate: Some(self.rate), burst: self.segment }
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        let state = match (self.rtt, self.loss_event_rate > 0.0) {
+            (None, _) => "initial",
+            (Some(_), false) => "slow_start",
+            (Some(_), true) => "avoidance",
+        };
+        sink("state", Value::State(state));
+        sink("loss_event_rate", Value::Number(self.loss_event_rate));
+        if let Some(rtt) = self.rtt {
+            sink("rtt_estimate", Value::Time(rtt));
+        }
+        if let Some(rate) = self.equation() {
+            sink("equation_rate", Value::Rate(rate));
+        }
+        if self.received.max() < Rate::MAX {
+            sink("receive_rate", Value::Rate(self.received.max()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! The steps of RFC 5348 sections 4.2 to 4.4 with numbers.
+
+extern crate std;
+
+use std::vec::Vec;
+
+use super::*;
+use crate::CongestionCause;
+use crate::testing::{ack, entered, setup, timeout};
+
+const S: u64 = 1460;
+const R: Nanos = Nanos::from_millis(100);
+/// W_init / R: min(4 x 1460, max(2 x 1460, 4380)) = 4380 bytes in 100 ms.
+const INITIAL: u64 = 43_800;
+
+fn ccid3() -> Ccid3 {
+    Ccid3::new(&setup(&Ccid3::INFO, S, &[]))
+}
+
+fn rate(scheme: &Ccid3) -> u64 {
+    scheme.control().pacing_rate.expect("it is paced").as_bytes_per_sec()
+}
+
+fn ms(n: u64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+/// At `now` ms: data arrived at `received` B/s, losses at `p`.
+fn report(now: u64, received: u64, p: f64) -> Report {
+    Report {
+        now: ms(now),
+        rtt: Some(R),
+        receive_rate: Some(Rate::from_bytes_per_sec(received)),
+        loss_event_rate: Some(p),
+        loss_rate: None,
+        data_limited: false,
+        new_loss_event: false,
+    }
+}
+
+fn reported(reports: &[Report]) -> Ccid3 {
+    let mut scheme = ccid3();
+    for report in reports {
+        send(&mut scheme);
+        scheme.on_report(report);
+    }
+    scheme
+}
+
+fn send(scheme: &mut Ccid3) {
+    let bytes = Bytes::new(S);
+    scheme.on_sent(&Sent { now: Nanos::ZERO, bytes, inflight: bytes, retransmission: false });
+}
+
+fn expire(scheme: &mut Ccid3, now: u64) -> u64 {
+    scheme.on_timeout(&Timeout { now: ms(now), ..timeout(S, 1) });
+    rate(scheme)
+}
+
+/// The equation as section 3.1 prints it, with t_RTO = 4R and b = 1.
+fn equation(p: f64) -> u64 {
+    let (s, r, t_rto) = (S as f64, R.as_secs_f64(), 4.0 * R.as_secs_f64());
+    let slow = t_rto * (3.0 * libm::sqrt(3.0 * p / 8.0) * p * (1.0 + 32.0 * p * p));
+    (s / (r * libm::sqrt(2.0 * p / 3.0) + slow)) as u64
+}
+
+fn close(a: u64, b: u64) -> bool {
+    a.abs_diff(b) <= 1 // a rate is a whole number
+}
+
+#[test]
+fn it_starts_with_a_packet_per_second_and_then_the_initial_window_per_round_trip() {
+    assert_eq!(rate(&ccid3()), S);
+    for (size, window) in [(500, 2000), (1460, 4380), (2190, 4380), (3000, 6000)] {
+        let mut scheme = Ccid3::new(&setup(&Ccid3::INFO, size, &[]));
+        scheme.on_report(&report(100, size, 0.0));
+        assert_eq!(rate(&scheme), window * 10, "segments of {size}");
+        assert!(scheme.control().window >= Bytes::new(4 * window), "no less than the timer lets pass");
+    }
+}
+
+#[test]
+fn slow_start_doubles_once_per_round_trip_up_to_twice_what_arrived() {
+    let mut scheme = reported(&[report(100, 40_000, 0.0)]);
+    scheme.on_report(&report(199, 43_800, 0.0)); // not yet a round trip
+    assert_eq!(rate(&scheme), INITIAL);
+    scheme.on_report(&report(200, 43_800, 0.0));
+    assert_eq!(rate(&scheme), 2 * INITIAL);
+    scheme.on_report(&report(299, 80_000, 0.0));
+    assert_eq!(rate(&scheme), 2 * INITIAL);
+    // 4 x 43 800 = 175 200 is more than twice the 80 000 that arrived in the last two round trips.
+    scheme.on_report(&report(301, 70_000, 0.0));
+    assert_eq!(rate(&scheme), 160_000);
+    // Two round trips later that has been forgotten. Never below the initial rate.
+    scheme.on_report(&report(500, 30_000, 0.0));
+    assert_eq!(rate(&scheme), 140_000);
+    scheme.on_report(&report(710, 1_000, 0.0));
+    assert_eq!(rate(&scheme), INITIAL);
+}
+
+#[test]
+fn with_losses_the_rate_is_the_equations() {
+    for p in [0.0001, 0.001, 0.01, 0.1, 0.5, 1.0] {
+        let scheme = reported(&[report(100, 10_000_000, 0.0), report(200, 10_000_000, p)]);
+        // s / 64 = 22 B/s is not reached even at p = 1: 60 B/s.
+        assert!(close(rate(&scheme), equation(p)), "p {p}: {} for {}", rate(&scheme), equation(p));
+        let window = equation(p) / 10 * 4;
+        assert!(scheme.control().window.as_u64().abs_diff(window.max(4 * S)) < 20, "p {p}");
+    }
+    // Twice what arrives is the limit, and a packet in 64 seconds the least.
+    assert_eq!(rate(&reported(&[report(100, 1, 0.0), report(400, 3_000, 0.01)])), 6_000);
+    assert_eq!(rate(&reported(&[report(100, 1, 0.0), report(400, 0, 0.01)])), S / 64);
+}
+
+#[test]
+fn the_round_trip_time_is_smoothed() {
+    let mut scheme = reported(&[report(100, 10_000_000, 0.01)]);
+    let first = rate(&scheme);
+    scheme.on_report(&Report { rtt: Some(ms(200)), ..report(300, 10_000_000, 0.01) });
+    // 0.9 x 100 + 0.1 x 200 = 110 ms, to which the rate is inverse.
+    assert!(rate(&scheme).abs_diff((first as f64 / 1.1) as u64) <= 2, "{} after {first}", rate(&scheme));
+}
+
+#[test]
+fn an_interval_short_of_data_keeps_what_had_arrived_before() {
+    let limited = |report: Report| Report { data_limited: true, ..report };
+    let before = [report(100, 1, 0.0), report(200, 90_000, 0.0001)];
+    // Only a fifth was offered: the limit stays at twice 90 000, though far more than two round trips have passed.
+    let mut scheme = reported(&before);
+    for now in [300, 600, 900] {
+        scheme.on_report(&limited(report(now, 18_000, 0.0001)));
+        assert_eq!(rate(&scheme), 180_000, "{now} ms");
+    }
+    // A loss event in such an interval: half of 90 000, or 0.85 of what arrived, is the limit.
+    let loss = |received| Report { new_loss_event: true, ..limited(report(1_000, received, 0.0001)) };
+    let mut lost = scheme.clone();
+    lost.on_report(&loss(18_000));
+    assert_eq!(rate(&lost), 45_000);
+    scheme.on_report(&loss(80_000));
+    assert_eq!(rate(&scheme), 68_000);
+    // A higher p is a loss event too; infinity goes at the first such interval.
+    let mut higher = reported(&[report(100, 1, 0.0)]);
+    higher.on_report(&limited(report(150, 20_000, 0.0001)));
+    assert_eq!(rate(&higher), 17_000);
+}
+
+#[test]
+fn the_no_feedback_timer_halves_the_rate() {
+    // Before any sample, down to a packet in 64 seconds.
+    let mut silent = ccid3();
+    for halvings in 1..10 {
+        send(&mut silent);
+        let expected = (S >> halvings).max(S / 64);
+        assert_eq!(expire(&mut silent, 2_000 * halvings), expected);
+    }
+    // p = 0.
+    let mut starting = reported(&[report(100, 40_000, 0.0), report(200, 80_000, 0.0)]);
+    send(&mut starting);
+    assert_eq!(expire(&mut starting, 600), INITIAL);
+    // p > 0, limited by the equation: half of that.
+    let mut equal = reported(&[report(100, 1, 0.0), report(400, 400_000, 0.01)]);
+    let x = rate(&equal);
+    assert!(close(x, equation(0.01)));
+    send(&mut equal);
+    assert!(close(expire(&mut equal, 800), x / 2));
+    // And again: now X_recv = X/4 limits, so that it is the limit.
+    send(&mut equal);
+    assert!(close(expire(&mut equal, 1_200), x / 4));
+    // p > 0, limited by what arrived.
+    let mut limited = reported(&[report(100, 1, 0.0), report(400, 30_000, 0.01)]);
+    assert_eq!(rate(&limited), 60_000);
+    send(&mut limited);
+    assert_eq!(expire(&mut limited, 800), 30_000);
+    send(&mut limited);
+    assert_eq!(expire(&mut limited, 1_200), 15_000);
+    // The next report starts from there: twice what arrives at most.
+    limited.on_report(&report(1_300, 10_000, 0.01));
+    assert_eq!(rate(&limited), 20_000);
+}
+
+#[test]
+fn an_idle_sender_keeps_a_moderate_rate() {
+    // Nothing sent since the last report. p = 0, X < 2 X_init: kept; else halved down to there.
+    let mut idle = reported(&[report(100, 40_000, 0.0)]);
+    assert_eq!(expire(&mut idle, 500), INITIAL);
+    let mut fast = reported(&[report(100, 40_000, 0.0), report(200, 80_000, 0.0)]);
+    assert_eq!([expire(&mut fast, 600), expire(&mut fast, 1_000)], [INITIAL, INITIAL]);
+    // p > 0: kept if less arrived than the initial rate.
+    let mut slow = reported(&[report(100, 1, 0.0), report(400, 43_000, 0.01)]);
+    assert_eq!(expire(&mut slow, 800), 86_000);
+    let mut more = reported(&[report(100, 1, 0.0), report(400, 44_000, 0.01)]);
+    assert_eq!([expire(&mut more, 800), expire(&mut more, 1_200)], [44_000, 44_000]);
+    // Without a sample an idle sender keeps its packet per second.
+    assert_eq!(expire(&mut ccid3(), 2_000), S);
+}
+
+#[test]
+fn without_reports_it_keeps_to_the_initial_rate_and_recovers_from_losses() {
+    let mut scheme = ccid3();
+    let round = |now| Ack { now: ms(now), rtt: Some(R), round_start: true, ..ack(S) };
+    for now in [100, 200, 300] {
+        scheme.on_ack(&round(now));
+        assert_eq!(rate(&scheme), INITIAL);
+    }
+    scheme.on_recovery_entered(&entered(CongestionCause::Loss, 4 * S));
+    send(&mut scheme);
+    assert_eq!(expire(&mut scheme, 700), INITIAL / 4);
+    scheme.on_ack(&round(800)); // the round trip of the loss
+    assert_eq!(rate(&scheme), INITIAL / 4);
+    scheme.on_ack(&Ack { phase: Phase::Recovery, ..round(850) });
+    assert_eq!(rate(&scheme), INITIAL / 4);
+    for expected in [INITIAL / 2, INITIAL, INITIAL] {
+        scheme.on_ack(&round(900));
+        assert_eq!(rate(&scheme), expected);
+    }
+    // Once a receiver reports, the sender's own findings mean nothing.
+    scheme.on_report(&report(1_000, 90_000, 0.01));
+    let told = rate(&scheme);
+    scheme.on_recovery_entered(&entered(CongestionCause::Loss, 4 * S));
+    scheme.on_ack(&round(1_100));
+    assert_eq!(rate(&scheme), told);
+}
+
+#[test]
+fn a_report_that_cannot_be_true_is_bounded() {
+    let most = Rate::from_mbit_per_sec(100_000.0);
+    for p in [0.0, f64::NAN, f64::INFINITY, -1.0, 2.0] {
+        let mut scheme = ccid3();
+        for now in 1..200 {
+            scheme.on_report(&Report { rtt: Some(Nanos::ZERO), ..report(now, u64::MAX, p) });
+            assert!(scheme.control().pacing_rate <= Some(most));
+        }
+        scheme.on_report(&Report { rtt: Some(Nanos::MAX), ..report(300, 0, 1.0) });
+        assert!(rate(&scheme) >= S / 64);
+    }
+}
+
+#[test]
+fn receive_rates_keep_the_greatest_of_two_round_trips() {
+    let mut rates = ReceiveRates::of(ms(0), Rate::MAX);
+    let mut plain: Vec<(u64, u64)> = Vec::new();
+    for (now, value) in [(250, 50), (300, 40), (350, 45), (400, 30), (460, 20), (520, 10), (700, 5), (710, 8)]
+    {
+        rates.update(ms(now), Rate::from_bytes_per_sec(value), ms(now - 200));
+        plain.push((now, value));
+        plain.retain(|(at, _)| at + 200 >= now);
+        let greatest = plain.iter().map(|(_, value)| *value).max().unwrap();
+        assert_eq!(rates.max().as_bytes_per_sec(), greatest, "{now} ms");
+    }
+    // More falling values than there is room for: not one too great remains, and the greatest does.
+    let mut rates = ReceiveRates::of(ms(0), Rate::from_bytes_per_sec(100));
+    for n in 1..20 {
+        rates.update(ms(n), Rate::from_bytes_per_sec(100 - n), ms(0));
+    }
+    assert_eq!((rates.count, rates.max().as_bytes_per_sec()), (SET_SIZE, 100));
+    assert_eq!(rates.all().last().unwrap().1.as_bytes_per_sec(), 81);
+}

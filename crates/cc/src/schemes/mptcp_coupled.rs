@@ -1,0 +1,110 @@
+//! # COUPLED: fully coupled multipath TCP
+//!
+//! The windows of all subflows are one window, spread over the paths: the increase depends on the sum alone, and a loss takes
+//! half of the sum from the path where it occurred. So a path more congested than another loses everything but its floor, and
+//! all traffic leaves it: in the fluid model this is the best use of the network.
+//!
+//! ## Law
+//! w: window in segments, w_T: sum of the windows; per segment acknowledged:
+//!
+//! ```text
+//! w += a / w_T,                           a = 1
+//! loss, mark    w = max(w - w_T / b, 1),  b = 2
+//! ```
+//! On a loss w is what is in flight, as in RFC 5681.
+//!
+//! ## States
+//! Those of `newreno`.
+//!
+//! ## Life of a flow
+//! After slow start the subflows grow alike, each by w/w_T segments per round trip. The first loss on a path takes its window
+//! if that is no more than half of the total; from there it regrows only by what its few acknowledgements bring. Of two equal
+//! paths the one that loses first gives way, until the other has a loss: traffic flaps between them.
+//!
+//! ## References
+//! F. Kelly, T. Voice, Stability of end-to-end algorithms for joint routing and rate control, CCR 35(2), 2005; D. Wischik et
+//! al., NSDI 2011, section 2.3; `FULLY_COUPLED` of htsim; RFC 6356 section 5 for its flapping.
+//!
+//! ## Differences
+//! 1. The floor of a subflow is one segment, so it still sees its path. ns-3's `Fully_Coupled` has two.
+//! 2. A comparison table of the Nodectl paper says that it halves all subflows and ends the congested one: that is not the
+//!    published law, and not what is here.
+//! 3. Timeouts follow Reno: half the flight as threshold, one segment as window.
+//!
+//! ## Known weaknesses
+//! It assumes equal round-trip times: the increase per acknowledgement is the same on all paths, so short ones win. A path that
+//! was left is rarely tried again, and equal paths are used in turns rather than together.
+
+use crate::coupled::{Coupled, Law, Mesh, PARAMS};
+use crate::{Bytes, Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
+
+/// COUPLED.
+pub type MptcpCoupled = Coupled<Full>;
+
+/// Increase and decrease by the sum of windows.
+#[derive(Clone, Debug)]
+pub struct Full {
+    a: f64,
+    b: f64,
+}
+
+impl Law for Full {
+    const INFO: Info = Info {
+        name: "mptcp-coupled",
+        aliases: &[],
+        summary: "multipath: one window over all paths; a loss takes half of the sum from the path that lost",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Prr,
+        params: merged_params![PARAMS;
+            Param::number("a", 1.0, (0.01, 10.0), "", "increase per round trip of all subflows together, segments"),
+            Param::number("b", 2.0, (1.0, 16.0), "", "a loss takes 1/b of the sum of windows"),
+        ],
+    };
+    const FLOOR: u64 = 1;
+
+    fn new(setup: &Setup) -> Self {
+        Self { a: setup.params.number("a"), b: setup.params.number("b") }
+    }
+
+    #[inline]
+    fn increase(&self, mesh: &Mesh) -> f64 {
+        self.a / mesh.total_window()
+    }
+
+    fn kept(&self, mesh: &Mesh, flight: Bytes) -> Bytes {
+        flight - Bytes::from_f64(mesh.total_window() / self.b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coupled::testing::*;
+
+    #[test]
+    fn the_increase_depends_on_the_sum_alone() {
+        let paths = [path(10, 40, 0), path(30, 100, 0), path(60, 10, 0)];
+        for own in 0..3 {
+            assert!(near(growth::<Full>(&[], own, &paths), 0.01));
+        }
+        assert!(near(growth::<Full>(&[("a", 0.5)], 0, &paths), 0.005));
+    }
+
+    #[test]
+    fn a_loss_takes_half_of_the_sum_from_the_path_that_lost_down_to_a_segment() {
+        // 60 of 100 segments: 60 - 50; 30 of 100: nothing is left but the floor.
+        let paths = [path(60, 40, 0), path(30, 40, 0), path(10, 40, 0)];
+        assert!(near(after_loss::<Full>(0, &paths), 10.0));
+        assert!(near(after_loss::<Full>(1, &paths), 1.0));
+        assert!(near(after_loss::<Full>(2, &paths), 1.0));
+        // Two equal ones: half of the sum is the whole window.
+        assert!(near(after_loss::<Full>(0, &[path(40, 40, 0), path(40, 40, 0)]), 1.0));
+    }
+
+    #[test]
+    fn from_the_floor_it_regrows_by_what_its_acknowledgements_bring() {
+        // One of 51 segments, 1/51 each: 51 acknowledgements, at one or two per round trip.
+        let mut scheme = avoiding::<Full>(0, &[path(2, 40, 0), path(48, 40, 0)]);
+        assert_eq!(acks_to_next_step(&mut scheme), 50);
+    }
+}

@@ -1,0 +1,109 @@
+//! # SEMI-COUPLED: coupled increase, own decrease
+//!
+//! Between `mptcp-coupled` and independent subflows: the increase depends on the sum of windows, so it is stronger on paths
+//! where more arrives, but each subflow halves its own window only. A congested path keeps a moderate amount of traffic, enough
+//! to see when it recovers, and equal paths are used alike.
+//!
+//! ## Law
+//! w: window in segments, w_T: sum of the windows; per segment acknowledged:
+//!
+//! ```text
+//! w += a / w_T,  a = 1
+//! loss, mark     w = w / 2, two segments at least
+//! ```
+//! At loss probabilities p_r, w_r w_T = 2 a (1 - p_r) / p_r: the windows are as 1 / p_r, and w_T = sqrt(2 a sum 1/p_r).
+//!
+//! ## States
+//! Those of `newreno`.
+//!
+//! ## Life of a flow
+//! As `lia`'s, with the constant a in place of alpha.
+//!
+//! ## References
+//! D. Wischik et al., Design, Implementation and Evaluation of Congestion Control for Multipath TCP, NSDI 2011, section 2.4;
+//! `COUPLED_INC` of htsim.
+//!
+//! ## Differences
+//! None in the law. The name of htsim's form is taken from the paper by its description.
+//!
+//! ## Known weaknesses
+//! a is fixed. With a = 1, n subflows over one bottleneck take sqrt(n) of what one TCP takes (a = 1/n would be fair), and with
+//! unequal round-trip times no single a is fair: what `lia` computes anew all the time.
+
+use crate::coupled::{Coupled, Law, Mesh, PARAMS};
+use crate::{Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
+
+/// SEMI-COUPLED.
+pub type MptcpSemicoupled = Coupled<Half>;
+
+/// Increase by the sum of windows.
+#[derive(Clone, Debug)]
+pub struct Half {
+    a: f64,
+}
+
+impl Law for Half {
+    const INFO: Info = Info {
+        name: "mptcp-semicoupled",
+        aliases: &[],
+        summary: "multipath: increase by the sum of windows, a loss halves the own one",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Prr,
+        params: merged_params![PARAMS;
+            Param::number("a", 1.0, (0.01, 10.0), "", "increase per round trip of all subflows together, segments"),
+        ],
+    };
+
+    fn new(setup: &Setup) -> Self {
+        Self { a: setup.params.number("a") }
+    }
+
+    #[inline]
+    fn increase(&self, mesh: &Mesh) -> f64 {
+        self.a / mesh.total_window()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coupled::testing::*;
+
+    #[test]
+    fn the_increase_depends_on_the_sum_and_the_decrease_on_the_own_window() {
+        let paths = [path(10, 40, 0), path(30, 100, 0)];
+        assert!(near(growth::<Half>(&[], 0, &paths), 1.0 / 40.0));
+        assert!(near(growth::<Half>(&[("a", 0.5)], 1, &paths), 0.5 / 40.0));
+        assert!(near(after_loss::<Half>(1, &paths), 15.0));
+    }
+
+    #[test]
+    fn no_subflow_grows_faster_than_reno_whatever_a_is() {
+        // a = 10 with a sum of 40: 1/4 asked for on a window of ten, 1/10 given.
+        let mut scheme = avoiding::<Half>(0, &[path(10, 40, 0), path(30, 40, 0)]);
+        scheme.set_law(Half { a: 10.0 });
+        assert_eq!(acks_to_next_step(&mut scheme), 10);
+    }
+
+    #[test]
+    fn windows_balance_as_the_inverse_of_loss() {
+        // p = 1 % and 4 %: w_T = sqrt(2 (99 + 24)) = 15.68 segments, w = 2 x 99 / w_T and 2 x 24 / w_T.
+        let losses = [0.01, 0.04];
+        let odds = losses.map(|p| (1.0 - p) / p);
+        let total = libm::sqrt(2.0 * (odds[0] + odds[1]));
+        let windows = odds.map(|odds| 2.0 * odds / total);
+        assert!(near(windows[0] + windows[1], total));
+        for own in 0..2 {
+            let drift = |scale: f64| {
+                let mut paths = windows.map(|w| crate::PathView {
+                    window: crate::Bytes::from_f64(w * MSS as f64),
+                    ..path(1, 40, 0)
+                });
+                let w = windows[own] * scale;
+                paths[own].window = crate::Bytes::from_f64(w * MSS as f64);
+                (1.0 - losses[own]) * growth::<Half>(&[], own, &paths) - losses[own] * w / 2.0
+            };
+            assert!(drift(0.99) > 0.0 && drift(1.01) < 0.0, "subflow {own}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! # OLIA: opportunistic linked increases
+//!
+//! `lia` shares the load in proportion to the quality of paths and thereby takes capacity on bad ones that others could use
+//! better. OLIA's first term alone would be optimal, but would flap between equal paths; its second term moves window from the
+//! subflows that have the most to those on the best paths that have less, and so keeps traffic on all of the best.
+//!
+//! ## Law
+//! w: window in segments, R: smoothed round-trip time, n: subflows that take part; per segment acknowledged:
+//!
+//! ```text
+//!          w / R²          a
+//! w += --------------  +  ---                               at most 1/w, as Reno
+//!      (sum_p w_p/R_p)²    w
+//!
+//! l = max(bytes between the last two losses, bytes since the last loss)
+//! B = the paths of the greatest l / R²  (1/l estimates the loss rate: sqrt(l)/R is what TCP would get)
+//! M = the paths of the largest window
+//!
+//! B \ M empty:  a = 0 for all
+//! otherwise:    a =  1 / (n |B \ M|)   on the paths of B \ M
+//!               a = -1 / (n |M|)       on the paths of M
+//!               a =  0                 on others
+//!
+//! loss, mark    w = w / 2, two segments at least
+//! ```
+//! Where a is negative the window may shrink in avoidance, by a segment at a time and down to one.
+//!
+//! ## States
+//! Those of `newreno`.
+//!
+//! ## Life of a flow
+//! On equal paths a is zero whenever all of the best have the same window, and else gives back to those that lost it. On a bad
+//! path only the first term is left, which falls with the square of its share: little but a probe remains.
+//!
+//! ## References
+//! R. Khalili, N. Gast, M. Popovic, J.-Y. Le Boudec, MPTCP is not Pareto-Optimal: Performance Issues and a Possible Solution,
+//! CoNEXT 2012 and IEEE/ACM Transactions on Networking 21(5), 2013; Linux `mptcp_olia.c` (multipath-tcp/mptcp).
+//!
+//! ## Differences
+//! 1. M compares windows in whole segments, as Linux counts them: else windows would never be equal.
+//! 2. The increase is not more than Reno's. On a path of B \ M the sum of both terms could exceed it.
+//! 3. What is left of the credit after a step is kept; Linux drops it.
+//! 4. n counts established subflows that have a round-trip sample; Linux counts all that are established.
+//!
+//! ## Known weaknesses
+//! The set B compares measured numbers for equality, so of two paths that are alike usually one alone is best, and it changes
+//! with each loss. It leaves congested paths nearly empty, and is slow to see that one has recovered.
+
+use crate::coupled::{Coupled, Law, Mesh, PARAMS, Peer};
+use crate::{Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
+
+/// OLIA.
+pub type Olia = Coupled<Opportunistic>;
+
+/// The two terms of the increase.
+#[derive(Clone, Debug)]
+pub struct Opportunistic;
+
+/// Which of the sets a path belongs to.
+struct Sets {
+    /// The greatest l / R² of all paths.
+    best: f64,
+    /// The largest window of all paths, in whole segments.
+    largest: u64,
+    mss: f64,
+}
+
+impl Sets {
+    fn new(mesh: &Mesh) -> Self {
+        let largest = mesh.greatest(|peer| peer.window);
+        Self { best: mesh.greatest(quality), largest: (largest / mesh.mss()) as u64, mss: mesh.mss() }
+    }
+
+    fn in_m(&self, peer: &Peer) -> bool {
+        (peer.window / self.mss) as u64 == self.largest
+    }
+
+    fn in_b_without_m(&self, peer: &Peer) -> bool {
+        quality(peer) >= self.best && !self.in_m(peer)
+    }
+}
+
+/// l / R².
+fn quality(peer: &Peer) -> f64 {
+    peer.loss_interval / (peer.rtt * peer.rtt)
+}
+
+impl Opportunistic {
+    /// a of the own path.
+    fn shift(mesh: &Mesh) -> f64 {
+        let sets = Sets::new(mesh);
+        let n = mesh.peers().len() as f64;
+        let small = mesh.peers().iter().filter(|peer| sets.in_b_without_m(peer)).count() as f64;
+        if small == 0.0 {
+            0.0
+        } else if sets.in_b_without_m(mesh.own()) {
+            1.0 / (n * small)
+        } else if sets.in_m(mesh.own()) {
+            let large = mesh.peers().iter().filter(|peer| sets.in_m(peer)).count() as f64;
+            -1.0 / (n * large)
+        } else {
+            0.0
+        }
+    }
+}
+
+impl Law for Opportunistic {
+    const INFO: Info = Info {
+        name: "olia",
+        aliases: &[],
+        summary: "multipath: linked increases that move window to the best paths (OLIA)",
+        evidence: Evidence::Verified,
+        recovery: RecoveryStyle::Prr,
+        params: PARAMS,
+    };
+
+    fn new(_setup: &Setup) -> Self {
+        Self
+    }
+
+    #[inline]
+    fn increase(&self, mesh: &Mesh) -> f64 {
+        let (own, sum) = (mesh.own(), mesh.total_rate());
+        own.rate() / (own.rtt * sum * sum) + Self::shift(mesh) / own.window
+    }
+
+    fn telemetry(&self, mesh: &Mesh, sink: Telemetry<'_>) {
+        sink("shift", Value::Number(Self::shift(mesh)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coupled::testing::*;
+    use crate::{Bytes, PathView};
+
+    fn shifts<const N: usize>(paths: [PathView; N]) -> [f64; N] {
+        core::array::from_fn(|own| Opportunistic::shift(&mesh(own, &paths)))
+    }
+
+    #[test]
+    fn window_moves_from_the_largest_to_the_best() {
+        // l / R²: 400 / 40², 900 / 40², 100 / 40²: B is the second, M the first; the third is in neither.
+        assert_eq!(
+            shifts([path(20, 40, 400), path(10, 40, 900), path(5, 40, 100)]),
+            [-1.0 / 3.0, 1.0 / 3.0, 0.0]
+        );
+        // Two are best, with 900 / 40² = 3 600 / 80²: each gets a half of 1/n; two are largest: each gives a half.
+        let four = [path(20, 40, 400), path(10, 40, 900), path(10, 80, 3_600), path(20, 100, 50)];
+        assert_eq!(shifts(four), [-1.0 / 8.0, 1.0 / 8.0, 1.0 / 8.0, -1.0 / 8.0]);
+    }
+
+    #[test]
+    fn nothing_moves_where_the_best_have_the_largest_windows() {
+        assert_eq!(shifts([path(20, 40, 900), path(10, 40, 400)]), [0.0, 0.0]);
+        assert_eq!(shifts([path(20, 40, 900), path(20, 40, 900)]), [0.0, 0.0]);
+        // Not whole segments: twenty and a half are twenty.
+        let uneven = PathView { window: Bytes::new(20_500), ..path(20, 40, 900) };
+        assert_eq!(shifts([uneven, path(20, 40, 900)]), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn the_better_of_the_last_two_intervals_counts() {
+        let recovered = PathView { between_losses: Bytes::new(1_000 * MSS), ..path(10, 40, 3) };
+        assert_eq!(shifts([path(20, 40, 900), recovered]), [-0.5, 0.5]);
+    }
+
+    #[test]
+    fn the_increase_has_both_terms_and_is_not_more_than_renos() {
+        // 20 segments at 40 ms, 10 at 100 ms, rates 500 and 100 segments per second; B is the second, M the first.
+        let paths = [path(20, 40, 100), path(10, 100, 5_000)];
+        let sum = 600.0 * 600.0;
+        assert!(near(growth::<Opportunistic>(&[], 0, &paths), 20.0 / 0.0016 / sum - 0.5 / 20.0));
+        assert!(near(growth::<Opportunistic>(&[], 1, &paths), 10.0 / 0.01 / sum + 0.5 / 10.0));
+        // 10 segments at 10 ms beside 20 at 400 ms: (1 000 / 1 050)² + 1/2 exceeds 1, so Reno's 1/10 is given.
+        let short = [path(10, 10, 500), path(20, 400, 500)];
+        assert!(growth::<Opportunistic>(&[], 0, &short) > 0.1);
+        assert_eq!(acks_to_next_step(&mut avoiding::<Opportunistic>(0, &short)), 10);
+    }
+
+    #[test]
+    fn the_largest_window_may_shrink_and_a_loss_halves_it() {
+        // 20 of 40 segments at equal round-trip times: the first term is 1/4 of 1/w, a = -1/2: minus a quarter of 1/w.
+        let mut paths = [path(20, 40, 100), path(19, 40, 5_000)];
+        let growth = 400.0 / (39.0 * 39.0) - 0.5;
+        let mut scheme = avoiding::<Opportunistic>(0, &paths);
+        let expected = libm::ceil(20.0 / -growth) as u64;
+        assert_eq!((acks_to_next_step(&mut scheme), segments(&scheme) as u64), (expected, 19));
+        paths[0] = path(21, 40, 100);
+        assert!(near(after_loss::<Opportunistic>(0, &paths), 10.5));
+    }
+}

@@ -1,0 +1,102 @@
+//! The TCP throughput equation of TFRC (RFC 5348 section 3.1) and its inverse.
+//!
+//! ```text
+//!                              s
+//! X_Bps = ------------------------------------------------    with b = 1, t_RTO = 4 R (both as section 3.1 recommends):
+//!         R sqrt(2bp/3) + t_RTO 3 sqrt(3bp/8) p (1 + 32 p²)
+//!
+//!       = s / (R f(p)),   f(p) = sqrt(2p/3) + 12 sqrt(3p/8) p (1 + 32 p²)
+//! ```
+//!
+//! s: segment size in bytes, R: round-trip time in seconds, p: loss events per packet, 0 < p <= 1.
+
+use libm::sqrt;
+
+use crate::pacing::LEAST_RTT;
+use crate::{Bytes, Nanos, Rate};
+
+/// Halvings of the interval that holds p: it becomes as narrow as a float can tell.
+const HALVINGS: u32 = 64;
+
+/// f(p): the round trips that one segment takes in the mean.
+pub fn round_trips_per_segment(p: f64) -> f64 {
+    sqrt(2.0 * p / 3.0) + 12.0 * sqrt(3.0 * p / 8.0) * p * (1.0 + 32.0 * p * p)
+}
+
+/// X_Bps: what TCP would send with segments of this size, in bytes per second. No losses: [`Rate::MAX`].
+pub fn throughput(segment: Bytes, rtt: Nanos, p: f64) -> Rate {
+    if p > 0.0 {
+        let rtt = rtt.max(LEAST_RTT).as_secs_f64();
+        Rate::from_bytes_per_sec((segment.as_f64() / (rtt * round_trips_per_segment(p.min(1.0)))) as u64)
+    } else {
+        Rate::MAX
+    }
+}
+
+/// The p at which the equation gives `rate` (RFC 5348 section 6.3.1, which asks for a rate within 5 %), above 0 and at most 1:
+/// a lower rate than the equation can give is that of p = 1.
+pub fn loss_event_rate(segment: Bytes, rtt: Nanos, rate: Rate) -> f64 {
+    let rate = rate.as_bytes_per_sec().max(1) as f64;
+    let goal = segment.as_f64() / (rtt.max(LEAST_RTT).as_secs_f64() * rate);
+    if goal >= round_trips_per_segment(1.0) {
+        return 1.0;
+    }
+    // f rises with p and is never less than its first term, so p is not above where that alone meets the goal.
+    let (mut low, mut high) = (0.0, (1.5 * goal * goal).min(1.0));
+    for _ in 0..HALVINGS {
+        let middle = (low + high) / 2.0;
+        if round_trips_per_segment(middle) < goal {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high.max(f64::MIN_POSITIVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: Bytes = Bytes::new(1_460);
+    const RTT: Nanos = Nanos::from_millis(100);
+
+    #[test]
+    fn it_is_the_equation_of_the_rfc_in_its_long_form() {
+        // With t_RTO and b written out, as section 3.1 prints it.
+        let (s, r, b) = (1_460.0, 0.1, 1.0);
+        for p in [1e-6, 1e-4, 0.01, 0.1, 0.5, 1.0] {
+            let t_rto = 4.0 * r;
+            let long = s
+                / (r * libm::sqrt(2.0 * b * p / 3.0)
+                    + t_rto * (3.0 * libm::sqrt(3.0 * b * p / 8.0) * p * (1.0 + 32.0 * p * p)));
+            let x = throughput(SEGMENT, RTT, p).as_bytes_per_sec() as f64;
+            assert!((x - long).abs() <= 1.0, "p {p}: {x} B/s, the equation has {long}");
+        }
+        // By hand, p = 0.01: f = 0.0816497 + 12 x 0.0612372 x 0.01 x 1.0032 = 0.0890216; 1460 / 0.00890216.
+        assert_eq!(throughput(SEGMENT, RTT, 0.01).as_bytes_per_sec() / 10, 16_400);
+        assert_eq!(throughput(SEGMENT, RTT, 0.0), Rate::MAX);
+        assert_eq!(throughput(SEGMENT, RTT, f64::NAN), Rate::MAX);
+    }
+
+    #[test]
+    fn the_inverse_gives_the_rate_back() {
+        let mut rate = 200_u64;
+        while rate < 10_000_000_000 {
+            let p = loss_event_rate(SEGMENT, RTT, Rate::from_bytes_per_sec(rate));
+            let back = throughput(SEGMENT, RTT, p).as_bytes_per_sec();
+            // One byte per second of rounding, and what 2^-64 of the first interval leaves.
+            assert!(back.abs_diff(rate) <= 1 + rate / 1_000_000, "{rate} B/s: p {p} gives {back}");
+            rate = rate * 3 / 2;
+        }
+    }
+
+    #[test]
+    fn a_rate_below_the_equations_least_is_that_of_certain_loss() {
+        // f(1) = 0.8165 + 12 x 0.61237 x 33 = 243.3; 1460 / (0.1 x 243.3) = 60 B/s.
+        assert_eq!(throughput(SEGMENT, RTT, 1.0), Rate::from_bytes_per_sec(60));
+        assert!((loss_event_rate(SEGMENT, RTT, Rate::from_bytes_per_sec(59)) - 1.0).abs() < 1e-15);
+        assert!((loss_event_rate(SEGMENT, RTT, Rate::ZERO) - 1.0).abs() < 1e-15);
+        assert!(loss_event_rate(SEGMENT, RTT, Rate::MAX) > 0.0);
+    }
+}

@@ -1,0 +1,116 @@
+//! DCCP-BBR: the first two gains by the reported loss rate, latched when a cycle begins.
+
+use narrows_cc::schemes::DccpBbr;
+use narrows_cc::{CongestionControl, Nanos, Report};
+
+use crate::path::{Core, V1};
+use crate::script::Script;
+
+type Adaptive = <DccpBbr as Core>::Policy;
+
+fn report(script: &mut Script<Adaptive>, loss_rate: Option<f64>) {
+    script.cc.on_report(&Report {
+        now: Nanos::ZERO,
+        rtt: None,
+        receive_rate: None,
+        loss_event_rate: None,
+        loss_rate,
+        data_limited: false,
+        new_loss_event: false,
+    });
+}
+
+fn gain(script: &Script<Adaptive>) -> f64 {
+    let mut gain = None;
+    script.cc.telemetry(&mut |name, value| {
+        if let ("pacing_gain", narrows_cc::Value::Number(number)) = (name, value) {
+            gain = Some(number);
+        }
+    });
+    gain.unwrap()
+}
+
+/// The gains of the eight phases of the cycle that begins next.
+fn cycle(script: &mut Script<Adaptive>) -> [f64; 8] {
+    std::array::from_fn(|phase| {
+        script.reach_phase(phase as u8);
+        gain(script)
+    })
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-12
+}
+
+#[test]
+fn the_first_two_gains_follow_equation_9() {
+    let cases = [
+        (0.0, 1.25, 0.75),
+        (0.1, 1.25, 0.75),
+        (0.2, 1.25, 0.75),
+        (0.25, 1.0 / 0.75, 0.5 / 0.75),
+        (0.3, 1.0 / 0.7, 0.4 / 0.7),
+        (0.35, 1.5, 0.5),
+        (1.0, 1.5, 0.5),
+    ];
+    for (loss_rate, up, down) in cases {
+        let mut script = Script::<Adaptive>::new(1, &[]);
+        script.reach_probe_bw();
+        script.reach_phase(7);
+        report(&mut script, Some(loss_rate));
+        let gains = cycle(&mut script);
+        assert!(near(gains[0], up) && near(gains[1], down), "{loss_rate}: {gains:?}");
+        assert!(gains[2..].iter().all(|gain| near(*gain, 1.0)), "{loss_rate}: {gains:?}");
+        // Up to the cap the product of gain and arriving share keeps the estimate (equation 8).
+        if (0.2..=0.3).contains(&loss_rate) {
+            assert!(near(gains[0] * (1.0 - loss_rate), 1.0), "{loss_rate}");
+        }
+    }
+}
+
+#[test]
+fn gains_are_latched_when_the_cycle_begins() {
+    let mut script = Script::<Adaptive>::new(1, &[]);
+    script.reach_probe_bw();
+    script.reach_phase(7);
+    report(&mut script, Some(0.25));
+    script.reach_phase(0);
+    report(&mut script, Some(0.35));
+    assert!(near(gain(&script), 1.0 / 0.75));
+    script.reach_phase(1);
+    report(&mut script, Some(0.0));
+    assert!(near(gain(&script), 0.5 / 0.75));
+    // A report without a loss rate, and one that is none, change nothing.
+    report(&mut script, None);
+    report(&mut script, Some(f64::NAN));
+    report(&mut script, Some(7.0));
+    let gains = cycle(&mut script);
+    assert!(near(gains[0], 1.25) && near(gains[1], 0.75), "{gains:?}");
+}
+
+#[test]
+fn the_pacing_rate_has_the_gain() {
+    let mut script = Script::<Adaptive>::new(1, &[("pacing_margin", 0.0)]);
+    script.reach_probe_bw();
+    script.reach_phase(7);
+    report(&mut script, Some(0.35));
+    script.reach_phase(0);
+    assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(1.5));
+    script.reach_phase(1);
+    assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.5));
+}
+
+#[test]
+fn without_reports_or_with_little_loss_it_is_bbr() {
+    for told in [None, Some(0.2)] {
+        let mut bbr = Script::<V1>::new(7, &[]);
+        let mut dccp = Script::<Adaptive>::new(7, &[]);
+        for step in 0..600_u64 {
+            report(&mut dccp, told);
+            let lost = u64::from(step % 53 == 0);
+            bbr.within_round(Nanos::from_millis(3), 2, lost);
+            dccp.within_round(Nanos::from_millis(3), 2, lost);
+            assert_eq!(bbr.cc.control(), dccp.cc.control(), "step {step}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Coupled schemes over paths of given loss: what the subflows take together, and where.
+//!
+//! ```text
+//!             ┌── path 1: a packet in 1/p₁ is lost ──┐
+//!  subflows ──┤                                      ├── one round trip for all
+//!             └── path 2: a packet in 1/p₂ is lost ──┘
+//! ```
+
+use narrows_cc::schemes::find;
+use narrows_cc::{
+    Ack, AnyScheme, Bytes, CongestionCause, Nanos, Params, PathView, Paths, Phase, Random, RecoveryEntered,
+    RecoveryLeft, Setup,
+};
+
+const MSS: Bytes = Bytes::new(1_000);
+const RTT: Nanos = Nanos::from_millis(50);
+const ROUNDS: u64 = 20_000;
+
+struct Subflow {
+    scheme: AnyScheme,
+    loss: f64,
+    random: Random,
+    recovering: bool,
+    since_loss: Bytes,
+    between_losses: Bytes,
+    sent: u64,
+}
+
+impl Subflow {
+    fn new(name: &str, loss: f64, number: u64) -> Self {
+        let entry = find(name).unwrap();
+        let setup = Setup {
+            mss: MSS,
+            initial_window: MSS * 10,
+            max_burst: Bytes::MAX,
+            sack: true,
+            random: Random::stream(3, "scheme", number),
+            params: Params::defaults(entry.info.params),
+        };
+        Self {
+            scheme: entry.build(&setup),
+            loss,
+            random: Random::stream(3, "loss", number),
+            recovering: false,
+            since_loss: Bytes::ZERO,
+            between_losses: Bytes::ZERO,
+            sent: 0,
+        }
+    }
+
+    fn view(&self) -> PathView {
+        PathView {
+            window: self.scheme.control().window,
+            srtt: RTT,
+            inflight: Bytes::ZERO,
+            since_loss: self.since_loss,
+            between_losses: self.between_losses,
+            mss: MSS,
+            established: true,
+        }
+    }
+
+    /// A packet of a flight is acknowledged.
+    fn acknowledge(&mut self, paths: &Paths) {
+        self.since_loss += MSS;
+        self.scheme.on_paths(paths);
+        self.scheme.on_ack(&Ack {
+            now: Nanos::ZERO,
+            acked: MSS,
+            acked_cumulative: MSS,
+            lost: Bytes::ZERO,
+            rtt: Some(RTT),
+            rate: None,
+            inflight_before: MSS,
+            inflight: Bytes::ZERO,
+            ce: Bytes::ZERO,
+            delivered: MSS,
+            window_limited: true,
+            window_full: true,
+            phase: if self.recovering { Phase::Recovery } else { Phase::Open },
+            round_start: false,
+            round: 0,
+            srtt: RTT,
+            min_rtt: RTT,
+        });
+    }
+
+    /// A flight of a window is sent, and a round trip later known to have arrived, but for what was lost.
+    fn round(&mut self, paths: &Paths) {
+        if self.recovering {
+            self.recovering = false;
+            let delivered = Bytes::ZERO;
+            self.scheme.on_recovery_left(&RecoveryLeft {
+                now: Nanos::ZERO,
+                inflight: Bytes::ZERO,
+                delivered,
+            });
+        }
+        let flight = self.scheme.control().window.as_u64() / MSS.as_u64();
+        self.sent += flight;
+        for _ in 0..flight {
+            if (self.random.below(1_000_000) as f64) < self.loss * 1e6 {
+                if !self.recovering {
+                    self.recovering = true;
+                    (self.between_losses, self.since_loss) = (self.since_loss, Bytes::ZERO);
+                    self.scheme.on_recovery_entered(&RecoveryEntered {
+                        now: Nanos::ZERO,
+                        cause: CongestionCause::Loss,
+                        flight_size: MSS * flight,
+                        inflight: MSS * flight,
+                        acked: Bytes::ZERO,
+                        delivered: Bytes::ZERO,
+                    });
+                }
+            } else {
+                self.acknowledge(paths);
+            }
+        }
+    }
+}
+
+/// Mean windows in segments of subflows over paths of these loss probabilities.
+fn windows<const N: usize>(name: &str, losses: [f64; N]) -> [f64; N] {
+    let mut number = 0;
+    let mut subflows = losses.map(|loss| {
+        number += 1;
+        Subflow::new(name, loss, number)
+    });
+    for _ in 0..ROUNDS {
+        for own in 0..N {
+            let views: [PathView; N] = std::array::from_fn(|i| subflows[i].view());
+            subflows[own].round(&Paths::new(own, &views));
+        }
+    }
+    subflows.map(|subflow| subflow.sent as f64 / ROUNDS as f64)
+}
+
+fn together<const N: usize>(name: &str, losses: [f64; N]) -> f64 {
+    windows(name, losses).iter().sum()
+}
+
+/// Within 8 %: windows are whole segments, and square-root laws hold for small steps.
+fn near(found: f64, expected: f64) -> bool {
+    (found / expected - 1.0).abs() < 0.08
+}
+
+#[test]
+fn at_equal_loss_the_subflows_together_take_what_their_laws_say() {
+    for p in [0.002, 0.0005] {
+        let one = together("newreno", [p]);
+        assert!(near(together("newreno", [p; 2]), 2.0 * one), "uncoupled subflows are two at {p}");
+        // Growth of g/w per segment gives sqrt(g) of Reno's window. EWTCP: g = 1/n²; OLIA: the same at equal windows; so n
+        // subflows are one Reno. SEMI-COUPLED: g = 1/n, so they are sqrt(n) of one.
+        let relative = |name| [together(name, [p; 2]) / one, together(name, [p; 3]) / one];
+        for name in ["ewtcp", "olia"] {
+            let [two, three] = relative(name);
+            assert!(near(two, 1.0) && near(three, 1.0), "{name} at {p}: {two}, {three}");
+        }
+        let [two, three] = relative("mptcp-semicoupled");
+        assert!(near(two, 2_f64.sqrt()) && near(three, 3_f64.sqrt()), "SEMI-COUPLED at {p}: {two}, {three}");
+        // LIA and BALIA reckon with the best of windows that swing one by one, which is above their mean: they take more than
+        // one Reno by up to the root of how much. COUPLED swings between the paths.
+        for name in ["lia", "balia", "mptcp-coupled"] {
+            let [two, three] = relative(name);
+            assert!(
+                (0.95..1.25).contains(&two) && (0.95..1.25).contains(&three),
+                "{name} at {p}: {two}, {three}"
+            );
+        }
+    }
+}
+
+#[test]
+fn traffic_moves_off_the_congested_path_as_far_as_the_law_wants() {
+    for good in [0.002, 0.0005] {
+        let bad = 4.0 * good;
+        let one = together("newreno", [good]);
+        let outcome = |name| {
+            let [first, second] = windows(name, [good, bad]);
+            (second / (first + second), (first + second) / one)
+        };
+        // Windows as 1/sqrt(p) where the increase is each path's own: a third of the sum, which for EWTCP is three quarters
+        // of a Reno on the better path.
+        let (uncoupled, _) = outcome("newreno");
+        let (weighted, sum) = outcome("ewtcp");
+        assert!(near(uncoupled, 1.0 / 3.0) && near(weighted, 1.0 / 3.0), "{uncoupled}, {weighted}");
+        assert!(near(sum, 0.75), "EWTCP: {sum}");
+        // As 1/p where it is shared: a fifth. SEMI-COUPLED's sum: sqrt(a (1/p1 + 1/p2)) = sqrt(1.25) of Reno's.
+        let (semi, sum) = outcome("mptcp-semicoupled");
+        assert!(near(semi, 0.2) && near(sum, 1.25_f64.sqrt()), "SEMI-COUPLED: {semi}, {sum}");
+        let (lia, sum) = outcome("lia");
+        assert!(near(lia, 0.2) && near(sum, 0.95), "LIA: {lia}, {sum}");
+        // The others go further, in the order of their designs, and none takes much less than Reno on the better path.
+        let (balia, of_balia) = outcome("balia");
+        let (olia, of_olia) = outcome("olia");
+        let (coupled, of_coupled) = outcome("mptcp-coupled");
+        assert!(coupled < olia && olia < lia && balia < lia, "{coupled}, {olia}, {balia}, {lia}");
+        for sum in [of_balia, of_olia, of_coupled] {
+            assert!((0.85..1.05).contains(&sum), "{sum} of one Reno");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The end of a connection (RFC 4340 section 8.3).
+
+use narrows_cc::Nanos;
+
+use super::Connection;
+use super::config::Role;
+use super::state::{Backoff, State};
+use crate::ResetCode;
+
+impl Connection {
+    /// The application is done: what it pushed is still sent, then the connection is closed. To be followed by
+    /// [`Connection::poll_transmit`].
+    pub fn close(&mut self, now: Nanos) {
+        self.half.ended = true;
+        match self.state {
+            State::Listen => self.tear_down(State::Closed, ResetCode::Closed as u8),
+            State::Request | State::Respond => self.abort(now, ResetCode::Aborted),
+            State::PartOpen | State::Open => {
+                self.closing = true;
+                self.close_when_empty(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the connection at once, with a Reset. To be followed by [`Connection::poll_transmit`].
+    pub fn abort(&mut self, now: Nanos, code: ResetCode) {
+        if self.state == State::Listen {
+            self.tear_down(State::Closed, code as u8);
+        } else if !self.state.is_over() {
+            self.reset(now, code, [0; 3]);
+        }
+    }
+
+    /// Sends Close, or asks for it, once nothing waits to be sent.
+    pub(super) fn close_when_empty(&mut self, now: Nanos) {
+        if !self.closing || !self.half.queue.is_empty() || !self.state.is_open() {
+            return;
+        }
+        if self.config.role == Role::Server && self.config.close_request {
+            self.state = State::CloseReq;
+            self.pending.close_req = true;
+        } else {
+            self.state = State::Closing;
+            self.pending.close = true;
+        }
+        self.begin_closing(now);
+    }
+
+    fn begin_closing(&mut self, now: Nanos) {
+        self.half.ended = true;
+        self.half.timer = Nanos::MAX;
+        self.backoff = Backoff::begin(now, self.two_round_trips(), self.config.msl * 4);
+    }
+
+    /// Step 13: the server asks us to close.
+    pub(super) fn on_close_request(&mut self, now: Nanos) {
+        match self.state {
+            State::PartOpen | State::Open => {
+                self.state = State::Closing;
+                self.pending.close = true;
+                self.half.queue.clear();
+                self.begin_closing(now);
+            }
+            // It asks again: our Close was lost.
+            State::Closing => self.pending.close = true,
+            _ => {}
+        }
+    }
+
+    /// Step 14.
+    pub(super) fn on_close(&mut self, now: Nanos) {
+        self.reset(now, ResetCode::Closed, [0; 3]);
+    }
+
+    /// Step 9.
+    pub(super) fn on_reset(&mut self, now: Nanos, code: u8) {
+        self.tear_down(State::TimeWait, code);
+        self.backoff = Backoff::begin(now, self.config.msl * 2, self.config.msl * 2);
+    }
+
+    /// Sends a Reset, after which there is no connection any more.
+    pub(super) fn reset(&mut self, _now: Nanos, code: ResetCode, data: [u8; 3]) {
+        self.tear_down(State::Closed, code as u8);
+        self.pending.reset = Some((code, data));
+    }
+
+    fn tear_down(&mut self, state: State, code: u8) {
+        self.state = state;
+        self.closed = Some(code);
+        self.pending.clear();
+        self.backoff = Backoff::NEVER;
+        self.half.ended = true;
+        self.half.timer = Nanos::MAX;
+        self.half.queue.clear();
+        self.half.records = super::records::Records::default();
+        self.half.held = false;
+        self.reception.end();
+        // The last numbers stay: they must not be confused with what comes late.
+    }
+
+    /// The time to repeat Close or CloseReq, to give up, or to leave TIMEWAIT.
+    pub(super) fn on_close_timer(&mut self, now: Nanos) {
+        if now >= self.backoff.until {
+            if self.state == State::TimeWait {
+                self.state = State::Closed;
+                self.backoff = Backoff::NEVER;
+            } else {
+                self.gone = true;
+                self.abort(now, ResetCode::Aborted);
+            }
+        } else if now >= self.backoff.at {
+            self.backoff.next(now);
+            self.pending.close_req |= self.state == State::CloseReq;
+            self.pending.close |= self.state == State::Closing;
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The other side says what became of our data: the scheme hears of it.
+
+use narrows_cc::{
+    Ack, Bytes, CongestionCause, EcnNeed, Lost, Nanos, Phase, RecoveryEntered, RecoveryLeft, Report,
+    SpuriousLoss,
+};
+
+use super::Connection;
+use super::half::Half;
+use super::options::Told;
+use super::records::{Fate, Record};
+use crate::ack_vector::{State, runs};
+use crate::{Ccid, Seq};
+
+/// What one acknowledgement brought.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    acked: Bytes,
+    ce: Bytes,
+    /// The newest data packet among those delivered, and payload delivered before it was sent.
+    newest: Option<(u64, Bytes)>,
+    /// The newest marked one.
+    marked: Option<u64>,
+    /// The least time since one of those delivered was sent, waiting at the receiver included.
+    rtt: Option<Nanos>,
+    /// The packet that the acknowledgement number names is one of them.
+    named: bool,
+    /// Its window counter.
+    counter: u8,
+    late: u64,
+}
+
+impl Connection {
+    /// A valid packet acknowledges `ack`; its options may hold vectors.
+    pub(super) fn on_feedback(&mut self, now: Nanos, ack: Seq, options: &[u8], told: &Told) {
+        let half = &mut self.half;
+        let Some(named) = (half.records.end() as i64 - 1 - self.gss.minus(ack)).try_into().ok() else {
+            return;
+        };
+        half.check_app_limited();
+        let before = (half.inflight, half.sampler.delivered());
+        let progress = half.deliver(now, ack, named, options, &mut self.stats);
+        let mut sample = None;
+        if let Some(rtt) = progress.rtt {
+            let elapsed = told.elapsed.filter(|&elapsed| progress.named && elapsed < rtt);
+            let rtt = rtt - elapsed.unwrap_or(Nanos::ZERO);
+            half.rtt.on_sample(rtt);
+            half.rtt.on_progress();
+            sample = half.rtt.last;
+        }
+        if half.ccid == Ccid::Tfrc && progress.named {
+            half.pass_quarters(now, progress.counter);
+        }
+        half.report(now, sample, told);
+        let lost = half.detect_losses(now, &mut self.stats);
+        half.update_phase(now, &progress, before.0, lost, &mut self.stats);
+        if half.packets == 0 && progress.newest.is_some() {
+            half.quiet_since = now;
+        }
+        if progress.newest.is_some() {
+            half.timeouts = 0;
+        }
+        half.tell_ack(now, &progress, before, lost, sample);
+        half.forget();
+        half.rearm(now, &progress, told, self.config.datagram);
+        self.stats.bytes_delivered = self.half.sampler.delivered().as_u64();
+        self.follow_rate(now);
+        if progress.newest.is_some() {
+            self.control_acknowledgements(now);
+        }
+    }
+
+    /// Declares everything outstanding below packet `until` lost.
+    pub(super) fn lose_until(&mut self, now: Nanos, until: u64) -> Bytes {
+        let mut bytes = Bytes::ZERO;
+        while let Some(record) = self.half.records.lose_next(until) {
+            bytes += self.half.tell_lost(now, &record, &mut self.stats);
+        }
+        bytes
+    }
+}
+
+impl Half {
+    /// Takes in which packets arrived.
+    fn deliver(
+        &mut self,
+        now: Nanos,
+        ack: Seq,
+        named: u64,
+        options: &[u8],
+        stats: &mut super::Stats,
+    ) -> Progress {
+        let mut progress = Progress::default();
+        let Self { records, sampler, inflight, packets, ccid, phase, episode, .. } = self;
+        let first = records.first();
+        let deliver = |number: u64, record: &Record, marked: bool| {
+            if number == named {
+                progress.named = true;
+                progress.counter = record.counter;
+            }
+            let rtt = now - record.snapshot.sent_at;
+            if record.fate == Fate::Outstanding {
+                progress.rtt = Some(progress.rtt.map_or(rtt, |least| least.min(rtt)));
+            }
+            if record.bytes == 0 {
+                return;
+            }
+            let size = record.size();
+            if record.fate == Fate::Outstanding {
+                *inflight -= size;
+                *packets -= 1;
+            } else if ccid.has_ack_vector() {
+                stats.late_packets += 1;
+                progress.late += u64::from(*phase != Phase::Open && number >= episode.0);
+            }
+            progress.acked += size;
+            if marked {
+                stats.marked_packets += 1;
+                progress.ce += size;
+                progress.marked = progress.marked.max(Some(number));
+            }
+            if progress.newest.is_none_or(|(newest, _)| number > newest) {
+                progress.newest = Some((number, record.snapshot.delivered));
+            }
+            sampler.on_delivered(now, size, &record.snapshot, number);
+        };
+        if !ccid.has_ack_vector() {
+            // A report of CCID 3 tells how much was lost, not what: all up to its number has left the network.
+            if named >= first {
+                records.apply(std::iter::once((first, named, State::Received)), deliver);
+            }
+            return progress;
+        }
+        let range = |run: crate::ack_vector::Run| {
+            // Runs that reach back beyond the first packet end there.
+            let high = (named as i64).checked_sub(ack.minus(run.first))?;
+            let high = u64::try_from(high).ok()?;
+            Some((high.saturating_sub(run.count - 1), high, run.state))
+        };
+        let mut vector = runs(ack, options).map_while(range).peekable();
+        if vector.peek().is_some() {
+            records.apply(vector, deliver);
+        } else {
+            records.apply(std::iter::once((named, named, State::Received)), deliver);
+        }
+        progress
+    }
+
+    fn report(&mut self, now: Nanos, rtt: Option<Nanos>, told: &Told) {
+        if told.receive_rate.is_none() && told.loss_event_rate.is_none() && told.loss_rate.is_none() {
+            return;
+        }
+        let new_loss_event = told.loss_event_rate.is_some_and(|rate| rate > self.loss_event_rate);
+        self.loss_event_rate = told.loss_event_rate.unwrap_or(self.loss_event_rate);
+        self.scheme.on_report(&Report {
+            now,
+            rtt,
+            receive_rate: told.receive_rate,
+            loss_event_rate: told.loss_event_rate,
+            loss_rate: told.loss_rate,
+            data_limited: !self.was_limited,
+            new_loss_event,
+        });
+        self.was_limited = false;
+        self.read_control();
+    }
+
+    /// A round trip after a packet with this window counter the counter is at least four ahead (RFC 4342 section 8.1).
+    fn pass_quarters(&mut self, now: Nanos, acknowledged: u8) {
+        if self.counter.0.wrapping_sub(acknowledged) % 16 < 4 {
+            self.counter = ((acknowledged + 4) % 16, now);
+        }
+    }
+
+    /// Finds what three later packets have overtaken.
+    fn detect_losses(&mut self, now: Nanos, stats: &mut super::Stats) -> (Bytes, Option<(u64, u64)>) {
+        let (mut bytes, mut range) = (Bytes::ZERO, None);
+        while let Some((number, record)) = self.records.next_lost() {
+            if record.bytes > 0 {
+                bytes += self.tell_lost(now, &record, stats);
+                range = Some((range.map_or(number, |(first, _)| first), number));
+                if self.phase != Phase::Open {
+                    self.episode.1 += 1;
+                }
+            }
+        }
+        (bytes, range)
+    }
+
+    /// One packet is lost.
+    pub(super) fn tell_lost(&mut self, now: Nanos, record: &Record, stats: &mut super::Stats) -> Bytes {
+        if record.bytes == 0 {
+            return Bytes::ZERO;
+        }
+        let size = record.size();
+        self.inflight -= size;
+        self.packets -= 1;
+        if !self.ccid.has_ack_vector() {
+            // Nobody said that it was lost.
+            return size;
+        }
+        self.sampler.on_lost(size);
+        stats.lost_packets += 1;
+        self.scheme.on_lost(&Lost {
+            now,
+            bytes: size,
+            offset: Bytes::new(record.offset),
+            sent_at: record.snapshot.sent_at,
+            tx_in_flight: record.snapshot.tx_in_flight,
+            lost_at_send: record.snapshot.lost,
+            delivered_at_send: record.snapshot.delivered,
+            app_limited: record.snapshot.app_limited,
+            lost_total: self.sampler.lost(),
+            inflight: self.inflight,
+        });
+        size
+    }
+
+    /// The phase after an acknowledgement, with the calls that tell the scheme of a change. Losses and marks of packets sent
+    /// within one window are one event (RFC 4341 section 5).
+    fn update_phase(
+        &mut self,
+        now: Nanos,
+        progress: &Progress,
+        inflight_before: Bytes,
+        lost: (Bytes, Option<(u64, u64)>),
+        stats: &mut super::Stats,
+    ) {
+        if self.phase != Phase::Open {
+            self.episode.2 += progress.late;
+            let (_, all, late) = self.episode;
+            if all > 0 && late >= all {
+                let phase = self.phase;
+                self.phase = Phase::Open;
+                self.marked = false;
+                stats.spurious_recoveries += 1;
+                let (inflight, delivered) = (self.inflight, self.sampler.delivered());
+                self.scheme.on_spurious_loss(&SpuriousLoss { now, inflight, delivered, phase });
+                self.read_control();
+            } else if self.records.known() > self.recovery_point {
+                self.phase = Phase::Open;
+                self.marked = false;
+                let (inflight, delivered) = (self.inflight, self.sampler.delivered());
+                self.scheme.on_recovery_left(&RecoveryLeft { now, inflight, delivered });
+                self.read_control();
+            }
+        }
+        let again = self.marked && self.entry.ecn != EcnNeed::Nothing;
+        if let Some((first, last)) = lost.1
+            && (last >= self.recovery_point || again)
+            && (self.phase == Phase::Open || again)
+        {
+            stats.recoveries += 1;
+            let known = if self.episode.0 >= first { self.episode.1 } else { 0 };
+            self.episode = (first, known.max(last - first + 1), 0);
+            self.enter(now, CongestionCause::Loss, inflight_before, progress.acked);
+        } else if let Some(marked) = progress.marked
+            && marked >= self.recovery_point
+            && self.phase == Phase::Open
+        {
+            stats.ecn_reductions += 1;
+            self.episode = (self.records.end(), 0, 0);
+            self.enter(now, CongestionCause::Ecn, inflight_before, progress.acked);
+        }
+    }
+
+    fn enter(&mut self, now: Nanos, cause: CongestionCause, flight_size: Bytes, acked: Bytes) {
+        self.phase = Phase::Recovery;
+        self.marked = cause == CongestionCause::Ecn;
+        self.recovery_point = self.records.end();
+        let (inflight, delivered) = (self.inflight, self.sampler.delivered());
+        self.scheme.on_recovery_entered(&RecoveryEntered {
+            now,
+            cause,
+            flight_size,
+            inflight,
+            acked,
+            delivered,
+        });
+        self.read_control();
+        self.ssthresh = self.control.window;
+    }
+
+    fn tell_ack(
+        &mut self,
+        now: Nanos,
+        progress: &Progress,
+        (inflight_before, delivered_before): (Bytes, Bytes),
+        lost: (Bytes, Option<(u64, u64)>),
+        rtt: Option<Nanos>,
+    ) {
+        let rate = self.sampler.sample(self.rtt.min);
+        let delivered = self.sampler.delivered();
+        let round_start = progress.newest.is_some_and(|(_, at_send)| self.rounds.on_ack(at_send, delivered));
+        if round_start {
+            self.keep = [self.keep[1], self.keep[2], self.records.end()];
+        }
+        // Data is acknowledged packet by packet; there is no cumulative point that could lag behind.
+        let acked = delivered - delivered_before;
+        self.scheme.on_ack(&Ack {
+            now,
+            acked,
+            acked_cumulative: acked,
+            lost: lost.0,
+            rtt,
+            rate,
+            inflight_before,
+            inflight: self.inflight,
+            ce: progress.ce,
+            delivered,
+            window_limited: self.window_limited(),
+            window_full: self.usage.limited,
+            phase: self.phase,
+            round_start,
+            round: self.rounds.count(),
+            srtt: self.rtt.srtt,
+            min_rtt: self.rtt.min,
+        });
+        self.read_control();
+    }
+
+    /// The timer starts again with every acknowledgement of something new; CCID 3's with every report.
+    fn rearm(&mut self, now: Nanos, progress: &Progress, told: &Told, datagram: u16) {
+        if self.ccid == Ccid::Tfrc {
+            self.timeouts = 0;
+            if told.receive_rate.is_some() {
+                self.timer = now.saturating_add(self.timeout(datagram));
+            }
+        } else if self.packets == 0 {
+            self.timer = Nanos::MAX;
+        } else if progress.newest.is_some() {
+            self.timer = now.saturating_add(self.timeout(datagram));
+        }
+    }
+}

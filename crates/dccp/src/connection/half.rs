@@ -1,0 +1,214 @@
+//! The half-connection of the data sent here: what its congestion control needs.
+
+use narrows_cc::schemes::{AnyScheme, Entry};
+use narrows_cc::{Bytes, Control, Nanos, Params, Phase, Random, RateSampler, RoundCounter, Setup};
+
+use super::config::Config;
+use super::queue::Queue;
+use super::ratio::AckRatio;
+use super::records::Records;
+use super::rtt::{Pacer, Rtt};
+use crate::Ccid;
+
+/// The most payload a datagram can have at all: what the length of a UDP packet leaves, headers and options included.
+pub(super) static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+/// How much of the window was used of late; as Linux decides whether a sender is limited by its window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Usage {
+    pub(super) limited: bool,
+    /// Most data in flight since `until` was set.
+    pub(super) most: Bytes,
+    /// The observation is renewed when this packet is acknowledged.
+    pub(super) until: u64,
+}
+
+/// Sending.
+#[derive(Clone, Debug)]
+pub(super) struct Half {
+    pub(super) entry: &'static Entry,
+    pub(super) ccid: Ccid,
+    pub(super) scheme: AnyScheme,
+    pub(super) control: Control,
+    pub(super) queue: Queue,
+    /// The size of the datagrams of an application that always has one.
+    pub(super) greedy: Option<u16>,
+    /// No more data is accepted.
+    pub(super) ended: bool,
+    pub(super) records: Records,
+    pub(super) sampler: RateSampler,
+    pub(super) rounds: RoundCounter,
+    pub(super) rtt: Rtt,
+    pub(super) pacer: Pacer,
+    /// The pacer holds a packet back.
+    pub(super) held: bool,
+    /// The departure time last counted as a wait.
+    pub(super) waited_for: Nanos,
+    pub(super) inflight: Bytes,
+    /// Packets with data outstanding.
+    pub(super) packets: u64,
+    /// Payload sent so far.
+    pub(super) offset: u64,
+    pub(super) usage: Usage,
+    pub(super) phase: Phase,
+    /// Recovery is over when a packet from here on is acknowledged; losses before it are its own.
+    pub(super) recovery_point: u64,
+    /// The first packet lost in it, how many were, and how many of them arrived after all.
+    pub(super) episode: (u64, u64, u64),
+    /// Lost packets from the first of these on are remembered, for they may be only late; then the next such bounds, a round trip apart.
+    pub(super) keep: [u64; 3],
+    /// Packets without data since the last one with data.
+    pub(super) ndp: u64,
+    /// It was entered for a mark.
+    pub(super) marked: bool,
+    /// The window at the last reduction: below it a scheme is taken to be in slow start.
+    pub(super) ssthresh: Bytes,
+    /// Timeouts in a row.
+    pub(super) timeouts: u32,
+    /// The window's timeout, or the no-feedback timer.
+    pub(super) timer: Nanos,
+    /// Since when an answer is overdue from a peer that has said nothing since.
+    pub(super) waiting: Option<Nanos>,
+    pub(super) quiet_since: Nanos,
+    pub(super) last_sent_at: Nanos,
+    /// CCID 2's control of acknowledgements.
+    pub(super) ratio: AckRatio,
+    /// CCID 3's window counter and when it last grew.
+    pub(super) counter: (u8, Nanos),
+    /// The loss event rate last reported.
+    pub(super) loss_event_rate: f64,
+    /// Since the last report the sender was held back by its scheme at some time.
+    pub(super) was_limited: bool,
+    /// When acknowledgements were last acknowledged.
+    pub(super) acknowledged_at: Nanos,
+}
+
+impl Half {
+    pub(super) fn new(config: &Config, random: &Random, now: Nanos) -> Self {
+        let scheme = build(config.scheme, config.params.clone(), config, random);
+        Self {
+            entry: config.scheme,
+            ccid: Ccid::of(config.scheme),
+            control: scheme.control(),
+            scheme,
+            queue: Queue::new(config.queue, config.overflow),
+            greedy: None,
+            ended: false,
+            records: Records::default(),
+            sampler: RateSampler::default(),
+            rounds: RoundCounter::default(),
+            rtt: Rtt::new(config.ack_delay),
+            pacer: Pacer::default(),
+            held: false,
+            waited_for: Nanos::MAX,
+            inflight: Bytes::ZERO,
+            packets: 0,
+            offset: 0,
+            usage: Usage::default(),
+            phase: Phase::Open,
+            recovery_point: 0,
+            episode: (0, 0, 0),
+            keep: [0; 3],
+            ndp: 0,
+            marked: false,
+            ssthresh: Bytes::MAX,
+            timeouts: 0,
+            timer: Nanos::MAX,
+            waiting: None,
+            quiet_since: Nanos::MAX,
+            last_sent_at: now,
+            ratio: AckRatio::default(),
+            counter: (0, now),
+            loss_event_rate: 0.0,
+            was_limited: false,
+            acknowledged_at: now,
+        }
+    }
+
+    /// Another scheme takes over, before any data was sent.
+    pub(super) fn replace(&mut self, entry: &'static Entry, config: &Config, random: &Random) {
+        self.entry = entry;
+        self.ccid = Ccid::of(entry);
+        self.scheme = build(entry, Params::defaults(entry.info.params), config, random);
+        self.control = self.scheme.control();
+    }
+
+    /// Forgets packets of which nothing more is to be heard: the lost ones of the last two round trips may be late.
+    #[inline]
+    pub(super) fn forget(&mut self) {
+        let keep = if self.phase == Phase::Open { self.keep[0] } else { self.keep[0].min(self.episode.0) };
+        self.records.forget(keep);
+    }
+
+    #[inline]
+    pub(super) fn read_control(&mut self) {
+        self.control = self.scheme.control();
+    }
+
+    /// Payload of the datagram that is next, if there is one.
+    #[inline]
+    pub(super) fn next_size(&self) -> Option<u16> {
+        match self.queue.front() {
+            Some(data) => Some(data.len() as u16),
+            None if self.ended => None,
+            None => self.greedy,
+        }
+    }
+
+    /// Whether the congestion window has room. One packet always may be in flight.
+    #[inline]
+    pub(super) fn has_room(&self, len: Bytes) -> bool {
+        self.inflight + len <= self.control.window || self.inflight.is_zero()
+    }
+
+    /// Marks samples as application-limited if nothing but want of data keeps it from sending.
+    #[inline]
+    pub(super) fn check_app_limited(&mut self) {
+        if self.next_size().is_none() && self.inflight < self.control.window {
+            self.sampler.set_app_limited(self.inflight);
+        }
+    }
+
+    /// Whether the window, not the application, limited what was in flight.
+    #[inline]
+    pub(super) fn window_limited(&self) -> bool {
+        let window = self.control.window;
+        self.usage.limited || (window < self.ssthresh && window.as_u64() < 2 * self.usage.most.as_u64())
+    }
+
+    /// Follows how much of the window is used.
+    #[inline]
+    pub(super) fn note_usage(&mut self, limited: bool) {
+        let inflight = self.inflight;
+        let usage = &mut self.usage;
+        if self.records.known() >= usage.until || limited || (!usage.limited && inflight > usage.most) {
+            *usage = Usage { limited, most: inflight, until: self.records.end() };
+        }
+    }
+
+    /// How long the timer runs: CCID 3's no-feedback timer is max(4R, 2s/X), 2 s before a sample (RFC 5348 sections 4.2
+    /// and 4.3).
+    pub(super) fn timeout(&self, datagram: u16) -> Nanos {
+        if self.ccid != Ccid::Tfrc {
+            return self.rtt.rto();
+        }
+        if self.rtt.srtt.is_zero() {
+            return Nanos::from_secs(2);
+        }
+        let two = Bytes::new(2 * u64::from(datagram));
+        let slow = self.control.pacing_rate.map_or(Nanos::ZERO, |rate| rate.time_for(two));
+        (self.rtt.srtt * 4).max(slow).min(super::rtt::LONGEST)
+    }
+}
+
+fn build(entry: &'static Entry, params: Params, config: &Config, random: &Random) -> AnyScheme {
+    let mss = Bytes::new(u64::from(config.datagram.max(1)));
+    entry.build(&Setup {
+        mss,
+        initial_window: mss * u64::from(config.initial_window.max(1)),
+        max_burst: Bytes::MAX,
+        sack: true,
+        random: random.clone(),
+        params,
+    })
+}

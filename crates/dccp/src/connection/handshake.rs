@@ -1,0 +1,131 @@
+//! The handshake (RFC 4340 section 8.1): Request, Response, and a first acknowledgement.
+
+use narrows_cc::{Ack, Bytes, Nanos, Phase};
+
+use super::Connection;
+use super::config::Role;
+use super::state::{Backoff, State};
+use super::validity::Numbers;
+use crate::{Header, Kind, ResetCode, Seq};
+
+/// The first Request is repeated after about a second.
+const REQUEST_AGAIN: Nanos = Nanos::from_secs(1);
+
+/// In PARTOPEN an acknowledgement is repeated after roughly 200 ms.
+const ACK_AGAIN: Nanos = Nanos::from_millis(200);
+
+impl Connection {
+    /// A client asks.
+    pub(super) fn begin_request(&mut self, now: Nanos) {
+        self.pending.request = true;
+        self.backoff = Backoff::begin(now, REQUEST_AGAIN, self.config.request_limit);
+    }
+
+    /// Step 3: what comes to a server that waits. Whoever asks for the right service opens the connection.
+    pub(super) fn accept(&mut self, now: Nanos, header: &Header) -> Option<Numbers> {
+        if header.kind != Kind::Request {
+            self.refuse(now, header, ResetCode::NoConnection);
+            return None;
+        }
+        if header.service != self.config.service {
+            self.refuse(now, header, ResetCode::BadServiceCode);
+            return None;
+        }
+        let seq = Seq::new(header.seq);
+        self.remote_port = header.source;
+        self.gsr = seq;
+        self.isr = Some(seq);
+        self.osr = seq;
+        self.state = State::Respond;
+        self.backoff = Backoff::begin(now, self.config.msl * 4, self.config.msl * 4);
+        Some(Numbers { seq, ack: None })
+    }
+
+    /// Step 4: a client that has asked takes an answer or a Reset.
+    pub(super) fn answered(&mut self, now: Nanos, header: &Header) -> Option<Numbers> {
+        let ack = header.ack.map(Seq::new).filter(|ack| {
+            let (low, high) = self.acknowledgement_window();
+            ack.within(low, high) && !low.after(high)
+        });
+        if !matches!(header.kind, Kind::Response | Kind::Reset) || ack.is_none() {
+            self.refuse(now, header, ResetCode::PacketError);
+            return None;
+        }
+        let seq = Seq::new(header.seq);
+        self.gsr = seq;
+        self.isr = Some(seq);
+        Some(Numbers { seq, ack })
+    }
+
+    /// Steps 10 to 12, for a valid packet.
+    pub(super) fn advance_handshake(&mut self, now: Nanos, kind: Kind, numbers: Numbers) {
+        match self.state {
+            State::Request => {
+                self.state = State::PartOpen;
+                self.backoff = Backoff::begin(now, ACK_AGAIN, self.config.msl * 4);
+                self.pending.ack = true;
+                self.connected = true;
+                self.measure_handshake(now, numbers);
+            }
+            State::Respond if kind == Kind::Request => self.pending.response = true,
+            State::Respond => {
+                self.open(numbers);
+                self.connected = true;
+                self.measure_handshake(now, numbers);
+            }
+            State::PartOpen if kind == Kind::Response => self.pending.ack = true,
+            State::PartOpen if kind != Kind::Sync => self.open(numbers),
+            _ => {}
+        }
+    }
+
+    fn open(&mut self, Numbers { seq, .. }: Numbers) {
+        self.osr = seq;
+        self.state = State::Open;
+        self.backoff = Backoff::NEVER;
+        self.cookie = None;
+    }
+
+    /// The answer to the last Request or Response, if it is that, is the first sample of the round-trip time.
+    fn measure_handshake(&mut self, now: Nanos, Numbers { ack, .. }: Numbers) {
+        let (seq, sent_at) = self.handshake;
+        if ack != Some(seq) {
+            return;
+        }
+        let half = &mut self.half;
+        half.rtt.on_sample(now - sent_at);
+        half.scheme.on_ack(&Ack {
+            now,
+            acked: Bytes::ZERO,
+            acked_cumulative: Bytes::ZERO,
+            lost: Bytes::ZERO,
+            rtt: half.rtt.last,
+            rate: None,
+            inflight_before: Bytes::ZERO,
+            inflight: Bytes::ZERO,
+            ce: Bytes::ZERO,
+            delivered: Bytes::ZERO,
+            window_limited: false,
+            window_full: false,
+            phase: Phase::Open,
+            round_start: false,
+            round: 0,
+            srtt: half.rtt.srtt,
+            min_rtt: half.rtt.min,
+        });
+        half.read_control();
+    }
+
+    /// The time to repeat something in the handshake, or to give up.
+    pub(super) fn on_handshake_timer(&mut self, now: Nanos) {
+        if now >= self.backoff.until {
+            let asked = self.state != State::Respond || self.config.role == Role::Client;
+            self.gone |= asked;
+            self.abort(now, ResetCode::Aborted);
+        } else if now >= self.backoff.at {
+            self.backoff.next(now);
+            self.pending.request |= self.state == State::Request;
+            self.pending.ack |= self.state == State::PartOpen;
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Two ends, joined by a network of virtual time.
+
+mod close;
+mod data;
+mod features;
+mod fuzz;
+mod handshake;
+mod net;
+mod numbers;

@@ -1,0 +1,207 @@
+//! What two ends agree on.
+
+use super::net::*;
+use crate::connection::*;
+use crate::feature::{self, Side};
+use crate::{Ccid, Kind, ResetCode};
+
+fn agreed(net: &Net, number: u8) -> [(u64, u64); 2] {
+    net.ends
+        .each_ref()
+        .map(|end| (end.features().value(number, Side::Local), end.features().value(number, Side::Remote)))
+}
+
+#[test]
+fn numbers_are_stated_and_lists_are_reconciled() {
+    let (mut client, mut server) = (config(Role::Client, "ccid2"), config(Role::Server, "ccid3"));
+    (client.sequence_window, server.sequence_window) = (5_000, 70_000);
+    (client.ack_ratio, server.ack_ratio) = (3, 5);
+    (client.short, server.short, client.ecn) = (true, true, false);
+    let mut net = Net::new(&client, &server, Link::default(), 1);
+    net.run(ms(2_000));
+    assert_eq!(agreed(&net, feature::SEQUENCE_WINDOW), [(5_000, 70_000), (70_000, 5_000)]);
+    assert_eq!(agreed(&net, feature::ACK_RATIO), [(3, 5), (5, 3)]);
+    assert_eq!(agreed(&net, feature::CCID), [(2, 3), (3, 2)]);
+    assert_eq!(agreed(&net, feature::SHORT_NUMBERS), [(1, 1), (1, 1)]);
+    assert_eq!(agreed(&net, feature::ECN_INCAPABLE), [(1, 0), (0, 1)]);
+    // Who receives CCID 2's data sends vectors; who receives CCID 3's sends rates.
+    assert_eq!(agreed(&net, feature::SEND_ACK_VECTOR), [(0, 1), (1, 0)]);
+    assert_eq!(agreed(&net, feature::SEND_LOSS_EVENT_RATE), [(1, 0), (0, 1)]);
+    assert_eq!(agreed(&net, feature::SEND_NDP_COUNT), [(0, 1), (1, 0)]);
+}
+
+#[test]
+fn a_ccid_that_the_other_side_refuses_ends_the_connection() {
+    // The scheme is no CCID 2, and the server takes nothing else.
+    let mut server = config(Role::Server, "ccid2");
+    server.accept = vec![2];
+    let mut net = Net::new(&config(Role::Client, "bbr"), &server, Link::default(), 1);
+    net.run(ms(2_000));
+    let reset = net.log.iter().find(|packet| packet.2.kind == Kind::Reset).unwrap().2;
+    assert_eq!(reset.reset, (ResetCode::MandatoryError as u8, [32, feature::CCID, Ccid::Other.number()]));
+    assert_eq!(net.states(), (State::TimeWait, State::Closed));
+    assert_eq!(net.events[CLIENT], [Event::Closed { code: ResetCode::MandatoryError as u8 }]);
+}
+
+#[test]
+fn the_servers_preference_decides_and_a_fallback_helps() {
+    for (accept, name) in
+        [(vec![2], "ccid2"), (vec![2, 3], "ccid2"), (vec![3, 2], "ccid3"), (vec![248, 3], "ccid3")]
+    {
+        let mut client = config(Role::Client, "ccid3");
+        client.fallback = narrows_cc::schemes::find("ccid2");
+        let mut server = config(Role::Server, "newreno");
+        server.accept = accept.clone();
+        let mut net = Net::new(&client, &server, Link::default(), 1);
+        net.run(ms(200));
+        net.push(CLIENT, &[1; 100]);
+        net.run(ms(1_000));
+        assert_eq!(net.ends[CLIENT].scheme().info.name, name, "{accept:?}");
+        assert_eq!(net.ends[SERVER].ccids().1, net.ends[CLIENT].ccids().0);
+        assert_eq!(net.datagrams(SERVER).len(), 1);
+    }
+}
+
+#[test]
+fn the_sequence_window_grows_with_the_flight() {
+    let mut client = config(Role::Client, "newreno");
+    client.sequence_window = 100;
+    let mut net = Net::new(&client, &config(Role::Server, "newreno"), Link::default(), 1);
+    let rate = narrows_cc::Rate::from_bits_per_sec(100_000_000);
+    net.link.line = Some((rate, 500_000));
+    net.ends[CLIENT].set_greedy(1_000);
+    net.run(ms(20_000));
+    // 12.2 packets per ms and 40 ms: 488 in flight, plus what waits.
+    let width = net.ends[SERVER].features().value(feature::SEQUENCE_WINDOW, Side::Remote);
+    assert!((2_048..=16_384).contains(&width), "{width}");
+    let stats = net.ends.each_ref().map(|end| *end.stats());
+    assert_eq!((stats[0].out_of_window, stats[1].out_of_window), (0, 0));
+    let share = stats[1].bytes_received as f64 / (20.0 * 12_500_000.0);
+    assert!(share > 0.85, "{share}");
+    // It can be set at any time.
+    let now = net.now;
+    net.ends[CLIENT].set_sequence_window(now, 100_000);
+    net.run_for(ms(500));
+    assert_eq!(agreed(&net, feature::SEQUENCE_WINDOW).map(|(a, b)| a.max(b)), [100_000; 2]);
+}
+
+#[test]
+fn changes_are_repeated_until_they_are_confirmed() {
+    let mut net = Net::with("newreno");
+    net.run(ms(1_000));
+    net.lose = Box::new(|end, _| end == CLIENT);
+    net.ends[CLIENT].set_sequence_window(ms(1_000), 9_999);
+    net.run(ms(1_500));
+    net.lose = Box::new(|_, _| false);
+    net.run(ms(3_000));
+    assert_eq!(net.ends[SERVER].features().value(feature::SEQUENCE_WINDOW, Side::Remote), 9_999);
+    assert!(!net.ends[CLIENT].features().is_changing(feature::SEQUENCE_WINDOW, Side::Local));
+}
+
+/// An open server gets an Ack with these options; what it answers.
+fn answer(options: &[u8]) -> (Net, Option<crate::Header>, Vec<u8>) {
+    let mut net = Net::with("newreno");
+    net.run(ms(1_000));
+    let end = &mut net.ends[SERVER];
+    let mut header = crate::Header::new(Kind::Ack);
+    (header.source, header.destination) = (5001, 5001);
+    (header.seq, header.ack) = (end.gsr.add(1).get(), Some(end.gss.get()));
+    let mut bytes = vec![];
+    header.encode(options, &[], &mut bytes);
+    end.on_packet(ms(1_000), &bytes, 0);
+    let mut out = vec![];
+    end.poll_transmit(ms(1_000), &mut out);
+    match crate::Header::decode(&out) {
+        Ok((header, body)) => (net, Some(header), body.options.to_vec()),
+        Err(_) => (net, None, vec![]),
+    }
+}
+
+#[test]
+fn options_that_must_be_understood_and_are_not_end_the_connection() {
+    let cases: [(&[u8], [u8; 3], ResetCode); 6] = [
+        // Mandatory and an option that nobody knows.
+        (&[1, 77, 4, 5, 6], [77, 5, 6], ResetCode::MandatoryError),
+        // Mandatory and a feature that nobody knows.
+        (&[1, 32, 4, 120, 9], [32, 120, 9], ResetCode::MandatoryError),
+        // Mandatory and a value that cannot be: a window of 31 packets.
+        (&[1, 32, 4, 3, 31], [32, 3, 31], ResetCode::MandatoryError),
+        // Mandatory and no common value.
+        (&[1, 32, 4, 1, 99], [32, 1, 99], ResetCode::MandatoryError),
+        // Mandatory twice, or at the end.
+        (&[1, 1, 0, 0], [1, 0, 0], ResetCode::OptionError),
+        (&[0, 0, 0, 1], [1, 0, 0], ResetCode::OptionError),
+    ];
+    for (options, data, code) in cases {
+        let (net, reset, _) = answer(options);
+        assert_eq!(reset.map(|header| header.reset), Some((code as u8, data)), "{options:?}");
+        assert_eq!(net.ends[SERVER].state(), State::Closed);
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_confirmed_as_empty_and_what_is_impossible_changes_nothing() {
+    let cases: [(&[u8], &[u8]); 6] = [
+        // Unknown features at either side.
+        (&[32, 4, 120, 9], &[35, 3, 120]),
+        (&[34, 4, 120, 9], &[33, 3, 120]),
+        // A sequence window below 32; an ack ratio of 7; a feature that is no list.
+        (&[32, 4, 3, 31], &[35, 3, 3]),
+        (&[32, 5, 5, 0, 7], &[35, 5, 5, 0, 7]),
+        // No common value: what holds is confirmed, with our preferences.
+        (&[32, 4, 1, 99], &[35, 8, 1, 249, 2, 3, 248, 249]),
+        // Unknown options are passed over.
+        (&[77, 4, 5, 6], &[]),
+    ];
+    for (options, expected) in cases {
+        let (net, _, confirm) = answer(options);
+        assert_eq!(confirm[..expected.len()], *expected, "{options:?}");
+        assert_eq!(net.ends[SERVER].state(), State::Open);
+        assert_eq!(net.ends[SERVER].features().value(feature::SEQUENCE_WINDOW, Side::Remote), 1_000);
+    }
+}
+
+#[test]
+fn an_older_change_does_not_undo_a_newer_one() {
+    let mut net = Net::with("newreno");
+    net.run(ms(1_000));
+    let end = &mut net.ends[SERVER];
+    let base = end.gsr;
+    for (ahead, width) in [(5, 700u16), (3, 600)] {
+        let mut header = crate::Header::new(Kind::Ack);
+        (header.source, header.destination) = (5001, 5001);
+        (header.seq, header.ack) = (base.add(ahead).get(), Some(end.gss.get()));
+        let [high, low] = width.to_be_bytes();
+        let mut bytes = vec![];
+        header.encode(&[32, 5, 3, high, low], &[], &mut bytes);
+        end.on_packet(ms(1_000), &bytes, 0);
+    }
+    assert_eq!(end.features().value(feature::SEQUENCE_WINDOW, Side::Remote), 700);
+}
+
+#[test]
+fn the_ack_ratio_follows_lost_acknowledgements() {
+    let rate = narrows_cc::Rate::from_bits_per_sec(50_000_000);
+    let line = Some((rate, 400_000));
+    let mut net = Net::new(
+        &config(Role::Client, "ccid2"),
+        &config(Role::Server, "ccid2"),
+        Link { line, ..Link::default() },
+        1,
+    );
+    net.ends[CLIENT].set_greedy(1_400);
+    net.run(ms(3_000));
+    assert_eq!(agreed(&net, feature::ACK_RATIO)[SERVER].1, 2);
+    // Every tenth packet of the server is lost for a second: ten windows, with more than ten packets each.
+    let mut n = 0;
+    net.lose = Box::new(move |end, _| {
+        n += u64::from(end == SERVER);
+        end == SERVER && n.is_multiple_of(10)
+    });
+    net.run(ms(4_000));
+    let high = agreed(&net, feature::ACK_RATIO)[SERVER].1;
+    assert!(high >= 8, "{high}");
+    net.lose = Box::new(|_, _| false);
+    net.run(ms(60_000));
+    assert!(agreed(&net, feature::ACK_RATIO)[SERVER].1 < high);
+}

@@ -1,0 +1,210 @@
+//! The network of the tests.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use narrows_cc::{Bytes, Nanos, Params, Random, Rate, schemes};
+
+pub(super) use super::super::*;
+use crate::{Header, Kind};
+
+pub(super) const fn ms(n: u64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+pub(super) const CLIENT: usize = 0;
+pub(super) const SERVER: usize = 1;
+
+/// What happens to packets, each way.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub(super) delay: Nanos,
+    pub(super) loss: f64,
+    pub(super) duplicate: f64,
+    /// The chance that a packet takes up to this much longer.
+    pub(super) reorder: (f64, Nanos),
+    /// A bottleneck for what the client sends: its rate, and the bytes that may wait for it.
+    pub(super) line: Option<(Rate, u64)>,
+    /// What waits at least so long is marked instead, if it can be.
+    pub(super) mark: Option<Nanos>,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        let (loss, duplicate, reorder) = (0.0, 0.0, (0.0, Nanos::ZERO));
+        Self { delay: ms(20), loss, duplicate, reorder, line: None, mark: None }
+    }
+}
+
+type Filter = Box<dyn FnMut(usize, &Header) -> bool>;
+
+/// When it arrives, in which order, where, bytes, codepoint.
+type Flying = Reverse<(Nanos, u64, usize, Vec<u8>, u8)>;
+
+pub(super) struct Net {
+    pub(super) ends: [Connection; 2],
+    pub(super) events: [Vec<Event>; 2],
+    pub(super) now: Nanos,
+    pub(super) link: Link,
+    /// Every packet that was sent: when, by whom, what.
+    pub(super) log: Vec<(Nanos, usize, Header)>,
+    /// Says which packets are lost.
+    pub(super) lose: Filter,
+    flying: BinaryHeap<Flying>,
+    count: u64,
+    random: Random,
+    free_at: Nanos,
+}
+
+/// Settings with a scheme.
+pub(super) fn config(role: Role, scheme: &str) -> Config {
+    let scheme = schemes::find(scheme).expect("a scheme of the registry");
+    let params = Params::defaults(scheme.info.params);
+    Config { role, scheme, params, ..Config::default() }
+}
+
+impl Net {
+    pub(super) fn new(client: &Config, server: &Config, link: Link, seed: u64) -> Self {
+        let end = |config: &Config, i| Connection::new(config, Random::stream(seed, "end", i), Nanos::ZERO);
+        Self {
+            ends: [end(client, 0), end(server, 1)],
+            events: [vec![], vec![]],
+            now: Nanos::ZERO,
+            link,
+            log: vec![],
+            lose: Box::new(|_, _| false),
+            flying: BinaryHeap::new(),
+            count: 0,
+            random: Random::stream(seed, "net", 0),
+            free_at: Nanos::ZERO,
+        }
+    }
+
+    /// Two ends with one scheme and a plain link.
+    pub(super) fn with(scheme: &str) -> Self {
+        Self::new(&config(Role::Client, scheme), &config(Role::Server, scheme), Link::default(), 1)
+    }
+
+    fn poll(&mut self, end: usize) {
+        loop {
+            let mut bytes = vec![];
+            let Some(sent) = self.ends[end].poll_transmit(self.now, &mut bytes) else { break };
+            let (header, body) = Header::decode(&bytes).expect("what an end sends is a packet");
+            assert_eq!(usize::from(sent.data), body.data.len());
+            self.log.push((self.now, end, header));
+            if !(self.lose)(end, &header) {
+                self.carry(end, bytes, sent.ecn);
+            }
+        }
+        while let Some(event) = self.ends[end].poll_event() {
+            self.events[end].push(event);
+        }
+    }
+
+    fn carry(&mut self, from: usize, bytes: Vec<u8>, mut ecn: u8) {
+        if self.random.chance(self.link.loss) {
+            return;
+        }
+        let mut leaves = self.now;
+        if let Some((rate, buffer)) = self.link.line
+            && from == CLIENT
+        {
+            let size = Bytes::new(bytes.len() as u64);
+            if rate.over(self.free_at - self.now).as_u64() + size.as_u64() > buffer {
+                return;
+            }
+            if ecn != 0 && self.link.mark.is_some_and(|mark| self.free_at - self.now >= mark) {
+                ecn = 3;
+            }
+            leaves = self.free_at.max(self.now) + rate.time_for(size);
+            self.free_at = leaves;
+        }
+        let copies = 1 + u64::from(self.random.chance(self.link.duplicate));
+        for _ in 0..copies {
+            let (chance, most) = self.link.reorder;
+            let late = if self.random.chance(chance) {
+                Nanos::from_nanos(self.random.below(most.as_nanos().max(1)))
+            } else {
+                Nanos::ZERO
+            };
+            self.inject(leaves + self.link.delay + late, 1 - from, bytes.clone(), ecn);
+        }
+    }
+
+    /// A packet arrives at an end.
+    pub(super) fn inject(&mut self, at: Nanos, to: usize, bytes: Vec<u8>, ecn: u8) {
+        self.count += 1;
+        self.flying.push(Reverse((at, self.count, to, bytes, ecn)));
+    }
+
+    /// Time passes until `end`.
+    pub(super) fn run(&mut self, end: Nanos) {
+        self.poll(CLIENT);
+        self.poll(SERVER);
+        let mut steps = 0u64;
+        loop {
+            steps += 1;
+            assert!(steps < 20_000_000, "time stands still at {:?}", self.now);
+            let timer = |i: usize| self.ends[i].deadline();
+            let packet = self.flying.peek().map_or(Nanos::MAX, |Reverse(packet)| packet.0);
+            let next = packet.min(timer(0)).min(timer(1));
+            if next > end {
+                break;
+            }
+            assert!(next >= self.now, "a deadline in the past: {next:?} at {:?}", self.now);
+            self.now = next;
+            if packet == next {
+                let Reverse((_, _, to, bytes, ecn)) = self.flying.pop().expect("a packet");
+                self.ends[to].on_packet(next, &bytes, ecn);
+                self.poll(to);
+            } else {
+                let i = usize::from(timer(0) != next);
+                self.ends[i].on_timer(next);
+                self.poll(i);
+                assert!(self.ends[i].deadline() > next, "a timer that goes off for ever: {:?}", self.ends[i]);
+            }
+        }
+        self.now = end;
+    }
+
+    pub(super) fn run_for(&mut self, time: Nanos) {
+        self.run(self.now + time);
+    }
+
+    pub(super) fn close(&mut self, end: usize) {
+        let now = self.now;
+        self.ends[end].close(now);
+        self.poll(end);
+    }
+
+    pub(super) fn push(&mut self, end: usize, data: &[u8]) {
+        let now = self.now;
+        self.ends[end].push(now, data).expect("room");
+        self.poll(end);
+    }
+
+    pub(super) fn states(&self) -> (State, State) {
+        (self.ends[CLIENT].state(), self.ends[SERVER].state())
+    }
+
+    /// Types of the packets that an end sent.
+    pub(super) fn sent(&self, end: usize) -> Vec<Kind> {
+        self.log.iter().filter(|packet| packet.1 == end).map(|packet| packet.2.kind).collect()
+    }
+
+    /// When an end sent packets of a type.
+    pub(super) fn times(&self, end: usize, kind: Kind) -> Vec<Nanos> {
+        let of = |packet: &&(Nanos, usize, Header)| packet.1 == end && packet.2.kind == kind;
+        self.log.iter().filter(of).map(|packet| packet.0).collect()
+    }
+
+    pub(super) fn datagrams(&self, end: usize) -> Vec<&[u8]> {
+        let mut found = vec![];
+        for event in &self.events[end] {
+            if let Event::Datagram(data) = event {
+                found.push(data.as_slice());
+            }
+        }
+        found
+    }
+}

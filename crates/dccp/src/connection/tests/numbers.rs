@@ -1,0 +1,210 @@
+//! Sequence numbers: their windows, short ones, the end of the circle.
+
+use narrows_cc::Nanos;
+
+use super::net::*;
+use crate::{Header, Kind, Opt, Seq};
+
+/// A connection in the middle of a transfer each way.
+fn busy(scheme: &str) -> Net {
+    let mut net = Net::with(scheme);
+    net.run(ms(100));
+    for i in 0..100 {
+        net.push(CLIENT, &[i; 500]);
+        net.push(SERVER, &[i; 500]);
+        net.run_for(ms(7));
+    }
+    net.run_for(ms(1_000));
+    net
+}
+
+/// What of a connection must not move: all but counters, the number of the next packet, and what replies are due.
+fn core(connection: &Connection) -> String {
+    let mut copy = connection.clone();
+    copy.stats = Stats::default();
+    copy.pending = Pending::default();
+    format!("{copy:?}")
+}
+
+fn packet(net: &Net, to: usize, kind: Kind, seq: Seq, ack: Seq) -> Vec<u8> {
+    let mut header = Header::new(kind);
+    (header.source, header.destination) = (net.ends[to].remote_port, net.ends[to].config.local_port);
+    (header.seq, header.ack) = (seq.get(), Some(ack.get()));
+    let mut options = vec![];
+    if kind != Kind::Data {
+        Opt::ChangeL { feature: 3, value: &[0, 0, 0, 0, 1, 0] }.write(&mut options);
+        Opt::AckVector { nonce: false, runs: &[63, 63, 63] }.write(&mut options);
+    }
+    let mut bytes = vec![];
+    header.encode(&options, &[9; 100], &mut bytes);
+    bytes
+}
+
+#[test]
+fn packets_outside_the_windows_move_nothing() {
+    let kinds = [
+        Kind::Data,
+        Kind::Ack,
+        Kind::DataAck,
+        Kind::CloseReq,
+        Kind::Close,
+        Kind::Reset,
+        Kind::Sync,
+        Kind::SyncAck,
+    ];
+    for to in [CLIENT, SERVER] {
+        let net = busy("newreno");
+        let end = &net.ends[to];
+        let (swl, swh) = end.sequence_window();
+        let (awl, awh) = end.acknowledgement_window();
+        // W = 1000: floor(W/4) back but not before the first packet, ceil(3W/4) ahead; W' back, likewise.
+        let (isr, iss) = (end.isr.unwrap(), end.iss.unwrap());
+        let back = |to: Seq, by: i64, first: Seq| to.add(1 - by.min(to.add(1).minus(first)));
+        assert_eq!((swl, swh), (back(end.gsr, 250, isr), end.gsr.add(750)));
+        assert_eq!((awl, awh), (back(end.gss, 1_000, iss), end.gss));
+        let good = end.gsr.add(1);
+        for kind in kinds {
+            let mut cases =
+                vec![(swl.add(-1), awh), (good, awh.add(1)), (good, awl.add(-1)), (good, awl.add(-1 << 40))];
+            if !matches!(kind, Kind::Sync | Kind::SyncAck) {
+                cases.extend([(swh.add(1), awh), (good.add(1 << 46), awh)]);
+            }
+            if matches!(kind, Kind::CloseReq | Kind::Close | Kind::Reset) {
+                cases.extend([(end.gsr, awh), (good, end.gar.add(-1))]);
+            }
+            for (seq, ack) in cases {
+                if kind == Kind::Data && seq == good {
+                    continue; // it has no acknowledgement number
+                }
+                let mut end = end.clone();
+                let before = core(&end);
+                end.on_packet(net.now, &packet(&net, to, kind, seq, ack), 0);
+                assert_eq!(core(&end), before, "{kind:?} {seq:?} {ack:?}");
+                assert_eq!(end.stats.out_of_window, 1);
+                // The answer is a Sync for the packet's number; for a Reset's, the greatest received; none to a Sync.
+                let mut out = vec![];
+                let sent = end.poll_transmit(net.now, &mut out);
+                if matches!(kind, Kind::Sync | Kind::SyncAck) {
+                    assert_eq!(sent, None);
+                } else {
+                    let (sync, _) = Header::decode(&out).unwrap();
+                    let expected = if kind == Kind::Reset { end.gsr } else { seq };
+                    assert_eq!((sync.kind, sync.ack), (Kind::Sync, Some(expected.get())));
+                    assert_eq!(out.len(), 24);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn syncs_are_limited_to_eight_per_second() {
+    let mut net = busy("newreno");
+    let far = net.ends[SERVER].gsr.add(100_000);
+    let bytes = packet(&net, SERVER, Kind::Data, far, far);
+    let before = net.ends[SERVER].stats().syncs_sent;
+    for _ in 0..3_000 {
+        let now = net.now;
+        net.inject(now, SERVER, bytes.clone(), 0);
+        net.run_for(ms(1));
+    }
+    assert_eq!(net.ends[SERVER].stats().syncs_sent - before, 24);
+    // The client finds that all is well, and so it stays.
+    assert_eq!(net.states(), (State::Open, State::Open));
+}
+
+#[test]
+fn packets_that_cannot_come_now_are_answered_with_a_sync() {
+    let net = busy("newreno");
+    for (to, kind) in [(SERVER, Kind::CloseReq), (SERVER, Kind::Response), (CLIENT, Kind::Request)] {
+        let mut end = net.ends[to].clone();
+        let before = core(&end);
+        let good = end.gsr.add(1);
+        let ack = end.gss;
+        end.on_packet(net.now, &packet(&net, to, kind, good, ack), 0);
+        assert_eq!(core(&end), before, "{kind:?}");
+        let mut out = vec![];
+        end.poll_transmit(net.now, &mut out).unwrap();
+        assert_eq!(Header::decode(&out).unwrap().0.kind, Kind::Sync);
+    }
+}
+
+#[test]
+fn two_ends_meet_again_after_a_long_burst_of_losses() {
+    // More packets than the window holds are lost: the next ones are beyond it, until a Sync brings the ends together.
+    let (mut client, server) = (config(Role::Client, "newreno"), config(Role::Server, "newreno"));
+    client.sequence_window = 32;
+    let mut net = Net::new(&client, &server, Link::default(), 1);
+    net.run(ms(1_000));
+    net.lose = Box::new(|end, _| end == CLIENT);
+    for _ in 0..40 {
+        let now = net.now;
+        let _ = net.ends[CLIENT].push(now, &[1; 10]);
+        net.run_for(Nanos::from_secs(1));
+    }
+    net.lose = Box::new(|_, _| false);
+    net.run_for(Nanos::from_secs(70));
+    let before = net.ends[SERVER].stats().data_packets_received;
+    for _ in 0..40 {
+        net.push(CLIENT, &[1; 10]);
+        net.run_for(ms(500));
+    }
+    assert_eq!(net.ends[SERVER].stats().data_packets_received - before, 40);
+}
+
+#[test]
+fn short_numbers_are_used_where_both_agree_and_save_their_bytes() {
+    let (mut client, mut server) = (config(Role::Client, "newreno"), config(Role::Server, "newreno"));
+    (client.short, server.short) = (true, true);
+    // The low 24 bits go round during the transfer.
+    client.first_number = Some((7 << 24) + (1 << 24) - 50);
+    let mut net = Net::new(&client, &server, Link { loss: 0.05, ..Link::default() }, 1);
+    for _ in 0..400 {
+        let now = net.now;
+        let _ = net.ends[CLIENT].push(now, &[1; 100]);
+        net.run_for(ms(10));
+    }
+    let data = |packet: &&(Nanos, usize, Header)| packet.2.kind == Kind::Data;
+    assert!(net.log.iter().filter(data).count() > 200);
+    assert!(net.log.iter().filter(data).all(|packet| !packet.2.long && packet.2.len() == 12));
+    let stats = net.ends[SERVER].stats();
+    assert!(stats.data_packets_received > 300 && stats.out_of_window == 0, "{stats:?}");
+    assert!(net.ends[SERVER].gsr.get() > 8 << 24);
+    // Where they are not agreed on they are not believed.
+    let mut net = Net::with("newreno");
+    net.run(ms(1_000));
+    let mut header = Header::new(Kind::Data);
+    (header.source, header.destination, header.long) = (5001, 5001, false);
+    header.seq = net.ends[SERVER].gsr.add(1).get() & 0xff_ffff;
+    let mut bytes = vec![];
+    header.encode(&[], &[1], &mut bytes);
+    let before = core(&net.ends[SERVER]);
+    net.ends[SERVER].on_packet(ms(1_000), &bytes, 0);
+    assert_eq!(core(&net.ends[SERVER]), before);
+}
+
+#[test]
+fn numbers_go_round_at_two_to_the_48() {
+    for scheme in ["newreno", "ccid3", "dccp-bbr"] {
+        let (mut client, mut server) = (config(Role::Client, scheme), config(Role::Server, scheme));
+        client.first_number = Some((1 << 48) - 60);
+        server.first_number = Some((1 << 48) - 30);
+        let mut net = Net::new(&client, &server, Link::default(), 1);
+        net.run(ms(200));
+        for i in 0..200 {
+            net.push(CLIENT, &[i; 500]);
+            net.push(SERVER, &[i; 500]);
+            net.run_for(ms(20));
+        }
+        net.run_for(ms(4_000));
+        for end in [CLIENT, SERVER] {
+            assert!(net.ends[end].gss.get() < 1_000, "{scheme}: {:?}", net.ends[end].gss);
+            assert_eq!(net.datagrams(end).len(), 200, "{scheme}");
+            let stats = net.ends[end].stats();
+            assert_eq!((stats.out_of_window, stats.lost_packets), (0, 0), "{scheme}");
+        }
+        net.close(SERVER);
+        net.run_for(ms(1_000));
+        assert_eq!(net.states(), (State::TimeWait, State::Closed));
+    }
+}

@@ -1,0 +1,240 @@
+//! A packet arrives: does it belong here (RFC 4340 sections 7.5 and 8.5)?
+
+use narrows_cc::Nanos;
+
+use super::Connection;
+use super::config::Role;
+use super::receiving::Arrived;
+use super::state::State;
+use crate::ack_vector::Mark;
+use crate::feature::{self, Side};
+use crate::wire::Body;
+use crate::{Header, Kind, ResetCode, Seq};
+
+/// The ECN codepoint for 'congestion experienced'.
+const CE: u8 = 3;
+
+/// A packet's numbers in full.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbers {
+    pub(super) seq: Seq,
+    pub(super) ack: Option<Seq>,
+}
+
+impl Connection {
+    /// A packet arrived with an IP header that said `ecn` (0 to 3). To be followed by [`Connection::poll_transmit`].
+    pub fn on_packet(&mut self, now: Nanos, bytes: &[u8], ecn: u8) {
+        // Step 1. What is no packet is dropped.
+        let Ok((header, body)) = Header::decode(bytes) else {
+            self.stats.ignored += 1;
+            return;
+        };
+        let stranger = self.remote_port != 0 && header.source != self.remote_port;
+        if header.destination != self.config.local_port || stranger {
+            self.stats.ignored += 1;
+            return;
+        }
+        // Step 2.
+        if self.state.is_over() {
+            self.refuse(now, &header, ResetCode::NoConnection);
+            return;
+        }
+        let numbers = match self.state {
+            State::Listen => match self.accept(now, &header) {
+                Some(numbers) => numbers,
+                None => return,
+            },
+            State::Request => match self.answered(now, &header) {
+                Some(numbers) => numbers,
+                None => return,
+            },
+            _ => match self.numbers(&header) {
+                Some(numbers) => numbers,
+                None => {
+                    self.stats.ignored += 1;
+                    return;
+                }
+            },
+        };
+        if !self.is_in_window(now, header.kind, numbers) || !self.is_expected(now, header.kind, numbers) {
+            return;
+        }
+        self.update(header.kind, numbers);
+        self.stats.packets_received += 1;
+        self.half.waiting = None;
+        self.process(now, &header, numbers, &body, ecn & 3 == CE);
+    }
+
+    /// Steps 8 and on, for a packet that belongs here.
+    fn process(&mut self, now: Nanos, header: &Header, numbers: Numbers, body: &Body<'_>, marked: bool) {
+        let told = match self.read_options(now, header, numbers, body.options) {
+            Ok(told) => told,
+            Err((code, data)) => {
+                self.reset(now, code, data);
+                return;
+            }
+        };
+        if self.state.is_over() {
+            return;
+        }
+        let mark = if marked && self.config.ecn { Mark::Marked } else { Mark::Received };
+        let payload = if header.kind.is_data() { body.data.len() as u32 } else { 0 };
+        let payload = if matches!(header.kind, Kind::Request | Kind::Response) { 0 } else { payload };
+        let ratio = self.features.value(feature::ACK_RATIO, Side::Remote);
+        let arrived = Arrived { seq: numbers.seq, mark, payload, ccval: header.ccval, ndp: told.ndp };
+        let fresh = self.reception.on_packet(now, &arrived, ratio, self.half.rtt.srtt);
+        if self.half.ccid == crate::Ccid::TcpLike {
+            self.half.ratio.on_packet(numbers.seq);
+        }
+        if header.kind == Kind::Reset {
+            self.on_reset(now, header.reset.0);
+            return;
+        }
+        self.advance_handshake(now, header.kind, numbers);
+        if let Some(ack) = numbers.ack
+            && matches!(header.kind, Kind::Ack | Kind::DataAck | Kind::SyncAck)
+        {
+            self.reception.acknowledged(ack);
+            self.on_feedback(now, ack, body.options, &told);
+        }
+        match header.kind {
+            Kind::CloseReq => self.on_close_request(now),
+            Kind::Close => {
+                self.on_close(now);
+                return;
+            }
+            Kind::Sync => self.pending.sync_ack = Some(numbers.seq),
+            _ => {}
+        }
+        if payload > 0 {
+            if !fresh {
+                self.stats.duplicates += 1;
+                return;
+            }
+            self.stats.data_packets_received += 1;
+            self.stats.bytes_received += u64::from(payload);
+            if self.config.deliver {
+                self.inbox.push(body.data);
+                self.stats.receive_drops = self.inbox.dropped;
+            }
+        }
+    }
+
+    /// The numbers in full; none if short ones are not allowed (section 7.6.1).
+    fn numbers(&self, header: &Header) -> Option<Numbers> {
+        if header.long {
+            return Some(Numbers { seq: Seq::new(header.seq), ack: header.ack.map(Seq::new) });
+        }
+        let allowed = self.features.value(feature::SHORT_NUMBERS, Side::Remote) == 1;
+        allowed.then(|| Numbers {
+            seq: Seq::extend(header.seq as u32, self.gsr),
+            ack: header.ack.map(|ack| Seq::extend(ack as u32, self.gss)),
+        })
+    }
+
+    /// The window of the other side's numbers: SWL and SWH (section 7.5.1).
+    pub(super) fn sequence_window(&self) -> (Seq, Seq) {
+        let width = self.features.value(feature::SEQUENCE_WINDOW, Side::Remote) as i64;
+        let low = self.gsr.add(1 - width / 4);
+        let low = self.isr.filter(|isr| isr.after(low)).unwrap_or(low);
+        (low, self.gsr.add((3 * width + 3) / 4))
+    }
+
+    /// The window of acknowledgement numbers: AWL and AWH.
+    pub(super) fn acknowledgement_window(&self) -> (Seq, Seq) {
+        let width = self.features.value(feature::SEQUENCE_WINDOW, Side::Local) as i64;
+        let low = self.gss.add(1 - width);
+        let low = self.iss.filter(|iss| iss.after(low)).unwrap_or(low);
+        (low, self.gss)
+    }
+
+    /// Steps 5 and 6.
+    fn is_in_window(&mut self, now: Nanos, kind: Kind, Numbers { seq, ack }: Numbers) -> bool {
+        let (swl, swh) = self.sequence_window();
+        let (awl, awh) = self.acknowledgement_window();
+        let valid = match kind {
+            Kind::Sync | Kind::SyncAck => {
+                // Any number from SWL on: that is how two ends that have lost each other meet again.
+                let valid = !swl.after(seq) && ack.is_some_and(|ack| ack.within(awl, awh));
+                if !valid {
+                    self.stats.out_of_window += 1;
+                    return false;
+                }
+                valid
+            }
+            Kind::CloseReq | Kind::Close | Kind::Reset => {
+                let low = self.gsr.add(1);
+                // In the packet that answers a Request nothing came before it.
+                let low = if self.state == State::Request { seq } else { low };
+                seq.within(low, swh)
+                    && ack.is_some_and(|ack| !self.gar.after(ack) && !ack.after(awh) && !awl.after(ack))
+            }
+            _ => seq.within(swl, swh) && ack.is_none_or(|ack| ack.within(awl, awh)),
+        };
+        if !valid {
+            self.stats.out_of_window += 1;
+            let ack = if kind == Kind::Reset { self.gsr } else { seq };
+            self.send_sync(now, ack);
+        }
+        valid
+    }
+
+    /// Asks the other side for its numbers, if the last time was long enough ago.
+    fn send_sync(&mut self, now: Nanos, ack: Seq) {
+        if self.pending.may_reply(now) {
+            self.pending.sync = Some(ack);
+        }
+    }
+
+    /// Step 7: packet types that cannot come now.
+    fn is_expected(&mut self, now: Nanos, kind: Kind, Numbers { seq, .. }: Numbers) -> bool {
+        let server = self.config.role == Role::Server;
+        let late = self.state >= State::Open && !self.osr.after(seq);
+        let unexpected = match kind {
+            Kind::CloseReq => server,
+            Kind::Response => server || late,
+            Kind::Request => !server || late,
+            Kind::Data => self.state == State::Respond,
+            _ => false,
+        };
+        if unexpected {
+            self.stats.ignored += 1;
+            self.send_sync(now, seq);
+        }
+        !unexpected
+    }
+
+    /// The greatest numbers follow.
+    fn update(&mut self, kind: Kind, Numbers { seq, ack }: Numbers) {
+        if seq.after(self.gsr) {
+            self.gsr = seq;
+        }
+        if let Some(ack) = ack
+            && kind != Kind::Sync
+            && ack.after(self.gar)
+        {
+            self.gar = ack;
+        }
+        if let Some(isr) = self.isr
+            && self.gsr.minus(isr) > feature::SEQUENCE_WINDOWS.1 as i64
+        {
+            self.isr = None;
+        }
+        self.features.keep_up(self.gsr, self.gss);
+    }
+
+    /// A Reset for a packet that belongs to no connection (section 8.3.1), or that a connection without numbers cannot take.
+    pub(super) fn refuse(&mut self, now: Nanos, header: &Header, code: ResetCode) {
+        self.stats.ignored += 1;
+        if header.kind == Kind::Reset || !self.pending.may_reply(now) {
+            return;
+        }
+        let mut reset = Header::new(Kind::Reset);
+        reset.source = header.destination;
+        reset.destination = header.source;
+        reset.seq = header.ack.map_or(Seq::new(0), |ack| Seq::new(ack).add(1)).get();
+        reset.ack = Some(header.seq);
+        reset.reset = (code as u8, [0; 3]);
+        self.pending.refusal = Some(reset);
+    }
+}

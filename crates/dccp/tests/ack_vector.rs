@@ -1,0 +1,291 @@
+//! Ack Vectors against RFC 4340 section 11.4 and against a model that keeps every packet in a map.
+
+use std::collections::BTreeMap;
+
+use narrows_dccp::ack_vector::{AckVector, Mark, Recorded, Run, State, runs};
+use narrows_dccp::seq::Seq;
+use narrows_dccp::wire::{MAX_VALUE, Opt, options};
+use proptest::prelude::*;
+
+/// The states that options tell, from the newest packet back.
+fn told(ack: Seq, bytes: &[u8]) -> Vec<(Seq, State)> {
+    runs(ack, bytes)
+        .flat_map(|run| (0..run.count).map(move |back| (run.first.add(-(back as i64)), run.state)))
+        .collect()
+}
+
+fn written(vector: &AckVector) -> (Option<Seq>, Vec<u8>) {
+    let mut bytes = Vec::new();
+    let newest = vector.write(&mut bytes);
+    (newest, bytes)
+}
+
+/// Section 11.4: "0,192,3,64,5" with acknowledgement number 100.
+#[test]
+fn the_example_of_section_11_4_reads_as_it_says() {
+    let read: Vec<Run> = runs(Seq::new(100), &[38, 7, 0, 192, 3, 64, 5]).collect();
+    let run = |first, count, state| Run { first: Seq::new(first), count, state };
+    let expected = [
+        run(100, 1, State::Received),
+        run(99, 1, State::Missing),
+        run(98, 4, State::Received),
+        run(94, 1, State::Marked),
+        run(93, 6, State::Received),
+    ];
+    assert_eq!(read, expected);
+    assert_eq!(read[4].last(), Seq::new(88));
+}
+
+#[test]
+fn the_example_of_section_11_4_is_written_by_a_receiver_that_saw_it() {
+    let mut vector = AckVector::new(100);
+    for n in (88..=98).chain([100]) {
+        vector.record(Seq::new(n), if n == 94 { Mark::Marked } else { Mark::Received });
+    }
+    assert_eq!(written(&vector), (Some(Seq::new(100)), vec![38, 7, 0, 192, 3, 64, 5]));
+    assert_eq!((vector.covered(), vector.len()), (13, 7));
+}
+
+#[test]
+fn several_vectors_of_one_packet_continue_each_other_and_other_options_do_not_disturb() {
+    let bytes = [38, 4, 0, 193, 2, 43, 4, 0, 9, 39, 3, 66, 0];
+    let read = told(Seq::new(1), &bytes);
+    let numbers: Vec<i64> = read.iter().map(|(seq, _)| seq.minus(Seq::new(0))).collect();
+    assert_eq!(numbers, [1, 0, -1, -2, -3, -4]);
+    assert_eq!(read.iter().filter(|(_, state)| *state == State::Marked).count(), 3);
+}
+
+#[test]
+fn of_the_reserved_state_nothing_is_said() {
+    let read = told(Seq::new(10), &[38, 5, 0, 0x80 | 2, 0]);
+    assert_eq!(read, [(Seq::new(10), State::Received), (Seq::new(6), State::Received)]);
+}
+
+#[test]
+fn what_a_sender_knows_does_not_depend_on_the_order_of_vectors() {
+    use State::{Marked, Missing, Received};
+    for (old, new, known) in [
+        (Missing, Received, Received),
+        (Missing, Marked, Marked),
+        (Received, Missing, Received),
+        (Marked, Missing, Marked),
+        (Marked, Received, Marked),
+        (Received, Marked, Marked),
+    ] {
+        assert_eq!(old.updated(new), known, "{old:?} then {new:?}");
+    }
+}
+
+#[test]
+fn a_vector_longer_than_one_option_takes_several() {
+    let mut vector = AckVector::new(10_000);
+    for n in 0..600 {
+        // Every second packet is missing: one byte each.
+        vector.record(Seq::new(2 * n), Mark::Received);
+    }
+    let (newest, bytes) = written(&vector);
+    // 1199 runs do not fit in the 996 bytes that a header leaves: 3 options of 253, one of 229.
+    let lengths: Vec<usize> = options(&bytes)
+        .map(|option| match option {
+            Ok(Opt::AckVector { runs, .. }) => runs.len(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(lengths, [MAX_VALUE, MAX_VALUE, MAX_VALUE, 996 - 3 * 255 - 2]);
+    let read = told(newest.unwrap(), &bytes);
+    assert_eq!(read.len(), 3 * MAX_VALUE + 229);
+    assert!(read.iter().all(|(seq, state)| (*state == State::Received) == (seq.get() % 2 == 0)));
+    let mut some = Vec::new();
+    assert_eq!(vector.write_within(2, &mut some), None);
+    assert_eq!(vector.write_within(10, &mut some), newest);
+    assert_eq!(some.len(), 10);
+}
+
+#[test]
+fn a_jump_beyond_the_limit_costs_no_more_than_the_limit() {
+    let mut vector = AckVector::new(1000);
+    vector.record(Seq::new(5), Mark::Received);
+    assert_eq!(vector.record(Seq::new(5 + (1 << 46)), Mark::Received), Recorded::New);
+    assert_eq!(vector.covered(), 1000);
+    assert_eq!(vector.dropped(), (1 << 46) + 1 - 1000);
+    // 999 missing packets in 16 bytes, the newest in one of its own, and an option's two.
+    assert_eq!(vector.len(), 19);
+}
+
+#[test]
+fn what_arrives_after_it_was_told_missing_is_told_again() {
+    let mut vector = AckVector::new(100);
+    for n in [1, 2, 4, 5] {
+        vector.record(Seq::new(n), Mark::Received);
+    }
+    vector.sent_in(Seq::new(50));
+    vector.record(Seq::new(3), Mark::Received);
+    vector.record(Seq::new(6), Mark::Received);
+    vector.acknowledged(Seq::new(50));
+    // 1 and 2 are known; 3 is news, and 4 and 5 stay beside it.
+    assert_eq!(written(&vector), (Some(Seq::new(6)), vec![38, 3, 3]));
+    assert_eq!(vector.record(Seq::new(2), Mark::Received), Recorded::Old);
+    assert_eq!(vector.record(Seq::new(3), Mark::Received), Recorded::Duplicate);
+}
+
+#[test]
+fn acknowledgements_of_packets_without_a_vector_say_nothing() {
+    let mut vector = AckVector::new(100);
+    vector.record(Seq::new(1), Mark::Received);
+    vector.record(Seq::new(2), Mark::Received);
+    vector.sent_in(Seq::new(10));
+    vector.acknowledged(Seq::new(9));
+    vector.acknowledged(Seq::new(11));
+    assert_eq!(vector.covered(), 2);
+    vector.acknowledged(Seq::new(10));
+    assert_eq!(vector.covered(), 1);
+    vector.acknowledged(Seq::new(10));
+    assert_eq!(vector.covered(), 1);
+}
+
+/// Whatever order a gap fills in, its packets become long runs again.
+#[test]
+fn late_packets_join_their_neighbours() {
+    let ascending: Vec<u64> = (1..=126).collect();
+    let descending: Vec<u64> = ascending.iter().rev().copied().collect();
+    let odd_first = |then: &[u64]| -> Vec<u64> {
+        let (odd, even) = ((1..127).step_by(2), then.iter().filter(|n| *n % 2 == 0).copied());
+        odd.chain(even).collect()
+    };
+    let (then_even, then_back) = (odd_first(&ascending), odd_first(&descending));
+    for order in [ascending, descending, then_even, then_back] {
+        let mut vector = AckVector::new(1000);
+        for n in [0, 127].into_iter().chain(order) {
+            assert_eq!(vector.record(Seq::new(n), Mark::Received), Recorded::New);
+        }
+        // 128 packets are two full runs; a run that had to end before its neighbour was full leaves one more.
+        assert!(vector.len() <= 2 + 3, "{} bytes", vector.len());
+        assert_eq!(told(Seq::new(127), &written(&vector).1).len(), 128);
+    }
+}
+
+/// Every packet in a map, vectors sent as copies of it. Numbers count from the connection's start, without wrapping.
+#[derive(Default)]
+struct Model {
+    states: BTreeMap<i64, State>,
+    sent: Vec<(i64, BTreeMap<i64, State>)>,
+    limit: usize,
+    dropped: u64,
+}
+
+impl Model {
+    fn record(&mut self, n: i64, state: State) -> Recorded {
+        let Some(newest) = self.newest() else {
+            self.states.insert(n, state);
+            return Recorded::New;
+        };
+        if n <= newest {
+            return match self.states.get_mut(&n) {
+                None => Recorded::Old,
+                Some(known @ State::Missing) => {
+                    *known = state;
+                    Recorded::New
+                }
+                Some(_) => Recorded::Duplicate,
+            };
+        }
+        self.states.extend((newest + 1..n).map(|missing| (missing, State::Missing)));
+        self.states.insert(n, state);
+        while self.states.len() > self.limit {
+            let (oldest, state) = self.states.pop_first().unwrap();
+            self.dropped += 1;
+            // A vector that told otherwise of what is lost now is worth no more than up to there.
+            for (_, known) in self.sent.iter_mut().filter(|(_, known)| known.get(&oldest) != Some(&state)) {
+                known.retain(|&n, _| n < oldest);
+            }
+        }
+        Recorded::New
+    }
+
+    fn newest(&self) -> Option<i64> {
+        self.states.last_key_value().map(|(&n, _)| n)
+    }
+
+    /// Forgets from the oldest on what the other side knows as it is, never the newest.
+    fn acknowledged(&mut self, packet: i64) {
+        let Some(at) = self.sent.iter().position(|(sent, _)| *sent == packet) else { return };
+        let (_, known) = self.sent.drain(..=at).next_back().unwrap();
+        while self.states.len() > 1
+            && let Some((n, state)) = self.states.first_key_value()
+            && known.get(n) == Some(state)
+        {
+            self.states.pop_first();
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A packet so far ahead of the newest, or behind it.
+    Arrive(i64, bool),
+    Send,
+    /// The other side has the n-th last of our packets.
+    Acknowledge(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (Just(1i64), any::<bool>()).prop_map(|(ahead, marked)| Step::Arrive(ahead, marked)),
+        3 => (2i64..6, any::<bool>()).prop_map(|(ahead, marked)| Step::Arrive(ahead, marked)),
+        5 => (-12i64..=0, any::<bool>()).prop_map(|(ahead, marked)| Step::Arrive(ahead, marked)),
+        1 => (-300i64..300, Just(false)).prop_map(|(ahead, marked)| Step::Arrive(ahead, marked)),
+        3 => Just(Step::Send),
+        2 => (0usize..6).prop_map(Step::Acknowledge),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Reordering, duplicates, gaps, acknowledged acknowledgements, numbers that wrap at 2^48.
+    #[test]
+    fn a_receiver_does_what_a_map_of_all_packets_does(
+        steps in prop::collection::vec(step(), 1..300),
+        limit in prop_oneof![1usize..4, 60usize..70, Just(200), Just(500)],
+        back_from_wrap in prop_oneof![0i64..50, Just(1 << 40)],
+    ) {
+        let start = Seq::new(0).add(-back_from_wrap);
+        let mut vector = AckVector::new(limit);
+        let mut model = Model { limit, ..Model::default() };
+        let mut packets = 0;
+        for step in steps {
+            match step {
+                Step::Arrive(ahead, marked) => {
+                    let n = model.newest().unwrap_or(0) + ahead;
+                    let (mark, state) =
+                        if marked { (Mark::Marked, State::Marked) } else { (Mark::Received, State::Received) };
+                    prop_assert_eq!(vector.record(start.add(n), mark), model.record(n, state));
+                }
+                Step::Send => {
+                    packets += 2; // every other packet carries no vector
+                    vector.sent_in(start.add(packets));
+                    if !model.states.is_empty() {
+                        let copy = model.states.clone();
+                        model.sent.push((packets, copy));
+                        if model.sent.len() > limit {
+                            model.sent.remove(0);
+                        }
+                    }
+                }
+                Step::Acknowledge(back) => {
+                    let packet = packets - back as i64;
+                    vector.acknowledged(start.add(packet));
+                    model.acknowledged(packet);
+                }
+            }
+            let (newest, bytes) = written(&vector);
+            prop_assert_eq!(newest, model.newest().map(|n| start.add(n)));
+            let expected: Vec<_> = model.states.iter().rev().map(|(&n, &state)| (start.add(n), state)).collect();
+            prop_assert_eq!(told(newest.unwrap_or_default(), &bytes), expected);
+            prop_assert_eq!(vector.covered(), model.states.len() as u64);
+            prop_assert_eq!(vector.dropped(), model.dropped);
+            prop_assert_eq!(bytes.len(), vector.len());
+            prop_assert!(vector.len() <= limit + 2 * limit.div_ceil(MAX_VALUE));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The receiving half: puts data from several subflows together.
+
+use narrows_cc::{Bytes, Nanos};
+use narrows_net::Extension;
+use narrows_net::packet::{Flags, Packet};
+
+use crate::ranges::Ranges;
+use crate::{Arrival, ConnectionConfig, Receiver};
+
+/// What the receiving half saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SinkStats {
+    /// Payload bytes delivered in the order of the connection's data.
+    pub bytes_in_order: u64,
+    /// Payload bytes that were there already.
+    pub duplicate_bytes: u64,
+    /// Most bytes that waited for data in front of them.
+    pub most_waiting: u64,
+    /// Packets with data beyond the window, or without a mapping that fits them. They are thrown away.
+    pub refused_packets: u64,
+    /// The sender has said that no data follows.
+    pub ended: bool,
+}
+
+/// The receiving half of a connection.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    base: u32,
+    /// The next byte expected.
+    next: u64,
+    stored: Ranges,
+    buffer: u64,
+    stats: SinkStats,
+}
+
+impl Sink {
+    /// A receiving half whose first subflow is flow `base`.
+    pub fn new(base: u32, config: &ConnectionConfig) -> Self {
+        Self {
+            base,
+            next: 0,
+            stored: Ranges::default(),
+            buffer: config.receive_window.as_u64().min(u64::from(u32::MAX)),
+            stats: SinkStats::default(),
+        }
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &SinkStats {
+        &self.stats
+    }
+
+    /// Bytes of memory held.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.stored.memory()
+    }
+
+    /// A packet from the sender for the subflow of `receiver`. What it brought to the connection.
+    pub fn on_packet(&mut self, now: Nanos, packet: &Packet, receiver: &mut Receiver) -> Arrival {
+        let ours = !packet.flags.has(Flags::REVERSE) && !packet.flags.has(Flags::CONTROL);
+        if !ours || (packet.payload == 0 && !packet.flags.has(Flags::FIN)) {
+            receiver.on_packet(now, packet);
+            return Arrival::default();
+        }
+        let start = match packet.extension() {
+            Extension::Mapping { data, subflow, len, fin }
+                if subflow == packet.seq as u32 && len == packet.payload =>
+            {
+                self.stats.ended |= fin && data <= self.next;
+                data
+            }
+            _ => {
+                self.stats.refused_packets += 1;
+                return Arrival::default();
+            }
+        };
+        let end = start.saturating_add(u64::from(packet.payload));
+        // The subflow must not acknowledge what the connection has no room for.
+        if end > self.next + self.buffer {
+            self.stats.refused_packets += 1;
+            return Arrival::default();
+        }
+        receiver.on_packet(now, packet);
+        if start == end {
+            return Arrival::default();
+        }
+        let before = self.next;
+        let mut fresh = 0;
+        let from = start.max(self.next);
+        if from < end {
+            if from == self.next && self.stored.is_empty() {
+                fresh = end - from;
+                self.next = end;
+            } else {
+                self.stored.insert(from, end, |start, end| fresh += end - start);
+                while let Some(end) = self.stored.pop_reached(self.next) {
+                    self.next = self.next.max(end);
+                }
+                self.stats.most_waiting = self.stats.most_waiting.max(self.stored.total());
+            }
+        }
+        let in_order = self.next - before;
+        self.stats.bytes_in_order += in_order;
+        self.stats.duplicate_bytes += end - start - fresh;
+        if in_order > fresh {
+            receiver.acknowledge_now();
+        }
+        Arrival { in_order: Bytes::new(in_order), distinct: fresh > 0, duplicate: fresh == 0 }
+    }
+
+    /// Completes a packet that a subflow's receiver is about to send.
+    pub fn complete(&self, packet: &mut Packet) {
+        if packet.flags.has(Flags::CONTROL) {
+            return;
+        }
+        packet.window = self.buffer as u32;
+        packet.set_extension(match (packet.flags.has(Flags::SYN), packet.flow - self.base) {
+            (true, 0) => Extension::Capable { answer: true },
+            (true, own) => Extension::Join { address: own as u8, answer: true },
+            (false, _) => Extension::DataAck { ack: self.next as u32 },
+        });
+    }
+}

@@ -1,0 +1,412 @@
+//! The sending half: which subflow gets which data.
+
+use narrows_cc::{Bytes, MAX_PATHS_VIEW, Nanos, PathView, Paths};
+use narrows_net::Extension;
+use narrows_net::packet::{Flags, Packet};
+
+use super::mapping::Mappings;
+use crate::ranges::Ranges;
+use crate::{AckOutcome, App, ConnectionConfig, Scheduler, Sender};
+
+/// Retransmission timeouts in a row after which a path is given up: one may be for want of acknowledgements of a short tail.
+const TIMEOUTS_UNTIL_GIVEN_UP: u32 = 2;
+
+/// What the sending half did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceStats {
+    /// Times that a path was given up.
+    pub given_up: u64,
+    /// Payload bytes handed to another subflow again, because the path was given up that had them.
+    pub reinjected_bytes: u64,
+    /// Payload bytes repeated on a faster subflow because they held up the window.
+    pub rescued_bytes: u64,
+}
+
+/// Whatever has the sender of a subflow in it.
+pub trait Stream: AsRef<Sender> + AsMut<Sender> {}
+
+impl<S: AsRef<Sender> + AsMut<Sender>> Stream for S {}
+
+/// What the connection keeps of a subflow.
+#[derive(Clone, Debug, Default)]
+struct Subflow {
+    mappings: Mappings,
+    given_up: bool,
+    /// Reductions so far, what was delivered before the last of them, and between the last two.
+    reductions: u64,
+    delivered_before: Bytes,
+    between: Bytes,
+}
+
+/// What is to be sent next.
+#[derive(Clone, Copy, Debug)]
+enum Piece {
+    /// Data that a given-up path has.
+    Again {
+        data: u64,
+        len: u64,
+    },
+    New {
+        len: u64,
+    },
+    /// The window is full.
+    Blocked,
+}
+
+/// The sending half of a connection. `senders` in all calls are those of its subflows, in their order.
+#[derive(Clone, Debug)]
+pub struct Source {
+    app: App,
+    config: ConnectionConfig,
+    /// Flow number of the first subflow.
+    base: u32,
+    /// The next byte of data to be sent for the first time.
+    next: u64,
+    /// Everything below has arrived (DATA_ACK).
+    acked: u64,
+    /// The receiver takes data up to here.
+    right_edge: u64,
+    subflows: Vec<Subflow>,
+    /// Data of given-up paths that waits for another.
+    again: Ranges,
+    /// Data that held up the window was repeated, or passed over, up to here.
+    rescued: u64,
+    /// Whose turn it is.
+    turn: usize,
+    joined: bool,
+    closed: bool,
+    completed_at: Option<Nanos>,
+    stats: SourceStats,
+}
+
+impl Source {
+    /// A sending half whose first subflow is flow `base`.
+    ///
+    /// # Panics
+    /// If there are more subflows than coupled schemes can see.
+    pub fn new(base: u32, config: ConnectionConfig, app: App) -> Self {
+        assert!((1..=MAX_PATHS_VIEW).contains(&config.subflows), "{} subflows", config.subflows);
+        Self {
+            app,
+            base,
+            next: 0,
+            acked: 0,
+            right_edge: 0,
+            subflows: vec![Subflow::default(); config.subflows],
+            config,
+            again: Ranges::default(),
+            rescued: 0,
+            turn: 0,
+            joined: false,
+            closed: false,
+            completed_at: None,
+            stats: SourceStats::default(),
+        }
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &SourceStats {
+        &self.stats
+    }
+
+    /// Bytes of memory held.
+    pub fn memory(&self) -> usize {
+        let mappings: usize =
+            self.subflows.iter().map(|own| size_of::<Subflow>() + own.mappings.memory()).sum();
+        size_of::<Self>() + mappings + self.again.memory()
+    }
+
+    /// Data that has arrived at the other end, as far as the sender knows.
+    pub fn acknowledged(&self) -> Bytes {
+        Bytes::new(self.acked)
+    }
+
+    /// When all data of a finite application had arrived.
+    pub fn completed_at(&self) -> Option<Nanos> {
+        self.completed_at
+    }
+
+    /// When [`Source::on_timer`] wants to be called; [`Nanos::MAX`] for never.
+    pub fn deadline(&self) -> Nanos {
+        self.app.deadline()
+    }
+
+    /// The time of the application has come.
+    pub fn on_timer<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) {
+        if now >= self.app.deadline() {
+            self.app.on_time(now, Bytes::new(self.next));
+            self.tell_waiting(now, senders, true);
+            self.close_if_done(now, senders);
+        }
+    }
+
+    /// The application stops writing: what it wrote is still delivered.
+    pub fn stop<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) {
+        self.app.on_time(now, Bytes::new(self.next));
+        self.app.stop(Bytes::new(self.next));
+        self.close_if_done(now, senders);
+    }
+
+    /// A packet from the receiver for one of the subflows.
+    pub fn on_packet<S: Stream>(&mut self, now: Nanos, packet: &Packet, senders: &mut [S]) -> AckOutcome {
+        let own = (packet.flow - self.base) as usize;
+        self.show_paths(own, senders);
+        let mut plain = *packet;
+        if !packet.flags.has(Flags::CONTROL) {
+            self.on_data_ack(packet);
+            // The window is the connection's.
+            plain.window = u32::MAX;
+        }
+        let outcome = senders[own].as_mut().on_packet(now, &plain);
+        self.subflows[own].mappings.remove_below(senders[own].as_ref().acknowledged());
+        self.after(own, senders[own].as_ref());
+        if !self.joined && senders[own].as_ref().established_at().is_some() {
+            self.joined = true;
+            senders.iter_mut().for_each(|sender| sender.as_mut().open(now));
+        }
+        self.close_if_done(now, senders);
+        outcome
+    }
+
+    /// Time has reached the deadline of a subflow.
+    pub fn on_subflow_timer<S: Stream>(&mut self, now: Nanos, own: usize, senders: &mut [S]) {
+        self.show_paths(own, senders);
+        senders[own].as_mut().on_timer(now);
+        self.after(own, senders[own].as_ref());
+    }
+
+    /// The next packet of any of the subflows. To be called until `None` after every call that changes the connection.
+    pub fn poll_transmit<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) -> Option<Packet> {
+        loop {
+            for (own, sender) in senders.iter_mut().enumerate() {
+                if let Some(mut packet) = sender.as_mut().poll_transmit(now) {
+                    self.complete(own, &mut packet);
+                    return Some(packet);
+                }
+            }
+            if !self.hand_over(now, senders) {
+                self.tell_waiting(now, senders, false);
+                return None;
+            }
+        }
+    }
+
+    /// The connection's header of a packet that leaves.
+    fn complete(&self, own: usize, packet: &mut Packet) {
+        if packet.flags.has(Flags::CONTROL) {
+            return;
+        }
+        let fin = packet.flags.has(Flags::FIN);
+        let extension = if packet.flags.has(Flags::SYN) {
+            if own == 0 {
+                Extension::Capable { answer: false }
+            } else {
+                Extension::Join { address: own as u8, answer: false }
+            }
+        } else if packet.payload > 0 || fin {
+            // A FIN comes after the last byte of data.
+            let data = self.subflows[own].mappings.data_of(packet.seq).unwrap_or(self.next);
+            Extension::Mapping { data, subflow: packet.seq as u32, len: packet.payload, fin }
+        } else {
+            return;
+        };
+        packet.set_extension(extension);
+    }
+
+    /// What the receiver says of the connection's data.
+    fn on_data_ack(&mut self, packet: &Packet) {
+        let ack = match packet.extension() {
+            Extension::DataAck { ack } => {
+                let ahead = ack.wrapping_sub(self.acked as u32) as i32;
+                self.acked.saturating_add_signed(i64::from(ahead))
+            }
+            _ if packet.flags.has(Flags::SYN) => 0,
+            _ => return,
+        };
+        // Nothing that acknowledges what was never sent is believed.
+        if ack > self.next {
+            return;
+        }
+        self.right_edge = self.right_edge.max(ack + u64::from(packet.window));
+        if ack > self.acked {
+            self.acked = ack;
+            self.again.remove_below(ack);
+        }
+    }
+
+    /// A subflow has acted: it may have slowed down, or be dead, or alive again.
+    fn after(&mut self, own: usize, sender: &Sender) {
+        let subflow = &mut self.subflows[own];
+        if sender.reductions() != subflow.reductions {
+            subflow.reductions = sender.reductions();
+            subflow.between = sender.delivered() - subflow.delivered_before;
+            subflow.delivered_before = sender.delivered();
+        }
+        if sender.timeouts_in_a_row() < TIMEOUTS_UNTIL_GIVEN_UP {
+            subflow.given_up &= sender.timeouts_in_a_row() > 0;
+        } else if !subflow.given_up {
+            subflow.given_up = true;
+            self.stats.given_up += 1;
+            for (start, end) in subflow.mappings.ranges() {
+                let start = start.max(self.acked);
+                if start < end {
+                    self.again.insert(start, end, |_, _| {});
+                }
+            }
+        }
+    }
+
+    /// Everything has arrived, and nothing more will be written.
+    fn close_if_done<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) {
+        let done = self.app.is_finished() && self.acked >= self.app.limit().as_u64();
+        if self.closed || !done {
+            return;
+        }
+        self.closed = true;
+        let completed = self.app.size().is_some();
+        self.completed_at = completed.then_some(now);
+        senders.iter_mut().for_each(|sender| sender.as_mut().finish(now, completed));
+    }
+
+    fn waiting(&self) -> u64 {
+        self.app.limit().as_u64().saturating_sub(self.next)
+    }
+
+    fn tell_waiting<S: Stream>(&self, now: Nanos, senders: &mut [S], written: bool) {
+        let waiting = self.waiting();
+        senders.iter_mut().for_each(|sender| sender.as_mut().set_waiting(now, waiting, written));
+    }
+
+    /// Shows a coupled scheme its siblings.
+    fn show_paths<S: Stream>(&self, own: usize, senders: &mut [S]) {
+        if !self.config.coupled {
+            return;
+        }
+        let mut views = [PathView::default(); MAX_PATHS_VIEW];
+        for ((view, sender), subflow) in views.iter_mut().zip(senders.iter()).zip(&self.subflows) {
+            let sender = sender.as_ref();
+            *view = sender.view();
+            view.established &= !subflow.given_up;
+            view.since_loss = sender.delivered() - subflow.delivered_before;
+            view.between_losses = subflow.between;
+        }
+        senders[own].as_mut().on_paths(&Paths::new(own, &views[..self.subflows.len()]));
+    }
+
+    /// What shall be sent next.
+    fn next_piece(&self) -> Option<Piece> {
+        let segment = u64::from(self.config.segment);
+        if let Some((start, end)) = self.again.first() {
+            return Some(Piece::Again { data: start, len: segment.min(end - start) });
+        }
+        let len = self.waiting().min(segment);
+        if len == 0 {
+            return None;
+        }
+        let room = self.right_edge.saturating_sub(self.next);
+        if room >= len {
+            return Some(Piece::New { len });
+        }
+        // Less than a segment leaves only where waiting does not help (RFC 9293 section 3.8.6.2.1).
+        if self.acked == self.next && room > 0 {
+            return Some(Piece::New { len: room });
+        }
+        Some(Piece::Blocked)
+    }
+
+    /// Hands one piece to a subflow; whether there was one and a subflow for it.
+    fn hand_over<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) -> bool {
+        let Some(piece) = self.next_piece() else { return false };
+        let (own, data, len) = match piece {
+            Piece::Again { data, len } => {
+                let Some(own) = self.choose(now, len, senders) else { return false };
+                self.again.remove_below(data + len);
+                self.stats.reinjected_bytes += len;
+                (own, data, len)
+            }
+            Piece::New { len } => {
+                let Some(own) = self.choose(now, len, senders) else { return false };
+                self.next += len;
+                (own, self.next - len, len)
+            }
+            Piece::Blocked => {
+                let Some((own, data, len)) = self.rescuer(now, senders) else { return false };
+                self.rescued = data + len;
+                self.stats.rescued_bytes += len;
+                (own, data, len)
+            }
+        };
+        let subflow = senders[own].as_mut().hand(len);
+        self.subflows[own].mappings.push(subflow, data, len);
+        true
+    }
+
+    /// The subflow for the next piece.
+    fn choose<S: Stream>(&mut self, now: Nanos, len: u64, senders: &mut [S]) -> Option<usize> {
+        let count = senders.len();
+        let usable = |own: &usize| !self.subflows[*own].given_up;
+        match self.config.scheduler {
+            Scheduler::LowestRtt => {
+                // All are asked: the pacer of one that is asked wakes the connection.
+                let mut best: Option<usize> = None;
+                for own in (0..count).filter(usable) {
+                    let first =
+                        best.is_none_or(|best| rank(senders[own].as_ref()) < rank(senders[best].as_ref()));
+                    if senders[own].as_mut().has_room_for(now, len) && first {
+                        best = Some(own);
+                    }
+                }
+                best
+            }
+            Scheduler::RoundRobin => {
+                let turn = self.turn;
+                let own = (0..count)
+                    .map(|i| (turn + i) % count)
+                    .filter(usable)
+                    .find(|&own| senders[own].as_mut().has_room_for(now, len))?;
+                self.turn = (own + 1) % count;
+                Some(own)
+            }
+        }
+    }
+
+    /// The window is full: a subflow with room and data before the window's end that a slower one holds. What no subflow is
+    /// faster than its holder for is passed over.
+    fn rescuer<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) -> Option<(usize, u64, u64)> {
+        self.rescued = self.rescued.max(self.acked);
+        loop {
+            // What is acknowledged on its subflow has arrived, and nobody holds it any more.
+            let next = self.subflows.iter().filter_map(|subflow| subflow.mappings.next_from(self.rescued));
+            let edge = next.min()?;
+            let holder =
+                |(own, subflow): (usize, &Subflow)| subflow.mappings.end_of(edge).map(|end| (own, end));
+            // Of several that have it, the one that will be first.
+            let held = self.subflows.iter().enumerate().filter_map(holder);
+            let (holder, end) = held.min_by_key(|&(own, _)| rank(senders[own].as_ref()))?;
+            let len = u64::from(self.config.segment).min(end - edge);
+            let (mut best, mut none_faster) = (None::<usize>, true);
+            for own in 0..senders.len() {
+                if self.subflows[own].given_up
+                    || rank(senders[own].as_ref()) >= rank(senders[holder].as_ref())
+                {
+                    continue;
+                }
+                none_faster = false;
+                let first =
+                    best.is_none_or(|best| rank(senders[own].as_ref()) < rank(senders[best].as_ref()));
+                if senders[own].as_mut().has_room_for(now, len) && first {
+                    best = Some(own);
+                }
+            }
+            if !none_faster {
+                return best.map(|own| (own, edge, len));
+            }
+            self.rescued = end;
+        }
+    }
+}
+
+/// Schedulers prefer the least; a subflow without a sample comes last.
+fn rank(sender: &Sender) -> Nanos {
+    if sender.srtt().is_zero() { Nanos::MAX } else { sender.srtt() }
+}

@@ -1,0 +1,372 @@
+//! Datagrams in the simulator: both ends are those that run over real sockets, and what travels are their bytes.
+//!
+//! A packet of the network has no room for them. They wait in [`Bodies`], and the packet names their place.
+
+use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
+use narrows_dccp::{Connection, Event, Kind, State};
+use narrows_endpoint::{AckOutcome, App, ReceiverStats, SenderStats};
+use narrows_net::{Ecn, Flags, Histogram, Packet};
+
+/// The IP header of a datagram packet, in bytes.
+const IP_HEADER: usize = 20;
+/// Where the type stands in a header, and how far to the left.
+const KIND_AT: usize = 8;
+
+/// The bytes of packets that are under way.
+#[derive(Debug, Default)]
+pub struct Bodies {
+    places: Vec<Vec<u8>>,
+    free: Vec<u32>,
+}
+
+impl Bodies {
+    /// An empty place, and its number.
+    fn reserve(&mut self) -> (u32, &mut Vec<u8>) {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Vec::new());
+            self.places.len() as u32 - 1
+        });
+        let place = &mut self.places[id as usize];
+        place.clear();
+        (id, place)
+    }
+
+    /// The bytes of a packet.
+    fn of(&self, packet: &Packet) -> &[u8] {
+        &self.places[packet.ts_val as usize]
+    }
+
+    /// The packet is no more.
+    pub fn forget(&mut self, packet: &Packet) {
+        self.free.push(packet.ts_val);
+    }
+}
+
+/// One end with what it needs to speak through the simulator.
+#[derive(Debug)]
+struct End {
+    flow: u32,
+    connection: Connection,
+    reverse: bool,
+}
+
+impl End {
+    fn on_packet(&mut self, now: Nanos, packet: &Packet, bodies: &mut Bodies) {
+        self.connection.on_packet(now, bodies.of(packet), packet.ecn as u8);
+        bodies.forget(packet);
+    }
+
+    fn poll_transmit(&mut self, now: Nanos, bodies: &mut Bodies) -> Option<Packet> {
+        let (id, bytes) = bodies.reserve();
+        let mut packet = Packet::new(self.flow);
+        packet.ts_val = id;
+        let Some(sent) = self.connection.poll_transmit(now, bytes) else {
+            bodies.forget(&packet);
+            return None;
+        };
+        packet.seq = sent.seq.get();
+        packet.payload = sent.data;
+        packet.header = (IP_HEADER + bytes.len()) as u16 - sent.data;
+        packet.ecn = match sent.ecn {
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            3 => Ecn::Ce,
+            _ => Ecn::NotEct,
+        };
+        let kind = (bytes[KIND_AT] >> 1) & 15;
+        packet.flags = if self.reverse { Flags::REVERSE } else { Flags::NONE };
+        // What switches and nodes look at to tell the life of a flow.
+        if kind == Kind::Request as u8 {
+            packet.flags = packet.flags.with(Flags::SYN);
+        } else if kind == Kind::Response as u8 {
+            packet.flags = packet.flags.with(Flags::SYN).with(Flags::ACK);
+        } else if kind == Kind::Close as u8 {
+            packet.flags = packet.flags.with(Flags::FIN);
+        } else if kind != Kind::Data as u8 {
+            packet.flags = packet.flags.with(Flags::ACK);
+        }
+        Some(packet)
+    }
+}
+
+/// The sending end, with its application.
+#[derive(Debug)]
+pub struct Origin {
+    end: End,
+    app: App,
+    start: Nanos,
+    /// What the application had written so far goes no further than this.
+    written: u64,
+    /// Most payload of a datagram.
+    size: u16,
+    payload: Vec<u8>,
+    greedy: bool,
+    stopped: bool,
+    first_data_at: Option<Nanos>,
+    completed_at: Option<Nanos>,
+    stats: SenderStats,
+}
+
+impl Origin {
+    /// A sender whose application opens the connection at `start`; datagrams have `size` bytes at most.
+    pub fn new(flow: u32, connection: Connection, app: App, start: Nanos, size: u16) -> Self {
+        Self {
+            end: End { flow, connection, reverse: false },
+            app,
+            start,
+            written: 0,
+            size,
+            payload: vec![0; usize::from(size)],
+            greedy: false,
+            stopped: false,
+            first_data_at: None,
+            completed_at: None,
+            stats: SenderStats::default(),
+        }
+    }
+
+    /// Gives what the application has written to the connection. Media are not held back: what finds no room is lost at
+    /// once, and counted. Files wait.
+    fn write(&mut self, now: Nanos) {
+        if self.stopped || now < self.start {
+            return;
+        }
+        self.app.on_time(now, Bytes::new(self.written));
+        let greedy = self.app.is_endless();
+        if greedy != self.greedy {
+            self.greedy = greedy;
+            self.end.connection.set_greedy(if greedy { self.size } else { 0 });
+        }
+        if greedy {
+            return;
+        }
+        let limit = self.app.limit().as_u64();
+        while self.written < limit && (self.app.is_live() || self.end.connection.can_push()) {
+            let size = (limit - self.written).min(u64::from(self.size)) as usize;
+            let stamp = (now.as_nanos() + 1).to_be_bytes();
+            let stamped = size.min(stamp.len());
+            self.payload[..stamped].copy_from_slice(&stamp[..stamped]);
+            // A datagram that finds no room is counted by the connection.
+            let _ = self.end.connection.push(now, &self.payload[..size]);
+            self.written += size as u64;
+        }
+        if self.app.is_finished() && self.written >= limit {
+            self.stopped = true;
+            self.end.connection.close(now);
+        }
+    }
+
+    pub fn on_packet(&mut self, now: Nanos, packet: &Packet, bodies: &mut Bodies) -> AckOutcome {
+        let before = self.end.connection.stats().lost_packets;
+        self.end.on_packet(now, packet, bodies);
+        self.read(now);
+        self.write(now);
+        let lost = self.end.connection.stats().lost_packets - before;
+        AckOutcome {
+            rtt: self.end.connection.take_rtt(),
+            acked: Bytes::ZERO,
+            lost: Bytes::new(lost * u64::from(self.size)),
+        }
+    }
+
+    pub fn on_timer(&mut self, now: Nanos) {
+        if now < self.start {
+            return;
+        }
+        if self.end.connection.deadline() <= now {
+            self.end.connection.on_timer(now);
+        }
+        self.read(now);
+        self.write(now);
+    }
+
+    fn read(&mut self, now: Nanos) {
+        while self.end.connection.poll_event().is_some() {}
+        let stats = self.end.connection.stats();
+        self.stats.lost_packets = stats.lost_packets;
+        self.stats.timeouts = stats.timeouts;
+        self.stats.ecn_reductions = stats.ecn_reductions;
+        self.stats.spurious_recoveries = stats.spurious_recoveries;
+        self.stats.paced_waits = stats.paced_waits;
+        self.stats.recoveries = stats.recoveries;
+        if self.stopped && self.completed_at.is_none() && self.is_closed() {
+            self.completed_at = Some(now);
+        }
+    }
+
+    pub fn poll_transmit(&mut self, now: Nanos, bodies: &mut Bodies) -> Option<Packet> {
+        if now < self.start {
+            return None;
+        }
+        let packet = self.end.poll_transmit(now, bodies)?;
+        if packet.payload > 0 {
+            self.stats.data_packets_sent += 1;
+            self.stats.bytes_sent += u64::from(packet.payload);
+            self.first_data_at.get_or_insert(now);
+            self.write(now);
+        }
+        Some(packet)
+    }
+
+    pub fn deadline(&self) -> Nanos {
+        let app = if self.stopped { Nanos::MAX } else { self.app.deadline() };
+        self.end.connection.deadline().min(app).max(self.start)
+    }
+
+    pub fn stop(&mut self, now: Nanos) {
+        if !self.stopped {
+            self.app.stop(Bytes::new(self.written));
+            self.stopped = true;
+            self.end.connection.set_greedy(0);
+            self.end.connection.close(now);
+        }
+    }
+
+    pub fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.end.connection.memory()
+    }
+
+    pub fn telemetry(&self, sink: Telemetry<'_>) {
+        self.end.connection.telemetry(sink);
+    }
+
+    pub fn inflight(&self) -> Bytes {
+        self.end.connection.inflight()
+    }
+
+    pub fn window(&self) -> Bytes {
+        self.end.connection.control().window
+    }
+
+    pub fn pacing_rate(&self) -> Option<Rate> {
+        self.end.connection.control().pacing_rate
+    }
+
+    pub fn srtt(&self) -> Nanos {
+        self.end.connection.srtt()
+    }
+
+    pub fn first_data_at(&self) -> Option<Nanos> {
+        self.first_data_at
+    }
+
+    pub fn completed_at(&self) -> Option<Nanos> {
+        self.completed_at
+    }
+
+    pub fn is_closed(&self) -> bool {
+        matches!(self.end.connection.state(), State::Closed | State::TimeWait)
+    }
+
+    /// Datagrams of the application that were never sent.
+    pub fn unsent(&self) -> u64 {
+        self.end.connection.stats().send_drops
+    }
+}
+
+/// What arrived at an application.
+#[derive(Debug)]
+pub struct Arrivals {
+    /// Datagrams.
+    pub datagrams: u64,
+    /// From the sending application to the receiving one, in nanoseconds, of those that say when they were written.
+    pub delay: Histogram,
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub struct Target {
+    end: End,
+    arrivals: Arrivals,
+    stats: ReceiverStats,
+}
+
+impl Target {
+    pub fn new(flow: u32, connection: Connection) -> Self {
+        Self {
+            end: End { flow, connection, reverse: true },
+            arrivals: Arrivals { datagrams: 0, delay: Histogram::new() },
+            stats: ReceiverStats::default(),
+        }
+    }
+
+    pub fn on_packet(&mut self, now: Nanos, packet: &Packet, bodies: &mut Bodies) {
+        self.stats.bytes_received += packet.size().as_u64();
+        self.stats.ce_packets += u64::from(packet.ecn == Ecn::Ce);
+        self.end.on_packet(now, packet, bodies);
+        while let Some(event) = self.end.connection.poll_event() {
+            if let Event::Datagram(data) = event {
+                self.arrivals.datagrams += 1;
+                self.stats.data_packets += 1;
+                self.stats.bytes_in_order += data.len() as u64;
+                let stamp = data.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+                if stamp > 0 {
+                    self.arrivals.delay.record((now.as_nanos() + 1).saturating_sub(stamp));
+                }
+            }
+        }
+    }
+
+    pub fn on_timer(&mut self, now: Nanos) {
+        self.end.connection.on_timer(now);
+        while self.end.connection.poll_event().is_some() {}
+    }
+
+    pub fn poll_transmit(&mut self, now: Nanos, bodies: &mut Bodies) -> Option<Packet> {
+        let packet = self.end.poll_transmit(now, bodies)?;
+        self.stats.acks_sent += 1;
+        Some(packet)
+    }
+
+    pub fn deadline(&self) -> Nanos {
+        self.end.connection.deadline()
+    }
+
+    pub fn stats(&self) -> &ReceiverStats {
+        &self.stats
+    }
+
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.end.connection.memory()
+    }
+
+    pub fn clear_delays(&mut self) {
+        self.arrivals.delay.clear();
+    }
+
+    pub fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_used_again() {
+        let mut bodies = Bodies::default();
+        let mut taken = |fill: u8| {
+            let (id, place) = bodies.reserve();
+            assert!(place.is_empty(), "what was there is gone");
+            place.extend_from_slice(&[fill; 3]);
+            let mut packet = Packet::new(0);
+            packet.ts_val = id;
+            packet
+        };
+        let [first, second] = [taken(1), taken(2)];
+        assert_eq!((bodies.of(&first), bodies.of(&second)), (&[1; 3][..], &[2; 3][..]));
+        for _ in 0..100 {
+            bodies.forget(&first);
+            assert_eq!(bodies.reserve().0, first.ts_val);
+        }
+        assert_eq!((bodies.places.len(), bodies.free.len()), (2, 0));
+        bodies.forget(&first);
+        bodies.forget(&second);
+        assert_eq!(bodies.free.len(), 2);
+    }
+}

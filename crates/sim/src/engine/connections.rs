@@ -1,0 +1,205 @@
+//! Connections of several subflows: each subflow is a flow, with a sender and a receiver at the place of its number.
+
+use std::ops::Range;
+
+use narrows_cc::{Bytes, Nanos, Random};
+use narrows_endpoint::multipath::{Sink, Source};
+use narrows_endpoint::{App, ConnectionConfig};
+use narrows_net::{Flags, Packet};
+
+use super::{Engine, NONE};
+use crate::metrics::jain;
+use crate::queue::SourceId;
+use crate::recorder::PacketEvent;
+use crate::result::{ConnectionResult, RunResult};
+use crate::spec::{ConnectionSpec, FlowSpec, Spec};
+
+/// A connection and the numbers of its subflows.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) source: Source,
+    pub(super) sink: Sink,
+    pub(super) flows: Range<usize>,
+    /// Where its measurement begins, and what it had delivered by then.
+    from: Nanos,
+    before: u64,
+    /// What it had delivered when its application stopped.
+    at_stop: Option<u64>,
+}
+
+impl Connection {
+    fn delivered(&self) -> u64 {
+        self.sink.stats().bytes_in_order
+    }
+
+    /// When it ended, as far as is known.
+    fn end(&self, plan: &FlowSpec) -> Nanos {
+        self.source.completed_at().or(plan.stop).unwrap_or(Nanos::MAX)
+    }
+
+    fn result(&self, plan: &ConnectionSpec, flow: &FlowSpec, end: Nanos) -> ConnectionResult {
+        let (sent, got) = (self.source.stats(), self.sink.stats());
+        let active = self.end(flow).min(end) - self.from;
+        let measured = self.at_stop.unwrap_or(got.bytes_in_order) - self.before;
+        ConnectionResult {
+            connection: plan.label.clone(),
+            scheme: flow.scheme.info.name,
+            subflows: plan.subflows,
+            goodput_mbit_s: if active.is_zero() {
+                0.0
+            } else {
+                measured as f64 * 8e-6 / active.as_secs_f64()
+            },
+            completion_s: self.source.completed_at().map(|at| (at - flow.start).as_secs_f64()),
+            start_s: flow.start.as_secs_f64(),
+            bytes_delivered: got.bytes_in_order,
+            duplicate_bytes: got.duplicate_bytes,
+            reorder_peak_bytes: got.most_waiting,
+            reinjected_bytes: sent.reinjected_bytes,
+            rescued_bytes: sent.rescued_bytes,
+            paths_given_up: sent.given_up,
+        }
+    }
+}
+
+/// All of them, and which one a flow belongs to.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    pub(super) all: Vec<Connection>,
+    of_flow: Vec<u32>,
+}
+
+impl Connections {
+    pub(super) fn new(spec: &Spec) -> Self {
+        let mut of_flow = Vec::new();
+        if !spec.connections.is_empty() {
+            of_flow.resize(spec.flows.len(), NONE);
+        }
+        let connection = |(number, plan): (usize, &ConnectionSpec)| {
+            let flows = plan.first..plan.first + plan.subflows;
+            of_flow[flows.clone()].fill(number as u32);
+            let first = &spec.flows[plan.first];
+            let config = ConnectionConfig {
+                scheduler: plan.scheduler,
+                subflows: plan.subflows,
+                coupled: first.scheme.coupled,
+                segment: first.tcp.segment,
+                receive_window: plan.receive_window,
+            };
+            let random = Random::stream(spec.seed, "app", plan.first as u64);
+            Connection {
+                sink: Sink::new(plan.first as u32, &config),
+                source: Source::new(plan.first as u32, config, App::new(plan.app, random, first.start)),
+                flows,
+                from: first.start,
+                before: 0,
+                at_stop: None,
+            }
+        };
+        Self { all: spec.connections.iter().enumerate().map(connection).collect(), of_flow }
+    }
+
+    /// The warm-up ends: means start here, but for connections that are over.
+    pub(super) fn on_warm(&mut self, now: Nanos, spec: &Spec) {
+        for own in &mut self.all {
+            if own.end(&spec.flows[own.flows.start]) > now {
+                (own.from, own.before) = (own.from.max(now), own.delivered());
+            }
+        }
+    }
+
+    /// Adds the rows of connections to the results of a run.
+    pub(super) fn report(&self, spec: &Spec, end: Nanos, result: &mut RunResult) {
+        if self.all.is_empty() {
+            return;
+        }
+        let row =
+            |(own, plan): (&Connection, &ConnectionSpec)| own.result(plan, &spec.flows[plan.first], end);
+        result.connections = self.all.iter().zip(&spec.connections).map(row).collect();
+        let alone = result.flows.iter().zip(&self.of_flow).filter(|(_, own)| **own == NONE);
+        let alone = alone.map(|(flow, _)| flow.goodput_mbit_s);
+        result.jain = jain(alone.chain(result.connections.iter().map(|own| own.goodput_mbit_s)));
+        let memory = |own: &Connection| (own.source.memory() + own.sink.memory()) as u64;
+        result.peak_flow_bytes += self.all.iter().map(memory).max().unwrap_or(0);
+    }
+
+    /// The connection that a flow belongs to.
+    #[inline]
+    pub(super) fn of(&self, flow: u32) -> Option<usize> {
+        // Most runs have none: one test.
+        if self.all.is_empty() {
+            return None;
+        }
+        Some(self.of_flow[flow as usize]).filter(|&own| own != NONE).map(|own| own as usize)
+    }
+}
+
+impl Engine {
+    /// A packet of a subflow reaches its endpoint.
+    pub(super) fn deliver_to(&mut self, connection: usize, packet: &Packet) {
+        let (now, flow) = (self.now, packet.flow);
+        let own = &mut self.connections.all[connection];
+        if packet.flags.has(Flags::REVERSE) {
+            self.recorder.packet(now, PacketEvent::Ack, None, packet);
+            let outcome = own.source.on_packet(now, packet, &mut self.senders[own.flows.clone()]);
+            if let Some(rtt) = outcome.rtt {
+                self.metrics.on_rtt(flow, rtt);
+            }
+            self.transmit_from(connection);
+        } else {
+            self.recorder.packet(now, PacketEvent::Deliver, None, packet);
+            own.sink.on_packet(now, packet, self.receivers[flow as usize].as_mut());
+            self.acknowledge(flow);
+        }
+    }
+
+    /// Sends what the subflows of a connection have to send and sets its timers.
+    pub(super) fn transmit_from(&mut self, connection: usize) {
+        let flows = self.connections.all[connection].flows.clone();
+        loop {
+            let own = &mut self.connections.all[connection];
+            let Some(packet) = own.source.poll_transmit(self.now, &mut self.senders[flows.clone()]) else {
+                break;
+            };
+            self.recorder.packet(self.now, PacketEvent::Send, None, &packet);
+            self.offer(self.step_of(&packet), &packet);
+        }
+        for flow in flows {
+            let sender = &self.senders[flow];
+            self.metrics.on_transmitted(self.now, flow as u32, sender);
+            self.queue.schedule(self.sources.senders + flow as SourceId, sender.deadline());
+        }
+        let deadline = self.connections.all[connection].source.deadline();
+        self.queue.schedule(self.sources.connections + connection as SourceId, deadline);
+    }
+
+    /// The timer of a subflow's sender.
+    pub(super) fn on_subflow_timer(&mut self, connection: usize, flow: usize) {
+        let own = &mut self.connections.all[connection];
+        let senders = &mut self.senders[own.flows.clone()];
+        own.source.on_subflow_timer(self.now, flow - own.flows.start, senders);
+        self.transmit_from(connection);
+    }
+
+    /// The timer of a connection's application.
+    pub(super) fn on_connection(&mut self, connection: usize) {
+        let own = &mut self.connections.all[connection];
+        own.source.on_timer(self.now, &mut self.senders[own.flows.clone()]);
+        self.transmit_from(connection);
+    }
+
+    /// The application of a connection stops.
+    pub(super) fn stop_connection(&mut self, connection: usize) {
+        let own = &mut self.connections.all[connection];
+        if own.source.completed_at().is_none() && own.at_stop.is_none() {
+            own.at_stop = Some(own.delivered());
+        }
+        own.source.stop(self.now, &mut self.senders[own.flows.clone()]);
+        self.transmit_from(connection);
+    }
+
+    /// Payload that a connection of several subflows has delivered in order so far.
+    pub fn connection_delivered(&self, connection: usize) -> Bytes {
+        Bytes::new(self.connections.all[connection].sink.stats().bytes_in_order)
+    }
+}

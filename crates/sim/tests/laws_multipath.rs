@@ -1,0 +1,130 @@
+//! Laws of connections of several subflows: goodputs against the capacity of links, and what happens when paths die or differ.
+
+mod law;
+mod multipath;
+
+use law::{assert_within, run, spec};
+use multipath::{PAYLOAD, Ways, both, goodput, single};
+use narrows_cc::Nanos;
+use narrows_net::timeline::LossTrace;
+use narrows_sim::{Engine, Recorder};
+
+#[test]
+fn uncoupled_subflows_over_disjoint_links_have_the_sum_of_both() {
+    for scheduler in ["lowest-rtt", "round-robin"] {
+        let ways = Ways { rates: [10.0, 4.0], ..Ways::default() };
+        let result = run(&ways.text(&both("newreno", &format!("scheduler = \"{scheduler}\""))));
+        // With a buffer of one BDP NewReno keeps its link busy but for the start.
+        assert_within(scheduler, goodput(&result), 14.0 * PAYLOAD, 0.01);
+        let labels: Vec<_> = result.flows.iter().map(|flow| flow.flow.as_str()).collect();
+        assert_eq!((labels, result.connections[0].connection.as_str()), (vec!["both/1", "both/2"], "both"));
+    }
+}
+
+#[test]
+fn a_connection_of_one_subflow_is_plain_tcp() {
+    // The same packets leave at the same times, but for the options in the handshake: 4 and 12 bytes at 10 Mbit/s.
+    let alone = run(&Ways::default().text(&single("cubic", "a", "")));
+    let one = "[[flows]]\nscheme = \"cubic\"\nroute = [\"s\", \"a\", \"d\"]\nsubflows = 1\n";
+    let result = run(&Ways::default().text(one));
+    let packet = 1428.0 * 8e-6 / 54.0;
+    assert!((goodput(&result) - alone.flows[0].goodput_mbit_s).abs() <= 2.0 * packet);
+    assert_eq!(result.flows[0].packets_sent.abs_diff(alone.flows[0].packets_sent).min(3), 0);
+    assert_eq!(result.connections[0].duplicate_bytes, 0);
+}
+
+#[test]
+fn a_file_arrives_whole_under_loss_and_reordering_by_either_scheduler() {
+    let disturbed = "loss = \"2%\"\njitter = { max = \"10ms\", reorder = true }\nreorder = { probability = \"3%\", delay = \"15ms\" }";
+    for scheme in ["newreno", "cubic", "bbr", "lia", "olia", "balia", "ewtcp"] {
+        for scheduler in ["lowest-rtt", "round-robin"] {
+            let ways = Ways {
+                seconds: 120.0,
+                delays: [5, 50],
+                more: [disturbed; 2].map(str::to_owned),
+                ..Ways::default()
+            };
+            let file = format!("size = \"3000001B\"\nscheduler = \"{scheduler}\"");
+            let row = run(&ways.text(&both(scheme, &file))).connections.remove(0);
+            assert_eq!(row.bytes_delivered, 3_000_001, "{scheme} {scheduler}");
+            assert!(row.completion_s.is_some(), "{scheme} {scheduler}");
+        }
+    }
+}
+
+#[test]
+fn when_a_path_dies_goodput_goes_on_over_the_other_within_two_timeouts() {
+    let mut spec = spec(&Ways { seconds: 30.0, ..Ways::default() }.text(&both("newreno", "")));
+    let dying = spec.links.iter_mut().find(|link| link.name == "s-b").expect("it is listed");
+    dying.config.loss_trace = Some(LossTrace::parse("10000 1000000 1").expect("valid"));
+    let mut engine = Engine::new(spec, Recorder::off());
+    let mut at = |ms: u64| {
+        engine.run_until(Nanos::from_millis(ms)).expect("nothing is written");
+        engine.connection_delivered(0).as_f64()
+    };
+    // 40 ms of delay and as much in a full queue: a probe after 160 ms, the first timeout 200 ms later, the second after
+    // twice that; what the path held takes another 40 ms to arrive.
+    let (stall, before) = (160 + 200 + 400 + 40, at(10_000));
+    let silent = at(10_100);
+    let after = at(10_000 + stall + 50);
+    assert!(silent - before < 0.2 * 10e6 / 8.0, "{}", silent - before);
+    assert!(after > silent, "nothing after {stall} ms");
+    let (from, to) = (at(12_000), at(29_000));
+    assert_within("the other path", (to - from) * 8e-6 / 17.0, 10.0 * PAYLOAD, 0.01);
+    let row = engine.finish().expect("nothing is written").connections.remove(0);
+    assert_eq!(row.paths_given_up, 1);
+    // No more than the window of the dead path, of two BDP, was repeated.
+    assert!(row.reinjected_bytes > 0 && row.reinjected_bytes as f64 <= 2.0 * 1.1e6 / 8.0 * 0.4, "{row:?}");
+}
+
+#[test]
+fn a_slow_path_does_not_hold_up_a_small_window() {
+    // 200 ms there and back over the second way, 20 ms over the first. 64 KiB suffice for the first, which has a BDP of 25 kB
+    // and as much of queue. If nothing was repeated, the window could not move past a segment on the slow way in less than
+    // 200 ms: 64 KiB in that time, 2.6 Mbit/s. Repeated data uses the fast way again, so it is not all that it has alone.
+    let bound = 65_536.0 * 8e-6 / 0.2;
+    let ways = Ways { delays: [10, 100], network: "[tcp]\nreceive_window = \"64KiB\"", ..Ways::default() };
+    let alone = run(&ways.text(&single("newreno", "a", ""))).flows[0].goodput_mbit_s;
+    for scheduler in ["lowest-rtt", "round-robin"] {
+        let result = run(&ways.text(&both("newreno", &format!("scheduler = \"{scheduler}\""))));
+        let row = &result.connections[0];
+        println!("{scheduler}: {:.3} of {alone:.3}, {row:?}", row.goodput_mbit_s);
+        assert!(row.goodput_mbit_s > 2.0 * bound && row.goodput_mbit_s > 0.75 * alone, "{scheduler}");
+        assert!(row.rescued_bytes > 0 && row.reorder_peak_bytes <= 64 << 10);
+    }
+}
+
+#[test]
+fn nodectl_gives_a_connection_of_two_subflows_the_share_of_one_flow() {
+    // Table 8 of the paper: 6 Mbit/s, A alone and D over two subflows. Each has 3 Mbit/s on the wire; the mapping of D's
+    // packets takes 20 bytes: 3 x 1000/1054 and 3 x 1000/1074.
+    let each = "scheme = \"nodectl\"\nrtt = \"20ms\"\ntcp = { segment_bytes = 1000, header_bytes = 54 }\n";
+    let result = run(&format!(
+        "name = \"table 8\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\nrate = \"6mbit\"\nbuffer = \"100pkt\"\n\
+        [[flows]]\nlabel = \"A\"\n{each}[[flows]]\nlabel = \"D\"\nsubflows = 2\n{each}"
+    ));
+    assert_within("A", result.flows[0].goodput_mbit_s, 3.0 * 1000.0 / 1054.0, 0.005);
+    assert_within("D", goodput(&result), 3.0 * 1000.0 / 1074.0, 0.005);
+    let [_, first, second] = &result.flows[..] else { panic!("three flows") };
+    println!("{} {}", first.goodput_mbit_s, second.goodput_mbit_s);
+    assert_eq!((result.links[0].drops, result.counters.retransmits), (0, 0));
+}
+
+#[test]
+fn subflows_share_the_access_link_of_their_host() {
+    let result = run(
+        "name = \"access\"\nduration = \"30s\"\n[network]\nrate = \"100mbit\"\naccess_rate = \"10mbit\"\n\
+        access_buffer = \"100pkt\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\nsubflows = 2\n",
+    );
+    assert_within("one access link", goodput(&result), 10.0 * PAYLOAD, 0.01);
+}
+
+#[test]
+fn a_connection_that_is_stopped_ends_when_its_data_has_arrived() {
+    let result = run(&Ways { seconds: 30.0, ..Ways::default() }.text(&both("newreno", "stop = \"10s\"")));
+    // Measured from 3 s to 10 s.
+    assert_within("until it stops", goodput(&result), 20.0 * PAYLOAD, 0.01);
+    let row = &result.connections[0];
+    let delivered: u64 = result.flows.iter().map(|flow| flow.bytes_delivered).sum();
+    assert_eq!((row.bytes_delivered, row.duplicate_bytes), (delivered, 0));
+}
