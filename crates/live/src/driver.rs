@@ -1,498 +1,523 @@
-//! One task that drives one connection.
+//! The task that drives a connection.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use narrows_cc::{Nanos, Random};
-use narrows_dccp::{Config, Connection, Event, ResetCode, Role, State};
+use narrows_dccp::connection::Overflow;
+use narrows_dccp::{Config, Connection, Event, ResetCode, Role, State, udp};
 use narrows_endpoint::{App, AppConfig};
 use narrows_net::Histogram;
 use thiserror::Error;
-use tokio::runtime;
 
 use crate::capture::Capture;
 use crate::report::Report;
 use crate::socket::Socket;
 use crate::source::{Source, realtime};
 
-/// How often a driver looks whether it shall stop.
-const LOOK: Nanos = Nanos::from_millis(50);
-/// A driver that wakes later than this does not make up for more: what is sent at once stays a few milliseconds of the pace.
-const LATEST: Nanos = Nanos::from_millis(4);
-/// Batches read before what they cause is sent.
-const BATCHES: usize = 4;
-/// Timers that are caught up with before the socket is looked at again.
-const TURNS: usize = 4_096;
-/// Between two lines of progress.
-const PROGRESS: Nanos = Nanos::from_secs(1);
+/// So often at least the driver looks whether it is to stop, and flushes the capture.
+const TICK: Duration = Duration::from_millis(50);
+/// A sender that has sent everything waits so long for acknowledgements before it closes.
+const LINGER: Nanos = Nanos::from_secs(1);
+/// Datagrams that wait at a sender whose source always has more: what lies there only adds delay.
+const SHORT_QUEUE: usize = 32;
 
-/// Settings of both ends.
+/// What a live run is asked to do.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The protocol's.
+    /// The connection's settings; role and ports are set here.
     pub config: Config,
-    /// Where a receiver listens, or where a sender's packets go.
+    /// Where to: the other side of a sender, the address that a receiver listens at.
     pub address: SocketAddr,
     /// What a sender sends.
     pub app: AppConfig,
-    /// For how long; until it is stopped where nothing is said.
+    /// A sender closes, a receiver ends, after this.
     pub duration: Option<Duration>,
-    /// A peer that says nothing for so long, though it should, is gone.
+    /// An answer that does not come is given up after this: a Request's, that of data; a receiver also gives up a sender that is
+    /// silent for so long, for which DCCP has no timer.
     pub timeout: Duration,
-    /// A receiver ends with its first connection.
+    /// A receiver ends after one connection.
     pub once: bool,
-    /// Where all packets are recorded.
+    /// Where packets are captured.
     pub capture: Option<PathBuf>,
-    /// A line on standard error every second.
-    pub progress: bool,
 }
 
-/// Why there are no results.
+/// Why a live run failed.
 #[derive(Debug, Error)]
 pub enum LiveError {
-    /// No Response in time.
-    #[error("no answer from {0} in {1:?}")]
-    NoAnswer(SocketAddr, Duration),
-    /// The other machine says that nobody listens there.
-    #[error("{0} refuses: nobody listens there")]
+    /// The socket cannot be opened.
+    #[error("{address}: {error}")]
+    Open {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Nobody listens there.
+    #[error("{0}: refused: nothing receives there")]
     Refused(SocketAddr),
-    /// The other side ended the handshake.
-    #[error("{0} refuses the connection: reset code {1}")]
+    /// No answer to Requests.
+    #[error("{0}: no answer in {1:?}")]
+    NoAnswer(SocketAddr, Duration),
+    /// The other side said no.
+    #[error("{0}: refused with reset code {1}")]
     Reset(SocketAddr, u8),
-    /// Stopped before there was a connection.
-    #[error("stopped before {0} answered")]
-    Stopped(SocketAddr),
-    /// Someone else has the port.
-    #[error("{0} is in use")]
-    InUse(SocketAddr),
-    /// The system says no.
-    #[error("{0}: {1}")]
-    System(String, io::Error),
+    /// The other side fell silent. What was done until then is in the report.
+    #[error("{0}: the other side is gone: nothing came from it for {1:?}")]
+    Gone(SocketAddr, Duration, Box<Report>),
+    /// The socket or the capture failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
 }
 
-/// Sends to [`Settings::address`] until the duration is over or `stop` is set: 1 closes, 2 breaks off.
+/// What the caller is asked and told.
+pub trait Caller {
+    /// Whether to stop: the connection is closed then.
+    fn stop(&self) -> bool;
+    /// Once a second.
+    fn progress(&self, report: &Report);
+    /// A receiver's connection has ended.
+    fn ended(&self, report: &Report);
+}
+
+/// Sends; the report of what was done.
 ///
 /// # Errors
-/// If there was no connection, or the system refuses something.
-pub fn send(settings: &Settings, stop: &AtomicU8) -> Result<Report, LiveError> {
-    let local: IpAddr = match settings.address {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+/// If there is no connection, or the other side falls silent.
+pub fn send(settings: &Settings, caller: &dyn Caller) -> Result<Report, LiveError> {
+    let address = settings.address;
+    let any: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     block_on(async {
-        let socket = open(SocketAddr::new(local, 0), Some(settings.address))?;
-        let mut capture = capture(settings)?;
-        let mut driver = Driver::new(settings, socket, &mut capture, Role::Client, stop);
-        driver.run().await?;
-        Ok(driver.report())
+        let socket = Socket::open(any, Some(address)).map_err(|error| LiveError::Open { address, error })?;
+        let mut driver = Driver::new(settings, Role::Client, socket, None)?;
+        driver.run(caller).await?;
+        driver.verdict(caller)
     })
 }
 
-/// Listens at [`Settings::address`] and hands the report of each connection to `each`, one after the other, until `stop` is set
-/// or, with [`Settings::once`], the first is over. Meanwhile others get no answer.
+/// Receives one connection after the other; the reports go to the caller, the last one comes back, if there was one.
 ///
 /// # Errors
-/// If the system refuses something.
-pub fn receive(settings: &Settings, stop: &AtomicU8, mut each: impl FnMut(Report)) -> Result<(), LiveError> {
+/// If it cannot listen, or the only connection's other side falls silent.
+pub fn receive(settings: &Settings, caller: &dyn Caller) -> Result<Option<Report>, LiveError> {
+    let address = settings.address;
     block_on(async {
-        let mut socket = open(settings.address, None)?;
-        let mut capture = capture(settings)?;
-        if settings.progress {
-            eprintln!("listening at {}", socket.local());
-        }
+        let mut last = None;
+        let begin = Instant::now();
+        let mut socket = Socket::open(address, None).map_err(|error| LiveError::Open { address, error })?;
+        let mut capture = None;
         loop {
-            let mut driver = Driver::new(settings, socket, &mut capture, Role::Server, stop);
-            driver.run().await?;
-            let met = driver.connected_at.is_some();
-            if met {
-                each(driver.report());
+            let mut driver = Driver::new(settings, Role::Server, socket, capture)?;
+            driver.until = settings.duration.map(|duration| begin + duration);
+            driver.run(caller).await?;
+            if driver.connected_at.is_some() {
+                match driver.verdict(caller) {
+                    Err(error) if settings.once => return Err(error),
+                    Err(LiveError::Gone(_, _, report)) => last = Some(*report),
+                    Err(error) => return Err(error),
+                    Ok(report) => last = Some(report),
+                }
             }
-            if stop.load(Ordering::Relaxed) > 0 || (settings.once && met) {
-                return Ok(());
+            if caller.stop() || driver.is_late() || (settings.once && driver.connected_at.is_some()) {
+                return Ok(last);
             }
-            socket = driver.socket;
+            (socket, capture) = (driver.socket, driver.capture);
         }
     })
 }
 
 fn block_on<T>(work: impl Future<Output = Result<T, LiveError>>) -> Result<T, LiveError> {
-    let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build();
-    runtime.map_err(|error| LiveError::System("event loop".into(), error))?.block_on(work)
+    tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?.block_on(work)
 }
 
-fn open(local: SocketAddr, peer: Option<SocketAddr>) -> Result<Socket, LiveError> {
-    Socket::open(local, peer).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => LiveError::InUse(local),
-        _ => LiveError::System(peer.unwrap_or(local).to_string(), error),
-    })
-}
-
-fn capture(settings: &Settings) -> Result<Option<Capture>, LiveError> {
-    let create = |path: &PathBuf| {
-        Capture::create(path).map_err(|error| LiveError::System(path.display().to_string(), error))
-    };
-    settings.capture.as_ref().map(create).transpose()
-}
-
-/// Packets of one size and codepoint that leave together.
-#[derive(Default)]
-struct Batch {
-    bytes: Vec<u8>,
-    size: usize,
-    count: usize,
-    ecn: u8,
+fn nanos(duration: Duration) -> Nanos {
+    Nanos::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 struct Driver<'a> {
     settings: &'a Settings,
-    stop: &'a AtomicU8,
-    role: Role,
+    sender: bool,
     socket: Socket,
-    capture: &'a mut Option<Capture>,
     connection: Connection,
-    start: Instant,
-    /// The latest time that the connection has heard of.
-    told: Nanos,
     source: Option<Source>,
-    written: u64,
-    peer: Option<SocketAddr>,
-    /// Our address and where answers go: of the last packet while there is no peer.
-    ends: (SocketAddr, SocketAddr),
-    batch: Batch,
-    delays: Histogram,
+    capture: Option<Capture>,
+    start: Instant,
+    /// The time the connection was last told.
+    told: Nanos,
+    remote: Option<SocketAddr>,
+    local: SocketAddr,
     connected_at: Option<Nanos>,
     heard_at: Nanos,
-    /// Since when an answer is waited for.
-    asked_at: Option<Nanos>,
-    closing_at: Option<Nanos>,
-    ended_at: Option<Nanos>,
-    refused: bool,
+    /// When everything was written.
+    done_at: Option<Nanos>,
+    until: Option<Instant>,
+    delays: Histogram,
     gone: bool,
     code: Option<u8>,
-    progress_at: Nanos,
-    progress_bytes: u64,
+    ended: bool,
+    next_progress: Nanos,
+    /// Packets that wait for room in the system's buffer: their bytes, the size of each, their codepoint.
+    batch: Vec<u8>,
+    size: usize,
+    ecn: u8,
+    /// The packet that did not belong to that batch.
+    extra: Vec<u8>,
+    extra_ecn: u8,
 }
 
 impl<'a> Driver<'a> {
     fn new(
         settings: &'a Settings,
-        socket: Socket,
-        capture: &'a mut Option<Capture>,
         role: Role,
-        stop: &'a AtomicU8,
-    ) -> Self {
-        // Numbers of connections shall not be guessed from those before (RFC 4340 section 7.2).
+        socket: Socket,
+        capture: Option<Capture>,
+    ) -> Result<Self, LiveError> {
+        let sender = role == Role::Client;
+        let mut config = Config { role, ..settings.config.clone() };
+        let limit = nanos(settings.timeout);
+        (config.request_limit, config.msl) = (limit, limit / 4);
         let seed = realtime() ^ (u64::from(std::process::id()) << 32);
-        let config = Config { role, remote_port: 0, ..settings.config.clone() };
-        let config = match role {
-            Role::Client => Config { remote_port: settings.config.remote_port, ..config },
-            Role::Server => config,
+        if !sender {
+            config.remote_port = 0;
+        }
+        let start = Instant::now();
+        let source = sender.then(|| {
+            let random = Random::stream(seed, "app", 0);
+            Source::new(App::new(settings.app.clone(), random, Nanos::ZERO), config.datagram)
+        });
+        if sender && matches!(settings.app, AppConfig::Bulk) {
+            (config.queue, config.overflow) = (SHORT_QUEUE, Overflow::DropNewest);
+        }
+        let capture = match (&settings.capture, capture) {
+            (Some(path), None) => {
+                Some(Capture::create(path).map_err(|error| named(error, &path.display().to_string()))?)
+            }
+            (_, capture) => capture,
         };
-        let peer = (role == Role::Client).then_some(settings.address);
-        Self {
-            role,
-            connection: Connection::new(&config, Random::stream(seed, "connection", 0), Nanos::ZERO),
-            ends: (socket.local(), settings.address),
-            settings,
-            stop,
+        Ok(Self {
+            sender,
+            local: socket.local(),
+            connection: Connection::new(&config, Random::stream(seed, "dccp", 0), Nanos::ZERO),
             socket,
+            source,
             capture,
-            start: Instant::now(),
+            start,
             told: Nanos::ZERO,
-            source: None,
-            written: 0,
-            peer,
-            batch: Batch::default(),
-            delays: Histogram::new(),
+            remote: sender.then_some(settings.address),
             connected_at: None,
             heard_at: Nanos::ZERO,
-            asked_at: None,
-            closing_at: None,
-            ended_at: None,
-            refused: false,
+            done_at: None,
+            until: None,
+            delays: Histogram::new(),
             gone: false,
             code: None,
-            progress_at: PROGRESS,
-            progress_bytes: 0,
-        }
+            ended: false,
+            next_progress: Nanos::MAX,
+            batch: Vec::with_capacity(1 << 16),
+            size: 0,
+            ecn: 0,
+            extra: Vec::with_capacity(1 << 11),
+            extra_ecn: 0,
+            settings,
+        })
     }
 
     fn now(&self) -> Nanos {
-        Nanos::from_nanos(self.start.elapsed().as_nanos() as u64).max(self.told)
+        nanos(self.start.elapsed())
     }
 
-    async fn run(&mut self) -> Result<(), LiveError> {
+    fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    async fn run(&mut self, caller: &dyn Caller) -> Result<(), LiveError> {
         loop {
-            self.wake().await?;
             let now = self.now();
-            self.look(now)?;
-            self.transmit(now).await?;
-            if self.connection.state().is_over() {
-                self.read(now);
-                self.ended_at.get_or_insert(now);
-                return self.outcome();
+            self.supervise(now, caller);
+            self.advance(now).await?;
+            if self.ended {
+                break;
             }
-            let due = self.due().min(now + LOOK);
-            if due <= self.now() {
-                // The event loop sees what has arrived.
-                tokio::task::yield_now().await;
-            } else {
-                let at = tokio::time::Instant::from_std(self.start + Duration::from_nanos(due.as_nanos()));
-                match tokio::time::timeout_at(at, self.socket.readable()).await {
-                    Ok(ready) => ready.map_err(|error| self.system(error))?,
-                    Err(_) => continue,
-                }
+            if let Some(capture) = &mut self.capture {
+                capture.flush()?;
             }
-            self.take_in().await?;
+            let next = self.connection.deadline().min(self.source_deadline());
+            let wait = Duration::from_nanos(next.as_nanos().saturating_sub(self.now().as_nanos())).min(TICK);
+            let heard = tokio::time::timeout(wait, self.socket.readable()).await;
+            if heard.is_ok() {
+                self.receive()?;
+            }
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.flush()?;
+        }
+        Ok(())
+    }
+
+    fn source_deadline(&self) -> Nanos {
+        match (&self.source, self.connected_at) {
+            (Some(source), Some(at)) if self.is_writing() => at.saturating_add(source.deadline()),
+            _ => Nanos::MAX,
         }
     }
 
-    fn system(&self, error: io::Error) -> LiveError {
-        LiveError::System(self.ends.1.to_string(), error)
+    fn is_writing(&self) -> bool {
+        self.done_at.is_none() && self.connection.state().is_open()
     }
 
-    fn due(&self) -> Nanos {
-        let source = self.source.as_ref().map_or(Nanos::MAX, Source::deadline);
-        self.connection.deadline().min(source)
-    }
-
-    /// Does what was due, each at its time.
-    async fn wake(&mut self) -> Result<(), LiveError> {
-        for _ in 0..TURNS {
-            let now = self.now();
-            let due = self.due();
-            if due > now {
-                break;
+    /// What has nothing to do with packets: progress, the end.
+    fn supervise(&mut self, now: Nanos, caller: &dyn Caller) {
+        if now >= self.next_progress {
+            self.next_progress += Nanos::from_secs(1);
+            caller.progress(&self.report(now));
+        }
+        if self.connection.state().is_over() {
+            return;
+        }
+        let over = self
+            .settings
+            .duration
+            .zip(self.connected_at)
+            .is_some_and(|(duration, at)| self.sender && now >= at.saturating_add(nanos(duration)));
+        let written = self.source.as_ref().is_some_and(Source::is_done);
+        if caller.stop() || self.is_late() {
+            self.done_at.get_or_insert(now);
+            self.connection.close(now);
+        } else if over || written {
+            let done = *self.done_at.get_or_insert(now);
+            if self.connection.inflight().is_zero() || now >= done.saturating_add(LINGER) {
+                self.connection.close(now);
             }
-            let at = due.max(now.saturating_sub(LATEST)).max(self.told);
+        }
+        // DCCP has no timer for a receiver whose sender is silent.
+        let silent = now >= self.heard_at.saturating_add(nanos(self.settings.timeout));
+        if !self.sender && self.connected_at.is_some() && silent {
+            self.gone = true;
+            self.connection.abort(now, ResetCode::Aborted);
+        }
+    }
+
+    /// Time has come to `now`: what was due is done in its order, at the time it was due.
+    async fn advance(&mut self, now: Nanos) -> Result<(), LiveError> {
+        loop {
+            let due = self.connection.deadline().min(self.source_deadline()).min(now);
+            let at = due.max(self.told);
             self.told = at;
-            if let Some(source) = &mut self.source {
-                source.write(at, &mut self.connection);
-            }
             if self.connection.deadline() <= at {
                 self.connection.on_timer(at);
             }
-            self.read(at);
-            self.transmit(at).await?;
+            let left = self.turn(at).await?;
+            if at >= now
+                || self.ended
+                || (!left && self.connection.deadline().min(self.source_deadline()) <= at)
+            {
+                break;
+            }
+        }
+        // Nothing that is left may keep the connection from the present.
+        if !self.ended && self.told < now {
+            self.told = now;
+            self.turn(now).await?;
         }
         Ok(())
     }
 
-    /// Reads what has arrived, and answers.
-    async fn take_in(&mut self) -> Result<(), LiveError> {
-        for _ in 0..BATCHES {
-            let now = self.now();
-            self.told = now;
-            let Self { socket, connection, capture, peer, ends, heard_at, asked_at, .. } = self;
-            let mut written = Ok(());
-            let outcome = socket.receive(|arrived| {
-                if peer.is_some_and(|peer| peer != arrived.from) {
-                    return;
-                }
-                if let Some(capture) = capture {
-                    let recorded = capture.write(arrived.from, arrived.to, arrived.ecn, arrived.bytes);
-                    if let Err(error) = recorded {
-                        written = Err(error);
+    /// Writes, sends and reads what can be at `at`; whether packets left.
+    async fn turn(&mut self, at: Nanos) -> Result<bool, LiveError> {
+        let mut left = false;
+        loop {
+            let writing = self.is_writing();
+            if let (Some(source), Some(begin), true) = (&mut self.source, self.connected_at, writing) {
+                source.write(at - begin, &mut self.connection);
+            }
+            let count = self.collect(at)?;
+            left |= count > 0;
+            self.flush().await?;
+            self.read(at);
+            if count == 0 {
+                break;
+            }
+        }
+        if self.connection.state().is_over() && self.connected_at.is_none() && !self.sender {
+            // A server that was closed before anybody came.
+            self.ended = true;
+        }
+        self.ended |= self.connection.state().is_over();
+        Ok(left)
+    }
+
+    /// Takes packets of one size and codepoint from the connection, as many as one call sends.
+    fn collect(&mut self, at: Nanos) -> io::Result<usize> {
+        let mut count = 0;
+        if !self.extra.is_empty() {
+            std::mem::swap(&mut self.batch, &mut self.extra);
+            (self.size, self.ecn) = (self.batch.len(), self.extra_ecn);
+            count = 1;
+        }
+        while self.extra.is_empty() {
+            if count > 0 && count >= self.socket.segments(self.size) {
+                break;
+            }
+            let begin = self.batch.len();
+            let Some(sent) = self.connection.poll_transmit(at, &mut self.batch) else { break };
+            let size = self.batch.len() - begin;
+            if let (Some(capture), Some(remote)) = (&mut self.capture, self.remote) {
+                capture.write(self.local, remote, sent.ecn, &self.batch[begin..])?;
+            }
+            if count == 0 {
+                (self.size, self.ecn) = (size, sent.ecn);
+            } else if size > self.size || sent.ecn != self.ecn {
+                self.extra.extend_from_slice(&self.batch[begin..]);
+                self.extra_ecn = sent.ecn;
+                self.batch.truncate(begin);
+                break;
+            }
+            count += 1;
+            if size < self.size {
+                break; // only the last may be shorter
+            }
+        }
+        Ok(count)
+    }
+
+    async fn flush(&mut self) -> Result<(), LiveError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        if let Some(remote) = self.remote {
+            loop {
+                match self.socket.send(remote, self.ecn, &self.batch, self.size) {
+                    Ok(()) => break,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.writable().await?,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => {
+                        self.judge(error)?;
+                        break;
                     }
                 }
-                let valid = connection.stats().packets_received;
-                connection.on_packet(now, arrived.bytes, arrived.ecn);
-                if connection.stats().packets_received > valid || connection.state().is_over() {
-                    (*heard_at, *asked_at) = (now, None);
-                }
-                *ends = (arrived.to, arrived.from);
-                if connection.state() != State::Listen {
-                    *peer = Some(arrived.from);
-                }
-            });
-            self.recorded(written)?;
-            self.read(now);
-            match outcome {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => self.refused = true,
-                Err(error) => return Err(self.system(error)),
             }
-            self.transmit(now).await?;
         }
+        self.batch.clear();
         Ok(())
     }
 
-    /// Events of the connection.
+    /// An error of the socket ends an attempt; an existing connection has timers of its own, for anybody can forge ICMP.
+    fn judge(&self, error: io::Error) -> Result<(), LiveError> {
+        let soft = matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::ConnectionReset
+        );
+        match (soft, self.connected_at) {
+            (true, Some(_)) => Ok(()),
+            (true, None) if error.kind() == io::ErrorKind::ConnectionRefused && self.sender => {
+                Err(LiveError::Refused(self.settings.address))
+            }
+            (true, None) if !self.sender => Ok(()),
+            _ => Err(LiveError::Io(error)),
+        }
+    }
+
+    /// Hands what the socket has to the connection.
+    fn receive(&mut self) -> Result<(), LiveError> {
+        let now = self.now().max(self.told);
+        self.told = now;
+        let Self { socket, connection, remote, local, capture, heard_at, .. } = self;
+        let mut failed = Ok(());
+        let received = socket.receive(|packet| {
+            let listening = connection.state() == State::Listen;
+            if !listening && *remote != Some(packet.from) {
+                return; // somebody else's
+            }
+            if let Some(capture) = capture
+                && let Err(error) = capture.write(packet.from, packet.to, packet.ecn, packet.bytes)
+            {
+                failed = Err(error);
+            }
+            if udp::open(packet.bytes).is_err() {
+                return; // RFC 6773: dropped without an answer
+            }
+            if listening {
+                (*remote, *local) = (Some(packet.from), packet.to);
+            }
+            *heard_at = now;
+            connection.on_packet(now, packet.bytes, packet.ecn);
+        });
+        failed?;
+        match received {
+            Ok(()) => Ok(()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Ok(())
+            }
+            Err(error) => self.judge(error),
+        }
+    }
+
+    /// Reads what the connection tells.
     fn read(&mut self, now: Nanos) {
+        let mut clock = None;
         while let Some(event) = self.connection.poll_event() {
             match event {
                 Event::Connected => {
                     self.connected_at = Some(now);
-                    self.progress_at = now + PROGRESS;
-                    if self.role == Role::Client {
-                        let random = Random::stream(realtime(), "application", 0);
-                        let app = App::new(self.settings.app, random, now);
-                        self.source = Some(Source::new(app, self.settings.config.datagram));
-                    }
+                    self.next_progress = now.saturating_add(Nanos::from_secs(1));
                 }
                 Event::Datagram(data) => {
-                    if let Some(stamp) = data.first_chunk().map(|bytes| u64::from_be_bytes(*bytes)) {
-                        self.delays.record(realtime().saturating_sub(stamp));
+                    let stamp = data.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+                    let clock = *clock.get_or_insert_with(realtime);
+                    if stamp > 0 {
+                        self.delays.record(clock.saturating_sub(stamp));
                     }
                     self.connection.recycle(data);
                 }
+                Event::Closed { code } => self.code = Some(code),
                 Event::PeerGone => self.gone = true,
-                Event::Closed { code } => {
-                    self.code = Some(code);
-                    self.ended_at = Some(if self.gone { self.heard_at } else { now });
-                }
             }
         }
     }
 
-    /// Sends all that may leave.
-    async fn transmit(&mut self, now: Nanos) -> Result<(), LiveError> {
-        self.told = now;
-        loop {
-            if let Some(source) = &mut self.source
-                && source.is_endless()
-            {
-                source.write(now, &mut self.connection);
-            }
-            let begin = self.batch.bytes.len();
-            let Some(sent) = self.connection.poll_transmit(now, &mut self.batch.bytes) else { break };
-            let (size, ends) = (self.batch.bytes.len() - begin, self.ends);
-            if let Some(capture) = self.capture {
-                let recorded = capture.write(ends.0, ends.1, sent.ecn, &self.batch.bytes[begin..]);
-                self.recorded(recorded)?;
-            }
-            if self.role == Role::Client && self.asked_at.is_none() {
-                self.asked_at = Some(now);
-            }
-            let joins = begin == 0 || (size <= self.batch.size && sent.ecn == self.batch.ecn);
-            if !joins {
-                self.flush(begin).await?;
-            }
-            if self.batch.count == 0 {
-                (self.batch.size, self.batch.ecn) = (size, sent.ecn);
-            }
-            self.batch.count += 1;
-            // A shorter one ends a batch.
-            if size < self.batch.size || self.batch.count >= self.socket.segments(self.batch.size) {
-                self.flush(self.batch.bytes.len()).await?;
-            }
-        }
-        self.flush(self.batch.bytes.len()).await?;
-        if let Some(capture) = self.capture {
-            let flushed = capture.flush();
-            self.recorded(flushed)?;
-        }
-        Ok(())
+    fn report(&self, now: Nanos) -> Report {
+        let age = self.connected_at.map_or(Nanos::ZERO, |at| now - at);
+        let remote = self.remote.map_or_else(String::new, |remote| remote.to_string());
+        let written = self.source.as_ref().map_or(0, |source| source.datagrams);
+        Report::of(self.sender, remote, &self.connection, age, written, &self.delays)
     }
 
-    /// Sends the first bytes of the batch; what follows begins a new one.
-    async fn flush(&mut self, bytes: usize) -> Result<(), LiveError> {
-        while bytes > 0 {
-            let Batch { bytes: all, size, ecn, .. } = &self.batch;
-            match self.socket.send(self.ends.1, *ecn, &all[..bytes], *size) {
-                Ok(()) => break,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.socket.writable().await.map_err(|error| self.system(error))?;
-                }
-                // Said of a packet before; this one is lost, as in a network.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    self.refused = true;
-                    break;
-                }
-                Err(error) => return Err(self.system(error)),
-            }
-        }
-        self.batch.bytes.drain(..bytes);
-        self.batch.count = 0;
-        Ok(())
-    }
-
-    fn recorded(&self, outcome: io::Result<()>) -> Result<(), LiveError> {
-        let name = || self.settings.capture.as_ref().map_or(String::new(), |path| path.display().to_string());
-        outcome.map_err(|error| LiveError::System(name(), error))
-    }
-
-    /// Whether to close, to give up, or to tell how it goes.
-    fn look(&mut self, now: Nanos) -> Result<(), LiveError> {
-        let timeout = Nanos::from_nanos(self.settings.timeout.as_nanos() as u64);
-        let state = self.connection.state();
-        let stop = self.stop.load(Ordering::Relaxed);
-        let over = self.settings.duration.is_some_and(|duration| {
-            self.role == Role::Client
-                && self.connected_at.is_some_and(|at| (now - at).as_nanos() >= duration.as_nanos() as u64)
-        });
-        if (stop > 0 || over) && self.closing_at.is_none() && !state.is_over() {
-            self.end_source();
-            self.closing_at = Some(now);
-            self.connection.close(now);
-        }
-        let waits = match (self.role, state) {
-            (_, State::Closed | State::TimeWait | State::Listen) => None,
-            (Role::Client, _) => self.asked_at,
-            (Role::Server, _) => Some(self.heard_at),
-        };
-        let silent = waits.is_some_and(|since| now.saturating_sub(since) >= timeout);
-        // A closing peer that is not there any more has closed; one that was there before is gone.
-        if stop > 1 || silent || (self.refused && self.role == Role::Client) {
-            self.end_source();
-            let closing = matches!(state, State::Closing | State::CloseReq);
-            self.gone |= !state.is_over() && (silent || (self.refused && !closing));
-            self.connection.abort(now, ResetCode::Aborted);
-            if state == State::Closing && self.refused {
-                self.code = Some(ResetCode::Closed as u8);
-            }
-        }
-        if self.settings.progress && now >= self.progress_at && self.connected_at.is_some() {
-            self.progress_at = now + PROGRESS;
-            let report = self.report();
-            let rate = (report.bytes - self.progress_bytes) as f64 * 8e-6;
-            self.progress_bytes = report.bytes;
-            eprintln!("{}", report.progress(rate));
-        }
-        Ok(())
-    }
-
-    fn end_source(&mut self) {
-        if let Some(source) = self.source.take() {
-            self.written = source.datagrams;
-        }
-    }
-
-    /// It is over: with results, or without.
-    fn outcome(&mut self) -> Result<(), LiveError> {
-        self.end_source();
-        if self.connected_at.is_some() || self.role == Role::Server {
-            return Ok(());
-        }
-        let peer = self.settings.address;
-        Err(if self.refused {
-            LiveError::Refused(peer)
-        } else if self.gone {
-            LiveError::NoAnswer(peer, self.settings.timeout)
-        } else if self.closing_at.is_some() {
-            LiveError::Stopped(peer)
+    /// What came of it.
+    fn verdict(&mut self, caller: &dyn Caller) -> Result<Report, LiveError> {
+        let remote = self.remote.unwrap_or(self.settings.address);
+        let mut report = self.report(self.now());
+        report.reset_code = self.code;
+        let closed = self.code == Some(ResetCode::Closed as u8) && !self.gone;
+        report.end = if self.gone {
+            "peer gone"
+        } else if closed {
+            "closed"
         } else {
-            LiveError::Reset(peer, self.code.unwrap_or_default())
-        })
-    }
-
-    fn report(&self) -> Report {
-        let until = self.ended_at.unwrap_or_else(|| self.now());
-        let age = until.saturating_sub(self.connected_at.unwrap_or(until));
-        let written = self.source.as_ref().map_or(self.written, |source| source.datagrams);
-        let sender = self.role == Role::Client;
-        let remote = self.ends.1.to_string();
-        let report = Report::of(sender, remote, &self.connection, age, written, &self.delays);
-        let end = match self.code {
-            _ if self.gone => "peer gone",
-            None => "open",
-            Some(code) if code == ResetCode::Closed as u8 => "closed",
-            Some(_) => "reset",
+            "reset"
         };
-        Report { end, reset_code: self.code, ..report }
+        if self.connected_at.is_some() {
+            caller.ended(&report);
+        }
+        match (self.connected_at, self.gone) {
+            (None, true) => Err(LiveError::NoAnswer(remote, self.settings.timeout)),
+            (None, false) if !caller.stop() => Err(LiveError::Reset(remote, self.code.unwrap_or_default())),
+            (Some(_), true) => Err(LiveError::Gone(remote, self.settings.timeout, Box::new(report))),
+            (Some(_), false) if !closed && !caller.stop() => {
+                Err(LiveError::Reset(remote, self.code.unwrap_or_default()))
+            }
+            _ => Ok(report),
+        }
     }
+}
+
+fn named(error: io::Error, name: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{name}: {error}"))
 }

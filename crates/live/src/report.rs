@@ -123,20 +123,4 @@ impl Report {
             delay: Delay::of(delays),
         }
     }
-
-    /// A line of progress; `rate` is that of the last second, in Mbit/s.
-    pub(crate) fn progress(&self, rate: f64) -> String {
-        let Self { duration_s, datagrams, lost, .. } = self;
-        let mut line = format!("{duration_s:6.1} s  {datagrams} datagrams  {rate:.3} Mbit/s");
-        if self.role == "sender" {
-            line += &format!("  {lost} lost");
-        }
-        if let Some(rtt) = self.rtt_ms {
-            line += &format!("  RTT {rtt:.3} ms");
-        }
-        if let Some(delay) = &self.delay {
-            line += &format!("  delay {:.3} ms (p99 {:.3})", delay.mean_ms, delay.p99_ms);
-        }
-        line
-    }
 }

@@ -40,9 +40,9 @@ impl Source {
         }
     }
 
-    /// It always has something to write.
-    pub(crate) fn is_endless(&self) -> bool {
-        self.app.is_endless()
+    /// Everything was written.
+    pub(crate) fn is_done(&self) -> bool {
+        self.app.is_finished() && self.written >= self.app.limit().as_u64()
     }
 }
 
