@@ -362,12 +362,16 @@ LiveJson = Annotated[bool, typer.Option("--json", help="Print one JSON object pe
 @dccp.command()
 @guarded
 def send(
-    host: Annotated[str, typer.Argument(metavar="HOST[:PORT]", help="Where to; an IPv6 address with a port: [::1]:6511.")],
+    host: Annotated[
+        str, typer.Argument(metavar="HOST[:PORT]", help="Where to; an IPv6 address with a port: [::1]:6511.")
+    ],
     scheme: Annotated[
         str, typer.Option("--scheme", metavar="NAME[:KEY=VALUE,...]", help="What controls the data.")
     ] = "ccid2",
     rate: Annotated[str | None, typer.Option(metavar="RATE", help="Send at a constant rate.")] = None,
-    video: Annotated[str | None, typer.Option(metavar="RATE", help="Send a video of variable rate, this the mean.")] = None,
+    video: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Send a video of variable rate, this the mean.")
+    ] = None,
     size: Annotated[int, typer.Option(metavar="BYTES", min=8, max=65000, help="Payload of a datagram.")] = 1400,
     duration: LiveDuration = None,
     timeout: Patience = "30s",
@@ -396,9 +400,7 @@ def recv(
     """Receive datagrams, one connection after the other."""
     from narrows import live
 
-    live.receive(
-        listen, once=once, run=live.Run(duration=duration, timeout=timeout, capture=capture, as_json=as_json)
-    )
+    live.receive(listen, once=once, run=live.Run(duration=duration, timeout=timeout, capture=capture, as_json=as_json))
 
 
 def main() -> None:

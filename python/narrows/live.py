@@ -145,9 +145,7 @@ def progress(row: dict[str, Any]) -> str:
     delay = f", delay {row['delay']['p50_ms']:.2f} ms" if row["delay"] else ""
     rtt = f", RTT {row['rtt_ms']:.2f} ms" if row["rtt_ms"] else ""
     lost = f", {row['lost']} lost" if row["role"] == "sender" else ""
-    return (
-        f"{row['duration_s']:.0f} s: {row['datagrams']} datagrams, {row['throughput_mbit_s']:.2f} Mbit/s{lost}{rtt}{delay}"
-    )
+    return f"{row['duration_s']:.0f} s: {row['datagrams']} datagrams, {row['throughput_mbit_s']:.2f} Mbit/s{lost}{rtt}{delay}"
 
 
 def summary(row: dict[str, Any]) -> str:
