@@ -40,6 +40,7 @@ class Run:
         })  # fmt: skip
         handle = engine.Handle()
         failed: list[BaseException] = []
+        finished = threading.Event()
 
         def tell(kind: str, report: str) -> None:
             row = json.loads(report)
@@ -58,14 +59,17 @@ class Run:
                 )  # fmt: skip
             except BaseException as error:
                 failed.append(error)
+            finally:
+                finished.set()
 
-        # Signals reach the main thread only, which has to be in Python to see them.
+        # Signals reach the main thread only, which has to be in Python to see them. It waits for an event: a `join` that is
+        # interrupted may take the thread for ended (CPython 3.11).
         thread = threading.Thread(target=work)
         thread.start()
         stopped = 0
-        while thread.is_alive():
+        while not finished.is_set():
             try:
-                thread.join(0.2)
+                finished.wait(0.2)
             except KeyboardInterrupt:
                 stopped += 1
                 handle.cancel()
@@ -137,7 +141,8 @@ def resolve(text: str, flag: str) -> str:
         family, _, _, _, where = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)[0]
     except OSError as error:
         raise OSError(f"{host}: {error.strerror or error}") from error
-    return f"[{where[0]}]:{where[1]}" if family == socket.AF_INET6 else f"{where[0]}:{where[1]}"
+    address = str(where[0])
+    return f"[{address}]:{where[1]}" if family == socket.AF_INET6 else f"{address}:{where[1]}"
 
 
 def progress(row: dict[str, Any]) -> str:
@@ -145,7 +150,8 @@ def progress(row: dict[str, Any]) -> str:
     delay = f", delay {row['delay']['p50_ms']:.2f} ms" if row["delay"] else ""
     rtt = f", RTT {row['rtt_ms']:.2f} ms" if row["rtt_ms"] else ""
     lost = f", {row['lost']} lost" if row["role"] == "sender" else ""
-    return f"{row['duration_s']:.0f} s: {row['datagrams']} datagrams, {row['throughput_mbit_s']:.2f} Mbit/s{lost}{rtt}{delay}"
+    done = f"{row['datagrams']} datagrams, {row['throughput_mbit_s']:.2f} Mbit/s"
+    return f"{row['duration_s']:.0f} s: {done}{lost}{rtt}{delay}"
 
 
 def summary(row: dict[str, Any]) -> str:
