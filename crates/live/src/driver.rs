@@ -188,7 +188,7 @@ impl<'a> Driver<'a> {
         let start = Instant::now();
         let source = sender.then(|| {
             let random = Random::stream(seed, "app", 0);
-            Source::new(App::new(settings.app.clone(), random, Nanos::ZERO), config.datagram)
+            Source::new(App::new(settings.app, random, Nanos::ZERO), config.datagram)
         });
         if sender && matches!(settings.app, AppConfig::Bulk) {
             (config.queue, config.overflow) = (SHORT_QUEUE, Overflow::DropNewest);
