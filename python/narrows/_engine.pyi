@@ -1,5 +1,7 @@
 """The compiled engine. Texts in and out are TOML (scenarios) and JSON (everything else)."""
 
+from collections.abc import Callable
+
 class ScenarioError(ValueError):
     source: str | None
     line: int | None
@@ -9,6 +11,7 @@ class ScenarioError(ValueError):
     accepted: str | None
 
 class Cancelled(Exception): ...
+class LiveFailed(Exception): ...
 
 class Handle:
     def __new__(cls) -> Handle: ...
@@ -26,3 +29,14 @@ def bench_cases() -> str: ...
 def bench(name: str, repeats: int) -> str: ...
 def bench_schemes(repeats: int, names: list[str]) -> str: ...
 def bench_allocators(repeats: int, names: list[str]) -> str: ...
+def live(
+    text: str,
+    sender: bool,
+    address: str,
+    duration_s: float | None,
+    timeout_s: float,
+    once: bool,
+    capture: str | None,
+    handle: Handle,
+    tell: Callable[[str, str], None],
+) -> None: ...

@@ -346,6 +346,63 @@ def bench(
         fail(f"these cases failed: {', '.join(failed)}", FAILURE)
 
 
+dccp = typer.Typer(
+    name="dccp", help="Send and receive DCCP over UDP (RFC 6773), on real networks.", no_args_is_help=True
+)
+app.add_typer(dccp)
+
+LiveDuration = Annotated[str | None, typer.Option(metavar="TIME", help="End after this; else with Ctrl-C.")]
+Patience = Annotated[
+    str, typer.Option(metavar="TIME", help="How long to wait for an answer, or for a sender that is silent.")
+]
+Capture = Annotated[Path | None, typer.Option(metavar="FILE", help="Keep all packets, as pcap.")]
+LiveJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per connection, and nothing else.")]
+
+
+@dccp.command()
+@guarded
+def send(
+    host: Annotated[
+        str, typer.Argument(metavar="HOST[:PORT]", help="Where to; an IPv6 address with a port: [::1]:6511.")
+    ],
+    scheme: Annotated[
+        str, typer.Option("--scheme", metavar="NAME[:KEY=VALUE,...]", help="What controls the data.")
+    ] = "ccid2",
+    rate: Annotated[str | None, typer.Option(metavar="RATE", help="Send at a constant rate.")] = None,
+    video: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Send a video of variable rate, this the mean.")
+    ] = None,
+    size: Annotated[int, typer.Option(metavar="BYTES", min=8, max=65000, help="Payload of a datagram.")] = 1400,
+    duration: LiveDuration = None,
+    timeout: Patience = "30s",
+    capture: Capture = None,
+    as_json: LiveJson = False,
+) -> None:
+    """Send datagrams: as many as the network takes, or those of a source."""
+    from narrows import live
+
+    live.send(
+        host, scheme=scheme, rate=rate, video=video, size=size,
+        run=live.Run(duration=duration, timeout=timeout, capture=capture, as_json=as_json),
+    )  # fmt: skip
+
+
+@dccp.command()
+@guarded
+def recv(
+    listen: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where to listen.")] = "0.0.0.0:6511",
+    once: Annotated[bool, typer.Option("--once", help="End after one connection.")] = False,
+    duration: LiveDuration = None,
+    timeout: Patience = "30s",
+    capture: Capture = None,
+    as_json: LiveJson = False,
+) -> None:
+    """Receive datagrams, one connection after the other."""
+    from narrows import live
+
+    live.receive(listen, once=once, run=live.Run(duration=duration, timeout=timeout, capture=capture, as_json=as_json))
+
+
 def main() -> None:
     """Run the command."""
     for name in ("stdout", "stderr"):

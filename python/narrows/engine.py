@@ -7,18 +7,19 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from narrows import _engine
-from narrows._engine import Cancelled, Handle, ScenarioError
+from narrows._engine import Cancelled, Handle, LiveFailed, ScenarioError
 
 __all__ = [
     "RUN_FIELDS",
     "Cancelled",
     "Handle",
+    "LiveFailed",
     "Planned",
     "ScenarioError",
     "Scheme",
@@ -267,6 +268,39 @@ def bench_allocators(repeats: int, names: Sequence[str] = ()) -> list[dict[str, 
         ValueError: There is no such allocator.
     """
     return list(json.loads(_engine.bench_allocators(repeats, list(names))))
+
+
+def live(
+    text: str,
+    *,
+    sender: bool,
+    address: str,
+    duration_s: float | None,
+    timeout_s: float,
+    once: bool,
+    capture: Path | None,
+    handle: Handle,
+    tell: Callable[[str, str], None],
+) -> None:
+    """Send or receive DCCP over UDP until it ends or the handle's `cancel` is called; other threads go on meanwhile.
+
+    Args:
+        text: A scenario whose first flow says what is sent and how.
+        sender: Send, or receive.
+        address: The other side's address with its port, or the one to listen at.
+        duration_s: When to end, if not before.
+        timeout_s: When an answer that does not come is given up.
+        once: A receiver ends after one connection.
+        capture: A file for all packets.
+        handle: The means to stop it.
+        tell: Called with `progress` once a second and `ended` for each connection, and a report, JSON.
+
+    Raises:
+        LiveFailed: There was no connection, or the other side fell silent.
+        ScenarioError: The scenario is not acceptable.
+    """
+    file = None if capture is None else str(capture)
+    _engine.live(text, sender, address, duration_s, timeout_s, once, file, handle, tell)
 
 
 def dump(result: Mapping[str, Any]) -> str:

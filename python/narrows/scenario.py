@@ -27,6 +27,8 @@ FLAGS = {
     "start": "--start",
     "stop": "--stop",
     "count": "--count",
+    "app.rate": "--rate",
+    "dccp.datagram_bytes": "--size",
     "scheme": "SCHEME",
 }
 """The flag that sets a key; keys of flows by their last part."""

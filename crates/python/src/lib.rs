@@ -1,5 +1,6 @@
 //! The engine as the Python module `narrows._engine`: conversions and the release of the GIL, nothing else.
 
+mod live;
 mod wire;
 
 use std::collections::BTreeSet;
@@ -42,12 +43,12 @@ const SLICE_EVENTS: u64 = 250_000;
 /// Progress of a run, and the means to cancel it, shared between threads.
 #[pyclass(frozen)]
 #[derive(Default)]
-struct Handle {
+pub(crate) struct Handle {
     shared: Arc<Shared>,
 }
 
 #[derive(Default)]
-struct Shared {
+pub(crate) struct Shared {
     cancelled: AtomicBool,
     /// Share of the virtual time that has passed, as the bits of an `f64`.
     progress: AtomicU64,
@@ -132,7 +133,7 @@ fn schema() -> String {
     scenario::schema_json()
 }
 
-fn refuse(py: Python<'_>, error: &SimScenarioError) -> PyErr {
+pub(crate) fn refuse(py: Python<'_>, error: &SimScenarioError) -> PyErr {
     let raised = ScenarioError::new_err(error.to_string());
     let value = raised.value(py);
     let set = |name: &str, result: PyResult<()>| debug_assert!(result.is_ok(), "{name}");
@@ -404,8 +405,10 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(bench_schemes, m)?)?;
     m.add_function(wrap_pyfunction!(bench_allocators, m)?)?;
     m.add_function(wrap_pyfunction!(list_allocators, m)?)?;
+    m.add_function(wrap_pyfunction!(live::live, m)?)?;
     m.add_class::<Handle>()?;
     m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
     m.add("Cancelled", m.py().get_type::<Cancelled>())?;
+    m.add("LiveFailed", m.py().get_type::<live::LiveFailed>())?;
     Ok(())
 }

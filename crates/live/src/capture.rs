@@ -1,0 +1,102 @@
+//! A capture file: classic pcap, link type RAW (the packet begins with its IP header). The IP and UDP headers are made from the
+//! addresses and the codepoint; lengths and checksums are those that the packet had on the wire.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use narrows_dccp::udp;
+use narrows_dccp::wire::Addresses;
+
+/// The format's number with times in nanoseconds.
+const MAGIC: u32 = 0xa1b2_3c4d;
+/// `LINKTYPE_RAW`.
+const RAW: u32 = 101;
+const UDP: u8 = 17;
+const HOPS: u8 = 64;
+
+/// A capture that is being written.
+pub struct Capture {
+    file: BufWriter<File>,
+    packet: Vec<u8>,
+}
+
+impl Capture {
+    /// A new file with its header.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let mut file = BufWriter::new(File::create(path)?);
+        file.write_all(&MAGIC.to_le_bytes())?;
+        file.write_all(&[2, 0, 4, 0])?; // version 2.4
+        file.write_all(&[0; 8])?;
+        file.write_all(&u32::from(u16::MAX).to_le_bytes())?;
+        file.write_all(&RAW.to_le_bytes())?;
+        file.flush()?;
+        Ok(Self { file, packet: Vec::with_capacity(2_048) })
+    }
+
+    /// Appends a DCCP packet in UDP.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&mut self, from: SocketAddr, to: SocketAddr, ecn: u8, dccp: &[u8]) -> io::Result<()> {
+        let length = udp::HEADER + dccp.len();
+        let packet = &mut self.packet;
+        packet.clear();
+        let addresses = match (from, to) {
+            (SocketAddr::V4(from), SocketAddr::V4(to)) => {
+                packet.extend_from_slice(&[0x45, ecn]);
+                packet.extend_from_slice(&((20 + length) as u16).to_be_bytes());
+                packet.extend_from_slice(&[0, 0, 0x40, 0, HOPS, UDP, 0, 0]);
+                packet.extend_from_slice(&from.ip().octets());
+                packet.extend_from_slice(&to.ip().octets());
+                let sum: u32 = packet
+                    .chunks_exact(2)
+                    .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+                    .sum();
+                let sum = (sum & 0xffff) + (sum >> 16);
+                let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+                packet[10..12].copy_from_slice(&sum.to_be_bytes());
+                Addresses { source: from.ip().octets(), destination: to.ip().octets() }
+            }
+            (SocketAddr::V6(from), SocketAddr::V6(to)) => {
+                packet.extend_from_slice(&[0x60, ecn << 4, 0, 0]);
+                packet.extend_from_slice(&(length as u16).to_be_bytes());
+                packet.extend_from_slice(&[UDP, HOPS]);
+                packet.extend_from_slice(&from.ip().octets());
+                packet.extend_from_slice(&to.ip().octets());
+                Addresses { source: folded(from.ip().octets()), destination: folded(to.ip().octets()) }
+            }
+            _ => return Ok(()), // no packet has addresses of two kinds
+        };
+        udp::wrap(addresses, from.port(), to.port(), dccp, packet);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let length = packet.len() as u32;
+        for field in [now.as_secs() as u32, now.subsec_nanos(), length, length] {
+            self.file.write_all(&field.to_le_bytes())?;
+        }
+        self.file.write_all(packet)
+    }
+
+    /// Whoever reads the file now finds all packets so far.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Four bytes that count as much in a checksum as an IPv6 address does: the sum of its words, carries added at the other end.
+fn folded(address: [u8; 16]) -> [u8; 4] {
+    let words = address
+        .chunks_exact(4)
+        .map(|word| u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]])));
+    let sum: u64 = words.sum();
+    let once = (sum & 0xffff_ffff) + (sum >> 32);
+    ((once & 0xffff_ffff) + (once >> 32)).to_be_bytes()[4..].try_into().unwrap_or_default()
+}

@@ -1,0 +1,126 @@
+//! What is told of a connection.
+
+use narrows_cc::Nanos;
+use narrows_dccp::Connection;
+use narrows_net::Histogram;
+use serde::Serialize;
+
+/// One-way delays of datagrams, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Delay {
+    /// The least.
+    pub min_ms: f64,
+    /// The mean.
+    pub mean_ms: f64,
+    /// The median.
+    pub p50_ms: f64,
+    /// That of 95 in a hundred.
+    pub p95_ms: f64,
+    /// That of 99 in a hundred.
+    pub p99_ms: f64,
+}
+
+impl Delay {
+    pub(crate) fn of(delays: &Histogram) -> Option<Self> {
+        let ms = |nanos: f64| nanos / 1e6;
+        delays.min().map(|min| Self {
+            min_ms: ms(min as f64),
+            mean_ms: ms(delays.mean()),
+            p50_ms: ms(delays.quantile(0.5)),
+            p95_ms: ms(delays.quantile(0.95)),
+            p99_ms: ms(delays.quantile(0.99)),
+        })
+    }
+}
+
+/// One connection, at its end or on the way.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// `sender` or `receiver`.
+    pub role: &'static str,
+    /// The other side.
+    pub remote: String,
+    /// What controls the data: its scheme at the sender, its CCID at both.
+    pub scheme: Option<&'static str>,
+    /// The number of that CCID on the wire.
+    pub ccid: u8,
+    /// Since the connection was there.
+    pub duration_s: f64,
+    /// How it ended: `closed`, `peer gone`, `reset`, or `open` on the way.
+    pub end: &'static str,
+    /// The code of the Reset, where one came or was sent.
+    pub reset_code: Option<u8>,
+    /// Datagrams that the source wrote.
+    pub datagrams_written: u64,
+    /// Datagrams sent or received, copies not counted.
+    pub datagrams: u64,
+    /// Their payload.
+    pub bytes: u64,
+    /// Of the sender: payload known to have arrived.
+    pub bytes_acknowledged: u64,
+    /// Packets of all types sent.
+    pub packets_sent: u64,
+    /// Packets of all types received.
+    pub packets_received: u64,
+    /// Of the sender: datagrams lost, as the receiver's reports show, less those that were late only.
+    pub lost: u64,
+    /// Of the sender: their share of datagrams sent.
+    pub loss_percent: f64,
+    /// Datagrams marked by the network.
+    pub marked: u64,
+    /// Datagrams that found no room in the queue of this end.
+    pub queue_drops: u64,
+    /// Timeouts.
+    pub timeouts: u64,
+    /// Payload per second, sent or received.
+    pub throughput_mbit_s: f64,
+    /// Smoothed round-trip time.
+    pub rtt_ms: Option<f64>,
+    /// Of the receiver: one-way delays.
+    pub delay: Option<Delay>,
+}
+
+impl Report {
+    pub(crate) fn of(
+        sender: bool,
+        remote: String,
+        connection: &Connection,
+        age: Nanos,
+        written: u64,
+        delays: &Histogram,
+    ) -> Self {
+        let stats = connection.stats();
+        let (ours, theirs) = connection.ccids();
+        let (datagrams, bytes) = if sender {
+            (stats.data_packets_sent, stats.bytes_sent)
+        } else {
+            (stats.data_packets_received, stats.bytes_received)
+        };
+        let lost = stats.lost_packets.saturating_sub(stats.late_packets);
+        let seconds = age.as_secs_f64();
+        let rtt = connection.srtt();
+        Self {
+            role: if sender { "sender" } else { "receiver" },
+            remote,
+            scheme: sender.then(|| connection.scheme().info.name),
+            ccid: if sender { ours } else { theirs }.number(),
+            duration_s: seconds,
+            end: "open",
+            reset_code: None,
+            datagrams_written: written,
+            datagrams,
+            bytes,
+            bytes_acknowledged: stats.bytes_delivered,
+            packets_sent: stats.packets_sent,
+            packets_received: stats.packets_received,
+            lost,
+            loss_percent: 100.0 * lost as f64 / datagrams.max(1) as f64,
+            marked: stats.marked_packets,
+            queue_drops: if sender { stats.send_drops } else { stats.receive_drops },
+            timeouts: stats.timeouts,
+            throughput_mbit_s: if seconds > 0.0 { bytes as f64 * 8e-6 / seconds } else { 0.0 },
+            rtt_ms: (!rtt.is_zero()).then(|| rtt.as_secs_f64() * 1e3),
+            delay: Delay::of(delays),
+        }
+    }
+}

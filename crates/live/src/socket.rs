@@ -1,0 +1,102 @@
+//! A UDP socket that sends and receives batches, with the ECN codepoint of each packet.
+//!
+//! Packets of one size and codepoint that follow each other leave in one call (UDP segmentation offload), and may arrive in one.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket as Plain};
+
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+/// Bytes that one receiving call may give for each of its buffers.
+const BUFFER: usize = 1 << 16;
+/// The most that one sending call carries.
+const MOST: usize = 60_000;
+/// Buffers of the system: several milliseconds at 1 Gbit/s.
+const SYSTEM_BUFFER: usize = 4 << 20;
+
+/// A socket with its buffers.
+pub struct Socket {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    local: SocketAddr,
+    buffer: Vec<u8>,
+    metas: [RecvMeta; BATCH_SIZE],
+}
+
+/// A packet that arrived.
+pub struct Arrived<'a> {
+    pub from: SocketAddr,
+    /// Our address that it was sent to.
+    pub to: SocketAddr,
+    pub ecn: u8,
+    pub bytes: &'a [u8],
+}
+
+impl Socket {
+    /// Bound to `local`; with a peer it exchanges packets with nobody else, and hears when that refuses.
+    pub fn open(local: SocketAddr, peer: Option<SocketAddr>) -> io::Result<Self> {
+        let plain = Plain::bind(local)?;
+        if let Some(peer) = peer {
+            plain.connect(peer)?;
+        }
+        plain.set_nonblocking(true)?;
+        let state = UdpSocketState::new((&plain).into())?;
+        // Less will do where the system allows no more.
+        let _ = state.set_send_buffer_size((&plain).into(), SYSTEM_BUFFER);
+        let _ = state.set_recv_buffer_size((&plain).into(), SYSTEM_BUFFER);
+        let local = plain.local_addr()?;
+        let socket = UdpSocket::from_std(plain)?;
+        let metas = [RecvMeta::default(); BATCH_SIZE];
+        Ok(Self { socket, state, local, buffer: vec![0; BUFFER * BATCH_SIZE], metas })
+    }
+
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// How many packets of `size` bytes one call may send.
+    pub fn segments(&self, size: usize) -> usize {
+        self.state.max_gso_segments().min(MOST / size.max(1)).max(1)
+    }
+
+    pub async fn readable(&self) -> io::Result<()> {
+        self.socket.readable().await
+    }
+
+    pub async fn writable(&self) -> io::Result<()> {
+        self.socket.writable().await
+    }
+
+    /// Sends `contents`, packets of `size` bytes of which the last may be shorter. `WouldBlock` if there is no room.
+    pub fn send(&self, to: SocketAddr, ecn: u8, contents: &[u8], size: usize) -> io::Result<()> {
+        let segment_size = (contents.len() > size).then_some(size);
+        let transmit = Transmit {
+            destination: to,
+            ecn: EcnCodepoint::from_bits(ecn),
+            contents,
+            segment_size,
+            src_ip: None,
+        };
+        self.socket.try_io(Interest::WRITABLE, || self.state.try_send((&self.socket).into(), &transmit))
+    }
+
+    /// Hands all packets of one call to `take`; `WouldBlock` if there are none.
+    pub fn receive(&mut self, mut take: impl FnMut(Arrived<'_>)) -> io::Result<()> {
+        let Self { socket, state, buffer, metas, local } = self;
+        let mut parts = buffer.chunks_mut(BUFFER);
+        let mut slices: [io::IoSliceMut<'_>; BATCH_SIZE] =
+            std::array::from_fn(|_| io::IoSliceMut::new(parts.next().unwrap_or_default()));
+        let count =
+            socket.try_io(Interest::READABLE, || state.recv((&*socket).into(), &mut slices, metas))?;
+        for (slice, meta) in slices.iter().zip(metas.iter()).take(count) {
+            let to = meta.dst_ip.map_or(*local, |ip: IpAddr| SocketAddr::new(ip, local.port()));
+            let ecn = meta.ecn.map_or(0, |ecn| ecn as u8);
+            for bytes in slice[..meta.len].chunks(meta.stride.max(1)) {
+                take(Arrived { from: meta.addr, to, ecn, bytes });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! What a sender sends: the applications of `narrows-endpoint`, cut into datagrams.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use narrows_cc::{Bytes, Nanos};
+use narrows_dccp::Connection;
+use narrows_endpoint::App;
+
+/// Feeds a connection.
+pub struct Source {
+    app: App,
+    written: u64,
+    payload: Vec<u8>,
+    /// Datagrams handed over.
+    pub(crate) datagrams: u64,
+}
+
+impl Source {
+    pub(crate) fn new(app: App, size: u16) -> Self {
+        Self { app, written: 0, payload: vec![0; usize::from(size.max(1))], datagrams: 0 }
+    }
+
+    /// When it has something to write; what waits for room is written when there is some.
+    pub(crate) fn deadline(&self) -> Nanos {
+        self.app.deadline()
+    }
+
+    /// Writes what is due. Media are not held back: what finds no room is lost at once, and counted by the connection.
+    pub(crate) fn write(&mut self, now: Nanos, connection: &mut Connection) {
+        self.app.on_time(now, Bytes::new(self.written));
+        let limit = self.app.limit().as_u64();
+        while self.written < limit && (self.app.is_live() || connection.can_push()) {
+            let size = (limit - self.written).min(self.payload.len() as u64) as usize;
+            let stamp = realtime().to_be_bytes();
+            let stamped = size.min(stamp.len());
+            self.payload[..stamped].copy_from_slice(&stamp[..stamped]);
+            let _ = connection.push(now, &self.payload[..size]);
+            self.written += size as u64;
+            self.datagrams += 1;
+        }
+    }
+
+    /// Everything was written.
+    pub(crate) fn is_done(&self) -> bool {
+        self.app.is_finished() && self.written >= self.app.limit().as_u64()
+    }
+}
+
+/// Nanoseconds of the system's clock.
+pub fn realtime() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}

@@ -1,0 +1,91 @@
+//! DCCP on sockets: conversions, and what the caller is told.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use narrows_live::{Caller, LiveError, Report, Settings};
+use narrows_sim::scenario::{self, Source};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::prelude::*;
+
+use crate::{Handle, Shared, refuse};
+
+create_exception!(_engine, LiveFailed, PyException, "A connection on sockets failed; the message says how.");
+
+struct Teller {
+    shared: Arc<Shared>,
+    tell: Py<PyAny>,
+}
+
+impl Teller {
+    fn tell(&self, kind: &str, report: &Report) {
+        let text = serde_json::to_string(report).unwrap_or_default();
+        Python::attach(|py| {
+            if let Err(error) = self.tell.call1(py, (kind, text)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}
+
+impl Caller for Teller {
+    fn stop(&self) -> bool {
+        self.shared.cancelled.load(Ordering::Relaxed)
+    }
+
+    fn progress(&self, report: &Report) {
+        self.tell("progress", report);
+    }
+
+    fn ended(&self, report: &Report) {
+        self.tell("ended", report);
+    }
+}
+
+/// Sends or receives DCCP over UDP until it ends or `handle` is cancelled. The first flow of the scenario `text` says what is
+/// sent and how. `tell` is called with `progress` once a second and with `ended` for each connection, and a report as JSON.
+#[pyfunction]
+#[pyo3(signature = (text, sender, address, duration_s, timeout_s, once, capture, handle, tell))]
+pub fn live(
+    py: Python<'_>,
+    text: &str,
+    sender: bool,
+    address: &str,
+    duration_s: Option<f64>,
+    timeout_s: f64,
+    once: bool,
+    capture: Option<PathBuf>,
+    handle: &Handle,
+    tell: Py<PyAny>,
+) -> PyResult<()> {
+    let source = Source { name: "command line", text, dir: None };
+    let planned = scenario::plan(&source, &[]).map_err(|error| refuse(py, &error))?;
+    let spec = planned.first().map(|run| scenario::resolve(&run.scenario, run.seed, None)).transpose();
+    let spec = spec.map_err(|error| refuse(py, &error))?;
+    let flow = spec.and_then(|spec| spec.flows.into_iter().next());
+    let wrong = |what: &str| PyValueError::new_err(what.to_owned());
+    let flow = flow.ok_or_else(|| wrong("the scenario has no flow"))?;
+    let seconds = |value| Duration::try_from_secs_f64(value).map_err(|error| wrong(&error.to_string()));
+    let settings = Settings {
+        config: flow.datagrams.ok_or_else(|| wrong("the flow is not carried by DCCP"))?,
+        address: address.parse::<SocketAddr>().map_err(|error| wrong(&error.to_string()))?,
+        app: flow.app,
+        duration: duration_s.map(seconds).transpose()?,
+        timeout: seconds(timeout_s)?,
+        once,
+        capture,
+    };
+    let teller = Teller { shared: Arc::clone(&handle.shared), tell };
+    let done = py.detach(|| {
+        if sender {
+            narrows_live::send(&settings, &teller).map(|_| ())
+        } else {
+            narrows_live::receive(&settings, &teller).map(|_| ())
+        }
+    });
+    done.map_err(|error: LiveError| LiveFailed::new_err(error.to_string()))
+}

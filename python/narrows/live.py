@@ -1,0 +1,175 @@
+"""DCCP on sockets: what `narrows dccp` does."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from narrows import engine, runner
+from narrows.options import FAILURE, INTERRUPTED, fail, say
+from narrows.quantities import quantity
+from narrows.scenario import Misuse, to_toml
+
+PORT = 6511
+"""The UDP port registered for DCCP."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What both ends have in common."""
+
+    duration: str | None = None
+    timeout: str = "30s"
+    capture: Path | None = None
+    as_json: bool = False
+
+    def go(self, flow: dict[str, Any], address: str, *, sender: bool, once: bool) -> None:
+        """Run to the end; Ctrl-C closes the connection, and what was done is printed."""
+        duration_s = None if self.duration is None else seconds(self.duration, "--duration")
+        timeout_s = seconds(self.timeout, "--timeout")
+        if self.capture is not None:
+            runner.writable(self.capture, folder=False, flag="--capture")
+        text = to_toml({
+            "duration": "1s",
+            "network": {"rate": "1gbit"},
+            "flows": [{"rtt": "1ms", "protocol": "dccp", **flow}],
+        })  # fmt: skip
+        handle = engine.Handle()
+        failed: list[BaseException] = []
+        finished = threading.Event()
+
+        def tell(kind: str, report: str) -> None:
+            row = json.loads(report)
+            if kind == "progress":
+                say(progress(row))
+            elif self.as_json:
+                print(engine.dump(row), flush=True)
+            else:
+                print(summary(row), flush=True)
+
+        def work() -> None:
+            try:
+                engine.live(
+                    text, sender=sender, address=address, duration_s=duration_s, timeout_s=timeout_s, once=once,
+                    capture=self.capture, handle=handle, tell=tell,
+                )  # fmt: skip
+            except BaseException as error:
+                failed.append(error)
+            finally:
+                finished.set()
+
+        # Signals reach the main thread only, which has to be in Python to see them. It waits for an event:
+        # a `join` that is interrupted may take the thread for ended (CPython 3.11).
+        thread = threading.Thread(target=work)
+        thread.start()
+        stopped = 0
+        while not finished.is_set():
+            try:
+                finished.wait(0.2)
+            except KeyboardInterrupt:
+                stopped += 1
+                handle.cancel()
+                say("closing")
+        if failed and isinstance(failed[0], engine.LiveFailed):
+            fail(str(failed[0]), FAILURE)
+        if failed:
+            raise failed[0]
+        if stopped:
+            fail("stopped", INTERRUPTED)
+
+
+def send(host: str, *, scheme: str, rate: str | None, video: str | None, size: int, run: Run) -> None:
+    """Send to a host.
+
+    Raises:
+        Misuse: An argument cannot be meant.
+    """
+    if rate is not None and video is not None:
+        raise Misuse("--rate, --video: accepted: one of them, or neither")
+    flow: dict[str, Any] = {"scheme": scheme, "dccp": {"datagram_bytes": size}}
+    if rate is not None:
+        flow["app"] = {"kind": "cbr", "rate": rate, "write": f"{size}B"}
+    if video is not None:
+        flow["app"] = {"kind": "video", "rate": video}
+    run.go(flow, resolve(host, "HOST"), sender=True, once=True)
+
+
+def receive(listen: str, *, once: bool, run: Run) -> None:
+    """Listen.
+
+    Raises:
+        Misuse: An argument cannot be meant.
+    """
+    run.go({"scheme": "ccid2"}, resolve(listen, "--listen"), sender=False, once=once)
+
+
+def seconds(text: str, flag: str) -> float:
+    """A time.
+
+    Raises:
+        Misuse: It is none, or not positive.
+    """
+    found = quantity(text)
+    if found is None or found[1] != "ms" or not 0 < found[0] < 1e12:
+        raise Misuse(f"{flag}: {text!r} is not a time; accepted: a number with a unit, 10s or 500ms")
+    return found[0] / 1e3
+
+
+def resolve(text: str, flag: str) -> str:
+    """The address of a host with its port: `[::1]:6511`, `127.0.0.1:6511`.
+
+    Raises:
+        Misuse: It cannot be one.
+        OSError: There is no such host.
+    """
+    host, port = text, str(PORT)
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        port = rest[1:] if rest.startswith(":") else port
+        wrong = "]" not in text or rest not in ("", f":{port}")
+    else:
+        wrong = False
+        if text.count(":") == 1:
+            host, port = text.split(":")
+    if wrong or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise Misuse(f"{flag}: {text!r} is no host with a port; accepted: HOST, HOST:PORT, [IPV6]:PORT")
+    try:
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
+    except OSError as error:
+        raise OSError(f"{host}: {error.strerror or error}") from error
+    family, address = found[0][0], socket.getnameinfo(found[0][4], socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0]
+    return f"[{address}]:{port}" if family == socket.AF_INET6 else f"{address}:{port}"
+
+
+def progress(row: dict[str, Any]) -> str:
+    """One line on the way."""
+    delay = f", delay {row['delay']['p50_ms']:.2f} ms" if row["delay"] else ""
+    rtt = f", RTT {row['rtt_ms']:.2f} ms" if row["rtt_ms"] else ""
+    lost = f", {row['lost']} lost" if row["role"] == "sender" else ""
+    done = f"{row['datagrams']} datagrams, {row['throughput_mbit_s']:.2f} Mbit/s"
+    return f"{row['duration_s']:.0f} s: {done}{lost}{rtt}{delay}"
+
+
+def summary(row: dict[str, Any]) -> str:
+    """What is printed of a connection at its end."""
+    way = "to" if row["role"] == "sender" else "from"
+    lines = [
+        f"{row['role']} {way} {row['remote']}: {row['end']} after {row['duration_s']:.2f} s, CCID {row['ccid']}",
+        f"  {row['datagrams']} datagrams, {row['bytes']} bytes, {row['throughput_mbit_s']:.2f} Mbit/s",
+    ]
+    if row["role"] == "sender":
+        lines.append(
+            f"  {row['lost']} lost ({row['loss_percent']:.2f} %), {row['marked']} marked, "
+            f"{row['queue_drops']} dropped for want of room, {row['timeouts']} timeouts"
+        )
+    if row["delay"]:
+        d = row["delay"]
+        lines.append(
+            f"  one-way delay: least {d['min_ms']:.3f}, mean {d['mean_ms']:.3f}, median {d['p50_ms']:.3f}, "
+            f"95 % {d['p95_ms']:.3f}, 99 % {d['p99_ms']:.3f} ms"
+        )
+    return "\n".join(lines)
