@@ -35,7 +35,7 @@ Schema = Mapping[str, Any]
 QUANTITIES = (
     "Rate", "Time", "Size", "Share", "Buffer", "Amount", "Frequency", "Warmup", "Period",
 )  # fmt: skip
-FIRST = ("name", "duration", "warmup", "seed", "repeat", "network", "links", "tcp", "flows", "trace", "sweep")
+FIRST = ("name", "duration", "warmup", "seed", "repeat", "network", "links", "tcp", "dccp", "flows", "trace", "sweep")
 """The order in which a file is written; keys that are not here follow."""
 LITERAL = re.compile(r"-?[0-9][\w.%]*|true|false|on|off|bulk|dumbbell")
 
