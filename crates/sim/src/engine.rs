@@ -44,7 +44,7 @@ pub struct Engine {
     receivers: Vec<Target>,
     connections: Connections,
     /// What datagram packets under way consist of.
-    bodies: Bodies,
+    pub(crate) bodies: Bodies,
     steps: Vec<Step>,
     routes: Vec<Routes>,
     /// The other ways of flows that have some, in the order of paths from 1.

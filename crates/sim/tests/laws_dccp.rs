@@ -125,20 +125,26 @@ fn law_ccid3_sends_at_the_rate_of_the_equation() {
     }
 }
 
-/// RFC 5348 section 1: within a factor of two of what TCP has under the same conditions.
+/// RFC 5348 section 1: within a factor of two of what TCP has under the same conditions. RED drops both with the same
+/// probability. A full drop-tail buffer does not: it takes more of a window's bursts than of paced packets, so CCID 3 sees fewer
+/// losses and has more, which is the weakness that its page states.
 #[test]
 fn law_ccid3_and_ccid2_share_within_a_factor_of_two() {
-    for more in [
-        "buffer = \"100pkt\"\nqueue = { kind = \"red\", min = \"10pkt\", max = \"50pkt\" }",
-        "buffer = \"1bdp\"",
-    ] {
+    let share = |more: &str| {
         let bell = Bell { more, seconds: 300.0, warmup: 60.0, ..Bell::default() };
         let result = bell.run(&[("ccid2", "count = 3"), ("ccid3", "count = 3")]);
-        let goodputs = goodputs(&result);
-        let ratio = goodputs[3..].iter().sum::<f64>() / goodputs[..3].iter().sum::<f64>();
-        println!("{more}: {goodputs:?}, ccid3 has {ratio:.2} of ccid2's");
-        assert!((0.5..=2.0).contains(&ratio), "{ratio}");
-    }
+        let sum = |of: &[f64]| of.iter().sum::<f64>();
+        let (goodputs, losses): (Vec<_>, Vec<_>) =
+            result.flows.iter().map(|flow| (flow.goodput_mbit_s, flow.loss_percent)).unzip();
+        println!("{more}: {goodputs:.3?}, {losses:.3?}");
+        (sum(&goodputs[3..]) / sum(&goodputs[..3]), sum(&losses[3..]) / sum(&losses[..3]))
+    };
+    let (ratio, losses) =
+        share("buffer = \"100pkt\"\nqueue = { kind = \"red\", min = \"10pkt\", max = \"50pkt\" }");
+    assert!((0.5..=2.0).contains(&ratio), "{ratio}");
+    assert_within("losses by RED", losses, 1.0, 0.1);
+    let (ratio, losses) = share("buffer = \"1bdp\"");
+    assert!(losses < 0.9 && ratio > 1.0, "{ratio} at {losses} of the losses");
 }
 
 /// What CCID 3 is for: its throughput varies less than that of a window that halves.
@@ -157,29 +163,62 @@ fn law_ccid3_is_smoother_than_ccid2() {
     }
 }
 
-/// Up to 20 % of loss the gains of DCCP-BBR are BBR's. Above, BBR's probe delivers less than the estimate - 1.25 (1 - p) < 1 -
-/// and its estimate sinks; DCCP-BBR's probe delivers as much at 25 %, and at 35 % sinks more slowly (1.5 x 0.65 = 0.975 against 0.81).
+/// Mean and standard error over seeds of a lone flow's goodput at a loss of `p` percent.
+fn over_seeds(scheme: &str, p: u32) -> [f64; 2] {
+    let bell = Bell {
+        rate: "20mbit",
+        more: &format!("buffer = \"2bdp\"\nloss = \"{p}%\""),
+        seconds: 60.0,
+        warmup: 20.0,
+    };
+    let all: Vec<_> = (1..=SEEDS)
+        .map(|seed| run(&format!("seed = {seed}\n{}", bell.text(&[(scheme, "")]))).flows[0].goodput_mbit_s)
+        .collect();
+    let n = f64::from(SEEDS);
+    let mean = all.iter().sum::<f64>() / n;
+    let variance = all.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / (n - 1.0);
+    [mean, f64::sqrt(variance / n)]
+}
+
+const SEEDS: u32 = 8;
+
+/// Up to 20 % of loss the gains of DCCP-BBR are BBR's, so events are the same as where they never change (`loss_low` at its most).
+/// Above, BBR's probe delivers less than its estimate - 1.25 (1 - p) < 1 - where that of DCCP-BBR balances the loss up to 30 %, and
+/// sinks more slowly beyond (1.5 x 0.65 = 0.975 against 0.81 at 35 %). The detection of policers, which losses of a fifth
+/// bring about, and packet conservation, which takes the probe's room, are off.
 #[test]
 fn law_dccp_bbr_holds_where_bbr_sinks() {
-    let goodput = |scheme: &str, p: u32| {
-        let bell = Bell {
-            rate: "20mbit",
-            more: &format!("buffer = \"2bdp\"\nloss = \"{p}%\""),
-            seconds: 120.0,
-            warmup: 30.0,
-        };
-        bell.run(&[(scheme, "")]).flows[0].goodput_mbit_s
-    };
-    let [bbr, adaptive] = ["bbr", "dccp-bbr"].map(|scheme| [5, 15, 25, 35].map(|p| goodput(scheme, p)));
-    println!("bbr {bbr:.3?}, dccp-bbr {adaptive:.3?}");
-    for (n, p) in [(0, 0.05), (1, 0.15)] {
-        let whole = 20.0 * 1448.0 / (1448.0 + HEADER) * (1.0 - p);
-        // Equal gains. What the ten seconds' loss rate tells is never above 20 % here.
-        assert_within("the same gains", adaptive[n], bbr[n], 0.02);
-        assert!(bbr[n] > 0.85 * whole && bbr[n] <= whole * 1.01, "{} of {whole}", bbr[n]);
+    let model = "dccp-bbr:lt_bw=off,conserve=off";
+    let fixed = format!("{model},loss_low=0.45,loss_high=0.45");
+    let [bbr, adaptive] = [&*fixed, model].map(|scheme| [5, 15, 25, 35].map(|p| over_seeds(scheme, p)));
+    println!("gains of BBR {bbr:.3?}, of DCCP-BBR {adaptive:.3?}");
+    let most = |p: f64| 20.0 * 1448.0 / (1448.0 + HEADER) * (1.0 - p);
+    for (n, p) in [0.05, 0.15, 0.25, 0.35].into_iter().enumerate() {
+        let ([base, base_error], [mean, error]) = (bbr[n], adaptive[n]);
+        if n == 0 {
+            assert!(
+                (mean - base).abs() < 1e-9 && mean > 0.95 * most(p) && mean < most(p) * 1.01,
+                "{mean} and {base}"
+            );
+        } else {
+            // Of eight seeds a difference of four standard errors is no chance.
+            let deviation = (mean - base) / f64::hypot(base_error, error);
+            assert!(if n == 1 { deviation.abs() < 4.0 } else { deviation > 4.0 }, "{mean} and {base} at {p}");
+        }
     }
-    assert!(adaptive[2] > 1.5 * bbr[2] && adaptive[3] > bbr[3]);
-    assert!(adaptive.is_sorted_by(|a, b| a > b) && bbr.is_sorted_by(|a, b| a > b));
+    assert!([bbr, adaptive].iter().all(|means| means.is_sorted_by(|a, b| a[0] > b[0])));
+}
+
+/// A recovery lasts a round trip, for nothing is sent again, and Linux's BBR conserves packets in it: the window is what was
+/// delivered. At 15 % of loss one recovery follows the other and no probe delivers more than the estimate, over DCCP with
+/// either scheme.
+#[test]
+fn law_packet_conservation_takes_the_probes_of_bbr() {
+    let [bbr, whole, free] = ["bbr:lt_bw=off", "dccp-bbr:lt_bw=off", "dccp-bbr:lt_bw=off,conserve=off"]
+        .map(|scheme| over_seeds(scheme, 15));
+    println!("bbr {bbr:.3?}, dccp-bbr {whole:.3?}, without conservation {free:.3?}");
+    assert!((whole[0] - bbr[0]).abs() < 4.0 * f64::hypot(whole[1], bbr[1]));
+    assert!(free[0] > 2.0 * whole[0]);
 }
 
 /// 10 s hold 1 250 datagrams of a constant rate: the reported share has a standard deviation of sqrt(p (1 - p) / 1250).
@@ -213,9 +252,10 @@ fn a_constant_rate_below_capacity_arrives_whole_and_only_travels() {
         let travel = 20.0 + (1000.0 + HEADER) * 8.0 / 10e3;
         println!("{scheme}: {told:?}, travel {travel}");
         assert!((told.delay_min_ms.unwrap() - travel).abs() < 0.001, "{scheme}");
-        if scheme != "ccid3" {
-            assert!((told.delay_mean_ms.unwrap() - travel).abs() < 0.05, "{scheme}");
-        }
+        assert_within(scheme, told.delay_p95_ms.unwrap(), travel, 0.016);
+        // ProbeRTT: 0.24 s in ten with four packets in flight instead of 5.1, so that 50 ms of data pile up at most.
+        let waits = if scheme == "dccp-bbr" { 0.05 * 0.3 / 10.0 * 1e3 } else { 0.05 };
+        assert!((told.delay_mean_ms.unwrap() - travel).abs() < waits, "{scheme}");
     }
 }
 
@@ -329,6 +369,7 @@ fn marks_are_answered_as_losses_are() {
             goodputs(&dropped)
         );
         assert!(marks.0 > 0 && marks.1 == 0 && drops.0 == 0 && drops.1 > 0, "{scheme}");
+        assert!(scheme == "ccid3" || marked.counters.ecn_reductions > 0, "{scheme}");
         // Marks hold the queue as losses do: the rate is the link's, the delay that of CoDel.
         assert_within(scheme, goodputs(&marked)[0], goodputs(&dropped)[0], 0.1);
         assert!(marked.links[0].queue_delay_mean_ms < 25.0, "{scheme}");
@@ -349,8 +390,7 @@ fn short_sequence_numbers_save_four_bytes_of_each_datagram() {
     assert_within("with 24 bits", short, 1.0 + SHORT_HEADER / 100.0, 0.002);
 }
 
-/// For five seconds nothing arrives. The sender may empty its window once; then its timers send one packet each, every time
-/// after twice as long.
+/// For five seconds nothing arrives.
 #[test]
 fn a_link_that_dies_silences_the_sender_until_it_lives_again() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
@@ -363,14 +403,15 @@ fn a_link_that_dies_silences_the_sender_until_it_lives_again() {
         };
         let before = at(10_000);
         let (dead, alive, later, end) = (at(10_100), at(15_000), at(25_000), at(40_000));
-        let result = engine.finish().expect("nothing is written");
-        let lost = result.flows[0].loss_percent / 100.0 * result.flows[0].packets_sent as f64;
-        println!("{scheme}: delivered {before}, {dead}, {alive}, {later}, {end}; {lost:.0} lost");
+        let lost = engine.finish().expect("nothing is written").links[0].random_losses;
+        println!("{scheme}: delivered {before}, {dead}, {alive}, {later}, {end}; {lost} lost");
         assert_eq!(alive.to_bits(), dead.to_bits(), "{scheme}: nothing arrives");
         // As before within ten seconds.
         assert_within(scheme, (end - later) * 8e-6 / 15.0, 10.0 * 1448.0 / (1448.0 + HEADER), 0.05);
-        // A BDP, a buffer of one, and a few of the timers; losses of the start and of the saw-tooth.
-        assert!(lost < 300.0, "{scheme}: {lost} lost");
+        // A window: BDP and buffer are 67 packets. CCID 3's rate halves every four round trips, so it sends eight windows in
+        // all. Then the timers: one each, every time after twice as long, from a fifth of a second on; CCID 3 one in 16 s.
+        let most = if scheme == "ccid3" { 8 * 67 } else { 67 + 10 };
+        assert!((30..=most + 10).contains(&lost), "{scheme}: {lost} lost");
     }
 }
 

@@ -13,7 +13,7 @@ fn flow(scheme: &str, more: &str) -> String {
 }
 
 fn text(head: &str, flows: &[String]) -> String {
-    format!("{head}[network]\nrate = \"10mbit\"\n{}", flows.concat())
+    format!("{head}[network]\nrate = \"10mbit\"\nbuffer = \"100kB\"\n{}", flows.concat())
 }
 
 fn accepted(head: &str, flows: &[String]) -> Spec {

@@ -13,7 +13,7 @@
 //! LR > 0.3          g₀ = 1.5           g₁ = 0.5
 //! ```
 //! The middle line is g₀ · bw · (1 − LR) ≥ bw (eq. 8) with equality. The other six phases have a gain of 1, and everything else
-//! is `bbr`. Without reports - on TCP, which has no option for them - it is `bbr`, event for event.
+//! is `bbr`. Without reports - on TCP, which has no option for them - and with `conserve` it is `bbr`, event for event.
 //!
 //! ## States
 //! Those of `bbr`.
@@ -32,14 +32,19 @@
 //!    without loss this is `bbr`. The balance of eq. 8 then is 0.99; `pacing_margin = 0` restores it.
 //! 2. The paper suggests a smaller gain for Startup without a number: `high_gain` is BBR's.
 //! 3. The gains of the first line are BBR's own parameters, `probe_up` and `probe_down`.
-//! 4. The cycle begins with its probing phase; a flow that enters ProbeBW at a later phase cruises until then, and latches there.
+//! 4. Linux conserves packets for the first round of a recovery of TCP, and `bbr` does. DCCP sends nothing again and has no such
+//!    recovery, and the paper names no such rule: here losses do not limit the window. With `conserve`, where losses are many
+//!    one round trip of conservation follows the other: the window is what was delivered, and the probe has no room.
+//! 5. The cycle begins with its probing phase; a flow that enters ProbeBW at a later phase cruises until then, and latches there.
 //!
 //! ## Known weaknesses
 //! It does not tell random loss from its own: in a buffer that it overflows itself it probes harder. Reports that lie cost
 //! no more than gains of 1.5 and 0.5. The loss rate is ten seconds old in the mean of five. Otherwise those of `bbr`.
+//! With `conserve`, losses above a tenth end what the gains would hold: see difference 4. `lt_bw`, BBR's detection of policers,
+//! takes a loss rate of a fifth for one.
 
-use crate::bbr::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
-use crate::{Evidence, Info, Param, RecoveryStyle, Report, Setup, Telemetry, Value, bbr_params};
+use crate::bbr::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
+use crate::{Ack, Bytes, Evidence, Info, Param, RecoveryStyle, Report, Setup, Telemetry, Value, bbr_params};
 
 /// DCCP-BBR.
 pub type DccpBbr = BbrCore<LossAdaptive>;
@@ -50,6 +55,7 @@ pub struct LossAdaptive {
     low: f64,
     high: f64,
     high_gains: [f64; 2],
+    conserve: bool,
     /// As last reported; none before the first report.
     loss_rate: Option<f64>,
     /// What the loss rate made of the first two gains when this cycle began; none: BBR's own.
@@ -94,6 +100,11 @@ impl Policy for LossAdaptive {
                 "",
                 "pacing gain of the draining phase above loss_high"
             ),
+            Param::flag(
+                "conserve",
+                false,
+                "packet conservation in the first round of a recovery, as bbr has over TCP"
+            ),
         ],
     };
     /// Ours: the paper names none.
@@ -105,6 +116,7 @@ impl Policy for LossAdaptive {
             low: number("loss_low"),
             high: number("loss_high"),
             high_gains: [number("loss_up"), number("loss_down")],
+            conserve: setup.params.flag("conserve"),
             loss_rate: None,
             gains: None,
         }
@@ -128,6 +140,14 @@ impl Policy for LossAdaptive {
             (PHASE_UP, Some([up, _])) => up,
             (PHASE_DOWN, Some([_, down])) => down,
             _ => model.settings().probe_gain(phase),
+        }
+    }
+
+    fn enter_recovery(&mut self, window: Bytes, ack: &Ack, _model: &Model) -> RecoveryEntry {
+        if self.conserve {
+            RecoveryEntry { window: ack.inflight + ack.acked, conserve: true }
+        } else {
+            RecoveryEntry { window, conserve: false }
         }
     }
 
