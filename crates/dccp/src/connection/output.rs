@@ -247,6 +247,11 @@ impl Connection {
         });
         self.gss = self.gss.add(1);
         self.stats.packets_sent += 1;
+        // Acknowledgements count as well: the end that only receives data has its numbers out too.
+        if self.state.is_open() {
+            let outstanding = self.gss.minus(self.gar).max(0) as u64;
+            self.widen(now, outstanding);
+        }
         if bytes == 0 {
             self.half.ndp += 1;
             self.half.forget();

@@ -135,12 +135,10 @@ impl Connection {
         if half.timer == Nanos::MAX {
             half.timer = now.saturating_add(half.timeout(datagram));
         }
-        let outstanding = self.gss.minus(self.gar).max(0) as u64;
-        self.widen(now, outstanding);
     }
 
     /// Asks for a wider window of sequence numbers where `packets` are on their way.
-    fn widen(&mut self, now: Nanos, packets: u64) {
+    pub(super) fn widen(&mut self, now: Nanos, packets: u64) {
         let width = self.features.value(feature::SEQUENCE_WINDOW, Side::Local);
         if packets * WINDOWS > width && !self.features.is_changing(feature::SEQUENCE_WINDOW, Side::Local) {
             self.set_sequence_window(now, (2 * packets * WINDOWS).next_power_of_two());

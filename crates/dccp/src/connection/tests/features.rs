@@ -86,6 +86,24 @@ fn the_sequence_window_grows_with_the_flight() {
 }
 
 #[test]
+fn the_sequence_window_of_the_receiver_of_data_grows_with_its_acknowledgements() {
+    let configs = [Role::Client, Role::Server].map(|role| {
+        let mut config = config(role, "newreno");
+        config.sequence_window = 100;
+        config
+    });
+    let mut net = Net::new(&configs[0], &configs[1], Link::default(), 1);
+    net.link.line = Some((narrows_cc::Rate::from_bits_per_sec(100_000_000), 500_000));
+    net.ends[CLIENT].set_greedy(1_000);
+    net.run(ms(20_000));
+    // An acknowledgement for two of 12.2 packets per ms, acknowledged once per round trip of 40 ms or more: at least 244.
+    let width = net.ends[CLIENT].features().value(feature::SEQUENCE_WINDOW, Side::Remote);
+    assert!(width >= 5 * 244, "{width}");
+    let stats = net.ends.each_ref().map(|end| *end.stats());
+    assert_eq!((stats[0].out_of_window, stats[1].out_of_window), (0, 0));
+}
+
+#[test]
 fn changes_are_repeated_until_they_are_confirmed() {
     let mut net = Net::with("newreno");
     net.run(ms(1_000));
