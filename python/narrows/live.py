@@ -62,8 +62,8 @@ class Run:
             finally:
                 finished.set()
 
-        # Signals reach the main thread only, which has to be in Python to see them. It waits for an event: a `join` that is
-        # interrupted may take the thread for ended (CPython 3.11).
+        # Signals reach the main thread only, which has to be in Python to see them. It waits for an event, for a `join` that
+        # is interrupted may take the thread for ended (CPython 3.11).
         thread = threading.Thread(target=work)
         thread.start()
         stopped = 0
@@ -130,7 +130,7 @@ def resolve(text: str, flag: str) -> str:
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
         port = rest[1:] if rest.startswith(":") else port
-        wrong = rest not in ("", f":{port}")
+        wrong = "]" not in text or rest not in ("", f":{port}")
     else:
         wrong = False
         if text.count(":") == 1:
@@ -141,7 +141,8 @@ def resolve(text: str, flag: str) -> str:
         family, _, _, _, where = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)[0]
     except OSError as error:
         raise OSError(f"{host}: {error.strerror or error}") from error
-    address = str(where[0])
+    address = where[0]
+    assert isinstance(address, str), "the address of a family that was asked for"
     return f"[{address}]:{where[1]}" if family == socket.AF_INET6 else f"{address}:{where[1]}"
 
 
