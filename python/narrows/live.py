@@ -62,8 +62,8 @@ class Run:
             finally:
                 finished.set()
 
-        # Signals reach the main thread only, which has to be in Python to see them. It waits for an event, for a `join` that
-        # is interrupted may take the thread for ended (CPython 3.11).
+        # Signals reach the main thread only, which has to be in Python to see them. It waits for an event:
+        # a `join` that is interrupted may take the thread for ended (CPython 3.11).
         thread = threading.Thread(target=work)
         thread.start()
         stopped = 0
@@ -138,12 +138,11 @@ def resolve(text: str, flag: str) -> str:
     if wrong or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise Misuse(f"{flag}: {text!r} is no host with a port; accepted: HOST, HOST:PORT, [IPV6]:PORT")
     try:
-        family, _, _, _, where = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)[0]
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
     except OSError as error:
         raise OSError(f"{host}: {error.strerror or error}") from error
-    address = where[0]
-    assert isinstance(address, str), "the address of a family that was asked for"
-    return f"[{address}]:{where[1]}" if family == socket.AF_INET6 else f"{address}:{where[1]}"
+    family, address = found[0][0], socket.getnameinfo(found[0][4], socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0]
+    return f"[{address}]:{port}" if family == socket.AF_INET6 else f"{address}:{port}"
 
 
 def progress(row: dict[str, Any]) -> str:
