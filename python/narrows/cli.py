@@ -374,7 +374,7 @@ def send(
     ] = None,
     size: Annotated[int, typer.Option(metavar="BYTES", min=8, max=65000, help="Payload of a datagram.")] = 1400,
     duration: LiveDuration = None,
-    timeout: Patience = "30s",
+    timeout: Patience = "10s",
     capture: Capture = None,
     as_json: LiveJson = False,
 ) -> None:
@@ -393,7 +393,7 @@ def recv(
     listen: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where to listen.")] = "0.0.0.0:6511",
     once: Annotated[bool, typer.Option("--once", help="End after one connection.")] = False,
     duration: LiveDuration = None,
-    timeout: Patience = "30s",
+    timeout: Patience = "10s",
     capture: Capture = None,
     as_json: LiveJson = False,
 ) -> None:

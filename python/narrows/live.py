@@ -23,7 +23,7 @@ class Run:
     """What both ends have in common."""
 
     duration: str | None = None
-    timeout: str = "30s"
+    timeout: str = "10s"
     capture: Path | None = None
     as_json: bool = False
 

@@ -72,8 +72,22 @@ def test_every_datagram_of_a_constant_rate_arrives_and_both_ends_agree(start: St
     assert sent["datagrams"] == sent["datagrams_written"] == received["datagrams"]
     assert sent["bytes"] == received["bytes"] == sent["bytes_acknowledged"] == 1000 * sent["datagrams"]
     assert (sent["lost"], sent["end"], received["end"]) == (0, "closed", "closed")
+    # A datagram more or less of 250, and the waits of a busy machine.
+    assert sent["throughput_mbit_s"] == pytest.approx(2, rel=0.05)
+    assert received["throughput_mbit_s"] == pytest.approx(2, rel=0.05)
     delay = received["delay"]
     assert 0 < delay["min_ms"] <= delay["p50_ms"] * 1.02 <= delay["p95_ms"] * 1.04 <= delay["p99_ms"] * 1.06
+
+
+def test_all_that_arrives_at_full_rate_is_read(start: Starter) -> None:
+    port = free_port()
+    receiver = listening(start, "127.0.0.1", port, "--once")
+    sent, _ = done(start("send", f"127.0.0.1:{port}", "--duration", "1s", "--json"), 0)
+    received, _ = done(receiver, 0)
+    # One call of the system brings more datagrams than a connection keeps.
+    assert received["datagrams"] > 10_000
+    assert received["queue_drops"] == 0
+    assert sent["bytes_acknowledged"] <= received["bytes"] <= sent["bytes"]
 
 
 @pytest.mark.parametrize("scheme", ["ccid3", "dccp-bbr", "bbr:cwnd_gain=1.5"])

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use narrows_cc::{Nanos, Random};
@@ -10,10 +9,10 @@ use narrows_dccp::connection::Overflow;
 use narrows_dccp::{Config, Connection, Event, ResetCode, Role, State, udp};
 use narrows_endpoint::{App, AppConfig};
 use narrows_net::Histogram;
-use thiserror::Error;
 
 use crate::capture::Capture;
 use crate::report::Report;
+use crate::settings::{Caller, LiveError, Settings};
 use crate::socket::Socket;
 use crate::source::{Source, realtime};
 
@@ -23,64 +22,6 @@ const TICK: Duration = Duration::from_millis(50);
 const LINGER: Nanos = Nanos::from_secs(1);
 /// Datagrams that wait at a sender whose source always has more: what lies there only adds delay.
 const SHORT_QUEUE: usize = 32;
-
-/// What a live run is asked to do.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The connection's settings; role and ports are set here.
-    pub config: Config,
-    /// Where to: the other side of a sender, the address that a receiver listens at.
-    pub address: SocketAddr,
-    /// What a sender sends.
-    pub app: AppConfig,
-    /// A sender closes, a receiver ends, after this.
-    pub duration: Option<Duration>,
-    /// An answer that does not come is given up after this: a Request's, that of data; a receiver also gives up a sender that is
-    /// silent for so long, for which DCCP has no timer.
-    pub timeout: Duration,
-    /// A receiver ends after one connection.
-    pub once: bool,
-    /// Where packets are captured.
-    pub capture: Option<PathBuf>,
-}
-
-/// Why a live run failed.
-#[derive(Debug, Error)]
-pub enum LiveError {
-    /// The socket cannot be opened.
-    #[error("{address}: {error}")]
-    Open {
-        /// The address.
-        address: SocketAddr,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// Nobody listens there.
-    #[error("{0}: refused: nothing receives there")]
-    Refused(SocketAddr),
-    /// No answer to Requests.
-    #[error("{0}: no answer in {1:?}")]
-    NoAnswer(SocketAddr, Duration),
-    /// The other side said no.
-    #[error("{0}: refused with reset code {1}")]
-    Reset(SocketAddr, u8),
-    /// The other side fell silent. What was done until then is in the report.
-    #[error("{0}: the other side is gone: nothing came from it for {1:?}")]
-    Gone(SocketAddr, Duration, Box<Report>),
-    /// The socket or the capture failed.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-}
-
-/// What the caller is asked and told.
-pub trait Caller {
-    /// Whether to stop: the connection is closed then.
-    fn stop(&self) -> bool;
-    /// Once a second.
-    fn progress(&self, report: &Report);
-    /// A receiver's connection has ended.
-    fn ended(&self, report: &Report);
-}
 
 /// Sends; the report of what was done.
 ///
@@ -115,7 +56,7 @@ pub fn receive(settings: &Settings, caller: &dyn Caller) -> Result<Option<Report
             let mut driver = Driver::new(settings, Role::Server, socket, capture)?;
             driver.until = settings.duration.map(|duration| begin + duration);
             driver.run(caller).await?;
-            if driver.connected_at.is_some() {
+            if driver.heard.connected_at.is_some() {
                 match driver.verdict(caller) {
                     Err(error) if settings.once => return Err(error),
                     Err(LiveError::Gone(_, _, report)) => last = Some(*report),
@@ -123,7 +64,7 @@ pub fn receive(settings: &Settings, caller: &dyn Caller) -> Result<Option<Report
                     Ok(report) => last = Some(report),
                 }
             }
-            if caller.stop() || driver.is_late() || (settings.once && driver.connected_at.is_some()) {
+            if caller.stop() || driver.is_late() || (settings.once && driver.heard.connected_at.is_some()) {
                 return Ok(last);
             }
             (socket, capture) = (driver.socket, driver.capture);
@@ -139,6 +80,39 @@ fn nanos(duration: Duration) -> Nanos {
     Nanos::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// What a connection has told.
+#[derive(Default)]
+struct Heard {
+    /// When the last packet came.
+    at: Nanos,
+    connected_at: Option<Nanos>,
+    /// When the last datagram came or left.
+    data_at: Nanos,
+    delays: Histogram,
+    gone: bool,
+    code: Option<u8>,
+}
+
+impl Heard {
+    fn read(&mut self, now: Nanos, connection: &mut Connection) {
+        while let Some(event) = connection.poll_event() {
+            match event {
+                Event::Connected => self.connected_at = Some(now),
+                Event::Datagram(data) => {
+                    self.data_at = now;
+                    let stamp = data.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+                    if stamp > 0 {
+                        self.delays.record(realtime().saturating_sub(stamp));
+                    }
+                    connection.recycle(data);
+                }
+                Event::Closed { code } => self.code = Some(code),
+                Event::PeerGone => self.gone = true,
+            }
+        }
+    }
+}
+
 struct Driver<'a> {
     settings: &'a Settings,
     sender: bool,
@@ -151,14 +125,10 @@ struct Driver<'a> {
     told: Nanos,
     remote: Option<SocketAddr>,
     local: SocketAddr,
-    connected_at: Option<Nanos>,
-    heard_at: Nanos,
+    heard: Heard,
     /// When everything was written.
     done_at: Option<Nanos>,
     until: Option<Instant>,
-    delays: Histogram,
-    gone: bool,
-    code: Option<u8>,
     ended: bool,
     next_progress: Nanos,
     /// Packets that wait for room in the system's buffer: their bytes, the size of each, their codepoint.
@@ -209,15 +179,11 @@ impl<'a> Driver<'a> {
             start,
             told: Nanos::ZERO,
             remote: sender.then_some(settings.address),
-            connected_at: None,
-            heard_at: Nanos::ZERO,
+            heard: Heard::default(),
             done_at: None,
             until: None,
-            delays: Histogram::new(),
-            gone: false,
-            code: None,
             ended: false,
-            next_progress: Nanos::MAX,
+            next_progress: Nanos::from_secs(1),
             batch: Vec::with_capacity(1 << 16),
             size: 0,
             ecn: 0,
@@ -260,7 +226,7 @@ impl<'a> Driver<'a> {
     }
 
     fn source_deadline(&self) -> Nanos {
-        match (&self.source, self.connected_at) {
+        match (&self.source, self.heard.connected_at) {
             (Some(source), Some(at)) if self.is_writing() => at.saturating_add(source.deadline()),
             _ => Nanos::MAX,
         }
@@ -272,7 +238,8 @@ impl<'a> Driver<'a> {
 
     /// What has nothing to do with packets: progress, the end.
     fn supervise(&mut self, now: Nanos, caller: &dyn Caller) {
-        if now >= self.next_progress {
+        let age = self.heard.connected_at.map_or(Nanos::ZERO, |at| now - at);
+        if age >= self.next_progress {
             self.next_progress += Nanos::from_secs(1);
             caller.progress(&self.report(now));
         }
@@ -282,7 +249,7 @@ impl<'a> Driver<'a> {
         let over = self
             .settings
             .duration
-            .zip(self.connected_at)
+            .zip(self.heard.connected_at)
             .is_some_and(|(duration, at)| self.sender && now >= at.saturating_add(nanos(duration)));
         let written = self.source.as_ref().is_some_and(Source::is_done);
         if caller.stop() || self.is_late() {
@@ -295,9 +262,9 @@ impl<'a> Driver<'a> {
             }
         }
         // DCCP has no timer for a receiver whose sender is silent.
-        let silent = now >= self.heard_at.saturating_add(nanos(self.settings.timeout));
-        if !self.sender && self.connected_at.is_some() && silent {
-            self.gone = true;
+        let silent = now >= self.heard.at.saturating_add(nanos(self.settings.timeout));
+        if !self.sender && self.heard.connected_at.is_some() && silent {
+            self.heard.gone = true;
             self.connection.abort(now, ResetCode::Aborted);
         }
     }
@@ -332,18 +299,18 @@ impl<'a> Driver<'a> {
         let mut left = false;
         loop {
             let writing = self.is_writing();
-            if let (Some(source), Some(begin), true) = (&mut self.source, self.connected_at, writing) {
+            if let (Some(source), Some(begin), true) = (&mut self.source, self.heard.connected_at, writing) {
                 source.write(at - begin, &mut self.connection);
             }
             let count = self.collect(at)?;
             left |= count > 0;
             self.flush().await?;
-            self.read(at);
+            self.heard.read(at, &mut self.connection);
             if count == 0 {
                 break;
             }
         }
-        if self.connection.state().is_over() && self.connected_at.is_none() && !self.sender {
+        if self.connection.state().is_over() && self.heard.connected_at.is_none() && !self.sender {
             // A server that was closed before anybody came.
             self.ended = true;
         }
@@ -368,6 +335,9 @@ impl<'a> Driver<'a> {
             let size = self.batch.len() - begin;
             if let (Some(capture), Some(remote)) = (&mut self.capture, self.remote) {
                 capture.write(self.local, remote, sent.ecn, &self.batch[begin..])?;
+            }
+            if sent.data > 0 {
+                self.heard.data_at = at;
             }
             if count == 0 {
                 (self.size, self.ecn) = (size, sent.ecn);
@@ -415,7 +385,7 @@ impl<'a> Driver<'a> {
                 | io::ErrorKind::NetworkUnreachable
                 | io::ErrorKind::ConnectionReset
         );
-        match (soft, self.connected_at) {
+        match (soft, self.heard.connected_at) {
             (true, Some(_)) => Ok(()),
             (true, None) if error.kind() == io::ErrorKind::ConnectionRefused && self.sender => {
                 Err(LiveError::Refused(self.settings.address))
@@ -429,7 +399,7 @@ impl<'a> Driver<'a> {
     fn receive(&mut self) -> Result<(), LiveError> {
         let now = self.now().max(self.told);
         self.told = now;
-        let Self { socket, connection, remote, local, capture, heard_at, .. } = self;
+        let Self { socket, connection, remote, local, capture, heard, .. } = self;
         let mut failed = Ok(());
         let received = socket.receive(|packet| {
             let listening = connection.state() == State::Listen;
@@ -447,8 +417,15 @@ impl<'a> Driver<'a> {
             if listening {
                 (*remote, *local) = (Some(packet.from), packet.to);
             }
-            *heard_at = now;
+            // What comes with the packet that ended the connection shall not be told, before the Reset that the end asks for,
+            // that there is none.
+            if connection.state().is_over() {
+                return;
+            }
+            heard.at = now;
             connection.on_packet(now, packet.bytes, packet.ecn);
+            // One call may bring more datagrams than the connection keeps.
+            heard.read(now, connection);
         });
         failed?;
         match received {
@@ -460,58 +437,41 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Reads what the connection tells.
-    fn read(&mut self, now: Nanos) {
-        let mut clock = None;
-        while let Some(event) = self.connection.poll_event() {
-            match event {
-                Event::Connected => {
-                    self.connected_at = Some(now);
-                    self.next_progress = now.saturating_add(Nanos::from_secs(1));
-                }
-                Event::Datagram(data) => {
-                    let stamp = data.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-                    let clock = *clock.get_or_insert_with(realtime);
-                    if stamp > 0 {
-                        self.delays.record(clock.saturating_sub(stamp));
-                    }
-                    self.connection.recycle(data);
-                }
-                Event::Closed { code } => self.code = Some(code),
-                Event::PeerGone => self.gone = true,
-            }
-        }
-    }
-
     fn report(&self, now: Nanos) -> Report {
-        let age = self.connected_at.map_or(Nanos::ZERO, |at| now - at);
+        let age = self.heard.connected_at.map_or(Nanos::ZERO, |at| now - at);
         let remote = self.remote.map_or_else(String::new, |remote| remote.to_string());
         let written = self.source.as_ref().map_or(0, |source| source.datagrams);
-        Report::of(self.sender, remote, &self.connection, age, written, &self.delays)
+        // At the end, acknowledgements and the close took time without data.
+        let over = self.connection.state().is_over();
+        let last = if over { self.heard.data_at.max(self.done_at.unwrap_or_default()) } else { now };
+        let active = self.heard.connected_at.map_or(Nanos::ZERO, |at| last.max(at) - at);
+        Report::of(self.sender, remote, &self.connection, (age, active), written, &self.heard.delays)
     }
 
     /// What came of it.
     fn verdict(&mut self, caller: &dyn Caller) -> Result<Report, LiveError> {
         let remote = self.remote.unwrap_or(self.settings.address);
         let mut report = self.report(self.now());
-        report.reset_code = self.code;
-        let closed = self.code == Some(ResetCode::Closed as u8) && !self.gone;
-        report.end = if self.gone {
+        report.reset_code = self.heard.code;
+        let closed = self.heard.code == Some(ResetCode::Closed as u8) && !self.heard.gone;
+        report.end = if self.heard.gone {
             "peer gone"
         } else if closed {
             "closed"
         } else {
             "reset"
         };
-        if self.connected_at.is_some() {
+        if self.heard.connected_at.is_some() {
             caller.ended(&report);
         }
-        match (self.connected_at, self.gone) {
+        match (self.heard.connected_at, self.heard.gone) {
             (None, true) => Err(LiveError::NoAnswer(remote, self.settings.timeout)),
-            (None, false) if !caller.stop() => Err(LiveError::Reset(remote, self.code.unwrap_or_default())),
+            (None, false) if !caller.stop() => {
+                Err(LiveError::Reset(remote, self.heard.code.unwrap_or_default()))
+            }
             (Some(_), true) => Err(LiveError::Gone(remote, self.settings.timeout, Box::new(report))),
             (Some(_), false) if !closed && !caller.stop() => {
-                Err(LiveError::Reset(remote, self.code.unwrap_or_default()))
+                Err(LiveError::Reset(remote, self.heard.code.unwrap_or_default()))
             }
             _ => Ok(report),
         }

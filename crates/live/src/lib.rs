@@ -21,8 +21,10 @@
 mod capture;
 mod driver;
 mod report;
+mod settings;
 mod socket;
 mod source;
 
-pub use driver::{Caller, LiveError, Settings, receive, send};
+pub use driver::{receive, send};
 pub use report::{Delay, Report};
+pub use settings::{Caller, LiveError, Settings};

@@ -72,7 +72,7 @@ pub struct Report {
     pub queue_drops: u64,
     /// Timeouts.
     pub timeouts: u64,
-    /// Payload per second, sent or received.
+    /// Payload per second, sent or received, from the connection's opening to the last datagram, or to the source's end.
     pub throughput_mbit_s: f64,
     /// Smoothed round-trip time.
     pub rtt_ms: Option<f64>,
@@ -85,7 +85,7 @@ impl Report {
         sender: bool,
         remote: String,
         connection: &Connection,
-        age: Nanos,
+        (age, active): (Nanos, Nanos),
         written: u64,
         delays: &Histogram,
     ) -> Self {
@@ -97,14 +97,13 @@ impl Report {
             (stats.data_packets_received, stats.bytes_received)
         };
         let lost = stats.lost_packets.saturating_sub(stats.late_packets);
-        let seconds = age.as_secs_f64();
         let rtt = connection.srtt();
         Self {
             role: if sender { "sender" } else { "receiver" },
             remote,
             scheme: sender.then(|| connection.scheme().info.name),
             ccid: if sender { ours } else { theirs }.number(),
-            duration_s: seconds,
+            duration_s: age.as_secs_f64(),
             end: "open",
             reset_code: None,
             datagrams_written: written,
@@ -118,7 +117,11 @@ impl Report {
             marked: stats.marked_packets,
             queue_drops: if sender { stats.send_drops } else { stats.receive_drops },
             timeouts: stats.timeouts,
-            throughput_mbit_s: if seconds > 0.0 { bytes as f64 * 8e-6 / seconds } else { 0.0 },
+            throughput_mbit_s: if active.is_zero() {
+                0.0
+            } else {
+                bytes as f64 * 8e-6 / active.as_secs_f64()
+            },
             rtt_ms: (!rtt.is_zero()).then(|| rtt.as_secs_f64() * 1e3),
             delay: Delay::of(delays),
         }

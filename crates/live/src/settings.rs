@@ -1,0 +1,70 @@
+//! What a live run is asked to do, and how it fails.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use narrows_dccp::Config;
+use narrows_endpoint::AppConfig;
+use thiserror::Error;
+
+use crate::report::Report;
+
+/// What a live run is asked to do.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The connection's settings; role and ports are set here.
+    pub config: Config,
+    /// Where to: the other side of a sender, the address that a receiver listens at.
+    pub address: SocketAddr,
+    /// What a sender sends.
+    pub app: AppConfig,
+    /// A sender closes, a receiver ends, after this.
+    pub duration: Option<Duration>,
+    /// An answer that does not come is given up after this: a Request's, that of data; a receiver also gives up a sender that is
+    /// silent for so long, for which DCCP has no timer.
+    pub timeout: Duration,
+    /// A receiver ends after one connection.
+    pub once: bool,
+    /// Where packets are captured.
+    pub capture: Option<PathBuf>,
+}
+
+/// Why a live run failed.
+#[derive(Debug, Error)]
+pub enum LiveError {
+    /// The socket cannot be opened.
+    #[error("{address}: {error}")]
+    Open {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Nobody listens there.
+    #[error("{0}: refused: nothing receives there")]
+    Refused(SocketAddr),
+    /// No answer to Requests.
+    #[error("{0}: no answer in {1:?}")]
+    NoAnswer(SocketAddr, Duration),
+    /// The other side said no.
+    #[error("{0}: refused with reset code {1}")]
+    Reset(SocketAddr, u8),
+    /// The other side fell silent. What was done until then is in the report.
+    #[error("{0}: the other side is gone: nothing came from it for {1:?}")]
+    Gone(SocketAddr, Duration, Box<Report>),
+    /// The socket or the capture failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// What the caller is asked and told.
+pub trait Caller {
+    /// Whether to stop: the connection is closed then.
+    fn stop(&self) -> bool;
+    /// Once a second.
+    fn progress(&self, report: &Report);
+    /// A receiver's connection has ended.
+    fn ended(&self, report: &Report);
+}
