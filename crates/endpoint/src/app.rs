@@ -226,7 +226,8 @@ mod tests {
             last = lively.limit().as_u64();
         }
         let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
-        let variance = sizes.iter().map(|size| (size - mean) * (size - mean)).sum::<f64>() / sizes.len() as f64;
+        let variance =
+            sizes.iter().map(|size| (size - mean) * (size - mean)).sum::<f64>() / sizes.len() as f64;
         assert!((mean - 1.0).abs() < 0.01, "{mean}");
         // Frames beyond three deviations are cut, 0.3 % of them.
         assert!((variance.sqrt() - 0.3).abs() < 0.01, "{variance}");

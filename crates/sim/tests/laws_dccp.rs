@@ -188,7 +188,7 @@ const SEEDS: u32 = 8;
 /// bring about, and packet conservation, which takes the probe's room, are off.
 #[test]
 fn law_dccp_bbr_holds_where_bbr_sinks() {
-    let model = "dccp-bbr:lt_bw=off,conserve=off";
+    let model = "dccp-bbr:lt_bw=off";
     let fixed = format!("{model},loss_low=0.45,loss_high=0.45");
     let [bbr, adaptive] = [&*fixed, model].map(|scheme| [5, 15, 25, 35].map(|p| over_seeds(scheme, p)));
     println!("gains of BBR {bbr:.3?}, of DCCP-BBR {adaptive:.3?}");
@@ -214,7 +214,7 @@ fn law_dccp_bbr_holds_where_bbr_sinks() {
 /// either scheme.
 #[test]
 fn law_packet_conservation_takes_the_probes_of_bbr() {
-    let [bbr, whole, free] = ["bbr:lt_bw=off", "dccp-bbr:lt_bw=off", "dccp-bbr:lt_bw=off,conserve=off"]
+    let [bbr, whole, free] = ["bbr:lt_bw=off", "dccp-bbr:lt_bw=off,conserve=on", "dccp-bbr:lt_bw=off"]
         .map(|scheme| over_seeds(scheme, 15));
     println!("bbr {bbr:.3?}, dccp-bbr {whole:.3?}, without conservation {free:.3?}");
     assert!((whole[0] - bbr[0]).abs() < 4.0 * f64::hypot(whole[1], bbr[1]));
