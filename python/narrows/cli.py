@@ -366,8 +366,9 @@ def send(
         str, typer.Argument(metavar="HOST[:PORT]", help="Where to; an IPv6 address with a port: [::1]:6511.")
     ],
     scheme: Annotated[
-        str, typer.Option("--scheme", metavar="NAME[:KEY=VALUE,...]", help="What controls the data.")
-    ] = "ccid2",
+        str | None,
+        typer.Option("--scheme", metavar="NAME[:KEY=VALUE,...]", help="What controls the data; else CCID 2."),
+    ] = None,
     rate: Annotated[str | None, typer.Option(metavar="RATE", help="Send at a constant rate.")] = None,
     video: Annotated[
         str | None, typer.Option(metavar="RATE", help="Send a video of variable rate, this the mean.")

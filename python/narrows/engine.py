@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import _engine
-from narrows._engine import Cancelled, Handle, LiveFailed, ScenarioError
+from narrows._engine import Cancelled, Handle, LiveFailed, ScenarioError, datagram_scheme
 
 __all__ = [
     "RUN_FIELDS",
@@ -24,6 +24,7 @@ __all__ = [
     "ScenarioError",
     "Scheme",
     "build",
+    "datagram_scheme",
     "plan",
     "radio_trace",
     "run",

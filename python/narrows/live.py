@@ -82,7 +82,7 @@ class Run:
             fail("stopped", INTERRUPTED)
 
 
-def send(host: str, *, scheme: str, rate: str | None, video: str | None, size: int, run: Run) -> None:
+def send(host: str, *, scheme: str | None, rate: str | None, video: str | None, size: int, run: Run) -> None:
     """Send to a host.
 
     Raises:
@@ -90,7 +90,7 @@ def send(host: str, *, scheme: str, rate: str | None, video: str | None, size: i
     """
     if rate is not None and video is not None:
         raise Misuse("--rate, --video: accepted: one of them, or neither")
-    flow: dict[str, Any] = {"scheme": scheme, "dccp": {"datagram_bytes": size}}
+    flow: dict[str, Any] = {"scheme": scheme or engine.datagram_scheme(), "dccp": {"datagram_bytes": size}}
     if rate is not None:
         flow["app"] = {"kind": "cbr", "rate": rate, "write": f"{size}B"}
     if video is not None:
@@ -104,7 +104,7 @@ def receive(listen: str, *, once: bool, run: Run) -> None:
     Raises:
         Misuse: An argument cannot be meant.
     """
-    run.go({"scheme": "ccid2"}, resolve(listen, "--listen"), sender=False, once=once)
+    run.go({"scheme": engine.datagram_scheme()}, resolve(listen, "--listen"), sender=False, once=once)
 
 
 def seconds(text: str, flag: str) -> float:

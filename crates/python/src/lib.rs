@@ -392,6 +392,12 @@ fn lanes(chosen: &[&'static allocator::Entry], flows: usize, repeats: usize) -> 
     kinds().enumerate().map(row).collect()
 }
 
+/// The scheme that datagrams have where none is stated.
+#[pyfunction]
+fn datagram_scheme() -> &'static str {
+    narrows_dccp::Config::default().scheme.info.name
+}
+
 #[pymodule(gil_used = false)]
 fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(version, m)?)?;
@@ -409,6 +415,7 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Handle>()?;
     m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
     m.add("Cancelled", m.py().get_type::<Cancelled>())?;
+    m.add_function(wrap_pyfunction!(datagram_scheme, m)?)?;
     m.add("LiveFailed", m.py().get_type::<live::LiveFailed>())?;
     Ok(())
 }

@@ -14,8 +14,10 @@ impl Connection {
         self.half.ended = true;
         match self.state {
             State::Listen => self.tear_down(State::Closed, ResetCode::Closed as u8),
-            State::Request | State::Respond => self.abort(now, ResetCode::Aborted),
-            State::PartOpen | State::Open => {
+            State::Request | State::Respond if self.half.queue.is_empty() => {
+                self.abort(now, ResetCode::Aborted);
+            }
+            State::Request | State::Respond | State::PartOpen | State::Open => {
                 self.closing = true;
                 self.close_when_empty(now);
             }
