@@ -64,9 +64,9 @@ pub fn live(
 ) -> PyResult<()> {
     let source = Source { name: "command line", text, dir: None };
     let planned = scenario::plan(&source, &[]).map_err(|error| refuse(py, &error))?;
-    let spec = planned.first().map(|run| scenario::resolve(&run.scenario, run.seed, None)).transpose();
-    let spec = spec.map_err(|error| refuse(py, &error))?;
-    let flow = spec.and_then(|spec| spec.flows.into_iter().next());
+    let run = planned.first().ok_or_else(|| PyValueError::new_err("the scenario plans no run"))?;
+    let spec = scenario::resolve(&run.scenario, run.seed, None).map_err(|error| refuse(py, &error))?;
+    let flow = spec.flows.into_iter().next();
     let wrong = |what: &str| PyValueError::new_err(what.to_owned());
     let flow = flow.ok_or_else(|| wrong("the scenario has no flow"))?;
     let seconds = |value| Duration::try_from_secs_f64(value).map_err(|error| wrong(&error.to_string()));

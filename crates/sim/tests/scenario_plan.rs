@@ -315,7 +315,8 @@ fn the_schema_knows_every_table_and_describes_the_units() {
     let schema: serde_json::Value = serde_json::from_str(&schema_json()).unwrap();
     let keys: BTreeSet<_> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
     let expected = [
-        "name", "duration", "warmup", "seed", "repeat", "network", "links", "tcp", "flows", "trace", "sweep",
+        "name", "duration", "warmup", "seed", "repeat", "network", "links", "tcp", "dccp", "flows", "trace",
+        "sweep",
     ];
     assert_eq!(keys, expected.into_iter().collect());
     assert_eq!(schema["additionalProperties"], false);
