@@ -10,9 +10,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Files that are not added yet count too: a new scheme is one.
-RUST_FILES = $(shell git ls-files -co --exclude-standard -- '*.rs')
-ENGINE_SOURCES = $(shell git ls-files -co --exclude-standard -- 'crates/*.rs' 'crates/*.toml' Cargo.toml Cargo.lock pyproject.toml)
+# Files that are not added yet count too, as a new scheme does; files that were deleted do not.
+RUST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard -- '*.rs'))
+ENGINE_SOURCES = $(wildcard $(shell git ls-files -co --exclude-standard -- 'crates/*.rs' 'crates/*.toml' Cargo.toml Cargo.lock pyproject.toml))
 
 # Short measurements: all parts in less than two minutes.
 BENCH_PARTS = --warm-up-time 0.1 --measurement-time 1 --sample-size 10

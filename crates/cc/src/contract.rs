@@ -76,6 +76,29 @@ pub struct Ack {
 }
 
 impl Ack {
+    /// What the end of a handshake tells: a round-trip time, before there is data.
+    pub fn of_handshake(now: Nanos, rtt: Nanos, srtt: Nanos, min_rtt: Nanos) -> Self {
+        Self {
+            now,
+            acked: Bytes::ZERO,
+            acked_cumulative: Bytes::ZERO,
+            lost: Bytes::ZERO,
+            rtt: Some(rtt),
+            rate: None,
+            inflight_before: Bytes::ZERO,
+            inflight: Bytes::ZERO,
+            ce: Bytes::ZERO,
+            delivered: Bytes::ZERO,
+            window_limited: false,
+            window_full: false,
+            phase: Phase::Open,
+            round_start: false,
+            round: 0,
+            srtt,
+            min_rtt,
+        }
+    }
+
     /// The bytes by which a loss-based scheme may grow: all that is newly delivered, if the acknowledgement advanced
     /// cumulatively. Duplicates never raise a window (RFC 5681 section 3.2), and what they delivered does not count again
     /// when the hole is filled.

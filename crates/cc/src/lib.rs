@@ -16,6 +16,7 @@ pub mod coupled;
 mod filter;
 pub mod gamma;
 mod hystart;
+mod pacer;
 mod pacing;
 mod params;
 mod paths;
@@ -30,6 +31,7 @@ mod units;
 
 pub use contract::*;
 pub use filter::{WindowedMax, WindowedMin};
+pub use pacer::Pacer;
 pub use params::{Param, ParamError, ParamKind, Params, merge, merged_len};
 pub use paths::{MAX_PATHS_VIEW, PathView, Paths};
 pub use random::Random;

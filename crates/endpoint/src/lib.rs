@@ -8,7 +8,6 @@
 mod app;
 pub mod config;
 pub mod multipath;
-mod pacer;
 mod ranges;
 mod receiver;
 mod ring;

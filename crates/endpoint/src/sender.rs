@@ -34,11 +34,11 @@ mod timers;
 mod transmit;
 
 use narrows_cc::{
-    AnyScheme, Bytes, Control, Explicit, Nanos, Phase, Rate, RateSampler, RecoveryStyle, RoundCounter,
+    AnyScheme, Bytes, Control, Explicit, Nanos, Pacer, Phase, Rate, RateSampler, RecoveryStyle, RoundCounter,
 };
 use narrows_net::packet::{Flags, Packet};
 
-use crate::{App, SenderStats, TcpConfig, pacer::Pacer};
+use crate::{App, SenderStats, TcpConfig};
 use explicit::{Freshness, desired, payload_share};
 use negotiation::Server;
 use prr::Prr;

@@ -1,13 +1,13 @@
 //! The half-connection of the data sent here: what its congestion control needs.
 
 use narrows_cc::schemes::{AnyScheme, Entry};
-use narrows_cc::{Bytes, Control, Nanos, Params, Phase, Random, RateSampler, RoundCounter, Setup};
+use narrows_cc::{Bytes, Control, Nanos, Pacer, Params, Phase, Random, RateSampler, RoundCounter, Setup};
 
 use super::config::Config;
 use super::queue::Queue;
 use super::ratio::AckRatio;
 use super::records::Records;
-use super::rtt::{Pacer, Rtt};
+use super::rtt::Rtt;
 use crate::Ccid;
 
 /// The most payload a datagram can have at all: what the length of a UDP packet leaves, headers and options included.

@@ -1,6 +1,6 @@
 //! The handshake (RFC 4340 section 8.1): Request, Response, and a first acknowledgement.
 
-use narrows_cc::{Ack, Bytes, Nanos, Phase};
+use narrows_cc::{Ack, Nanos};
 
 use super::Connection;
 use super::config::Role;
@@ -93,26 +93,8 @@ impl Connection {
             return;
         }
         let half = &mut self.half;
-        half.rtt.on_sample(now - sent_at);
-        half.scheme.on_ack(&Ack {
-            now,
-            acked: Bytes::ZERO,
-            acked_cumulative: Bytes::ZERO,
-            lost: Bytes::ZERO,
-            rtt: half.rtt.last,
-            rate: None,
-            inflight_before: Bytes::ZERO,
-            inflight: Bytes::ZERO,
-            ce: Bytes::ZERO,
-            delivered: Bytes::ZERO,
-            window_limited: false,
-            window_full: false,
-            phase: Phase::Open,
-            round_start: false,
-            round: 0,
-            srtt: half.rtt.srtt,
-            min_rtt: half.rtt.min,
-        });
+        let rtt = half.rtt.on_sample(now - sent_at);
+        half.scheme.on_ack(&Ack::of_handshake(now, rtt, half.rtt.srtt, half.rtt.min));
         half.read_control();
     }
 

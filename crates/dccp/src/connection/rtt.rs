@@ -1,7 +1,6 @@
-//! Round-trip time, the timeout for want of any acknowledgement (RFC 6298 without its floor of a second: RFC 4341 section 5),
-//! and pacing.
+//! Round-trip time, the timeout for want of any acknowledgement (RFC 6298 without its floor of a second: RFC 4341 section 5).
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_cc::Nanos;
 
 /// Taken for the round-trip time where there is no sample (RFC 4340 section 3.4).
 pub(super) const DEFAULT_RTT: Nanos = Nanos::from_millis(200);
@@ -35,7 +34,8 @@ impl Rtt {
         Self { srtt, min, last: None, unread: None, variation, rto: FIRST, backoff: 0, ack_delay }
     }
 
-    pub(super) fn on_sample(&mut self, rtt: Nanos) {
+    /// Takes a sample; returns what counts.
+    pub(super) fn on_sample(&mut self, rtt: Nanos) -> Nanos {
         let rtt = rtt.max(Nanos::from_nanos(1));
         (self.last, self.unread) = (Some(rtt), Some(rtt));
         self.min = if self.min.is_zero() { rtt } else { self.min.min(rtt) };
@@ -48,6 +48,7 @@ impl Rtt {
             self.srtt = (self.srtt * 7 + rtt) / 8;
         }
         self.rto = (self.srtt + (self.variation * 4).max(LEAST) + self.ack_delay).min(LONGEST);
+        rtt
     }
 
     /// The smoothed time, or what stands for it.
@@ -65,28 +66,6 @@ impl Rtt {
 
     pub(super) fn on_progress(&mut self) {
         self.backoff = 0;
-    }
-}
-
-/// The longest gap between two packets, whatever the rate.
-const LONGEST_GAP: Nanos = Nanos::from_secs(60);
-
-/// Spaces packets: each departure is scheduled a serialisation time after the one before it. Time in which nothing could
-/// be sent gives credit for one burst at most.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Pacer {
-    pub(super) next: Nanos,
-}
-
-impl Pacer {
-    pub(super) fn on_sent(&mut self, now: Nanos, bytes: Bytes, rate: Rate, burst: Bytes) {
-        let mut scheduled = self.next;
-        if scheduled < now {
-            let credit = burst - bytes;
-            let earliest = if credit.is_zero() { now } else { now - rate.time_for(credit) };
-            scheduled = scheduled.max(earliest);
-        }
-        self.next = scheduled.saturating_add(rate.time_for(bytes).min(LONGEST_GAP));
     }
 }
 
@@ -109,22 +88,5 @@ mod tests {
             rtt.back_off();
         }
         assert_eq!(rtt.rto(), LONGEST);
-    }
-
-    #[test]
-    fn departures_are_a_serialisation_time_apart_and_idle_time_gives_one_burst() {
-        let rate = Rate::from_bytes_per_sec(1_000_000);
-        let (packet, ms) = (Bytes::new(1_000), Nanos::from_millis(1));
-        let mut pacer = Pacer::default();
-        pacer.on_sent(ms * 100, packet, rate, packet);
-        assert_eq!(pacer.next, ms * 101);
-        let mut sent = 0;
-        while pacer.next <= ms * 200 {
-            pacer.on_sent(ms * 200, packet, rate, packet * 3);
-            sent += 1;
-        }
-        assert_eq!(sent, 3);
-        pacer.on_sent(ms * 300, packet, Rate::ZERO, packet);
-        assert_eq!(pacer.next, ms * 300 + LONGEST_GAP);
     }
 }

@@ -46,10 +46,10 @@ impl Connection {
             });
             half.read_control();
         }
-        if half.control.pacing_rate.is_some() && now < half.pacer.next {
+        if half.control.pacing_rate.is_some() && now < half.pacer.next() {
             // The same packet may be asked for again and again while it waits; it counts once.
-            self.stats.paced_waits += u64::from(half.waited_for != half.pacer.next);
-            half.waited_for = half.pacer.next;
+            self.stats.paced_waits += u64::from(half.waited_for != half.pacer.next());
+            half.waited_for = half.pacer.next();
             half.held = true;
             half.was_limited = true;
             return None;

@@ -15,7 +15,7 @@ impl Connection {
             at = at.min(self.half.timer).min(self.reception.deadline()).min(self.features.deadline());
             at = at.min(self.gone_at());
             if self.half.held {
-                at = at.min(self.half.pacer.next);
+                at = at.min(self.half.pacer.next());
             }
         }
         at

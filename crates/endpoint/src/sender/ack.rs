@@ -114,25 +114,7 @@ impl Sender {
             self.rtt.on_sample(rtt);
             self.stats.rtt_samples += 1;
             outcome.rtt = Some(rtt);
-            self.scheme.on_ack(&Ack {
-                now,
-                acked: Bytes::ZERO,
-                acked_cumulative: Bytes::ZERO,
-                lost: Bytes::ZERO,
-                rtt: Some(rtt),
-                rate: None,
-                inflight_before: Bytes::ZERO,
-                inflight: Bytes::ZERO,
-                ce: Bytes::ZERO,
-                delivered: Bytes::ZERO,
-                window_limited: false,
-                window_full: false,
-                phase: Phase::Open,
-                round_start: false,
-                round: 0,
-                srtt: self.rtt.srtt,
-                min_rtt: self.rtt.min_rtt,
-            });
+            self.scheme.on_ack(&Ack::of_handshake(now, rtt, self.rtt.srtt, self.rtt.min_rtt));
         } else {
             self.rtt.on_lost_syn();
         }

@@ -92,16 +92,15 @@ impl Engine {
                 Origin::Stream(Sender::new(i as u32, flow.tcp.clone(), scheme, app, start))
             })
             .collect();
-        let receiver = |(i, flow): (usize, &FlowSpec)| match connections.of(i as u32) {
-            None if flow.datagrams.is_some() => {
-                let sending = flow.datagrams.iter().next().cloned().unwrap_or_default();
+        let receiver = |(i, flow): (usize, &FlowSpec)| match (connections.of(i as u32), &flow.datagrams) {
+            (_, Some(sending)) => {
                 // Its own data is none, so any scheme will do for that.
-                let config = narrows_dccp::Config { role: Role::Server, ..sending };
+                let config = narrows_dccp::Config { role: Role::Server, ..sending.clone() };
                 let connection = Connection::new(&config, random("receiver", i), Nanos::ZERO);
                 Target::Datagrams(Box::new(datagrams::Target::new(i as u32, connection)))
             }
-            None => Target::Stream(Receiver::new(i as u32, &flow.tcp)),
-            Some(_) => Target::Stream(Receiver::new(i as u32, &multipath::subflow_config(&flow.tcp))),
+            (None, None) => Target::Stream(Receiver::new(i as u32, &flow.tcp)),
+            (Some(_), None) => Target::Stream(Receiver::new(i as u32, &multipath::subflow_config(&flow.tcp))),
         };
         let receivers = spec.flows.iter().enumerate().map(receiver).collect();
 

@@ -1,32 +1,33 @@
-//! Pacing by earliest departure times.
+//! Pacing by earliest departure times: how transports keep to [`crate::Control::pacing_rate`].
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use crate::{Bytes, Nanos, Rate};
 
 /// The longest gap between two packets, whatever the rate.
 const LONGEST_GAP: Nanos = Nanos::from_secs(60);
 
 /// Spaces packets: each departure is scheduled a serialisation time after the one before it. Time in which nothing could
 /// be sent gives credit for one burst at most.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pacer {
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pacer {
     next: Nanos,
 }
 
 impl Pacer {
     /// When the next packet may leave.
     #[inline]
-    pub(crate) fn next(&self) -> Nanos {
+    pub fn next(&self) -> Nanos {
         self.next
     }
 
     /// Nothing leaves before `time`.
-    pub(crate) fn hold_until(&mut self, time: Nanos) {
+    #[inline]
+    pub fn hold_until(&mut self, time: Nanos) {
         self.next = self.next.max(time);
     }
 
     /// A packet of `bytes` leaves at `now`.
     #[inline]
-    pub(crate) fn on_sent(&mut self, now: Nanos, bytes: Bytes, rate: Rate, burst: Bytes) {
+    pub fn on_sent(&mut self, now: Nanos, bytes: Bytes, rate: Rate, burst: Bytes) {
         let mut scheduled = self.next;
         if scheduled < now {
             let credit = burst - bytes;
