@@ -85,6 +85,11 @@ impl AckVector {
         self.runs.is_empty()
     }
 
+    /// Bytes of memory held.
+    pub fn memory(&self) -> usize {
+        self.runs.capacity() + self.sent.capacity() * size_of::<Sent>()
+    }
+
     /// Packets forgotten because there was no room, before the sender is known to have been told of them.
     pub const fn dropped(&self) -> u64 {
         self.dropped

@@ -9,7 +9,7 @@ use crate::feature::{self, Side};
 use crate::{Header, Kind, Opt, ResetCode, Seq};
 
 /// The longest packet that is sent in reply to one whose numbers prove nothing: a Response that confirms every feature there is,
-/// with long lists of preferences. Syncs, SyncAcks and Resets are 24 and 28 bytes long.
+/// with long lists of preferences. Syncs, SyncAcks and Resets are 24 and 28 bytes long, and 8 more with an NDP count.
 pub const REPLY_LIMIT: usize = 384;
 
 /// The least time between two replies to packets that do not belong here: eight per second (RFC 4340 section 7.5.4).
@@ -125,7 +125,7 @@ impl Connection {
         None
     }
 
-    /// A packet without options.
+    /// A packet without options but for the count of packets without data.
     fn send_bare(
         &mut self,
         now: Nanos,
@@ -136,9 +136,13 @@ impl Connection {
     ) -> Sent {
         let mut header = self.header(kind, ack);
         header.reset = (reset.0 as u8, reset.1);
+        let mut options = std::mem::take(&mut self.scratch);
+        options.clear();
+        self.write_ndp(&mut options);
         self.note_sent(now, 0);
         self.stats.syncs_sent += u64::from(kind == Kind::Sync);
-        header.encode(&[], &[], out);
+        header.encode(&options, &[], out);
+        self.scratch = options;
         Sent { ecn: 0, data: 0, seq: self.gss }
     }
 
@@ -150,6 +154,8 @@ impl Connection {
         options.clear();
         self.features.write(now, self.gss.add(1), Nanos::from_secs(1), true, &mut options);
         self.note_sent(now, 0);
+        // Request and Response count as packets with data (RFC 4340 section 7.7).
+        self.half.ndp = 0;
         self.handshake = (self.gss, now);
         header.encode(&options, &[], out);
         self.scratch = options;

@@ -164,10 +164,10 @@ impl Reception {
         self.due || (self.active && self.tfrc.as_ref().is_some_and(|tfrc| tfrc.due()))
     }
 
-    /// Whether it is too long to ride on data.
+    /// Whether it is too long to ride on data. What CCID 3 reports is not: it has no vector.
     #[inline]
     pub(super) fn is_long(&self) -> bool {
-        self.active && self.vector.len() > RIDING
+        self.active && self.tfrc.is_none() && self.vector.len() > RIDING
     }
 
     /// Writes what packet `seq` reports, in at most `room` bytes. Gives the number to acknowledge.
@@ -210,10 +210,8 @@ impl Reception {
         if !vector {
             return greatest;
         }
-        let room = room.saturating_sub(out.len());
-        let first = self.vector.write_within(room, out);
-        let whole = self.vector.len() + 2 * self.vector.len().div_ceil(crate::wire::MAX_VALUE) <= room;
-        if first.is_some() && whole {
+        let first = self.vector.write_within(room.saturating_sub(out.len()), out);
+        if first.is_some() {
             self.vector.sent_in(seq);
         }
         first.or(greatest)
@@ -231,6 +229,6 @@ impl Reception {
     pub(super) fn memory(&self) -> usize {
         let boxes = self.tfrc.as_ref().map_or(0, |_| size_of::<Receiver>())
             + self.loss.as_ref().map_or(0, |_| size_of::<LossRate>());
-        self.vector.len() + boxes
+        self.vector.memory() + boxes
     }
 }

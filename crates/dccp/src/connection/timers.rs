@@ -56,8 +56,8 @@ impl Connection {
         if self.half.packets == 0 && self.half.waiting.is_none() && self.half.ccid != Ccid::Tfrc {
             return;
         }
-        self.stats.timeouts += 1;
         let nothing_sent = self.half.packets == 0;
+        self.stats.timeouts += u64::from(!nothing_sent);
         let tfrc = self.half.ccid == Ccid::Tfrc;
         if self.half.phase == Phase::Open {
             self.half.episode = (self.half.records.first(), 0, 0);

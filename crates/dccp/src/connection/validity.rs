@@ -61,8 +61,9 @@ impl Connection {
         }
         self.update(header.kind, numbers);
         self.stats.packets_received += 1;
-        self.half.waiting = None;
         self.process(now, &header, numbers, &body, ecn & 3 == CE);
+        // Somebody was there now. What is still on its way waits for an answer from now on.
+        self.half.waiting = (self.half.packets > 0).then_some(now);
     }
 
     /// Steps 8 and on, for a packet that belongs here.

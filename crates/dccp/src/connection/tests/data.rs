@@ -169,7 +169,64 @@ fn the_memory_of_a_vector_is_given_back_by_acknowledgements_of_acknowledgements(
     // Once per round trip of 40 to 100 ms, more or less, over 20 s.
     assert!((150..=520).contains(&dataacks), "{dataacks}");
     let longest = net.ends[SERVER].memory();
-    assert!(longest < 2_000, "{longest} bytes of a vector");
+    // A record of 16 bytes for each vector of a round trip or two; of 20 s they would be 150 kB.
+    assert!(longest < 4_096, "{longest} bytes of a vector");
+}
+
+#[test]
+fn a_vector_that_outgrew_its_packet_is_short_again_after_one_acknowledgement_of_it() {
+    // A quarter of the packets is lost, and for 25 s every acknowledgement of an acknowledgement.
+    let mut net = bottleneck("fixed");
+    net.link.loss = 0.25;
+    net.lose = Box::new(|end, header| end == CLIENT && header.kind == Kind::DataAck);
+    net.run(Nanos::from_secs(25));
+    net.lose = Box::new(|_, _| false);
+    net.run(Nanos::from_secs(30));
+    let longest = |net: &Net, from: u64, to: u64| {
+        let acks = net.log.iter().zip(&net.sizes).filter(|((at, end, header), _)| {
+            *end == SERVER
+                && header.kind == Kind::Ack
+                && (Nanos::from_secs(from)..Nanos::from_secs(to)).contains(at)
+        });
+        acks.map(|(_, size)| size.0).max().unwrap_or(0)
+    };
+    let (before, after) = (longest(&net, 0, 25), longest(&net, 26, 30));
+    assert!(before > 1_000, "{before}: as much as a header can have");
+    assert!(after < 400, "{after} of {before} bytes");
+}
+
+#[test]
+fn the_ndp_count_is_on_every_packet_after_one_without_data() {
+    // RFC 4340 section 7.7: Request and Response count as packets with data, Sync, Close and Reset as packets without.
+    let mut net = Net::with("ccid3");
+    net.run(ms(500));
+    for _ in 0..20 {
+        net.push(CLIENT, &[1; 100]);
+        net.run_for(ms(100));
+    }
+    // A number far ahead is answered with a Sync.
+    let mut stray = vec![];
+    let (_, _, last) = *net.log.iter().rev().find(|packet| packet.1 == SERVER).expect("a packet");
+    let mut header = last;
+    header.seq += 1 << 40;
+    header.encode(&[], &[], &mut stray);
+    let now = net.now;
+    net.inject(now, CLIENT, stray, 0);
+    net.run_for(ms(500));
+    net.close(CLIENT);
+    net.run_for(ms(500));
+    let mut seen = vec![];
+    let mut without = 0;
+    for ((_, end, header), (_, ndp)) in net.log.iter().zip(&net.sizes) {
+        if *end == CLIENT {
+            // The option is agreed on in the handshake.
+            let agreed = !matches!(header.kind, Kind::Request | Kind::Response);
+            assert_eq!(ndp.unwrap_or(0), if agreed { without } else { 0 }, "{:?}", header.kind);
+            without = if header.kind.is_data() { 0 } else { without + 1 };
+            seen.push(header.kind);
+        }
+    }
+    assert!(seen.contains(&Kind::Sync) && seen.contains(&Kind::Close), "{seen:?}");
 }
 
 #[test]
@@ -211,6 +268,32 @@ fn a_peer_that_disappears_is_noticed_after_four_lives_of_a_packet() {
             let packets = net.log.iter().filter(late).count();
             assert!(packets < 20, "{scheme}: {packets} packets to nobody");
         }
+    }
+}
+
+#[test]
+fn a_peer_that_answers_a_part_and_disappears_is_noticed_too() {
+    for scheme in ["newreno", "ccid3"] {
+        let mut net = Net::with(scheme);
+        net.run(ms(1_000));
+        net.push(CLIENT, &[1; 100]);
+        net.push(CLIENT, &[2; 100]);
+        net.run(ms(2_000));
+        // The first of these is answered, what comes after it is not.
+        net.push(CLIENT, &[3; 100]);
+        net.run(ms(2_010));
+        net.lose = Box::new(|end, _| end == CLIENT);
+        net.push(CLIENT, &[4; 100]);
+        net.run(ms(2_300));
+        net.lose = Box::new(|_, _| true);
+        net.run(Nanos::from_secs(1_000));
+        let answered = net.times(SERVER, Kind::Ack).last().copied().expect("an answer") + ms(20);
+        let gone = net.times(CLIENT, Kind::Reset);
+        assert!(net.events[CLIENT].contains(&Event::PeerGone), "{scheme}");
+        assert_eq!(gone.len(), 1, "{scheme}");
+        // From the last sign of life, or from the data that waits, which is a little older.
+        let waited = gone[0] - answered;
+        assert!(waited <= Nanos::from_secs(480) && waited > Nanos::from_secs(479), "{scheme}: {waited:?}");
     }
 }
 

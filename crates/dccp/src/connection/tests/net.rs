@@ -6,7 +6,8 @@ use std::collections::BinaryHeap;
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, schemes};
 
 pub(super) use super::super::*;
-use crate::{Header, Kind};
+use crate::wire::options;
+use crate::{Header, Kind, Opt};
 
 pub(super) const fn ms(n: u64) -> Nanos {
     Nanos::from_millis(n)
@@ -48,6 +49,8 @@ pub(super) struct Net {
     pub(super) link: Link,
     /// Every packet that was sent: when, by whom, what.
     pub(super) log: Vec<(Nanos, usize, Header)>,
+    /// Bytes of each, and what it carried as the NDP count.
+    pub(super) sizes: Vec<(usize, Option<u64>)>,
     /// Says which packets are lost.
     pub(super) lose: Filter,
     flying: BinaryHeap<Flying>,
@@ -72,6 +75,7 @@ impl Net {
             now: Nanos::ZERO,
             link,
             log: vec![],
+            sizes: vec![],
             lose: Box::new(|_, _| false),
             flying: BinaryHeap::new(),
             count: 0,
@@ -92,6 +96,11 @@ impl Net {
             let (header, body) = Header::decode(&bytes).expect("what an end sends is a packet");
             assert_eq!(usize::from(sent.data), body.data.len());
             self.log.push((self.now, end, header));
+            let ndp = options(body.options).find_map(|option| match option {
+                Ok(Opt::NdpCount(count)) => Some(count),
+                _ => None,
+            });
+            self.sizes.push((bytes.len(), ndp));
             if !(self.lose)(end, &header) {
                 self.carry(end, bytes, sent.ecn);
             }
