@@ -1,11 +1,11 @@
 //! The contract between a transport and a scheme: measurement in, control out, telemetry apart.
 //!
 //! Every event carries `now`. The transport computes each sample once; an absent sample is `None`, never a sentinel.
-//! For one incoming acknowledgement the transport calls, in this order: [`CongestionControl::on_lost`] once per packet it
-//! newly declares lost, then [`CongestionControl::on_recovery_entered`] or [`CongestionControl::on_recovery_left`] or
-//! [`CongestionControl::on_spurious_loss`] if its phase changes, then [`CongestionControl::on_report`] if the receiver
-//! reported something and [`CongestionControl::on_paths`] if the scheme is coupled, then [`CongestionControl::on_ack`]; it
-//! reads [`CongestionControl::control`] after every event and enforces it.
+//! For one incoming acknowledgement the transport calls, in this order: [`CongestionControl::on_paths`] if the scheme is
+//! coupled, [`CongestionControl::on_report`] if the receiver reported something, [`CongestionControl::on_lost`] once per
+//! packet it newly declares lost, then [`CongestionControl::on_recovery_entered`] or [`CongestionControl::on_recovery_left`]
+//! or [`CongestionControl::on_spurious_loss`] if its phase changes, then [`CongestionControl::on_ack`]; it reads
+//! [`CongestionControl::control`] after every event and enforces it.
 
 use crate::{Bytes, Nanos, Param, Params, Paths, Random, Rate, RateSample};
 

@@ -2,7 +2,7 @@
 
 use crate::{Bytes, Nanos};
 
-/// The most subflows that are shown; a connection with more shows the scheme's own and the first others.
+/// The most subflows that a connection can show.
 pub const MAX_PATHS_VIEW: usize = 8;
 
 /// One subflow, as its siblings see it.
@@ -16,7 +16,7 @@ pub struct PathView {
     pub inflight: Bytes,
     /// Bytes delivered since its last loss.
     pub since_loss: Bytes,
-    /// Bytes delivered between the last two losses, zero before there were two.
+    /// Bytes delivered between the last two losses; before there were two, those delivered before the first.
     pub between_losses: Bytes,
     /// Its segment size.
     pub mss: Bytes,

@@ -3,14 +3,12 @@
 //! A packet of the network has no room for them. They wait in [`Bodies`], and the packet names their place.
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
-use narrows_dccp::{Connection, Event, Kind, State};
+use narrows_dccp::{Connection, Event, Kind, ResetCode, State};
 use narrows_endpoint::{AckOutcome, App, ReceiverStats, SenderStats};
 use narrows_net::{Ecn, Flags, Histogram, Packet};
 
 /// The IP header of a datagram packet, in bytes.
 const IP_HEADER: usize = 20;
-/// Where the type stands in a header, and how far to the left.
-const KIND_AT: usize = 8;
 
 /// The bytes of packets that are under way.
 #[derive(Debug, Default)]
@@ -73,18 +71,15 @@ impl End {
             3 => Ecn::Ce,
             _ => Ecn::NotEct,
         };
-        let kind = (bytes[KIND_AT] >> 1) & 15;
-        packet.flags = if self.reverse { Flags::REVERSE } else { Flags::NONE };
+        let way = if self.reverse { Flags::REVERSE } else { Flags::NONE };
         // What switches and nodes look at to tell the life of a flow.
-        if kind == Kind::Request as u8 {
-            packet.flags = packet.flags.with(Flags::SYN);
-        } else if kind == Kind::Response as u8 {
-            packet.flags = packet.flags.with(Flags::SYN).with(Flags::ACK);
-        } else if kind == Kind::Close as u8 {
-            packet.flags = packet.flags.with(Flags::FIN);
-        } else if kind != Kind::Data as u8 {
-            packet.flags = packet.flags.with(Flags::ACK);
-        }
+        packet.flags = match sent.kind {
+            Kind::Request => way.with(Flags::SYN),
+            Kind::Response => way.with(Flags::SYN).with(Flags::ACK),
+            Kind::Close => way.with(Flags::FIN),
+            Kind::Data => way,
+            _ => way.with(Flags::ACK),
+        };
         Some(packet)
     }
 }
@@ -102,6 +97,8 @@ pub struct Origin {
     payload: Vec<u8>,
     greedy: bool,
     stopped: bool,
+    /// The application has written all it meant to.
+    finished: bool,
     first_data_at: Option<Nanos>,
     completed_at: Option<Nanos>,
     stats: SenderStats,
@@ -119,6 +116,7 @@ impl Origin {
             payload: vec![0; usize::from(size)],
             greedy: false,
             stopped: false,
+            finished: false,
             first_data_at: None,
             completed_at: None,
             stats: SenderStats::default(),
@@ -151,7 +149,7 @@ impl Origin {
             self.written += size as u64;
         }
         if self.app.is_finished() && self.written >= limit {
-            self.stopped = true;
+            (self.stopped, self.finished) = (true, true);
             self.end.connection.close(now);
         }
     }
@@ -181,7 +179,15 @@ impl Origin {
     }
 
     fn read(&mut self, now: Nanos) {
-        while self.end.connection.poll_event().is_some() {}
+        while let Some(event) = self.end.connection.poll_event() {
+            // A connection that was given up has completed nothing. To a Close that is repeated because the answer was lost, the
+            // other side says that it knows of no connection.
+            let well =
+                [ResetCode::Closed, ResetCode::NoConnection].map(|code| Event::Closed { code: code as u8 });
+            if self.finished && well.contains(&event) {
+                self.completed_at = Some(now);
+            }
+        }
         let stats = self.end.connection.stats();
         self.stats.lost_packets = stats.lost_packets;
         self.stats.timeouts = stats.timeouts;
@@ -189,9 +195,6 @@ impl Origin {
         self.stats.spurious_recoveries = stats.spurious_recoveries;
         self.stats.paced_waits = stats.paced_waits;
         self.stats.recoveries = stats.recoveries;
-        if self.stopped && self.completed_at.is_none() && self.is_closed() {
-            self.completed_at = Some(now);
-        }
     }
 
     pub fn poll_transmit(&mut self, now: Nanos, bodies: &mut Bodies) -> Option<Packet> {
@@ -307,6 +310,7 @@ impl Target {
                 if stamp > 0 {
                     self.arrivals.delay.record((now.as_nanos() + 1).saturating_sub(stamp));
                 }
+                self.end.connection.recycle(data);
             }
         }
     }

@@ -124,7 +124,8 @@ impl Origin {
         either!(self, end => end.first_data_at())
     }
 
-    /// When all data of a finite flow was acknowledged, or told to be lost.
+    /// When a flow with an end of its own had reached it: all data of a stream was acknowledged, or a connection of datagrams,
+    /// which may have lost some, was closed by the other side's word.
     pub fn completed_at(&self) -> Option<Nanos> {
         either!(self, end => end.completed_at())
     }

@@ -105,7 +105,7 @@ pub struct FlowResult {
     pub rtt_p99_ms: Option<f64>,
     /// From the first data packet until inflight first reaches the path's BDP; whole run.
     pub fill_time_ms: Option<f64>,
-    /// From the start until all data of a finite flow was acknowledged; whole run.
+    /// From the start until all data of a finite flow was acknowledged, or its connection of datagrams was closed; whole run.
     pub completion_s: Option<f64>,
     /// Greatest minus least round-trip time.
     pub rtt_range_ms: Option<f64>,

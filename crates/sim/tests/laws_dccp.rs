@@ -329,6 +329,22 @@ fn a_file_completes_and_its_end_closes_the_connection() {
 }
 
 #[test]
+fn what_was_given_up_or_stopped_is_not_completed() {
+    // The Request is given up after three minutes (RFC 4340 section 8.1.1).
+    let never = Bell { more: "loss = \"99.99%\"", warmup: 0.0, seconds: 200.0, ..Bell::default() };
+    let result = never.run(&[("ccid2", "size = \"100kB\"")]);
+    assert_eq!((result.flows[0].completion_s, result.flows[0].bytes_delivered), (None, 0));
+    let stopped = Bell { warmup: 1.0, seconds: 10.0, ..Bell::default() };
+    for scheme in ["ccid2", "ccid3", "dccp-bbr"] {
+        let flow = &stopped.run(&[(scheme, "stop = \"5s\"")]).flows[0];
+        assert_eq!(flow.completion_s, None, "{scheme}");
+        // Over the four seconds from the warm-up to the stop, not to the end of the connection a round trip later.
+        let all = flow.bytes_delivered as f64 * 8.0 / 1e6;
+        assert!(flow.goodput_mbit_s > all / 5.0 && flow.goodput_mbit_s <= 10.0, "{scheme}: {flow:?}");
+    }
+}
+
+#[test]
 fn what_is_sent_arrives_or_is_lost_and_nothing_follows_a_stop() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
         for loss in ["0%", "2%"] {

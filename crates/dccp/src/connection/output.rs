@@ -89,7 +89,7 @@ impl Connection {
     fn poll_pending(&mut self, now: Nanos, out: &mut Vec<u8>) -> Option<Sent> {
         if let Some(header) = self.pending.refusal.take() {
             header.encode(&[], &[], out);
-            return Some(Sent { ecn: 0, data: 0, seq: Seq::new(header.seq) });
+            return Some(Sent { kind: Kind::Reset, ecn: 0, data: 0, seq: Seq::new(header.seq) });
         }
         if let Some(reset) = self.pending.reset.take() {
             self.pending.clear();
@@ -143,7 +143,7 @@ impl Connection {
         self.stats.syncs_sent += u64::from(kind == Kind::Sync);
         header.encode(&options, &[], out);
         self.scratch = options;
-        Sent { ecn: 0, data: 0, seq: self.gss }
+        Sent { kind, ecn: 0, data: 0, seq: self.gss }
     }
 
     /// A Request or Response, with all features that are being negotiated.
@@ -159,7 +159,7 @@ impl Connection {
         self.handshake = (self.gss, now);
         header.encode(&options, &[], out);
         self.scratch = options;
-        Sent { ecn: 0, data: 0, seq: self.gss }
+        Sent { kind, ecn: 0, data: 0, seq: self.gss }
     }
 
     /// An acknowledgement without data.
@@ -201,7 +201,7 @@ impl Connection {
         self.note_sent(now, data.len() as u32);
         header.encode(&options, data, out);
         self.scratch = options;
-        Sent { ecn: 0, data: data.len() as u16, seq: self.gss }
+        Sent { kind, ecn: 0, data: data.len() as u16, seq: self.gss }
     }
 
     /// How many packets without data came before this one, if the other side wants to know (RFC 4340 section 7.7).

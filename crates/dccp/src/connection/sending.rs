@@ -92,7 +92,7 @@ impl Connection {
             self.note_sent(now, u32::from(size));
             header.encode(&options, data, out);
             self.scratch = options;
-            Sent { ecn: 0, data: size, seq: self.gss }
+            Sent { kind: Kind::Data, ecn: 0, data: size, seq: self.gss }
         };
         sent.ecn = self.codepoint();
         if let Some(buffer) = queued {

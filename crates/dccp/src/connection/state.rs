@@ -64,6 +64,8 @@ pub enum Event {
 /// What one call of `poll_transmit` appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
+    /// Its type.
+    pub kind: crate::Kind,
     /// The ECN codepoint for the IP header: 0, or 2 (ECT(0)), or 1 (ECT(1)).
     pub ecn: u8,
     /// Bytes of application data.

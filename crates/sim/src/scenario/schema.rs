@@ -412,7 +412,7 @@ table! {
         subflows: Subflows,
         /// Which subflow new data takes: lowest-rtt, or round-robin (lowest-rtt).
         scheduler: SchedulerKind,
-        /// What carries it: tcp, or dccp (datagrams); or udp: TCP that nodes of the network take for datagrams (dccp for schemes
+        /// What carries it: tcp; dccp, for datagrams; or udp: TCP that nodes of the network take for datagrams (dccp for schemes
         /// made for that, else tcp).
         protocol: Protocol,
         /// The receiver's port, which nodes see (5001).
