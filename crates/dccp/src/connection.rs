@@ -37,6 +37,7 @@ mod config;
 mod feedback;
 mod half;
 mod handshake;
+mod limited;
 mod options;
 mod output;
 mod queue;

@@ -30,7 +30,7 @@ impl Connection {
             return None;
         }
         if !half.has_room(len) {
-            half.was_limited = true;
+            half.not_limited.note(now);
             half.note_usage(true);
             return None;
         }
@@ -51,7 +51,7 @@ impl Connection {
             self.stats.paced_waits += u64::from(half.waited_for != half.pacer.next());
             half.waited_for = half.pacer.next();
             half.held = true;
-            half.was_limited = true;
+            half.not_limited.note(now);
             return None;
         }
         Some(size)
