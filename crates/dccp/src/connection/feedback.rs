@@ -38,6 +38,10 @@ impl Connection {
         let Some(named) = (half.records.end() as i64 - 1 - self.gss.minus(ack)).try_into().ok() else {
             return;
         };
+        // A vector that tells of packets before the first one tells nothing (RFC 4340 section 11.4).
+        let told_of =
+            |iss: Seq| runs(ack, options).map(|run| run.count as i64).sum::<i64>() > ack.minus(iss) + 1;
+        let options = if self.iss.is_some_and(told_of) { &[] } else { options };
         half.check_app_limited();
         let before = (half.inflight, half.sampler.delivered());
         let progress = half.deliver(now, ack, named, options, &mut self.stats);

@@ -3,6 +3,7 @@
 use narrows_cc::{Nanos, Rate};
 
 use super::Connection;
+use super::output::REPLY_LIMIT;
 use super::state::State;
 use super::validity::Numbers;
 use crate::loss::{LossRate, mean_interval, read_intervals};
@@ -32,6 +33,9 @@ impl Told {
     }
 }
 
+/// Bytes of Init Cookies that are returned at most: with them, an answer to a packet that proves nothing keeps its limit.
+const MOST_COOKIES: usize = REPLY_LIMIT - 28;
+
 /// Why an option ends the connection: code and data of the Reset.
 type Refused = (ResetCode, [u8; 3]);
 
@@ -48,6 +52,10 @@ impl Connection {
         let mut mandatory = false;
         let mut negotiated = false;
         let data = header.kind == Kind::Data;
+        if header.kind == Kind::Response {
+            // Those of the Response that is acknowledged are to be returned, all of them in their order (section 8.1.4).
+            self.cookies.clear();
+        }
         for option in options(bytes) {
             let Ok(option) = option else {
                 // An option that cannot be is passed over, unless it must be understood.
@@ -110,10 +118,14 @@ impl Connection {
                 .map_err(|code| (code, feature, value)),
             _ => {
                 match *option {
-                    Opt::InitCookie(cookie)
-                        if header.kind == Kind::Response && self.state == State::Request =>
+                    Opt::InitCookie(_)
+                        if header.kind == Kind::Response
+                            && matches!(self.state, State::Request | State::PartOpen) =>
                     {
-                        self.cookie = Some(cookie.into());
+                        option.write(&mut self.cookies);
+                        if self.cookies.len() > MOST_COOKIES {
+                            return Err((ResetCode::OptionError, [option.kind(), 0, 0]));
+                        }
                     }
                     Opt::Timestamp(value) => self.reception.on_timestamp(now, value),
                     Opt::ElapsedTime(n) => told.elapsed = Some(ticks(n)),

@@ -87,7 +87,12 @@ impl Connection {
 
     #[cold]
     fn poll_pending(&mut self, now: Nanos, out: &mut Vec<u8>) -> Option<Sent> {
-        if let Some(header) = self.pending.refusal.take() {
+        if let Some(mut header) = self.pending.refusal.take() {
+            if self.state == State::Request {
+                // Of the numbers here one end is known: the example of section 7.5.6.
+                header.seq = self.gss.add(1).get();
+                self.note_sent(now, 0);
+            }
             header.encode(&[], &[], out);
             return Some(Sent { ecn: 0, data: 0, seq: Seq::new(header.seq) });
         }
@@ -125,7 +130,7 @@ impl Connection {
         None
     }
 
-    /// A packet without options.
+    /// A packet without options of its own.
     fn send_bare(
         &mut self,
         now: Nanos,
@@ -138,7 +143,9 @@ impl Connection {
         header.reset = (reset.0 as u8, reset.1);
         self.note_sent(now, 0);
         self.stats.syncs_sent += u64::from(kind == Kind::Sync);
-        header.encode(&[], &[], out);
+        // Every packet in PARTOPEN returns the cookies (section 8.1.5).
+        let options: &[u8] = if self.state == State::PartOpen { &self.cookies } else { &[] };
+        header.encode(options, &[], out);
         Sent { ecn: 0, data: 0, seq: self.gss }
     }
 
@@ -179,10 +186,8 @@ impl Connection {
             self.features.write(now, seq, interval, false, &mut options);
         }
         self.write_ndp(&mut options);
-        if self.state == State::PartOpen
-            && let Some(cookie) = &self.cookie
-        {
-            Opt::InitCookie(cookie).write(&mut options);
+        if self.state == State::PartOpen {
+            options.extend_from_slice(&self.cookies);
         }
         // Room in a packet with data is for data: a long vector then goes by itself.
         let room = if data.is_empty() { header.room() - 3 } else { 128 };
