@@ -15,6 +15,11 @@ use libm::sqrt;
 use crate::pacing::LEAST_RTT;
 use crate::{Bytes, Nanos, Rate};
 
+/// The least time that a sender waits for a report. RFC 4342 section 5 asks for at least four round trips; of some microseconds
+/// these are shorter than what hosts take to wake up, and a report that is only late would halve the rate. Linux waited 100 ms at
+/// least when it found that (IP_DCCP_CCID3_RTO, commit 8a508ac26e72), later as long as TCP's least timeout.
+pub const LEAST_NO_FEEDBACK: Nanos = Nanos::from_millis(100);
+
 /// Halvings of the interval that holds p: it becomes as narrow as a float can tell.
 const HALVINGS: u32 = 64;
 

@@ -12,13 +12,13 @@
 //!
 //! | state | repeated | given up |
 //! |---|---|---|
-//! | REQUEST | Request after 1 s, doubled up to 64 s | [`Config::request_limit`] (3 min), with Reset(Aborted) |
-//! | RESPOND | only when the Request comes again | 4 MSL (8 min), with Reset(Aborted) |
-//! | PARTOPEN | Ack after 0.2 s, doubled | 4 MSL, with Reset(Aborted) |
+//! | REQUEST | Request after 1 s, doubled up to 64 s | [`Config::request_limit`] (3 min), with Reset(Aborted) (8.1.1) |
+//! | RESPOND | only when the Request comes again | 4 MSL (8 min), with Reset(Aborted) (8.1.3) |
+//! | PARTOPEN | Ack after 0.2 s, doubled | 4 MSL, with Reset(Aborted) (8.1.5) |
 //! | OPEN, data or Sync unanswered | Sync at each timeout, doubled up to 64 s | 4 MSL (our choice), with Reset(Aborted) |
 //! | OPEN, nothing sent | nothing | never: the RFC has no timer for it |
-//! | CLOSEREQ, CLOSING | CloseReq or Close after 2 RTT, doubled up to 64 s | 4 MSL (our choice), with Reset(Aborted) |
-//! | TIMEWAIT | nothing | 2 MSL |
+//! | CLOSEREQ, CLOSING | CloseReq or Close after 2 RTT, doubled up to 64 s (8.3) | 4 MSL (our choice), with Reset(Aborted) |
+//! | TIMEWAIT: who receives the Reset | nothing | 2 MSL (8.3) |
 //!
 //! ## What a packet can cause
 //! A packet whose numbers are not valid, or that belongs to no connection, causes at most one packet of at most
@@ -37,6 +37,7 @@ mod config;
 mod feedback;
 mod half;
 mod handshake;
+mod limited;
 mod options;
 mod output;
 mod queue;
@@ -83,8 +84,10 @@ pub struct Connection {
     /// The packet that opened the connection.
     osr: Seq,
     features: Features,
-    /// What the server wants to see again in PARTOPEN.
-    cookie: Option<Box<[u8]>>,
+    /// The Init Cookie options that the server wants to see again in PARTOPEN, as they came.
+    cookies: Vec<u8>,
+    /// When the last valid packet came.
+    valid_at: Nanos,
     /// Repeats what the state's change waits for.
     backoff: Backoff,
     pending: Pending,
@@ -119,7 +122,8 @@ impl Connection {
             gar: first.add(-1),
             osr: Seq::new(0),
             features: Features::new(server),
-            cookie: None,
+            cookies: Vec::new(),
+            valid_at: now,
             backoff: Backoff::NEVER,
             pending: Pending::default(),
             handshake: (first, now),
@@ -164,7 +168,8 @@ impl Connection {
             features.accept(feature::SHORT_NUMBERS, Side::Remote, &[1, 0]);
         }
         if !config.ecn {
-            features.want(now, feature::ECN_INCAPABLE, Side::Local, &[1], false);
+            // Section 12.1.
+            features.want(now, feature::ECN_INCAPABLE, Side::Local, &[1], true);
         }
         let (least, most) = feature::SEQUENCE_WINDOWS;
         features.state(now, feature::SEQUENCE_WINDOW, config.sequence_window.clamp(least, most));

@@ -170,6 +170,18 @@ fn a_report_says_what_was_measured() {
     assert!(bytes.len() <= 102);
 }
 
+/// RFC 5348 section 6.3: the first packet makes a report, of a rate of zero.
+#[test]
+fn the_first_report_has_no_rate() {
+    let mut receiver = Receiver::new(Nanos::ZERO, Some(ms(100)), Separation::Counter, false);
+    assert!(receiver.arrive(&data(0), 1000));
+    assert_eq!(receiver.report(ms(0)).receive_rate, Rate::ZERO);
+    for n in 1..=100 {
+        receiver.arrive(&data(n), 1000);
+    }
+    assert!(receiver.report(ms(100)).receive_rate > Rate::ZERO);
+}
+
 #[test]
 fn a_loss_before_any_data_stands_for_a_packet_in_two_round_trips() {
     let mut receiver = Receiver::new(Nanos::ZERO, Some(ms(100)), Separation::Time, false);

@@ -25,7 +25,7 @@
 //!   p > 0, X_Bps > 2 X_recv       limit = X_recv;    set = {limit / 2}, X = max(min(X_Bps, limit), s/64)
 //!   p > 0, else                   limit = X_Bps/2;   the same
 //! ```
-//! pacing rate = X; window = `window_gain` X R, four segments at least: it only stops what the timer would stop.
+//! pacing rate = X; window = X max(`window_gain` R, 100 ms), four segments at least: it only stops what the timer would stop.
 //!
 //! ## States
 //! ```text
@@ -48,13 +48,16 @@
 //!
 //! ## Differences
 //! 1. s is the segment size of the transport; RFC 5348 section 4.1 allows a mean of the sizes sent.
-//! 2. The timer is the transport's: it calls `on_timeout`, its length is max(4 R, 2 s / X), two seconds before the first sample.
+//! 2. The timer is the transport's: it calls `on_timeout`, its length is max(4 R, 2 s / X, 100 ms), two seconds before the first
+//!    sample. RFC 4342 section 5 says 'at least' four round trips; without the third term, reports that hosts handle some hundred
+//!    microseconds late halve the rate again and again where R is a few microseconds.
 //! 3. The optional reduction of oscillations (section 4.5) is not here.
 //! 4. A set of X_recv holds at most eight values, and only those that may still become its greatest. If there were more, the
 //!    newest takes the place of the one before, which can only make the limit lower.
 //! 5. X is at most `line_rate`, and R is taken to lie between a microsecond and a minute: a report may say anything.
 //! 6. X_recv_set's first value, infinity, ages from the first report.
-//! 7. The doubling that is allowed once per R counts from the first report; RFC 5348 would let the first report double as well.
+//! 7. Unused send times give credit for a burst of a millisecond's worth, which hosts need whose timers go by milliseconds; section
+//!    4.6 allows a round trip's.
 //!
 //! ## Known weaknesses
 //! It reacts to fresh bandwidth more slowly than TCP, and to a sudden lack of it within a few round trips only. What it takes
@@ -77,6 +80,9 @@ const RTT_GAIN: f64 = 0.1;
 const KEPT_SHORT_OF_DATA: f64 = 0.85;
 /// A round-trip time beyond this is not believed.
 const MOST_RTT: Nanos = Nanos::from_secs(60);
+/// t_gran: what timers of hosts go by. Unused send times of a round trip may be made up for (section 4.6); more than it takes to
+/// wake up late (section 8.3) is not needed.
+const TIMER_STEP: Nanos = Nanos::from_millis(1);
 /// Segments that the window always has.
 const LEAST_WINDOW: u64 = 4;
 const SET_SIZE: usize = 8;
@@ -267,10 +273,13 @@ impl CongestionControl for Ccid3 {
     }
 
     fn on_report(&mut self, event: &Report) {
-        self.reported = true;
+        let first = !core::mem::replace(&mut self.reported, true);
         self.sent = false;
-        let first = self.rtt.is_none();
         if let Some(sample) = event.rtt {
+            if first {
+                // What the handshake took gives way to the first sample (section 4.3 step 2), and X starts from that.
+                self.rtt = None;
+            }
             self.sample_rtt(event.now, sample);
         }
         let p = event.loss_event_rate.filter(|p| (0.0..=1.0).contains(p));
@@ -283,6 +292,7 @@ impl CongestionControl for Ccid3 {
         if let Some(equation) = self.equation() {
             self.rate = self.bounded(equation.min(limit));
         } else if !first && event.now - self.doubled >= rtt {
+            // For the first report section 4.2 takes the place of this step.
             let doubled = self.rate.mul_f64(2.0).min(limit);
             self.rate = self.bounded(doubled.max(self.initial_rate(rtt)));
             self.doubled = event.now;
@@ -337,10 +347,14 @@ impl CongestionControl for Ccid3 {
     #[inline]
     fn control(&self) -> Control {
         let window = match self.rtt {
-            Some(rtt) => self.rate.over(rtt).mul_f64(self.window_gain).max(self.segment * LEAST_WINDOW),
+            Some(rtt) => {
+                let time = Nanos::from_nanos((rtt.as_nanos() as f64 * self.window_gain) as u64);
+                self.rate.over(time.max(tfrc::LEAST_NO_FEEDBACK)).max(self.segment * LEAST_WINDOW)
+            }
             None => self.initial_window.max(self.segment),
         };
-        Control { window, pacing_rate: Some(self.rate), burst: self.segment }
+        let credit = self.rate.over(self.rtt.unwrap_or_default().min(TIMER_STEP));
+        Control { window, pacing_rate: Some(self.rate), burst: credit.max(self.segment) }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {

@@ -1,7 +1,7 @@
 //! The other side says what became of our data: the scheme hears of it.
 
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, EcnNeed, Lost, Nanos, Phase, RecoveryEntered, RecoveryLeft, Report,
+    Ack, Bytes, CongestionCause, EcnNeed, Lost, Nanos, Phase, Rate, RecoveryEntered, RecoveryLeft, Report,
     SpuriousLoss,
 };
 
@@ -25,8 +25,9 @@ struct Progress {
     rtt: Option<Nanos>,
     /// The packet that the acknowledgement number names is one of them.
     named: bool,
-    /// Its window counter.
+    /// Its window counter, and when it left.
     counter: u8,
+    sent_at: Nanos,
     late: u64,
 }
 
@@ -37,6 +38,10 @@ impl Connection {
         let Some(named) = (half.records.end() as i64 - 1 - self.gss.minus(ack)).try_into().ok() else {
             return;
         };
+        // A vector that tells of packets before the first one tells nothing (RFC 4340 section 11.4).
+        let told_of =
+            |iss: Seq| runs(ack, options).map(|run| run.count as i64).sum::<i64>() > ack.minus(iss) + 1;
+        let options = if self.iss.is_some_and(told_of) { &[] } else { options };
         half.check_app_limited();
         let before = (half.inflight, half.sampler.delivered());
         let progress = half.deliver(now, ack, named, options, &mut self.stats);
@@ -51,7 +56,7 @@ impl Connection {
         if half.ccid == Ccid::Tfrc && progress.named {
             half.pass_quarters(now, progress.counter);
         }
-        half.report(now, sample, told);
+        half.report(now, sample, &progress, told);
         let lost = half.detect_losses(now, &mut self.stats);
         half.update_phase(now, &progress, before.0, lost, &mut self.stats);
         if half.packets == 0 && progress.newest.is_some() {
@@ -97,6 +102,7 @@ impl Half {
             if number == named {
                 progress.named = true;
                 progress.counter = record.counter;
+                progress.sent_at = record.snapshot.sent_at;
             }
             let rtt = now - record.snapshot.sent_at;
             if record.fate == Fate::Outstanding {
@@ -146,22 +152,25 @@ impl Half {
         progress
     }
 
-    fn report(&mut self, now: Nanos, rtt: Option<Nanos>, told: &Told) {
-        if told.receive_rate.is_none() && told.loss_event_rate.is_none() && told.loss_rate.is_none() {
+    /// The scheme hears what the receiver measured.
+    fn report(&mut self, now: Nanos, rtt: Option<Nanos>, progress: &Progress, told: &Told) {
+        if !told.is_report(self.ccid) {
             return;
         }
         let new_loss_event = told.loss_event_rate.is_some_and(|rate| rate > self.loss_event_rate);
         self.loss_event_rate = told.loss_event_rate.unwrap_or(self.loss_event_rate);
+        let sent_at = if progress.named { progress.sent_at } else { now - self.rtt.or_default() };
+        let limited = self.not_limited.report(now, sent_at, self.rtt.or_default());
         self.scheme.on_report(&Report {
             now,
             rtt,
             receive_rate: told.receive_rate,
             loss_event_rate: told.loss_event_rate,
             loss_rate: told.loss_rate,
-            data_limited: !self.was_limited,
+            // A rate of zero is the first report's; it covers no interval (RFC 5348 section 4.3).
+            data_limited: limited && told.receive_rate.is_none_or(|rate| rate > Rate::ZERO),
             new_loss_event,
         });
-        self.was_limited = false;
         self.read_control();
     }
 
@@ -323,7 +332,7 @@ impl Half {
     fn rearm(&mut self, now: Nanos, progress: &Progress, told: &Told, datagram: u16) {
         if self.ccid == Ccid::Tfrc {
             self.timeouts = 0;
-            if told.receive_rate.is_some() {
+            if told.is_report(Ccid::Tfrc) {
                 self.timer = now.saturating_add(self.timeout(datagram));
             }
         } else if self.packets == 0 {

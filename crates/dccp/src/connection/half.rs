@@ -1,9 +1,12 @@
 //! The half-connection of the data sent here: what its congestion control needs.
 
 use narrows_cc::schemes::{AnyScheme, Entry};
-use narrows_cc::{Bytes, Control, Nanos, Pacer, Params, Phase, Random, RateSampler, RoundCounter, Setup};
+use narrows_cc::{
+    Bytes, Control, Nanos, Pacer, Params, Phase, Random, RateSampler, RoundCounter, Setup, tfrc,
+};
 
 use super::config::Config;
+use super::limited::NotLimited;
 use super::queue::Queue;
 use super::ratio::AckRatio;
 use super::records::Records;
@@ -77,8 +80,8 @@ pub(super) struct Half {
     pub(super) counter: (u8, Nanos),
     /// The loss event rate last reported.
     pub(super) loss_event_rate: f64,
-    /// Since the last report the sender was held back by its scheme at some time.
-    pub(super) was_limited: bool,
+    /// When its scheme held the sender back: what reports tell of may have been limited by want of data instead.
+    pub(super) not_limited: NotLimited,
     /// When acknowledgements were last acknowledged.
     pub(super) acknowledged_at: Nanos,
 }
@@ -120,7 +123,7 @@ impl Half {
             ratio: AckRatio::default(),
             counter: (0, now),
             loss_event_rate: 0.0,
-            was_limited: false,
+            not_limited: NotLimited::default(),
             acknowledged_at: now,
         }
     }
@@ -187,7 +190,7 @@ impl Half {
     }
 
     /// How long the timer runs: CCID 3's no-feedback timer is max(4R, 2s/X), 2 s before a sample (RFC 5348 sections 4.2
-    /// and 4.3).
+    /// and 4.3), but no less than [`tfrc::LEAST_NO_FEEDBACK`].
     pub(super) fn timeout(&self, datagram: u16) -> Nanos {
         if self.ccid != Ccid::Tfrc {
             return self.rtt.rto();
@@ -197,7 +200,7 @@ impl Half {
         }
         let two = Bytes::new(2 * u64::from(datagram));
         let slow = self.control.pacing_rate.map_or(Nanos::ZERO, |rate| rate.time_for(two));
-        (self.rtt.srtt * 4).max(slow).min(super::rtt::LONGEST)
+        (self.rtt.srtt * 4).max(tfrc::LEAST_NO_FEEDBACK).max(slow).min(super::rtt::LONGEST)
     }
 }
 

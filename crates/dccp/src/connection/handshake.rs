@@ -27,7 +27,8 @@ impl Connection {
             self.refuse(now, header, ResetCode::NoConnection);
             return None;
         }
-        if header.service != self.config.service {
+        // Section 8.1.2: the number of all ones is no service.
+        if header.service != self.config.service || header.service == u32::MAX {
             self.refuse(now, header, ResetCode::BadServiceCode);
             return None;
         }
@@ -64,6 +65,7 @@ impl Connection {
                 self.state = State::PartOpen;
                 self.backoff = Backoff::begin(now, ACK_AGAIN, self.config.msl * 4);
                 self.pending.ack = true;
+                self.pending.refusal = None;
                 self.connected = true;
                 self.measure_handshake(now, numbers);
             }
@@ -83,7 +85,7 @@ impl Connection {
         self.osr = seq;
         self.state = State::Open;
         self.backoff = Backoff::NEVER;
-        self.cookie = None;
+        self.cookies = Vec::new();
     }
 
     /// The answer to the last Request or Response, if it is that, is the first sample of the round-trip time.

@@ -3,10 +3,11 @@
 use narrows_cc::{Nanos, Rate};
 
 use super::Connection;
+use super::output::REPLY_LIMIT;
 use super::state::State;
 use super::validity::Numbers;
 use crate::loss::{LossRate, mean_interval, read_intervals};
-use crate::{Header, Kind, Opt, ResetCode, options};
+use crate::{Ccid, Header, Kind, Opt, ResetCode, options};
 
 /// What they say of our data, apart from Ack Vectors.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,8 +17,24 @@ pub(super) struct Told {
     pub(super) receive_rate: Option<Rate>,
     pub(super) loss_event_rate: Option<f64>,
     pub(super) loss_rate: Option<f64>,
+    /// Loss intervals came.
+    pub(super) intervals: bool,
     pub(super) ndp: Option<u64>,
 }
+
+impl Told {
+    /// Whether they make the packet a report for data of this CCID: for CCID 3, less than Elapsed Time, Receive Rate and Loss
+    /// Intervals is none (RFC 4342 section 6).
+    pub(super) fn is_report(&self, ccid: Ccid) -> bool {
+        match ccid {
+            Ccid::Tfrc => self.elapsed.is_some() && self.receive_rate.is_some() && self.intervals,
+            _ => self.loss_rate.is_some(),
+        }
+    }
+}
+
+/// Bytes of Init Cookies that are returned at most: with them, an answer to a packet that proves nothing keeps its limit.
+const MOST_COOKIES: usize = REPLY_LIMIT - 28;
 
 /// Why an option ends the connection: code and data of the Reset.
 type Refused = (ResetCode, [u8; 3]);
@@ -35,6 +52,10 @@ impl Connection {
         let mut mandatory = false;
         let mut negotiated = false;
         let data = header.kind == Kind::Data;
+        if header.kind == Kind::Response {
+            // Those of the Response that is acknowledged are to be returned, all of them in their order (section 8.1.4).
+            self.cookies.clear();
+        }
         for option in options(bytes) {
             let Ok(option) = option else {
                 // An option that cannot be is passed over, unless it must be understood.
@@ -97,20 +118,27 @@ impl Connection {
                 .map_err(|code| (code, feature, value)),
             _ => {
                 match *option {
-                    Opt::InitCookie(cookie)
-                        if header.kind == Kind::Response && self.state == State::Request =>
+                    Opt::InitCookie(_)
+                        if header.kind == Kind::Response
+                            && matches!(self.state, State::Request | State::PartOpen) =>
                     {
-                        self.cookie = Some(cookie.into());
+                        option.write(&mut self.cookies);
+                        if self.cookies.len() > MOST_COOKIES {
+                            return Err((ResetCode::OptionError, [option.kind(), 0, 0]));
+                        }
                     }
                     Opt::Timestamp(value) => self.reception.on_timestamp(now, value),
                     Opt::ElapsedTime(n) => told.elapsed = Some(ticks(n)),
                     Opt::ReceiveRate(n) => told.receive_rate = Some(Rate::from_bytes_per_sec(u64::from(n))),
                     Opt::LossEventRate(u32::MAX) => told.loss_event_rate = Some(0.0),
                     Opt::LossEventRate(n) => told.loss_event_rate = Some(1.0 / f64::from(n.max(1))),
-                    Opt::LossIntervals(value) if told.loss_event_rate.is_none() => {
-                        let lengths = read_intervals(value).map(|(_, intervals)| intervals.map(|i| i.data));
-                        let mean = lengths.and_then(mean_interval);
-                        told.loss_event_rate = Some(mean.map_or(0.0, |mean| 1.0 / mean.max(1.0)));
+                    Opt::LossIntervals(value) if !told.intervals => {
+                        told.intervals = true;
+                        if told.loss_event_rate.is_none() {
+                            let lengths = read_intervals(value).map(|(_, all)| all.map(|i| i.data));
+                            let mean = lengths.and_then(mean_interval);
+                            told.loss_event_rate = Some(mean.map_or(0.0, |mean| 1.0 / mean.max(1.0)));
+                        }
                     }
                     Opt::LossRate(n) => told.loss_rate = Some(LossRate::from_option(n)),
                     Opt::NdpCount(n) => told.ndp = Some(n),

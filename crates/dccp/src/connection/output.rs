@@ -87,7 +87,12 @@ impl Connection {
 
     #[cold]
     fn poll_pending(&mut self, now: Nanos, out: &mut Vec<u8>) -> Option<Sent> {
-        if let Some(header) = self.pending.refusal.take() {
+        if let Some(mut header) = self.pending.refusal.take() {
+            if self.state == State::Request {
+                // Of the numbers here one end is known: the example of section 7.5.6.
+                header.seq = self.gss.add(1).get();
+                self.note_sent(now, 0);
+            }
             header.encode(&[], &[], out);
             return Some(Sent { kind: Kind::Reset, ecn: 0, data: 0, seq: Seq::new(header.seq) });
         }
@@ -125,7 +130,7 @@ impl Connection {
         None
     }
 
-    /// A packet without options but for the count of packets without data.
+    /// A packet without options of its own.
     fn send_bare(
         &mut self,
         now: Nanos,
@@ -141,6 +146,10 @@ impl Connection {
         self.write_ndp(&mut options);
         self.note_sent(now, 0);
         self.stats.syncs_sent += u64::from(kind == Kind::Sync);
+        if self.state == State::PartOpen {
+            // Every packet in PARTOPEN returns the cookies (section 8.1.5).
+            options.extend_from_slice(&self.cookies);
+        }
         header.encode(&options, &[], out);
         self.scratch = options;
         Sent { kind, ecn: 0, data: 0, seq: self.gss }
@@ -185,10 +194,8 @@ impl Connection {
             self.features.write(now, seq, interval, false, &mut options);
         }
         self.write_ndp(&mut options);
-        if self.state == State::PartOpen
-            && let Some(cookie) = &self.cookie
-        {
-            Opt::InitCookie(cookie).write(&mut options);
+        if self.state == State::PartOpen {
+            options.extend_from_slice(&self.cookies);
         }
         // Room in a packet with data is for data: a long vector then goes by itself.
         let room = if data.is_empty() { header.room() - 3 } else { 128 };

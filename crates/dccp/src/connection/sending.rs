@@ -24,13 +24,18 @@ impl Connection {
         if self.features.is_changing(feature::CCID, Side::Local) || !self.state.is_open() {
             return None;
         }
+        // RFC 4341 section 4.
+        let vectors = half.ccid == Ccid::TcpLike;
+        if vectors && self.features.is_changing(feature::SEND_ACK_VECTOR, Side::Remote) {
+            return None;
+        }
         // What the other side could not tell from a stranger's packet, or acknowledge, is not sent (section 7.5).
         let width = self.features.value(feature::SEQUENCE_WINDOW, Side::Local) as i64;
         if self.gss.minus(self.gar) >= width * 3 / 4 - 1 {
             return None;
         }
         if !half.has_room(len) {
-            half.was_limited = true;
+            half.not_limited.note(now);
             half.note_usage(true);
             return None;
         }
@@ -51,7 +56,7 @@ impl Connection {
             self.stats.paced_waits += u64::from(half.waited_for != half.pacer.next());
             half.waited_for = half.pacer.next();
             half.held = true;
-            half.was_limited = true;
+            half.not_limited.note(now);
             return None;
         }
         Some(size)

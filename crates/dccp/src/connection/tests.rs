@@ -5,5 +5,6 @@ mod data;
 mod features;
 mod fuzz;
 mod handshake;
+mod host;
 mod net;
 mod numbers;

@@ -61,6 +61,7 @@ impl Connection {
         }
         self.update(header.kind, numbers);
         self.stats.packets_received += 1;
+        self.valid_at = now;
         self.process(now, &header, numbers, &body, ecn & 3 == CE);
         // Somebody was there now. What is still on its way waits for an answer from now on.
         self.half.waiting = (self.half.packets > 0).then_some(now);
@@ -155,8 +156,11 @@ impl Connection {
         let (awl, awh) = self.acknowledgement_window();
         let valid = match kind {
             Kind::Sync | Kind::SyncAck => {
-                // Any number from SWL on: that is how two ends that have lost each other meet again.
-                let valid = !swl.after(seq) && ack.is_some_and(|ack| ack.within(awl, awh));
+                // Any number from SWL on: that is how two ends that have lost each other meet again. While packets come, none
+                // is lost: the window holds (section 7.5.3).
+                let active = now <= self.valid_at.saturating_add(self.half.rtt.or_default() * 3);
+                let known = if active { seq.within(swl, swh) } else { !swl.after(seq) };
+                let valid = known && ack.is_some_and(|ack| ack.within(awl, awh));
                 if !valid {
                     self.stats.out_of_window += 1;
                     return false;
@@ -233,7 +237,9 @@ impl Connection {
         let mut reset = Header::new(Kind::Reset);
         reset.source = header.destination;
         reset.destination = header.source;
-        reset.seq = header.ack.map_or(Seq::new(0), |ack| Seq::new(ack).add(1)).get();
+        // Of short numbers the upper half is zero.
+        let width = if header.long { u64::MAX } else { 0xff_ffff };
+        reset.seq = header.ack.map_or(0, |ack| Seq::new(ack).add(1).get() & width);
         reset.ack = Some(header.seq);
         reset.reset = (code as u8, [0; 3]);
         self.pending.refusal = Some(reset);

@@ -287,6 +287,10 @@ impl LossHistory {
         let skip = waiting.min(u64::from(super::MAX_SKIP));
         let mut open = self.open;
         open.lossless += waiting - skip;
+        if self.known == 0 {
+            // Before the first loss event there is no length to compute with (RFC 4342 section 6.1.1).
+            open.data = 0;
+        }
         let closed = self.closed[..self.known].iter().map(|closed| closed.interval);
         (skip as u8, std::iter::once(open).chain(closed))
     }

@@ -113,7 +113,9 @@ impl Receiver {
 
     /// The contents of a report that is sent now; the next one is due a round trip later.
     pub fn report(&mut self, now: Nanos) -> Report {
-        let receive_rate = self.rate.report(now, self.rtt());
+        let measured = self.rate.report(now, self.rtt());
+        // The first packet alone has no rate (RFC 5348 section 6.3).
+        let receive_rate = if self.reported.is_none() { Rate::ZERO } else { measured };
         self.peak = self.peak.max(receive_rate);
         self.reported = Some(self.counter);
         self.due = false;

@@ -80,6 +80,35 @@ fn it_starts_with_a_packet_per_second_and_then_the_initial_window_per_round_trip
 }
 
 #[test]
+fn the_first_report_takes_the_place_of_the_handshake() {
+    // The handshake took 400 ms: a quarter of the rate. RFC 5348 section 4.3 step 2: R = R_sample; section 4.2: X = W_init / R,
+    // instead of step 4.
+    let mut scheme = ccid3();
+    scheme.on_ack(&Ack::of_handshake(ms(400), R * 4, R * 4, R * 4));
+    assert_eq!(rate(&scheme), INITIAL / 4);
+    send(&mut scheme);
+    scheme.on_report(&report(2_000, 0, 0.0));
+    assert_eq!(rate(&scheme), INITIAL);
+    scheme.on_report(&report(2_100, 43_800, 0.0));
+    assert_eq!(rate(&scheme), 2 * INITIAL);
+}
+
+#[test]
+fn short_round_trips_do_not_outrun_timers() {
+    // R = 50 us: X = 87.6 MB/s. A millisecond's worth of unused send times is limited to a round trip's (section 4.6); the window
+    // holds what is sent until the timer expires, not what four round trips take.
+    let mut scheme = ccid3();
+    let sample = Some(Nanos::from_micros(50));
+    scheme.on_report(&Report { rtt: sample, ..report(100, 0, 0.0) });
+    assert_eq!(rate(&scheme), 87_600_000);
+    assert_eq!(scheme.control().burst, Bytes::new(4_380));
+    assert_eq!(scheme.control().window, Bytes::new(8_760_000));
+    // R = 100 ms: one segment, and four round trips.
+    let scheme = reported(&[report(100, 0, 0.0)]);
+    assert_eq!((scheme.control().burst, scheme.control().window), (Bytes::new(S), Bytes::new(4 * 4_380)));
+}
+
+#[test]
 fn slow_start_doubles_once_per_round_trip_up_to_twice_what_arrived() {
     let mut scheme = reported(&[report(100, 40_000, 0.0)]);
     scheme.on_report(&report(199, 43_800, 0.0)); // not yet a round trip

@@ -98,6 +98,51 @@ fn packets_outside_the_windows_move_nothing() {
 }
 
 #[test]
+fn a_sync_far_ahead_is_believed_only_when_nothing_else_comes() {
+    // Section 7.5.3: more stringent checks for connections that had a valid packet within three round trips of 40 ms.
+    let net = busy("newreno");
+    for kind in [Kind::Sync, Kind::SyncAck] {
+        let mut end = net.ends[SERVER].clone();
+        let (_, swh) = end.sequence_window();
+        let far = packet(&net, SERVER, kind, swh.add(1), end.gss);
+        let last = end.valid_at;
+        let before = core(&end);
+        end.on_packet(last + ms(120), &far, 0);
+        assert_eq!((core(&end), end.stats.out_of_window), (before, 1), "{kind:?}");
+        end.on_packet(last + ms(121), &far, 0);
+        assert_eq!(end.gsr, swh.add(1), "{kind:?}");
+        // Within the window it is taken at any time.
+        let near = packet(&net, SERVER, kind, end.gsr.add(1), end.gss);
+        end.on_packet(last + ms(121), &near, 0);
+        assert_eq!(end.gsr, swh.add(2));
+    }
+}
+
+#[test]
+fn a_vector_that_goes_back_beyond_the_first_packet_tells_nothing() {
+    // Section 11.4. The client has sent few packets; the vector says that all arrived, and one more.
+    let mut net = Net::with("newreno");
+    net.run(ms(100));
+    net.push(CLIENT, &[1; 100]);
+    net.push(CLIENT, &[2; 100]);
+    let end = &net.ends[CLIENT];
+    let sent = end.gss.minus(end.iss.unwrap()) as u8 + 1;
+    for (count, delivered) in [(sent + 1, 100), (sent, 200)] {
+        let mut end = end.clone();
+        let mut header = Header::new(Kind::Ack);
+        (header.source, header.destination) = (5001, 5001);
+        (header.seq, header.ack) = (end.gsr.add(1).get(), Some(end.gss.get()));
+        let mut options = vec![];
+        Opt::AckVector { nonce: false, runs: &[count - 1] }.write(&mut options);
+        let mut bytes = vec![];
+        header.encode(&options, &[], &mut bytes);
+        end.on_packet(net.now, &bytes, 0);
+        // The acknowledgement number stands for its packet alone.
+        assert_eq!(end.stats.bytes_delivered, delivered);
+    }
+}
+
+#[test]
 fn syncs_are_limited_to_eight_per_second() {
     let mut net = busy("newreno");
     let far = net.ends[SERVER].gsr.add(100_000);
