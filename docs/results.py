@@ -2,12 +2,13 @@
 
     python docs/results.py REPORT BENCH [LAWS]
 
-REPORT is the folder of `narrows reproduce`, BENCH a file with the lines of `narrows bench --json`, and of
-`narrows bench --schemes --json` and `narrows bench --allocators --json` behind them, LAWS what the laws of convergence
+REPORT is the folder of `narrows reproduce`, of all papers; BENCH a file with the lines of `narrows bench --json`, and
+those of `narrows bench` with `--schemes`, `--allocators` and `--dccp` behind them; LAWS what the laws of convergence
 and of allocation print.
 
 Only the regions between `<!-- NAME -->` and `<!-- /NAME -->` are written; the rest of the page is by hand. Nothing here
-measures: every figure comes from these files, and the table of what was tried for BBR-CWS from its study.
+measures: every figure comes from these files, and the table of what was tried for BBR-CWS from its study. A region that
+BENCH or LAWS has no line for stays as it is, which is said; a report that lacks a claim of `papers` is refused.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).resolve().parent / "results.md"
 STUDY = PAGE.parent / "studies" / "bbr-cws.md"
+PAPERS = PAGE.parents[1] / "papers"
 ORDER = ("holds", "holds in direction", "does not hold")
 
 
@@ -81,6 +85,32 @@ def ports_table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def datagrams_table(rows: list[dict[str, Any]]) -> str:
+    """What a datagram costs, by what carries it."""
+    ratio = f"ratio to {rows[0]['reference']}"
+    lines = [
+        f"| carried by | path | datagram, bytes | ns per datagram | Mbit/s | {ratio} | core busy |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        by = f"`{row['scheme']}`" if row["scheme"] else row["transport"].upper()
+        lines.append(
+            f"| {by} | {row['path']} | {row['datagram_bytes']:,} | {row['ns_per_datagram']:,.0f} "
+            f"| {row['mbit_s']:,.0f} | {row['ratio']:.2f} | {row['cpu_percent']:.0f} % |"
+        )
+    return "\n".join(lines)
+
+
+Table = Callable[[list[dict[str, Any]]], str]
+MEASURED: tuple[tuple[str, str, str, Table], ...] = (
+    ("bench", "packets_per_s", "narrows bench --json", bench_table),
+    ("scheme-cost", "ns_per_ack", "narrows bench --schemes --json", costs_table),
+    ("allocator-cost", "ns_per_packet", "narrows bench --allocators --json", ports_table),
+    ("datagram-cost", "ns_per_datagram", "narrows bench --dccp --json", datagrams_table),
+)
+"""Of each region of a benchmark: the field by which its rows are known, the command that prints them, and its table."""
+
+
 def gaps_list(said: list[str]) -> str:
     """The laws of allocation, one line for each scheme and kind of network."""
     found = re.compile(r"^(?:test \S+ \.\.\. )?(\w+, [A-Z_]+: \d+ flows on .*drops\b.*)$")
@@ -116,6 +146,22 @@ def claims_tables(claims: list[dict[str, Any]]) -> str:
     return "\n\n".join(parts)
 
 
+def missing(claims: Sequence[Mapping[str, Any]], folder: Path) -> list[str]:
+    """The claims of a folder of papers that a report has not judged, by paper, figure and id."""
+    told = {(claim["paper_id"], claim["figure"], claim["id"]) for claim in claims}
+    lacking = []
+    for path in sorted(folder.glob("*/*.claims.toml")):
+        place = path.parent.name, path.name.removesuffix(".claims.toml")
+        stated = tomllib.loads(path.read_text()).get("claim", [])
+        lacking += [" ".join((*place, claim["id"])) for claim in stated if (*place, claim["id"]) not in told]
+    return lacking
+
+
+def say(text: str) -> None:
+    """What the one who runs this must know."""
+    print(f"results.py: {text}", file=sys.stderr)
+
+
 def replace(text: str, name: str, body: str) -> str:
     """The page with one region written anew."""
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
@@ -132,23 +178,34 @@ def region(text: str, name: str) -> str:
     return found[1]
 
 
+def measured(page: str, rows: list[dict[str, Any]]) -> str:
+    """The page with the regions of the benchmarks that there are rows for."""
+    for name, field, command, table in MEASURED:
+        if found := [row for row in rows if field in row]:
+            page = replace(page, name, table(found))
+        else:
+            say(f"no row of `{command}`: the region `{name}` stays as it is")
+    return page
+
+
 def main() -> None:
-    """Reads the two files and writes the page."""
+    """Reads the files and writes the page."""
     if len(sys.argv) not in (3, 4):
         raise SystemExit(__doc__)
     claims = json.loads((Path(sys.argv[1]) / "claims.json").read_text())
+    if lacking := missing(claims, PAPERS):
+        listed = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
+        raise SystemExit(
+            f"{sys.argv[1]} lacks {len(lacking)} claims: {listed}; accepted: what `narrows reproduce -o` writes"
+        )
     rows = [json.loads(line) for line in Path(sys.argv[2]).read_text().splitlines() if line.strip()]
-    page = PAGE.read_text()
-    cases, costs, ports = ([row for row in rows if key in row] for key in ("case", "scheme", "allocator"))
-    page = replace(page, "bench", bench_table(cases))
-    if costs:
-        page = replace(page, "scheme-cost", costs_table(costs))
-    if ports:
-        page = replace(page, "allocator-cost", ports_table(ports))
+    page = measured(PAGE.read_text(), rows)
     if len(sys.argv) == 4:
         said = Path(sys.argv[3]).read_text().splitlines()
         page = replace(page, "convergence", "\n".join(line for line in said if line.startswith("|")))
         page = replace(page, "gaps", gaps_list(said))
+    else:
+        say("no LAWS: the regions `convergence` and `gaps` stay as they are")
     page = replace(page, "claims", claims_tables(claims))
     page = replace(page, "tried", region(STUDY.read_text(), "tried"))
     PAGE.write_text(page)
