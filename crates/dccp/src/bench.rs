@@ -108,7 +108,8 @@ impl Pair {
             return false;
         }
         self.now = due[end];
-        while let Some(first) = self.flying[end].pop_front_if(|first| first.at <= self.now) {
+        while self.flying[end].front().is_some_and(|first| first.at <= self.now) {
+            let Some(first) = self.flying[end].pop_front() else { break };
             self.ends[end].on_packet(self.now, &first.bytes, first.ecn);
             self.spare.push(first.bytes);
         }
