@@ -304,12 +304,15 @@ def bench(
     allocators: Annotated[
         bool, typer.Option("--allocators", help="Measure what each allocator costs its link instead.")
     ] = False,
+    dccp: Annotated[
+        bool, typer.Option("--dccp", help="Measure what datagrams cost: DCCP in memory and over loopback, beside UDP.")
+    ] = False,
     repeats: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             min=1,
-            help="Runs of each case, 3, or rounds of all schemes, 201, or allocators, 51; the median counts.",
+            help="Runs of each case, 3, or rounds: schemes 201, allocators 51, datagrams 3; the median counts.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row, and nothing else.")] = False,
@@ -319,18 +322,26 @@ def bench(
     from narrows import bench as work
     from narrows import tables
 
-    if schemes and allocators:
-        raise Misuse("--allocators: one of --schemes and --allocators")
-    if schemes or allocators:
+    if schemes + allocators + dccp > 1:
+        raise Misuse("--schemes, --allocators, --dccp: accepted: one of them, or none")
+    if schemes or allocators or dccp:
         if schemes:
-            costs = work.costs(list(names or ()), repeats or work.ROUNDS)
+            costs, table = work.costs(list(names or ()), repeats or work.ROUNDS), tables.costs_table
+        elif allocators:
+            costs, table = work.ports(list(names or ()), repeats or work.TURNS), tables.ports_table
         else:
-            costs = work.ports(list(names or ()), repeats or work.TURNS)
+            from narrows import bench_datagrams
+
+            try:
+                costs = bench_datagrams.run(list(names or ()), repeats or bench_datagrams.ROUNDS, say)
+            except engine.LiveFailed as error:
+                fail(str(error), FAILURE)
+            table = tables.datagrams_table
         if as_json:
             for row in costs:
                 print(json.dumps(row))
         else:
-            show(tables.costs_table(costs) if schemes else tables.ports_table(costs))
+            show(table(costs))
         return
     rows = work.run(list(names or ()), repeats or work.REPEATS, say)
     if not as_json:
@@ -392,16 +403,33 @@ def send(
 @guarded
 def recv(
     listen: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where to listen.")] = "0.0.0.0:6511",
-    once: Annotated[bool, typer.Option("--once", help="End after one connection.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Serve one connection, then end.")] = False,
+    connections: Annotated[
+        int, typer.Option(metavar="N", min=1, max=10_000, help="Serve so many at a time; others are told: too busy.")
+    ] = 64,
     duration: LiveDuration = None,
     timeout: Patience = "10s",
     capture: Capture = None,
     as_json: LiveJson = False,
 ) -> None:
-    """Receive datagrams, one connection after the other."""
+    """Receive datagrams, of several connections at a time."""
     from narrows import live
 
-    live.receive(listen, once=once, run=live.Run(duration=duration, timeout=timeout, capture=capture, as_json=as_json))
+    live.receive(
+        listen, once=once, connections=connections,
+        run=live.Run(duration=duration, timeout=timeout, capture=capture, as_json=as_json),
+    )  # fmt: skip
+
+
+@dccp.command()
+def dissector() -> None:
+    """Print where the file is that makes Wireshark and tshark read DCCP in UDP.
+
+    tshark -X "lua_script:$(narrows dccp dissector)" -r capture.pcap
+    """
+    from narrows import live
+
+    print(live.DISSECTOR)
 
 
 def main() -> None:

@@ -271,6 +271,25 @@ def bench_allocators(repeats: int, names: Sequence[str] = ()) -> list[dict[str, 
     return list(json.loads(_engine.bench_allocators(repeats, list(names))))
 
 
+def datagram_schemes() -> list[str]:
+    """The schemes that are made for datagrams."""
+    return list(json.loads(_engine.datagram_schemes()))
+
+
+def bench_datagrams(scheme: str | None, path: str, duration_s: float) -> dict[str, Any]:
+    """How many datagrams arrived, their size, and the time that took.
+
+    Args:
+        scheme: What controls them; none for plain UDP.
+        path: `memory` or `loopback`; of plain UDP `batches` or `calls`.
+        duration_s: About how long to measure.
+
+    Raises:
+        LiveFailed: There was no connection.
+    """
+    return dict(json.loads(_engine.bench_datagrams(scheme, path, duration_s)))
+
+
 def live(
     text: str,
     *,
@@ -279,6 +298,7 @@ def live(
     duration_s: float | None,
     timeout_s: float,
     once: bool,
+    connections: int,
     capture: Path | None,
     handle: Handle,
     tell: Callable[[str, str], None],
@@ -292,6 +312,7 @@ def live(
         duration_s: When to end, if not before.
         timeout_s: When an answer that does not come is given up.
         once: A receiver ends after one connection.
+        connections: How many a receiver serves at a time; others are told that it is too busy.
         capture: A file for all packets.
         handle: The means to stop it.
         tell: Called with `progress` once a second and `ended` for each connection, and a report, JSON.
@@ -301,7 +322,7 @@ def live(
         ScenarioError: The scenario is not acceptable.
     """
     file = None if capture is None else str(capture)
-    _engine.live(text, sender, address, duration_s, timeout_s, once, file, handle, tell)
+    _engine.live(text, sender, address, duration_s, timeout_s, once, connections, file, handle, tell)
 
 
 def dump(result: Mapping[str, Any]) -> str:

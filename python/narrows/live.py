@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import socket
 import threading
 from dataclasses import dataclass
@@ -17,6 +18,12 @@ from narrows.scenario import Misuse, to_toml
 PORT = 6511
 """The UDP port registered for DCCP."""
 
+DISSECTOR = Path(__file__).with_name("dccp-in-udp.lua")
+"""Makes Wireshark and tshark read captures."""
+
+CONNECTIONS = 64
+"""How many a receiver serves at a time, where nothing is said."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -27,8 +34,10 @@ class Run:
     capture: Path | None = None
     as_json: bool = False
 
-    def go(self, flow: dict[str, Any], address: str, *, sender: bool, once: bool) -> None:
-        """Run to the end; Ctrl-C closes the connection, and what was done is printed."""
+    def go(
+        self, flow: dict[str, Any], address: str, *, sender: bool, once: bool, connections: int = CONNECTIONS
+    ) -> None:
+        """Run to the end; Ctrl-C closes the connection, and what was done is printed. A second one waits for nobody."""
         duration_s = None if self.duration is None else seconds(self.duration, "--duration")
         timeout_s = seconds(self.timeout, "--timeout")
         if self.capture is not None:
@@ -55,7 +64,7 @@ class Run:
             try:
                 engine.live(
                     text, sender=sender, address=address, duration_s=duration_s, timeout_s=timeout_s, once=once,
-                    capture=self.capture, handle=handle, tell=tell,
+                    connections=connections,                     capture=self.capture, handle=handle, tell=tell,
                 )  # fmt: skip
             except BaseException as error:
                 failed.append(error)
@@ -73,7 +82,10 @@ class Run:
             except KeyboardInterrupt:
                 stopped += 1
                 handle.cancel()
-                say("closing")
+                say("closing" if stopped == 1 else "stopping")
+        if self.capture is not None and self.capture.exists():
+            script, file = shlex.quote(f"lua_script:{DISSECTOR}"), shlex.quote(str(self.capture))
+            say(f"to read the capture: tshark -X {script} -r {file}")
         if failed and isinstance(failed[0], engine.LiveFailed):
             fail(str(failed[0]), FAILURE)
         if failed:
@@ -98,13 +110,19 @@ def send(host: str, *, scheme: str | None, rate: str | None, video: str | None, 
     run.go(flow, resolve(host, "HOST"), sender=True, once=True)
 
 
-def receive(listen: str, *, once: bool, run: Run) -> None:
+def receive(listen: str, *, once: bool, connections: int, run: Run) -> None:
     """Listen.
 
     Raises:
         Misuse: An argument cannot be meant.
     """
-    run.go({"scheme": engine.datagram_scheme()}, resolve(listen, "--listen"), sender=False, once=once)
+    run.go(
+        {"scheme": engine.datagram_scheme()},
+        resolve(listen, "--listen"),
+        sender=False,
+        once=once,
+        connections=connections,
+    )
 
 
 def seconds(text: str, flag: str) -> float:
@@ -151,7 +169,9 @@ def progress(row: dict[str, Any]) -> str:
     rtt = f", RTT {row['rtt_ms']:.2f} ms" if row["rtt_ms"] else ""
     lost = f", {row['lost']} lost" if row["role"] == "sender" else ""
     done = f"{row['datagrams']} datagrams, {row['throughput_mbit_s']:.2f} Mbit/s"
-    return f"{row['duration_s']:.0f} s: {done}{lost}{rtt}{delay}"
+    # A receiver may have several.
+    whose = f"{row['remote']}, " if row["role"] == "receiver" else ""
+    return f"{whose}{row['duration_s']:.0f} s: {done}{lost}{rtt}{delay}"
 
 
 def summary(row: dict[str, Any]) -> str:

@@ -259,6 +259,25 @@ def ports_table(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
+def datagrams_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """What datagrams cost on one core, by what carries them."""
+    table = _table()
+    for title in ("carried by", "path"):
+        table.add_column(title, no_wrap=True)
+    for title in ("ns per\ndatagram", "Mbit/s", f"ratio to\n{rows[0]['reference']}", "core\nbusy %"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        table.add_row(
+            evidence.marked(row["scheme"]) if row["scheme"] else "UDP",
+            row["path"],
+            f"{row['ns_per_datagram']:,.0f}",
+            f"{row['mbit_s']:,.0f}",
+            f"{row['ratio']:.2f}",
+            f"{row['cpu_percent']:.0f}",
+        )
+    return table
+
+
 def _brief(count: int) -> str:
     """A count in at most five characters."""
     for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):

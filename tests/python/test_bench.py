@@ -1,6 +1,7 @@
 """The benchmark's rows, its failures, and ns-3 beside it."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -124,6 +125,56 @@ def test_the_built_engine_measures_every_allocator():
         assert row["ns_per_packet"] > 0
         assert row["ratio"] > 0
         assert (row["memory_bytes"] > 0) == (row["allocator"] != "none")
+
+
+def test_the_cost_of_datagrams_has_a_row_for_each_path_with_the_ratio_to_plain_udp():
+    result = call("--dccp", "--repeats", "2")
+    assert result.exit_code == 0
+    rows = [line.split()[:-1] for line in result.stdout.splitlines() if line.strip()]
+    # A microsecond for 1400 bytes: 11.2 Gbit/s.
+    assert ["UDP", "batches", "1,000", "11,200", "1.00"] in rows
+    assert ["UDP", "calls", "3,000", "3,733", "0.33"] in rows
+    assert ["cubic", "memory", "1,000", "11,200", "1.00"] in rows
+    assert ["cubic", "loopback", "2,000", "5,600", "0.50"] in rows
+    assert "round 2 of 2: cubic, loopback" in result.stderr
+
+
+def test_the_cost_of_datagrams_is_data_too_and_leaves_the_cores_as_they_were():
+    before = os.sched_getaffinity(0)
+    result = call("--dccp", "bbr", "--json", "--repeats", "2")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["transport"], row["scheme"], row["path"]) for row in rows] == [
+        ("udp", None, "batches"), ("udp", None, "calls"), ("dccp", "bbr", "memory"), ("dccp", "bbr", "loopback"),
+    ]  # fmt: skip
+    assert {row["reference"] for row in rows} == {"UDP, batches"}
+    assert rows[3]["ratio"] == pytest.approx(0.5)
+    assert all(len(row["mbit_s_all"]) == 2 and row["core"] in before for row in rows)
+    assert os.sched_getaffinity(0) == before
+
+
+def test_the_cost_of_datagrams_under_an_unknown_scheme_is_misuse():
+    result = call("--dccp", "cubik")
+    assert result.exit_code == 2
+    assert "there is no scheme 'cubik'" in result.stderr
+    assert call("--dccp", "--schemes").exit_code == 2
+
+
+def test_the_built_engine_measures_datagrams():
+    """In a process of its own, since the other tests use a stand-in for the engine."""
+    code = """if True:
+        import json, narrows._engine as e
+        cases = [(None, "batches"), (None, "calls")]
+        cases += [(name, path) for name in json.loads(e.datagram_schemes()) for path in ("memory", "loopback")]
+        print(json.dumps([[name, path, json.loads(e.bench_datagrams(name, path, 0.05))] for name, path in cases]))"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if "ModuleNotFoundError" in done.stderr:
+        pytest.skip("the engine is not built: maturin develop")
+    rows = json.loads(done.stdout)
+    assert len(rows) > 2
+    for _, path, found in rows:
+        assert found["datagrams"] > 0
+        # What is measured begins with the handshake and ends with the last datagram, whose chunk or batch is finished.
+        assert 0.02 < found["wall_s"] < (5 if path == "loopback" else 1)
 
 
 def test_an_unknown_case_is_misuse():

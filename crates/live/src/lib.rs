@@ -1,7 +1,7 @@
 //! DCCP over real sockets, in real time: a [`narrows_dccp::Connection`] driven over UDP (RFC 6773).
 //!
 //! Nothing of the protocol is here: the driver hands over what the socket received, tells the time, and sends what the
-//! connection gives. One task drives one connection.
+//! connection gives. One task drives a sender's connection, or all of a receiver's.
 //!
 //! ## Time
 //! A connection's time is that of the monotonic clock since the start. Timers of the system are a millisecond coarse; a driver
@@ -18,13 +18,33 @@
 // This crate is about wall time.
 #![allow(clippy::disallowed_methods)]
 
+pub mod bench;
 mod capture;
-mod driver;
+mod client;
+mod peer;
+mod port;
 mod report;
+mod server;
 mod settings;
 mod socket;
 mod source;
 
-pub use driver::{receive, send};
+use std::io;
+use std::time::Duration;
+
+pub use client::send;
 pub use report::{Delay, Report};
-pub use settings::{Caller, LiveError, Settings};
+pub use server::receive;
+pub use settings::{Caller, LiveError, Settings, Stop};
+
+/// So often at least it is looked at whether to stop, and captures are flushed.
+const TICK: Duration = Duration::from_millis(50);
+
+fn block_on<T>(work: impl Future<Output = Result<T, LiveError>>) -> Result<T, LiveError> {
+    tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?.block_on(work)
+}
+
+/// Nothing was there to be received after all.
+fn forgivable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -34,7 +34,7 @@ impl Delay {
 }
 
 /// One connection, at its end or on the way.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// `sender` or `receiver`.
     pub role: &'static str,

@@ -25,8 +25,10 @@ pub struct Settings {
     /// An answer that does not come is given up after this: a Request's, that of data; a receiver also gives up a sender that is
     /// silent for so long, for which DCCP has no timer.
     pub timeout: Duration,
-    /// A receiver ends after one connection.
+    /// A receiver ends after one connection, and has no other meanwhile.
     pub once: bool,
+    /// A receiver serves so many connections at a time; further Requests are answered with Reset (Too Busy).
+    pub connections: usize,
     /// Where packets are captured.
     pub capture: Option<PathBuf>,
 }
@@ -34,14 +36,9 @@ pub struct Settings {
 /// Why a live run failed.
 #[derive(Debug, Error)]
 pub enum LiveError {
-    /// The socket cannot be opened.
-    #[error("{address}: {error}")]
-    Open {
-        /// The address.
-        address: SocketAddr,
-        /// What the system says.
-        error: io::Error,
-    },
+    /// The socket cannot be opened, or fails.
+    #[error("{0}: {1}")]
+    Socket(SocketAddr, io::Error),
     /// Nobody listens there.
     #[error("{0}: refused: nothing receives there")]
     Refused(SocketAddr),
@@ -49,20 +46,50 @@ pub enum LiveError {
     #[error("{0}: no answer in {1:?}")]
     NoAnswer(SocketAddr, Duration),
     /// The other side said no.
-    #[error("{0}: refused with reset code {1}")]
+    #[error("{0}: the other side ended it: {reason} (reset code {1})", reason = reason(*.1))]
     Reset(SocketAddr, u8),
     /// The other side fell silent. What was done until then is in the report.
     #[error("{0}: the other side is gone: nothing came from it for {1:?}")]
     Gone(SocketAddr, Duration, Box<Report>),
-    /// The socket or the capture failed.
+    /// The capture failed, or the system.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
+/// What a Reset code means (RFC 4340 section 5.6).
+fn reason(code: u8) -> &'static str {
+    const REASONS: [&str; 12] = [
+        "no reason given",
+        "closed",
+        "aborted",
+        "it knows no such connection",
+        "a packet that should not come",
+        "an option that cannot be",
+        "an option that it must understand and does not",
+        "nobody listens at that DCCP port",
+        "nobody offers that service",
+        "too busy, it serves as many as it can",
+        "a wrong init cookie",
+        "it was sent more than congestion allows",
+    ];
+    REASONS.get(usize::from(code)).copied().unwrap_or("an unknown reason")
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// Go on.
+    No,
+    /// Close connections, and wait for that.
+    Close,
+    /// Wait for nobody.
+    Abort,
+}
+
 /// What the caller is asked and told.
 pub trait Caller {
-    /// Whether to stop: the connection is closed then.
-    fn stop(&self) -> bool;
+    /// Whether to stop.
+    fn stop(&self) -> Stop;
     /// Once a second.
     fn progress(&self, report: &Report);
     /// A receiver's connection has ended.

@@ -41,6 +41,11 @@ impl Socket {
         if let Some(peer) = peer {
             plain.connect(peer)?;
         }
+        Self::new(plain)
+    }
+
+    /// One that is bound.
+    pub fn new(plain: Plain) -> io::Result<Self> {
         plain.set_nonblocking(true)?;
         let state = UdpSocketState::new((&plain).into())?;
         // Less will do where the system allows no more.
@@ -70,14 +75,22 @@ impl Socket {
     }
 
     /// Sends `contents`, packets of `size` bytes of which the last may be shorter. `WouldBlock` if there is no room.
-    pub fn send(&self, to: SocketAddr, ecn: u8, contents: &[u8], size: usize) -> io::Result<()> {
+    /// It comes from the address `from`, if one is given.
+    pub fn send(
+        &self,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+        ecn: u8,
+        contents: &[u8],
+        size: usize,
+    ) -> io::Result<()> {
         let segment_size = (contents.len() > size).then_some(size);
         let transmit = Transmit {
             destination: to,
             ecn: EcnCodepoint::from_bits(ecn),
             contents,
             segment_size,
-            src_ip: None,
+            src_ip: from,
         };
         self.socket.try_io(Interest::WRITABLE, || self.state.try_send((&self.socket).into(), &transmit))
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use narrows_cc::Nanos;
@@ -49,7 +49,8 @@ pub(crate) struct Handle {
 
 #[derive(Default)]
 pub(crate) struct Shared {
-    cancelled: AtomicBool,
+    /// How often it was asked for.
+    cancelled: AtomicU32,
     /// Share of the virtual time that has passed, as the bits of an `f64`.
     progress: AtomicU64,
 }
@@ -66,9 +67,9 @@ impl Handle {
         f64::from_bits(self.shared.progress.load(Ordering::Relaxed))
     }
 
-    /// Makes the run raise `Cancelled` soon.
+    /// Makes the run raise `Cancelled` soon. Connections on sockets are closed, and the second time aborted.
     fn cancel(&self) {
-        self.shared.cancelled.store(true, Ordering::Relaxed);
+        self.shared.cancelled.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -188,7 +189,7 @@ fn drive(
     let mut until = slice;
     while engine.now() < duration {
         if let Some(shared) = shared {
-            if shared.cancelled.load(Ordering::Relaxed) {
+            if shared.cancelled.load(Ordering::Relaxed) > 0 {
                 return Ok(None);
             }
             let progress = engine.now().as_secs_f64() / duration.as_secs_f64();
@@ -412,6 +413,8 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(bench_allocators, m)?)?;
     m.add_function(wrap_pyfunction!(list_allocators, m)?)?;
     m.add_function(wrap_pyfunction!(live::live, m)?)?;
+    m.add_function(wrap_pyfunction!(live::bench_datagrams, m)?)?;
+    m.add_function(wrap_pyfunction!(live::datagram_schemes, m)?)?;
     m.add_class::<Handle>()?;
     m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
     m.add("Cancelled", m.py().get_type::<Cancelled>())?;

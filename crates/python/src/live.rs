@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use narrows_live::{Caller, LiveError, Report, Settings};
+use narrows_cc::schemes;
+use narrows_dccp::bench as pair;
+use narrows_live::{Caller, LiveError, Report, Settings, Stop, bench};
 use narrows_sim::scenario::{self, Source};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
+use serde_json::json;
 
 use crate::{Handle, Shared, refuse};
 
@@ -33,8 +36,12 @@ impl Teller {
 }
 
 impl Caller for Teller {
-    fn stop(&self) -> bool {
-        self.shared.cancelled.load(Ordering::Relaxed)
+    fn stop(&self) -> Stop {
+        match self.shared.cancelled.load(Ordering::Relaxed) {
+            0 => Stop::No,
+            1 => Stop::Close,
+            _ => Stop::Abort,
+        }
     }
 
     fn progress(&self, report: &Report) {
@@ -46,10 +53,46 @@ impl Caller for Teller {
     }
 }
 
+/// The schemes that are made for datagrams, as a JSON list: those whose cost is measured where none is named.
+#[pyfunction]
+pub fn datagram_schemes() -> String {
+    serde_json::Value::from_iter(pair::schemes().map(|entry| entry.info.name)).to_string()
+}
+
+/// What datagrams cost in wall time, as JSON: how many of how many bytes arrived, in how long. `path` is `memory`, the protocol of
+/// both ends alone, or `loopback`, two sockets and two threads. Without a scheme it is plain UDP over loopback, in `batches` or
+/// one packet per call, in one thread.
+#[pyfunction]
+#[pyo3(signature = (scheme, path, duration_s))]
+pub fn bench_datagrams(
+    py: Python<'_>,
+    scheme: Option<&str>,
+    path: &str,
+    duration_s: f64,
+) -> PyResult<String> {
+    let wrong = |what: String| PyValueError::new_err(what);
+    let duration = Duration::try_from_secs_f64(duration_s).map_err(|error| wrong(error.to_string()))?;
+    let entry = scheme
+        .map(|name| schemes::find(name).ok_or_else(|| wrong(format!("there is no scheme `{name}`"))))
+        .transpose()?;
+    let failed = |error: LiveError| LiveFailed::new_err(error.to_string());
+    let stuck = || LiveFailed::new_err("the connection in memory stands still");
+    let measured = py.detach(|| match (entry, path) {
+        (Some(entry), "memory") => bench::memory(entry, duration).ok_or_else(stuck),
+        (Some(entry), "loopback") => bench::loopback(entry, duration).map_err(failed),
+        (None, "batches" | "calls") => bench::udp(path == "batches", duration).map_err(failed),
+        _ => {
+            Err(wrong(format!("path `{path}`; accepted: memory, loopback, without a scheme batches, calls")))
+        }
+    })?;
+    Ok(json!({"datagrams": measured.datagrams, "wall_s": measured.wall_s, "datagram_bytes": pair::DATAGRAM})
+        .to_string())
+}
+
 /// Sends or receives DCCP over UDP until it ends or `handle` is cancelled. The first flow of the scenario `text` says what is
 /// sent and how. `tell` is called with `progress` once a second and with `ended` for each connection, and a report as JSON.
 #[pyfunction]
-#[pyo3(signature = (text, sender, address, duration_s, timeout_s, once, capture, handle, tell))]
+#[pyo3(signature = (text, sender, address, duration_s, timeout_s, once, connections, capture, handle, tell))]
 pub fn live(
     py: Python<'_>,
     text: &str,
@@ -58,6 +101,7 @@ pub fn live(
     duration_s: Option<f64>,
     timeout_s: f64,
     once: bool,
+    connections: usize,
     capture: Option<PathBuf>,
     handle: &Handle,
     tell: Py<PyAny>,
@@ -77,6 +121,7 @@ pub fn live(
         duration: duration_s.map(seconds).transpose()?,
         timeout: seconds(timeout_s)?,
         once,
+        connections,
         capture,
     };
     let teller = Teller { shared: Arc::clone(&handle.shared), tell };

@@ -1,0 +1,73 @@
+//! A sender: one connection, on a socket of its own.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use narrows_cc::Nanos;
+use narrows_dccp::{Role, udp};
+
+use crate::peer::{Peer, nanos};
+use crate::port::{Port, Way};
+use crate::report::Report;
+use crate::settings::{Caller, LiveError, Settings};
+use crate::socket::Socket;
+use crate::{TICK, block_on, forgivable};
+
+/// Sends; the report of what was done.
+///
+/// # Errors
+/// If there is no connection, or the other side falls silent.
+pub fn send(settings: &Settings, caller: &dyn Caller) -> Result<Report, LiveError> {
+    let address = settings.address;
+    let any: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    block_on(async {
+        let socket = Socket::open(any, Some(address)).map_err(|error| LiveError::Socket(address, error))?;
+        let way = Way { local: socket.local(), remote: address };
+        let mut port = Port::new(socket, settings.capture.as_deref())?;
+        let start = Instant::now();
+        let mut peer = Peer::new(settings, Role::Client, way, Nanos::ZERO);
+        loop {
+            let now = nanos(start.elapsed());
+            peer.supervise(now, caller, caller.stop());
+            peer.advance(now, &mut port).await?;
+            port.flush_capture()?;
+            if peer.is_over() {
+                break;
+            }
+            let wait = peer.deadline().as_nanos().saturating_sub(nanos(start.elapsed()).as_nanos());
+            let wait = Duration::from_nanos(wait).min(TICK);
+            if tokio::time::timeout(wait, port.socket.readable()).await.is_ok() {
+                hear(&mut port, &mut peer, way, nanos(start.elapsed()))?;
+            }
+        }
+        peer.verdict(nanos(start.elapsed()), caller)
+    })
+}
+
+/// Hands what the socket has to the connection.
+fn hear(port: &mut Port, peer: &mut Peer<'_>, way: Way, now: Nanos) -> Result<(), LiveError> {
+    let Port { socket, capture, .. } = port;
+    let mut failed = Ok(());
+    let received = socket.receive(|packet| {
+        if packet.from != way.remote {
+            return; // it came before the socket was bound to its peer
+        }
+        if let Some(capture) = capture
+            && let Err(error) = capture.write(packet.from, way.local, packet.ecn, packet.bytes)
+        {
+            failed = Err(error);
+        }
+        // RFC 6773: what is no packet is dropped without an answer.
+        if udp::open(packet.bytes).is_ok() {
+            peer.on_packet(now, packet.bytes, packet.ecn);
+        }
+    });
+    failed?;
+    match received {
+        Err(error) if !forgivable(&error) => peer.judge(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,320 @@
+//! One connection in real time, at either end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use narrows_cc::{Nanos, Random};
+use narrows_dccp::connection::Overflow;
+use narrows_dccp::{Config, Connection, Event, ResetCode, Role, State};
+use narrows_endpoint::{App, AppConfig};
+use narrows_net::Histogram;
+
+use crate::port::{Port, Way};
+use crate::report::Report;
+use crate::settings::{Caller, LiveError, Settings, Stop};
+use crate::source::{Source, realtime};
+
+/// A sender that has sent everything waits so long for acknowledgements before it closes.
+const LINGER: Nanos = Nanos::from_secs(1);
+/// Datagrams that wait at a sender whose source always has more: what lies there only adds delay.
+const SHORT_QUEUE: usize = 32;
+/// Clients have a port among these 16384, another one each time: packets of an earlier connection belong to none.
+const EPHEMERAL: u16 = 49_152;
+
+pub fn nanos(duration: Duration) -> Nanos {
+    Nanos::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// What a connection has told.
+#[derive(Default)]
+struct Heard {
+    /// When the last packet came.
+    at: Nanos,
+    connected_at: Option<Nanos>,
+    /// When the last datagram came or left.
+    data_at: Nanos,
+    delays: Histogram,
+    gone: bool,
+    code: Option<u8>,
+}
+
+impl Heard {
+    fn read(&mut self, now: Nanos, connection: &mut Connection) {
+        while let Some(event) = connection.poll_event() {
+            match event {
+                Event::Connected => self.connected_at = Some(now),
+                Event::Datagram(data) => {
+                    self.data_at = now;
+                    let stamp = data.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+                    if stamp > 0 {
+                        self.delays.record(realtime().saturating_sub(stamp));
+                    }
+                    connection.recycle(data);
+                }
+                Event::Closed { code } => self.code = Some(code),
+                Event::PeerGone => self.gone = true,
+            }
+        }
+    }
+}
+
+/// A connection with its source, and what it has told.
+pub struct Peer<'a> {
+    settings: &'a Settings,
+    sender: bool,
+    connection: Connection,
+    source: Option<Source>,
+    way: Way,
+    /// The time the connection was last told.
+    told: Nanos,
+    heard: Heard,
+    /// When everything was written.
+    done_at: Option<Nanos>,
+    /// We asked for the end.
+    closing: bool,
+    over: bool,
+    next_progress: Nanos,
+}
+
+impl<'a> Peer<'a> {
+    /// One end at the start; a server's waits for the packet that made it.
+    pub fn new(settings: &'a Settings, role: Role, way: Way, now: Nanos) -> Self {
+        let sender = role == Role::Client;
+        let mut config = Config { role, ..settings.config.clone() };
+        let limit = nanos(settings.timeout);
+        (config.request_limit, config.msl) = (limit, limit / 4);
+        let seed = realtime() ^ (u64::from(std::process::id()) << 32) ^ u64::from(way.remote.port());
+        let mut random = Random::stream(seed, "dccp", 0);
+        if sender {
+            config.local_port = EPHEMERAL + random.below(u64::from(u16::MAX - EPHEMERAL) + 1) as u16;
+        } else {
+            config.remote_port = 0;
+        }
+        if sender && matches!(settings.app, AppConfig::Bulk) {
+            (config.queue, config.overflow) = (SHORT_QUEUE, Overflow::DropNewest);
+        }
+        let source = sender.then(|| {
+            let random = Random::stream(seed, "app", 0);
+            Source::new(App::new(settings.app, random, Nanos::ZERO), config.datagram)
+        });
+        Self {
+            settings,
+            sender,
+            connection: Connection::new(&config, random, now),
+            source,
+            way,
+            told: now,
+            heard: Heard { at: now, ..Heard::default() },
+            done_at: None,
+            closing: false,
+            over: false,
+            next_progress: Nanos::from_secs(1),
+        }
+    }
+
+    /// When it wants to go on.
+    pub fn deadline(&self) -> Nanos {
+        self.connection.deadline().min(self.source_deadline())
+    }
+
+    /// Nothing comes of it any more; what is late may still be answered.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Nothing is left of it.
+    pub fn is_closed(&self) -> bool {
+        self.over && self.connection.state() == State::Closed
+    }
+
+    /// The packet that made it opened nothing.
+    pub fn is_listening(&self) -> bool {
+        self.connection.state() == State::Listen
+    }
+
+    pub fn was_connected(&self) -> bool {
+        self.heard.connected_at.is_some()
+    }
+
+    fn source_deadline(&self) -> Nanos {
+        match (&self.source, self.heard.connected_at) {
+            (Some(source), Some(at)) if self.is_writing() => at.saturating_add(source.deadline()),
+            _ => Nanos::MAX,
+        }
+    }
+
+    fn is_writing(&self) -> bool {
+        self.done_at.is_none() && self.connection.state().is_open()
+    }
+
+    /// What has nothing to do with packets: progress, the end.
+    pub fn supervise(&mut self, now: Nanos, caller: &dyn Caller, stop: Stop) {
+        if self.connection.state().is_over() {
+            return;
+        }
+        let age = self.heard.connected_at.map_or(Nanos::ZERO, |at| now - at);
+        if age >= self.next_progress {
+            self.next_progress += Nanos::from_secs(1);
+            caller.progress(&self.report(now));
+        }
+        let over = self
+            .settings
+            .duration
+            .zip(self.heard.connected_at)
+            .is_some_and(|(duration, at)| self.sender && now >= at.saturating_add(nanos(duration)));
+        let written = self.source.as_ref().is_some_and(Source::is_done);
+        if stop == Stop::Abort {
+            self.connection.abort(now, ResetCode::Aborted);
+        } else if stop == Stop::Close {
+            self.done_at.get_or_insert(now);
+            self.close(now);
+        } else if over || written {
+            let done = *self.done_at.get_or_insert(now);
+            if self.connection.inflight().is_zero() || now >= done.saturating_add(LINGER) {
+                self.close(now);
+            }
+        }
+        // DCCP has no timer for a receiver whose sender is silent.
+        let silent = now >= self.heard.at.saturating_add(nanos(self.settings.timeout));
+        if !self.sender && self.heard.connected_at.is_some() && silent {
+            self.heard.gone = true;
+            self.connection.abort(now, ResetCode::Aborted);
+        }
+    }
+
+    fn close(&mut self, now: Nanos) {
+        self.closing = true;
+        self.connection.close(now);
+    }
+
+    /// Time has come to `now`: what was due is done in its order, at the time it was due.
+    ///
+    /// # Errors
+    /// If the socket or the capture fails.
+    pub async fn advance(&mut self, now: Nanos, port: &mut Port) -> Result<(), LiveError> {
+        loop {
+            let due = self.deadline().min(now);
+            let at = due.max(self.told);
+            self.told = at;
+            if self.connection.deadline() <= at {
+                self.connection.on_timer(at);
+            }
+            let left = self.turn(at, port).await?;
+            if at >= now || self.over || (!left && self.deadline() <= at) {
+                break;
+            }
+        }
+        // Nothing that is left may keep the connection from the present.
+        if !self.over && self.told < now {
+            self.told = now;
+            self.turn(now, port).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes, sends and reads what can be at `at`; whether packets left.
+    async fn turn(&mut self, at: Nanos, port: &mut Port) -> Result<bool, LiveError> {
+        let mut left = false;
+        loop {
+            let writing = self.is_writing();
+            if let (Some(source), Some(begin), true) = (&mut self.source, self.heard.connected_at, writing) {
+                source.write(at - begin, &mut self.connection);
+            }
+            let heard = &mut self.heard;
+            let count = port.collect(at, self.way, &mut self.connection, |sent| {
+                if sent.data > 0 {
+                    heard.data_at = at;
+                }
+            })?;
+            left |= count > 0;
+            if let Err(error) = port.flush(self.way).await {
+                self.judge(error)?;
+            }
+            self.heard.read(at, &mut self.connection);
+            if count == 0 {
+                break;
+            }
+        }
+        self.over |= self.connection.state().is_over();
+        Ok(left)
+    }
+
+    /// An error of the socket ends an attempt of a client; what exists has timers of its own, for anybody can forge ICMP, and one
+    /// address that cannot be reached does not end a server.
+    ///
+    /// # Errors
+    /// If there is no point in going on.
+    pub fn judge(&self, error: io::Error) -> Result<(), LiveError> {
+        use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable};
+        let of_the_path = matches!(
+            error.kind(),
+            ConnectionRefused | HostUnreachable | NetworkUnreachable | ConnectionReset
+        );
+        match (of_the_path, self.was_connected()) {
+            _ if !self.sender => Ok(()),
+            (true, true) => Ok(()),
+            (true, false) if error.kind() == ConnectionRefused => {
+                Err(LiveError::Refused(self.settings.address))
+            }
+            _ => Err(LiveError::Socket(self.way.remote, error)),
+        }
+    }
+
+    /// A packet has come.
+    pub fn on_packet(&mut self, now: Nanos, bytes: &[u8], ecn: u8) {
+        // What comes with the packet that ended the connection shall not be told, before the Reset that the end asks for, that
+        // there is none.
+        if self.connection.state().is_over() && !self.over {
+            return;
+        }
+        self.told = self.told.max(now);
+        self.heard.at = now;
+        self.connection.on_packet(self.told, bytes, ecn);
+        // One call may bring more datagrams than the connection keeps.
+        self.heard.read(self.told, &mut self.connection);
+    }
+
+    fn report(&self, now: Nanos) -> Report {
+        let age = self.heard.connected_at.map_or(Nanos::ZERO, |at| now - at);
+        let written = self.source.as_ref().map_or(0, |source| source.datagrams);
+        // At the end, acknowledgements and the close took time without data.
+        let over = self.connection.state().is_over();
+        let last = if over { self.heard.data_at.max(self.done_at.unwrap_or_default()) } else { now };
+        let active = self.heard.connected_at.map_or(Nanos::ZERO, |at| last.max(at) - at);
+        let remote = self.way.remote.to_string();
+        Report::of(self.sender, remote, &self.connection, (age, active), written, &self.heard.delays)
+    }
+
+    /// What came of it.
+    ///
+    /// # Errors
+    /// If it did not end as connections should.
+    pub fn verdict(&self, now: Nanos, caller: &dyn Caller) -> Result<Report, LiveError> {
+        let remote: SocketAddr = self.way.remote;
+        let mut report = self.report(now);
+        let code = self.heard.code.unwrap_or_default();
+        report.reset_code = self.heard.code;
+        // The other side had answered our Close, and forgotten the connection when it came again.
+        let forgotten = self.closing && code == ResetCode::NoConnection as u8;
+        let closed = (code == ResetCode::Closed as u8 || forgotten) && !self.heard.gone;
+        report.end = if self.heard.gone {
+            "peer gone"
+        } else if closed {
+            "closed"
+        } else {
+            "reset"
+        };
+        let stopped = caller.stop() != Stop::No;
+        if self.was_connected() {
+            caller.ended(&report);
+        }
+        match (self.was_connected(), self.heard.gone) {
+            (false, true) => Err(LiveError::NoAnswer(remote, self.settings.timeout)),
+            (false, false) if !stopped => Err(LiveError::Reset(remote, code)),
+            (true, true) => Err(LiveError::Gone(remote, self.settings.timeout, Box::new(report))),
+            (true, false) if !closed && !stopped => Err(LiveError::Reset(remote, code)),
+            _ => Ok(report),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+-- DCCP in UDP (RFC 6773) for Wireshark and tshark, which know DCCP as protocol 33 of IP only:
+--
+--     tshark -X lua_script:dccp-in-udp.lua -r capture.pcap
+--
+-- What goes over port 6511 is given to the dissector of DCCP. So is what goes over any other port and looks like DCCP with the
+-- checksum of zero that the RFC demands (section 3.3); where Wireshark takes a port for something else,
+-- `-d udp.port==PORT,dccp` decides.
+
+local DCCP = 33
+local PORT = 6511
+
+local dccp = DissectorTable.get("ip.proto"):get_dissector(DCCP)
+local ports = DissectorTable.get("udp.port")
+ports:add(PORT, dccp)
+
+-- A checksum of zero means that UDP's covers the packet. `-o dccp.check_checksum:TRUE` looks at those of DCCP nevertheless.
+if set_preference then
+    set_preference("dccp.check_checksum", false)
+end
+
+-- Bytes of the header without options, by type, with 48-bit numbers: Request, Response, Data, Ack, DataAck, CloseReq, Close,
+-- Reset, Sync, SyncAck (RFC 4340 section 5).
+local LEAST = { [0] = 20, 28, 16, 24, 24, 24, 24, 28, 24, 24 }
+-- Those that may have 24-bit numbers, and their headers then.
+local SHORT = { [2] = 12, [3] = 16, [4] = 16 }
+
+local function is_dccp(packet)
+    if packet:len() < 12 or packet(6, 2):uint() ~= 0 then
+        return false
+    end
+    local header = 4 * packet(4, 1):uint()
+    local kind = packet(8, 1):bitfield(3, 4)
+    local long = packet(8, 1):bitfield(7, 1) == 1
+    local least = long and LEAST[kind] or not long and SHORT[kind]
+    local reserved = packet(8, 1):bitfield(0, 3) + (long and packet(9, 1):uint() or 0)
+    return least and header >= least and header <= packet:reported_len() and reserved == 0
+end
+
+local finder = Proto("dccp_in_udp", "DCCP in UDP (RFC 6773)")
+
+finder:register_heuristic("udp", function(packet, about, tree)
+    if not is_dccp(packet) then
+        return false
+    end
+    dccp:call(packet, about, tree)
+    return true
+end)
