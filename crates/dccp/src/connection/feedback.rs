@@ -157,6 +157,11 @@ impl Half {
         if !told.is_report(self.ccid) {
             return;
         }
+        // A copy of a report, or one that a newer one overtook, is no news.
+        if self.reported_in.is_some_and(|last| !told.seq.after(last)) {
+            return;
+        }
+        self.reported_in = Some(told.seq);
         let new_loss_event = told.loss_event_rate.is_some_and(|rate| rate > self.loss_event_rate);
         self.loss_event_rate = told.loss_event_rate.unwrap_or(self.loss_event_rate);
         let sent_at = if progress.named { progress.sent_at } else { now - self.rtt.or_default() };

@@ -11,7 +11,7 @@ use super::queue::Queue;
 use super::ratio::AckRatio;
 use super::records::Records;
 use super::rtt::Rtt;
-use crate::Ccid;
+use crate::{Ccid, Seq};
 
 /// The most payload a datagram can have at all: what the length of a UDP packet leaves, headers and options included.
 pub(super) static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -80,6 +80,8 @@ pub(super) struct Half {
     pub(super) counter: (u8, Nanos),
     /// The loss event rate last reported.
     pub(super) loss_event_rate: f64,
+    /// The packet that brought the last report.
+    pub(super) reported_in: Option<Seq>,
     /// When its scheme held the sender back: what reports tell of may have been limited by want of data instead.
     pub(super) not_limited: NotLimited,
     /// When acknowledgements were last acknowledged.
@@ -123,6 +125,7 @@ impl Half {
             ratio: AckRatio::default(),
             counter: (0, now),
             loss_event_rate: 0.0,
+            reported_in: None,
             not_limited: NotLimited::default(),
             acknowledged_at: now,
         }

@@ -7,11 +7,13 @@ use super::output::REPLY_LIMIT;
 use super::state::State;
 use super::validity::Numbers;
 use crate::loss::{LossRate, mean_interval, read_intervals};
-use crate::{Ccid, Header, Kind, Opt, ResetCode, options};
+use crate::{Ccid, Header, Kind, Opt, ResetCode, Seq, options};
 
 /// What they say of our data, apart from Ack Vectors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
+    /// The number of the packet.
+    pub(super) seq: Seq,
     /// How long the acknowledgement waited.
     pub(super) elapsed: Option<Nanos>,
     pub(super) receive_rate: Option<Rate>,
@@ -48,7 +50,7 @@ impl Connection {
         numbers: Numbers,
         bytes: &[u8],
     ) -> Result<Told, Refused> {
-        let mut told = Told::default();
+        let mut told = Told { seq: numbers.seq, ..Told::default() };
         let mut mandatory = false;
         let mut negotiated = false;
         let data = header.kind == Kind::Data;

@@ -230,6 +230,24 @@ fn the_ndp_count_is_on_every_packet_after_one_without_data() {
 }
 
 #[test]
+fn a_report_that_comes_again_or_late_is_no_news() {
+    let mut net = bottleneck("ccid3");
+    net.run(ms(9_800));
+    let early = net.last_ack[SERVER].clone();
+    net.run(Nanos::from_secs(10));
+    let heard = |net: &Net| (net.ends[CLIENT].half.loss_event_rate, net.ends[CLIENT].half.control);
+    let before = heard(&net);
+    assert!(before.0 > 0.0, "there were losses by now");
+    let received = net.ends[CLIENT].stats().packets_received;
+    for copy in [early, net.last_ack[SERVER].clone()] {
+        let now = net.now;
+        net.ends[CLIENT].on_packet(now, &copy, 0);
+        assert_eq!(heard(&net), before);
+    }
+    assert_eq!(net.ends[CLIENT].stats().packets_received, received + 2, "both are valid");
+}
+
+#[test]
 fn marks_slow_a_sender_without_loss() {
     for scheme in ["newreno", "ccid2"] {
         let rate = Rate::from_bits_per_sec(10_000_000);

@@ -51,6 +51,8 @@ pub(super) struct Net {
     pub(super) log: Vec<(Nanos, usize, Header)>,
     /// Bytes of each, and what it carried as the NDP count.
     pub(super) sizes: Vec<(usize, Option<u64>)>,
+    /// The bytes of the last acknowledgement that an end sent.
+    pub(super) last_ack: [Vec<u8>; 2],
     /// Says which packets are lost.
     pub(super) lose: Filter,
     flying: BinaryHeap<Flying>,
@@ -76,6 +78,7 @@ impl Net {
             link,
             log: vec![],
             sizes: vec![],
+            last_ack: [vec![], vec![]],
             lose: Box::new(|_, _| false),
             flying: BinaryHeap::new(),
             count: 0,
@@ -101,6 +104,9 @@ impl Net {
                 _ => None,
             });
             self.sizes.push((bytes.len(), ndp));
+            if header.kind == Kind::Ack {
+                self.last_ack[end].clone_from(&bytes);
+            }
             if !(self.lose)(end, &header) {
                 self.carry(end, bytes, sent.ecn);
             }
