@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
+use narrows_cc::{Nanos, Random};
 use narrows_dccp::udp::{Dropped, Flow, MAX_PACKET, PORT, open, receive, wrap};
 use narrows_dccp::wire::{Addresses, DecodeError};
-use narrows_dccp::{Header, Kind};
+use narrows_dccp::{Config, Connection, Header, Kind, Role};
 use proptest::prelude::*;
 
 const HERE: Addresses = Addresses { source: [192, 0, 2, 1], destination: [192, 0, 2, 2] };
@@ -148,4 +149,22 @@ proptest! {
         datagram[at] ^= 1u8 << bit;
         prop_assert!(receive(Some(HERE), &datagram).is_err());
     }
+}
+
+#[test]
+fn a_coverage_beyond_the_data_stops_no_handshake() {
+    // RFC 6773 section 3.3.2: partial coverage has no effect in UDP. Natively such a packet is dropped.
+    let mut packet = Vec::new();
+    let request =
+        Header { source: 40_000, destination: 5001, seq: 77, coverage: 15, ..Header::new(Kind::Request) };
+    request.encode(&[], &[], &mut packet);
+    let config = Config { role: Role::Server, local_port: 5001, remote_port: 0, ..Config::default() };
+    let answer = |take: &dyn Fn(&mut Connection)| {
+        let mut server = Connection::new(&config, Random::stream(1, "server", 0), Nanos::ZERO);
+        take(&mut server);
+        server.poll_transmit(Nanos::ZERO, &mut Vec::new()).map(|sent| sent.kind)
+    };
+    assert_eq!(answer(&|server| server.on_packet(Nanos::ZERO, &packet, 0)), None);
+    let (header, body) = open(&packet).unwrap();
+    assert_eq!(answer(&|server| server.on_decoded(Nanos::ZERO, &header, &body, 0)), Some(Kind::Response));
 }

@@ -29,6 +29,12 @@ impl Connection {
             self.stats.ignored += 1;
             return;
         };
+        self.on_decoded(now, &header, &body, ecn);
+    }
+
+    /// As [`Connection::on_packet`], for a packet that was read elsewhere, by the rules of what carries it
+    /// ([`crate::udp::open`]).
+    pub fn on_decoded(&mut self, now: Nanos, header: &Header, body: &Body<'_>, ecn: u8) {
         let stranger = self.remote_port != 0 && header.source != self.remote_port;
         if header.destination != self.config.local_port || stranger {
             self.stats.ignored += 1;
@@ -36,19 +42,19 @@ impl Connection {
         }
         // Step 2.
         if self.state.is_over() {
-            self.refuse(now, &header, ResetCode::NoConnection);
+            self.refuse(now, header, ResetCode::NoConnection);
             return;
         }
         let numbers = match self.state {
-            State::Listen => match self.accept(now, &header) {
+            State::Listen => match self.accept(now, header) {
                 Some(numbers) => numbers,
                 None => return,
             },
-            State::Request => match self.answered(now, &header) {
+            State::Request => match self.answered(now, header) {
                 Some(numbers) => numbers,
                 None => return,
             },
-            _ => match self.numbers(&header) {
+            _ => match self.numbers(header) {
                 Some(numbers) => numbers,
                 None => {
                     self.stats.ignored += 1;
@@ -62,7 +68,7 @@ impl Connection {
         self.update(header.kind, numbers);
         self.stats.packets_received += 1;
         self.valid_at = now;
-        self.process(now, &header, numbers, &body, ecn & 3 == CE);
+        self.process(now, header, numbers, body, ecn & 3 == CE);
         // Somebody was there now. What is still on its way waits for an answer from now on.
         self.half.waiting = (self.half.packets > 0).then_some(now);
     }
