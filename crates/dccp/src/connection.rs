@@ -53,6 +53,8 @@ mod validity;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
+
 use narrows_cc::{Bytes, Control, Nanos, Phase, Random, Telemetry, schemes::Entry};
 
 pub use config::{Config, Overflow, Role};
@@ -91,8 +93,8 @@ pub struct Connection {
     /// Repeats what the state's change waits for.
     backoff: Backoff,
     pending: Pending,
-    /// The handshake packet that an answer can measure the round trip with.
-    handshake: (Seq, Nanos),
+    /// The last handshake packets and when they left: an answer names the one that it measures the round trip with.
+    handshake: VecDeque<(Seq, Nanos)>,
     half: Half,
     reception: Reception,
     inbox: Queue,
@@ -126,7 +128,7 @@ impl Connection {
             valid_at: now,
             backoff: Backoff::NEVER,
             pending: Pending::default(),
-            handshake: (first, now),
+            handshake: VecDeque::new(),
             half: Half::new(config, &random, now),
             reception: Reception::new(config),
             inbox: Queue::new(config.queue, config.overflow),
@@ -173,7 +175,8 @@ impl Connection {
         }
         let (least, most) = feature::SEQUENCE_WINDOWS;
         features.state(now, feature::SEQUENCE_WINDOW, config.sequence_window.clamp(least, most));
-        features.state(now, feature::ACK_RATIO, u64::from(config.ack_ratio.max(1)));
+        let window = u64::from(config.initial_window);
+        features.state(now, feature::ACK_RATIO, u64::from(config.ack_ratio).clamp(1, ratio::most(window)));
         self.wish_for_reports(now);
     }
 

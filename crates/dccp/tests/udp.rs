@@ -105,7 +105,7 @@ fn neither_the_dccp_checksum_nor_its_coverage_is_looked_at() {
     bytes[6..8].copy_from_slice(&[0x12, 0x34]);
     bytes[5] |= 15;
     assert_eq!(Header::decode(&bytes).unwrap_err(), DecodeError::Coverage { covered: 56, have: 5 });
-    assert_eq!(open(&bytes).unwrap().0, Header { ..header });
+    assert_eq!(open(&bytes).unwrap().0, Header { coverage: 15, ..header });
 }
 
 #[test]

@@ -15,6 +15,9 @@ pub const REPLY_LIMIT: usize = 384;
 /// The least time between two replies to packets that do not belong here: eight per second (RFC 4340 section 7.5.4).
 pub(super) const REPLY_INTERVAL: Nanos = Nanos::from_millis(125);
 
+/// Requests that are remembered: all that are sent before the connection is given up; and as many Responses.
+const MOST_REPEATED: usize = 16;
+
 /// The widest window of numbers with which short ones are still safe: a quarter of their circle (RFC 4340 section 7.6.1).
 const WIDEST_SHORT: u64 = 1 << 22;
 
@@ -165,7 +168,8 @@ impl Connection {
         self.note_sent(now, 0);
         // Request and Response count as packets with data (RFC 4340 section 7.7).
         self.half.ndp = 0;
-        self.handshake = (self.gss, now);
+        self.handshake.truncate(MOST_REPEATED - 1);
+        self.handshake.push_front((self.gss, now));
         header.encode(&options, &[], out);
         self.scratch = options;
         Sent { kind, ecn: 0, data: 0, seq: self.gss }

@@ -162,6 +162,36 @@ fn the_ack_ratio_that_was_agreed_is_kept() {
 }
 
 #[test]
+fn a_ratio_beyond_half_the_window_does_not_stop_a_sender() {
+    for scheme in ["bbr", "cubic", "dccp-bbr"] {
+        let mut net = bottleneck(scheme);
+        let mut client = config(Role::Client, scheme);
+        client.ack_ratio = 100;
+        net.ends[CLIENT] = Connection::new(&client, narrows_cc::Random::stream(1, "end", 0), Nanos::ZERO);
+        net.ends[CLIENT].set_greedy(1_400);
+        net.run(Nanos::from_secs(20));
+        let share = received(&net, SERVER) as f64 / (20.0 * 1_250_000.0);
+        assert!(share > 0.7, "{scheme}: {share}");
+    }
+}
+
+#[test]
+fn a_round_trip_longer_than_the_first_timeout_is_measured_in_the_handshake() {
+    // The Request is repeated after a second; the answer names the one that it is for. CCID 3 sends a packet in the first
+    // second without a measure (RFC 5348 section 4.2).
+    for scheme in ["newreno", "ccid2", "dccp-bbr"] {
+        let (mut net, delay) = (bottleneck(scheme), ms(700));
+        net.link.delay = delay;
+        net.run(ms(1_410));
+        let rtt = net.ends[CLIENT].last_rtt().expect("a sample");
+        assert!((delay * 2..delay * 2 + ms(1)).contains(&rtt), "{scheme}: {rtt:?}");
+        assert_eq!(net.times(CLIENT, Kind::Request), [ms(0), ms(1_000)]);
+        net.run(Nanos::from_secs(10));
+        assert_eq!(net.ends[CLIENT].stats().timeouts, 0, "{scheme}");
+    }
+}
+
+#[test]
 fn the_memory_of_a_vector_is_given_back_by_acknowledgements_of_acknowledgements() {
     let mut net = bottleneck("newreno");
     net.run(Nanos::from_secs(20));

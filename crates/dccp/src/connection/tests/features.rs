@@ -16,6 +16,8 @@ fn numbers_are_stated_and_lists_are_reconciled() {
     let (mut client, mut server) = (config(Role::Client, "ccid2"), config(Role::Server, "ccid3"));
     (client.sequence_window, server.sequence_window) = (5_000, 70_000);
     (client.ack_ratio, server.ack_ratio) = (3, 5);
+    // A ratio is at most half a window.
+    (client.initial_window, server.initial_window) = (10, 10);
     (client.short, server.short, client.ecn) = (true, true, false);
     let mut net = Net::new(&client, &server, Link::default(), 1);
     net.run(ms(2_000));
