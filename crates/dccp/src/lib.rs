@@ -10,6 +10,7 @@
 pub mod ack_vector;
 mod ccid;
 pub mod connection;
+pub mod data_dropped;
 pub mod feature;
 pub mod loss;
 pub mod seq;
@@ -19,5 +20,6 @@ pub mod wire;
 pub use ack_vector::{AckVector, Mark};
 pub use ccid::Ccid;
 pub use connection::{Config, Connection, Event, Role, Sent, State};
+pub use data_dropped::DropCode;
 pub use seq::Seq;
 pub use wire::{Header, Kind, Opt, ResetCode, options};

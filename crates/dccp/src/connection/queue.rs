@@ -29,6 +29,11 @@ impl Queue {
         self.items.len() < self.most
     }
 
+    /// Whether more than half of it is taken.
+    pub(super) fn is_filling(&self) -> bool {
+        self.items.len() * 2 > self.most
+    }
+
     /// Appends a copy; `false` if it is refused.
     pub(super) fn push(&mut self, data: &[u8]) -> bool {
         if !self.has_room() {

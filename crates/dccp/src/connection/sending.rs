@@ -94,6 +94,7 @@ impl Connection {
             let mut options = std::mem::take(&mut self.scratch);
             options.clear();
             self.write_ndp(&mut options);
+            self.write_checksum(data, &mut options);
             self.note_sent(now, u32::from(size));
             header.encode(&options, data, out);
             self.scratch = options;

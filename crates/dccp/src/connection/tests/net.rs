@@ -50,6 +50,8 @@ pub(super) struct Net {
     pub(super) log: Vec<(Nanos, usize, Header)>,
     /// Says which packets are lost.
     pub(super) lose: Filter,
+    /// Whose application reads nothing.
+    pub(super) deaf: [bool; 2],
     flying: BinaryHeap<Flying>,
     count: u64,
     random: Random,
@@ -73,6 +75,7 @@ impl Net {
             link,
             log: vec![],
             lose: Box::new(|_, _| false),
+            deaf: [false; 2],
             flying: BinaryHeap::new(),
             count: 0,
             random: Random::stream(seed, "net", 0),
@@ -96,7 +99,9 @@ impl Net {
                 self.carry(end, bytes, sent.ecn);
             }
         }
-        while let Some(event) = self.ends[end].poll_event() {
+        while !self.deaf[end]
+            && let Some(event) = self.ends[end].poll_event()
+        {
             self.events[end].push(event);
         }
     }
