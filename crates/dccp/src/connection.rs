@@ -346,6 +346,16 @@ impl Connection {
         self.half.phase
     }
 
+    /// Packets with data sent of which nothing has been heard and that have not been given up.
+    pub fn flying(&self) -> u64 {
+        self.half.packets
+    }
+
+    /// Datagrams that wait to be sent.
+    pub fn queued(&self) -> usize {
+        self.half.queue.len()
+    }
+
     /// Packets sent whose fate is not known and that may still matter.
     pub fn outstanding(&self) -> usize {
         self.half.records.len()

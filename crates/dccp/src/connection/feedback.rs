@@ -189,6 +189,7 @@ impl Half {
             }
             progress.acked += size;
             progress.acked_packets += 1;
+            stats.delivered_packets += 1;
             let is_spoilt = || spoilt.iter().any(|&seq| Some(number) == number_of(named, ack.minus(seq)));
             if marked || is_spoilt() {
                 stats.marked_packets += 1;

@@ -24,6 +24,10 @@ impl Queue {
         self.items.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
     /// Whether one more fits without a loss.
     pub(super) fn has_room(&self) -> bool {
         self.items.len() < self.most

@@ -103,6 +103,9 @@ pub struct Stats {
     pub bytes_received: u64,
     /// Payload known to have been received by the other side.
     pub bytes_delivered: u64,
+    /// Packets with data known to have been received by the other side. With those lost and not late, those unanswered and those
+    /// outstanding they are all that were sent, at any time.
+    pub delivered_packets: u64,
     /// Packets with data taken for lost.
     pub lost_packets: u64,
     /// Those of them that turned out to be late only.
