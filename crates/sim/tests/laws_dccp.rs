@@ -397,7 +397,7 @@ fn what_is_sent_arrives_or_is_lost_and_nothing_follows_a_stop() {
 
 #[test]
 fn marks_are_answered_as_losses_are() {
-    for scheme in ["ccid2", "ccid3"] {
+    for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
         let queue = |own: &str| {
             let bell = Bell {
                 more: "buffer = \"200pkt\"\nqueue = { kind = \"codel\", ecn = true }",
