@@ -92,7 +92,7 @@ impl Connection {
     /// After an acknowledgement: once per window the ratio is looked at.
     pub(super) fn control_acknowledgements(&mut self, now: Nanos) {
         let half = &mut self.half;
-        if !half.ccid.has_ack_vector() || half.records.known() <= half.ratio.until {
+        if half.ccid == Ccid::Tfrc || half.records.known() <= half.ratio.until {
             return;
         }
         half.ratio.until = half.records.end();
