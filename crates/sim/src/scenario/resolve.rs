@@ -305,7 +305,7 @@ fn labels(scenario: &Scenario, entries: &[Entry], drafts: &[Draft]) -> Result<Ve
 /// The connection whose first subflow is flow number `first`.
 fn connection(flow: &Flow, entry: &Entry, first: &FlowSpec, number: usize) -> ConnectionSpec {
     ConnectionSpec {
-        label: first.label.trim_end_matches("/1").to_owned(),
+        label: first.label.strip_suffix("/1").unwrap_or(&first.label).to_owned(),
         first: number,
         subflows: entry.legs.len(),
         scheduler: flow.scheduler.unwrap_or_default().into(),
