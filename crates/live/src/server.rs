@@ -13,6 +13,7 @@ use narrows_cc::Nanos;
 use narrows_dccp::udp::{self, Flow};
 use narrows_dccp::{Header, Kind, ResetCode, Role, Seq};
 
+use crate::alarm::Alarm;
 use crate::capture::Capture;
 use crate::peer::{Peer, nanos};
 use crate::port::{Port, Way};
@@ -44,6 +45,7 @@ pub fn receive_on(
         let socket = Socket::new(plain)?;
         let mut port = Port::new(socket, settings.capture.as_deref())?;
         let mut server = Server::new(settings, port.socket.local());
+        let mut alarm = Alarm::new()?;
         let start = Instant::now();
         loop {
             let now = nanos(start.elapsed());
@@ -59,7 +61,7 @@ pub fn receive_on(
             }
             let wait = server.deadline().as_nanos().saturating_sub(nanos(start.elapsed()).as_nanos());
             let wait = Duration::from_nanos(wait).min(TICK);
-            if tokio::time::timeout(wait, port.socket.readable()).await.is_ok() {
+            if alarm.wait(&port.socket, wait).await? {
                 server.hear(&mut port, nanos(start.elapsed()))?;
             }
         }
