@@ -29,6 +29,8 @@ mod server;
 mod settings;
 mod socket;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::time::Duration;

@@ -68,7 +68,7 @@ pub fn receive_on(
     })
 }
 
-struct Server<'a> {
+pub struct Server<'a> {
     settings: &'a Settings,
     local: SocketAddr,
     peers: BTreeMap<Flow, Peer<'a>>,
@@ -80,7 +80,7 @@ struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    fn new(settings: &'a Settings, local: SocketAddr) -> Self {
+    pub fn new(settings: &'a Settings, local: SocketAddr) -> Self {
         let refusals = Refusals::default();
         Self { settings, local, peers: BTreeMap::new(), stop: Stop::No, last: None, refusals }
     }
@@ -90,16 +90,21 @@ impl<'a> Server<'a> {
         self.peers.values().filter(|peer| !peer.is_over()).count()
     }
 
-    fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         (self.stop != Stop::No || (self.settings.once && self.last.is_some())) && self.present() == 0
     }
 
-    fn deadline(&self) -> Nanos {
+    pub fn deadline(&self) -> Nanos {
         self.peers.values().map(Peer::deadline).min().unwrap_or(Nanos::MAX)
     }
 
     /// What is due; ended connections are told of.
-    async fn advance(&mut self, now: Nanos, caller: &dyn Caller, port: &mut Port) -> Result<(), LiveError> {
+    pub async fn advance(
+        &mut self,
+        now: Nanos,
+        caller: &dyn Caller,
+        port: &mut Port,
+    ) -> Result<(), LiveError> {
         for peer in self.peers.values_mut() {
             let was_over = peer.is_over();
             peer.supervise(now, caller, self.stop);
@@ -139,7 +144,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn on_packet(
+    pub fn on_packet(
         &mut self,
         now: Nanos,
         packet: &Arrived<'_>,
