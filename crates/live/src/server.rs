@@ -46,6 +46,7 @@ pub fn receive_on(
         let mut port = Port::new(socket, settings.capture.as_deref())?;
         let mut server = Server::new(settings, port.socket.local());
         let mut alarm = Alarm::new()?;
+        caller.listening(port.socket.local());
         let start = Instant::now();
         loop {
             let now = nanos(start.elapsed());

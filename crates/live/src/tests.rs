@@ -44,6 +44,7 @@ impl Caller for Listener {
     fn stop(&self) -> Stop {
         Stop::No
     }
+    fn listening(&self, _: SocketAddr) {}
     fn progress(&self, _: &Report) {}
     fn ended(&self, report: &Report) {
         self.ends.borrow_mut().push(report.clone());
@@ -348,10 +349,10 @@ fn a_report_counts_from_the_connection_and_has_no_delay_without_datagrams() {
     let mut delays = Histogram::default();
     let report = Report::of(true, "there".into(), &connection, (SECOND, Nanos::ZERO), 7, &delays);
     assert_eq!((report.role, report.end, report.datagrams_written), ("sender", "open", 7));
-    assert_eq!((report.throughput_mbit_s, report.loss_percent, report.rtt_ms), (0.0, 0.0, None));
+    assert_eq!((report.throughput_mbit_s, report.loss_percent, report.rtt_ms), (0.0, Some(0.0), None));
     assert!(report.scheme.is_some() && report.delay.is_none());
     let receiver = Report::of(false, "there".into(), &connection, (SECOND, SECOND), 0, &delays);
-    assert_eq!((receiver.role, receiver.scheme), ("receiver", None));
+    assert_eq!((receiver.role, receiver.scheme, receiver.lost), ("receiver", None, None));
     for ms in 1..=100 {
         delays.record(ms * 1_000_000);
     }
