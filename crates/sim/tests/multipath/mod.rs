@@ -21,7 +21,7 @@ pub struct Ways {
     pub delays: [u32; 2],
     pub more: [String; 2],
     /// Further tables.
-    pub network: &'static str,
+    pub network: String,
 }
 
 impl Default for Ways {
@@ -32,7 +32,7 @@ impl Default for Ways {
             rates: [10.0, 10.0],
             delays: [20, 20],
             more: [String::new(), String::new()],
-            network: "",
+            network: String::new(),
         }
     }
 }
