@@ -1,6 +1,8 @@
 //! What the laws of connections of several subflows share: a network of two ways.
 #![allow(dead_code)] // every file of laws uses a part of it
 
+pub mod windows;
+
 use narrows_sim::RunResult;
 
 /// The share of payload in a full packet: its header has 20 bytes more, and its segment as many less.
