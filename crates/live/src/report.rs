@@ -97,8 +97,7 @@ impl Report {
         } else {
             (stats.data_packets_received, stats.bytes_received)
         };
-        let lost =
-            (sender && ours.has_ack_vector()).then(|| stats.lost_packets.saturating_sub(stats.late_packets));
+        let lost = sender.then(|| stats.lost_packets.saturating_sub(stats.late_packets));
         let rtt = connection.srtt();
         Self {
             role: if sender { "sender" } else { "receiver" },
