@@ -159,7 +159,12 @@ fn options_that_must_be_understood_and_are_not_end_the_connection() {
 
 #[test]
 fn what_is_not_understood_is_confirmed_as_empty_and_what_is_impossible_changes_nothing() {
-    let cases: [(&[u8], &[u8]); 6] = [
+    let cases: [(&[u8], &[u8]); 9] = [
+        // Mandatory and Padding are padding (section 5.8.2), also before an option that nobody knows.
+        (&[1, 0, 0, 0], &[]),
+        (&[1, 0, 77, 4, 5, 6], &[]),
+        // An ack ratio in one byte (section 6.6.8).
+        (&[32, 4, 5, 7], &[35, 3, 5]),
         // Unknown features at either side.
         (&[32, 4, 120, 9], &[35, 3, 120]),
         (&[34, 4, 120, 9], &[33, 3, 120]),
@@ -191,7 +196,7 @@ fn an_older_change_does_not_undo_a_newer_one() {
         (header.seq, header.ack) = (base.add(ahead).get(), Some(end.gss.get()));
         let [high, low] = width.to_be_bytes();
         let mut bytes = vec![];
-        header.encode(&[32, 5, 3, high, low], &[], &mut bytes);
+        header.encode(&[32, 9, 3, 0, 0, 0, 0, high, low], &[], &mut bytes);
         end.on_packet(ms(1_000), &bytes, 0);
     }
     assert_eq!(end.features().value(feature::SEQUENCE_WINDOW, Side::Remote), 700);
