@@ -63,6 +63,32 @@ fn the_servers_preference_decides_and_a_fallback_helps() {
 }
 
 #[test]
+fn who_cannot_take_ccid_2_says_so_at_once() {
+    // Section 10: Mandatory Change(CCID) on the first packets. The client sends with 249, and takes nothing but 249.
+    for (scheme, agreed) in [("newreno", true), ("ccid2", false), ("ccid3", false)] {
+        let mut client = config(Role::Client, "newreno");
+        client.accept = vec![249];
+        let mut net = Net::new(&client, &config(Role::Server, scheme), Link::default(), 1);
+        let mut bytes = vec![];
+        net.ends[CLIENT].clone().poll_transmit(ms(0), &mut bytes).unwrap();
+        let (_, body) = crate::Header::decode(&bytes).unwrap();
+        let all: Vec<_> = crate::options(body.options).map(Result::unwrap).collect();
+        let asked = crate::Opt::ChangeR { feature: feature::CCID, value: &[249] };
+        assert!(all.windows(2).any(|pair| pair == [crate::Opt::Mandatory, asked]), "{all:?}");
+        net.run(ms(200));
+        if agreed {
+            net.push(SERVER, &[1; 100]);
+            net.run(ms(400));
+            assert_eq!(net.datagrams(CLIENT).len(), 1);
+            assert_eq!(net.ends[CLIENT].ccids().1.number(), 249);
+        } else {
+            let code = crate::ResetCode::MandatoryError as u8;
+            assert_eq!(net.events[CLIENT].last(), Some(&Event::Closed { code }), "{scheme}");
+        }
+    }
+}
+
+#[test]
 fn the_sequence_window_grows_with_the_flight() {
     let mut client = config(Role::Client, "newreno");
     client.sequence_window = 100;
