@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 TEXT = (
     "version", "scenario", "id", "label", "scheme", "spec", "params", "link", "connection", "event_hash", "run_hash",
 )  # fmt: skip
-WHOLE = ("seed", "index", "events", "data_packets", "drops", "peak_flow_bytes")
+WHOLE = (
+    "seed", "index", "events", "data_packets", "drops", "peak_flow_bytes", "bytes_delivered", "packets_sent",
+    "timeouts", "datagrams.delivered", "datagrams.unsent", "subflows", "duplicate_bytes", "reorder_peak_bytes",
+    "reinjected_bytes", "rescued_bytes", "paths_given_up",
+)  # fmt: skip
 
 
 class Results:
@@ -31,6 +35,10 @@ class Results:
     `id`, its `seed`, and one text column per swept key (`network.buffer` holds "5bdp"), so they join and group
     without further ado. Units are in the names of columns, last. `spec` is the scheme with the parameters that differ
     from their defaults and are not swept: "bbr:cwnd_gain=1.5".
+
+    What a result keeps in an object has a column for each field, with a dot: `datagrams.delay_mean_ms` of flows that
+    DCCP carries, `counters.timeouts` of runs. Where connections have several subflows, `connection` names that of a
+    flow, as it stands in `connections`; it is null for the others.
 
     >>> import narrows
     >>> r = narrows.compare("bbr", "cubic", rate="100mbit", rtt="40ms", buffer="4bdp", repeat=5)  # doctest: +SKIP
@@ -63,9 +71,12 @@ class Results:
                 "seed": result["seed"],
                 **{key: point.get(key) for key in self.keys},
             }
+            joined = _subflows(result)
             for index, flow in enumerate(result["flows"]):
-                label = flow.get("label", flow["flow"])
-                own = {"index": index, "label": str(label), "spec": spec(flow, point), "params": flow.get("params", "")}
+                label = str(flow.get("label", flow["flow"]))
+                own = {"index": index, "label": label, "spec": spec(flow, point), "params": flow.get("params", "")}
+                if joined:
+                    own["connection"] = joined.get(label)
                 flows.append({**head, **own, **_flat(flow), "flow": str(flow["flow"])})
             for index, link in enumerate(result["links"]):
                 links.append({**head, "index": index, **_flat(link), "link": str(link["link"])})
@@ -242,6 +253,15 @@ def frame(rows: Sequence[Mapping[str, Any]], first: Iterable[str], keys: Iterabl
             kind, values = pl.Float64, [None if value is None else float(value) for value in values]
         data[name] = pl.Series(name, values, dtype=kind, strict=False)
     return pl.DataFrame(data)
+
+
+def _subflows(result: Mapping[str, Any]) -> dict[str, str]:
+    """The connection of each subflow, by label."""
+    found: dict[str, str] = {}
+    for row in result.get("connections", []):
+        name = str(row["connection"])
+        found |= {f"{name}/{number}": name for number in range(1, row["subflows"] + 1)}
+    return found
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

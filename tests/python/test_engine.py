@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import polars
 import pytest
 
 from narrows import engine
@@ -46,6 +47,22 @@ def test_the_fixed_fields_are_printed_and_hold_numbers():
     assert 0.9 < row["links"][0]["utilization"] <= 1
     assert row["flows"][0]["rtt_min_ms"] >= 40
     assert row["warmup_s"] == 0.5
+
+
+def test_what_datagrams_and_subflows_did_reaches_the_tables(tmp_path):
+    flow = '[[flows]]\nrtt = "20ms"\nscheme = "newreno"\n'
+    call_of = 'label = "call"\nprotocol = "dccp"\napp = { kind = "cbr", rate = "1mbit" }\n'
+    text = f'duration = "3s"\n[network]\nrate = "10mbit"\n{flow}{call_of}{flow}label = "D"\nsubflows = 2\n'
+    (tmp_path / "mixed.toml").write_text(text)
+    (row,) = rows(call("run", "mixed.toml", "--json", "-o", "kept", cwd=tmp_path))
+    told, joined = row["flows"][0]["datagrams"], row["connections"]
+    flows = polars.read_parquet(tmp_path / "kept" / "flows.parquet")
+    kept = {key.removeprefix("datagrams."): value for key, value in flows.to_dicts()[0].items() if "datagrams." in key}
+    assert kept == told and told["delivered"] > 200
+    assert flows["label"].to_list() == ["call", "D/1", "D/2"]
+    assert flows["connection"].to_list() == [None, "D", "D"]
+    (connection,) = polars.read_parquet(tmp_path / "kept" / "connections.parquet").to_dicts()
+    assert joined == [{key: connection[key] for key in engine.CONNECTION_FIELDS}]
 
 
 def test_a_scheme_that_nobody_answers_is_told_of_once(tmp_path):

@@ -178,6 +178,32 @@ def test_a_scenario_without_flows_that_ran_still_has_a_table(planned):
     assert "bottleneck" in repr(results)
 
 
+def test_datagrams_and_connections_are_columns_with_types_of_their_own(planned, tmp_path):
+    result = engine.run(planned[0], None, None)
+    plain = result["flows"][0] | {"label": "D/9", "bytes_delivered": 5}
+    datagrams = plain | {"label": "call", "datagrams": {"delivered": 7, "unsent": 0, "delay_mean_ms": None}}
+    subflows = [plain | {"label": f"D/{number}"} for number in (1, 2)]
+    row = dict.fromkeys(engine.CONNECTION_FIELDS, 3) | {"connection": "D", "scheme": "x", "subflows": 2}
+    mixed = result | {"flows": [plain, datagrams, *subflows], "connections": [row]}
+    results = narrows.Results([planned[0].point], [mixed])
+    results.save(tmp_path)
+    flows = pl.read_parquet(tmp_path / "flows.parquet")
+    assert flows["connection"].to_list() == [None, None, "D", "D"], "a label alone makes no subflow"
+    assert flows["datagrams.delivered"].to_list() == [None, 7, None, None]
+    assert flows["datagrams.delay_mean_ms"].dtype == pl.Float64
+    assert pl.read_parquet(tmp_path / "connections.parquet").equals(results.connections)
+    whole = (
+        "subflows",
+        "bytes_delivered",
+        "duplicate_bytes",
+        "reorder_peak_bytes",
+        "reinjected_bytes",
+        "rescued_bytes",
+    )
+    assert {results.connections.schema[name] for name in (*whole, "paths_given_up")} == {pl.Int64}
+    assert {flows.schema[name] for name in ("datagrams.delivered", "datagrams.unsent", "bytes_delivered")} == {pl.Int64}
+
+
 def test_progress_appears_after_a_while_and_only_on_a_terminal(monkeypatch):
     for bar, after, appears in ((True, 0, True), (True, 1000, False), (False, 0, False)):
         monkeypatch.setattr(runner, "PROGRESS_AFTER_S", after)

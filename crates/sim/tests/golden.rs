@@ -17,6 +17,10 @@ use narrows_sim::{Engine, Recorder, RunResult};
 
 const SEED: u64 = 7;
 
+/// Columns of the tables, wide enough for the longest name of a scheme: those of a case, `SCHEME vs newreno`, and of a scheme.
+const CASE: usize = 32;
+const SCHEME: usize = 20;
+
 fn spec(flows: &[&str], extra: &str) -> Spec {
     let mut text = format!(
         "name = \"golden\"\nduration = \"10s\"\nseed = {SEED}\n{extra}\n[network]\nrate = \"20mbit\"\nloss = \"0.1%\"\n"
@@ -34,7 +38,7 @@ fn rows(case: &str, result: &RunResult, table: &mut String) {
     for flow in &result.flows {
         writeln!(
             table,
-            "{case:<24} {:<12} defaults seed {SEED}  {:>6.2} Mbit/s  rtt {:>5.1} ms  retransmitted {:>5.2} %",
+            "{case:<CASE$} {:<SCHEME$} defaults seed {SEED}  {:>6.2} Mbit/s  rtt {:>5.1} ms  retransmitted {:>5.2} %",
             flow.scheme,
             flow.goodput_mbit_s,
             flow.rtt_mean_ms.unwrap_or(f64::NAN),
@@ -52,10 +56,11 @@ fn results_of_every_scheme_are_unchanged() {
         for (case, flows) in
             [(format!("{name} alone"), vec![name]), (format!("{name} vs newreno"), vec![name, "newreno"])]
         {
+            assert!(case.len() < CASE && name.len() < SCHEME, "{case} needs wider columns");
             let result = narrows_sim::run(spec(&flows, ""));
             writeln!(
                 hashes,
-                "{case:<24} defaults seed {SEED}  {}  {} events",
+                "{case:<CASE$} defaults seed {SEED}  {}  {} events",
                 result.event_hash, result.events
             )
             .unwrap();

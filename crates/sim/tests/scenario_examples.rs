@@ -40,6 +40,7 @@ fn every_example_is_sound_and_makes_the_runs_it_says() {
         ("cellular.toml", 3),
         ("dccp.toml", 3),
         ("htb.toml", 2 * 3),
+        ("multipath.toml", 5),
         ("parking-lot.toml", 3),
         ("poisson-files.toml", 3 * 3),
         ("two-rtts.toml", 3 * 4 * 3),

@@ -411,8 +411,8 @@ table! {
 
 impl Short for App {
     fn accepted() -> String {
-        "bulk, or a table: { kind = \"on-off\", on = \"1s\", off = \"1s\" } or \
-        { kind = \"cbr\", rate = \"1mbit\" }"
+        "bulk, or a table: { kind = \"on-off\", on = \"1s\", off = \"1s\" }, { kind = \"cbr\", rate = \"1mbit\" } or \
+        { kind = \"video\", rate = \"1mbit\" }"
             .to_owned()
     }
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {

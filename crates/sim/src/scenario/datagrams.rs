@@ -1,9 +1,13 @@
 //! Flows that carry datagrams: which ones do, and their transport's settings.
 
+use std::borrow::Cow;
+use std::fmt;
+
 use narrows_cc::{EXPERIMENTAL_CCID, Params, schemes};
 use narrows_dccp::connection::Overflow;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::choice::table;
 use super::fault::Fault;
@@ -20,27 +24,69 @@ pub enum OverflowKind {
     DropNewest,
 }
 
+/// A whole number from `LEAST` to `MOST`. Others are refused where they are read, whether a flow would use them or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Within<const LEAST: u64, const MOST: u64>(u64);
+
+impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Within<LEAST, MOST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WithinVisitor)
+    }
+}
+
+struct WithinVisitor<const LEAST: u64, const MOST: u64>;
+
+impl<const LEAST: u64, const MOST: u64> Visitor<'_> for WithinVisitor<LEAST, MOST> {
+    type Value = Within<LEAST, MOST>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from {LEAST} to {MOST}")
+    }
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
+        if (LEAST..=MOST).contains(&value) { Ok(Within(value)) } else { Err(beyond(value, LEAST, MOST)) }
+    }
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Self::Value, E> {
+        u64::try_from(value).map_or_else(|_| Err(beyond(value, LEAST, MOST)), |value| self.visit_u64(value))
+    }
+}
+
+fn beyond<E: de::Error>(found: impl fmt::Display, least: u64, most: u64) -> E {
+    E::custom(format!("`{found}` is out of range\n  accepted: {least} to {most}"))
+}
+
+impl<const LEAST: u64, const MOST: u64> JsonSchema for Within<LEAST, MOST> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        format!("From{LEAST}To{MOST}").into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": LEAST, "maximum": MOST })
+    }
+}
+
 table! {
     /// Settings of DCCP.
     #[derive(Default)]
     Dccp {
         ; // optional:
         /// The most payload of a datagram, in bytes (1448).
-        datagram_bytes: u16,
+        datagram_bytes: Within<1, 65_000>,
         /// Packets of data per acknowledgement (2).
-        ack_ratio: u16,
+        ack_ratio: Within<1, 1_000>,
         /// 24-bit sequence numbers where they will do (false).
         short_sequence_numbers: bool,
         /// How many numbers ahead are valid, at first (1000).
-        sequence_window: u64,
+        sequence_window: Within<32, { (1 << 46) - 1 }>,
         /// Datagrams that wait at the sender (256).
-        queue: u32,
+        queue: Within<1, 1_000_000>,
         /// What happens when it is full: drop-oldest or drop-newest (drop-oldest).
         overflow: OverflowKind,
         /// ECN (true).
         ecn: bool,
         /// Initial window in datagrams (3).
-        initial_window: u32,
+        initial_window: Within<1, 10_000>,
     }
 }
 
@@ -83,35 +129,28 @@ pub(super) fn settings(
     }
     let default = narrows_dccp::Config::default();
     let (own, common) = (flow.dccp.clone().unwrap_or_default(), &scenario.dccp);
-    let name = |field: &str, in_own: bool| {
-        if in_own { key(&format!("dccp.{field}")) } else { format!("dccp.{field}") }
-    };
-    macro_rules! within {
-        ($field:ident, $range:expr, $default:expr) => {{
-            let stated = own.$field.or(common.$field);
-            match stated {
-                Some(value) if !$range.contains(&value) => {
-                    return Err(Fault::new(
-                        name(stringify!($field), own.$field.is_some()),
-                        format!("`{value}` is out of range"),
-                    )
-                    .accepted(format!("{} to {}", $range.start(), $range.end())));
-                }
-                _ => stated.unwrap_or($default),
-            }
-        }};
+    macro_rules! stated {
+        ($field:ident, $default:expr) => {
+            own.$field.or(common.$field).unwrap_or($default)
+        };
+    }
+    // Ranges fit the types that they become.
+    macro_rules! number {
+        ($field:ident, $default:expr) => {
+            own.$field.or(common.$field).map_or($default, |within| within.0 as _)
+        };
     }
     Ok(Some(narrows_dccp::Config {
         scheme,
         params: params.clone(),
-        datagram: within!(datagram_bytes, 1..=65_000, DATAGRAM),
-        ack_ratio: within!(ack_ratio, 1..=1_000, default.ack_ratio),
-        sequence_window: within!(sequence_window, 32..=(1u64 << 46) - 1, default.sequence_window),
-        queue: within!(queue, 1..=1_000_000, default.queue as u32) as usize,
-        initial_window: within!(initial_window, 1..=10_000, default.initial_window),
-        short: own.short_sequence_numbers.or(common.short_sequence_numbers).unwrap_or(false),
-        ecn: own.ecn.or(common.ecn).unwrap_or(true),
-        overflow: match own.overflow.or(common.overflow).unwrap_or_default() {
+        datagram: number!(datagram_bytes, DATAGRAM),
+        ack_ratio: number!(ack_ratio, default.ack_ratio),
+        sequence_window: number!(sequence_window, default.sequence_window),
+        queue: number!(queue, default.queue),
+        initial_window: number!(initial_window, default.initial_window),
+        short: stated!(short_sequence_numbers, false),
+        ecn: stated!(ecn, true),
+        overflow: match stated!(overflow, OverflowKind::default()) {
             OverflowKind::DropOldest => Overflow::DropOldest,
             OverflowKind::DropNewest => Overflow::DropNewest,
         },
