@@ -315,7 +315,8 @@ def live(
         connections: How many a receiver serves at a time; others are told that it is too busy.
         capture: A file for all packets.
         handle: The means to stop it.
-        tell: Called with `progress` once a second and `ended` for each connection, and a report, JSON.
+        tell: Called with `listening` and an address, with `progress` once a second and `ended` for each connection,
+            and a report; JSON.
 
     Raises:
         LiveFailed: There was no connection, or the other side fell silent.

@@ -21,9 +21,6 @@ PORT = 6511
 DISSECTOR = Path(__file__).with_name("dccp-in-udp.lua")
 """Makes Wireshark and tshark read captures."""
 
-CONNECTIONS = 64
-"""How many a receiver serves at a time, where nothing is said."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -34,9 +31,7 @@ class Run:
     capture: Path | None = None
     as_json: bool = False
 
-    def go(
-        self, flow: dict[str, Any], address: str, *, sender: bool, once: bool, connections: int = CONNECTIONS
-    ) -> None:
+    def go(self, flow: dict[str, Any], address: str, *, sender: bool, once: bool, connections: int = 1) -> None:
         """Run to the end; Ctrl-C closes the connection, and what was done is printed. A second one waits for nobody."""
         duration_s = None if self.duration is None else seconds(self.duration, "--duration")
         timeout_s = seconds(self.timeout, "--timeout")
@@ -53,7 +48,9 @@ class Run:
 
         def tell(kind: str, report: str) -> None:
             row = json.loads(report)
-            if kind == "progress":
+            if kind == "listening":
+                say(f"listening at {row}")
+            elif kind == "progress":
                 say(progress(row))
             elif self.as_json:
                 print(engine.dump(row), flush=True)
@@ -133,7 +130,7 @@ def seconds(text: str, flag: str) -> float:
     """
     found = quantity(text)
     if found is None or found[1] != "ms" or not 0 < found[0] < 1e12:
-        raise Misuse(f"{flag}: {text!r} is not a time; accepted: a number with a unit, 10s or 500ms")
+        raise Misuse(f"{flag}: {text!r} is not a time above zero; accepted: a number with a unit, 10s or 500ms")
     return found[0] / 1e3
 
 
@@ -167,7 +164,7 @@ def progress(row: dict[str, Any]) -> str:
     """One line on the way."""
     delay = f", delay {row['delay']['p50_ms']:.2f} ms" if row["delay"] else ""
     rtt = f", RTT {row['rtt_ms']:.2f} ms" if row["rtt_ms"] else ""
-    lost = f", {row['lost']} lost" if row["role"] == "sender" else ""
+    lost = "" if row["lost"] is None else f", {row['lost']} lost"
     done = f"{row['datagrams']} datagrams, {row['throughput_mbit_s']:.2f} Mbit/s"
     # A receiver may have several.
     whose = f"{row['remote']}, " if row["role"] == "receiver" else ""
@@ -182,8 +179,10 @@ def summary(row: dict[str, Any]) -> str:
         f"  {row['datagrams']} datagrams, {row['bytes']} bytes, {row['throughput_mbit_s']:.2f} Mbit/s",
     ]
     if row["role"] == "sender":
+        told = row["lost"] is not None
+        lost = f"{row['lost']} lost ({row['loss_percent']:.2f} %)" if told else "losses not reported one by one"
         lines.append(
-            f"  {row['lost']} lost ({row['loss_percent']:.2f} %), {row['marked']} marked, "
+            f"  {lost}, {row['marked']} marked, "
             f"{row['queue_drops']} dropped for want of room, {row['timeouts']} timeouts"
         )
     if row["delay"]:

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from narrows import live
+
 
 def free_port(family: socket.AddressFamily = socket.AF_INET) -> int:
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -88,6 +90,61 @@ def test_all_that_arrives_at_full_rate_is_read(start: Starter) -> None:
     assert received["datagrams"] > 10_000
     assert received["queue_drops"] == 0
     assert sent["bytes_acknowledged"] <= received["bytes"] <= sent["bytes"]
+
+
+def test_several_senders_are_served_at_once_and_the_next_is_told_that_it_is_too_busy(start: Starter) -> None:
+    port = free_port()
+    to = f"127.0.0.1:{port}"
+    receiver = listening(start, "127.0.0.1", port, "--connections", "2")
+    senders = [start("send", to, "--rate", rate, "--json") for rate in ("1mbit", "2mbit")]
+    for sender in senders:
+        wait_for_data(sender)
+    _, refused = done(start("send", to, "--rate", "1mbit"), 1)
+    assert "too busy" in refused
+    reports = []
+    for sender in senders:
+        sender.send_signal(signal.SIGINT)
+        reports.append(done(sender, 130)[0])
+    # There is room again, and packets of those that have left are answered meanwhile.
+    last, _ = done(start("send", to, "--rate", "1mbit", "--duration", "300ms", "--json"), 0)
+    receiver.send_signal(signal.SIGINT)
+    out, err = receiver.communicate(timeout=20)
+    received = [json.loads(line) for line in out.splitlines()]
+    assert [row["end"] for row in received] == ["closed"] * 3, err
+    assert len({row["remote"] for row in received}) == 3
+    sent = sorted(row["datagrams"] for row in [*reports, last])
+    lost = [row["datagrams"] for row in received]
+    assert all(0 <= was - got <= 1 for was, got in zip(sent, sorted(lost), strict=True))
+
+
+def test_senders_that_are_killed_or_abort_end_no_server(start: Starter) -> None:
+    port = free_port()
+    receiver = listening(start, "127.0.0.1", port, "--timeout", "1s")
+    to = f"127.0.0.1:{port}"
+    sender = start("send", to, "--rate", "1mbit")
+    wait_for_data(sender)
+    sender.kill()
+    abort = start("send", to, "--rate", "1mbit")
+    wait_for_data(abort)
+    # Twice: it waits for nobody.
+    abort.send_signal(signal.SIGINT)
+    abort.send_signal(signal.SIGINT)
+    assert abort.wait(timeout=20) == 130
+    last, _ = done(start("send", to, "--rate", "1mbit", "--duration", "1500ms", "--json"), 0)
+    assert last["end"] == "closed"
+    receiver.send_signal(signal.SIGINT)
+    out, err = receiver.communicate(timeout=20)
+    assert receiver.returncode == 130, err
+    ends = [json.loads(line)["end"] for line in out.splitlines()]
+    assert (ends.count("peer gone"), len(ends)) == (1, 3), "the second is closed or reset, as it came first"
+
+
+def test_answers_come_from_the_address_that_was_asked(start: Starter) -> None:
+    port = free_port()
+    receiver = listening(start, "0.0.0.0", port, "--once")
+    sent, _ = done(start("send", f"127.0.0.2:{port}", "--rate", "1mbit", "--duration", "300ms", "--json"), 0)
+    received, _ = done(receiver, 0)
+    assert sent["datagrams"] == received["datagrams"] > 0
 
 
 @pytest.mark.parametrize("scheme", ["ccid3", "dccp-bbr", "bbr:cwnd_gain=1.5"])
@@ -176,47 +233,106 @@ def test_misuse_ends_with_status_2(start: Starter, arguments: tuple[str, ...]) -
     assert done(start(*arguments), 2)[1]
 
 
-def bare(capture: Path, to: Path) -> int:
-    """The same capture with DCCP in IP as protocol 33, which every tshark decodes: without the UDP headers."""
-    data = capture.read_bytes()
-    out, at, count = bytearray(data[:24]), 24, 0
+TSHARK = ["tshark", "-X", f"lua_script:{live.DISSECTOR}"]
+FIELDS = ("ip.src", "udp.srcport", "dccp.type", "dccp.seq_raw", "dccp.ack_raw", "dccp.option_type", "dccp.checksum.status",
+          "udp.checksum.status", "frame.protocols", "data.len", "_ws.malformed", "_ws.expert.severity")  # fmt: skip
+WARNING = 0x600000
+REQUEST, RESPONSE, DATA, ACK, DATA_ACK, _, CLOSE, RESET, SYNC, SYNC_ACK = (str(kind) for kind in range(10))
+CHANGE_L, CHANGE_R, VECTORS = "32", "34", {"38", "39"}
+
+
+def tshark_reads_dccp() -> str:
+    """Why tshark cannot be asked; nothing if it can."""
+    if shutil.which("tshark") is None:
+        return "tshark is not installed (Debian: tshark)"
+    about = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True).stdout
+    return "" if "with Lua" in about else "this tshark has no Lua"
+
+
+def decoded(file: Path, *options: str) -> list[dict[str, str]]:
+    """What tshark makes of the capture as it is."""
+    fields = [part for name in FIELDS for part in ("-e", name)]
+    plain = ["-o", "dccp.relative_sequence_numbers:FALSE", "-o", "udp.check_checksum:TRUE", *options]
+    command = [*TSHARK, "-r", str(file), *plain, "-T", "fields", *fields]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Lua: Error" not in shown.stderr, shown.stderr
+    return [dict(zip(FIELDS, line.split("\t"), strict=True)) for line in shown.stdout.splitlines()]
+
+
+def packets(file: Path) -> int:
+    data, at, count = file.read_bytes(), 24, 0
     while at < len(data):
-        seconds, nanos, length, _ = struct.unpack_from("<IIII", data, at)
-        packet = bytearray(data[at + 16 : at + 16 + length])
-        assert struct.unpack_from(">H", packet, 24)[0] == length - 20, "the length in the UDP header"
-        del packet[20:28]
-        packet[2:4] = struct.pack(">H", length - 8)
-        packet[9], packet[10:12] = 33, b"\0\0"
-        out += struct.pack("<IIII", seconds, nanos, len(packet), len(packet)) + packet
-        at, count = at + 16 + length, count + 1
-    to.write_bytes(out)
+        at, count = at + 16 + struct.unpack_from("<I", data, at + 8)[0], count + 1
     return count
 
 
-@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed (Debian: tshark)")
-def test_tshark_decodes_every_packet(start: Starter, tmp_path: Path) -> None:
+@pytest.mark.skipif(bool(tshark_reads_dccp()), reason=tshark_reads_dccp())
+@pytest.mark.parametrize("scheme", ["ccid2", "ccid3"])
+def test_tshark_reads_every_packet_of_a_capture_as_dccp_in_udp(start: Starter, tmp_path: Path, scheme: str) -> None:
     port = free_port()
     files = {"send": tmp_path / "send.pcap", "recv": tmp_path / "recv.pcap"}
     receiver = listening(start, "127.0.0.1", port, "--once", "--capture", str(files["recv"]))
     to = f"127.0.0.1:{port}"
-    sender = start("send", to, "--rate", "1mbit", "--duration", "1s", "--json", "--capture", str(files["send"]))
-    sent, _ = done(sender, 0)
-    done(receiver, 0)
+    limits = ["--rate", "1mbit", "--duration", "1s"]
+    sender = start("send", to, "--scheme", scheme, *limits, "--json", "--capture", str(files["send"]))
+    sent, told = done(sender, 0)
+    received, _ = done(receiver, 0)
+    assert f"tshark -X lua_script:{live.DISSECTOR} -r {files['send']}" in told
     for file in files.values():
-        fields = ["-o", "udp.check_checksum:true", "-T", "fields", "-e", "udp.checksum.status"]
-        udp = subprocess.run(["tshark", "-r", str(file), *fields], capture_output=True, text=True, check=True)
-        assert set(udp.stdout.split()) == {"1"}, "UDP checksums are right"
-        count = bare(file, tmp_path / "bare.pcap")
-        assert count >= sent["packets_sent"] + sent["packets_received"]
-        fields = ["-o", "dccp.check_checksum:false", "-T", "fields", "-e", "dccp.type", "-e", "_ws.malformed"]
-        fields += ["-e", "_ws.expert.severity"]
-        read = ["tshark", "-r", str(tmp_path / "bare.pcap"), *fields]
-        shown = subprocess.run(read, capture_output=True, text=True, check=True)
-        rows = [line.split("\t") for line in shown.stdout.splitlines()]
-        assert len(rows) == count
-        assert all(kind and not malformed for kind, malformed, *_ in rows)
-        worst = max([int(value) for _, _, severity in rows for value in severity.split(",") if value] or [0])
-        assert worst < 0x800000, "no errors"
-        kinds = {row[0] for row in rows}
-        # Request, Response, Data, Ack, Close, Reset.
-        assert {"0", "1", "2", "3", "6", "7"} <= kinds
+        rows = decoded(file, "-d", f"udp.port=={port},dccp")
+        # Nothing is lost on loopback: both captures have all packets of both ends.
+        assert len(rows) == packets(file) == sent["packets_sent"] + sent["packets_received"]
+        for row in rows:
+            assert row["frame.protocols"].removesuffix(":data") == "raw:ip:udp:dccp"
+            assert (row["udp.checksum.status"], row["dccp.checksum.status"]) == ("1", "2"), "good, and not looked at"
+            assert not row["_ws.malformed"]
+            assert all(int(found) < WARNING for found in row["_ws.expert.severity"].split(",") if found)
+        ours = [row for row in rows if row["udp.srcport"] != str(port)]
+        theirs = [row for row in rows if row["udp.srcport"] == str(port)]
+        assert (len(ours), len(theirs)) == (sent["packets_sent"], received["packets_sent"])
+        for side, other in ((ours, theirs), (theirs, ours)):
+            numbers = [int(row["dccp.seq_raw"]) for row in side]
+            assert [number - numbers[0] for number in numbers] == list(range(len(side))), "one by one"
+            known = {row["dccp.seq_raw"] for row in other}
+            assert {row["dccp.ack_raw"] for row in side if row["dccp.ack_raw"]} <= known, (
+                "what is acknowledged was sent"
+            )
+        kinds = [row["dccp.type"] for row in ours]
+        assert (kinds[0], kinds[-1]) == (REQUEST, CLOSE)
+        carried = [row for row in ours if row["dccp.type"] in (DATA, DATA_ACK)]
+        assert [row["data.len"] for row in carried] == ["1400"] * sent["datagrams"]
+        answers = [row["dccp.type"] for row in theirs]
+        assert (answers[0], set(answers[1:-1]) - {SYNC_ACK}, answers[-1]) == (RESPONSE, {ACK}, RESET)
+        assert answers.count(SYNC_ACK) == kinds.count(SYNC), "an expired timer asks whether anybody is there"
+        wanted = set(ours[0]["dccp.option_type"].split(","))
+        assert {CHANGE_L, CHANGE_R} <= wanted, "features are negotiated"
+        vectors = [row for row in theirs if VECTORS & set(row["dccp.option_type"].split(","))]
+        assert bool(vectors) == (scheme == "ccid2"), "only CCID 2 has Ack Vectors"
+
+
+@pytest.mark.skipif(bool(tshark_reads_dccp()), reason=tshark_reads_dccp())
+def test_tshark_finds_dccp_on_any_port_and_leaves_the_rest(start: Starter, tmp_path: Path) -> None:
+    port = free_port()
+    file = tmp_path / "send.pcap"
+    receiver = listening(start, "127.0.0.1", port, "--once")
+    limits = ["--rate", "1mbit", "--duration", "200ms"]
+    sent, _ = done(start("send", f"127.0.0.1:{port}", *limits, "--json", "--capture", str(file)), 0)
+    done(receiver, 0)
+    # Some of the ports that systems choose belong to protocols: what a packet looks like comes first here.
+    by_looks = ["-o", "udp.try_heuristic_first:TRUE"]
+    rows = decoded(file, *by_looks)
+    assert len(rows) == sent["packets_sent"] + sent["packets_received"]
+    assert all(row["dccp.type"] for row in rows)
+    # The same with a DCCP checksum, that is, something else.
+    data = bytearray(file.read_bytes())
+    at = 24
+    while at < len(data):
+        data[at + 16 + 20 + 8 + 6] = 1
+        at += 16 + struct.unpack_from("<I", data, at + 8)[0]
+    file.write_bytes(data)
+    assert not any(row["dccp.type"] for row in decoded(file, *by_looks))
+
+
+def test_the_command_tells_where_the_dissector_is(start: Starter) -> None:
+    out, _ = start("dissector").communicate(timeout=20)
+    assert Path(out.strip()).read_text(encoding="utf-8").startswith("-- DCCP in UDP (RFC 6773)")

@@ -302,6 +302,10 @@ pub struct Report {
     pub data_limited: bool,
     /// The interval that the report covers saw a new loss event.
     pub new_loss_event: bool,
+    /// Packets newly told of that found no room at the receiver (RFC 4340 section 11.7: Drop Code 2).
+    pub dropped: u64,
+    /// The receiver has trouble keeping up (RFC 4340 section 11.6).
+    pub slow: bool,
 }
 
 /// Sending resumes after nothing was in flight.

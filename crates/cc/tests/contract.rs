@@ -146,6 +146,8 @@ fn the_model_reaches_every_event_and_phase() {
             loss_rate: None,
             data_limited: false,
             new_loss_event: false,
+            dropped: 0,
+            slow: false,
         }),
         Op::Paths(Box::new(narrows_cc::Paths::new(0, &[narrows_cc::PathView::default()]))),
     ];

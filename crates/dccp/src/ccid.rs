@@ -8,7 +8,8 @@ use narrows_cc::schemes::Entry;
 pub enum Ccid {
     /// TCP-like (RFC 4341): Ack Vectors.
     TcpLike,
-    /// TCP-friendly rate control (RFC 4342): reports of loss events and of the rate received, once per round trip.
+    /// TCP-friendly rate control (RFC 4342): reports of loss events and of the rate received, once per round trip; Ack Vectors with
+    /// them tell which packets were lost.
     Tfrc,
     /// DCCP-BBR: Ack Vectors, and the share of packets lost in the last ten seconds.
     DccpBbr,
@@ -38,10 +39,5 @@ impl Ccid {
     /// The one that a scheme of the registry is.
     pub fn of(scheme: &Entry) -> Self {
         Self::from_number(scheme.ccid).unwrap_or(Self::Other)
-    }
-
-    /// Whether the receiver of the data reports every packet's fate in Ack Vectors.
-    pub const fn has_ack_vector(self) -> bool {
-        !matches!(self, Self::Tfrc)
     }
 }

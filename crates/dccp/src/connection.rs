@@ -30,7 +30,11 @@
 //! 2. Data waits until the CCID that controls it is agreed.
 //! 3. Losses, not proportional rate reduction, shape the window: nothing is sent twice, and RFC 4341 halves it at once.
 //! 4. After a timeout without an answer a Sync asks for one, for there may be no data to send.
-//! 5. Slow Receiver, Data Dropped and Data Checksum are read over.
+//! 5. Data that finds no room, or whose Data Checksum is wrong, is told of in Data Dropped (sections 9.3 and 11.7). Over UDP a wrong
+//!    Data Checksum takes a memory or a program at fault, for UDP's own covers all. 'Application Not Listening' is heeded, not sent:
+//!    an application either reads or closes. 'Delivered Corrupt' is never sent.
+//! 6. A full receive buffer and Slow Receiver are answered by CCID 2 and CCID 3 as their RFCs say; for other schemes the transport
+//!    takes a packet per round trip off window and rate, or lets them not grow, for a round trip. What is corrupt counts as marked.
 
 mod close;
 mod config;
@@ -52,6 +56,8 @@ mod validity;
 
 #[cfg(test)]
 mod tests;
+
+use std::collections::VecDeque;
 
 use narrows_cc::{Bytes, Control, Nanos, Phase, Random, Telemetry, schemes::Entry};
 
@@ -91,11 +97,15 @@ pub struct Connection {
     /// Repeats what the state's change waits for.
     backoff: Backoff,
     pending: Pending,
-    /// The handshake packet that an answer can measure the round trip with.
-    handshake: (Seq, Nanos),
+    /// The last handshake packets and when they left: an answer names the one that it measures the round trip with.
+    handshake: VecDeque<(Seq, Nanos)>,
     half: Half,
     reception: Reception,
     inbox: Queue,
+    /// The numbers of the packets that brought what is there.
+    inbox_numbers: VecDeque<Seq>,
+    /// The application has trouble keeping up.
+    slow: bool,
     /// Connected, PeerGone, Closed: to be told before and after the datagrams.
     connected: bool,
     gone: bool,
@@ -126,10 +136,12 @@ impl Connection {
             valid_at: now,
             backoff: Backoff::NEVER,
             pending: Pending::default(),
-            handshake: (first, now),
+            handshake: VecDeque::new(),
             half: Half::new(config, &random, now),
             reception: Reception::new(config),
             inbox: Queue::new(config.queue, config.overflow),
+            inbox_numbers: VecDeque::new(),
+            slow: false,
             connected: false,
             gone: false,
             closed: None,
@@ -163,6 +175,10 @@ impl Connection {
             features.accept(number, Side::Local, values);
         }
         features.accept(feature::ECN_INCAPABLE, Side::Remote, &[0, 1]);
+        features.accept(feature::CHECK_DATA, Side::Local, &[1, 0]);
+        if config.data_checksum {
+            features.want(now, feature::CHECK_DATA, Side::Remote, &[1], true);
+        }
         if config.short {
             features.want(now, feature::SHORT_NUMBERS, Side::Local, &[1, 0], false);
             features.accept(feature::SHORT_NUMBERS, Side::Remote, &[1, 0]);
@@ -173,18 +189,18 @@ impl Connection {
         }
         let (least, most) = feature::SEQUENCE_WINDOWS;
         features.state(now, feature::SEQUENCE_WINDOW, config.sequence_window.clamp(least, most));
-        features.state(now, feature::ACK_RATIO, u64::from(config.ack_ratio.max(1)));
+        let window = u64::from(config.initial_window);
+        features.state(now, feature::ACK_RATIO, u64::from(config.ack_ratio).clamp(1, ratio::most(window)));
         self.wish_for_reports(now);
     }
 
     /// What the receiver of our data shall report.
     fn wish_for_reports(&mut self, now: Nanos) {
-        let number = if self.half.ccid.has_ack_vector() {
-            feature::SEND_ACK_VECTOR
-        } else {
-            feature::SEND_LOSS_EVENT_RATE
-        };
-        self.features.want(now, number, Side::Remote, &[1], false);
+        // CCID 3 does without vectors, but then nobody knows which packets were lost (RFC 4342 section 6).
+        self.features.want(now, feature::SEND_ACK_VECTOR, Side::Remote, &[1], false);
+        if self.half.ccid == Ccid::Tfrc {
+            self.features.want(now, feature::SEND_LOSS_EVENT_RATE, Side::Remote, &[1], false);
+        }
     }
 
     /// Features may have changed: the half-connections follow.
@@ -247,6 +263,7 @@ impl Connection {
             return Some(Event::Connected);
         }
         if let Some(data) = self.inbox.pop() {
+            self.inbox_numbers.pop_front();
             return Some(Event::Datagram(data));
         }
         if std::mem::take(&mut self.gone) {
@@ -258,6 +275,16 @@ impl Connection {
     /// Gives back the buffer of a datagram that was read, for the next one.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         self.inbox.recycle(buffer);
+    }
+
+    /// The application has trouble keeping up, or no longer: the other side is asked not to send faster.
+    pub fn set_slow(&mut self, slow: bool) {
+        self.slow = slow;
+    }
+
+    /// Whether the other side is to hear that: also where more than half of the queue waits to be read.
+    fn is_slow(&self) -> bool {
+        self.slow || self.inbox.is_filling()
     }
 
     /// Where it stands.
@@ -320,6 +347,16 @@ impl Connection {
         self.half.phase
     }
 
+    /// Packets with data sent of which nothing has been heard and that have not been given up.
+    pub fn flying(&self) -> u64 {
+        self.half.packets
+    }
+
+    /// Datagrams that wait to be sent.
+    pub fn queued(&self) -> usize {
+        self.half.queue.len()
+    }
+
     /// Packets sent whose fate is not known and that may still matter.
     pub fn outstanding(&self) -> usize {
         self.half.records.len()
@@ -327,7 +364,11 @@ impl Connection {
 
     /// Bytes of memory held behind this value.
     pub fn memory(&self) -> usize {
-        self.half.records.memory() + self.half.queue.memory() + self.inbox.memory() + self.reception.memory()
+        self.half.records.memory()
+            + self.half.queue.memory()
+            + self.inbox.memory()
+            + self.reception.memory()
+            + self.half.heard.memory()
     }
 
     /// Asks for another window of valid sequence numbers.

@@ -18,11 +18,13 @@
 //! data offset do not grant. Reserved bits are sent as zero and ignored.
 
 mod checksum;
+mod crc;
 mod header;
 mod option;
 
 pub(crate) use checksum::internet_checksum;
 pub use checksum::{Addresses, checksum, seal, verify};
+pub use crc::data_checksum;
 pub use header::{Body, DecodeError, MAX_HEADER, MIN_HEADER};
 pub use option::{MAX_VALUE, Opt, OptionError, Options, options};
 

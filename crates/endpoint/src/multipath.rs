@@ -14,7 +14,10 @@
 //! * A path that has had two retransmission timeouts in a row is given up: what it holds is sent again on others before any
 //!   new data, and it gets no new data before it has something acknowledged. It goes on repairing itself, which is the probe.
 //! * When the window of the connection is full and a faster subflow has room, it repeats what a slower one holds, from the
-//!   trailing edge of the window on, each byte once (opportunistic retransmission, Raiciu et al. 2012, section 4.2).
+//!   trailing edge of the window on, each byte once (opportunistic retransmission, Raiciu et al. 2012, section 4.2). Data that
+//!   would stop the window within a round trip of the fastest subflow is repeated before that, if the repetition is there first.
+//! * A subflow whose data a repetition overtakes may have half as much out as before, at most once in its round trip, and then a
+//!   segment more per round trip (penalisation, ibid.; `allowance`).
 //! * The other subflows open when the first one's handshake is over.
 //!
 //! ## Receiving
@@ -35,13 +38,16 @@
 //! 2. Data numbers begin at 0, and DATA_FIN takes no number: it rides on the subflows' own FINs, which leave when all data
 //!    has arrived.
 //! 3. There is no retransmission timer for data itself: data is safe with a subflow that has sent it, until that is given up.
-//! 4. Data is not taken back from the window of a slow subflow, and its window is not halved for holding others up
-//!    (penalisation, NSDI 2012).
-//! 5. Opportunistic retransmission does not stop at the first segment of the window: a fast path whose window has room would
-//!    otherwise wait a round trip for each segment of a slow one.
+//! 4. Penalisation limits what the connection hands over; Linux halves the subflow's congestion window. Here windows belong to
+//!    schemes, of which some have none that could be halved.
+//! 5. Opportunistic retransmission neither stops at the first segment of the window nor waits until it is full, as Linux's
+//!    does: by then the repetition is the last packet in the queue of the fast path, which runs dry until it is acknowledged,
+//!    and then a whole window leaves at once into a queue that does not hold it. Whether it is worth while goes by when the
+//!    original left, not by a ratio of round-trip times.
 //! 6. There is no checksum, no fall back to plain TCP, no REMOVE_ADDR, no backup flag.
 //! 7. After a tail loss the probe repeats the last packet of its subflow rather than take new data.
 
+mod allowance;
 mod mapping;
 mod sink;
 mod source;

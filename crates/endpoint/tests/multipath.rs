@@ -20,13 +20,28 @@ struct Path {
     duplication: f64,
     /// The share of packets that are late by up to 40 ms.
     late: f64,
-    /// Nothing gets through from then on, until `alive`.
+    /// Nothing gets through from then on, until `alive`, in either direction or the stated one.
     dies: Nanos,
     alive: Nanos,
+    only: Option<Direction>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Data,
+    Acknowledgements,
 }
 
 fn path(delay: u64) -> Path {
-    Path { delay: ms(delay), loss: 0.0, duplication: 0.0, late: 0.0, dies: Nanos::MAX, alive: Nanos::MAX }
+    Path {
+        delay: ms(delay),
+        loss: 0.0,
+        duplication: 0.0,
+        late: 0.0,
+        dies: Nanos::MAX,
+        alive: Nanos::MAX,
+        only: None,
+    }
 }
 
 /// A connection over stated paths, and what an observer of the network knows of its data.
@@ -97,7 +112,9 @@ impl Talk {
 
     fn put(&mut self, packet: Packet) {
         let path = self.paths[(packet.flow - 7) as usize];
-        if (path.dies..path.alive).contains(&self.now) {
+        let direction =
+            if packet.flags.has(Flags::REVERSE) { Direction::Acknowledgements } else { Direction::Data };
+        if (path.dies..path.alive).contains(&self.now) && path.only.is_none_or(|only| only == direction) {
             return;
         }
         for _ in 0..if self.random.chance(path.duplication) { 2 } else { 1 } {
@@ -207,7 +224,11 @@ fn paths() -> impl Strategy<Value = Vec<Path>> {
         late,
         ..path(delay)
     });
-    prop::collection::vec(one, 1..4)
+    prop::collection::vec(one, 1..=4)
+}
+
+fn directions() -> impl Strategy<Value = Option<Direction>> {
+    prop_oneof![Just(None), Just(Some(Direction::Data)), Just(Some(Direction::Acknowledgements))]
 }
 
 proptest! {
@@ -219,15 +240,17 @@ proptest! {
         sack: bool,
         segments in 1u64..150,
         window in prop_oneof![Just(3_000u64), Just(30_000), Just(1 << 26)],
-        dead in prop::option::of((1u64..2_000, 1u64..20_000)),
-        name in prop_oneof![Just("newreno"), Just("cubic"), Just("bbr")],
+        dead in prop::option::of((1u64..2_000, 1u64..20_000, directions())),
+        name in prop_oneof![
+            Just("newreno"), Just("cubic"), Just("bbr"), Just("lia"), Just("olia"), Just("balia"), Just("mptcp-coupled")
+        ],
         seed: u64,
     ) {
         let mut paths = paths;
-        if let Some((at, for_ms)) = dead
+        if let Some((at, for_ms, only)) = dead
             && let Some(last) = paths.last_mut()
         {
-            (last.dies, last.alive) = (ms(at), ms(at + for_ms));
+            (last.dies, last.alive, last.only) = (ms(at), ms(at + for_ms), only);
         }
         let tcp = TcpConfig { sack, rack: sack, tlp: sack, receive_window: Bytes::new(window), ..TcpConfig::default() };
         let size = segments * 1000 + 7;
@@ -267,24 +290,25 @@ fn round_robin_takes_subflows_in_turn_and_lowest_rtt_fills_the_fastest_first() {
 
 #[test]
 fn what_a_dead_path_held_goes_over_the_other_after_two_timeouts() {
-    let mut paths = [path(10), path(10)];
-    paths[1].dies = ms(75);
-    let mut talk = file(Scheduler::LowestRtt, 4_000, &paths);
-    talk.run(Nanos::from_secs(20));
-    assert_eq!(talk.sink.stats().bytes_in_order, 4_000 * 1448);
-    let stats = *talk.source.stats();
-    assert_eq!(stats.given_up, 1);
-    // No more is repeated than the dead path had been given.
-    let held: u64 =
-        talk.meaning.iter().filter(|(key, _)| key.0 == 8).map(|(_, value)| u64::from(value.1)).sum();
-    assert!(
-        stats.reinjected_bytes > 0 && stats.reinjected_bytes <= held,
-        "{} of {held}",
-        stats.reinjected_bytes
-    );
-    // It is not closed: its FIN is never acknowledged, and the connection is over all the same.
-    assert!(talk.senders[0].is_closed() && !talk.senders[1].is_closed());
-    assert!(talk.source.completed_at().is_some());
+    for only in [None, Some(Direction::Data), Some(Direction::Acknowledgements)] {
+        let mut paths = [path(10), path(10)];
+        (paths[1].dies, paths[1].only) = (ms(75), only);
+        let mut talk = file(Scheduler::LowestRtt, 4_000, &paths);
+        talk.run(Nanos::from_secs(20));
+        assert_eq!(talk.sink.stats().bytes_in_order, 4_000 * 1448);
+        let stats = *talk.source.stats();
+        assert_eq!(stats.given_up, 1, "{only:?}");
+        // No more is repeated than the dead path had been given. Where only its acknowledgements are lost, that has arrived,
+        // and the other path acknowledges it (DATA_ACK) before the second timeout.
+        let held: u64 =
+            talk.meaning.iter().filter(|(key, _)| key.0 == 8).map(|(_, value)| u64::from(value.1)).sum();
+        println!("{only:?}: {} of {held} reinjected", stats.reinjected_bytes);
+        let needed = only != Some(Direction::Acknowledgements);
+        assert!((stats.reinjected_bytes > 0) == needed && stats.reinjected_bytes <= held);
+        // It is not closed: its FIN is never acknowledged, and the connection is over all the same.
+        assert!(talk.senders[0].is_closed() && !talk.senders[1].is_closed());
+        assert!(talk.source.completed_at().is_some());
+    }
 }
 
 #[test]
@@ -324,6 +348,35 @@ fn a_small_window_is_unblocked_by_repeating_its_edge_on_the_faster_path() {
     // a twentieth of what the fast path alone delivers. With it, a round trip of the fast path for the repetition.
     println!("alone {alone}, both {both}, {stats:?}");
     assert!(both > 0.4 * alone, "{both} against {alone}");
+}
+
+#[test]
+fn a_slow_path_that_holds_up_the_window_gets_half_as_much_until_it_no_longer_does() {
+    // 45 segments of window over 20 ms and 400 ms there and back, without a bottleneck. In turns the slow path would get half
+    // of it; once it is limited it has a segment or two in each of its round trips.
+    let small = TcpConfig { receive_window: Bytes::new(45 * 1448), ..TcpConfig::default() };
+    let paths = [path(10), path(200)];
+    let mut talk = Talk::new(Scheduler::RoundRobin, &small, "newreno", AppConfig::Bulk, &paths, 1);
+    talk.run(Nanos::from_secs(5));
+    let (before, penalties) = (talk.senders[1].stats().data_packets_sent, talk.source.stats().penalties);
+    talk.run(Nanos::from_secs(25));
+    let sent = (talk.senders[1].stats().data_packets_sent - before) as f64;
+    let halved = (talk.source.stats().penalties - penalties) as f64;
+    // A lone segment is acknowledged after 40 ms more.
+    let round_trips = 20.0 / 0.44;
+    assert!((round_trips - 1.0..=3.0 * round_trips).contains(&sent), "{sent} packets");
+    assert!(halved > 0.0 && halved <= round_trips + 1.0, "{halved} penalties");
+    // The fast path's own window holds all that the receiver allows: by round-trip times the slow one gets nothing.
+    let mut fastest = Talk::new(Scheduler::LowestRtt, &small, "newreno", AppConfig::Bulk, &paths, 1);
+    fastest.run(Nanos::from_secs(5));
+    let before = fastest.senders[1].stats().data_packets_sent;
+    fastest.run(Nanos::from_secs(25));
+    assert_eq!(fastest.senders[1].stats().data_packets_sent, before);
+    // A window of 64 MiB does not fill: nothing is held up, and nobody is limited.
+    let file = AppConfig::File(Bytes::new(1_448_000));
+    let mut wide = Talk::new(Scheduler::RoundRobin, &TcpConfig::default(), "newreno", file, &paths, 1);
+    assert!(wide.run(Nanos::from_secs(60)));
+    assert_eq!((wide.source.stats().penalties, wide.source.stats().rescued_bytes), (0, 0));
 }
 
 #[test]

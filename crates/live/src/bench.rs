@@ -61,6 +61,7 @@ impl Caller for Quiet {
     fn stop(&self) -> Stop {
         Stop::No
     }
+    fn listening(&self, _: SocketAddr) {}
     fn progress(&self, _: &Report) {}
     fn ended(&self, _: &Report) {}
 }

@@ -47,6 +47,9 @@ impl Capture {
         let length = udp::HEADER + dccp.len();
         let packet = &mut self.packet;
         packet.clear();
+        // What came over IPv4 to a socket of IPv6 was an IPv4 packet.
+        let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+        let (from, to) = (plain(from), plain(to));
         let addresses = match (from, to) {
             (SocketAddr::V4(from), SocketAddr::V4(to)) => {
                 packet.extend_from_slice(&[0x45, ecn]);

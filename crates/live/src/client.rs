@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use narrows_cc::Nanos;
 use narrows_dccp::{Role, udp};
 
+use crate::alarm::Alarm;
 use crate::peer::{Peer, nanos};
 use crate::port::{Port, Way};
 use crate::report::Report;
@@ -27,6 +28,7 @@ pub fn send(settings: &Settings, caller: &dyn Caller) -> Result<Report, LiveErro
         let socket = Socket::open(any, Some(address)).map_err(|error| LiveError::Socket(address, error))?;
         let way = Way { local: socket.local(), remote: address };
         let mut port = Port::new(socket, settings.capture.as_deref())?;
+        let mut alarm = Alarm::new()?;
         let start = Instant::now();
         let mut peer = Peer::new(settings, Role::Client, way, Nanos::ZERO);
         loop {
@@ -39,7 +41,7 @@ pub fn send(settings: &Settings, caller: &dyn Caller) -> Result<Report, LiveErro
             }
             let wait = peer.deadline().as_nanos().saturating_sub(nanos(start.elapsed()).as_nanos());
             let wait = Duration::from_nanos(wait).min(TICK);
-            if tokio::time::timeout(wait, port.socket.readable()).await.is_ok() {
+            if alarm.wait(&port.socket, wait).await? {
                 hear(&mut port, &mut peer, way, nanos(start.elapsed()))?;
             }
         }

@@ -4,8 +4,8 @@
 //! connection gives. One task drives a sender's connection, or all of a receiver's.
 //!
 //! ## Time
-//! A connection's time is that of the monotonic clock since the start. Timers of the system are a millisecond coarse; a driver
-//! that wakes late does what was due in its order, each with the time it was due at, so that a pace is kept on average.
+//! A connection's time is that of the monotonic clock since the start. A driver that wakes late, as on a
+//! busy machine, does what was due in its order, each with the time it was due at, so that a pace is kept on average.
 //!
 //! ## Delay
 //! A datagram begins with the time of its writing, eight bytes, big-endian nanoseconds of the system's clock (`CLOCK_REALTIME`):
@@ -18,6 +18,7 @@
 // This crate is about wall time.
 #![allow(clippy::disallowed_methods)]
 
+mod alarm;
 pub mod bench;
 mod capture;
 mod client;
@@ -28,6 +29,8 @@ mod server;
 mod settings;
 mod socket;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::time::Duration;

@@ -9,6 +9,7 @@ use narrows_dccp::connection::Overflow;
 use narrows_dccp::{Config, Connection, Event, ResetCode, Role, State};
 use narrows_endpoint::{App, AppConfig};
 use narrows_net::Histogram;
+use rustix::io::Errno;
 
 use crate::port::{Port, Way};
 use crate::report::Report;
@@ -251,9 +252,14 @@ impl<'a> Peer<'a> {
             error.kind(),
             ConnectionRefused | HostUnreachable | NetworkUnreachable | ConnectionReset
         );
+        let too_long = [Errno::MSGSIZE, Errno::INVAL].map(|errno| Some(errno.raw_os_error()));
         match (of_the_path, self.was_connected()) {
             _ if !self.sender => Ok(()),
             (true, true) => Ok(()),
+            // The second is said of a batch.
+            _ if self.was_connected() && too_long.contains(&error.raw_os_error()) => {
+                Err(LiveError::TooLong(self.way.remote, self.settings.config.datagram))
+            }
             (true, false) if error.kind() == ConnectionRefused => {
                 Err(LiveError::Refused(self.settings.address))
             }
@@ -282,7 +288,8 @@ impl<'a> Peer<'a> {
         let over = self.connection.state().is_over();
         let last = if over { self.heard.data_at.max(self.done_at.unwrap_or_default()) } else { now };
         let active = self.heard.connected_at.map_or(Nanos::ZERO, |at| last.max(at) - at);
-        let remote = self.way.remote.to_string();
+        let remote = self.way.remote;
+        let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port()).to_string();
         Report::of(self.sender, remote, &self.connection, (age, active), written, &self.heard.delays)
     }
 

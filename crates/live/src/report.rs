@@ -62,10 +62,11 @@ pub struct Report {
     pub packets_sent: u64,
     /// Packets of all types received.
     pub packets_received: u64,
-    /// Of the sender: datagrams lost, as the receiver's reports show, less those that were late only.
-    pub lost: u64,
+    /// Of the sender: datagrams lost, as the receiver's reports show, less those that were late only; of a CCID whose reports tell
+    /// the fate of each.
+    pub lost: Option<u64>,
     /// Of the sender: their share of datagrams sent.
-    pub loss_percent: f64,
+    pub loss_percent: Option<f64>,
     /// Datagrams marked by the network.
     pub marked: u64,
     /// Datagrams that found no room in the queue of this end.
@@ -96,7 +97,7 @@ impl Report {
         } else {
             (stats.data_packets_received, stats.bytes_received)
         };
-        let lost = stats.lost_packets.saturating_sub(stats.late_packets);
+        let lost = sender.then(|| stats.lost_packets.saturating_sub(stats.late_packets));
         let rtt = connection.srtt();
         Self {
             role: if sender { "sender" } else { "receiver" },
@@ -113,7 +114,7 @@ impl Report {
             packets_sent: stats.packets_sent,
             packets_received: stats.packets_received,
             lost,
-            loss_percent: 100.0 * lost as f64 / datagrams.max(1) as f64,
+            loss_percent: lost.map(|lost| 100.0 * lost as f64 / datagrams.max(1) as f64),
             marked: stats.marked_packets,
             queue_drops: if sender { stats.send_drops } else { stats.receive_drops },
             timeouts: stats.timeouts,

@@ -13,6 +13,7 @@ use narrows_cc::Nanos;
 use narrows_dccp::udp::{self, Flow};
 use narrows_dccp::{Header, Kind, ResetCode, Role, Seq};
 
+use crate::alarm::Alarm;
 use crate::capture::Capture;
 use crate::peer::{Peer, nanos};
 use crate::port::{Port, Way};
@@ -44,6 +45,8 @@ pub fn receive_on(
         let socket = Socket::new(plain)?;
         let mut port = Port::new(socket, settings.capture.as_deref())?;
         let mut server = Server::new(settings, port.socket.local());
+        let mut alarm = Alarm::new()?;
+        caller.listening(port.socket.local());
         let start = Instant::now();
         loop {
             let now = nanos(start.elapsed());
@@ -59,14 +62,14 @@ pub fn receive_on(
             }
             let wait = server.deadline().as_nanos().saturating_sub(nanos(start.elapsed()).as_nanos());
             let wait = Duration::from_nanos(wait).min(TICK);
-            if tokio::time::timeout(wait, port.socket.readable()).await.is_ok() {
+            if alarm.wait(&port.socket, wait).await? {
                 server.hear(&mut port, nanos(start.elapsed()))?;
             }
         }
     })
 }
 
-struct Server<'a> {
+pub struct Server<'a> {
     settings: &'a Settings,
     local: SocketAddr,
     peers: BTreeMap<Flow, Peer<'a>>,
@@ -78,7 +81,7 @@ struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    fn new(settings: &'a Settings, local: SocketAddr) -> Self {
+    pub fn new(settings: &'a Settings, local: SocketAddr) -> Self {
         let refusals = Refusals::default();
         Self { settings, local, peers: BTreeMap::new(), stop: Stop::No, last: None, refusals }
     }
@@ -88,16 +91,21 @@ impl<'a> Server<'a> {
         self.peers.values().filter(|peer| !peer.is_over()).count()
     }
 
-    fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         (self.stop != Stop::No || (self.settings.once && self.last.is_some())) && self.present() == 0
     }
 
-    fn deadline(&self) -> Nanos {
+    pub fn deadline(&self) -> Nanos {
         self.peers.values().map(Peer::deadline).min().unwrap_or(Nanos::MAX)
     }
 
     /// What is due; ended connections are told of.
-    async fn advance(&mut self, now: Nanos, caller: &dyn Caller, port: &mut Port) -> Result<(), LiveError> {
+    pub async fn advance(
+        &mut self,
+        now: Nanos,
+        caller: &dyn Caller,
+        port: &mut Port,
+    ) -> Result<(), LiveError> {
         for peer in self.peers.values_mut() {
             let was_over = peer.is_over();
             peer.supervise(now, caller, self.stop);
@@ -137,7 +145,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn on_packet(
+    pub fn on_packet(
         &mut self,
         now: Nanos,
         packet: &Arrived<'_>,

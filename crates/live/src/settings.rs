@@ -51,6 +51,11 @@ pub enum LiveError {
     /// The other side fell silent. What was done until then is in the report.
     #[error("{0}: the other side is gone: nothing came from it for {1:?}")]
     Gone(SocketAddr, Duration, Box<Report>),
+    /// A datagram with its headers is more than the path takes.
+    #[error(
+        "{0}: datagrams of {1} bytes and their headers are longer than what the path takes in one piece; shorter ones fit"
+    )]
+    TooLong(SocketAddr, u16),
     /// The capture failed, or the system.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -90,6 +95,8 @@ pub enum Stop {
 pub trait Caller {
     /// Whether to stop.
     fn stop(&self) -> Stop;
+    /// A receiver is there, at this address.
+    fn listening(&self, at: SocketAddr);
     /// Once a second.
     fn progress(&self, report: &Report);
     /// A receiver's connection has ended.

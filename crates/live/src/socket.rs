@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket as Plain};
+use std::task::{Context, Poll};
 
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use tokio::io::Interest;
@@ -68,6 +69,10 @@ impl Socket {
 
     pub async fn readable(&self) -> io::Result<()> {
         self.socket.readable().await
+    }
+
+    pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_recv_ready(context)
     }
 
     pub async fn writable(&self) -> io::Result<()> {

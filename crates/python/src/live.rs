@@ -13,6 +13,7 @@ use narrows_sim::scenario::{self, Source};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::{Handle, Shared, refuse};
@@ -25,8 +26,8 @@ struct Teller {
 }
 
 impl Teller {
-    fn tell(&self, kind: &str, report: &Report) {
-        let text = serde_json::to_string(report).unwrap_or_default();
+    fn tell(&self, kind: &str, what: &impl Serialize) {
+        let text = serde_json::to_string(what).unwrap_or_default();
         Python::attach(|py| {
             if let Err(error) = self.tell.call1(py, (kind, text)) {
                 error.write_unraisable(py, None);
@@ -42,6 +43,10 @@ impl Caller for Teller {
             1 => Stop::Close,
             _ => Stop::Abort,
         }
+    }
+
+    fn listening(&self, at: SocketAddr) {
+        self.tell("listening", &at);
     }
 
     fn progress(&self, report: &Report) {
@@ -90,7 +95,8 @@ pub fn bench_datagrams(
 }
 
 /// Sends or receives DCCP over UDP until it ends or `handle` is cancelled. The first flow of the scenario `text` says what is
-/// sent and how. `tell` is called with `progress` once a second and with `ended` for each connection, and a report as JSON.
+/// sent and how. `tell` is called with `listening` and an address, with `progress` once a second and
+/// with `ended` for each connection, and a report; JSON.
 #[pyfunction]
 #[pyo3(signature = (text, sender, address, duration_s, timeout_s, once, connections, capture, handle, tell))]
 pub fn live(

@@ -3,7 +3,7 @@
 //! A packet of the network has no room for them. They wait in [`Bodies`], and the packet names their place.
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
-use narrows_dccp::{Connection, Event, Kind, ResetCode, State};
+use narrows_dccp::{Connection, Event, Header, Kind, ResetCode, State};
 use narrows_endpoint::{AckOutcome, App, ReceiverStats, SenderStats};
 use narrows_net::{Ecn, Flags, Histogram, Packet};
 
@@ -34,10 +34,50 @@ impl Bodies {
         &self.places[packet.ts_val as usize]
     }
 
+    /// Packets that are under way with data.
+    pub fn under_way(&self) -> u64 {
+        let mut used = vec![true; self.places.len()];
+        for &id in &self.free {
+            used[id as usize] = false;
+        }
+        let places = self.places.iter().zip(used).filter(|(_, used)| *used);
+        let data = places.filter(|(bytes, _)| {
+            Header::decode(bytes).is_ok_and(|(header, body)| header.kind.is_data() && !body.data.is_empty())
+        });
+        data.count() as u64
+    }
+
     /// The packet is no more.
     pub fn forget(&mut self, packet: &Packet) {
         self.free.push(packet.ts_val);
     }
+}
+
+/// What has become of all flows' datagrams, at this time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// The application handed them over; those of an unlimited one are made when they leave.
+    pub pushed: u64,
+    /// No room was found for them.
+    pub refused: u64,
+    /// They wait at the sender.
+    pub queued: u64,
+    /// They have left the sender.
+    pub sent: u64,
+    /// Of these the network carries so many,
+    pub under_way: u64,
+    /// has lost so many,
+    pub dropped: u64,
+    /// and so many have arrived.
+    pub arrived: u64,
+    /// The sender knows of so many of those sent that they were delivered,
+    pub delivered: u64,
+    /// takes so many for lost,
+    pub lost: u64,
+    /// has heard nothing of so many in the time it waits,
+    pub unanswered: u64,
+    /// and still waits to hear of the rest.
+    pub outstanding: u64,
 }
 
 /// One end with what it needs to speak through the simulator.
@@ -99,6 +139,7 @@ pub struct Origin {
     stopped: bool,
     /// The application has written all it meant to.
     finished: bool,
+    pushed: u64,
     first_data_at: Option<Nanos>,
     completed_at: Option<Nanos>,
     stats: SenderStats,
@@ -117,6 +158,7 @@ impl Origin {
             greedy: false,
             stopped: false,
             finished: false,
+            pushed: 0,
             first_data_at: None,
             completed_at: None,
             stats: SenderStats::default(),
@@ -146,6 +188,7 @@ impl Origin {
             self.payload[..stamped].copy_from_slice(&stamp[..stamped]);
             // A datagram that finds no room is counted by the connection.
             let _ = self.end.connection.push(now, &self.payload[..size]);
+            self.pushed += 1;
             self.written += size as u64;
         }
         if self.app.is_finished() && self.written >= limit {
@@ -265,6 +308,20 @@ impl Origin {
         matches!(self.end.connection.state(), State::Closed | State::TimeWait)
     }
 
+    /// Adds what the sender knows of its datagrams.
+    pub fn account(&self, account: &mut Account) {
+        let connection = &self.end.connection;
+        let stats = connection.stats();
+        account.pushed += self.pushed;
+        account.refused += stats.send_drops;
+        account.queued += connection.queued() as u64;
+        account.sent += stats.data_packets_sent;
+        account.delivered += stats.delivered_packets;
+        account.lost += stats.lost_packets - stats.late_packets;
+        account.unanswered += stats.unanswered_packets;
+        account.outstanding += connection.flying();
+    }
+
     /// Datagrams of the application that were never sent.
     pub fn unsent(&self) -> u64 {
         self.end.connection.stats().send_drops
@@ -344,6 +401,11 @@ impl Target {
 
     pub fn arrivals(&self) -> &Arrivals {
         &self.arrivals
+    }
+
+    /// Datagrams that arrived, with or without room for them.
+    pub fn arrived(&self) -> u64 {
+        self.end.connection.stats().data_packets_received
     }
 }
 

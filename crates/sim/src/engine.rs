@@ -16,7 +16,7 @@ use self::connections::Connections;
 use self::routes::{Routes, Step};
 use crate::clock::{Clock, Tick};
 use crate::control::ControlPlane;
-use crate::datagrams::Bodies;
+use crate::datagrams::{Account, Bodies};
 use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
@@ -363,6 +363,19 @@ impl Engine {
     /// Payload that a flow has delivered in order so far.
     pub fn delivered(&self, flow: usize) -> Bytes {
         Bytes::new(self.receivers[flow].stats().bytes_in_order)
+    }
+
+    /// What has become of the datagrams of all flows.
+    pub fn account(&self) -> Account {
+        let mut account = Account { under_way: self.bodies.under_way(), ..Account::default() };
+        for (flow, ends) in self.senders.iter().zip(&self.receivers).enumerate() {
+            if let (Origin::Datagrams(sender), Target::Datagrams(receiver)) = ends {
+                sender.account(&mut account);
+                account.arrived += receiver.arrived();
+                account.dropped += self.metrics.drops(flow);
+            }
+        }
+        account
     }
 
     /// Distinct data packets delivered so far.

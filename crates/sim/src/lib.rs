@@ -16,6 +16,7 @@ pub mod scenario;
 pub mod spec;
 pub mod telemetry;
 
+pub use datagrams::Account;
 pub use engine::{Engine, run};
 pub use recorder::Recorder;
 pub use result::RunResult;

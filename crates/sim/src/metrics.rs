@@ -140,6 +140,11 @@ impl Metrics {
         }
     }
 
+    /// Packets of a flow with data that the network has lost.
+    pub fn drops(&self, flow: usize) -> u64 {
+        self.flows[flow].drops
+    }
+
     /// The network lost a packet.
     pub fn on_drop(&mut self, packet: &Packet) {
         if !packet.flags.has(Flags::REVERSE) && packet.payload > 0 {

@@ -328,6 +328,50 @@ fn a_file_completes_and_its_end_closes_the_connection() {
     }
 }
 
+/// At any time, for every scheme, with every kind of loss and application: what the application handed over was refused, waits or
+/// was sent; what was sent is in the network, lost there or has arrived; and the sender takes each packet for one of delivered,
+/// lost, unanswered (CCID 3's timer) and outstanding, with no more delivered than arrived.
+#[test]
+fn law_no_datagram_is_ever_counted_twice_or_not_at_all() {
+    let networks = [
+        "buffer = \"20pkt\"\nloss = \"2%\"",
+        "buffer = \"40pkt\"\nqueue = { kind = \"codel\", ecn = true }",
+        "buffer = \"40pkt\"\nloss = { kind = \"gilbert-elliott\", to_bad = \"1%\", to_good = \"20%\", loss_bad = \"50%\" }",
+        "buffer = \"40pkt\"\nreorder = { probability = \"5%\", delay = \"15ms\" }",
+    ];
+    let apps =
+        ["", "app = { kind = \"video\", rate = \"12mbit\" }", "app = { kind = \"cbr\", rate = \"2mbit\" }"];
+    for scheme in ["ccid2", "ccid3", "dccp-bbr", "bbr", "cubic"] {
+        for (i, network) in networks.iter().enumerate() {
+            let app = apps[i % apps.len()];
+            let bell = Bell { more: network, seconds: 12.0, warmup: 0.0, ..Bell::default() };
+            let more = format!("{app}\nstop = \"10s\"\ncount = 2");
+            let mut engine = Engine::new(spec(&bell.text(&[(scheme, &more)])), Recorder::off());
+            let (mut most, mut sent) = (0, 0);
+            // No multiple of a round trip or of a frame.
+            for step in 1..=1_200 {
+                engine.run_until(Nanos::from_micros(step * 9_973)).expect("nothing is written");
+                let account = engine.account();
+                if !app.is_empty() {
+                    assert_eq!(
+                        account.pushed,
+                        account.refused + account.queued + account.sent,
+                        "{scheme} {network}"
+                    );
+                }
+                let network_has = account.under_way + account.dropped + account.arrived;
+                assert_eq!(account.sent, network_has, "{scheme} {network}: {account:?}");
+                let knows = account.delivered + account.lost + account.unanswered + account.outstanding;
+                assert!(account.delivered <= account.arrived, "{scheme} {network}: {account:?}");
+                assert_eq!(account.sent, knows, "{scheme} {network}: {account:?}");
+                (most, sent) = (account.under_way.max(most), account.sent);
+            }
+            println!("{scheme} {network}: {sent} sent, up to {most} under way; {:?}", engine.account());
+            assert!(sent > 1_000 && most > 5, "{scheme} {network}: {sent} sent");
+        }
+    }
+}
+
 #[test]
 fn what_was_given_up_or_stopped_is_not_completed() {
     // The Request is given up after three minutes (RFC 4340 section 8.1.1).
@@ -369,7 +413,7 @@ fn what_is_sent_arrives_or_is_lost_and_nothing_follows_a_stop() {
 
 #[test]
 fn marks_are_answered_as_losses_are() {
-    for scheme in ["ccid2", "ccid3"] {
+    for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
         let queue = |own: &str| {
             let bell = Bell {
                 more: "buffer = \"200pkt\"\nqueue = { kind = \"codel\", ecn = true }",

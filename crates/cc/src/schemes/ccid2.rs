@@ -12,6 +12,8 @@
 //! avoidance       W >= ssthresh   W += 1 per W of A without loss or mark
 //! loss, mark      W = max(floor(W / 2), 1);  ssthresh = max(W, 2);  once per window of data
 //! timeout         ssthresh = max(floor(W / 2), 2);  W = 1
+//! receive buffer  W = max(W - n, 1) for n packets newly told of as dropped there (Drop Code 2);  slow start ends
+//! Slow Receiver   slow start ends
 //! ```
 //! R: Ack Ratio, two by default, so slow start grows by half per round trip where TCP with byte counting doubles. At loss
 //! probability p, W is about sqrt(3 / (2 p)).
@@ -32,15 +34,12 @@
 //! section 4.1, idle times; Linux `net/dccp/ccids/ccid2.c`.
 //!
 //! ## Differences
-//! 1. The transport counts bytes: a packet is a segment here, and a window of W packets is told as W segments. Datagrams that
-//!    are smaller share that room by their bytes, where RFC 4341 counts each as one.
+//! 1. A window of W packets is told as W segments. DCCP counts each of its packets as one, whatever its size; over TCP bytes count.
 //! 2. Ack Ratio control is the transport's. `ack_ratio` is the limit on what one acknowledgement counts for in slow start.
 //! 3. Acknowledgements during recovery count for nothing: they are of the window that had the loss.
-//! 4. Slow Receiver and Data Dropped end slow start or take packets off the window in RFC 4341; the contract does not have
-//!    them.
-//! 5. After an idle time longer than the RTO the window is no more than the initial one, and it grows only where it is the
+//! 4. After an idle time longer than the RTO the window is no more than the initial one, and it grows only where it is the
 //!    limit: the window validation that section 5.1 refers to, in the form of RFC 5681.
-//! 6. On TCP it is a NewReno that counts in segments, does not undo, and shapes its window in recovery itself (RFC 6675).
+//! 5. On TCP it is a NewReno that counts in segments, does not undo, and shapes its window in recovery itself (RFC 6675).
 //!
 //! ## Known weaknesses
 //! Those of `newreno`: random loss above a percent stops it, and buffers are kept full. Slow start is slower by a factor of 1.7
@@ -48,7 +47,7 @@
 
 use crate::{
     Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Param, Phase, RecoveryEntered,
-    RecoveryLeft, RecoveryStyle, Setup, Telemetry, Timeout, Value,
+    RecoveryLeft, RecoveryStyle, Report, Setup, Telemetry, Timeout, Value,
 };
 
 /// RFC 3390: bytes of the initial window, unless two packets are more or four are less.
@@ -146,6 +145,16 @@ impl CongestionControl for Ccid2 {
 
     fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
         self.recovering = false;
+    }
+
+    fn on_report(&mut self, event: &Report) {
+        if event.dropped == 0 && !event.slow {
+            return;
+        }
+        self.window = self.window.saturating_sub(event.dropped).max(1);
+        if self.in_slow_start() {
+            self.ssthresh = self.window.max(2);
+        }
     }
 
     fn on_timeout(&mut self, event: &Timeout) {
@@ -260,6 +269,35 @@ mod tests {
         assert_eq!([acks(&mut scheme, 1), acks(&mut scheme, 1)], [3, 4]);
         assert_eq!([lose(&mut scheme), lose(&mut scheme), lose(&mut scheme)], [2, 1, 1]);
         assert_eq!(scheme.ssthresh, 2);
+    }
+
+    #[test]
+    fn a_full_receive_buffer_takes_packets_off_the_window_and_ends_slow_start() {
+        // RFC 4341 section 5.2.
+        let none = Report {
+            now: crate::Nanos::ZERO,
+            rtt: None,
+            receive_rate: None,
+            loss_event_rate: None,
+            loss_rate: None,
+            data_limited: false,
+            new_loss_event: false,
+            dropped: 0,
+            slow: false,
+        };
+        let mut scheme = ccid2(&[]);
+        assert_eq!(acks(&mut scheme, 17), 20);
+        scheme.on_report(&none);
+        assert_eq!(acks(&mut scheme, 1), 21);
+        scheme.on_report(&Report { dropped: 3, ..none });
+        assert_eq!(window(&scheme), 18);
+        // Nine acknowledgements of two make the eighteen that are needed now.
+        assert_eq!([acks(&mut scheme, 8), acks(&mut scheme, 1)], [18, 19]);
+        scheme.on_report(&Report { dropped: 1_000, ..none });
+        assert_eq!(window(&scheme), 1, "never below one");
+        let mut scheme = ccid2(&[]);
+        scheme.on_report(&Report { slow: true, ..none });
+        assert_eq!([window(&scheme), acks(&mut scheme, 1), acks(&mut scheme, 1)], [3, 3, 4]);
     }
 
     #[test]

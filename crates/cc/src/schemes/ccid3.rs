@@ -15,6 +15,8 @@
 //!   typical                       add X_recv to the set, drop what is older than 2 R;  limit = 2 max(set)
 //!   data-limited, new loss        halve the set, X_recv = 0.85 X_recv;  set = {max of both};  limit = max(set)
 //!   data-limited                  set = {max of it and X_recv, infinity not counted};  limit = 2 max(set)
+//!   n packets dropped in the receive buffer, or Slow Receiver (n = 0)
+//!                                 X_drop = max(X_recv - n s / R, min(X_recv, s / R));  set = {X_drop / 2};  limit = X_drop
 //!   p > 0                         X = max(min(X_Bps, limit), s / 64)
 //!   p = 0, at most once per R     X = max(min(2 X, limit), X_init)
 //!
@@ -202,13 +204,25 @@ impl Ccid3 {
         self.received = ReceiveRates::of(now, Rate::MAX);
     }
 
+    /// X_recv of a receiver that has no room or cannot follow (RFC 4342 section 5.2): half of the rate that is allowed for a round
+    /// trip.
+    fn restrained(&self, received: Rate, event: &Report, rtt: Nanos) -> Rate {
+        let packet = self.segment.per(rtt);
+        let taken = Rate::from_bytes_per_sec(packet.as_bytes_per_sec().saturating_mul(event.dropped));
+        let allowed = (received - taken).max(received.min(packet));
+        received.min(allowed.mul_f64(0.5))
+    }
+
     /// The greatest X that the receive rates allow (section 4.3 step 4).
     fn limit(&mut self, event: &Report, more_loss: bool, rtt: Nanos) -> Rate {
         let doubled = |rate: Rate| if rate == Rate::MAX { rate } else { rate.mul_f64(2.0) };
         let Some(received) = event.receive_rate.map(|rate| rate.min(self.most)) else {
             return doubled(self.received.max());
         };
-        if !event.data_limited {
+        if (event.dropped > 0 || event.slow) && !received.is_zero() {
+            // What arrived before does not lift the limit of the next round trip.
+            self.received = ReceiveRates::of(event.now, self.restrained(received, event, rtt));
+        } else if !event.data_limited {
             self.received.update(event.now, received, event.now - rtt * 2);
         } else if more_loss {
             self.received.halve();
@@ -289,8 +303,12 @@ impl CongestionControl for Ccid3 {
             return;
         };
         let limit = self.limit(event, more_loss, rtt);
+        let restrained = event.dropped > 0 || event.slow;
         if let Some(equation) = self.equation() {
             self.rate = self.bounded(equation.min(limit));
+        } else if restrained {
+            // Not less than a packet per round trip for want of room at the receiver.
+            self.rate = self.bounded(self.rate.min(limit.max(self.segment.per(rtt))));
         } else if !first && event.now - self.doubled >= rtt {
             // For the first report section 4.2 takes the place of this step.
             let doubled = self.rate.mul_f64(2.0).min(limit);

@@ -17,6 +17,8 @@ fn report(script: &mut Script<Adaptive>, loss_rate: Option<f64>) {
         loss_rate,
         data_limited: false,
         new_loss_event: false,
+        dropped: 0,
+        slow: false,
     });
 }
 

@@ -91,8 +91,10 @@ fn report() -> impl Strategy<Value = Report> {
         ]
     };
     let measured = (prop::option::of(rtt), prop::option::of(rate), prop::option::of(share()));
-    (measured, prop::option::of(share()), any::<bool>(), any::<bool>()).prop_map(
-        |((rtt, rate, loss_event_rate), loss_rate, data_limited, new_loss_event)| Report {
+    let limits =
+        (any::<bool>(), any::<bool>(), prop::sample::select(vec![0, 0, 0, 1, 3, u64::MAX]), any::<bool>());
+    (measured, prop::option::of(share()), limits).prop_map(
+        |((rtt, rate, loss_event_rate), loss_rate, (data_limited, new_loss_event, dropped, slow))| Report {
             now: Nanos::ZERO,
             rtt,
             receive_rate: rate.map(Rate::from_bytes_per_sec),
@@ -100,6 +102,8 @@ fn report() -> impl Strategy<Value = Report> {
             loss_rate,
             data_limited,
             new_loss_event,
+            dropped,
+            slow,
         },
     )
 }

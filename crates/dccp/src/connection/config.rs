@@ -57,6 +57,8 @@ pub struct Config {
     pub overflow: Overflow,
     /// Whether datagrams received are kept for the application; otherwise they are only counted.
     pub deliver: bool,
+    /// Data carries a checksum of its own (RFC 4340 section 9.3), which the other side has to check.
+    pub data_checksum: bool,
     /// Packets that an Ack Vector covers at most.
     pub ack_vector_limit: usize,
     /// Packets sent that are remembered at most.
@@ -98,6 +100,7 @@ impl Default for Config {
             queue: 256,
             overflow: Overflow::DropNewest,
             deliver: true,
+            data_checksum: false,
             ack_vector_limit: 1 << 16,
             outstanding: 1 << 18,
             ack_delay: Nanos::from_millis(200),

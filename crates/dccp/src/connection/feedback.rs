@@ -12,11 +12,19 @@ use super::records::{Fate, Record};
 use crate::ack_vector::{State, runs};
 use crate::{Ccid, Seq};
 
+/// The record `back` before the one `named`.
+fn number_of(named: u64, back: i64) -> Option<u64> {
+    u64::try_from((named as i64).checked_sub(back)?).ok()
+}
+
 /// What one acknowledgement brought.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     acked: Bytes,
     ce: Bytes,
+    /// In packets.
+    acked_packets: u64,
+    ce_packets: u64,
     /// The newest data packet among those delivered, and payload delivered before it was sent.
     newest: Option<(u64, Bytes)>,
     /// The newest marked one.
@@ -44,17 +52,30 @@ impl Connection {
         let options = if self.iss.is_some_and(told_of) { &[] } else { options };
         half.check_app_limited();
         let before = (half.inflight, half.sampler.delivered());
-        let progress = half.deliver(now, ack, named, options, &mut self.stats);
+        let (dropped, spoilt) = half.hear_of_drops(ack, options, self.iss, &mut self.stats);
+        let report = told.is_report(half.ccid);
+        let progress = half.deliver(now, ack, named, options, &spoilt, report, &mut self.stats);
         let mut sample = None;
         if let Some(rtt) = progress.rtt {
             let elapsed = told.elapsed.filter(|&elapsed| progress.named && elapsed < rtt);
             let rtt = rtt - elapsed.unwrap_or(Nanos::ZERO);
-            half.rtt.on_sample(rtt);
+            // RFC 4341 section 5: the mean is over windows, of which each gives one sample.
+            let newest = progress.newest.map_or(u64::MAX, |(number, _)| number);
+            if half.ccid == Ccid::TcpLike && newest < half.sampled_until {
+                half.rtt.glance(rtt);
+            } else {
+                half.rtt.on_sample(rtt);
+                half.sampled_until = half.records.end();
+            }
             half.rtt.on_progress();
             sample = half.rtt.last;
         }
         if half.ccid == Ccid::Tfrc && progress.named {
             half.pass_quarters(now, progress.counter);
+        }
+        half.heed(now, dropped);
+        if dropped == 0 && !told.slow {
+            half.let_go();
         }
         half.report(now, sample, &progress, told);
         let lost = half.detect_losses(now, &mut self.stats);
@@ -78,7 +99,8 @@ impl Connection {
     /// Declares everything outstanding below packet `until` lost.
     pub(super) fn lose_until(&mut self, now: Nanos, until: u64) -> Bytes {
         let mut bytes = Bytes::ZERO;
-        while let Some(record) = self.half.records.lose_next(until) {
+        let fate = if self.half.ccid == Ccid::Tfrc { Fate::Unanswered } else { Fate::Lost };
+        while let Some(record) = self.half.records.lose_next(until, fate) {
             bytes += self.half.tell_lost(now, &record, &mut self.stats);
         }
         bytes
@@ -86,6 +108,50 @@ impl Connection {
 }
 
 impl Half {
+    /// Takes in which packets arrived without use (RFC 4340 section 11.7.2): how many found no room, and the numbers of those that
+    /// count as marked.
+    fn hear_of_drops(
+        &mut self,
+        ack: Seq,
+        options: &[u8],
+        iss: Option<Seq>,
+        stats: &mut super::Stats,
+    ) -> (u64, Vec<Seq>) {
+        let (mut dropped, mut spoilt, mut deaf) = (0, Vec::new(), false);
+        // What was never sent, or is told to be missing, was not dropped there: such options are ignored.
+        let missing = |seq: Seq| {
+            runs(ack, options).any(|run| run.state == State::Missing && seq.within(run.last(), run.first))
+        };
+        let cannot_be = |seq: Seq| iss.is_some_and(|iss| iss.after(seq)) || missing(seq);
+        self.heard.take(ack, options, cannot_be, |seq, code| {
+            stats.dropped_there += u64::from(code != 7);
+            match code {
+                0 => {}
+                1 => deaf = true,
+                2 => dropped += 1,
+                _ => spoilt.push(seq),
+            }
+        });
+        if deaf {
+            // Nobody will hear the rest.
+            self.ended = true;
+            self.queue.clear();
+        }
+        (dropped, spoilt)
+    }
+
+    /// So many packets found no room at the receiver.
+    fn heed(&mut self, now: Nanos, dropped: u64) {
+        if dropped == 0 {
+            return;
+        }
+        match self.ccid {
+            Ccid::Tfrc => self.told_dropped += dropped,
+            Ccid::TcpLike => self.tell_restraint(now, dropped, false),
+            _ => self.restrain(self.datagram * dropped),
+        }
+    }
+
     /// Takes in which packets arrived.
     fn deliver(
         &mut self,
@@ -93,11 +159,13 @@ impl Half {
         ack: Seq,
         named: u64,
         options: &[u8],
+        spoilt: &[Seq],
+        report: bool,
         stats: &mut super::Stats,
     ) -> Progress {
         let mut progress = Progress::default();
         let Self { records, sampler, inflight, packets, ccid, phase, episode, .. } = self;
-        let first = records.first();
+        let (first, tfrc_report) = (records.first(), report && *ccid == Ccid::Tfrc);
         let deliver = |number: u64, record: &Record, marked: bool| {
             if number == named {
                 progress.named = true;
@@ -115,14 +183,20 @@ impl Half {
             if record.fate == Fate::Outstanding {
                 *inflight -= size;
                 *packets -= 1;
-            } else if ccid.has_ack_vector() {
+            } else if record.fate == Fate::Unanswered {
+                stats.unanswered_packets -= 1;
+            } else {
                 stats.late_packets += 1;
                 progress.late += u64::from(*phase != Phase::Open && number >= episode.0);
             }
             progress.acked += size;
-            if marked {
+            progress.acked_packets += 1;
+            stats.delivered_packets += 1;
+            let is_spoilt = || spoilt.iter().any(|&seq| Some(number) == number_of(named, ack.minus(seq)));
+            if marked || is_spoilt() {
                 stats.marked_packets += 1;
                 progress.ce += size;
+                progress.ce_packets += 1;
                 progress.marked = progress.marked.max(Some(number));
             }
             if progress.newest.is_none_or(|(newest, _)| number > newest) {
@@ -130,22 +204,20 @@ impl Half {
             }
             sampler.on_delivered(now, size, &record.snapshot, number);
         };
-        if !ccid.has_ack_vector() {
-            // A report of CCID 3 tells how much was lost, not what: all up to its number has left the network.
-            if named >= first {
-                records.apply(std::iter::once((first, named, State::Received)), deliver);
-            }
-            return progress;
-        }
         let range = |run: crate::ack_vector::Run| {
             // Runs that reach back beyond the first packet end there.
-            let high = (named as i64).checked_sub(ack.minus(run.first))?;
-            let high = u64::try_from(high).ok()?;
+            let high = number_of(named, ack.minus(run.first))?;
             Some((high.saturating_sub(run.count - 1), high, run.state))
         };
         let mut vector = runs(ack, options).map_while(range).peekable();
         if vector.peek().is_some() {
             records.apply(vector, deliver);
+        } else if tfrc_report {
+            // Where it has no vectors, a report of CCID 3 tells how much was lost, not what: all up to its number has left the
+            // network, and is taken for delivered.
+            if named >= first {
+                records.apply(std::iter::once((first, named, State::Received)), deliver);
+            }
         } else {
             records.apply(std::iter::once((named, named, State::Received)), deliver);
         }
@@ -175,6 +247,8 @@ impl Half {
             // A rate of zero is the first report's; it covers no interval (RFC 5348 section 4.3).
             data_limited: limited && told.receive_rate.is_none_or(|rate| rate > Rate::ZERO),
             new_loss_event,
+            dropped: std::mem::take(&mut self.told_dropped),
+            slow: std::mem::take(&mut self.told_slow),
         });
         self.read_control();
     }
@@ -209,12 +283,16 @@ impl Half {
         let size = record.size();
         self.inflight -= size;
         self.packets -= 1;
-        if !self.ccid.has_ack_vector() {
-            // Nobody said that it was lost.
+        if record.fate == Fate::Unanswered {
+            stats.unanswered_packets += 1;
             return size;
         }
         self.sampler.on_lost(size);
         stats.lost_packets += 1;
+        if self.ccid == Ccid::Tfrc {
+            // It answers to what its receiver finds.
+            return size;
+        }
         self.scheme.on_lost(&Lost {
             now,
             bytes: size,
@@ -240,6 +318,9 @@ impl Half {
         lost: (Bytes, Option<(u64, u64)>),
         stats: &mut super::Stats,
     ) {
+        if self.ccid == Ccid::Tfrc {
+            return;
+        }
         if self.phase != Phase::Open {
             self.episode.2 += progress.late;
             let (_, all, late) = self.episode;
@@ -310,7 +391,14 @@ impl Half {
             self.keep = [self.keep[1], self.keep[2], self.records.end()];
         }
         // Data is acknowledged packet by packet; there is no cumulative point that could lag behind.
-        let acked = delivered - delivered_before;
+        let (mut acked, mut ce, mut inflight) = (delivered - delivered_before, progress.ce, self.inflight);
+        let mut inflight_before = inflight_before;
+        if self.ccid == Ccid::TcpLike {
+            // It counts packets: each stands for a full one.
+            (acked, ce) = (self.datagram * progress.acked_packets, self.datagram * progress.ce_packets);
+            inflight = self.used();
+            inflight_before = inflight + acked;
+        }
         self.scheme.on_ack(&Ack {
             now,
             acked,
@@ -319,8 +407,8 @@ impl Half {
             rtt,
             rate,
             inflight_before,
-            inflight: self.inflight,
-            ce: progress.ce,
+            inflight,
+            ce,
             delivered,
             window_limited: self.window_limited(),
             window_full: self.usage.limited,

@@ -2,7 +2,7 @@
 
 use narrows_cc::schemes::{AnyScheme, Entry};
 use narrows_cc::{
-    Bytes, Control, Nanos, Pacer, Params, Phase, Random, RateSampler, RoundCounter, Setup, tfrc,
+    Bytes, Control, Nanos, Pacer, Params, Phase, Random, Rate, RateSampler, Report, RoundCounter, Setup, tfrc,
 };
 
 use super::config::Config;
@@ -11,6 +11,7 @@ use super::queue::Queue;
 use super::ratio::AckRatio;
 use super::records::Records;
 use super::rtt::Rtt;
+use crate::data_dropped::Heard;
 use crate::{Ccid, Seq};
 
 /// The most payload a datagram can have at all: what the length of a UDP packet leaves, headers and options included.
@@ -42,11 +43,15 @@ pub(super) struct Half {
     pub(super) sampler: RateSampler,
     pub(super) rounds: RoundCounter,
     pub(super) rtt: Rtt,
+    /// CCID 2 takes the next sample of it from this packet on.
+    pub(super) sampled_until: u64,
     pub(super) pacer: Pacer,
     /// The pacer holds a packet back.
     pub(super) held: bool,
     /// The departure time last counted as a wait.
     pub(super) waited_for: Nanos,
+    /// The size of full datagrams.
+    pub(super) datagram: Bytes,
     pub(super) inflight: Bytes,
     /// Packets with data outstanding.
     pub(super) packets: u64,
@@ -78,6 +83,13 @@ pub(super) struct Half {
     pub(super) ratio: AckRatio,
     /// CCID 3's window counter and when it last grew.
     pub(super) counter: (u8, Nanos),
+    /// For want of room at the receiver, no more than this until a packet from here on is acknowledged: window, rate.
+    pub(super) cap: Option<(u64, Bytes, Rate)>,
+    /// What was told of that since the last report of CCID 3: packets dropped, trouble.
+    pub(super) told_dropped: u64,
+    pub(super) told_slow: bool,
+    /// Drops that have been heard of.
+    pub(super) heard: Heard,
     /// The loss event rate last reported.
     pub(super) loss_event_rate: f64,
     /// The packet that brought the last report.
@@ -103,9 +115,11 @@ impl Half {
             sampler: RateSampler::default(),
             rounds: RoundCounter::default(),
             rtt: Rtt::new(config.ack_delay),
+            sampled_until: 0,
             pacer: Pacer::default(),
             held: false,
             waited_for: Nanos::MAX,
+            datagram: Bytes::new(u64::from(config.datagram.max(1))),
             inflight: Bytes::ZERO,
             packets: 0,
             offset: 0,
@@ -124,6 +138,10 @@ impl Half {
             last_sent_at: now,
             ratio: AckRatio::default(),
             counter: (0, now),
+            cap: None,
+            told_dropped: 0,
+            told_slow: false,
+            heard: Heard::default(),
             loss_event_rate: 0.0,
             reported_in: None,
             not_limited: NotLimited::default(),
@@ -149,6 +167,63 @@ impl Half {
     #[inline]
     pub(super) fn read_control(&mut self) {
         self.control = self.scheme.control();
+        if let Some((_, window, rate)) = self.cap {
+            self.control.window = self.control.window.min(window);
+            self.control.pacing_rate = self.control.pacing_rate.map(|own| own.min(rate));
+        }
+    }
+
+    /// The receiver has trouble keeping up: for a round trip nothing grows (RFC 4340 section 11.6).
+    pub(super) fn on_slow(&mut self, now: Nanos) {
+        if self.ccid == Ccid::Tfrc {
+            self.told_slow = true;
+            return;
+        }
+        self.restrain(Bytes::ZERO);
+        if self.ccid == Ccid::TcpLike {
+            self.tell_restraint(now, 0, true);
+        }
+    }
+
+    /// For a round trip window and rate stay where they are, less so much per round trip; one datagram remains.
+    pub(super) fn restrain(&mut self, less: Bytes) {
+        let rtt = self.rtt.or_default();
+        let least = self.datagram;
+        let window = (self.control.window - less).max(least);
+        let rate =
+            self.control.pacing_rate.map_or(Rate::MAX, |rate| (rate - less.per(rtt)).max(least.per(rtt)));
+        self.cap = Some((self.records.end(), window, rate));
+        self.read_control();
+    }
+
+    /// After a round trip without such news twice as much may be sent, until that is as much as the scheme asks for.
+    #[inline]
+    pub(super) fn let_go(&mut self) {
+        if let Some((until, window, rate)) = self.cap
+            && self.records.known() > until
+        {
+            let scheme = self.scheme.control();
+            let (window, rate) = (window.mul_f64(2.0), rate.mul_f64(2.0));
+            let enough = window >= scheme.window && scheme.pacing_rate.is_none_or(|own| rate >= own);
+            self.cap = (!enough).then(|| (self.records.end(), window, rate));
+            self.read_control();
+        }
+    }
+
+    /// The scheme hears that its receiver has no room, or has trouble keeping up.
+    pub(super) fn tell_restraint(&mut self, now: Nanos, dropped: u64, slow: bool) {
+        self.scheme.on_report(&Report {
+            now,
+            rtt: None,
+            receive_rate: None,
+            loss_event_rate: None,
+            loss_rate: None,
+            data_limited: false,
+            new_loss_event: false,
+            dropped,
+            slow,
+        });
+        self.read_control();
     }
 
     /// Payload of the datagram that is next, if there is one.
@@ -161,16 +236,25 @@ impl Half {
         }
     }
 
+    /// What of the window is in use: CCID 2's is of packets, of which each counts as a full one.
+    #[inline]
+    pub(super) fn used(&self) -> Bytes {
+        if self.ccid == Ccid::TcpLike { self.datagram * self.packets } else { self.inflight }
+    }
+
     /// Whether the congestion window has room. One packet always may be in flight.
     #[inline]
     pub(super) fn has_room(&self, len: Bytes) -> bool {
-        self.inflight + len <= self.control.window || self.inflight.is_zero()
+        // RFC 4341 section 5 counts packets, whatever their size: as many as full ones would be allowed.
+        let len = if self.ccid == Ccid::TcpLike { self.datagram } else { len };
+        let used = self.used();
+        used + len <= self.control.window || used.is_zero()
     }
 
     /// Marks samples as application-limited if nothing but want of data keeps it from sending.
     #[inline]
     pub(super) fn check_app_limited(&mut self) {
-        if self.next_size().is_none() && self.inflight < self.control.window {
+        if self.next_size().is_none() && self.used() < self.control.window {
             self.sampler.set_app_limited(self.inflight);
         }
     }
@@ -185,10 +269,10 @@ impl Half {
     /// Follows how much of the window is used.
     #[inline]
     pub(super) fn note_usage(&mut self, limited: bool) {
-        let inflight = self.inflight;
+        let used = self.used();
         let usage = &mut self.usage;
-        if self.records.known() >= usage.until || limited || (!usage.limited && inflight > usage.most) {
-            *usage = Usage { limited, most: inflight, until: self.records.end() };
+        if self.records.known() >= usage.until || limited || (!usage.limited && used > usage.most) {
+            *usage = Usage { limited, most: used, until: self.records.end() };
         }
     }
 

@@ -88,12 +88,10 @@ impl Connection {
         self.cookies = Vec::new();
     }
 
-    /// The answer to the last Request or Response, if it is that, is the first sample of the round-trip time.
+    /// The answer to a Request or Response is the first sample of the round-trip time: each repetition has a number of its own.
     fn measure_handshake(&mut self, now: Nanos, Numbers { ack, .. }: Numbers) {
-        let (seq, sent_at) = self.handshake;
-        if ack != Some(seq) {
-            return;
-        }
+        let Some(&(_, sent_at)) = self.handshake.iter().find(|(seq, _)| Some(*seq) == ack) else { return };
+        self.handshake.clear();
         let half = &mut self.half;
         let rtt = half.rtt.on_sample(now - sent_at);
         half.scheme.on_ack(&Ack::of_handshake(now, rtt, half.rtt.srtt, half.rtt.min));

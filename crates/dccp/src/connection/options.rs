@@ -21,6 +21,10 @@ pub(super) struct Told {
     pub(super) loss_rate: Option<f64>,
     /// Loss intervals came.
     pub(super) intervals: bool,
+    /// The receiver of our data has trouble keeping up.
+    pub(super) slow: bool,
+    /// The checksum that the data of this packet is to have.
+    pub(super) checksum: Option<u32>,
     pub(super) ndp: Option<u64>,
 }
 
@@ -143,6 +147,8 @@ impl Connection {
                         }
                     }
                     Opt::LossRate(n) => told.loss_rate = Some(LossRate::from_option(n)),
+                    Opt::SlowReceiver => told.slow = true,
+                    Opt::DataChecksum(sum) => told.checksum = Some(sum),
                     Opt::NdpCount(n) => told.ndp = Some(n),
                     Opt::Unknown { kind, value } if mandatory => {
                         let at = |i: usize| value.get(i).copied().unwrap_or(0);

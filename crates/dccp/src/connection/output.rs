@@ -15,6 +15,9 @@ pub const REPLY_LIMIT: usize = 384;
 /// The least time between two replies to packets that do not belong here: eight per second (RFC 4340 section 7.5.4).
 pub(super) const REPLY_INTERVAL: Nanos = Nanos::from_millis(125);
 
+/// Requests that are remembered: all that are sent before the connection is given up; and as many Responses.
+const MOST_REPEATED: usize = 16;
+
 /// The widest window of numbers with which short ones are still safe: a quarter of their circle (RFC 4340 section 7.6.1).
 const WIDEST_SHORT: u64 = 1 << 22;
 
@@ -162,10 +165,15 @@ impl Connection {
         let mut options = std::mem::take(&mut self.scratch);
         options.clear();
         self.features.write(now, self.gss.add(1), Nanos::from_secs(1), true, &mut options);
+        if kind == Kind::Response {
+            // Data of Requests is not taken (section 8.1.3).
+            self.reception.write_drops(self.gss.add(1), self.gsr, REPLY_LIMIT - 28, &mut options);
+        }
         self.note_sent(now, 0);
         // Request and Response count as packets with data (RFC 4340 section 7.7).
         self.half.ndp = 0;
-        self.handshake = (self.gss, now);
+        self.handshake.truncate(MOST_REPEATED - 1);
+        self.handshake.push_front((self.gss, now));
         header.encode(&options, &[], out);
         self.scratch = options;
         Sent { kind, ecn: 0, data: 0, seq: self.gss }
@@ -194,8 +202,12 @@ impl Connection {
             self.features.write(now, seq, interval, false, &mut options);
         }
         self.write_ndp(&mut options);
+        self.write_checksum(data, &mut options);
         if self.state == State::PartOpen {
             options.extend_from_slice(&self.cookies);
+        }
+        if self.is_slow() {
+            Opt::SlowReceiver.write(&mut options);
         }
         // Room in a packet with data is for data: a long vector then goes by itself.
         let room = if data.is_empty() { header.room() - 3 } else { 128 };
@@ -203,12 +215,20 @@ impl Connection {
         let event_rate = self.features.value(feature::SEND_LOSS_EVENT_RATE, Side::Local) == 1;
         let ack = self.reception.write_report(now, seq, vector, event_rate, room, &mut options);
         let ack = ack.unwrap_or(self.gsr);
+        self.reception.write_drops(seq, ack, room, &mut options);
         header.ack = Some(if header.long { ack.get() } else { ack.get() & 0xff_ffff });
         self.half.acknowledged_at = now;
         self.note_sent(now, data.len() as u32);
         header.encode(&options, data, out);
         self.scratch = options;
         Sent { kind, ecn: 0, data: data.len() as u16, seq: self.gss }
+    }
+
+    /// The checksum of the data that a packet carries, where checksums are sent.
+    pub(super) fn write_checksum(&self, data: &[u8], options: &mut Vec<u8>) {
+        if self.config.data_checksum && !data.is_empty() {
+            Opt::DataChecksum(crate::wire::data_checksum(data)).write(options);
+        }
     }
 
     /// How many packets without data came before this one, if the other side wants to know (RFC 4340 section 7.7).

@@ -24,9 +24,18 @@ impl Queue {
         self.items.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
     /// Whether one more fits without a loss.
     pub(super) fn has_room(&self) -> bool {
         self.items.len() < self.most
+    }
+
+    /// Whether more than half of it is taken.
+    pub(super) fn is_filling(&self) -> bool {
+        self.items.len() * 2 > self.most
     }
 
     /// Appends a copy; `false` if it is refused.

@@ -6,6 +6,9 @@
 //! always:                                              R <= max(ceil(cwnd / 2), 2), and R >= 2 from cwnd = 4 on
 //! ```
 //!
+//! For data under other schemes with Ack Vectors the ratio is the one that was asked for, and the bound by the window holds too:
+//! fewer packets than R in flight wait for the delayed acknowledgement.
+//!
 //! What is missing counts as an acknowledgement, for its type is not known: so does data of the other side.
 
 use narrows_cc::Nanos;
@@ -76,15 +79,20 @@ impl AckRatio {
             next = ratio - 1;
         }
         let least = if cwnd >= 4 { 2 } else { 1 };
-        next.clamp(least, cwnd.div_ceil(2).clamp(2, 0xffff))
+        next.clamp(least, most(cwnd))
     }
+}
+
+/// The greatest ratio for a window of `cwnd` packets.
+pub(super) fn most(cwnd: u64) -> u64 {
+    cwnd.div_ceil(2).clamp(2, 0xffff)
 }
 
 impl Connection {
     /// After an acknowledgement: once per window the ratio is looked at.
     pub(super) fn control_acknowledgements(&mut self, now: Nanos) {
         let half = &mut self.half;
-        if half.ccid != Ccid::TcpLike || half.records.known() <= half.ratio.until {
+        if half.ccid == Ccid::Tfrc || half.records.known() <= half.ratio.until {
             return;
         }
         half.ratio.until = half.records.end();
@@ -93,7 +101,10 @@ impl Connection {
         }
         let ratio = self.features.value(feature::ACK_RATIO, Side::Local);
         let cwnd = half.control.window.as_u64() / u64::from(self.config.datagram.max(1));
-        let next = half.ratio.next(ratio, cwnd);
+        let next = match half.ccid {
+            Ccid::TcpLike => half.ratio.next(ratio, cwnd),
+            _ => u64::from(self.config.ack_ratio).clamp(1, most(cwnd)),
+        };
         if next != ratio {
             self.features.state(now, feature::ACK_RATIO, next);
         }

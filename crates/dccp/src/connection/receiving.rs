@@ -4,6 +4,7 @@ use narrows_cc::Nanos;
 
 use super::config::Config;
 use crate::ack_vector::Recorded;
+use crate::data_dropped::{DropCode, Unheard};
 use crate::loss::{Arrival, LossRate, Receiver, Separation};
 use crate::{AckVector, Ccid, Mark, Opt, Seq};
 
@@ -16,6 +17,9 @@ const WORTH_TELLING: Nanos = Nanos::from_millis(1);
 /// The longest vector that rides on data.
 pub(super) const RIDING: usize = 64;
 
+/// Packets at most that are remembered because their data was dropped.
+const MOST_DROPS: usize = 1 << 10;
+
 /// A packet that arrived, as far as reports are concerned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
@@ -25,6 +29,8 @@ pub(super) struct Arrived {
     pub(super) payload: u32,
     pub(super) ccval: u8,
     pub(super) ndp: Option<u64>,
+    /// Its data is not what was sent.
+    pub(super) corrupt: bool,
 }
 
 /// Receiving.
@@ -32,6 +38,8 @@ pub(super) struct Arrived {
 pub(super) struct Reception {
     ccid: Ccid,
     vector: AckVector,
+    /// Packets whose data did not reach the application.
+    unheard: Unheard,
     /// The receiver of CCID 3, and that of DCCP-BBR, where they are asked for.
     tfrc: Option<Box<Receiver>>,
     loss: Option<Box<LossRate>>,
@@ -56,6 +64,7 @@ impl Reception {
         Self {
             ccid: Ccid::TcpLike,
             vector: AckVector::new(config.ack_vector_limit),
+            unheard: Unheard::new(config.ack_vector_limit.min(MOST_DROPS)),
             tfrc: None,
             loss: None,
             ack_delay: config.ack_delay,
@@ -107,7 +116,8 @@ impl Reception {
                 seq,
                 data: payload > 0,
                 ndp: packet.ndp,
-                marked: mark == Mark::Marked,
+                // RFC 4340 section 11.7.2: what is corrupt counts as marked; of CCID 3 the receiver counts.
+                marked: mark == Mark::Marked || packet.corrupt,
                 counter: packet.ccval,
             };
             tfrc.arrive(&arrival, u64::from(payload));
@@ -133,6 +143,18 @@ impl Reception {
         true
     }
 
+    /// The data of a packet that arrived is dropped.
+    pub(super) fn drop_data(&mut self, seq: Seq, code: DropCode) {
+        self.unheard.note(seq, code);
+    }
+
+    /// Writes what became of data that arrived, in our packet `carrier` that acknowledges `ack`.
+    pub(super) fn write_drops(&mut self, carrier: Seq, ack: Seq, room: usize, out: &mut Vec<u8>) {
+        if !self.unheard.is_empty() {
+            self.unheard.write(carrier, ack, room.saturating_sub(out.len()), out);
+        }
+    }
+
     /// A timestamp is to be returned with the next acknowledgement.
     pub(super) fn on_timestamp(&mut self, now: Nanos, value: u32) {
         self.timestamp = Some((value, now));
@@ -141,6 +163,7 @@ impl Reception {
     /// The other side has our packet `seq`, and what it said.
     pub(super) fn acknowledged(&mut self, seq: Seq) {
         self.vector.acknowledged(seq);
+        self.unheard.acknowledged(seq);
     }
 
     pub(super) fn report_now(&mut self) {
@@ -164,10 +187,10 @@ impl Reception {
         self.due || (self.active && self.tfrc.as_ref().is_some_and(|tfrc| tfrc.due()))
     }
 
-    /// Whether it is too long to ride on data. What CCID 3 reports is not: it has no vector.
+    /// Whether a report with the vector would be too long to ride on data.
     #[inline]
     pub(super) fn is_long(&self) -> bool {
-        self.active && self.tfrc.is_none() && self.vector.len() > RIDING
+        self.active && self.vector.len() > RIDING
     }
 
     /// Writes what packet `seq` reports, in at most `room` bytes. Gives the number to acknowledge.
@@ -197,7 +220,7 @@ impl Reception {
                 let report = tfrc.report(now);
                 tfrc.write(&report, event_rate, out);
             }
-            return greatest;
+            return self.write_vector(seq, vector, room, out).or(greatest);
         }
         let waited = self.greatest.map_or(Nanos::ZERO, |(_, at)| now - at);
         if waited >= WORTH_TELLING {
@@ -207,19 +230,25 @@ impl Reception {
         if let Some(value) = self.loss.as_mut().and_then(|loss| loss.option(now)) {
             Opt::LossRate(value).write(out);
         }
-        if !vector {
-            return greatest;
+        self.write_vector(seq, vector, room, out).or(greatest)
+    }
+
+    /// Writes the vector, if it is asked for; gives the number that it begins with.
+    fn write_vector(&mut self, seq: Seq, wanted: bool, room: usize, out: &mut Vec<u8>) -> Option<Seq> {
+        if !wanted {
+            return None;
         }
         let first = self.vector.write_within(room.saturating_sub(out.len()), out);
         if first.is_some() {
             self.vector.sent_in(seq);
         }
-        first.or(greatest)
+        first
     }
 
     /// The connection is over.
     pub(super) fn end(&mut self) {
         self.vector = AckVector::new(1);
+        self.unheard = Unheard::new(1);
         self.tfrc = None;
         self.loss = None;
         (self.due, self.ack_at) = (false, Nanos::MAX);
@@ -229,6 +258,6 @@ impl Reception {
     pub(super) fn memory(&self) -> usize {
         let boxes = self.tfrc.as_ref().map_or(0, |_| size_of::<Receiver>())
             + self.loss.as_ref().map_or(0, |_| size_of::<LossRate>());
-        self.vector.memory() + boxes
+        self.vector.memory() + self.unheard.memory() + boxes
     }
 }

@@ -21,6 +21,8 @@ pub(super) enum Fate {
     Outstanding,
     Delivered,
     Lost,
+    /// Given up; nobody says that it was lost.
+    Unanswered,
 }
 
 /// One packet.
@@ -168,15 +170,15 @@ impl Records {
         Some((gap, *record))
     }
 
-    /// The oldest packet below `until` that is still outstanding; now it is lost.
-    pub(super) fn lose_next(&mut self, until: u64) -> Option<Record> {
+    /// The oldest packet below `until` that is still outstanding; now it has this fate.
+    pub(super) fn lose_next(&mut self, until: u64, fate: Fate) -> Option<Record> {
         let until = until.min(self.end());
         while self.lost_until.max(self.first) < until {
             let number = self.lost_until.max(self.first);
             self.lost_until = number + 1;
             let record = &mut self.ring[(number - self.first) as usize];
             if record.fate == Fate::Outstanding {
-                record.fate = Fate::Lost;
+                record.fate = fate;
                 return Some(*record);
             }
         }
@@ -191,7 +193,7 @@ impl Records {
             let settled = match record.fate {
                 Fate::Delivered => true,
                 Fate::Outstanding => record.bytes == 0,
-                Fate::Lost => record.bytes == 0 || self.first < keep,
+                Fate::Lost | Fate::Unanswered => record.bytes == 0 || self.first < keep,
             };
             if !settled {
                 break;

@@ -34,11 +34,17 @@ impl Rtt {
         Self { srtt, min, last: None, unread: None, variation, rto: FIRST, backoff: 0, ack_delay }
     }
 
-    /// Takes a sample; returns what counts.
-    pub(super) fn on_sample(&mut self, rtt: Nanos) -> Nanos {
+    /// Takes note of a sample without letting it into the mean.
+    pub(super) fn glance(&mut self, rtt: Nanos) -> Nanos {
         let rtt = rtt.max(Nanos::from_nanos(1));
         (self.last, self.unread) = (Some(rtt), Some(rtt));
         self.min = if self.min.is_zero() { rtt } else { self.min.min(rtt) };
+        rtt
+    }
+
+    /// Takes a sample; returns what counts.
+    pub(super) fn on_sample(&mut self, rtt: Nanos) -> Nanos {
+        let rtt = self.glance(rtt);
         if self.srtt.is_zero() {
             self.srtt = rtt;
             self.variation = rtt / 2;

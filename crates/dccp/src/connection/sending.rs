@@ -65,7 +65,8 @@ impl Connection {
     /// The next packet with data, if one may leave now.
     pub(super) fn poll_data(&mut self, now: Nanos, out: &mut Vec<u8>) -> Option<Sent> {
         let report = self.reception.must_report();
-        if report && self.reception.is_long() {
+        let vector = self.features.value(feature::SEND_ACK_VECTOR, Side::Local) == 1;
+        if report && vector && self.reception.is_long() {
             return Some(self.send_ack(now, out));
         }
         let Some(size) = self.may_send_data(now) else {
@@ -94,6 +95,7 @@ impl Connection {
             let mut options = std::mem::take(&mut self.scratch);
             options.clear();
             self.write_ndp(&mut options);
+            self.write_checksum(data, &mut options);
             self.note_sent(now, u32::from(size));
             header.encode(&options, data, out);
             self.scratch = options;

@@ -105,10 +105,16 @@ pub struct Stats {
     pub bytes_received: u64,
     /// Payload known to have been received by the other side.
     pub bytes_delivered: u64,
+    /// Packets with data known to have been received by the other side. With those lost and not late, those unanswered and those
+    /// outstanding they are all that were sent, at any time.
+    pub delivered_packets: u64,
     /// Packets with data taken for lost.
     pub lost_packets: u64,
     /// Those of them that turned out to be late only.
     pub late_packets: u64,
+    /// Packets with data that were given up after a timeout of CCID 3, whose receivers report on data only: of the last ones nothing
+    /// may be heard. Those of which something was heard later are taken off.
+    pub unanswered_packets: u64,
     /// Packets with data that the other side reports as marked.
     pub marked_packets: u64,
     /// Acknowledgements without data sent.
@@ -135,6 +141,12 @@ pub struct Stats {
     pub send_drops: u64,
     /// Datagrams that did not fit into the queue towards the application.
     pub receive_drops: u64,
+    /// Packets whose data did not have its checksum.
+    pub corrupt_packets: u64,
+    /// Packets with data that arrived, but of which the other side says that their data did not reach its application.
+    pub dropped_there: u64,
+    /// Packets in which the other side said that it has trouble keeping up.
+    pub slow_reports: u64,
 }
 
 /// An interval that doubles from one repetition to the next, and when all of it ends.

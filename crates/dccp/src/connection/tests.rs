@@ -2,6 +2,7 @@
 
 mod close;
 mod data;
+mod drops;
 mod features;
 mod fuzz;
 mod handshake;

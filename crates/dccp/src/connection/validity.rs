@@ -7,8 +7,9 @@ use super::config::Role;
 use super::receiving::Arrived;
 use super::state::State;
 use crate::ack_vector::Mark;
+use crate::data_dropped::DropCode;
 use crate::feature::{self, Side};
-use crate::wire::Body;
+use crate::wire::{Body, data_checksum};
 use crate::{Header, Kind, ResetCode, Seq};
 
 /// The ECN codepoint for 'congestion experienced'.
@@ -89,8 +90,19 @@ impl Connection {
         let payload = if header.kind.is_data() { body.data.len() as u32 } else { 0 };
         let payload = if matches!(header.kind, Kind::Request | Kind::Response) { 0 } else { payload };
         let ratio = self.features.value(feature::ACK_RATIO, Side::Remote);
-        let arrived = Arrived { seq: numbers.seq, mark, payload, ccval: header.ccval, ndp: told.ndp };
+        let corrupt = told.checksum.is_some_and(|sum| sum != data_checksum(body.data));
+        let arrived =
+            Arrived { seq: numbers.seq, mark, payload, ccval: header.ccval, ndp: told.ndp, corrupt };
         let fresh = self.reception.on_packet(now, &arrived, ratio, self.half.rtt.srtt);
+        let refused = self.refuses_data(header.kind, body.data, corrupt).filter(|_| fresh);
+        if let Some(code) = refused {
+            self.reception.drop_data(numbers.seq, code);
+            self.stats.corrupt_packets += u64::from(corrupt);
+        }
+        if told.slow {
+            self.stats.slow_reports += 1;
+            self.half.on_slow(now);
+        }
         if self.half.ccid == crate::Ccid::TcpLike {
             self.half.ratio.on_packet(numbers.seq);
         }
@@ -121,11 +133,38 @@ impl Connection {
             }
             self.stats.data_packets_received += 1;
             self.stats.bytes_received += u64::from(payload);
-            if self.config.deliver {
-                self.inbox.push(body.data);
-                self.stats.receive_drops = self.inbox.dropped;
+            if self.config.deliver && refused.is_none() {
+                self.keep(numbers.seq, body.data);
             }
         }
+    }
+
+    /// Why the data of a packet is not for the application.
+    fn refuses_data(&self, kind: Kind, data: &[u8], corrupt: bool) -> Option<DropCode> {
+        // Until the other side has confirmed that marks are not read here, no data is taken (section 12.1).
+        let unconfirmed =
+            || !self.config.ecn && self.features.is_changing(feature::ECN_INCAPABLE, Side::Local);
+        match kind {
+            _ if corrupt => Some(DropCode::Corrupt),
+            _ if data.is_empty() => None,
+            Kind::Request | Kind::Response => Some(DropCode::ProtocolConstraints),
+            Kind::Data | Kind::DataAck if unconfirmed() => Some(DropCode::ProtocolConstraints),
+            _ => None,
+        }
+    }
+
+    /// A datagram waits to be read, if there is room; what finds none, or makes room, is told of.
+    fn keep(&mut self, seq: Seq, data: &[u8]) {
+        let full = !self.inbox.has_room();
+        let taken = self.inbox.push(data);
+        if full {
+            let lost = if taken { self.inbox_numbers.pop_front() } else { Some(seq) };
+            self.reception.drop_data(lost.unwrap_or(seq), DropCode::ReceiveBuffer);
+        }
+        if taken {
+            self.inbox_numbers.push_back(seq);
+        }
+        self.stats.receive_drops = self.inbox.dropped;
     }
 
     /// The numbers in full; none if short ones are not allowed (section 7.6.1).

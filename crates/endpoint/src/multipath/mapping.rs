@@ -58,9 +58,10 @@ impl Mappings {
         self.runs.iter().map(|run| (run.data, run.data + run.len))
     }
 
-    /// Where the run of data that holds `data` ends.
-    pub(super) fn end_of(&self, data: u64) -> Option<u64> {
-        self.ranges().find(|&(start, end)| (start..end).contains(&data)).map(|(_, end)| end)
+    /// Where a byte of data first is in the subflow, and where the run of data ends that it belongs to.
+    pub(super) fn place_of(&self, data: u64) -> Option<(u64, u64)> {
+        let run = self.runs.iter().find(|run| (run.data..run.data + run.len).contains(&data))?;
+        Some((run.subflow + (data - run.data), run.data + run.len))
     }
 
     /// The lowest byte of data from `data` on.
@@ -102,8 +103,10 @@ mod tests {
                 let held: Vec<u64> = mappings.ranges().flat_map(|(start, end)| start..end).collect();
                 prop_assert_eq!(&held, &table.values().copied().collect::<Vec<_>>());
                 for data in 0..50 {
-                    let end = mappings.end_of(data);
-                    prop_assert_eq!(end.is_some(), held.contains(&data));
+                    let place = mappings.place_of(data);
+                    prop_assert_eq!(place.is_some(), held.contains(&data));
+                    prop_assert!(place.is_none_or(|(subflow, _)| table[&subflow] == data));
+                    let end = place.map(|(_, end)| end);
                     prop_assert_eq!(mappings.next_from(data), held.iter().copied().filter(|&byte| byte >= data).min());
                     prop_assert!(end.is_none_or(|end| (data..end).all(|byte| held.contains(&byte))));
                 }

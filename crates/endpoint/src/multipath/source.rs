@@ -4,6 +4,7 @@ use narrows_cc::{Bytes, MAX_PATHS_VIEW, Nanos, PathView, Paths};
 use narrows_net::Extension;
 use narrows_net::packet::{Flags, Packet};
 
+use super::allowance::Allowance;
 use super::mapping::Mappings;
 use crate::ranges::Ranges;
 use crate::{AckOutcome, App, ConnectionConfig, Scheduler, Sender};
@@ -20,6 +21,8 @@ pub struct SourceStats {
     pub reinjected_bytes: u64,
     /// Payload bytes repeated on a faster subflow because they held up the window.
     pub rescued_bytes: u64,
+    /// Times that what a subflow may have out was halved for that.
+    pub penalties: u64,
 }
 
 /// Whatever has the sender of a subflow in it.
@@ -32,6 +35,7 @@ impl<S: AsRef<Sender> + AsMut<Sender>> Stream for S {}
 struct Subflow {
     mappings: Mappings,
     given_up: bool,
+    allowance: Allowance,
     /// Reductions so far, what was delivered before the last of them, and between the last two.
     reductions: u64,
     delivered_before: Bytes,
@@ -157,8 +161,14 @@ impl Source {
             // The window is the connection's.
             plain.window = u32::MAX;
         }
-        let outcome = senders[own].as_mut().on_packet(now, &plain);
-        self.subflows[own].mappings.remove_below(senders[own].as_ref().acknowledged());
+        let sender = senders[own].as_mut();
+        let before = sender.delivered();
+        let outcome = sender.on_packet(now, &plain);
+        let (view, acked) = (sender.view(), sender.delivered() - before);
+        let subflow = &mut self.subflows[own];
+        let segment = u64::from(self.config.segment);
+        subflow.allowance.grow(acked.as_u64(), view.inflight.as_u64(), segment, view.window.as_u64());
+        subflow.mappings.remove_below(sender.acknowledged());
         self.after(own, senders[own].as_ref());
         if !self.joined && senders[own].as_ref().established_at().is_some() {
             self.joined = true;
@@ -317,23 +327,25 @@ impl Source {
     /// Hands one piece to a subflow; whether there was one and a subflow for it.
     fn hand_over<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) -> bool {
         let Some(piece) = self.next_piece() else { return false };
-        let (own, data, len) = match piece {
-            Piece::Again { data, len } => {
-                let Some(own) = self.choose(now, len, senders) else { return false };
+        let urgent = match piece {
+            Piece::Again { .. } => 0,
+            Piece::New { .. } => self.urgent_below(senders),
+            Piece::Blocked => u64::MAX,
+        };
+        let (own, data, len) = if let Some((own, data, len)) = self.rescuer(now, urgent, senders) {
+            self.rescued = data + len;
+            self.stats.rescued_bytes += len;
+            (own, data, len)
+        } else {
+            let (Piece::Again { len, .. } | Piece::New { len }) = piece else { return false };
+            let Some(own) = self.choose(now, len, senders) else { return false };
+            if let Piece::Again { data, .. } = piece {
                 self.again.remove_below(data + len);
                 self.stats.reinjected_bytes += len;
                 (own, data, len)
-            }
-            Piece::New { len } => {
-                let Some(own) = self.choose(now, len, senders) else { return false };
+            } else {
                 self.next += len;
                 (own, self.next - len, len)
-            }
-            Piece::Blocked => {
-                let Some((own, data, len)) = self.rescuer(now, senders) else { return false };
-                self.rescued = data + len;
-                self.stats.rescued_bytes += len;
-                (own, data, len)
             }
         };
         let subflow = senders[own].as_mut().hand(len);
@@ -341,69 +353,107 @@ impl Source {
         true
     }
 
+    /// A subflow holds up the window.
+    fn penalise(&mut self, now: Nanos, own: usize, sender: &Sender) {
+        let (view, segment) = (sender.view(), u64::from(self.config.segment));
+        let allowance = &mut self.subflows[own].allowance;
+        self.stats.penalties += u64::from(allowance.halve(now, view.srtt, view.inflight.as_u64(), segment));
+    }
+
+    /// Whether a subflow takes `len` bytes now.
+    fn takes<S: Stream>(&self, own: usize, now: Nanos, len: u64, senders: &mut [S]) -> bool {
+        let (subflow, sender) = (&self.subflows[own], senders[own].as_mut());
+        !subflow.given_up
+            && subflow.allowance.admits(sender.view().inflight.as_u64(), len)
+            && sender.has_room_for(now, len)
+    }
+
+    /// The fastest of these that takes `len` bytes now. All are asked: the pacer of one that is asked wakes the connection.
+    fn fastest<S: Stream>(
+        &self,
+        among: impl Fn(usize, &[S]) -> bool,
+        now: Nanos,
+        len: u64,
+        senders: &mut [S],
+    ) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        for own in 0..senders.len() {
+            let first = best.is_none_or(|best| rank(senders[own].as_ref()) < rank(senders[best].as_ref()));
+            if among(own, senders) && self.takes(own, now, len, senders) && first {
+                best = Some(own);
+            }
+        }
+        best
+    }
+
     /// The subflow for the next piece.
     fn choose<S: Stream>(&mut self, now: Nanos, len: u64, senders: &mut [S]) -> Option<usize> {
         let count = senders.len();
-        let usable = |own: &usize| !self.subflows[*own].given_up;
         match self.config.scheduler {
-            Scheduler::LowestRtt => {
-                // All are asked: the pacer of one that is asked wakes the connection.
-                let mut best: Option<usize> = None;
-                for own in (0..count).filter(usable) {
-                    let first =
-                        best.is_none_or(|best| rank(senders[own].as_ref()) < rank(senders[best].as_ref()));
-                    if senders[own].as_mut().has_room_for(now, len) && first {
-                        best = Some(own);
-                    }
-                }
-                best
-            }
+            Scheduler::LowestRtt => self.fastest(|_, _| true, now, len, senders),
             Scheduler::RoundRobin => {
                 let turn = self.turn;
-                let own = (0..count)
-                    .map(|i| (turn + i) % count)
-                    .filter(usable)
-                    .find(|&own| senders[own].as_mut().has_room_for(now, len))?;
+                let own =
+                    (0..count).map(|i| (turn + i) % count).find(|&own| self.takes(own, now, len, senders))?;
                 self.turn = (own + 1) % count;
                 Some(own)
             }
         }
     }
 
-    /// The window is full: a subflow with room and data before the window's end that a slower one holds. What no subflow is
-    /// faster than its holder for is passed over.
-    fn rescuer<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) -> Option<(usize, u64, u64)> {
+    /// Data below this will stop the window, if it does not arrive, before a repetition sent now has moved it: that takes a
+    /// round trip of the fastest subflow, in which this sends a window.
+    fn urgent_below<S: Stream>(&self, senders: &[S]) -> u64 {
+        let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
+        let fastest = usable.map(|(sender, _)| sender.as_ref()).min_by_key(|sender| rank(sender));
+        let sends = fastest.map_or(0, |sender| sender.view().window.as_u64());
+        (self.next + sends).saturating_sub(self.right_edge - self.acked)
+    }
+
+    /// A subflow with room, and data below `urgent` that a slower one holds. What no subflow is faster than its holder for is
+    /// passed over.
+    fn rescuer<S: Stream>(
+        &mut self,
+        now: Nanos,
+        urgent: u64,
+        senders: &mut [S],
+    ) -> Option<(usize, u64, u64)> {
         self.rescued = self.rescued.max(self.acked);
+        if senders.len() < 2 || self.rescued >= urgent {
+            return None;
+        }
         loop {
             // What is acknowledged on its subflow has arrived, and nobody holds it any more.
             let next = self.subflows.iter().filter_map(|subflow| subflow.mappings.next_from(self.rescued));
-            let edge = next.min()?;
-            let holder =
-                |(own, subflow): (usize, &Subflow)| subflow.mappings.end_of(edge).map(|end| (own, end));
+            let edge = next.min().filter(|&edge| edge < urgent)?;
+            let holder = |(own, subflow): (usize, &Subflow)| {
+                subflow.mappings.place_of(edge).map(|(seq, end)| (own, seq, end))
+            };
             // Of several that have it, the one that will be first.
             let held = self.subflows.iter().enumerate().filter_map(holder);
-            let (holder, end) = held.min_by_key(|&(own, _)| rank(senders[own].as_ref()))?;
+            let (holder, seq, end) = held.min_by_key(|&(own, ..)| rank(senders[own].as_ref()))?;
             let len = u64::from(self.config.segment).min(end - edge);
-            let (mut best, mut none_faster) = (None::<usize>, true);
-            for own in 0..senders.len() {
-                if self.subflows[own].given_up
-                    || rank(senders[own].as_ref()) >= rank(senders[holder].as_ref())
-                {
-                    continue;
+            let slow = rank(senders[holder].as_ref());
+            let faster = |own: usize, senders: &[S]| {
+                !self.subflows[own].given_up && rank(senders[own].as_ref()) < slow
+            };
+            if (0..senders.len()).any(|own| faster(own, senders)) {
+                let own = self.fastest(faster, now, len, senders)?;
+                if overtakes(now, senders[own].as_ref(), senders[holder].as_ref(), seq) {
+                    self.penalise(now, holder, senders[holder].as_ref());
+                } else if urgent < u64::MAX {
+                    return None;
                 }
-                none_faster = false;
-                let first =
-                    best.is_none_or(|best| rank(senders[own].as_ref()) < rank(senders[best].as_ref()));
-                if senders[own].as_mut().has_room_for(now, len) && first {
-                    best = Some(own);
-                }
-            }
-            if !none_faster {
-                return best.map(|own| (own, edge, len));
+                return Some((own, edge, len));
             }
             self.rescued = end;
         }
     }
+}
+
+/// Whether a repetition by `fast` is there before what `slow` sent with this sequence number.
+fn overtakes(now: Nanos, fast: &Sender, slow: &Sender, seq: u64) -> bool {
+    slow.sent_at(seq).is_some_and(|sent| now + fast.srtt() / 2 < sent + slow.srtt() / 2)
 }
 
 /// Schedulers prefer the least; a subflow without a sample comes last.

@@ -92,6 +92,11 @@ impl Sender {
         self.una
     }
 
+    /// When the packet at this sequence number was last sent, until everything up to it is acknowledged.
+    pub(crate) fn sent_at(&self, seq: u64) -> Option<Nanos> {
+        self.board.at(seq).map(|id| self.board.get(id).snapshot.sent_at)
+    }
+
     /// Retransmission timeouts since data was last acknowledged.
     pub fn timeouts_in_a_row(&self) -> u32 {
         self.timeouts

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+mod app;
 pub mod choice;
 pub mod datagrams;
 mod entry;

@@ -1,6 +1,8 @@
 //! What the laws of connections of several subflows share: a network of two ways.
 #![allow(dead_code)] // every file of laws uses a part of it
 
+pub mod windows;
+
 use narrows_sim::RunResult;
 
 /// The share of payload in a full packet: its header has 20 bytes more, and its segment as many less.
@@ -21,7 +23,7 @@ pub struct Ways {
     pub delays: [u32; 2],
     pub more: [String; 2],
     /// Further tables.
-    pub network: &'static str,
+    pub network: String,
 }
 
 impl Default for Ways {
@@ -32,7 +34,7 @@ impl Default for Ways {
             rates: [10.0, 10.0],
             delays: [20, 20],
             more: [String::new(), String::new()],
-            network: "",
+            network: String::new(),
         }
     }
 }

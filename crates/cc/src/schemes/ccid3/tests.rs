@@ -35,6 +35,8 @@ fn report(now: u64, received: u64, p: f64) -> Report {
         loss_rate: None,
         data_limited: false,
         new_loss_event: false,
+        dropped: 0,
+        slow: false,
     }
 }
 
@@ -171,6 +173,29 @@ fn an_interval_short_of_data_keeps_what_had_arrived_before() {
     let mut higher = reported(&[report(100, 1, 0.0)]);
     higher.on_report(&limited(report(150, 20_000, 0.0001)));
     assert_eq!(rate(&higher), 17_000);
+}
+
+#[test]
+fn a_receiver_without_room_is_heeded() {
+    // RFC 4342 section 5.2: X_recv = 40 000 B/s of 14 600 B/s per packet and round trip.
+    let before = [report(100, 40_000, 0.0), report(200, 43_800, 0.0), report(300, 80_000, 0.0001)];
+    let told = |dropped, slow| Report { dropped, slow, ..report(400, 40_000, 0.0001) };
+    let cases =
+        [(1, false, 25_400), (2, false, 14_600), (50, false, 14_600), (0, true, 40_000), (1, true, 25_400)];
+    for (dropped, slow, expected) in cases {
+        let mut scheme = reported(&before);
+        scheme.on_report(&told(dropped, slow));
+        assert_eq!(rate(&scheme), expected, "{dropped} dropped, slow {slow}");
+        // A round trip later that is over.
+        scheme.on_report(&report(500, 30_000, 0.0001));
+        assert_eq!(rate(&scheme), 60_000);
+    }
+    // In slow start it does not double, and keeps a packet per round trip.
+    let mut starting = reported(&[report(100, 40_000, 0.0)]);
+    starting.on_report(&Report { slow: true, ..report(200, 43_800, 0.0) });
+    assert_eq!(rate(&starting), INITIAL);
+    starting.on_report(&Report { dropped: 9, ..report(300, 43_800, 0.0) });
+    assert_eq!(rate(&starting), S * 10);
 }
 
 #[test]

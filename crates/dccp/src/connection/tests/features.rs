@@ -16,6 +16,8 @@ fn numbers_are_stated_and_lists_are_reconciled() {
     let (mut client, mut server) = (config(Role::Client, "ccid2"), config(Role::Server, "ccid3"));
     (client.sequence_window, server.sequence_window) = (5_000, 70_000);
     (client.ack_ratio, server.ack_ratio) = (3, 5);
+    // A ratio is at most half a window.
+    (client.initial_window, server.initial_window) = (10, 10);
     (client.short, server.short, client.ecn) = (true, true, false);
     let mut net = Net::new(&client, &server, Link::default(), 1);
     net.run(ms(2_000));
@@ -24,8 +26,8 @@ fn numbers_are_stated_and_lists_are_reconciled() {
     assert_eq!(agreed(&net, feature::CCID), [(2, 3), (3, 2)]);
     assert_eq!(agreed(&net, feature::SHORT_NUMBERS), [(1, 1), (1, 1)]);
     assert_eq!(agreed(&net, feature::ECN_INCAPABLE), [(1, 0), (0, 1)]);
-    // Who receives CCID 2's data sends vectors; who receives CCID 3's sends rates.
-    assert_eq!(agreed(&net, feature::SEND_ACK_VECTOR), [(0, 1), (1, 0)]);
+    // Who receives data sends vectors; who receives CCID 3's sends rates, too.
+    assert_eq!(agreed(&net, feature::SEND_ACK_VECTOR), [(1, 1), (1, 1)]);
     assert_eq!(agreed(&net, feature::SEND_LOSS_EVENT_RATE), [(1, 0), (0, 1)]);
     assert_eq!(agreed(&net, feature::SEND_NDP_COUNT), [(0, 1), (1, 0)]);
 }

@@ -147,6 +147,10 @@ proptest! {
             let flying = end.half.inflight.as_u64();
             prop_assert!(flying <= end.half.offset);
             prop_assert_eq!(end.half.packets == 0, flying == 0);
+            // What was sent is delivered, lost, given up or on its way, at any time.
+            let stats = end.stats();
+            let known = stats.delivered_packets + stats.lost_packets - stats.late_packets;
+            prop_assert_eq!(stats.data_packets_sent, known + stats.unanswered_packets + end.flying());
         }
     }
 

@@ -55,6 +55,8 @@ pub(super) struct Net {
     pub(super) last_ack: [Vec<u8>; 2],
     /// Says which packets are lost.
     pub(super) lose: Filter,
+    /// Whose application reads nothing.
+    pub(super) deaf: [bool; 2],
     flying: BinaryHeap<Flying>,
     count: u64,
     random: Random,
@@ -80,6 +82,7 @@ impl Net {
             sizes: vec![],
             last_ack: [vec![], vec![]],
             lose: Box::new(|_, _| false),
+            deaf: [false; 2],
             flying: BinaryHeap::new(),
             count: 0,
             random: Random::stream(seed, "net", 0),
@@ -111,7 +114,9 @@ impl Net {
                 self.carry(end, bytes, sent.ecn);
             }
         }
-        while let Some(event) = self.ends[end].poll_event() {
+        while !self.deaf[end]
+            && let Some(event) = self.ends[end].poll_event()
+        {
             self.events[end].push(event);
         }
     }

@@ -1,0 +1,76 @@
+//! What a subflow may have out once it has held up the connection's window (penalisation, Raiciu et al. 2012, section 4.2).
+//!
+//! Windows belong to schemes, and not all of them have one that can be halved. So the connection does to what it hands over
+//! what Linux does to the window: it halves it at most once in a round trip, and then gives a segment more per round trip until
+//! the scheme's own window is the limit again.
+
+use narrows_cc::Nanos;
+
+/// The limit, where there is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Allowance {
+    most: Option<f64>,
+    halved_at: Nanos,
+}
+
+impl Allowance {
+    /// Whether `len` bytes may be added to those in flight.
+    pub(super) fn admits(&self, inflight: u64, len: u64) -> bool {
+        inflight == 0 || self.most.is_none_or(|most| (inflight + len) as f64 <= most)
+    }
+
+    /// The subflow held up the window. Whether that halved anything.
+    pub(super) fn halve(&mut self, now: Nanos, srtt: Nanos, inflight: u64, segment: u64) -> bool {
+        if self.most.is_some() && now < self.halved_at + srtt {
+            return false;
+        }
+        self.halved_at = now;
+        self.most = Some((self.most.unwrap_or(inflight as f64) / 2.0).max(segment as f64));
+        true
+    }
+
+    /// `acked` bytes have arrived, which leaves `inflight`; the scheme allows `window`.
+    pub(super) fn grow(&mut self, acked: u64, inflight: u64, segment: u64, window: u64) {
+        let Some(most) = self.most else { return };
+        // What is not used does not grow.
+        if (inflight + acked + segment) as f64 > most {
+            let most = most + (segment * acked) as f64 / most;
+            self.most = Some(most).filter(|&most| most < window as f64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1_000;
+
+    #[test]
+    fn it_halves_once_in_a_round_trip_down_to_a_segment() {
+        let (ms, mut own) = (Nanos::from_millis, Allowance::default());
+        assert!(own.admits(1 << 40, MSS));
+        assert!(own.halve(ms(5), ms(100), 9 * MSS, MSS));
+        assert!(own.admits(3_500, MSS) && !own.admits(3_501, MSS));
+        assert!(!own.halve(ms(104), ms(100), 9 * MSS, MSS));
+        for (at, most) in [(105, 2_250), (205, 1_125), (305, MSS), (405, MSS)] {
+            assert!(own.halve(ms(at), ms(100), 9 * MSS, MSS));
+            assert!(own.admits(most - 1, 1) && !own.admits(most, 1), "{most} after {at} ms");
+        }
+        // A segment larger than what is left may go alone.
+        assert!(own.admits(0, 2 * MSS));
+    }
+
+    #[test]
+    fn it_grows_by_a_segment_per_round_trip_while_it_is_used_and_ends_at_the_schemes_window() {
+        let mut own = Allowance::default();
+        own.halve(Nanos::ZERO, Nanos::ZERO, 20 * MSS, MSS);
+        own.grow(MSS, 2 * MSS, MSS, 100 * MSS);
+        assert!(!own.admits(10 * MSS, 1), "not used");
+        // A window in ten acknowledgements: 10 + 1/10 + 1/10.1 + ... = 10.96.
+        (0..10).for_each(|_| own.grow(MSS, 9 * MSS, MSS, 100 * MSS));
+        assert!(own.admits(10 * MSS, 950) && !own.admits(10 * MSS, 970));
+        own.grow(MSS, 10 * MSS, MSS, 11 * MSS);
+        assert_eq!(own.most, None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Waiting for a socket or a time, whichever comes first. Tokio's timers are a millisecond coarse, many times a round trip of this
+//! machine: paced packets would leave in bursts. On Linux a timer of the system is used instead.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::socket::Socket;
+
+/// A timer.
+pub struct Alarm(system::Timer);
+
+impl Alarm {
+    /// One that is not set.
+    ///
+    /// # Errors
+    /// If the system has none.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(system::Timer::new()?))
+    }
+
+    /// Waits until the socket has something, or `wait` has passed; whether the socket has something. It may return early.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub async fn wait(&mut self, socket: &Socket, wait: Duration) -> io::Result<bool> {
+        self.0.set(wait)?;
+        poll_fn(|context| match socket.poll_readable(context) {
+            Poll::Ready(ready) => Poll::Ready(ready.map(|()| true)),
+            Poll::Pending => self.0.poll(context).map(|rung| rung.map(|()| false)),
+        })
+        .await
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::io;
+    use std::os::fd::OwnedFd;
+    use std::task::{Context, Poll, ready};
+    use std::time::Duration;
+
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
+
+    pub struct Timer(AsyncFd<OwnedFd>);
+
+    impl Timer {
+        pub fn new() -> io::Result<Self> {
+            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+            // Unsound only with types that do not own their descriptor.
+            #[allow(deprecated)]
+            Ok(Self(AsyncFd::with_interest(timer, Interest::READABLE)?))
+        }
+
+        pub fn set(&mut self, wait: Duration) -> io::Result<()> {
+            let wait = wait.max(Duration::from_nanos(1)); // zero would disarm it
+            let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let value = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+            let times = Itimerspec { it_interval: zero, it_value: value };
+            timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &times)?;
+            Ok(())
+        }
+
+        /// What it counted is not read: setting it anew clears that.
+        pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            ready!(self.0.poll_read_ready(context))?.clear_ready();
+            Poll::Ready(Ok(()))
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, ready};
+    use std::time::Duration;
+
+    use tokio::time::{Sleep, sleep};
+
+    pub struct Timer(Pin<Box<Sleep>>);
+
+    impl Timer {
+        pub fn new() -> io::Result<Self> {
+            Ok(Self(Box::pin(sleep(Duration::ZERO))))
+        }
+
+        pub fn set(&mut self, wait: Duration) -> io::Result<()> {
+            self.0.as_mut().reset(tokio::time::Instant::now() + wait);
+            Ok(())
+        }
+
+        pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            ready!(self.0.as_mut().poll(context));
+            Poll::Ready(Ok(()))
+        }
+    }
+}
