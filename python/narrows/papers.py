@@ -205,7 +205,10 @@ def _schemes(asked: Any) -> tuple[str, ...]:
 
 
 def query(results: Results, sql: str) -> pl.DataFrame:
-    """What a query gives over the tables of some results.
+    """What a query gives over the tables of some results: the same bits each time.
+
+    Sums of floats depend on the order of rows. The streaming engine does not keep it, nor does a file that is read in
+    parallel: so the samples are read first, those columns that the query names, and polars works in memory.
 
     Raises:
         ValueError: The query is not valid.
@@ -213,10 +216,12 @@ def query(results: Results, sql: str) -> pl.DataFrame:
     import polars as pl
 
     frames: dict[str, Any] = dict(results.frames())
-    if results.traced:
-        frames["samples"] = results.scan_samples()
     try:
-        answer = pl.SQLContext(frames=frames).execute(sql, eager=True)
+        if results.traced:
+            scan = results.scan_samples()
+            named = [name for name in scan.collect_schema().names() if "*" in sql or name in sql]
+            frames["samples"] = scan.select(named).collect(engine="in-memory")
+        answer = pl.SQLContext(frames=frames).execute(sql, eager=False).collect(engine="in-memory")
     except pl.exceptions.PolarsError as error:
         raise ValueError(str(error).strip().splitlines()[0]) from None
     return answer.sort("seed") if "seed" in answer.columns else answer

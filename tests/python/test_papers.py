@@ -277,3 +277,29 @@ def test_the_papers_that_come_with_the_project_can_be_run_and_checked(tmp_path):
 def test_overrides_do_not_touch_a_figure_in_default_mode(folder):
     (paper,) = papers.load_all(folder)
     assert reproduce.overrides(paper.figures[0], "default", None) == [("trace.samples", "100ms")]
+
+
+def test_a_query_over_samples_gives_the_same_bits_each_time(tmp_path):
+    import random
+
+    import polars as pl
+
+    from narrows.results import Results
+
+    draw = random.Random(7)
+    rows = 200_000  # enough for several threads to share them
+    results = Results([{}, {}], [{"id": name, "seed": 1, "flows": [], "links": []} for name in "ab"], tmp_path)
+    for name in "ab":
+        (tmp_path / "traces" / name).mkdir(parents=True)
+        series = pl.Series(["rtt_ms", "state"] * (rows // 2))
+        times = [float(row // 2) for row in range(rows)]
+        values = [draw.uniform(0, 1e3) for _ in range(rows)]
+        frame = pl.DataFrame({"time_s": times, "series": series, "value": values})
+        frame.write_parquet(tmp_path / "traces" / name / "samples.parquet", row_group_size=10_000)
+    one = "SELECT id, seed, time_s, value FROM samples WHERE series"
+    joined = f"""SELECT a.seed, avg(a.value) AS value FROM ({one} = 'rtt_ms') AS a
+        JOIN ({one} = 'state') AS b ON a.id = b.id AND a.time_s = b.time_s WHERE b.value > 500 GROUP BY a.seed"""
+    for sql in (joined, "SELECT seed, avg(value) AS value FROM samples GROUP BY seed"):
+        answers = [papers.query(results, sql)["value"].to_list() for _ in range(10)]
+        assert answers == answers[:1] * 10
+        assert answers[0] == [pytest.approx(500, abs=3)]

@@ -57,6 +57,75 @@ fn a_sweep_is_the_product_of_its_axes_in_the_order_of_the_file_times_the_seeds()
     assert_eq!(spec.links[0].config.limit, narrows_net::config::Limit::Bytes(Bytes::new(37_500)));
 }
 
+/// Two flows of which the file sweeps one, as a comparison of controls beside a fixed competitor does.
+const ONE_SWEPT: &str = r#"
+[network]
+rate = "10mbit"
+queue = "codel"
+[[flows]]
+scheme = "newreno"
+label = "a"
+rtt = "10ms"
+[[flows]]
+scheme = "newreno"
+label = "b"
+rtt = "10ms"
+[sweep]
+"network.queue.target" = ["5ms"]
+"flows.0.scheme" = ["vegas", "fixed"]
+"#;
+
+#[test]
+fn what_is_said_of_all_items_ends_the_sweep_of_one_and_points_name_what_runs() {
+    let schemes =
+        |run: &Planned| run.scenario.flows.iter().map(|flow| flow.scheme.clone()).collect::<Vec<_>>();
+    let runs = planned(ONE_SWEPT, &[("flows.scheme", "cubic")]);
+    assert_eq!(points(&runs), ["network.queue.target=5ms #1"]);
+    assert_eq!(schemes(&runs[0]), ["cubic", "cubic"]);
+    let runs = planned(ONE_SWEPT, &[("flows.scheme", "cubic,bbr"), ("flows.1.scheme", "reno")]);
+    assert_eq!(
+        points(&runs),
+        ["network.queue.target=5ms flows.scheme=cubic #1", "network.queue.target=5ms flows.scheme=bbr #1"]
+    );
+    assert_eq!(schemes(&runs[0]), ["cubic", "reno"]);
+    assert_eq!(schemes(&runs[1]), ["bbr", "reno"]);
+    // Another item's, and one inside a table that is swept now.
+    let runs = planned(ONE_SWEPT, &[("flows.1.scheme", "bbr"), ("network.queue", "codel,fq-codel")]);
+    assert_eq!(runs.len(), 4);
+    for run in &runs {
+        let point: Vec<_> = run.point.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let queue = serde_json::to_value(&run.scenario.network.queue).unwrap();
+        assert_eq!(point[0], ("network.queue", queue["kind"].as_str().unwrap()));
+        assert_eq!(point[1], ("network.queue.target", queue["target"].as_str().unwrap()));
+        assert_eq!(point[2].1, run.scenario.flows[0].scheme);
+    }
+}
+
+#[test]
+fn an_axis_that_would_undo_another_is_refused() {
+    let told = |text: &str, overrides: &[(&str, &str)]| {
+        let overrides: Vec<_> = overrides.iter().map(|&(key, value)| (key.into(), value.into())).collect();
+        plan(&Source { name: "a.toml", text, dir: None }, &overrides).unwrap_err().to_string()
+    };
+    assert_eq!(
+        told(&format!("{ONE_SWEPT}\"flows.scheme\" = [\"cubic\"]"), &[]),
+        "a.toml:16: sweep.flows.scheme: this undoes the sweep of flows.0.scheme, which comes before it\n  \
+         accepted: each key on one axis"
+    );
+    assert_eq!(
+        told(ONE_SWEPT, &[("flows.1.scheme", "cubic,bbr"), ("flows.scheme", "reno")]),
+        "command line: flows.scheme: this would undo the sweep of flows.1.scheme\n  \
+         accepted: flows.scheme before flows.1.scheme"
+    );
+    let cases = ONE_SWEPT
+        .replace("\"flows.0.scheme\" = [\"vegas\", \"fixed\"]", "cases = [{ \"flows.0.scheme\" = \"bbr\" }]");
+    assert_eq!(
+        told(&cases, &[("flows.scheme", "reno")]),
+        "command line: flows.scheme: `flows.0.scheme` is set by sweep.cases of the scenario\n  \
+         accepted: a key that no case sets"
+    );
+}
+
 #[test]
 fn an_override_replaces_a_value_or_an_axis_and_a_list_makes_one() {
     let runs = planned(

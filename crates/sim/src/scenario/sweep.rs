@@ -74,15 +74,25 @@ impl Grid {
                 .accepted("network.buffer=0.1bdp,1bdp makes a sweep over network.buffer")
                 .at(at));
         }
-        let set_by_case = |axis: &Axis| {
-            axis.name == CASE
-                && axis.choices.iter().any(|choice| choice.sets.iter().any(|set| set.key == key))
-        };
-        if self.axes.iter().any(set_by_case) {
-            return Err(Fault::new(key, "this key is set by sweep.cases of the scenario")
+        let cases = self.axes.iter().filter(|axis| axis.name == CASE);
+        let mut of_cases = cases.flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets);
+        if let Some(set) = of_cases.find(|set| covers(key, &set.key)) {
+            let which = if set.key == key { "this key".to_owned() } else { format!("`{}`", set.key) };
+            return Err(Fault::new(key, format!("{which} is set by sweep.cases of the scenario"))
                 .accepted("a key that no case sets")
                 .at(at));
         }
+        // What is said of all items ends the file's sweep over one of them.
+        let ended = |axis: &Axis| axis.name != key && covers(key, &axis.name);
+        let own = |axis: &&Axis| {
+            ended(axis) && axis.choices.iter().flat_map(|choice| &choice.sets).any(|set| set.at == at)
+        };
+        if let Some(axis) = self.axes.iter().find(own) {
+            return Err(Fault::new(key, format!("this would undo the sweep of {}", axis.name))
+                .accepted(format!("{key} before {}", axis.name))
+                .at(at));
+        }
+        self.axes.retain(|axis| !ended(axis));
         let values = split_list(text);
         let position = self.axes.iter().position(|axis| axis.name == key);
         if let [value] = values.as_slice() {
@@ -109,7 +119,11 @@ impl Grid {
         let axis = Axis { name: key.to_owned(), choices: choices.collect() };
         match position {
             Some(position) => self.axes[position] = axis,
-            None => self.axes.push(axis),
+            None => {
+                // What the file sweeps inside a swept table is set on it.
+                let inside = self.axes.iter().position(|other| undoes(key, &other.name));
+                self.axes.insert(inside.unwrap_or(self.axes.len()), axis);
+            }
         }
         Ok(())
     }
@@ -155,15 +169,42 @@ fn check_sweepable(key: &str, at: Origin) -> Result<(), Fault> {
     }
 }
 
+/// Whether what is set at `key` replaces what was set at `other`: the same key or one below it, also of one item where `key`
+/// is that of all items of a list.
+fn undoes(key: &str, other: &str) -> bool {
+    let mut rest = key.split('.').peekable();
+    for segment in other.split('.') {
+        match rest.peek() {
+            None => return true,
+            Some(next) if *next == segment => _ = rest.next(),
+            Some(_) if segment.parse::<usize>().is_ok() => {}
+            Some(_) => return false,
+        }
+    }
+    rest.peek().is_none()
+}
+
+/// The same, where `other` is no part of what `key` sets.
+fn covers(key: &str, other: &str) -> bool {
+    let names = |key: &str| key.split('.').filter(|segment| segment.parse::<usize>().is_err()).count();
+    undoes(key, other) && names(key) == names(other)
+}
+
+/// Axes are applied in their order: none may undo what one before it has set, or its values would be names of other runs.
 fn check_distinct(axes: &[Axis]) -> Result<(), Fault> {
     let mut seen: Vec<&str> = Vec::new();
     for axis in axes {
         let mut of_axis: Vec<&Setting> = Vec::new();
         for set in axis.choices.iter().flat_map(|choice| &choice.sets) {
-            if seen.contains(&set.key.as_str()) {
-                return Err(Fault::new(format!("sweep.{}", set.key), "this key is swept twice")
-                    .accepted("each key on one axis")
-                    .at(set.at));
+            if let Some(earlier) = seen.iter().find(|earlier| undoes(&set.key, earlier)) {
+                let fault = Fault::new(
+                    format!("sweep.{}", set.key),
+                    match *earlier == set.key {
+                        true => "this key is swept twice".to_owned(),
+                        false => format!("this undoes the sweep of {earlier}, which comes before it"),
+                    },
+                );
+                return Err(fault.accepted("each key on one axis").at(set.at));
             }
             if !of_axis.iter().any(|other| other.key == set.key) {
                 of_axis.push(set);
