@@ -252,6 +252,17 @@ impl Connection {
         if taken { Ok(()) } else { Err(PushError::Full) }
     }
 
+    /// How many datagrams may wait to be sent.
+    pub fn queue_limit(&self) -> u64 {
+        self.half.queue.limit() as u64
+    }
+
+    /// The application had so many datagrams more that found no room: they count as if they had been pushed.
+    pub fn lose_unsent(&mut self, datagrams: u64) {
+        self.half.queue.dropped += datagrams;
+        self.stats.send_drops = self.half.queue.dropped;
+    }
+
     /// Whether a datagram would be taken without a loss.
     pub fn can_push(&self) -> bool {
         !self.half.ended && self.half.queue.has_room()
