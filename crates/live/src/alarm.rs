@@ -32,13 +32,13 @@ impl Alarm {
         if wait.is_zero() {
             // Whether something has come is known once the runtime has had its turn.
             tokio::task::yield_now().await;
-            return poll_fn(|context| {
-                Poll::Ready(match socket.poll_readable(context) {
-                    Poll::Ready(ready) => ready.map(|()| true),
-                    Poll::Pending => Ok(false),
-                })
-            })
-            .await;
+        }
+        let ready = poll_fn(|context| Poll::Ready(socket.poll_readable(context))).await;
+        if let Poll::Ready(ready) = ready {
+            return ready.map(|()| true);
+        }
+        if wait.is_zero() {
+            return Ok(false);
         }
         // To set a timer is what costs most here, above all on a virtual machine: one that rings too early will do.
         let now = Instant::now();
