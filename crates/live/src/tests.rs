@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use narrows_cc::{Bytes, Nanos, Random};
-use narrows_dccp::{Config, Connection, Header, Kind, ResetCode, udp};
+use narrows_dccp::{Config, Connection, Header, Kind, ResetCode, Role, udp};
 use narrows_endpoint::{App, AppConfig};
 use narrows_net::Histogram;
 
@@ -13,6 +13,7 @@ use crate::alarm::Alarm;
 use crate::bench;
 use crate::block_on;
 use crate::capture::Capture;
+use crate::peer::Peer;
 use crate::port::{Port, Way};
 use crate::report::{Delay, Report};
 use crate::server::Server;
@@ -217,6 +218,66 @@ fn a_late_packet_is_answered_in_timewait_and_after_it() {
             assert_eq!(rig.server.deadline() == Nanos::MAX, at == SECOND * 6);
         }
         assert_eq!(rig.listener.ends.borrow().len(), 1, "it is told once");
+        Ok(())
+    })
+    .expect("it runs");
+}
+
+/// Waits for a packet at a socket, and takes all that are there.
+async fn take(port: &mut Port) -> Vec<Vec<u8>> {
+    let (mut alarm, mut found) = (Alarm::new().expect("the system has one"), Vec::new());
+    while found.is_empty() {
+        assert!(
+            alarm.wait(&port.socket, Duration::from_secs(5)).await.expect("it is open"),
+            "something comes"
+        );
+        let _ = port.socket.receive(|packet| found.push(packet.bytes.to_vec()));
+    }
+    found
+}
+
+#[test]
+fn a_close_is_one_even_if_its_answer_is_lost() {
+    let settings = Settings { app: AppConfig::File(Bytes::new(8)), ..settings() };
+    block_on(async {
+        let mut rig = Rig::new(&settings);
+        let remote = rig.port.socket.local();
+        let socket = Socket::open("127.0.0.1:0".parse().unwrap(), Some(remote))?;
+        let way = Way { local: socket.local(), remote };
+        let mut port = Port::new(socket, None)?;
+        let mut peer = Peer::new(&settings, Role::Client, way, SECOND);
+        // Request and Response, then the datagram, whose acknowledgement is not yet due.
+        for answered in [true, false] {
+            peer.advance(SECOND, &mut port).await?;
+            for bytes in take(&mut rig.port).await {
+                let arrived = Arrived { from: way.local, to: remote, ecn: 0, bytes: &bytes };
+                rig.server.on_packet(SECOND, &arrived, None)?;
+            }
+            rig.server.advance(SECOND, &rig.listener, &mut rig.port).await?;
+            while answered && !peer.was_connected() {
+                for bytes in take(&mut port).await {
+                    peer.on_packet(SECOND, &bytes, 0);
+                }
+            }
+        }
+        assert!(peer.was_connected());
+        let mut answers = Vec::new();
+        for n in 2..4 {
+            peer.supervise(SECOND * n, &rig.listener, Stop::Close);
+            peer.advance(SECOND * n, &mut port).await?;
+            for bytes in take(&mut rig.port).await {
+                let arrived = Arrived { from: way.local, to: remote, ecn: 0, bytes: &bytes };
+                rig.server.on_packet(SECOND * n, &arrived, None)?;
+            }
+            rig.server.advance(SECOND * n, &rig.listener, &mut rig.port).await?;
+            // The first answer is lost.
+            answers = take(&mut port).await;
+        }
+        assert_eq!(code(&answers), ResetCode::NoConnection as u8);
+        peer.on_packet(SECOND * 4, &answers[0], 0);
+        peer.advance(SECOND * 4, &mut port).await?;
+        assert!(peer.is_over());
+        assert_eq!(peer.verdict(SECOND * 4, &rig.listener)?.end, "closed");
         Ok(())
     })
     .expect("it runs");
