@@ -19,7 +19,7 @@ pub struct SourceStats {
     pub given_up: u64,
     /// Payload bytes handed to another subflow again, because the path was given up that had them.
     pub reinjected_bytes: u64,
-    /// Payload bytes repeated on a faster subflow because they held up the window.
+    /// Payload bytes repeated on a faster subflow because they held up the window, or were about to.
     pub rescued_bytes: u64,
     /// Times that what a subflow may have out was halved for that.
     pub penalties: u64,
