@@ -423,6 +423,9 @@ impl Source {
         }
         let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
         let least = usable.map(|(sender, _)| rank(sender.as_ref())).min()?;
+        // Searching is for when it may help: somebody who is not the slowest has room.
+        let slowest = senders.iter().map(|sender| rank(sender.as_ref())).max()?;
+        self.fastest(|own, senders: &[S]| rank(senders[own].as_ref()) < slowest, now, 1, senders)?;
         loop {
             // What is acknowledged on its subflow has arrived, and nobody holds it any more.
             let slower =
