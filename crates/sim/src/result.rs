@@ -70,7 +70,7 @@ pub struct ConnectionResult {
     pub reorder_peak_bytes: u64,
     /// Payload bytes sent again on another subflow because a path was given up; whole run.
     pub reinjected_bytes: u64,
-    /// Payload bytes repeated on a faster subflow because they held up the receive window; whole run.
+    /// Payload bytes repeated on a faster subflow because they held up the receive window, or were about to; whole run.
     pub rescued_bytes: u64,
     /// Times that a path was given up; whole run.
     pub paths_given_up: u64,

@@ -36,7 +36,7 @@
 //!
 //! ## Known weaknesses
 //! On a loss a slow subflow yields up to three quarters of its window, so a path that is worse only for the moment is left
-//! quickly.
+//! quickly, and a queue of one bandwidth-delay product does not keep its link busy, though nobody else may use it.
 
 use crate::coupled::{Coupled, Law, Mesh, PARAMS, Peer};
 use crate::{Bytes, Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};

@@ -19,7 +19,7 @@ pub struct SourceStats {
     pub given_up: u64,
     /// Payload bytes handed to another subflow again, because the path was given up that had them.
     pub reinjected_bytes: u64,
-    /// Payload bytes repeated on a faster subflow because they held up the window.
+    /// Payload bytes repeated on a faster subflow because they held up the window, or were about to.
     pub rescued_bytes: u64,
     /// Times that what a subflow may have out was halved for that.
     pub penalties: u64,
@@ -423,6 +423,9 @@ impl Source {
         }
         let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
         let least = usable.map(|(sender, _)| rank(sender.as_ref())).min()?;
+        // Searching is for when it may help: somebody who is not the slowest has room.
+        let slowest = senders.iter().map(|sender| rank(sender.as_ref())).max()?;
+        self.fastest(|own, senders: &[S]| rank(senders[own].as_ref()) < slowest, now, 1, senders)?;
         loop {
             // What is acknowledged on its subflow has arrived, and nobody holds it any more.
             let slower =
