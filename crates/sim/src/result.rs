@@ -134,7 +134,7 @@ pub struct DatagramResult {
     /// Datagrams that found no room in the sender's queue; whole run.
     pub unsent: u64,
     /// From one application to the other, the wait at the sender included: least, after the warm-up as the following. Not for
-    /// unlimited applications, whose datagrams are made when they are sent.
+    /// unlimited applications, whose datagrams are made when they are sent, nor of datagrams without room for eight bytes of time.
     pub delay_min_ms: Option<f64>,
     /// Mean.
     pub delay_mean_ms: Option<f64>,
@@ -217,7 +217,7 @@ pub struct Counters {
     pub tlp_probes: u64,
     /// Packets the pacer held back.
     pub paced_waits: u64,
-    /// Delivery-rate samples.
+    /// Delivery-rate samples of streams; datagrams' are not counted.
     pub rate_samples: u64,
     /// Round-trip time samples.
     pub rtt_samples: u64,
