@@ -27,7 +27,7 @@ pub struct RunResult {
     /// Jain's fairness index over the flows' goodputs; a connection of several subflows counts as one.
     pub jain: f64,
     /// Seconds from the last flow's start until the shares stay fair; one-second windows keep a Jain
-    /// index of at least 0.9 for five seconds, all flows being active.
+    /// index of at least 0.9 for five seconds, all flows being active; a connection of several subflows counts as one.
     pub convergence_s: Option<f64>,
     /// One row per flow; a subflow of a connection is one.
     pub flows: Vec<FlowResult>,
