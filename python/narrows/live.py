@@ -161,7 +161,10 @@ def resolve(text: str, flag: str) -> str:
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
     except OSError as error:
         raise OSError(f"{host}: {error.strerror or error}") from error
-    family, address = found[0][0], socket.getnameinfo(found[0][4], socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0]
+    family, where = found[0][0], found[0][4]
+    address = str(where[0])
+    if len(where) == 4 and where[3]:  # an interface of IPv6
+        address = f"{address.partition('%')[0]}%{where[3]}"
     return f"[{address}]:{port}" if family == socket.AF_INET6 else f"{address}:{port}"
 
 

@@ -206,6 +206,25 @@ def test_ctrl_c_closes_properly(start: Starter, which: str) -> None:
     assert 0 <= sent["datagrams"] - received["datagrams"] <= 1
 
 
+def test_ctrl_c_twice_waits_for_no_answer(start: Starter) -> None:
+    port = free_port()
+    receiver = listening(start, "127.0.0.1", port, "--once")
+    sender = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--timeout", "60s", "--json")
+    wait_for_data(sender)
+    receiver.send_signal(signal.SIGSTOP)
+    sender.send_signal(signal.SIGINT)
+    assert sender.stderr is not None
+    while "closing" not in sender.stderr.readline():
+        pass
+    with pytest.raises(subprocess.TimeoutExpired):
+        sender.wait(timeout=1)
+    sender.send_signal(signal.SIGINT)
+    sent, err = done(sender, 130)
+    assert (sent["end"], "stopping" in err) == ("reset", True)
+    receiver.send_signal(signal.SIGCONT)
+    assert done(receiver, 0)[0]["end"] == "closed", "what came first was Close"
+
+
 def test_a_port_in_use_is_a_failure(start: Starter) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("127.0.0.1", 0))
@@ -225,6 +244,8 @@ def test_a_port_in_use_is_a_failure(start: Starter) -> None:
         ("send", "127.0.0.1", "--scheme", "none"),
         ("send", "127.0.0.1", "--size", "0"),
         ("send", "127.0.0.1", "--duration", "1mbit"),
+        ("send", "127.0.0.1", "--duration", "0s"),
+        ("recv", "--connections", "0"),
         ("recv", "--timeout", "0s"),
         ("recv", "--listen", "127.0.0.1:99999"),
     ],

@@ -35,6 +35,7 @@
 //!    an application either reads or closes. 'Delivered Corrupt' is never sent.
 //! 6. A full receive buffer and Slow Receiver are answered by CCID 2 and CCID 3 as their RFCs say; for other schemes the transport
 //!    takes a packet per round trip off window and rate, or lets them not grow, for a round trip. What is corrupt counts as marked.
+//! 7. In REQUEST a Reset that acknowledges nothing of ours is not answered by one: two ends that ask each other would go on for ever.
 
 mod close;
 mod config;
@@ -167,6 +168,10 @@ impl Connection {
         let mandatory = !wanted.contains(&2);
         features.want(now, feature::CCID, Side::Local, &wanted, mandatory);
         features.accept(feature::CCID, Side::Remote, &config.accept);
+        if !config.accept.contains(&Ccid::TcpLike.number()) {
+            // CCID 2 is what a connection begins with: who cannot take it has to say so at once (section 10).
+            features.want(now, feature::CCID, Side::Remote, &config.accept, true);
+        }
         for (number, values) in [
             (feature::SEND_ACK_VECTOR, &[1, 0][..]),
             (feature::SEND_LOSS_EVENT_RATE, &[1, 0]),
@@ -245,6 +250,17 @@ impl Connection {
         let taken = self.half.queue.push(data);
         self.stats.send_drops = self.half.queue.dropped;
         if taken { Ok(()) } else { Err(PushError::Full) }
+    }
+
+    /// How many datagrams may wait to be sent.
+    pub fn queue_limit(&self) -> u64 {
+        self.half.queue.limit() as u64
+    }
+
+    /// The application had so many datagrams more that found no room: they count as if they had been pushed.
+    pub fn lose_unsent(&mut self, datagrams: u64) {
+        self.half.queue.dropped += datagrams;
+        self.stats.send_drops = self.half.queue.dropped;
     }
 
     /// Whether a datagram would be taken without a loss.

@@ -269,7 +269,7 @@ impl Features {
         let slot = &mut self.slots[i];
         if slot.nn {
             // Section 6.3.2: Change R and Confirm L are not for these.
-            return match number_of(value).filter(|&value| left && is_valid(number, value)) {
+            return match number_of(number, value).filter(|&value| left && is_valid(number, value)) {
                 Some(value) => {
                     slot.value = value;
                     slot.answer = Answer::Value;
@@ -324,11 +324,15 @@ impl Features {
             return Ok(());
         }
         if value.is_empty() {
+            // Every DCCP has to know these (table 4, section 6.6.7).
+            if matches!(number, CCID | SHORT_NUMBERS | SEQUENCE_WINDOW) {
+                return Err(ResetCode::OptionError);
+            }
             slot.changing = false;
             slot.wanted = slot.value;
         } else if slot.nn {
             // Another number may answer an older Change of ours: this one is repeated until its answer comes.
-            if number_of(value) == Some(slot.wanted) {
+            if number_of(number, value) == Some(slot.wanted) {
                 slot.value = slot.wanted;
                 slot.changing = false;
             }
@@ -441,9 +445,9 @@ const fn width(number: u8) -> usize {
     if number == SEQUENCE_WINDOW { 6 } else { 2 }
 }
 
-/// A number of one to six bytes.
-fn number_of(value: &[u8]) -> Option<u64> {
-    (1..=6).contains(&value.len()).then(|| value.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
+/// A number in as many bytes as its feature has (section 6.6.8).
+fn number_of(number: u8, value: &[u8]) -> Option<u64> {
+    (value.len() == width(number)).then(|| value.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
 }
 
 /// Whether a feature can have that number. Of the two only the window has values that are never valid: the RFC's section 6.6.8

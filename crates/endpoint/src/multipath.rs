@@ -16,8 +16,8 @@
 //! * When the window of the connection is full and a faster subflow has room, it repeats what a slower one holds, from the
 //!   trailing edge of the window on, each byte once (opportunistic retransmission, Raiciu et al. 2012, section 4.2). Data that
 //!   would stop the window within a round trip of the fastest subflow is repeated before that, if the repetition is there first.
-//! * A subflow whose data a repetition overtakes may have half as much out as before, at most once in its round trip, and then a
-//!   segment more per round trip (penalisation, ibid.; `allowance`).
+//! * A subflow whose data a repetition overtakes may have half as much out as before, at most once in its round trip, and then
+//!   a segment or an eighth more per round trip (penalisation, ibid.; `allowance`).
 //! * The other subflows open when the first one's handshake is over.
 //!
 //! ## Receiving
@@ -39,7 +39,7 @@
 //!    has arrived.
 //! 3. There is no retransmission timer for data itself: data is safe with a subflow that has sent it, until that is given up.
 //! 4. Penalisation limits what the connection hands over; Linux halves the subflow's congestion window. Here windows belong to
-//!    schemes, of which some have none that could be halved.
+//!    schemes, of which some have none that could be halved. And it spares a path whose data comes before a repetition would.
 //! 5. Opportunistic retransmission neither stops at the first segment of the window nor waits until it is full, as Linux's
 //!    does: by then the repetition is the last packet in the queue of the fast path, which runs dry until it is acknowledged,
 //!    and then a whole window leaves at once into a queue that does not hold it. Whether it is worth while goes by when the

@@ -408,6 +408,53 @@ fn a_packet_without_a_mapping_or_beyond_the_window_is_not_even_acknowledged() {
     assert!(arrival.distinct && arrival.in_order.is_zero());
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn the_receiving_half_takes_what_lies_in_its_window_and_nothing_else(
+        window in 1u64..60,
+        packets in prop::collection::vec((0u64..300, 1u16..20, any::<bool>()), 1..200),
+    ) {
+        let config = ConnectionConfig {
+            scheduler: Scheduler::LowestRtt,
+            subflows: 1,
+            coupled: false,
+            segment: 20,
+            receive_window: Bytes::new(window),
+        };
+        let (mut sink, mut receiver) = (Sink::new(0, &config), Receiver::new(0, &subflow_config(&TcpConfig::default())));
+        let mut held = [false; 5_000];
+        let (mut next, mut refused, mut duplicate, mut seq) = (0, 0, 0, 1u64);
+        for (at, len, near) in packets {
+            // Half of them near what is expected next, or nothing would ever fit.
+            let start = if near { (next as u64 + at / 8).saturating_sub(10) } else { at };
+            let end = start + u64::from(len);
+            let mut packet = Packet::new(0);
+            (packet.seq, packet.payload) = (seq, len);
+            packet.set_extension(Extension::Mapping { data: start, subflow: seq as u32, len, fin: false });
+            let arrival = sink.on_packet(ms(1), &packet, &mut receiver);
+            if end > next as u64 + window {
+                refused += 1;
+                prop_assert!(arrival.in_order.is_zero() && !arrival.distinct && !arrival.duplicate);
+                prop_assert_eq!(sink.stats().refused_packets, refused);
+                continue;
+            }
+            seq += u64::from(len);
+            let bytes = &mut held[start as usize..end as usize];
+            let fresh = bytes.iter().filter(|held| !**held).count() as u64;
+            bytes.fill(true);
+            duplicate += u64::from(len) - fresh;
+            let before = next;
+            next = held.iter().position(|held| !held).expect("some are not");
+            prop_assert_eq!(arrival.in_order.as_u64() as usize, next - before);
+            prop_assert_eq!((arrival.distinct, arrival.duplicate), (fresh > 0, fresh == 0));
+            let stats = sink.stats();
+            prop_assert_eq!((stats.bytes_in_order, stats.duplicate_bytes), (next as u64, duplicate));
+            prop_assert!(stats.most_waiting < window);
+        }
+    }
+}
+
 #[test]
 fn a_data_acknowledgement_of_what_was_never_sent_is_not_believed() {
     let mut talk = file(Scheduler::LowestRtt, 100, &[path(10)]);

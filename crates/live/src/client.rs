@@ -31,26 +31,40 @@ pub fn send(settings: &Settings, caller: &dyn Caller) -> Result<Report, LiveErro
         let mut alarm = Alarm::new()?;
         let start = Instant::now();
         let mut peer = Peer::new(settings, Role::Client, way, Nanos::ZERO);
-        loop {
-            let now = nanos(start.elapsed());
-            peer.supervise(now, caller, caller.stop());
-            peer.advance(now, &mut port).await?;
-            port.flush_capture()?;
-            if peer.is_over() {
-                break;
-            }
-            let wait = peer.deadline().as_nanos().saturating_sub(nanos(start.elapsed()).as_nanos());
-            let wait = Duration::from_nanos(wait).min(TICK);
-            if alarm.wait(&port.socket, wait).await? {
-                hear(&mut port, &mut peer, way, nanos(start.elapsed()))?;
-            }
+        if let Err(error) = drive(&mut peer, &mut port, &mut alarm, start, caller).await {
+            peer.give_up(nanos(start.elapsed()), &mut port).await;
+            return Err(error);
         }
         peer.verdict(nanos(start.elapsed()), caller)
     })
 }
 
+/// Goes on until the connection is over.
+async fn drive(
+    peer: &mut Peer<'_>,
+    port: &mut Port,
+    alarm: &mut Alarm,
+    start: Instant,
+    caller: &dyn Caller,
+) -> Result<(), LiveError> {
+    loop {
+        let now = nanos(start.elapsed());
+        peer.supervise(now, caller, caller.stop());
+        peer.advance(now, port).await?;
+        port.flush_capture()?;
+        if peer.is_over() {
+            return Ok(());
+        }
+        let wait = peer.deadline().as_nanos().saturating_sub(nanos(start.elapsed()).as_nanos());
+        if alarm.wait(&port.socket, Duration::from_nanos(wait).min(TICK)).await? {
+            hear(port, peer, nanos(start.elapsed()))?;
+        }
+    }
+}
+
 /// Hands what the socket has to the connection.
-fn hear(port: &mut Port, peer: &mut Peer<'_>, way: Way, now: Nanos) -> Result<(), LiveError> {
+fn hear(port: &mut Port, peer: &mut Peer<'_>, now: Nanos) -> Result<(), LiveError> {
+    let way = peer.way();
     let Port { socket, capture, .. } = port;
     let mut failed = Ok(());
     let received = socket.receive(|packet| {

@@ -114,6 +114,20 @@ impl<'a> Peer<'a> {
         }
     }
 
+    /// From where to where.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// Ends it at once because something failed here; the other side is told, if that is possible.
+    pub async fn give_up(&mut self, now: Nanos, port: &mut Port) {
+        let now = now.max(self.told);
+        self.connection.abort(now, ResetCode::Aborted);
+        while matches!(port.collect(now, self.way, &mut self.connection, |_| ()), Ok(1..)) {
+            let _ = port.flush(self.way).await;
+        }
+    }
+
     /// When it wants to go on.
     pub fn deadline(&self) -> Nanos {
         self.connection.deadline().min(self.source_deadline())

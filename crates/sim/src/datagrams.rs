@@ -185,6 +185,14 @@ impl Origin {
             return;
         }
         let limit = self.app.limit().as_u64();
+        if self.app.is_live() {
+            // Of more than the queue can hold, written at one time, all but so many find no room, and need no copy to be lost.
+            let ready = (limit - self.written).div_ceil(u64::from(self.size));
+            let beyond = ready.saturating_sub(self.end.connection.queue_limit());
+            self.end.connection.lose_unsent(beyond);
+            self.pushed += beyond;
+            self.written += beyond * u64::from(self.size);
+        }
         while self.written < limit && (self.app.is_live() || self.end.connection.can_push()) {
             let size = (limit - self.written).min(u64::from(self.size)) as usize;
             let stamp = (now.as_nanos() + 1).to_be_bytes();

@@ -70,7 +70,12 @@ impl Connection {
                 }
                 continue;
             };
-            if matches!(option, Opt::Padding) || (data && !option.allowed_on_data()) {
+            if matches!(option, Opt::Padding) {
+                // Mandatory and Padding are two bytes of padding (section 5.8.2).
+                mandatory = false;
+                continue;
+            }
+            if data && !option.allowed_on_data() {
                 continue;
             }
             if matches!(option, Opt::Mandatory) {

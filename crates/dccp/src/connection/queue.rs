@@ -28,6 +28,11 @@ impl Queue {
         self.items.len()
     }
 
+    /// How many may wait.
+    pub(super) fn limit(&self) -> usize {
+        self.most
+    }
+
     /// Whether one more fits without a loss.
     pub(super) fn has_room(&self) -> bool {
         self.items.len() < self.most

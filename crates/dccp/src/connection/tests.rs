@@ -9,3 +9,4 @@ mod handshake;
 mod host;
 mod net;
 mod numbers;
+mod states;

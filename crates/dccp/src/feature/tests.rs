@@ -87,3 +87,24 @@ fn a_value_that_was_not_offered_is_an_option_error() {
     let confirm = a.on_confirm(Seq::new(7), Some(Seq::new(1)), false, CCID, &[77]);
     assert_eq!(confirm, Err(ResetCode::OptionError));
 }
+
+#[test]
+fn a_feature_that_everybody_has_is_not_unknown() {
+    // Section 6.6.7: an empty Confirm says so; of those that every DCCP must know it is an error.
+    for (number, outcome) in [
+        (CCID, Err(ResetCode::OptionError)),
+        (SHORT_NUMBERS, Err(ResetCode::OptionError)),
+        (SEQUENCE_WINDOW, Err(ResetCode::OptionError)),
+        (SEND_ACK_VECTOR, Ok(())),
+        (CHECK_DATA, Ok(())),
+    ] {
+        let mut a = Features::new(false);
+        if number == SEQUENCE_WINDOW {
+            a.state(NOW, number, 500);
+        } else {
+            a.want(NOW, number, Side::Local, &[3, 1], false);
+        }
+        a.write(NOW, Seq::new(1), Nanos::ZERO, true, &mut vec![]);
+        assert_eq!(a.on_confirm(Seq::new(7), Some(Seq::new(1)), false, number, &[]), outcome, "{number}");
+    }
+}

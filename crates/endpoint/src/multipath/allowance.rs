@@ -1,10 +1,14 @@
 //! What a subflow may have out once it has held up the connection's window (penalisation, Raiciu et al. 2012, section 4.2).
 //!
 //! Windows belong to schemes, and not all of them have one that can be halved. So the connection does to what it hands over
-//! what Linux does to the window: it halves it at most once in a round trip, and then gives a segment more per round trip until
-//! the scheme's own window is the limit again.
+//! what Linux does to the window: it halves it at most once in a round trip, and then gives more again, until the scheme's own
+//! window is the limit: a segment per round trip as avoidance would, or an eighth, so that a large one is back after six round
+//! trips too, not after half its segments.
 
 use narrows_cc::Nanos;
+
+/// What a limit grows by in a round trip, if that is more than a segment.
+const GROWTH: f64 = 1.0 / 8.0;
 
 /// The limit, where there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,7 +38,7 @@ impl Allowance {
         let Some(most) = self.most else { return };
         // What is not used does not grow.
         if (inflight + acked + segment) as f64 > most {
-            let most = most + (segment * acked) as f64 / most;
+            let most = most + acked as f64 * GROWTH.max(segment as f64 / most);
             self.most = Some(most).filter(|&most| most < window as f64);
         }
     }
@@ -62,15 +66,20 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_by_a_segment_per_round_trip_while_it_is_used_and_ends_at_the_schemes_window() {
+    fn it_grows_by_a_segment_or_an_eighth_per_round_trip_while_it_is_used_and_ends_at_the_schemes_window() {
         let mut own = Allowance::default();
-        own.halve(Nanos::ZERO, Nanos::ZERO, 20 * MSS, MSS);
-        own.grow(MSS, 2 * MSS, MSS, 100 * MSS);
-        assert!(!own.admits(10 * MSS, 1), "not used");
-        // A window in ten acknowledgements: 10 + 1/10 + 1/10.1 + ... = 10.96.
-        (0..10).for_each(|_| own.grow(MSS, 9 * MSS, MSS, 100 * MSS));
-        assert!(own.admits(10 * MSS, 950) && !own.admits(10 * MSS, 970));
-        own.grow(MSS, 10 * MSS, MSS, 11 * MSS);
-        assert_eq!(own.most, None);
+        own.halve(Nanos::ZERO, Nanos::ZERO, 8 * MSS, MSS);
+        own.grow(MSS, MSS, MSS, 100 * MSS);
+        assert!(!own.admits(4 * MSS, 1), "not used");
+        // A window in four acknowledgements: 4 + 1/4 + 1/4.25 + ... = 4.92.
+        (0..4).for_each(|_| own.grow(MSS, 3 * MSS, MSS, 100 * MSS));
+        assert!(own.admits(4 * MSS, 900) && !own.admits(4 * MSS, 940));
+        let mut large = Allowance::default();
+        large.halve(Nanos::ZERO, Nanos::ZERO, 800 * MSS, MSS);
+        // 400 segments acknowledged: 50 more.
+        (0..400).for_each(|_| large.grow(MSS, 449 * MSS, MSS, 1_000 * MSS));
+        assert!(large.admits(450 * MSS - 1, 1) && !large.admits(450 * MSS, 1));
+        large.grow(MSS, 449 * MSS, MSS, 450 * MSS);
+        assert_eq!(large.most, None);
     }
 }

@@ -410,8 +410,7 @@ impl Source {
         (self.next + sends).saturating_sub(self.right_edge - self.acked)
     }
 
-    /// A subflow with room, and data below `urgent` that a slower one holds. What no subflow is faster than its holder for is
-    /// passed over.
+    /// A subflow with room, and data below `urgent` that a slower one holds. What none of the slower ones holds is passed over.
     fn rescuer<S: Stream>(
         &mut self,
         now: Nanos,
@@ -419,13 +418,18 @@ impl Source {
         senders: &mut [S],
     ) -> Option<(usize, u64, u64)> {
         self.rescued = self.rescued.max(self.acked);
-        if senders.len() < 2 || self.rescued >= urgent {
+        if senders.len() < 2 || self.rescued >= urgent.min(self.next) {
             return None;
         }
+        let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
+        let least = usable.map(|(sender, _)| rank(sender.as_ref())).min()?;
         loop {
             // What is acknowledged on its subflow has arrived, and nobody holds it any more.
-            let next = self.subflows.iter().filter_map(|subflow| subflow.mappings.next_from(self.rescued));
-            let edge = next.min().filter(|&edge| edge < urgent)?;
+            let slower =
+                senders.iter().zip(&self.subflows).filter(|(sender, _)| rank(sender.as_ref()) > least);
+            let next = slower.filter_map(|(_, subflow)| subflow.mappings.next_from(self.rescued)).min();
+            self.rescued = next.unwrap_or(self.next);
+            let edge = next.filter(|&edge| edge < urgent)?;
             let holder = |(own, subflow): (usize, &Subflow)| {
                 subflow.mappings.place_of(edge).map(|(seq, end)| (own, seq, end))
             };
@@ -434,19 +438,18 @@ impl Source {
             let (holder, seq, end) = held.min_by_key(|&(own, ..)| rank(senders[own].as_ref()))?;
             let len = u64::from(self.config.segment).min(end - edge);
             let slow = rank(senders[holder].as_ref());
-            let faster = |own: usize, senders: &[S]| {
-                !self.subflows[own].given_up && rank(senders[own].as_ref()) < slow
-            };
-            if (0..senders.len()).any(|own| faster(own, senders)) {
-                let own = self.fastest(faster, now, len, senders)?;
-                if overtakes(now, senders[own].as_ref(), senders[holder].as_ref(), seq) {
-                    self.penalise(now, holder, senders[holder].as_ref());
-                } else if urgent < u64::MAX {
-                    return None;
-                }
-                return Some((own, edge, len));
+            if slow == least {
+                self.rescued = end;
+                continue;
             }
-            self.rescued = end;
+            let faster = |own: usize, senders: &[S]| rank(senders[own].as_ref()) < slow;
+            let own = self.fastest(faster, now, len, senders)?;
+            if overtakes(now, senders[own].as_ref(), senders[holder].as_ref(), seq) {
+                self.penalise(now, holder, senders[holder].as_ref());
+            } else if urgent < u64::MAX {
+                return None;
+            }
+            return Some((own, edge, len));
         }
     }
 }

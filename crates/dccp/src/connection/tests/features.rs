@@ -65,6 +65,32 @@ fn the_servers_preference_decides_and_a_fallback_helps() {
 }
 
 #[test]
+fn who_cannot_take_ccid_2_says_so_at_once() {
+    // Section 10: Mandatory Change(CCID) on the first packets. The client sends with 249, and takes nothing but 249.
+    for (scheme, agreed) in [("newreno", true), ("ccid2", false), ("ccid3", false)] {
+        let mut client = config(Role::Client, "newreno");
+        client.accept = vec![249];
+        let mut net = Net::new(&client, &config(Role::Server, scheme), Link::default(), 1);
+        let mut bytes = vec![];
+        net.ends[CLIENT].clone().poll_transmit(ms(0), &mut bytes).unwrap();
+        let (_, body) = crate::Header::decode(&bytes).unwrap();
+        let all: Vec<_> = crate::options(body.options).map(Result::unwrap).collect();
+        let asked = crate::Opt::ChangeR { feature: feature::CCID, value: &[249] };
+        assert!(all.windows(2).any(|pair| pair == [crate::Opt::Mandatory, asked]), "{all:?}");
+        net.run(ms(200));
+        if agreed {
+            net.push(SERVER, &[1; 100]);
+            net.run(ms(400));
+            assert_eq!(net.datagrams(CLIENT).len(), 1);
+            assert_eq!(net.ends[CLIENT].ccids().1.number(), 249);
+        } else {
+            let code = crate::ResetCode::MandatoryError as u8;
+            assert_eq!(net.events[CLIENT].last(), Some(&Event::Closed { code }), "{scheme}");
+        }
+    }
+}
+
+#[test]
 fn the_sequence_window_grows_with_the_flight() {
     let mut client = config(Role::Client, "newreno");
     client.sequence_window = 100;
@@ -161,7 +187,12 @@ fn options_that_must_be_understood_and_are_not_end_the_connection() {
 
 #[test]
 fn what_is_not_understood_is_confirmed_as_empty_and_what_is_impossible_changes_nothing() {
-    let cases: [(&[u8], &[u8]); 6] = [
+    let cases: [(&[u8], &[u8]); 9] = [
+        // Mandatory and Padding are padding (section 5.8.2), also before an option that nobody knows.
+        (&[1, 0, 0, 0], &[]),
+        (&[1, 0, 77, 4, 5, 6], &[]),
+        // An ack ratio in one byte (section 6.6.8).
+        (&[32, 4, 5, 7], &[35, 3, 5]),
         // Unknown features at either side.
         (&[32, 4, 120, 9], &[35, 3, 120]),
         (&[34, 4, 120, 9], &[33, 3, 120]),
@@ -193,7 +224,7 @@ fn an_older_change_does_not_undo_a_newer_one() {
         (header.seq, header.ack) = (base.add(ahead).get(), Some(end.gss.get()));
         let [high, low] = width.to_be_bytes();
         let mut bytes = vec![];
-        header.encode(&[32, 5, 3, high, low], &[], &mut bytes);
+        header.encode(&[32, 9, 3, 0, 0, 0, 0, high, low], &[], &mut bytes);
         end.on_packet(ms(1_000), &bytes, 0);
     }
     assert_eq!(end.features().value(feature::SEQUENCE_WINDOW, Side::Remote), 700);

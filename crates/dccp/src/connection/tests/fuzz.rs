@@ -8,9 +8,9 @@ use crate::connection::*;
 use crate::{Header, Kind, ResetCode, Seq};
 
 /// Memory behind a connection that only small queues and rings may take.
-const MEMORY: usize = 1 << 20;
+pub(super) const MEMORY: usize = 1 << 20;
 
-fn small(role: Role, scheme: &str) -> Config {
+pub(super) fn small(role: Role, scheme: &str) -> Config {
     let mut config = config(role, scheme);
     (config.queue, config.outstanding, config.ack_vector_limit) = (8, 256, 256);
     config
@@ -41,7 +41,7 @@ enum Step {
 }
 
 /// Options that are often well-formed.
-fn options() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn options() -> impl Strategy<Value = Vec<u8>> {
     let value = proptest::collection::vec(any::<u8>(), 0..12);
     let kind = prop_oneof![Just(1u8), 32..=45u8, 192..=195u8, any::<u8>()];
     let feature = prop_oneof![1..10u8, Just(192), any::<u8>()];
@@ -74,7 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Takes all packets of an end, at most `most` of them.
-fn drain(end: &mut Connection, now: Nanos, most: usize) -> Vec<Vec<u8>> {
+pub(super) fn drain(end: &mut Connection, now: Nanos, most: usize) -> Vec<Vec<u8>> {
     let mut packets = vec![];
     while packets.len() < most {
         let mut out = vec![];

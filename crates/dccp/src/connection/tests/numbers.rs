@@ -19,7 +19,7 @@ fn busy(scheme: &str) -> Net {
 }
 
 /// What of a connection must not move: all but counters, the number of the next packet, and what replies are due.
-fn core(connection: &Connection) -> String {
+pub(super) fn core(connection: &Connection) -> String {
     let mut copy = connection.clone();
     copy.stats = Stats::default();
     copy.pending = Pending::default();
