@@ -104,7 +104,12 @@ def send(host: str, *, scheme: str | None, rate: str | None, video: str | None, 
         flow["app"] = {"kind": "cbr", "rate": rate, "write": f"{size}B"}
     if video is not None:
         flow["app"] = {"kind": "video", "rate": video}
-    run.go(flow, resolve(host, "HOST"), sender=True, once=True)
+    try:
+        run.go(flow, resolve(host, "HOST"), sender=True, once=True)
+    except engine.ScenarioError as error:
+        if video is None or error.key != "flows.0.app.rate":
+            raise
+        raise Misuse(f"--video: {error.message}\n  accepted: {error.accepted}") from None
 
 
 def receive(listen: str, *, once: bool, connections: int, run: Run) -> None:

@@ -41,6 +41,8 @@ def summary(results: Results) -> Group:
         return Group(Text("no runs"))
     many_points = len({tuple(point.items()) for point in results.points}) > 1
     parts: list[Any] = [_flows(results, many_points)]
+    if len(results.connections):
+        parts.append(_connections(results, many_points))
     parts.append(_links(results, many_points))
     parts.append(Text(notes(results)))
     return Group(*parts)
@@ -55,7 +57,7 @@ def notes(results: Results) -> str:
         times = [value for value in runs["convergence_s"].to_list() if value is not None]
         if len(times) == runs.height:
             parts.append(f"Fair shares after {spread(times)} s.")
-        elif runs["jain"].len() and results.flows["index"].n_unique() > 1:
+        elif runs["jain"].len() and _parties(results) > 1:
             never = "not reached" if runs.height == 1 else f"reached in {len(times)} of {runs.height} runs"
             parts.append(f"Fair shares were {never}.")
     durations = sorted(set(runs["duration_s"].to_list()))
@@ -74,15 +76,33 @@ def notes(results: Results) -> str:
     return " ".join(parts)
 
 
+def _many(frame: pl.DataFrame) -> bool:
+    per_run = frame.group_by("id").len()["len"].max()
+    return isinstance(per_run, int) and per_run > MANY
+
+
+def _parties(results: Results) -> int:
+    """Who shares in a run, at most: all subflows of a connection are one."""
+    flows = results.flows
+    if "connection" in flows.columns:
+        flows = flows.with_columns(pl.col("connection").fill_null(pl.col("index").cast(pl.String)))
+        flows = flows.unique(["id", "seed", "connection"])
+    most = flows.group_by("id", "seed").len()["len"].max()
+    return most if isinstance(most, int) else 0
+
+
 def _flows(results: Results, many_points: bool) -> Table:
     flows = results.flows
-    per_run = flows.group_by("id").len()["len"].max()
-    grouped = isinstance(per_run, int) and per_run > MANY
+    grouped = _many(flows)
+    joined = len(results.connections) > 0
     keys = [key for key in results.keys if many_points and key not in ("flows.scheme", "flows.rtt")]
     by = [*keys, "spec", "rtt_base_ms"] if grouped else [*keys, "index", "spec", "rtt_base_ms"]
+    if grouped and joined:  # subflows are no flows of their own
+        flows = flows.with_columns(pl.col("connection").is_not_null().alias("subflow"))
+        by.append("subflow")
     columns = list(FLOW_COLUMNS)
     if grouped:
-        columns[0] = ("Mbit/s\nper flow", "goodput_mbit_s")
+        columns[0] = ("Mbit/s\neach" if joined else "Mbit/s\nper flow", "goodput_mbit_s")
     if flows["completion_s"].null_count() < flows.height:
         columns[-1] = ("completed\ns", "completion_s")
     if (
@@ -95,16 +115,16 @@ def _flows(results: Results, many_points: bool) -> Table:
     for key in keys:
         table.add_column(short(key, keys), overflow="fold")
     if not grouped and flows["index"].n_unique() > 1:
-        table.add_column("flow", justify="right")
+        table.add_column("flow", justify="left" if joined else "right", overflow="fold")
     table.add_column("scheme", overflow="fold")
     table.add_column("base RTT\nms", justify="right")
     if grouped:
-        table.add_column("flows", justify="right")
+        table.add_column("subflows\nor flows" if joined else "flows", justify="right")
     for title, _ in columns:
         table.add_column(title, justify="right", overflow="fold")
     names = [name for _, name in columns]
     per_seed = flows.group_by([*by, "seed"], maintain_order=True).agg(
-        *(pl.col(name).mean() for name in names), pl.len().alias("flows")
+        *(pl.col(name).mean() for name in names), pl.len().alias("flows"), pl.col("label").first()
     )
     previous: Sequence[Any] = ()
     for point_key, rows in per_seed.group_by(by, maintain_order=True):
@@ -112,7 +132,7 @@ def _flows(results: Results, many_points: bool) -> Table:
         cells = [evidence.marked(str(v)) if list(previous) != point else "" for v in point]
         previous = point
         if not grouped and flows["index"].n_unique() > 1:
-            cells.append(str(int(str(point_key[len(keys)])) + 1))
+            cells.append(str(rows["label"][0]) if joined else str(int(str(point_key[len(keys)])) + 1))
         scheme = evidence.marked(str(rows["spec"][0]))
         if keys:  # many columns: break where a person would
             scheme = re.sub(r"[:,](?=\w)", "\\g<0>\n", scheme)
@@ -121,6 +141,41 @@ def _flows(results: Results, many_points: bool) -> Table:
             cells.append(str(rows["flows"][0]))
         cells += [spread(rows[name].to_list()) for name in names]
         table.add_row(*cells)
+    return table
+
+
+def _connections(results: Results, many_points: bool) -> Table:
+    """Connections of several subflows: what an application got, whose data is in order."""
+    frame = results.connections
+    grouped = _many(frame)
+    keys = [key for key in results.keys if many_points]
+    by = [*keys, "scheme", "subflows"] if grouped else [*keys, "index", "connection", "scheme", "subflows"]
+    columns = [("Mbit/s\neach" if grouped else "goodput\nMbit/s", "goodput_mbit_s")]
+    if frame["completion_s"].null_count() < frame.height:
+        columns.append(("completed\ns", "completion_s"))
+    table = _table()
+    for key in keys:
+        table.add_column(short(key, keys), overflow="fold")
+    if not grouped:
+        table.add_column("connection", overflow="fold")
+    table.add_column("scheme", overflow="fold")
+    table.add_column("subflows", justify="right")
+    if grouped:
+        table.add_column("connections", justify="right")
+    for title, _ in columns:
+        table.add_column(title, justify="right", overflow="fold")
+    per_seed = frame.group_by([*by, "seed"], maintain_order=True).agg(
+        *(pl.col(name).mean() for _, name in columns), pl.len().alias("connections")
+    )
+    for place, rows in per_seed.group_by(by, maintain_order=True):
+        row = dict(zip(by, place, strict=True))
+        cells = [evidence.marked(str(row[key])) for key in keys]
+        if not grouped:
+            cells.append(str(row["connection"]))
+        cells += [evidence.marked(str(row["scheme"])), str(row["subflows"])]
+        if grouped:
+            cells.append(str(rows["connections"][0]))
+        table.add_row(*cells, *(spread(rows[name].to_list()) for _, name in columns))
     return table
 
 

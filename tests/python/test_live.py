@@ -254,6 +254,19 @@ def test_misuse_ends_with_status_2(start: Starter, arguments: tuple[str, ...]) -
     assert done(start(*arguments), 2)[1]
 
 
+def test_a_wrong_rate_of_a_video_names_its_flag_and_a_scheme_is_told_of_by_its_own(start: Starter) -> None:
+    for rate, told in (("0mbit", "narrows: --video: `0mbit` carries"), ("10", "narrows: --video: `10` has no unit")):
+        _, err = done(start("send", "127.0.0.1", "--video", rate), 2)
+        assert err.startswith(told) and "accepted: a rate" in err and "--rate" not in err
+    _, err = done(start("send", "127.0.0.1", "--rate", "10"), 2)
+    assert err.startswith("narrows: --rate: `10` has no unit")
+    for scheme, told in (("lia", "DCCP cannot carry `lia`"), ("none", "there is no scheme `none`")):
+        _, err = done(start("send", "127.0.0.1", "--scheme", scheme), 2)
+        assert err.startswith(f"narrows: --scheme: {told}")
+        accepted = err.partition("accepted: ")[2].strip().split(", ")
+        assert {"ccid2", "cubic"} < set(accepted) and not {"lia", "rcp", "nodectl"} & set(accepted)
+
+
 TSHARK = ["tshark", "-X", f"lua_script:{live.DISSECTOR}"]
 FIELDS = ("ip.src", "udp.srcport", "dccp.type", "dccp.seq_raw", "dccp.ack_raw", "dccp.option_type", "dccp.checksum.status",
           "udp.checksum.status", "frame.protocols", "data.len", "_ws.malformed", "_ws.expert.severity")  # fmt: skip

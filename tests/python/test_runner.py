@@ -204,6 +204,39 @@ def test_datagrams_and_connections_are_columns_with_types_of_their_own(planned, 
     assert {flows.schema[name] for name in ("datagrams.delivered", "datagrams.unsent", "bytes_delivered")} == {pl.Int64}
 
 
+def test_tables_name_subflows_and_say_what_their_connection_got(planned):
+    result = engine.run(planned[0], None, None)
+    plain = result["flows"][0] | {"label": "rival", "goodput_mbit_s": 7.0}
+
+    def shown(names):
+        subflows = [plain | {"label": f"{name}/{n}", "goodput_mbit_s": 2.5 * n} for name in names for n in (1, 2)]
+        row = dict.fromkeys(engine.CONNECTION_FIELDS, 3) | {"scheme": "x", "subflows": 2, "goodput_mbit_s": 7.25}
+        rows = [row | {"connection": name, "completion_s": None} for name in names]
+        mixed = result | {"flows": [*subflows, plain], "connections": rows, "convergence_s": None}
+        found = narrows.Results([planned[0].point], [mixed])
+        return [line.split() for line in repr(found).splitlines()]
+
+    lines = shown(["D"])
+    assert [line[:1] + line[3:4] for line in lines if line[:1] in (["D/1"], ["D/2"], ["rival"])] == [
+        ["D/1", "2.50"], ["D/2", "5.00"], ["rival", "7.00"],
+    ]  # fmt: skip
+    assert ["D", "x", "2", "7.25"] in lines
+    assert "Fair" in [word for line in lines for word in line]
+    # Many: counted as what they are.
+    lines = shown([f"D-{n}" for n in range(13)])
+    scheme = plain["scheme"]
+    counts = [line[2:4] for line in lines if line[:1] == [scheme]]
+    assert counts == [["26", "3.75"], ["1", "7.00"]]
+    assert ["x", "2", "13", "7.25"] in lines
+    # A connection alone has nobody to share with.
+    alone = result | {
+        "flows": [plain | {"label": "D/1"}, plain | {"label": "D/2"}],
+        "connections": [dict.fromkeys(engine.CONNECTION_FIELDS, 3) | {"connection": "D", "scheme": "x", "subflows": 2}],
+        "convergence_s": None,
+    }
+    assert "Fair" not in repr(narrows.Results([planned[0].point], [alone]))
+
+
 def test_progress_appears_after_a_while_and_only_on_a_terminal(monkeypatch):
     for bar, after, appears in ((True, 0, True), (True, 1000, False), (False, 0, False)):
         monkeypatch.setattr(runner, "PROGRESS_AFTER_S", after)

@@ -7,6 +7,8 @@ use narrows_dccp::{Connection, Event, Header, Kind, ResetCode, State};
 use narrows_endpoint::{AckOutcome, App, ReceiverStats, SenderStats};
 use narrows_net::{Ecn, Flags, Histogram, Packet};
 
+use crate::ends::Peak;
+
 /// The IP header of a datagram packet, in bytes.
 const IP_HEADER: usize = 20;
 
@@ -143,6 +145,7 @@ pub struct Origin {
     first_data_at: Option<Nanos>,
     completed_at: Option<Nanos>,
     stats: SenderStats,
+    peak: Peak,
 }
 
 impl Origin {
@@ -162,6 +165,7 @@ impl Origin {
             first_data_at: None,
             completed_at: None,
             stats: SenderStats::default(),
+            peak: Peak::default(),
         }
     }
 
@@ -201,6 +205,7 @@ impl Origin {
         }
         if self.app.is_finished() && self.written >= limit {
             (self.stopped, self.finished) = (true, true);
+            self.peak.see(&self.end.connection);
             self.end.connection.close(now);
         }
     }
@@ -211,11 +216,9 @@ impl Origin {
         self.read(now);
         self.write(now);
         let lost = self.end.connection.stats().lost_packets - before;
-        AckOutcome {
-            rtt: self.end.connection.take_rtt(),
-            acked: Bytes::ZERO,
-            lost: Bytes::new(lost * u64::from(self.size)),
-        }
+        let rtt = self.end.connection.take_rtt();
+        self.stats.rtt_samples += u64::from(rtt.is_some());
+        AckOutcome { rtt, acked: Bytes::ZERO, lost: Bytes::new(lost * u64::from(self.size)) }
     }
 
     pub fn on_timer(&mut self, now: Nanos) {
@@ -257,6 +260,7 @@ impl Origin {
             self.stats.data_packets_sent += 1;
             self.stats.bytes_sent += u64::from(packet.payload);
             self.first_data_at.get_or_insert(now);
+            self.peak.look(&self.end.connection, self.stats.data_packets_sent);
             self.write(now);
         }
         Some(packet)
@@ -271,6 +275,7 @@ impl Origin {
         if !self.stopped {
             self.app.stop(Bytes::new(self.written));
             self.stopped = true;
+            self.peak.see(&self.end.connection);
             self.end.connection.set_greedy(0);
             self.end.connection.close(now);
         }
@@ -280,8 +285,9 @@ impl Origin {
         &self.stats
     }
 
+    /// The most bytes it had, as far as it was looked at.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.end.connection.memory()
+        size_of::<Self>() + self.end.connection.memory().max(self.peak.0)
     }
 
     pub fn telemetry(&self, sink: Telemetry<'_>) {
@@ -351,6 +357,7 @@ pub struct Target {
     end: End,
     arrivals: Arrivals,
     stats: ReceiverStats,
+    peak: Peak,
 }
 
 impl Target {
@@ -359,12 +366,18 @@ impl Target {
             end: End { flow, connection, reverse: true },
             arrivals: Arrivals { datagrams: 0, delay: Histogram::new() },
             stats: ReceiverStats::default(),
+            peak: Peak::default(),
         }
     }
 
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet, bodies: &mut Bodies) {
         self.stats.bytes_received += packet.size().as_u64();
         self.stats.ce_packets += u64::from(packet.ecn == Ecn::Ce);
+        // What a connection had is gone when this packet ends it.
+        self.peak.look(
+            &self.end.connection,
+            if packet.flags.has(Flags::FIN) { 0 } else { self.stats.data_packets },
+        );
         self.end.on_packet(now, packet, bodies);
         while let Some(event) = self.end.connection.poll_event() {
             if let Event::Datagram(data) = event {
@@ -399,8 +412,9 @@ impl Target {
         &self.stats
     }
 
+    /// The most bytes it had, as far as it was looked at.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.end.connection.memory()
+        size_of::<Self>() + self.end.connection.memory().max(self.peak.0)
     }
 
     pub fn clear_delays(&mut self) {

@@ -1,6 +1,7 @@
 //! The two ends of a flow, whatever its transport: where data comes from, and where it goes.
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
+use narrows_dccp::Connection;
 use narrows_endpoint::{AckOutcome, Receiver, ReceiverStats, Sender, SenderStats};
 use narrows_net::Packet;
 
@@ -229,6 +230,24 @@ impl Target {
         match self {
             Self::Stream(_) => None,
             Self::Datagrams(end) => Some(end.arrivals()),
+        }
+    }
+}
+
+/// The most bytes that a connection had: one that is closed has given them back. What a packet adds is little, so not every
+/// packet is looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Peak(pub(crate) usize);
+
+impl Peak {
+    pub(crate) fn see(&mut self, connection: &Connection) {
+        self.0 = self.0.max(connection.memory());
+    }
+
+    /// After so many packets; 0 is the last occasion.
+    pub(crate) fn look(&mut self, connection: &Connection, packets: u64) {
+        if packets.is_power_of_two() || packets.is_multiple_of(1_024) {
+            self.see(connection);
         }
     }
 }

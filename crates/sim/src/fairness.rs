@@ -24,9 +24,11 @@ pub struct Fairness {
     lasting: usize,
     /// Bins ended so far.
     bins: usize,
-    /// Bytes received by each flow at the ends of the newest bins, as many as a window has, and one more.
+    /// Bytes received by each party at the ends of the newest bins, as many as a window has, and one more.
     ends: Vec<u64>,
-    flows: usize,
+    /// The party of each flow: all subflows of a connection are one.
+    parties: Vec<usize>,
+    all: usize,
     /// The bin in which the windows began to be fair.
     since: Option<usize>,
     /// They were for long enough.
@@ -36,9 +38,11 @@ pub struct Fairness {
 }
 
 impl Fairness {
-    /// Nothing judged yet, of flows that open at `starts`, with bins of length `bin`.
-    pub fn new(starts: impl Iterator<Item = Nanos>, bin: Nanos) -> Self {
-        let (flows, last_start) = starts.fold((0, Nanos::ZERO), |(n, last), start| (n + 1, last.max(start)));
+    /// Nothing judged yet, with bins of length `bin`. Of each flow: when it opens, and its party, numbered from zero.
+    pub fn new(flows: impl Iterator<Item = (Nanos, usize)>, bin: Nanos) -> Self {
+        let (starts, parties): (Vec<Nanos>, Vec<usize>) = flows.unzip();
+        let last_start = starts.into_iter().max().unwrap_or(Nanos::ZERO);
+        let all = parties.iter().max().map_or(0, |last| last + 1);
         let bins_in = |interval: Nanos| (interval.as_nanos().div_ceil(bin.as_nanos())) as usize;
         let window = bins_in(WINDOW);
         Self {
@@ -48,12 +52,13 @@ impl Fairness {
             window,
             lasting: bins_in(LASTING),
             bins: 0,
-            // One flow has nobody to share with.
-            ends: if flows < 2 { Vec::new() } else { vec![0; flows * (window + 1)] },
-            flows,
+            // One party has nobody to share with.
+            ends: if all < 2 { Vec::new() } else { vec![0; all * (window + 1)] },
+            parties,
+            all,
             since: None,
             found: false,
-            settled: flows < 2,
+            settled: all < 2,
         }
     }
 
@@ -65,13 +70,14 @@ impl Fairness {
         if self.settled {
             return;
         }
-        let row = |bin: usize| (bin % (self.window + 1)) * self.flows;
+        let row = |bin: usize| (bin % (self.window + 1)) * self.all;
         let (now, before) = (row(self.bins), row(self.bins.saturating_sub(self.window)));
-        self.ends[now..now + self.flows].iter_mut().zip(received).for_each(|(end, bytes)| *end = bytes);
+        self.ends[now..now + self.all].fill(0);
+        self.parties.iter().zip(received).for_each(|(party, bytes)| self.ends[now + party] += bytes);
         if self.bins < self.first + self.window {
             return;
         }
-        let shares = (0..self.flows).map(|flow| (self.ends[now + flow] - self.ends[before + flow]) as f64);
+        let shares = (0..self.all).map(|party| (self.ends[now + party] - self.ends[before + party]) as f64);
         let moved = shares.clone().any(|share| share > 0.0);
         if !moved || jain(shares) < FAIR {
             self.since = None;
@@ -97,7 +103,7 @@ mod tests {
 
     /// Two flows that open at zero, with these rates per bin; `None`: one has ended.
     fn judged(bin: Nanos, rates: impl Iterator<Item = Option<[u64; 2]>>) -> Option<Nanos> {
-        let mut fairness = Fairness::new([Nanos::ZERO; 2].into_iter(), bin);
+        let mut fairness = Fairness::new([(Nanos::ZERO, 0), (Nanos::ZERO, 1)].into_iter(), bin);
         let mut received = [0; 2];
         for rate in rates {
             let over = rate.is_none();
@@ -134,6 +140,21 @@ mod tests {
         let equal_until = |last| move |bin| (bin < last).then_some([5, 5]);
         assert_eq!(judged(BIN, (0..200).map(equal_until(58))), None);
         assert_eq!(judged(BIN, (0..200).map(equal_until(59))), Some(Nanos::ZERO));
+    }
+
+    /// Two subflows of 3 each beside a flow of 6: fair between two, and Jain's index of three would be 0.889.
+    #[test]
+    fn the_subflows_of_a_connection_are_one_party() {
+        let converged = |parties: [usize; 3]| {
+            let mut fairness = Fairness::new(parties.map(|party| (Nanos::ZERO, party)).into_iter(), BIN);
+            for bin in 1..=100 {
+                fairness.on_bin([3, 3, 6].map(|rate| rate * bin).into_iter(), false);
+            }
+            fairness.convergence()
+        };
+        assert_eq!(converged([0, 0, 1]), Some(Nanos::ZERO));
+        assert_eq!(converged([0, 1, 2]), None);
+        assert_eq!(converged([0, 0, 0]), None, "nobody to share with");
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Metrics {
         Self {
             flows,
             spans: spec.flows.iter().map(span).collect(),
-            fairness: Fairness::new(spec.flows.iter().map(|flow| flow.start), bin),
+            fairness: Fairness::new(spec.flows.iter().map(|flow| flow.start).zip(parties(spec)), bin),
             bin,
         }
     }
@@ -311,6 +311,18 @@ impl Metrics {
             }),
         }
     }
+}
+
+/// Who shares with whom: a number for each flow, the same for all subflows of a connection.
+fn parties(spec: &Spec) -> impl Iterator<Item = usize> {
+    let mut further = vec![false; spec.flows.len()];
+    for own in &spec.connections {
+        further[own.first + 1..own.first + own.subflows].fill(true);
+    }
+    further.into_iter().enumerate().scan(0, |opened, (flow, further)| {
+        *opened += usize::from(flow > 0 && !further);
+        Some(*opened)
+    })
 }
 
 /// Jain's fairness index: 1 when all are equal, 1/n when one has everything; 1 when nobody has anything.

@@ -231,7 +231,9 @@ impl Packets {
         table.event.append_value(event.name());
         table.link.append_option(link);
         table.flow.append_value(packet.flow);
-        table.seq.append_value(if event == PacketEvent::Ack { packet.ack } else { packet.seq });
+        // A stream's acknowledgements have no number of their own.
+        let acknowledges = event == PacketEvent::Ack && packet.seq == 0;
+        table.seq.append_value(if acknowledges { packet.ack } else { packet.seq });
         table.bytes.append_value(packet.size().as_u64() as u32);
         table.retransmission.append_value(packet.flags.has(Flags::RETRANSMISSION));
         table.rows += 1;

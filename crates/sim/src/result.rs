@@ -27,7 +27,7 @@ pub struct RunResult {
     /// Jain's fairness index over the flows' goodputs; a connection of several subflows counts as one.
     pub jain: f64,
     /// Seconds from the last flow's start until the shares stay fair; one-second windows keep a Jain
-    /// index of at least 0.9 for five seconds, all flows being active.
+    /// index of at least 0.9 for five seconds, all flows being active; a connection of several subflows counts as one.
     pub convergence_s: Option<f64>,
     /// One row per flow; a subflow of a connection is one.
     pub flows: Vec<FlowResult>,
@@ -134,7 +134,7 @@ pub struct DatagramResult {
     /// Datagrams that found no room in the sender's queue; whole run.
     pub unsent: u64,
     /// From one application to the other, the wait at the sender included: least, after the warm-up as the following. Not for
-    /// unlimited applications, whose datagrams are made when they are sent.
+    /// unlimited applications, whose datagrams are made when they are sent, nor of datagrams without room for eight bytes of time.
     pub delay_min_ms: Option<f64>,
     /// Mean.
     pub delay_mean_ms: Option<f64>,
@@ -217,7 +217,7 @@ pub struct Counters {
     pub tlp_probes: u64,
     /// Packets the pacer held back.
     pub paced_waits: u64,
-    /// Delivery-rate samples.
+    /// Delivery-rate samples of streams; datagrams' are not counted.
     pub rate_samples: u64,
     /// Round-trip time samples.
     pub rtt_samples: u64,

@@ -5,6 +5,7 @@ mod texts;
 use narrows_dccp::Config;
 use narrows_dccp::connection::Overflow;
 use narrows_endpoint::AppConfig;
+use narrows_sim::scenario::{Source, plan};
 use narrows_sim::spec::Spec;
 use texts::spec;
 
@@ -107,4 +108,59 @@ fn a_video_has_the_parameters_stated_and_else_those_of_the_reference() {
     assert_eq!(of(app("")), (250_000, 30.0, 60, 5.0, 0.2));
     let all = ", frames = 25, key_every = 1, key_size = 1, variation = 0";
     assert_eq!(of(app(all)), (250_000, 25.0, 1, 1.0, 0.0));
+}
+
+/// What a person is told: line and message.
+fn notes(text: &str) -> Vec<(Option<usize>, String)> {
+    let planned = plan(&Source { name: "test", text, dir: None }, &[]).expect("it is accepted");
+    planned.into_iter().flat_map(|run| run.notes).map(|note| (note.line, note.message)).collect()
+}
+
+#[test]
+fn settings_of_a_transport_that_carries_no_flow_are_told_of() {
+    let head = "[tcp]\nack_every = 8\nsegment_bytes = 500\n[dccp]\nqueue = 9\n";
+    let vain = |line, transport: &str, key: &str| {
+        (Some(line), format!("no flow is carried by {transport}, so `{key}` changes nothing"))
+    };
+    let (ack, segment) = (vain(2, "TCP", "tcp.ack_every"), vain(3, "TCP", "tcp.segment_bytes"));
+    assert_eq!(notes(&text(head, &[flow("ccid2", "")])), [ack, segment]);
+    for carried in [flow("cubic", ""), flow("ccid2", "protocol = \"tcp\"")] {
+        assert_eq!(notes(&text(head, &[carried])), [vain(5, "DCCP", "dccp.queue")]);
+    }
+    assert_eq!(notes(&text(head, &[flow("cubic", ""), flow("ccid2", "")])), []);
+    assert_eq!(notes(&text("", &[flow("ccid2", "")])), []);
+}
+
+#[test]
+fn an_initial_window_that_its_ccid_does_not_take_is_told_of() {
+    let own = |scheme: &str, window: u32, size: u32| {
+        let dccp = format!("dccp = {{ initial_window = {window}, datagram_bytes = {size} }}");
+        notes(&text("", &[flow(scheme, &dccp)])).into_iter().map(|(_, told)| told).collect::<Vec<_>>()
+    };
+    // RFC 3390: 4380 bytes, but two packets at least and four at most.
+    for (size, most) in [(500, 4), (1448, 3), (4000, 2)] {
+        assert_eq!(own("ccid2", most, size), [""; 0]);
+        let told = format!("ccid2 begins with {most} datagrams of this size, as RFC 3390 has it");
+        assert_eq!(own("ccid2", most + 1, size), [told]);
+        let run =
+            settings("", "ccid2", &format!("dccp = {{ initial_window = 10, datagram_bytes = {size} }}"));
+        assert_eq!(run.initial_window, 10, "what was stated is handed on; the scheme takes less");
+    }
+    let told = "ccid3 begins with a rate, so `dccp.initial_window` changes nothing";
+    assert_eq!(own("ccid3", 3, 1448), [told]);
+    assert_eq!(own("dccp-bbr", 100, 1448), [""; 0]);
+    let common = text("[dccp]\ninitial_window = 9\n", &[flow("cubic", ""), flow("ccid3", "")]);
+    assert_eq!(notes(&common), [(Some(2), told.to_owned())]);
+}
+
+#[test]
+fn a_queue_that_would_take_all_memory_is_refused() {
+    let refused = |head: &str, more: &str| spec(&text(head, &[flow("ccid2", more)])).expect_err("too much");
+    assert_eq!(settings("", "ccid2", "dccp = { queue = 1000000, datagram_bytes = 2000 }").queue, 1_000_000);
+    let told = "flows.0.dccp.queue: 1000000 datagrams of 2001 B are 2.0 GB\n  \
+                accepted: at most 999500 of this size, which are 2 GB";
+    let own = refused("", "dccp = { queue = 1000000, datagram_bytes = 2001 }");
+    assert!(own.ends_with(told), "{own}");
+    let common = refused("[dccp]\nqueue = 300000\n", "dccp = { datagram_bytes = 65000 }");
+    assert!(common.contains(": dccp.queue: 300000 datagrams of 65000 B are 19.5 GB"), "{common}");
 }

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, UInt32Type};
+use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use arrow_ipc::reader::StreamReader;
 use law::{assert_within, spec};
 use narrows_sim::telemetry::Shown;
@@ -115,4 +115,46 @@ fn the_backlogs_of_classes_add_up_to_that_of_the_queue() {
     }
     // CUBIC's class alone has packets.
     assert!(a.iter().all(|(_, value, _)| *value == Some(0.0)));
+}
+
+/// Packets of DCCP have numbers of their own, acknowledgements too, which nothing on this way overtakes. What a connection did
+/// is counted, and what it needed is known when it has long been closed.
+#[test]
+fn what_dccp_did_is_counted_and_traced() {
+    let text = |flow: &str| {
+        format!(
+            "duration = \"8s\"\n[trace]\npackets = true\n[network]\nrate = \"10mbit\"\nbuffer = \"100pkt\"\n\
+             queue = {{ kind = \"codel\", ecn = true }}\n[[flows]]\nscheme = \"ccid2\"\nrtt = \"40ms\"\n{flow}\n"
+        )
+    };
+    let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), "traces-dccp"].iter().collect();
+    fs::create_dir_all(&dir).unwrap();
+    let spec = spec(&text(""));
+    let recorder = Recorder::new(&spec.trace, &dir).unwrap();
+    let result = Engine::new(spec, recorder).finish().unwrap();
+    let mut numbers = Vec::new();
+    for batch in StreamReader::try_new(File::open(dir.join("packets.arrow")).unwrap(), None).unwrap() {
+        let batch = batch.unwrap();
+        let column = |name| batch.column_by_name(name).unwrap();
+        let (events, seqs) = (column("event").as_string::<i32>(), column("seq").as_primitive::<UInt64Type>());
+        let acks = (0..batch.num_rows()).filter(|&row| events.value(row) == "ack");
+        numbers.extend(acks.map(|row| seqs.value(row)));
+    }
+    fs::remove_dir_all(&dir).unwrap();
+    // 10 Mbit/s carry 6,700 packets in 8 s, and two at least share an acknowledgement.
+    assert!((1_000..4_000).contains(&numbers.len()), "{}", numbers.len());
+    assert!(numbers.is_sorted_by(|before, after| before + 1 == *after), "one after the other");
+    let counted = result.counters;
+    assert!(counted.rtt_samples > 500 && counted.rtt_samples <= numbers.len() as u64, "{counted:?}");
+    assert!(counted.ecn_reductions > 3 && result.links[0].marks > 3, "{counted:?}");
+    // The queue of a file holds 256 datagrams of 1448 B; that of what is made when it leaves, none.
+    let peak = |flow: &str| {
+        let result = law::run(&text(flow).replace("packets = true", ""));
+        (result.flows[0].completion_s.is_some(), result.peak_flow_bytes)
+    };
+    let ((done, one), (all_done, two)) = (peak("size = \"1MB\""), peak("size = \"4MB\""));
+    assert!(done && all_done);
+    assert!(one > 256 * 1_448 && one < 3 * 256 * 1_448, "{one}");
+    assert_within("the peak of a file four times as large", two as f64, one as f64, 0.3);
+    assert!(peak("").1 < 100_000);
 }

@@ -85,7 +85,8 @@ table! {
         overflow: OverflowKind,
         /// ECN (true).
         ecn: bool,
-        /// Initial window in datagrams (3).
+        /// Initial window in datagrams (3). CCID 2 takes less where RFC 3390 gives less: 2 to 4, by their size. CCID 3 has none,
+        /// but a rate at first (RFC 5348 section 4.2).
         initial_window: Within<1, 10_000>,
     }
 }
@@ -94,6 +95,23 @@ table! {
 pub(super) fn protocol(flow: &Flow, scheme: &schemes::Entry) -> Protocol {
     let made_for_datagrams = scheme.ccid != EXPERIMENTAL_CCID;
     flow.protocol.unwrap_or(if made_for_datagrams { Protocol::Dccp } else { Protocol::Tcp })
+}
+
+/// Why datagrams cannot be under this scheme, if that is so.
+fn unable(scheme: &schemes::Entry) -> Option<&'static str> {
+    if scheme.explicit.is_some() {
+        Some("its header exists for TCP only")
+    } else {
+        scheme.coupled.then_some("it couples subflows, which DCCP does not have")
+    }
+}
+
+/// The names of schemes that may control datagrams.
+pub(super) fn carried() -> impl Iterator<Item = &'static str> + Clone {
+    schemes::ALL
+        .iter()
+        .filter(|entry| unable(entry).is_none())
+        .flat_map(|entry| [entry.info.name].into_iter().chain(entry.info.aliases.iter().copied()))
 }
 
 /// The settings of the sending end of entry `index`, if datagrams carry it.
@@ -119,13 +137,9 @@ pub(super) fn settings(
     if flow.subflows.is_some() {
         return cannot("subflows", "this flow is carried by DCCP", "one way, or protocol = \"tcp\"");
     }
-    if scheme.explicit.is_some() {
-        let why = format!("the header of `{}` exists for TCP only", scheme.info.name);
-        return Err(Fault::new(key("protocol"), why).accepted("tcp"));
-    }
-    if scheme.coupled {
-        let why = format!("`{}` couples subflows, which DCCP does not have", scheme.info.name);
-        return Err(Fault::new(key("protocol"), why).accepted("tcp"));
+    if let Some(why) = unable(scheme) {
+        return Err(Fault::new(key("scheme"), format!("DCCP cannot carry `{}`: {why}", scheme.info.name))
+            .accepted(carried().collect::<Vec<_>>().join(", ")));
     }
     let default = narrows_dccp::Config::default();
     let (own, common) = (flow.dccp.clone().unwrap_or_default(), &scenario.dccp);
@@ -140,13 +154,21 @@ pub(super) fn settings(
             own.$field.or(common.$field).map_or($default, |within| within.0 as _)
         };
     }
+    let (queue, datagram) = (number!(queue, default.queue), number!(datagram_bytes, DATAGRAM));
+    let waiting = queue as u64 * u64::from(datagram);
+    if waiting > MOST_WAITING {
+        let place = if own.queue.is_some() { key("dccp.queue") } else { "dccp.queue".to_owned() };
+        let found = format!("{queue} datagrams of {datagram} B are {:.1} GB", waiting as f64 / 1e9);
+        let accepted = format!("at most {} of this size, which are 2 GB", MOST_WAITING / u64::from(datagram));
+        return Err(Fault::new(place, found).accepted(accepted));
+    }
     Ok(Some(narrows_dccp::Config {
         scheme,
         params: params.clone(),
-        datagram: number!(datagram_bytes, DATAGRAM),
+        datagram,
         ack_ratio: number!(ack_ratio, default.ack_ratio),
         sequence_window: number!(sequence_window, default.sequence_window),
-        queue: number!(queue, default.queue),
+        queue,
         initial_window: number!(initial_window, default.initial_window),
         short: stated!(short_sequence_numbers, false),
         ecn: stated!(ecn, true),
@@ -157,6 +179,9 @@ pub(super) fn settings(
         ..default
     }))
 }
+
+/// More than this in one sender's queue is surely a slip, and more than most machines can spare.
+const MOST_WAITING: u64 = 2_000_000_000;
 
 /// The payload of a full TCP segment, so that packets of both have nearly the same size.
 const DATAGRAM: u16 = 1448;

@@ -9,7 +9,7 @@ use super::choice::{FileSize, SizeKind};
 use super::datagrams;
 use super::fault::{Fault, show, unknown};
 use super::quantity::{DataAmount, Time};
-use super::schema::{Arrivals, Flow, ParamValue, Scenario, Tcp};
+use super::schema::{Arrivals, Flow, ParamValue, Protocol, Scenario, Tcp};
 
 /// More flows than this are surely a slip.
 pub(super) const MAX_FLOWS: u64 = 100_000;
@@ -77,10 +77,15 @@ fn scheme(flow: &Flow, table: &str) -> Result<(&'static schemes::Entry, Params),
         None => (flow.scheme.trim(), None),
     };
     let Some(entry) = schemes::find(name) else {
+        let message = format!("there is no scheme `{name}`");
         let known = schemes::ALL
             .iter()
             .flat_map(|entry| [entry.info.name].into_iter().chain(entry.info.aliases.iter().copied()));
-        return Err(unknown(&format!("there is no scheme `{name}`"), name, known).within(&key));
+        let fault = match flow.protocol {
+            Some(Protocol::Dccp) => unknown(&message, name, datagrams::carried()),
+            _ => unknown(&message, name, known),
+        };
+        return Err(fault.within(&key));
     };
     let mut params = Params::defaults(entry.info.params);
     let mut stated: Vec<&str> = Vec::new();

@@ -146,7 +146,10 @@ fn notes(scenario: &Scenario, entries: &[Entry], links: &[LinkSpec], position: &
         let answered = |name: &str| entry.ways().any(|way| way.forward.iter().any(|&wire| has(wire, name)));
         unheard::notes(&scenario.flows[index], index, entry.kind.scheme, answered)
     };
-    entries.iter().enumerate().flat_map(of_entry).collect()
+    let mut notes: Vec<Fault> = entries.iter().enumerate().flat_map(of_entry).collect();
+    notes.extend(unheard::settings(scenario, entries));
+    notes.extend(unheard::windows(scenario, entries));
+    notes
 }
 
 /// The wires, the bottleneck first: of those that the scenario lists and data crosses, the one of the smallest rate; among

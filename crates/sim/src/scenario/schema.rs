@@ -425,9 +425,9 @@ table! {
         content: u32,
         /// With less it does not want to send, where rates are negotiated (any rate will do).
         min_rate: Rate,
-        /// The most it asks for, where rates are negotiated (no limit).
+        /// The most it asks for, where rates are negotiated (no limit). Subflows negotiate for themselves, each with this limit.
         max_rate: Rate,
-        /// The most its receiver accepts, where rates are negotiated (no limit).
+        /// The most its receiver accepts, where rates are negotiated (no limit); of several subflows, on each.
         receive_rate: Rate,
         /// Transport settings that differ from the common ones.
         tcp: Tcp,
