@@ -274,7 +274,6 @@ pub(crate) mod testing {
             window: Bytes::new(segments * MSS),
             srtt: Nanos::from_millis(rtt_ms),
             since_loss: Bytes::new(interval * MSS),
-            mss: Bytes::new(MSS),
             established: true,
             ..PathView::default()
         }

@@ -12,14 +12,10 @@ pub struct PathView {
     pub window: Bytes,
     /// Its smoothed round-trip time, zero before the first sample.
     pub srtt: Nanos,
-    /// Its data in flight.
-    pub inflight: Bytes,
     /// Bytes delivered since its last loss.
     pub since_loss: Bytes,
     /// Bytes delivered between the last two losses; before there were two, those delivered before the first.
     pub between_losses: Bytes,
-    /// Its segment size.
-    pub mss: Bytes,
     /// Its handshake is over, and it has not been given up.
     pub established: bool,
 }

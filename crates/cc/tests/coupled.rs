@@ -52,10 +52,8 @@ impl Subflow {
         PathView {
             window: self.scheme.control().window,
             srtt: RTT,
-            inflight: Bytes::ZERO,
             since_loss: self.since_loss,
             between_losses: self.between_losses,
-            mss: MSS,
             established: true,
         }
     }

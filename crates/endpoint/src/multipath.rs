@@ -48,6 +48,7 @@
 //! 7. After a tail loss the probe repeats the last packet of its subflow rather than take new data.
 
 mod allowance;
+mod losses;
 mod mapping;
 mod sink;
 mod source;

@@ -117,10 +117,8 @@ fn paths() -> impl Strategy<Value = Box<Paths>> {
         |(window, rtt, since, between, established)| PathView {
             window: Bytes::new(window),
             srtt: Nanos::from_nanos(rtt),
-            inflight: Bytes::new(window / 2),
             since_loss: Bytes::new(since),
             between_losses: Bytes::new(between),
-            mss: Bytes::new(1_448),
             established,
         },
     );

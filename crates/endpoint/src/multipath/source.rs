@@ -5,6 +5,7 @@ use narrows_net::Extension;
 use narrows_net::packet::{Flags, Packet};
 
 use super::allowance::Allowance;
+use super::losses::Losses;
 use super::mapping::Mappings;
 use crate::ranges::Ranges;
 use crate::{AckOutcome, App, ConnectionConfig, Scheduler, Sender};
@@ -36,10 +37,7 @@ struct Subflow {
     mappings: Mappings,
     given_up: bool,
     allowance: Allowance,
-    /// Reductions so far, what was delivered before the last of them, and between the last two.
-    reductions: u64,
-    delivered_before: Bytes,
-    between: Bytes,
+    losses: Losses,
 }
 
 /// What is to be sent next.
@@ -247,11 +245,7 @@ impl Source {
     /// A subflow has acted: it may have slowed down, or be dead, or alive again.
     fn after(&mut self, own: usize, sender: &Sender) {
         let subflow = &mut self.subflows[own];
-        if sender.reductions() != subflow.reductions {
-            subflow.reductions = sender.reductions();
-            subflow.between = sender.delivered() - subflow.delivered_before;
-            subflow.delivered_before = sender.delivered();
-        }
+        subflow.losses.note(sender.reductions(), sender.delivered());
         if sender.timeouts_in_a_row() < TIMEOUTS_UNTIL_GIVEN_UP {
             subflow.given_up &= sender.timeouts_in_a_row() > 0;
         } else if !subflow.given_up {
@@ -297,8 +291,8 @@ impl Source {
             let sender = sender.as_ref();
             *view = sender.view();
             view.established &= !subflow.given_up;
-            view.since_loss = sender.delivered() - subflow.delivered_before;
-            view.between_losses = subflow.between;
+            view.since_loss = subflow.losses.since(sender.delivered());
+            view.between_losses = subflow.losses.between();
         }
         senders[own].as_mut().on_paths(&Paths::new(own, &views[..self.subflows.len()]));
     }

@@ -118,8 +118,6 @@ impl Sender {
         PathView {
             window: self.control.window,
             srtt: self.rtt.srtt,
-            inflight: self.board.inflight(),
-            mss: self.mss(),
             established: self.state == State::Established,
             ..PathView::default()
         }

@@ -1,0 +1,55 @@
+//! What a subflow delivered between its losses, for schemes that judge paths by that (OLIA: Khalili et al. 2012, section V).
+
+use narrows_cc::Bytes;
+
+/// Marks in what a subflow has delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Losses {
+    reductions: u64,
+    /// What was delivered before the last mark.
+    before: Bytes,
+    between: Bytes,
+}
+
+impl Losses {
+    /// The subflow has slowed down `reductions` times by now. A timeout that follows another with nothing delivered in between
+    /// is the same loss: it would leave zero bytes between two.
+    pub(super) fn note(&mut self, reductions: u64, delivered: Bytes) {
+        if reductions == self.reductions {
+            return;
+        }
+        self.reductions = reductions;
+        if delivered > self.before {
+            self.between = delivered - self.before;
+            self.before = delivered;
+        }
+    }
+
+    /// Bytes delivered since the last loss.
+    pub(super) fn since(&self, delivered: Bytes) -> Bytes {
+        delivered - self.before
+    }
+
+    /// Bytes delivered between the last two, or before the first.
+    pub(super) fn between(&self) -> Bytes {
+        self.between
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_timeouts_are_one_loss() {
+        let mut losses = Losses::default();
+        let kilo = |n: u64| Bytes::new(1_000 * n);
+        losses.note(1, kilo(50));
+        losses.note(1, kilo(60));
+        assert_eq!((losses.between(), losses.since(kilo(60))), (kilo(50), kilo(10)));
+        losses.note(2, kilo(80));
+        losses.note(3, kilo(80));
+        losses.note(4, kilo(80));
+        assert_eq!((losses.between(), losses.since(kilo(81))), (kilo(30), kilo(1)));
+    }
+}
