@@ -117,6 +117,14 @@ fn an_axis_that_would_undo_another_is_refused() {
         "command line: flows.scheme: this would undo the sweep of flows.1.scheme\n  \
          accepted: flows.scheme before flows.1.scheme"
     );
+    let all = ONE_SWEPT.replace("flows.0.scheme", "flows.scheme");
+    let own = [("flows.0.scheme", "bbr"), ("flows.1.scheme", "reno,cubic")];
+    assert_eq!(
+        told(&all, &own),
+        "a.toml:15: flows.scheme: all of flows have a `scheme` of their own, so what is swept here does not run\n  \
+         accepted: one value for `flows.scheme`, or no value for one of flows"
+    );
+    assert_eq!(planned(&all, &own[..1]).len(), 2, "the other flow runs what is swept");
     let cases = ONE_SWEPT
         .replace("\"flows.0.scheme\" = [\"vegas\", \"fixed\"]", "cases = [{ \"flows.0.scheme\" = \"bbr\" }]");
     assert_eq!(

@@ -63,7 +63,34 @@ impl Grid {
             grid.apply(key, text)?;
         }
         grid.axes.iter().try_for_each(check_different)?;
+        grid.axes.iter().try_for_each(|axis| grid.check_runs(axis))?;
         Ok(grid)
+    }
+
+    /// Where every item of a list has a value of its own, the values that are swept for all of them do not run.
+    fn check_runs(&self, axis: &Axis) -> Result<(), Fault> {
+        let Some((list, key)) = axis.name.split_once('.') else { return Ok(()) };
+        let Some(Node::List(items)) = self.base.get(list).map(|entry| &entry.value.node) else {
+            return Ok(());
+        };
+        let swept = || self.axes.iter().flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets);
+        let own = |item: usize| {
+            let own = format!("{list}.{item}.{key}");
+            self.last.iter().chain(swept()).any(|set| set.key == own)
+        };
+        if (0..items.len()).all(own) {
+            let at = axis
+                .choices
+                .first()
+                .and_then(|choice| choice.sets.first())
+                .map_or(Origin::Unknown, |set| set.at);
+            let told =
+                format!("all of {list} have a `{key}` of their own, so what is swept here does not run");
+            return Err(Fault::new(&axis.name, told)
+                .accepted(format!("one value for `{}`, or no value for one of {list}", axis.name))
+                .at(at));
+        }
+        Ok(())
     }
 
     /// One override: a list makes (or replaces) an axis, a single value replaces what the file says.
