@@ -162,10 +162,11 @@ impl Source {
         let sender = senders[own].as_mut();
         let before = sender.delivered();
         let outcome = sender.on_packet(now, &plain);
-        let (view, acked) = (sender.view(), sender.delivered() - before);
+        let (window, inflight) = (sender.view().window, sender.inflight());
+        let acked = sender.delivered() - before;
         let subflow = &mut self.subflows[own];
         let segment = u64::from(self.config.segment);
-        subflow.allowance.grow(acked.as_u64(), view.inflight.as_u64(), segment, view.window.as_u64());
+        subflow.allowance.grow(acked.as_u64(), inflight.as_u64(), segment, window.as_u64());
         subflow.mappings.remove_below(sender.acknowledged());
         self.after(own, senders[own].as_ref());
         if !self.joined && senders[own].as_ref().established_at().is_some() {
@@ -349,16 +350,16 @@ impl Source {
 
     /// A subflow holds up the window.
     fn penalise(&mut self, now: Nanos, own: usize, sender: &Sender) {
-        let (view, segment) = (sender.view(), u64::from(self.config.segment));
+        let (srtt, segment) = (sender.view().srtt, u64::from(self.config.segment));
         let allowance = &mut self.subflows[own].allowance;
-        self.stats.penalties += u64::from(allowance.halve(now, view.srtt, view.inflight.as_u64(), segment));
+        self.stats.penalties += u64::from(allowance.halve(now, srtt, sender.inflight().as_u64(), segment));
     }
 
     /// Whether a subflow takes `len` bytes now.
     fn takes<S: Stream>(&self, own: usize, now: Nanos, len: u64, senders: &mut [S]) -> bool {
         let (subflow, sender) = (&self.subflows[own], senders[own].as_mut());
         !subflow.given_up
-            && subflow.allowance.admits(sender.view().inflight.as_u64(), len)
+            && subflow.allowance.admits(sender.inflight().as_u64(), len)
             && sender.has_room_for(now, len)
     }
 
