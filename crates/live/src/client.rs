@@ -47,17 +47,17 @@ async fn drive(
     start: Instant,
     caller: &dyn Caller,
 ) -> Result<(), LiveError> {
+    let clock = || nanos(start.elapsed());
     loop {
-        let now = nanos(start.elapsed());
-        peer.supervise(now, caller, caller.stop());
-        peer.advance(now, port).await?;
+        peer.supervise(clock(), caller, caller.stop());
+        peer.advance(&clock, port).await?;
         port.flush_capture()?;
         if peer.is_over() {
             return Ok(());
         }
-        let wait = peer.deadline().as_nanos().saturating_sub(nanos(start.elapsed()).as_nanos());
+        let wait = peer.deadline().as_nanos().saturating_sub(clock().as_nanos());
         if alarm.wait(&port.socket, Duration::from_nanos(wait).min(TICK)).await? {
-            hear(port, peer, nanos(start.elapsed()))?;
+            hear(port, peer, clock())?;
         }
     }
 }

@@ -20,6 +20,8 @@ use crate::source::{Source, realtime};
 const LINGER: Nanos = Nanos::from_secs(1);
 /// Datagrams that wait at a sender whose source always has more: what lies there only adds delay.
 const SHORT_QUEUE: usize = 32;
+/// So long one connection sends before packets that came are looked at.
+const TURN: Nanos = Nanos::from_millis(1);
 /// Clients have a port among these 16384, another one each time: packets of an earlier connection belong to none.
 const EPHEMERAL: u16 = 49_152;
 
@@ -69,6 +71,8 @@ pub struct Peer<'a> {
     way: Way,
     /// The time the connection was last told.
     told: Nanos,
+    /// There was more to send than one turn takes.
+    busy: bool,
     heard: Heard,
     /// When everything was written.
     done_at: Option<Nanos>,
@@ -106,6 +110,7 @@ impl<'a> Peer<'a> {
             source,
             way,
             told: now,
+            busy: false,
             heard: Heard { at: now, ..Heard::default() },
             done_at: None,
             closing: false,
@@ -130,7 +135,7 @@ impl<'a> Peer<'a> {
 
     /// When it wants to go on.
     pub fn deadline(&self) -> Nanos {
-        self.connection.deadline().min(self.source_deadline())
+        if self.busy { self.told } else { self.connection.deadline().min(self.source_deadline()) }
     }
 
     /// Nothing comes of it any more; what is late may still be answered.
@@ -203,56 +208,46 @@ impl<'a> Peer<'a> {
         self.connection.close(now);
     }
 
-    /// Time has come to `now`: what was due is done in its order, at the time it was due.
+    /// What is due is done. Everything gets the time at which it is done, not that at which it was due: a packet's is when it
+    /// leaves, or else the wait for a timer that rings late would count as part of its round trip.
     ///
     /// # Errors
     /// If the socket or the capture fails.
-    pub async fn advance(&mut self, now: Nanos, port: &mut Port) -> Result<(), LiveError> {
-        loop {
-            let due = self.deadline().min(now);
-            let at = due.max(self.told);
-            self.told = at;
-            if self.connection.deadline() <= at {
-                self.connection.on_timer(at);
-            }
-            let left = self.turn(at, port).await?;
-            if at >= now || self.over || (!left && self.deadline() <= at) {
-                break;
-            }
+    pub async fn advance(&mut self, clock: &impl Fn() -> Nanos, port: &mut Port) -> Result<(), LiveError> {
+        let begin = self.tell(clock());
+        if self.connection.deadline() <= begin {
+            self.connection.on_timer(begin);
         }
-        // Nothing that is left may keep the connection from the present.
-        if !self.over && self.told < now {
-            self.told = now;
-            self.turn(now, port).await?;
-        }
-        Ok(())
-    }
-
-    /// Writes, sends and reads what can be at `at`; whether packets left.
-    async fn turn(&mut self, at: Nanos, port: &mut Port) -> Result<bool, LiveError> {
-        let mut left = false;
         loop {
+            let now = self.tell(clock());
             let writing = self.is_writing();
             if let (Some(source), Some(begin), true) = (&mut self.source, self.heard.connected_at, writing) {
-                source.write(at - begin, &mut self.connection);
+                source.write(now - begin, &mut self.connection);
             }
             let heard = &mut self.heard;
-            let count = port.collect(at, self.way, &mut self.connection, |sent| {
+            let count = port.collect(now, self.way, &mut self.connection, |sent| {
                 if sent.data > 0 {
-                    heard.data_at = at;
+                    heard.data_at = now;
                 }
             })?;
-            left |= count > 0;
             if let Err(error) = port.flush(self.way).await {
                 self.judge(error)?;
             }
-            self.heard.read(at, &mut self.connection);
-            if count == 0 {
+            self.heard.read(now, &mut self.connection);
+            // What comes in has its turn even where there is always more to send.
+            self.busy = count > 0 && now >= begin.saturating_add(TURN);
+            if count == 0 || (self.busy && !port.has_extra()) {
                 break;
             }
         }
         self.over |= self.connection.state().is_over();
-        Ok(left)
+        Ok(())
+    }
+
+    /// The time for the connection, which never goes back.
+    fn tell(&mut self, now: Nanos) -> Nanos {
+        self.told = self.told.max(now);
+        self.told
     }
 
     /// An error of the socket ends an attempt of a client; what exists has timers of its own, for anybody can forge ICMP, and one
@@ -288,14 +283,14 @@ impl<'a> Peer<'a> {
         if self.connection.state().is_over() && !self.over {
             return;
         }
-        self.told = self.told.max(now);
+        let now = self.tell(now);
         self.heard.at = now;
-        self.connection.on_packet(self.told, bytes, ecn);
+        self.connection.on_packet(now, bytes, ecn);
         // One call may bring more datagrams than the connection keeps.
-        self.heard.read(self.told, &mut self.connection);
+        self.heard.read(now, &mut self.connection);
     }
 
-    fn report(&self, now: Nanos) -> Report {
+    pub(crate) fn report(&self, now: Nanos) -> Report {
         let age = self.heard.connected_at.map_or(Nanos::ZERO, |at| now - at);
         let written = self.source.as_ref().map_or(0, |source| source.datagrams);
         // At the end, acknowledgements and the close took time without data.

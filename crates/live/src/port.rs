@@ -105,6 +105,11 @@ impl Port {
         Ok(count)
     }
 
+    /// A packet is left for the next call of [`Port::collect`].
+    pub fn has_extra(&self) -> bool {
+        !self.extra.is_empty()
+    }
+
     /// Sends what was collected, when the system has room for it. Whatever happens, it is not sent again.
     ///
     /// # Errors

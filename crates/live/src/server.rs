@@ -48,22 +48,22 @@ pub fn receive_on(
         let mut alarm = Alarm::new()?;
         caller.listening(port.socket.local());
         let start = Instant::now();
+        let clock = || nanos(start.elapsed());
         loop {
-            let now = nanos(start.elapsed());
             let late = settings.duration.is_some_and(|duration| start.elapsed() >= duration);
             server.stop = match caller.stop() {
                 Stop::No if late || server.stop == Stop::Close => Stop::Close,
                 stop => stop,
             };
-            server.advance(now, caller, &mut port).await?;
+            server.advance(&clock, caller, &mut port).await?;
             port.flush_capture()?;
             if server.is_done() {
                 return server.last.transpose();
             }
-            let wait = server.deadline().as_nanos().saturating_sub(nanos(start.elapsed()).as_nanos());
+            let wait = server.deadline().as_nanos().saturating_sub(clock().as_nanos());
             let wait = Duration::from_nanos(wait).min(TICK);
             if alarm.wait(&port.socket, wait).await? {
-                server.hear(&mut port, nanos(start.elapsed()))?;
+                server.hear(&mut port, clock())?;
             }
         }
     })
@@ -102,14 +102,15 @@ impl<'a> Server<'a> {
     /// What is due; ended connections are told of.
     pub async fn advance(
         &mut self,
-        now: Nanos,
+        clock: &impl Fn() -> Nanos,
         caller: &dyn Caller,
         port: &mut Port,
     ) -> Result<(), LiveError> {
         for peer in self.peers.values_mut() {
+            let now = clock();
             let was_over = peer.is_over();
             peer.supervise(now, caller, self.stop);
-            peer.advance(now, port).await?;
+            peer.advance(clock, port).await?;
             if peer.is_over() && !was_over && peer.was_connected() {
                 self.last = Some(match peer.verdict(now, caller) {
                     // Others go on; the report says how this one ended.

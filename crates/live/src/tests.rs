@@ -1,5 +1,7 @@
 //! What can be tested without waiting: files, numbers, words, and how a server answers packets that are handed to it.
 
+mod ends;
+
 use std::net::{SocketAddr, UdpSocket as Plain};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -93,7 +95,7 @@ impl<'a> Rig<'a> {
 
     async fn answers(&mut self, now: Nanos) -> Vec<Vec<u8>> {
         self.port.socket.writable().await.expect("it is open");
-        self.server.advance(now, &self.listener, &mut self.port).await.expect("the socket works");
+        self.server.advance(&|| now, &self.listener, &mut self.port).await.expect("the socket works");
         // A datagram of its own after all others: on loopback they keep their order.
         let to = self.plain.local_addr().expect("it is bound");
         let way = Way { local: self.port.socket.local(), remote: to };
@@ -248,12 +250,12 @@ fn a_close_is_one_even_if_its_answer_is_lost() {
         let mut peer = Peer::new(&settings, Role::Client, way, SECOND);
         // Request and Response, then the datagram, whose acknowledgement is not yet due.
         for answered in [true, false] {
-            peer.advance(SECOND, &mut port).await?;
+            peer.advance(&|| SECOND, &mut port).await?;
             for bytes in take(&mut rig.port).await {
                 let arrived = Arrived { from: way.local, to: remote, ecn: 0, bytes: &bytes };
                 rig.server.on_packet(SECOND, &arrived, None)?;
             }
-            rig.server.advance(SECOND, &rig.listener, &mut rig.port).await?;
+            rig.server.advance(&|| SECOND, &rig.listener, &mut rig.port).await?;
             while answered && !peer.was_connected() {
                 for bytes in take(&mut port).await {
                     peer.on_packet(SECOND, &bytes, 0);
@@ -264,18 +266,18 @@ fn a_close_is_one_even_if_its_answer_is_lost() {
         let mut answers = Vec::new();
         for n in 2..4 {
             peer.supervise(SECOND * n, &rig.listener, Stop::Close);
-            peer.advance(SECOND * n, &mut port).await?;
+            peer.advance(&|| SECOND * n, &mut port).await?;
             for bytes in take(&mut rig.port).await {
                 let arrived = Arrived { from: way.local, to: remote, ecn: 0, bytes: &bytes };
                 rig.server.on_packet(SECOND * n, &arrived, None)?;
             }
-            rig.server.advance(SECOND * n, &rig.listener, &mut rig.port).await?;
+            rig.server.advance(&|| SECOND * n, &rig.listener, &mut rig.port).await?;
             // The first answer is lost.
             answers = take(&mut port).await;
         }
         assert_eq!(code(&answers), ResetCode::NoConnection as u8);
         peer.on_packet(SECOND * 4, &answers[0], 0);
-        peer.advance(SECOND * 4, &mut port).await?;
+        peer.advance(&|| SECOND * 4, &mut port).await?;
         assert!(peer.is_over());
         assert_eq!(peer.verdict(SECOND * 4, &rig.listener)?.end, "closed");
         Ok(())

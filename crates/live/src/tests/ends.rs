@@ -1,0 +1,78 @@
+//! A client and a server that exchange packets by hand, at stated times.
+
+use std::cell::Cell;
+
+use narrows_cc::Rate;
+
+use super::*;
+
+/// A client with a socket of its own, beside the server of a rig.
+struct Ends<'a> {
+    rig: Rig<'a>,
+    peer: Peer<'a>,
+    port: Port,
+    way: Way,
+}
+
+impl<'a> Ends<'a> {
+    fn new(settings: &'a Settings) -> Result<Self, LiveError> {
+        let rig = Rig::new(settings);
+        let remote = rig.port.socket.local();
+        let socket = Socket::open("127.0.0.1:0".parse().unwrap(), Some(remote))?;
+        let way = Way { local: socket.local(), remote };
+        let peer = Peer::new(settings, Role::Client, way, SECOND);
+        Ok(Self { rig, peer, port: Port::new(socket, None)?, way })
+    }
+
+    /// The client does what is due, and the server takes all that comes.
+    async fn go(&mut self, now: Nanos, packets: usize) -> Result<(), LiveError> {
+        self.peer.advance(&|| now, &mut self.port).await?;
+        let mut come = 0;
+        while come < packets {
+            for bytes in take(&mut self.rig.port).await {
+                let arrived = Arrived { from: self.way.local, to: self.way.remote, ecn: 0, bytes: &bytes };
+                self.rig.server.on_packet(now, &arrived, None)?;
+                come += 1;
+            }
+        }
+        self.rig.server.advance(&|| now, &self.rig.listener, &mut self.rig.port).await
+    }
+
+    /// What the server answered reaches the client.
+    async fn hear(&mut self, now: Nanos) {
+        for bytes in take(&mut self.port).await {
+            self.peer.on_packet(now, &bytes, 0);
+        }
+    }
+}
+
+#[test]
+fn the_wait_for_a_late_timer_is_no_part_of_the_round_trip() {
+    let ms = Nanos::from_millis;
+    let rate = Rate::from_bits_per_sec(1_120_000); // 1400 bytes in 10 ms
+    let settings = Settings {
+        app: AppConfig::Cbr { rate, write: Bytes::new(1400) },
+        timeout: Duration::from_secs(60),
+        ..settings()
+    };
+    block_on(async {
+        let mut ends = Ends::new(&settings)?;
+        ends.go(SECOND, 1).await?;
+        ends.hear(SECOND).await;
+        assert!(ends.peer.was_connected());
+        let told = Cell::new(0.0);
+        let mut now = SECOND;
+        for _ in 0..40 {
+            // Two datagrams and their acknowledgement; the system wakes 7 ms after the time.
+            now = now.max(ends.peer.deadline()) + ms(7);
+            ends.go(now, 1).await?;
+            now = now.max(ends.peer.deadline()) + ms(7);
+            ends.go(now, 1).await?;
+            ends.hear(now + ms(1)).await;
+            told.set(ends.peer.report(now + ms(1)).rtt_ms.unwrap_or_default());
+        }
+        assert!((0.5..1.5).contains(&told.get()), "{} ms", told.get());
+        Ok(())
+    })
+    .expect("it runs");
+}
