@@ -77,8 +77,8 @@ fn hear(port: &mut Port, peer: &mut Peer<'_>, now: Nanos) -> Result<(), LiveErro
             failed = Err(error);
         }
         // RFC 6773: what is no packet is dropped without an answer.
-        if udp::open(packet.bytes).is_ok() {
-            peer.on_packet(now, packet.bytes, packet.ecn);
+        if let Ok((header, body)) = udp::open(packet.bytes) {
+            peer.on_packet(now, &header, &body, packet.ecn);
         }
     });
     failed?;

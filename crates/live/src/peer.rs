@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use narrows_cc::{Nanos, Random};
 use narrows_dccp::connection::Overflow;
-use narrows_dccp::{Config, Connection, Event, ResetCode, Role, State};
+use narrows_dccp::wire::Body;
+use narrows_dccp::{Config, Connection, Event, Header, ResetCode, Role, State};
 use narrows_endpoint::{App, AppConfig};
 use narrows_net::Histogram;
 use rustix::io::Errno;
@@ -276,8 +277,8 @@ impl<'a> Peer<'a> {
         }
     }
 
-    /// A packet has come.
-    pub fn on_packet(&mut self, now: Nanos, bytes: &[u8], ecn: u8) {
+    /// A packet has come, read by the rules of DCCP in UDP.
+    pub fn on_packet(&mut self, now: Nanos, header: &Header, body: &Body<'_>, ecn: u8) {
         // What comes with the packet that ended the connection shall not be told, before the Reset that the end asks for, that
         // there is none.
         if self.connection.state().is_over() && !self.over {
@@ -285,7 +286,7 @@ impl<'a> Peer<'a> {
         }
         let now = self.tell(now);
         self.heard.at = now;
-        self.connection.on_packet(now, bytes, ecn);
+        self.connection.on_decoded(now, header, body, ecn);
         // One call may bring more datagrams than the connection keeps.
         self.heard.read(now, &mut self.connection);
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use narrows_cc::Nanos;
 use narrows_dccp::udp::{self, Flow};
-use narrows_dccp::{Header, Kind, ResetCode, Role, Seq};
+use narrows_dccp::{Header, Kind, ResetCode, Role};
 
 use crate::alarm::Alarm;
 use crate::capture::Capture;
@@ -156,7 +156,7 @@ impl<'a> Server<'a> {
             capture.write(packet.from, packet.to, packet.ecn, packet.bytes)?;
         }
         // RFC 6773: what is no packet is dropped without an answer.
-        let Ok((header, _)) = udp::open(packet.bytes) else { return Ok(()) };
+        let Ok((header, body)) = udp::open(packet.bytes) else { return Ok(()) };
         let flow = Flow::of(packet.from, &header);
         let way = Way { local: packet.to, remote: packet.from };
         if !self.peers.contains_key(&flow) {
@@ -167,7 +167,7 @@ impl<'a> Server<'a> {
             self.peers.insert(flow, Peer::new(self.settings, Role::Server, way, now));
         }
         if let Some(peer) = self.peers.get_mut(&flow) {
-            peer.on_packet(now, packet.bytes, packet.ecn);
+            peer.on_packet(now, &header, &body, packet.ecn);
         }
         Ok(())
     }
@@ -203,17 +203,7 @@ impl Refusals {
         }
         self.next = now.saturating_add(REFUSAL_INTERVAL);
         let mut packet = Vec::new();
-        refusal(header, code).encode(&[], &[], &mut packet);
+        header.refusal(code).encode(&[], &[], &mut packet);
         self.waiting.push((way, packet));
     }
-}
-
-/// The Reset for a packet of no connection: its number follows the acknowledgement, if there is one (RFC 4340 section 8.3.1).
-fn refusal(header: &Header, code: ResetCode) -> Header {
-    let mut reset = Header::new(Kind::Reset);
-    (reset.source, reset.destination) = (header.destination, header.source);
-    reset.seq = header.ack.map_or(0, |ack| Seq::new(ack).add(1).get());
-    reset.ack = Some(header.seq);
-    reset.reset = (code as u8, [0; 3]);
-    reset
 }

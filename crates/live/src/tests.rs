@@ -225,6 +225,11 @@ fn a_late_packet_is_answered_in_timewait_and_after_it() {
     .expect("it runs");
 }
 
+fn tell(peer: &mut Peer<'_>, now: Nanos, bytes: &[u8]) {
+    let (header, body) = udp::open(bytes).expect("a packet");
+    peer.on_packet(now, &header, &body, 0);
+}
+
 /// Waits for a packet at a socket, and takes all that are there.
 async fn take(port: &mut Port) -> Vec<Vec<u8>> {
     let (mut alarm, mut found) = (Alarm::new().expect("the system has one"), Vec::new());
@@ -258,7 +263,7 @@ fn a_close_is_one_even_if_its_answer_is_lost() {
             rig.server.advance(&|| SECOND, &rig.listener, &mut rig.port).await?;
             while answered && !peer.was_connected() {
                 for bytes in take(&mut port).await {
-                    peer.on_packet(SECOND, &bytes, 0);
+                    tell(&mut peer, SECOND, &bytes);
                 }
             }
         }
@@ -276,7 +281,7 @@ fn a_close_is_one_even_if_its_answer_is_lost() {
             answers = take(&mut port).await;
         }
         assert_eq!(code(&answers), ResetCode::NoConnection as u8);
-        peer.on_packet(SECOND * 4, &answers[0], 0);
+        tell(&mut peer, SECOND * 4, &answers[0]);
         peer.advance(&|| SECOND * 4, &mut port).await?;
         assert!(peer.is_over());
         assert_eq!(peer.verdict(SECOND * 4, &rig.listener)?.end, "closed");

@@ -41,7 +41,7 @@ impl<'a> Ends<'a> {
     /// What the server answered reaches the client.
     async fn hear(&mut self, now: Nanos) {
         for bytes in take(&mut self.port).await {
-            self.peer.on_packet(now, &bytes, 0);
+            tell(&mut self.peer, now, &bytes);
         }
     }
 }
@@ -72,6 +72,29 @@ fn the_wait_for_a_late_timer_is_no_part_of_the_round_trip() {
             told.set(ends.peer.report(now + ms(1)).rtt_ms.unwrap_or_default());
         }
         assert!((0.5..1.5).contains(&told.get()), "{} ms", told.get());
+        Ok(())
+    })
+    .expect("it runs");
+}
+
+#[test]
+fn the_coverage_that_a_packet_names_has_no_effect_in_udp() {
+    // RFC 6773 section 3.3.2. CsCov is the lower half of byte 5, and 15 is more than any of these has data.
+    let covered = |mut bytes: Vec<u8>| {
+        bytes[5] |= 15;
+        bytes
+    };
+    let settings = settings();
+    block_on(async {
+        let mut ends = Ends::new(&settings)?;
+        ends.peer.advance(&|| SECOND, &mut ends.port).await?;
+        let request = covered(take(&mut ends.rig.port).await.remove(0));
+        ends.rig.hand(SECOND, &request);
+        let response = ends.rig.answers(SECOND).await;
+        assert_eq!(header(&response).kind, Kind::Response);
+        tell(&mut ends.peer, SECOND, &covered(response[0].clone()));
+        ends.peer.advance(&|| SECOND, &mut ends.port).await?;
+        assert!(ends.peer.was_connected());
         Ok(())
     })
     .expect("it runs");
