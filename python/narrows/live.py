@@ -91,7 +91,17 @@ class Run:
             fail("stopped", INTERRUPTED)
 
 
-def send(host: str, *, scheme: str | None, rate: str | None, video: str | None, size: int, run: Run) -> None:
+def send(
+    host: str,
+    *,
+    scheme: str | None,
+    rate: str | None,
+    video: str | None,
+    size: int,
+    run: Run,
+    queue: int | None = None,
+    overflow: str | None = None,
+) -> None:
     """Send to a host.
 
     Raises:
@@ -100,6 +110,9 @@ def send(host: str, *, scheme: str | None, rate: str | None, video: str | None, 
     if rate is not None and video is not None:
         raise Misuse("--rate, --video: accepted: one of them, or neither")
     flow: dict[str, Any] = {"scheme": scheme or engine.datagram_scheme(), "dccp": {"datagram_bytes": size}}
+    if overflow is not None and rate is None and video is None:
+        raise Misuse("--overflow: without --rate or --video nothing overflows; accepted: together with one of them")
+    flow["dccp"] |= {k: v for k, v in (("queue", queue), ("overflow", overflow)) if v is not None}
     if rate is not None:
         flow["app"] = {"kind": "cbr", "rate": rate, "write": f"{size}B"}
     if video is not None:
@@ -107,9 +120,12 @@ def send(host: str, *, scheme: str | None, rate: str | None, video: str | None, 
     try:
         run.go(flow, resolve(host, "HOST"), sender=True, once=True)
     except engine.ScenarioError as error:
-        if video is None or error.key != "flows.0.app.rate":
+        flags = {"flows.0.dccp.queue": "--queue", "flows.0.dccp.overflow": "--overflow"}
+        if video is not None:
+            flags["flows.0.app.rate"] = "--video"
+        if error.key not in flags:
             raise
-        raise Misuse(f"--video: {error.message}\n  accepted: {error.accepted}") from None
+        raise Misuse(f"{flags[error.key]}: {error.message}\n  accepted: {error.accepted}") from None
 
 
 def receive(listen: str, *, once: bool, connections: int, run: Run) -> None:

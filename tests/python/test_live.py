@@ -92,6 +92,44 @@ def test_all_that_arrives_at_full_rate_is_read(start: Starter) -> None:
     assert sent["bytes_acknowledged"] <= received["bytes"] <= sent["bytes"]
 
 
+def test_the_frames_of_a_video_find_room_and_a_queue_can_be_short(start: Starter) -> None:
+    for limits, most in (((), 0), (("--queue", "20"), None)):
+        port = free_port()
+        receiver = listening(start, "127.0.0.1", port, "--once")
+        video = ("--video", "20mbit", "--duration", "1s", *limits)
+        sent, _ = done(start("send", f"127.0.0.1:{port}", *video, "--json"), 0)
+        done(receiver, 0)
+        # A frame has some 80 datagrams; those that stand alone are larger.
+        assert sent["datagrams_written"] == sent["datagrams"] + sent["queue_drops"] > 1_000
+        assert sent["queue_drops"] == 0 if most == 0 else sent["queue_drops"] > 100
+
+
+def test_the_round_trip_of_a_paced_sender_is_that_of_the_capture(start: Starter, tmp_path: Path) -> None:
+    port, file = free_port(), tmp_path / "send.pcap"
+    receiver = listening(start, "127.0.0.1", port, "--once")
+    limits = ("--rate", "1mbit", "--duration", "2s", "--capture", str(file))
+    sent, _ = done(start("send", f"127.0.0.1:{port}", *limits, "--json"), 0)
+    done(receiver, 0)
+    left: dict[int, float] = {}
+    samples: list[float] = []
+    data, at = file.read_bytes(), 24
+    while at < len(data):
+        seconds, nanoseconds, length = struct.unpack_from("<III", data, at)
+        # IP and UDP take 28 bytes; then DCCP with long numbers (RFC 4340 section 5.1).
+        packet, at = data[at + 16 + 28 : at + 16 + length], at + 16 + length
+        source, kind = struct.unpack_from(">H", data, at - length + 20)[0], packet[8] >> 1 & 15
+        now = (seconds + nanoseconds * 1e-9) * 1e3
+        if source != port and kind == int(DATA):
+            left[int.from_bytes(packet[10:16], "big")] = now
+        elif source == port and kind == int(ACK):
+            # The first data rides on an acknowledgement; a Sync may be acknowledged too.
+            samples += [now - left[named] for named in [int.from_bytes(packet[18:24], "big")] if named in left]
+    assert len(samples) > 50
+    # The mean that is reported gives the last eight samples two thirds of the weight.
+    recent = samples[-16:]
+    assert 0.8 * min(recent) < sent["rtt_ms"] < 1.2 * sum(recent) / len(recent) + 0.2
+
+
 def test_several_senders_are_served_at_once_and_the_next_is_told_that_it_is_too_busy(start: Starter) -> None:
     port = free_port()
     to = f"127.0.0.1:{port}"
@@ -243,6 +281,10 @@ def test_a_port_in_use_is_a_failure(start: Starter) -> None:
         ("send", "127.0.0.1", "--rate", "1mbit", "--video", "1mbit"),
         ("send", "127.0.0.1", "--scheme", "none"),
         ("send", "127.0.0.1", "--size", "0"),
+        ("send", "127.0.0.1", "--queue", "0"),
+        ("send", "127.0.0.1", "--rate", "1mbit", "--overflow", "never"),
+        ("send", "127.0.0.1", "--overflow", "drop-newest"),
+        ("send", "127.0.0.1", "--size", "65000", "--queue", "100000"),
         ("send", "127.0.0.1", "--duration", "1mbit"),
         ("send", "127.0.0.1", "--duration", "0s"),
         ("recv", "--connections", "0"),

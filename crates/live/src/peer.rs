@@ -15,12 +15,10 @@ use rustix::io::Errno;
 use crate::port::{Port, Way};
 use crate::report::Report;
 use crate::settings::{Caller, LiveError, Settings, Stop};
-use crate::source::{Source, realtime};
+use crate::source::{Source, queue_for, realtime};
 
 /// A sender that has sent everything waits so long for acknowledgements before it closes.
 const LINGER: Nanos = Nanos::from_secs(1);
-/// Datagrams that wait at a sender whose source always has more: what lies there only adds delay.
-const SHORT_QUEUE: usize = 32;
 /// So long one connection sends before packets that came are looked at.
 const TURN: Nanos = Nanos::from_millis(1);
 /// Clients have a port among these 16384, another one each time: packets of an earlier connection belong to none.
@@ -97,8 +95,12 @@ impl<'a> Peer<'a> {
         } else {
             config.remote_port = 0;
         }
-        if sender && matches!(settings.app, AppConfig::Bulk) {
-            (config.queue, config.overflow) = (SHORT_QUEUE, Overflow::DropNewest);
+        if sender {
+            let called_for = || queue_for(&settings.app, config.datagram, config.queue);
+            config.queue = settings.queue.unwrap_or_else(called_for);
+            if matches!(settings.app, AppConfig::Bulk) {
+                config.overflow = Overflow::DropNewest; // it waits for room
+            }
         }
         let source = sender.then(|| {
             let random = Random::stream(seed, "app", 0);

@@ -20,6 +20,8 @@ pub struct Settings {
     pub address: SocketAddr,
     /// What a sender sends.
     pub app: AppConfig,
+    /// Datagrams that may wait to be sent; otherwise what the source calls for.
+    pub queue: Option<usize>,
     /// A sender closes, a receiver ends, after this.
     pub duration: Option<Duration>,
     /// An answer that does not come is given up after this: a Request's, that of data; a receiver also gives up a sender that is

@@ -21,7 +21,7 @@ use crate::report::{Delay, Report};
 use crate::server::Server;
 use crate::settings::{Caller, LiveError, Settings, Stop};
 use crate::socket::{Arrived, Socket};
-use crate::source::Source;
+use crate::source::{Source, queue_for};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -30,6 +30,7 @@ fn settings() -> Settings {
         config: Config::default(),
         address: "127.0.0.1:6511".parse().expect("an address"),
         app: AppConfig::Bulk,
+        queue: None,
         duration: None,
         timeout: Duration::from_secs(8),
         once: false,

@@ -99,3 +99,27 @@ fn the_coverage_that_a_packet_names_has_no_effect_in_udp() {
     })
     .expect("it runs");
 }
+
+#[test]
+fn a_queue_holds_what_the_source_writes_at_once() {
+    let rate = Rate::from_mbit_per_sec;
+    let cbr = |mbit| AppConfig::Cbr { rate: rate(mbit), write: Bytes::new(1400) };
+    // 800 Mbit/s are 10 MB in 100 ms; memory has a bound.
+    assert_eq!(queue_for(&cbr(800.0), 1400, 256), 10_000_000_usize.div_ceil(1400) + 1);
+    assert_eq!(queue_for(&cbr(1.0), 1400, 256), 256);
+    assert!(queue_for(&cbr(1e6), 1400, 256) * 1400 < 65 << 20);
+    assert_eq!(queue_for(&AppConfig::Bulk, 1400, 256), 32);
+    // Every frame of a video finds room, whatever its size.
+    let app =
+        AppConfig::Video { rate: rate(50.0), frames: 25.0, key_every: 50, key_size: 4.0, variation: 0.5 };
+    let config = Config { queue: queue_for(&app, 1400, 256), ..Config::default() };
+    let mut video = App::new(app, Random::stream(1, "app", 0), Nanos::ZERO);
+    let (mut before, mut largest) = (0, 0);
+    for frame in 0..5_000 {
+        video.on_time(SECOND * frame / 25, Bytes::new(before));
+        largest = largest.max(video.limit().as_u64() - before);
+        before = video.limit().as_u64();
+    }
+    let room = config.queue as u64 * 1400;
+    assert!(largest > 256 * 1400 && largest < room && room < 3 * largest, "{largest} in {room}");
+}
