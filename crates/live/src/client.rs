@@ -30,7 +30,7 @@ pub fn send(settings: &Settings, caller: &dyn Caller) -> Result<Report, LiveErro
         let mut port = Port::new(socket, settings.capture.as_deref())?;
         let mut alarm = Alarm::new()?;
         let start = Instant::now();
-        let mut peer = Peer::new(settings, Role::Client, way, Nanos::ZERO);
+        let mut peer = Peer::new(settings, Role::Client, way, Nanos::ZERO)?;
         if let Err(error) = drive(&mut peer, &mut port, &mut alarm, start, caller).await {
             peer.give_up(nanos(start.elapsed()), &mut port).await;
             return Err(error);

@@ -24,6 +24,14 @@ const TURN: Nanos = Nanos::from_millis(1);
 /// Clients have a port among these 16384, another one each time: packets of an earlier connection belong to none.
 const EPHEMERAL: u16 = 49_152;
 
+/// First numbers have 48 bits.
+const FIRST_NUMBERS: u64 = (1 << 48) - 1;
+
+/// What nobody can guess.
+fn entropy() -> io::Result<u64> {
+    getrandom::u64().map_err(io::Error::other)
+}
+
 pub fn nanos(duration: Duration) -> Nanos {
     Nanos::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
@@ -83,13 +91,18 @@ pub struct Peer<'a> {
 
 impl<'a> Peer<'a> {
     /// One end at the start; a server's waits for the packet that made it.
-    pub fn new(settings: &'a Settings, role: Role, way: Way, now: Nanos) -> Self {
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub fn new(settings: &'a Settings, role: Role, way: Way, now: Nanos) -> io::Result<Self> {
         let sender = role == Role::Client;
         let mut config = Config { role, ..settings.config.clone() };
         let limit = nanos(settings.timeout);
         (config.request_limit, config.msl) = (limit, limit / 4);
-        let seed = realtime() ^ (u64::from(std::process::id()) << 32) ^ u64::from(way.remote.port());
-        let mut random = Random::stream(seed, "dccp", 0);
+        // Who sees no packet must not guess ports and numbers, or could forge a Reset (RFC 4340 section 7.2). The number comes from
+        // the system itself: a port that is seen tells nothing of it.
+        let mut random = Random::stream(entropy()?, "dccp", 0);
+        config.first_number = Some(entropy()? & FIRST_NUMBERS);
         if sender {
             config.local_port = EPHEMERAL + random.below(u64::from(u16::MAX - EPHEMERAL) + 1) as u16;
         } else {
@@ -103,10 +116,10 @@ impl<'a> Peer<'a> {
             }
         }
         let source = sender.then(|| {
-            let random = Random::stream(seed, "app", 0);
+            let random = Random::stream(random.bits(), "app", 0);
             Source::new(App::new(settings.app, random, Nanos::ZERO), config.datagram)
         });
-        Self {
+        Ok(Self {
             settings,
             sender,
             connection: Connection::new(&config, random, now),
@@ -119,7 +132,7 @@ impl<'a> Peer<'a> {
             closing: false,
             over: false,
             next_progress: Nanos::from_secs(1),
-        }
+        })
     }
 
     /// From where to where.

@@ -164,7 +164,7 @@ impl<'a> Server<'a> {
                 self.refusals.add(now, way, &header, code);
                 return Ok(());
             }
-            self.peers.insert(flow, Peer::new(self.settings, Role::Server, way, now));
+            self.peers.insert(flow, Peer::new(self.settings, Role::Server, way, now)?);
         }
         if let Some(peer) = self.peers.get_mut(&flow) {
             peer.on_packet(now, &header, &body, packet.ecn);

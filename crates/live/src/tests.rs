@@ -253,7 +253,7 @@ fn a_close_is_one_even_if_its_answer_is_lost() {
         let socket = Socket::open("127.0.0.1:0".parse().unwrap(), Some(remote))?;
         let way = Way { local: socket.local(), remote };
         let mut port = Port::new(socket, None)?;
-        let mut peer = Peer::new(&settings, Role::Client, way, SECOND);
+        let mut peer = Peer::new(&settings, Role::Client, way, SECOND)?;
         // Request and Response, then the datagram, whose acknowledgement is not yet due.
         for answered in [true, false] {
             peer.advance(&|| SECOND, &mut port).await?;

@@ -20,7 +20,7 @@ impl<'a> Ends<'a> {
         let remote = rig.port.socket.local();
         let socket = Socket::open("127.0.0.1:0".parse().unwrap(), Some(remote))?;
         let way = Way { local: socket.local(), remote };
-        let peer = Peer::new(settings, Role::Client, way, SECOND);
+        let peer = Peer::new(settings, Role::Client, way, SECOND)?;
         Ok(Self { rig, peer, port: Port::new(socket, None)?, way })
     }
 
@@ -122,4 +122,38 @@ fn a_queue_holds_what_the_source_writes_at_once() {
     }
     let room = config.queue as u64 * 1400;
     assert!(largest > 256 * 1400 && largest < room && room < 3 * largest, "{largest} in {room}");
+}
+
+#[test]
+fn first_numbers_and_ports_are_others_each_time_and_use_all_bits() {
+    let settings = settings();
+    block_on(async {
+        let (mut ports, mut firsts) = (Vec::new(), Vec::new());
+        for _ in 0..64 {
+            let mut ends = Ends::new(&settings)?;
+            ends.peer.advance(&|| SECOND, &mut ends.port).await?;
+            let request = header(&take(&mut ends.rig.port).await);
+            ends.rig.hand(SECOND, &{
+                let mut bytes = Vec::new();
+                Header { service: settings.config.service, ..request }.encode(&[], &[], &mut bytes);
+                bytes
+            });
+            let response = header(&ends.rig.answers(SECOND).await);
+            ports.push(request.source);
+            firsts.extend([request.seq, response.seq]);
+        }
+        for bit in 0..48 {
+            // By chance all 128 agree in a bit once in 10^38 times.
+            assert!(firsts.iter().any(|first| first >> bit & 1 == 1), "bit {bit}");
+            assert!(firsts.iter().any(|first| first >> bit & 1 == 0), "bit {bit}");
+        }
+        firsts.sort_unstable();
+        firsts.dedup();
+        assert_eq!(firsts.len(), 128);
+        ports.sort_unstable();
+        ports.dedup();
+        assert!(ports.len() > 48 && ports[0] >= 49_152, "{ports:?}");
+        Ok(())
+    })
+    .expect("it runs");
 }
