@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import socket
 import threading
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import engine, runner
-from narrows.options import FAILURE, INTERRUPTED, fail, say
+from narrows.options import FAILURE, INTERRUPTED, TERMINATED, fail, say
 from narrows.quantities import quantity
 from narrows.scenario import Misuse, to_toml
 
@@ -32,7 +33,7 @@ class Run:
     as_json: bool = False
 
     def go(self, flow: dict[str, Any], address: str, *, sender: bool, once: bool, connections: int = 1) -> None:
-        """Run to the end; Ctrl-C closes the connection, and what was done is printed. A second one waits for nobody."""
+        """Run to the end. Ctrl-C or SIGTERM closes the connection and prints what was done; a second one waits for nobody."""
         duration_s = None if self.duration is None else seconds(self.duration, "--duration")
         timeout_s = seconds(self.timeout, "--timeout")
         if self.capture is not None:
@@ -68,27 +69,39 @@ class Run:
             finally:
                 finished.set()
 
-        # Signals reach the main thread only, which has to be in Python to see them. It waits for an event:
-        # a `join` that is interrupted may take the thread for ended (CPython 3.11).
-        thread = threading.Thread(target=work)
-        thread.start()
-        stopped = 0
-        while not finished.is_set():
-            try:
-                finished.wait(0.2)
-            except KeyboardInterrupt:
-                stopped += 1
-                handle.cancel()
-                say("closing" if stopped == 1 else "stopping")
+        # Handlers run in the main thread only, which has to be in Python for that: it waits for an event.
+        # They only take note: one signal may come while another is handled, or while something is printed.
+        signals: list[int] = []
+
+        def stop(number: int, _: object) -> None:
+            signals.append(number)
+            handle.cancel()
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            thread = threading.Thread(target=work)
+            thread.start()
+            told, over = 0, False
+            while not over:
+                over = finished.wait(0.1)
+                while told < min(len(signals), 2):
+                    told += 1
+                    say("closing" if told == 1 else "stopping")
+            thread.join()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
         if self.capture is not None and self.capture.exists():
             script, file = shlex.quote(f"lua_script:{DISSECTOR}"), shlex.quote(str(self.capture))
             say(f"to read the capture: tshark -X {script} -r {file}")
-        if failed and isinstance(failed[0], engine.LiveFailed):
-            fail(str(failed[0]), FAILURE)
-        if failed:
+        if failed and not isinstance(failed[0], engine.LiveFailed):
             raise failed[0]
-        if stopped:
-            fail("stopped", INTERRUPTED)
+        if signals:
+            # Whoever asked for the end has it, also where the other side had no part in it.
+            why = f"stopped: {failed[0]}" if failed else "stopped"
+            fail(why, INTERRUPTED if signals[0] == signal.SIGINT else TERMINATED)
+        if failed:
+            fail(str(failed[0]), FAILURE)
 
 
 def send(

@@ -231,17 +231,42 @@ def test_a_killed_peer_is_noticed_in_the_stated_time(start: Starter, killed: str
     assert (report["end"], report["datagrams"] > 50) == ("peer gone", True)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("which", ["sender", "receiver"])
-def test_ctrl_c_closes_properly(start: Starter, which: str) -> None:
+def test_ctrl_c_and_sigterm_close_properly(start: Starter, which: str, number: signal.Signals) -> None:
     port = free_port()
     receiver = listening(start, "127.0.0.1", port, "--once")
     sender = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--json")
     wait_for_data(sender)
-    (sender if which == "sender" else receiver).send_signal(signal.SIGINT)
-    sent, _ = done(sender, 130 if which == "sender" else 0)
-    received, _ = done(receiver, 130 if which == "receiver" else 0)
+    (sender if which == "sender" else receiver).send_signal(number)
+    sent, _ = done(sender, 128 + number if which == "sender" else 0)
+    received, _ = done(receiver, 128 + number if which == "receiver" else 0)
     assert (sent["end"], received["end"]) == ("closed", "closed")
     assert 0 <= sent["datagrams"] - received["datagrams"] <= 1
+
+
+def test_ctrl_c_has_its_status_where_the_other_side_is_dead(start: Starter) -> None:
+    port = free_port()
+    receiver = listening(start, "127.0.0.1", port, "--once")
+    sender = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--timeout", "2s", "--json")
+    wait_for_data(sender)
+    receiver.send_signal(signal.SIGSTOP)
+    sender.send_signal(signal.SIGINT)
+    sent, err = done(sender, 130)
+    assert (sent["end"], "stopped" in err, "gone" in err) == ("peer gone", True, True)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_stops_a_sender_that_nobody_answers(start: Starter, times: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        sender = start("send", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "60s")
+        assert silent.recv(2048)
+        begin = time.monotonic()
+        for _ in range(times):
+            sender.send_signal(signal.SIGINT)
+        done(sender, 130)
+    assert time.monotonic() - begin < 3
 
 
 def test_ctrl_c_twice_waits_for_no_answer(start: Starter) -> None:
