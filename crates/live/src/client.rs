@@ -65,7 +65,7 @@ async fn drive(
 /// Hands what the socket has to the connection.
 fn hear(port: &mut Port, peer: &mut Peer<'_>, now: Nanos) -> Result<(), LiveError> {
     let way = peer.way();
-    let Port { socket, capture, .. } = port;
+    let Port { socket, capture, .. } = &mut *port;
     let mut failed = Ok(());
     let received = socket.receive(|packet| {
         if packet.from != way.remote {
@@ -83,7 +83,7 @@ fn hear(port: &mut Port, peer: &mut Peer<'_>, now: Nanos) -> Result<(), LiveErro
     });
     failed?;
     match received {
-        Err(error) if !forgivable(&error) => peer.judge(error),
+        Err(error) if !forgivable(&error) => peer.judge(error, port),
         _ => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use narrows_cc::{Nanos, Random};
 use narrows_dccp::connection::Overflow;
 use narrows_dccp::wire::Body;
-use narrows_dccp::{Config, Connection, Event, Header, ResetCode, Role, State};
+use narrows_dccp::{Config, Connection, Event, Header, Kind, ResetCode, Role, State, udp};
 use narrows_endpoint::{App, AppConfig};
 use narrows_net::Histogram;
 use rustix::io::Errno;
@@ -26,6 +26,15 @@ const EPHEMERAL: u16 = 49_152;
 
 /// First numbers have 48 bits.
 const FIRST_NUMBERS: u64 = (1 << 48) - 1;
+
+/// Bytes for the options of a packet with data: a report on what was received (128), features, cookies.
+const OPTIONS: usize = 160;
+
+/// The largest datagram that surely fits a packet of `mtu` bytes: headers of IP, UDP and DataAck, and options, go off.
+pub fn largest(mtu: usize, remote: SocketAddr) -> Option<usize> {
+    let ip = if remote.ip().to_canonical().is_ipv4() { 20 } else { 40 };
+    mtu.checked_sub(ip + udp::HEADER + Header::new(Kind::DataAck).len() + OPTIONS).filter(|most| *most > 0)
+}
 
 /// What nobody can guess.
 fn entropy() -> io::Result<u64> {
@@ -247,7 +256,7 @@ impl<'a> Peer<'a> {
                 }
             })?;
             if let Err(error) = port.flush(self.way).await {
-                self.judge(error)?;
+                self.judge(error, port)?;
             }
             self.heard.read(now, &mut self.connection);
             // What comes in has its turn even where there is always more to send.
@@ -271,7 +280,7 @@ impl<'a> Peer<'a> {
     ///
     /// # Errors
     /// If there is no point in going on.
-    pub fn judge(&self, error: io::Error) -> Result<(), LiveError> {
+    pub fn judge(&self, error: io::Error, port: &Port) -> Result<(), LiveError> {
         use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable};
         let of_the_path = matches!(
             error.kind(),
@@ -283,7 +292,11 @@ impl<'a> Peer<'a> {
             (true, true) => Ok(()),
             // The second is said of a batch.
             _ if self.was_connected() && too_long.contains(&error.raw_os_error()) => {
-                Err(LiveError::TooLong(self.way.remote, self.settings.config.datagram))
+                let most = port.socket.mtu().and_then(|mtu| largest(mtu, self.way.remote));
+                let size = self.settings.config.datagram;
+                // It is no answer where it would have fitted: the path is narrower than the interface.
+                let most = most.filter(|most| *most < usize::from(size));
+                Err(LiveError::TooLong(self.way.remote, size, most))
             }
             (true, false) if error.kind() == ConnectionRefused => {
                 Err(LiveError::Refused(self.settings.address))

@@ -55,9 +55,10 @@ pub enum LiveError {
     Gone(SocketAddr, Duration, Box<Report>),
     /// A datagram with its headers is more than the path takes.
     #[error(
-        "{0}: datagrams of {1} bytes and their headers are longer than what the path takes in one piece; shorter ones fit"
+        "{0}: datagrams of {1} bytes and their headers are longer than what the path takes in one piece; {fit}",
+        fit = .2.map_or("shorter ones fit".to_owned(), |most| format!("{most} bytes fit"))
     )]
-    TooLong(SocketAddr, u16),
+    TooLong(SocketAddr, u16, Option<usize>),
     /// The capture failed, or the system.
     #[error("{0}")]
     Io(#[from] io::Error),

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use narrows_cc::Rate;
 
 use super::*;
+use crate::peer::largest;
 
 /// A client with a socket of its own, beside the server of a rig.
 struct Ends<'a> {
@@ -153,6 +154,50 @@ fn first_numbers_and_ports_are_others_each_time_and_use_all_bits() {
         ports.sort_unstable();
         ports.dedup();
         assert!(ports.len() > 48 && ports[0] >= 49_152, "{ports:?}");
+        Ok(())
+    })
+    .expect("it runs");
+}
+
+#[test]
+fn a_batch_that_the_system_refuses_goes_packet_by_packet() {
+    block_on(async {
+        let local = "127.0.0.1:0".parse().unwrap();
+        let mut to = Socket::open(local, None)?;
+        let from = Socket::open(local, Some(to.local()))?;
+        let way = Way { local: from.local(), remote: to.local() };
+        let mut port = Port::new(from, None)?;
+        // Linux cuts a batch into 128 packets at most, and says EINVAL of more.
+        let sent: Vec<u8> = (0..600_u16).flat_map(|n| (n | 1 << 15).to_be_bytes()).collect();
+        port.put(&sent, 2);
+        port.flush(way).await?;
+        assert_eq!(port.socket.segments(2), 1, "it is not tried again");
+        let (mut alarm, mut got) = (Alarm::new()?, Vec::new());
+        while got.len() < sent.len() {
+            assert!(alarm.wait(&to, Duration::from_secs(5)).await?, "all arrive: {}", got.len());
+            let _ = to.receive(|packet| got.extend_from_slice(packet.bytes));
+        }
+        assert_eq!(got, sent);
+        Ok(())
+    })
+    .expect("it runs");
+}
+
+#[test]
+fn the_largest_datagram_that_fits_is_known_where_the_interface_is() {
+    block_on(async {
+        let to: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        let mtu = Socket::open("127.0.0.1:0".parse().unwrap(), Some(to))?.mtu().expect("loopback has one");
+        assert!(mtu >= 1_500);
+        assert_eq!(
+            Socket::open("127.0.0.1:0".parse().unwrap(), None)?.mtu(),
+            None,
+            "without a peer there is no path"
+        );
+        // IP 20 or 40, UDP 8, DataAck with long numbers 24, options 160.
+        assert_eq!(largest(1_400, to), Some(1_188));
+        assert_eq!(largest(1_400, "[2001:db8::1]:9".parse().unwrap()), Some(1_168));
+        assert_eq!(largest(200, to), None);
         Ok(())
     })
     .expect("it runs");
