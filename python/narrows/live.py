@@ -33,7 +33,7 @@ class Run:
     as_json: bool = False
 
     def go(self, flow: dict[str, Any], address: str, *, sender: bool, once: bool, connections: int = 1) -> None:
-        """Run to the end. Ctrl-C or SIGTERM closes the connection, and what was done is printed; a second waits for nobody."""
+        """Run to the end. Ctrl-C or SIGTERM closes the connection, what was done is printed; a second waits for nobody."""
         duration_s = None if self.duration is None else seconds(self.duration, "--duration")
         timeout_s = seconds(self.timeout, "--timeout")
         if self.capture is not None:
@@ -211,8 +211,10 @@ def progress(row: dict[str, Any]) -> str:
 def summary(row: dict[str, Any]) -> str:
     """What is printed of a connection at its end."""
     way = "to" if row["role"] == "sender" else "from"
+    # A Reset has a reason; some have no name.
+    why = f", {row['reset_name'] or 'code'} ({row['reset_code']})" if row["end"] == "reset" else ""
     lines = [
-        f"{row['role']} {way} {row['remote']}: {row['end']} after {row['duration_s']:.2f} s, CCID {row['ccid']}",
+        f"{row['role']} {way} {row['remote']}: {row['end']}{why} after {row['duration_s']:.2f} s, CCID {row['ccid']}",
         f"  {row['datagrams']} datagrams, {row['bytes']} bytes, {row['throughput_mbit_s']:.2f} Mbit/s",
     ]
     if row["role"] == "sender":

@@ -138,7 +138,7 @@ def test_several_senders_are_served_at_once_and_the_next_is_told_that_it_is_too_
     for sender in senders:
         wait_for_data(sender)
     _, refused = done(start("send", to, "--rate", "1mbit"), 1)
-    assert "too busy" in refused
+    assert "refused by the other side: too busy (9)" in refused
     reports = []
     for sender in senders:
         sender.send_signal(signal.SIGINT)
@@ -243,6 +243,25 @@ def test_ctrl_c_and_sigterm_close_properly(start: Starter, which: str, number: s
     received, _ = done(receiver, 128 + number if which == "receiver" else 0)
     assert (sent["end"], received["end"]) == ("closed", "closed")
     assert 0 <= sent["datagrams"] - received["datagrams"] <= 1
+
+
+def test_an_abort_is_told_from_a_refusal_and_has_its_name(start: Starter) -> None:
+    port = free_port()
+    receiver = listening(start, "127.0.0.1", port)
+    sender = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--json")
+    wait_for_data(sender)
+    # A sender that stands still cannot answer what asks it to close; then it finds the Reset, too.
+    sender.send_signal(signal.SIGSTOP)
+    receiver.send_signal(signal.SIGINT)
+    assert receiver.stderr is not None
+    while "closing" not in receiver.stderr.readline():
+        pass
+    receiver.send_signal(signal.SIGINT)
+    done(receiver, 130)
+    sender.send_signal(signal.SIGCONT)
+    report, err = done(sender, 1)
+    assert "reset by the other side: aborted (2)" in err and "refused" not in err
+    assert (report["end"], report["reset_code"], report["reset_name"]) == ("reset", 2, "aborted")
 
 
 def test_ctrl_c_has_its_status_where_the_other_side_is_dead(start: Starter) -> None:

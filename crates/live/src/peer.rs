@@ -340,6 +340,7 @@ impl<'a> Peer<'a> {
         let mut report = self.report(now);
         let code = self.heard.code.unwrap_or_default();
         report.reset_code = self.heard.code;
+        report.reset_name = self.heard.code.and_then(ResetCode::from_wire).map(ResetCode::name);
         // The other side had answered our Close, and forgotten the connection when it came again.
         let forgotten = self.closing && code == ResetCode::NoConnection as u8;
         let closed = (code == ResetCode::Closed as u8 || forgotten) && !self.heard.gone;
@@ -356,7 +357,7 @@ impl<'a> Peer<'a> {
         }
         match (self.was_connected(), self.heard.gone) {
             (false, true) => Err(LiveError::NoAnswer(remote, self.settings.timeout)),
-            (false, false) if !stopped => Err(LiveError::Reset(remote, code)),
+            (false, false) if !stopped => Err(LiveError::Denied(remote, code)),
             (true, true) => Err(LiveError::Gone(remote, self.settings.timeout, Box::new(report))),
             (true, false) if !closed && !stopped => Err(LiveError::Reset(remote, code)),
             _ => Ok(report),

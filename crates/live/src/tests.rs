@@ -438,10 +438,17 @@ fn messages_say_who_and_why() {
     let there: SocketAddr = "192.0.2.1:6511".parse().unwrap();
     let text = |error: LiveError| error.to_string();
     assert_eq!(
-        text(LiveError::Reset(there, ResetCode::TooBusy as u8)),
-        "192.0.2.1:6511: the other side ended it: too busy, it serves as many as it can (reset code 9)"
+        text(LiveError::Denied(there, ResetCode::TooBusy as u8)),
+        "192.0.2.1:6511: refused by the other side: too busy (9): it serves as many as it can"
     );
-    assert!(text(LiveError::Reset(there, 77)).contains("an unknown reason (reset code 77)"));
+    assert_eq!(
+        text(LiveError::Reset(there, ResetCode::Aborted as u8)),
+        "192.0.2.1:6511: reset by the other side: aborted (2)"
+    );
+    assert!(text(LiveError::Reset(there, 77)).ends_with(": unknown reason (77)"));
+    let long = "192.0.2.1:6511: datagrams of 1400 bytes and their headers are longer than what the path takes in one piece";
+    assert_eq!(text(LiveError::TooLong(there, 1_400, Some(1_188))), format!("{long}; 1188 bytes fit"));
+    assert_eq!(text(LiveError::TooLong(there, 1_400, None)), format!("{long}; shorter ones fit"));
     assert_eq!(text(LiveError::NoAnswer(there, Duration::from_secs(3))), "192.0.2.1:6511: no answer in 3s");
 }
 

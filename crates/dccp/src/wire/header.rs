@@ -128,6 +128,24 @@ impl ResetCode {
             _ => return None,
         })
     }
+
+    /// Its name in RFC 4340 section 5.6, in small letters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unspecified => "unspecified",
+            Self::Closed => "closed",
+            Self::Aborted => "aborted",
+            Self::NoConnection => "no connection",
+            Self::PacketError => "packet error",
+            Self::OptionError => "option error",
+            Self::MandatoryError => "mandatory error",
+            Self::ConnectionRefused => "connection refused",
+            Self::BadServiceCode => "bad service code",
+            Self::TooBusy => "too busy",
+            Self::BadInitCookie => "bad init cookie",
+            Self::AggressionPenalty => "aggression penalty",
+        }
+    }
 }
 
 impl Header {
