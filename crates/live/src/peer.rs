@@ -95,6 +95,7 @@ pub struct Peer<'a> {
     /// We asked for the end.
     closing: bool,
     over: bool,
+    dismissed: bool,
     next_progress: Nanos,
 }
 
@@ -140,6 +141,7 @@ impl<'a> Peer<'a> {
             done_at: None,
             closing: false,
             over: false,
+            dismissed: false,
             next_progress: Nanos::from_secs(1),
         })
     }
@@ -180,6 +182,22 @@ impl<'a> Peer<'a> {
 
     pub fn was_connected(&self) -> bool {
         self.heard.connected_at.is_some()
+    }
+
+    pub fn connected_at(&self) -> Option<Nanos> {
+        self.heard.connected_at
+    }
+
+    /// Another is served: this one is told so, and no more is said of it.
+    pub fn dismiss(&mut self, now: Nanos) {
+        if !std::mem::replace(&mut self.dismissed, true) {
+            let now = self.tell(now);
+            self.connection.abort(now, ResetCode::TooBusy);
+        }
+    }
+
+    pub fn is_dismissed(&self) -> bool {
+        self.dismissed
     }
 
     fn source_deadline(&self) -> Nanos {

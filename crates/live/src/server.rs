@@ -91,6 +91,12 @@ impl<'a> Server<'a> {
         self.peers.values().filter(|peer| !peer.is_over()).count()
     }
 
+    /// With `once`: the one that is served.
+    fn chosen(&self) -> Option<Flow> {
+        let there = self.peers.iter().filter(|(_, peer)| peer.was_connected());
+        there.min_by_key(|(_, peer)| peer.connected_at()).map(|(flow, _)| *flow)
+    }
+
     pub fn is_done(&self) -> bool {
         (self.stop != Stop::No || (self.settings.once && self.last.is_some())) && self.present() == 0
     }
@@ -106,12 +112,16 @@ impl<'a> Server<'a> {
         caller: &dyn Caller,
         port: &mut Port,
     ) -> Result<(), LiveError> {
-        for peer in self.peers.values_mut() {
+        let chosen = self.chosen().filter(|_| self.settings.once);
+        for (flow, peer) in &mut self.peers {
             let now = clock();
+            if chosen.is_some_and(|chosen| chosen != *flow) {
+                peer.dismiss(now);
+            }
             let was_over = peer.is_over();
             peer.supervise(now, caller, self.stop);
             peer.advance(clock, port).await?;
-            if peer.is_over() && !was_over && peer.was_connected() {
+            if peer.is_over() && !was_over && peer.was_connected() && !peer.is_dismissed() {
                 self.last = Some(match peer.verdict(now, caller) {
                     // Others go on; the report says how this one ended.
                     Err(LiveError::Gone(_, _, report)) if !self.settings.once => Ok(*report),
@@ -174,7 +184,6 @@ impl<'a> Server<'a> {
 
     /// Why a packet of no connection does not open one.
     fn objection(&self, header: &Header) -> Option<ResetCode> {
-        let limit = if self.settings.once { 1 } else { self.settings.connections };
         if header.kind != Kind::Request {
             Some(ResetCode::NoConnection)
         } else if header.destination != self.settings.config.local_port || self.stop != Stop::No {
@@ -182,8 +191,9 @@ impl<'a> Server<'a> {
         } else if header.service != self.settings.config.service {
             Some(ResetCode::BadServiceCode)
         } else {
-            (self.present() >= limit || (self.settings.once && self.last.is_some()))
-                .then_some(ResetCode::TooBusy)
+            // Who only asks does not keep others out: with `once` the first whose handshake is complete is served.
+            let taken = self.settings.once && (self.last.is_some() || self.chosen().is_some());
+            (taken || self.present() >= self.settings.connections).then_some(ResetCode::TooBusy)
         }
     }
 }

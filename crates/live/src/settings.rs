@@ -27,7 +27,7 @@ pub struct Settings {
     /// An answer that does not come is given up after this: a Request's, that of data; a receiver also gives up a sender that is
     /// silent for so long, for which DCCP has no timer.
     pub timeout: Duration,
-    /// A receiver ends after one connection, and has no other meanwhile.
+    /// A receiver ends after one connection, the first whose handshake is complete, and has no other meanwhile.
     pub once: bool,
     /// A receiver serves so many connections at a time; further Requests are answered with Reset (Too Busy).
     pub connections: usize,

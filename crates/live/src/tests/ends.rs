@@ -202,3 +202,47 @@ fn the_largest_datagram_that_fits_is_known_where_the_interface_is() {
     })
     .expect("it runs");
 }
+
+#[test]
+fn with_once_a_lone_request_keeps_nobody_out_and_one_is_served() {
+    let settings = Settings { once: true, connections: 3, ..settings() };
+    block_on(async {
+        let mut rig = Rig::new(&settings);
+        // One asks and is never heard of again; another has its answer, but is slow.
+        let mut lone = rig.client(50_001);
+        assert_eq!(header(&rig.exchange(SECOND, &mut lone).await).kind, Kind::Response);
+        let mut slow = rig.client(50_002);
+        let answer = rig.exchange(SECOND, &mut slow).await;
+        slow.on_packet(SECOND, &answer[0], 0);
+        let mut client = rig.client(50_003);
+        let answer = rig.exchange(SECOND, &mut client).await;
+        client.on_packet(SECOND, &answer[0], 0);
+        // No more than `connections` may ask at a time.
+        let mut fourth = rig.client(50_004);
+        assert_eq!(code(&rig.exchange(SECOND, &mut fourth).await), ResetCode::TooBusy as u8);
+        let answers = rig.exchange(SECOND, &mut client).await;
+        let told = |port: u16| {
+            let of = |header: &Header| header.destination == port && header.kind == Kind::Reset;
+            let found = answers.iter().map(|bytes| udp::open(bytes).expect("a packet").0).find(of);
+            found.map(|header| header.reset.0)
+        };
+        let busy = Some(ResetCode::TooBusy as u8);
+        assert_eq!([50_001, 50_002, 50_003].map(told), [busy, busy, None]);
+        for bytes in answers {
+            if udp::open(&bytes).expect("a packet").0.destination == 50_003 {
+                client.on_packet(SECOND, &bytes, 0);
+            }
+        }
+        assert!(client.state().is_open());
+        let mut late = rig.client(50_005);
+        assert_eq!(code(&rig.exchange(SECOND * 2, &mut late).await), ResetCode::TooBusy as u8);
+        assert!(!rig.server.is_done());
+        client.close(SECOND * 3);
+        let answers = rig.exchange(SECOND * 3, &mut client).await;
+        assert_eq!(code(&answers), ResetCode::Closed as u8);
+        assert!(rig.server.is_done());
+        assert_eq!(rig.listener.ends.borrow().len(), 1, "it is told of one");
+        Ok(())
+    })
+    .expect("it runs");
+}
