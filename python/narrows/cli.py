@@ -385,6 +385,22 @@ def send(
         str | None, typer.Option(metavar="RATE", help="Send a video of variable rate, this the mean.")
     ] = None,
     size: Annotated[int, typer.Option(metavar="BYTES", min=8, max=65000, help="Payload of a datagram.")] = 1400,
+    queue: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=1_000_000,
+            help="Datagrams that wait at most; else a frame of the video, or 100 ms of the rate, 64 MiB at most.",
+        ),
+    ] = None,
+    overflow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHICH",
+            help="What a full queue of a --rate or --video drops: drop-oldest (the default), drop-newest.",
+        ),
+    ] = None,
     duration: LiveDuration = None,
     timeout: Patience = "10s",
     capture: Capture = None,
@@ -394,7 +410,7 @@ def send(
     from narrows import live
 
     live.send(
-        host, scheme=scheme, rate=rate, video=video, size=size,
+        host, scheme=scheme, rate=rate, video=video, size=size, queue=queue, overflow=overflow,
         run=live.Run(duration=duration, timeout=timeout, capture=capture, as_json=as_json),
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import socket
 import threading
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import engine, runner
-from narrows.options import FAILURE, INTERRUPTED, fail, say
+from narrows.options import FAILURE, INTERRUPTED, TERMINATED, fail, say
 from narrows.quantities import quantity
 from narrows.scenario import Misuse, to_toml
 
@@ -32,7 +33,7 @@ class Run:
     as_json: bool = False
 
     def go(self, flow: dict[str, Any], address: str, *, sender: bool, once: bool, connections: int = 1) -> None:
-        """Run to the end; Ctrl-C closes the connection, and what was done is printed. A second one waits for nobody."""
+        """Run to the end. Ctrl-C or SIGTERM closes the connection, and its result is printed; a second waits for nobody."""
         duration_s = None if self.duration is None else seconds(self.duration, "--duration")
         timeout_s = seconds(self.timeout, "--timeout")
         if self.capture is not None:
@@ -68,30 +69,52 @@ class Run:
             finally:
                 finished.set()
 
-        # Signals reach the main thread only, which has to be in Python to see them. It waits for an event:
-        # a `join` that is interrupted may take the thread for ended (CPython 3.11).
-        thread = threading.Thread(target=work)
-        thread.start()
-        stopped = 0
-        while not finished.is_set():
-            try:
-                finished.wait(0.2)
-            except KeyboardInterrupt:
-                stopped += 1
-                handle.cancel()
-                say("closing" if stopped == 1 else "stopping")
+        # Handlers run in the main thread only, which has to be in Python for that: it waits for an event.
+        # They only take note: one signal may come while another is handled, or while something is printed.
+        signals: list[int] = []
+
+        def stop(number: int, _: object) -> None:
+            signals.append(number)
+            handle.cancel()
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            thread = threading.Thread(target=work)
+            thread.start()
+            told, over = 0, False
+            while not over:
+                over = finished.wait(0.1)
+                while told < min(len(signals), 2):
+                    told += 1
+                    say("closing" if told == 1 else "stopping")
+            thread.join()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
         if self.capture is not None and self.capture.exists():
             script, file = shlex.quote(f"lua_script:{DISSECTOR}"), shlex.quote(str(self.capture))
             say(f"to read the capture: tshark -X {script} -r {file}")
-        if failed and isinstance(failed[0], engine.LiveFailed):
-            fail(str(failed[0]), FAILURE)
-        if failed:
+        if failed and not isinstance(failed[0], engine.LiveFailed):
             raise failed[0]
-        if stopped:
-            fail("stopped", INTERRUPTED)
+        if signals:
+            # Whoever asked for the end has it, also where the other side had no part in it.
+            why = f"stopped: {failed[0]}" if failed else "stopped"
+            fail(why, INTERRUPTED if signals[0] == signal.SIGINT else TERMINATED)
+        if failed:
+            fail(str(failed[0]), FAILURE)
 
 
-def send(host: str, *, scheme: str | None, rate: str | None, video: str | None, size: int, run: Run) -> None:
+def send(
+    host: str,
+    *,
+    scheme: str | None,
+    rate: str | None,
+    video: str | None,
+    size: int,
+    run: Run,
+    queue: int | None = None,
+    overflow: str | None = None,
+) -> None:
     """Send to a host.
 
     Raises:
@@ -100,6 +123,9 @@ def send(host: str, *, scheme: str | None, rate: str | None, video: str | None, 
     if rate is not None and video is not None:
         raise Misuse("--rate, --video: accepted: one of them, or neither")
     flow: dict[str, Any] = {"scheme": scheme or engine.datagram_scheme(), "dccp": {"datagram_bytes": size}}
+    if overflow is not None and rate is None and video is None:
+        raise Misuse("--overflow: without --rate or --video nothing overflows; accepted: together with one of them")
+    flow["dccp"] |= {k: v for k, v in (("queue", queue), ("overflow", overflow)) if v is not None}
     if rate is not None:
         flow["app"] = {"kind": "cbr", "rate": rate, "write": f"{size}B"}
     if video is not None:
@@ -107,9 +133,12 @@ def send(host: str, *, scheme: str | None, rate: str | None, video: str | None, 
     try:
         run.go(flow, resolve(host, "HOST"), sender=True, once=True)
     except engine.ScenarioError as error:
-        if video is None or error.key != "flows.0.app.rate":
+        flags = {"flows.0.dccp.queue": "--queue", "flows.0.dccp.overflow": "--overflow"}
+        if video is not None:
+            flags["flows.0.app.rate"] = "--video"
+        if error.key not in flags:
             raise
-        raise Misuse(f"--video: {error.message}\n  accepted: {error.accepted}") from None
+        raise Misuse(f"{flags[error.key]}: {error.message}\n  accepted: {error.accepted}") from None
 
 
 def receive(listen: str, *, once: bool, connections: int, run: Run) -> None:
@@ -182,8 +211,10 @@ def progress(row: dict[str, Any]) -> str:
 def summary(row: dict[str, Any]) -> str:
     """What is printed of a connection at its end."""
     way = "to" if row["role"] == "sender" else "from"
+    # A Reset has a reason; some have no name.
+    why = f", {row['reset_name'] or 'code'} ({row['reset_code']})" if row["end"] == "reset" else ""
     lines = [
-        f"{row['role']} {way} {row['remote']}: {row['end']} after {row['duration_s']:.2f} s, CCID {row['ccid']}",
+        f"{row['role']} {way} {row['remote']}: {row['end']}{why} after {row['duration_s']:.2f} s, CCID {row['ccid']}",
         f"  {row['datagrams']} datagrams, {row['bytes']} bytes, {row['throughput_mbit_s']:.2f} Mbit/s",
     ]
     if row["role"] == "sender":

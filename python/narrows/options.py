@@ -18,7 +18,7 @@ import typer
 from narrows import api, engine, runner
 from narrows.scenario import COMMAND_LINE, Misuse, Scenario, flag_of, setting
 
-MISUSE, FAILURE, INTERRUPTED = 2, 1, 130
+MISUSE, FAILURE, INTERRUPTED, TERMINATED = 2, 1, 130, 143
 
 Duration = Annotated[str | None, typer.Option(help="Simulated time.", metavar="TIME")]
 Seed = Annotated[int | None, typer.Option(help="The first seed.", metavar="N")]

@@ -92,6 +92,44 @@ def test_all_that_arrives_at_full_rate_is_read(start: Starter) -> None:
     assert sent["bytes_acknowledged"] <= received["bytes"] <= sent["bytes"]
 
 
+def test_the_frames_of_a_video_find_room_and_a_queue_can_be_short(start: Starter) -> None:
+    for limits, most in (((), 0), (("--queue", "20"), None)):
+        port = free_port()
+        receiver = listening(start, "127.0.0.1", port, "--once")
+        video = ("--video", "20mbit", "--duration", "1s", *limits)
+        sent, _ = done(start("send", f"127.0.0.1:{port}", *video, "--json"), 0)
+        done(receiver, 0)
+        # A frame has some 80 datagrams; those that stand alone are larger.
+        assert sent["datagrams_written"] == sent["datagrams"] + sent["queue_drops"] > 1_000
+        assert sent["queue_drops"] == 0 if most == 0 else sent["queue_drops"] > 100
+
+
+def test_the_round_trip_of_a_paced_sender_is_that_of_the_capture(start: Starter, tmp_path: Path) -> None:
+    port, file = free_port(), tmp_path / "send.pcap"
+    receiver = listening(start, "127.0.0.1", port, "--once")
+    limits = ("--rate", "1mbit", "--duration", "2s", "--capture", str(file))
+    sent, _ = done(start("send", f"127.0.0.1:{port}", *limits, "--json"), 0)
+    done(receiver, 0)
+    left: dict[int, float] = {}
+    samples: list[float] = []
+    data, at = file.read_bytes(), 24
+    while at < len(data):
+        seconds, nanoseconds, length = struct.unpack_from("<III", data, at)
+        # IP and UDP take 28 bytes; then DCCP with long numbers (RFC 4340 section 5.1).
+        packet, at = data[at + 16 + 28 : at + 16 + length], at + 16 + length
+        source, kind = struct.unpack_from(">H", data, at - length + 20)[0], packet[8] >> 1 & 15
+        now = (seconds + nanoseconds * 1e-9) * 1e3
+        if source != port and kind == int(DATA):
+            left[int.from_bytes(packet[10:16], "big")] = now
+        elif source == port and kind == int(ACK):
+            # The first data rides on an acknowledgement; a Sync may be acknowledged too.
+            samples += [now - left[named] for named in [int.from_bytes(packet[18:24], "big")] if named in left]
+    assert len(samples) > 50
+    # The mean that is reported gives the last eight samples two thirds of the weight.
+    recent = samples[-16:]
+    assert 0.8 * min(recent) < sent["rtt_ms"] < 1.2 * sum(recent) / len(recent) + 0.2
+
+
 def test_several_senders_are_served_at_once_and_the_next_is_told_that_it_is_too_busy(start: Starter) -> None:
     port = free_port()
     to = f"127.0.0.1:{port}"
@@ -100,7 +138,7 @@ def test_several_senders_are_served_at_once_and_the_next_is_told_that_it_is_too_
     for sender in senders:
         wait_for_data(sender)
     _, refused = done(start("send", to, "--rate", "1mbit"), 1)
-    assert "too busy" in refused
+    assert "refused by the other side: too busy (9)" in refused
     reports = []
     for sender in senders:
         sender.send_signal(signal.SIGINT)
@@ -193,17 +231,61 @@ def test_a_killed_peer_is_noticed_in_the_stated_time(start: Starter, killed: str
     assert (report["end"], report["datagrams"] > 50) == ("peer gone", True)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("which", ["sender", "receiver"])
-def test_ctrl_c_closes_properly(start: Starter, which: str) -> None:
+def test_ctrl_c_and_sigterm_close_properly(start: Starter, which: str, number: signal.Signals) -> None:
     port = free_port()
     receiver = listening(start, "127.0.0.1", port, "--once")
     sender = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--json")
     wait_for_data(sender)
-    (sender if which == "sender" else receiver).send_signal(signal.SIGINT)
-    sent, _ = done(sender, 130 if which == "sender" else 0)
-    received, _ = done(receiver, 130 if which == "receiver" else 0)
+    (sender if which == "sender" else receiver).send_signal(number)
+    sent, _ = done(sender, 128 + number if which == "sender" else 0)
+    received, _ = done(receiver, 128 + number if which == "receiver" else 0)
     assert (sent["end"], received["end"]) == ("closed", "closed")
     assert 0 <= sent["datagrams"] - received["datagrams"] <= 1
+
+
+def test_an_abort_is_told_from_a_refusal_and_has_its_name(start: Starter) -> None:
+    port = free_port()
+    receiver = listening(start, "127.0.0.1", port)
+    sender = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--json")
+    wait_for_data(sender)
+    # A sender that stands still cannot answer what asks it to close; then it finds the Reset, too.
+    sender.send_signal(signal.SIGSTOP)
+    receiver.send_signal(signal.SIGINT)
+    assert receiver.stderr is not None
+    while "closing" not in receiver.stderr.readline():
+        pass
+    receiver.send_signal(signal.SIGINT)
+    done(receiver, 130)
+    sender.send_signal(signal.SIGCONT)
+    report, err = done(sender, 1)
+    assert "reset by the other side: aborted (2)" in err and "refused" not in err
+    assert (report["end"], report["reset_code"], report["reset_name"]) == ("reset", 2, "aborted")
+
+
+def test_ctrl_c_has_its_status_where_the_other_side_is_dead(start: Starter) -> None:
+    port = free_port()
+    receiver = listening(start, "127.0.0.1", port, "--once")
+    sender = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--timeout", "2s", "--json")
+    wait_for_data(sender)
+    receiver.send_signal(signal.SIGSTOP)
+    sender.send_signal(signal.SIGINT)
+    sent, err = done(sender, 130)
+    assert (sent["end"], "stopped" in err, "gone" in err) == ("peer gone", True, True)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_stops_a_sender_that_nobody_answers(start: Starter, times: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        sender = start("send", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "60s")
+        assert silent.recv(2048)
+        begin = time.monotonic()
+        for _ in range(times):
+            sender.send_signal(signal.SIGINT)
+        done(sender, 130)
+    assert time.monotonic() - begin < 3
 
 
 def test_ctrl_c_twice_waits_for_no_answer(start: Starter) -> None:
@@ -243,6 +325,10 @@ def test_a_port_in_use_is_a_failure(start: Starter) -> None:
         ("send", "127.0.0.1", "--rate", "1mbit", "--video", "1mbit"),
         ("send", "127.0.0.1", "--scheme", "none"),
         ("send", "127.0.0.1", "--size", "0"),
+        ("send", "127.0.0.1", "--queue", "0"),
+        ("send", "127.0.0.1", "--rate", "1mbit", "--overflow", "never"),
+        ("send", "127.0.0.1", "--overflow", "drop-newest"),
+        ("send", "127.0.0.1", "--size", "65000", "--queue", "100000"),
         ("send", "127.0.0.1", "--duration", "1mbit"),
         ("send", "127.0.0.1", "--duration", "0s"),
         ("recv", "--connections", "0"),

@@ -30,7 +30,7 @@ pub fn send(settings: &Settings, caller: &dyn Caller) -> Result<Report, LiveErro
         let mut port = Port::new(socket, settings.capture.as_deref())?;
         let mut alarm = Alarm::new()?;
         let start = Instant::now();
-        let mut peer = Peer::new(settings, Role::Client, way, Nanos::ZERO);
+        let mut peer = Peer::new(settings, Role::Client, way, Nanos::ZERO)?;
         if let Err(error) = drive(&mut peer, &mut port, &mut alarm, start, caller).await {
             peer.give_up(nanos(start.elapsed()), &mut port).await;
             return Err(error);
@@ -47,17 +47,17 @@ async fn drive(
     start: Instant,
     caller: &dyn Caller,
 ) -> Result<(), LiveError> {
+    let clock = || nanos(start.elapsed());
     loop {
-        let now = nanos(start.elapsed());
-        peer.supervise(now, caller, caller.stop());
-        peer.advance(now, port).await?;
+        peer.supervise(clock(), caller, caller.stop());
+        peer.advance(&clock, port).await?;
         port.flush_capture()?;
         if peer.is_over() {
             return Ok(());
         }
-        let wait = peer.deadline().as_nanos().saturating_sub(nanos(start.elapsed()).as_nanos());
+        let wait = peer.deadline().as_nanos().saturating_sub(clock().as_nanos());
         if alarm.wait(&port.socket, Duration::from_nanos(wait).min(TICK)).await? {
-            hear(port, peer, nanos(start.elapsed()))?;
+            hear(port, peer, clock())?;
         }
     }
 }
@@ -65,7 +65,7 @@ async fn drive(
 /// Hands what the socket has to the connection.
 fn hear(port: &mut Port, peer: &mut Peer<'_>, now: Nanos) -> Result<(), LiveError> {
     let way = peer.way();
-    let Port { socket, capture, .. } = port;
+    let Port { socket, capture, .. } = &mut *port;
     let mut failed = Ok(());
     let received = socket.receive(|packet| {
         if packet.from != way.remote {
@@ -77,13 +77,13 @@ fn hear(port: &mut Port, peer: &mut Peer<'_>, now: Nanos) -> Result<(), LiveErro
             failed = Err(error);
         }
         // RFC 6773: what is no packet is dropped without an answer.
-        if udp::open(packet.bytes).is_ok() {
-            peer.on_packet(now, packet.bytes, packet.ecn);
+        if let Ok((header, body)) = udp::open(packet.bytes) {
+            peer.on_packet(now, &header, &body, packet.ecn);
         }
     });
     failed?;
     match received {
-        Err(error) if !forgivable(&error) => peer.judge(error),
+        Err(error) if !forgivable(&error) => peer.judge(error, port),
         _ => Ok(()),
     }
 }

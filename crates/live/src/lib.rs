@@ -4,8 +4,9 @@
 //! connection gives. One task drives a sender's connection, or all of a receiver's.
 //!
 //! ## Time
-//! A connection's time is that of the monotonic clock since the start. A driver that wakes late, as on a
-//! busy machine, does what was due in its order, each with the time it was due at, so that a pace is kept on average.
+//! A connection's time is that of the monotonic clock since the start, read anew for each batch that leaves. A driver that wakes
+//! late, as on a busy machine, does everything that was due now; the connection makes up for what its pace lost by that, up to a
+//! round trip's worth (RFC 5348 section 4.6), and sources keep to their own schedule from the start.
 //!
 //! ## Delay
 //! A datagram begins with the time of its writing, eight bytes, big-endian nanoseconds of the system's clock (`CLOCK_REALTIME`):

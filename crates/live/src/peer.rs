@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use narrows_cc::{Nanos, Random};
 use narrows_dccp::connection::Overflow;
-use narrows_dccp::{Config, Connection, Event, ResetCode, Role, State};
+use narrows_dccp::wire::Body;
+use narrows_dccp::{Config, Connection, Event, Header, Kind, ResetCode, Role, State, udp};
 use narrows_endpoint::{App, AppConfig};
 use narrows_net::Histogram;
 use rustix::io::Errno;
@@ -14,14 +15,31 @@ use rustix::io::Errno;
 use crate::port::{Port, Way};
 use crate::report::Report;
 use crate::settings::{Caller, LiveError, Settings, Stop};
-use crate::source::{Source, realtime};
+use crate::source::{Source, queue_for, realtime};
 
 /// A sender that has sent everything waits so long for acknowledgements before it closes.
 const LINGER: Nanos = Nanos::from_secs(1);
-/// Datagrams that wait at a sender whose source always has more: what lies there only adds delay.
-const SHORT_QUEUE: usize = 32;
+/// So long one connection sends before packets that came are looked at.
+const TURN: Nanos = Nanos::from_millis(1);
 /// Clients have a port among these 16384, another one each time: packets of an earlier connection belong to none.
 const EPHEMERAL: u16 = 49_152;
+
+/// First numbers have 48 bits.
+const FIRST_NUMBERS: u64 = (1 << 48) - 1;
+
+/// Bytes for the options of a packet with data: a report on what was received (128), features, cookies.
+const OPTIONS: usize = 160;
+
+/// The largest datagram that surely fits a packet of `mtu` bytes: headers of IP, UDP and DataAck, and options, go off.
+pub fn largest(mtu: usize, remote: SocketAddr) -> Option<usize> {
+    let ip = if remote.ip().to_canonical().is_ipv4() { 20 } else { 40 };
+    mtu.checked_sub(ip + udp::HEADER + Header::new(Kind::DataAck).len() + OPTIONS).filter(|most| *most > 0)
+}
+
+/// What nobody can guess.
+fn entropy() -> io::Result<u64> {
+    getrandom::u64().map_err(io::Error::other)
+}
 
 pub fn nanos(duration: Duration) -> Nanos {
     Nanos::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
@@ -69,49 +87,63 @@ pub struct Peer<'a> {
     way: Way,
     /// The time the connection was last told.
     told: Nanos,
+    /// There was more to send than one turn takes.
+    busy: bool,
     heard: Heard,
     /// When everything was written.
     done_at: Option<Nanos>,
     /// We asked for the end.
     closing: bool,
     over: bool,
+    dismissed: bool,
     next_progress: Nanos,
 }
 
 impl<'a> Peer<'a> {
     /// One end at the start; a server's waits for the packet that made it.
-    pub fn new(settings: &'a Settings, role: Role, way: Way, now: Nanos) -> Self {
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub fn new(settings: &'a Settings, role: Role, way: Way, now: Nanos) -> io::Result<Self> {
         let sender = role == Role::Client;
         let mut config = Config { role, ..settings.config.clone() };
         let limit = nanos(settings.timeout);
         (config.request_limit, config.msl) = (limit, limit / 4);
-        let seed = realtime() ^ (u64::from(std::process::id()) << 32) ^ u64::from(way.remote.port());
-        let mut random = Random::stream(seed, "dccp", 0);
+        // Who sees no packet must not guess ports and numbers, or could forge a Reset (RFC 4340 section 7.2). The number comes from
+        // the system itself: a port that is seen tells nothing of it.
+        let mut random = Random::stream(entropy()?, "dccp", 0);
+        config.first_number = Some(entropy()? & FIRST_NUMBERS);
         if sender {
             config.local_port = EPHEMERAL + random.below(u64::from(u16::MAX - EPHEMERAL) + 1) as u16;
         } else {
             config.remote_port = 0;
         }
-        if sender && matches!(settings.app, AppConfig::Bulk) {
-            (config.queue, config.overflow) = (SHORT_QUEUE, Overflow::DropNewest);
+        if sender {
+            let called_for = || queue_for(&settings.app, config.datagram, config.queue);
+            config.queue = settings.queue.unwrap_or_else(called_for);
+            if matches!(settings.app, AppConfig::Bulk) {
+                config.overflow = Overflow::DropNewest; // it waits for room
+            }
         }
         let source = sender.then(|| {
-            let random = Random::stream(seed, "app", 0);
+            let random = Random::stream(random.bits(), "app", 0);
             Source::new(App::new(settings.app, random, Nanos::ZERO), config.datagram)
         });
-        Self {
+        Ok(Self {
             settings,
             sender,
             connection: Connection::new(&config, random, now),
             source,
             way,
             told: now,
+            busy: false,
             heard: Heard { at: now, ..Heard::default() },
             done_at: None,
             closing: false,
             over: false,
+            dismissed: false,
             next_progress: Nanos::from_secs(1),
-        }
+        })
     }
 
     /// From where to where.
@@ -130,7 +162,7 @@ impl<'a> Peer<'a> {
 
     /// When it wants to go on.
     pub fn deadline(&self) -> Nanos {
-        self.connection.deadline().min(self.source_deadline())
+        if self.busy { self.told } else { self.connection.deadline().min(self.source_deadline()) }
     }
 
     /// Nothing comes of it any more; what is late may still be answered.
@@ -150,6 +182,22 @@ impl<'a> Peer<'a> {
 
     pub fn was_connected(&self) -> bool {
         self.heard.connected_at.is_some()
+    }
+
+    pub fn connected_at(&self) -> Option<Nanos> {
+        self.heard.connected_at
+    }
+
+    /// Another is served: this one is told so, and no more is said of it.
+    pub fn dismiss(&mut self, now: Nanos) {
+        if !std::mem::replace(&mut self.dismissed, true) {
+            let now = self.tell(now);
+            self.connection.abort(now, ResetCode::TooBusy);
+        }
+    }
+
+    pub fn is_dismissed(&self) -> bool {
+        self.dismissed
     }
 
     fn source_deadline(&self) -> Nanos {
@@ -203,56 +251,46 @@ impl<'a> Peer<'a> {
         self.connection.close(now);
     }
 
-    /// Time has come to `now`: what was due is done in its order, at the time it was due.
+    /// What is due is done. Everything gets the time at which it is done, not that at which it was due: a packet's is when it
+    /// leaves, or else the wait for a timer that rings late would count as part of its round trip.
     ///
     /// # Errors
     /// If the socket or the capture fails.
-    pub async fn advance(&mut self, now: Nanos, port: &mut Port) -> Result<(), LiveError> {
-        loop {
-            let due = self.deadline().min(now);
-            let at = due.max(self.told);
-            self.told = at;
-            if self.connection.deadline() <= at {
-                self.connection.on_timer(at);
-            }
-            let left = self.turn(at, port).await?;
-            if at >= now || self.over || (!left && self.deadline() <= at) {
-                break;
-            }
+    pub async fn advance(&mut self, clock: &impl Fn() -> Nanos, port: &mut Port) -> Result<(), LiveError> {
+        let begin = self.tell(clock());
+        if self.connection.deadline() <= begin {
+            self.connection.on_timer(begin);
         }
-        // Nothing that is left may keep the connection from the present.
-        if !self.over && self.told < now {
-            self.told = now;
-            self.turn(now, port).await?;
-        }
-        Ok(())
-    }
-
-    /// Writes, sends and reads what can be at `at`; whether packets left.
-    async fn turn(&mut self, at: Nanos, port: &mut Port) -> Result<bool, LiveError> {
-        let mut left = false;
         loop {
+            let now = self.tell(clock());
             let writing = self.is_writing();
             if let (Some(source), Some(begin), true) = (&mut self.source, self.heard.connected_at, writing) {
-                source.write(at - begin, &mut self.connection);
+                source.write(now - begin, &mut self.connection);
             }
             let heard = &mut self.heard;
-            let count = port.collect(at, self.way, &mut self.connection, |sent| {
+            let count = port.collect(now, self.way, &mut self.connection, |sent| {
                 if sent.data > 0 {
-                    heard.data_at = at;
+                    heard.data_at = now;
                 }
             })?;
-            left |= count > 0;
             if let Err(error) = port.flush(self.way).await {
-                self.judge(error)?;
+                self.judge(error, port)?;
             }
-            self.heard.read(at, &mut self.connection);
-            if count == 0 {
+            self.heard.read(now, &mut self.connection);
+            // What comes in has its turn even where there is always more to send.
+            self.busy = count > 0 && now >= begin.saturating_add(TURN);
+            if count == 0 || (self.busy && !port.has_extra()) {
                 break;
             }
         }
         self.over |= self.connection.state().is_over();
-        Ok(left)
+        Ok(())
+    }
+
+    /// The time for the connection, which never goes back.
+    fn tell(&mut self, now: Nanos) -> Nanos {
+        self.told = self.told.max(now);
+        self.told
     }
 
     /// An error of the socket ends an attempt of a client; what exists has timers of its own, for anybody can forge ICMP, and one
@@ -260,7 +298,7 @@ impl<'a> Peer<'a> {
     ///
     /// # Errors
     /// If there is no point in going on.
-    pub fn judge(&self, error: io::Error) -> Result<(), LiveError> {
+    pub fn judge(&self, error: io::Error, port: &Port) -> Result<(), LiveError> {
         use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable};
         let of_the_path = matches!(
             error.kind(),
@@ -272,7 +310,11 @@ impl<'a> Peer<'a> {
             (true, true) => Ok(()),
             // The second is said of a batch.
             _ if self.was_connected() && too_long.contains(&error.raw_os_error()) => {
-                Err(LiveError::TooLong(self.way.remote, self.settings.config.datagram))
+                let most = port.socket.mtu().and_then(|mtu| largest(mtu, self.way.remote));
+                let size = self.settings.config.datagram;
+                // It is no answer where it would have fitted: the path is narrower than the interface.
+                let most = most.filter(|most| *most < usize::from(size));
+                Err(LiveError::TooLong(self.way.remote, size, most))
             }
             (true, false) if error.kind() == ConnectionRefused => {
                 Err(LiveError::Refused(self.settings.address))
@@ -281,21 +323,21 @@ impl<'a> Peer<'a> {
         }
     }
 
-    /// A packet has come.
-    pub fn on_packet(&mut self, now: Nanos, bytes: &[u8], ecn: u8) {
+    /// A packet has come, read by the rules of DCCP in UDP.
+    pub fn on_packet(&mut self, now: Nanos, header: &Header, body: &Body<'_>, ecn: u8) {
         // What comes with the packet that ended the connection shall not be told, before the Reset that the end asks for, that
         // there is none.
         if self.connection.state().is_over() && !self.over {
             return;
         }
-        self.told = self.told.max(now);
+        let now = self.tell(now);
         self.heard.at = now;
-        self.connection.on_packet(self.told, bytes, ecn);
+        self.connection.on_decoded(now, header, body, ecn);
         // One call may bring more datagrams than the connection keeps.
-        self.heard.read(self.told, &mut self.connection);
+        self.heard.read(now, &mut self.connection);
     }
 
-    fn report(&self, now: Nanos) -> Report {
+    pub(crate) fn report(&self, now: Nanos) -> Report {
         let age = self.heard.connected_at.map_or(Nanos::ZERO, |at| now - at);
         let written = self.source.as_ref().map_or(0, |source| source.datagrams);
         // At the end, acknowledgements and the close took time without data.
@@ -316,6 +358,7 @@ impl<'a> Peer<'a> {
         let mut report = self.report(now);
         let code = self.heard.code.unwrap_or_default();
         report.reset_code = self.heard.code;
+        report.reset_name = self.heard.code.and_then(ResetCode::from_wire).map(ResetCode::name);
         // The other side had answered our Close, and forgotten the connection when it came again.
         let forgotten = self.closing && code == ResetCode::NoConnection as u8;
         let closed = (code == ResetCode::Closed as u8 || forgotten) && !self.heard.gone;
@@ -332,7 +375,7 @@ impl<'a> Peer<'a> {
         }
         match (self.was_connected(), self.heard.gone) {
             (false, true) => Err(LiveError::NoAnswer(remote, self.settings.timeout)),
-            (false, false) if !stopped => Err(LiveError::Reset(remote, code)),
+            (false, false) if !stopped => Err(LiveError::Denied(remote, code)),
             (true, true) => Err(LiveError::Gone(remote, self.settings.timeout, Box::new(report))),
             (true, false) if !closed && !stopped => Err(LiveError::Reset(remote, code)),
             _ => Ok(report),

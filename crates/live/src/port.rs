@@ -6,6 +6,7 @@ use std::path::Path;
 
 use narrows_cc::Nanos;
 use narrows_dccp::{Connection, Sent};
+use rustix::io::Errno;
 
 use crate::capture::Capture;
 use crate::socket::Socket;
@@ -105,6 +106,11 @@ impl Port {
         Ok(count)
     }
 
+    /// A packet is left for the next call of [`Port::collect`].
+    pub fn has_extra(&self) -> bool {
+        !self.extra.is_empty()
+    }
+
     /// Sends what was collected, when the system has room for it. Whatever happens, it is not sent again.
     ///
     /// # Errors
@@ -113,15 +119,42 @@ impl Port {
         if self.batch.is_empty() {
             return Ok(());
         }
-        let done = loop {
-            match self.socket.send(way.remote, way.source(), self.ecn, &self.batch, self.size) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.writable().await?,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                done => break done,
+        let refused = [Errno::IO, Errno::INVAL].map(|errno| Some(errno.raw_os_error()));
+        let batched = self.batch.len() > self.size;
+        let mut done = self.pass(way, &self.batch).await;
+        // What the interface cannot cut into packets goes by one, and so does everything from then on. Datagrams that are too long
+        // for it are refused in this way too; then the error of the first tells.
+        if let Err(error) = &done
+            && batched
+            && refused.contains(&error.raw_os_error())
+        {
+            self.socket.stop_batches();
+            for packet in self.batch.chunks(self.size) {
+                done = self.pass(way, packet).await;
+                if done.is_err() {
+                    break;
+                }
             }
-        };
+        }
         self.batch.clear();
         done
+    }
+
+    /// As if these packets of `size` bytes had been collected.
+    #[cfg(test)]
+    pub fn put(&mut self, packets: &[u8], size: usize) {
+        self.batch.extend_from_slice(packets);
+        self.size = size;
+    }
+
+    async fn pass(&self, way: Way, contents: &[u8]) -> io::Result<()> {
+        loop {
+            match self.socket.send(way.remote, way.source(), self.ecn, contents, self.size) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.writable().await?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
     }
 
     /// Sends one packet, if that is possible at once: for answers to strangers.

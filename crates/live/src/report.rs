@@ -50,6 +50,8 @@ pub struct Report {
     pub end: &'static str,
     /// The code of the Reset, where one came or was sent.
     pub reset_code: Option<u8>,
+    /// Its name, if it has one.
+    pub reset_name: Option<&'static str>,
     /// Datagrams that the source wrote.
     pub datagrams_written: u64,
     /// Datagrams sent or received, copies not counted.
@@ -107,6 +109,7 @@ impl Report {
             duration_s: age.as_secs_f64(),
             end: "open",
             reset_code: None,
+            reset_name: None,
             datagrams_written: written,
             datagrams,
             bytes,

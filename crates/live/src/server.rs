@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use narrows_cc::Nanos;
 use narrows_dccp::udp::{self, Flow};
-use narrows_dccp::{Header, Kind, ResetCode, Role, Seq};
+use narrows_dccp::{Header, Kind, ResetCode, Role};
 
 use crate::alarm::Alarm;
 use crate::capture::Capture;
@@ -48,22 +48,22 @@ pub fn receive_on(
         let mut alarm = Alarm::new()?;
         caller.listening(port.socket.local());
         let start = Instant::now();
+        let clock = || nanos(start.elapsed());
         loop {
-            let now = nanos(start.elapsed());
             let late = settings.duration.is_some_and(|duration| start.elapsed() >= duration);
             server.stop = match caller.stop() {
                 Stop::No if late || server.stop == Stop::Close => Stop::Close,
                 stop => stop,
             };
-            server.advance(now, caller, &mut port).await?;
+            server.advance(&clock, caller, &mut port).await?;
             port.flush_capture()?;
             if server.is_done() {
                 return server.last.transpose();
             }
-            let wait = server.deadline().as_nanos().saturating_sub(nanos(start.elapsed()).as_nanos());
+            let wait = server.deadline().as_nanos().saturating_sub(clock().as_nanos());
             let wait = Duration::from_nanos(wait).min(TICK);
             if alarm.wait(&port.socket, wait).await? {
-                server.hear(&mut port, nanos(start.elapsed()))?;
+                server.hear(&mut port, clock())?;
             }
         }
     })
@@ -91,6 +91,12 @@ impl<'a> Server<'a> {
         self.peers.values().filter(|peer| !peer.is_over()).count()
     }
 
+    /// With `once`: the one that is served.
+    fn chosen(&self) -> Option<Flow> {
+        let there = self.peers.iter().filter(|(_, peer)| peer.was_connected());
+        there.min_by_key(|(_, peer)| peer.connected_at()).map(|(flow, _)| *flow)
+    }
+
     pub fn is_done(&self) -> bool {
         (self.stop != Stop::No || (self.settings.once && self.last.is_some())) && self.present() == 0
     }
@@ -102,15 +108,20 @@ impl<'a> Server<'a> {
     /// What is due; ended connections are told of.
     pub async fn advance(
         &mut self,
-        now: Nanos,
+        clock: &impl Fn() -> Nanos,
         caller: &dyn Caller,
         port: &mut Port,
     ) -> Result<(), LiveError> {
-        for peer in self.peers.values_mut() {
+        let chosen = self.chosen().filter(|_| self.settings.once);
+        for (flow, peer) in &mut self.peers {
+            let now = clock();
+            if chosen.is_some_and(|chosen| chosen != *flow) {
+                peer.dismiss(now);
+            }
             let was_over = peer.is_over();
             peer.supervise(now, caller, self.stop);
-            peer.advance(now, port).await?;
-            if peer.is_over() && !was_over && peer.was_connected() {
+            peer.advance(clock, port).await?;
+            if peer.is_over() && !was_over && peer.was_connected() && !peer.is_dismissed() {
                 self.last = Some(match peer.verdict(now, caller) {
                     // Others go on; the report says how this one ended.
                     Err(LiveError::Gone(_, _, report)) if !self.settings.once => Ok(*report),
@@ -155,7 +166,7 @@ impl<'a> Server<'a> {
             capture.write(packet.from, packet.to, packet.ecn, packet.bytes)?;
         }
         // RFC 6773: what is no packet is dropped without an answer.
-        let Ok((header, _)) = udp::open(packet.bytes) else { return Ok(()) };
+        let Ok((header, body)) = udp::open(packet.bytes) else { return Ok(()) };
         let flow = Flow::of(packet.from, &header);
         let way = Way { local: packet.to, remote: packet.from };
         if !self.peers.contains_key(&flow) {
@@ -163,17 +174,16 @@ impl<'a> Server<'a> {
                 self.refusals.add(now, way, &header, code);
                 return Ok(());
             }
-            self.peers.insert(flow, Peer::new(self.settings, Role::Server, way, now));
+            self.peers.insert(flow, Peer::new(self.settings, Role::Server, way, now)?);
         }
         if let Some(peer) = self.peers.get_mut(&flow) {
-            peer.on_packet(now, packet.bytes, packet.ecn);
+            peer.on_packet(now, &header, &body, packet.ecn);
         }
         Ok(())
     }
 
     /// Why a packet of no connection does not open one.
     fn objection(&self, header: &Header) -> Option<ResetCode> {
-        let limit = if self.settings.once { 1 } else { self.settings.connections };
         if header.kind != Kind::Request {
             Some(ResetCode::NoConnection)
         } else if header.destination != self.settings.config.local_port || self.stop != Stop::No {
@@ -181,8 +191,9 @@ impl<'a> Server<'a> {
         } else if header.service != self.settings.config.service {
             Some(ResetCode::BadServiceCode)
         } else {
-            (self.present() >= limit || (self.settings.once && self.last.is_some()))
-                .then_some(ResetCode::TooBusy)
+            // Who only asks does not keep others out: with `once` the first whose handshake is complete is served.
+            let taken = self.settings.once && (self.last.is_some() || self.chosen().is_some());
+            (taken || self.present() >= self.settings.connections).then_some(ResetCode::TooBusy)
         }
     }
 }
@@ -202,17 +213,7 @@ impl Refusals {
         }
         self.next = now.saturating_add(REFUSAL_INTERVAL);
         let mut packet = Vec::new();
-        refusal(header, code).encode(&[], &[], &mut packet);
+        header.refusal(code).encode(&[], &[], &mut packet);
         self.waiting.push((way, packet));
     }
-}
-
-/// The Reset for a packet of no connection: its number follows the acknowledgement, if there is one (RFC 4340 section 8.3.1).
-fn refusal(header: &Header, code: ResetCode) -> Header {
-    let mut reset = Header::new(Kind::Reset);
-    (reset.source, reset.destination) = (header.destination, header.source);
-    reset.seq = header.ack.map_or(0, |ack| Seq::new(ack).add(1).get());
-    reset.ack = Some(header.seq);
-    reset.reset = (code as u8, [0; 3]);
-    reset
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use narrows_dccp::Config;
+use narrows_dccp::{Config, ResetCode};
 use narrows_endpoint::AppConfig;
 use thiserror::Error;
 
@@ -20,12 +20,14 @@ pub struct Settings {
     pub address: SocketAddr,
     /// What a sender sends.
     pub app: AppConfig,
+    /// Datagrams that may wait to be sent; otherwise what the source calls for.
+    pub queue: Option<usize>,
     /// A sender closes, a receiver ends, after this.
     pub duration: Option<Duration>,
     /// An answer that does not come is given up after this: a Request's, that of data; a receiver also gives up a sender that is
     /// silent for so long, for which DCCP has no timer.
     pub timeout: Duration,
-    /// A receiver ends after one connection, and has no other meanwhile.
+    /// A receiver ends after one connection, the first whose handshake is complete, and has no other meanwhile.
     pub once: bool,
     /// A receiver serves so many connections at a time; further Requests are answered with Reset (Too Busy).
     pub connections: usize,
@@ -45,39 +47,42 @@ pub enum LiveError {
     /// No answer to Requests.
     #[error("{0}: no answer in {1:?}")]
     NoAnswer(SocketAddr, Duration),
-    /// The other side said no.
-    #[error("{0}: the other side ended it: {reason} (reset code {1})", reason = reason(*.1))]
+    /// The other side answered the Request with a Reset.
+    #[error("{0}: refused by the other side: {code}", code = code(*.1))]
+    Denied(SocketAddr, u8),
+    /// A Reset ended a connection that was there.
+    #[error("{0}: reset by the other side: {code}", code = code(*.1))]
     Reset(SocketAddr, u8),
     /// The other side fell silent. What was done until then is in the report.
     #[error("{0}: the other side is gone: nothing came from it for {1:?}")]
     Gone(SocketAddr, Duration, Box<Report>),
     /// A datagram with its headers is more than the path takes.
     #[error(
-        "{0}: datagrams of {1} bytes and their headers are longer than what the path takes in one piece; shorter ones fit"
+        "{0}: datagrams of {1} bytes and their headers are longer than what the path takes in one piece; {fit}",
+        fit = .2.map_or("shorter ones fit".to_owned(), |most| format!("{most} bytes fit"))
     )]
-    TooLong(SocketAddr, u16),
+    TooLong(SocketAddr, u16, Option<usize>),
     /// The capture failed, or the system.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
-/// What a Reset code means (RFC 4340 section 5.6).
-fn reason(code: u8) -> &'static str {
-    const REASONS: [&str; 12] = [
-        "no reason given",
-        "closed",
-        "aborted",
-        "it knows no such connection",
-        "a packet that should not come",
-        "an option that cannot be",
-        "an option that it must understand and does not",
-        "nobody listens at that DCCP port",
-        "nobody offers that service",
-        "too busy, it serves as many as it can",
-        "a wrong init cookie",
-        "it was sent more than congestion allows",
-    ];
-    REASONS.get(usize::from(code)).copied().unwrap_or("an unknown reason")
+/// A Reset code (RFC 4340 section 5.6) with its number, and what is behind it where the name does not say that.
+fn code(number: u8) -> String {
+    let known = ResetCode::from_wire(number);
+    let name = known.map_or("unknown reason", ResetCode::name);
+    let why = match known {
+        Some(ResetCode::NoConnection) => ": it knows no such connection",
+        Some(ResetCode::PacketError) => ": a packet that should not come",
+        Some(ResetCode::OptionError) => ": an option that cannot be",
+        Some(ResetCode::MandatoryError) => ": an option that it must understand and does not",
+        Some(ResetCode::ConnectionRefused) => ": nobody listens at that DCCP port, or it is ending",
+        Some(ResetCode::BadServiceCode) => ": nobody offers that service",
+        Some(ResetCode::TooBusy) => ": it serves as many as it can",
+        Some(ResetCode::AggressionPenalty) => ": it was sent more than congestion allows",
+        _ => "",
+    };
+    format!("{name} ({number}){why}")
 }
 
 /// Whether to go on.

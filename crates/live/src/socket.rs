@@ -4,9 +4,11 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket as Plain};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use rustix::net::sockopt;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -24,6 +26,8 @@ pub struct Socket {
     local: SocketAddr,
     buffer: Vec<u8>,
     metas: [RecvMeta; BATCH_SIZE],
+    /// The system refused a batch.
+    single: AtomicBool,
 }
 
 /// A packet that arrived.
@@ -55,7 +59,14 @@ impl Socket {
         let local = plain.local_addr()?;
         let socket = UdpSocket::from_std(plain)?;
         let metas = [RecvMeta::default(); BATCH_SIZE];
-        Ok(Self { socket, state, local, buffer: vec![0; BUFFER * BATCH_SIZE], metas })
+        Ok(Self {
+            socket,
+            state,
+            local,
+            buffer: vec![0; BUFFER * BATCH_SIZE],
+            metas,
+            single: AtomicBool::new(false),
+        })
     }
 
     pub fn local(&self) -> SocketAddr {
@@ -64,7 +75,25 @@ impl Socket {
 
     /// How many packets of `size` bytes one call may send.
     pub fn segments(&self, size: usize) -> usize {
+        if self.single.load(Ordering::Relaxed) {
+            return 1;
+        }
         self.state.max_gso_segments().min(MOST / size.max(1)).max(1)
+    }
+
+    /// From now on each packet needs a call.
+    pub fn stop_batches(&self) {
+        self.single.store(true, Ordering::Relaxed);
+    }
+
+    /// Bytes that one packet to the peer may have, IP header included, as far as the system knows; none for a socket without one.
+    pub fn mtu(&self) -> Option<usize> {
+        let mtu = if self.local.is_ipv4() {
+            sockopt::ip_mtu(&self.socket)
+        } else {
+            sockopt::ipv6_mtu(&self.socket)
+        };
+        mtu.ok().map(|mtu| mtu as usize)
     }
 
     pub async fn readable(&self) -> io::Result<()> {
@@ -102,7 +131,7 @@ impl Socket {
 
     /// Hands all packets of one call to `take`; `WouldBlock` if there are none.
     pub fn receive(&mut self, mut take: impl FnMut(Arrived<'_>)) -> io::Result<()> {
-        let Self { socket, state, buffer, metas, local } = self;
+        let Self { socket, state, buffer, metas, local, .. } = self;
         let mut parts = buffer.chunks_mut(BUFFER);
         let mut slices: [io::IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| io::IoSliceMut::new(parts.next().unwrap_or_default()));

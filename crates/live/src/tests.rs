@@ -1,5 +1,7 @@
 //! What can be tested without waiting: files, numbers, words, and how a server answers packets that are handed to it.
 
+mod ends;
+
 use std::net::{SocketAddr, UdpSocket as Plain};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +21,7 @@ use crate::report::{Delay, Report};
 use crate::server::Server;
 use crate::settings::{Caller, LiveError, Settings, Stop};
 use crate::socket::{Arrived, Socket};
-use crate::source::Source;
+use crate::source::{Source, queue_for};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -28,6 +30,7 @@ fn settings() -> Settings {
         config: Config::default(),
         address: "127.0.0.1:6511".parse().expect("an address"),
         app: AppConfig::Bulk,
+        queue: None,
         duration: None,
         timeout: Duration::from_secs(8),
         once: false,
@@ -93,7 +96,7 @@ impl<'a> Rig<'a> {
 
     async fn answers(&mut self, now: Nanos) -> Vec<Vec<u8>> {
         self.port.socket.writable().await.expect("it is open");
-        self.server.advance(now, &self.listener, &mut self.port).await.expect("the socket works");
+        self.server.advance(&|| now, &self.listener, &mut self.port).await.expect("the socket works");
         // A datagram of its own after all others: on loopback they keep their order.
         let to = self.plain.local_addr().expect("it is bound");
         let way = Way { local: self.port.socket.local(), remote: to };
@@ -223,6 +226,11 @@ fn a_late_packet_is_answered_in_timewait_and_after_it() {
     .expect("it runs");
 }
 
+fn tell(peer: &mut Peer<'_>, now: Nanos, bytes: &[u8]) {
+    let (header, body) = udp::open(bytes).expect("a packet");
+    peer.on_packet(now, &header, &body, 0);
+}
+
 /// Waits for a packet at a socket, and takes all that are there.
 async fn take(port: &mut Port) -> Vec<Vec<u8>> {
     let (mut alarm, mut found) = (Alarm::new().expect("the system has one"), Vec::new());
@@ -245,18 +253,18 @@ fn a_close_is_one_even_if_its_answer_is_lost() {
         let socket = Socket::open("127.0.0.1:0".parse().unwrap(), Some(remote))?;
         let way = Way { local: socket.local(), remote };
         let mut port = Port::new(socket, None)?;
-        let mut peer = Peer::new(&settings, Role::Client, way, SECOND);
+        let mut peer = Peer::new(&settings, Role::Client, way, SECOND)?;
         // Request and Response, then the datagram, whose acknowledgement is not yet due.
         for answered in [true, false] {
-            peer.advance(SECOND, &mut port).await?;
+            peer.advance(&|| SECOND, &mut port).await?;
             for bytes in take(&mut rig.port).await {
                 let arrived = Arrived { from: way.local, to: remote, ecn: 0, bytes: &bytes };
                 rig.server.on_packet(SECOND, &arrived, None)?;
             }
-            rig.server.advance(SECOND, &rig.listener, &mut rig.port).await?;
+            rig.server.advance(&|| SECOND, &rig.listener, &mut rig.port).await?;
             while answered && !peer.was_connected() {
                 for bytes in take(&mut port).await {
-                    peer.on_packet(SECOND, &bytes, 0);
+                    tell(&mut peer, SECOND, &bytes);
                 }
             }
         }
@@ -264,18 +272,18 @@ fn a_close_is_one_even_if_its_answer_is_lost() {
         let mut answers = Vec::new();
         for n in 2..4 {
             peer.supervise(SECOND * n, &rig.listener, Stop::Close);
-            peer.advance(SECOND * n, &mut port).await?;
+            peer.advance(&|| SECOND * n, &mut port).await?;
             for bytes in take(&mut rig.port).await {
                 let arrived = Arrived { from: way.local, to: remote, ecn: 0, bytes: &bytes };
                 rig.server.on_packet(SECOND * n, &arrived, None)?;
             }
-            rig.server.advance(SECOND * n, &rig.listener, &mut rig.port).await?;
+            rig.server.advance(&|| SECOND * n, &rig.listener, &mut rig.port).await?;
             // The first answer is lost.
             answers = take(&mut port).await;
         }
         assert_eq!(code(&answers), ResetCode::NoConnection as u8);
-        peer.on_packet(SECOND * 4, &answers[0], 0);
-        peer.advance(SECOND * 4, &mut port).await?;
+        tell(&mut peer, SECOND * 4, &answers[0]);
+        peer.advance(&|| SECOND * 4, &mut port).await?;
         assert!(peer.is_over());
         assert_eq!(peer.verdict(SECOND * 4, &rig.listener)?.end, "closed");
         Ok(())
@@ -430,10 +438,17 @@ fn messages_say_who_and_why() {
     let there: SocketAddr = "192.0.2.1:6511".parse().unwrap();
     let text = |error: LiveError| error.to_string();
     assert_eq!(
-        text(LiveError::Reset(there, ResetCode::TooBusy as u8)),
-        "192.0.2.1:6511: the other side ended it: too busy, it serves as many as it can (reset code 9)"
+        text(LiveError::Denied(there, ResetCode::TooBusy as u8)),
+        "192.0.2.1:6511: refused by the other side: too busy (9): it serves as many as it can"
     );
-    assert!(text(LiveError::Reset(there, 77)).contains("an unknown reason (reset code 77)"));
+    assert_eq!(
+        text(LiveError::Reset(there, ResetCode::Aborted as u8)),
+        "192.0.2.1:6511: reset by the other side: aborted (2)"
+    );
+    assert!(text(LiveError::Reset(there, 77)).ends_with(": unknown reason (77)"));
+    let long = "192.0.2.1:6511: datagrams of 1400 bytes and their headers are longer than what the path takes in one piece";
+    assert_eq!(text(LiveError::TooLong(there, 1_400, Some(1_188))), format!("{long}; 1188 bytes fit"));
+    assert_eq!(text(LiveError::TooLong(there, 1_400, None)), format!("{long}; shorter ones fit"));
     assert_eq!(text(LiveError::NoAnswer(there, Duration::from_secs(3))), "192.0.2.1:6511: no answer in 3s");
 }
 

@@ -117,11 +117,15 @@ pub fn live(
     let run = planned.first().ok_or_else(|| PyValueError::new_err("the scenario plans no run"))?;
     let spec = scenario::resolve(&run.scenario, run.seed, None).map_err(|error| refuse(py, &error))?;
     let flow = spec.flows.into_iter().next();
+    let stated =
+        run.scenario.flows.first().and_then(|flow| flow.dccp.as_ref()).is_some_and(|own| own.queue.is_some());
     let wrong = |what: &str| PyValueError::new_err(what.to_owned());
     let flow = flow.ok_or_else(|| wrong("the scenario has no flow"))?;
     let seconds = |value| Duration::try_from_secs_f64(value).map_err(|error| wrong(&error.to_string()));
+    let config = flow.datagrams.ok_or_else(|| wrong("the flow is not carried by DCCP"))?;
     let settings = Settings {
-        config: flow.datagrams.ok_or_else(|| wrong("the flow is not carried by DCCP"))?,
+        queue: stated.then_some(config.queue),
+        config,
         address: address.parse::<SocketAddr>().map_err(|error| wrong(&error.to_string()))?,
         app: flow.app,
         duration: duration_s.map(seconds).transpose()?,

@@ -48,6 +48,8 @@ pub(super) struct Half {
     pub(super) pacer: Pacer,
     /// The pacer holds a packet back.
     pub(super) held: bool,
+    /// It held one longer than it wanted, and what came of that is not made up for.
+    pub(super) late: bool,
     /// The departure time last counted as a wait.
     pub(super) waited_for: Nanos,
     /// The size of full datagrams.
@@ -117,6 +119,7 @@ impl Half {
             rtt: Rtt::new(config.ack_delay),
             sampled_until: 0,
             pacer: Pacer::default(),
+            late: false,
             held: false,
             waited_for: Nanos::MAX,
             datagram: Bytes::new(u64::from(config.datagram.max(1))),

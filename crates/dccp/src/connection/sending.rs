@@ -18,8 +18,10 @@ impl Connection {
     /// The size of the datagram that may leave now.
     pub(super) fn may_send_data(&mut self, now: Nanos) -> Option<u16> {
         let half = &mut self.half;
-        half.held = false;
+        let recent = now <= half.last_sent_at.saturating_add(half.rtt.srtt);
+        let late = std::mem::take(&mut half.held) || (half.late && recent);
         let size = half.next_size()?;
+        half.late = false;
         let len = Bytes::new(u64::from(size));
         if self.features.is_changing(feature::CCID, Side::Local) || !self.state.is_open() {
             return None;
@@ -59,6 +61,7 @@ impl Connection {
             half.not_limited.note(now);
             return None;
         }
+        half.late = late && half.pacer.next() < now;
         Some(size)
     }
 
@@ -132,7 +135,11 @@ impl Connection {
         half.quiet_since = Nanos::MAX;
         half.waiting.get_or_insert(now);
         if let Some(rate) = half.control.pacing_rate {
-            half.pacer.on_sent(now, bytes, rate, half.control.burst);
+            // A pace is kept where timers ring late: time lost since the packet was due is made up for, but no more than what
+            // a round trip takes (RFC 5348 section 4.6).
+            let late = if half.late { now - half.pacer.next() } else { Nanos::ZERO };
+            let credit = bytes + rate.over(late.min(half.rtt.srtt));
+            half.pacer.on_sent(now, bytes, rate, half.control.burst.max(credit));
         }
         let inflight = half.inflight;
         half.scheme.on_sent(&narrows_cc::Sent { now, bytes, inflight, retransmission: false });

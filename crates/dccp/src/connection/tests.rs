@@ -7,6 +7,7 @@ mod features;
 mod fuzz;
 mod handshake;
 mod host;
+mod late;
 mod net;
 mod numbers;
 mod states;

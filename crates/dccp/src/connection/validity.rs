@@ -279,14 +279,6 @@ impl Connection {
         if header.kind == Kind::Reset || !self.pending.may_reply(now) {
             return;
         }
-        let mut reset = Header::new(Kind::Reset);
-        reset.source = header.destination;
-        reset.destination = header.source;
-        // Of short numbers the upper half is zero.
-        let width = if header.long { u64::MAX } else { 0xff_ffff };
-        reset.seq = header.ack.map_or(0, |ack| Seq::new(ack).add(1).get() & width);
-        reset.ack = Some(header.seq);
-        reset.reset = (code as u8, [0; 3]);
-        self.pending.refusal = Some(reset);
+        self.pending.refusal = Some(header.refusal(code));
     }
 }

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::{Header, Kind, ResetCode};
+use crate::Seq;
 
 /// The most that header and options may take: the data offset counts 32-bit words in one byte.
 pub const MAX_HEADER: usize = 255 * 4;
@@ -127,6 +128,24 @@ impl ResetCode {
             _ => return None,
         })
     }
+
+    /// Its name in RFC 4340 section 5.6, in small letters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unspecified => "unspecified",
+            Self::Closed => "closed",
+            Self::Aborted => "aborted",
+            Self::NoConnection => "no connection",
+            Self::PacketError => "packet error",
+            Self::OptionError => "option error",
+            Self::MandatoryError => "mandatory error",
+            Self::ConnectionRefused => "connection refused",
+            Self::BadServiceCode => "bad service code",
+            Self::TooBusy => "too busy",
+            Self::BadInitCookie => "bad init cookie",
+            Self::AggressionPenalty => "aggression penalty",
+        }
+    }
 }
 
 impl Header {
@@ -144,6 +163,19 @@ impl Header {
             service: 0,
             reset: (0, [0; 3]),
         }
+    }
+
+    /// The Reset for a packet of no connection: its number follows the acknowledgement, if there is one (RFC 4340 section 8.3.1).
+    /// A Reset is not to be answered so.
+    pub fn refusal(&self, code: ResetCode) -> Self {
+        let mut reset = Self::new(Kind::Reset);
+        (reset.source, reset.destination) = (self.destination, self.source);
+        // Of short numbers the upper half is zero.
+        let width = if self.is_long() { u64::MAX } else { 0xff_ffff };
+        reset.seq = self.ack.map_or(0, |ack| Seq::new(ack).add(1).get() & width);
+        reset.ack = Some(self.seq);
+        reset.reset = (code as u8, [0; 3]);
+        reset
     }
 
     /// Bytes that the header takes without options.

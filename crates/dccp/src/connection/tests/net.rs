@@ -55,6 +55,8 @@ pub(super) struct Net {
     pub(super) last_ack: [Vec<u8>; 2],
     /// Says which packets are lost.
     pub(super) lose: Filter,
+    /// So late are the client's timers.
+    pub(super) tardy: Nanos,
     /// Whose application reads nothing.
     pub(super) deaf: [bool; 2],
     flying: BinaryHeap<Flying>,
@@ -82,6 +84,7 @@ impl Net {
             sizes: vec![],
             last_ack: [vec![], vec![]],
             lose: Box::new(|_, _| false),
+            tardy: Nanos::ZERO,
             deaf: [false; 2],
             flying: BinaryHeap::new(),
             count: 0,
@@ -165,7 +168,8 @@ impl Net {
         loop {
             steps += 1;
             assert!(steps < 20_000_000, "time stands still at {:?}", self.now);
-            let timer = |i: usize| self.ends[i].deadline();
+            let (late, now) = ([self.tardy, Nanos::ZERO], self.now);
+            let timer = |i: usize| self.ends[i].deadline().saturating_add(late[i]).max(now);
             let packet = self.flying.peek().map_or(Nanos::MAX, |Reverse(packet)| packet.0);
             let next = packet.min(timer(0)).min(timer(1));
             if next > end {
@@ -181,7 +185,11 @@ impl Net {
                 let i = usize::from(timer(0) != next);
                 self.ends[i].on_timer(next);
                 self.poll(i);
-                assert!(self.ends[i].deadline() > next, "a timer that goes off for ever: {:?}", self.ends[i]);
+                assert!(
+                    self.ends[i].deadline().saturating_add(late[i]) > next,
+                    "a timer that goes off for ever: {:?}",
+                    self.ends[i]
+                );
             }
         }
         self.now = end;
