@@ -33,7 +33,7 @@ class Run:
     as_json: bool = False
 
     def go(self, flow: dict[str, Any], address: str, *, sender: bool, once: bool, connections: int = 1) -> None:
-        """Run to the end. Ctrl-C or SIGTERM closes the connection, and its result is printed; a second waits for nobody."""
+        """Run to the end. Ctrl-C or SIGTERM closes the connection and prints its result; a second waits for nobody."""
         duration_s = None if self.duration is None else seconds(self.duration, "--duration")
         timeout_s = seconds(self.timeout, "--timeout")
         if self.capture is not None:
