@@ -17,7 +17,7 @@
 //! | PARTOPEN | Ack after 0.2 s, doubled | 4 MSL, with Reset(Aborted) (8.1.5) |
 //! | OPEN, data or Sync unanswered | Sync at each timeout, doubled up to 64 s | 4 MSL (our choice), with Reset(Aborted) |
 //! | OPEN, nothing sent | nothing | never: the RFC has no timer for it |
-//! | CLOSEREQ, CLOSING | CloseReq or Close after 2 RTT, doubled up to 64 s (8.3) | 4 MSL (our choice), with Reset(Aborted) |
+//! | CLOSEREQ, CLOSING | CloseReq or Close after 2 RTT (10 ms at least), doubled up to 64 s (8.3) | 4 MSL (our choice), with Reset(Aborted) |
 //! | TIMEWAIT: who receives the Reset | nothing | 2 MSL (8.3) |
 //!
 //! ## What a packet can cause

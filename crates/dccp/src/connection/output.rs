@@ -315,6 +315,6 @@ impl Connection {
 
     /// The first interval of what is repeated after two round trips.
     pub(super) fn two_round_trips(&self) -> Nanos {
-        (self.half.rtt.or_default() * 2).min(rtt::LONGEST)
+        (self.half.rtt.or_default() * 2).clamp(rtt::LEAST, rtt::LONGEST)
     }
 }

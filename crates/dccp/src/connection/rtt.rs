@@ -11,8 +11,8 @@ const FIRST: Nanos = Nanos::from_secs(1);
 /// The longest timeout (RFC 6298 allows any bound of 60 s and above; RFC 4340 uses 64 s everywhere).
 pub(super) const LONGEST: Nanos = Nanos::from_secs(64);
 
-/// What stands for the clock's granularity in RFC 6298.
-const LEAST: Nanos = Nanos::from_millis(10);
+/// What stands for the clock's granularity in RFC 6298: a process may have to wait so long for its turn, whatever the path.
+pub(super) const LEAST: Nanos = Nanos::from_millis(10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rtt {

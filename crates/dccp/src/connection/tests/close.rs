@@ -108,6 +108,26 @@ fn any_packet_of_the_end_may_be_lost() {
 }
 
 #[test]
+fn a_close_on_a_short_path_waits_for_the_turn_of_the_other_process() {
+    let mut net = open("newreno", false);
+    net.link.delay = Nanos::from_micros(15);
+    for _ in 0..100 {
+        net.push(CLIENT, &[1; 100]);
+        net.run_for(ms(1));
+    }
+    assert!(net.ends[CLIENT].srtt() < ms(1));
+    // The answer takes 9 ms: the other process was busy.
+    let now = net.now;
+    net.ends[CLIENT].close(now);
+    let mut close = vec![];
+    net.ends[CLIENT].poll_transmit(now, &mut close).expect("a Close");
+    net.run_for(ms(9));
+    assert_eq!(of_close(&net, CLIENT), [], "not repeated yet");
+    net.run_for(ms(2));
+    assert_eq!(of_close(&net, CLIENT), [Kind::Close]);
+}
+
+#[test]
 fn a_close_that_nobody_answers_is_given_up_after_four_lives() {
     for by in [CLIENT, SERVER] {
         let mut net = open("newreno", true);
