@@ -303,3 +303,6 @@ def test_a_query_over_samples_gives_the_same_bits_each_time(tmp_path):
         answers = [papers.query(results, sql)["value"].to_list() for _ in range(10)]
         assert answers == answers[:1] * 10
         assert answers[0] == [pytest.approx(500, abs=3)]
+        assert [float(f"{value:.{papers.DIGITS}g}") for value in answers[0]] == answers[0], (
+            "the digits that move are cut"
+        )
