@@ -308,6 +308,23 @@ pub struct Report {
     pub slow: bool,
 }
 
+impl Report {
+    /// One that tells nothing.
+    pub const fn of_nothing(now: Nanos) -> Self {
+        Self {
+            now,
+            rtt: None,
+            receive_rate: None,
+            loss_event_rate: None,
+            loss_rate: None,
+            data_limited: false,
+            new_loss_event: false,
+            dropped: 0,
+            slow: false,
+        }
+    }
+}
+
 /// Sending resumes after nothing was in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct IdleRestart {

@@ -138,17 +138,7 @@ fn the_model_reaches_every_event_and_phase() {
         Op::Idle(1_000),
         ack(0, 1, false), // nothing to acknowledge
         Op::Advice(narrows_cc::Advice::Rate(narrows_cc::Rate::from_bytes_per_sec(1))),
-        Op::Report(narrows_cc::Report {
-            now: Nanos::ZERO,
-            rtt: None,
-            receive_rate: None,
-            loss_event_rate: None,
-            loss_rate: None,
-            data_limited: false,
-            new_loss_event: false,
-            dropped: 0,
-            slow: false,
-        }),
+        Op::Report(narrows_cc::Report::of_nothing(Nanos::ZERO)),
         Op::Paths(Box::new(narrows_cc::Paths::new(0, &[narrows_cc::PathView::default()]))),
     ];
     let entry = find("fixed").unwrap();

@@ -274,17 +274,7 @@ mod tests {
     #[test]
     fn a_full_receive_buffer_takes_packets_off_the_window_and_ends_slow_start() {
         // RFC 4341 section 5.2.
-        let none = Report {
-            now: crate::Nanos::ZERO,
-            rtt: None,
-            receive_rate: None,
-            loss_event_rate: None,
-            loss_rate: None,
-            data_limited: false,
-            new_loss_event: false,
-            dropped: 0,
-            slow: false,
-        };
+        let none = Report::of_nothing(crate::Nanos::ZERO);
         let mut scheme = ccid2(&[]);
         assert_eq!(acks(&mut scheme, 17), 20);
         scheme.on_report(&none);

@@ -215,17 +215,7 @@ impl Half {
 
     /// The scheme hears that its receiver has no room, or has trouble keeping up.
     pub(super) fn tell_restraint(&mut self, now: Nanos, dropped: u64, slow: bool) {
-        self.scheme.on_report(&Report {
-            now,
-            rtt: None,
-            receive_rate: None,
-            loss_event_rate: None,
-            loss_rate: None,
-            data_limited: false,
-            new_loss_event: false,
-            dropped,
-            slow,
-        });
+        self.scheme.on_report(&Report { dropped, slow, ..Report::of_nothing(now) });
         self.read_control();
     }
 

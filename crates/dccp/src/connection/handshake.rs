@@ -3,7 +3,6 @@
 use narrows_cc::{Ack, Nanos};
 
 use super::Connection;
-use super::config::Role;
 use super::state::{Backoff, State};
 use super::validity::Numbers;
 use crate::{Header, Kind, ResetCode, Seq};
@@ -101,8 +100,8 @@ impl Connection {
     /// The time to repeat something in the handshake, or to give up.
     pub(super) fn on_handshake_timer(&mut self, now: Nanos) {
         if now >= self.backoff.until {
-            let asked = self.state != State::Respond || self.config.role == Role::Client;
-            self.gone |= asked;
+            // Who is in RESPOND has asked nothing.
+            self.gone |= self.state != State::Respond;
             self.abort(now, ResetCode::Aborted);
         } else if now >= self.backoff.at {
             self.backoff.next(now);
