@@ -17,7 +17,7 @@ pub const EXPERIMENTAL_CCID: u8 = 249;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
     /// The congestion window: the most data that may be in flight.
-    pub window: Bytes,
+    pub cwnd: Bytes,
     /// The pacing rate in payload bytes per second (a packet of `n` payload bytes is followed by a gap of `n / rate`), or
     /// `None` to send as the window allows.
     pub pacing_rate: Option<Rate>,

@@ -1,5 +1,5 @@
 //! What coupled multipath schemes share: Reno on every subflow, but the increase in avoidance and the decrease on a loss
-//! follow a [`Law`] that sees all subflows of the connection.
+//! follow a [`Policy`] that sees all subflows of the connection.
 //!
 //! Slow start, fast recovery, timeouts and idle restarts are Reno's. A subflow that is alone - on TCP, or because no sibling
 //! takes part - is Reno, event for event. No law adds more than Reno would, 1/w per segment acknowledged, where w is the
@@ -124,7 +124,7 @@ impl Mesh {
 }
 
 /// How a coupled scheme differs from Reno. The law is asked only where siblings take part.
-pub trait Law: Clone + Debug {
+pub trait Policy: Clone + Debug {
     /// What is known of the scheme without running it.
     const INFO: Info;
     /// The least window after a loss, in segments.
@@ -157,7 +157,7 @@ pub struct Coupled<L> {
     pacing: WindowPacing,
 }
 
-impl<L: Law> Coupled<L> {
+impl<L: Policy> Coupled<L> {
     /// The window grows, or shrinks, by what the law says of `acked` bytes, in steps of a segment.
     fn avoid(&mut self, acked: Bytes) {
         let (mss, window) = (self.mesh.mss, self.reno.window.as_f64());
@@ -174,7 +174,7 @@ impl<L: Law> Coupled<L> {
     }
 }
 
-impl<L: Law> CongestionControl for Coupled<L> {
+impl<L: Policy> CongestionControl for Coupled<L> {
     const INFO: Info = L::INFO;
     const COUPLED: bool = true;
 
@@ -287,13 +287,13 @@ pub(crate) mod testing {
     }
 
     /// Segments by which the law lets the window grow per segment acknowledged.
-    pub fn growth<L: Law>(overrides: &[(&str, f64)], own: usize, paths: &[PathView]) -> f64 {
+    pub fn growth<L: Policy>(overrides: &[(&str, f64)], own: usize, paths: &[PathView]) -> f64 {
         let law = L::new(&setup(&L::INFO, MSS, overrides));
         law.increase(&mesh(own, paths)) * MSS as f64
     }
 
     /// In avoidance as subflow `own` of these.
-    pub fn avoiding<L: Law>(own: usize, paths: &[PathView]) -> Coupled<L> {
+    pub fn avoiding<L: Policy>(own: usize, paths: &[PathView]) -> Coupled<L> {
         let mut scheme = Coupled::<L>::new(&setup(&L::INFO, MSS, &[]));
         scheme.reno.window = paths[own].window;
         scheme.reno.ssthresh = paths[own].window;
@@ -307,16 +307,16 @@ pub(crate) mod testing {
         }
     }
 
-    pub fn segments<L: Law>(scheme: &Coupled<L>) -> f64 {
-        scheme.control().window.as_f64() / MSS as f64
+    pub fn segments<L: Policy>(scheme: &Coupled<L>) -> f64 {
+        scheme.control().cwnd.as_f64() / MSS as f64
     }
 
     /// Acknowledges segments one by one until the window changes: how many that took.
-    pub fn acks_to_next_step<L: Law>(scheme: &mut Coupled<L>) -> u64 {
-        let before = scheme.control().window;
+    pub fn acks_to_next_step<L: Policy>(scheme: &mut Coupled<L>) -> u64 {
+        let before = scheme.control().cwnd;
         for n in 1..1_000_000 {
             scheme.on_ack(&ack(MSS));
-            if scheme.control().window != before {
+            if scheme.control().cwnd != before {
                 return n;
             }
         }
@@ -324,7 +324,7 @@ pub(crate) mod testing {
     }
 
     /// The window after a loss with the window in flight.
-    pub fn after_loss<L: Law>(own: usize, paths: &[PathView]) -> f64 {
+    pub fn after_loss<L: Policy>(own: usize, paths: &[PathView]) -> f64 {
         let mut scheme = avoiding::<L>(own, paths);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, paths[own].window.as_u64()));
         segments(&scheme)
@@ -347,7 +347,7 @@ mod tests {
     #[derive(Clone, Debug)]
     struct Half(f64);
 
-    impl Law for Half {
+    impl Policy for Half {
         const INFO: Info = Info { name: "half", params: PARAMS, ..NewReno::INFO };
         fn new(_setup: &Setup) -> Self {
             Self(0.5)
@@ -399,7 +399,7 @@ mod tests {
             let mut unpaired = entry.build(&setup(entry.info, MSS, &[]));
             for step in 0..400_u64 {
                 unpaired.on_paths(&Paths::new(0, &[path(10, 40, 5)]));
-                let flight = reno.control().window.as_u64();
+                let flight = reno.control().cwnd.as_u64();
                 for scheme in [&mut reno, &mut alone, &mut unpaired] {
                     match step % 97 {
                         40 => scheme.on_recovery_entered(&entered(CongestionCause::Loss, flight)),

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::bbr3::{Generation, Model, Rules, State};
+use crate::bbr_v2_v3::{Generation, Model, Policy, State};
 use crate::{Ack, Info, Nanos, Param, Params, Setup, Telemetry, Value, WindowedMax};
 
 /// Exponent of the gain that probes up.
@@ -179,7 +179,7 @@ impl<B: Base> Corrected<B> {
     }
 }
 
-impl<B: Base> Rules for Corrected<B> {
+impl<B: Base> Policy for Corrected<B> {
     const INFO: Info = B::INFO;
     const GENERATION: Generation = B::GENERATION;
 

@@ -9,8 +9,8 @@
 #![no_std]
 
 mod advised;
-pub mod bbr;
-pub mod bbr3;
+pub mod bbr_v1;
+pub mod bbr_v2_v3;
 mod contract;
 pub mod coupled;
 mod filter;
@@ -20,22 +20,20 @@ mod pacer;
 mod pacing;
 mod params;
 mod paths;
-mod random;
+
 mod round;
 mod sampler;
 pub mod schemes;
 #[cfg(test)]
 mod testing;
 pub mod tfrc;
-mod units;
 
 pub use contract::*;
 pub use filter::{WindowedMax, WindowedMin};
+pub use narrows_units::{Bytes, Nanos, Random, Rate};
 pub use pacer::Pacer;
 pub use params::{Param, ParamError, ParamKind, Params, merge, merged_len};
 pub use paths::{MAX_PATHS_VIEW, PathView, Paths};
-pub use random::Random;
 pub use round::{RoundCounter, RoundMin};
 pub use sampler::{RateSample, RateSampler, SentSnapshot};
 pub use schemes::AnyScheme;
-pub use units::{Bytes, Nanos, Rate};

@@ -17,8 +17,8 @@ fn check(entry: &Entry, conditions: &Conditions, steps: &[Step]) {
     for (i, step) in steps.iter().enumerate() {
         let at = format!("{name}, step {i}: {step:?}");
         let control = step.control;
-        assert!(control.window >= mss, "window below a segment: {at}");
-        assert!(control.window.as_u64() < ABSURD, "absurd window: {at}");
+        assert!(control.cwnd >= mss, "window below a segment: {at}");
+        assert!(control.cwnd.as_u64() < ABSURD, "absurd window: {at}");
         assert!(control.burst >= mss, "burst below a segment: {at}");
         if let Some(rate) = control.pacing_rate {
             assert!(!rate.is_zero() && rate.as_bytes_per_sec() < ABSURD, "absurd pacing rate: {at}");
@@ -90,7 +90,7 @@ proptest! {
             let name = entry.info.name;
             let steps = run(entry, &Params::defaults(entry.info.params), conditions, &ops);
             for pair in steps.windows(2) {
-                let (before, after) = (pair[0].control.window, pair[1].control.window);
+                let (before, after) = (pair[0].control.cwnd, pair[1].control.cwnd);
                 match pair[1].event {
                     "recovery entered" => prop_assert!(after <= before, "{name}: {before:?} -> {after:?}"),
                     "timeout" => prop_assert_eq!(after, Bytes::new(conditions.mss), "{}", name),
@@ -210,7 +210,7 @@ fn every_scheme_has_an_essay() {
         let page: Vec<_> = entry.page().collect();
         let has = |section: &str| page.iter().any(|line| line.starts_with(section));
         assert!(page.first().is_some_and(|line| line.starts_with("# ")), "{name}: no title");
-        assert!(has("## Law"), "{name}: no law");
+        assert!(has("## Control law"), "{name}: no law");
         if entry.info.evidence != Evidence::Tool {
             for section in ["## References", "## Differences", "## Known weaknesses"] {
                 assert!(has(section), "{name}: no section '{section}'");

@@ -50,7 +50,7 @@ impl Subflow {
 
     fn view(&self) -> PathView {
         PathView {
-            window: self.scheme.control().window,
+            window: self.scheme.control().cwnd,
             srtt: RTT,
             since_loss: self.since_loss,
             between_losses: self.between_losses,
@@ -94,7 +94,7 @@ impl Subflow {
                 delivered,
             });
         }
-        let flight = self.scheme.control().window.as_u64() / MSS.as_u64();
+        let flight = self.scheme.control().cwnd.as_u64() / MSS.as_u64();
         self.sent += flight;
         for _ in 0..flight {
             if (self.random.below(1_000_000) as f64) < self.loss * 1e6 {

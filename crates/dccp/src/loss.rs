@@ -7,7 +7,7 @@
 //! * [`Interval`]: an entry of the Loss Intervals option, both ways.
 //! * [`LossRate`]: the share of packets lost in the last 10 s, for DCCP-BBR.
 //!
-//! ## Law
+//! ## Control law
 //! ```text
 //! lost:       three packets with greater numbers have arrived (RFC 5348 section 5.1)
 //! when:       T_loss = T_before + (T_after - T_before) (S_loss - S_before) / (S_after - S_before)       (section 5.2)

@@ -4,7 +4,7 @@
 //! IP | UDP header (8) | DCCP packet, unchanged, its checksum zero
 //! ```
 //!
-//! ## Law
+//! ## Control law
 //! * The DCCP checksum is sent as zero and not looked at: UDP's covers everything. So there is no partial coverage: what CsCov
 //!   says has no effect, however large.
 //! * A UDP checksum of zero ('none') is not allowed; such a datagram is dropped, and so is one whose checksum is wrong.

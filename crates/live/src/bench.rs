@@ -11,7 +11,7 @@ use narrows_cc::Params;
 use narrows_cc::schemes::Entry;
 use narrows_dccp::Config;
 use narrows_dccp::bench::{DATAGRAM, Pair};
-use narrows_endpoint::AppConfig;
+use narrows_traffic::AppConfig;
 use serde::Serialize;
 
 use crate::report::Report;

@@ -8,8 +8,8 @@ use narrows_cc::{Nanos, Random};
 use narrows_dccp::connection::Overflow;
 use narrows_dccp::wire::Body;
 use narrows_dccp::{Config, Connection, Event, Header, Kind, ResetCode, Role, State, udp};
-use narrows_endpoint::{App, AppConfig};
-use narrows_net::Histogram;
+use narrows_traffic::{App, AppConfig};
+use narrows_units::Histogram;
 use rustix::io::Errno;
 
 use crate::port::{Port, Way};

@@ -2,7 +2,7 @@
 
 use narrows_cc::Nanos;
 use narrows_dccp::Connection;
-use narrows_net::Histogram;
+use narrows_units::Histogram;
 use serde::Serialize;
 
 /// One-way delays of datagrams, in milliseconds.

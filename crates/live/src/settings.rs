@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use narrows_dccp::{Config, ResetCode};
-use narrows_endpoint::AppConfig;
+use narrows_traffic::AppConfig;
 use thiserror::Error;
 
 use crate::report::Report;

@@ -1,10 +1,10 @@
-//! What a sender sends: the applications of `narrows-endpoint`, cut into datagrams.
+//! What a sender sends: the applications of `narrows-tcp`, cut into datagrams.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_dccp::Connection;
-use narrows_endpoint::{App, AppConfig};
+use narrows_traffic::{App, AppConfig};
 
 /// Feeds a connection.
 pub struct Source {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use narrows_cc::{Bytes, Nanos, Random};
 use narrows_dccp::{Config, Connection, Header, Kind, ResetCode, Role, udp};
-use narrows_endpoint::{App, AppConfig};
-use narrows_net::Histogram;
+use narrows_traffic::{App, AppConfig};
+use narrows_units::Histogram;
 
 use crate::alarm::Alarm;
 use crate::bench;

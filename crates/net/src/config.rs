@@ -4,7 +4,8 @@ mod htb;
 
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Nanos, Params, Rate};
+use narrows_cc::Params;
+use narrows_units::{Bytes, Nanos, Rate};
 
 pub use htb::{Htb, HtbClass, HtbError};
 

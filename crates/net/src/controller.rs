@@ -1,7 +1,7 @@
 //! The controller of a software-defined network: it reads the counters of ports now and then and says which are congested.
 //! Whoever runs it polls, and carries its answers; see [`Config`] for the times that a real one needs.
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_units::{Bytes, Nanos, Rate};
 
 use crate::allocator::Congestion;
 

@@ -1,6 +1,6 @@
 //! Random loss: which packets a link loses.
 
-use narrows_cc::{Nanos, Random};
+use narrows_units::{Nanos, Random};
 
 use crate::config::Loss;
 use crate::timeline::LossTrace;

@@ -1,6 +1,6 @@
 //! The packet: one cache line, copied by value, no allocation.
 
-use narrows_cc::{Bytes, Nanos};
+use narrows_units::{Bytes, Nanos};
 
 use crate::extension::{Extension, Slot};
 

@@ -1,6 +1,6 @@
 //! A token bucket that drops what exceeds it.
 
-use narrows_cc::{Bytes, Nanos};
+use narrows_units::{Bytes, Nanos};
 
 use crate::config::Policer;
 
@@ -40,7 +40,7 @@ impl TokenBucket {
 
 #[cfg(test)]
 mod tests {
-    use narrows_cc::Rate;
+    use narrows_units::Rate;
 
     use super::*;
 

@@ -95,7 +95,7 @@ impl<T: Copy> Ring<T> {
     #[inline]
     pub fn prefetch(&self, position: usize) {
         if let Some(slot) = self.slots.get(self.slot(position as u32)) {
-            crate::prefetch(slot, size_of::<T>().div_ceil(64));
+            narrows_units::prefetch(slot, size_of::<T>().div_ceil(64));
         }
     }
 

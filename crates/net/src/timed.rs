@@ -1,6 +1,6 @@
 //! Packets with a time each, in two parallel rings: 72 bytes a packet where a pair would be padded to 128.
 
-use narrows_cc::Nanos;
+use narrows_units::Nanos;
 
 use crate::{Packet, Ring};
 

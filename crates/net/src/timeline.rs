@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use narrows_cc::Nanos;
+use narrows_units::Nanos;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 

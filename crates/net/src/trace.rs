@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write as _};
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_units::{Bytes, Nanos, Rate};
 
 use crate::timeline::content_lines;
 

@@ -1,6 +1,6 @@
 //! A distance: packets in flight over a propagation delay, kept in the order in which they will arrive.
 
-use narrows_cc::{Nanos, Random};
+use narrows_units::{Nanos, Random};
 
 use crate::Packet;
 use crate::config::{Jitter, Reordering};

@@ -4,8 +4,10 @@
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_dccp::{Connection, Event, Header, Kind, ResetCode, State};
-use narrows_endpoint::{AckOutcome, App, ReceiverStats, SenderStats};
-use narrows_net::{Ecn, Flags, Histogram, Packet};
+use narrows_net::{Ecn, Flags, Packet};
+use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats};
+use narrows_traffic::App;
+use narrows_units::Histogram;
 
 use crate::ends::Peak;
 
@@ -299,7 +301,7 @@ impl Origin {
     }
 
     pub fn window(&self) -> Bytes {
-        self.end.connection.control().window
+        self.end.connection.control().cwnd
     }
 
     pub fn pacing_rate(&self) -> Option<Rate> {

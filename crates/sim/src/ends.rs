@@ -2,8 +2,8 @@
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_dccp::Connection;
-use narrows_endpoint::{AckOutcome, Receiver, ReceiverStats, Sender, SenderStats};
 use narrows_net::Packet;
+use narrows_tcp::{AckOutcome, Receiver, ReceiverStats, Sender, SenderStats};
 
 use crate::datagrams::{self, Bodies};
 

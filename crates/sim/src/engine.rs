@@ -10,7 +10,8 @@ mod ports;
 mod routes;
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
-use narrows_net::{Flags, Link, Offer, Packet, Wire, prefetch};
+use narrows_net::{Flags, Link, Offer, Packet, Wire};
+use narrows_units::prefetch;
 
 use self::connections::Connections;
 use self::routes::{Routes, Step};
@@ -170,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// Asks for the endpoints that the next packets of a wire belong to; see [`narrows_net::prefetch`].
+    /// Asks for the endpoints that the next packets of a wire belong to; see [`narrows_units::prefetch`].
     #[inline]
     fn prefetch(&self, wire: SourceId) {
         let wire = &self.wires[wire as usize].wire;

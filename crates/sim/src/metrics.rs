@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use narrows_cc::{Bytes, Nanos, ParamKind};
-use narrows_endpoint::{ReceiverStats, SenderStats};
 use narrows_net::config::Capacity;
-use narrows_net::{ClassStats, Flags, Histogram, Link, Packet, prefetch};
+use narrows_net::{ClassStats, Flags, Link, Packet};
+use narrows_tcp::{ReceiverStats, SenderStats};
+use narrows_units::{Histogram, prefetch};
 
 use crate::clock::bin_length;
 use crate::ends::{Origin, Target};

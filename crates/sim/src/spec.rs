@@ -1,9 +1,10 @@
 //! A run, fully resolved: no names to look up, no units to parse, nothing left to default.
 
 use narrows_cc::{Bytes, Nanos, Params, schemes::Entry};
-use narrows_endpoint::{AppConfig, Scheduler, TcpConfig};
 use narrows_net::config::{Jitter, LinkConfig, Reordering};
 use narrows_net::timeline::DelayTrace;
+use narrows_tcp::{Scheduler, TcpConfig};
+use narrows_traffic::AppConfig;
 
 /// Everything a run is a function of.
 #[derive(Clone, Debug)]

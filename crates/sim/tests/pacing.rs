@@ -6,9 +6,10 @@
 
 use narrows_cc::schemes::{ALL, Entry};
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup};
-use narrows_endpoint::{App, AppConfig, Receiver, Sender, TcpConfig};
 use narrows_net::config::{Limit, LinkConfig};
 use narrows_net::{Link, Offer, Packet, Wire};
+use narrows_tcp::{Receiver, Sender, TcpConfig};
+use narrows_traffic::{App, AppConfig};
 
 /// A departure: when, how much, and the pacing rate in force right after it.
 struct Departure {

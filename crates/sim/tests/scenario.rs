@@ -45,11 +45,8 @@ fn defaults_are_those_of_the_field() {
     let flow = &spec.flows[0];
     assert_eq!((flow.label.as_str(), flow.scheme.info.name), ("newreno", "newreno"));
     let negotiation = flow.tcp.negotiation;
-    assert_eq!(
-        flow.tcp,
-        narrows_endpoint::TcpConfig { negotiation, ..narrows_endpoint::TcpConfig::default() }
-    );
-    assert_eq!(flow.app, narrows_endpoint::AppConfig::Bulk);
+    assert_eq!(flow.tcp, narrows_tcp::TcpConfig { negotiation, ..narrows_tcp::TcpConfig::default() });
+    assert_eq!(flow.app, narrows_traffic::AppConfig::Bulk);
     assert_eq!((flow.start, flow.stop, flow.base_rtt), (Nanos::ZERO, None, Nanos::from_millis(40)));
     assert_eq!(flow.way.forward, [Hop { link: 0, delay: Nanos::from_millis(20) }]);
     assert_eq!(flow.way.reverse, [Hop { link: 1, delay: Nanos::from_millis(20) }]);
@@ -317,7 +314,7 @@ fn flows_of_one_label_are_numbered_and_others_are_not() {
 
 #[test]
 fn applications_are_read_in_every_form() {
-    use narrows_endpoint::AppConfig;
+    use narrows_traffic::AppConfig;
     let app = |key, text| spec_with(PLAIN, &[(key, text)]).flows[0].app;
     assert_eq!(app("flows.app", "bulk"), AppConfig::Bulk);
     assert_eq!(app("flows.size", "3MB"), AppConfig::File(Bytes::new(3_000_000)));

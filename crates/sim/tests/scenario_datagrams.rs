@@ -4,9 +4,9 @@ mod texts;
 
 use narrows_dccp::Config;
 use narrows_dccp::connection::Overflow;
-use narrows_endpoint::AppConfig;
 use narrows_sim::scenario::{Source, plan};
 use narrows_sim::spec::Spec;
+use narrows_traffic::AppConfig;
 use texts::spec;
 
 fn flow(scheme: &str, more: &str) -> String {

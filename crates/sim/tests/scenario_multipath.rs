@@ -4,7 +4,8 @@ mod law;
 
 use law::spec;
 use narrows_cc::{Bytes, Nanos};
-use narrows_endpoint::{AppConfig, Scheduler};
+use narrows_tcp::Scheduler;
+use narrows_traffic::AppConfig;
 
 const GRAPH: &str = r#"
 name = "graph"

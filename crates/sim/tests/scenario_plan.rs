@@ -5,8 +5,8 @@ mod texts;
 use std::collections::BTreeSet;
 
 use narrows_cc::{Bytes, Nanos};
-use narrows_endpoint::AppConfig;
 use narrows_sim::scenario::{Planned, Source, plan, resolve, schema_json};
+use narrows_traffic::AppConfig;
 use texts::planned;
 
 fn points(runs: &[Planned]) -> Vec<String> {

@@ -10,7 +10,7 @@
 //! not by its score: the information is the share of the buffer that is in use, the gain a linear function of
 //! it that is BBR's own at an empty buffer.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -73,7 +73,7 @@
 //! * A flow that joins a standing queue takes min_rtt for larger and b for smaller than they are, and so probes more
 //!   than those that were there.
 
-use crate::bbr::{BbrCore, BufferFill, Model, PHASE_DOWN, PHASE_UP, Policy, State};
+use crate::bbr_v1::{BbrCore, BufferFill, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::{Ack, Evidence, Info, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
 /// The least gain of the draining phase, as of BBR's parameter.

@@ -4,7 +4,7 @@
 //! how fast it responds and how much its windows swing a compromise in the middle of what is possible. Increase and decrease
 //! both know how the subflow's rate compares with the best one's.
 //!
-//! ## Law
+//! ## Control law
 //! w: window in segments, R: smoothed round-trip time, x = w / R, a = max_k x_k / x; per segment acknowledged:
 //!
 //! ```text
@@ -38,7 +38,7 @@
 //! On a loss a slow subflow yields up to three quarters of its window, so a path that is worse only for the moment is left
 //! quickly, and a queue of one bandwidth-delay product does not keep its link busy, though nobody else may use it.
 
-use crate::coupled::{Coupled, Law, Mesh, PARAMS, Peer};
+use crate::coupled::{Coupled, Policy, Mesh, PARAMS, Peer};
 use crate::{Bytes, Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
 
 /// The most by which the factor of the decrease exceeds a half of the window.
@@ -57,7 +57,7 @@ impl Balanced {
     }
 }
 
-impl Law for Balanced {
+impl Policy for Balanced {
     const INFO: Info = Info {
         name: "balia",
         aliases: &[],

@@ -14,7 +14,7 @@
 //! | 'an upper limit on the span of detection cycle' that shortens it for long flows | the BBR-GC paper, section 4 |
 //! | the test for a queue: our reconstruction | – |
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -65,7 +65,7 @@
 //! * With few packets per 3 ms the probe ends with the next acknowledgement, and probes are as long as those are
 //!   apart.
 
-use crate::bbr::{BbrCore, Model, PHASE_UP, Policy, State};
+use crate::bbr_v1::{BbrCore, Model, PHASE_UP, Policy, State};
 use crate::{Ack, Evidence, Info, Nanos, Param, RecoveryStyle, RoundMin, Setup, bbr_params};
 
 /// BBQ.

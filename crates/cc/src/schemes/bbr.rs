@@ -5,7 +5,7 @@
 //! inflight near their product. The two cannot be seen at once (the bandwidth shows when the pipe is
 //! over-full, the delay when it is empty), so it looks for them in turn.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -95,7 +95,7 @@
 //! * Many flows keep a standing queue of about one BDP, as maxima of bw overestimate each share.
 //! * Every 10 s the throughput drops for 200 ms.
 
-use crate::bbr::{BbrCore, PARAMS, Policy};
+use crate::bbr_v1::{BbrCore, PARAMS, Policy};
 use crate::{Evidence, Info, RecoveryStyle, Setup};
 
 /// BBR v1.

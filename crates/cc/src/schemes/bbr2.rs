@@ -4,7 +4,7 @@
 //! scales of bounds and the formulas are those of BBR v3 (`bbr3`), whose page is the full account; this one
 //! lists what is different. The core is the same code with another set of parameters and the rules below.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! Symbols as in BBR v3. In the names of v2: inflight_hi = inflight_long, inflight_lo = inflight_short, bw_lo
 //! = bw_short.
@@ -83,17 +83,17 @@
 //! * DOWN at 0.75 yields more than a probe of 1.25 gains, against flows that do not yield.
 //! * Those of BBR v3: random loss, the time to follow a falling bandwidth, ProbeRTT every 5 s.
 
-use crate::bbr3::{Bbr3Core, Generation, PARAMS_V2, Rules};
+use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS_V2, Policy};
 use crate::{Evidence, Info, RecoveryStyle, Setup};
 
 /// BBR v2.
-pub type Bbr2 = Bbr3Core<Alpha>;
+pub type Bbr2 = BbrCore<Alpha>;
 
 /// BBR v2: every rule is the core's own.
 #[derive(Clone, Debug)]
 pub struct Alpha;
 
-impl Rules for Alpha {
+impl Policy for Alpha {
     const INFO: Info = Info {
         name: "bbr2",
         aliases: &["bbrv2"],

@@ -7,7 +7,7 @@
 //! No paper defines this scheme: applying the correction to BBR v2 is what the authors of BBR-GC name as future work,
 //! and which of BBR v2's rules stay is **our reconstruction** of that wish. The curves are the paper's.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -47,12 +47,12 @@
 //! * A probe of BBR v2 ends when inflight shows 1.25 BDP: with P_up near 1 it takes
 //!   many round trips, or loss, to get there.
 
-use crate::bbr3::{Bbr3Core, Generation, PARAMS_V2};
+use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS_V2};
 use crate::gamma::{Base, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
 use crate::{Evidence, Info, RecoveryStyle, merged_params};
 
 /// BBR-GC over BBR v2.
-pub type Bbr2Gc = Bbr3Core<Corrected<OverV2>>;
+pub type Bbr2Gc = BbrCore<Corrected<OverV2>>;
 
 /// What is corrected: BBR v2.
 #[derive(Clone, Debug)]

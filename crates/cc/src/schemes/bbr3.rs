@@ -6,7 +6,7 @@
 //! with losses between probes (short-term, forgotten at the next probe). It probes every two to three seconds
 //! instead of every eight round trips, and leaves some room below the long-term bound to others.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -183,17 +183,17 @@
 //! * Every 5 s the window is halved for 200 ms even where nobody else uses the path: samples equal to the
 //!   least do not put it off.
 
-use crate::bbr3::{Bbr3Core, Generation, PARAMS, Rules};
+use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS, Policy};
 use crate::{Evidence, Info, RecoveryStyle, Setup};
 
 /// BBR v3.
-pub type Bbr3 = Bbr3Core<Draft>;
+pub type Bbr3 = BbrCore<Draft>;
 
 /// BBR v3: every rule is the core's own.
 #[derive(Clone, Debug)]
 pub struct Draft;
 
-impl Rules for Draft {
+impl Policy for Draft {
     const INFO: Info = Info {
         name: "bbr3",
         aliases: &["bbrv3"],

@@ -7,7 +7,7 @@
 //! No paper defines this scheme: applying the correction to BBR v2 is what the authors of BBR-GC name as future work,
 //! and which of BBR v3's rules stay is **our reconstruction** of that wish. The curves are the paper's.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -46,12 +46,12 @@
 //! * Those of BBR-GC: RTT_max is whatever the path once did, and ω says how full the path is, not whose the queue is.
 //! * The window gain of 2.25 while probing stays, so a long flow may still hold more of the queue.
 
-use crate::bbr3::{Bbr3Core, Generation, PARAMS};
+use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS};
 use crate::gamma::{Base, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
 use crate::{Evidence, Info, RecoveryStyle, merged_params};
 
 /// BBR-GC over BBR v3.
-pub type Bbr3Gc = Bbr3Core<Corrected<OverV3>>;
+pub type Bbr3Gc = BbrCore<Corrected<OverV3>>;
 
 /// What is corrected: BBR v3.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 //! BBR-ACD that also slows down: while its window is being halved it paces at 0.75 of the bandwidth, so that what
 //! little it sends then does not meet the queue it has just detected.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! That of `bbr-acd`, and
 //!
@@ -48,7 +48,7 @@
 //! Those of BBR-ACD. The pacing it adds can hardly show, as the window is the tighter limit throughout.
 
 use super::bbr_acd::{Acd, BbrAcd};
-use crate::bbr::{BbrCore, Model, Policy, RecoveryEntry};
+use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry};
 use crate::{Ack, Bytes, CongestionControl, Evidence, Info, Param, Setup, Telemetry, bbr_params};
 
 /// BBR-A.

@@ -4,7 +4,7 @@
 //! it halves its window; if not, the loss was random and it does nothing at all, not even what BBR does in the
 //! first round trip of a recovery.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -86,7 +86,7 @@
 //! * In deep buffers nothing is lost, and it is BBR v1.
 
 use super::bbr::Standard;
-use crate::bbr::{BbrCore, Model, Policy, RecoveryEntry};
+use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry};
 use crate::{Ack, Bytes, Evidence, Info, Nanos, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
 /// Samples that differ by no more are alike.

@@ -15,7 +15,7 @@
 //! | the paper's prose on flows that do not dominate contradicts its equation | readers of the paper |
 //! | α = (d_max − d) / (d_max − d_min), and the gain below: our reconstruction | – |
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -60,7 +60,7 @@
 //! * Near one BDP a flow cannot probe: the window ends the probe at gain 1.25, so what others leave is found slowly.
 //! * α compares a flow with itself: two flows that share badly but steadily see the same.
 
-use crate::bbr::{BbrCore, Model, Policy, State};
+use crate::bbr_v1::{BbrCore, Model, Policy, State};
 use crate::{
     Ack, Evidence, Info, Param, Rate, RecoveryStyle, Setup, Telemetry, Value, WindowedMin, bbr_params,
 };

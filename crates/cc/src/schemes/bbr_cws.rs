@@ -11,7 +11,7 @@
 //! its authors measured. Everything below is our reconstruction: a design of our own to that aim, chosen among
 //! several rules on a training grid (docs/studies/bbr-cws.md). It must not be taken for the published algorithm.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -100,7 +100,7 @@
 //!   the other (BBR 86, CUBIC 247).
 //! * Alone in a buffer of 0.1 BDP with 1 % of random loss it has 93 % of the link, where BBR has 97.5 %.
 
-use crate::bbr::{BbrCore, Model, Policy, State};
+use crate::bbr_v1::{BbrCore, Model, Policy, State};
 use crate::{Ack, Bytes, Evidence, Info, Nanos, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
 /// BBR-CWS, our reconstruction.

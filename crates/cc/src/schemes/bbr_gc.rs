@@ -6,7 +6,7 @@
 //! gains by gamma correction: near the greatest RTT a flow hardly probes and drains deeply, far from it it probes
 //! hard and drains little.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -94,7 +94,7 @@
 //!   every later P_up from 1.01 to 1.16: of runs with 20 flows in 0.1 BDP those where it happens fill the link and lose
 //!   11 %, the others use 62 % of it and lose 2 %.
 
-use crate::bbr::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
+use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
 use crate::{Ack, Evidence, Info, Nanos, Param, RecoveryStyle, RoundMin, Setup, Telemetry, bbr_params};
 

@@ -5,7 +5,7 @@
 //! quarter of what is left per round trip, so fast at first and slow near the old maximum. Steps are capped, so that no
 //! round trip adds a burst; beyond the maximum the same curve runs backwards in search of a new one.
 //!
-//! ## Law
+//! ## Control law
 //! W: window in segments; W_max: the window of the last loss, 0 before the first one; S = `s_max` (16); B = 4;
 //! P = `smooth_part` (20); floor(x): the whole part of x.
 //!

@@ -4,7 +4,7 @@
 //! their ports and write each flow's share into its acknowledgements, once per round trip, the lowest share winning. The sender
 //! paces at what it reads. If no share is heard any more it becomes CUBIC, from the rate it had, until one is.
 //!
-//! ## Law
+//! ## Control law
 //! Let R be the share last advised, in payload bytes per second (the transport takes the headers off).
 //!
 //! * pacing rate = R, `min_rate` packets per second at least
@@ -277,7 +277,7 @@ impl CongestionControl for Brf {
     fn control(&self) -> Control {
         match self.state {
             State::Fallback => self.cubic.control(),
-            _ => Control { window: self.window, pacing_rate: self.rate, burst: self.setup.mss },
+            _ => Control { cwnd: self.window, pacing_rate: self.rate, burst: self.setup.mss },
         }
     }
 
@@ -317,16 +317,16 @@ mod tests {
     #[test]
     fn it_paces_at_its_share_with_twice_the_product_as_window() {
         let mut brf = brf(&[]);
-        assert_eq!((brf.control().window, brf.control().pacing_rate), (Bytes::new(10 * MSS), None));
+        assert_eq!((brf.control().cwnd, brf.control().pacing_rate), (Bytes::new(10 * MSS), None));
         acked(&mut brf, 40, 40);
         let control = advised(&mut brf, 40, MB);
         // Twice 1 MB/s for 40 ms.
-        assert_eq!((control.window, control.pacing_rate), (Bytes::new(80_000), Some(MB)));
+        assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(MB)));
         // The window follows the round-trip time; it has four segments at least.
-        assert_eq!(acked(&mut brf, 60, 60).window, Bytes::new(120_000));
+        assert_eq!(acked(&mut brf, 60, 60).cwnd, Bytes::new(120_000));
         advised(&mut brf, 70, Rate::from_bytes_per_sec(5));
         let slow = acked(&mut brf, 130, 60);
-        assert_eq!((slow.window, slow.pacing_rate.unwrap().as_bytes_per_sec()), (Bytes::new(4 * MSS), MSS));
+        assert_eq!((slow.cwnd, slow.pacing_rate.unwrap().as_bytes_per_sec()), (Bytes::new(4 * MSS), MSS));
     }
 
     #[test]
@@ -337,12 +337,12 @@ mod tests {
         // A tenth: 40 kB are in flight, and the window of the new share would be 8 kB.
         let tenth = Rate::from_bytes_per_sec(100_000);
         let control = advised(&mut brf, 100, tenth);
-        assert_eq!((control.window, control.pacing_rate), (Bytes::new(80_000), Some(tenth)));
+        assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(tenth)));
         // Still less does not shorten the round trip, nor does more.
         advised(&mut brf, 120, Rate::from_bytes_per_sec(50_000));
-        assert_eq!(advised(&mut brf, 130, tenth).window, Bytes::new(80_000));
-        assert_eq!(acked(&mut brf, 159, 40).window, Bytes::new(80_000));
-        assert_eq!(acked(&mut brf, 160, 40).window, Bytes::new(8_000));
+        assert_eq!(advised(&mut brf, 130, tenth).cwnd, Bytes::new(80_000));
+        assert_eq!(acked(&mut brf, 159, 40).cwnd, Bytes::new(80_000));
+        assert_eq!(acked(&mut brf, 160, 40).cwnd, Bytes::new(8_000));
     }
 
     #[test]
@@ -384,18 +384,18 @@ mod tests {
         assert_eq!(brf.state, State::Fallback);
         // 1 MB/s for 40 ms, and the growth of one acknowledgement: alpha / 40 segments at most. Then it grows along the curve:
         // C · t^3 after t seconds.
-        assert!((39_998..=40_014).contains(&control.window.as_u64()), "{:?}", control.window);
+        assert!((39_998..=40_014).contains(&control.cwnd.as_u64()), "{:?}", control.cwnd);
         assert!(control.pacing_rate.is_some());
         for now in (1_042..4_041).step_by(10) {
             acked(&mut brf, now, 40);
         }
-        let grown = brf.control().window.as_f64() / MSS as f64;
+        let grown = brf.control().cwnd.as_f64() / MSS as f64;
         assert!((46.0..=40.0 + 0.4 * 3.04f64.powi(3)).contains(&grown), "{grown}");
         brf.on_recovery_entered(&entered(CongestionCause::Loss, (grown * MSS as f64) as u64));
-        let cut = brf.control().window.as_f64() / MSS as f64;
+        let cut = brf.control().cwnd.as_f64() / MSS as f64;
         assert!((cut / grown - 0.7).abs() < 0.001, "{cut}");
         let again = advised(&mut brf, 5_000, MB);
-        assert_eq!((again.window, again.pacing_rate), (Bytes::new(80_000), Some(MB)));
+        assert_eq!((again.cwnd, again.pacing_rate), (Bytes::new(80_000), Some(MB)));
         assert_eq!((brf.state, brf.fallbacks), (State::Advised, 1));
     }
 
@@ -416,10 +416,10 @@ mod tests {
         acked(&mut brf, 40, 40);
         let control = acked(&mut brf, 1_041, 40);
         // The first acknowledgement in slow start adds a segment.
-        assert_eq!((brf.state, control.window), (State::Fallback, Bytes::new(11 * MSS)));
+        assert_eq!((brf.state, control.cwnd), (State::Fallback, Bytes::new(11 * MSS)));
         // Timeouts are CUBIC's now.
         brf.on_timeout(&timeout(10 * MSS, 1));
-        assert_eq!(brf.control().window, Bytes::new(MSS));
+        assert_eq!(brf.control().cwnd, Bytes::new(MSS));
     }
 
     #[test]
@@ -428,7 +428,7 @@ mod tests {
         acked(&mut brf, 40, 40);
         advised(&mut brf, 40, MB);
         brf.on_timeout(&Timeout { now: Nanos::from_millis(1_200), ..timeout(40_000, 3) });
-        assert_eq!((brf.state, brf.control().window), (State::Fallback, Bytes::new(MSS)));
+        assert_eq!((brf.state, brf.control().cwnd), (State::Fallback, Bytes::new(MSS)));
     }
 
     #[test]
@@ -437,11 +437,11 @@ mod tests {
         acked(&mut brf, 40, 40);
         advised(&mut brf, 40, MB);
         brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(900), ..idle(800, 200) });
-        assert_eq!(acked(&mut brf, 1_100, 40).window, Bytes::new(80_000));
+        assert_eq!(acked(&mut brf, 1_100, 40).cwnd, Bytes::new(80_000));
         // Longer than the time-out: the initial window, at the old rate.
         brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(9_000), ..idle(7_000, 200) });
         let control = acked(&mut brf, 9_040, 40);
-        assert_eq!((control.window, control.pacing_rate), (Bytes::new(10 * MSS), Some(MB)));
-        assert_eq!(advised(&mut brf, 9_040, MB).window, Bytes::new(80_000));
+        assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(10 * MSS), Some(MB)));
+        assert_eq!(advised(&mut brf, 9_040, MB).cwnd, Bytes::new(80_000));
     }
 }

@@ -3,7 +3,7 @@
 //! TCP's window for datagrams that are never sent again: half on loss, one more per window without. What is lost is told by the
 //! Ack Vector; what is in flight is the transport's count (`pipe`).
 //!
-//! ## Law
+//! ## Control law
 //! All in packets: W = cwnd; A: packets newly acknowledged as received and not marked (Ack Vector state 0).
 //!
 //! ```text
@@ -175,7 +175,7 @@ impl CongestionControl for Ccid2 {
 
     #[inline]
     fn control(&self) -> Control {
-        Control { window: self.packet * self.window, pacing_rate: None, burst: self.packet * 2 }
+        Control { cwnd: self.packet * self.window, pacing_rate: None, burst: self.packet * 2 }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     fn window(scheme: &Ccid2) -> u64 {
-        let window = scheme.control().window.as_u64();
+        let window = scheme.control().cwnd.as_u64();
         assert_eq!(window % PACKET, 0, "whole packets");
         window / PACKET
     }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn lose(scheme: &mut Ccid2) -> u64 {
-        let flight = scheme.control().window.as_u64();
+        let flight = scheme.control().cwnd.as_u64();
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, flight));
         window(scheme)
     }
@@ -232,7 +232,7 @@ mod tests {
         // 4380 / 1400 = 3.1, 4380 / 536 = 8.2, 4380 / 2190 = 2, 4380 / 9000 = 0.5.
         for (size, packets) in [(1400, 3), (536, 4), (1095, 4), (2190, 2), (9000, 2)] {
             let scheme = Ccid2::new(&setup(&Ccid2::INFO, size, &[]));
-            assert_eq!(scheme.control().window, Bytes::new(packets * size), "{size}");
+            assert_eq!(scheme.control().cwnd, Bytes::new(packets * size), "{size}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! No window but a rate, as smooth as media want it: the one that TCP would have in the mean at the loss event rate which the
 //! receiver measures. Half on loss is replaced by an equation. This is the sender's half; loss events are counted by the receiver.
 //!
-//! ## Law
+//! ## Control law
 //! s: segment in bytes; R: round-trip time in seconds; p: loss event rate; X: allowed rate in bytes per second; X_recv: rate at
 //! which data arrived. Steps and names are those of RFC 5348 sections 4.2 to 4.4.
 //!
@@ -372,7 +372,7 @@ impl CongestionControl for Ccid3 {
             None => self.initial_window.max(self.segment),
         };
         let credit = self.rate.over(self.rtt.unwrap_or_default().min(TIMER_STEP));
-        Control { window, pacing_rate: Some(self.rate), burst: credit.max(self.segment) }
+        Control { cwnd: window, pacing_rate: Some(self.rate), burst: credit.max(self.segment) }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {

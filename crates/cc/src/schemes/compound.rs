@@ -5,7 +5,7 @@
 //! a queue is seen it gives way by what is queued, until only Reno is left: where Reno fills the path by itself, this
 //! is Reno.
 //!
-//! ## Law
+//! ## Control law
 //! cwnd: Reno's window, dwnd: the delay window, win = cwnd + dwnd the one in force, in segments; baseRTT: the least
 //! round-trip time seen; RTT: the least of the last round, from at least three samples (one round trip after another);
 //! win_r: win when the packets were sent that the round acknowledged, which is when the round before it began.
@@ -302,7 +302,7 @@ mod tests {
 
     /// cwnd and dwnd in bytes.
     fn windows(scheme: &Compound) -> (u64, u64) {
-        let win = scheme.control().window;
+        let win = scheme.control().cwnd;
         ((win - scheme.dwnd).as_u64(), scheme.dwnd.as_u64())
     }
 

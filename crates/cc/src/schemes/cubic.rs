@@ -5,7 +5,7 @@
 //! the time since the last loss, not on the round-trip time, which makes it quick on long fat paths; where Reno would have
 //! been quicker, it follows an estimate of Reno's window instead. The first slow start ends by HyStart++ when the delay grows.
 //!
-//! ## Law
+//! ## Control law
 //! W: window, in segments; t: seconds since avoidance began, without the times the application was the limit; C = 0.4
 //! segments/s^3; beta = 0.7; alpha = 3 (1 - beta) / (1 + beta), and 1 once W_est has reached cwnd_prior; n: segments
 //! acknowledged; F: segments outstanding when congestion is detected.
@@ -313,7 +313,7 @@ impl CongestionControl for Cubic {
     fn control(&self) -> Control {
         let ssthresh = self.bytes(self.curve.ssthresh);
         Control {
-            window: self.window,
+            cwnd: self.window,
             pacing_rate: self.pacing.rate(self.window, ssthresh),
             burst: self.mss * 2,
         }

@@ -4,7 +4,7 @@
 //! more of the link. DA-BBR makes the window follow the delay: one BDP while the queue is empty, towards two as
 //! it grows. It also yields more in recovery, and sends on during ProbeRTT.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -91,7 +91,7 @@
 //!   one every recovery leaves the window at what was in flight, with one BDP to grow back to.
 
 use super::bbr::Standard;
-use crate::bbr::{BbrCore, Model, Policy, RecoveryEntry, State};
+use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry, State};
 use crate::{Ack, Bytes, Evidence, Info, Nanos, Param, Rate, RecoveryStyle, Setup, bbr_params};
 
 /// DA-BBR.

@@ -4,7 +4,7 @@
 //! the estimate: with a gain of 1.25 that ends where 20 % of the packets are lost. DCCP-BBR lets the receiver measure the loss
 //! rate of the last ten seconds and report it, and above 20 % raises the probing gain to just balance the loss.
 //!
-//! ## Law
+//! ## Control law
 //! LR: the loss rate last reported, latched when a gain cycle begins; g₀, g₁: pacing gains of ProbeBW's first two phases.
 //!
 //! ```text
@@ -43,7 +43,7 @@
 //! With `conserve`, losses above a tenth end what the gains would hold: see difference 4. `lt_bw`, BBR's detection of policers,
 //! takes a loss rate of a fifth for one.
 
-use crate::bbr::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
+use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
 use crate::{Ack, Bytes, Evidence, Info, Param, RecoveryStyle, Report, Setup, Telemetry, Value, bbr_params};
 
 /// DCCP-BBR.

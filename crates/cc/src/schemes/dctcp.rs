@@ -5,7 +5,7 @@
 //! marked, by a few per cent if a few packets are. So a queue may be kept short without ever running empty. Otherwise it is
 //! Reno: the same growth, the same answer to a loss.
 //!
-//! ## Law
+//! ## Control law
 //! W: window, A: bytes newly delivered, M: those of them that were marked, S: segment (all in bytes); alpha: the averaged
 //! share, 0 to 1; g: its gain.
 //!

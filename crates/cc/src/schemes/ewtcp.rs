@@ -3,7 +3,7 @@
 //! Every subflow is a Reno with a weight, so small that the subflows together are one TCP if they share a bottleneck. The
 //! subflows know of each other only how many they are: nothing moves between paths.
 //!
-//! ## Law
+//! ## Control law
 //! w: window in segments, n: subflows that take part; per segment acknowledged:
 //!
 //! ```text
@@ -32,7 +32,7 @@
 
 use libm::pow;
 
-use crate::coupled::{Coupled, Law, Mesh, PARAMS};
+use crate::coupled::{Coupled, Policy, Mesh, PARAMS};
 use crate::{Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
 
 /// EWTCP.
@@ -44,7 +44,7 @@ pub struct Weighted {
     power: f64,
 }
 
-impl Law for Weighted {
+impl Policy for Weighted {
     const INFO: Info = Info {
         name: "ewtcp",
         aliases: &[],

@@ -5,7 +5,7 @@
 //! within a few round trips, whatever the rate, and in equilibrium every flow of a bottleneck has alpha packets queued,
 //! so that rates are proportionally fair and no buffer overflows that holds the sum.
 //!
-//! ## Law
+//! ## Control law
 //! w: window in segments; baseRTT: the least round-trip time seen; RTT: the mean of the samples, each with weight
 //! 1 / max(256, w/3); w_old: the window that the last samples' packets were sent under.
 //!
@@ -228,7 +228,7 @@ impl CongestionControl for Fast {
         // No threshold: paced as in slow start while it multiplies, with a little headroom while it steers.
         let threshold = if self.is_idle_path() { Bytes::MAX } else { Bytes::ZERO };
         Control {
-            window: self.reno.window,
+            cwnd: self.reno.window,
             pacing_rate: self.pacing.rate(self.reno.window, threshold),
             burst: self.reno.mss * 2,
         }

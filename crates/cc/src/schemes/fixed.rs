@@ -3,7 +3,7 @@
 //! No control at all: a constant window, and a constant pacing rate where one is given. It answers neither loss nor marks.
 //! A measuring stick for tests of transports and networks, and a model of constant-bit-rate traffic.
 //!
-//! ## Law
+//! ## Control law
 //! window = `window` segments; pacing rate = `rate` (0: none).
 //!
 //! ## Known weaknesses
@@ -37,7 +37,7 @@ impl CongestionControl for Fixed {
         let rate = setup.params.number("rate");
         Self {
             control: Control {
-                window: setup.mss.mul_f64(setup.params.number("window")),
+                cwnd: setup.mss.mul_f64(setup.params.number("window")),
                 pacing_rate: (rate > 0.0).then(|| Rate::from_mbit_per_sec(rate)),
                 burst: setup.mss,
             },

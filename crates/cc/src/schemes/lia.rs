@@ -5,7 +5,7 @@
 //! increase keeps each of them from harming others on its own path. The more congested path loses more often and regains
 //! less, so traffic moves off it, though some always stays to see the path.
 //!
-//! ## Law
+//! ## Control law
 //! w: window of this subflow, R: its smoothed round-trip time, w_T: sum of windows; per segment acknowledged, in segments:
 //!
 //! ```text
@@ -42,7 +42,7 @@
 //! take 9 to 19 % more than one TCP (`tests/coupled.rs`). On paths with equal loss it is not Pareto-optimal: it takes capacity
 //! from others that it does not need (the reason for `olia`). Once a path was bad, its small window regains the path slowly.
 
-use crate::coupled::{Coupled, Law, Mesh, PARAMS, Peer};
+use crate::coupled::{Coupled, Policy, Mesh, PARAMS, Peer};
 use crate::{Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
 
 /// LIA.
@@ -60,7 +60,7 @@ impl Linked {
     }
 }
 
-impl Law for Linked {
+impl Policy for Linked {
     const INFO: Info = Info {
         name: "lia",
         aliases: &[],

@@ -10,7 +10,7 @@
 //! but only above 1 BDP of buffer. How far it holds back, for how long and when it recovers is not known; the
 //! law below is our reconstruction: the simplest form of that statement, chosen before it was ever run.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -66,7 +66,7 @@
 //! * The cuts are taken back once in eight round trips, however many packets were lost.
 //! * Everything BBR v1 suffers from in deep buffers, where nothing is retransmitted.
 
-use crate::bbr::{BbrCore, Model, PHASE_UP, Policy, State};
+use crate::bbr_v1::{BbrCore, Model, PHASE_UP, Policy, State};
 use crate::{
     Ack, Bytes, Evidence, Info, Param, Rate, RecoveryStyle, Sent, Setup, Telemetry, Value, bbr_params,
 };

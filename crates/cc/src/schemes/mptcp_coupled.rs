@@ -4,7 +4,7 @@
 //! half of the sum from the path where it occurred. So a path more congested than another loses everything but its floor, and
 //! all traffic leaves it: in the fluid model this is the best use of the network.
 //!
-//! ## Law
+//! ## Control law
 //! w: window in segments, w_T: sum of the windows; per segment acknowledged:
 //!
 //! ```text
@@ -35,7 +35,7 @@
 //! It assumes equal round-trip times: the increase per acknowledgement is the same on all paths, so short ones win. A path that
 //! was left is rarely tried again, and equal paths are used in turns rather than together.
 
-use crate::coupled::{Coupled, Law, Mesh, PARAMS};
+use crate::coupled::{Coupled, Policy, Mesh, PARAMS};
 use crate::{Bytes, Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
 
 /// COUPLED.
@@ -48,7 +48,7 @@ pub struct Full {
     b: f64,
 }
 
-impl Law for Full {
+impl Policy for Full {
     const INFO: Info = Info {
         name: "mptcp-coupled",
         aliases: &[],

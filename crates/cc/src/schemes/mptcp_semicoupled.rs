@@ -4,7 +4,7 @@
 //! where more arrives, but each subflow halves its own window only. A congested path keeps a moderate amount of traffic, enough
 //! to see when it recovers, and equal paths are used alike.
 //!
-//! ## Law
+//! ## Control law
 //! w: window in segments, w_T: sum of the windows; per segment acknowledged:
 //!
 //! ```text
@@ -30,7 +30,7 @@
 //! a is fixed. With a = 1, n subflows over one bottleneck take sqrt(n) of what one TCP takes (a = 1/n would be fair), and with
 //! unequal round-trip times no single a is fair: what `lia` computes anew all the time.
 
-use crate::coupled::{Coupled, Law, Mesh, PARAMS};
+use crate::coupled::{Coupled, Policy, Mesh, PARAMS};
 use crate::{Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
 
 /// SEMI-COUPLED.
@@ -42,7 +42,7 @@ pub struct Half {
     a: f64,
 }
 
-impl Law for Half {
+impl Policy for Half {
     const INFO: Info = Info {
         name: "mptcp-semicoupled",
         aliases: &[],

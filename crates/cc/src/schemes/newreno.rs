@@ -5,7 +5,7 @@
 //! the larger one loses more at every halving, so they converge. How losses are found and repaired (NewReno's partial
 //! acknowledgements, SACK, RACK) is the transport's part; here is the window.
 //!
-//! ## Law
+//! ## Control law
 //! W: window, A: bytes newly acknowledged, S: segment, F: data outstanding when congestion is detected (all in bytes).
 //!
 //! ```text
@@ -166,7 +166,7 @@ impl Reno {
     #[inline]
     pub fn control(&self, pacing: &WindowPacing) -> Control {
         Control {
-            window: self.window,
+            cwnd: self.window,
             pacing_rate: pacing.rate(self.window, self.ssthresh),
             burst: self.mss * 2,
         }
@@ -286,7 +286,7 @@ mod tests {
     }
 
     fn window(scheme: &NewReno) -> u64 {
-        scheme.control().window.as_u64()
+        scheme.control().cwnd.as_u64()
     }
 
     /// In avoidance with a window of `segments`.

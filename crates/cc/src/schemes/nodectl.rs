@@ -4,7 +4,7 @@
 //! no more and no less, until a node has it reduced or another negotiation grants more. It neither probes nor reacts to
 //! loss. The messages are the transport's; the work is done by the allocator `nodectl` at the links.
 //!
-//! ## Law
+//! ## Control law
 //! Let R be the rate granted, in payload bytes per second (the transport takes the headers off: a packet on the wire is
 //! followed by a gap of its whole size divided by the granted rate).
 //!
@@ -71,7 +71,7 @@ impl Nodectl {
         if let Some(rate) = self.control.pacing_rate
             && let Some(window) = self.bounds.window(rate, self.srtt)
         {
-            self.control.window = window;
+            self.control.cwnd = window;
         }
     }
 }
@@ -107,7 +107,7 @@ impl CongestionControl for Nodectl {
         let fresh = Cubic::new(&Setup { params: Params::defaults(Cubic::INFO.params), ..setup.clone() });
         Self {
             control: Control {
-                window: setup.initial_window.max(setup.mss),
+                cwnd: setup.initial_window.max(setup.mss),
                 pacing_rate: None,
                 burst: setup.mss,
             },
@@ -229,15 +229,15 @@ mod tests {
         // Twice 1 MB/s for 40 ms.
         let granted = advised(&mut scheme, rate(1_000_000));
         let expected = (Bytes::new(80_000), Some(Rate::from_bytes_per_sec(1_000_000)), Bytes::new(1000));
-        assert_eq!((granted.window, granted.pacing_rate, granted.burst), expected);
+        assert_eq!((granted.cwnd, granted.pacing_rate, granted.burst), expected);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 40_000));
         scheme.on_timeout(&timeout(40_000, 1));
         assert_eq!(scheme.control(), granted);
         // The window follows the round-trip time, the rate a new grant.
         scheme.on_ack(&Ack { srtt: Nanos::from_millis(60), ..ack(1000) });
-        assert_eq!(scheme.control().window, Bytes::new(120_000));
+        assert_eq!(scheme.control().cwnd, Bytes::new(120_000));
         let lower = advised(&mut scheme, rate(500_000));
-        assert_eq!(lower.window, Bytes::new(60_000));
+        assert_eq!(lower.cwnd, Bytes::new(60_000));
     }
 
     #[test]
@@ -251,11 +251,11 @@ mod tests {
         // Before the round-trip time is known the window is the initial one.
         let least = advised(&mut scheme, rate(1));
         assert_eq!(
-            (least.window, least.pacing_rate),
+            (least.cwnd, least.pacing_rate),
             (Bytes::new(10_000), Some(Rate::from_bytes_per_sec(1000)))
         );
         scheme.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
-        assert_eq!(scheme.control().window, Bytes::new(4_000));
+        assert_eq!(scheme.control().cwnd, Bytes::new(4_000));
         let most = advised(&mut scheme, rate(10_000_000));
         assert_eq!(most.pacing_rate, Some(Rate::from_bytes_per_sec(10_000_000)));
         for more in [10_000_001, u64::MAX] {

@@ -4,7 +4,7 @@
 //! better. OLIA's first term alone would be optimal, but would flap between equal paths; its second term moves window from the
 //! subflows that have the most to those on the best paths that have less, and so keeps traffic on all of the best.
 //!
-//! ## Law
+//! ## Control law
 //! w: window in segments, R: smoothed round-trip time, n: subflows that take part; per segment acknowledged:
 //!
 //! ```text
@@ -46,7 +46,7 @@
 //! The set B compares measured numbers for equality, so of two paths that are alike usually one alone is best, and it changes
 //! with each loss. It leaves congested paths nearly empty, and is slow to see that one has recovered.
 
-use crate::coupled::{Coupled, Law, Mesh, PARAMS, Peer};
+use crate::coupled::{Coupled, Policy, Mesh, PARAMS, Peer};
 use crate::{Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
 
 /// OLIA.
@@ -104,7 +104,7 @@ impl Opportunistic {
     }
 }
 
-impl Law for Opportunistic {
+impl Policy for Opportunistic {
     const INFO: Info = Info {
         name: "olia",
         aliases: &[],

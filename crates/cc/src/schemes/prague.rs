@@ -5,7 +5,7 @@
 //! paces, so that it does not make a queue of its own; it keeps growing while it cuts; and flows of short round-trip time
 //! behave as if theirs were 25 ms, so that they do not crowd out others. A loss is answered as by Reno.
 //!
-//! ## Law
+//! ## Control law
 //! W: window, A: bytes newly delivered, M: those of them that were marked, S: segment (all in bytes); R: smoothed round-trip
 //! time, R0: the reference (`rtt_reference`, 25 ms), V = max(R, R0); alpha: the averaged share of marks, g: its gain.
 //!
@@ -266,7 +266,7 @@ impl CongestionControl for Prague {
         let burst = pacing_rate.map_or(self.mss, |rate| {
             Bytes::from_f64(rate.as_bytes_per_sec() as f64 / BURSTS_PER_SECOND).max(self.mss)
         });
-        Control { window, pacing_rate, burst }
+        Control { cwnd: window, pacing_rate, burst }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {

@@ -3,7 +3,7 @@
 //! The sender does not probe: its SYN already asks the network for a rate, every packet asks again, and it sends at the
 //! lowest rate that the routers on the way wrote into the header. The work is done by the allocator `rcp` at the links.
 //!
-//! ## Law
+//! ## Control law
 //! Let R be the rate advised, in payload bytes per second (the transport takes the headers off: a packet on the wire is
 //! followed by a gap of its whole size divided by the router's rate).
 //!
@@ -81,7 +81,7 @@ impl CongestionControl for Rcp {
 
     fn new(setup: &Setup) -> Self {
         Self {
-            control: Control { window: setup.initial_window, pacing_rate: None, burst: setup.mss },
+            control: Control { cwnd: setup.initial_window, pacing_rate: None, burst: setup.mss },
             bounds: Bounds::new(setup),
             srtt: Nanos::ZERO,
             ignored: 0,
@@ -106,7 +106,7 @@ impl CongestionControl for Rcp {
         };
         self.control.pacing_rate = Some(rate);
         if let Some(window) = self.bounds.window(rate, self.srtt) {
-            self.control.window = window;
+            self.control.cwnd = window;
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
     fn it_sends_at_the_advised_rate_within_its_bounds_and_ignores_what_is_none() {
         let mut rcp = Rcp::new(&setup(&Rcp::INFO, 1000, &[("line_rate", 80.0)]));
         let start = rcp.control();
-        assert_eq!((start.window, start.pacing_rate), (Bytes::new(10_000), None));
+        assert_eq!((start.cwnd, start.pacing_rate), (Bytes::new(10_000), None));
         for nothing in [Advice::Rate(Rate::ZERO), Advice::Change(5.0), Advice::Change(f64::NAN)] {
             assert_eq!(advised(&mut rcp, nothing), start);
         }
@@ -147,7 +147,7 @@ mod tests {
         // Twice 1 MB/s for 40 ms.
         let rate = Rate::from_bytes_per_sec(1_000_000);
         let control = advised(&mut rcp, Advice::Rate(rate));
-        assert_eq!((control.window, control.pacing_rate), (Bytes::new(80_000), Some(rate)));
+        assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(rate)));
         // More than the line carries is nobody's advice; 80 Mbit/s themselves are one.
         for more in [10_000_001, u64::MAX] {
             assert_eq!(advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(more))), control);
@@ -158,7 +158,7 @@ mod tests {
         // One packet per second and four segments at least.
         let least = advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(1)));
         assert_eq!(least.pacing_rate, Some(Rate::from_bytes_per_sec(1000)));
-        assert_eq!(least.window, Bytes::new(4_000));
+        assert_eq!(least.cwnd, Bytes::new(4_000));
         assert_eq!(rcp.ignored, 5);
     }
 

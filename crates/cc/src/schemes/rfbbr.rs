@@ -10,7 +10,7 @@
 //! our reconstruction, chosen for faithfulness to that line and not by its score: three states, told apart by
 //! the only signs of a queue a sender has, and the least change of BBR that gives each a window.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
@@ -63,7 +63,7 @@
 //! * One BDP with a queue in front means less than the bandwidth; the filter holds the old maximum for ten round
 //!   trips, but where the queue stays full for longer the estimate sinks.
 
-use crate::bbr::{BbrCore, BufferFill, Model, Policy};
+use crate::bbr_v1::{BbrCore, BufferFill, Model, Policy};
 use crate::{Ack, Evidence, Info, Param, RecoveryStyle, RoundMin, Setup, Telemetry, Value, bbr_params};
 
 /// Up to this share of the longest queue it is taken to be empty, and from [`FULL`] on to be full.

@@ -4,7 +4,7 @@
 //! get if no packet waited anywhere; the difference, times the least round-trip time, is the number of its own packets
 //! that stand in queues. It keeps that number between two small bounds, so the bottleneck stays busy and its queue short.
 //!
-//! ## Law
+//! ## Control law
 //! W: window in segments; baseRTT: the least round-trip time seen; RTT: the least of the last round, from at least three
 //! samples (one round trip after another, each as long as a window of data takes to be acknowledged).
 //!
@@ -281,7 +281,7 @@ mod tests {
         scheme.on_ack(&sample(micros + 5_000));
         scheme.on_ack(&sample(micros));
         scheme.on_ack(&Ack { round_start: true, ..sample(micros + 9_000) });
-        scheme.control().window.as_u64()
+        scheme.control().cwnd.as_u64()
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
         for _ in 0..30 {
             scheme.on_ack(&sample(100_000));
         }
-        assert_eq!(scheme.control().window, Bytes::new(40 * MSS));
+        assert_eq!(scheme.control().cwnd, Bytes::new(40 * MSS));
         assert_eq!(round(&mut scheme, 100_000), 41 * MSS);
     }
 
@@ -330,7 +330,7 @@ mod tests {
         scheme.on_ack(&sample(200_000));
         scheme.on_ack(&Ack { round_start: true, ..sample(200_000) });
         assert_eq!(
-            scheme.control().window,
+            scheme.control().cwnd,
             Bytes::new(40 * MSS),
             "the credit of one ACK is short of a window"
         );
@@ -338,7 +338,7 @@ mod tests {
             round_start: true,
             ..Ack { rtt: Some(Nanos::from_millis(200)), ..ack(39 * MSS) }
         });
-        assert_eq!(scheme.control().window, Bytes::new(41 * MSS));
+        assert_eq!(scheme.control().cwnd, Bytes::new(41 * MSS));
     }
 
     #[test]
@@ -364,12 +364,12 @@ mod tests {
             assert!(!scheme.reno.in_slow_start());
         }
         // diff = 3/4 W: shrinking stops at 5 segments (3.75 queued). With bounds at zero it goes on to two.
-        assert_eq!(scheme.control().window, Bytes::new(5 * MSS));
+        assert_eq!(scheme.control().cwnd, Bytes::new(5 * MSS));
         let mut eager = avoiding(10, &[("alpha", 0.0), ("beta", 0.0)]);
         for _ in 0..20 {
             round(&mut eager, 400_000);
         }
-        assert_eq!(eager.control().window, Bytes::new(2 * MSS));
+        assert_eq!(eager.control().cwnd, Bytes::new(2 * MSS));
     }
 
     #[test]
@@ -386,7 +386,7 @@ mod tests {
         let mut scheme = avoiding(40, &[]);
         scheme.on_timeout(&timeout(40 * MSS, 1));
         scheme.on_ack(&Ack { phase: Phase::Loss, round_start: true, ..sample(400_000) });
-        assert_eq!(scheme.control().window, Bytes::new(2 * MSS));
+        assert_eq!(scheme.control().cwnd, Bytes::new(2 * MSS));
     }
 
     #[test]
@@ -404,7 +404,7 @@ mod tests {
             for round_start in [false, false, true] {
                 scheme.on_ack(&Ack { window_limited: false, round_start, ..sample(micros) });
             }
-            scheme.control().window
+            scheme.control().cwnd
         };
         assert_eq!(limited(&mut scheme, 100_000), Bytes::new(40 * MSS));
         assert_eq!(limited(&mut scheme, 150_000), Bytes::new(39 * MSS));

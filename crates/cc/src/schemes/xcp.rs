@@ -4,7 +4,7 @@
 //! router lowers the answer to what it allots to this packet. The sender adds what comes back to its window, and does
 //! nothing else. The work is done by the allocator `xcp` at the links.
 //!
-//! ## Law
+//! ## Control law
 //! * Advised change D in payload bytes per second, added up by the receiver over the packets that an acknowledgement
 //!   covers: window += D · srtt, one segment at least.
 //! * No other growth. Loss: the window is halved, two segments at least; a timeout: one segment.
@@ -128,7 +128,7 @@ impl CongestionControl for Xcp {
 
     #[inline]
     fn control(&self) -> Control {
-        Control { window: Bytes::from_f64(self.window), pacing_rate: None, burst: self.mss }
+        Control { cwnd: Bytes::from_f64(self.window), pacing_rate: None, burst: self.mss }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {
@@ -144,7 +144,7 @@ mod tests {
 
     fn advised(xcp: &mut Xcp, change: f64) -> u64 {
         xcp.on_rate_advice(&RateAdvice { now: Nanos::ZERO, advice: Advice::Change(change) });
-        xcp.control().window.as_u64()
+        xcp.control().cwnd.as_u64()
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn loss_halves_the_window_and_a_needless_reduction_is_undone() {
         let mut xcp = Xcp::new(&setup(&Xcp::INFO, 1000, &[]));
-        let window = |xcp: &Xcp| xcp.control().window.as_u64();
+        let window = |xcp: &Xcp| xcp.control().cwnd.as_u64();
         xcp.on_recovery_entered(&entered(CongestionCause::Loss, 10_000));
         assert_eq!(window(&xcp), 5_000);
         xcp.on_spurious_loss(&crate::testing::spurious(Phase::Recovery));

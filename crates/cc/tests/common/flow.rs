@@ -238,7 +238,7 @@ impl<C: CongestionControl> Flow<C> {
     }
 
     fn has_room(&self) -> bool {
-        self.inflight + MSS <= self.cc.control().window
+        self.inflight + MSS <= self.cc.control().cwnd
     }
 
     fn check_app_limited(&mut self) {

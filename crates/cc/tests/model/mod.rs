@@ -265,7 +265,7 @@ impl Model {
 
     fn send(&mut self, segments: u64) {
         for _ in 0..segments {
-            let window = self.scheme.control().window.min(Bytes::new(RECEIVE_WINDOW));
+            let window = self.scheme.control().cwnd.min(Bytes::new(RECEIVE_WINDOW));
             if self.inflight + self.mss > window && !self.inflight.is_zero() {
                 self.window_limited = true;
                 return;

@@ -373,7 +373,7 @@ impl Half {
             delivered,
         });
         self.read_control();
-        self.ssthresh = self.control.window;
+        self.ssthresh = self.control.cwnd;
     }
 
     fn tell_ack(

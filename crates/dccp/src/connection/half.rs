@@ -171,7 +171,7 @@ impl Half {
     pub(super) fn read_control(&mut self) {
         self.control = self.scheme.control();
         if let Some((_, window, rate)) = self.cap {
-            self.control.window = self.control.window.min(window);
+            self.control.cwnd = self.control.cwnd.min(window);
             self.control.pacing_rate = self.control.pacing_rate.map(|own| own.min(rate));
         }
     }
@@ -192,7 +192,7 @@ impl Half {
     pub(super) fn restrain(&mut self, less: Bytes) {
         let rtt = self.rtt.or_default();
         let least = self.datagram;
-        let window = (self.control.window - less).max(least);
+        let window = (self.control.cwnd - less).max(least);
         let rate =
             self.control.pacing_rate.map_or(Rate::MAX, |rate| (rate - less.per(rtt)).max(least.per(rtt)));
         self.cap = Some((self.records.end(), window, rate));
@@ -207,7 +207,7 @@ impl Half {
         {
             let scheme = self.scheme.control();
             let (window, rate) = (window.mul_f64(2.0), rate.mul_f64(2.0));
-            let enough = window >= scheme.window && scheme.pacing_rate.is_none_or(|own| rate >= own);
+            let enough = window >= scheme.cwnd && scheme.pacing_rate.is_none_or(|own| rate >= own);
             self.cap = (!enough).then(|| (self.records.end(), window, rate));
             self.read_control();
         }
@@ -241,13 +241,13 @@ impl Half {
         // RFC 4341 section 5 counts packets, whatever their size: as many as full ones would be allowed.
         let len = if self.ccid == Ccid::TcpLike { self.datagram } else { len };
         let used = self.used();
-        used + len <= self.control.window || used.is_zero()
+        used + len <= self.control.cwnd || used.is_zero()
     }
 
     /// Marks samples as application-limited if nothing but want of data keeps it from sending.
     #[inline]
     pub(super) fn check_app_limited(&mut self) {
-        if self.next_size().is_none() && self.used() < self.control.window {
+        if self.next_size().is_none() && self.used() < self.control.cwnd {
             self.sampler.set_app_limited(self.inflight);
         }
     }
@@ -255,7 +255,7 @@ impl Half {
     /// Whether the window, not the application, limited what was in flight.
     #[inline]
     pub(super) fn window_limited(&self) -> bool {
-        let window = self.control.window;
+        let window = self.control.cwnd;
         self.usage.limited || (window < self.ssthresh && window.as_u64() < 2 * self.usage.most.as_u64())
     }
 

@@ -180,7 +180,7 @@ impl Connection {
     /// The scheme may ask for more than the window of numbers allows; nothing else limits it then.
     pub(super) fn follow_rate(&mut self, now: Nanos) {
         let datagram = u64::from(self.config.datagram.max(1));
-        let window = self.half.control.window.as_u64() / datagram;
+        let window = self.half.control.cwnd.as_u64() / datagram;
         let most = self.gss.minus(self.gar).max(0) as u64;
         if self.half.usage.limited {
             self.widen(now, window.min(2 * most.max(1)));

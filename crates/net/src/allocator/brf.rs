@@ -5,7 +5,7 @@
 //! proportion to their number; UDP is policed. A new flow starts with what flows of its kind used to send. Then rates are
 //! measured, and what an application does not use is given to those that do.
 //!
-//! ## Law
+//! ## Control law
 //! Rates in bytes per second on the wire. C: what the link carries; N: numbers of flows; BW_i: the share of flow i.
 //!
 //! * (8) C_BRF : C_CUBIC = N_BRF : N_CUBIC, of C less the share of UDP (`udp_share`), which is taken while there is UDP.

@@ -4,7 +4,7 @@
 //! request; the user answers with what is left. From then on the ports tell servers when the rate must fall, because others
 //! have come, and when it may rise, because others have gone. Data packets carry nothing.
 //!
-//! ## Law
+//! ## Control law
 //! Bandwidths in bytes per second on the wire, headers included. Bz is the port's bandwidth, Bv what of it is given to
 //! nobody, Qz the number of transmissions served, Qctl and Bctl number and bandwidth of those whose bottleneck is this port,
 //! VQ the rate at which new transmissions arrive, Rtt the round-trip time in the request.

@@ -4,7 +4,7 @@
 //! headers of packets that ask for a higher one, and corrects it once per time slot by what the link still has to give
 //! and by what waits in the queue. No state is kept per flow.
 //!
-//! ## Law
+//! ## Control law
 //! Once per slot of T = min(d, `slot`):
 //!
 //! `R = R · (1 + (T/d) · (alpha · (gamma·C − y) − beta · Q/d) / (gamma·C))`,

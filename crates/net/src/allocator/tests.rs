@@ -43,7 +43,9 @@ fn every_allocator_has_a_name_parameters_in_range_and_an_essay() {
             assert!(!param.help.is_empty());
         }
         let page: Vec<_> = entry.page().collect();
-        for section in ["## Law", "## States", "## References", "## Differences", "## Known weaknesses"] {
+        for section in
+            ["## Control law", "## States", "## References", "## Differences", "## Known weaknesses"]
+        {
             assert!(page.contains(&section), "{}: {section}", entry.info.name);
         }
     }

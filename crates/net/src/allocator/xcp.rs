@@ -5,7 +5,7 @@
 //! then it divides this among the packets so that all flows gain alike and lose in proportion to their rates. No state is
 //! kept per flow.
 //!
-//! ## Law
+//! ## Control law
 //! Rates in B/s, times in seconds. Per control interval T_e, with the sums over the packets that arrived in it:
 //!
 //! * y = bytes/T_e; d = Σ min(rtt, `max_interval`)·X / ΣX, `initial_interval` if there is none. X is the sender's time

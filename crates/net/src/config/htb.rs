@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_cc::{Bytes, Rate};
+use narrows_units::{Bytes, Rate};
 
 use super::Limit;
 

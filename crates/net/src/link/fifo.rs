@@ -1,7 +1,7 @@
 //! The common case: first in, first out, drop-tail, constant rate. A packet's departure is known when it arrives, so the
 //! caller keeps the packet and the link only remembers when each transmission ends.
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_units::{Bytes, Nanos, Rate};
 
 use super::stats::LinkStats;
 use super::transmitter::Transmitter;

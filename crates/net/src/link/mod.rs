@@ -12,7 +12,7 @@ mod stats;
 mod tests;
 mod transmitter;
 
-use narrows_cc::{Bytes, Nanos, Random};
+use narrows_units::{Bytes, Nanos, Random};
 
 pub use stats::{ClassStats, LinkStats};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Nanos, Random, Rate};
+use narrows_units::{Bytes, Nanos, Random, Rate};
 
 use super::stats::{ClassStats, LinkStats};
 use super::transmitter::Transmitter;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use narrows_cc::{Params, Rate};
+use narrows_cc::Params;
+use narrows_units::Rate;
 use proptest::prelude::*;
 
 use super::tests::{any_limit, any_loss, packet};

@@ -1,6 +1,8 @@
 //! What a link has done since its statistics began.
 
-use crate::{Histogram, Packet};
+use narrows_units::Histogram;
+
+use crate::Packet;
 
 /// Counters of one link. Packets still waiting or in transmission have arrived and not yet departed.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use narrows_cc::Rate;
+use narrows_units::Rate;
 use proptest::prelude::*;
 
 use super::*;

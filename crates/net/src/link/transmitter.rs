@@ -1,6 +1,6 @@
 //! How long packets take at a constant rate, without drift.
 
-use narrows_cc::{Nanos, Rate};
+use narrows_units::{Nanos, Rate};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 

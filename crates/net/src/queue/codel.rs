@@ -1,7 +1,7 @@
 //! CoDel (RFC 8289): packets are dropped at the head once the time they spent waiting has exceeded a target for an
 //! interval, then ever faster: the k-th drop is followed by the next after interval / sqrt(k).
 
-use narrows_cc::Nanos;
+use narrows_units::Nanos;
 
 use super::{Backlog, MTU, mark};
 use crate::Packet;

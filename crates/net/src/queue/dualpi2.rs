@@ -7,7 +7,7 @@
 //! in the appendix. Of the schedulers it allows this is the time-shifted FIFO. A packet behind which nothing waits is not
 //! dropped: there is no queue to shorten.
 
-use narrows_cc::{Nanos, Rate};
+use narrows_units::{Nanos, Rate};
 
 use super::{Backlog, MTU, Room, mark};
 use crate::config::DualPi2 as Config;
@@ -53,7 +53,7 @@ fn sojourn(backlog: &Backlog, at: Nanos) -> Nanos {
 impl DualPi2 {
     pub(crate) fn new(config: Config, rate: Rate) -> Self {
         Self {
-            ramp_min: config.ramp_min.max(rate.time_for(narrows_cc::Bytes::new(MTU))),
+            ramp_min: config.ramp_min.max(rate.time_for(narrows_units::Bytes::new(MTU))),
             next_update: config.update,
             config,
             low: Backlog::default(),

@@ -1,7 +1,7 @@
 //! FQ-CoDel (RFC 8290): flows are hashed to queues that take turns by deficit round robin, queues that just became active
 //! first; each is managed by CoDel; when all are too long together, the longest gives way.
 
-use narrows_cc::{Nanos, Random};
+use narrows_units::{Nanos, Random};
 
 use super::codel::{CoDel, CoDelParams};
 use super::{Backlog, Room};

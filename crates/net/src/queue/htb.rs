@@ -3,7 +3,7 @@
 //! Classes form trees that hang on the link. Each is assured a rate and kept below a ceiling; what a class does not use is lent
 //! to those beside it. Only leaves hold packets.
 //!
-//! ## Law
+//! ## Control law
 //!
 //! Each class has two buckets, one filled at its rate, one at its ceiling. Its mode (Devera 2002, 'Definitions'):
 //!
@@ -67,7 +67,7 @@ mod turn;
 
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_units::{Bytes, Nanos, Rate};
 
 use self::agenda::Agenda;
 use self::bucket::Bucket;

@@ -9,7 +9,7 @@ mod pie;
 mod red;
 mod step;
 
-use narrows_cc::{Bytes, Nanos, Random, Rate};
+use narrows_units::{Bytes, Nanos, Random, Rate};
 
 use self::codel::{CoDel, CoDelParams};
 use self::dualpi2::DualPi2;

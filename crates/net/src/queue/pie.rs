@@ -4,7 +4,7 @@
 //! Updates that fell due since the last arrival or departure are run at the next one, as of their own times: nothing they
 //! depend on changes in between. Left out are the optional extensions of sections 5.2 to 5.5.
 
-use narrows_cc::{Nanos, Random};
+use narrows_units::{Nanos, Random};
 
 use super::{Backlog, MTU, Verdict};
 

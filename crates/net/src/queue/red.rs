@@ -1,7 +1,7 @@
 //! RED (Floyd and Jacobson 1993), gentle (Floyd 2000), optionally adaptive (Floyd, Gummadi and Shenker 2001): packets are
 //! dropped with a probability that grows with a moving average of the queue length, spaced evenly by counting.
 
-use narrows_cc::{Bytes, Nanos, Random, Rate};
+use narrows_units::{Bytes, Nanos, Random, Rate};
 
 use super::Verdict;
 

@@ -21,7 +21,7 @@ impl Step {
 
 #[cfg(test)]
 mod tests {
-    use narrows_cc::{Nanos, Random, Rate};
+    use narrows_units::{Nanos, Random, Rate};
 
     use crate::config::{Limit, Queue};
     use crate::link::LinkStats;

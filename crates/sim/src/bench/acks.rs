@@ -177,7 +177,7 @@ pub fn tell(entry: &Entry, connections: usize, events: &[Event]) -> u64 {
                 Event::Entered(event) => scheme.on_recovery_entered(event),
                 Event::Left(event) => scheme.on_recovery_left(event),
             }
-            sum = sum.wrapping_add(scheme.control().window.as_u64());
+            sum = sum.wrapping_add(scheme.control().cwnd.as_u64());
         }
     }
     sum

@@ -4,11 +4,12 @@
 //! Nothing here reads a clock: it is handed in.
 
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
-use narrows_endpoint::{App, AppConfig, Negotiation, Receiver, Sender, TcpConfig};
 use narrows_net::allocator::{Entry, Outgoing, Tuple};
 use narrows_net::config::{Allocator, Limit, LinkConfig};
 use narrows_net::packet::timestamp;
 use narrows_net::{Flags, Link, Offer, Packet};
+use narrows_tcp::{Negotiation, Receiver, Sender, TcpConfig};
+use narrows_traffic::{App, AppConfig};
 
 /// What the link carries.
 const RATE: Rate = Rate::from_bytes_per_sec(1_250_000_000);

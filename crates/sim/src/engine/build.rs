@@ -2,8 +2,9 @@
 
 use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_dccp::{Connection, Role};
-use narrows_endpoint::{App, AppConfig, Receiver, Sender, multipath};
 use narrows_net::{Link, Wire};
+use narrows_tcp::{Receiver, Sender, multipath};
+use narrows_traffic::{App, AppConfig};
 
 use super::connections::Connections;
 use super::routes::{Routes, intern};

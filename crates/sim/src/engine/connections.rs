@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use narrows_cc::{Bytes, Nanos, Random};
-use narrows_endpoint::multipath::{Sink, Source};
-use narrows_endpoint::{App, ConnectionConfig};
 use narrows_net::{Flags, Packet};
+use narrows_tcp::ConnectionConfig;
+use narrows_tcp::multipath::{Sink, Source};
+use narrows_traffic::App;
 
 use super::{Engine, NONE};
 use crate::metrics::jain;

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use narrows_cc::{Bytes, Rate};
-use narrows_endpoint::AppConfig;
+use narrows_traffic::AppConfig;
 
 use super::choice::{self, App, AppKind};
 use super::fault::Fault;

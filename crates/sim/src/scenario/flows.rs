@@ -1,8 +1,9 @@
 //! From the flows of a scenario to connections: schemes and their parameters, transport settings, opening times.
 
 use narrows_cc::{Bytes, EcnNeed, Nanos, Param, ParamError, ParamKind, Params, Random, schemes};
-use narrows_endpoint::{AppConfig, Negotiation, TcpConfig};
 use narrows_net::MAPPING_BYTES;
+use narrows_tcp::{Negotiation, TcpConfig};
+use narrows_traffic::AppConfig;
 
 use super::app::app;
 use super::choice::{FileSize, SizeKind};

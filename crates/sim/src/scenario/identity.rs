@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use narrows_endpoint::Negotiation;
 use narrows_net::allocator::Tuple;
+use narrows_tcp::Negotiation;
 
 use super::fault::Fault;
 use super::link;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_cc::{Explicit, MAX_PATHS_VIEW, schemes};
-use narrows_endpoint::Scheduler;
+use narrows_tcp::Scheduler;
 use schemars::JsonSchema;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, SeqAccess, Visitor};

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use narrows_cc::{Bytes, Explicit, Nanos, Params, Random, Rate, Setup, schemes};
-use narrows_endpoint::{App, AppConfig, Negotiation, Receiver, Sender, TcpConfig};
 use narrows_net::allocator::{AnyAllocator, Entry, Outgoing, Tuple};
 use narrows_net::config::{Allocator, Limit, LinkConfig};
 use narrows_net::{Flags, Link, Packet};
+use narrows_tcp::{Negotiation, Receiver, Sender, TcpConfig};
+use narrows_traffic::{App, AppConfig};
 
 /// What the link carries.
 pub const RATE: Rate = Rate::from_bytes_per_sec(12_500_000);

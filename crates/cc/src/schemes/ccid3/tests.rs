@@ -77,7 +77,7 @@ fn it_starts_with_a_packet_per_second_and_then_the_initial_window_per_round_trip
         let mut scheme = Ccid3::new(&setup(&Ccid3::INFO, size, &[]));
         scheme.on_report(&report(100, size, 0.0));
         assert_eq!(rate(&scheme), window * 10, "segments of {size}");
-        assert!(scheme.control().window >= Bytes::new(4 * window), "no less than the timer lets pass");
+        assert!(scheme.control().cwnd >= Bytes::new(4 * window), "no less than the timer lets pass");
     }
 }
 
@@ -104,10 +104,10 @@ fn short_round_trips_do_not_outrun_timers() {
     scheme.on_report(&Report { rtt: sample, ..report(100, 0, 0.0) });
     assert_eq!(rate(&scheme), 87_600_000);
     assert_eq!(scheme.control().burst, Bytes::new(4_380));
-    assert_eq!(scheme.control().window, Bytes::new(8_760_000));
+    assert_eq!(scheme.control().cwnd, Bytes::new(8_760_000));
     // R = 100 ms: one segment, and four round trips.
     let scheme = reported(&[report(100, 0, 0.0)]);
-    assert_eq!((scheme.control().burst, scheme.control().window), (Bytes::new(S), Bytes::new(4 * 4_380)));
+    assert_eq!((scheme.control().burst, scheme.control().cwnd), (Bytes::new(S), Bytes::new(4 * 4_380)));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn with_losses_the_rate_is_the_equations() {
         // s / 64 = 22 B/s is not reached even at p = 1: 60 B/s.
         assert!(close(rate(&scheme), equation(p)), "p {p}: {} for {}", rate(&scheme), equation(p));
         let window = equation(p) / 10 * 4;
-        assert!(scheme.control().window.as_u64().abs_diff(window.max(4 * S)) < 20, "p {p}");
+        assert!(scheme.control().cwnd.as_u64().abs_diff(window.max(4 * S)) < 20, "p {p}");
     }
     // Twice what arrives is the limit, and a packet in 64 seconds the least.
     assert_eq!(rate(&reported(&[report(100, 1, 0.0), report(400, 3_000, 0.01)])), 6_000);

@@ -196,6 +196,6 @@ fn growing_delay_ends_the_first_slow_start_and_the_curve_starts_flat_there() {
 fn the_first_window_is_the_initial_window_to_the_byte() {
     for mss in [1, 536, 1448, 8948] {
         let setup = testing::setup(&Cubic::INFO, mss, &[]);
-        assert_eq!(Cubic::new(&setup).control().window, Bytes::new(10 * mss));
+        assert_eq!(Cubic::new(&setup).control().cwnd, Bytes::new(10 * mss));
     }
 }

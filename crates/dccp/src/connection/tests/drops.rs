@@ -77,7 +77,7 @@ fn a_slow_receiver_keeps_its_sender_from_growing() {
         net.run(ms(300));
         let room = |net: &Net| {
             let control = net.ends[CLIENT].control();
-            control.pacing_rate.map_or(control.window.as_u64(), Rate::as_bytes_per_sec)
+            control.pacing_rate.map_or(control.cwnd.as_u64(), Rate::as_bytes_per_sec)
         };
         let before = room(&net);
         net.run(ms(1_000));

@@ -1,6 +1,6 @@
 //! When which class changes its mode: a binary heap in which every class has at most one time, which may be moved.
 
-use narrows_cc::Nanos;
+use narrows_units::Nanos;
 
 /// How many classes there can be.
 const SIZE: usize = 64;

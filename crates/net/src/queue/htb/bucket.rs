@@ -1,7 +1,7 @@
 //! Tokens, counted in 10^-9 byte: in a nanosecond a rate of so many bytes a second makes just so many of them, and nothing
 //! is ever rounded.
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_units::{Bytes, Nanos, Rate};
 
 const PER_BYTE: u64 = 1_000_000_000;
 

@@ -1,6 +1,6 @@
 //! A class at work: its buckets and mode, and what a leaf keeps.
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_units::{Bytes, Nanos, Rate};
 
 use super::bucket::Bucket;
 use super::turn::Turn;

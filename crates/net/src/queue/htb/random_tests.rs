@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_cc::Random;
+use narrows_units::Random;
 use proptest::prelude::*;
 
 use super::*;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::{LinkConfig, Queue};
 use crate::{Link, Offer};
-use narrows_cc::Random;
+use narrows_units::Random;
 
 const AMPLE: Limit = Limit::Packets(1_000_000);
 

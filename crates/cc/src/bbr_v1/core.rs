@@ -1,0 +1,437 @@
+//! The steps of BBR, in the order of Linux `tcp_bbr.c`.
+
+use super::aggregation::EPOCH_SEGMENTS;
+use super::model::Model;
+use super::policer::PolicerSample;
+use super::policy::Policy;
+use super::settings::{FULL_PIPE_GROWTH, FULL_PIPE_ROUNDS, Settings};
+use super::state::{CYCLE_PHASES, State};
+use crate::{
+    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate,
+    RateSample, RecoveryEntered, RecoveryLeft, Report, Sent, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+};
+
+/// BBR, as the policy `P` has it.
+#[derive(Clone, Debug)]
+pub struct BbrCore<P> {
+    model: Model,
+    policy: P,
+}
+
+impl<P: Policy> BbrCore<P> {
+    /// The state.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The variant's own state.
+    pub fn policy(&self) -> &P {
+        &self.policy
+    }
+
+    /// The one place where the state changes.
+    fn transition(&mut self, to: State) {
+        debug_assert!(self.model.state.may_become(to), "{:?} may not become {to:?}", self.model.state);
+        self.policy.on_transition(to, &self.model);
+        self.model.state = to;
+    }
+
+    /// ProbeBW begins at any phase but the draining one, so that flows do not probe in step.
+    fn enter_probe_bw(&mut self) {
+        let last = CYCLE_PHASES - 1;
+        let drawn = self.model.random.below(u64::from(last)) as u8;
+        let phase = (CYCLE_PHASES - drawn) % CYCLE_PHASES;
+        self.transition(State::ProbeBw { phase, since: self.model.delivered_at });
+    }
+
+    /// Step 1: rounds, the policer estimator and the bandwidth filter. Returns whether the sender was short
+    /// of data, if there was a sample.
+    #[inline]
+    fn update_bandwidth(&mut self, ack: &Ack) -> Option<bool> {
+        let model = &mut self.model;
+        model.round_start = false;
+        let sample = ack.rate.as_ref()?;
+        if model.round.on_ack(sample.prior_delivered, ack.delivered) {
+            model.round_start = true;
+            model.conserving = false;
+        }
+        let limited = model.is_limited(sample);
+        self.sample_policer(!ack.lost.is_zero(), limited);
+        let model = &mut self.model;
+        // A sender short of data tells only how fast it wrote, unless that beats the estimate.
+        if !limited || sample.rate >= model.bw.get() {
+            model.bw.update(model.settings.bw_window, model.round.count(), sample.rate);
+        }
+        Some(limited)
+    }
+
+    #[inline]
+    fn sample_policer(&mut self, newly_lost: bool, app_limited: bool) {
+        if !self.model.settings.lt_bw {
+            return;
+        }
+        let sample = self.model.policer_sample(newly_lost, app_limited);
+        if self.model.policer.sample(&sample) {
+            self.enter_probe_bw();
+        }
+    }
+
+    /// Step 2: how bunched the acknowledgements are.
+    #[inline]
+    fn update_aggregation(&mut self, ack: &Ack) {
+        let model = &mut self.model;
+        if !model.settings.extra_acked || ack.acked.is_zero() || ack.rate.is_none() {
+            return;
+        }
+        if model.round_start {
+            model.aggregation.on_round();
+        }
+        let bw = model.bw();
+        model.aggregation.sample(ack.now, ack.acked, bw, model.window, model.settings.mss * EPOCH_SEGMENTS);
+    }
+
+    /// Step 3: the gain cycle.
+    #[inline]
+    fn update_cycle(&mut self, ack: &Ack) {
+        if let State::ProbeBw { phase, since } = self.model.state
+            && self.policy.phase_done(phase, since, ack, &self.model)
+        {
+            let phase = (phase + 1) % CYCLE_PHASES;
+            self.transition(State::ProbeBw { phase, since: self.model.delivered_at });
+        }
+    }
+
+    /// Step 4: the pipe is full when three round trips in a row brought no growth by a quarter.
+    #[inline]
+    fn check_full_pipe(&mut self, app_limited: bool) {
+        let model = &mut self.model;
+        if model.full_bw_reached || !model.round_start || app_limited {
+            return;
+        }
+        let bw = model.bw.get();
+        if bw >= model.full_bw.mul_f64(FULL_PIPE_GROWTH) {
+            model.full_bw = bw;
+            model.full_bw_rounds = 0;
+        } else {
+            model.full_bw_rounds += 1;
+            model.full_bw_reached = model.full_bw_rounds >= FULL_PIPE_ROUNDS;
+        }
+    }
+
+    /// Step 5: Startup gives way to Drain, and Drain to ProbeBW when inflight is down to the BDP.
+    #[inline]
+    fn check_drain(&mut self) {
+        if self.model.state == State::Startup && self.model.full_bw_reached {
+            self.transition(State::Drain);
+        }
+        if self.model.state == State::Drain && self.policy.drain_done(&self.model) {
+            self.enter_probe_bw();
+        }
+    }
+
+    /// Step 6: the round-trip filter, and ProbeRTT when it has grown old.
+    #[inline]
+    fn update_min_rtt(&mut self, ack: &Ack) {
+        let window = self.model.settings.min_rtt_window;
+        let expired = self.model.min_rtt.is_some_and(|(_, at)| ack.now - at > window);
+        if expired {
+            self.policy.on_min_rtt_expired(&self.model);
+        }
+        if let Some(rtt) = ack.rtt {
+            let lower = self.model.min_rtt.is_none_or(|(least, _)| rtt <= least);
+            if lower || expired && !may_be_delayed(ack, self.model.settings.mss) {
+                self.model.min_rtt = Some((rtt, ack.now));
+            }
+        }
+        let probing = matches!(self.model.state, State::ProbeRtt { .. });
+        let allowed = !self.model.settings.probe_rtt_duration.is_zero() && !self.model.idle_restart;
+        if expired && allowed && !probing {
+            self.transition(State::ProbeRtt { until: None, round_done: false });
+            // Saved in the new state, as Linux does: an older, larger window is kept.
+            self.model.save_window();
+            self.model.probe_rtt_limited = Some((ack.delivered, ack.delivered));
+        }
+        if let State::ProbeRtt { until, round_done } = self.model.state {
+            self.continue_probe_rtt(ack, until, round_done);
+        }
+        if !ack.acked.is_zero() {
+            self.model.idle_restart = false;
+        }
+    }
+
+    fn continue_probe_rtt(&mut self, ack: &Ack, until: Option<Nanos>, mut round_done: bool) {
+        let model = &mut self.model;
+        if let Some((_, until)) = &mut model.probe_rtt_limited {
+            *until = ack.delivered + ack.inflight;
+        }
+        let Some(end) = until else {
+            if ack.inflight <= self.policy.probe_rtt_window(model) {
+                model.round.restart(ack.delivered);
+                let until = Some(ack.now + model.settings.probe_rtt_duration);
+                self.transition(State::ProbeRtt { until, round_done: false });
+            }
+            return;
+        };
+        if model.round_start && !round_done {
+            round_done = true;
+            self.transition(State::ProbeRtt { until, round_done });
+        }
+        if round_done {
+            self.leave_probe_rtt(ack.now, end);
+        }
+    }
+
+    /// Leaves ProbeRTT if its time is over.
+    fn leave_probe_rtt(&mut self, now: Nanos, end: Nanos) {
+        if now <= end {
+            return;
+        }
+        let model = &mut self.model;
+        if let Some((_, at)) = &mut model.min_rtt {
+            *at = now;
+        }
+        model.window = model.window.max(model.prior_cwnd);
+        if model.full_bw_reached {
+            self.enter_probe_bw();
+        } else {
+            self.transition(State::Startup);
+        }
+    }
+
+    /// Step 7: the pacing rate. Until the pipe is full it only rises.
+    #[inline]
+    fn set_pacing_rate(&mut self, srtt: Nanos, gain: f64) {
+        let model = &mut self.model;
+        if !model.seen_srtt && !srtt.is_zero() {
+            model.seen_srtt = true;
+            model.start_pacing(srtt);
+        }
+        let bw = self.policy.bandwidth(model.bw(), model);
+        let rate = bw.mul_f64(gain * model.settings.pacing_share);
+        if model.full_bw_reached || rate > model.pacing_rate {
+            model.set_pacing_rate(rate);
+        }
+    }
+
+    /// Step 8: the window.
+    #[inline]
+    fn set_window(&mut self, ack: &Ack) {
+        // Nothing delivered: caps only.
+        if !ack.acked.is_zero() {
+            let (window, final_) = self.recover_or_restore(ack);
+            self.model.window = if final_ { window } else { self.grow(window, ack) };
+        }
+        if let State::ProbeRtt { .. } = self.model.state {
+            self.model.window = self.model.window.min(self.policy.probe_rtt_window(&self.model));
+        }
+    }
+
+    /// The window towards its target, by no more than was delivered.
+    #[inline]
+    fn grow(&self, window: Bytes, ack: &Ack) -> Bytes {
+        let model = &self.model;
+        let bw = self.policy.bandwidth(model.bw(), model);
+        let target = model.target(&self.policy, bw, self.policy.cwnd_gain(model), model.extra_acked());
+        let grown = window + ack.acked;
+        let window = if model.full_bw_reached {
+            grown.min(target)
+        } else if window < target || ack.delivered < model.settings.initial_window {
+            grown
+        } else {
+            window
+        };
+        window.max(model.settings.min_window)
+    }
+
+    /// What loss and recovery make of the window, and whether that is the last word.
+    #[inline]
+    fn recover_or_restore(&mut self, ack: &Ack) -> (Bytes, bool) {
+        let model = &mut self.model;
+        let mut window = model.window;
+        if !ack.lost.is_zero() {
+            window = (window - ack.lost).max(model.settings.mss);
+        }
+        // A response to marks is no recovery to BBR v1.
+        let phase = if model.only_marked && ack.phase == Phase::Recovery { Phase::Open } else { ack.phase };
+        let before = model.phase;
+        if phase == Phase::Recovery && before != Phase::Recovery {
+            let entry = self.policy.enter_recovery(window, ack, model);
+            window = entry.window;
+            model.conserving = entry.conserve;
+            if entry.conserve {
+                model.round.restart(ack.delivered);
+            }
+        } else if phase == Phase::Open && before != Phase::Open {
+            window = self.policy.leave_recovery(window, ack, model);
+            model.conserving = false;
+        }
+        model.phase = phase;
+        if model.conserving {
+            let window = self.policy.conserve(window, ack, model);
+            if let Some(gain) = self.policy.conserving_gain() {
+                self.set_pacing_rate(ack.srtt, gain);
+            }
+            return (window, true);
+        }
+        (window, false)
+    }
+}
+
+/// An acknowledgement that the receiver may have held back: of a lone short packet, with nothing else on its
+/// way. Such a round-trip sample must not replace an expired minimum.
+fn may_be_delayed(ack: &Ack, mss: Bytes) -> bool {
+    let lone = ack.rate.is_some_and(|sample| sample.delivered == ack.acked);
+    lone && ack.acked < mss
+        && ack.acked == ack.acked_cumulative
+        && ack.phase == Phase::Open
+        && ack.ce.is_zero()
+}
+
+impl Model {
+    /// The sample tells nothing of the bandwidth: the application, or ProbeRTT, kept the sender from sending.
+    #[inline]
+    pub fn is_limited(&self, sample: &RateSample) -> bool {
+        let probe_rtt_limited = |(from, until)| (from..=until).contains(&sample.prior_delivered);
+        sample.app_limited || self.probe_rtt_limited.is_some_and(probe_rtt_limited)
+    }
+
+    #[inline]
+    fn policer_sample(&self, newly_lost: bool, app_limited: bool) -> PolicerSample {
+        PolicerSample {
+            delivered_at: self.delivered_at,
+            delivered: self.delivered,
+            lost: self.lost,
+            newly_lost,
+            app_limited,
+            round_start: self.round_start,
+            in_probe_bw: self.in_probe_bw(),
+        }
+    }
+
+    /// Pacing before any bandwidth is known: the window per round trip, with the gain of Startup.
+    fn start_pacing(&mut self, rtt: Nanos) {
+        let gain = self.settings.high_gain * self.settings.pacing_share;
+        self.set_pacing_rate(self.window.per(rtt).mul_f64(gain));
+    }
+}
+
+impl<P: Policy> CongestionControl for BbrCore<P> {
+    const INFO: Info = P::INFO;
+    const CCID: u8 = P::CCID;
+
+    fn new(setup: &Setup) -> Self {
+        let mut model = Model::new(Settings::new(setup), setup.random.clone());
+        model.start_pacing(Nanos::from_millis(1));
+        Self { model, policy: P::new(setup) }
+    }
+
+    #[inline]
+    fn on_sent(&mut self, event: &Sent) {
+        self.policy.on_sent(event, &self.model);
+    }
+
+    fn on_report(&mut self, event: &Report) {
+        self.policy.on_report(event, &self.model);
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let model = &mut self.model;
+        model.inflight = ack.inflight;
+        model.delivered = ack.delivered;
+        if !ack.acked.is_zero() || model.delivered_at.is_zero() {
+            model.delivered_at = ack.now;
+        }
+        if ack.rtt.is_some() {
+            model.latest_rtt = ack.rtt;
+        }
+        let app_limited = self.update_bandwidth(ack).unwrap_or(false);
+        self.update_aggregation(ack);
+        self.policy.observe(ack, &self.model);
+        self.update_cycle(ack);
+        self.check_full_pipe(app_limited);
+        self.check_drain();
+        self.update_min_rtt(ack);
+        let gain = self.policy.pacing_gain(&self.model);
+        self.set_pacing_rate(ack.srtt, gain);
+        self.set_window(ack);
+    }
+
+    fn on_lost(&mut self, event: &Lost) {
+        self.model.lost = event.lost_total;
+        self.model.only_marked = false;
+    }
+
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
+        self.model.save_window();
+        self.model.only_marked = event.cause == CongestionCause::Ecn;
+    }
+
+    fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
+        self.model.only_marked = false;
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        let model = &mut self.model;
+        // In recovery it has been saved already; in a row of timeouts the larger one is kept.
+        if model.phase != Phase::Recovery {
+            model.save_window();
+        }
+        model.window = event.inflight + model.settings.mss;
+        model.inflight = event.inflight;
+        model.phase = Phase::Loss;
+        model.only_marked = false;
+        model.full_bw = Rate::ZERO;
+        // To the policer estimator a timeout is a loss at the end of a round.
+        model.round_start = true;
+        self.sample_policer(true, false);
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
+        // The next round trip sets the measure anew, and with it the count.
+        let model = &mut self.model;
+        model.full_bw = Rate::ZERO;
+        let sample = model.policer_sample(false, false);
+        model.policer.reset(&sample);
+    }
+
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        let model = &mut self.model;
+        let probe_rtt_limited = model.probe_rtt_limited.is_some_and(|(_, until)| event.delivered <= until);
+        if !event.app_limited && !probe_rtt_limited {
+            return;
+        }
+        model.idle_restart = true;
+        model.aggregation.restart(event.now);
+        match model.state {
+            // The pipe is empty: the bandwidth fills it, more would only queue.
+            State::ProbeBw { .. } => self.set_pacing_rate(Nanos::ZERO, 1.0),
+            State::ProbeRtt { until: Some(end), .. } => self.leave_probe_rtt(event.now, end),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        Control {
+            cwnd: self.model.window,
+            pacing_rate: Some(self.model.pacing_rate),
+            burst: self.model.send_quantum(),
+        }
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        let model = &self.model;
+        sink("state", Value::State(model.state.name()));
+        sink("bw_estimate", Value::Rate(model.bw()));
+        if let Some(rtt) = model.min_rtt() {
+            sink("min_rtt", Value::Time(rtt));
+        }
+        sink("pacing_gain", Value::Number(self.policy.pacing_gain(model)));
+        sink("cwnd_gain", Value::Number(self.policy.cwnd_gain(model)));
+        sink("full_bw", Value::Rate(model.full_bw));
+        sink("extra_acked", Value::Bytes(model.extra_acked()));
+        sink("lt_bw", Value::Rate(model.policed().unwrap_or(Rate::ZERO)));
+        sink("round", Value::Number(model.round() as f64));
+        self.policy.telemetry(sink);
+    }
+}

@@ -1,0 +1,62 @@
+//! The BBR core: everything BBR v1 does, with hooks where its published variants differ.
+//!
+//! [`BbrCore`] walks through the steps of one acknowledgement in the order of Linux `tcp_bbr.c`; [`Model`] is
+//! its state, read-only to others; a [`Policy`] says what a variant does differently. All its methods have
+//! defaults, and these are BBR v1.
+//!
+//! A variant is one file in `schemes/`: the essay, and
+//!
+//! ```
+//! use narrows_cc::bbr_v1::{BbrCore, Model, Policy};
+//! use narrows_cc::{Evidence, Info, Param, RecoveryStyle, Setup, bbr_params};
+//!
+//! /// BBR that probes with a gain of its own.
+//! pub type Gentle = BbrCore<GentleProbe>;
+//!
+//! /// What differs from BBR v1.
+//! #[derive(Clone, Debug)]
+//! pub struct GentleProbe {
+//!     gain: f64,
+//! }
+//!
+//! impl Policy for GentleProbe {
+//!     const INFO: Info = Info {
+//!         name: "gentle",
+//!         aliases: &[],
+//!         summary: "BBR with a smaller probing gain",
+//!         evidence: Evidence::Tool,
+//!         recovery: RecoveryStyle::Own,
+//!         // A parameter of a name BBR v1 has replaces that one; here its aggregation term is off by default.
+//!         params: bbr_params![
+//!             Param::number("gentle_gain", 1.1, (1.0, 2.0), "", "pacing gain while probing"),
+//!             Param::flag("extra_acked", false, "window for aggregated acknowledgements"),
+//!         ],
+//!     };
+//!
+//!     fn new(setup: &Setup) -> Self {
+//!         Self { gain: setup.params.number("gentle_gain") }
+//!     }
+//!
+//!     fn probe_gain(&self, phase: u8, model: &Model) -> f64 {
+//!         if phase == 0 { self.gain } else { model.settings().probe_gain(phase) }
+//!     }
+//! }
+//! ```
+
+mod aggregation;
+mod core;
+mod fill;
+mod model;
+mod policer;
+mod policy;
+mod settings;
+mod state;
+
+pub use self::core::BbrCore;
+pub use aggregation::{Aggregation, Epoch};
+pub use fill::BufferFill;
+pub use model::Model;
+pub use policer::{Policer, PolicerSample};
+pub use policy::{Policy, RecoveryEntry};
+pub use settings::{PARAMS, Settings};
+pub use state::{CYCLE_PHASES, PHASE_DOWN, PHASE_UP, State};

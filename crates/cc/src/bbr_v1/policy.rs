@@ -1,0 +1,166 @@
+//! Where variants of BBR differ.
+
+use super::model::Model;
+use super::state::State;
+use crate::{Ack, Bytes, EXPERIMENTAL_CCID, Info, Nanos, Rate, Report, Sent, Setup, Telemetry};
+
+/// What becomes of the window when fast recovery begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveryEntry {
+    /// The window.
+    pub window: Bytes,
+    /// A round trip begins, until whose end (or that of recovery) [`Policy::conserve`] sets the window.
+    pub conserve: bool,
+}
+
+/// A variant of BBR. Defaults are BBR v1; every method may be overridden alone.
+///
+/// For one acknowledgement the core calls [`Policy::observe`] once, after the bandwidth filter has seen it
+/// and before anything is decided, then the other methods as needed.
+pub trait Policy: Clone + core::fmt::Debug {
+    /// What is known of the scheme without running it.
+    const INFO: Info;
+    /// The identifier by which DCCP negotiates it.
+    const CCID: u8 = EXPERIMENTAL_CCID;
+
+    /// The variant's own state at the start of a connection.
+    fn new(setup: &Setup) -> Self;
+
+    /// An acknowledgement arrived. [`Model::round_start`] tells where round trips begin; the round-trip
+    /// filter has not seen this sample yet.
+    #[inline]
+    fn observe(&mut self, _ack: &Ack, _model: &Model) {}
+
+    /// A packet left.
+    #[inline]
+    fn on_sent(&mut self, _sent: &Sent, _model: &Model) {}
+
+    /// The receiver reports what it measured.
+    #[inline]
+    fn on_report(&mut self, _report: &Report, _model: &Model) {}
+
+    /// The state changes to `to`; [`Model::state`] is still the old one. Each phase of ProbeBW is a state.
+    #[inline]
+    fn on_transition(&mut self, _to: State, _model: &Model) {}
+
+    /// The least round-trip time is older than its window; the model still has the old one.
+    #[inline]
+    fn on_min_rtt_expired(&mut self, _model: &Model) {}
+
+    /// The pacing gain.
+    #[inline]
+    fn pacing_gain(&self, model: &Model) -> f64 {
+        self.state_gain(model)
+    }
+
+    /// The pacing gain that follows from the state alone. Not meant to be overridden.
+    #[inline]
+    fn state_gain(&self, model: &Model) -> f64 {
+        match model.state() {
+            State::Startup => model.settings().high_gain,
+            State::Drain => model.settings().drain_gain,
+            // Behind a policer every probe would only be dropped.
+            State::ProbeBw { phase, .. } if model.policed().is_none() => self.probe_gain(phase, model),
+            State::ProbeBw { .. } | State::ProbeRtt { .. } => 1.0,
+        }
+    }
+
+    /// The pacing gain of a phase of ProbeBW.
+    #[inline]
+    fn probe_gain(&self, phase: u8, model: &Model) -> f64 {
+        model.settings().probe_gain(phase)
+    }
+
+    /// Whether a phase of ProbeBW that began at `since` is over.
+    #[inline]
+    fn phase_done(&self, _phase: u8, since: Nanos, ack: &Ack, model: &Model) -> bool {
+        self.standard_phase_done(since, ack, model)
+    }
+
+    /// The end of a phase in BBR v1. Not meant to be overridden.
+    ///
+    /// Each lasts for one least round-trip time. A gain above 1 goes on until inflight shows it, unless
+    /// packets are lost; a gain below 1 ends as soon as inflight has fallen to the BDP.
+    #[inline]
+    fn standard_phase_done(&self, since: Nanos, ack: &Ack, model: &Model) -> bool {
+        let full_length = model.lasted_min_rtt(since);
+        let gain = self.pacing_gain(model);
+        if gain > 1.0 {
+            full_length && (!ack.lost.is_zero() || ack.inflight_before >= model.inflight_at(self, gain))
+        } else if gain < 1.0 {
+            full_length || ack.inflight_before <= model.inflight_at(self, 1.0)
+        } else {
+            full_length
+        }
+    }
+
+    /// Whether Drain is over: inflight has fallen to the BDP.
+    #[inline]
+    fn drain_done(&self, model: &Model) -> bool {
+        model.inflight() <= model.inflight_at(self, 1.0)
+    }
+
+    /// The bandwidth to reckon with where `estimate` was measured: for pacing, the window and all tests of
+    /// inflight.
+    #[inline]
+    fn bandwidth(&self, estimate: Rate, _model: &Model) -> Rate {
+        estimate
+    }
+
+    /// The data that one BDP is taken to be.
+    #[inline]
+    fn target_bdp(&self, bw: Rate, min_rtt: Nanos, _model: &Model) -> Bytes {
+        bw.over(min_rtt)
+    }
+
+    /// The window gain of ProbeBW.
+    #[inline]
+    fn probe_cwnd_gain(&self, model: &Model) -> f64 {
+        model.settings().cwnd_gain
+    }
+
+    /// The window gain.
+    #[inline]
+    fn cwnd_gain(&self, model: &Model) -> f64 {
+        match model.state() {
+            State::Startup | State::Drain => model.settings().high_gain,
+            State::ProbeBw { .. } => self.probe_cwnd_gain(model),
+            State::ProbeRtt { .. } => 1.0,
+        }
+    }
+
+    /// The window of ProbeRTT, and the inflight at which its clock starts.
+    #[inline]
+    fn probe_rtt_window(&self, model: &Model) -> Bytes {
+        model.settings().min_window
+    }
+
+    /// Fast recovery begins; `window` is the current one less what was lost.
+    #[inline]
+    fn enter_recovery(&mut self, _window: Bytes, ack: &Ack, _model: &Model) -> RecoveryEntry {
+        RecoveryEntry { window: ack.inflight + ack.acked, conserve: true }
+    }
+
+    /// The window while conserving; `window` is the current one less what was lost. Packet conservation: as
+    /// much is sent as was delivered.
+    #[inline]
+    fn conserve(&mut self, window: Bytes, ack: &Ack, _model: &Model) -> Bytes {
+        window.max(ack.inflight + ack.acked)
+    }
+
+    /// The pacing gain where [`Policy::conserve`] has just set the window, instead of that of the state; it
+    /// lasts until the next acknowledgement and decides nothing else.
+    #[inline]
+    fn conserving_gain(&self) -> Option<f64> {
+        None
+    }
+
+    /// Recovery or loss repair ends; `window` is the current one less what was lost.
+    #[inline]
+    fn leave_recovery(&mut self, window: Bytes, _ack: &Ack, model: &Model) -> Bytes {
+        window.max(model.prior_cwnd())
+    }
+
+    /// The variant's own telemetry.
+    fn telemetry(&self, _sink: Telemetry<'_>) {}
+}

@@ -1,0 +1,129 @@
+//! Parameters of BBR, and the numbers that are not parameters.
+
+use super::state::{PHASE_DOWN, PHASE_UP};
+use crate::{Bytes, Nanos, Param, Setup};
+
+/// Growth that shows the pipe is not yet full, as a ratio of rates.
+pub(super) const FULL_PIPE_GROWTH: f64 = 1.25;
+/// Round trips without such growth after which it is full.
+pub(super) const FULL_PIPE_ROUNDS: u8 = 3;
+/// Least window in segments: two packets under way, two acknowledged together.
+pub(super) const MIN_WINDOW_SEGMENTS: u64 = 4;
+
+/// The parameters of BBR v1. A variant's list is made of these by [`bbr_params!`](crate::bbr_params).
+pub const PARAMS: &[Param] = &[
+    Param::number(
+        "high_gain",
+        2.885,
+        (1.0, 10.0),
+        "",
+        "pacing and window gain of Startup; Drain paces at its inverse",
+    ),
+    Param::number("cwnd_gain", 2.0, (1.0, 10.0), "", "window gain of ProbeBW"),
+    Param::number("probe_up", 1.25, (1.0, 4.0), "", "pacing gain of the probing phase"),
+    Param::number("probe_down", 0.75, (0.1, 1.0), "", "pacing gain of the draining phase"),
+    Param::count("bw_window", 10.0, (1.0, 1e6), "round", "length of the bandwidth filter"),
+    Param::number(
+        "min_rtt_window",
+        10.0,
+        (0.1, 1e6),
+        "s",
+        "length of the round-trip filter, and so time between ProbeRTTs",
+    ),
+    Param::number("probe_rtt_duration", 200.0, (0.0, 1e5), "ms", "time spent in ProbeRTT; 0: never entered"),
+    Param::number("pacing_margin", 1.0, (0.0, 50.0), "%", "how far pacing stays below gain x bandwidth"),
+    Param::flag("lt_bw", true, "detection of policers (long-term bandwidth)"),
+    Param::flag("extra_acked", true, "window for aggregated acknowledgements"),
+    Param::count(
+        "quantum",
+        0.0,
+        (0.0, 127.0),
+        "pkt",
+        "send quantum; 0: Linux's rule by rate, within tcp.max_burst",
+    ),
+];
+
+/// Parameter values, ready for use.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Segment size.
+    pub mss: Bytes,
+    /// Initial window.
+    pub initial_window: Bytes,
+    /// Least window: four segments.
+    pub min_window: Bytes,
+    /// Gain of Startup.
+    pub high_gain: f64,
+    /// Pacing gain of Drain.
+    pub drain_gain: f64,
+    /// Window gain of ProbeBW.
+    pub cwnd_gain: f64,
+    /// Pacing gain of the probing phase.
+    pub probe_up: f64,
+    /// Pacing gain of the draining phase.
+    pub probe_down: f64,
+    /// Length of the bandwidth filter in round trips.
+    pub bw_window: u64,
+    /// Length of the round-trip filter.
+    pub min_rtt_window: Nanos,
+    /// Least time in ProbeRTT.
+    pub probe_rtt_duration: Nanos,
+    /// The share of gain x bandwidth that is used for pacing.
+    pub pacing_share: f64,
+    /// Detect policers.
+    pub lt_bw: bool,
+    /// Allow for aggregated acknowledgements.
+    pub extra_acked: bool,
+    /// The most segments the transport sends back to back.
+    pub max_quantum: u64,
+    /// Send quantum in segments, if fixed.
+    pub quantum: Option<u64>,
+}
+
+impl Settings {
+    pub(super) fn new(setup: &Setup) -> Self {
+        let number = |name| setup.params.number_or_default(name, PARAMS);
+        let flag = |name| number(name) != 0.0;
+        let quantum = number("quantum") as u64;
+        Self {
+            mss: setup.mss,
+            initial_window: setup.initial_window,
+            min_window: setup.mss * MIN_WINDOW_SEGMENTS,
+            high_gain: number("high_gain"),
+            drain_gain: 1.0 / number("high_gain"),
+            cwnd_gain: number("cwnd_gain"),
+            probe_up: number("probe_up"),
+            probe_down: number("probe_down"),
+            bw_window: number("bw_window") as u64,
+            min_rtt_window: Nanos::from_secs_f64(number("min_rtt_window")),
+            probe_rtt_duration: Nanos::from_secs_f64(number("probe_rtt_duration") / 1e3),
+            pacing_share: 1.0 - number("pacing_margin") / 100.0,
+            lt_bw: flag("lt_bw"),
+            extra_acked: flag("extra_acked"),
+            max_quantum: (setup.max_burst.as_u64() / setup.mss.as_u64()).max(1),
+            quantum: (quantum > 0).then_some(quantum),
+        }
+    }
+
+    /// The pacing gain of a phase of ProbeBW in BBR v1.
+    #[inline]
+    pub fn probe_gain(&self, phase: u8) -> f64 {
+        match phase {
+            PHASE_UP => self.probe_up,
+            PHASE_DOWN => self.probe_down,
+            _ => 1.0,
+        }
+    }
+}
+
+/// The parameter list of a BBR variant: those of BBR v1, except for what stands after `without`, and its own, which
+/// replace those of the same name.
+#[macro_export]
+macro_rules! bbr_params {
+    (without $($gone:literal),+; $($param:expr),* $(,)?) => {
+        $crate::merged_params!($crate::bbr_v1::PARAMS, without $($gone),+; $($param),*)
+    };
+    ($($param:expr),* $(,)?) => {
+        $crate::merged_params!($crate::bbr_v1::PARAMS; $($param),*)
+    };
+}

@@ -1,0 +1,255 @@
+//! The steps of BBR v3, in the order of draft-ietf-ccwg-bbr-06.
+
+use super::model::Model;
+use super::policy::{Generation, Policy};
+use super::settings::Settings;
+use super::state::{State, Undo};
+use crate::{
+    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate,
+    RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+};
+
+/// BBR v3 or v2, as the rules `P` have it.
+#[derive(Clone, Debug)]
+pub struct BbrCore<P> {
+    pub(super) model: Model,
+    pub(super) rules: P,
+}
+
+/// The rate sample of an acknowledgement; all zero without one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sample {
+    pub(super) valid: bool,
+    pub(super) rate: Rate,
+    pub(super) delivered: Bytes,
+    pub(super) prior_delivered: Bytes,
+    pub(super) tx_in_flight: Bytes,
+    pub(super) lost: Bytes,
+    /// The sender was short of data, or in ProbeRTT.
+    pub(super) limited: bool,
+}
+
+impl Sample {
+    #[inline]
+    fn of(ack: &Ack, model: &Model) -> Self {
+        match &ack.rate {
+            Some(sample) => Self {
+                valid: true,
+                rate: sample.rate,
+                delivered: sample.delivered,
+                prior_delivered: sample.prior_delivered,
+                tx_in_flight: sample.tx_in_flight,
+                lost: sample.lost,
+                limited: sample.app_limited || model.is_probe_rtt_limited(sample.prior_delivered),
+            },
+            None => Self::default(),
+        }
+    }
+}
+
+impl<P: Policy> BbrCore<P> {
+    pub(super) const V2: bool = matches!(P::GENERATION, Generation::V2);
+
+    /// The state.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The variant's own state.
+    pub fn rules(&self) -> &P {
+        &self.rules
+    }
+
+    /// The one place where the state changes.
+    pub(super) fn transition(&mut self, to: State) {
+        debug_assert!(self.model.state.may_become(to), "{:?} may not become {to:?}", self.model.state);
+        debug_assert!(
+            self.model.full_bw_reached || !(to.in_probe_bw() || to == State::Drain),
+            "{to:?} before the bandwidth was found"
+        );
+        self.rules.on_transition(to, &self.model);
+        self.model.state = to;
+    }
+
+    /// UpdateACKAggregation.
+    #[inline]
+    fn update_aggregation(&mut self, ack: &Ack) {
+        let model = &mut self.model;
+        if !model.settings.extra_acked || ack.acked.is_zero() || ack.rate.is_none() {
+            return;
+        }
+        let extra = model.epoch.excess(ack.now, ack.acked, model.bw, Bytes::MAX).min(model.window);
+        let window = if model.full_bw_reached { model.settings.extra_acked_window } else { 1 };
+        model.extra_acked.update(window, model.round.count(), extra);
+    }
+
+    /// SetCwnd.
+    #[inline]
+    fn set_window(&mut self, ack: &Ack) {
+        let model = &mut self.model;
+        model.update_max_inflight();
+        let mut window = model.window;
+        if !ack.acked.is_zero() {
+            let grown = window + ack.acked;
+            if model.full_bw_reached {
+                window = grown.min(model.max_inflight);
+            } else if window < model.max_inflight || ack.delivered < model.settings.initial_window {
+                window = grown;
+            }
+            window = window.max(model.settings.min_window);
+        }
+        if let State::ProbeRtt { .. } = model.state {
+            window = window.min(model.probe_rtt_window());
+        }
+        model.window = window.min(model.volume_bound());
+    }
+}
+
+impl<P: Policy> CongestionControl for BbrCore<P> {
+    const INFO: Info = P::INFO;
+
+    fn new(setup: &Setup) -> Self {
+        let mut model = Model::new(Settings::new(setup, Self::V2), setup.random.clone());
+        model.start_pacing(Nanos::from_millis(1));
+        Self { model, rules: P::new(setup) }
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let model = &mut self.model;
+        model.inflight = ack.inflight;
+        model.delivered = ack.delivered;
+        model.window_full = ack.window_full;
+        if ack.rtt.is_some() {
+            model.latest_rtt = ack.rtt;
+        }
+        let sample = Sample::of(ack, model);
+        self.update_latest(ack, &sample);
+        self.update_congestion(ack, &sample);
+        self.update_aggregation(ack);
+        self.rules.observe(ack, &self.model);
+        if Self::V2 {
+            self.check_startup_loss(ack, &sample);
+        }
+        self.check_full_bw(&sample);
+        self.check_startup_done(ack, &sample);
+        self.check_drain_done(ack);
+        self.update_cycle(ack, &sample);
+        self.update_min_rtt(ack);
+        self.check_probe_rtt(ack);
+        self.advance_latest(&sample);
+
+        let model = &mut self.model;
+        model.bw = model.max_bw.get().min(model.bw_short).min(model.bw_long);
+        if !model.seen_srtt && !ack.srtt.is_zero() {
+            model.seen_srtt = true;
+            model.start_pacing(ack.srtt);
+        }
+        let gain = self.rules.pacing_gain(&self.model);
+        self.model.pace(gain);
+        self.set_window(ack);
+        self.model.has_saved &= self.model.phase != Phase::Open;
+    }
+
+    fn on_lost(&mut self, event: &Lost) {
+        self.note_loss(event);
+    }
+
+    fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
+        if event.cause == CongestionCause::Ecn {
+            self.model.only_marked = true;
+            return;
+        }
+        self.save_state();
+        self.model.phase = Phase::Recovery;
+    }
+
+    fn on_recovery_left(&mut self, _event: &RecoveryLeft) {
+        let model = &mut self.model;
+        if model.phase != Phase::Open {
+            model.restore_window();
+        }
+        model.phase = Phase::Open;
+        model.only_marked = false;
+    }
+
+    fn on_timeout(&mut self, event: &Timeout) {
+        self.save_state();
+        let model = &mut self.model;
+        if Self::V2 {
+            model.full_bw.restart(Rate::ZERO);
+            if !model.state.probes_bandwidth() {
+                // The bound must not start from the one segment of the timeout.
+                model.inflight_short = model.inflight_short.min(model.prior_cwnd);
+            }
+        }
+        model.window = event.inflight + model.settings.mss;
+        model.inflight = event.inflight;
+        model.phase = Phase::Loss;
+        model.only_marked = false;
+    }
+
+    fn on_spurious_loss(&mut self, event: &SpuriousLoss) {
+        if self.model.settings.undo {
+            self.undo(event.now);
+        }
+        self.model.phase = Phase::Open;
+        self.model.only_marked = false;
+    }
+
+    fn on_idle_restart(&mut self, event: &IdleRestart) {
+        self.restart_from_idle(event);
+    }
+
+    #[inline]
+    fn control(&self) -> Control {
+        Control {
+            cwnd: self.model.window,
+            pacing_rate: Some(self.model.pacing_rate),
+            burst: self.model.quantum,
+        }
+    }
+
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        let model = &self.model;
+        let mut flag = |name, on: bool| sink(name, Value::Number(if on { 1.0 } else { 0.0 }));
+        flag("full_bw_now", model.full_bw.now);
+        flag("full_bw_reached", model.full_bw_reached);
+        flag("idle_restart", model.idle_restart);
+        flag("probe_too_high", model.probe_too_high);
+        flag("probe_precautionary", model.probe_precautionary);
+        sink("state", Value::State(model.state.name()));
+        sink("ack_phase", Value::State(model.ack_phase.name()));
+        match model.undo_state {
+            Some(Undo::Startup) => sink("undo_state", Value::State(State::Startup.name())),
+            Some(Undo::Up) => sink("undo_state", Value::State(State::Up.name())),
+            None => {}
+        }
+        sink("bw_estimate", Value::Rate(model.bw));
+        sink("max_bw", Value::Rate(model.max_bw.get()));
+        if let Some(rate) = model.bw_short() {
+            sink("bw_short", Value::Rate(rate));
+        }
+        if let Some(bytes) = model.inflight_long() {
+            sink("inflight_long", Value::Bytes(bytes));
+        }
+        if let Some(bytes) = model.inflight_short() {
+            sink("inflight_short", Value::Bytes(bytes));
+        }
+        if let Some(rtt) = model.min_rtt() {
+            sink("min_rtt", Value::Time(rtt));
+        }
+        sink("extra_acked", Value::Bytes(model.extra_acked()));
+        sink("max_inflight", Value::Bytes(model.max_inflight));
+        sink("pacing_gain", Value::Number(self.rules.pacing_gain(model)));
+        sink("cwnd_gain", Value::Number(model.cwnd_gain()));
+        sink("full_bw", Value::Rate(model.full_bw.base));
+        sink("full_bw_count", Value::Number(f64::from(model.full_bw.count)));
+        sink("round", Value::Number(model.round.count() as f64));
+        sink("rounds_since_probe_up", Value::Number(model.rounds_since_probe as f64));
+        sink("probe_wait", Value::Time(model.probe_wait));
+        if model.settings.ecn {
+            sink("ecn_alpha", Value::Number(model.marks.alpha()));
+        }
+        self.rules.telemetry(sink);
+    }
+}

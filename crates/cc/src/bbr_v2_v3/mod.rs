@@ -1,0 +1,61 @@
+//! The core of BBR v3, and of v2: everything both do, with hooks for their variants.
+//!
+//! [`BbrCore`] walks through the steps of one acknowledgement in the order of draft-ietf-ccwg-bbr-06, section 5.2.3; [`Model`]
+//! is its state, read-only to others; [`Policy`] says what a variant does differently and which generation it starts from.
+//!
+//! A variant is one file in `schemes/`: the essay, and
+//!
+//! ```
+//! use narrows_cc::bbr_v2_v3::{BbrCore, Generation, Model, PARAMS, Policy};
+//! use narrows_cc::{Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
+//!
+//! /// BBR v3 that drains with a gain of its own.
+//! pub type Gentle = BbrCore<GentleDrain>;
+//!
+//! /// What differs from BBR v3.
+//! #[derive(Clone, Debug)]
+//! pub struct GentleDrain {
+//!     share: f64,
+//! }
+//!
+//! impl Policy for GentleDrain {
+//!     const INFO: Info = Info {
+//!         name: "gentle3",
+//!         aliases: &[],
+//!         summary: "BBR v3 with a smaller drain",
+//!         evidence: Evidence::Tool,
+//!         recovery: RecoveryStyle::Own,
+//!         params: merged_params![PARAMS; Param::number("share", 0.5, (0.0, 1.0), "", "share of the drain")],
+//!     };
+//!     const GENERATION: Generation = Generation::V3;
+//!
+//!     fn new(setup: &Setup) -> Self {
+//!         Self { share: setup.params.number("share") }
+//!     }
+//!
+//!     fn down_gain(&self, model: &Model) -> f64 {
+//!         1.0 - self.share * (1.0 - model.settings().down_gain)
+//!     }
+//! }
+//! ```
+
+mod congestion;
+mod core;
+mod cycle;
+mod ecn;
+mod max_bw;
+mod model;
+mod policy;
+mod probe_rtt;
+mod settings;
+mod startup;
+mod state;
+
+pub use self::core::BbrCore;
+pub use ecn::Marks;
+pub use max_bw::MaxBw;
+pub use model::Model;
+pub use policy::{Generation, Policy};
+pub use settings::{PARAMS, PARAMS_V2, Settings};
+pub use startup::FullBw;
+pub use state::{AckPhase, State, Undo};

@@ -1,0 +1,444 @@
+//! What BBR v3 knows of the path and of itself, and the formulas over it.
+
+use super::ecn::Marks;
+use super::max_bw::MaxBw;
+use super::settings::{QUANTUM_BYTES, QUANTUM_SEGMENTS, QUANTUM_TIME, Settings};
+use super::startup::{FullBw, LossCount};
+use super::state::{AckPhase, State, Undo};
+use crate::bbr_v1::Epoch;
+use crate::{Bytes, Nanos, Phase, Random, Rate, RoundCounter, WindowedMax};
+
+/// A bound that is not set: the draft's infinity.
+pub(super) const NO_RATE_BOUND: Rate = Rate::MAX;
+/// A bound that is not set: the draft's infinity.
+pub(super) const NO_BOUND: Bytes = Bytes::MAX;
+
+/// Bounds as they were before a loss.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Saved {
+    pub(super) bw_short: Rate,
+    pub(super) inflight_short: Bytes,
+    pub(super) inflight_long: Bytes,
+}
+
+/// The state of a flow of BBR v3 or v2. A policy reads it; only [`BbrCore`](super::BbrCore) changes it.
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub(super) settings: Settings,
+    pub(super) random: Random,
+    pub(super) state: State,
+    pub(super) ack_phase: AckPhase,
+    pub(super) round: RoundCounter,
+    pub(super) round_start: bool,
+
+    // Rates.
+    pub(super) max_bw: MaxBw,
+    pub(super) bw_short: Rate,
+    /// Set by marks in v2 alone.
+    pub(super) bw_long: Rate,
+    /// The least of the three when the last acknowledgement had been processed.
+    pub(super) bw: Rate,
+    pub(super) bw_latest: Rate,
+    pub(super) full_bw: FullBw,
+    pub(super) full_bw_reached: bool,
+
+    // Volumes.
+    pub(super) inflight_long: Bytes,
+    pub(super) inflight_short: Bytes,
+    pub(super) inflight_latest: Bytes,
+    pub(super) epoch: Epoch,
+    pub(super) extra_acked: WindowedMax<Bytes>,
+
+    // Round-trip times with when they were measured: the least of 10 s, and the least of 5 s.
+    pub(super) min_rtt: Option<(Nanos, Nanos)>,
+    pub(super) probe_rtt_min: Option<(Nanos, Nanos)>,
+    pub(super) probe_rtt_expired: bool,
+    pub(super) latest_rtt: Option<Nanos>,
+    pub(super) seen_srtt: bool,
+
+    // The cycle.
+    pub(super) cycle_at: Nanos,
+    pub(super) probe_wait: Nanos,
+    pub(super) rounds_since_probe: u64,
+    pub(super) probe_up_rounds: u32,
+    pub(super) probe_up_acked: Bytes,
+    pub(super) probe_up_per_inc: Bytes,
+    /// What arrives was sent while probing: losses may lower `inflight_long`, once.
+    pub(super) probe_samples: bool,
+    pub(super) ok_probe_sample: bool,
+    pub(super) probe_too_high: bool,
+    pub(super) probe_precautionary: bool,
+    pub(super) drain_start_round: u64,
+
+    // Loss and marks.
+    pub(super) loss_round_delivered: Bytes,
+    pub(super) loss_round_start: bool,
+    pub(super) loss_in_round: bool,
+    pub(super) loss_in_cycle: bool,
+    pub(super) losses: LossCount,
+    pub(super) marks: Marks,
+    /// The transport's phase, but that an answer to marks is none.
+    pub(super) phase: Phase,
+    pub(super) only_marked: bool,
+    pub(super) undo_state: Option<Undo>,
+    pub(super) saved: Saved,
+    /// State was saved for the losses that are being repaired.
+    pub(super) has_saved: bool,
+    /// When an event other than an acknowledgement began a loss round, or a round trip. The acknowledgement that revealed the
+    /// event follows it, and what it delivers is delivered before that round.
+    pub(super) loss_round_at: Option<Nanos>,
+    pub(super) round_at: Option<Nanos>,
+
+    // The connection.
+    pub(super) delivered: Bytes,
+    pub(super) inflight: Bytes,
+    pub(super) window_full: bool,
+    /// Bytes delivered when ProbeRTT was entered, and delivered plus inflight when it was last seen: packets sent in between
+    /// count as application-limited.
+    pub(super) probe_rtt_limited: Option<(Bytes, Bytes)>,
+    pub(super) idle_restart: bool,
+
+    // Controls.
+    pub(super) window: Bytes,
+    pub(super) prior_cwnd: Bytes,
+    pub(super) max_inflight: Bytes,
+    pub(super) pacing_rate: Rate,
+    pub(super) quantum: Bytes,
+}
+
+impl Model {
+    pub(super) fn new(settings: Settings, random: Random) -> Self {
+        let window = settings.initial_window;
+        let saved = Saved { bw_short: Rate::ZERO, inflight_short: Bytes::ZERO, inflight_long: Bytes::ZERO };
+        Self {
+            quantum: settings.mss,
+            settings,
+            random,
+            state: State::Startup,
+            ack_phase: AckPhase::Init,
+            round: RoundCounter::default(),
+            round_start: false,
+            max_bw: MaxBw::default(),
+            bw_short: NO_RATE_BOUND,
+            bw_long: NO_RATE_BOUND,
+            bw: Rate::ZERO,
+            bw_latest: Rate::ZERO,
+            full_bw: FullBw::default(),
+            full_bw_reached: false,
+            inflight_long: NO_BOUND,
+            inflight_short: NO_BOUND,
+            inflight_latest: Bytes::ZERO,
+            epoch: Epoch::default(),
+            extra_acked: WindowedMax::new(0, Bytes::ZERO),
+            min_rtt: None,
+            probe_rtt_min: None,
+            probe_rtt_expired: false,
+            latest_rtt: None,
+            seen_srtt: false,
+            cycle_at: Nanos::ZERO,
+            probe_wait: Nanos::ZERO,
+            rounds_since_probe: 0,
+            probe_up_rounds: 0,
+            probe_up_acked: Bytes::ZERO,
+            probe_up_per_inc: NO_BOUND,
+            probe_samples: false,
+            ok_probe_sample: false,
+            probe_too_high: false,
+            probe_precautionary: false,
+            drain_start_round: 0,
+            loss_round_delivered: Bytes::ZERO,
+            loss_round_start: false,
+            loss_in_round: false,
+            loss_in_cycle: false,
+            losses: LossCount::default(),
+            marks: Marks::default(),
+            phase: Phase::Open,
+            only_marked: false,
+            undo_state: None,
+            saved,
+            has_saved: false,
+            loss_round_at: None,
+            round_at: None,
+            delivered: Bytes::ZERO,
+            inflight: Bytes::ZERO,
+            window_full: false,
+            probe_rtt_limited: None,
+            idle_restart: false,
+            window,
+            prior_cwnd: Bytes::ZERO,
+            max_inflight: window,
+            pacing_rate: Rate::ZERO,
+        }
+    }
+
+    /// Parameter values.
+    #[inline]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+    /// The state.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.state
+    }
+    /// What the acknowledgements that arrive have to do with a probe.
+    #[inline]
+    pub fn ack_phase(&self) -> AckPhase {
+        self.ack_phase
+    }
+    /// Round trips since the start, by this flow's own count.
+    #[inline]
+    pub fn round(&self) -> u64 {
+        self.round.count()
+    }
+    /// The current acknowledgement begins a round trip.
+    #[inline]
+    pub fn round_start(&self) -> bool {
+        self.round_start
+    }
+    /// The greatest delivery rate of this and the previous cycle.
+    #[inline]
+    pub fn max_bw(&self) -> Rate {
+        self.max_bw.get()
+    }
+    /// The bandwidth estimate: [`Model::max_bw`] within its bounds.
+    #[inline]
+    pub fn bw(&self) -> Rate {
+        self.bw
+    }
+    /// The short-term bound on the bandwidth, if set.
+    #[inline]
+    pub fn bw_short(&self) -> Option<Rate> {
+        (self.bw_short != NO_RATE_BOUND).then_some(self.bw_short)
+    }
+    /// The long-term bound on inflight, if set.
+    #[inline]
+    pub fn inflight_long(&self) -> Option<Bytes> {
+        (self.inflight_long != NO_BOUND).then_some(self.inflight_long)
+    }
+    /// The short-term bound on inflight, if set.
+    #[inline]
+    pub fn inflight_short(&self) -> Option<Bytes> {
+        (self.inflight_short != NO_BOUND).then_some(self.inflight_short)
+    }
+    /// The plateau detector.
+    #[inline]
+    pub fn full_bw(&self) -> FullBw {
+        self.full_bw
+    }
+    /// Startup has once found the bandwidth.
+    #[inline]
+    pub fn full_bw_reached(&self) -> bool {
+        self.full_bw_reached
+    }
+    /// The propagation delay as far as known.
+    #[inline]
+    pub fn min_rtt(&self) -> Option<Nanos> {
+        self.min_rtt.map(|(rtt, _)| rtt)
+    }
+    /// The newest round-trip sample.
+    #[inline]
+    pub fn latest_rtt(&self) -> Option<Nanos> {
+        self.latest_rtt
+    }
+    /// Data in flight after the last acknowledgement.
+    #[inline]
+    pub fn inflight(&self) -> Bytes {
+        self.inflight
+    }
+    /// All bytes ever delivered.
+    #[inline]
+    pub fn delivered(&self) -> Bytes {
+        self.delivered
+    }
+    /// The congestion window.
+    #[inline]
+    pub fn window(&self) -> Bytes {
+        self.window
+    }
+    /// The pacing rate.
+    #[inline]
+    pub fn pacing_rate(&self) -> Rate {
+        self.pacing_rate
+    }
+    /// The smoothed share of marked deliveries.
+    #[inline]
+    pub fn ecn_alpha(&self) -> f64 {
+        self.marks.alpha()
+    }
+
+    /// The window gain.
+    #[inline]
+    pub fn cwnd_gain(&self) -> f64 {
+        let settings = &self.settings;
+        match self.state {
+            State::Startup | State::Drain => settings.startup_cwnd_gain,
+            State::Up => settings.up_cwnd_gain,
+            State::Down | State::Cruise | State::Refill => settings.cwnd_gain,
+            State::ProbeRtt { .. } => settings.probe_rtt_gain,
+        }
+    }
+
+    /// What the path of bandwidth `bw` holds, `gain` times; before any round-trip sample the initial window.
+    #[inline]
+    fn bdp_multiple(&self, bw: Rate, gain: f64) -> Bytes {
+        match self.min_rtt {
+            Some((min_rtt, _)) => bw.over(min_rtt).mul_f64(gain),
+            None => self.settings.initial_window,
+        }
+    }
+
+    /// The bandwidth-delay product of [`Model::bw`].
+    #[inline]
+    pub fn bdp(&self) -> Bytes {
+        self.bdp_multiple(self.bw, 1.0)
+    }
+
+    /// What aggregation adds to the window.
+    #[inline]
+    pub fn extra_acked(&self) -> Bytes {
+        let extra = self.extra_acked.get();
+        match self.settings.extra_acked_cap {
+            Some(cap) => extra.min(self.bw.over(cap)),
+            None => extra,
+        }
+    }
+
+    /// QuantizationBudget: room for what the ends bunch, and for more than the BDP while probing a small one.
+    #[inline]
+    fn quantised(&self, data: Bytes) -> Bytes {
+        let budget = self.quantum.mul_f64(self.settings.offload_quanta);
+        let data = data.max(budget).max(self.settings.min_window);
+        if self.state == State::Up { data + self.settings.mss * 2 } else { data }
+    }
+
+    /// The data in flight that fills a path of bandwidth `bw` `gain` times.
+    #[inline]
+    pub fn inflight_at(&self, bw: Rate, gain: f64) -> Bytes {
+        self.quantised(self.bdp_multiple(bw, gain))
+    }
+
+    /// UpdateMaxInflight.
+    #[inline]
+    pub(super) fn update_max_inflight(&mut self) {
+        let data = self.bdp_multiple(self.bw, self.cwnd_gain()) + self.extra_acked();
+        self.max_inflight = self.quantised(data);
+    }
+
+    /// What should be in flight: the BDP, unless congestion cut the window.
+    #[inline]
+    pub(super) fn target_inflight(&self, v2: bool) -> Bytes {
+        let bdp = if v2 { self.inflight_at(self.bw, 1.0) } else { self.bdp() };
+        bdp.min(self.window)
+    }
+
+    /// The long-term bound less the headroom that is left to others, at least a segment; never under four segments.
+    #[inline]
+    pub fn inflight_with_headroom(&self) -> Bytes {
+        let bound = self.inflight_long;
+        if bound == NO_BOUND {
+            return NO_BOUND;
+        }
+        let headroom = bound.mul_f64(self.settings.headroom).max(self.settings.mss);
+        (bound - headroom).max(self.settings.min_window)
+    }
+
+    /// Whether losing `lost` of a flight of `inflight` is too much (IsInflightTooHigh).
+    #[inline]
+    pub fn is_too_high(&self, lost: Bytes, inflight: Bytes) -> bool {
+        !lost.is_zero()
+            && (!self.settings.sack || lost.as_f64() > inflight.as_f64() * self.settings.loss_thresh)
+    }
+
+    /// The inflight at which losses came to the threshold, for a packet of `size` that left with `inflight` in flight, itself
+    /// included, and since whose departure `lost` was lost, itself included (InflightAtLoss). `clamped`: losses before the
+    /// packet that were over the threshold already move it no further down, as in v2.
+    pub fn inflight_at_loss(&self, size: Bytes, inflight: Bytes, lost: Bytes, clamped: bool) -> Bytes {
+        let threshold = self.settings.loss_thresh;
+        let inflight_before = (inflight - size).as_f64();
+        let lost_before = (lost - size).as_f64();
+        let prefix = (threshold * inflight_before - lost_before) / (1.0 - threshold);
+        Bytes::from_f64(inflight_before + if clamped { prefix.max(0.0) } else { prefix })
+    }
+
+    /// The volume bound of the state (BoundCwndForModel), never under four segments.
+    #[inline]
+    pub fn volume_bound(&self) -> Bytes {
+        let bound = match self.state {
+            State::Down | State::Refill | State::Up => self.inflight_long,
+            State::Cruise | State::ProbeRtt { .. } => self.inflight_with_headroom(),
+            State::Startup | State::Drain => NO_BOUND,
+        };
+        bound.min(self.inflight_short).max(self.settings.min_window)
+    }
+
+    /// The window of ProbeRTT, and the inflight at which its clock starts.
+    #[inline]
+    pub fn probe_rtt_window(&self) -> Bytes {
+        self.bdp_multiple(self.bw, self.settings.probe_rtt_gain).max(self.settings.min_window)
+    }
+
+    /// A packet sent when so much was delivered left in ProbeRTT, which counts as being short of data.
+    #[inline]
+    pub(super) fn is_probe_rtt_limited(&self, delivered_at_send: Bytes) -> bool {
+        self.probe_rtt_limited.is_some_and(|(from, until)| (from..=until).contains(&delivered_at_send))
+    }
+
+    /// Pacing before any bandwidth is known (InitPacingRate).
+    pub(super) fn start_pacing(&mut self, rtt: Nanos) {
+        let rate = self.settings.initial_window.per(rtt);
+        self.set_pacing_rate(rate.mul_f64(self.settings.startup_gain));
+    }
+
+    /// SetPacingRateWithGain.
+    #[inline]
+    pub(super) fn pace(&mut self, gain: f64) {
+        let rate = self.bw.mul_f64(gain * self.settings.pacing_share);
+        if self.full_bw_reached || rate > self.pacing_rate {
+            self.set_pacing_rate(rate);
+        }
+    }
+
+    /// The pacing rate, and with it the send quantum (SetSendQuantum) within what the transport bursts.
+    pub(super) fn set_pacing_rate(&mut self, rate: Rate) {
+        // Pacing at nothing would never send again.
+        let rate = rate.max(Rate::from_bytes_per_sec(1));
+        if rate == self.pacing_rate {
+            return;
+        }
+        self.pacing_rate = rate;
+        let settings = &self.settings;
+        let segments = settings.quantum.unwrap_or_else(|| {
+            let bytes = rate.over(QUANTUM_TIME).as_u64().min(QUANTUM_BYTES);
+            (bytes / settings.mss.as_u64()).max(QUANTUM_SEGMENTS).min(settings.max_quantum)
+        });
+        self.quantum = settings.mss * segments;
+    }
+
+    /// SaveCwnd: remembers the window for the end of recovery or of ProbeRTT.
+    pub(super) fn save_window(&mut self) {
+        let undisturbed = self.phase == Phase::Open && !matches!(self.state, State::ProbeRtt { .. });
+        self.prior_cwnd = if undisturbed { self.window } else { self.prior_cwnd.max(self.window) };
+    }
+
+    /// RestoreCwnd.
+    pub(super) fn restore_window(&mut self) {
+        self.window = self.window.max(self.prior_cwnd);
+    }
+
+    /// ResetShortTermModel.
+    pub(super) fn reset_short_term(&mut self) {
+        self.bw_short = NO_RATE_BOUND;
+        self.inflight_short = NO_BOUND;
+    }
+
+    /// ResetCongestionSignals.
+    pub(super) fn reset_congestion_signals(&mut self) {
+        self.loss_in_round = false;
+        self.loss_in_cycle = false;
+        self.marks.in_round = false;
+        self.marks.in_cycle = false;
+        self.bw_latest = Rate::ZERO;
+        self.inflight_latest = Bytes::ZERO;
+    }
+}

@@ -1,0 +1,64 @@
+//! Where variants of BBR v3 and v2 differ.
+
+use super::model::Model;
+use super::state::State;
+use crate::{Ack, Info, Setup, Telemetry};
+
+/// Which BBR a variant is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// BBR v2 as in Linux v2alpha; the parameters are [`PARAMS_V2`](super::PARAMS_V2).
+    V2,
+    /// BBR v3 as in the IETF draft; the parameters are [`PARAMS`](super::PARAMS).
+    V3,
+}
+
+/// A variant of BBR v3 or v2. Defaults are those of the generation; every method may be overridden alone.
+///
+/// For one acknowledgement the core calls [`Policy::observe`] once, after rates and rounds have been measured and before
+/// anything is decided, and [`Policy::pacing_gain`] once, after everything has been decided.
+pub trait Policy: Clone + core::fmt::Debug {
+    /// What is known of the scheme without running it.
+    const INFO: Info;
+    /// What it is made of.
+    const GENERATION: Generation;
+
+    /// The variant's own state at the start of a connection.
+    fn new(setup: &Setup) -> Self;
+
+    /// An acknowledgement arrived. [`Model::latest_rtt`] and [`Model::round_start`] are those of this acknowledgement; the
+    /// round-trip filter has not seen its sample yet.
+    #[inline]
+    fn observe(&mut self, _ack: &Ack, _model: &Model) {}
+
+    /// The state changes to `to`; [`Model::state`] is still the old one.
+    #[inline]
+    fn on_transition(&mut self, _to: State, _model: &Model) {}
+
+    /// The pacing gain of ProbeBW_UP, asked for at every acknowledgement.
+    #[inline]
+    fn up_gain(&self, model: &Model) -> f64 {
+        model.settings().up_gain
+    }
+
+    /// The pacing gain of ProbeBW_DOWN, asked for at every acknowledgement.
+    #[inline]
+    fn down_gain(&self, model: &Model) -> f64 {
+        model.settings().down_gain
+    }
+
+    /// The pacing gain.
+    #[inline]
+    fn pacing_gain(&self, model: &Model) -> f64 {
+        match model.state() {
+            State::Startup => model.settings().startup_gain,
+            State::Drain => model.settings().drain_gain,
+            State::Down => self.down_gain(model),
+            State::Up => self.up_gain(model),
+            State::Cruise | State::Refill | State::ProbeRtt { .. } => 1.0,
+        }
+    }
+
+    /// The variant's own telemetry.
+    fn telemetry(&self, _sink: Telemetry<'_>) {}
+}

@@ -1,0 +1,110 @@
+//! The round-trip filters and ProbeRTT (section 5.3.4 of the draft), and restarting from idle (section 5.4).
+
+use super::core::BbrCore;
+use super::policy::Policy;
+use super::state::{AckPhase, State};
+use crate::{Ack, IdleRestart, Nanos};
+
+impl<P: Policy> BbrCore<P> {
+    /// UpdateMinRTT: two filters. The shorter one schedules ProbeRTT; the longer one remembers the last ProbeRTT.
+    #[inline]
+    pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
+        let model = &mut self.model;
+        let aged = |stamp: Option<(Nanos, Nanos)>, by| stamp.is_some_and(|(_, at)| ack.now > at + by);
+        model.probe_rtt_expired = aged(model.probe_rtt_min, model.settings.probe_rtt_interval);
+        if let Some(rtt) = ack.rtt {
+            // The draft takes a lower sample, v2 one as low.
+            let better = |(least, _)| if Self::V2 { rtt <= least } else { rtt < least };
+            if model.probe_rtt_expired || model.probe_rtt_min.is_none_or(better) {
+                model.probe_rtt_min = Some((rtt, ack.now));
+            }
+        }
+        let Some((least, _)) = model.probe_rtt_min else { return };
+        let better = |(rtt, _)| if Self::V2 { least <= rtt } else { least < rtt };
+        if model.min_rtt.is_none_or(better) || aged(model.min_rtt, model.settings.min_rtt_window) {
+            model.min_rtt = model.probe_rtt_min;
+        }
+    }
+
+    /// CheckProbeRTT.
+    #[inline]
+    pub(super) fn check_probe_rtt(&mut self, ack: &Ack) {
+        let model = &mut self.model;
+        let probing = matches!(model.state, State::ProbeRtt { .. });
+        let allowed = !model.settings.probe_rtt_duration.is_zero() && !model.idle_restart;
+        if model.probe_rtt_expired && allowed && !probing {
+            self.transition(State::ProbeRtt { until: None, round_done: false });
+            let model = &mut self.model;
+            // Saved in the new state, as the draft does: an older, larger window is kept.
+            model.save_window();
+            model.ack_phase = AckPhase::Stopping;
+            model.round.restart(ack.delivered);
+            model.probe_rtt_limited = Some((ack.delivered, ack.delivered));
+        }
+        if let State::ProbeRtt { until, round_done } = self.model.state {
+            self.continue_probe_rtt(ack, until, round_done);
+        }
+        if !ack.acked.is_zero() {
+            self.model.idle_restart = false;
+        }
+    }
+
+    /// HandleProbeRTT.
+    fn continue_probe_rtt(&mut self, ack: &Ack, until: Option<Nanos>, mut round_done: bool) {
+        let model = &mut self.model;
+        if let Some((_, until)) = &mut model.probe_rtt_limited {
+            *until = ack.delivered + ack.inflight;
+        }
+        let Some(end) = until else {
+            if ack.inflight <= model.probe_rtt_window() {
+                model.round.restart(ack.delivered);
+                let until = Some(ack.now + model.settings.probe_rtt_duration);
+                self.transition(State::ProbeRtt { until, round_done: false });
+            }
+            return;
+        };
+        if model.round_start && !round_done {
+            round_done = true;
+            self.transition(State::ProbeRtt { until, round_done });
+        }
+        if round_done {
+            self.leave_probe_rtt(ack.now, end);
+        }
+    }
+
+    /// CheckProbeRTTDone and ExitProbeRTT.
+    fn leave_probe_rtt(&mut self, now: Nanos, end: Nanos) {
+        if now <= end {
+            return;
+        }
+        let model = &mut self.model;
+        if let Some((_, at)) = &mut model.probe_rtt_min {
+            *at = now;
+        }
+        model.restore_window();
+        model.reset_short_term();
+        if model.full_bw_reached {
+            // Inflight is down already.
+            self.start_down(now);
+            self.start_cruise();
+        } else {
+            self.transition(State::Startup);
+        }
+    }
+
+    /// HandleRestartFromIdle.
+    pub(super) fn restart_from_idle(&mut self, event: &IdleRestart) {
+        let model = &mut self.model;
+        if !event.app_limited && !model.is_probe_rtt_limited(event.delivered) {
+            return;
+        }
+        model.idle_restart = true;
+        model.epoch.restart(event.now);
+        match model.state {
+            // The pipe is empty: the bandwidth fills it, more would only queue.
+            state if state.in_probe_bw() => model.pace(1.0),
+            State::ProbeRtt { until: Some(end), .. } => self.leave_probe_rtt(event.now, end),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The end of Startup, and Drain (sections 5.3.1 and 5.3.2 of the draft).
+
+use super::core::{BbrCore, Sample};
+use super::policy::Policy;
+use super::state::{State, Undo};
+use crate::{Ack, Bytes, Lost, Phase, Rate};
+
+/// Finds out whether the delivery rate has stopped growing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FullBw {
+    /// The rate against which growth is judged.
+    pub base: Rate,
+    /// Round trips without enough growth.
+    pub count: u32,
+    /// There were enough of them.
+    pub now: bool,
+}
+
+impl FullBw {
+    /// Judges growth anew, against `base`.
+    pub fn restart(&mut self, base: Rate) {
+        *self = Self { base, ..Self::default() };
+    }
+
+    /// The rate of a round trip that was not short of data. Growth by the ratio `growth` starts the count anew; `rounds`
+    /// without it fill the pipe.
+    pub fn round(&mut self, rate: Rate, growth: f64, rounds: u32) {
+        if rate >= self.base.mul_f64(growth) {
+            self.restart(rate);
+        } else {
+            self.count += 1;
+            self.now = self.count >= rounds;
+        }
+    }
+}
+
+/// Losses of the loss round that runs: ranges of the stream (v3), or acknowledgements that told of them (v2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LossCount {
+    pub(super) events: u32,
+    last: Option<(Bytes, Bytes)>,
+}
+
+impl LossCount {
+    /// Counts the packet's range unless it continues the last one, at either end.
+    #[inline]
+    pub(super) fn add_range(&mut self, lost: &Lost) {
+        let (mut from, mut to) = (lost.offset, lost.offset + lost.bytes);
+        match self.last {
+            Some((start, end)) if end == from => from = start,
+            Some((start, end)) if start == to => to = end,
+            _ => self.events = self.events.saturating_add(1),
+        }
+        self.last = Some((from, to));
+    }
+}
+
+impl<P: Policy> BbrCore<P> {
+    /// The plateau detector. It runs in every state but is asked in Startup and ProbeBW_UP alone, and v2 uses it in Startup
+    /// alone, with the filtered rate.
+    #[inline]
+    pub(super) fn check_full_bw(&mut self, sample: &Sample) {
+        let model = &mut self.model;
+        let done = if Self::V2 { model.full_bw_reached } else { model.full_bw.now };
+        if done || !model.round_start || sample.limited {
+            return;
+        }
+        let rate = if Self::V2 { model.max_bw.get() } else { sample.rate };
+        model.full_bw.round(rate, model.settings.full_bw_growth, model.settings.full_bw_rounds);
+        model.full_bw_reached |= model.full_bw.now;
+    }
+
+    /// CheckStartupDone.
+    #[inline]
+    pub(super) fn check_startup_done(&mut self, ack: &Ack, sample: &Sample) {
+        if !Self::V2 {
+            self.check_startup_loss(ack, sample);
+        }
+        if self.model.state == State::Startup && self.model.full_bw_reached {
+            if Self::V2 {
+                self.model.reset_congestion_signals();
+            }
+            self.model.drain_start_round = self.model.round.count();
+            self.transition(State::Drain);
+        }
+    }
+
+    /// Startup ends when, in recovery, a whole round trip has lost too much in enough places. Without selective
+    /// acknowledgements one loss in recovery is all there can be, and is enough.
+    #[inline]
+    pub(super) fn check_startup_loss(&mut self, ack: &Ack, sample: &Sample) {
+        let model = &mut self.model;
+        if model.state != State::Startup || model.full_bw_reached {
+            return;
+        }
+        if Self::V2 && !ack.lost.is_zero() {
+            model.losses.events = model.losses.events.saturating_add(1);
+        }
+        let enough = model.settings.startup_losses;
+        let loss = if enough == 0 || model.phase != Phase::Recovery {
+            false
+        } else if model.settings.sack {
+            model.loss_round_start
+                && model.losses.events >= enough
+                && model.is_too_high(sample.lost, sample.tx_in_flight)
+        } else {
+            !ack.lost.is_zero() || model.losses.events > 0
+        };
+        let marks = model.settings.ecn && model.marks.ends_startup(&model.settings);
+        if loss || marks {
+            model.full_bw_reached = true;
+            model.full_bw.now = true;
+            model.inflight_long = if Self::V2 {
+                model.inflight_at(model.max_bw.get(), 1.0)
+            } else {
+                model.bdp().max(model.inflight_latest)
+            };
+            if loss {
+                model.undo_state = Some(Undo::Startup);
+            }
+        }
+    }
+
+    /// CheckDrainDone.
+    #[inline]
+    pub(super) fn check_drain_done(&mut self, ack: &Ack) {
+        let model = &self.model;
+        if model.state != State::Drain {
+            return;
+        }
+        let bw = if Self::V2 { model.max_bw.get() } else { model.bw };
+        let too_long = model
+            .settings
+            .drain_rounds
+            .is_some_and(|rounds| model.round.count() > model.drain_start_round + rounds);
+        if model.inflight <= model.inflight_at(bw, 1.0) || too_long {
+            self.start_down(ack.now);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! BBR-ACD and BBR-A: recovery by evidence of congestion.
+
+use narrows_cc::bbr_v1::{Policy, State};
+use narrows_cc::schemes::{BbrA, BbrAcd};
+use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, RateSample};
+
+use crate::path::{Core, MSS};
+use crate::script::{Script, quantised};
+
+type Acd = <BbrAcd as Core>::Policy;
+type Advanced = <BbrA as Core>::Policy;
+
+const TICK: Nanos = Nanos::from_nanos(1);
+const MS: Nanos = Nanos::from_millis(1);
+
+/// In ProbeBW's first cruise phase, with the window at its target of 2 BDP: 716 segments.
+fn cruising<P: Policy>() -> Script<P> {
+    let mut script = Script::<P>::new(1, &[]);
+    script.reach_probe_bw();
+    script.reach_phase(2);
+    for _ in 0..10 {
+        script.within_round(TICK, 100, 0);
+    }
+    assert_eq!(script.cc.control().cwnd, quantised(1_000_000.0, 8, false));
+    script
+}
+
+/// Feeds an acknowledgement with that round-trip sample, within the round.
+fn sample<P: Policy>(script: &mut Script<P>, rtt: Option<Nanos>, acked: u64) {
+    let ack = script.next_ack(TICK, acked, 0);
+    let rate = ack.rate.map(|rate| RateSample { prior_delivered: Bytes::ZERO, ..rate });
+    script.cc.on_ack(&Ack { rtt, rate, ..ack });
+}
+
+/// Whether recovery is taken for congestion if its first acknowledgement carries the last of these samples.
+fn congested<P: Policy>(samples: &[Option<Nanos>]) -> bool {
+    let mut script = cruising::<P>();
+    let (last, before) = samples.split_last().unwrap();
+    for rtt in before {
+        sample(&mut script, *rtt, 1);
+    }
+    script.rtt = last.unwrap();
+    script.enter_recovery(CongestionCause::Loss, 2, 3);
+    script.cc.model().conserving()
+}
+
+fn of_ms<const N: usize>(values: [f64; N]) -> [Option<Nanos>; N] {
+    values.map(|ms| Some(Nanos::from_nanos((ms * 1e6) as u64)))
+}
+
+#[test]
+fn three_like_samples_above_min_rtt_or_one_above_twice_of_it_tell_of_congestion() {
+    // min_rtt is 40 ms; every sample is compared with the one before it.
+    assert!(congested::<Acd>(&of_ms([45.0, 46.0, 45.0])));
+    assert!(congested::<Acd>(&of_ms([60.0, 45.0, 45.9, 46.8])), "a slow rise");
+    assert!(congested::<Acd>(&of_ms([40.1, 40.1, 40.1])), "however short the queue");
+    assert!(!congested::<Acd>(&of_ms([45.0, 45.0])), "two are not enough: the 40 ms before are unlike");
+    assert!(!congested::<Acd>(&of_ms([45.0, 46.000_001, 45.9])), "more than 1 ms apart");
+    assert!(!congested::<Acd>(&of_ms([45.0, 45.0, 45.0, 47.0])), "the last one is unlike");
+    assert!(!congested::<Acd>(&of_ms([40.0, 40.0, 40.0, 40.0])), "not above min_rtt");
+    assert!(!congested::<Acd>(&of_ms([40.5, 40.0, 40.5])), "a new row after one at min_rtt");
+    assert!(congested::<Acd>(&of_ms([40.0, 40.5, 40.6])), "which may be its first");
+    assert!(congested::<Acd>(&of_ms([80.000_001])));
+    assert!(!congested::<Acd>(&of_ms([80.0])));
+}
+
+#[test]
+fn the_test_runs_outside_recovery_too_but_only_on_what_delivers_data() {
+    let mut script = cruising::<Acd>();
+    for _ in 0..2 {
+        sample(&mut script, Some(MS * 45), 1);
+    }
+    sample(&mut script, Some(MS * 60), 0); // would end the row
+    script.rtt = MS * 45;
+    script.enter_recovery(CongestionCause::Loss, 2, 3);
+    assert!(script.cc.model().conserving());
+
+    let mut script = cruising::<Acd>();
+    sample(&mut script, Some(MS * 45), 1);
+    sample(&mut script, Some(MS * 45), 0); // would continue it
+    script.rtt = MS * 45;
+    script.enter_recovery(CongestionCause::Loss, 2, 3);
+    assert!(!script.cc.model().conserving());
+}
+
+#[test]
+fn a_missing_sample_ends_the_row_and_only_bbr_a_remembers_the_one_before_it() {
+    let mut samples = of_ms([45.0, 0.0, 45.2, 45.4]);
+    samples[1] = None;
+    assert!(!congested::<Acd>(&samples));
+    assert!(congested::<Advanced>(&samples));
+    let mut samples = of_ms([45.0, 45.2, 0.0, 45.4]);
+    samples[2] = None;
+    assert!(!congested::<Advanced>(&samples), "the row begins again");
+}
+
+/// Whether a row of like samples whose last one replaces an expired minimum is taken for congestion.
+fn congested_at_expiry<P: Policy>() -> bool {
+    let mut script = cruising::<P>();
+    for _ in 0..3 {
+        sample(&mut script, Some(MS * 45), 1);
+    }
+    script.now += Nanos::from_secs(11);
+    script.rtt = MS * 45;
+    script.enter_recovery(CongestionCause::Loss, 2, 3);
+    assert!(matches!(script.state(), State::ProbeRtt { .. }));
+    script.cc.model().conserving()
+}
+
+#[test]
+fn a_sample_that_replaces_an_expired_minimum_is_not_above_it() {
+    assert!(!congested_at_expiry::<Acd>());
+    assert!(!congested_at_expiry::<Advanced>());
+}
+
+/// Recovery with congestion: the window has been halved once.
+fn congested_recovery<P: Policy>() -> Script<P> {
+    let mut script = cruising::<P>();
+    script.rtt = MS * 81;
+    script.inflight = MSS * 690;
+    script.enter_recovery(CongestionCause::Loss, 2, 16);
+    script
+}
+
+#[test]
+fn every_acknowledgement_of_the_round_halves_the_window_down_to_four_segments() {
+    let mut script = congested_recovery::<Acd>();
+    // 716 − 16 lost, halved; that is below BDP₁ = 346 + 24 segments.
+    assert_eq!(script.cc.control().cwnd, MSS * 350);
+    // Losses are taken off before it is halved again.
+    script.within_round(TICK, 2, 10);
+    assert_eq!(script.cc.control().cwnd, MSS * 170);
+    for halves in 1..=5_u32 {
+        script.within_round(TICK, 2, 0);
+        assert_eq!(script.cc.control().cwnd, MSS * 170 / 2_u64.pow(halves));
+    }
+    for _ in 0..3 {
+        script.within_round(TICK, 2, 0);
+        assert_eq!(script.cc.control().cwnd, MSS * 4);
+    }
+    assert!(script.cc.model().conserving());
+    // The flag goes with the round: growth, still in recovery, whatever the round-trip times say.
+    script.round(2, 0);
+    assert!(!script.cc.model().conserving());
+    assert_eq!(script.cc.control().cwnd, MSS * 6);
+    script.within_round(TICK, 3, 0);
+    assert_eq!(script.cc.control().cwnd, MSS * 9);
+    // The end brings back the window from before recovery.
+    script.leave_recovery(1);
+    assert_eq!(script.cc.control().cwnd, quantised(1_000_000.0, 8, false));
+}
+
+#[test]
+fn leaving_recovery_ends_the_halving_within_the_round() {
+    let mut script = congested_recovery::<Acd>();
+    script.within_round(TICK, 2, 0);
+    script.phase = narrows_cc::Phase::Open;
+    script.within_round(TICK, 2, 0);
+    assert_eq!(script.cc.control().cwnd, quantised(1_000_000.0, 8, false));
+}
+
+#[test]
+fn the_window_is_cut_to_one_bdp_if_half_of_it_is_more() {
+    let mut script = Script::<Acd>::new(1, &[]);
+    script.round(1000, 0); // Startup: 10 and 1000 segments
+    script.rtt = MS * 81;
+    script.enter_recovery(CongestionCause::Loss, 2, 10);
+    let quantum = script.cc.model().send_quantum().as_u64() / MSS.as_u64();
+    assert_eq!(script.cc.control().cwnd, quantised(500_000.0, quantum, false));
+    assert!(script.cc.control().cwnd < MSS * 500);
+}
+
+#[test]
+fn random_loss_takes_only_itself_from_the_window() {
+    let mut script = cruising::<Acd>();
+    let window = script.cc.control().cwnd;
+    script.inflight = MSS * 300;
+    script.enter_recovery(CongestionCause::Loss, 2, 5);
+    // Neither inflight nor conservation: less the losses, plus the acknowledged.
+    assert_eq!(script.cc.control().cwnd, window - MSS * 3);
+    // Congestion that shows later in this recovery changes nothing.
+    script.rtt = MS * 100;
+    script.within_round(TICK, 2, 0);
+    assert_eq!(script.cc.control().cwnd, window - MSS);
+    assert!(!script.cc.model().conserving());
+}
+
+#[test]
+fn bbr_a_paces_at_three_quarters_while_it_halves_and_its_cycle_goes_on() {
+    let mut script = congested_recovery::<Advanced>();
+    let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
+    // From the acknowledgement that entered recovery on.
+    assert_eq!(script.cc.control().pacing_rate, Some(slow));
+    assert_eq!(script.cc.control().cwnd, MSS * 350);
+    let phase = script.phase_of_cycle();
+    // Inflight at the BDP would end a draining phase; this one is none and lasts for min_rtt.
+    script.inflight = MSS * 300;
+    script.within_round(TICK, 2, 0);
+    assert_eq!((script.cc.control().pacing_rate, script.phase_of_cycle()), (Some(slow), phase));
+    // An acknowledgement that delivers nothing does not come to that.
+    script.within_round(TICK, 0, 0);
+    assert_eq!(script.cc.control().pacing_rate, Some(cruise));
+    script.within_round(TICK, 2, 0);
+    assert_eq!(script.cc.control().pacing_rate, Some(slow));
+    script.reach_phase((phase + 1) % 8); // by new rounds
+    assert_eq!(script.cc.control().pacing_rate, Some(cruise));
+
+    let acd = congested_recovery::<Acd>();
+    assert_eq!(acd.cc.control().pacing_rate, Some(cruise), "BBR-ACD leaves the pacing alone");
+}
+
+#[test]
+fn in_startup_bbr_a_does_not_lower_the_pacing_rate() {
+    let mut script = Script::<Advanced>::new(1, &[]);
+    script.round(100, 0);
+    let pacing = script.cc.control().pacing_rate;
+    script.rtt = MS * 81;
+    script.enter_recovery(CongestionCause::Loss, 2, 3);
+    assert!(script.cc.model().conserving());
+    assert_eq!(script.cc.control().pacing_rate, pacing);
+}

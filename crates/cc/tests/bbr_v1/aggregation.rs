@@ -1,0 +1,122 @@
+//! Windows for acknowledgements that come in bunches.
+
+use narrows_cc::bbr_v1::Aggregation;
+use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Rate};
+
+use crate::path::{Flow, MSS, Path, V1};
+use crate::script::{Script, quantised};
+
+const BW: Rate = Rate::from_bytes_per_sec(1_000_000); // 1000 B per ms
+const NO_LIMIT: Bytes = Bytes::new(1 << 40);
+
+fn sample(aggregation: &mut Aggregation, at_ms: u64, acked: u64) -> u64 {
+    aggregation.sample(Nanos::from_millis(at_ms), Bytes::new(acked), BW, NO_LIMIT, NO_LIMIT);
+    aggregation.max().as_u64()
+}
+
+#[test]
+fn the_excess_is_what_came_beyond_bandwidth_times_time() {
+    let mut aggregation = Aggregation::default();
+    // The epoch begins with this bunch.
+    assert_eq!(sample(&mut aggregation, 100, 5_000), 5_000);
+    // 3 ms later 4000 B: 9000 B in all, where 3000 B were expected.
+    assert_eq!(sample(&mut aggregation, 103, 4_000), 6_000);
+    // 20 ms later the 9000 B are fewer than the 23 000 B expected: a new epoch, and the maximum stays.
+    assert_eq!(sample(&mut aggregation, 123, 1_000), 6_000);
+    assert_eq!(sample(&mut aggregation, 124, 8_000), 8_000);
+}
+
+#[test]
+fn the_excess_is_limited_by_the_window_and_epochs_by_their_size() {
+    let mut aggregation = Aggregation::default();
+    aggregation.sample(Nanos::from_millis(100), Bytes::new(5_000), BW, Bytes::new(3_000), NO_LIMIT);
+    assert_eq!(aggregation.max(), Bytes::new(3_000));
+    // An epoch that would reach its limit is closed: 5000 B and 4000 B do not add up.
+    let mut aggregation = Aggregation::default();
+    for at in [100, 101] {
+        aggregation.sample(Nanos::from_millis(at), Bytes::new(5_000), BW, NO_LIMIT, Bytes::new(10_000));
+    }
+    assert_eq!(aggregation.max(), Bytes::new(5_000));
+}
+
+#[test]
+fn the_maximum_is_forgotten_after_five_to_ten_rounds() {
+    for rounds_before in 0..5 {
+        let mut aggregation = Aggregation::default();
+        for _ in 0..rounds_before {
+            aggregation.on_round();
+        }
+        sample(&mut aggregation, 100, 5_000);
+        let mut kept = 0;
+        while !aggregation.max().is_zero() {
+            aggregation.on_round();
+            kept += 1;
+        }
+        assert_eq!(kept, 10 - rounds_before);
+    }
+}
+
+#[test]
+fn the_window_has_room_for_the_excess_up_to_100_ms_of_bandwidth() {
+    let window = |segments: u64, extra_acked: f64| {
+        let mut script = Script::<V1>::new(1, &[("extra_acked", extra_acked)]);
+        script.reach_probe_bw();
+        script.reach_phase(2);
+        // The silence before it ends the old epoch, and the first bunch begins a new one.
+        let silence = Nanos::from_secs(1);
+        for after in [silence, Nanos::from_nanos(1)] {
+            script.within_round(after, segments, 0);
+        }
+        // Grown to its target.
+        for _ in 0..4 {
+            script.within_round(Nanos::from_secs(1), segments, 0);
+        }
+        script.reach_phase(3);
+        (script.cc.model().extra_acked(), script.cc.model().window())
+    };
+    // Two bunches of 200 segments at once, in the same nanosecond but one.
+    let (extra, grown) = window(200, 1.0);
+    assert_eq!(extra, MSS * 400);
+    assert_eq!(grown, quantised(1_000_000.0 + 400.0 * 1448.0, 8, false));
+    // 2 x 500 segments are more than the 1 250 000 B of 100 ms.
+    let (extra, grown) = window(500, 1.0);
+    assert_eq!(extra, Bytes::new(1_250_000));
+    assert_eq!(grown, quantised(2_250_000.0, 8, false));
+    let (extra, grown) = window(200, 0.0);
+    assert_eq!(extra, Bytes::ZERO);
+    assert_eq!(grown, quantised(1_000_000.0, 8, false));
+}
+
+#[test]
+fn over_a_path_that_bunches_acknowledgements_the_term_buys_throughput() {
+    let goodput = |extra_acked: f64| {
+        let mut path = Path::new(50.0, 10);
+        path.bunch = Nanos::from_millis(60); // three times the two BDPs of the window
+        let mut flow = Flow::<V1>::new(path, 1, &[("extra_acked", extra_acked), ("probe_rtt_duration", 0.0)]);
+        flow.run(Nanos::from_secs(3), |_, _| {});
+        let before = flow.delivered;
+        flow.run_for(Nanos::from_secs(6));
+        (flow.delivered - before).per(Nanos::from_secs(6)).as_mbit_per_sec()
+    };
+    let (with, without) = (goodput(1.0), goodput(0.0));
+    assert!(with > 1.1 * without, "{with} against {without}");
+}
+
+#[test]
+fn an_idle_time_begins_a_new_epoch() {
+    let extra = |idle: bool| {
+        let mut script = Script::<V1>::new(1, &[]);
+        script.reach_probe_bw();
+        script.reach_phase(2);
+        script.within_round(Nanos::from_secs(1), 300, 0);
+        if idle {
+            let (now, delivered, app_limited) = (script.now, script.delivered, true);
+            let (idle, rto) = (Nanos::from_millis(1), Nanos::from_secs(1));
+            script.cc.on_idle_restart(&IdleRestart { now, idle, rto, delivered, app_limited });
+        }
+        script.within_round(Nanos::from_nanos(1), 200, 0);
+        script.cc.model().extra_acked()
+    };
+    assert_eq!(extra(false), MSS * 500);
+    assert_eq!(extra(true), MSS * 300);
+}

@@ -1,0 +1,143 @@
+//! BBQ: when a probe is cut short, and what it then injects.
+
+use narrows_cc::bbr_v1::State;
+use narrows_cc::schemes::Bbq;
+use narrows_cc::{Bytes, CongestionControl, Nanos};
+
+use crate::path::{Core, Flow, MSS, Path, V1};
+use crate::script::Script;
+
+type Capped = <Bbq as Core>::Policy;
+
+fn ms(ms: f64) -> Nanos {
+    Nanos::from_secs_f64(ms / 1e3)
+}
+
+/// A script at the start of a probe, on a path of 40 ms; all round trips of the cycle before it took `rtt`.
+fn probing(rtt: f64, values: &[(&str, f64)]) -> Script<Capped> {
+    let mut script = Script::<Capped>::new(1, values);
+    script.reach_probe_bw();
+    script.rtt = ms(rtt);
+    script.reach_phase(7);
+    script.reach_phase(0);
+    script
+}
+
+/// Acknowledgements 0.1 ms apart, until the probe ends; what is in flight stays below 1.25 BDP.
+fn length(script: &mut Script<Capped>) -> Nanos {
+    let began = script.now;
+    while script.phase_of_cycle() == 0 && script.now - began < ms(100.0) {
+        let mut ack = script.next_ack(ms(0.1), 1, 0);
+        ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
+        ack.inflight_before = Bytes::new(500_000);
+        script.cc.on_ack(&ack);
+    }
+    script.now - began
+}
+
+#[test]
+fn a_probe_is_cut_after_3_ms_where_there_is_a_queue_and_only_there() {
+    // A queue is more than 10 % above min_rtt. Without one the probe waits for 1.25 BDP, which never come.
+    for (rtt, capped) in [(40.0, false), (43.9, false), (44.1, true), (80.0, true)] {
+        let length = length(&mut probing(rtt, &[]));
+        let expected = if capped { ms(3.1) } else { ms(100.0) };
+        assert_eq!(length, expected, "{rtt}");
+    }
+    assert_eq!(length(&mut probing(46.0, &[("theta", 0.2)])), ms(100.0));
+    assert_eq!(length(&mut probing(60.0, &[("alpha", 10.0)])), ms(10.1));
+}
+
+#[test]
+fn the_least_round_trip_of_the_last_round_decides() {
+    // In phase 7 a round begins with a sample of 41 or 80 ms and goes on with 80 ms; the first acknowledgement of the
+    // next round ends the phase.
+    for (least, capped) in [(41.0, false), (80.0, true)] {
+        let mut script = probing(80.0, &[]);
+        script.reach_phase(7);
+        script.rtt = ms(least);
+        let ack = script.next_ack(ms(1.0), 1, 0);
+        script.cc.on_ack(&ack);
+        script.rtt = ms(80.0);
+        script.within_round(ms(1.0), 1, 0);
+        assert_eq!(script.phase_of_cycle(), 7);
+        script.round(100, 0);
+        assert_eq!(script.phase_of_cycle(), 0);
+        assert_eq!(length(&mut script) == ms(3.1), capped, "{least}");
+    }
+}
+
+/// When each packet was acknowledged, and how much was then in flight.
+fn run<P: narrows_cc::bbr_v1::Policy>(path: &Path) -> Vec<(Nanos, Bytes)> {
+    let mut flow = Flow::<P>::new(path.clone(), 5, &[]);
+    let mut seen = Vec::new();
+    flow.run(Nanos::from_secs(4), |_, ack| seen.push((ack.now, ack.inflight)));
+    seen
+}
+
+#[test]
+fn a_flow_of_at_most_3_ms_is_bbr_whatever_the_queue() {
+    for rtt in [1, 2] {
+        let mut path = Path::new(50.0, rtt);
+        path.drop_every = Some(97);
+        assert!(run::<Capped>(&path) == run::<V1>(&path), "{rtt} ms");
+    }
+}
+
+#[test]
+fn what_a_probe_injects_is_a_quarter_of_the_bandwidth_for_3_ms() {
+    // Excess = (0.99 x 1.25 - 1) x bw x L, beside a segment more or less at either end. The round trip is given a
+    // standing queue of a quarter by a threshold that any queue exceeds.
+    let path = Path::new(100.0, 40);
+    let mut flow = Flow::<Capped>::new(path.clone(), 5, &[("theta", 0.0)]);
+    flow.run_for(Nanos::from_secs(2));
+    let (mut last, mut at_start, mut probes) = (flow.cc.model().state(), None, 0);
+    flow.run(Nanos::from_secs(8), |flow, ack| {
+        let state = flow.cc.model().state();
+        match (last, state) {
+            (State::ProbeBw { phase: 7, .. }, State::ProbeBw { phase: 0, .. }) => {
+                at_start = Some((ack.now, flow.sent));
+            }
+            (State::ProbeBw { phase: 0, .. }, State::ProbeBw { phase: 1, .. }) => {
+                if let Some((began, sent)) = at_start.take() {
+                    let length = flow.now - began;
+                    let sent = (MSS * (flow.sent - sent)).as_f64();
+                    let fair = path.rate.over(length).as_f64();
+                    if length < ms(10.0) {
+                        let excess = path.rate.mul_f64(0.99 * 1.25 - 1.0).over(ms(3.0)).as_f64();
+                        assert!(length > ms(3.0) && length < ms(3.5), "{length:?}");
+                        assert!((sent - fair - excess).abs() <= 2.0 * MSS.as_f64(), "{sent} {fair} {excess}");
+                        probes += 1;
+                    }
+                }
+            }
+            _ => {}
+        }
+        last = state;
+    });
+    assert!(probes >= 5, "{probes}");
+}
+
+#[test]
+fn the_cap_is_decided_when_the_probe_begins_and_the_draining_phase_is_bbrs() {
+    let mut script = probing(80.0, &[]);
+    assert_eq!(length(&mut script), ms(3.1));
+    assert_eq!(script.phase_of_cycle(), 1);
+    // Draining lasts until inflight is down to the BDP, at most one min_rtt of 40 ms.
+    let began = script.now;
+    while script.phase_of_cycle() == 1 {
+        let mut ack = script.next_ack(ms(0.5), 1, 0);
+        ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
+        ack.inflight_before = Bytes::new(800_000);
+        script.cc.on_ack(&ack);
+    }
+    assert_eq!(script.now - began, ms(40.5));
+    assert_eq!(script.cc.model().min_rtt(), Some(ms(40.0)));
+}
+
+#[test]
+fn a_sender_short_of_data_that_sees_a_queue_is_cut_short_too() {
+    let mut script = probing(80.0, &[]);
+    script.app_limited = true;
+    script.inflight = MSS * 10;
+    assert_eq!(length(&mut script), ms(3.1));
+}

@@ -1,0 +1,264 @@
+//! BBR-CWS, our reconstruction: the law of the scale at its edges.
+
+use narrows_cc::bbr_v1::{PHASE_DOWN, Policy, State};
+use narrows_cc::schemes::BbrCws;
+use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos};
+
+use crate::path::{Core, Flow, MSS, Path, V1};
+use crate::script::{Script, quantised};
+
+type Scaling = <BbrCws as Core>::Policy;
+
+const TICK: Nanos = Nanos::from_nanos(1);
+const BDP: f64 = 500_000.0;
+/// The window of BBR v1: scale 1.
+const STANDARD: f64 = 2.0 * BDP;
+/// What a cut leaves.
+const CUT: f64 = 0.75;
+/// Enough in flight that the bound, and not inflight, is where a cut begins.
+const PLENTY: Bytes = Bytes::new(40_000_000);
+
+fn scale(script: &Script<Scaling>) -> f64 {
+    script.cc.policy().probe_cwnd_gain(script.cc.model()) / 2.0
+}
+
+#[track_caller]
+fn assert_scale(script: &Script<Scaling>, expected: f64) {
+    let got = scale(script);
+    assert!((got - expected).abs() < 1e-6 * expected, "{got} is not {expected}");
+}
+
+/// In ProbeBW, at the beginning of a round trip whose predecessor showed nothing.
+fn cruising(values: &[(&str, f64)]) -> Script<Scaling> {
+    let values: Vec<_> = values.iter().copied().chain([("extra_acked", 0.0)]).collect();
+    let mut script = Script::<Scaling>::new(1, &values);
+    script.reach_probe_bw();
+    script.reach_phase(2);
+    script.inflight = PLENTY;
+    end_round(&mut script);
+    assert_scale(&script, 1.0);
+    script
+}
+
+/// `acks` acknowledgements of 100 segments with a round-trip time of `rtt_ms`, and `lost` losses with the last.
+fn within(script: &mut Script<Scaling>, rtt_ms: u64, acks: u32, lost: u64) {
+    for i in 1..=acks {
+        let mut ack = script.next_ack(TICK, 100, if i == acks { lost } else { 0 });
+        ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
+        script.cc.on_ack(&Ack { rtt: Some(Nanos::from_millis(rtt_ms)), ..ack });
+    }
+}
+
+/// The round trip ends; the acknowledgement that begins the next one brings no sample of the delay.
+fn end_round(script: &mut Script<Scaling>) {
+    let ack = script.next_ack(script.rtt, 100, 0);
+    script.cc.on_ack(&Ack { rtt: None, ..ack });
+}
+
+/// A round trip of ten acknowledgements.
+fn round(script: &mut Script<Scaling>, rtt_ms: u64, lost: u64) {
+    within(script, rtt_ms, 10, lost);
+    end_round(script);
+}
+
+/// When what was acknowledged, and what then was in flight.
+fn acknowledged<P: Policy>() -> (Vec<(Nanos, Bytes, Bytes)>, f64) {
+    let mut flow = Flow::<P>::new(Path::new(20.0, 40), 1, &[]);
+    let mut seen = Vec::new();
+    flow.run(Nanos::from_secs(12), |_, ack| seen.push((ack.now, ack.acked, ack.inflight)));
+    (seen, flow.cc.policy().probe_cwnd_gain(flow.cc.model()))
+}
+
+#[test]
+fn without_loss_and_others_queue_it_is_bbr_v1() {
+    let (ours, gain) = acknowledged::<Scaling>();
+    assert!(ours.len() > 10_000);
+    let (theirs, _) = acknowledged::<V1>();
+    let first = ours.iter().zip(&theirs).position(|(a, b)| a != b);
+    assert_eq!(first.map(|i| (ours[i], theirs[i])), None);
+    assert_eq!(ours.len(), theirs.len());
+    assert_eq!(gain, 2.0);
+}
+
+#[test]
+fn a_round_with_congestion_cuts_the_bound_once_and_the_next_one_not_at_all() {
+    let mut script = cruising(&[]);
+    for _ in 0..5 {
+        within(&mut script, 40, 2, 3);
+        assert_scale(&script, 1.0);
+    }
+    end_round(&mut script);
+    assert_scale(&script, CUT);
+    // The window, once it has been let grow.
+    for _ in 0..20 {
+        script.within_round(TICK, 100, 0);
+    }
+    let quantum = script.cc.model().send_quantum().as_u64() / MSS.as_u64();
+    assert_eq!(script.cc.control().cwnd, quantised(CUT * STANDARD, quantum, false));
+    // What was lost before the cut took effect is found in the next round: the bound only grows.
+    round(&mut script, 40, 3);
+    assert!(scale(&script) > CUT && scale(&script) < 1.02 * CUT, "{}", scale(&script));
+    let before = scale(&script);
+    round(&mut script, 40, 3);
+    assert_scale(&script, CUT * before);
+}
+
+#[test]
+fn a_cut_begins_at_what_was_in_flight_if_that_is_less_than_the_bound() {
+    let mut script = cruising(&[]);
+    script.inflight = Bytes::new(600_000) - MSS * 103;
+    end_round(&mut script);
+    round(&mut script, 40, 3);
+    assert_scale(&script, CUT * 0.6);
+}
+
+#[test]
+fn the_bound_grows_by_cubics_law_and_at_least_as_fast_as_reno() {
+    let segment = MSS.as_f64();
+    for (speed, friendly) in [(0.32, 0.0), (50.0, 0.0), (0.001, 10.0)] {
+        // Faster convergence would lower the second peak.
+        let values = [("speed", speed), ("friendly", friendly), ("converge", 0.0)];
+        let mut script = cruising(&values);
+        round(&mut script, 40, 3);
+        let (mut bound, since) = (CUT * STANDARD, script.now);
+        let back = ((1.0 - CUT) * STANDARD / segment / speed).cbrt();
+        for n in 1..=10 {
+            round(&mut script, 40, 0);
+            let t = (script.now - since).as_secs_f64() + 0.04 - back;
+            let cubic = (STANDARD + speed * t * t * t * segment).min(1.5 * bound);
+            let reno = CUT * STANDARD + friendly * 3.0 * (1.0 - CUT) / (1.0 + CUT) * f64::from(n) * segment;
+            bound = bound.max(cubic).max(reno).min(STANDARD);
+            assert_scale(&script, bound / STANDARD);
+        }
+        assert!(bound > CUT * STANDARD);
+    }
+}
+
+#[test]
+fn a_peak_below_the_last_one_is_taken_for_too_high() {
+    let after = |converge: f64| {
+        let mut script = cruising(&[("converge", converge), ("friendly", 0.0)]);
+        for _ in 0..2 {
+            round(&mut script, 40, 3);
+            round(&mut script, 40, 0);
+        }
+        for _ in 0..150 {
+            round(&mut script, 40, 0);
+        }
+        scale(&script)
+    };
+    assert!(after(1.0) < 0.97 * after(0.0), "{} {}", after(1.0), after(0.0));
+}
+
+#[test]
+fn the_scale_stays_between_its_bounds() {
+    let mut script = cruising(&[("cut", 0.1)]);
+    for _ in 0..4 {
+        round(&mut script, 40, 3);
+    }
+    assert_eq!(scale(&script), 0.25);
+    // Without a queue of others it never passes 1, however long nothing is lost.
+    for _ in 0..1000 {
+        round(&mut script, 40, 0);
+    }
+    assert_eq!(scale(&script), 1.0);
+    let mut script = cruising(&[]);
+    for _ in 0..100 {
+        round(&mut script, 100, 0);
+    }
+    assert_eq!(scale(&script), 8.0);
+}
+
+#[test]
+fn beyond_the_window_of_bbr_it_grows_only_while_others_queue() {
+    let mut script = cruising(&[]);
+    // 2.25 times the least delay is what BBR flows may cause by themselves.
+    round(&mut script, 90, 0);
+    assert_eq!(scale(&script), 1.0);
+    for n in 1..=8 {
+        round(&mut script, 91, 0);
+        assert!(scale(&script) > 1.125_f64.powi(n) * 0.999, "an eighth per round before the first cut");
+    }
+    // With a loss that is no congestion it stays where it is.
+    round(&mut script, 400, 0);
+    let before = scale(&script);
+    round(&mut script, 91, 3);
+    assert_scale(&script, before);
+    // One round without the queue ends it.
+    round(&mut script, 90, 0);
+    assert_eq!(scale(&script), 1.0);
+    // After a cut there is no such haste.
+    round(&mut script, 400, 3);
+    let before = scale(&script);
+    round(&mut script, 400, 0);
+    assert!(scale(&script) < 1.1 * before);
+}
+
+#[test]
+fn loss_is_congestion_where_the_queue_is_nearly_as_full_as_ever_or_where_it_is_heavy() {
+    // The fullest queue added 40 ms: the threshold is 40 + 0.8 · 40 = 72 ms.
+    for (rtt, lost, expected) in [(71, 3, 1.0), (73, 3, CUT), (41, 66, 1.0), (41, 80, CUT)] {
+        let mut script = cruising(&[]);
+        round(&mut script, 80, 0);
+        round(&mut script, rtt, lost);
+        assert_scale(&script, expected);
+    }
+    // A round of few samples does not say how full the queue can be.
+    let mut script = cruising(&[]);
+    round(&mut script, 50, 0);
+    within(&mut script, 80, 7, 0);
+    end_round(&mut script);
+    round(&mut script, 50, 3);
+    assert_scale(&script, CUT);
+}
+
+#[test]
+fn recovery_restores_no_more_than_the_scaled_window() {
+    let mut script = cruising(&[]);
+    for _ in 0..20 {
+        script.within_round(TICK, 100, 0);
+    }
+    let full = script.cc.control().cwnd;
+    script.inflight = Bytes::new(900_000);
+    script.enter_recovery(CongestionCause::Loss, 1, 3);
+    // Packet conservation, as in BBR v1.
+    assert_eq!(script.cc.control().cwnd, Bytes::new(900_000) + MSS);
+    end_round(&mut script);
+    let scaled = scale(&script);
+    assert!(scaled < 0.75, "{scaled}: cut from what was in flight");
+    script.leave_recovery(1);
+    let window = script.cc.control().cwnd;
+    assert!(window < full && window <= quantised(scaled * STANDARD, 24, true), "{window:?}");
+}
+
+#[test]
+fn in_a_crowd_no_phase_paces_below_the_push() {
+    let mut script = cruising(&[]);
+    let paced = |script: &Script<Scaling>| {
+        let full = script.rate.mul_f64(0.99).as_bytes_per_sec() as f64;
+        script.cc.control().pacing_rate.unwrap().as_bytes_per_sec() as f64 / full
+    };
+    assert!((paced(&script) - 1.0).abs() < 1e-6);
+    round(&mut script, 100, 0);
+    assert!((paced(&script) - 1.25).abs() < 1e-6);
+    // Where losses mean congestion, the cycle goes on as in BBR v1.
+    round(&mut script, 100, 3);
+    assert!(matches!(script.state(), State::ProbeBw { phase, .. } if phase > PHASE_DOWN));
+    assert!((paced(&script) - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn drain_ends_after_four_rounds_though_others_keep_the_queue() {
+    for (limit, drains) in [(4.0, 4), (1.0, 1), (0.0, 100)] {
+        let mut script = Script::<Scaling>::new(1, &[("drain_rounds", limit)]);
+        for _ in 0..4 {
+            script.round(100, 0);
+        }
+        let mut rounds = 0;
+        while script.state() == State::Drain && rounds < 100 {
+            script.round(100, 0);
+            rounds += 1;
+        }
+        assert_eq!(rounds, drains, "limit {limit}");
+    }
+}

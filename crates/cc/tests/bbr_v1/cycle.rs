@@ -1,0 +1,227 @@
+//! The gain cycle of ProbeBW.
+
+use narrows_cc::bbr_v1::{CYCLE_PHASES, State};
+use narrows_cc::{Ack, Bytes, CongestionControl, IdleRestart, Nanos, Rate};
+
+use crate::path::{Flow, MSS, Path, V1};
+use crate::script::{Script, quantised};
+
+/// A phase as it was run: its number, its length, and the data in flight before the acknowledgement that
+/// ended it.
+#[derive(Clone, Copy, Debug)]
+struct Ran {
+    phase: u8,
+    length: Nanos,
+    inflight: Bytes,
+    lost: Bytes,
+}
+
+fn phases(path: Path, from: Nanos, until: Nanos) -> Vec<Ran> {
+    let mut flow = Flow::<V1>::new(path, 7, &[]);
+    flow.run(from, |_, _| {});
+    let (mut ran, mut last) = (Vec::new(), flow.cc.model().state());
+    flow.run(until, |flow, ack| {
+        let state = flow.cc.model().state();
+        if let (State::ProbeBw { phase, since }, State::ProbeBw { since: now, .. }) = (last, state)
+            && since != now
+        {
+            ran.push(Ran { phase, length: now - since, inflight: ack.inflight_before, lost: ack.lost });
+        }
+        last = state;
+    });
+    ran.split_off(1)
+}
+
+#[test]
+fn the_cycle_has_eight_phases_of_one_min_rtt_each() {
+    let path = Path::new(20.0, 40);
+    // The handshake saw 40 ms with an empty queue. Acknowledgements come every 0.58 ms: a phase ends with the
+    // first after more than 40 ms.
+    let (min_rtt, gap) = (path.rtt, path.rate.time_for(MSS));
+    let ran = phases(path, Nanos::from_secs(2), Nanos::from_secs(9));
+    assert!(ran.len() > 150, "{}", ran.len());
+    for pair in ran.windows(2) {
+        assert_eq!(pair[1].phase, (pair[0].phase + 1) % CYCLE_PHASES);
+    }
+    for phase in ran.iter().filter(|ran| ran.phase >= 2) {
+        assert!(phase.length > min_rtt && phase.length <= min_rtt + gap * 2, "{phase:?}");
+    }
+    // 125 000 B are 87 segments; 24.5 Mbit/s x 2^-10 s make the quantum two; 87 + 6 = 93, even, and two: 96.
+    let probed = quantised(125_000.0, 2, true);
+    assert_eq!(probed, MSS * 96);
+    for phase in ran.iter().filter(|ran| ran.phase == 0) {
+        assert!(phase.length > min_rtt && phase.inflight >= probed, "{phase:?}");
+        // From about 1.05 BDP, 0.24 BDP are gained per min_rtt: 96 segments are 1.39 BDP, reached within 1.5
+        // min_rtt.
+        assert!(phase.length <= min_rtt.mul_f64(1.5), "{phase:?}");
+    }
+    // Draining at 0.75 takes away what the probe added in about the same time: it ends by either test.
+    for phase in ran.iter().filter(|ran| ran.phase == 1) {
+        let drained = phase.inflight <= quantised(100_000.0, 2, false);
+        assert!(drained || phase.length > min_rtt && phase.length <= min_rtt + gap * 2, "{phase:?}");
+    }
+}
+
+#[test]
+fn a_bottleneck_shows_the_gains_on_the_wire() {
+    let path = Path::new(20.0, 40);
+    let rate = path.rate;
+    let mut flow = Flow::<V1>::new(path, 7, &[]);
+    flow.run(Nanos::from_secs(2), |_, _| {});
+    // Packets that left per phase, against gain x rate x length.
+    let (mut last, mut sent, mut checked) = (flow.cc.model().state(), flow.sent, 0);
+    let mut whole = false;
+    flow.run(Nanos::from_secs(6), |flow, _| {
+        let state = flow.cc.model().state();
+        if let (State::ProbeBw { phase, since }, State::ProbeBw { since: now, .. }) = (last, state)
+            && since != now
+        {
+            let gain = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0][usize::from(phase)];
+            let expected = rate.mul_f64(0.99 * gain).over(now - since).in_segments(MSS);
+            let measured = (flow.sent - sent) as f64;
+            // One packet at each end, and one whose pacing began at the gain of the phase before.
+            assert!(!whole || (measured - expected).abs() <= 3.0, "phase {phase}: {measured} for {expected}");
+            checked += u64::from(whole);
+            (sent, whole) = (flow.sent, true);
+        }
+        last = state;
+    });
+    assert!(checked > 80, "{checked}");
+}
+
+#[test]
+fn loss_ends_the_probing_phase_after_one_min_rtt_where_the_buffer_cannot_hold_it() {
+    let mut path = Path::new(20.0, 40);
+    path.buffer = Bytes::new(10_000); // a tenth of a BDP: 1.25 BDP never fit
+    let min_rtt = path.rtt;
+    let ran = phases(path, Nanos::from_secs(2), Nanos::from_secs(9));
+    let probes: Vec<_> = ran.iter().filter(|ran| ran.phase == 0).collect();
+    assert!(probes.len() > 10);
+    for probe in probes {
+        assert!(probe.inflight < quantised(125_000.0, 2, true), "{probe:?}");
+        assert!(!probe.lost.is_zero() && probe.length > min_rtt, "{probe:?}");
+    }
+}
+
+#[test]
+fn the_probing_phase_waits_for_its_inflight_or_a_loss() {
+    let up = || {
+        let mut script = Script::<V1>::new(1, &[]);
+        script.reach_probe_bw();
+        script.reach_phase(0);
+        script.within_round(Nanos::from_nanos(1), 1, 0);
+        script
+    };
+    // 625 000 B and the quantum of 15.5 MB/s (ten segments): 432 + 30, and two.
+    let target = quantised(625_000.0, 10, true);
+    assert_eq!(target, MSS * 464);
+    let end = |script: &mut Script<V1>, after: Nanos, inflight_before: Bytes, lost: u64| {
+        let ack = script.next_ack(after, 1, lost);
+        script.cc.on_ack(&Ack { inflight_before, ..ack });
+        script.phase_of_cycle()
+    };
+    let (short, long) = (Nanos::from_millis(39), Nanos::from_millis(40));
+    assert_eq!(end(&mut up(), short, target, 0), 0, "not before min_rtt has passed");
+    assert_eq!(end(&mut up(), long, target - Bytes::new(1), 0), 0, "not before inflight is there");
+    assert_eq!(end(&mut up(), long, target, 0), 1);
+    assert_eq!(end(&mut up(), long, MSS, 1), 1, "a loss says that it does not fit");
+    assert_eq!(end(&mut up(), short, MSS, 1), 0, "a loss does not shorten the phase");
+}
+
+#[test]
+fn the_draining_phase_ends_with_the_queue_or_after_one_min_rtt() {
+    let down = || {
+        let mut script = Script::<V1>::new(1, &[]);
+        script.reach_probe_bw();
+        script.reach_phase(1);
+        script
+    };
+    // 9.28 MB/s make a quantum of six segments.
+    let bdp = quantised(500_000.0, 6, false);
+    let end = |script: &mut Script<V1>, after: Nanos, inflight_before: Bytes| {
+        let ack = script.next_ack(after, 1, 0);
+        script.cc.on_ack(&Ack { inflight_before, ..ack });
+        script.phase_of_cycle()
+    };
+    let short = Nanos::from_millis(5);
+    assert_eq!(end(&mut down(), short, bdp + Bytes::new(1)), 1);
+    assert_eq!(end(&mut down(), short, bdp), 2);
+    assert_eq!(end(&mut down(), Nanos::from_nanos(40_000_001), Bytes::new(1 << 30)), 2);
+}
+
+#[test]
+fn probe_bw_starts_in_every_phase_but_the_draining_one() {
+    let mut seen = [0_u32; CYCLE_PHASES as usize];
+    let runs = 700;
+    for seed in 0..runs {
+        let mut script = Script::<V1>::new(seed, &[]);
+        script.reach_probe_bw();
+        seen[usize::from(script.phase_of_cycle())] += 1;
+    }
+    assert_eq!(seen[1], 0, "{seen:?}");
+    // 100 each on average; the standard deviation is 9.3: five of them are 46.
+    for (phase, count) in seen.iter().enumerate().filter(|(phase, _)| *phase != 1) {
+        assert!(count.abs_diff(100) < 46, "phase {phase}: {seen:?}");
+    }
+}
+
+#[test]
+fn samples_short_of_data_raise_the_bandwidth_but_never_lower_it() {
+    let mut script = Script::<V1>::new(1, &[]);
+    script.reach_probe_bw();
+    script.app_limited = true;
+    script.rate = Rate::from_mbit_per_sec(30.0);
+    for _ in 0..30 {
+        script.round(100, 0);
+    }
+    assert_eq!(script.cc.model().bw(), Rate::from_mbit_per_sec(100.0));
+    script.rate = Rate::from_mbit_per_sec(110.0);
+    script.round(100, 0);
+    assert_eq!(script.cc.model().bw(), Rate::from_mbit_per_sec(110.0));
+    // Unlimited samples lower it when the maximum is more than ten rounds old.
+    script.app_limited = false;
+    script.rate = Rate::from_mbit_per_sec(60.0);
+    for _ in 0..10 {
+        script.round(100, 0);
+        assert_eq!(script.cc.model().bw(), Rate::from_mbit_per_sec(110.0));
+    }
+    script.round(100, 0);
+    assert_eq!(script.cc.model().bw(), Rate::from_mbit_per_sec(60.0));
+}
+
+#[test]
+fn after_an_idle_time_probe_bw_paces_at_the_bandwidth_without_gain() {
+    let restart = |app_limited| {
+        let mut script = Script::<V1>::new(1, &[]);
+        script.reach_probe_bw();
+        script.reach_phase(0);
+        script.within_round(Nanos::from_nanos(1), 1, 0);
+        assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(1.25 * 0.99));
+        script.now += Nanos::from_secs(11);
+        let idle = Nanos::from_secs(11);
+        let (now, delivered) = (script.now, script.delivered);
+        script.cc.on_idle_restart(&IdleRestart {
+            now,
+            idle,
+            rto: Nanos::from_millis(240),
+            delivered,
+            app_limited,
+        });
+        script
+    };
+    let mut script = restart(true);
+    assert_eq!(script.cc.control().pacing_rate, Some(script.rate.mul_f64(0.99)));
+    // The round-trip filter is 11 s old, but the idle time has emptied the pipe: no ProbeRTT.
+    script.within_round(script.rtt, 10, 0);
+    assert!(script.cc.model().in_probe_bw());
+    // That holds for one idle time, not for ever.
+    script.rtt += Nanos::from_millis(1);
+    script.within_round(Nanos::from_secs(11), 10, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { .. }));
+    // Where it was not for want of data, nothing changes, and the old filter counts.
+    let mut script = restart(false);
+    assert_eq!(script.cc.control().pacing_rate, Some(script.rate.mul_f64(1.25 * 0.99)));
+    script.rtt += Nanos::from_millis(1);
+    script.within_round(script.rtt, 10, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { .. }));
+}

@@ -1,0 +1,276 @@
+//! DA-BBR: the window by the delay, recovery, ProbeRTT.
+
+use narrows_cc::bbr_v1::State;
+use narrows_cc::schemes::DaBbr;
+use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos};
+
+use crate::path::{Core, MSS, V1};
+use crate::script::{Script, quantised};
+
+type Da = <DaBbr as Core>::Policy;
+
+/// BDP of the script's path.
+const BDP: f64 = 500_000.0;
+const TICK: Nanos = Nanos::from_nanos(1);
+
+/// In ProbeBW's first cruise phase.
+fn cruising() -> Script<Da> {
+    let mut script = Script::<Da>::new(1, &[]);
+    script.reach_probe_bw();
+    script.reach_phase(2);
+    script
+}
+
+/// The window where acknowledgements with round-trip times of `rtt` have brought it, within a phase.
+fn window_at(script: &mut Script<Da>, rtt: Nanos) -> Bytes {
+    let before = std::mem::replace(&mut script.rtt, rtt);
+    for _ in 0..10 {
+        script.within_round(TICK, 100, 0);
+    }
+    script.rtt = before;
+    script.cc.control().cwnd
+}
+
+#[test]
+fn the_window_is_one_bdp_without_a_queue_and_tends_to_two_as_it_grows() {
+    let mut script = cruising();
+    let ms = Nanos::from_millis;
+    // 2 BDP · rtt / (rtt + min_rtt), where min_rtt = 40 ms.
+    for (rtt, bdps) in [(40, 1.0), (60, 1.2), (120, 1.5), (360, 1.8), (39_960, 1.998), (40, 1.0)] {
+        assert_eq!(window_at(&mut script, ms(rtt)), quantised(bdps * BDP, 8, false), "{rtt} ms");
+    }
+    assert!(window_at(&mut script, Nanos::from_secs(100_000)) <= quantised(2.0 * BDP, 8, false));
+}
+
+#[test]
+fn only_probe_bw_scales_and_its_tests_of_inflight_scale_too() {
+    let wanted = |script: &Script<Da>| {
+        let model = script.cc.model();
+        let quantum = model.send_quantum().as_u64() / MSS.as_u64();
+        (model.inflight_at(script.cc.policy(), 1.0), quantum)
+    };
+    let mut script = Script::<Da>::new(1, &[]);
+    for _ in 0..3 {
+        script.round(100, 0);
+        let (inflight, quantum) = wanted(&script);
+        assert_eq!((script.state(), inflight), (State::Startup, quantised(BDP, quantum, false)));
+    }
+    script.round(100, 0);
+    let (inflight, quantum) = wanted(&script);
+    assert_eq!((script.state(), inflight), (State::Drain, quantised(BDP, quantum, false)));
+
+    let mut script = cruising();
+    assert_eq!(wanted(&script).0, quantised(BDP / 2.0, 8, false));
+    // Probing up, without a queue: 1.25 · BDP / 2 is in flight, so the phase ends after min_rtt.
+    script.reach_phase(0);
+    let reached = quantised(1.25 * BDP / 2.0, 10, true);
+    script.inflight = reached - MSS * 2;
+    script.within_round(Nanos::from_millis(40), 1, 0);
+    assert_eq!(script.phase_of_cycle(), 0, "not yet longer than min_rtt");
+    script.within_round(TICK, 1, 0);
+    assert_eq!(script.phase_of_cycle(), 0, "one segment is wanting");
+    script.inflight += MSS;
+    script.within_round(TICK, 1, 0);
+    assert_eq!(script.phase_of_cycle(), 1);
+    // Draining goes on at one BDP and ends at half of it. The acknowledged segment counts as in flight.
+    script.inflight = Bytes::new(500_000);
+    script.within_round(TICK, 1, 0);
+    assert_eq!(script.phase_of_cycle(), 1);
+    let drained = quantised(BDP / 2.0, 6, false);
+    script.inflight = drained;
+    script.within_round(TICK, 1, 0);
+    assert_eq!(script.phase_of_cycle(), 1);
+    script.inflight = drained - MSS;
+    script.within_round(TICK, 1, 0);
+    assert_eq!(script.phase_of_cycle(), 2);
+}
+
+/// min_rtt grows too old and is measured anew as `rtt`; back in ProbeBW's first cruise phase.
+fn probe_rtt(script: &mut Script<Da>, rtt: Nanos) {
+    script.rtt = rtt;
+    script.now += Nanos::from_secs(11);
+    script.inflight = MSS * 10;
+    script.round(10, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { .. }));
+    while !script.cc.model().in_probe_bw() {
+        script.round(10, 0);
+    }
+    assert_eq!(script.cc.model().min_rtt(), Some(rtt));
+    script.inflight = Bytes::new(700_000);
+    script.reach_phase(2);
+}
+
+#[test]
+fn the_scaling_is_off_while_min_rtt_is_more_than_a_fifth_above_its_value_before_probe_rtt() {
+    let (old, limit) = (Nanos::from_millis(40), Nanos::from_millis(48));
+    let bdp_at = |rtt: Nanos| 12_500_000.0 * rtt.as_secs_f64();
+    // 1.2 · 40 ms is not less than 48 ms: still on.
+    let mut script = cruising();
+    probe_rtt(&mut script, limit);
+    assert_eq!(window_at(&mut script, limit), quantised(bdp_at(limit), 8, false));
+    // A microsecond more: two plain BDPs.
+    let mut script = cruising();
+    let risen = limit + Nanos::from_micros(1);
+    probe_rtt(&mut script, risen);
+    assert_eq!(window_at(&mut script, risen), quantised(2.0 * bdp_at(risen), 8, false));
+    // The next ProbeRTT compares with that one: on again.
+    probe_rtt(&mut script, risen);
+    assert_eq!(window_at(&mut script, risen), quantised(bdp_at(risen), 8, false));
+    // And it falls without further ado.
+    probe_rtt(&mut script, old);
+    assert_eq!(window_at(&mut script, old), quantised(BDP, 8, false));
+}
+
+#[test]
+fn probe_rtt_keeps_a_third_of_the_window_but_never_less_than_four_segments() {
+    let mut script = cruising();
+    let window = window_at(&mut script, Nanos::from_millis(40));
+    let third = window.as_u64() / 3;
+    script.now += Nanos::from_secs(11);
+    script.rtt = Nanos::from_millis(41);
+    script.inflight = Bytes::new(third + 2);
+    script.round(1, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { until: None, .. }), "{:?}", script.state());
+    // A third of the window to the byte that floating point may lose.
+    let kept = script.cc.control().cwnd.as_u64();
+    assert!((third - 1..=third + 1).contains(&kept), "{kept}, a third is {third}");
+    script.inflight = Bytes::new(kept);
+    script.round(1, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }), "the clock starts at a third");
+    // 200 ms and a round later the window from before comes back, up to the target of the new phase.
+    while !script.cc.model().in_probe_bw() {
+        script.round(1, 0);
+    }
+    assert!(script.cc.control().cwnd + MSS * 4 >= window);
+
+    let mut script = Script::<Da>::new(1, &[]);
+    script.rate = narrows_cc::Rate::from_mbit_per_sec(1.0); // BDP 3.5 segments
+    script.reach_probe_bw();
+    script.now += Nanos::from_secs(11);
+    script.rtt = Nanos::from_millis(41);
+    script.inflight = MSS * 8;
+    script.round(1, 0);
+    assert!(script.cc.model().window() < MSS * 12);
+    assert_eq!(script.cc.control().cwnd, MSS * 4);
+}
+
+#[test]
+fn recovery_begins_at_what_is_in_flight_and_its_end_restores_nothing() {
+    let mut script = cruising();
+    let window = window_at(&mut script, Nanos::from_millis(40));
+    script.inflight = MSS * 300;
+    script.enter_recovery(CongestionCause::Loss, 2, 50);
+    assert_eq!(script.cc.control().cwnd, MSS * 300, "without the two acknowledged");
+    // For a round only losses change it: neither inflight nor what is acknowledged does.
+    script.inflight = MSS * 320;
+    script.within_round(TICK, 40, 0);
+    assert_eq!(script.cc.control().cwnd, MSS * 300);
+    script.within_round(TICK, 40, 7);
+    assert_eq!(script.cc.control().cwnd, MSS * 293);
+    script.round(2, 0);
+    assert_eq!(script.cc.control().cwnd, MSS * 295, "the next round: growth");
+    script.leave_recovery(3);
+    assert_eq!(script.cc.control().cwnd, MSS * 298);
+    assert!(window > MSS * 298 && !script.cc.model().conserving());
+    // Where nothing is left in flight, a segment is.
+    script.inflight = Bytes::ZERO;
+    script.enter_recovery(CongestionCause::Loss, 1, 3);
+    assert_eq!(script.cc.control().cwnd, MSS);
+}
+
+#[test]
+fn recovery_paces_at_three_quarters_until_the_phase_ends_which_drained_inflight_does() {
+    let mut script = cruising();
+    script.enter_recovery_after(TICK, CongestionCause::Loss, 2, 3);
+    let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
+    // The rate was set before recovery was known of, as in Linux.
+    assert_eq!(script.cc.model().pacing_rate(), cruise);
+    let phase = script.phase_of_cycle();
+    script.within_round(TICK, 2, 0);
+    assert_eq!((script.cc.model().pacing_rate(), script.phase_of_cycle()), (slow, phase));
+    // Beyond the round and the end of recovery, for it belongs to the phase.
+    script.leave_recovery(2);
+    script.reach_phase((phase + 1) % 8);
+    assert_eq!(script.cc.model().pacing_rate(), cruise);
+    // A phase at 0.75 ends when inflight is down to W, here half a BDP.
+    script.enter_recovery_after(TICK, CongestionCause::Loss, 2, 3);
+    let phase = script.phase_of_cycle();
+    script.inflight = MSS * 150;
+    script.within_round(TICK, 2, 0);
+    assert_eq!((script.cc.model().pacing_rate(), script.phase_of_cycle()), (cruise, phase + 1));
+}
+
+/// The pacing rate after recovery was entered in Startup and the bandwidth has then doubled, and before.
+fn startup_with_loss<P: narrows_cc::bbr_v1::Policy>() -> (f64, f64) {
+    let mut script = Script::<P>::new(1, &[]);
+    script.rate = script.rate / 4;
+    script.round(20, 0);
+    let before = script.cc.model().pacing_rate();
+    script.enter_recovery(CongestionCause::Loss, 1, 1);
+    script.rate = script.rate * 2;
+    script.round(20, 0);
+    assert_eq!(script.state(), State::Startup);
+    (before.as_mbit_per_sec(), script.cc.model().pacing_rate().as_mbit_per_sec())
+}
+
+#[test]
+fn a_loss_in_startup_freezes_the_pacing_rate_there() {
+    let (before, after) = startup_with_loss::<Da>();
+    assert_eq!(before, after);
+    let (before, after) = startup_with_loss::<V1>();
+    assert!((after / before - 2.0).abs() < 1e-6, "BBR's doubles: {before} {after}");
+}
+
+#[test]
+fn the_beginning_of_probe_rtt_ends_the_slow_pacing_but_a_step_within_does_not() {
+    let mut script = Script::<Da>::new(1, &[]);
+    for _ in 0..4 {
+        script.round(100, 0);
+    }
+    let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
+    script.enter_recovery_after(TICK, CongestionCause::Loss, 2, 3);
+    script.within_round(TICK, 2, 0);
+    assert_eq!((script.state(), script.cc.model().pacing_rate()), (State::Drain, slow));
+    script.now += Nanos::from_secs(11);
+    script.rtt = Nanos::from_millis(41);
+    script.within_round(TICK, 2, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { until: None, .. }));
+    assert_eq!(script.cc.model().pacing_rate(), cruise);
+    script.leave_recovery(2);
+    script.enter_recovery(CongestionCause::Loss, 2, 3);
+    script.inflight = MSS;
+    for _ in 0..2 {
+        script.within_round(TICK, 2, 0);
+        assert_eq!(script.cc.model().pacing_rate(), slow);
+    }
+    assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }));
+}
+
+#[test]
+fn min_rtt_that_grows_old_outside_probe_bw_is_not_compared_with() {
+    let mut script = Script::<Da>::new(1, &[]);
+    script.round(20, 0);
+    let risen = Nanos::from_millis(60);
+    script.rtt = risen;
+    script.now += Nanos::from_secs(11);
+    script.inflight = MSS;
+    script.round(1, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { .. }), "from Startup");
+    while !script.cc.model().in_probe_bw() {
+        script.round(100, 0);
+    }
+    script.inflight = Bytes::new(700_000);
+    script.reach_phase(2);
+    assert_eq!(script.cc.model().min_rtt(), Some(risen));
+    assert_eq!(window_at(&mut script, risen), quantised(1.5 * BDP, 8, false), "one BDP of 60 ms");
+}
+
+#[test]
+fn without_a_round_trip_sample_the_last_one_counts() {
+    let mut script = cruising();
+    let window = window_at(&mut script, Nanos::from_millis(120));
+    let ack = script.next_ack(TICK, 100, 0);
+    let rate = ack.rate.map(|rate| narrows_cc::RateSample { prior_delivered: Bytes::ZERO, ..rate });
+    script.cc.on_ack(&Ack { rtt: None, rate, ..ack });
+    assert_eq!(script.cc.control().cwnd, window);
+}

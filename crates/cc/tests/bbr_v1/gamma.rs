@@ -1,0 +1,255 @@
+//! BBR-GC: the curves, and the ends of the probing phases.
+
+use narrows_cc::bbr_v1::State;
+use narrows_cc::gamma::Gamma;
+use narrows_cc::schemes::BbrGc;
+use narrows_cc::{Bytes, CongestionControl, Nanos, Params};
+
+use crate::path::{Core, Flow, MSS, Path};
+use crate::script::{Script, quantised};
+
+type Gc = <BbrGc as Core>::Policy;
+
+const BDP: u64 = 500_000;
+
+fn gamma(values: &[(&str, f64)]) -> Gamma {
+    let mut params = Params::defaults(BbrGc::INFO.params);
+    for (name, value) in values {
+        params.set(name, *value).unwrap();
+    }
+    Gamma::new(&params)
+}
+
+fn ms(ms: f64) -> Nanos {
+    Nanos::from_secs_f64(ms / 1e3)
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-12
+}
+
+#[test]
+fn the_gains_are_equations_12_and_13() {
+    let mut gamma = gamma(&[]);
+    gamma.observe(ms(0.0), ms(100.0));
+    // ω^0.25 of 0.0001, 0.0016, 0.0081, 0.0256, 0.0625 and 0.4096 is 0.1, 0.2, 0.3, 0.4, 0.5 and 0.8.
+    for (omega, root) in
+        [(0.0001, 0.1), (0.0016, 0.2), (0.0081, 0.3), (0.0256, 0.4), (0.0625, 0.5), (0.4096, 0.8), (1.0, 1.0)]
+    {
+        let rtt = ms(100.0 * omega);
+        assert!(near(gamma.omega(rtt), omega), "{omega}");
+        assert!(near(gamma.up(rtt), 1.5 - 0.5 * root), "{omega}: {}", gamma.up(rtt));
+        assert!(near(gamma.down(rtt), 1.0 - 0.5 * omega * omega * omega * omega), "{omega}");
+    }
+    // The ends of the ranges that the paper gives: [1, 1.5] and [0.5, 1].
+    assert!(near(gamma.up(ms(100.0)), 1.0) && near(gamma.down(ms(100.0)), 0.5));
+    let tiny = Nanos::from_nanos(1);
+    // ω = 1e-8 and its fourth root 0.01.
+    assert!(near(gamma.up(tiny), 1.5 - 0.5 * 0.01) && near(gamma.down(tiny), 1.0));
+}
+
+#[test]
+fn every_exponent_is_the_same_power() {
+    // The exponents that have a short way, and their neighbours that have not.
+    for exponent in [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 3.0, 0.3, 16.0] {
+        let mut gamma = gamma(&[("up_gamma", exponent), ("down_gamma", exponent), ("down_amplitude", 0.9)]);
+        gamma.observe(ms(0.0), ms(80.0));
+        for rtt in [8.0, 40.0, 72.0] {
+            let power = (rtt / 80.0_f64).powf(exponent);
+            assert!(near(gamma.up(ms(rtt)), 1.5 - 0.5 * power), "{exponent}: {rtt}");
+            assert!(near(gamma.down(ms(rtt)), 1.0 - 0.9 * power), "{exponent}: {rtt}");
+        }
+    }
+}
+
+#[test]
+fn the_greatest_round_trip_only_grows_unless_it_is_given_a_window() {
+    let feed = |gamma: &mut Gamma| {
+        for (at, rtt) in [(0.0, 40.0), (100.0, 80.0), (200.0, 60.0), (5_000.0, 50.0), (20_000.0, 40.0)] {
+            gamma.observe(ms(at), ms(rtt));
+        }
+    };
+    let mut ever = gamma(&[]);
+    assert!(near(ever.omega(ms(40.0)), 1.0), "before any sample");
+    assert!(near(ever.up(ms(40.0)), 1.0) && near(ever.down(ms(40.0)), 0.5));
+    feed(&mut ever);
+    assert_eq!(ever.rtt_max(), Some(ms(80.0)));
+    assert!(near(ever.omega(ms(40.0)), 0.5));
+    let mut aging = gamma(&[("rtt_max_window", 10.0)]);
+    feed(&mut aging);
+    assert_eq!(aging.rtt_max(), Some(ms(40.0)));
+    assert!(near(aging.up(ms(40.0)), 1.0));
+}
+
+/// A script in ProbeBW that has seen 40 and 80 ms (RTT_max), with an empty queue again (ω = 1/2).
+fn probing(values: &[(&str, f64)]) -> Script<Gc> {
+    let mut script = Script::<Gc>::new(1, values);
+    script.reach_probe_bw();
+    script.rtt = ms(80.0);
+    script.round(100, 0);
+    script.rtt = ms(40.0);
+    script.reach_phase(7);
+    script.reach_phase(0);
+    script
+}
+
+const UP_AT_HALF: f64 = 1.5 - 0.5 * 0.840_896_415_253_714_5; // 0.5^0.25
+
+/// An acknowledgement 1 ms later with `before` bytes in flight before it.
+fn ack_at(script: &mut Script<Gc>, before: f64, lost: u64) {
+    let mut ack = script.next_ack(ms(1.0), 1, lost);
+    ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
+    ack.inflight_before = Bytes::new((BDP as f64 * before) as u64);
+    script.cc.on_ack(&ack);
+}
+
+#[test]
+fn the_pacing_gain_follows_every_acknowledgement_of_a_probe() {
+    let mut script = probing(&[]);
+    let paced = |script: &Script<Gc>, gain: f64| {
+        let (is, expected) = (script.cc.model().pacing_rate(), script.rate.mul_f64(gain * 0.99));
+        is.as_bytes_per_sec().abs_diff(expected.as_bytes_per_sec()) <= 1
+    };
+    assert!(paced(&script, UP_AT_HALF));
+    // ω = 0.6561, whose fourth root is 0.9.
+    script.rtt = ms(80.0 * 0.6561);
+    ack_at(&mut script, 0.9, 0);
+    assert!(paced(&script, 1.05));
+    // A greater RTT_max bends the curve: 40 of 128 ms are 5/16.
+    script.rtt = ms(128.0);
+    ack_at(&mut script, 0.9, 0);
+    assert!(paced(&script, 1.0), "at RTT_max nothing is probed for");
+    script.rtt = ms(40.0);
+    ack_at(&mut script, 0.9, 0);
+    assert!(paced(&script, 1.5 - 0.5 * 0.3125_f64.powf(0.25)));
+    assert_eq!(script.phase_of_cycle(), 0);
+    // In the draining phase P_down, in the six others 1.
+    script.rtt = ms(64.0);
+    ack_at(&mut script, 1.3, 0);
+    assert_eq!(script.phase_of_cycle(), 1);
+    assert!(paced(&script, 1.0 - 0.5 / 16.0));
+    ack_at(&mut script, 0.99, 0);
+    assert_eq!(script.phase_of_cycle(), 2);
+    assert!(paced(&script, 1.0));
+}
+
+#[test]
+fn a_probe_ends_at_once_above_a_quarter_more_than_the_bdp_or_with_a_loss() {
+    for (before, lost, ends) in [(1.249, 0, false), (1.251, 0, true), (0.5, 1, true)] {
+        let mut script = probing(&[]);
+        ack_at(&mut script, before, lost);
+        assert_eq!(script.phase_of_cycle(), u8::from(ends), "{before} BDP, {lost} lost");
+        // With BBR's patience, not before a min_rtt has passed.
+        let mut patient = probing(&[("early_down", 0.0)]);
+        ack_at(&mut patient, before, lost);
+        assert_eq!(patient.phase_of_cycle(), 0);
+        patient.now += ms(40.0);
+        ack_at(&mut patient, before, lost);
+        assert_eq!(patient.phase_of_cycle(), 1, "{before} BDP, {lost} lost");
+    }
+}
+
+#[test]
+fn otherwise_a_probe_ends_as_bbrs_does_once_inflight_shows_its_gain() {
+    // P_up is 1.0796 at ω = 1/2.
+    for (between, before, ends) in [
+        (0.0, 0.9_f64, false),
+        (0.0, 1.07, false),
+        (0.0, 1.09, true),
+        (1.0, 0.99, false),
+        (1.0, 1.01, true),
+        (3.0, 1.09, false),
+        (3.0, 1.24, false),
+        (3.0, 1.26, true),
+    ] {
+        let mut script = probing(&[("between", between)]);
+        ack_at(&mut script, before.min(1.24), 0);
+        assert_eq!(script.phase_of_cycle(), 0, "within min_rtt: {between}, {before}");
+        script.now += ms(40.0);
+        ack_at(&mut script, before, 0);
+        assert_eq!(script.phase_of_cycle(), u8::from(ends), "{between}, {before}");
+    }
+    // Draining from 1 BDP on needs no min_rtt; the gain of 1 above it holds at once.
+    let mut draining = probing(&[("between", 2.0)]);
+    ack_at(&mut draining, 0.99, 0);
+    assert_eq!(draining.phase_of_cycle(), 0);
+    ack_at(&mut draining, 1.01, 0);
+    assert_eq!(draining.phase_of_cycle(), 1);
+    let mut flat = probing(&[("between", 1.0)]);
+    ack_at(&mut flat, 1.01, 0);
+    assert_eq!(flat.cc.model().pacing_rate(), flat.rate.mul_f64(0.99));
+    ack_at(&mut flat, 0.99, 0);
+    assert_eq!(flat.cc.model().pacing_rate(), flat.rate.mul_f64(UP_AT_HALF * 0.99));
+}
+
+#[test]
+fn quanta_count_only_if_asked_for() {
+    // With BBR's own measure 1.25 BDP are 432 segments and three quanta of 9 (what 1.07 x 100 Mbit/s send in 2^-10 s),
+    // even, and two more.
+    let threshold = quantised(BDP as f64 * 1.25, 9, true);
+    assert_eq!(threshold, MSS * 462);
+    for (before, ends) in [(threshold - Bytes::new(1), 0), (threshold, 1)] {
+        let mut script = probing(&[("quanta", 1.0)]);
+        ack_at(&mut script, before.as_f64() / BDP as f64 + 1e-9, 0);
+        assert_eq!(script.phase_of_cycle(), ends, "{before:?}");
+    }
+}
+
+#[test]
+fn a_sender_short_of_data_keeps_probing_as_bbr_does() {
+    let mut script = probing(&[]);
+    script.app_limited = true;
+    for _ in 0..500 {
+        ack_at(&mut script, 0.3, 0);
+    }
+    assert_eq!(script.phase_of_cycle(), 0);
+    assert!(script.cc.model().pacing_rate() > script.rate);
+}
+
+#[test]
+fn the_smoothed_and_the_least_round_trip_can_take_the_place_of_the_newest() {
+    // One late sample of 160 ms within a round of 40 ms: the newest makes it RTT_max, the others do not.
+    for (kind, greatest) in [(0.0, 160.0), (1.0, 80.0), (2.0, 80.0)] {
+        let mut script = probing(&[("rtt", kind)]);
+        let mut ack = script.next_ack(ms(1.0), 1, 0);
+        ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
+        ack.rtt = Some(ms(160.0));
+        script.cc.on_ack(&ack);
+        script.round(100, 0);
+        let mut told = None;
+        script.cc.telemetry(&mut |name, value| {
+            if name == "rtt_max" {
+                told = Some(value);
+            }
+        });
+        assert_eq!(told, Some(narrows_cc::Value::Time(ms(greatest))), "{kind}");
+    }
+}
+
+#[test]
+fn a_flow_alone_probes_by_the_queue_that_its_startup_left() {
+    // Startup fills this buffer of 1 BDP: RTT_max is twice the propagation delay, P_up 1.08 with an empty queue and
+    // less as the probe queues. Pacing at 0.99 of it gains at most 0.07 BDP per min_rtt, so every probe ends between
+    // P_up (measured when it ends) and 1.25 BDP, and nothing is lost any more.
+    let mut path = Path::new(50.0, 20);
+    path.buffer = Bytes::new(125_000);
+    let bdp = 125_000.0;
+    let mut flow = Flow::<Gc>::new(path, 3, &[]);
+    flow.run_for(Nanos::from_secs(2));
+    let lost = flow.lost;
+    assert!(lost > 0, "startup overshoots");
+    let (mut last, mut probes) = (flow.cc.model().state(), 0);
+    flow.run(Nanos::from_secs(9), |flow, ack| {
+        let state = flow.cc.model().state();
+        if let (State::ProbeBw { phase: 0, since }, State::ProbeBw { phase: 1, .. }) = (last, state) {
+            let inflight = ack.inflight_before.as_f64() / bdp;
+            assert!((1.0..1.25).contains(&inflight), "{inflight}");
+            assert!(flow.now - since > flow.path.rtt && flow.now - since < flow.path.rtt * 3);
+            probes += 1;
+        }
+        last = state;
+    });
+    assert_eq!(flow.lost, lost);
+    // A cycle lasts 8 to 9 min_rtt.
+    assert!((35..=45).contains(&probes), "{probes}");
+}

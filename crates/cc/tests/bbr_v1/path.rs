@@ -1,0 +1,33 @@
+//! BBR over the common path, with its model in view.
+
+use narrows_cc::bbr_v1::{BbrCore, Policy};
+use narrows_cc::{CongestionControl, Setup};
+
+use crate::flow;
+pub use crate::flow::{INITIAL_WINDOW, MSS, Path};
+
+/// Names the policy of a scheme.
+pub trait Core {
+    type Policy: Policy;
+}
+
+impl<P: Policy> Core for BbrCore<P> {
+    type Policy = P;
+}
+
+/// The policy that is BBR v1.
+pub type V1 = <narrows_cc::schemes::Bbr as Core>::Policy;
+
+/// A flow of BBR with a policy.
+pub type Flow<P> = flow::Flow<BbrCore<P>>;
+
+impl<P: Policy> Flow<P> {
+    /// A flow whose handshake has just been completed.
+    pub fn new(path: Path, seed: u64, values: &[(&str, f64)]) -> Self {
+        Self::over(path, BbrCore::new(&setup::<P>(seed, values)))
+    }
+}
+
+pub fn setup<P: Policy>(seed: u64, values: &[(&str, f64)]) -> Setup {
+    flow::setup::<BbrCore<P>>(seed, values)
+}

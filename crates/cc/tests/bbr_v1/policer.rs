@@ -1,0 +1,206 @@
+//! The long-term bandwidth estimator.
+
+use narrows_cc::bbr_v1::State;
+use narrows_cc::{Bytes, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout};
+
+use crate::path::{Flow, MSS, Path, V1};
+use crate::script::Script;
+
+/// Runs one sampling interval of `rounds` round trips of 40 ms: 100 segments delivered per round, and `lost`
+/// segments lost in the last.
+fn interval(script: &mut Script<V1>, rounds: u64, lost: u64) {
+    for _ in 1..rounds {
+        script.round(100, 0);
+    }
+    script.round(100, lost);
+}
+
+/// In ProbeBW, one loss later: an interval has begun.
+fn sampling() -> Script<V1> {
+    let mut script = Script::<V1>::new(1, &[]);
+    script.reach_probe_bw();
+    script.round(100, 1);
+    script
+}
+
+#[test]
+fn two_intervals_with_a_fifth_lost_and_equal_rates_are_a_policer_for_48_rounds() {
+    let mut script = sampling();
+    // The loss that begins sampling begins a round too: the first interval has this round, and three more.
+    interval(&mut script, 3, 60);
+    assert_eq!(script.cc.model().policed(), None);
+    interval(&mut script, 4, 79);
+    // 400 segments in 4 x 40 ms, once 300 in 3 x 40 ms: the same rate, 3.62 MB/s, and the mean of both.
+    let rate = (MSS * 400).per(Nanos::from_millis(160));
+    assert_eq!(script.cc.model().policed(), Some(rate));
+    assert_eq!(script.cc.model().bw(), rate);
+    assert_eq!(script.cc.model().max_bw(), script.rate);
+    for _ in 0..47 {
+        assert!(script.cc.model().in_probe_bw());
+        assert_eq!(script.cc.model().pacing_rate(), rate.mul_f64(0.99), "no probing behind a policer");
+        script.round(100, 0);
+    }
+    assert_eq!(script.cc.model().policed(), Some(rate));
+    script.round(100, 0);
+    assert_eq!(script.cc.model().policed(), None);
+    // The cycle starts again, as after Drain; the pacing rate is the state's again.
+    assert!(matches!(script.state(), State::ProbeBw { since, .. } if since == script.now));
+    let gain = script.cc.model().settings().probe_gain(script.phase_of_cycle());
+    assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(gain * 0.99));
+}
+
+#[test]
+fn the_loss_threshold_is_50_of_256_per_delivered() {
+    let two = |lost| {
+        let mut script = sampling();
+        interval(&mut script, 3, lost);
+        interval(&mut script, 4, lost);
+        script.cc.model().policed().is_some()
+    };
+    // 300 delivered: 58 lost are 19.3 %, below 50/256 = 19.53 %. With 400 delivered the interval would need
+    // 79.
+    assert!(!two(58));
+    let mut script = sampling();
+    interval(&mut script, 3, 59);
+    interval(&mut script, 4, 78);
+    assert_eq!(script.cc.model().policed(), None);
+    let mut script = sampling();
+    interval(&mut script, 3, 59);
+    interval(&mut script, 4, 79);
+    assert!(script.cc.model().policed().is_some());
+}
+
+#[test]
+fn rates_must_agree_within_an_eighth() {
+    let second_at = |per_mille: u64| {
+        let mut script = sampling();
+        script.rtt = Nanos::from_millis(40);
+        interval(&mut script, 3, 100);
+        // The same data in other times: rates in the stated proportion.
+        script.rtt = Nanos::from_nanos(40_000_000 * 1000 / per_mille);
+        interval(&mut script, 4, 100);
+        script.cc.model().policed().is_some()
+    };
+    assert!(second_at(1000));
+    assert!(second_at(1124) && second_at(876));
+    assert!(!second_at(1126) && !second_at(874));
+}
+
+#[test]
+fn very_low_rates_agree_within_4_kbit_per_second() {
+    let second_after = |rtt_ms: u64| {
+        let mut script = Script::<V1>::new(1, &[]);
+        script.reach_probe_bw();
+        script.rtt = Nanos::from_millis(1000);
+        script.round(1, 1);
+        // A segment per second is 11.6 kbit/s.
+        for _ in 0..3 {
+            script.round(1, 1);
+        }
+        script.rtt = Nanos::from_millis(rtt_ms);
+        for _ in 0..4 {
+            script.round(1, 1);
+        }
+        script.cc.model().policed().is_some()
+    };
+    assert!(second_after(1500), "7.7 kbit/s: 3.9 less");
+    assert!(!second_after(1550), "7.5 kbit/s: 4.1 less");
+}
+
+#[test]
+fn an_interval_lasts_for_a_millisecond_at_least() {
+    let mut script = Script::<V1>::new(1, &[]);
+    script.reach_probe_bw();
+    script.rtt = Nanos::from_micros(100);
+    script.round(100, 1);
+    // 16 rounds of 0.1 ms: the first interval ends after ten of them, the second is not over.
+    for _ in 0..13 {
+        script.round(100, 50);
+    }
+    assert_eq!(script.cc.model().policed(), None);
+    for _ in 0..7 {
+        script.round(100, 50);
+    }
+    assert!(script.cc.model().policed().is_some());
+}
+
+#[test]
+fn intervals_that_are_too_short_too_long_or_short_of_data_do_not_count() {
+    // Heavy loss in the first three rounds ends nothing.
+    let mut script = sampling();
+    for _ in 0..2 {
+        interval(&mut script, 1, 100);
+    }
+    assert_eq!(script.cc.model().policed(), None);
+    // An interval of more than 16 rounds starts the whole search over: two more intervals are needed.
+    let mut script = sampling();
+    interval(&mut script, 3, 100);
+    for _ in 0..17 {
+        script.round(100, 0);
+    }
+    script.round(100, 1);
+    interval(&mut script, 3, 100);
+    assert_eq!(script.cc.model().policed(), None);
+    interval(&mut script, 4, 100);
+    assert!(script.cc.model().policed().is_some());
+    // So does a sample short of data.
+    let mut script = sampling();
+    interval(&mut script, 3, 100);
+    script.app_limited = true;
+    script.round(100, 0);
+    script.app_limited = false;
+    interval(&mut script, 4, 100);
+    assert_eq!(script.cc.model().policed(), None);
+}
+
+#[test]
+fn a_timeout_counts_as_a_loss_at_the_end_of_a_round() {
+    let mut script = sampling();
+    interval(&mut script, 3, 100);
+    interval(&mut script, 3, 100);
+    script.within_round(Nanos::from_nanos(1), 1, 0);
+    assert_eq!(script.cc.model().policed(), None, "only three rounds");
+    let (now, delivered) = (script.now, script.delivered);
+    let timeout = Timeout { now, flight_size: MSS, inflight: Bytes::ZERO, delivered, consecutive: 1 };
+    script.cc.on_timeout(&timeout);
+    assert!(script.cc.model().policed().is_some());
+    // The losses were spurious: all is forgotten.
+    let undo = SpuriousLoss { now, inflight: Bytes::ZERO, delivered, phase: Phase::Loss };
+    script.cc.on_spurious_loss(&undo);
+    assert_eq!(script.cc.model().policed(), None);
+}
+
+#[test]
+fn the_flag_switches_detection_off() {
+    let mut script = Script::<V1>::new(1, &[("lt_bw", 0.0)]);
+    script.reach_probe_bw();
+    script.round(100, 1);
+    interval(&mut script, 3, 100);
+    interval(&mut script, 4, 100);
+    assert_eq!(script.cc.model().policed(), None);
+}
+
+#[test]
+fn behind_a_real_policer_detection_finds_its_rate_and_ends_the_losses() {
+    // A burst of 200 kB passes at 100 Mbit/s, then everything above 10 Mbit/s is dropped. The bandwidth
+    // filter remembers the burst for ten rounds: time for two intervals of four.
+    let mut path = Path::new(100.0, 40);
+    path.policer = Some((Rate::from_mbit_per_sec(10.0), Bytes::new(200_000)));
+    let mut flow = Flow::<V1>::new(path, 1, &[]);
+    let (mut rounds, mut since, mut lost) = (0, None, Vec::new());
+    flow.run(Nanos::from_secs(20), |flow, ack| {
+        let model = flow.cc.model();
+        if let Some(rate) = model.policed() {
+            // Within the eighth by which two intervals may differ.
+            assert!((rate.as_mbit_per_sec() / 10.0 - 1.0).abs() < 0.125, "{rate:?}");
+            let since = *since.get_or_insert(ack.now);
+            rounds += u64::from(model.round_start() && ack.now > since);
+            if ack.now > since + Nanos::from_millis(200) && !ack.lost.is_zero() {
+                lost.push(ack.now);
+            }
+        }
+    });
+    assert_eq!(rounds, 47, "the 48th ends it");
+    // What was sent before detection is lost for some round trips more; then nothing.
+    assert!(lost.is_empty(), "{lost:?}");
+}

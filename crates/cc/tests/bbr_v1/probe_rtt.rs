@@ -1,0 +1,254 @@
+//! The round-trip filter and ProbeRTT.
+
+use narrows_cc::bbr_v1::State;
+use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Rate, RateSample};
+
+use crate::path::{Flow, MSS, Path, V1};
+use crate::script::Script;
+
+#[test]
+fn after_ten_seconds_without_a_new_minimum_inflight_falls_to_four_segments_for_200_ms_and_a_round() {
+    let path = Path::new(20.0, 40);
+    let gap = path.rate.time_for(MSS);
+    let mut flow = Flow::<V1>::new(path, 1, &[]);
+    let (mut last, mut before) = (State::Startup, Bytes::ZERO);
+    let (mut entered, mut held, mut round, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    // When the minimum was last confirmed: by the handshake, by a sample as low, or by leaving ProbeRTT.
+    let (mut confirmed, mut due) = (Nanos::from_millis(40), Vec::new());
+    flow.run(Nanos::from_secs(22), |flow, ack| {
+        let model = flow.cc.model();
+        let (state, now) = (model.state(), ack.now);
+        if state != last {
+            match (last, state) {
+                (_, State::ProbeRtt { until: None, .. }) => {
+                    entered.push(now);
+                    due.push(confirmed + Nanos::from_secs(10));
+                    assert_eq!(model.window(), MSS * 4);
+                }
+                (State::ProbeRtt { .. }, State::ProbeRtt { round_done: false, .. }) => {
+                    held.push(now);
+                    assert!(ack.inflight <= MSS * 4);
+                }
+                (_, State::ProbeRtt { .. }) => round.push(now),
+                (State::ProbeRtt { .. }, _) => {
+                    left.push(now);
+                    // The window from before, in one step, and what this acknowledgement delivered.
+                    assert!(model.window() >= before && model.window() <= before + MSS, "{before:?}");
+                    assert!(model.in_probe_bw());
+                }
+                _ => {}
+            }
+            last = state;
+        }
+        if left.last() == Some(&now) || ack.rtt == model.min_rtt() {
+            confirmed = now;
+        }
+        if !matches!(state, State::ProbeRtt { .. }) {
+            before = model.window();
+        } else {
+            assert!(flow.cc.control().cwnd <= MSS * 4);
+        }
+    });
+    assert_eq!((entered.len(), held.len(), round.len(), left.len()), (2, 2, 2, 2));
+    for i in 0..2 {
+        assert!(entered[i] > due[i] && entered[i] <= due[i] + gap * 2, "{:?} for {:?}", entered[i], due[i]);
+        // The queue drains within the round trip that was under way: 40 ms and up to a quarter of a BDP of
+        // queue.
+        assert!(
+            held[i] > entered[i] && held[i] - entered[i] <= Nanos::from_millis(50),
+            "{entered:?} {held:?}"
+        );
+        // Then a round trip of four packets, and 200 ms.
+        assert!(round[i] - held[i] >= Nanos::from_millis(40), "{held:?} {round:?}");
+        let stay = left[i] - held[i];
+        assert!(stay > Nanos::from_millis(200) && stay <= Nanos::from_millis(242), "{stay:?}");
+    }
+}
+
+#[test]
+fn at_long_round_trips_probe_rtt_lasts_for_a_whole_round() {
+    let mut flow = Flow::<V1>::new(Path::new(20.0, 400), 1, &[]);
+    let (mut held, mut left, mut last) = (None, None, State::Startup);
+    flow.run(Nanos::from_secs(13), |flow, ack| {
+        let state = flow.cc.model().state();
+        match (last, state) {
+            (State::ProbeRtt { until: None, .. }, State::ProbeRtt { until: Some(_), .. }) => {
+                held = Some(ack.now)
+            }
+            (State::ProbeRtt { .. }, State::ProbeBw { .. }) => left = Some(ack.now),
+            _ => {}
+        }
+        last = state;
+    });
+    let stay = left.unwrap() - held.unwrap();
+    assert!(stay >= Nanos::from_millis(400) && stay <= Nanos::from_millis(450), "{stay:?}");
+}
+
+#[test]
+fn probe_rtt_shows_the_path_without_its_queue() {
+    // The handshake saw 40 ms. From 5 s on the path takes 60 ms: only ProbeRTT can find that out.
+    let mut flow = Flow::<V1>::new(Path::new(20.0, 40), 1, &[]);
+    flow.run_for(Nanos::from_secs(5));
+    flow.path.rtt = Nanos::from_millis(60);
+    flow.run(Nanos::from_secs(10), |_, _| {});
+    assert_eq!(flow.cc.model().min_rtt(), Some(Nanos::from_millis(40)));
+    flow.run(Nanos::from_secs(11), |_, _| {});
+    assert_eq!(flow.cc.model().min_rtt(), Some(flow.path.min_rtt()));
+}
+
+#[test]
+fn rates_seen_in_probe_rtt_do_not_lower_the_bandwidth() {
+    // 200 ms are 20 round trips of 10 ms, twice the bandwidth filter. Four segments per round trip are 4.6
+    // Mbit/s.
+    let path = Path::new(50.0, 10);
+    let rate = path.rate.as_bytes_per_sec() as f64;
+    let mut flow = Flow::<V1>::new(path, 1, &[]);
+    let mut rounds = 0;
+    flow.run(Nanos::from_secs(12), |flow, ack| {
+        let model = flow.cc.model();
+        let bw = model.bw().as_bytes_per_sec() as f64;
+        if ack.now > Nanos::from_secs(1) {
+            // 1 %: after ProbeRTT the filter is refreshed at a pacing rate 1 % below the bandwidth.
+            assert!(bw >= 0.99 * rate && bw <= rate * 1.0001, "{:?} at {:?}", model.bw(), ack.now);
+        }
+        rounds += u64::from(matches!(model.state(), State::ProbeRtt { .. }) && model.round_start());
+    });
+    assert!(rounds > 10, "{rounds}");
+}
+
+#[test]
+fn a_sample_as_low_as_the_minimum_renews_it() {
+    let mut script = Script::<V1>::new(1, &[]);
+    script.reach_probe_bw();
+    let run = |script: &mut Script<V1>| {
+        for _ in 0..250 {
+            script.round(10, 0);
+        }
+    };
+    run(&mut script); // 250 x 40 ms, each as low as the least
+    assert!(script.cc.model().in_probe_bw());
+    script.rtt = Nanos::from_nanos(40_000_001);
+    run(&mut script); // 10 s and 250 ns after the last of them
+    assert!(matches!(script.state(), State::ProbeRtt { .. }));
+    assert_eq!(script.cc.model().min_rtt(), Some(script.rtt));
+}
+
+#[test]
+fn a_delayed_acknowledgement_of_a_lone_short_packet_does_not_replace_an_expired_minimum() {
+    let after_silence = |acked: u64, inflight_when_sent: u64| {
+        let mut script = Script::<V1>::new(1, &[]);
+        script.reach_probe_bw();
+        script.round(10, 0);
+        let ack = script.next_ack(Nanos::from_secs(11), 0, 0);
+        let acked = Bytes::new(acked);
+        let delivered = acked + Bytes::new(inflight_when_sent);
+        let rate = RateSample { delivered, ..ack.rate.unwrap() };
+        let ack = Ack { acked, acked_cumulative: acked, rate: Some(rate), ..ack };
+        script.cc.on_ack(&Ack { rtt: Some(Nanos::from_millis(80)), delivered: ack.delivered + acked, ..ack });
+        script.cc.model().min_rtt().unwrap()
+    };
+    let (old, new) = (Nanos::from_millis(40), Nanos::from_millis(80));
+    assert_eq!(after_silence(100, 0), old, "one short packet, alone in its round trip");
+    assert_eq!(after_silence(100, 1448), new, "others were delivered in its round trip");
+    assert_eq!(after_silence(1448, 0), new, "a full packet");
+}
+
+/// In ProbeRTT, its clock set, since 11 s after the last confirmation of the minimum.
+fn in_probe_rtt() -> Script<V1> {
+    let mut script = Script::<V1>::new(1, &[]);
+    script.reach_probe_bw();
+    script.rtt += Nanos::from_millis(1);
+    script.round(100, 0);
+    script.now += Nanos::from_secs(11);
+    script.round(10, 0);
+    script.inflight = MSS * 4;
+    script.within_round(Nanos::from_millis(30), 10, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }), "{:?}", script.state());
+    script
+}
+
+#[test]
+fn the_round_of_probe_rtt_begins_when_inflight_has_fallen() {
+    let mut script = in_probe_rtt();
+    let fallen_at = script.delivered;
+    for (before, done) in [(1, false), (0, true)] {
+        let ack = script.next_ack(Nanos::from_millis(1), 1, 0);
+        let prior_delivered = fallen_at - Bytes::new(before);
+        script.cc.on_ack(&Ack { rate: Some(RateSample { prior_delivered, ..ack.rate.unwrap() }), ..ack });
+        assert!(matches!(script.state(), State::ProbeRtt { round_done, .. } if round_done == done));
+    }
+}
+
+#[test]
+fn the_next_probe_rtt_comes_ten_seconds_after_the_last_has_ended() {
+    let mut script = in_probe_rtt();
+    script.rtt += Nanos::from_millis(1); // no sample confirms the minimum from here on
+    while !script.cc.model().in_probe_bw() {
+        script.round(4, 0);
+    }
+    let left = script.now;
+    script.now = left + Nanos::from_millis(9_990) - script.rtt;
+    script.round(10, 0);
+    assert!(script.cc.model().in_probe_bw());
+    script.round(10, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { .. }));
+}
+
+#[test]
+fn recovery_in_probe_rtt_does_not_forget_the_window_from_before() {
+    let mut script = in_probe_rtt();
+    let window = script.cc.model().prior_cwnd();
+    assert!(window > MSS * 100);
+    script.enter_recovery(CongestionCause::Loss, 1, 1);
+    assert_eq!(script.cc.model().prior_cwnd(), window);
+    script.leave_recovery(1);
+    while !script.cc.model().in_probe_bw() {
+        script.round(4, 0);
+    }
+    // What the last acknowledgement delivered comes on top.
+    assert_eq!(script.cc.model().window(), window + MSS * 4);
+}
+
+#[test]
+fn an_idle_time_in_probe_rtt_ends_it_when_its_time_is_over() {
+    for (idle_ms, over) in [(199, false), (201, true)] {
+        let mut script = in_probe_rtt();
+        let idle = Nanos::from_millis(idle_ms);
+        script.cc.on_idle_restart(&IdleRestart {
+            now: script.now + idle,
+            idle,
+            rto: Nanos::from_millis(240),
+            delivered: script.delivered,
+            // ProbeRTT itself counts as being short of data.
+            app_limited: false,
+        });
+        assert_eq!(script.cc.model().in_probe_bw(), over, "{idle_ms} ms");
+    }
+}
+
+#[test]
+fn without_a_full_pipe_probe_rtt_returns_to_startup() {
+    let mut script = Script::<V1>::new(1, &[]);
+    script.app_limited = true; // Startup cannot finish
+    script.round(10, 0);
+    script.rtt += Nanos::from_millis(1);
+    script.now += Nanos::from_secs(11);
+    script.inflight = MSS * 4;
+    script.round(10, 0);
+    assert!(matches!(script.state(), State::ProbeRtt { .. }));
+    for _ in 0..6 {
+        script.round(4, 0);
+    }
+    assert_eq!(script.state(), State::Startup);
+    assert_eq!(script.cc.model().bw(), Rate::from_mbit_per_sec(100.0));
+}
+
+#[test]
+fn a_duration_of_zero_switches_probe_rtt_off() {
+    let mut flow = Flow::<V1>::new(Path::new(20.0, 40), 1, &[("probe_rtt_duration", 0.0)]);
+    flow.run(Nanos::from_secs(25), |flow, _| {
+        assert!(!matches!(flow.cc.model().state(), State::ProbeRtt { .. }));
+    });
+    // The filter still forgets.
+    assert!(flow.cc.model().min_rtt().unwrap() > flow.path.rtt);
+}

@@ -1,0 +1,195 @@
+//! What must hold whatever happens.
+
+use narrows_cc::bbr_v1::{CYCLE_PHASES, State};
+use narrows_cc::{
+    Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Phase, Rate, RecoveryEntered,
+    RecoveryLeft, SpuriousLoss, Timeout, Value,
+};
+use proptest::prelude::*;
+
+use crate::path::{MSS, V1};
+use crate::script::Script;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Ack {
+        after_us: u64,
+        acked: u64,
+        lost: u64,
+        rtt_us: Option<u64>,
+        rate: Option<u64>,
+        new_round: bool,
+        limited: bool,
+    },
+    Inflight(u64),
+    Enter(bool),
+    Leave,
+    Timeout(u64),
+    Spurious,
+    Idle(u64, bool),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let ack = (
+        0..2_000_000_u64,
+        0..300_u64,
+        prop_oneof![3 => Just(0), 1 => 0..50_u64],
+        prop::option::weighted(0.9, 1..500_000_u64),
+        prop::option::weighted(0.9, 1..2_000_000_000_u64),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(after_us, acked, lost, rtt_us, rate, new_round, limited)| Event::Ack {
+            after_us,
+            acked,
+            lost,
+            rtt_us,
+            rate,
+            new_round,
+            limited,
+        });
+    prop_oneof![
+        20 => ack,
+        4 => (0..2_000_u64).prop_map(Event::Inflight),
+        1 => any::<bool>().prop_map(Event::Enter),
+        1 => Just(Event::Leave),
+        1 => (0..100_u64).prop_map(Event::Timeout),
+        1 => Just(Event::Spurious),
+        1 => (0..20_000_u64, any::<bool>()).prop_map(|(ms, limited)| Event::Idle(ms, limited)),
+    ]
+}
+
+fn apply(script: &mut Script<V1>, event: &Event) {
+    let (inflight, delivered) = (script.inflight, script.delivered);
+    match *event {
+        Event::Ack { after_us, acked, lost, rtt_us, rate, new_round, limited } => {
+            script.app_limited = limited;
+            let mut ack = script.next_ack(Nanos::from_micros(after_us), acked, lost);
+            ack.rtt = rtt_us.map(Nanos::from_micros);
+            ack.rate = ack.rate.zip(rate).map(|(mut sample, rate)| {
+                sample.rate = Rate::from_bytes_per_sec(rate);
+                if !new_round {
+                    sample.prior_delivered = Bytes::ZERO;
+                }
+                sample
+            });
+            script.cc.on_ack(&Ack { phase: script.phase, ..ack });
+        }
+        Event::Inflight(segments) => script.inflight = MSS * segments,
+        Event::Enter(marks) => {
+            script.phase = Phase::Recovery;
+            let cause = if marks { CongestionCause::Ecn } else { CongestionCause::Loss };
+            let (now, acked) = (script.now, Bytes::ZERO);
+            let entered = RecoveryEntered { now, cause, flight_size: inflight, inflight, acked, delivered };
+            script.cc.on_recovery_entered(&entered);
+        }
+        Event::Leave => {
+            script.phase = Phase::Open;
+            script.cc.on_recovery_left(&RecoveryLeft { now: script.now, inflight, delivered });
+        }
+        Event::Timeout(segments) => {
+            script.phase = Phase::Loss;
+            script.inflight = MSS * segments;
+            let (now, inflight) = (script.now, script.inflight);
+            script.cc.on_timeout(&Timeout {
+                now,
+                flight_size: inflight,
+                inflight,
+                delivered,
+                consecutive: 1,
+            });
+        }
+        Event::Spurious => {
+            let (now, phase) = (script.now, script.phase);
+            script.cc.on_spurious_loss(&SpuriousLoss { now, inflight, delivered, phase });
+        }
+        Event::Idle(ms, app_limited) => {
+            let idle = Nanos::from_millis(ms);
+            script.now += idle;
+            let (now, rto) = (script.now, Nanos::from_secs(1));
+            script.cc.on_idle_restart(&IdleRestart { now, idle, rto, delivered, app_limited });
+        }
+    }
+}
+
+proptest! {
+    /// Illegal transitions panic in these builds; the rest is asserted here.
+    #[test]
+    fn no_sequence_of_events_breaks_it(seed in any::<u64>(), events in prop::collection::vec(event(), 1..300)) {
+        let mut script = Script::<V1>::new(seed, &[]);
+        for event in &events {
+            apply(&mut script, event);
+            let control = script.cc.control();
+            let model = script.cc.model();
+            prop_assert!(control.cwnd >= MSS, "{control:?}");
+            prop_assert!(!control.pacing_rate.unwrap().is_zero());
+            prop_assert!(control.burst >= MSS && control.burst <= MSS * 127);
+            match model.state() {
+                State::Startup => prop_assert!(!model.full_bw_reached()),
+                State::Drain => prop_assert!(model.full_bw_reached()),
+                State::ProbeBw { phase, .. } => prop_assert!(model.full_bw_reached() && phase < CYCLE_PHASES),
+                State::ProbeRtt { until, round_done } => prop_assert!(until.is_some() || !round_done),
+            }
+            if let (State::ProbeRtt { .. }, Event::Ack { .. }) = (model.state(), event) {
+                prop_assert!(control.cwnd <= MSS * 4);
+            }
+        }
+        let mut names = Vec::new();
+        script.cc.telemetry(&mut |name, value| {
+            if let Value::Number(number) = value {
+                assert!(number.is_finite(), "{name}");
+            }
+            names.push(name);
+        });
+        for name in ["state", "bw_estimate", "pacing_gain", "cwnd_gain", "full_bw", "extra_acked", "lt_bw", "round"] {
+            prop_assert!(names.contains(&name), "{name} in {names:?}");
+        }
+    }
+}
+
+#[test]
+fn only_the_edges_of_the_diagram_are_legal() {
+    let states = || {
+        let cycle = (0..CYCLE_PHASES).map(|phase| State::ProbeBw { phase, since: Nanos::ZERO });
+        let hold = |until, round_done| State::ProbeRtt { until, round_done };
+        let end = Some(Nanos::from_secs(1));
+        let probe_rtt = [hold(None, false), hold(end, false), hold(end, true)];
+        [State::Startup, State::Drain].into_iter().chain(cycle).chain(probe_rtt)
+    };
+    let count = |from: State| states().filter(|to| from.may_become(*to)).count();
+    // Drain, ProbeRTT.
+    assert_eq!(count(State::Startup), 2);
+    // Seven phases, ProbeRTT.
+    assert_eq!(count(State::Drain), 8);
+    for phase in 0..CYCLE_PHASES {
+        // Seven phases to start again in, ProbeRTT; and from the probing phase on to the draining one.
+        assert_eq!(count(State::ProbeBw { phase, since: Nanos::ZERO }), if phase == 0 { 9 } else { 8 });
+    }
+    // Startup, seven phases, and the next step inside.
+    let end = Some(Nanos::from_secs(1));
+    assert_eq!(count(State::ProbeRtt { until: None, round_done: false }), 9);
+    assert_eq!(count(State::ProbeRtt { until: end, round_done: false }), 9);
+    assert_eq!(count(State::ProbeRtt { until: end, round_done: true }), 8);
+}
+
+#[test]
+fn telemetry_names_the_phase_of_the_cycle() {
+    let name = |script: &Script<V1>| {
+        let mut state = "";
+        script.cc.telemetry(&mut |name, value| {
+            if let ("state", Value::State(value)) = (name, value) {
+                state = value;
+            }
+        });
+        state
+    };
+    let mut script = Script::<V1>::new(1, &[]);
+    assert_eq!(name(&script), "startup");
+    script.reach_probe_bw();
+    for (phase, expected) in
+        [(0, "probe_bw_up"), (1, "probe_bw_down"), (2, "probe_bw_cruise"), (7, "probe_bw_cruise")]
+    {
+        script.reach_phase(phase);
+        assert_eq!(name(&script), expected);
+    }
+}

@@ -1,0 +1,217 @@
+//! Modest BBR, RFBBR, Adaptive-BBR: the laws of our reconstructions at their edges.
+
+use narrows_cc::bbr_v1::Policy;
+use narrows_cc::schemes::{AdaptiveBbr, ModestBbr, RfBbr};
+use narrows_cc::{Bytes, CongestionControl, Nanos, Sent};
+
+use crate::path::{Core, MSS};
+use crate::script::{Script, quantised};
+
+type Modest = <ModestBbr as Core>::Policy;
+type ByQueue = <RfBbr as Core>::Policy;
+type Adaptive = <AdaptiveBbr as Core>::Policy;
+
+const TICK: Nanos = Nanos::from_nanos(1);
+const BDP: f64 = 500_000.0;
+
+/// In the first cruise phase of ProbeBW.
+fn cruising<P: Policy>(values: &[(&str, f64)]) -> Script<P> {
+    let mut script = Script::<P>::new(1, values);
+    script.reach_probe_bw();
+    script.reach_phase(2);
+    script
+}
+
+/// `fresh` segments are sent, and `repeated` are sent again.
+fn send(script: &mut Script<Modest>, fresh: u64, repeated: u64) {
+    for n in 0..fresh + repeated {
+        let (now, inflight) = (script.now, script.inflight);
+        script.cc.on_sent(&Sent { now, bytes: MSS, inflight, retransmission: n >= fresh });
+    }
+}
+
+/// Modest BBR's pacing rate over that of BBR v1 in a phase of gain 1.
+fn share(script: &Script<Modest>) -> f64 {
+    let full = script.rate.mul_f64(0.99).as_bytes_per_sec() as f64;
+    script.cc.control().pacing_rate.unwrap().as_bytes_per_sec() as f64 / full
+}
+
+#[track_caller]
+fn assert_share(script: &Script<Modest>, expected: f64) {
+    // Rates are whole bytes per second.
+    assert!((share(script) - expected).abs() < 1e-6, "{} is not {expected}", share(script));
+}
+
+#[test]
+fn modest_bbr_reckons_with_less_bandwidth_after_a_round_with_retransmissions() {
+    let mut script = cruising::<Modest>(&[]);
+    assert_share(&script, 1.0);
+    send(&mut script, 90, 10);
+    // Within the round nothing happens yet.
+    script.within_round(TICK, 1, 0);
+    assert_share(&script, 1.0);
+    // It ends: 1 − 0.1 / 2.
+    script.now -= script.rtt - TICK;
+    script.round(1, 0);
+    assert_share(&script, 0.95);
+    for _ in 0..10 {
+        script.within_round(TICK, 100, 0);
+    }
+    let quantum = script.cc.model().send_quantum().as_u64() / MSS.as_u64();
+    assert_eq!(script.cc.control().cwnd, quantised(0.95 * 2.0 * BDP, quantum, false));
+    assert_eq!(
+        script.cc.model().inflight_at(script.cc.policy(), 1.0),
+        quantised(0.95 * BDP, quantum, false),
+        "so do the tests of inflight"
+    );
+    assert_eq!(script.cc.model().max_bw(), script.rate, "the filter is left alone");
+    // Rounds without retransmissions leave it; the next one with any cuts again.
+    send(&mut script, 50, 0);
+    script.round(1, 0);
+    assert_share(&script, 0.95);
+    send(&mut script, 80, 20);
+    script.round(1, 0);
+    assert_share(&script, 0.95 * 0.9);
+    script.round(1, 0); // nothing sent at all
+    assert_share(&script, 0.95 * 0.9);
+}
+
+#[test]
+fn modest_bbr_keeps_three_quarters_and_takes_all_back_when_it_probes() {
+    let mut script = cruising::<Modest>(&[]);
+    send(&mut script, 0, 10); // r = 1: half of it, were it not for the floor
+    script.round(1, 0);
+    assert_share(&script, 0.75);
+    send(&mut script, 90, 10);
+    script.round(1, 0);
+    assert_share(&script, 0.75);
+    script.reach_phase(7);
+    assert_share(&script, 0.75);
+    script.reach_phase(0);
+    assert_share(&script, 1.25);
+    // A cut in the probing phase holds beyond it.
+    send(&mut script, 80, 20);
+    script.inflight = Bytes::ZERO;
+    script.round(1, 0);
+    assert_eq!(script.phase_of_cycle(), 0);
+    assert_share(&script, 1.25 * 0.9);
+    script.reach_phase(2);
+    assert_share(&script, 0.9);
+}
+
+#[test]
+fn modest_bbr_s_response_and_floor_are_parameters() {
+    let mut script = cruising::<Modest>(&[("response", 1.0), ("floor", 0.3)]);
+    send(&mut script, 60, 40);
+    script.round(1, 0);
+    assert_share(&script, 0.6);
+    send(&mut script, 60, 40);
+    script.round(1, 0);
+    assert_share(&script, 0.36);
+    send(&mut script, 60, 40);
+    script.round(1, 0);
+    assert_share(&script, 0.3);
+}
+
+/// RFBBR's window after a round trip whose samples, in ms, were these; min_rtt is 40 ms, the greatest 80 ms.
+fn rf_window(samples: &[f64]) -> Bytes {
+    let mut script = cruising::<ByQueue>(&[("extra_acked", 0.0)]);
+    let to_rtt = |ms: f64| Nanos::from_nanos((ms * 1e6) as u64);
+    script.rtt = Nanos::from_millis(80);
+    script.within_round(TICK, 1, 0);
+    // A round begins, with the first sample.
+    let (first, others) = samples.split_first().unwrap();
+    script.rtt = to_rtt(*first);
+    let ack = script.next_ack(TICK, 1, 0);
+    script.cc.on_ack(&ack);
+    for rtt in others {
+        script.rtt = to_rtt(*rtt);
+        script.within_round(TICK, 1, 0);
+    }
+    // The next one begins, and with it the judgement; its own sample is not yet part of it.
+    script.rtt = Nanos::from_millis(40);
+    let ack = script.next_ack(TICK, 1, 0);
+    script.cc.on_ack(&ack);
+    for _ in 0..10 {
+        script.within_round(TICK, 100, 0);
+    }
+    assert_eq!(script.phase_of_cycle(), 2);
+    script.cc.control().cwnd
+}
+
+#[test]
+fn rfbbr_s_window_gain_follows_the_queue_that_stood_for_a_round() {
+    let window = |gain: f64| quantised(gain * BDP, 8, false);
+    // f = (s − 40) / 40: 0.1 is 44 ms, 0.9 is 76 ms.
+    for (s, gain) in [(40.0, 2.0), (44.0, 2.0), (44.001, 1.5), (75.999, 1.5), (76.0, 1.0), (80.0, 1.0)] {
+        assert_eq!(rf_window(&[s]), window(gain), "{s} ms");
+    }
+    assert_eq!(rf_window(&[80.0, 79.0, 60.0, 80.0]), window(1.5), "the least sample counts");
+    assert_eq!(rf_window(&[80.0, 40.0]), window(2.0), "a queue that went away is none");
+    assert_eq!(rf_window(&[160.0, 90.0]), window(1.5), "the greatest sample may grow: (90 − 40) / 120");
+}
+
+#[test]
+fn rfbbr_that_never_saw_a_queue_is_at_two_bdps() {
+    let mut script = cruising::<ByQueue>(&[("extra_acked", 0.0)]);
+    for _ in 0..20 {
+        script.round(100, 0);
+    }
+    script.reach_phase(2);
+    script.within_round(TICK, 100, 0);
+    assert_eq!(script.cc.control().cwnd, quantised(2.0 * BDP, 8, false));
+}
+
+/// Adaptive-BBR's gains of probing and draining where these were the round-trip times at the beginning of the
+/// phases; min_rtt is 40 ms, the greatest 80 ms.
+fn adaptive_gains(up_ms: u64, down_ms: u64, values: &[(&str, f64)]) -> (f64, f64) {
+    let mut script = cruising::<Adaptive>(values);
+    script.rtt = Nanos::from_millis(80);
+    script.within_round(TICK, 1, 0);
+    script.rtt = Nanos::from_millis(40);
+    script.reach_phase(7);
+    script.rtt = Nanos::from_millis(up_ms);
+    script.reach_phase(0);
+    let gain = |script: &Script<Adaptive>| {
+        let paced = script.cc.control().pacing_rate.unwrap().as_bytes_per_sec() as f64;
+        paced / (script.rate.as_bytes_per_sec() as f64 * 0.99)
+    };
+    let up = gain(&script);
+    // What comes within the phase does not change its gain.
+    script.rtt = Nanos::from_millis(50);
+    script.within_round(TICK, 1, 0);
+    assert_eq!(gain(&script), up);
+    script.rtt = Nanos::from_millis(down_ms);
+    script.reach_phase(1);
+    let down = gain(&script);
+    script.rtt = Nanos::from_millis(80);
+    script.reach_phase(2);
+    assert!((gain(&script) - 1.0).abs() < 1e-6, "cruise is at 1");
+    (up, down)
+}
+
+#[test]
+fn adaptive_bbr_s_gains_fall_with_the_share_of_the_buffer_in_use() {
+    let near = |(a, b): (f64, f64), (c, d): (f64, f64)| (a - c).abs() < 1e-6 && (b - d).abs() < 1e-6;
+    for (up, down, expected) in [
+        (40, 40, (1.25, 0.75)),
+        (60, 60, (1.125, 0.625)),
+        (80, 80, (1.0, 0.5)),
+        (40, 80, (1.25, 0.5)),
+        (80, 40, (1.0, 0.75)),
+        (160, 100, (1.0, 0.625)), // the greatest sample has become 160 ms
+    ] {
+        let gains = adaptive_gains(up, down, &[]);
+        assert!(near(gains, expected), "{up} and {down} ms: {gains:?}");
+    }
+    // Never below 1 and 0.1.
+    assert!(near(adaptive_gains(80, 80, &[("sensitivity", 1.0)]), (1.0, 0.1)));
+    assert!(near(adaptive_gains(80, 80, &[("sensitivity", 0.0)]), (1.25, 0.75)));
+}
+
+#[test]
+fn adaptive_bbr_that_never_saw_a_queue_has_bbr_s_gains() {
+    let mut script = cruising::<Adaptive>(&[]);
+    script.reach_phase(0);
+    assert_eq!(script.cc.control().pacing_rate, Some(script.rate.mul_f64(1.25 * 0.99)));
+}

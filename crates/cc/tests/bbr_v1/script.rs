@@ -1,0 +1,190 @@
+//! Acknowledgements written by hand.
+
+use narrows_cc::bbr_v1::{BbrCore, Policy, State};
+use narrows_cc::{
+    Ack, Bytes, CongestionCause, CongestionControl, Lost, Nanos, Phase, Rate, RateSample, RecoveryEntered,
+    RecoveryLeft,
+};
+
+use crate::path::{MSS, setup};
+
+/// A flow fed with acknowledgements, one per round trip unless said otherwise.
+pub struct Script<P> {
+    pub cc: BbrCore<P>,
+    pub now: Nanos,
+    pub rtt: Nanos,
+    pub rate: Rate,
+    pub delivered: Bytes,
+    pub lost: Bytes,
+    pub phase: Phase,
+    /// What the next acknowledgements leave in flight.
+    pub inflight: Bytes,
+    pub app_limited: bool,
+}
+
+impl<P: Policy> Script<P> {
+    /// A flow after its handshake, on a path of 100 Mbit/s and 40 ms (BDP 500 000 B, 346 segments).
+    pub fn new(seed: u64, values: &[(&str, f64)]) -> Self {
+        let mut script = Self {
+            cc: BbrCore::new(&setup::<P>(seed, values)),
+            now: Nanos::from_millis(40),
+            rtt: Nanos::from_millis(40),
+            rate: Rate::from_mbit_per_sec(100.0),
+            delivered: Bytes::ZERO,
+            lost: Bytes::ZERO,
+            phase: Phase::Open,
+            inflight: Bytes::new(700_000),
+            app_limited: false,
+        };
+        let handshake = Ack { rate: None, ..script.next_ack(Nanos::ZERO, 0, 0) };
+        script.cc.on_ack(&handshake);
+        script
+    }
+
+    /// The acknowledgement of `acked` segments `after` the last one, with `lost` segments newly lost. Its
+    /// sample says that the acknowledged packets were sent after the previous acknowledgement, so it begins a
+    /// round trip.
+    pub fn next_ack(&mut self, after: Nanos, acked: u64, lost: u64) -> Ack {
+        self.now += after;
+        let prior_delivered = self.delivered;
+        let acked = MSS * acked;
+        self.delivered += acked;
+        for _ in 0..lost {
+            self.lost += MSS;
+            self.cc.on_lost(&Lost {
+                now: self.now,
+                bytes: MSS,
+                offset: self.lost,
+                sent_at: self.now - self.rtt,
+                tx_in_flight: self.inflight,
+                lost_at_send: self.lost - MSS,
+                delivered_at_send: prior_delivered,
+                app_limited: false,
+                lost_total: self.lost,
+                inflight: self.inflight,
+            });
+        }
+        Ack {
+            now: self.now,
+            acked,
+            acked_cumulative: acked,
+            lost: MSS * lost,
+            rtt: Some(self.rtt),
+            rate: Some(RateSample {
+                rate: self.rate,
+                delivered: self.rate.over(self.rtt),
+                interval: self.rtt,
+                prior_delivered,
+                tx_in_flight: self.inflight,
+                lost: MSS * lost,
+                app_limited: self.app_limited,
+            }),
+            inflight_before: self.inflight + acked + MSS * lost,
+            inflight: self.inflight,
+            ce: Bytes::ZERO,
+            delivered: self.delivered,
+            window_limited: true,
+            window_full: true,
+            phase: self.phase,
+            round_start: true,
+            round: 0,
+            srtt: self.rtt,
+            min_rtt: self.rtt,
+        }
+    }
+
+    /// One round trip later `acked` segments are acknowledged and `lost` are found lost.
+    pub fn round(&mut self, acked: u64, lost: u64) -> Ack {
+        let ack = self.next_ack(self.rtt, acked, lost);
+        self.cc.on_ack(&ack);
+        ack
+    }
+
+    /// `acked` segments are acknowledged `after` the last acknowledgement, within the round trip that runs.
+    pub fn within_round(&mut self, after: Nanos, acked: u64, lost: u64) -> Ack {
+        let mut ack = self.next_ack(after, acked, lost);
+        ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
+        self.cc.on_ack(&ack);
+        ack
+    }
+
+    /// Through Startup and Drain into ProbeBW.
+    pub fn reach_probe_bw(&mut self) {
+        let inflight = self.inflight;
+        for _ in 0..4 {
+            self.round(100, 0);
+        }
+        assert_eq!(self.state(), State::Drain);
+        self.inflight = Bytes::ZERO;
+        self.within_round(Nanos::from_millis(1), 1, 0);
+        assert!(self.cc.model().in_probe_bw(), "{:?}", self.state());
+        self.inflight = inflight;
+    }
+
+    /// On to the beginning of a phase of ProbeBW.
+    pub fn reach_phase(&mut self, wanted: u8) {
+        while !matches!(self.state(), State::ProbeBw { phase, .. } if phase == wanted) {
+            let after = self.rtt + Nanos::from_nanos(1);
+            let ack = self.next_ack(after, 100, 0);
+            self.cc.on_ack(&Ack { inflight_before: Bytes::new(1 << 40), ..ack });
+        }
+    }
+
+    /// The transport enters recovery with the loss of `lost` segments; `acked` are acknowledged.
+    pub fn enter_recovery(&mut self, cause: CongestionCause, acked: u64, lost: u64) -> Ack {
+        self.enter_recovery_after(self.rtt, cause, acked, lost)
+    }
+
+    /// The same, `after` the last acknowledgement.
+    pub fn enter_recovery_after(
+        &mut self,
+        after: Nanos,
+        cause: CongestionCause,
+        acked: u64,
+        lost: u64,
+    ) -> Ack {
+        let ack = self.next_ack(after, acked, lost);
+        self.phase = Phase::Recovery;
+        self.cc.on_recovery_entered(&RecoveryEntered {
+            now: self.now,
+            cause,
+            flight_size: ack.inflight_before,
+            inflight: ack.inflight,
+            acked: ack.acked,
+            delivered: ack.delivered,
+        });
+        let ack = Ack { phase: Phase::Recovery, ..ack };
+        self.cc.on_ack(&ack);
+        ack
+    }
+
+    /// The transport leaves recovery; `acked` segments are acknowledged.
+    pub fn leave_recovery(&mut self, acked: u64) -> Ack {
+        self.phase = Phase::Open;
+        let ack = self.next_ack(self.rtt, acked, 0);
+        self.cc.on_recovery_left(&RecoveryLeft {
+            now: self.now,
+            inflight: ack.inflight,
+            delivered: ack.delivered,
+        });
+        self.cc.on_ack(&ack);
+        ack
+    }
+
+    pub fn state(&self) -> State {
+        self.cc.model().state()
+    }
+
+    pub fn phase_of_cycle(&self) -> u8 {
+        match self.state() {
+            State::ProbeBw { phase, .. } => phase,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Linux's arithmetic of the window, again: whole segments, three quanta, even, two more while probing up.
+pub fn quantised(data: f64, quantum: u64, probing_up: bool) -> Bytes {
+    let segments = (data / MSS.as_f64()).ceil() as u64 + 3 * quantum;
+    MSS * (segments.div_ceil(2) * 2 + if probing_up { 2 } else { 0 })
+}

@@ -1,0 +1,208 @@
+//! Marks.
+
+use narrows_cc::bbr_v2_v3::{AckPhase, Marks, State};
+use narrows_cc::{Bytes, Nanos, Rate};
+
+use crate::script::{MOMENT, MSS, Script, V2, V3, segments};
+
+/// A path short enough for marks to count, of the same rate: a BDP of 50 segments.
+fn short<P: narrows_cc::bbr_v2_v3::Policy>(values: &[(&str, f64)]) -> Script<P> {
+    let mut all = vec![("ecn", 1.0), ("extra_acked", 0.0)];
+    all.extend(values);
+    let mut script = Script::<P>::new(&all);
+    script.rtt = Nanos::from_millis(4);
+    script
+}
+
+#[test]
+fn alpha_is_a_moving_mean_of_the_share_of_marks_per_round() {
+    let script = Script::<V3>::new(&[]);
+    let settings = script.cc.model().settings();
+    let mut marks = Marks::default();
+    let rtt = Some(Nanos::from_millis(5));
+    assert_eq!(marks.alpha(), 1.0);
+    let mut alpha = 1.0;
+    for (acked, marked) in [(100, 0), (100, 0), (100, 50), (100, 100)] {
+        assert!(!marks.on_ack((Bytes::new(acked / 2), Bytes::new(marked / 2)), false, rtt, settings));
+        assert_eq!(marks.alpha(), alpha, "not within a round");
+        let high = marks.on_ack((Bytes::new(acked / 2), Bytes::new(marked / 2)), true, rtt, settings);
+        let share = marked as f64 / acked as f64;
+        alpha = alpha * 15.0 / 16.0 + share / 16.0;
+        assert!((marks.alpha() - alpha).abs() < 1e-12);
+        assert_eq!(high, share >= 0.5);
+    }
+    assert!((marks.kept(1.0 / 3.0) - (1.0 - alpha / 3.0)).abs() < 1e-12);
+    assert!(
+        !marks.on_ack((Bytes::ZERO, Bytes::ZERO), true, rtt, settings),
+        "nothing delivered, nothing learnt"
+    );
+    let mut far = Marks::default();
+    let beyond = Some(Nanos::from_nanos(5_000_001));
+    assert!(!far.on_ack((MSS, MSS), true, beyond, settings), "beyond 5 ms marks do not count");
+}
+
+#[test]
+fn marks_lower_the_short_term_inflight_by_alpha_thirds_once_per_round() {
+    let mut script = short::<V3>(&[("ecn_reprobe_gain", 0.0)]);
+    script.reach_cruise();
+    script.round(500);
+    let window = script.window();
+    assert_eq!(script.cc.model().inflight_short(), None);
+    script.marked = true;
+    script.within(MOMENT, 1);
+    script.marked = false;
+    script.round(500);
+    let alpha = script.cc.model().ecn_alpha();
+    let expected = window.mul_f64(1.0 - alpha / 3.0);
+    assert_eq!(script.cc.model().inflight_short(), Some(expected));
+    assert_eq!(script.cc.model().bw_short(), None, "v3 leaves the rate");
+    assert_eq!(script.window(), expected);
+}
+
+#[test]
+fn without_the_parameter_or_beyond_five_milliseconds_marks_mean_nothing() {
+    for (values, rtt) in [(&[("ecn", 0.0)], 4), (&[("ecn", 1.0)], 6)] {
+        let mut script = Script::<V3>::new(values);
+        script.rtt = Nanos::from_millis(rtt);
+        script.reach_cruise();
+        script.marked = true;
+        for _ in 0..5 {
+            script.round(50);
+        }
+        let short_path = rtt == 4;
+        let on = values[0].1 == 1.0;
+        assert_eq!(script.cc.model().inflight_short().is_some(), on && short_path, "{values:?} {rtt}");
+    }
+}
+
+#[test]
+fn two_rounds_of_half_marked_deliveries_end_startup() {
+    let mut script = short::<V3>(&[]);
+    script.inflight = segments(200);
+    script.round(50);
+    script.marked = true;
+    script.rate = Rate::from_mbit_per_sec(200.0);
+    script.round(50);
+    assert_eq!(script.state(), State::Startup);
+    script.rate = Rate::from_mbit_per_sec(400.0);
+    script.round(50);
+    assert_eq!(script.state(), State::Drain);
+    assert!(script.cc.model().inflight_long().is_some());
+}
+
+#[test]
+fn a_probe_in_which_half_is_marked_was_too_high() {
+    let mut script = short::<V3>(&[]);
+    script.reach_cruise();
+    script.refill_from_cruise();
+    script.up_from_refill();
+    script.marked = true;
+    script.inflight = segments(100);
+    script.tx_in_flight = segments(60);
+    script.round(50);
+    assert_eq!(script.state(), State::Down);
+    assert_eq!(script.cc.model().inflight_long(), Some(segments(60)));
+    // The round that has just begun still brings acknowledgements of the probe.
+    assert_eq!(script.cc.model().ack_phase(), AckPhase::Stopping);
+    script.within(MOMENT, 1);
+    assert_eq!(script.cc.model().ack_phase(), AckPhase::Stopping);
+    script.round(50);
+    assert_eq!(script.cc.model().ack_phase(), AckPhase::Init);
+}
+
+#[test]
+fn marks_of_a_probe_that_is_over_count_until_its_last_acknowledgement() {
+    let mut script = short::<V3>(&[]);
+    script.reach_cruise();
+    script.refill_from_cruise();
+    script.up_from_refill();
+    script.inflight = segments(100);
+    for _ in 0..3 {
+        script.round(50);
+    }
+    assert_eq!(script.state(), State::Down, "a plateau");
+    assert_eq!(script.cc.model().ack_phase(), AckPhase::Stopping);
+    script.marked = true;
+    script.within(MOMENT, 100);
+    script.tx_in_flight = segments(70);
+    script.round(1);
+    assert_eq!(script.cc.model().inflight_long(), Some(segments(70)));
+    assert_eq!(script.cc.model().ack_phase(), AckPhase::Init);
+}
+
+#[test]
+fn when_marks_cease_the_next_probe_comes_at_once_and_grows_by_half_the_bound() {
+    let mut script = short::<V3>(&[("precaution", 0.0)]);
+    script.reach_cruise();
+    script.refill_from_cruise();
+    script.up_from_refill();
+    script.marked = true;
+    script.inflight = segments(100);
+    script.tx_in_flight = segments(64);
+    script.round(50);
+    assert_eq!(script.state(), State::Down);
+    script.within(MOMENT, 1); // a mark in the new cycle
+    script.marked = false;
+    let now = script.now;
+    script.within(MOMENT, 1);
+    assert_eq!(script.state(), State::Refill, "no wait of seconds");
+    assert_eq!(script.now, now + MOMENT);
+    // Half of 64 segments: 2^5, so that a round of a full window adds 32.
+    script.up_from_refill();
+    let long = script.cc.model().inflight_long().unwrap();
+    script.window_full = true;
+    script.tx_in_flight = Bytes::ZERO;
+    script.inflight = Bytes::ZERO;
+    while script.window() < long {
+        script.within(MOMENT, 1);
+    }
+    let before = script.cc.model().inflight_long().unwrap();
+    script.within(MOMENT, 32);
+    let grown = (script.cc.model().inflight_long().unwrap() - before).as_u64() / 1_000;
+    // A window of 64 segments over 32 is two segments acknowledged for one more: 16 for 32.
+    assert!(grown.abs_diff(16) <= 1, "{grown}");
+}
+
+#[test]
+fn v2_cuts_the_rate_too() {
+    let mut script = short::<V2>(&[]);
+    script.reach_cruise();
+    script.round(500);
+    script.marked = true;
+    script.within(MOMENT, 1);
+    script.marked = false;
+    script.round(500);
+    let kept = 1.0 - script.cc.model().ecn_alpha() / 3.0;
+    assert_eq!(script.cc.model().bw_short(), Some(script.rate.mul_f64(kept)));
+}
+
+/// In BBR v2's ProbeBW_DOWN after a probe whose first round, of ten acknowledgements, was marked but for the first `clean`
+/// ones; with what the marks leave of the bandwidth if they bound it.
+fn marked_probe(clean: u32) -> (Script<V2>, Rate) {
+    let mut script = short::<V2>(&[]);
+    script.reach_cruise();
+    script.refill_from_cruise();
+    script.up_from_refill();
+    script.inflight = segments(60);
+    script.tx_in_flight = segments(60);
+    for n in 0..9 {
+        script.marked = n >= clean;
+        script.within(MOMENT, 5);
+    }
+    script.round(5);
+    assert_eq!(script.state(), State::Down);
+    assert_eq!(script.cc.model().inflight_long(), Some(segments(60)));
+    let kept = 1.0 - script.cc.model().ecn_alpha() / 3.0;
+    let bound = script.rate.mul_f64(kept);
+    (script, bound)
+}
+
+#[test]
+fn in_v2_a_probe_marked_from_its_beginning_bounds_the_rate_until_a_sample_exceeds_the_bound() {
+    let (mut script, bound) = marked_probe(0);
+    assert_eq!(script.cc.model().bw(), bound);
+    script.within(MOMENT, 1);
+    assert_eq!(script.cc.model().bw(), script.rate);
+    let (script, _) = marked_probe(2);
+    assert_eq!(script.cc.model().bw(), script.rate, "the probe's first samples were in order");
+}

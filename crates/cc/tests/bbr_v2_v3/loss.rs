@@ -1,0 +1,204 @@
+//! Answers to loss, timeouts, and their undoing.
+
+use narrows_cc::bbr_v2_v3::State;
+use narrows_cc::{Bytes, CongestionCause, CongestionControl, Rate, Value};
+
+use crate::script::{BDP, MOMENT, MSS, Script, V3, segments};
+
+#[test]
+fn a_probe_that_loses_too_much_sets_the_bound_once_and_ends() {
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_up();
+    // 600 in flight: 12 losses are 2 %, the 13th is too much. Before it 599 were in flight and 12 lost.
+    for n in 1..=12 {
+        script.lose(n, segments(600), n);
+        assert_eq!(script.state(), State::Up);
+    }
+    script.lose(13, segments(600), 13);
+    assert_eq!(script.state(), State::Down);
+    let expected = 599_000.0 + (0.02 * 599_000.0 - 12_000.0) / 0.98;
+    let long = script.cc.model().inflight_long().unwrap();
+    assert!((long.as_f64() - expected).abs() < 1.0, "{long:?} {expected}");
+    assert_eq!(script.told("probe_too_high"), Some(Value::Number(1.0)));
+    for n in 14..40 {
+        script.lose(n, segments(100), n);
+    }
+    assert_eq!(script.cc.model().inflight_long(), Some(long), "only once per probe");
+}
+
+#[test]
+fn the_bound_is_at_least_beta_times_what_should_be_in_flight() {
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_up();
+    script.lose(1, segments(10), 1);
+    assert_eq!(script.cc.model().inflight_long(), Some(segments(350)), "0.7 of the BDP");
+    // Where congestion cut the window below the BDP, 0.7 of the window.
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_up();
+    script.inflight = segments(99);
+    script.time_out();
+    script.lose(1, segments(10), 1);
+    assert_eq!(script.cc.model().inflight_long(), Some(segments(70)));
+}
+
+#[test]
+fn a_probe_short_of_data_ends_but_sets_no_bound() {
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_up();
+    script.app_limited = true;
+    script.lose_too_much(segments(600));
+    assert_eq!(script.state(), State::Down);
+    assert_eq!(script.cc.model().inflight_long(), None);
+}
+
+#[test]
+fn losses_of_packets_that_did_not_probe_set_no_long_term_bound() {
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_cruise();
+    script.lose_too_much(segments(500));
+    script.refill_from_cruise();
+    script.lose_too_much(segments(500));
+    assert_eq!(script.cc.model().inflight_long(), None);
+    assert_eq!(script.state(), State::Refill);
+}
+
+#[test]
+fn outside_of_probes_a_round_with_loss_lowers_the_short_term_bounds_to_what_was_delivered_or_by_beta() {
+    for (share, expected) in [(0.9, 0.9), (0.5, 0.7)] {
+        let mut script = Script::<V3>::new(&[("extra_acked", 0.0)]);
+        script.reach_cruise();
+        script.round(500);
+        assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
+        let (rate, window) = (script.rate, script.window());
+        script.rate = rate.mul_f64(share);
+        script.round(500); // what was delivered before counts in its own round
+        script.lose(1, BDP, 1);
+        script.within(MOMENT, 500);
+        assert_eq!(script.cc.model().bw_short(), None, "not before the round is over");
+        script.round(500);
+        let model = script.cc.model();
+        assert_eq!(model.bw_short(), Some(rate.mul_f64(expected)));
+        // Delivered in a round trip: a share of the BDP, less than 0.7 of the window of two.
+        assert_eq!(model.inflight_short(), Some(window.mul_f64(0.7)));
+        assert_eq!(model.bw(), rate.mul_f64(expected));
+        script.round(500);
+        assert_eq!(script.cc.model().bw_short(), Some(rate.mul_f64(expected)), "no loss, no change");
+        script.lose(9, BDP, 1);
+        script.lose(19, BDP, 1);
+        script.within(MOMENT, 500);
+        script.round(500);
+        let second = (window.mul_f64(0.7)).mul_f64(0.7).max(rate.mul_f64(share).over(script.rtt));
+        assert_eq!(script.cc.model().inflight_short(), Some(second), "once per round, whatever was lost");
+        assert_eq!(script.window(), second.max(MSS * 4).min(script.window()));
+        script.refill_from_cruise();
+        assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
+    }
+}
+
+#[test]
+fn probes_do_not_lower_the_short_term_bounds() {
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_up();
+    script.rate = Rate::from_mbit_per_sec(10.0);
+    script.lose(1, BDP, 1);
+    script.round(10);
+    script.round(10);
+    assert_eq!(script.state(), State::Up);
+    assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
+}
+
+#[test]
+fn a_timeout_leaves_one_segment_and_the_end_of_repair_brings_the_window_back() {
+    let mut script = Script::<V3>::new(&[("extra_acked", 0.0)]);
+    script.reach_refill();
+    script.within(MOMENT, 500);
+    let window = script.window();
+    script.inflight = MSS * 3;
+    script.time_out();
+    assert_eq!(script.window(), MSS * 4);
+    script.inflight = Bytes::ZERO;
+    script.time_out();
+    assert_eq!(script.window(), MSS, "the larger window stays remembered");
+    script.within(MOMENT, 1);
+    assert_eq!(script.window(), MSS * 4);
+    script.leave_recovery();
+    script.within(MOMENT, 1);
+    assert_eq!(script.window(), window);
+}
+
+#[test]
+fn a_spurious_end_of_startup_is_undone() {
+    let mut script = Script::<V3>::new(&[]);
+    script.round(500);
+    script.drain_by_loss();
+    script.prove_spurious();
+    assert_eq!(script.state(), State::Startup);
+    assert_eq!(script.told("full_bw_reached"), Some(Value::Number(0.0)));
+    assert_eq!(script.cc.model().inflight_long(), None);
+    assert_eq!(script.told("undo_state"), None);
+}
+
+#[test]
+fn a_spurious_end_of_a_probe_is_undone_by_filling_the_pipe_again() {
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_up();
+    let window = script.window();
+    script.inflight = BDP * 2;
+    script.lose_too_much(segments(600));
+    script.enter_recovery(CongestionCause::Loss);
+    script.within(MOMENT, 1);
+    assert_eq!(script.state(), State::Down);
+    assert!(script.window() < window);
+    assert_eq!(script.told("undo_state"), Some(Value::State("probe_bw_up")));
+    script.prove_spurious();
+    assert_eq!(script.state(), State::Refill);
+    assert_eq!(script.cc.model().inflight_long(), None, "as before the loss");
+    assert_eq!(script.window(), window);
+    // The acknowledgement that proved it was of old data: it does not end the round that fills the pipe.
+    script.within(MOMENT, 1);
+    assert_eq!(script.state(), State::Refill);
+    script.round(500);
+    assert_eq!(script.state(), State::Up);
+}
+
+#[test]
+fn bounds_lowered_in_vain_are_restored_and_the_state_stays_where_loss_did_not_change_it() {
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_cruise();
+    script.round(500);
+    script.lose(1, BDP, 1);
+    script.enter_recovery(CongestionCause::Loss);
+    script.rate = script.rate.mul_f64(0.5);
+    script.within(MOMENT, 1);
+    script.round(500);
+    script.round(500);
+    assert!(script.cc.model().bw_short().is_some());
+    script.prove_spurious();
+    assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
+    assert_eq!(script.state(), State::Cruise);
+    let mut script = Script::<V3>::new(&[("undo", 0.0)]);
+    script.reach_up();
+    script.lose_too_much(segments(600));
+    script.enter_recovery(CongestionCause::Loss);
+    let long = script.cc.model().inflight_long();
+    script.prove_spurious();
+    assert_eq!((script.state(), script.cc.model().inflight_long()), (State::Down, long), "switched off");
+}
+
+#[test]
+fn an_answer_to_marks_is_no_recovery_but_a_loss_during_it_is() {
+    let mut script = Script::<V3>::new(&[]);
+    script.round(500);
+    script.enter_recovery(CongestionCause::Ecn);
+    script.lost_since = segments(20);
+    script.inflight = BDP * 2;
+    script.round(500);
+    assert_eq!(script.state(), State::Startup);
+    for n in 0..6 {
+        script.lose(10 * n, BDP, 1);
+    }
+    script.within(MOMENT, 1);
+    script.round(500);
+    assert_eq!(script.state(), State::Drain);
+    assert!(script.cc.control().cwnd >= MSS * 4);
+}

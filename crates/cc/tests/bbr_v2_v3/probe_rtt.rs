@@ -1,0 +1,171 @@
+//! The round-trip filters, ProbeRTT, and restarting from idle.
+
+use narrows_cc::bbr_v2_v3::State;
+use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Value};
+
+use crate::script::{BDP, MOMENT, MSS, RTT, Script, V3, assert_rate, paced, segments};
+
+fn in_probe_rtt(script: &Script<V3>) -> bool {
+    matches!(script.state(), State::ProbeRtt { .. })
+}
+
+/// In ProbeBW, with no sample as low as the first for just five seconds.
+fn aged() -> Script<V3> {
+    let mut script = Script::<V3>::new(&[("probe_wait", 1e4), ("probe_rounds", 1e6), ("extra_acked", 0.0)]);
+    script.reach_cruise();
+    script.rtt = Nanos::from_millis(45);
+    while script.now <= RTT + Nanos::from_secs(5) - RTT * 2 {
+        script.round(500);
+    }
+    let left = RTT + Nanos::from_secs(5) - script.now;
+    script.within(left, 1);
+    assert!(!in_probe_rtt(&script), "at five seconds sharp it is not older than that");
+    script
+}
+
+#[test]
+fn probe_rtt_begins_when_the_least_round_trip_is_five_seconds_old() {
+    let mut script = aged();
+    script.within(Nanos::from_nanos(1), 1);
+    assert!(in_probe_rtt(&script));
+    assert_rate(script.cc.control().pacing_rate.unwrap(), paced(1.0));
+    assert_eq!(script.cc.model().min_rtt(), Some(RTT), "the longer filter keeps the BDP");
+    assert_eq!(script.cc.model().probe_rtt_window(), BDP / 2);
+    assert_eq!(script.window(), BDP / 2);
+}
+
+#[test]
+fn a_lower_sample_puts_it_off_and_an_equal_one_does_not() {
+    for (rtt, probes) in [(Nanos::from_micros(39_999), false), (RTT, true)] {
+        let mut script = aged();
+        script.rtt = rtt;
+        script.within(Nanos::ZERO, 1);
+        script.rtt = Nanos::from_millis(45);
+        script.within(MOMENT, 1);
+        assert_eq!(in_probe_rtt(&script), probes, "{rtt:?}");
+    }
+}
+
+#[test]
+fn it_lasts_for_200_ms_and_a_round_from_when_inflight_is_half_the_bdp_and_then_cruises() {
+    let mut script = aged();
+    let window = script.window();
+    script.inflight = BDP;
+    script.within(MOMENT, 1);
+    assert!(in_probe_rtt(&script));
+    script.lose(1, BDP, 1);
+    for _ in 0..20 {
+        script.round(10); // inflight does not fall: the clock does not start
+    }
+    assert!(in_probe_rtt(&script));
+    assert!(script.cc.model().bw_short().is_some());
+    script.inflight = BDP / 2;
+    script.within(MOMENT, 1);
+    let began = script.now;
+    script.within(Nanos::from_millis(200), 1);
+    script.within(MOMENT, 1);
+    assert!(in_probe_rtt(&script), "no round has passed");
+    script.round(10);
+    assert_eq!(script.state(), State::Cruise);
+    assert!(script.now - began > Nanos::from_millis(200));
+    assert_eq!(script.cc.model().bw_short(), None, "the short-term model is reset");
+    assert_eq!(script.window(), window, "the window is back");
+    assert!(!in_probe_rtt(&script));
+    let left = script.now + Nanos::from_secs(5);
+    while script.now < left - RTT * 2 {
+        script.round(500);
+        assert!(!in_probe_rtt(&script), "five seconds from its end");
+    }
+}
+
+#[test]
+fn before_the_pipe_was_full_it_returns_to_startup() {
+    let mut script = Script::<V3>::new(&[]);
+    script.app_limited = true;
+    script.rtt = Nanos::from_millis(45);
+    while !in_probe_rtt(&script) {
+        script.round(10);
+    }
+    script.inflight = Bytes::ZERO;
+    script.within(MOMENT, 1);
+    script.within(Nanos::from_millis(201), 1);
+    script.round(10);
+    assert_eq!(script.state(), State::Startup);
+}
+
+#[test]
+fn samples_of_probe_rtt_say_nothing_of_the_bandwidth() {
+    let mut script = aged();
+    script.within(MOMENT, 1);
+    script.inflight = BDP / 2;
+    script.rate = script.rate.mul_f64(0.5);
+    for _ in 0..3 {
+        script.round(100);
+    }
+    assert_eq!(script.cc.model().max_bw(), script.rate * 2);
+}
+
+#[test]
+fn after_ten_seconds_the_least_round_trip_is_replaced_by_the_least_of_five() {
+    let mut script =
+        Script::<V3>::new(&[("probe_rtt_duration", 0.0), ("probe_wait", 1e4), ("probe_rounds", 1e6)]);
+    script.reach_cruise();
+    script.rtt = Nanos::from_millis(60);
+    let seen = RTT;
+    while script.now + script.rtt < seen + Nanos::from_secs(10) {
+        script.round(100);
+        assert_eq!(script.cc.model().min_rtt(), Some(RTT));
+    }
+    script.round(100);
+    script.round(100);
+    assert_eq!(script.cc.model().min_rtt(), Some(Nanos::from_millis(60)));
+}
+
+fn idle(script: &mut Script<V3>, span: Nanos, app_limited: bool) {
+    script.now += span;
+    script.cc.on_idle_restart(&IdleRestart {
+        now: script.now,
+        idle: span,
+        rto: Nanos::from_millis(200),
+        delivered: script.delivered,
+        app_limited,
+    });
+}
+
+#[test]
+fn restarting_from_idle_paces_at_the_bandwidth_and_skips_probe_rtt_once() {
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_up();
+    assert_rate(script.cc.control().pacing_rate.unwrap(), paced(1.25));
+    script.inflight = Bytes::ZERO;
+    idle(&mut script, Nanos::from_secs(6), true);
+    assert_rate(script.cc.control().pacing_rate.unwrap(), paced(1.0));
+    assert_eq!(script.told("idle_restart"), Some(Value::Number(1.0)));
+    script.rtt = Nanos::from_millis(45);
+    script.within(RTT, 10);
+    assert!(!in_probe_rtt(&script), "nothing was in flight: no need to drain");
+    assert_eq!(script.told("idle_restart"), Some(Value::Number(0.0)));
+    assert_eq!(script.cc.model().min_rtt(), Some(RTT), "the ten-second filter has not expired");
+}
+
+#[test]
+fn a_pause_of_the_window_is_no_idle_time() {
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_up();
+    idle(&mut script, Nanos::from_secs(1), false);
+    assert_eq!(script.told("idle_restart"), Some(Value::Number(0.0)));
+}
+
+#[test]
+fn an_idle_time_in_probe_rtt_may_end_it() {
+    let mut script = aged();
+    script.inflight = BDP / 2;
+    script.within(MOMENT, 1);
+    script.inflight = Bytes::ZERO;
+    script.within(MOMENT, 1);
+    assert!(in_probe_rtt(&script));
+    idle(&mut script, Nanos::from_secs(1), true);
+    assert_eq!(script.state(), State::Cruise);
+    assert!(script.window() >= segments(900), "{:?}", script.window());
+    assert!(script.window() <= BDP * 2 + MSS);
+}

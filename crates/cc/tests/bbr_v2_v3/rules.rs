@@ -1,0 +1,247 @@
+//! Formulas.
+
+use narrows_cc::bbr_v2_v3::{FullBw, MaxBw, State};
+use narrows_cc::{Bytes, CongestionControl, Nanos, Rate, Setup};
+
+use crate::script::{BDP, MOMENT, MSS, RTT, Script, V3, assert_rate, paced, segments, setup};
+
+const fn rate(n: u64) -> Rate {
+    Rate::from_bytes_per_sec(n)
+}
+
+#[test]
+fn the_bandwidth_filter_holds_two_cycles_and_a_cycle_without_a_sample_is_none() {
+    let mut filter = MaxBw::default();
+    filter.update(rate(100));
+    filter.update(rate(80));
+    assert_eq!(filter.get(), rate(100));
+    filter.advance();
+    filter.update(rate(70));
+    assert_eq!(filter.get(), rate(100), "the previous cycle counts");
+    filter.advance();
+    assert_eq!(filter.get(), rate(70), "the one before it does not");
+    filter.advance();
+    assert_eq!(filter.get(), rate(70), "nothing new came: nothing is forgotten");
+}
+
+#[test]
+fn three_rounds_without_growth_by_a_quarter_fill_the_pipe_and_growth_starts_the_count_anew() {
+    let mut full = FullBw::default();
+    full.round(rate(100), 1.25, 3);
+    assert_eq!((full.base, full.count), (rate(100), 0));
+    full.round(rate(124), 1.25, 3);
+    full.round(rate(124), 1.25, 3);
+    assert_eq!((full.base, full.count, full.now), (rate(100), 2, false));
+    full.round(rate(125), 1.25, 3);
+    assert_eq!((full.base, full.count), (rate(125), 0), "exactly a quarter is growth");
+    for _ in 0..3 {
+        full.round(rate(155), 1.25, 3);
+    }
+    assert_eq!((full.base, full.count, full.now), (rate(125), 3, true));
+}
+
+#[test]
+fn a_flight_loses_too_much_above_two_per_cent_and_without_selective_acknowledgements_with_any_loss() {
+    let script = Script::<V3>::new(&[]);
+    let too_high = |lost, flight| script.cc.model().is_too_high(Bytes::new(lost), Bytes::new(flight));
+    assert!(!too_high(2_000, 100_000), "exactly 2 % is tolerated");
+    assert!(too_high(2_001, 100_000));
+    assert!(!too_high(0, 0) && too_high(1, 0));
+    let script = Script::<V3>::with(Setup { sack: false, ..setup::<V3>(1, &[]) });
+    let too_high = |lost, flight| script.cc.model().is_too_high(Bytes::new(lost), Bytes::new(flight));
+    assert!(too_high(1, 100_000) && !too_high(0, 100_000));
+}
+
+#[test]
+fn the_inflight_at_which_losses_reach_the_threshold_solves_the_drafts_equation() {
+    let script = Script::<V3>::new(&[]);
+    let at = |tx, lost, clamped| {
+        script.cc.model().inflight_at_loss(MSS, segments(tx), segments(lost), clamped).as_f64() / 1_000.0
+    };
+    // 10 of 500 before it, so 2 % are reached before it: (0.02 * 500 - 10) / 0.98 = 0.
+    assert!((at(501, 11, false) - 500.0).abs() < 0.01);
+    // 9 before it: 500 + 1 / 0.98. At that inflight (9 + 1.0204) / 501.0204 = 2 %.
+    let expected = 500.0 + 1.0 / 0.98;
+    assert!((at(501, 10, false) - expected).abs() < 0.01);
+    assert!(((9.0 + expected - 500.0) / expected - 0.02).abs() < 1e-9);
+    // More before it than tolerated: the draft goes back by the excess, v2 to where the packet left.
+    assert!((at(501, 51, false) - (500.0 - 40.0 / 0.98)).abs() < 0.01);
+    assert!((at(501, 51, true) - 500.0).abs() < 0.01);
+    assert_eq!(at(1, 1, false), 0.0, "a lone packet");
+    assert!((at(10, 9, false) - (9.0 + (0.18 - 8.0) / 0.98)).abs() < 0.01);
+    assert_eq!(at(10, 11, false), 0.0, "never below nothing");
+}
+
+#[test]
+fn headroom_is_15_percent_at_least_a_segment_and_leaves_four() {
+    // The bound is what a probe lost too much at. Its floor of beta times the window is out of the way: four segments are
+    // left in the window after a timeout.
+    for bound in [1_000u64, 100, 10, 7, 6, 5, 4, 3] {
+        let mut script = Script::<V3>::new(&[("beta", 0.1)]);
+        script.reach_up();
+        script.inflight = Bytes::ZERO;
+        script.time_out();
+        let since = bound / 50 + 1;
+        script.lose(1, segments(bound + 1), since);
+        let long = bound as f64 + (0.02 * bound as f64 - (since as f64 - 1.0)) / 0.98;
+        let model = script.cc.model();
+        let told = model.inflight_long().unwrap().as_f64() / 1_000.0;
+        assert!((told - long).abs() < 0.01, "{told} {long}");
+        let headroom = model.inflight_with_headroom().as_f64() / 1_000.0;
+        let expected = (long - (0.15 * long).max(1.0)).max(4.0);
+        assert!((headroom - expected).abs() < 0.01, "{headroom} {expected}");
+    }
+    let script = Script::<V3>::new(&[]);
+    assert_eq!(script.cc.model().inflight_with_headroom(), Bytes::MAX, "no bound, no headroom");
+}
+
+#[test]
+fn max_inflight_is_gain_times_bdp_at_least_three_quanta_and_four_segments_two_more_in_up() {
+    let mut script = Script::<V3>::new(&[("extra_acked", 0.0)]);
+    script.reach_up();
+    let model = script.cc.model();
+    assert_eq!(model.inflight_at(model.max_bw(), 1.0), BDP + MSS * 2);
+    assert_eq!(
+        model.inflight_at(Rate::ZERO, 1.0),
+        MSS * 6,
+        "four segments are more than three quanta of one"
+    );
+    assert_eq!(
+        script.told("max_inflight"),
+        Some(narrows_cc::Value::Bytes(segments(1_127))),
+        "2.25 BDP and two"
+    );
+    let mut script =
+        Script::<V3>::with(Setup { max_burst: Bytes::MAX, ..setup::<V3>(1, &[("quantum", 10.0)]) });
+    script.reach_cruise();
+    assert_eq!(script.cc.model().inflight_at(Rate::ZERO, 1.0), MSS * 30);
+}
+
+#[test]
+fn the_send_quantum_is_a_millisecond_of_pacing_between_two_segments_and_64_kb_within_what_the_transport_bursts()
+ {
+    for (mbit, burst, expected) in [
+        (100.0, Bytes::MAX, 12),
+        (1.0, Bytes::MAX, 2),
+        (10_000.0, Bytes::MAX, 65),
+        (100.0, MSS * 5, 5),
+        (1.0, MSS, 1),
+    ] {
+        let mut script = Script::<V3>::with(Setup { max_burst: burst, ..setup::<V3>(1, &[]) });
+        script.rate = Rate::from_mbit_per_sec(mbit);
+        script.reach_cruise();
+        assert_eq!(script.cc.control().burst, MSS * expected, "{mbit} Mbit/s");
+    }
+}
+
+#[test]
+fn pacing_starts_at_277_initial_windows_per_round_trip_and_only_rises_until_the_pipe_is_full() {
+    let mut script = Script::<V3>::new(&[]);
+    assert_rate(script.cc.control().pacing_rate.unwrap(), 2.77 * 10_000.0 / 0.04);
+    script.rate = Rate::from_bytes_per_sec(1_000);
+    script.round(10);
+    assert_rate(script.cc.control().pacing_rate.unwrap(), 2.77 * 10_000.0 / 0.04);
+    script.rate = Rate::from_mbit_per_sec(100.0);
+    script.round(10);
+    assert_rate(script.cc.control().pacing_rate.unwrap(), paced(2.77));
+}
+
+#[test]
+fn gains_follow_the_state() {
+    let mut script = Script::<V3>::new(&[]);
+    let check = |script: &Script<V3>, state, pacing: f64, window: f64| {
+        assert_eq!(script.state(), state);
+        assert_rate(script.cc.control().pacing_rate.unwrap(), paced(pacing));
+        assert_eq!(script.cc.model().cwnd_gain(), window);
+    };
+    script.round(10);
+    check(&script, State::Startup, 2.77, 2.0);
+    script.reach_drain();
+    check(&script, State::Drain, 0.5, 2.0);
+    script.inflight = BDP;
+    script.within(MOMENT, 1);
+    check(&script, State::Cruise, 1.0, 2.0);
+    script.refill_from_cruise();
+    check(&script, State::Refill, 1.0, 2.0);
+    script.up_from_refill();
+    check(&script, State::Up, 1.25, 2.25);
+    script.inflight = BDP * 2;
+    script.lose_too_much(BDP);
+    script.within(MOMENT, 1);
+    check(&script, State::Down, 0.9, 2.0);
+}
+
+#[test]
+fn the_window_grows_by_what_is_delivered_up_to_max_inflight_and_is_bounded_by_the_volume_cap_of_the_state() {
+    let mut script = Script::<V3>::new(&[("extra_acked", 0.0), ("probe_rtt_duration", 0.0)]);
+    script.round(10);
+    assert_eq!(script.window(), MSS * 20);
+    script.reach_cruise();
+    assert_eq!(script.window(), BDP * 2, "grown to the target and cut there");
+    script.refill_from_cruise();
+    script.up_from_refill();
+    script.lose_too_much(segments(600));
+    script.inflight = segments(550);
+    script.within(MOMENT, 1);
+    let model = script.cc.model();
+    let long = model.inflight_long().unwrap();
+    assert_eq!(script.state(), State::Down);
+    assert_eq!(script.window(), long, "DOWN: the long-term bound");
+    script.inflight = segments(400);
+    script.within(MOMENT, 1);
+    assert_eq!(script.state(), State::Cruise);
+    assert_eq!(script.window(), script.cc.model().inflight_with_headroom(), "CRUISE: less headroom");
+    script.tx_in_flight = segments(400);
+    script.refill_from_cruise();
+    script.within(MOMENT, 500);
+    assert_eq!(script.window(), long, "REFILL: the long-term bound");
+}
+
+#[test]
+fn aggregation_adds_the_greatest_excess_of_ten_rounds_and_of_one_in_startup() {
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_cruise();
+    // The epoch begins with an acknowledgement; all that comes at once is excess.
+    for _ in 0..30 {
+        script.round(500);
+    }
+    let base = script.cc.model().extra_acked();
+    script.within(Nanos::ZERO, 700);
+    let grown = script.cc.model().extra_acked();
+    assert!(grown >= base + segments(700) - MSS, "{base:?} {grown:?}");
+    assert!(grown <= script.cc.model().window());
+    // A long pause ends the epoch; the maximum stays for ten rounds, then the excess of a plain round is left.
+    for n in 0..12 {
+        script.now += RTT * 3;
+        script.round(1);
+        let extra = script.cc.model().extra_acked();
+        if n < 10 {
+            assert_eq!(extra, grown, "round {n}");
+        } else {
+            assert!(extra < grown, "round {n}");
+        }
+    }
+}
+
+#[test]
+fn the_states_have_the_edges_of_the_draft_and_those_of_undoing() {
+    let rtt = State::ProbeRtt { until: None, round_done: false };
+    let held = State::ProbeRtt { until: Some(RTT), round_done: false };
+    let all = [State::Startup, State::Drain, State::Down, State::Cruise, State::Refill, State::Up, rtt, held];
+    // Rows: from; columns in the same order.
+    let allowed = [
+        [0, 1, 0, 0, 0, 0, 1, 0],
+        [1, 0, 1, 0, 0, 0, 1, 0],
+        [1, 0, 0, 1, 1, 0, 1, 0],
+        [1, 0, 0, 0, 1, 0, 1, 0],
+        [1, 0, 0, 0, 1, 1, 1, 0],
+        [1, 0, 1, 0, 0, 0, 1, 0],
+        [1, 0, 1, 0, 0, 0, 0, 1],
+        [1, 0, 1, 0, 0, 0, 0, 0],
+    ];
+    for (from, row) in all.into_iter().zip(allowed) {
+        for (to, edge) in all.into_iter().zip(row) {
+            assert_eq!(from.may_become(to), edge == 1, "{from:?} -> {to:?}");
+        }
+    }
+}

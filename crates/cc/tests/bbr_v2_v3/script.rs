@@ -1,0 +1,290 @@
+//! Acknowledgements written by hand, over a path of 100 Mbit/s and 40 ms: a BDP of 500 segments of 1000 bytes.
+
+use narrows_cc::bbr_v2_v3::{BbrCore, Policy, State};
+use narrows_cc::{
+    Ack, Bytes, CongestionCause, CongestionControl, Lost, Nanos, Params, Phase, Random, Rate, RateSample,
+    RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Timeout, Value,
+};
+
+/// Names the rules of a scheme.
+pub trait Core {
+    type Policy: Policy;
+}
+
+impl<P: Policy> Core for BbrCore<P> {
+    type Policy = P;
+}
+
+pub type V3 = <narrows_cc::schemes::Bbr3 as Core>::Policy;
+pub type V2 = <narrows_cc::schemes::Bbr2 as Core>::Policy;
+
+pub const MSS: Bytes = Bytes::new(1_000);
+pub const BDP: Bytes = Bytes::new(500_000);
+pub const RTT: Nanos = Nanos::from_millis(40);
+/// A moment within a round trip.
+pub const MOMENT: Nanos = Nanos::from_micros(10);
+
+pub const fn segments(n: u64) -> Bytes {
+    Bytes::new(1_000 * n)
+}
+
+pub fn setup<P: Policy>(seed: u64, values: &[(&str, f64)]) -> Setup {
+    let mut params = Params::defaults(P::INFO.params);
+    for (name, value) in values {
+        params.set(name, *value).unwrap();
+    }
+    Setup {
+        mss: MSS,
+        initial_window: MSS * 10,
+        max_burst: MSS,
+        sack: true,
+        random: Random::stream(seed, "bbr3", 0),
+        params,
+    }
+}
+
+/// A flow and what its transport would say next.
+pub struct Script<P> {
+    pub cc: BbrCore<P>,
+    pub now: Nanos,
+    pub rtt: Nanos,
+    pub rate: Rate,
+    pub delivered: Bytes,
+    pub lost: Bytes,
+    /// What the next acknowledgement leaves in flight.
+    pub inflight: Bytes,
+    /// What was in flight when the packet it acknowledges left, and what was lost since.
+    pub tx_in_flight: Bytes,
+    pub lost_since: Bytes,
+    pub phase: Phase,
+    pub app_limited: bool,
+    pub window_full: bool,
+    pub marked: bool,
+    newly_lost: Bytes,
+}
+
+impl<P: Policy> Script<P> {
+    /// After the handshake.
+    pub fn new(values: &[(&str, f64)]) -> Self {
+        Self::with(setup::<P>(1, values))
+    }
+
+    pub fn with(setup: Setup) -> Self {
+        let mut script = Self {
+            cc: BbrCore::new(&setup),
+            now: RTT,
+            rtt: RTT,
+            rate: Rate::from_mbit_per_sec(100.0),
+            delivered: Bytes::ZERO,
+            lost: segments(1_000),
+            inflight: BDP,
+            tx_in_flight: BDP,
+            lost_since: Bytes::ZERO,
+            phase: Phase::Open,
+            app_limited: false,
+            window_full: false,
+            marked: false,
+            newly_lost: Bytes::ZERO,
+        };
+        let handshake = Ack { rate: None, ..script.next(Nanos::ZERO, 0, true) };
+        script.cc.on_ack(&handshake);
+        script
+    }
+
+    /// The acknowledgement of `acked` segments, `after` the last one; of packets sent after it, if it is to begin a round.
+    pub fn next(&mut self, after: Nanos, acked: u64, round: bool) -> Ack {
+        self.now += after;
+        let prior_delivered = if round { self.delivered } else { Bytes::ZERO };
+        let acked = MSS * acked;
+        self.delivered += acked;
+        let lost = std::mem::take(&mut self.newly_lost);
+        Ack {
+            now: self.now,
+            acked,
+            acked_cumulative: acked,
+            lost,
+            rtt: Some(self.rtt),
+            rate: Some(RateSample {
+                rate: self.rate,
+                delivered: self.rate.over(self.rtt),
+                interval: self.rtt,
+                prior_delivered,
+                tx_in_flight: self.tx_in_flight,
+                lost: self.lost_since,
+                app_limited: self.app_limited,
+            }),
+            inflight_before: self.inflight + acked + lost,
+            inflight: self.inflight,
+            ce: if self.marked { acked } else { Bytes::ZERO },
+            delivered: self.delivered,
+            window_limited: true,
+            window_full: self.window_full,
+            phase: self.phase,
+            round_start: round,
+            round: 0,
+            srtt: self.rtt,
+            min_rtt: self.rtt,
+        }
+    }
+
+    /// One round trip later `acked` segments are acknowledged.
+    pub fn round(&mut self, acked: u64) {
+        let ack = self.next(self.rtt, acked, true);
+        self.cc.on_ack(&ack);
+    }
+
+    /// `acked` segments more are acknowledged within the round trip.
+    pub fn within(&mut self, after: Nanos, acked: u64) {
+        let ack = self.next(after, acked, false);
+        self.cc.on_ack(&ack);
+    }
+
+    /// The segment with this number is found lost. It left with `tx` in flight, and `since` segments were lost since then,
+    /// itself included.
+    pub fn lose(&mut self, number: u64, tx: Bytes, since: u64) {
+        self.lost += MSS;
+        self.newly_lost += MSS;
+        self.cc.on_lost(&Lost {
+            now: self.now,
+            bytes: MSS,
+            offset: MSS * number,
+            sent_at: self.now - self.rtt,
+            tx_in_flight: tx,
+            lost_at_send: self.lost - MSS * since,
+            delivered_at_send: Bytes::ZERO,
+            app_limited: self.app_limited,
+            lost_total: self.lost,
+            inflight: self.inflight,
+        });
+    }
+
+    /// So many segments in a row are found lost that a probe with `tx` in flight was too high.
+    pub fn lose_too_much(&mut self, tx: Bytes) {
+        let enough = tx.as_u64() / MSS.as_u64() / 50 + 1;
+        for n in 1..=enough {
+            self.lose(n, tx, n);
+        }
+    }
+
+    pub fn enter_recovery(&mut self, cause: CongestionCause) {
+        self.phase = Phase::Recovery;
+        self.cc.on_recovery_entered(&RecoveryEntered {
+            now: self.now,
+            cause,
+            flight_size: self.inflight,
+            inflight: self.inflight,
+            acked: Bytes::ZERO,
+            delivered: self.delivered,
+        });
+    }
+
+    pub fn leave_recovery(&mut self) {
+        self.phase = Phase::Open;
+        let event = RecoveryLeft { now: self.now, inflight: self.inflight, delivered: self.delivered };
+        self.cc.on_recovery_left(&event);
+    }
+
+    pub fn time_out(&mut self) {
+        self.phase = Phase::Loss;
+        self.cc.on_timeout(&Timeout {
+            now: self.now,
+            flight_size: self.inflight,
+            inflight: self.inflight,
+            delivered: self.delivered,
+            consecutive: 1,
+        });
+    }
+
+    pub fn prove_spurious(&mut self) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Open);
+        let event = SpuriousLoss { now: self.now, inflight: self.inflight, delivered: self.delivered, phase };
+        self.cc.on_spurious_loss(&event);
+    }
+
+    /// Four rounds at one rate: the pipe is full.
+    pub fn reach_drain(&mut self) {
+        let queue = self.rate.over(self.rtt) * 2 + MSS * 100;
+        let inflight = std::mem::replace(&mut self.inflight, queue);
+        for _ in 0..4 {
+            self.round(500);
+        }
+        self.inflight = inflight;
+        assert_eq!(self.state(), State::Drain);
+    }
+
+    /// On to Drain by a round of recovery with six separate losses, 4 % of the flight.
+    pub fn drain_by_loss(&mut self) {
+        for n in 0..6 {
+            self.lose(10 * n, BDP, 1);
+        }
+        self.enter_recovery(CongestionCause::Loss);
+        self.lost_since = segments(20);
+        self.inflight = BDP * 2;
+        self.within(MOMENT, 1);
+        self.round(500);
+        assert_eq!(self.state(), State::Drain);
+    }
+
+    /// On through ProbeBW_DOWN, which the acknowledgement that ends Drain ends too: inflight is just below the BDP.
+    pub fn reach_cruise(&mut self) {
+        self.reach_drain();
+        let model = self.cc.model();
+        self.inflight = model.inflight_at(model.max_bw(), 1.0) - MSS;
+        self.within(MOMENT, 1);
+        assert_eq!(self.state(), State::Cruise);
+    }
+
+    /// On to ProbeBW_REFILL, after the longest wait, with the window at its target.
+    pub fn reach_refill(&mut self) {
+        self.reach_cruise();
+        self.refill_from_cruise();
+    }
+
+    /// Waits in ProbeBW_CRUISE for as long as it may last.
+    pub fn refill_from_cruise(&mut self) {
+        while self.state() == State::Cruise {
+            self.round(500);
+        }
+        assert_eq!(self.state(), State::Refill);
+    }
+
+    /// On to ProbeBW_UP.
+    pub fn reach_up(&mut self) {
+        self.reach_refill();
+        self.up_from_refill();
+    }
+
+    pub fn up_from_refill(&mut self) {
+        self.round(500);
+        assert_eq!(self.state(), State::Up);
+    }
+
+    pub fn state(&self) -> State {
+        self.cc.model().state()
+    }
+
+    pub fn window(&self) -> Bytes {
+        self.cc.control().cwnd
+    }
+
+    /// A telemetry item.
+    pub fn told(&self, name: &str) -> Option<Value> {
+        let mut found = None;
+        self.cc.telemetry(&mut |item, value| {
+            if item == name {
+                found = Some(value);
+            }
+        });
+        found
+    }
+}
+
+/// A gain of the bandwidth with the pacing margin.
+pub fn paced(gain: f64) -> f64 {
+    12.5e6 * gain * 0.99
+}
+
+/// Equal but for the rounding of bytes per second.
+pub fn assert_rate(rate: Rate, expected: f64) {
+    assert!((rate.as_bytes_per_sec() as f64 - expected).abs() <= 1.0, "{rate:?}, expected {expected} B/s");
+}

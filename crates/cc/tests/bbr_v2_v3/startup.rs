@@ -1,0 +1,129 @@
+//! The ends of Startup and Drain.
+
+use narrows_cc::bbr_v2_v3::State;
+use narrows_cc::{CongestionCause, Setup, Value};
+
+use crate::script::{BDP, MOMENT, MSS, Script, V3, segments, setup};
+
+/// In Startup, in recovery, with `ranges` separate losses in the round that runs; each range has `length` segments.
+fn losing(script: &mut Script<V3>, ranges: u64, length: u64) {
+    script.round(500);
+    for range in 0..ranges {
+        for n in 0..length {
+            script.lose(range * 100 + n, BDP, 1);
+        }
+    }
+    script.enter_recovery(CongestionCause::Loss);
+    script.within(MOMENT, 1);
+    assert_eq!(script.state(), State::Startup, "not before a round in recovery is over");
+}
+
+#[test]
+fn startup_ends_after_a_round_in_recovery_with_six_ranges_lost_and_over_two_percent() {
+    for (ranges, length, lost, ends) in
+        [(6, 1, 11, true), (5, 3, 15, false), (6, 1, 10, false), (1, 20, 20, false)]
+    {
+        let mut script = Script::<V3>::new(&[]);
+        losing(&mut script, ranges, length);
+        script.lost_since = segments(lost);
+        script.inflight = BDP * 2;
+        script.round(500);
+        let expected = if ends { State::Drain } else { State::Startup };
+        assert_eq!(script.state(), expected, "{ranges} ranges of {length}, {lost} of 500 lost");
+        if ends {
+            assert_eq!(script.cc.model().inflight_long(), Some(BDP));
+            assert_eq!(script.told("full_bw_reached"), Some(Value::Number(1.0)));
+            assert_eq!(script.told("full_bw_now"), Some(Value::Number(1.0)));
+            assert_eq!(script.told("undo_state"), Some(Value::State("startup")));
+        }
+    }
+}
+
+#[test]
+fn losses_outside_recovery_or_of_an_earlier_round_do_not_end_startup() {
+    let mut script = Script::<V3>::new(&[]);
+    losing(&mut script, 6, 1);
+    script.leave_recovery();
+    script.lost_since = segments(20);
+    script.round(500);
+    assert_eq!(script.state(), State::Startup);
+    // Three ranges in each of two rounds.
+    let mut script = Script::<V3>::new(&[]);
+    losing(&mut script, 3, 1);
+    script.lost_since = segments(20);
+    script.round(500);
+    for n in 0..3 {
+        script.lose(1_000 + 100 * n, BDP, 1);
+    }
+    script.round(500);
+    assert_eq!(script.state(), State::Startup);
+}
+
+#[test]
+fn the_long_term_bound_is_what_was_delivered_if_that_is_more_than_the_bdp() {
+    let mut script = Script::<V3>::new(&[]);
+    script.round(500);
+    script.rtt = script.rtt * 2; // a queue: twice as much is delivered in a round trip
+    script.drain_by_loss();
+    assert_eq!(script.cc.model().inflight_long(), Some(BDP * 2));
+}
+
+#[test]
+fn without_selective_acknowledgements_one_loss_in_recovery_ends_startup() {
+    let mut script = Script::<V3>::with(Setup { sack: false, ..setup::<V3>(1, &[]) });
+    script.round(500);
+    script.inflight = BDP * 2;
+    script.lose(1, BDP, 1);
+    script.enter_recovery(CongestionCause::Loss);
+    script.within(MOMENT, 1);
+    assert_eq!(script.state(), State::Drain);
+}
+
+#[test]
+fn rounds_short_of_data_never_fill_the_pipe() {
+    let mut script = Script::<V3>::new(&[]);
+    script.round(500);
+    script.app_limited = true;
+    for _ in 0..50 {
+        script.round(500);
+    }
+    assert_eq!(script.state(), State::Startup);
+    script.app_limited = false;
+    script.inflight = BDP * 2;
+    for _ in 0..3 {
+        script.round(500);
+    }
+    assert_eq!(script.state(), State::Drain);
+}
+
+#[test]
+fn drain_ends_when_inflight_is_the_bdp() {
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_drain();
+    script.inflight = BDP + MSS;
+    script.within(MOMENT, 1);
+    assert_eq!(script.state(), State::Drain);
+    script.inflight = BDP;
+    script.within(MOMENT, 1);
+    assert_eq!(script.state(), State::Cruise, "and with it ProbeBW_DOWN, whose aim that is");
+}
+
+#[test]
+fn drain_ends_in_its_fourth_round_at_the_latest() {
+    let mut script = Script::<V3>::new(&[]);
+    script.reach_drain();
+    script.inflight = BDP * 2;
+    for _ in 0..3 {
+        script.round(10);
+        assert_eq!(script.state(), State::Drain);
+    }
+    script.round(10);
+    assert_eq!(script.state(), State::Down);
+    let mut script = Script::<V3>::new(&[("drain_rounds", 0.0)]);
+    script.reach_drain();
+    script.inflight = BDP * 2;
+    for _ in 0..50 {
+        script.round(10);
+    }
+    assert_eq!(script.state(), State::Drain, "0: no limit");
+}

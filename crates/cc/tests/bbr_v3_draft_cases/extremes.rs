@@ -1,0 +1,156 @@
+//! A.14 to A.17: very small pipes, sudden changes of the link's rate, and policers.
+
+use narrows_cc::{Bytes, Nanos, Rate};
+
+use crate::flow::{MSS, Path};
+use crate::record::{Flow, NO_PROBE_RTT, Point, bounded, near, rate_near, start};
+
+/// A.14 Correctly Managing Sub-Packet BDPs. 64 kbit/s and 10 ms are 80 B, a twentieth of a segment, which alone takes
+/// 181 ms to send. The receiver acknowledges every second segment (bunches of 362 ms). Section 5.6.4.3: the window is
+/// never below four segments, not even in PROBE_RTT, where half a BDP would be 40 B. The bandwidth is within 2 % of
+/// the link's, pacing follows it with the state's gain, and the link is kept busy.
+#[test]
+fn a14_a_pipe_of_less_than_a_packet_is_kept_full_by_four_segments() {
+    let mut path = Path::new(0.064, 10);
+    path.bunch = path.rate.time_for(MSS) * 2;
+    let mut flow = start(path, &[]);
+    flow.reach("probe_bw_cruise");
+    let from = flow.trace().len() - 1;
+    let delivered = flow.delivered;
+    flow.run_for(Nanos::from_secs(60));
+    let states = flow.states_since(from);
+    for state in ["probe_bw_up", "probe_bw_down", "probe_rtt"] {
+        assert!(states.contains(&state), "{states:?}");
+    }
+    let rate = flow.path.rate;
+    for point in &flow.trace()[from..] {
+        assert!(point.control.cwnd >= MSS * 4, "{point:?}");
+        if point.state() == "probe_rtt" {
+            assert_eq!(point.control.cwnd, MSS * 4);
+        }
+        assert!(rate_near(point.figures.max_bw, rate, 0.02), "{point:?}");
+        let paced = point.figures.bw.mul_f64(point.figures.pacing_gain * 0.99);
+        assert!(rate_near(point.control.pacing_rate.unwrap(), paced, 1e-3), "{point:?}");
+    }
+    let used = (flow.delivered - delivered).as_f64() / rate.over(Nanos::from_secs(60)).as_f64();
+    assert!(used >= 0.95, "{used}");
+}
+
+/// The first point after a place where a condition holds.
+#[track_caller]
+fn first(flow: &Flow, from: usize, wanted: impl Fn(&Point) -> bool) -> usize {
+    from + flow.trace()[from..].iter().position(wanted).expect("it comes to that")
+}
+
+/// A.15 Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached. A flow on 10 Mbit/s and 40 ms (34 segments)
+/// has an inflight_longterm from a probe over a shallow buffer; then the link grows to 100 Mbit/s (345 segments) and
+/// its buffer to a BDP. Section 5.3.3.5: while the bound limits the flow in PROBE_UP it grows by 1, 2, 4, 8 ...
+/// segments per round, which makes 311 segments in 8.3 rounds. Section 5.6.2: pacing grows by 1.25 x 0.99 per round
+/// at most, ten times in 10.8 rounds. Even if one came after the other the link's rate would be found within 20
+/// rounds of the probe's start. The steps are judged from the second round on in which the bound limits (the first
+/// also has what the round before it left over) as long as pacing can fill it: 4, 8 and 16 segments, each within one.
+#[test]
+fn a15_ten_times_the_bandwidth_is_found_in_a_logarithm_of_rounds() {
+    let mut flow = bounded(10.0, Bytes::new(500_000));
+    flow.set_rate(Rate::from_mbit_per_sec(100.0));
+    let up = flow.reach("probe_bw_up");
+    let found = flow.run_until(flow.now + Nanos::from_secs(10), |flow| {
+        flow.last().figures.max_bw >= flow.path.rate.mul_f64(0.98)
+    });
+    let rounds = flow.last().figures.round - flow.trace()[up].figures.round;
+    assert!(found && rounds <= 20.0, "{rounds} rounds: {:?}", flow.states());
+    assert!(!flow.lost_since(up));
+    assert!(flow.last().figures.max_bw <= flow.path.rate.mul_f64(1.001));
+
+    // The bound at the beginning of each round of the PROBE_UP that found it.
+    let length = flow.trace().iter().rev().take_while(|point| point.state() == "probe_bw_up").count();
+    let from = flow.trace().len() - length;
+    let mut bounds = Vec::new();
+    for pair in flow.trace()[from..].windows(2) {
+        if pair[1].figures.round > pair[0].figures.round {
+            bounds.push(pair[0].figures.inflight_long.unwrap().in_segments(MSS));
+        }
+    }
+    let steps: Vec<f64> = bounds.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let reached = steps.iter().position(|step| *step > 0.0).unwrap();
+    assert!((1.0..=4.0).contains(&steps[reached]), "{steps:?}");
+    for (step, expected) in steps[reached + 1..].iter().zip([4.0, 8.0, 16.0]) {
+        assert!((step - expected).abs() <= 1.0, "{steps:?}");
+    }
+}
+
+/// A.16 Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down. In PROBE_CRUISE a link of 100 Mbit/s falls
+/// to 10, with a buffer of 50 kB. Section 5.5.10.3: at the end of each round with loss bw_shortterm becomes the
+/// larger of 0.7 of itself and the latest delivery rate: from 100 to 10 in log(10)/log(1/0.7) = 6.5 steps. A step
+/// takes up to two packet-timed rounds: the round of a loss begins with the first loss after the last step. max_bw
+/// remembers two cycles: it holds the old rate until the second probe after the change is over, and then is within 2
+/// % of the new one.
+#[test]
+fn a16_a_tenth_of_the_bandwidth_is_followed_by_both_estimates() {
+    let mut path = Path::new(100.0, 40);
+    path.buffer = Bytes::new(50_000);
+    let mut flow = start(path, NO_PROBE_RTT);
+    flow.reach("probe_bw_up");
+    flow.reach("probe_bw_cruise");
+    flow.run_for(Nanos::from_millis(400));
+    let from = flow.trace().len() - 1;
+    assert_eq!(flow.last().state(), "probe_bw_cruise");
+    flow.set_rate(Rate::from_mbit_per_sec(10.0));
+    let slow = flow.path.rate;
+    flow.reach("probe_bw_refill");
+    let short: Vec<_> = flow.trace()[from..]
+        .iter()
+        .filter_map(|point| Some((point.figures.round, point.figures.bw_short?)))
+        .collect();
+    let mut values: Vec<Rate> = short.iter().map(|(_, rate)| *rate).collect();
+    values.dedup();
+    for pair in values.windows(2) {
+        assert!(pair[1] <= pair[0].mul_f64(1.05) && pair[1] >= pair[0].mul_f64(0.699), "{values:?}");
+    }
+    let there =
+        short.iter().find(|(_, rate)| *rate <= slow.mul_f64(1.1)).expect("bw_short falls to the new rate");
+    let rounds = there.0 - short[0].0;
+    assert!(rounds <= 14.0, "{rounds} rounds: {values:?}");
+
+    // Two probes later the old maximum has gone.
+    flow.reach("probe_bw_up");
+    flow.leave();
+    flow.run_for(Nanos::from_millis(300));
+    assert!(flow.last().figures.max_bw > slow * 9, "{:?}", flow.last().figures);
+    flow.reach("probe_bw_up");
+    flow.leave();
+    let down = flow.last().figures.round;
+    assert!(flow.run_until(flow.now + Nanos::from_secs(5), |flow| flow.last().figures.round >= down + 3.0));
+    assert!(rate_near(flow.last().figures.max_bw, slow, 0.02), "{:?}", flow.last().figures);
+}
+
+/// A.17 Handling Token Bucket Policers. A policer of 10 Mbit/s before a link of 100 lets 8 MB pass first and then
+/// drops all above its rate, without a queue. The bucket outlasts STARTUP, and is empty about 0.7 s after that in
+/// PROBE_CRUISE. Section 5.5.10.3: the losses set both short-term bounds at the end of their round. In the long run
+/// the flow keeps to the tokens: from 20 s to 60 s it gets at least 90 % of them, and loses less than a tenth. A
+/// cycle is 34 rounds here, the BDP's packets, and what a probe has in flight, some two BDPs, may be lost as a whole
+/// when the tokens run out: 6 %; the rest is lost in the rounds in which the short-term bounds come down.
+#[test]
+fn a17_a_policer_is_obeyed_when_its_bucket_is_empty() {
+    let mut path = Path::new(100.0, 40);
+    let tokens = Rate::from_mbit_per_sec(10.0);
+    path.policer = Some((tokens, Bytes::new(8_000_000)));
+    let mut flow = start(path, &[]);
+    flow.reach("probe_bw_cruise");
+    assert_eq!(flow.lost, 0);
+    let from = flow.trace().len();
+    flow.run(Nanos::from_secs(20), |_, _| {});
+    let loss = first(&flow, from, |point| point.lost().is_some());
+    assert_eq!(flow.trace()[loss].state(), "probe_bw_cruise");
+    let bounded = first(&flow, loss, |point| point.figures.bw_short.is_some());
+    let (at, then) = (&flow.trace()[loss].figures, &flow.trace()[bounded].figures);
+    assert!(then.round - at.round <= 2.0 && then.inflight_short.is_some(), "{then:?}");
+    assert_eq!(then.state, "probe_bw_cruise");
+
+    let (delivered, sent, lost) = (flow.delivered, flow.sent, flow.lost);
+    flow.run(Nanos::from_secs(60), |_, _| {});
+    let got = (flow.delivered - delivered).per(Nanos::from_secs(40));
+    assert!(near(got.as_mbit_per_sec(), 10.0, 0.1), "{got:?}");
+    let share = (flow.lost - lost) as f64 / (flow.sent - sent) as f64;
+    assert!(share < 0.1, "{share}");
+}

@@ -1,0 +1,108 @@
+//! A.10, A.11 and A.20: PROBE_RTT, where it comes and where it does not.
+
+use narrows_cc::{Nanos, Rate};
+
+use crate::flow::{MSS, Path};
+use crate::record::{Event, rate_near, start};
+
+const INTERVAL: Nanos = Nanos::from_secs(5);
+const DURATION: Nanos = Nanos::from_millis(200);
+
+/// A.10 Entering and Exiting PROBE_RTT. The handshake saw 40 ms. Two seconds later the path takes 60 ms, so no sample
+/// renews probe_rtt_min_delay and every sample is inflated. Section 5.3.4.3 (draft-06): with the first
+/// acknowledgement after 5 s PROBE_RTT begins, with a window gain of 0.5, and the window at most half a BDP, reckoned
+/// with the 40 ms that min_rtt still remembers, not with the sample that renews the shorter filter. From inflight at
+/// that window on it lasts 200 ms and a round; the end comes with the acknowledgement that first finds both over. The
+/// flow goes on in PROBE_CRUISE with its old window and the short-term bounds lifted. Five seconds after its end the
+/// next one comes, and min_rtt forgets the 40 ms after 10 s.
+#[test]
+fn a10_probe_rtt_comes_after_five_seconds_and_lasts_for_200_ms_and_a_round() {
+    let mut flow = start(Path::new(20.0, 40), &[]);
+    let known = flow.now;
+    flow.run(Nanos::from_secs(2), |_, _| {});
+    flow.path.rtt = Nanos::from_millis(60);
+    let entry = flow.reach("probe_rtt");
+    let (before, at) = (flow.trace()[entry - 1], flow.trace()[entry]);
+    assert!(before.at <= known + INTERVAL && at.at > known + INTERVAL, "{:?}", at.at);
+    assert!(before.state().starts_with("probe_bw"));
+    assert_eq!((at.figures.cwnd_gain, at.figures.pacing_gain), (0.5, 1.0));
+    assert_eq!(at.figures.min_rtt, known);
+    let half = at.figures.bw.over(known).mul_f64(0.5);
+    let exit = flow.leave();
+    for point in &flow.trace()[entry..exit] {
+        assert!(point.control.cwnd <= half.max(MSS * 4), "{point:?}");
+        assert_eq!(point.figures.min_rtt, known);
+    }
+    let point = flow.trace()[exit];
+    assert_eq!(point.state(), "probe_bw_cruise");
+    let stay = &flow.trace()[entry..exit];
+    let low = stay.iter().find(|point| point.ack().unwrap().inflight <= half).unwrap();
+    assert!(point.at > low.at + DURATION, "{:?} after {:?}", point.at, low.at);
+    let previous = flow.trace()[exit - 1];
+    // A round of 60 ms is over long before the 200 ms are: the end comes with the first acknowledgement after those.
+    assert!(previous.at <= low.at + DURATION, "{:?} after {:?}", previous.at, low.at);
+    assert!(point.control.cwnd >= before.control.cwnd.min(point.figures.bdp() * 2), "{point:?}");
+    assert_eq!((point.figures.bw_short, point.figures.inflight_short), (None, None));
+    flow.run_for(Nanos::from_millis(120));
+    assert!(flow.inflight() >= flow.path.rate.over(known).mul_f64(0.8), "{:?}", flow.inflight());
+
+    flow.reach("probe_bw");
+    let again = flow.reach("probe_rtt");
+    let after = flow.trace()[again].at - point.at;
+    assert!(after > INTERVAL && after < INTERVAL + Nanos::from_millis(2), "{after:?}");
+    // 10.04 s have passed: min_rtt is what the 5 s filter holds, the path as it is now.
+    assert_eq!(flow.last().figures.min_rtt, flow.path.min_rtt());
+}
+
+/// A.11 Skipping PROBE_RTT Due to Application-Limited Sending. In PROBE_BW the application falls silent; what is in
+/// flight comes back, and the 5 s pass. Section 5.4.1: the first packet after that sets idle_restart and paces at
+/// exactly the bandwidth (less the margin). Section 5.3.4.2: the expired filter is renewed by the first sample and no
+/// PROBE_RTT begins; it would 5 s later. A flow that never fell silent enters it after 5 s.
+#[test]
+fn a11_after_an_idle_time_there_is_no_probe_rtt() {
+    let mut flow = start(Path::new(20.0, 40), &[]);
+    flow.reach("probe_bw_cruise");
+    flow.write_at(Rate::ZERO);
+    flow.run_for(Nanos::from_secs(6));
+    assert!(flow.inflight().is_zero());
+    flow.write_without_end();
+    let silent = flow.trace().len();
+    flow.run_for(Nanos::from_millis(1));
+    let restart = flow.trace()[silent];
+    assert!(matches!(restart.event, Event::Restart), "{restart:?}");
+    assert!(restart.figures.idle_restart);
+    assert_eq!(restart.control.pacing_rate, Some(restart.figures.bw.mul_f64(0.99)));
+    let resumed = restart.at;
+    let entry = flow.reach("probe_rtt");
+    let (first, after) = (flow.trace()[silent + 1], flow.trace()[entry].at - resumed);
+    assert!(!first.figures.idle_restart, "the first acknowledgement ends the restart: {first:?}");
+    assert!(after > INTERVAL, "{after:?}");
+
+    let mut busy = start(Path::new(20.0, 40), &[]);
+    let entry = busy.reach("probe_rtt");
+    assert!(busy.trace()[entry].at < resumed);
+}
+
+/// A.20 Entering and Exiting PROBE_RTT During STARTUP. The application writes at a tenth of the link's rate, so
+/// STARTUP cannot end before the 5 s have passed and PROBE_RTT begins. Section 5.3.4.4: the pipe was never filled, so
+/// it returns to STARTUP, and given data the flow finds the link's rate from there, by a plateau, and goes on to
+/// DRAIN.
+#[test]
+fn a20_probe_rtt_before_the_pipe_is_full_returns_to_startup() {
+    let mut flow = start(Path::new(20.0, 40), &[]);
+    flow.write_at(Rate::from_mbit_per_sec(2.0));
+    let entry = flow.reach("probe_rtt");
+    assert_eq!(flow.states_since(0), ["startup", "probe_rtt"]);
+    assert!(!flow.trace()[entry].figures.full_bw_reached);
+    let exit = flow.leave();
+    let point = flow.trace()[exit];
+    assert_eq!(point.state(), "startup");
+    assert!(!point.figures.full_bw_reached);
+    assert_eq!((point.figures.pacing_gain, point.figures.cwnd_gain), (2.77, 2.0));
+    flow.write_without_end();
+    let drain = flow.leave();
+    let point = flow.trace()[drain];
+    assert_eq!(point.state(), "drain");
+    assert!(rate_near(point.figures.max_bw, flow.path.rate, 0.02), "{:?}", point.figures.max_bw);
+    flow.reach("probe_bw_up");
+}

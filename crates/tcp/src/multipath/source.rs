@@ -1,0 +1,464 @@
+//! The sending half: which subflow gets which data.
+
+use narrows_cc::{Bytes, MAX_PATHS_VIEW, Nanos, PathView, Paths};
+use narrows_net::Extension;
+use narrows_net::packet::{Flags, Packet};
+
+use super::allowance::Allowance;
+use super::losses::Losses;
+use super::mapping::Mappings;
+use crate::ranges::Ranges;
+use crate::{AckOutcome, ConnectionConfig, Scheduler, Sender};
+use narrows_traffic::App;
+
+/// Retransmission timeouts in a row after which a path is given up: one may be for want of acknowledgements of a short tail.
+const TIMEOUTS_UNTIL_GIVEN_UP: u32 = 2;
+
+/// What the sending half did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceStats {
+    /// Times that a path was given up.
+    pub given_up: u64,
+    /// Payload bytes handed to another subflow again, because the path was given up that had them.
+    pub reinjected_bytes: u64,
+    /// Payload bytes repeated on a faster subflow because they held up the window, or were about to.
+    pub rescued_bytes: u64,
+    /// Times that what a subflow may have out was halved for that.
+    pub penalties: u64,
+}
+
+/// Whatever has the sender of a subflow in it.
+pub trait Stream: AsRef<Sender> + AsMut<Sender> {}
+
+impl<S: AsRef<Sender> + AsMut<Sender>> Stream for S {}
+
+/// What the connection keeps of a subflow.
+#[derive(Clone, Debug, Default)]
+struct Subflow {
+    mappings: Mappings,
+    given_up: bool,
+    allowance: Allowance,
+    losses: Losses,
+}
+
+/// What is to be sent next.
+#[derive(Clone, Copy, Debug)]
+enum Piece {
+    /// Data that a given-up path has.
+    Again {
+        data: u64,
+        len: u64,
+    },
+    New {
+        len: u64,
+    },
+    /// The window is full.
+    Blocked,
+}
+
+/// The sending half of a connection. `senders` in all calls are those of its subflows, in their order.
+#[derive(Clone, Debug)]
+pub struct Source {
+    app: App,
+    config: ConnectionConfig,
+    /// Flow number of the first subflow.
+    base: u32,
+    /// The next byte of data to be sent for the first time.
+    next: u64,
+    /// Everything below has arrived (DATA_ACK).
+    acked: u64,
+    /// The receiver takes data up to here.
+    right_edge: u64,
+    subflows: Vec<Subflow>,
+    /// Data of given-up paths that waits for another.
+    again: Ranges,
+    /// Data that held up the window was repeated, or passed over, up to here.
+    rescued: u64,
+    /// Whose turn it is.
+    turn: usize,
+    joined: bool,
+    closed: bool,
+    completed_at: Option<Nanos>,
+    stats: SourceStats,
+}
+
+impl Source {
+    /// A sending half whose first subflow is flow `base`.
+    ///
+    /// # Panics
+    /// If there are more subflows than coupled schemes can see.
+    pub fn new(base: u32, config: ConnectionConfig, app: App) -> Self {
+        assert!((1..=MAX_PATHS_VIEW).contains(&config.subflows), "{} subflows", config.subflows);
+        Self {
+            app,
+            base,
+            next: 0,
+            acked: 0,
+            right_edge: 0,
+            subflows: vec![Subflow::default(); config.subflows],
+            config,
+            again: Ranges::default(),
+            rescued: 0,
+            turn: 0,
+            joined: false,
+            closed: false,
+            completed_at: None,
+            stats: SourceStats::default(),
+        }
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &SourceStats {
+        &self.stats
+    }
+
+    /// Bytes of memory held.
+    pub fn memory(&self) -> usize {
+        let mappings: usize =
+            self.subflows.iter().map(|own| size_of::<Subflow>() + own.mappings.memory()).sum();
+        size_of::<Self>() + mappings + self.again.memory()
+    }
+
+    /// Data that has arrived at the other end, as far as the sender knows.
+    pub fn acknowledged(&self) -> Bytes {
+        Bytes::new(self.acked)
+    }
+
+    /// When all data of a finite application had arrived.
+    pub fn completed_at(&self) -> Option<Nanos> {
+        self.completed_at
+    }
+
+    /// When [`Source::on_timer`] wants to be called; [`Nanos::MAX`] for never.
+    pub fn deadline(&self) -> Nanos {
+        self.app.deadline()
+    }
+
+    /// The time of the application has come.
+    pub fn on_timer<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) {
+        if now >= self.app.deadline() {
+            self.app.on_time(now, Bytes::new(self.next));
+            self.tell_waiting(now, senders, true);
+            self.close_if_done(now, senders);
+        }
+    }
+
+    /// The application stops writing: what it wrote is still delivered.
+    pub fn stop<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) {
+        self.app.on_time(now, Bytes::new(self.next));
+        self.app.stop(Bytes::new(self.next));
+        self.close_if_done(now, senders);
+    }
+
+    /// A packet from the receiver for one of the subflows.
+    pub fn on_packet<S: Stream>(&mut self, now: Nanos, packet: &Packet, senders: &mut [S]) -> AckOutcome {
+        let own = (packet.flow - self.base) as usize;
+        self.show_paths(own, senders);
+        let mut plain = *packet;
+        if !packet.flags.has(Flags::CONTROL) {
+            self.on_data_ack(packet);
+            // The window is the connection's.
+            plain.window = u32::MAX;
+        }
+        let sender = senders[own].as_mut();
+        let before = sender.delivered();
+        let outcome = sender.on_packet(now, &plain);
+        let (window, inflight) = (sender.view().window, sender.inflight());
+        let acked = sender.delivered() - before;
+        let subflow = &mut self.subflows[own];
+        let segment = u64::from(self.config.segment);
+        subflow.allowance.grow(acked.as_u64(), inflight.as_u64(), segment, window.as_u64());
+        subflow.mappings.remove_below(sender.acknowledged());
+        self.after(own, senders[own].as_ref());
+        if !self.joined && senders[own].as_ref().established_at().is_some() {
+            self.joined = true;
+            senders.iter_mut().for_each(|sender| sender.as_mut().open(now));
+        }
+        self.close_if_done(now, senders);
+        outcome
+    }
+
+    /// Time has reached the deadline of a subflow.
+    pub fn on_subflow_timer<S: Stream>(&mut self, now: Nanos, own: usize, senders: &mut [S]) {
+        self.show_paths(own, senders);
+        senders[own].as_mut().on_timer(now);
+        self.after(own, senders[own].as_ref());
+    }
+
+    /// The next packet of any of the subflows. To be called until `None` after every call that changes the connection.
+    pub fn poll_transmit<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) -> Option<Packet> {
+        loop {
+            for (own, sender) in senders.iter_mut().enumerate() {
+                if let Some(mut packet) = sender.as_mut().poll_transmit(now) {
+                    self.complete(own, &mut packet);
+                    return Some(packet);
+                }
+            }
+            if !self.hand_over(now, senders) {
+                self.tell_waiting(now, senders, false);
+                return None;
+            }
+        }
+    }
+
+    /// The connection's header of a packet that leaves.
+    fn complete(&self, own: usize, packet: &mut Packet) {
+        if packet.flags.has(Flags::CONTROL) {
+            return;
+        }
+        let fin = packet.flags.has(Flags::FIN);
+        let extension = if packet.flags.has(Flags::SYN) {
+            if own == 0 {
+                Extension::Capable { answer: false }
+            } else {
+                Extension::Join { address: own as u8, answer: false }
+            }
+        } else if packet.payload > 0 || fin {
+            // A FIN comes after the last byte of data.
+            let data = self.subflows[own].mappings.data_of(packet.seq).unwrap_or(self.next);
+            Extension::Mapping { data, subflow: packet.seq as u32, len: packet.payload, fin }
+        } else {
+            return;
+        };
+        packet.set_extension(extension);
+    }
+
+    /// What the receiver says of the connection's data.
+    fn on_data_ack(&mut self, packet: &Packet) {
+        let ack = match packet.extension() {
+            Extension::DataAck { ack } => {
+                let ahead = ack.wrapping_sub(self.acked as u32) as i32;
+                self.acked.saturating_add_signed(i64::from(ahead))
+            }
+            _ if packet.flags.has(Flags::SYN) => 0,
+            _ => return,
+        };
+        // Nothing that acknowledges what was never sent is believed.
+        if ack > self.next {
+            return;
+        }
+        self.right_edge = self.right_edge.max(ack + u64::from(packet.window));
+        if ack > self.acked {
+            self.acked = ack;
+            self.again.remove_below(ack);
+        }
+    }
+
+    /// A subflow has acted: it may have slowed down, or be dead, or alive again.
+    fn after(&mut self, own: usize, sender: &Sender) {
+        let subflow = &mut self.subflows[own];
+        subflow.losses.note(sender.reductions(), sender.delivered());
+        if sender.timeouts_in_a_row() < TIMEOUTS_UNTIL_GIVEN_UP {
+            subflow.given_up &= sender.timeouts_in_a_row() > 0;
+        } else if !subflow.given_up {
+            subflow.given_up = true;
+            self.stats.given_up += 1;
+            for (start, end) in subflow.mappings.ranges() {
+                let start = start.max(self.acked);
+                if start < end {
+                    self.again.insert(start, end, |_, _| {});
+                }
+            }
+        }
+    }
+
+    /// Everything has arrived, and nothing more will be written.
+    fn close_if_done<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) {
+        let done = self.app.is_finished() && self.acked >= self.app.limit().as_u64();
+        if self.closed || !done {
+            return;
+        }
+        self.closed = true;
+        let completed = self.app.size().is_some();
+        self.completed_at = completed.then_some(now);
+        senders.iter_mut().for_each(|sender| sender.as_mut().finish(now, completed));
+    }
+
+    fn waiting(&self) -> u64 {
+        self.app.limit().as_u64().saturating_sub(self.next)
+    }
+
+    fn tell_waiting<S: Stream>(&self, now: Nanos, senders: &mut [S], written: bool) {
+        let waiting = self.waiting();
+        senders.iter_mut().for_each(|sender| sender.as_mut().set_waiting(now, waiting, written));
+    }
+
+    /// Shows a coupled scheme its siblings.
+    fn show_paths<S: Stream>(&self, own: usize, senders: &mut [S]) {
+        if !self.config.coupled {
+            return;
+        }
+        let mut views = [PathView::default(); MAX_PATHS_VIEW];
+        for ((view, sender), subflow) in views.iter_mut().zip(senders.iter()).zip(&self.subflows) {
+            let sender = sender.as_ref();
+            *view = sender.view();
+            view.established &= !subflow.given_up;
+            view.since_loss = subflow.losses.since(sender.delivered());
+            view.between_losses = subflow.losses.between();
+        }
+        senders[own].as_mut().on_paths(&Paths::new(own, &views[..self.subflows.len()]));
+    }
+
+    /// What shall be sent next.
+    fn next_piece(&self) -> Option<Piece> {
+        let segment = u64::from(self.config.segment);
+        if let Some((start, end)) = self.again.first() {
+            return Some(Piece::Again { data: start, len: segment.min(end - start) });
+        }
+        let len = self.waiting().min(segment);
+        if len == 0 {
+            return None;
+        }
+        let room = self.right_edge.saturating_sub(self.next);
+        if room >= len {
+            return Some(Piece::New { len });
+        }
+        // Less than a segment leaves only where waiting does not help (RFC 9293 section 3.8.6.2.1).
+        if self.acked == self.next && room > 0 {
+            return Some(Piece::New { len: room });
+        }
+        Some(Piece::Blocked)
+    }
+
+    /// Hands one piece to a subflow; whether there was one and a subflow for it.
+    fn hand_over<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) -> bool {
+        let Some(piece) = self.next_piece() else { return false };
+        let urgent = match piece {
+            Piece::Again { .. } => 0,
+            Piece::New { .. } => self.urgent_below(senders),
+            Piece::Blocked => u64::MAX,
+        };
+        let (own, data, len) = if let Some((own, data, len)) = self.rescuer(now, urgent, senders) {
+            self.rescued = data + len;
+            self.stats.rescued_bytes += len;
+            (own, data, len)
+        } else {
+            let (Piece::Again { len, .. } | Piece::New { len }) = piece else { return false };
+            let Some(own) = self.choose(now, len, senders) else { return false };
+            if let Piece::Again { data, .. } = piece {
+                self.again.remove_below(data + len);
+                self.stats.reinjected_bytes += len;
+                (own, data, len)
+            } else {
+                self.next += len;
+                (own, self.next - len, len)
+            }
+        };
+        let subflow = senders[own].as_mut().hand(len);
+        self.subflows[own].mappings.push(subflow, data, len);
+        true
+    }
+
+    /// A subflow holds up the window.
+    fn penalise(&mut self, now: Nanos, own: usize, sender: &Sender) {
+        let (srtt, segment) = (sender.view().srtt, u64::from(self.config.segment));
+        let allowance = &mut self.subflows[own].allowance;
+        self.stats.penalties += u64::from(allowance.halve(now, srtt, sender.inflight().as_u64(), segment));
+    }
+
+    /// Whether a subflow takes `len` bytes now.
+    fn takes<S: Stream>(&self, own: usize, now: Nanos, len: u64, senders: &mut [S]) -> bool {
+        let (subflow, sender) = (&self.subflows[own], senders[own].as_mut());
+        !subflow.given_up
+            && subflow.allowance.admits(sender.inflight().as_u64(), len)
+            && sender.has_room_for(now, len)
+    }
+
+    /// The fastest of these that takes `len` bytes now. All are asked: the pacer of one that is asked wakes the connection.
+    fn fastest<S: Stream>(
+        &self,
+        among: impl Fn(usize, &[S]) -> bool,
+        now: Nanos,
+        len: u64,
+        senders: &mut [S],
+    ) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        for own in 0..senders.len() {
+            let first = best.is_none_or(|best| rank(senders[own].as_ref()) < rank(senders[best].as_ref()));
+            if among(own, senders) && self.takes(own, now, len, senders) && first {
+                best = Some(own);
+            }
+        }
+        best
+    }
+
+    /// The subflow for the next piece.
+    fn choose<S: Stream>(&mut self, now: Nanos, len: u64, senders: &mut [S]) -> Option<usize> {
+        let count = senders.len();
+        match self.config.scheduler {
+            Scheduler::LowestRtt => self.fastest(|_, _| true, now, len, senders),
+            Scheduler::RoundRobin => {
+                let turn = self.turn;
+                let own =
+                    (0..count).map(|i| (turn + i) % count).find(|&own| self.takes(own, now, len, senders))?;
+                self.turn = (own + 1) % count;
+                Some(own)
+            }
+        }
+    }
+
+    /// Data below this will stop the window, if it does not arrive, before a repetition sent now has moved it: that takes a
+    /// round trip of the fastest subflow, in which this sends a window.
+    fn urgent_below<S: Stream>(&self, senders: &[S]) -> u64 {
+        let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
+        let fastest = usable.map(|(sender, _)| sender.as_ref()).min_by_key(|sender| rank(sender));
+        let sends = fastest.map_or(0, |sender| sender.view().window.as_u64());
+        (self.next + sends).saturating_sub(self.right_edge - self.acked)
+    }
+
+    /// A subflow with room, and data below `urgent` that a slower one holds. What none of the slower ones holds is passed over.
+    fn rescuer<S: Stream>(
+        &mut self,
+        now: Nanos,
+        urgent: u64,
+        senders: &mut [S],
+    ) -> Option<(usize, u64, u64)> {
+        self.rescued = self.rescued.max(self.acked);
+        if senders.len() < 2 || self.rescued >= urgent.min(self.next) {
+            return None;
+        }
+        let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
+        let least = usable.map(|(sender, _)| rank(sender.as_ref())).min()?;
+        // Searching is for when it may help: somebody who is not the slowest has room.
+        let slowest = senders.iter().map(|sender| rank(sender.as_ref())).max()?;
+        self.fastest(|own, senders: &[S]| rank(senders[own].as_ref()) < slowest, now, 1, senders)?;
+        loop {
+            // What is acknowledged on its subflow has arrived, and nobody holds it any more.
+            let slower =
+                senders.iter().zip(&self.subflows).filter(|(sender, _)| rank(sender.as_ref()) > least);
+            let next = slower.filter_map(|(_, subflow)| subflow.mappings.next_from(self.rescued)).min();
+            self.rescued = next.unwrap_or(self.next);
+            let edge = next.filter(|&edge| edge < urgent)?;
+            let holder = |(own, subflow): (usize, &Subflow)| {
+                subflow.mappings.place_of(edge).map(|(seq, end)| (own, seq, end))
+            };
+            // Of several that have it, the one that will be first.
+            let held = self.subflows.iter().enumerate().filter_map(holder);
+            let (holder, seq, end) = held.min_by_key(|&(own, ..)| rank(senders[own].as_ref()))?;
+            let len = u64::from(self.config.segment).min(end - edge);
+            let slow = rank(senders[holder].as_ref());
+            if slow == least {
+                self.rescued = end;
+                continue;
+            }
+            let faster = |own: usize, senders: &[S]| rank(senders[own].as_ref()) < slow;
+            let own = self.fastest(faster, now, len, senders)?;
+            if overtakes(now, senders[own].as_ref(), senders[holder].as_ref(), seq) {
+                self.penalise(now, holder, senders[holder].as_ref());
+            } else if urgent < u64::MAX {
+                return None;
+            }
+            return Some((own, edge, len));
+        }
+    }
+}
+
+/// Whether a repetition by `fast` is there before what `slow` sent with this sequence number.
+fn overtakes(now: Nanos, fast: &Sender, slow: &Sender, seq: u64) -> bool {
+    slow.sent_at(seq).is_some_and(|sent| now + fast.srtt() / 2 < sent + slow.srtt() / 2)
+}
+
+/// Schedulers prefer the least; a subflow without a sample comes last.
+fn rank(sender: &Sender) -> Nanos {
+    if sender.srtt().is_zero() { Nanos::MAX } else { sender.srtt() }
+}

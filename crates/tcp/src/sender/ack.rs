@@ -1,0 +1,385 @@
+//! An acknowledgement arrives.
+
+use narrows_cc::{Ack, Bytes, CongestionCause, Nanos, Phase, RateSampler};
+use narrows_net::Extension;
+use narrows_net::packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
+
+use super::rack::Rack;
+use super::recovery::Undo;
+use super::scoreboard::Record;
+use super::{AckOutcome, LossTimer, Pending, Sender, State};
+
+/// What one acknowledgement delivered.
+pub(super) struct Progress {
+    now: Nanos,
+    echo: u32,
+    min_rtt: Nanos,
+    pub(super) acked: Bytes,
+    cumulative: Bytes,
+    /// Transmission number of the newest packet delivered, and what is needed of its record.
+    newest: u64,
+    newest_sent_at: Nanos,
+    newest_retransmitted: bool,
+    newest_delivered_at_send: Bytes,
+    /// The newest that RACK may learn from: number and round-trip time.
+    rack: Option<(u64, Nanos)>,
+    /// A packet sent again in this recovery was acknowledged cumulatively, and the timestamp echo shows that the copy
+    /// sent before it had arrived (RFC 3522).
+    pub(super) late: bool,
+    /// A packet sent again in this recovery was delivered, and its retransmission may have been needed.
+    pub(super) repaired: bool,
+}
+
+/// Whether timestamp `a` is before `b`, modulo 2^32.
+pub(super) fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+impl Progress {
+    fn new(now: Nanos, echo: u32, min_rtt: Nanos) -> Self {
+        Self {
+            now,
+            echo,
+            min_rtt,
+            acked: Bytes::ZERO,
+            cumulative: Bytes::ZERO,
+            newest: 0,
+            newest_sent_at: now,
+            newest_retransmitted: false,
+            newest_delivered_at_send: Bytes::ZERO,
+            rack: None,
+            late: false,
+            repaired: false,
+        }
+    }
+
+    /// Bytes delivered, and those of them cumulatively.
+    pub(super) fn bytes(&self) -> (Bytes, Bytes) {
+        (self.acked, self.cumulative)
+    }
+
+    /// One record is newly delivered.
+    #[inline]
+    fn deliver(&mut self, record: &Record, sampler: &mut RateSampler, rack: &mut Rack) {
+        self.acked += record.bytes();
+        rack.on_delivered(record);
+        if record.len > 0 {
+            sampler.on_delivered(self.now, record.bytes(), &record.snapshot, record.order);
+        }
+        let rtt = self.now - record.snapshot.sent_at;
+        if record.order > self.newest {
+            self.newest = record.order;
+            self.newest_sent_at = record.snapshot.sent_at;
+            self.newest_retransmitted = record.retransmissions > 0;
+            self.newest_delivered_at_send = record.snapshot.delivered;
+        }
+        // RFC 8985 section 6.2, step 2: an acknowledgement of the copy sent before says nothing about the newer one.
+        let doubtful = record.retransmissions > 0
+            && (before(self.echo, timestamp(record.snapshot.sent_at)) || rtt < self.min_rtt);
+        if !doubtful && self.rack.is_none_or(|(order, _)| record.order > order) {
+            self.rack = Some((record.order, rtt));
+        }
+    }
+
+    #[inline]
+    fn judge(&mut self, record: &Record, undo: &Undo, cumulative: bool) {
+        if record.retransmissions > 0
+            && let Some(first) = undo.first_stamp()
+        {
+            // A selective acknowledgement echoes the timestamp of other packets, so it proves nothing.
+            let late = cumulative && before(self.echo, first);
+            self.late |= late;
+            self.repaired |= !late;
+        }
+    }
+}
+
+impl Sender {
+    /// The handshake is complete.
+    pub(super) fn on_syn_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
+        self.state = State::Established;
+        self.established_at = Some(now);
+        self.una = 1;
+        self.nxt = 1;
+        self.ecn = self.config.ecn && packet.flags.has(Flags::ECE);
+        self.peer_timestamp = packet.ts_val;
+        self.largest_window = u64::from(packet.window);
+        self.right_edge = packet.ack + self.largest_window;
+        self.rto_at = Nanos::MAX;
+        self.pending.add(Pending::ACK);
+        let mut outcome = AckOutcome::default();
+        // Karn: which of several SYNs is answered is not known.
+        if self.syns == 1 {
+            let rtt = now - self.syn_sent_at;
+            self.rtt.on_sample(rtt);
+            self.stats.rtt_samples += 1;
+            outcome.rtt = Some(rtt);
+            self.scheme.on_ack(&Ack::of_handshake(now, rtt, self.rtt.srtt, self.rtt.min_rtt));
+        } else {
+            self.rtt.on_lost_syn();
+        }
+        self.read_control();
+        if packet.has_extension() {
+            let fresh = self.freshness.note(packet, 0);
+            self.on_reply(now, packet, fresh);
+        }
+        self.begin_negotiation(now);
+        outcome
+    }
+
+    pub(super) fn on_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
+        if packet.ack > self.nxt {
+            // It acknowledges what was never sent: nothing it says is believed.
+            self.stats.stale_advice += u64::from(matches!(packet.extension(), Extension::BrfRate { .. }));
+            return AckOutcome::default();
+        }
+        let fresh = self.explicit.is_none() || self.freshness.note(packet, self.una);
+        self.check_app_limited();
+        self.peer_timestamp = packet.ts_val;
+        let (inflight_before, delivered_before) = (self.in_network(), self.sampler.delivered());
+        let advanced = packet.ack > self.una;
+        let window_changed = self.update_right_edge(packet);
+
+        let mut progress = Progress::new(now, packet.ts_ecr, self.rtt.min_rtt_or_zero());
+        if advanced && !self.config.sack {
+            self.sampler.on_cumulative(Bytes::new(packet.ack - self.una), self.mss());
+        }
+        {
+            let Self { board, sampler, rack, undo, .. } = self;
+            board.acknowledge(packet.ack, |record| {
+                progress.deliver(record, sampler, rack);
+                progress.judge(record, undo, true);
+            });
+        }
+        if advanced {
+            let fin = u64::from(self.fin_sent && packet.ack == self.nxt);
+            progress.cumulative = Bytes::new(packet.ack - self.una - fin);
+            self.una = packet.ack;
+            self.timeouts = 0;
+            self.limited_transmit = 0;
+            self.duplicate_acks = 0;
+        }
+        let duplicates_before = self.duplicate_acks;
+        let mut duplicate = None;
+        if packet.has_sack() {
+            duplicate = self.on_sack_blocks(packet, &mut progress, advanced);
+        } else if !self.config.sack
+            && !advanced
+            && !window_changed
+            && packet.ack == self.una
+            && !self.board.is_empty()
+        {
+            self.duplicate_acks += 1;
+            // Once what a timeout sent again arrives, most duplicates come of packets that arrive a second time, until new
+            // data follows. The first one advances, so what comes before is still of the packets sent before the timeout.
+            let told = self.phase != Phase::Loss || self.timeouts > 0 || self.nxt > self.recovery_point;
+            // No more than what is outstanding besides the hole itself: acknowledgements may be copied on their way.
+            if told && self.duplicate_acks < self.board.len() {
+                self.sampler.on_duplicate(now, self.mss());
+            }
+        }
+
+        let mut rtt = None;
+        if progress.newest > 0 && !progress.newest_retransmitted {
+            let sample = now - progress.newest_sent_at;
+            self.rtt.on_sample(sample);
+            self.stats.rtt_samples += 1;
+            rtt = Some(sample);
+        }
+        if let Some((order, rtt)) = progress.rack {
+            self.rack.advance(order, rtt);
+        }
+        let lost = self.detect_losses(now);
+        let again = self.duplicate_acks > duplicates_before;
+        self.update_phase(now, packet, &progress, lost, duplicate, advanced, again);
+        if self.board.is_empty() && advanced {
+            self.quiet_since = now;
+        }
+
+        let rate = self.sampler.sample(self.rtt.min_rtt_or_zero());
+        self.stats.rate_samples += u64::from(rate.is_some());
+        let delivered = self.sampler.delivered();
+        let round_start =
+            progress.newest > 0 && self.rounds.on_ack(progress.newest_delivered_at_send, delivered);
+        let ce = if self.ecn && packet.flags.has(Flags::ECE) { progress.acked } else { Bytes::ZERO };
+        // Without SACK this counts a packet when its duplicate acknowledgement arrives.
+        let acked = delivered - delivered_before;
+        self.scheme.on_ack(&Ack {
+            now,
+            acked,
+            acked_cumulative: progress.cumulative,
+            lost,
+            rtt,
+            rate,
+            inflight_before,
+            inflight: self.in_network(),
+            ce,
+            delivered,
+            window_limited: self.window_limited(),
+            window_full: self.usage.limited,
+            phase: self.phase,
+            round_start,
+            round: self.rounds.count(),
+            srtt: self.rtt.srtt,
+            min_rtt: self.rtt.min_rtt_or_zero(),
+        });
+        self.read_control();
+        if packet.has_extension() {
+            self.on_reply(now, packet, fresh);
+        }
+        self.rearm_after_ack(now, advanced, progress.newest > 0);
+        if advanced {
+            self.note_completion(now);
+        }
+        AckOutcome { rtt, acked, lost }
+    }
+
+    /// Whether the window, not the application, limited what was in flight.
+    #[inline]
+    fn window_limited(&self) -> bool {
+        let window = self.control.cwnd;
+        self.usage.limited || (window < self.ssthresh && window.as_u64() < 2 * self.usage.most)
+    }
+
+    #[inline]
+    fn update_right_edge(&mut self, packet: &Packet) -> bool {
+        if packet.ack < self.una {
+            return false;
+        }
+        let window = u64::from(packet.window);
+        let edge = packet.ack + window;
+        let changed = edge != self.right_edge;
+        self.largest_window = self.largest_window.max(window);
+        self.right_edge = edge;
+        if self.persist && edge > self.nxt {
+            self.persist = false;
+            self.rto_at = Nanos::MAX;
+        }
+        changed
+    }
+
+    /// Applies SACK blocks, lowest first so that reordering is not seen where there is none. Returns the range that a
+    /// DSACK block reports.
+    fn on_sack_blocks(
+        &mut self,
+        packet: &Packet,
+        progress: &mut Progress,
+        advanced: bool,
+    ) -> Option<(u64, u64)> {
+        let mut blocks = [(0, 0); MAX_SACK_BLOCKS];
+        let mut n = 0;
+        for block in packet.sack_blocks() {
+            blocks[n] = block;
+            n += 1;
+        }
+        // RFC 2883 section 4: the first block reports a duplicate if it lies below the acknowledgement number or within
+        // the second block.
+        let (first, second) = (blocks[0], blocks[1]);
+        let inside = n > 1 && first.0 >= second.0 && first.1 <= second.1;
+        let duplicate = (first.1 <= packet.ack || inside).then_some(first);
+        if duplicate.is_some() {
+            blocks[0] = (0, 0);
+        }
+        blocks[..n].sort_unstable();
+        let mut news = 0;
+        let Self { board, sampler, rack, undo, una, nxt, .. } = self;
+        for &(start, end) in &blocks[..n] {
+            let (start, end) = (start.max(*una), end.min(*nxt));
+            if start < end {
+                news += u64::from(board.sack(start, end, |record| {
+                    progress.deliver(record, sampler, rack);
+                    progress.judge(record, undo, false);
+                }));
+            }
+        }
+        self.stats.sack_blocks += news;
+        if news > 0 && !advanced {
+            self.duplicate_acks += 1;
+        }
+        duplicate
+    }
+
+    /// Losses, phases and windows are settled: sets the timers. Something was `delivered`, be it only a FIN.
+    #[inline]
+    fn rearm_after_ack(&mut self, now: Nanos, advanced: bool, delivered: bool) {
+        if self.board.is_empty() {
+            if !self.persist {
+                self.rto_at = Nanos::MAX;
+            }
+            self.loss_timer_at = Nanos::MAX;
+            return;
+        }
+        if advanced {
+            // RFC 6582 section 4, the impatient variant: only the first partial acknowledgement restarts the timer.
+            let partial = !self.config.sack && self.phase == Phase::Recovery && self.is_repairing();
+            if !partial || !self.partial_seen {
+                self.rto_at = now + self.rtt.rto();
+            }
+            self.partial_seen |= partial;
+        }
+        if self.reordering_at != Nanos::MAX {
+            self.loss_timer = LossTimer::Reordering;
+            self.loss_timer_at = self.reordering_at;
+        } else if delivered || self.loss_timer == LossTimer::Reordering {
+            self.arm_probe(now);
+        }
+    }
+
+    fn note_completion(&mut self, now: Nanos) {
+        if self.completed_at.is_none() && self.app.size().is_some_and(|size| self.una > size.as_u64()) {
+            self.completed_at = Some(now);
+        }
+        if self.fin_sent && self.una == self.nxt {
+            self.close();
+            self.end_negotiation(now);
+        }
+    }
+
+    /// The phase after an acknowledgement, with the calls that tell the scheme of a change.
+    fn update_phase(
+        &mut self,
+        now: Nanos,
+        packet: &Packet,
+        progress: &Progress,
+        lost: Bytes,
+        duplicate: Option<(u64, u64)>,
+        advanced: bool,
+        again: bool,
+    ) {
+        if let Some(range) = duplicate {
+            self.rack.on_dsack(self.una, self.nxt);
+            self.undo.on_duplicate(range, self.mss());
+        }
+        if self.probe.is_some() {
+            self.judge_probe(now, progress, duplicate);
+        }
+        if self.undo.is_active() {
+            self.try_undo(now, progress);
+        }
+        if self.phase != Phase::Open {
+            self.on_ack_in_recovery(now, progress, advanced, again);
+            self.repair_while_reducing(now, progress.bytes());
+        }
+        if self.phase == Phase::Open && self.shall_enter_recovery() {
+            self.enter_recovery(now, CongestionCause::Loss, progress.bytes());
+        }
+        // RFC 3168 section 6.1.2: once per window of data. The receiver has not heard of the last reduction before something
+        // sent after it is acknowledged, and repeats the echo until then.
+        let heard = self.una > self.recovery_point;
+        if self.ecn && packet.flags.has(Flags::ECE) && self.phase == Phase::Open && heard {
+            self.enter_recovery(now, CongestionCause::Ecn, progress.bytes());
+        }
+        if self.reducing {
+            let window = self.prr.on_ack(
+                progress.acked,
+                self.board.inflight(),
+                advanced && lost.is_zero(),
+                self.mss(),
+            );
+            self.cwnd = window.max(self.mss()).as_u64();
+        } else if !self.config.sack && self.phase == Phase::Open {
+            // RFC 3042: the first two duplicates each allow one new packet.
+            self.inflation = self.mss().as_u64() as i64 * i64::from(self.duplicate_acks.min(2));
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! What was sent and not yet acknowledged cumulatively: one record per packet.
+//!
+//! Records lie in a ring in sequence order. Those in flight also form a list in the order of transmission, so that
+//! time-based loss detection (RFC 8985) looks only at what may be lost; those lost and not yet repaired form a list in
+//! sequence order, so that the next one to repair is at its head. Both lists use the same links, and a record is in one of
+//! them at most.
+
+use narrows_cc::{Bytes, Nanos, SentSnapshot};
+
+use crate::{ranges::Ranges, ring::Ring};
+
+/// Where a packet is, as far as the sender knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Place {
+    /// On its way.
+    #[default]
+    Flight,
+    /// Lost, not yet sent again.
+    Lost,
+    /// Selectively acknowledged.
+    Sacked,
+}
+
+/// One packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) snapshot: SentSnapshot,
+    pub(crate) seq: u64,
+    /// Counts transmissions over the connection: larger means sent later.
+    pub(crate) order: u64,
+    previous: u32,
+    next: u32,
+    /// Payload bytes; zero for a FIN.
+    pub(crate) len: u16,
+    pub(crate) place: Place,
+    /// How often it was sent again.
+    pub(crate) retransmissions: u8,
+    /// Copies taken to be in flight: 1, or 2 after a retransmission of something not deemed lost.
+    copies: u8,
+}
+
+impl Record {
+    /// The sequence number after it; a FIN takes one.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.seq + u64::from(self.len).max(1)
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> Bytes {
+        Bytes::new(u64::from(self.len))
+    }
+
+    #[inline]
+    fn inflight(&self) -> u64 {
+        u64::from(self.len) * u64::from(self.copies)
+    }
+}
+
+/// Ends of a doubly linked list whose links are in the records. Links beyond the ends mean nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct List {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+/// The records of one sender.
+#[derive(Clone, Debug)]
+pub(crate) struct Scoreboard {
+    records: Ring<Record>,
+    flight: List,
+    lost: List,
+    inflight: u64,
+    segment: u64,
+    sacked: Ranges,
+    sacked_packets: u32,
+    /// Records sent again whose fate is open.
+    retransmitted: u32,
+    /// The last record in the flight list that was sent before the newest delivered one; see [`Scoreboard::overtaken`].
+    edge: Option<u32>,
+    /// Where the last record was put into the list of lost ones.
+    hint: Option<u32>,
+}
+
+impl Scoreboard {
+    pub(crate) fn new(segment: u16) -> Self {
+        Self {
+            records: Ring::new(),
+            flight: List::default(),
+            lost: List::default(),
+            inflight: 0,
+            segment: u64::from(segment).max(1),
+            sacked: Ranges::default(),
+            sacked_packets: 0,
+            retransmitted: 0,
+            edge: None,
+            hint: None,
+        }
+    }
+
+    /// Asks for the memory of the oldest records.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if let Some((_, record)) = self.first() {
+            narrows_units::prefetch(record, 4);
+        }
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.records.memory() + self.sacked.memory()
+    }
+
+    #[inline]
+    pub(crate) fn inflight(&self) -> Bytes {
+        Bytes::new(self.inflight)
+    }
+
+    /// Nothing is outstanding.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.records.len()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> &Record {
+        self.records.get(id)
+    }
+
+    /// The lowest outstanding record.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(u32, &Record)> {
+        (!self.records.is_empty()).then(|| (self.records.first(), self.records.get(self.records.first())))
+    }
+
+    /// The highest outstanding record.
+    pub(crate) fn last(&self) -> Option<u32> {
+        (!self.records.is_empty()).then(|| self.records.end().wrapping_sub(1))
+    }
+
+    #[inline]
+    pub(crate) fn sacked(&self) -> &Ranges {
+        &self.sacked
+    }
+
+    #[inline]
+    pub(crate) fn sacked_packets(&self) -> u32 {
+        self.sacked_packets
+    }
+
+    /// Records sent again whose fate is open.
+    pub(crate) fn retransmitted(&self) -> u32 {
+        self.retransmitted
+    }
+
+    #[inline]
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost.len > 0
+    }
+
+    /// The lowest record that is lost and not yet sent again.
+    #[inline]
+    pub(crate) fn next_lost(&self) -> Option<u32> {
+        (self.lost.len > 0).then_some(self.lost.head)
+    }
+
+    /// The record sent longest ago of those in flight.
+    #[inline]
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        (self.flight.len > 0).then_some(self.flight.head)
+    }
+
+    /// All records, lowest first.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u32> + use<> {
+        let first = self.records.first();
+        (0..self.records.len()).map(move |i| first.wrapping_add(i))
+    }
+
+    /// The record of the packet that begins at or after `seq`, if there is one.
+    pub(crate) fn at(&self, seq: u64) -> Option<u32> {
+        let (first, record) = self.first()?;
+        let above = seq.saturating_sub(record.seq);
+        // No packet is longer than a segment, so the wanted one is not before this guess, and mostly it is the guess.
+        let mut low = (above / self.segment).min(u64::from(self.len())) as u32;
+        let mut high = self.len();
+        if low < high && self.get(first.wrapping_add(low)).seq >= seq {
+            return Some(first.wrapping_add(low));
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.get(first.wrapping_add(middle)).seq < seq {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        (low < self.len()).then(|| first.wrapping_add(low))
+    }
+
+    fn list(&mut self, place: Place) -> &mut List {
+        if place == Place::Lost { &mut self.lost } else { &mut self.flight }
+    }
+
+    /// Puts `id` into the list of `place` after `after`, or at its head.
+    fn link(&mut self, place: Place, id: u32, after: Option<u32>) {
+        let list = *self.list(place);
+        let mut changed = List { len: list.len + 1, ..list };
+        match after {
+            None if list.len == 0 => {
+                changed.head = id;
+                changed.tail = id;
+            }
+            None => {
+                self.records.get_mut(id).next = list.head;
+                self.records.get_mut(list.head).previous = id;
+                changed.head = id;
+            }
+            Some(after) => {
+                self.records.get_mut(id).previous = after;
+                if after == list.tail {
+                    changed.tail = id;
+                } else {
+                    let next = self.records.get(after).next;
+                    self.records.get_mut(id).next = next;
+                    self.records.get_mut(next).previous = id;
+                }
+                self.records.get_mut(after).next = id;
+            }
+        }
+        *self.list(place) = changed;
+    }
+
+    #[inline]
+    fn append_to_flight(&mut self, id: u32) {
+        let after = (self.flight.len > 0).then_some(self.flight.tail);
+        self.link(Place::Flight, id, after);
+    }
+
+    #[inline]
+    fn unlink(&mut self, id: u32) {
+        let record = self.records.get(id);
+        let (previous, next, place) = (record.previous, record.next, record.place);
+        let list = *self.list(place);
+        let (is_head, is_tail) = (id == list.head, id == list.tail);
+        let cursor = if place == Place::Lost { &mut self.hint } else { &mut self.edge };
+        if *cursor == Some(id) {
+            *cursor = (!is_head).then_some(previous);
+        }
+        let mut changed = List { len: list.len - 1, ..list };
+        match (is_head, is_tail) {
+            (true, true) => {}
+            (true, false) => changed.head = next,
+            (false, true) => changed.tail = previous,
+            (false, false) => {
+                self.records.get_mut(previous).next = next;
+                self.records.get_mut(next).previous = previous;
+            }
+        }
+        *self.list(place) = changed;
+    }
+
+    /// A packet that was never sent before leaves.
+    #[inline]
+    pub(crate) fn push(&mut self, seq: u64, len: u16, snapshot: SentSnapshot, order: u64) {
+        let record = Record { snapshot, seq, order, len, copies: 1, ..Record::default() };
+        let id = self.records.push(record);
+        self.append_to_flight(id);
+        self.inflight += u64::from(len);
+    }
+
+    /// A packet leaves once more.
+    pub(crate) fn resend(&mut self, id: u32, snapshot: SentSnapshot, order: u64) {
+        self.unlink(id);
+        let record = self.records.get_mut(id);
+        let before = record.inflight();
+        record.copies = (record.copies + 1).min(2);
+        record.place = Place::Flight;
+        record.snapshot = snapshot;
+        record.order = order;
+        self.retransmitted += u32::from(record.retransmissions == 0);
+        record.retransmissions = record.retransmissions.saturating_add(1);
+        self.inflight += record.inflight() - before;
+        self.append_to_flight(id);
+    }
+
+    /// Takes a record out of its list and of the data in flight.
+    #[inline]
+    fn settle(&mut self, id: u32) {
+        self.unlink(id);
+        let record = self.records.get_mut(id);
+        self.inflight -= record.inflight();
+        self.retransmitted -= u32::from(record.retransmissions > 0);
+        record.copies = 0;
+    }
+
+    /// Removes what `ack` acknowledges; `deliver` sees each record not selectively acknowledged before.
+    #[inline]
+    pub(crate) fn acknowledge(&mut self, ack: u64, mut deliver: impl FnMut(&Record)) {
+        while !self.records.is_empty() {
+            let id = self.records.first();
+            let record = *self.records.get(id);
+            if record.end() > ack {
+                break;
+            }
+            if record.place == Place::Sacked {
+                self.sacked_packets -= 1;
+            } else {
+                deliver(&record);
+                self.settle(id);
+            }
+            self.records.pop();
+        }
+        if !self.sacked.is_empty() {
+            self.sacked.remove_below(ack);
+        }
+    }
+
+    /// Marks `start..end` as selectively acknowledged; `deliver` sees each record for which this is news. Returns whether
+    /// there was any.
+    pub(crate) fn sack(&mut self, start: u64, end: u64, mut deliver: impl FnMut(&Record)) -> bool {
+        let mut sacked = std::mem::take(&mut self.sacked);
+        let mut news = false;
+        sacked.insert(start, end, |start, end| {
+            let Some(mut id) = self.at(start) else { return };
+            while id != self.records.end() {
+                let record = *self.records.get(id);
+                if record.end() > end {
+                    break;
+                }
+                debug_assert!(record.place != Place::Sacked);
+                deliver(&record);
+                self.settle(id);
+                self.records.get_mut(id).place = Place::Sacked;
+                self.sacked_packets += 1;
+                news = true;
+                id = id.wrapping_add(1);
+            }
+        });
+        self.sacked = sacked;
+        news
+    }
+
+    /// Declares a record in flight lost.
+    pub(crate) fn mark_lost(&mut self, id: u32) {
+        debug_assert!(self.get(id).place == Place::Flight);
+        self.unlink(id);
+        let record = self.records.get_mut(id);
+        self.inflight -= record.inflight();
+        record.copies = 0;
+        record.place = Place::Lost;
+        let seq = record.seq;
+        let after = self.lost_before(seq);
+        self.link(Place::Lost, id, after);
+        self.hint = Some(id);
+    }
+
+    /// The highest lost record below `seq`.
+    fn lost_before(&self, seq: u64) -> Option<u32> {
+        if self.lost.len == 0 || self.get(self.lost.head).seq > seq {
+            return None;
+        }
+        if self.get(self.lost.tail).seq < seq {
+            return Some(self.lost.tail);
+        }
+        let mut at = self.hint.unwrap_or(self.lost.tail);
+        while self.get(at).seq > seq {
+            at = self.get(at).previous;
+        }
+        // The tail is above `seq`, so this ends before it.
+        while self.get(self.get(at).next).seq < seq {
+            at = self.get(at).next;
+        }
+        Some(at)
+    }
+
+    /// Whether something in flight was sent before transmission number `order`.
+    #[inline]
+    pub(crate) fn has_sent_before(&self, order: u64) -> bool {
+        self.flight.len > 0 && self.get(self.flight.head).order < order
+    }
+
+    /// When the most recent transmission left of those in flight that were sent before number `order`. The number never
+    /// decreases from call to call, so that all calls together pass each record once.
+    pub(crate) fn overtaken(&mut self, order: u64) -> Option<Nanos> {
+        loop {
+            let next = match self.edge {
+                None if self.flight.len > 0 => self.flight.head,
+                Some(edge) if edge != self.flight.tail => self.get(edge).next,
+                _ => break,
+            };
+            if self.get(next).order >= order {
+                break;
+            }
+            self.edge = Some(next);
+        }
+        self.edge.map(|edge| self.get(edge).snapshot.sent_at)
+    }
+
+    /// Takes back all losses that were not repaired yet: the packets are on their way after all.
+    pub(crate) fn forget_losses(&mut self) {
+        while let Some(id) = self.next_lost() {
+            self.unlink(id);
+            let record = self.records.get_mut(id);
+            record.place = Place::Flight;
+            record.copies = 1;
+            self.inflight += u64::from(record.len);
+        }
+        // They return to their places in the order of transmission.
+        let mut ids: Vec<u32> = self.ids().filter(|&id| self.get(id).place == Place::Flight).collect();
+        ids.sort_unstable_by_key(|&id| self.get(id).order);
+        self.flight = List::default();
+        self.edge = None;
+        for id in ids {
+            self.append_to_flight(id);
+        }
+    }
+
+    /// Counts everything again, for tests.
+    pub(crate) fn check(&self) {
+        let records = || self.ids().map(|id| self.get(id));
+        assert_eq!(self.inflight, records().map(Record::inflight).sum::<u64>(), "data in flight");
+        let count = |place| records().filter(|r| r.place == place).count() as u32;
+        assert_eq!(self.flight.len, count(Place::Flight), "packets in flight");
+        assert_eq!(self.lost.len, count(Place::Lost), "packets lost");
+        assert_eq!(self.sacked_packets, count(Place::Sacked), "packets sacked");
+        let open = records().filter(|r| r.place != Place::Sacked && r.retransmissions > 0).count() as u32;
+        assert_eq!(self.retransmitted, open, "retransmissions");
+        let mut at = self.flight.head;
+        for _ in 1..self.flight.len {
+            let next = self.get(at).next;
+            assert!(self.get(at).order < self.get(next).order, "order of transmission");
+            assert_eq!(self.get(next).previous, at);
+            at = next;
+        }
+        let mut at = self.lost.head;
+        for _ in 1..self.lost.len {
+            let next = self.get(at).next;
+            assert!(self.get(at).seq < self.get(next).seq, "order of lost packets");
+            at = next;
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Two endpoints and a pipe between them.
+#![allow(dead_code, missing_docs)] // each test uses a part of it
+
+use std::collections::BTreeMap;
+
+use narrows_cc::{Bytes, Nanos, Params, Random, Setup, schemes};
+use narrows_net::packet::{Flags, Packet};
+use narrows_tcp::{Receiver, Sender, TcpConfig};
+use narrows_traffic::{App, AppConfig};
+
+/// What the pipe does to the n-th packet of a direction: the delays of the copies that arrive; none means loss.
+pub type Fate = Box<dyn FnMut(&Packet, u64) -> Vec<Nanos>>;
+
+/// A change made to a packet on its way.
+pub type Mangle = Box<dyn FnMut(&mut Packet)>;
+
+pub struct Pipe {
+    pub now: Nanos,
+    pub sender: Sender,
+    pub receiver: Receiver,
+    pub delivered: u64,
+    /// What the sender took to be delivered.
+    pub acked: u64,
+    pub log: Vec<(Nanos, Packet)>,
+    /// Changes packets on the way forward.
+    pub mangle: Option<Mangle>,
+    /// Changes packets on the way back.
+    pub mangle_back: Option<Mangle>,
+    forward: Fate,
+    reverse: Fate,
+    counts: [u64; 2],
+    wire: BTreeMap<(Nanos, u64), Packet>,
+    number: u64,
+    pub steps: u64,
+    /// Data packets that left although they did not fit into the congestion window.
+    pub beyond_window: u64,
+    /// The highest sequence number the receiver ever allowed, as far as the sender knows.
+    pub right_edge: u64,
+}
+
+pub fn ms(n: u64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+pub fn scheme(name: &str, values: &[(&str, f64)], config: &TcpConfig) -> narrows_cc::AnyScheme {
+    let entry = schemes::find(name).unwrap();
+    let mut params = Params::defaults(entry.info.params);
+    for &(key, value) in values {
+        params.set(key, value).unwrap();
+    }
+    let mss = Bytes::new(u64::from(config.segment));
+    entry.build(&Setup {
+        mss,
+        initial_window: mss * u64::from(config.initial_window),
+        max_burst: config.max_burst,
+        sack: config.sack,
+        random: Random::stream(1, "scheme", 0),
+        params,
+    })
+}
+
+pub fn sender(name: &str, values: &[(&str, f64)], config: &TcpConfig, app: AppConfig) -> Sender {
+    let app = App::new(app, Random::stream(1, "app", 0), Nanos::ZERO);
+    Sender::new(0, config.clone(), scheme(name, values, config), app, Nanos::ZERO)
+}
+
+/// A pipe that only delays.
+pub fn delay(by: Nanos) -> Fate {
+    Box::new(move |_, _| vec![by])
+}
+
+/// A pipe that drops the data packets whose first transmissions have these numbers, counted from 1, and delays the rest.
+pub fn dropping(by: Nanos, segment: u64, lost: &'static [u64]) -> Fate {
+    Box::new(move |packet, _| {
+        let fresh = packet.payload > 0 && !packet.flags.has(Flags::RETRANSMISSION);
+        if fresh && lost.contains(&((packet.seq - 1) / segment + 1)) { vec![] } else { vec![by] }
+    })
+}
+
+impl Pipe {
+    pub fn new(sender: Sender, config: &TcpConfig, forward: Fate, reverse: Fate) -> Self {
+        Self {
+            now: Nanos::ZERO,
+            sender,
+            receiver: Receiver::new(0, config),
+            delivered: 0,
+            acked: 0,
+            log: Vec::new(),
+            mangle: None,
+            mangle_back: None,
+            forward,
+            reverse,
+            counts: [0; 2],
+            wire: BTreeMap::new(),
+            number: 0,
+            steps: 0,
+            beyond_window: 0,
+            right_edge: 0,
+        }
+    }
+
+    fn put(&mut self, mut packet: Packet) {
+        let back = usize::from(packet.flags.has(Flags::REVERSE));
+        if let Some(mangle) = if back == 1 { &mut self.mangle_back } else { &mut self.mangle } {
+            mangle(&mut packet);
+        }
+        let n = self.counts[back];
+        self.counts[back] += 1;
+        let fate = if back == 1 { &mut self.reverse } else { &mut self.forward };
+        for delay in fate(&packet, n) {
+            self.number += 1;
+            self.wire.insert((self.now + delay, self.number), packet);
+        }
+    }
+
+    /// A packet that nobody sent reaches its end of the pipe at `at`.
+    pub fn forge(&mut self, at: Nanos, packet: Packet) {
+        self.number += 1;
+        self.wire.insert((at, self.number), packet);
+    }
+
+    fn next_arrival(&self) -> Nanos {
+        self.wire.first_key_value().map_or(Nanos::MAX, |(key, _)| key.0)
+    }
+
+    fn next_event(&self) -> Nanos {
+        self.sender.deadline().min(self.receiver.deadline()).min(self.next_arrival())
+    }
+
+    /// Handles the next event; `false` if there is none.
+    pub fn step(&mut self) -> bool {
+        let arrival = self.next_arrival();
+        let next = self.next_event();
+        if next == Nanos::MAX {
+            return false;
+        }
+        assert!(next >= self.now, "a deadline in the past: {next:?} at {:?}", self.now);
+        self.now = next;
+        self.steps += 1;
+        if arrival == next {
+            let (_, packet) = self.wire.pop_first().unwrap();
+            if packet.flags.has(Flags::REVERSE) {
+                self.right_edge = self.right_edge.max(packet.ack + u64::from(packet.window));
+                self.acked += self.sender.on_packet(self.now, &packet).acked.as_u64();
+            } else {
+                self.delivered += self.receiver.on_packet(self.now, &packet).in_order.as_u64();
+            }
+        } else {
+            if self.sender.deadline() <= self.now {
+                self.sender.on_timer(self.now);
+            }
+            if self.receiver.deadline() <= self.now {
+                self.receiver.on_timer(self.now);
+            }
+        }
+        self.transmit();
+        true
+    }
+
+    /// The application of the sender stops writing.
+    pub fn stop(&mut self) {
+        self.sender.stop(self.now);
+        self.transmit();
+    }
+
+    fn transmit(&mut self) {
+        let burst = self.log.len() + 10_000;
+        let mut before = self.sender.inflight();
+        while let Some(packet) = self.sender.poll_transmit(self.now) {
+            assert!(self.log.len() < burst, "an endless burst: {packet:?}");
+            let fits = self.sender.inflight() <= self.sender.window() || before.is_zero();
+            self.beyond_window += u64::from(packet.payload > 0 && !fits);
+            before = self.sender.inflight();
+            let end = packet.seq + u64::from(packet.payload);
+            assert!(packet.payload == 0 || end <= self.right_edge, "beyond the receive window: {packet:?}");
+            self.log.push((self.now, packet));
+            self.put(packet);
+        }
+        while let Some(packet) = self.receiver.poll_transmit(self.now) {
+            self.put(packet);
+        }
+    }
+
+    pub fn run_until(&mut self, end: Nanos) {
+        while self.next_event() <= end && self.step() {}
+    }
+
+    /// When the data packets with this number, counted from 1, left.
+    pub fn sent_at(&self, number: u64, segment: u64) -> Vec<Nanos> {
+        let wanted = |p: &Packet| p.payload > 0 && (p.seq - 1) / segment + 1 == number;
+        self.log.iter().filter(|(_, p)| wanted(p)).map(|&(at, _)| at).collect()
+    }
+}

@@ -1,0 +1,470 @@
+//! Connections of several subflows: whatever the paths do, the connection's data arrives once and in order.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::{ms, scheme};
+use narrows_cc::{Bytes, Nanos, Random};
+use narrows_net::Extension;
+use narrows_net::packet::{Flags, Packet};
+use narrows_tcp::multipath::{Sink, Source, subflow_config};
+use narrows_tcp::{ConnectionConfig, Receiver, Scheduler, Sender, TcpConfig};
+use narrows_traffic::{App, AppConfig};
+use proptest::prelude::*;
+
+/// What a path does to packets, in both directions.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    delay: Nanos,
+    loss: f64,
+    duplication: f64,
+    /// The share of packets that are late by up to 40 ms.
+    late: f64,
+    /// Nothing gets through from then on, until `alive`, in either direction or the stated one.
+    dies: Nanos,
+    alive: Nanos,
+    only: Option<Direction>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Data,
+    Acknowledgements,
+}
+
+fn path(delay: u64) -> Path {
+    Path {
+        delay: ms(delay),
+        loss: 0.0,
+        duplication: 0.0,
+        late: 0.0,
+        dies: Nanos::MAX,
+        alive: Nanos::MAX,
+        only: None,
+    }
+}
+
+/// A connection over stated paths, and what an observer of the network knows of its data.
+struct Talk {
+    now: Nanos,
+    source: Source,
+    sink: Sink,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    paths: Vec<Path>,
+    random: Random,
+    wire: BTreeMap<(Nanos, u64), Packet>,
+    number: u64,
+    /// Which data a subflow's numbers stand for, as first seen.
+    meaning: BTreeMap<(u32, u64), (u64, u16)>,
+    /// Data that arrived, byte by byte, and how much of it is in one piece from the start.
+    arrived: Vec<bool>,
+    whole: usize,
+    /// Data sent on each subflow.
+    sent: Vec<BTreeSet<u64>>,
+    /// Data packets, in the order in which they left.
+    order: Vec<u32>,
+    /// The furthest that the receiver ever allowed.
+    allowed: u64,
+}
+
+impl Talk {
+    fn new(
+        scheduler: Scheduler,
+        tcp: &TcpConfig,
+        name: &str,
+        app: AppConfig,
+        paths: &[Path],
+        seed: u64,
+    ) -> Self {
+        let config = ConnectionConfig {
+            scheduler,
+            subflows: paths.len(),
+            coupled: narrows_cc::schemes::find(name).expect("a scheme").coupled,
+            segment: tcp.segment,
+            receive_window: tcp.receive_window,
+        };
+        let start = |i: usize| if i == 0 { Nanos::ZERO } else { Nanos::MAX };
+        let random = |name, i: usize| Random::stream(seed, name, i as u64);
+        let sender = |i| {
+            let handed = App::new(AppConfig::Handed, random("app", i), start(i));
+            Sender::new(7 + i as u32, tcp.clone(), scheme(name, &[], tcp), handed, start(i))
+        };
+        let receiver = |i| Receiver::new(7 + i as u32, &subflow_config(tcp));
+        Self {
+            now: Nanos::ZERO,
+            sink: Sink::new(7, &config),
+            source: Source::new(7, config, App::new(app, random("app", 9), Nanos::ZERO)),
+            senders: (0..paths.len()).map(sender).collect(),
+            receivers: (0..paths.len()).map(receiver).collect(),
+            paths: paths.to_vec(),
+            random: random("paths", 0),
+            wire: BTreeMap::new(),
+            number: 0,
+            meaning: BTreeMap::new(),
+            arrived: Vec::new(),
+            whole: 0,
+            sent: vec![BTreeSet::new(); paths.len()],
+            order: Vec::new(),
+            allowed: 0,
+        }
+    }
+
+    fn put(&mut self, packet: Packet) {
+        let path = self.paths[(packet.flow - 7) as usize];
+        let direction =
+            if packet.flags.has(Flags::REVERSE) { Direction::Acknowledgements } else { Direction::Data };
+        if (path.dies..path.alive).contains(&self.now) && path.only.is_none_or(|only| only == direction) {
+            return;
+        }
+        for _ in 0..if self.random.chance(path.duplication) { 2 } else { 1 } {
+            if !self.random.chance(path.loss) {
+                let late = if self.random.chance(path.late) { self.random.below(40_000_000) } else { 0 };
+                self.number += 1;
+                self.wire.insert((self.now + path.delay + Nanos::from_nanos(late), self.number), packet);
+            }
+        }
+    }
+
+    fn transmit(&mut self) {
+        while let Some(packet) = self.source.poll_transmit(self.now, &mut self.senders) {
+            if packet.payload > 0 {
+                let Extension::Mapping { data, subflow, len, fin } = packet.extension() else {
+                    panic!("data without a mapping: {packet:?}")
+                };
+                assert_eq!((subflow, len, fin), (packet.seq as u32, packet.payload, false));
+                assert_eq!(packet.header, 52 + 20);
+                let meaning = *self.meaning.entry((packet.flow, packet.seq)).or_insert((data, len));
+                assert_eq!(meaning, (data, len), "a repetition stands for the same data");
+                assert!(data + u64::from(len) <= self.allowed, "beyond the window");
+                let own = (packet.flow - 7) as usize;
+                self.sent[own].extend((data..data + u64::from(len)).step_by(100));
+                self.order.push(own as u32);
+            }
+            self.put(packet);
+        }
+        self.senders.iter().for_each(Sender::check);
+    }
+
+    fn acknowledge(&mut self, own: usize) {
+        while let Some(mut packet) = self.receivers[own].poll_transmit(self.now) {
+            self.sink.complete(&mut packet);
+            self.put(packet);
+        }
+    }
+
+    /// Runs until everything is closed or `until`; whether it is closed.
+    fn run(&mut self, until: Nanos) -> bool {
+        loop {
+            self.transmit();
+            for own in 0..self.receivers.len() {
+                self.acknowledge(own);
+            }
+            let arrival = self.wire.keys().next().map_or(Nanos::MAX, |key| key.0);
+            let sender = self.senders.iter().map(Sender::deadline).min().expect("subflows");
+            let receiver = self.receivers.iter().map(Receiver::deadline).min().expect("subflows");
+            let next = arrival.min(sender).min(receiver).min(self.source.deadline());
+            if next > until || next == Nanos::MAX {
+                self.now = until;
+                return self.senders.iter().all(Sender::is_closed);
+            }
+            self.now = self.now.max(next);
+            if self.source.deadline() <= self.now {
+                self.source.on_timer(self.now, &mut self.senders);
+            }
+            for own in 0..self.senders.len() {
+                if self.senders[own].deadline() <= self.now {
+                    self.source.on_subflow_timer(self.now, own, &mut self.senders);
+                }
+                if self.receivers[own].deadline() <= self.now {
+                    self.receivers[own].on_timer(self.now);
+                }
+            }
+            while let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= self.now) {
+                let packet = entry.remove();
+                self.arrive(&packet);
+            }
+        }
+    }
+
+    fn arrive(&mut self, packet: &Packet) {
+        let own = (packet.flow - 7) as usize;
+        if packet.flags.has(Flags::REVERSE) {
+            if let Extension::DataAck { ack } = packet.extension() {
+                // Less than 4 GB are sent here, so the number is whole.
+                assert!(u64::from(ack) <= self.whole as u64, "acknowledged before it was whole");
+                self.allowed = self.allowed.max(u64::from(ack) + u64::from(packet.window));
+            } else {
+                self.allowed = self.allowed.max(u64::from(packet.window));
+            }
+            self.source.on_packet(self.now, packet, &mut self.senders);
+            return;
+        }
+        let refused = self.sink.stats().refused_packets;
+        let arrival = self.sink.on_packet(self.now, packet, &mut self.receivers[own]);
+        assert_eq!(self.sink.stats().refused_packets, refused, "the sender keeps to the window");
+        if let Extension::Mapping { data, len, .. } = packet.extension() {
+            let (start, end) = (data as usize, data as usize + usize::from(len));
+            self.arrived.resize(self.arrived.len().max(end), false);
+            self.arrived[start..end].fill(true);
+        }
+        let before = self.whole;
+        while self.arrived.get(self.whole) == Some(&true) {
+            self.whole += 1;
+        }
+        assert_eq!(arrival.in_order.as_u64() as usize, self.whole - before, "in the order of the data, once");
+        assert_eq!(self.sink.stats().bytes_in_order as usize, self.whole);
+    }
+}
+
+fn paths() -> impl Strategy<Value = Vec<Path>> {
+    let one = (1u64..120, 0.0..0.2, 0.0..0.1, 0.0..0.3).prop_map(|(delay, loss, duplication, late)| Path {
+        loss,
+        duplication,
+        late,
+        ..path(delay)
+    });
+    prop::collection::vec(one, 1..=4)
+}
+
+fn directions() -> impl Strategy<Value = Option<Direction>> {
+    prop_oneof![Just(None), Just(Some(Direction::Data)), Just(Some(Direction::Acknowledgements))]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn all_data_arrives_once_and_in_order_whatever_the_paths_do(
+        paths in paths(),
+        round_robin: bool,
+        sack: bool,
+        segments in 1u64..150,
+        window in prop_oneof![Just(3_000u64), Just(30_000), Just(1 << 26)],
+        dead in prop::option::of((1u64..2_000, 1u64..20_000, directions())),
+        name in prop_oneof![
+            Just("newreno"), Just("cubic"), Just("bbr"), Just("lia"), Just("olia"), Just("balia"), Just("mptcp-coupled")
+        ],
+        seed: u64,
+    ) {
+        let mut paths = paths;
+        if let Some((at, for_ms, only)) = dead
+            && let Some(last) = paths.last_mut()
+        {
+            (last.dies, last.alive, last.only) = (ms(at), ms(at + for_ms), only);
+        }
+        let tcp = TcpConfig { sack, rack: sack, tlp: sack, receive_window: Bytes::new(window), ..TcpConfig::default() };
+        let size = segments * 1000 + 7;
+        let scheduler = if round_robin { Scheduler::RoundRobin } else { Scheduler::LowestRtt };
+        let mut talk = Talk::new(scheduler, &tcp, name, AppConfig::File(Bytes::new(size)), &paths, seed);
+        // A SYN may be lost six times in a row and its timeout doubles from 1 s.
+        prop_assert!(talk.run(Nanos::from_secs(2_000)), "everything is closed");
+        prop_assert_eq!(talk.sink.stats().bytes_in_order, size);
+        prop_assert!(talk.sink.stats().ended && talk.source.completed_at().is_some());
+    }
+}
+
+/// Two clean paths of equal delay.
+fn file(scheduler: Scheduler, segments: u64, paths: &[Path]) -> Talk {
+    let size = AppConfig::File(Bytes::new(segments * 1448));
+    Talk::new(scheduler, &TcpConfig::default(), "newreno", size, paths, 1)
+}
+
+#[test]
+fn round_robin_takes_subflows_in_turn_and_lowest_rtt_fills_the_fastest_first() {
+    // The first handshake is over at 20 ms, the second at 40 ms; by then acknowledgements of the first ten segments come.
+    let mut turns = file(Scheduler::RoundRobin, 200, &[path(10), path(10)]);
+    turns.run(ms(400));
+    let second = turns.order.iter().position(|&own| own == 1).expect("both are used");
+    let pairs = turns.order[second - 1..second + 15].to_vec();
+    assert_eq!(pairs, [0, 1].repeat(8), "{:?}", turns.order);
+    let mut fastest = file(Scheduler::LowestRtt, 2000, &[path(10), path(40)]);
+    fastest.run(ms(400));
+    // The second handshake is over at 100 ms; by then the first path has sent four windows, each twice the one before.
+    let second = fastest.order.iter().position(|&own| own == 1).expect("both are used");
+    assert!(fastest.order[..second].len() >= 10 + 20 + 40 + 80, "{:?}", fastest.order);
+    // Where the first path's window holds all there is to send, it is the only one.
+    let mut small = file(Scheduler::LowestRtt, 60, &[path(10), path(40)]);
+    small.run(ms(400));
+    assert_eq!(small.order, [0; 60]);
+}
+
+#[test]
+fn what_a_dead_path_held_goes_over_the_other_after_two_timeouts() {
+    for only in [None, Some(Direction::Data), Some(Direction::Acknowledgements)] {
+        let mut paths = [path(10), path(10)];
+        (paths[1].dies, paths[1].only) = (ms(75), only);
+        let mut talk = file(Scheduler::LowestRtt, 4_000, &paths);
+        talk.run(Nanos::from_secs(20));
+        assert_eq!(talk.sink.stats().bytes_in_order, 4_000 * 1448);
+        let stats = *talk.source.stats();
+        assert_eq!(stats.given_up, 1, "{only:?}");
+        // No more is repeated than the dead path had been given. Where only its acknowledgements are lost, that has arrived,
+        // and the other path acknowledges it (DATA_ACK) before the second timeout.
+        let held: u64 =
+            talk.meaning.iter().filter(|(key, _)| key.0 == 8).map(|(_, value)| u64::from(value.1)).sum();
+        println!("{only:?}: {} of {held} reinjected", stats.reinjected_bytes);
+        let needed = only != Some(Direction::Acknowledgements);
+        assert!((stats.reinjected_bytes > 0) == needed && stats.reinjected_bytes <= held);
+        // It is not closed: its FIN is never acknowledged, and the connection is over all the same.
+        assert!(talk.senders[0].is_closed() && !talk.senders[1].is_closed());
+        assert!(talk.source.completed_at().is_some());
+    }
+}
+
+#[test]
+fn a_path_that_was_given_up_is_used_again_once_it_answers() {
+    let mut paths = [path(10), path(10)];
+    (paths[1].dies, paths[1].alive) = (ms(75), ms(3_000));
+    let mut talk = Talk::new(
+        Scheduler::RoundRobin,
+        &TcpConfig { receive_window: Bytes::new(60 * 1448), ..TcpConfig::default() },
+        "newreno",
+        AppConfig::Bulk,
+        &paths,
+        1,
+    );
+    talk.run(ms(3_000));
+    assert_eq!(talk.source.stats().given_up, 1);
+    let before = talk.senders[1].stats().data_packets_sent;
+    // Timeouts double from 200 ms, so one falls within the next 3 s.
+    talk.run(ms(8_000));
+    let after = talk.senders[1].stats().data_packets_sent;
+    assert!(after > before + 100, "{before} then {after}");
+}
+
+#[test]
+fn a_small_window_is_unblocked_by_repeating_its_edge_on_the_faster_path() {
+    // Four segments of window; the second path takes 400 ms where the first takes 20.
+    let tcp = TcpConfig { receive_window: Bytes::new(4 * 1448), ..TcpConfig::default() };
+    let run = |paths: &[Path]| {
+        let mut talk = Talk::new(Scheduler::RoundRobin, &tcp, "newreno", AppConfig::Bulk, paths, 1);
+        talk.run(Nanos::from_secs(10));
+        (talk.sink.stats().bytes_in_order as f64, *talk.source.stats(), *talk.sink.stats())
+    };
+    let (alone, ..) = run(&[path(10)]);
+    let (both, stats, sink) = run(&[path(10), path(200)]);
+    assert!(stats.rescued_bytes > 0 && sink.duplicate_bytes > 0);
+    // Without repetition each segment on the slow path stops everything for 400 ms: 4 segments per 400 ms at the worst,
+    // a twentieth of what the fast path alone delivers. With it, a round trip of the fast path for the repetition.
+    println!("alone {alone}, both {both}, {stats:?}");
+    assert!(both > 0.4 * alone, "{both} against {alone}");
+}
+
+#[test]
+fn a_slow_path_that_holds_up_the_window_gets_half_as_much_until_it_no_longer_does() {
+    // 45 segments of window over 20 ms and 400 ms there and back, without a bottleneck. In turns the slow path would get half
+    // of it; once it is limited it has a segment or two in each of its round trips.
+    let small = TcpConfig { receive_window: Bytes::new(45 * 1448), ..TcpConfig::default() };
+    let paths = [path(10), path(200)];
+    let mut talk = Talk::new(Scheduler::RoundRobin, &small, "newreno", AppConfig::Bulk, &paths, 1);
+    talk.run(Nanos::from_secs(5));
+    let (before, penalties) = (talk.senders[1].stats().data_packets_sent, talk.source.stats().penalties);
+    talk.run(Nanos::from_secs(25));
+    let sent = (talk.senders[1].stats().data_packets_sent - before) as f64;
+    let halved = (talk.source.stats().penalties - penalties) as f64;
+    // A lone segment is acknowledged after 40 ms more.
+    let round_trips = 20.0 / 0.44;
+    assert!((round_trips - 1.0..=3.0 * round_trips).contains(&sent), "{sent} packets");
+    assert!(halved > 0.0 && halved <= round_trips + 1.0, "{halved} penalties");
+    // The fast path's own window holds all that the receiver allows: by round-trip times the slow one gets nothing.
+    let mut fastest = Talk::new(Scheduler::LowestRtt, &small, "newreno", AppConfig::Bulk, &paths, 1);
+    fastest.run(Nanos::from_secs(5));
+    let before = fastest.senders[1].stats().data_packets_sent;
+    fastest.run(Nanos::from_secs(25));
+    assert_eq!(fastest.senders[1].stats().data_packets_sent, before);
+    // A window of 64 MiB does not fill: nothing is held up, and nobody is limited.
+    let file = AppConfig::File(Bytes::new(1_448_000));
+    let mut wide = Talk::new(Scheduler::RoundRobin, &TcpConfig::default(), "newreno", file, &paths, 1);
+    assert!(wide.run(Nanos::from_secs(60)));
+    assert_eq!((wide.source.stats().penalties, wide.source.stats().rescued_bytes), (0, 0));
+}
+
+#[test]
+fn a_packet_without_a_mapping_or_beyond_the_window_is_not_even_acknowledged() {
+    let tcp = TcpConfig { receive_window: Bytes::new(3_000), ..TcpConfig::default() };
+    let config = ConnectionConfig {
+        scheduler: Scheduler::LowestRtt,
+        subflows: 1,
+        coupled: false,
+        segment: 1448,
+        receive_window: tcp.receive_window,
+    };
+    let (mut sink, mut receiver) = (Sink::new(0, &config), Receiver::new(0, &subflow_config(&tcp)));
+    let mut syn = Packet::new(0);
+    syn.flags = Flags::SYN;
+    sink.on_packet(ms(1), &syn, &mut receiver);
+    assert!(receiver.poll_transmit(ms(1)).is_some());
+    let mut data = Packet::new(0);
+    (data.seq, data.payload) = (1, 1448);
+    let mapping = |data, len| Extension::Mapping { data, subflow: 1, len, fin: false };
+    for wrong in [Extension::None, mapping(0, 7), mapping(1600, 1448), mapping(u64::MAX - 3, 1448)] {
+        data.set_extension(wrong);
+        sink.on_packet(ms(2), &data, &mut receiver);
+        assert!(receiver.poll_transmit(Nanos::from_secs(1)).is_none() && receiver.deadline() == Nanos::MAX);
+    }
+    assert_eq!(sink.stats().refused_packets, 4);
+    data.set_extension(mapping(1552, 1448));
+    let arrival = sink.on_packet(ms(3), &data, &mut receiver);
+    assert!(arrival.distinct && arrival.in_order.is_zero());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn the_receiving_half_takes_what_lies_in_its_window_and_nothing_else(
+        window in 1u64..60,
+        packets in prop::collection::vec((0u64..300, 1u16..20, any::<bool>()), 1..200),
+    ) {
+        let config = ConnectionConfig {
+            scheduler: Scheduler::LowestRtt,
+            subflows: 1,
+            coupled: false,
+            segment: 20,
+            receive_window: Bytes::new(window),
+        };
+        let (mut sink, mut receiver) = (Sink::new(0, &config), Receiver::new(0, &subflow_config(&TcpConfig::default())));
+        let mut held = [false; 5_000];
+        let (mut next, mut refused, mut duplicate, mut seq) = (0, 0, 0, 1u64);
+        for (at, len, near) in packets {
+            // Half of them near what is expected next, or nothing would ever fit.
+            let start = if near { (next as u64 + at / 8).saturating_sub(10) } else { at };
+            let end = start + u64::from(len);
+            let mut packet = Packet::new(0);
+            (packet.seq, packet.payload) = (seq, len);
+            packet.set_extension(Extension::Mapping { data: start, subflow: seq as u32, len, fin: false });
+            let arrival = sink.on_packet(ms(1), &packet, &mut receiver);
+            if end > next as u64 + window {
+                refused += 1;
+                prop_assert!(arrival.in_order.is_zero() && !arrival.distinct && !arrival.duplicate);
+                prop_assert_eq!(sink.stats().refused_packets, refused);
+                continue;
+            }
+            seq += u64::from(len);
+            let bytes = &mut held[start as usize..end as usize];
+            let fresh = bytes.iter().filter(|held| !**held).count() as u64;
+            bytes.fill(true);
+            duplicate += u64::from(len) - fresh;
+            let before = next;
+            next = held.iter().position(|held| !held).expect("some are not");
+            prop_assert_eq!(arrival.in_order.as_u64() as usize, next - before);
+            prop_assert_eq!((arrival.distinct, arrival.duplicate), (fresh > 0, fresh == 0));
+            let stats = sink.stats();
+            prop_assert_eq!((stats.bytes_in_order, stats.duplicate_bytes), (next as u64, duplicate));
+            prop_assert!(stats.most_waiting < window);
+        }
+    }
+}
+
+#[test]
+fn a_data_acknowledgement_of_what_was_never_sent_is_not_believed() {
+    let mut talk = file(Scheduler::LowestRtt, 100, &[path(10)]);
+    talk.run(ms(25));
+    let mut forged = Packet::new(7);
+    forged.flags = Flags::ACK.with(Flags::REVERSE);
+    (forged.ack, forged.window) = (1, u32::MAX);
+    forged.set_extension(Extension::DataAck { ack: 1 << 30 });
+    talk.source.on_packet(talk.now, &forged, &mut talk.senders);
+    assert_eq!(talk.source.acknowledged(), Bytes::ZERO);
+    assert!(talk.run(Nanos::from_secs(5)), "it goes on as before");
+}

@@ -1,0 +1,226 @@
+//! A sender and a receiver with a pipe between them.
+
+mod common;
+
+use common::{Pipe, delay, dropping, ms, sender};
+use narrows_cc::{Bytes, Nanos};
+use narrows_net::packet::{Flags, Packet};
+use narrows_tcp::TcpConfig;
+use narrows_traffic::AppConfig;
+
+const SEGMENT: u64 = 1448;
+
+fn file(segments: u64) -> AppConfig {
+    AppConfig::File(Bytes::new(segments * SEGMENT))
+}
+
+#[test]
+fn a_file_arrives_whole_in_the_rounds_that_slow_start_needs() {
+    // Delay 50 ms each way, initial window 10, appropriate byte counting, one acknowledgement per two packets: 10 packets
+    // in the first round trip after the handshake, 20 in the second, 40 in the third, the last 30 in the fourth. The FIN
+    // follows the last packet at once, so no acknowledgement is delayed.
+    let config = TcpConfig::default();
+    let mut pipe =
+        Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
+    pipe.run_until(Nanos::from_secs(10));
+    assert_eq!(pipe.delivered, 100 * SEGMENT);
+    assert_eq!(pipe.sender.established_at(), Some(ms(100)));
+    assert_eq!(pipe.sender.completed_at(), Some(ms(500)));
+    assert!(pipe.sender.is_closed());
+    assert_eq!((pipe.sender.deadline(), pipe.receiver.deadline()), (Nanos::MAX, Nanos::MAX));
+    let stats = pipe.sender.stats();
+    assert_eq!((stats.data_packets_sent, stats.retransmits, stats.lost_packets), (100, 0, 0));
+    assert_eq!((stats.timeouts, stats.recoveries, stats.tlp_probes), (0, 0, 0));
+    assert_eq!(pipe.receiver.stats().acks_sent, 1 + 50 + 1);
+    assert_eq!(pipe.sender.srtt(), ms(100));
+}
+
+#[test]
+fn a_lost_packet_is_repaired_one_round_trip_later_in_every_mode() {
+    // Packet 3 of the first ten is lost. Packets 4 and 5 or 4 to 6 tell of it at 200 ms, when the second window is due.
+    for (sack, rack) in [(true, true), (true, false), (false, false)] {
+        let config = TcpConfig { sack, rack, tlp: rack, ..TcpConfig::default() };
+        let forward = dropping(ms(50), SEGMENT, &[3]);
+        let mut pipe = Pipe::new(sender("newreno", &[], &config, file(200)), &config, forward, delay(ms(50)));
+        pipe.run_until(Nanos::from_secs(10));
+        assert_eq!(pipe.delivered, 200 * SEGMENT, "sack {sack}, rack {rack}");
+        assert_eq!(pipe.sent_at(3, SEGMENT), [ms(100), ms(200)], "sack {sack}, rack {rack}");
+        let stats = pipe.sender.stats();
+        assert_eq!(
+            (stats.retransmits, stats.lost_packets, stats.recoveries),
+            (1, 1, 1),
+            "sack {sack}, rack {rack}"
+        );
+        assert_eq!((stats.timeouts, stats.spurious_recoveries), (0, 0), "sack {sack}, rack {rack}");
+        assert!(pipe.sender.is_closed());
+    }
+}
+
+#[test]
+fn every_byte_counts_as_delivered_once_also_where_duplicates_are_all_that_tells_of_it() {
+    // Every third of 120 packets in flight is lost. Without SACK one hole is repaired per round trip until the timeout,
+    // which sends again what the duplicates had reported; much of it arrives a second time and makes more duplicates.
+    for (sack, scheme) in [(true, "newreno"), (false, "newreno"), (false, "cubic"), (false, "bbr")] {
+        let config = TcpConfig { sack, rack: sack, tlp: sack, initial_window: 120, ..TcpConfig::default() };
+        let forward = Box::new(move |packet: &Packet, _| {
+            let fresh = packet.payload > 0 && !packet.flags.has(Flags::RETRANSMISSION);
+            let lost = fresh && packet.seq <= 120 * SEGMENT && (packet.seq / SEGMENT) % 3 == 2;
+            if lost { vec![] } else { vec![ms(50)] }
+        });
+        let mut pipe = Pipe::new(sender(scheme, &[], &config, file(400)), &config, forward, delay(ms(50)));
+        pipe.run_until(Nanos::from_secs(60));
+        assert!(pipe.sender.is_closed() && (sack || pipe.sender.stats().timeouts > 0));
+        assert_eq!(pipe.delivered, 400 * SEGMENT);
+        // The duplicate that a FIN behind a hole makes looks like any other: less than a segment too much.
+        let counted = pipe.acked - 400 * SEGMENT;
+        assert!(counted == 0 || (!sack && counted < SEGMENT), "{scheme}, sack {sack}: {counted} B too much");
+    }
+}
+
+#[test]
+fn a_pacing_rate_spaces_every_packet() {
+    // 1448 B at 11.584 Mbit/s take exactly 1 ms.
+    let config = TcpConfig::default();
+    let params = [("window", 1000.0), ("rate", 11.584)];
+    let mut pipe =
+        Pipe::new(sender("fixed", &params, &config, file(300)), &config, delay(ms(50)), delay(ms(50)));
+    pipe.run_until(Nanos::from_secs(10));
+    assert_eq!(pipe.delivered, 300 * SEGMENT);
+    for number in 1..=300 {
+        assert_eq!(pipe.sent_at(number, SEGMENT), [ms(100 + number - 1)]);
+    }
+    assert_eq!(pipe.sender.stats().paced_waits, 299);
+}
+
+#[test]
+fn a_tail_loss_is_probed_after_two_round_trips() {
+    // The last packet of the second window, 30, is lost and the FIN with everything after it does not exist: an endless
+    // stream stopped at 30 packets. srtt is 100 ms, so the probe leaves 200 ms after the last transmission.
+    let config = TcpConfig::default();
+    let forward = dropping(ms(50), SEGMENT, &[30]);
+    let app = AppConfig::Cbr { rate: narrows_cc::Rate::ZERO, write: Bytes::new(30 * SEGMENT) };
+    let mut pipe = Pipe::new(sender("newreno", &[], &config, app), &config, forward, delay(ms(50)));
+    pipe.run_until(Nanos::from_secs(10));
+    assert_eq!(pipe.delivered, 30 * SEGMENT);
+    // Acknowledgements of packets 21..28 and, delayed by 40 ms, 29 come after; the last restarts the timer.
+    assert_eq!(pipe.sent_at(30, SEGMENT).len(), 2);
+    let stats = pipe.sender.stats();
+    assert_eq!((stats.tlp_probes, stats.retransmits, stats.timeouts), (1, 1, 0));
+}
+
+#[test]
+fn retransmissions_are_paced_too() {
+    // 1 ms per packet as above; 3, 40 and 41 are lost. Nothing leaves closer than 1 ms to what left before it.
+    let config = TcpConfig::default();
+    let params = [("window", 1000.0), ("rate", 11.584)];
+    let forward = dropping(ms(50), SEGMENT, &[3, 40, 41]);
+    let mut pipe = Pipe::new(sender("fixed", &params, &config, file(300)), &config, forward, delay(ms(50)));
+    pipe.run_until(Nanos::from_secs(10));
+    assert_eq!((pipe.delivered, pipe.sender.stats().retransmits), (300 * SEGMENT, 3));
+    let left: Vec<Nanos> = pipe.log.iter().filter(|(_, p)| p.payload > 0).map(|&(at, _)| at).collect();
+    assert_eq!(left.len(), 303);
+    // The lost packets are known in time, so nothing ever waits for anything but the pacer: 303 packets in 302 ms.
+    assert!(left.windows(2).all(|pair| pair[1] == pair[0] + ms(1)), "{left:?}");
+}
+
+#[test]
+fn silence_gives_no_credit_beyond_the_burst_the_scheme_asks_for() {
+    let config = TcpConfig { max_burst: Bytes::new(3 * SEGMENT), ..TcpConfig::default() };
+    let params = [("window", 1000.0), ("rate", 11.584)];
+    let app = AppConfig::Cbr {
+        rate: narrows_cc::Rate::from_bytes_per_sec(10 * SEGMENT),
+        write: Bytes::new(10 * SEGMENT),
+    };
+    let mut pipe = Pipe::new(sender("fixed", &params, &config, app), &config, delay(ms(50)), delay(ms(50)));
+    pipe.run_until(ms(1500));
+    // `fixed` asks for bursts of one segment, and the smaller of the two wishes holds.
+    let second: Vec<Nanos> = (11..=20).flat_map(|n| pipe.sent_at(n, SEGMENT)).collect();
+    assert_eq!(second, (0..10).map(|i| ms(1000 + i)).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_receive_window_bounds_what_is_out() {
+    // A buffer of 20 segments over 100 ms: 20 segments per round trip, whatever the congestion window; 200 segments take
+    // the handshake and ten round trips.
+    let config = TcpConfig { receive_window: Bytes::new(20 * SEGMENT), ack_every: 1, ..TcpConfig::default() };
+    let fixed = sender("fixed", &[("window", 1000.0)], &config, file(200));
+    let mut pipe = Pipe::new(fixed, &config, delay(ms(50)), delay(ms(50)));
+    pipe.run_until(Nanos::from_secs(10));
+    assert_eq!(pipe.sender.completed_at(), Some(ms(100 + 10 * 100)));
+}
+
+#[test]
+fn a_stopped_source_delivers_what_it_sent_and_closes() {
+    let config = TcpConfig::default();
+    let fixed = sender("fixed", &[("window", 10.0)], &config, AppConfig::Bulk);
+    let mut pipe = Pipe::new(fixed, &config, delay(ms(50)), delay(ms(50)));
+    pipe.run_until(ms(1000));
+    pipe.stop();
+    let sent = pipe.sender.stats().bytes_sent;
+    pipe.run_until(Nanos::from_secs(10));
+    assert!(pipe.sender.is_closed());
+    assert_eq!((pipe.delivered, pipe.sender.stats().bytes_sent), (sent, sent));
+    assert_eq!(pipe.sender.completed_at(), None);
+}
+
+#[test]
+fn after_a_long_silence_sending_resumes_from_the_initial_window() {
+    // RFC 5681 section 4.1: 20 packets grow the window to 30 (10 + 20 acknowledged); after 2 s without data, longer than
+    // the timeout, the next 40 packets begin with 10.
+    let config = TcpConfig::default();
+    let app = AppConfig::OnOff { on: ms(250), off: ms(2000), random: false };
+    let mut pipe = Pipe::new(sender("newreno", &[], &config, app), &config, delay(ms(50)), delay(ms(50)));
+    pipe.run_until(ms(2240));
+    let before = pipe.log.iter().filter(|(_, p)| p.payload > 0).count();
+    assert_eq!(before, 10 + 20);
+    pipe.run_until(ms(2260));
+    let burst = pipe.log.iter().filter(|(at, p)| p.payload > 0 && *at == ms(2250)).count();
+    assert_eq!(burst, 10);
+}
+
+#[test]
+fn marks_reduce_the_window_without_a_loss() {
+    // Packet 15 is marked. The window is 10 + 10 acknowledged = 20 when it leaves; one reduction follows, nothing is lost.
+    let config = TcpConfig { ecn: true, ..TcpConfig::default() };
+    let mut pipe =
+        Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
+    pipe.mangle = Some(Box::new(|packet| {
+        if packet.seq == 14 * SEGMENT + 1 {
+            assert_eq!(packet.ecn, narrows_net::packet::Ecn::Ect0);
+            packet.ecn = narrows_net::packet::Ecn::Ce;
+        }
+    }));
+    pipe.run_until(Nanos::from_secs(10));
+    let stats = pipe.sender.stats();
+    assert_eq!((stats.ecn_reductions, stats.recoveries, stats.retransmits, stats.timeouts), (1, 0, 0, 0));
+    assert_eq!((pipe.delivered, pipe.receiver.stats().ce_packets), (100 * SEGMENT, 1));
+}
+
+#[test]
+fn precise_feedback_tells_of_every_mark_although_acknowledgements_are_delayed() {
+    // Packets 3, 4 and 8 of the first ten are marked. The first acknowledgement (packets 1 and 2) begins a round trip; it ends
+    // with that of packets 11 and 12. Between lie ten packets, three of them marked; 7 and 8 are acknowledged one by one.
+    let config = TcpConfig { ecn: true, ecn_precise: true, ..TcpConfig::default() };
+    let sender = sender("dctcp", &[("gain", 1.0)], &config, file(100));
+    let mut pipe = Pipe::new(sender, &config, delay(ms(50)), delay(ms(50)));
+    pipe.mangle = Some(Box::new(|packet| {
+        if [3, 4, 8].contains(&(packet.seq / SEGMENT + 1)) && packet.payload > 0 {
+            packet.ecn = narrows_net::packet::Ecn::Ce;
+        }
+    }));
+    pipe.run_until(ms(310));
+    let mut alpha = None;
+    pipe.sender.scheme().telemetry(&mut |name, value| {
+        if let ("alpha", narrows_cc::Value::Number(number)) = (name, value) {
+            alpha = Some(number);
+        }
+    });
+    assert_eq!((alpha, pipe.receiver.stats().ce_packets), (Some(0.3), 3));
+}
+
+#[test]
+fn an_idle_connection_is_small() {
+    // Both ends and their packet records after a short transfer, the scheme included; heap: at most 16 records of 88 B.
+    let bytes = size_of::<narrows_tcp::Sender>() + size_of::<narrows_tcp::Receiver>();
+    assert!(bytes + 16 * 88 < 4096, "{bytes} B");
+}

@@ -1,0 +1,274 @@
+//! Applications that feed a sender.
+
+use narrows_units::{Bytes, Nanos, Random};
+
+use crate::AppConfig;
+
+/// 'More than can be sent', small enough that sums with it do not overflow.
+pub(crate) const ENDLESS: u64 = u64::MAX / 4;
+
+/// The least length of a busy or silent period, so that drawn periods always move time on.
+const LEAST_PERIOD: Nanos = Nanos::from_micros(1);
+
+/// The least size of a video frame, in parts of its mean; the greatest lies as far above it.
+const LEAST_FRAME: f64 = 0.1;
+
+/// An application: it writes data at certain times and may finish.
+///
+/// Bulk data and files are read from the application as the transport sends them, so what such an application has
+/// written when it is stopped is what the transport has sent.
+#[derive(Clone, Debug)]
+pub struct App {
+    config: AppConfig,
+    random: Random,
+    start: Nanos,
+    /// When it acts next.
+    next_at: Nanos,
+    /// Bytes the transport may send in all, as of now.
+    limit: u64,
+    /// Writes done ([`AppConfig::Cbr`], [`AppConfig::Video`]).
+    writes: u64,
+    busy: bool,
+    finished: bool,
+    stopped: bool,
+}
+
+impl App {
+    /// An application that begins at `start`; `random` is its own stream.
+    pub fn new(config: AppConfig, random: Random, start: Nanos) -> Self {
+        Self {
+            config,
+            random,
+            start,
+            next_at: start,
+            limit: 0,
+            writes: 0,
+            busy: false,
+            finished: false,
+            stopped: false,
+        }
+    }
+
+    /// When it acts next; [`Nanos::MAX`] for never.
+    #[inline]
+    pub fn deadline(&self) -> Nanos {
+        self.next_at
+    }
+
+    /// Bytes it has written, or offers to write, since its start.
+    #[inline]
+    pub fn limit(&self) -> Bytes {
+        Bytes::new(self.limit)
+    }
+
+    /// It will write nothing more.
+    #[inline]
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The size of what it meant to write, if it has one and was not stopped before it was sent.
+    pub fn size(&self) -> Option<Bytes> {
+        match self.config {
+            AppConfig::File(size) if !self.stopped => Some(size),
+            _ => None,
+        }
+    }
+
+    /// Lets it act if its time has come; `sent` is how much of its data the transport has sent.
+    pub fn on_time(&mut self, now: Nanos, sent: Bytes) {
+        while self.next_at <= now {
+            match self.config {
+                AppConfig::Handed => self.next_at = Nanos::MAX,
+                AppConfig::Bulk => {
+                    self.limit = ENDLESS;
+                    self.next_at = Nanos::MAX;
+                }
+                AppConfig::File(size) => {
+                    self.limit = size.as_u64();
+                    self.finished = true;
+                    self.next_at = Nanos::MAX;
+                }
+                AppConfig::OnOff { on, off, random } => {
+                    self.busy = !self.busy;
+                    self.limit = if self.busy { ENDLESS } else { sent.as_u64() };
+                    let length = if self.busy { on } else { off };
+                    let length = if random {
+                        Nanos::from_secs_f64(self.random.exponential(length.as_secs_f64()))
+                    } else {
+                        length
+                    };
+                    self.next_at = self.next_at.saturating_add(length.max(LEAST_PERIOD));
+                }
+                AppConfig::Video { rate, frames, key_every, key_size, variation } => {
+                    let group = f64::from(key_every.max(1));
+                    // So that the mean of a group is that of the rate.
+                    let plain = rate.as_bytes_per_sec() as f64 / frames * group / (group - 1.0 + key_size);
+                    let key = self.writes.is_multiple_of(u64::from(key_every.max(1)));
+                    let mean = if key { plain * key_size } else { plain };
+                    let size = mean * (1.0 + variation * self.normal()).clamp(LEAST_FRAME, 2.0 - LEAST_FRAME);
+                    self.writes += 1;
+                    self.limit = self.limit.saturating_add((size as u64).max(1)).min(ENDLESS);
+                    let next = Nanos::from_secs_f64(self.writes as f64 / frames);
+                    let next = self.start.saturating_add(next);
+                    self.next_at = next.max(self.next_at.saturating_add(Nanos::from_nanos(1)));
+                }
+                AppConfig::Cbr { rate, write } => {
+                    // From the start, not from the last write: rounding does not add up.
+                    let write = write.max(Bytes::new(1));
+                    self.writes += 1;
+                    self.limit = self.limit.saturating_add(write.as_u64()).min(ENDLESS);
+                    let written = Bytes::new(write.as_u64().saturating_mul(self.writes));
+                    let next = self.start.saturating_add(rate.time_for(written));
+                    self.next_at = if self.limit == ENDLESS {
+                        Nanos::MAX
+                    } else {
+                        next.max(self.next_at.saturating_add(Nanos::from_nanos(1)))
+                    };
+                }
+            }
+        }
+    }
+
+    /// Its data is handed to it by a connection of several subflows.
+    #[inline]
+    pub fn is_handed(&self) -> bool {
+        matches!(self.config, AppConfig::Handed)
+    }
+
+    /// It is handed so much more to send.
+    pub fn hand(&mut self, bytes: u64) {
+        self.limit += bytes;
+    }
+
+    /// A number drawn from nearly the standard normal distribution: the sum of twelve uniform ones, less its mean.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.random.unit()).sum::<f64>() - 6.0
+    }
+
+    /// It always has something to send, for now.
+    #[inline]
+    pub fn is_endless(&self) -> bool {
+        self.limit >= ENDLESS
+    }
+
+    /// What it writes must not wait: it is worth less later.
+    #[inline]
+    pub fn is_live(&self) -> bool {
+        matches!(self.config, AppConfig::Cbr { .. } | AppConfig::Video { .. })
+    }
+
+    /// It stops writing; `sent` as in [`App::on_time`].
+    pub fn stop(&mut self, sent: Bytes) {
+        if self.stopped {
+            return;
+        }
+        let sized = self.is_live();
+        if !sized && self.limit > sent.as_u64() {
+            self.limit = sent.as_u64();
+            self.stopped = true;
+        }
+        self.stopped |= !self.finished;
+        self.finished = true;
+        self.next_at = Nanos::MAX;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_units::Rate;
+
+    fn app(config: AppConfig) -> App {
+        App::new(config, Random::stream(1, "app", 0), Nanos::from_millis(10))
+    }
+
+    #[test]
+    fn a_constant_rate_does_not_drift() {
+        // 1000 B at 3 MB/s: 333 333.33 ns apart; the 3000th write after the first is exactly one second later.
+        let mut app =
+            app(AppConfig::Cbr { rate: Rate::from_bytes_per_sec(3_000_000), write: Bytes::new(1000) });
+        app.on_time(Nanos::from_millis(10), Bytes::ZERO);
+        assert_eq!(app.limit(), Bytes::new(1000));
+        assert_eq!(app.deadline(), Nanos::from_nanos(10_333_333));
+        app.on_time(Nanos::from_millis(1010), Bytes::ZERO);
+        assert_eq!(app.limit(), Bytes::new(3_001_000));
+    }
+
+    #[test]
+    fn a_video_has_its_rate_its_frames_and_its_groups() {
+        let video = |variation| AppConfig::Video {
+            rate: Rate::from_bytes_per_sec(250_000),
+            frames: 25.0,
+            key_every: 10,
+            key_size: 4.0,
+            variation,
+        };
+        let mut still = app(video(0.0));
+        let mut last = 0;
+        // 10 kB per frame; a group of ten is 100 kB = 13 plain frames.
+        for frame in 0..20 {
+            let at = Nanos::from_millis(10 + 40 * frame);
+            assert_eq!(still.deadline(), at);
+            still.on_time(at, Bytes::ZERO);
+            let size = still.limit().as_u64() - last;
+            last = still.limit().as_u64();
+            assert_eq!(size, if frame % 10 == 0 { 30_769 } else { 7_692 });
+        }
+        let mut lively = app(video(0.3));
+        let mut sizes = Vec::new();
+        last = 0;
+        for frame in 0..50_000 {
+            lively.on_time(Nanos::from_millis(10 + 40 * frame), Bytes::ZERO);
+            if frame % 10 > 0 {
+                sizes.push((lively.limit().as_u64() - last) as f64 / 7_692.0);
+            }
+            last = lively.limit().as_u64();
+        }
+        let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
+        let variance =
+            sizes.iter().map(|size| (size - mean) * (size - mean)).sum::<f64>() / sizes.len() as f64;
+        assert!((mean - 1.0).abs() < 0.01, "{mean}");
+        // Frames beyond three deviations are cut, 0.3 % of them.
+        assert!((variance.sqrt() - 0.3).abs() < 0.01, "{variance}");
+        assert!((last as f64 / 2000.0 / 250_000.0 - 1.0).abs() < 0.01, "{last} bytes in 2000 s");
+    }
+
+    #[test]
+    fn absurd_writes_add_up_to_endless_data() {
+        let rate = Rate::from_bytes_per_sec(1 << 59);
+        let mut app = app(AppConfig::Cbr { rate, write: Bytes::new(1 << 60) });
+        app.on_time(Nanos::from_secs(60), Bytes::ZERO);
+        assert_eq!(app.limit(), Bytes::new(ENDLESS));
+    }
+
+    #[test]
+    fn busy_and_silent_periods_alternate() {
+        let (on, off) = (Nanos::from_millis(5), Nanos::from_millis(7));
+        let mut app = app(AppConfig::OnOff { on, off, random: false });
+        assert_eq!(app.deadline(), Nanos::from_millis(10));
+        app.on_time(Nanos::from_millis(10), Bytes::ZERO);
+        assert_eq!((app.limit(), app.deadline()), (Bytes::new(ENDLESS), Nanos::from_millis(15)));
+        app.on_time(Nanos::from_millis(15), Bytes::new(1448));
+        assert_eq!((app.limit(), app.deadline()), (Bytes::new(1448), Nanos::from_millis(22)));
+        assert!(!app.is_finished());
+        app.stop(Bytes::new(1448));
+        assert!(app.is_finished());
+        assert_eq!(app.deadline(), Nanos::MAX);
+    }
+
+    #[test]
+    fn a_file_stopped_half_way_has_no_size() {
+        let mut whole = app(AppConfig::File(Bytes::new(5000)));
+        whole.on_time(Nanos::from_millis(10), Bytes::ZERO);
+        assert_eq!(
+            (whole.limit(), whole.size(), whole.is_finished()),
+            (Bytes::new(5000), Some(Bytes::new(5000)), true)
+        );
+        let mut half = whole.clone();
+        half.stop(Bytes::new(1448));
+        assert_eq!((half.limit(), half.size()), (Bytes::new(1448), None));
+        whole.stop(Bytes::new(5000));
+        assert_eq!(whole.size(), Some(Bytes::new(5000)));
+    }
+}

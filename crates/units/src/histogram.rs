@@ -1,0 +1,236 @@
+//! A log-linear histogram: 32 buckets per octave, so a quantile is off by at most 1/64 (1.6 %), and memory only for the
+//! octaves seen.
+
+use alloc::vec::Vec;
+
+const SUB_BITS: u32 = 5;
+const SUB: usize = 1 << SUB_BITS;
+
+/// Counts of values between zero and `u64::MAX`, with exact count, mean, least and greatest.
+///
+/// Row 0 holds the values below 32, one bucket each; row r ≥ 1 holds 32·2^(r-1) up to 32·2^r in 32 equal buckets. Only the
+/// rows between the lowest and the highest one seen are stored, 128 bytes each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Vec<u32>,
+    first_bucket: u32,
+    count: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: Vec::new(), first_bucket: 0, count: 0, sum: 0, min: u64::MAX, max: 0 }
+    }
+}
+
+#[inline]
+const fn bucket_of(value: u64) -> u32 {
+    // Setting bit 5 gives the values below 32 the shift zero; they stay in row 0 because their own bit 5 is clear.
+    let shift = 63 - SUB_BITS - (value | SUB as u64).leading_zeros();
+    (shift << SUB_BITS) + (value >> shift) as u32
+}
+
+/// The middle of a bucket; that of an odd number of integers is one of them.
+fn middle_of(bucket: u32) -> f64 {
+    let row = bucket >> SUB_BITS;
+    if row == 0 {
+        return f64::from(bucket);
+    }
+    let shift = row - 1;
+    let low = (u64::from(bucket & (SUB as u32 - 1)) + SUB as u64) << shift;
+    low as f64 + ((1u64 << shift) - 1) as f64 / 2.0
+}
+
+impl Histogram {
+    /// An empty histogram, which owns no memory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks for the memory of the counts.
+    #[inline]
+    pub fn prefetch(&self) {
+        crate::prefetch(self.counts.as_slice(), 4.min(self.counts.len() / 16));
+    }
+
+    /// Counts one value. A bucket stays at 2^32 - 1 once it got there.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        let bucket = bucket_of(value);
+        match self.counts.get_mut(bucket.wrapping_sub(self.first_bucket) as usize) {
+            Some(count) => *count = count.saturating_add(1),
+            None => {
+                self.cover(bucket);
+                self.counts[(bucket - self.first_bucket) as usize] = 1;
+            }
+        }
+    }
+
+    /// Stores the row of `bucket` too, and all rows between.
+    #[cold]
+    #[inline(never)]
+    fn cover(&mut self, bucket: u32) {
+        let row_start = bucket & !(SUB as u32 - 1);
+        if self.counts.is_empty() {
+            self.first_bucket = row_start;
+        }
+        let before = self.first_bucket.saturating_sub(row_start) as usize;
+        let end = (row_start + SUB as u32).max(self.first_bucket + self.counts.len() as u32);
+        let first = self.first_bucket.min(row_start);
+        let mut counts = Vec::with_capacity((end - first) as usize);
+        counts.resize(before, 0);
+        counts.extend_from_slice(&self.counts);
+        counts.resize((end - first) as usize, 0);
+        self.counts = counts;
+        self.first_bucket = first;
+    }
+
+    /// How many values were counted.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their sum, exact.
+    pub const fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// Their mean, exact up to rounding; zero when empty.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// The least, exact; `None` when empty.
+    pub fn min(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min)
+    }
+
+    /// The greatest, exact; `None` when empty.
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// The value below or at which a share `q` of the values lies (nearest rank), to 1/64 of itself; exact for `q` of zero
+    /// and one. Zero when empty.
+    pub fn quantile(&self, q: f64) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        if q <= 0.0 {
+            return self.min as f64;
+        }
+        if q >= 1.0 {
+            return self.max as f64;
+        }
+        // The smallest rank with rank ≥ q · count.
+        let exact = q * self.count as f64;
+        let rank = exact as u64 + u64::from(exact > (exact as u64) as f64);
+        let mut seen = 0;
+        for (offset, &count) in self.counts.iter().enumerate() {
+            seen += u64::from(count);
+            if seen >= rank {
+                return middle_of(self.first_bucket + offset as u32).clamp(self.min as f64, self.max as f64);
+            }
+        }
+        self.max as f64
+    }
+
+    /// Adds everything `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.cover(bucket_of(other.min));
+        self.cover(bucket_of(other.max));
+        let offset = (other.first_bucket - self.first_bucket) as usize;
+        for (mine, theirs) in self.counts[offset..].iter_mut().zip(&other.counts) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+        (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);
+    }
+
+    /// Bytes of memory it owns.
+    pub fn memory(&self) -> usize {
+        self.counts.capacity() * size_of::<u32>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn buckets_are_contiguous_and_their_middle_lies_within_one_64th() {
+        let mut last = 0;
+        for value in (0..5_000u64).chain((13..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]))
+        {
+            let bucket = bucket_of(value);
+            assert!(bucket == last || bucket == last + 1 || value >= 5_000, "{value}");
+            last = bucket;
+            let error = (middle_of(bucket) - value as f64).abs();
+            assert!(error <= value as f64 / 64.0, "{value}: {}", middle_of(bucket));
+        }
+        assert_eq!(bucket_of(u64::MAX), 60 * SUB as u32 - 1);
+    }
+
+    #[test]
+    fn values_within_one_octave_cost_one_row() {
+        let mut histogram = Histogram::new();
+        assert_eq!(histogram.memory(), 0);
+        // 40 ms to 62 ms lies between 2^25 and 2^26 nanoseconds.
+        (40..=62).for_each(|ms| histogram.record(ms * 1_000_000));
+        assert_eq!(histogram.memory(), 128);
+        assert_eq!(size_of::<Histogram>(), 80);
+    }
+
+    #[test]
+    fn an_empty_histogram_has_no_extremes() {
+        let mut histogram = Histogram::new();
+        histogram.record(7);
+        histogram.clear();
+        assert_eq!((histogram.min(), histogram.max(), histogram.count()), (None, None, 0));
+        assert_eq!((histogram.quantile(0.5), histogram.mean()), (0.0, 0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_within_three_percent_and_merging_equals_recording(
+            mut left in prop::collection::vec(1u64..1 << 40, 1..200),
+            right in prop::collection::vec(0u64..1 << 20, 0..200),
+            q in 0.0..=1.0f64,
+        ) {
+            let (mut one, mut other, mut both) = (Histogram::new(), Histogram::new(), Histogram::new());
+            left.iter().for_each(|&v| { one.record(v); both.record(v); });
+            right.iter().for_each(|&v| { other.record(v); both.record(v); });
+            one.merge(&other);
+            prop_assert_eq!(&one, &both);
+            left.extend(right);
+            left.sort_unstable();
+            let rank = ((q * left.len() as f64).ceil() as usize).clamp(1, left.len());
+            let exact = left[rank - 1] as f64;
+            prop_assert!((both.quantile(q) - exact).abs() <= 0.03 * exact, "{} against {exact}", both.quantile(q));
+            prop_assert_eq!((both.min(), both.max()), (left.first().copied(), left.last().copied()));
+            prop_assert_eq!(both.count(), left.len() as u64);
+            let mean = left.iter().sum::<u64>() as f64 / left.len() as f64;
+            prop_assert!((both.mean() - mean).abs() <= 1e-9 * mean + 1e-9);
+        }
+    }
+}
