@@ -10,7 +10,8 @@ mod ports;
 mod routes;
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
-use narrows_net::{Flags, Link, Offer, Packet, Wire};
+use narrows_net::{DelayLine, Offer};
+use narrows_packet::{Flags, Packet};
 use narrows_units::prefetch;
 
 use self::connections::Connections;
@@ -23,7 +24,7 @@ use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::{PacketEvent, Recorder};
 use crate::result::RunResult;
-use crate::spec::Spec;
+use crate::spec::{Link, Spec};
 
 /// How many packets ahead a packet itself is asked for, the state of its endpoint, and the memory behind that.
 const FARTHEST: usize = 16;
@@ -76,9 +77,9 @@ const NONE: u32 = u32::MAX;
 /// A wire, and whether it ends at endpoints.
 #[derive(Debug)]
 struct Distance {
-    wire: Wire,
+    wire: DelayLine<Packet>,
     last: bool,
-    /// The link whose allocator stands where it ends and wants to see what comes back.
+    /// The link whose router algorithm stands where it ends and wants to see what comes back.
     returns: u32,
 }
 
@@ -205,7 +206,7 @@ impl Engine {
     /// A packet reaches its endpoint.
     #[inline]
     fn deliver(&mut self, packet: &Packet) {
-        self.mix(packet.seq ^ packet.ack.rotate_left(32));
+        self.mix(packet.digest());
         let flow = packet.flow;
         if let Some(connection) = self.connections.of(flow) {
             self.deliver_to(connection, packet);

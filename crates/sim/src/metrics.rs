@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use narrows_cc::{Bytes, Nanos, ParamKind};
+use narrows_net::ClassStats;
 use narrows_net::config::Capacity;
-use narrows_net::{ClassStats, Flags, Link, Packet};
+use narrows_packet::{Flags, Packet};
+use narrows_routers::RouterLink;
 use narrows_tcp::{ReceiverStats, SenderStats};
 use narrows_units::{Histogram, prefetch};
 
@@ -14,7 +16,7 @@ use crate::fairness::Fairness;
 use crate::result::{
     AllocatorResult, ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RunResult,
 };
-use crate::spec::{FlowSpec, LinkSpec, Spec};
+use crate::spec::{FlowSpec, Link, LinkSpec, Spec};
 use crate::telemetry;
 
 /// What is measured of one flow besides what its endpoints count themselves.
@@ -366,7 +368,7 @@ fn link_result(link: &LinkSpec, state: &Link, warmup: Nanos, end: Nanos) -> Link
         random_losses: stats.dropped_loss,
         marks: stats.marked,
         classes: state.classes(end).into_iter().map(|class| class_result(class, span)).collect(),
-        allocator: state.allocator().map(|allocator| {
+        allocator: state.router().map(|allocator| {
             let mut readings = BTreeMap::new();
             allocator.telemetry(&mut |name, value| {
                 let (name, shown) = telemetry::of_allocator(name, value);

@@ -3,6 +3,8 @@
 use narrows_cc::{Bytes, Nanos, Params, schemes::Entry};
 use narrows_net::config::{Jitter, LinkConfig, Reordering};
 use narrows_net::timeline::DelayTrace;
+use narrows_packet::Packet;
+use narrows_routers::{PortAgent, RouterConfig};
 use narrows_tcp::{Scheduler, TcpConfig};
 use narrows_traffic::AppConfig;
 
@@ -23,11 +25,14 @@ pub struct Spec {
     pub flows: Vec<FlowSpec>,
     /// The connections of several subflows.
     pub connections: Vec<ConnectionSpec>,
-    /// How the controller works, where an allocator needs one.
-    pub controller: narrows_net::controller::Config,
+    /// How the controller works, where a router algorithm needs one.
+    pub controller: narrows_routers::controller::Config,
     /// What is recorded.
     pub trace: TraceSpec,
 }
+
+/// A link of the simulator: it carries packets, and may have a router algorithm at its port.
+pub type Link = narrows_net::Link<Packet, PortAgent>;
 
 /// A link in one direction.
 #[derive(Clone, Debug)]
@@ -36,6 +41,8 @@ pub struct LinkSpec {
     pub name: String,
     /// Rate, queue and loss.
     pub config: LinkConfig,
+    /// The router algorithm at its port.
+    pub router: Option<RouterConfig>,
     /// Jitter of what leaves it.
     pub jitter: Option<Jitter>,
     /// Packets of it that arrive late.
@@ -95,7 +102,7 @@ pub struct FlowSpec {
     pub stop: Option<Nanos>,
     /// The way it takes.
     pub way: Way,
-    /// Other ways it could take; see [`narrows_net::packet::MAX_PATHS`].
+    /// Other ways it could take; see [`narrows_packet::MAX_PATHS`].
     pub others: Vec<Way>,
     /// Two-way propagation delay.
     pub base_rtt: Nanos,

@@ -36,7 +36,7 @@ mod transmit;
 use narrows_cc::{
     AnyScheme, Bytes, Control, Explicit, Nanos, Pacer, Phase, Rate, RateSampler, RecoveryStyle, RoundCounter,
 };
-use narrows_net::packet::{Flags, Packet};
+use narrows_packet::{Flags, Kind, Packet};
 
 use crate::{SenderStats, TcpConfig};
 use explicit::{Freshness, desired, payload_share};
@@ -292,7 +292,7 @@ impl Sender {
         if !packet.flags.has(Flags::REVERSE) {
             return AckOutcome::default();
         }
-        if packet.flags.has(Flags::CONTROL) {
+        if packet.kind() == Kind::Message {
             self.on_control(now, packet);
             return AckOutcome::default();
         }

@@ -2,7 +2,8 @@
 
 use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_dccp::{Connection, Role};
-use narrows_net::{Link, Wire};
+use narrows_net::DelayLine;
+use narrows_routers::RouterLink;
 use narrows_tcp::{Receiver, Sender, multipath};
 use narrows_traffic::{App, AppConfig};
 
@@ -16,7 +17,7 @@ use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::Recorder;
-use crate::spec::{FlowSpec, Spec, Way};
+use crate::spec::{FlowSpec, Link, LinkSpec, Spec, Way};
 
 impl Engine {
     /// Builds the network and the endpoints of a run; nothing moves yet.
@@ -38,12 +39,14 @@ impl Engine {
             })
             .collect();
         let random = |name, index: usize| Random::stream(spec.seed, name, index as u64);
-        let links: Vec<Link> =
-            spec.links.iter().enumerate().map(|(i, l)| Link::new(&l.config, random("link", i))).collect();
+        let link = |(i, own): (usize, &LinkSpec)| {
+            narrows_routers::link(&own.config, own.router.as_ref(), random("link", i))
+        };
+        let links: Vec<Link> = spec.links.iter().enumerate().map(link).collect();
         let mut returns = vec![NONE; links.len()];
         for (i, link) in links.iter().enumerate() {
             if let Some(opposite) = spec.links[i].opposite
-                && link.allocator().is_some_and(|allocator| allocator.wants_returns())
+                && link.router().is_some_and(|router| router.wants_returns())
             {
                 returns[opposite] = i as u32;
             }
@@ -53,7 +56,7 @@ impl Engine {
             .enumerate()
             .map(|(i, &(wire_link, delay, last))| {
                 let link = &spec.links[wire_link];
-                let mut wire = Wire::new(delay, link.jitter, link.reordering, random("wire", i));
+                let mut wire = DelayLine::new(delay, link.jitter, link.reordering, random("wire", i));
                 if let Some(delays) = &link.delay_trace {
                     wire = wire.following(delays.clone(), random("wire", i));
                 }
@@ -123,17 +126,15 @@ impl Engine {
             queue.schedule(sources.senders + i as SourceId, sender.deadline());
         }
         for (i, link) in links.iter().enumerate() {
-            // Allocators may ask to be woken before the first packet.
+            // Router algorithms may ask to be woken before the first packet.
             if link.next_service() < Nanos::MAX {
                 queue.schedule(sources.links + i as SourceId, link.next_service());
             }
         }
         let clock = Clock::new(&spec);
         queue.schedule(sources.clock, clock.next());
-        let polled = spec
-            .links
-            .iter()
-            .map(|link| link.config.allocator.as_ref().is_some_and(|allocator| allocator.entry.controlled));
+        let polled =
+            spec.links.iter().map(|link| link.router.as_ref().is_some_and(|router| router.entry.controlled));
         let polled = polled.enumerate().filter(|(_, polled)| *polled).map(|(i, _)| i as u32);
         let control = ControlPlane::new(spec.controller, polled.collect());
         queue.schedule(sources.control, control.next());

@@ -8,7 +8,7 @@ use narrows_cc::{Bytes, Explicit, Nanos, Params, Rate};
 use narrows_net::config::{self, Capacity, Limit};
 use narrows_net::timeline::{DelayTrace, LossTrace, Timeline, TimelineError};
 use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};
-use narrows_net::{allocator, controller};
+use narrows_routers::{self as allocator, RouterConfig, controller};
 
 use super::choice::{self, Loss, LossKind, Radio};
 use super::fault::{Fault, unknown};
@@ -378,7 +378,7 @@ pub(super) fn policer(
 }
 
 /// An allocator, if one is meant.
-pub(super) fn allocator(table: &str, stated: &choice::Allocator) -> Result<Option<config::Allocator>, Fault> {
+pub(super) fn allocator(table: &str, stated: &choice::Allocator) -> Result<Option<RouterConfig>, Fault> {
     if stated.kind == "none" {
         let dies = stated.dies.as_ref().map(|_| "dies");
         return match stated.params.keys().map(String::as_str).next().or(dies) {
@@ -398,13 +398,13 @@ pub(super) fn allocator(table: &str, stated: &choice::Allocator) -> Result<Optio
         flows::set(&mut params, entry.info.name, entry.info.params, name, &flows::plain(value), &key)?;
     }
     let dies = stated.dies.as_ref().map_or(Nanos::MAX, quantity::Time::value);
-    Ok(Some(config::Allocator { dies, ..config::Allocator::new(entry, params) }))
+    Ok(Some(RouterConfig { dies, ..RouterConfig::new(entry, params) }))
 }
 
 /// The allocator that answers an explicit header, with default parameters.
-pub(super) fn default_allocator(explicit: Explicit) -> config::Allocator {
+pub(super) fn default_allocator(explicit: Explicit) -> RouterConfig {
     match allocator::find(explicit.allocator()) {
-        Some(entry) => config::Allocator::new(entry, Params::defaults(entry.info.params)),
+        Some(entry) => RouterConfig::new(entry, Params::defaults(entry.info.params)),
         None => unreachable!("every explicit header has its allocator"),
     }
 }
@@ -423,7 +423,7 @@ pub(super) fn learned(file: Option<&str>, dir: Option<&Path>, traces: &mut Trace
 }
 
 /// Gives an allocator what it learned at this link.
-pub(super) fn teach(link: &str, own: &mut config::Allocator, traces: &Traces) -> Result<(), Fault> {
+pub(super) fn teach(link: &str, own: &mut RouterConfig, traces: &Traces) -> Result<(), Fault> {
     if let Some(text) = traces.learned.get(link) {
         own.entry.check_learned(text).map_err(|problem| {
             Fault::new(LEARNED, format!("what `{link}` learned cannot be read: {problem}"))

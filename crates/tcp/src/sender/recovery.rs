@@ -3,7 +3,7 @@
 use narrows_cc::{
     Bytes, CongestionCause, Lost, Nanos, Phase, RecoveryEntered, RecoveryLeft, RecoveryStyle, SpuriousLoss,
 };
-use narrows_net::packet::timestamp;
+use narrows_packet::timestamp;
 
 use super::ack::Progress;
 use super::rack::DUP_THRESH;
