@@ -1,4 +1,4 @@
-"""All runs that a record makes: those of `runs/`, of `scenarios/`, of the registry, and some drawn at random."""
+"""All runs of a record: from `runs/`, from `scenarios/`, from the registry, and drawn at random."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNS = HERE / "runs"
 SCENARIOS = HERE.parents[1] / "scenarios"
 
 SHORT = {"duration": "6s", "warmup": "500ms", "repeat": "1"}
-"""What replaces the values of the files in `scenarios/`, which run for minutes."""
+"""Replaces values of the files in `scenarios/`, which run for minutes."""
 
 DRAWN = 160
 """Scenarios drawn at random."""

@@ -14,8 +14,8 @@ Python sources and the engine in DIR (`TREE/python`) with the packages of that i
 if the sets of runs differ. `--ignore FIELD` leaves a field out, whatever object it is in; the output says so. Sizes of
 data structures, such as `peak_flow_bytes`, are the only candidates.
 
-`goldens` compares what two trees hold: insta snapshots, hashes on pages of schemes and routers, and the claims and
-scenarios of papers. The last need an engine: that of the tree (`TREE/.venv`), or TREE/python run by this interpreter.
+`goldens` compares two trees: insta snapshots, event hashes on pages of schemes and routers, packets of corpora, and the
+claims and scenarios of papers. Papers need an engine: TREE/python, run by TREE/.venv or else by this interpreter.
 """
 
 from __future__ import annotations

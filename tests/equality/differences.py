@@ -15,14 +15,14 @@ LONGEST = 100
 
 @dataclass
 class Report:
-    """What a comparison found."""
+    """The outcome of a comparison."""
 
     compared: dict[str, int] = field(default_factory=dict)
-    """How many things of each kind."""
+    """Number of things compared, by kind."""
     found: list[str] = field(default_factory=list)
     """A line for each difference."""
     notes: list[str] = field(default_factory=list)
-    """What a reader should know besides."""
+    """Remarks that are no differences."""
 
     def equal(self) -> bool:
         """Whether something was compared and nothing differs."""
@@ -69,7 +69,7 @@ def sets(kind: str, old: Collection[str], new: Collection[str]) -> list[str]:
 
 
 def scenarios(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """Scenarios that say other things: then the runs have nothing to do with each other."""
+    """A line for each scenario whose content differs: its runs cannot be compared."""
     for name in old.keys() & new.keys():
         before, after = ({**each[name], "text": words.scenario(each[name]["text"])} for each in (old, new))
         for place in list(of_values("scenario", before, after, ()))[:1]:

@@ -1,4 +1,4 @@
-"""Scenarios drawn at random from what a scenario may say: combinations that nobody thought of listing."""
+"""Scenarios drawn at random from the keys of a scenario: combinations beyond the listed ones."""
 
 from __future__ import annotations
 
@@ -73,6 +73,6 @@ def scenario(number: int, schemes: list[str], routers: list[str]) -> str:
 
 
 def of_everything(schemes: list[str], routers: list[str], count: int) -> Iterator[tuple[str, str, bool]]:
-    """Name and text of the runs. Some ask for what does not go together and are refused."""
+    """Name and text of the runs. A build refuses those that combine incompatible keys."""
     for number in range(count):
         yield f"drawn {number}", scenario(number, schemes, routers), True

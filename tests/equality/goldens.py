@@ -32,11 +32,11 @@ for paper in papers.load_all(Path(sys.argv[1])):
         }
 print(json.dumps(rows, default=dict))
 """
-"""Lists the figures of a tree's papers, whatever its files look like."""
+"""Lists the figures of a tree's papers with the tree's own reader, so the format of the files may change."""
 
 
 def of_trees(old: Path, new: Path) -> Report:
-    """Compare what two trees hold."""
+    """Compare the goldens of two trees."""
     report = Report()
     for kind, read in {"snapshots": snapshots, "pages with hashes": pages, "corpora": corpora}.items():
         before, after = read(old), read(new)
@@ -46,14 +46,14 @@ def of_trees(old: Path, new: Path) -> Report:
             if name in after and before[name] != after[name]:
                 report.found.append(f"{kind}: {name}: {first(before[name], after[name])}")
     try:
-        before, after = papers(old), papers(new)
+        ours, theirs = papers(old), papers(new)
     except RuntimeError as error:
         report.found.append(str(error))
         return report
-    report.compared["figures of papers"] = len(before)
-    report.compared["claims"] = sum(len(figure["claims"]) for figure in before.values())
-    for name in sorted({*before, *after}):
-        report.found += [f"papers: {place}" for place in of_values(name, before.get(name), after.get(name), ())]
+    report.compared["figures of papers"] = len(ours)
+    report.compared["claims"] = sum(len(figure["claims"]) for figure in ours.values())
+    for name in sorted({*ours, *theirs}):
+        report.found += [f"papers: {place}" for place in of_values(name, ours.get(name), theirs.get(name), ())]
     report.found += [f"{kind}: {old} has none" for kind, count in report.compared.items() if count == 0]
     return report
 
@@ -96,7 +96,7 @@ def corpora(tree: Path) -> dict[str, list[str]]:
 
 
 def papers(tree: Path) -> dict[str, Any]:
-    """The figures of a tree's papers, with scenario and claims, as the tree's own Python reads them.
+    """The figures of a tree's papers, with scenario and claims, read by the tree's own Python.
 
     Raises:
         RuntimeError: It cannot.
@@ -112,10 +112,10 @@ def papers(tree: Path) -> dict[str, Any]:
     if process.returncode != 0:
         lines = process.stderr.strip().splitlines() or ["no reason given"]
         raise RuntimeError(f"papers: {tree} cannot be read: {lines[-1]}")
-    rows = json.loads(process.stdout)
+    rows: dict[str, Any] = json.loads(process.stdout)
     for row in rows.values():
         row["scenario"] = words.scenario(row["scenario"])
-    return words.normalised(rows)
+    return dict(words.normalised(rows))
 
 
 def first(old: list[str], new: list[str]) -> str:

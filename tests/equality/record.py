@@ -45,7 +45,7 @@ class Build:
         )
 
     def registry(self, folder: Path) -> dict[str, Any]:
-        """What the build's command lists of schemes and router algorithms."""
+        """Schemes and router algorithms, as the build's command lists them."""
         lists = {}
         for kind, command in LISTS.items():
             process = self.start("-m", "narrows", words.translated(command, self.words), "--json", folder=folder)
@@ -56,7 +56,7 @@ class Build:
         return lists
 
     def rows(self, jobs: list[dict[str, Any]], folder: Path) -> Iterator[dict[str, Any]]:
-        """What the worker says of each run, as it comes."""
+        """Rows of the worker, one per run, as they arrive."""
         process = self.start(str(Path(__file__).with_name("worker.py")), folder=folder)
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(json.dumps({"runs": jobs}))
@@ -109,7 +109,7 @@ def record(build: Build, like: Mapping[str, Any] | None = None) -> dict[str, Any
 
 
 def job(run: catalogue.Run, text: str) -> dict[str, Any]:
-    """What the worker needs of a run."""
+    """A run as the worker reads it."""
     return {"name": run.name, "text": text, "directory": str(run.directory), "overrides": run.overrides}
 
 

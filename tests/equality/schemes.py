@@ -62,12 +62,12 @@ def of_schemes(schemes: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, boo
             )  # fmt: skip
             if "path" in keys:
                 text = text.replace('rate = "20mbit"', f'capacity_trace = "{keys["path"]}"')
-            # Datagrams have no subflows, nor have schemes with headers of their own.
+            # DCCP carries no subflows, and neither do schemes with a header of their own.
             yield f"{name} {case}", text, "couples" in keys
         for rival, keys in AGAINST.items():
             flows = flow(name, keys["first"]) + flow(rival, keys["second"])
             yield f"{name} against {rival}", dumbbell(flows, keys["network"], duration="8s"), False
-        # Schemes that couple subflows or have headers of their own are refused.
+        # DCCP refuses schemes that couple subflows or have a header of their own.
         datagrams = flow(name, 'rtt = "40ms"\nprotocol = "dccp"')
         yield f"{name} over DCCP", dumbbell(datagrams, 'loss = "0.5%"'), True
         for alias in next(row["aliases"] for row in schemes if row["name"] == name):

@@ -26,7 +26,7 @@ def translated(text: str, words: str) -> str:
     """A text in the words of the old or the new build."""
     for pair in RENAMED:
         old, new = pair if words == "new" else pair[::-1]
-        text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(old)}(?![A-Za-z0-9]|\.\d)", lambda _, new=new: new, text)
+        text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(old)}(?![A-Za-z0-9]|\.\d)", new, text)
     return text
 
 

@@ -144,7 +144,7 @@ def test_compare_renamed_series_columns_still_count(tmp_path, capsys):
     assert f'{NAMED}: traces.samples.arrow.columns.value: "v1", now "v2"\n' in capsys.readouterr().out
 
 
-def test_compare_ignored_field_is_left_out_and_told(tmp_path, capsys):
+def test_compare_ignored_field_is_left_out_and_shown(tmp_path, capsys):
     """`--ignore` leaves a field out of all objects, and the output says so."""
     new = changed(lambda new: new["runs"][RUN]["result"].update(jain=0.5))
     assert compared(tmp_path, record(), new, "--ignore", "jain") == 0
