@@ -65,7 +65,7 @@ def section(name: str, command: Any, shared: Sequence[Any]) -> Iterator[str]:
         yield from (*(f"    {line.strip()}" for line in detail.strip().splitlines()), "")
     if arguments:
         yield from ("| argument | | meaning |", "|---|---|---|")
-        yield from (f"| `{row.metavar}` | {number(row)} | {cell(row.help)} |" for row in arguments)
+        yield from (f"| `{cell(row.metavar)}` | {number(row)} | {cell(row.help)} |" for row in arguments)
         yield ""
     if options:
         yield from (*HEADER, *map(option, options), "")

@@ -329,3 +329,11 @@ def test_shown_output_is_replaced_by_printed_output(tmp_path):
     """Running a document replaces stale output and keeps everything else."""
     text = "```console\n$ echo b\na\n```\n\n```python\nprint(1)\n2 + 2\n```\n\n```text\n5\n```\n"
     assert run_text(text, tmp_path) == text.replace("\na\n", "\nb\n").replace("5\n", "1\n4\n")
+
+
+def test_table_rows_have_the_columns_of_their_head():
+    """No cell of a table holds a bare pipe, which would shift the cells after it."""
+    for path in [DOCS / "commands.md", OUTPUT, RESULTS, *(DOCS / "papers").glob("*.md")]:
+        for table in re.findall(r"(?:^\|.*\n)+", prose(path), re.MULTILINE):
+            widths = {len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}
+            assert len(widths) == 1, f"{path.name}: {table.splitlines()[0]}"
