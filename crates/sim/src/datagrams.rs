@@ -436,8 +436,8 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Source, plan, resolve};
     use crate::{Engine, Recorder};
+    use narrows_scenario::{NoFiles, Source, expand, resolve};
 
     #[test]
     fn places_are_used_again() {
@@ -482,8 +482,8 @@ mod tests {
                 "duration = \"15s\"\n[network]\nrate = \"10mbit\"\n{network}\n[[flows]]\nscheme = \"{scheme}\"\n\
                  protocol = \"dccp\"\nrtt = \"40ms\"\nstop = \"10s\"\ncount = 2\n"
             );
-            let planned = plan(&Source { name: "test", text: &text, dir: None }, &[]).expect(&text);
-            let spec = resolve(&planned[0].scenario, 1, None).expect("it is sound");
+            let planned = expand(&Source { name: "test", text: &text, files: &NoFiles }, &[]).expect(&text);
+            let spec = resolve(&planned[0].scenario, 1, &NoFiles).expect("it is sound");
             let mut engine = Engine::new(spec, Recorder::off());
             engine.run_until(Nanos::from_secs(15)).expect("nothing is written");
             let bodies = &engine.bodies;

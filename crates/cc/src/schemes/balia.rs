@@ -38,7 +38,7 @@
 //! On a loss a slow subflow yields up to three quarters of its window, so a path that is worse only for the moment is left
 //! quickly, and a queue of one bandwidth-delay product does not keep its link busy, though nobody else may use it.
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS, Peer};
+use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
 use crate::{Bytes, Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
 
 /// The most by which the factor of the decrease exceeds a half of the window.

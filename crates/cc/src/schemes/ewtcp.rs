@@ -32,7 +32,7 @@
 
 use libm::pow;
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS};
+use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
 use crate::{Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
 
 /// EWTCP.

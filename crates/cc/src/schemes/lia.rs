@@ -42,7 +42,7 @@
 //! take 9 to 19 % more than one TCP (`tests/coupled.rs`). On paths with equal loss it is not Pareto-optimal: it takes capacity
 //! from others that it does not need (the reason for `olia`). Once a path was bad, its small window regains the path slowly.
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS, Peer};
+use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
 use crate::{Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
 
 /// LIA.

@@ -35,7 +35,7 @@
 //! It assumes equal round-trip times: the increase per acknowledgement is the same on all paths, so short ones win. A path that
 //! was left is rarely tried again, and equal paths are used in turns rather than together.
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS};
+use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
 use crate::{Bytes, Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
 
 /// COUPLED.

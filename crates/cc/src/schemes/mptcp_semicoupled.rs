@@ -30,7 +30,7 @@
 //! a is fixed. With a = 1, n subflows over one bottleneck take sqrt(n) of what one TCP takes (a = 1/n would be fair), and with
 //! unequal round-trip times no single a is fair: what `lia` computes anew all the time.
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS};
+use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
 use crate::{Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
 
 /// SEMI-COUPLED.

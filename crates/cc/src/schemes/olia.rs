@@ -46,7 +46,7 @@
 //! The set B compares measured numbers for equality, so of two paths that are alike usually one alone is best, and it changes
 //! with each loss. It leaves congested paths nearly empty, and is slow to see that one has recovered.
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS, Peer};
+use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
 use crate::{Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
 
 /// OLIA.

@@ -329,11 +329,7 @@ mod tests {
         let mut scheme = avoiding(40, &[]);
         scheme.on_ack(&sample(200_000));
         scheme.on_ack(&Ack { round_start: true, ..sample(200_000) });
-        assert_eq!(
-            scheme.control().cwnd,
-            Bytes::new(40 * MSS),
-            "the credit of one ACK is short of a window"
-        );
+        assert_eq!(scheme.control().cwnd, Bytes::new(40 * MSS), "the credit of one ACK is short of a window");
         scheme.on_ack(&Ack {
             round_start: true,
             ..Ack { rtt: Some(Nanos::from_millis(200)), ..ack(39 * MSS) }

@@ -16,14 +16,14 @@ use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::Recorder;
-use crate::spec::{FlowSpec, Spec, Way};
+use narrows_scenario::{FlowPlan, Plan, Way};
 
 impl Engine {
     /// Builds the network and the endpoints of a run; nothing moves yet.
-    pub fn new(spec: Spec, recorder: Recorder) -> Self {
+    pub fn new(plan: Plan, recorder: Recorder) -> Self {
         let (mut steps, mut wire_keys, mut known) = (Vec::new(), Vec::new(), Vec::new());
         let mut others: Vec<Routes> = Vec::new();
-        let routes: Vec<Routes> = spec
+        let routes: Vec<Routes> = plan
             .flows
             .iter()
             .map(|flow| {
@@ -37,12 +37,12 @@ impl Engine {
                 first
             })
             .collect();
-        let random = |name, index: usize| Random::stream(spec.seed, name, index as u64);
+        let random = |name, index: usize| Random::stream(plan.seed, name, index as u64);
         let links: Vec<Link> =
-            spec.links.iter().enumerate().map(|(i, l)| Link::new(&l.config, random("link", i))).collect();
+            plan.links.iter().enumerate().map(|(i, l)| Link::new(&l.config, random("link", i))).collect();
         let mut returns = vec![NONE; links.len()];
         for (i, link) in links.iter().enumerate() {
-            if let Some(opposite) = spec.links[i].opposite
+            if let Some(opposite) = plan.links[i].opposite
                 && link.allocator().is_some_and(|allocator| allocator.wants_returns())
             {
                 returns[opposite] = i as u32;
@@ -52,7 +52,7 @@ impl Engine {
             .iter()
             .enumerate()
             .map(|(i, &(wire_link, delay, last))| {
-                let link = &spec.links[wire_link];
+                let link = &plan.links[wire_link];
                 let mut wire = Wire::new(delay, link.jitter, link.reordering, random("wire", i));
                 if let Some(delays) = &link.delay_trace {
                     wire = wire.following(delays.clone(), random("wire", i));
@@ -60,8 +60,8 @@ impl Engine {
                 Distance { wire, last, returns: returns[wire_link] }
             })
             .collect();
-        let connections = Connections::new(&spec);
-        let senders: Vec<Origin> = spec
+        let connections = Connections::new(&plan);
+        let senders: Vec<Origin> = plan
             .flows
             .iter()
             .enumerate()
@@ -93,7 +93,7 @@ impl Engine {
                 Origin::Stream(Sender::new(i as u32, flow.tcp.clone(), scheme, app, start))
             })
             .collect();
-        let receiver = |(i, flow): (usize, &FlowSpec)| match (connections.of(i as u32), &flow.datagrams) {
+        let receiver = |(i, flow): (usize, &FlowPlan)| match (connections.of(i as u32), &flow.datagrams) {
             (_, Some(sending)) => {
                 // Its own data is none, so any scheme will do for that.
                 let config = narrows_dccp::Config { role: Role::Server, ..sending.clone() };
@@ -103,7 +103,7 @@ impl Engine {
             (None, None) => Target::Stream(Receiver::new(i as u32, &flow.tcp)),
             (Some(_), None) => Target::Stream(Receiver::new(i as u32, &multipath::subflow_config(&flow.tcp))),
         };
-        let receivers = spec.flows.iter().enumerate().map(receiver).collect();
+        let receivers = plan.flows.iter().enumerate().map(receiver).collect();
 
         let first_sender = (wires.len() + links.len()) as SourceId;
         let flows = senders.len() as SourceId;
@@ -128,14 +128,14 @@ impl Engine {
                 queue.schedule(sources.links + i as SourceId, link.next_service());
             }
         }
-        let clock = Clock::new(&spec);
+        let clock = Clock::new(&plan);
         queue.schedule(sources.clock, clock.next());
-        let polled = spec
+        let polled = plan
             .links
             .iter()
             .map(|link| link.config.allocator.as_ref().is_some_and(|allocator| allocator.entry.controlled));
         let polled = polled.enumerate().filter(|(_, polled)| *polled).map(|(i, _)| i as u32);
-        let control = ControlPlane::new(spec.controller, polled.collect());
+        let control = ControlPlane::new(plan.controller, polled.collect());
         queue.schedule(sources.control, control.next());
         Self {
             now: Nanos::ZERO,
@@ -154,9 +154,9 @@ impl Engine {
             sources,
             clock,
             control,
-            metrics: Metrics::new(&spec),
+            metrics: Metrics::new(&plan),
             recorder,
-            spec,
+            plan,
         }
     }
 }

@@ -65,7 +65,7 @@ impl Engine {
             Outgoing::ToSender(mut packet) => {
                 packet.flags = packet.flags.with(Flags::REVERSE);
                 let routes = self.routes_of(&packet);
-                let opposite = self.spec.links[index].opposite;
+                let opposite = self.plan.links[index].opposite;
                 let back = self.way(routes.reverse).position(|step| Some(step.link as usize) == opposite);
                 let mut at = self.now;
                 if let Some(taken) = back {
