@@ -146,8 +146,6 @@ pub struct Sender {
     held: bool,
     /// The departure time last counted as a wait.
     waited_for: Nanos,
-    /// Number of the latest transmission.
-    order: u64,
     rto_at: Nanos,
     loss_timer_at: Nanos,
     loss_timer: LossTimer,
@@ -234,7 +232,6 @@ impl Sender {
             pacer: Pacer::default(),
             held: false,
             waited_for: Nanos::MAX,
-            order: 0,
             rto_at: start,
             loss_timer_at: Nanos::MAX,
             loss_timer: LossTimer::Reordering,

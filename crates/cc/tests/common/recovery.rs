@@ -69,7 +69,7 @@ impl<C: CongestionControl> Flow<C> {
         for line in [&mut self.flying, &mut self.delayed] {
             while let Some(packet) = line.front().copied().filter(|packet| packet.ack_at <= self.now) {
                 line.pop_front();
-                self.sampler.on_delivered(self.now, MSS, &packet.snapshot, packet.seq);
+                self.sampler.on_delivered(self.now, MSS, &packet.snapshot);
                 acked += MSS;
                 if packet.given_up {
                     self.missing = self.missing.saturating_sub(1);

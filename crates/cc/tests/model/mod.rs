@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use narrows_cc::{
     Ack, Advice, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, MAX_PATHS_VIEW, Nanos,
     Params, PathView, Paths, Phase, Random, Rate, RateAdvice, RateSampler, RecoveryEntered, RecoveryLeft,
-    Report, RoundCounter, Sent, SentSnapshot, Setup, SpuriousLoss, Timeout, Value, schemes::Entry,
+    Report, RoundCounter, Sent, SentState, Setup, SpuriousLoss, Timeout, Value, schemes::Entry,
 };
 use proptest::prelude::*;
 
@@ -160,7 +160,7 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
 struct InFlight {
     bytes: Bytes,
     order: u64,
-    snapshot: SentSnapshot,
+    snapshot: SentState,
     retransmission: bool,
 }
 
@@ -331,7 +331,7 @@ impl Model {
         }
         let mut acked = Bytes::ZERO;
         for packet in self.packets.drain(..delivered) {
-            self.sampler.on_delivered(self.now, packet.bytes, &packet.snapshot, packet.order);
+            self.sampler.on_delivered(self.now, packet.bytes, &packet.snapshot);
             acked += packet.bytes;
         }
         self.inflight -= acked;

@@ -202,7 +202,7 @@ impl Half {
             if progress.newest.is_none_or(|(newest, _)| number > newest) {
                 progress.newest = Some((number, record.snapshot.delivered));
             }
-            sampler.on_delivered(now, size, &record.snapshot, number);
+            sampler.on_delivered(now, size, &record.snapshot);
         };
         let range = |run: crate::ack_vector::Run| {
             // Runs that reach back beyond the first packet end there.

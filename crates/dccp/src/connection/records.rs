@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_cc::{Bytes, SentSnapshot};
+use narrows_cc::{Bytes, SentState};
 
 use crate::ack_vector::State;
 
@@ -35,7 +35,7 @@ pub(super) struct Record {
     pub(super) counter: u8,
     /// Payload sent before it.
     pub(super) offset: u64,
-    pub(super) snapshot: SentSnapshot,
+    pub(super) snapshot: SentState,
 }
 
 impl Record {
@@ -223,7 +223,7 @@ mod tests {
                 fate: Fate::Outstanding,
                 counter: 0,
                 offset,
-                snapshot: SentSnapshot::default(),
+                snapshot: SentState::default(),
             });
         }
         records

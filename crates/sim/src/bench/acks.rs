@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use narrows_cc::schemes::Entry;
 use narrows_cc::{
     Ack, Bytes, CongestionCause, Lost, Nanos, Params, Phase, Random, RateSampler, RecoveryEntered,
-    RecoveryLeft, RoundCounter, Sent, SentSnapshot, Setup,
+    RecoveryLeft, RoundCounter, Sent, SentState, Setup,
 };
 
 pub(super) const MSS: Bytes = Bytes::new(1448);
@@ -39,7 +39,7 @@ struct Path {
     now: Nanos,
     sampler: RateSampler,
     rounds: RoundCounter,
-    flight: VecDeque<(u64, SentSnapshot)>,
+    flight: VecDeque<(u64, SentState)>,
     sent: u64,
     /// The number of packets sent when the present recovery began.
     recovering_until: Option<u64>,
@@ -89,10 +89,10 @@ impl Path {
 
     fn acknowledge(&mut self, lost: Bytes) {
         let before = self.inflight() + lost;
-        let mut newest = SentSnapshot::default();
+        let mut newest = SentState::default();
         let mut number = 0;
         for (order, snapshot) in self.flight.drain(..2) {
-            self.sampler.on_delivered(self.now, MSS, &snapshot, order);
+            self.sampler.on_delivered(self.now, MSS, &snapshot);
             (number, newest) = (order, snapshot);
         }
         let rtt = self.now - newest.sent_at;

@@ -64,11 +64,11 @@ impl Progress {
         self.acked += record.bytes();
         rack.on_delivered(record);
         if record.len > 0 {
-            sampler.on_delivered(self.now, record.bytes(), &record.snapshot, record.order);
+            sampler.on_delivered(self.now, record.bytes(), &record.snapshot);
         }
         let rtt = self.now - record.snapshot.sent_at;
-        if record.order > self.newest {
-            self.newest = record.order;
+        if record.snapshot.order > self.newest {
+            self.newest = record.snapshot.order;
             self.newest_sent_at = record.snapshot.sent_at;
             self.newest_retransmitted = record.retransmissions > 0;
             self.newest_delivered_at_send = record.snapshot.delivered;
@@ -76,8 +76,8 @@ impl Progress {
         // RFC 8985 section 6.2, step 2: an acknowledgement of the copy sent before says nothing about the newer one.
         let doubtful = record.retransmissions > 0
             && (before(self.echo, timestamp(record.snapshot.sent_at)) || rtt < self.min_rtt);
-        if !doubtful && self.rack.is_none_or(|(order, _)| record.order > order) {
-            self.rack = Some((record.order, rtt));
+        if !doubtful && self.rack.is_none_or(|(order, _)| record.snapshot.order > order) {
+            self.rack = Some((record.snapshot.order, rtt));
         }
     }
 
