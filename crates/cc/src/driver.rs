@@ -51,8 +51,8 @@ pub enum Limit {
 pub struct LostPacket<'a> {
     /// Its payload.
     pub bytes: Bytes,
-    /// Where its payload begins in the stream of data.
-    pub offset: Bytes,
+    /// Its number in the order of first sending: see [`Lost::packet`].
+    pub packet: u64,
     /// The state it left with.
     pub sent: &'a SentState,
 }
@@ -74,8 +74,8 @@ pub struct AckEnd {
     /// Newly delivered data where the transport counts each packet as a full one (RFC 4341): before it, that much more than
     /// [`AckEnd::inflight`] was in flight. `None`: the bytes delivered.
     pub acked: Option<Bytes>,
-    /// By how much the cumulative acknowledgement advanced.
-    pub acked_cumulative: Bytes,
+    /// By how much the cumulative acknowledgement advanced, where there is one.
+    pub acked_cumulative: Option<Bytes>,
     /// Bytes that it showed to be lost.
     pub lost: Bytes,
     /// Round-trip time of the newest packet it delivered, if that was sent only once.
@@ -86,10 +86,10 @@ pub struct AckEnd {
     pub ce: Bytes,
     /// The phase now.
     pub phase: Phase,
-    /// Smoothed round-trip time, zero before the first sample.
-    pub srtt: Nanos,
-    /// Least round-trip time, zero before the first sample.
-    pub min_rtt: Nanos,
+    /// Smoothed round-trip time, once there was a sample.
+    pub srtt: Option<Nanos>,
+    /// Least round-trip time, once there was a sample.
+    pub min_rtt: Option<Nanos>,
 }
 
 /// What an acknowledgement brought.
@@ -230,7 +230,7 @@ impl Driver {
     }
 
     /// The round-trip time of the handshake, before there is data.
-    pub fn handshake(&mut self, now: Nanos, rtt: Nanos, srtt: Nanos, min_rtt: Nanos) {
+    pub fn handshake(&mut self, now: Nanos, rtt: Nanos, srtt: Option<Nanos>, min_rtt: Option<Nanos>) {
         self.order.outside_ack();
         self.scheme.on_ack(&Ack::of_handshake(now, rtt, srtt, min_rtt));
         self.refresh();
@@ -295,12 +295,12 @@ impl Driver {
     #[inline]
     pub fn lost(&mut self, now: Nanos, packet: &LostPacket<'_>, inflight: Bytes) {
         self.order.lost();
-        let LostPacket { bytes, offset, sent } = *packet;
+        let LostPacket { bytes, packet, sent } = *packet;
         self.sampler.on_lost(bytes);
         self.scheme.on_lost(&Lost {
             now,
             bytes,
-            offset,
+            packet,
             sent_at: sent.sent_at,
             tx_in_flight: sent.tx_in_flight,
             lost_at_send: sent.lost,
@@ -395,8 +395,8 @@ impl Driver {
         self.refresh();
     }
 
-    /// Sending resumes after `idle` with nothing in flight; `rto` is the retransmission timeout.
-    pub fn idle_restart(&mut self, now: Nanos, idle: Nanos, rto: Nanos) {
+    /// Sending resumes after `idle` with nothing in flight; `rto` is the retransmission timeout, if there is one.
+    pub fn idle_restart(&mut self, now: Nanos, idle: Nanos, rto: Option<Nanos>) {
         self.order.outside_ack();
         self.scheme.on_idle_restart(&IdleRestart {
             now,

@@ -131,7 +131,7 @@ impl RateSampler {
     /// The acknowledgement is fully processed: its sample, unless nothing was delivered or the interval is shorter than
     /// the connection's least round-trip time `min_rtt` (then the acknowledgement was of compressed or spurious origin).
     #[inline]
-    pub fn sample(&mut self, min_rtt: Nanos) -> Option<RateSample> {
+    pub fn sample(&mut self, min_rtt: Option<Nanos>) -> Option<RateSample> {
         if self.app_limited_until < self.delivered {
             self.app_limited_until = Bytes::ZERO;
         }
@@ -140,7 +140,7 @@ impl RateSampler {
         let send_elapsed = newest.sent_at - newest.first_sent_at;
         let ack_elapsed = self.delivered_at - newest.delivered_at;
         let interval = send_elapsed.max(ack_elapsed);
-        if interval < min_rtt || interval.is_zero() {
+        if min_rtt.is_some_and(|least| interval < least) || interval.is_zero() {
             return None;
         }
         let delivered = self.delivered - newest.delivered;
@@ -209,7 +209,7 @@ mod tests {
             for state in self.sent.drain(..n) {
                 self.sampler.on_delivered(now, PACKET, &state);
             }
-            self.sampler.sample(min_rtt)
+            self.sampler.sample(Some(min_rtt))
         }
     }
 

@@ -19,14 +19,14 @@ fn end(now: Nanos, inflight: Bytes) -> AckEnd {
     AckEnd {
         now,
         acked: None,
-        acked_cumulative: MSS,
+        acked_cumulative: Some(MSS),
         lost: Bytes::ZERO,
         rtt: Some(RTT),
         inflight,
         ce: Bytes::ZERO,
         phase: Phase::Open,
-        srtt: RTT,
-        min_rtt: RTT,
+        srtt: Some(RTT),
+        min_rtt: Some(RTT),
     }
 }
 
@@ -148,7 +148,7 @@ fn delivery_after_loss_panics() {
     let mut driver = driver("newreno");
     let [first, second] = send::<2>(&mut driver, ms(0));
     let mut ack = driver.begin_ack(MSS * 2);
-    driver.lost(ms(10), &LostPacket { bytes: MSS, offset: Bytes::ZERO, sent: &first }, MSS);
+    driver.lost(ms(10), &LostPacket { bytes: MSS, packet: 0, sent: &first }, MSS);
     driver.delivered_packet(ms(10), &mut ack, MSS, &second);
 }
 
@@ -168,6 +168,6 @@ fn feedback_after_loss_panics() {
     let mut driver = driver("newreno");
     let [first] = send::<1>(&mut driver, ms(0));
     driver.begin_ack(MSS);
-    driver.lost(ms(10), &LostPacket { bytes: MSS, offset: Bytes::ZERO, sent: &first }, Bytes::ZERO);
+    driver.lost(ms(10), &LostPacket { bytes: MSS, packet: 0, sent: &first }, Bytes::ZERO);
     driver.receiver_feedback(&Report::of_nothing(ms(10)));
 }

@@ -275,7 +275,6 @@ impl Connection {
             bytes,
             fate: Fate::Outstanding,
             counter: self.half.counter.0,
-            offset: self.half.offset,
             snapshot,
         });
         self.gss = self.gss.add(1);

@@ -33,8 +33,6 @@ pub(super) struct Record {
     pub(super) fate: Fate,
     /// CCID 3's window counter when it left.
     pub(super) counter: u8,
-    /// Payload sent before it.
-    pub(super) offset: u64,
     pub(super) snapshot: SentState,
 }
 
@@ -216,13 +214,11 @@ mod tests {
 
     fn records(n: u64) -> Records {
         let mut records = Records::default();
-        for i in 0..n {
-            let offset = i * 10;
+        for _ in 0..n {
             records.push(Record {
                 bytes: 10,
                 fate: Fate::Outstanding,
                 counter: 0,
-                offset,
                 snapshot: SentState::default(),
             });
         }

@@ -67,7 +67,7 @@ impl Path {
         self.events.push(Event::Lost(Lost {
             now: self.now,
             bytes: MSS,
-            offset: MSS * number,
+            packet: number,
             sent_at: snapshot.sent_at,
             tx_in_flight: snapshot.tx_in_flight,
             lost_at_send: snapshot.lost,
@@ -108,10 +108,10 @@ impl Path {
         self.events.push(Event::Ack(Ack {
             now: self.now,
             acked: MSS * 2,
-            acked_cumulative: MSS * 2,
+            acked_cumulative: Some(MSS * 2),
             lost,
             rtt: Some(rtt),
-            rate: self.sampler.sample(self.min_rtt),
+            rate: self.sampler.sample(Some(self.min_rtt)),
             inflight_before: before,
             inflight: self.inflight(),
             ce: Bytes::ZERO,
@@ -121,8 +121,8 @@ impl Path {
             phase: if self.recovering_until.is_some() { Phase::Recovery } else { Phase::Open },
             round_start,
             round: self.rounds.count(),
-            srtt: self.srtt,
-            min_rtt: self.min_rtt,
+            srtt: Some(self.srtt),
+            min_rtt: Some(self.min_rtt),
         }));
     }
 }

@@ -208,7 +208,7 @@ impl Sender {
         self.scheme.on_idle_restart(&IdleRestart {
             now,
             idle,
-            rto: self.rtt.rto(),
+            rto: Some(self.rtt.rto()),
             delivered: self.sampler.delivered(),
             app_limited: self.sampler.is_app_limited(),
         });
