@@ -55,19 +55,17 @@ impl Mesh {
 
     fn update(&mut self, paths: &Paths) {
         self.count = 0;
-        if paths.own().srtt.is_zero() {
+        if paths.own().srtt.is_none() {
             return; // nothing to compare siblings with
         }
         for (i, path) in paths.active() {
-            if path.srtt.is_zero() {
-                continue;
-            }
+            let Some(srtt) = path.srtt else { continue };
             if i == paths.own {
                 self.own = self.count;
             }
             self.peers[self.count] = Peer {
                 window: path.window.as_f64(),
-                rtt: path.srtt.as_secs_f64(),
+                rtt: srtt.as_secs_f64(),
                 loss_interval: path.since_loss.max(path.between_losses).as_f64(),
             };
             self.count += 1;
@@ -272,7 +270,7 @@ pub(crate) mod testing {
     pub fn path(segments: u64, rtt_ms: u64, interval: u64) -> PathView {
         PathView {
             window: Bytes::new(segments * MSS),
-            srtt: Nanos::from_millis(rtt_ms),
+            srtt: Some(Nanos::from_millis(rtt_ms)),
             since_loss: Bytes::new(interval * MSS),
             established: true,
             ..PathView::default()
@@ -341,7 +339,7 @@ mod tests {
     use super::*;
     use crate::schemes::{ALL, NewReno, find};
     use crate::testing::{ack, entered, idle, setup, spurious, timeout};
-    use crate::{CongestionCause, Nanos, PathView};
+    use crate::{CongestionCause, PathView};
 
     /// Grows by half of what it may at most, or shrinks.
     #[derive(Clone, Debug)]
@@ -379,7 +377,7 @@ mod tests {
     #[test]
     fn who_is_not_established_or_has_no_round_trip_time_takes_no_part() {
         let opening = PathView { established: false, ..path(10, 40, 0) };
-        let unmeasured = PathView { srtt: Nanos::ZERO, ..path(10, 40, 0) };
+        let unmeasured = PathView { srtt: None, ..path(10, 40, 0) };
         assert!(mesh(1, &[opening, path(5, 20, 0), unmeasured]).is_alone());
         assert!(mesh(0, &[unmeasured, path(5, 20, 0)]).is_alone());
         let three = mesh(2, &[path(7, 10, 0), opening, path(5, 20, 0), path(9, 30, 0)]);

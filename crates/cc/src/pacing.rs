@@ -21,13 +21,13 @@ pub(crate) const PACED: Param = Param::flag(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowPacing {
     on: bool,
-    srtt: Nanos,
+    srtt: Option<Nanos>,
 }
 
 impl WindowPacing {
     /// As the parameter [`PACED`] says.
     pub fn new(setup: &Setup) -> Self {
-        Self { on: setup.params.flag(PACED.name), srtt: Nanos::ZERO }
+        Self { on: setup.params.flag(PACED.name), srtt: None }
     }
 
     /// Whether it was asked for.
@@ -37,19 +37,17 @@ impl WindowPacing {
 
     /// Takes note of the smoothed round-trip time.
     #[inline]
-    pub fn on_ack(&mut self, srtt: Nanos) {
+    pub fn on_ack(&mut self, srtt: Option<Nanos>) {
         self.srtt = srtt;
     }
 
     /// The rate for this window and threshold; none before the first round-trip sample.
     #[inline]
     pub fn rate(&self, window: Bytes, ssthresh: Bytes) -> Option<Rate> {
-        if !self.on || self.srtt.is_zero() {
-            return None;
-        }
+        let srtt = self.srtt.filter(|_| self.on)?;
         // Linux leaves the slow-start ratio half way to the threshold, so the last doubling does not overshoot.
         let ratio = if window < ssthresh / 2 { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
-        Some(window.mul_f64(ratio).per(self.srtt.max(LEAST_RTT)).max(Rate::from_bytes_per_sec(1)))
+        Some(window.mul_f64(ratio).per(srtt.max(LEAST_RTT)).max(Rate::from_bytes_per_sec(1)))
     }
 }
 
@@ -59,7 +57,7 @@ mod tests {
 
     #[test]
     fn rate_is_twice_the_window_per_rtt_until_half_the_threshold_and_then_a_fifth_more() {
-        let pacing = WindowPacing { on: true, srtt: Nanos::from_millis(100) };
+        let pacing = WindowPacing { on: true, srtt: Some(Nanos::from_millis(100)) };
         let rate = |window, ssthresh| pacing.rate(Bytes::new(window), Bytes::new(ssthresh));
         assert_eq!(rate(10_000, u64::MAX), Some(Rate::from_bytes_per_sec(200_000)));
         assert_eq!(rate(9_999, 20_000), Some(Rate::from_bytes_per_sec(199_980)));
@@ -69,7 +67,10 @@ mod tests {
     #[test]
     fn no_rate_without_the_flag_or_without_a_round_trip_sample() {
         let window = Bytes::new(14_480);
-        assert_eq!(WindowPacing { on: false, srtt: Nanos::from_millis(1) }.rate(window, Bytes::MAX), None);
-        assert_eq!(WindowPacing { on: true, srtt: Nanos::ZERO }.rate(window, Bytes::MAX), None);
+        assert_eq!(
+            WindowPacing { on: false, srtt: Some(Nanos::from_millis(1)) }.rate(window, Bytes::MAX),
+            None
+        );
+        assert_eq!(WindowPacing { on: true, srtt: None }.rate(window, Bytes::MAX), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Explicit header fields: what senders and the network tell each other beside TCP's own header.
 
-use narrows_cc::Explicit;
+use crate::allocator::protocol::Explicit;
 
 /// The explicit header of a packet. Rates are in bytes per second on the wire, headers included, and travel as 32-bit
 /// IEEE floats; times in microseconds. Whoever reads a field must expect anything in it.

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use narrows_cc::{EXPERIMENTAL_CCID, Params, schemes};
+use narrows_cc::{Params, schemes};
+use narrows_dccp::Ccid;
 use narrows_dccp::connection::Overflow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
@@ -93,13 +94,13 @@ table! {
 
 /// What carries a flow: what it says, else what its scheme is made for.
 pub(crate) fn protocol(flow: &Flow, scheme: &schemes::Entry) -> Protocol {
-    let made_for_datagrams = scheme.ccid != EXPERIMENTAL_CCID;
+    let made_for_datagrams = Ccid::of(scheme) != Ccid::Other;
     flow.protocol.unwrap_or(if made_for_datagrams { Protocol::Dccp } else { Protocol::Tcp })
 }
 
 /// Why datagrams cannot be under this scheme, if that is so.
 fn unable(scheme: &schemes::Entry) -> Option<&'static str> {
-    if scheme.explicit.is_some() {
+    if scheme.rate_protocol.is_some() {
         Some("its header exists for TCP only")
     } else {
         scheme.coupled.then_some("it couples subflows, which DCCP does not have")

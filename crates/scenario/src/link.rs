@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Explicit, Nanos, Params, Rate};
+use narrows_cc::{Bytes, Nanos, Params, Rate};
+use narrows_net::allocator::protocol::Explicit;
 use narrows_net::config::{self, Capacity, Limit};
 use narrows_net::timeline::{DelayTrace, LossTrace, Timeline, TimelineError};
 use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};

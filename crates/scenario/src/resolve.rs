@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_net::allocator::Tuple;
+use narrows_net::allocator::protocol::Explicit;
 use narrows_net::config::{Jitter, LinkConfig};
 
 use crate::choice::QueueKind;
@@ -229,9 +230,10 @@ fn link_spec(
     config.allocator = match &wire.allocator {
         Some((allocator, key)) => link::allocator(key, allocator)?,
         // Of a dumbbell's two wires the bottleneck is the one that is listed.
-        None if topology.is_dumbbell() && wire.listed => {
-            entries.iter().find_map(|entry| entry.kind.scheme.explicit).map(link::default_allocator)
-        }
+        None if topology.is_dumbbell() && wire.listed => entries
+            .iter()
+            .find_map(|entry| entry.kind.scheme.rate_protocol.and_then(Explicit::named))
+            .map(link::default_allocator),
         None => None,
     };
     let (mut jitter, mut reordering, mut delay_trace) = (None, None, None);

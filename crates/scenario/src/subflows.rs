@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use narrows_cc::{Explicit, MAX_PATHS_VIEW, schemes};
+use narrows_cc::{MAX_PATHS_VIEW, schemes};
+use narrows_net::allocator::protocol::Explicit;
 use narrows_tcp::Scheduler;
 use schemars::JsonSchema;
 use serde::de::value::SeqAccessDeserializer;
@@ -106,7 +107,7 @@ pub(crate) fn legs(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result
         )
         .accepted("either alternatives or subflows"));
     }
-    if scheme.explicit.is_some_and(|explicit| explicit != Explicit::Nodectl) {
+    if scheme.rate_protocol.and_then(Explicit::named).is_some_and(|explicit| explicit != Explicit::Nodectl) {
         let (name, place) = (scheme.info.name, "where subflows have their mappings");
         let message = format!("`{name}` has a header of its own, {place}");
         return Err(

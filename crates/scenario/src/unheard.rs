@@ -2,6 +2,8 @@
 //! a transport that no flow has.
 
 use narrows_cc::schemes;
+use narrows_dccp::Ccid;
+use narrows_net::allocator::protocol::Explicit;
 use serde::Serialize;
 
 use crate::entry::Entry;
@@ -46,12 +48,12 @@ fn initial_window(scenario: &Scenario, index: usize, entry: &Entry) -> Option<Fa
     let name = entry.kind.scheme.info.name;
     // RFC 3390, which RFC 4341 section 5 takes over in packets.
     let most = (4_380 / u32::from(datagrams.datagram)).clamp(2, 4);
-    match entry.kind.scheme.ccid {
-        2 if datagrams.initial_window > most => Some(Fault::new(
+    match Ccid::of(entry.kind.scheme) {
+        Ccid::TcpLike if datagrams.initial_window > most => Some(Fault::new(
             key,
             format!("{name} begins with {most} datagrams of this size, as RFC 3390 has it"),
         )),
-        3 => {
+        Ccid::Tfrc => {
             let message = format!("{name} begins with a rate, so `dccp.initial_window` changes nothing");
             Some(Fault::new(key, message))
         }
@@ -74,13 +76,14 @@ pub(crate) fn notes(
     let name = scheme.info.name;
     let note = |key: &str, message: String| Fault::new(format!("flows.{index}.{key}"), message);
     let mut notes = Vec::new();
-    if let Some(explicit) = scheme.explicit
+    let explicit = scheme.rate_protocol.and_then(Explicit::named);
+    if let Some(explicit) = explicit
         && !answered(explicit.allocator())
     {
         let (allocator, then) = (explicit.allocator(), explicit.unanswered());
         notes.push(note("scheme", format!("{name} finds no allocator `{allocator}` on its way and {then}")));
     }
-    if !scheme.explicit.is_some_and(narrows_cc::Explicit::negotiates) {
+    if !explicit.is_some_and(Explicit::negotiates) {
         let stated = [
             ("min_rate", flow.min_rate.is_some()),
             ("max_rate", flow.max_rate.is_some()),

@@ -34,8 +34,9 @@ mod timers;
 mod transmit;
 
 use narrows_cc::{
-    AnyScheme, Bytes, Control, Explicit, Nanos, Pacer, Phase, Rate, RateSampler, RecoveryStyle, RoundCounter,
+    AnyScheme, Bytes, Control, Nanos, Pacer, Phase, Rate, RateSampler, RecoveryStyle, RoundCounter,
 };
+use narrows_net::allocator::protocol::Explicit;
 use narrows_net::packet::{Flags, Packet};
 
 use crate::{SenderStats, TcpConfig};
@@ -146,8 +147,6 @@ pub struct Sender {
     held: bool,
     /// The departure time last counted as a wait.
     waited_for: Nanos,
-    /// Number of the latest transmission.
-    order: u64,
     rto_at: Nanos,
     loss_timer_at: Nanos,
     loss_timer: LossTimer,
@@ -217,7 +216,8 @@ impl Sender {
     /// A sender that connects at `start`.
     pub fn new(flow: u32, config: TcpConfig, scheme: AnyScheme, app: App, start: Nanos) -> Self {
         let control = scheme.control();
-        let share = scheme.explicit().map_or(1.0, |explicit| payload_share(&config, &app, explicit));
+        let explicit = scheme.rate_protocol().and_then(Explicit::named);
+        let share = explicit.map_or(1.0, |explicit| payload_share(&config, &app, explicit));
         Self {
             state: State::Waiting,
             phase: Phase::Open,
@@ -234,7 +234,6 @@ impl Sender {
             pacer: Pacer::default(),
             held: false,
             waited_for: Nanos::MAX,
-            order: 0,
             rto_at: start,
             loss_timer_at: Nanos::MAX,
             loss_timer: LossTimer::Reordering,
@@ -248,10 +247,10 @@ impl Sender {
             rtt: RttEstimator::new(&config),
             rack: Rack::new(),
             style: scheme.info().recovery,
-            explicit: scheme.explicit(),
+            explicit,
             freshness: Freshness::default(),
             desired: desired(scheme.line_rate(), share),
-            server: (scheme.explicit() == Some(Explicit::Nodectl))
+            server: (explicit == Some(Explicit::Nodectl))
                 .then(|| Box::new(Server::new(&config.negotiation, scheme.line_rate(), share))),
             scheme,
             stats: SenderStats::default(),

@@ -276,8 +276,9 @@ impl Scaling {
         let mss = model.settings().mss.as_f64();
         let standard = (bdp.as_f64() * model.settings().cwnd_gain).max(mss);
         let lossless = seen.lost.is_zero();
-        let queued = least.as_secs_f64() > self.queue * ack.min_rtt.as_secs_f64();
-        let congestion = !self.just_cut && !lossless && self.congestion(&seen, ack.min_rtt);
+        let min_rtt = ack.min_rtt.unwrap_or(least);
+        let queued = least.as_secs_f64() > self.queue * min_rtt.as_secs_f64();
+        let congestion = !self.just_cut && !lossless && self.congestion(&seen, min_rtt);
         self.just_cut = congestion;
         self.crowded = queued && !congestion;
         let mut bound = *self.bound.get_or_insert_with(|| {

@@ -172,7 +172,7 @@ impl Policy for GammaGains {
     fn observe(&mut self, ack: &Ack, model: &Model) {
         let rtt = match self.rtt_kind {
             0 => ack.rtt,
-            1 => (!ack.srtt.is_zero()).then_some(ack.srtt),
+            1 => ack.srtt,
             _ => {
                 self.rounds.on_ack(model.round_start(), ack.rtt);
                 self.rounds.last()

@@ -49,7 +49,7 @@
 
 use crate::schemes::Cubic;
 use crate::{
-    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info,
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Evidence, IdleRestart, Info,
     Lost, Nanos, Param, Params, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup,
     SpuriousLoss, Telemetry, Timeout, Value,
 };
@@ -91,7 +91,7 @@ pub struct Brf {
     window: Bytes,
     /// Since when the next share has been waited for: the last one, or what restarted the clock. `None` before any event.
     since: Option<Nanos>,
-    srtt: Nanos,
+    srtt: Option<Nanos>,
     /// What CUBIC is made from, and CUBIC while it governs.
     setup: Setup,
     cubic: Cubic,
@@ -112,12 +112,12 @@ impl Brf {
 
     /// How long a share is good for.
     fn patience(&self) -> Nanos {
-        self.timeout.max(self.srtt.mul_f64(self.timeout_rtts))
+        self.timeout.max(self.srtt.unwrap_or_default().mul_f64(self.timeout_rtts))
     }
 
     fn safety_window(&self, now: Nanos, rate: Rate) -> Bytes {
         let rate = if now < self.before_until { rate.max(self.before) } else { rate };
-        rate.over(self.srtt).mul_f64(self.window_gain).max(self.setup.mss * LEAST_WINDOW)
+        rate.over(self.srtt.unwrap_or_default()).mul_f64(self.window_gain).max(self.setup.mss * LEAST_WINDOW)
     }
 
     /// Falls back if nothing has been heard for too long.
@@ -130,9 +130,9 @@ impl Brf {
         self.fallbacks += 1;
         self.cubic = Cubic::new(&self.setup);
         if let Some(rate) = self.rate
-            && !self.srtt.is_zero()
+            && let Some(srtt) = self.srtt
         {
-            let window = rate.over(self.srtt).max(self.setup.mss * LEAST_WINDOW);
+            let window = rate.over(srtt).max(self.setup.mss * LEAST_WINDOW);
             self.cubic = Cubic::new(&Setup { initial_window: window, ..self.setup.clone() });
             // A reduction from W / beta leads to W, with W_max = W: avoidance begins on the plateau of its curve.
             let flight_size = window.mul_f64(1.0 / CUBIC_BETA);
@@ -163,7 +163,7 @@ impl CongestionControl for Brf {
             Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "a share above this is not believed"),
         ],
     };
-    const EXPLICIT: Option<Explicit> = Some(Explicit::Brf);
+    const RATE_PROTOCOL: Option<&'static str> = Some("brf");
 
     fn new(setup: &Setup) -> Self {
         let number = |name| setup.params.number(name);
@@ -179,7 +179,7 @@ impl CongestionControl for Brf {
             before_until: Nanos::ZERO,
             window: setup.initial_window,
             since: None,
-            srtt: Nanos::ZERO,
+            srtt: None,
             cubic: Cubic::new(&inner),
             setup: inner,
             least: Rate::from_bytes_per_sec(least.max(1)),
@@ -247,7 +247,7 @@ impl CongestionControl for Brf {
                 if let Some(old) = self.rate.filter(|old| *old > rate) {
                     let pending = event.now < self.before_until;
                     self.before = if pending { self.before.max(old) } else { old };
-                    self.before_until = event.now.saturating_add(self.srtt);
+                    self.before_until = event.now.saturating_add(self.srtt.unwrap_or_default());
                 }
                 self.rate = Some(rate);
                 self.since = Some(event.now);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     fn acked(brf: &mut Brf, now_ms: u64, srtt_ms: u64) -> Control {
-        let (now, srtt) = (Nanos::from_millis(now_ms), Nanos::from_millis(srtt_ms));
+        let (now, srtt) = (Nanos::from_millis(now_ms), Some(Nanos::from_millis(srtt_ms)));
         brf.on_ack(&Ack { now, srtt, ..ack(MSS) });
         brf.control()
     }

@@ -46,7 +46,7 @@
 //! in round trips.
 
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Param, Phase, RecoveryEntered,
+    Ack, Bytes, CongestionControl, Control, Evidence, Feedback, IdleRestart, Info, Param, Phase, RecoveryEntered,
     RecoveryLeft, RecoveryStyle, Report, Setup, Telemetry, Timeout, Value,
 };
 
@@ -108,7 +108,7 @@ impl CongestionControl for Ccid2 {
             "what one acknowledgement counts for at most in slow start",
         )],
     };
-    const CCID: u8 = 2;
+    const FEEDBACK: Feedback = Feedback::CountedPackets;
 
     fn new(setup: &Setup) -> Self {
         let packet = setup.mss;
@@ -168,7 +168,7 @@ impl CongestionControl for Ccid2 {
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
-        if event.idle > event.rto {
+        if event.outlasts_rto() {
             self.window = self.window.min(self.initial);
         }
     }

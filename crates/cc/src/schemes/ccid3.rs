@@ -68,7 +68,7 @@
 
 use crate::pacing::LEAST_RTT;
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Evidence, Info, Nanos, Param, Phase, Rate, RecoveryEntered,
+    Ack, Bytes, CongestionControl, Control, Evidence, Feedback, Info, Nanos, Param, Phase, Rate, RecoveryEntered,
     RecoveryStyle, Report, Sent, Setup, Telemetry, Timeout, Value, tfrc,
 };
 
@@ -260,7 +260,7 @@ impl CongestionControl for Ccid3 {
             ),
         ],
     };
-    const CCID: u8 = 3;
+    const FEEDBACK: Feedback = Feedback::LossEvents;
 
     fn new(setup: &Setup) -> Self {
         let least = Rate::from_bytes_per_sec((setup.mss.as_u64() / LONGEST_GAP).max(1));

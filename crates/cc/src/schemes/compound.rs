@@ -225,7 +225,7 @@ impl CongestionControl for Compound {
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
-        if event.idle > event.rto {
+        if event.outlasts_rto() {
             self.reno.window -= self.dwnd;
             self.dwnd = Bytes::ZERO;
         }

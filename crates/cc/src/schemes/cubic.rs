@@ -155,7 +155,7 @@ impl Cubic {
             curve.cwnd = curve.cwnd.max(epoch.w_est);
         } else {
             self.region = if curve.cwnd < curve.w_max { "concave" } else { "convex" };
-            let ahead = curve.w_cubic(self.c, epoch.k, t + event.srtt.as_secs_f64());
+            let ahead = curve.w_cubic(self.c, epoch.k, t + event.srtt.unwrap_or_default().as_secs_f64());
             let target = ahead.clamp(curve.cwnd, curve.cwnd * TARGET_MAX);
             curve.cwnd += (target - curve.cwnd) * share;
         }
@@ -302,7 +302,7 @@ impl CongestionControl for Cubic {
         }
         self.last_ack = event.now;
         // RFC 5681 section 4.1. The curve begins anew when slow start has led back to the threshold.
-        if event.idle > event.rto && self.curve.cwnd > self.initial_window {
+        if event.outlasts_rto() && self.curve.cwnd > self.initial_window {
             self.curve.cwnd = self.initial_window;
             self.curve.epoch = None;
             self.publish();

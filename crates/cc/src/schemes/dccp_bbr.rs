@@ -44,7 +44,7 @@
 //! takes a loss rate of a fifth for one.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
-use crate::{Ack, Bytes, Evidence, Info, Param, RecoveryStyle, Report, Setup, Telemetry, Value, bbr_params};
+use crate::{Ack, Bytes, Evidence, Feedback, Info, Param, RecoveryStyle, Report, Setup, Telemetry, Value, bbr_params};
 
 /// DCCP-BBR.
 pub type DccpBbr = BbrCore<LossAdaptive>;
@@ -108,7 +108,7 @@ impl Policy for LossAdaptive {
         ],
     };
     /// Ours: the paper names none.
-    const CCID: u8 = 248;
+    const FEEDBACK: Feedback = Feedback::LossShare;
 
     fn new(setup: &Setup) -> Self {
         let number = |name| setup.params.number(name);

@@ -3,7 +3,7 @@
 //! A new scheme is a file beside this one and a line in the list below. What schemes cost is compared with the first.
 
 use crate::{
-    Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, Paths, Rate, RateAdvice,
+    Ack, CongestionControl, Control, EcnNeed, Feedback, IdleRestart, Info, Lost, Paths, Rate, RateAdvice,
     RecoveryEntered, RecoveryLeft, Report, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 
@@ -19,10 +19,10 @@ macro_rules! registry {
         /// All registered schemes, in the order of the list.
         pub const ALL: &[Entry] = &[$(Entry {
             info: &<$Type as CongestionControl>::INFO,
-            explicit: <$Type as CongestionControl>::EXPLICIT,
+            rate_protocol: <$Type as CongestionControl>::RATE_PROTOCOL,
             ecn: <$Type as CongestionControl>::ECN,
             coupled: <$Type as CongestionControl>::COUPLED,
-            ccid: <$Type as CongestionControl>::CCID,
+            feedback: <$Type as CongestionControl>::FEEDBACK,
             source: include_str!(concat!(stringify!($module), ".rs")),
             build: |setup| AnyScheme::$Type(<$Type as CongestionControl>::new(setup)),
         }),+];
@@ -56,8 +56,8 @@ macro_rules! registry {
             #[inline] pub fn control(&self) -> Control { match self { $(Self::$Type(s) => s.control()),+ } }
             /// Named, typed internals for traces.
             pub fn telemetry(&self, sink: Telemetry<'_>) { match self { $(Self::$Type(s) => s.telemetry(sink)),+ } }
-            /// The explicit header it speaks.
-            pub fn explicit(&self) -> Option<Explicit> { match self { $(Self::$Type(_) => <$Type as CongestionControl>::EXPLICIT),+ } }
+            /// The name of the protocol by which it settles rates with the network.
+            pub fn rate_protocol(&self) -> Option<&'static str> { match self { $(Self::$Type(_) => <$Type as CongestionControl>::RATE_PROTOCOL),+ } }
             /// What is known of the scheme without running it.
             pub fn info(&self) -> &'static Info { match self { $(Self::$Type(_) => &<$Type as CongestionControl>::INFO),+ } }
         }
@@ -111,14 +111,14 @@ pub(crate) use newreno::{LEAST_THRESHOLD, Reno};
 pub struct Entry {
     /// What is known of the scheme without running it.
     pub info: &'static Info,
-    /// The explicit header it speaks.
-    pub explicit: Option<Explicit>,
+    /// The name of the protocol by which it settles rates with the network.
+    pub rate_protocol: Option<&'static str>,
     /// What it needs of explicit congestion notification.
     pub ecn: EcnNeed,
     /// Its window depends on those of sibling subflows: multipath transports show them to it.
     pub coupled: bool,
-    /// The identifier by which DCCP negotiates it.
-    pub ccid: u8,
+    /// What it expects of a receiver of datagrams.
+    pub feedback: Feedback,
     source: &'static str,
     build: fn(&Setup) -> AnyScheme,
 }

@@ -181,7 +181,7 @@ impl Reno {
 
     /// RFC 5681 section 4.1: after an idle time longer than the RTO nothing is known of the path any more.
     pub fn restart(&mut self, event: &IdleRestart) {
-        if event.idle > event.rto {
+        if event.outlasts_rto() {
             self.window = self.window.min(self.initial_window);
         }
     }
@@ -401,7 +401,7 @@ mod tests {
     fn paced_it_asks_for_a_fifth_more_than_the_window_per_round_trip() {
         let mut scheme = avoiding(10, &[("paced", 1.0)]);
         assert_eq!(scheme.control().pacing_rate, None);
-        scheme.on_ack(&Ack { srtt: crate::Nanos::from_millis(100), ..ack(MSS) });
+        scheme.on_ack(&Ack { srtt: Some(crate::Nanos::from_millis(100)), ..ack(MSS) });
         assert_eq!(scheme.control().pacing_rate, Some(crate::Rate::from_bytes_per_sec(120_000)));
     }
 }

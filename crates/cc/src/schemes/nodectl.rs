@@ -45,7 +45,7 @@
 use super::Cubic;
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
-    Ack, Advice, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info, Lost, Nanos, Param,
+    Ack, Advice, CongestionControl, Control, Evidence, IdleRestart, Info, Lost, Nanos, Param,
     Params, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss,
     Telemetry, Timeout, Value,
 };
@@ -60,7 +60,7 @@ pub struct Nodectl {
     own: Cubic,
     fresh: Cubic,
     bounds: Bounds,
-    srtt: Nanos,
+    srtt: Option<Nanos>,
     ignored: u64,
 }
 
@@ -101,7 +101,7 @@ impl CongestionControl for Nodectl {
             Param::number("window_gain", 2.0, (1.0, 10.0), "", "the window in products of rate and srtt"),
         ],
     };
-    const EXPLICIT: Option<Explicit> = Some(Explicit::Nodectl);
+    const RATE_PROTOCOL: Option<&'static str> = Some("nodectl");
 
     fn new(setup: &Setup) -> Self {
         let fresh = Cubic::new(&Setup { params: Params::defaults(Cubic::INFO.params), ..setup.clone() });
@@ -115,7 +115,7 @@ impl CongestionControl for Nodectl {
             own: fresh.clone(),
             fresh,
             bounds: Bounds::new(setup),
-            srtt: Nanos::ZERO,
+            srtt: None,
             ignored: 0,
         }
     }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn it_sends_at_the_granted_rate_whatever_it_loses() {
         let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[]));
-        scheme.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
+        scheme.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
         // Twice 1 MB/s for 40 ms.
         let granted = advised(&mut scheme, rate(1_000_000));
         let expected = (Bytes::new(80_000), Some(Rate::from_bytes_per_sec(1_000_000)), Bytes::new(1000));
@@ -234,7 +234,7 @@ mod tests {
         scheme.on_timeout(&timeout(40_000, 1));
         assert_eq!(scheme.control(), granted);
         // The window follows the round-trip time, the rate a new grant.
-        scheme.on_ack(&Ack { srtt: Nanos::from_millis(60), ..ack(1000) });
+        scheme.on_ack(&Ack { srtt: Some(Nanos::from_millis(60)), ..ack(1000) });
         assert_eq!(scheme.control().cwnd, Bytes::new(120_000));
         let lower = advised(&mut scheme, rate(500_000));
         assert_eq!(lower.cwnd, Bytes::new(60_000));
@@ -254,7 +254,7 @@ mod tests {
             (least.cwnd, least.pacing_rate),
             (Bytes::new(10_000), Some(Rate::from_bytes_per_sec(1000)))
         );
-        scheme.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
+        scheme.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
         assert_eq!(scheme.control().cwnd, Bytes::new(4_000));
         let most = advised(&mut scheme, rate(10_000_000));
         assert_eq!(most.pacing_rate, Some(Rate::from_bytes_per_sec(10_000_000)));
@@ -272,7 +272,7 @@ mod tests {
         let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[]));
         let script = |on_ack: &mut dyn FnMut(&Ack)| {
             for n in 1..20 {
-                on_ack(&Ack { now: Nanos::from_millis(n), srtt: Nanos::from_millis(40), ..ack(1000) });
+                on_ack(&Ack { now: Nanos::from_millis(n), srtt: Some(Nanos::from_millis(40)), ..ack(1000) });
             }
         };
         script(&mut |event| cubic.on_ack(event));

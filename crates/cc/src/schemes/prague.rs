@@ -86,7 +86,7 @@ pub struct Prague {
     cut_at: Option<Nanos>,
     rounds: u64,
     repairing: bool,
-    srtt: Nanos,
+    srtt: Option<Nanos>,
     /// What the increase is multiplied by, for the `srtt` that it was computed from.
     scale: (Nanos, f64),
     prior: Option<(f64, f64)>,
@@ -131,17 +131,18 @@ impl Prague {
             bytes -= part;
         }
         let reference = self.reference();
-        if self.srtt >= reference {
+        let srtt = self.srtt.unwrap_or_default();
+        if srtt >= reference {
             self.scale = (Nanos::ZERO, 1.0);
-        } else if self.scale.0 != self.srtt {
-            let ratio = self.srtt.as_secs_f64() / reference.as_secs_f64();
-            self.scale = (self.srtt, ratio * ratio);
+        } else if self.scale.0 != srtt {
+            let ratio = srtt.as_secs_f64() / reference.as_secs_f64();
+            self.scale = (srtt, ratio * ratio);
         }
         self.window += bytes * self.mss.as_f64() / self.window * self.scale.1;
     }
 
     fn cut(&mut self, now: Nanos) {
-        let apart = self.reference().max(self.srtt);
+        let apart = self.reference().max(self.srtt.unwrap_or_default());
         if self.cut_at.is_some_and(|at| now - at < apart) {
             return;
         }
@@ -199,7 +200,7 @@ impl CongestionControl for Prague {
             cut_at: None,
             rounds: 0,
             repairing: false,
-            srtt: Nanos::ZERO,
+            srtt: None,
             scale: (Nanos::ZERO, 1.0),
             prior: None,
         }
@@ -250,7 +251,7 @@ impl CongestionControl for Prague {
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
-        if event.idle > event.rto {
+        if event.outlasts_rto() {
             self.window = self.window.min(self.initial_window.as_f64());
         }
     }
@@ -258,10 +259,10 @@ impl CongestionControl for Prague {
     #[inline]
     fn control(&self) -> Control {
         let window = Bytes::from_f64(self.window).max(self.mss);
-        let pacing_rate = (!self.srtt.is_zero()).then(|| {
+        let pacing_rate = self.srtt.map(|srtt| {
             let doubled = self.window < self.ssthresh / 2.0;
             let window = if doubled { window * 2 } else { window };
-            window.per(self.srtt.max(LEAST_RTT)).max(Rate::from_bytes_per_sec(1))
+            window.per(srtt.max(LEAST_RTT)).max(Rate::from_bytes_per_sec(1))
         });
         let burst = pacing_rate.map_or(self.mss, |rate| {
             Bytes::from_f64(rate.as_bytes_per_sec() as f64 / BURSTS_PER_SECOND).max(self.mss)
@@ -294,13 +295,13 @@ mod tests {
     /// In avoidance with forty segments, at a round-trip time of 10 ms.
     fn avoiding(overrides: &[(&str, f64)]) -> Prague {
         let mut scheme = Prague::new(&testing::setup(&Prague::INFO, MSS, overrides));
-        (scheme.window, scheme.ssthresh, scheme.srtt) = (40_000.0, 40_000.0, MS(10));
+        (scheme.window, scheme.ssthresh, scheme.srtt) = (40_000.0, 40_000.0, Some(MS(10)));
         scheme
     }
 
     /// `n` segments are delivered at `ms`, `marked` of them with a mark.
     fn delivered(ms: u64, n: u64, marked: u64) -> Ack {
-        Ack { now: MS(ms), srtt: MS(10), ce: Bytes::new(marked * MSS), ..ack(n * MSS) }
+        Ack { now: MS(ms), srtt: Some(MS(10)), ce: Bytes::new(marked * MSS), ..ack(n * MSS) }
     }
 
     #[track_caller]

@@ -45,7 +45,7 @@
 
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
-    Ack, Advice, CongestionControl, Control, Evidence, Explicit, Info, Nanos, Param, Rate, RateAdvice,
+    Ack, Advice, CongestionControl, Control, Evidence, Info, Nanos, Param, Rate, RateAdvice,
     RecoveryEntered, RecoveryStyle, Setup, Telemetry, Timeout, Value,
 };
 
@@ -54,7 +54,7 @@ use crate::{
 pub struct Rcp {
     control: Control,
     bounds: Bounds,
-    srtt: Nanos,
+    srtt: Option<Nanos>,
     ignored: u64,
 }
 
@@ -77,13 +77,13 @@ impl CongestionControl for Rcp {
             Param::number("window_gain", 2.0, (1.0, 10.0), "", "the window in products of rate and srtt"),
         ],
     };
-    const EXPLICIT: Option<Explicit> = Some(Explicit::Rcp);
+    const RATE_PROTOCOL: Option<&'static str> = Some("rcp");
 
     fn new(setup: &Setup) -> Self {
         Self {
             control: Control { cwnd: setup.initial_window, pacing_rate: None, burst: setup.mss },
             bounds: Bounds::new(setup),
-            srtt: Nanos::ZERO,
+            srtt: None,
             ignored: 0,
         }
     }
@@ -143,7 +143,7 @@ mod tests {
         for nothing in [Advice::Rate(Rate::ZERO), Advice::Change(5.0), Advice::Change(f64::NAN)] {
             assert_eq!(advised(&mut rcp, nothing), start);
         }
-        rcp.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
+        rcp.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
         // Twice 1 MB/s for 40 ms.
         let rate = Rate::from_bytes_per_sec(1_000_000);
         let control = advised(&mut rcp, Advice::Rate(rate));

@@ -45,7 +45,7 @@
 //! nothing.
 
 use crate::{
-    Ack, Advice, Bytes, CongestionControl, Control, Evidence, Explicit, Info, Nanos, Param, Rate, RateAdvice,
+    Ack, Advice, Bytes, CongestionControl, Control, Evidence, Info, Nanos, Param, Rate, RateAdvice,
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -59,7 +59,7 @@ pub struct Xcp {
     mss: Bytes,
     initial: f64,
     line_rate: f64,
-    srtt: Nanos,
+    srtt: Option<Nanos>,
     ignored: u64,
 }
 
@@ -78,7 +78,7 @@ impl CongestionControl for Xcp {
             "the sender's own link: advice beyond it is ignored",
         )],
     };
-    const EXPLICIT: Option<Explicit> = Some(Explicit::Xcp);
+    const RATE_PROTOCOL: Option<&'static str> = Some("xcp");
 
     fn new(setup: &Setup) -> Self {
         let initial = setup.initial_window.as_f64();
@@ -89,7 +89,7 @@ impl CongestionControl for Xcp {
             mss: setup.mss,
             initial,
             line_rate: line_rate.as_bytes_per_sec() as f64,
-            srtt: Nanos::ZERO,
+            srtt: None,
             ignored: 0,
         }
     }
@@ -118,7 +118,7 @@ impl CongestionControl for Xcp {
     fn on_rate_advice(&mut self, event: &RateAdvice) {
         match event.advice {
             Advice::Change(change) if change.is_finite() && change <= self.line_rate => {
-                let srtt = self.srtt.as_secs_f64();
+                let srtt = self.srtt.unwrap_or_default().as_secs_f64();
                 let most = (self.line_rate * srtt).max(self.initial);
                 self.window = (self.window + change * srtt).min(most).max(self.mss.as_f64());
             }
@@ -151,7 +151,7 @@ mod tests {
     fn the_window_changes_by_what_is_allotted_times_the_round_trip_time() {
         let mut xcp = Xcp::new(&setup(&Xcp::INFO, 1000, &[("line_rate", 80.0)]));
         assert_eq!(advised(&mut xcp, 1e6), 10_000, "no round-trip time yet");
-        xcp.on_ack(&Ack { srtt: Nanos::from_millis(40), ..ack(0) });
+        xcp.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
         // 100 kB/s for 40 ms, and back.
         assert_eq!(advised(&mut xcp, 100_000.0), 14_000);
         assert_eq!(advised(&mut xcp, -50_000.0), 12_000);

@@ -93,7 +93,7 @@ impl Connection {
         self.handshake.clear();
         let half = &mut self.half;
         let rtt = half.rtt.on_sample(now - sent_at);
-        half.scheme.on_ack(&Ack::of_handshake(now, rtt, half.rtt.srtt, half.rtt.min));
+        half.scheme.on_ack(&Ack::of_handshake(now, rtt, half.rtt.smoothed(), half.rtt.least()));
         half.read_control();
     }
 

@@ -1,6 +1,6 @@
 //! What leaves beside data: packets of handshake and close, acknowledgements, Syncs and Resets.
 
-use narrows_cc::{Nanos, SentSnapshot};
+use narrows_cc::{Nanos, SentState};
 
 use super::records::{Fate, Record};
 use super::state::{Sent, State};
@@ -269,13 +269,12 @@ impl Connection {
         let snapshot = if bytes > 0 {
             self.half.sampler.on_sent(now, narrows_cc::Bytes::new(u64::from(bytes)), self.half.inflight)
         } else {
-            SentSnapshot { sent_at: now, ..SentSnapshot::default() }
+            SentState { sent_at: now, ..SentState::default() }
         };
         self.half.records.push(Record {
             bytes,
             fate: Fate::Outstanding,
             counter: self.half.counter.0,
-            offset: self.half.offset,
             snapshot,
         });
         self.gss = self.gss.add(1);

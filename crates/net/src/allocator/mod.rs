@@ -6,10 +6,11 @@
 //! other allocators and with a controller.
 //!
 //! The registry below is the one list of allocators. A new one is a file beside this one and a line in the list; a scheme
-//! that speaks its header names it in [`narrows_cc::Explicit`].
+//! that speaks its header names it in [`protocol::Explicit`].
 
 mod flows;
 mod port;
+pub mod protocol;
 mod reading;
 mod seat;
 

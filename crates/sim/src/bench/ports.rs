@@ -4,6 +4,7 @@
 //! Nothing here reads a clock: it is handed in.
 
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
+use narrows_net::allocator::protocol::Explicit;
 use narrows_net::allocator::{Entry, Outgoing, Tuple};
 use narrows_net::config::{Allocator, Limit, LinkConfig};
 use narrows_net::packet::timestamp;
@@ -56,8 +57,8 @@ pub struct Lane {
 /// The scheme whose header an allocator reads; without an allocator, the first of the registry that has none.
 fn scheme_of(allocator: Option<&Entry>) -> &'static schemes::Entry {
     let speaks = |entry: &&schemes::Entry| {
-        let explicit = entry.build(&setup(entry)).explicit();
-        explicit.map(narrows_cc::Explicit::allocator) == allocator.map(|allocator| allocator.info.name)
+        let explicit = entry.rate_protocol.and_then(Explicit::named);
+        explicit.map(Explicit::allocator) == allocator.map(|allocator| allocator.info.name)
     };
     schemes::ALL.iter().find(speaks).unwrap_or(&schemes::ALL[0])
 }

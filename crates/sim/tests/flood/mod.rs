@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Explicit, Nanos, Params, Random, Rate, Setup, schemes};
+use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
+use narrows_net::allocator::protocol::Explicit;
 use narrows_net::allocator::{AnyAllocator, Entry, Outgoing, Tuple};
 use narrows_net::config::{Allocator, Limit, LinkConfig};
 use narrows_net::{Flags, Link, Packet};
@@ -42,7 +43,7 @@ pub struct Port {
 /// The scheme that speaks to an allocator.
 fn scheme_of(entry: &Entry) -> &'static schemes::Entry {
     let speaks = |scheme: &&schemes::Entry| {
-        scheme.build(&setup(scheme)).explicit().map(Explicit::allocator) == Some(entry.info.name)
+        scheme.rate_protocol.and_then(Explicit::named).map(Explicit::allocator) == Some(entry.info.name)
     };
     schemes::ALL.iter().find(speaks).unwrap_or_else(|| panic!("no scheme speaks to {}", entry.info.name))
 }

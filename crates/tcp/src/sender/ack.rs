@@ -64,11 +64,11 @@ impl Progress {
         self.acked += record.bytes();
         rack.on_delivered(record);
         if record.len > 0 {
-            sampler.on_delivered(self.now, record.bytes(), &record.snapshot, record.order);
+            sampler.on_delivered(self.now, record.bytes(), &record.snapshot);
         }
         let rtt = self.now - record.snapshot.sent_at;
-        if record.order > self.newest {
-            self.newest = record.order;
+        if record.snapshot.order > self.newest {
+            self.newest = record.snapshot.order;
             self.newest_sent_at = record.snapshot.sent_at;
             self.newest_retransmitted = record.retransmissions > 0;
             self.newest_delivered_at_send = record.snapshot.delivered;
@@ -76,8 +76,8 @@ impl Progress {
         // RFC 8985 section 6.2, step 2: an acknowledgement of the copy sent before says nothing about the newer one.
         let doubtful = record.retransmissions > 0
             && (before(self.echo, timestamp(record.snapshot.sent_at)) || rtt < self.min_rtt);
-        if !doubtful && self.rack.is_none_or(|(order, _)| record.order > order) {
-            self.rack = Some((record.order, rtt));
+        if !doubtful && self.rack.is_none_or(|(order, _)| record.snapshot.order > order) {
+            self.rack = Some((record.snapshot.order, rtt));
         }
     }
 
@@ -114,7 +114,7 @@ impl Sender {
             self.rtt.on_sample(rtt);
             self.stats.rtt_samples += 1;
             outcome.rtt = Some(rtt);
-            self.scheme.on_ack(&Ack::of_handshake(now, rtt, self.rtt.srtt, self.rtt.min_rtt));
+            self.scheme.on_ack(&Ack::of_handshake(now, rtt, self.rtt.smoothed(), self.rtt.least()));
         } else {
             self.rtt.on_lost_syn();
         }
@@ -196,7 +196,7 @@ impl Sender {
             self.quiet_since = now;
         }
 
-        let rate = self.sampler.sample(self.rtt.min_rtt_or_zero());
+        let rate = self.sampler.sample(self.rtt.least());
         self.stats.rate_samples += u64::from(rate.is_some());
         let delivered = self.sampler.delivered();
         let round_start =
@@ -207,7 +207,7 @@ impl Sender {
         self.scheme.on_ack(&Ack {
             now,
             acked,
-            acked_cumulative: progress.cumulative,
+            acked_cumulative: Some(progress.cumulative),
             lost,
             rtt,
             rate,
@@ -220,8 +220,8 @@ impl Sender {
             phase: self.phase,
             round_start,
             round: self.rounds.count(),
-            srtt: self.rtt.srtt,
-            min_rtt: self.rtt.min_rtt_or_zero(),
+            srtt: self.rtt.smoothed(),
+            min_rtt: self.rtt.least(),
         });
         self.read_control();
         if packet.has_extension() {

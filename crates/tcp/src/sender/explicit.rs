@@ -1,8 +1,9 @@
 //! Explicit headers: what a sender asks of the network, and the answers that acknowledgements bring.
 
-use narrows_cc::{Advice, Explicit, Nanos, Rate, RateAdvice};
+use narrows_cc::{Advice, Nanos, Rate, RateAdvice};
 use narrows_net::Extension;
 use narrows_net::allocator::RateCode;
+use narrows_net::allocator::protocol::Explicit;
 use narrows_net::packet::Packet;
 
 use super::Sender;

@@ -96,8 +96,8 @@ impl Sender {
             self.scheme.on_lost(&Lost {
                 now,
                 bytes,
-                // Sequence number 0 is the SYN's.
-                offset: Bytes::new(record.seq - 1),
+                // Records are numbered in sequence order, which is the order of first sending.
+                packet: u64::from(id),
                 sent_at: record.snapshot.sent_at,
                 tx_in_flight: record.snapshot.tx_in_flight,
                 lost_at_send: record.snapshot.lost,

@@ -118,7 +118,7 @@ impl Sender {
     pub(crate) fn view(&self) -> PathView {
         PathView {
             window: self.control.cwnd,
-            srtt: self.rtt.srtt,
+            srtt: self.rtt.smoothed(),
             established: self.state == State::Established,
             ..PathView::default()
         }

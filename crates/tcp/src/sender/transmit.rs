@@ -208,7 +208,7 @@ impl Sender {
         self.scheme.on_idle_restart(&IdleRestart {
             now,
             idle,
-            rto: self.rtt.rto(),
+            rto: Some(self.rtt.rto()),
             delivered: self.sampler.delivered(),
             app_limited: self.sampler.is_app_limited(),
         });
@@ -230,8 +230,7 @@ impl Sender {
         }
         let bytes = Bytes::new(len);
         let snapshot = self.sampler.on_sent(now, bytes, self.board.inflight());
-        self.order += 1;
-        self.board.push(self.nxt, len as u16, snapshot, self.order);
+        self.board.push(self.nxt, len as u16, snapshot);
         self.nxt = packet.seq + len;
         if len == 0 {
             packet.flags = packet.flags.with(Flags::FIN);
@@ -266,8 +265,7 @@ impl Sender {
         packet.payload = record.len;
         packet.flags = packet.flags.with(Flags::RETRANSMISSION);
         let snapshot = self.sampler.on_sent(now, bytes, self.board.inflight());
-        self.order += 1;
-        self.board.resend(id, snapshot, self.order);
+        self.board.resend(id, snapshot);
         if record.len == 0 {
             packet.flags = packet.flags.with(Flags::FIN);
         } else {
