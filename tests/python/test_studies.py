@@ -16,7 +16,8 @@ import measure  # noqa: E402
 Flow = due.Flow
 
 
-def test_max_min_fairness_fills_every_link_and_gives_no_more_than_is_wanted():
+def test_filled_is_max_min_fair():
+    """Progressive filling uses every link and gives no flow more than its application wants."""
     # A long flow over both links, one beside it on each; the first link is the narrow one: 30 / 2, then 100 - 15.
     flows = [Flow("long", (0, 1)), Flow("first", (0,)), Flow("second", (1,))]
     assert due.filled(flows, [30.0, 100.0]) == pytest.approx([15.0, 15.0, 85.0])
@@ -26,7 +27,8 @@ def test_max_min_fairness_fills_every_link_and_gives_no_more_than_is_wanted():
     assert due.filled([], [100.0]) == []
 
 
-def test_what_is_due_is_the_mean_over_the_part_of_a_life_that_is_measured():
+def test_fair_shares_average_over_measured_lifetime():
+    """A fair share is the mean rate over the measured part of a flow's lifetime."""
     # Alone from 5 to 10 s, half of the link until 20, alone until 25: (5 + 10 / 2 + 5) / 20 of it.
     flows = [Flow("stays"), Flow("comes and goes", start=10.0, stop=20.0)]
     assert due.due(flows, [100.0], 5.0, 25.0) == pytest.approx([75.0, 50.0])
@@ -35,7 +37,8 @@ def test_what_is_due_is_the_mean_over_the_part_of_a_life_that_is_measured():
     assert due.due(flows, [100.0], 2.0, 12.0) == pytest.approx([75.0, 25.0])
 
 
-def test_dues_follow_from_the_files():
+def test_flows_and_capacities_follow_from_files():
+    """Flows and capacities follow from the scenario, including loss before or behind the queue."""
     part = due.flows_of({"network": {}, "flows": [{"scheme": "fixed:window=9,rate=50", "count": 2, "start": "500ms"}]})
     assert part == [Flow("fixed:window=9,rate=50", start=0.5, limit=50.0)] * 2
     chain = {
@@ -50,13 +53,15 @@ def test_dues_follow_from_the_files():
     assert due.capacities_of(chain) == pytest.approx([1000.0 * due.PAYLOAD, 30.0 * due.PAYLOAD])
 
 
-def test_the_narrowest_of_two_traces_is_taken_second_by_second():
+def test_narrowest_takes_minimum_per_second():
+    """Of links in series, the narrowest counts in each second."""
     fast, slow = "\n".join(["500"] * 9 + ["2000"] * 3), "\n".join(["1000"] * 4 + ["1500"] * 5 + ["2000"])
     # Packets per second: 9 and 3, 4 and 6; the least are 4 and 3.
     assert due.narrowest([fast, slow], 0.0, 4.0) == pytest.approx(3.5 * 1500 * 8 / 1e6 * due.PAYLOAD)
 
 
-def test_convergence_is_the_first_sample_from_which_all_are_good_for_a_second():
+def test_settled_needs_a_second_of_good_samples():
+    """Convergence is the first sample from which all samples are good for a second."""
     times = [i * 0.25 for i in range(21)]  # 0 to 5 s
     good = [time > 2.0 or time == 1.25 for time in times]
     # The sample at 2.25 covers what begins at 2.0.
@@ -68,12 +73,14 @@ def test_convergence_is_the_first_sample_from_which_all_are_good_for_a_second():
     assert measure.jain([0.0, 0.0]) == 0.0
 
 
-def test_a_label_names_its_numbered_flows_and_no_others():
+def test_label_matches_numbered_flows_only():
+    """A label matches its numbered flows and no others."""
     names = ["mouse", "mouse-12", "mouse-x", "dormouse", "mouses"]
     assert [name for name in names if measure.named({"flow": name}, "mouse")] == ["mouse", "mouse-12"]
 
 
-def test_every_part_can_be_planned_for_every_contestant():
+def test_study_parts_plan_for_every_contestant():
+    """The engine accepts every part of the study for every contestant."""
     done = subprocess.run(
         [sys.executable, EXPLICIT / "study.py", "--plan"], capture_output=True, text=True, timeout=120, check=False
     )
