@@ -75,14 +75,14 @@ def live(*args):
 
 class Handle:
     def __init__(self):
-        self._stop = threading.Event()
-        self._share = 0.0
+        self.stopped = threading.Event()
+        self.share = 0.0
 
     def progress(self):
-        return self._share
+        return self.share
 
     def cancel(self):
-        self._stop.set()
+        self.stopped.set()
 
 
 def version():
@@ -242,9 +242,9 @@ def run(planned_json, directory, trace_dir, handle):
     begin, length = time.monotonic(), float(os.environ.get("FAKE_ENGINE_RUN_S", "0"))
     while (passed := time.monotonic() - begin) < length:
         if handle is not None:
-            if handle._stop.is_set():
+            if handle.stopped.is_set():
                 raise Cancelled("cancelled")
-            handle._share = passed / length
+            handle.share = passed / length
         time.sleep(0.01)
     flows = []
     for spec in scenario["flows"]:
