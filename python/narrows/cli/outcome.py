@@ -17,7 +17,7 @@ from narrows.errors import Stopped, UsageError
 from narrows.progress import print_status
 from narrows.scenario import COMMAND_LINE, flag_of
 
-MISUSE, FAILURE = 2, 1
+USAGE_ERROR, FAILURE = 2, 1
 """Exit statuses of invalid usage and of failed work."""
 INTERRUPTED = 128 + signal.SIGINT
 SCHEME_KEY = "flows.scheme"
@@ -40,16 +40,16 @@ def fail(text: str, status: int) -> NoReturn:
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
-    """Convert the errors of a command to a message and an exit status: 2 misuse, 1 failure, 130 Ctrl-C."""
+    """Convert the errors of a command to a message and an exit status: 2 usage error, 1 failure, 130 Ctrl-C."""
 
     @functools.wraps(command)
     def inner(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
         except engine.ScenarioError as error:
-            fail(scenario_error(error, set_keys(kwargs.get("sets")), kwargs.get("scheme") is not None), MISUSE)
+            fail(scenario_error(error, set_keys(kwargs.get("sets")), kwargs.get("scheme") is not None), USAGE_ERROR)
         except UsageError as error:
-            fail(str(error), MISUSE)
+            fail(str(error), USAGE_ERROR)
         except runner.Interrupted as stopped:
             kept = "; nothing was kept, -o DIR keeps finished runs"
             if stopped.out is not None:

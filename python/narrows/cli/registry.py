@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from narrows import engine
-from narrows.cli.outcome import MISUSE, fail, guarded, print_table
+from narrows.cli.outcome import USAGE_ERROR, fail, guarded, print_table
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: a list, or one object with NAME.")]
 PROVENANCE = {"reconstruction": "the published rule, or a part of it, could not be obtained"}
@@ -26,7 +26,7 @@ def schemes(
     if name is not None:
         place = engine.scheme_order().get(name)
         if place is None:
-            fail(f"NAME: {engine.unknown_scheme(name)}", MISUSE)
+            fail(f"NAME: {engine.unknown_scheme(name)}", USAGE_ERROR)
         rows = (rows[place],)
     fields = ("name", "aliases", "summary", "provenance", "recovery", "params")
     _show("scheme", rows, fields, one=name is not None, as_json=as_json)
@@ -42,7 +42,7 @@ def routers(
     if name is not None:
         rows = tuple(row for row in rows if row.name == name)
         if not rows:
-            fail(f"NAME: {engine.unknown_router(name)}", MISUSE)
+            fail(f"NAME: {engine.unknown_router(name)}", USAGE_ERROR)
     fields = ("name", "summary", "provenance", "params")
     _show("router", rows, fields, one=name is not None, as_json=as_json)
 

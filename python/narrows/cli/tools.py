@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from narrows import engine
-from narrows.cli.outcome import FAILURE, MISUSE, fail, guarded, located, print_table
+from narrows.cli.outcome import FAILURE, USAGE_ERROR, fail, guarded, located, print_table
 from narrows.errors import UsageError
 from narrows.files import check_writable
 from narrows.progress import print_status
@@ -41,7 +41,7 @@ def trace(
         )
     except engine.ScenarioError as error:
         flags = {"kind": "KIND", "period": "--duration"}
-        fail(located(error, flags.get(error.key or "", f"--{error.key}")), MISUSE)
+        fail(located(error, flags.get(error.key or "", f"--{error.key}")), USAGE_ERROR)
     check_writable(out)
     for path in made.write(out):
         print_status(f"wrote {path}")
