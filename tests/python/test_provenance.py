@@ -1,17 +1,15 @@
-"""What is our own reconstruction says so wherever it is shown. The stand-in's `guess` is one."""
+"""Reconstructions are marked wherever they appear. The stand-in's `guess` is one."""
 
 import importlib.util
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 import narrows
-from narrows import evidence, papers
-from narrows.cli import app
-from narrows.scenario import Misuse
+from narrows import papers, provenance
+from narrows.errors import UsageError
 
-from conftest import ROOT  # isort: skip
+from conftest import ROOT, call  # isort: skip
 
 SCENARIO = """
 # Jain's index
@@ -71,40 +69,42 @@ def results_module():
         ("", ""),
     ],
 )
-def test_a_mark_stands_behind_the_scheme_and_nothing_else(text, shown):
-    assert evidence.marked(text) == shown
+def test_marked_appends_mark_to_reconstructions(text, shown):
+    """The mark follows a reconstruction, also with parameters or in a list, and nothing else."""
+    assert provenance.marked(text) == shown
 
 
-def test_a_remark_names_the_schemes_where_there_are_several():
-    assert evidence.remark([]) == evidence.remark(["bbr"]) == evidence.remark(["bbr", "cubic"]) == ""
-    assert evidence.remark(["guess"]) == "our reconstruction"
-    assert evidence.remark(["bbr", "guess"]) == "guess: our reconstruction"
+def test_remark_names_schemes_among_several():
+    """A remark names the reconstructions if a claim is about several schemes."""
+    assert provenance.remark([]) == provenance.remark(["bbr"]) == provenance.remark(["bbr", "cubic"]) == ""
+    assert provenance.remark(["guess"]) == "our reconstruction"
+    assert provenance.remark(["bbr", "guess"]) == "guess: our reconstruction"
 
 
 @pytest.mark.parametrize(
     ("schemes", "words"),
     [('["guess"]', "(our reconstruction)"), ('["guess", "reno"]', "(guess: our reconstruction)")],
 )
-def test_a_claim_about_a_reconstruction_says_so_wherever_it_is_shown(tmp_path, schemes, words):
+def test_claim_about_reconstruction_says_so(tmp_path, schemes, words):
+    """A claim about a reconstruction says so in the terminal, in both reports, and in JSON."""
     out = tmp_path / "report"
     home = folder(tmp_path, "scheme = 'guess'", f"schemes = {schemes}")
-    args = ["reproduce", "--papers", str(home), "-o", str(out)]
-    shown = CliRunner().invoke(app, args)
+    args = ["reproduce", "--papers", home, "-o", out]
+    shown = call(*args)
     assert shown.exit_code == 0, shown.output
     assert f"It gets 40 Mbit/s {words}" in " ".join(shown.stdout.split())
     assert f"It gets 40 Mbit/s {words}" in (out / "index.html").read_text()
-    printed = json.loads(CliRunner().invoke(app, [*args, "--json"]).stdout)
+    printed = json.loads(call(*args, "--json").stdout)
     assert printed["reconstruction"] is True
     assert printed["schemes"] == [name.replace("reno", "newreno") for name in json.loads(schemes)]
     assert printed["text"] == "It gets 40 Mbit/s"
     assert f"| It gets 40 Mbit/s {words} |" in results_module().claims_tables([printed])
 
 
-def test_a_claim_about_what_was_published_says_nothing(tmp_path):
+def test_claim_about_published_scheme_has_no_remark(tmp_path):
+    """A claim about a published scheme has no remark."""
     home = folder(tmp_path, "scheme = 'bbr'", 'schemes = ["bbr"]')
-    printed = json.loads(
-        CliRunner().invoke(app, ["reproduce", "--papers", str(home), "-o", str(tmp_path / "r"), "--json"]).stdout
-    )
+    printed = json.loads(call("reproduce", "--papers", home, "-o", tmp_path / "r", "--json").stdout)
     assert (printed["schemes"], printed["reconstruction"], printed["remark"]) == (["bbr"], False, "")
 
 
@@ -121,14 +121,16 @@ def test_a_claim_about_what_was_published_says_nothing(tmp_path):
         ("scheme = 'bbr'", "schemes = []", "schemes is not a list of names"),
     ],
 )
-def test_a_row_that_forgets_or_misspells_a_scheme_is_refused(tmp_path, which, extra, said):
-    with pytest.raises(Misuse, match=r"fig1\.claims\.toml:6: claim goodput: ") as raised:
+def test_claim_must_name_its_reconstructions(tmp_path, which, extra, said):
+    """A claim that omits or misspells a reconstruction in `schemes` is rejected with its line."""
+    with pytest.raises(UsageError, match=r"fig1\.claims\.toml:6: claim goodput: ") as raised:
         papers.load_all(folder(tmp_path, which, extra))
     assert said in str(raised.value)
 
 
 @pytest.mark.parametrize(("which", "extra"), [("scheme = 'bbr'", ""), ("seed > 0", 'schemes = ["bbr"]')])
-def test_a_row_about_other_schemes_needs_nothing(tmp_path, which, extra):
+def test_claim_about_other_schemes_needs_nothing(tmp_path, which, extra):
+    """A claim without reconstructions needs no `schemes`."""
     papers.load_all(folder(tmp_path, which, extra))
 
 
@@ -137,7 +139,8 @@ def texts(figure):
     return ticks, [label.get_text() for legend in figure.legends for label in legend.get_texts()]
 
 
-def test_every_plot_marks_it_and_explains_the_mark_once(tmp_path):
+def test_plots_mark_and_explain_reconstructions(tmp_path):
+    """Every kind of plot marks a reconstruction and explains the mark once."""
     results = narrows.compare("guess", "bbr", trace=True, out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]})
     for kind in ("time", "share", "loss", "delay", "line"):
         ticks, legend = texts(results.plot(kind, **({"x": "network.buffer"} if kind == "loss" else {})))
@@ -148,7 +151,8 @@ def test_every_plot_marks_it_and_explains_the_mark_once(tmp_path):
     assert (ticks, legend) == (["guess †", "bbr"], ["† our reconstruction"])
 
 
-def test_a_plot_whose_query_is_of_one_says_so():
+def test_plot_query_of_reconstruction_is_explained():
+    """A plot without labels of schemes says so if its query selects a reconstruction."""
     results = narrows.compare("guess", "bbr", rtt=["10ms", "50ms"], each=True)
     sql = "SELECT rtt_base_ms || ' ms' AS x, goodput_mbit_s AS y, seed FROM flows WHERE scheme = '{}'"
     assert texts(results.plot("bar", sql=sql.format("guess")))[1] == ["guess: our reconstruction"]
@@ -157,7 +161,8 @@ def test_a_plot_whose_query_is_of_one_says_so():
     assert texts(results.plot("bar", sql=both))[1] == ["† our reconstruction"]
 
 
-def test_a_printed_point_still_finds_the_series_it_belongs_to():
+def test_printed_point_finds_marked_series():
+    """A printed point has the colour of its series although the series has a mark."""
     results = narrows.compare("guess", "bbr", set={"network.buffer": ["1bdp", "2bdp"]})
     points = [{"x": "1bdp", "series": "guess", "y": 44.0}]
     panel = results.plot("line", x="network.buffer", points=points).axes[0]
@@ -166,19 +171,22 @@ def test_a_printed_point_still_finds_the_series_it_belongs_to():
     assert diamond.get_markeredgecolor() == drawn["guess †"]
 
 
-def test_plots_and_tables_of_other_schemes_are_as_they_were():
+def test_published_schemes_carry_no_mark():
+    """Plots and tables of published schemes have no mark."""
     results = narrows.compare("cubic", "bbr")
     assert "†" not in "".join(texts(results.plot("delay"))[1])
     assert "†" not in repr(results)
 
 
-def test_the_table_marks_it_and_says_what_the_mark_means():
+def test_table_marks_and_explains_reconstructions():
+    """The table marks a reconstruction and explains the mark once."""
     text = repr(narrows.compare("guess", "bbr"))
     assert text.count("guess †") == 1
     assert text.count("† our reconstruction.") == 1
 
 
-def test_a_schemes_page_in_the_terminal_says_so():
-    shown = CliRunner().invoke(app, ["schemes", "guess"]).stdout
-    assert "Evidence: our reconstruction; the published rule, or a part of it, could not be" in shown
-    assert "our reconstruction" not in CliRunner().invoke(app, ["schemes", "bbr"]).stdout
+def test_schemes_page_states_provenance():
+    """`schemes NAME` states the provenance of a reconstruction."""
+    shown = call("schemes", "guess").stdout
+    assert "Provenance: our reconstruction; the published rule, or a part of it, could not be" in shown
+    assert "our reconstruction" not in call("schemes", "bbr").stdout

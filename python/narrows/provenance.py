@@ -1,6 +1,6 @@
-"""Which schemes are our own reconstructions, and how tables, plots and claims say so.
+"""Marks schemes that are our own reconstructions in tables, plots and claims.
 
-The registry knows it; no list is kept here.
+The registry states the provenance of every scheme; this module keeps no list.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from narrows import engine
 WORDS = "our reconstruction"
 MARK = "†"
 NOTE = f"{MARK} {WORDS}"
-"""What stands below a table or a plot in which a mark is."""
+"""The footnote that explains the mark."""
 
 
 @functools.cache
 def reconstructions() -> frozenset[str]:
-    """Names and aliases of the schemes whose published rule could not be obtained."""
-    rows = [row for row in engine.schemes() if row.evidence == "reconstruction"]
+    """Return names and aliases of the schemes whose published rule could not be obtained."""
+    rows = [row for row in engine.schemes() if row.provenance == "reconstruction"]
     return frozenset(name for row in rows for name in (row.name, *row.aliases))
 
 
 def marked(text: str) -> str:
-    """A series or label, with a mark behind each scheme in it that is a reconstruction.
+    """Append the mark to each reconstruction in a label.
 
-    A scheme stands at the start of a part between ", ": `bbq`, `bbq:alpha=3`, `bbq, 50 ms`.
+    Labels join their parts by ", ", and a part may begin with a scheme: `NAME`, `NAME:KEY=VALUE`, `NAME, 50 ms`.
     """
     return ", ".join(f"{part} {MARK}" if _scheme(part) in reconstructions() else part for part in text.split(", "))
 
 
 def remark(schemes: Iterable[str]) -> str:
-    """What is said of a claim about these schemes; empty if all of them are as published."""
+    """Return the remark on a claim about these schemes; empty if none is a reconstruction."""
     schemes = list(schemes)
     ours = [name for name in schemes if name in reconstructions()]
     if not ours:
@@ -42,17 +42,17 @@ def remark(schemes: Iterable[str]) -> str:
 
 
 def subject(names: Sequence[str]) -> str:
-    """These schemes, as reconstructions: `bbq, bbr-acw: our reconstructions`."""
+    """Return the statement that these schemes are reconstructions: `A, B: our reconstructions`."""
     return f"{', '.join(names)}: {WORDS}{'s' if len(names) > 1 else ''}"
 
 
 def named_in(sql: str) -> set[str]:
-    """The registered schemes, by their own names, that a query names in quotes: `'bbq'`, `'bbq:alpha=3'`, `'bbq%'`."""
+    """Return the schemes, by their primary names, that a query quotes: `'NAME'`, `'NAME:KEY=VALUE'`, `'NAME%'`."""
     return named_among(text.lstrip("%") for text in re.findall(r"'([^']*)'", sql))
 
 
 def named_among(texts: Iterable[str]) -> set[str]:
-    """The registered schemes, by their own names, with which some of these texts begin."""
+    """Return the schemes, by their primary names, with which any of these texts begins."""
     rows, order = engine.schemes(), engine.scheme_order()
     return {rows[order[name]].name for name in map(_scheme, texts) if name in order}
 

@@ -1,4 +1,4 @@
-"""What every flow would have if the network were shared max-min fairly at every moment: the yardstick of the study."""
+"""Fair shares: the rates of all flows if the network were max-min fair at every moment. The study's yardstick."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import Any
 from narrows.quantities import quantity
 
 PAYLOAD = 1448 / 1500
-"""Of a full packet: what is no header."""
+"""The share of payload in a full packet."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """A flow as far as its share depends on it. Times in seconds, rates in Mbit/s of payload."""
+    """The properties of a flow that determine its fair share. Times in seconds, rates in Mbit/s of payload."""
 
     label: str
     links: tuple[int, ...] = (0,)
     start: float = 0.0
     stop: float = float("inf")
     limit: float = float("inf")
-    """What its application wants at the most."""
+    """The rate of its application."""
     on: float = float("inf")
     off: float = 0.0
-    """Lengths of busy and of silent periods."""
+    """Durations of busy and idle periods."""
 
     def wants(self, time: float) -> bool:
-        """Whether it has something to send at a time."""
+        """Whether its application sends at a time."""
         return self.start <= time < self.stop and (time - self.start) % (self.on + self.off) < self.on
 
     def changes(self, end: float) -> Iterable[float]:
-        """The times at which this changes."""
+        """Yield the times at which its application starts or stops sending."""
         yield from (self.start, self.stop)
         time = self.start
         while self.off and time < end:
@@ -42,8 +42,8 @@ class Flow:
             yield time
 
 
-def filled(flows: Sequence[Flow], capacities: Sequence[float]) -> list[float]:
-    """Max-min fair rates by progressive filling: all rise together until a link or an application stops them."""
+def max_min_rates(flows: Sequence[Flow], capacities: Sequence[float]) -> list[float]:
+    """Return max-min fair rates by progressive filling: all rise equally until a link or an application limits them."""
     rates = [0.0] * len(flows)
     rising = set(range(len(flows)))
     while rising:
@@ -65,51 +65,51 @@ def filled(flows: Sequence[Flow], capacities: Sequence[float]) -> list[float]:
     return rates
 
 
-def due(flows: Sequence[Flow], capacities: Sequence[float], begin: float, end: float) -> list[float]:
-    """The mean max-min rate of every flow over the part of its life between two times."""
+def fair_shares(flows: Sequence[Flow], capacities: Sequence[float], begin: float, end: float) -> list[float]:
+    """Return the mean max-min rate of every flow over the part of its lifetime between two times."""
     inside = {time for flow in flows for time in flow.changes(end) if begin < time < end}
     times = sorted({begin, end, *inside})
     got = [0.0] * len(flows)
     for left, right in itertools.pairwise(times):
         busy = [i for i, flow in enumerate(flows) if flow.wants((left + right) / 2)]
-        for i, rate in zip(busy, filled([flows[i] for i in busy], capacities), strict=True):
+        for i, rate in zip(busy, max_min_rates([flows[i] for i in busy], capacities), strict=True):
             got[i] += rate * (right - left)
     return [sum_ / (min(flow.stop, end) - max(flow.start, begin)) for sum_, flow in zip(got, flows, strict=True)]
 
 
 def seconds(text: str) -> float:
-    """A time of a scenario."""
+    """Parse a time of a scenario, in seconds."""
     found = quantity(text)
     assert found is not None and found[1] == "ms", text
     return found[0] / 1e3
 
 
 def mbit(text: str) -> float:
-    """A rate of a scenario."""
+    """Parse a rate of a scenario, in Mbit/s."""
     found = quantity(text)
     assert found is not None and found[1] == "Mbit/s", text
     return found[0]
 
 
 def share(text: str) -> float:
-    """A percentage of a scenario."""
+    """Parse a percentage of a scenario, as a share."""
     found = quantity(text)
     assert found is not None and found[1] == "%", text
     return found[0] / 100
 
 
 def flows_of(scenario: Mapping[str, Any]) -> list[Flow]:
-    """The flows of a scenario's file, one by one and in its order. Random starts lie in the warm-up, and count as 0."""
+    """Return all flows of a scenario in file order. Random starts lie in the warm-up and count as 0."""
     nodes = _nodes(scenario)
     flows = []
     for entry in scenario["flows"]:
         app = entry.get("app", {})
         fixed = re.search(r"\brate=([\d.]+)", entry["scheme"])
         limit = mbit(app["rate"]) if "rate" in app else float(fixed[1]) if fixed else float("inf")
-        way = tuple(range(nodes.index(entry["from"]), nodes.index(entry["to"]))) if "from" in entry else (0,)
+        path = tuple(range(nodes.index(entry["from"]), nodes.index(entry["to"]))) if "from" in entry else (0,)
         flow = Flow(
             label=entry.get("label", entry["scheme"]),
-            links=way,
+            links=path,
             start=seconds(entry.get("start", "0s")),
             stop=seconds(entry["stop"]) if "stop" in entry else float("inf"),
             limit=limit,
@@ -121,7 +121,7 @@ def flows_of(scenario: Mapping[str, Any]) -> list[Flow]:
 
 
 def _nodes(scenario: Mapping[str, Any]) -> list[str]:
-    """The nodes of a chain, in the order in which data passes them."""
+    """Return the nodes of a chain in the direction of data."""
     links = scenario.get("links")
     if links is None:
         return [f"r{i}" for i in range(int(scenario["network"].get("hops", 0)) + 1)]
@@ -130,7 +130,7 @@ def _nodes(scenario: Mapping[str, Any]) -> list[str]:
 
 
 def capacities_of(scenario: Mapping[str, Any]) -> list[float]:
-    """The payload rates of the links that data passes, in Mbit/s, less what is lost behind their queues."""
+    """Return the payload rates of the links in the direction of data, in Mbit/s, without losses behind their queues."""
     network = scenario["network"]
     links = [link for link in scenario.get("links", ()) if link["from"] < link["to"]]
     rows = links or [network] * int(network.get("hops", 1))
@@ -139,7 +139,7 @@ def capacities_of(scenario: Mapping[str, Any]) -> list[float]:
 
 
 def narrowest(traces: Sequence[str], begin: float, end: float) -> float:
-    """The mean payload rate, in Mbit/s, of links in series with capacity traces: the narrowest of each second."""
+    """Return the mean payload rate, in Mbit/s, of links in series with capacity traces: each second's least."""
     rates = []
     for text in traces:
         times = [int(line) for line in text.splitlines() if line and not line.startswith("#")]
