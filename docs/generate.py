@@ -68,7 +68,7 @@ def references() -> dict[Path, str]:
     return {
         **{page: in_regions(page, contents) for page, contents in regions.items()},
         **registry_pages.scheme_pages(DOCS / "schemes", engine.schemes()),
-        **registry_pages.router_pages(DOCS / "routers", engine.allocators()),
+        **registry_pages.router_pages(DOCS / "routers", engine.routers()),
         **paper_pages.pages(),
     }
 

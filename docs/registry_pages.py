@@ -56,7 +56,7 @@ def scheme_page(row: Any) -> str:
     head, _, rest = row.page.strip().partition("\n")
     facts = (
         f"`{row.name}`: {row.summary}.{aliases}\n\n"
-        f"Provenance: {PROVENANCE[row.evidence]} Recovery: {RECOVERY[row.recovery]}\n"
+        f"Provenance: {PROVENANCE[row.provenance]} Recovery: {RECOVERY[row.recovery]}\n"
     )
     out = [NOTICE.format(kind="scheme"), "", head, "", facts, rest.strip(), "", *section(row.name)]
     out += ["## Parameters", ""]
@@ -70,7 +70,7 @@ def scheme_page(row: Any) -> str:
 def router_page(row: Any) -> str:
     """The page of a router algorithm: documentation and parameters."""
     head, _, rest = row.page.strip().partition("\n")
-    facts = f"`{row.name}`: {row.summary}.\n\nProvenance: {PROVENANCE[row.evidence]}\n"
+    facts = f"`{row.name}`: {row.summary}.\n\nProvenance: {PROVENANCE[row.provenance]}\n"
     keys = f'Set them as keys beside `kind`: `allocator = {{ kind = "{row.name}", … }}`.'
     out = [NOTICE.format(kind="router algorithm"), "", head, "", facts, rest.strip(), "", "## Parameters", ""]
     return "\n".join([*out, keys, "", *params_table(row.params)]).rstrip() + "\n"
@@ -84,8 +84,8 @@ def schemes_list(rows: Sequence[Any]) -> str:
         "version read, and every deliberate difference. `narrows schemes NAME` prints the same text, the module",
         "documentation of the scheme. Two pictures show a flow alone and against another scheme.", "",
     ]  # fmt: skip
-    for evidence, (title, about) in GROUPS.items():
-        group = [row for row in rows if row.evidence == evidence]
+    for provenance, (title, about) in GROUPS.items():
+        group = [row for row in rows if row.provenance == provenance]
         if not group:
             continue
         out += [f"## {title}", "", about, "", "| scheme | control law in one line | parameters |", "|---|---|---|"]
@@ -103,7 +103,7 @@ def routers_list(rows: Sequence[Any]) -> str:
         "<!-- Written by docs/generate.py from the registry of router algorithms. -->", "", "# Router algorithms", "",
         "A router algorithm runs at the port of a link and assigns rates to flows. The keys `network.allocator` and",
         "`links.allocator` of a [scenario](../scenarios.md) place it; in a dumbbell a scheme that needs one brings its",
-        "own. `narrows allocators NAME` prints the same texts. [Explicit-rate networks](../topics/explicit-rates.md)",
+        "own. `narrows routers NAME` prints the same texts. [Explicit-rate networks](../topics/explicit-rates.md)",
         "shows them at work.", "",
         "| router algorithm | rule in one line | parameters |", "|---|---|---|",
     ]  # fmt: skip

@@ -3,7 +3,7 @@
     narrows reproduce -o report
     narrows bench --json > bench.jsonl                    # with ns-3 beside it, where Debian's libns3-dev is installed
     narrows bench --schemes --json >> bench.jsonl
-    narrows bench --allocators --json >> bench.jsonl
+    narrows bench --routers --json >> bench.jsonl
     narrows bench --dccp --json >> bench.jsonl
     cargo test --release -p narrows-sim --test laws_convergence --test laws_allocation -- --nocapture > laws.txt
     python docs/results.py report bench.jsonl [laws.txt]  # REPORT BENCH [LAWS]
@@ -96,7 +96,7 @@ Table = Callable[[list[dict[str, Any]]], str]
 MEASURED: tuple[tuple[str, str, str, Table], ...] = (
     ("bench", "packets_per_s", "narrows bench --json", bench_table),
     ("scheme-cost", "ns_per_ack", "narrows bench --schemes --json", schemes_table),
-    ("router-cost", "ns_per_packet", "narrows bench --allocators --json", routers_table),
+    ("router-cost", "ns_per_packet", "narrows bench --routers --json", routers_table),
     ("datagram-cost", "ns_per_datagram", "narrows bench --dccp --json", datagrams_table),
 )
 """Regions of benchmarks: the field that identifies their rows, the command that prints them, and the table."""

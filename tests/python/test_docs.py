@@ -193,7 +193,7 @@ def test_output_reference_defines_every_field():
     done = shell("narrows", "compare", "cubic", "--duration", "1s", "--json")
     result = json.loads(done.stdout)
     # Every router algorithm has a scheme of its name.
-    listed = [row["name"] for row in json.loads(shell("narrows", "allocators", "--json").stdout)]
+    listed = [row["name"] for row in json.loads(shell("narrows", "routers", "--json").stdout)]
     allocators = shell("narrows", "compare", *listed, "--each", "--duration", "1s", "--json")
     named = set(re.findall(r"`(\w+)`", OUTPUT.read_text(encoding="utf-8").partition("## Fields of a result")[2]))
     flow, link = result["flows"][0], result["links"][0]
