@@ -1,4 +1,4 @@
-//! Packets as bytes (RFC 4340 sections 5 and 9): headers, options, checksum.
+//! Wire format (RFC 4340 sections 5 and 9): headers, options, checksum.
 //!
 //! ```text
 //!  0               1               2               3
@@ -7,15 +7,15 @@
 //! | Res | Type  |1| reserved      | sequence number (high 16)     |    X = 1: 48 bits
 //! | sequence number (low 32)                                      |
 //! | Res | Type  |0| sequence number (24)                          |    X = 0 instead of the two lines above
-//! | reserved                      | acknowledgement (high 16)     |    all but Request and Data; X = 0: 8 and 24 bits
+//! | reserved                      | acknowledgement (high 16)     |    absent in Request, Data; X = 0: 8 and 24 bits
 //! | acknowledgement (low 32)                                      |
 //! | service code                                                  |    Request, Response
 //! | reset code    | data 1        | data 2        | data 3        |    Reset
 //! | options and padding ... application data ...                  |
 //! ```
 //!
-//! Decoding borrows from the packet: it copies nothing, allocates nothing and reads no byte that the packet's length and its
-//! data offset do not grant. Reserved bits are sent as zero and ignored.
+//! Decoding borrows from the packet. It copies nothing, allocates nothing, and reads no byte outside the
+//! packet length and the data offset. Reserved bits are sent as zero and ignored on receipt.
 
 mod checksum;
 mod crc;
@@ -34,77 +34,77 @@ pub use option::{MAX_VALUE, Opt, OptionError, Options, options};
 pub enum Kind {
     /// Opens a connection.
     Request = 0,
-    /// The server's answer to it.
+    /// Server's reply to a Request.
     Response = 1,
     /// Application data.
     Data = 2,
-    /// An acknowledgement.
+    /// Acknowledgement without data.
     Ack = 3,
-    /// Both.
+    /// Acknowledgement with data.
     DataAck = 4,
     /// The server asks the client to close.
     CloseReq = 5,
     /// Closes the connection.
     Close = 6,
-    /// Ends it at once, or confirms its end.
+    /// Terminates the connection, or confirms its close.
     Reset = 7,
-    /// Asks the other side to say which numbers it is at.
+    /// Requests the peer's sequence numbers.
     Sync = 8,
-    /// The answer to that.
+    /// Reply to a Sync.
     SyncAck = 9,
 }
 
-/// Why a connection ends (RFC 4340 section 5.6).
+/// Reset codes (RFC 4340 section 5.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum ResetCode {
-    /// Nothing is said.
+    /// No reason given.
     Unspecified = 0,
-    /// The normal end.
+    /// Normal close.
     Closed = 1,
-    /// The application gave up.
+    /// Aborted by an application or a timeout.
     Aborted = 2,
-    /// There is no such connection.
+    /// No connection exists for the packet.
     NoConnection = 3,
-    /// A packet of a type that does not belong there.
+    /// Unexpected packet type.
     PacketError = 4,
-    /// An option that cannot be.
+    /// Invalid option.
     OptionError = 5,
-    /// A mandatory option that is not understood.
+    /// Mandatory option that the receiver cannot process.
     MandatoryError = 6,
-    /// Nobody listens.
+    /// No server listens on the port.
     ConnectionRefused = 7,
-    /// Nobody offers this service.
+    /// No server offers the service code.
     BadServiceCode = 8,
-    /// Not now.
+    /// The server accepts no connection now.
     TooBusy = 9,
-    /// The init cookie is wrong.
+    /// Wrong Init Cookie.
     BadInitCookie = 10,
-    /// The other side does not heed congestion.
+    /// The peer ignores congestion feedback.
     AggressionPenalty = 11,
 }
 
-/// A header without its options. Fields that a type does not have are zero or `None`.
+/// A header without options. Fields that the type lacks are zero or `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Ports inside DCCP.
+    /// DCCP source port.
     pub source: u16,
-    /// The other side's.
+    /// DCCP destination port.
     pub destination: u16,
-    /// Four bits of the sender's CCID: CCID 3's window counter.
+    /// CCVal: four bits of the sender's CCID; CCID 3's window counter.
     pub ccval: u8,
-    /// Checksum coverage: 0 covers everything, n the header and 4(n − 1) bytes of data.
+    /// Checksum coverage (CsCov): 0 covers everything, n covers the header and 4(n − 1) bytes of data.
     pub coverage: u8,
-    /// The type.
+    /// Packet type.
     pub kind: Kind,
     /// Long sequence numbers (X = 1).
     pub long: bool,
-    /// The number of the packet; its low 24 bits if `long` is not set.
+    /// Sequence number; the low 24 bits if `long` is not set.
     pub seq: u64,
-    /// The greatest number received, with the same width; none for Request and Data.
+    /// Acknowledgement number, of the same width; `None` for Request and Data.
     pub ack: Option<u64>,
-    /// Of Request and Response.
+    /// Service code of Request and Response.
     pub service: u32,
-    /// Of Reset: the code as it came, and three bytes that explain it.
+    /// Reset: code as received and three bytes of data.
     pub reset: (u8, [u8; 3]),
 }
