@@ -9,7 +9,7 @@ use super::Connection;
 use super::half::Half;
 use super::options::Told;
 use super::records::{Fate, Record};
-use crate::ack_vector::{State, runs};
+use crate::ack_vector::{PacketState as State, runs};
 use crate::{Ccid, Seq};
 
 /// The record `back` before the one `named`.
