@@ -3,7 +3,7 @@
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_dccp::ack_vector::{AckVector, Mark, runs};
 use narrows_dccp::data_dropped::drops;
-use narrows_dccp::loss::{Arrival, LossHistory, LossRate, Path, Separation, read_intervals};
+use narrows_dccp::loss::{Arrival, LossHistory, LossRate, PathEstimate, Separation, read_intervals};
 use narrows_dccp::seq::Seq;
 use narrows_dccp::wire::{Addresses, Body, Opt, checksum, options, verify};
 use narrows_dccp::{Header, Kind, udp};
@@ -189,7 +189,11 @@ fn changed_packets_are_read_or_refused() {
         let segment = Bytes::new(1000);
         history.arrive(
             &arrival,
-            &Path { rtt: Nanos::from_millis(50), segment, target: Rate::from_bytes_per_sec(1_000_000) },
+            &PathEstimate {
+                rtt: Nanos::from_millis(50),
+                segment,
+                target: Rate::from_bytes_per_sec(1_000_000),
+            },
         );
         assert!(history.intervals().1.count() <= 9);
         assert!((0.0..=1.0).contains(&history.loss_event_rate()));
