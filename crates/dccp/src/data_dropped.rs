@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use crate::Seq;
+use crate::seq::Seq;
 use crate::wire::{MAX_VALUE, Opt, options};
 
 /// Why data did not reach the application (table 7).

@@ -18,7 +18,8 @@ mod tests;
 
 use narrows_cc::Nanos;
 
-use crate::{Opt, ResetCode, Seq};
+use crate::seq::Seq;
+use crate::wire::{Opt, ResetCode};
 
 /// Congestion control of the data its location sends (SP, 2).
 pub const CCID: u8 = 1;

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{MAX_RUN, PacketState, byte, count};
-use crate::Seq;
-use crate::wire::{MAX_HEADER, MAX_VALUE, Opt};
+use super::runs::{MAX_RUN, PacketState, byte, count};
+use crate::seq::Seq;
+use crate::wire::{Kind, MAX_HEADER, MAX_VALUE, Opt};
 
 /// ECN mark of an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -222,7 +222,7 @@ impl AckVector {
     /// Appends the vector as options to `out` ([`AckVector::write_within`]), using all the space of the
     /// header.
     pub fn write(&self, out: &mut Vec<u8>) -> Option<Seq> {
-        self.write_within(MAX_HEADER - crate::Kind::DataAck.header_len(true), out)
+        self.write_within(MAX_HEADER - Kind::DataAck.header_len(true), out)
     }
 
     /// Appends the vector to `out`, split into as many options as necessary, within `room` bytes. The oldest

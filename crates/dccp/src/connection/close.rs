@@ -5,7 +5,7 @@ use narrows_cc::Nanos;
 use super::Connection;
 use super::config::Role;
 use super::state::{Backoff, State};
-use crate::ResetCode;
+use crate::wire::ResetCode;
 
 impl Connection {
     /// The application is done: what it pushed is still sent, then the connection is closed. To be followed by

@@ -91,7 +91,7 @@ impl Default for Config {
             scheme,
             params: Params::defaults(scheme.info.params),
             fallback: None,
-            accept: crate::Ccid::ALL.map(crate::Ccid::number).to_vec(),
+            accept: Ccid::ALL.map(Ccid::number).to_vec(),
             sequence_window: 1_000,
             ack_ratio: 2,
             short: false,

@@ -5,7 +5,8 @@ use narrows_cc::{Ack, Nanos};
 use super::Connection;
 use super::state::{Backoff, State};
 use super::validity::Numbers;
-use crate::{Header, Kind, ResetCode, Seq};
+use crate::seq::Seq;
+use crate::wire::{Header, Kind, ResetCode};
 
 /// The first Request is repeated after about a second.
 const REQUEST_AGAIN: Nanos = Nanos::from_secs(1);

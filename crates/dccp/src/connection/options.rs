@@ -3,11 +3,13 @@
 use narrows_cc::{Nanos, Rate};
 
 use super::Connection;
-use super::output::REPLY_LIMIT;
+use super::pending::REPLY_LIMIT;
 use super::state::State;
 use super::validity::Numbers;
+use crate::ccid::Ccid;
 use crate::loss::{LossRate, mean_interval, read_intervals};
-use crate::{Ccid, Header, Kind, Opt, ResetCode, Seq, options};
+use crate::seq::Seq;
+use crate::wire::{Header, Kind, Opt, ResetCode, options};
 
 /// What they say of our data, apart from Ack Vectors.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,67 +2,19 @@
 
 use narrows_cc::{Nanos, SentSnapshot};
 
+use super::pending::REPLY_LIMIT;
 use super::records::{Fate, Record};
 use super::state::{Sent, State};
 use super::{Connection, rtt};
 use crate::feature::{self, Side};
-use crate::{Header, Kind, Opt, ResetCode, Seq};
-
-/// The longest packet that is sent in reply to one whose numbers prove nothing: a Response that confirms every feature there is,
-/// with long lists of preferences. Syncs, SyncAcks and Resets are 24 and 28 bytes long, and 8 more with an NDP count.
-pub const REPLY_LIMIT: usize = 384;
-
-/// The least time between two replies to packets that do not belong here: eight per second (RFC 4340 section 7.5.4).
-pub(super) const REPLY_INTERVAL: Nanos = Nanos::from_millis(125);
+use crate::seq::Seq;
+use crate::wire::{Header, Kind, Opt, ResetCode, data_checksum};
 
 /// Requests that are remembered: all that are sent before the connection is given up; and as many Responses.
 const MOST_REPEATED: usize = 16;
 
 /// The widest window of numbers with which short ones are still safe: a quarter of their circle (RFC 4340 section 7.6.1).
 const WIDEST_SHORT: u64 = 1 << 22;
-
-/// Packets to be sent as soon as asked for.
-#[derive(Clone, Copy, Default, PartialEq, Debug)]
-pub(super) struct Pending {
-    pub(super) request: bool,
-    pub(super) response: bool,
-    pub(super) ack: bool,
-    pub(super) close: bool,
-    pub(super) close_req: bool,
-    /// A Sync or SyncAck, and which number it acknowledges.
-    pub(super) sync: Option<Seq>,
-    pub(super) sync_ack: Option<Seq>,
-    pub(super) reset: Option<(ResetCode, [u8; 3])>,
-    /// A Reset that belongs to no connection, complete.
-    pub(super) refusal: Option<Header>,
-    /// Replies to packets that do not belong here wait for this time.
-    pub(super) next_reply: Nanos,
-}
-
-impl Pending {
-    fn any(&self) -> bool {
-        let flags = self.request || self.response || self.ack || self.close || self.close_req;
-        flags
-            || self.sync.is_some()
-            || self.sync_ack.is_some()
-            || self.reset.is_some()
-            || self.refusal.is_some()
-    }
-
-    /// Nothing is to be sent any more.
-    pub(super) fn clear(&mut self) {
-        *self = Self { next_reply: self.next_reply, ..Self::default() };
-    }
-
-    /// Whether one more reply to a packet that does not belong here may be sent.
-    pub(super) fn may_reply(&mut self, now: Nanos) -> bool {
-        let may = now >= self.next_reply;
-        if may {
-            self.next_reply = now.saturating_add(REPLY_INTERVAL);
-        }
-        may
-    }
-}
 
 impl Connection {
     /// Appends the next packet to `out`, if one may leave now. To be called until `None` after every call that changes the
@@ -227,7 +179,7 @@ impl Connection {
     /// The checksum of the data that a packet carries, where checksums are sent.
     pub(super) fn write_checksum(&self, data: &[u8], options: &mut Vec<u8>) {
         if self.config.data_checksum && !data.is_empty() {
-            Opt::DataChecksum(crate::wire::data_checksum(data)).write(options);
+            Opt::DataChecksum(data_checksum(data)).write(options);
         }
     }
 

@@ -11,11 +11,7 @@
 //!
 //! What is missing counts as an acknowledgement, for its type is not known: so does data of the other side.
 
-use narrows_cc::Nanos;
-
-use super::Connection;
-use crate::feature::{self, Side};
-use crate::{Ccid, Seq};
+use crate::seq::Seq;
 
 /// Numbers that are missing at a time, at most.
 const MISSING: usize = 8;
@@ -67,8 +63,17 @@ impl AckRatio {
         }
     }
 
+    /// Whether the window has ended, because a packet beyond it is `known`; the next one ends with packet `end`.
+    pub(super) fn ends_window(&mut self, known: u64, end: u64) -> bool {
+        let ended = known > self.until;
+        if ended {
+            self.until = end;
+        }
+        ended
+    }
+
     /// A window of `cwnd` packets is over. Gives the ratio that follows `ratio`.
-    fn next(&mut self, ratio: u64, cwnd: u64) -> u64 {
+    pub(super) fn next(&mut self, ratio: u64, cwnd: u64) -> u64 {
         let mut next = ratio;
         self.clean += 1;
         if std::mem::take(&mut self.lost) {
@@ -79,36 +84,13 @@ impl AckRatio {
             next = ratio - 1;
         }
         let least = if cwnd >= 4 { 2 } else { 1 };
-        next.clamp(least, most(cwnd))
+        next.clamp(least, max_ratio(cwnd))
     }
 }
 
 /// The greatest ratio for a window of `cwnd` packets.
-pub(super) fn most(cwnd: u64) -> u64 {
+pub(super) fn max_ratio(cwnd: u64) -> u64 {
     cwnd.div_ceil(2).clamp(2, 0xffff)
-}
-
-impl Connection {
-    /// After an acknowledgement: once per window the ratio is looked at.
-    pub(super) fn control_acknowledgements(&mut self, now: Nanos) {
-        let half = &mut self.half;
-        if half.ccid == Ccid::Tfrc || half.records.known() <= half.ratio.until {
-            return;
-        }
-        half.ratio.until = half.records.end();
-        if self.features.is_changing(feature::ACK_RATIO, Side::Local) {
-            return;
-        }
-        let ratio = self.features.value(feature::ACK_RATIO, Side::Local);
-        let cwnd = half.control.cwnd.as_u64() / u64::from(self.config.datagram.max(1));
-        let next = match half.ccid {
-            Ccid::TcpLike => half.ratio.next(ratio, cwnd),
-            _ => u64::from(self.config.ack_ratio).clamp(1, most(cwnd)),
-        };
-        if next != ratio {
-            self.features.state(now, feature::ACK_RATIO, next);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 use narrows_cc::Nanos;
 
 use super::config::Config;
-use crate::ack_vector::Recorded;
+use crate::ack_vector::{AckVector, Mark, Recorded};
+use crate::ccid::Ccid;
 use crate::data_dropped::{DropCode, Unheard};
 use crate::loss::{Arrival, LossRate, Receiver, Separation};
-use crate::{AckVector, Ccid, Mark, Opt, Seq};
+use crate::seq::Seq;
+use crate::wire::Opt;
 
 /// The unit of elapsed times and timestamps.
 const TICK: u64 = 10_000;

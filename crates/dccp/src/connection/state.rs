@@ -10,6 +10,9 @@
 
 use narrows_cc::Nanos;
 
+use crate::seq::Seq;
+use crate::wire::Kind;
+
 /// The states of RFC 4340 section 4.3.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum State {
@@ -65,13 +68,13 @@ pub enum Event {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
     /// Its type.
-    pub kind: crate::Kind,
+    pub kind: Kind,
     /// The ECN codepoint for the IP header: 0, or 2 (ECT(0)), or 1 (ECT(1)).
     pub ecn: u8,
     /// Bytes of application data.
     pub data: u16,
     /// The packet's number.
-    pub seq: crate::Seq,
+    pub seq: Seq,
 }
 
 /// Why a datagram was not taken.

@@ -7,10 +7,11 @@ use super::config::Role;
 use super::receiving::Arrived;
 use super::state::State;
 use crate::ack_vector::Mark;
+use crate::ccid::Ccid;
 use crate::data_dropped::DropCode;
 use crate::feature::{self, Side};
-use crate::wire::{Body, data_checksum};
-use crate::{Header, Kind, ResetCode, Seq};
+use crate::seq::Seq;
+use crate::wire::{Body, Header, Kind, ResetCode, data_checksum};
 
 /// The ECN codepoint for 'congestion experienced'.
 const CE: u8 = 3;
@@ -103,7 +104,7 @@ impl Connection {
             self.stats.slow_reports += 1;
             self.half.on_slow(now);
         }
-        if self.half.ccid == crate::Ccid::TcpLike {
+        if self.half.ccid == Ccid::TcpLike {
             self.half.ratio.on_packet(numbers.seq);
         }
         if header.kind == Kind::Reset {

@@ -2,8 +2,8 @@
 
 use narrows_cc::{Bytes, Nanos, Rate, tfrc};
 
-use super::interval::{CLOSED, Closed, Interval, discount, mean};
-use crate::Seq;
+use super::interval::{CLOSED, Closed, Interval, MAX_SKIP, discount, mean};
+use crate::seq::Seq;
 
 /// Number of later packets that declare a packet lost (RFC 5348 section 5.1: NDUPACK).
 const NDUPACK: usize = 3;
@@ -289,7 +289,7 @@ impl LossHistory {
             (Some(newest), Some(settled)) => self.waiting[newest].seq.minus(settled.seq) as u64,
             _ => 0,
         };
-        let skip = waiting.min(u64::from(super::MAX_SKIP));
+        let skip = waiting.min(u64::from(MAX_SKIP));
         let mut open = self.open;
         open.lossless += waiting - skip;
         if self.known == 0 {

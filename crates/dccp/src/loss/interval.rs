@@ -1,7 +1,7 @@
 //! Loss intervals: their mean (RFC 5348 sections 5.4 and 5.5) and the Loss Intervals option (RFC 4342 section
 //! 8.6).
 
-use crate::wire::Opt;
+use crate::wire::{MAX_VALUE, Opt};
 
 /// Closed intervals in the mean.
 pub(super) const CLOSED: usize = 8;
@@ -87,7 +87,7 @@ pub fn mean_interval(lengths: impl IntoIterator<Item = u64>) -> Option<f64> {
 /// Appends a Loss Intervals option to `out`: the skip length, at most [`MAX_SKIP`], and at most 28 intervals,
 /// newest first. Lengths saturate at the width of their fields.
 pub fn write_intervals(skip: u8, intervals: impl IntoIterator<Item = Interval>, out: &mut Vec<u8>) {
-    const MOST: usize = (crate::wire::MAX_VALUE - 1) / ENTRY;
+    const MOST: usize = (MAX_VALUE - 1) / ENTRY;
     let mut value = [0; 1 + MOST * ENTRY];
     value[0] = skip.min(MAX_SKIP);
     let mut used = 1;

@@ -2,10 +2,10 @@
 
 use narrows_cc::{Bytes, Nanos, Rate};
 
-use super::{
-    Arrival, CounterRtt, Interval, LossHistory, PathEstimate, ReceiveRate, Separation, write_intervals,
-};
-use crate::Seq;
+use super::history::{Arrival, LossHistory, PathEstimate, Separation};
+use super::interval::{Interval, write_intervals};
+use super::rate::{CounterRtt, ReceiveRate};
+use crate::seq::Seq;
 use crate::wire::Opt;
 
 /// R before the first estimate (RFC 4340 section 3.4).

@@ -15,7 +15,7 @@
 
 use narrows_cc::Nanos;
 
-use crate::Seq;
+use crate::seq::Seq;
 
 /// Greatest length of the window.
 pub const WINDOW: Nanos = Nanos::from_secs(10);

@@ -1,6 +1,8 @@
 //! The checksum (RFC 4340 section 9): the Internet checksum over a pseudo-header, the header with its
 //! options, and the part of the data that CsCov selects.
 
+use super::header::MIN_HEADER;
+
 /// IPv4 addresses of the pseudo-header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Addresses {
@@ -59,7 +61,7 @@ pub(crate) fn internet_checksum(pseudo: Option<(Addresses, u8, usize)>, parts: &
 
 /// Writes the checksum, for the coverage in the header. Packets shorter than a header stay unchanged.
 pub fn seal(addresses: Option<Addresses>, packet: &mut [u8]) {
-    if packet.len() < super::MIN_HEADER {
+    if packet.len() < MIN_HEADER {
         return;
     }
     let value = checksum(addresses, packet, packet[5]);
@@ -69,7 +71,7 @@ pub fn seal(addresses: Option<Addresses>, packet: &mut [u8]) {
 /// Whether the checksum matches header and addresses.
 pub fn verify(addresses: Option<Addresses>, packet: &[u8]) -> bool {
     // Including the checksum field, a valid sum is all ones; its complement is zero.
-    packet.len() >= super::MIN_HEADER
+    packet.len() >= MIN_HEADER
         && internet_checksum(pseudo_header(addresses, packet), &[covered(packet, packet[5])]) == 0
 }
 

@@ -2,14 +2,14 @@
 
 use thiserror::Error;
 
-use super::{Header, Kind, ResetCode};
-use crate::Seq;
+use super::kind::{Kind, ResetCode};
+use crate::seq::Seq;
 
 /// Longest header with options: the data offset counts 32-bit words in one byte.
 pub const MAX_HEADER: usize = 255 * 4;
 
 /// Shortest header: Data with a short sequence number.
-pub const MIN_HEADER: usize = 12;
+pub const MIN_HEADER: usize = Kind::Data.header_len(false);
 
 /// Packet contents after the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,89 +64,29 @@ pub enum DecodeError {
     },
 }
 
-impl Kind {
-    /// The packet type with this number; `None` if the number is reserved.
-    pub const fn from_wire(number: u8) -> Option<Self> {
-        Some(match number {
-            0 => Self::Request,
-            1 => Self::Response,
-            2 => Self::Data,
-            3 => Self::Ack,
-            4 => Self::DataAck,
-            5 => Self::CloseReq,
-            6 => Self::Close,
-            7 => Self::Reset,
-            8 => Self::Sync,
-            9 => Self::SyncAck,
-            _ => return None,
-        })
-    }
-
-    /// Whether the type carries an acknowledgement number.
-    pub const fn acknowledges(self) -> bool {
-        !matches!(self, Self::Request | Self::Data)
-    }
-
-    /// Whether the type allows short sequence numbers (X = 0).
-    pub const fn may_be_short(self) -> bool {
-        matches!(self, Self::Data | Self::Ack | Self::DataAck)
-    }
-
-    /// Whether RFC 4340 counts the type as a data packet, for data loss and the NDP count.
-    pub const fn is_data(self) -> bool {
-        matches!(self, Self::Request | Self::Response | Self::Data | Self::DataAck)
-    }
-
-    /// Header length in bytes without options, for long or short sequence numbers.
-    pub const fn header_len(self, long: bool) -> usize {
-        let generic = if long { 16 } else { MIN_HEADER };
-        let acknowledgement = match (self.acknowledges(), long) {
-            (false, _) => 0,
-            (true, true) => 8,
-            (true, false) => 4,
-        };
-        let own = if matches!(self, Self::Request | Self::Response | Self::Reset) { 4 } else { 0 };
-        generic + acknowledgement + own
-    }
-}
-
-impl ResetCode {
-    /// The code with this number; `None` for reserved and CCID-specific numbers (128 and above).
-    pub const fn from_wire(number: u8) -> Option<Self> {
-        Some(match number {
-            0 => Self::Unspecified,
-            1 => Self::Closed,
-            2 => Self::Aborted,
-            3 => Self::NoConnection,
-            4 => Self::PacketError,
-            5 => Self::OptionError,
-            6 => Self::MandatoryError,
-            7 => Self::ConnectionRefused,
-            8 => Self::BadServiceCode,
-            9 => Self::TooBusy,
-            10 => Self::BadInitCookie,
-            11 => Self::AggressionPenalty,
-            _ => return None,
-        })
-    }
-
-    /// Lower-case name from RFC 4340 section 5.6.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unspecified => "unspecified",
-            Self::Closed => "closed",
-            Self::Aborted => "aborted",
-            Self::NoConnection => "no connection",
-            Self::PacketError => "packet error",
-            Self::OptionError => "option error",
-            Self::MandatoryError => "mandatory error",
-            Self::ConnectionRefused => "connection refused",
-            Self::BadServiceCode => "bad service code",
-            Self::TooBusy => "too busy",
-            Self::BadInitCookie => "bad init cookie",
-            Self::AggressionPenalty => "aggression penalty",
-        }
-    }
+/// A header without options. Fields that the type lacks are zero or `None`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// DCCP source port.
+    pub source: u16,
+    /// DCCP destination port.
+    pub destination: u16,
+    /// CCVal: four bits of the sender's CCID; CCID 3's window counter.
+    pub ccval: u8,
+    /// Checksum coverage (CsCov): 0 covers everything, n covers the header and 4(n − 1) bytes of data.
+    pub coverage: u8,
+    /// Packet type.
+    pub kind: Kind,
+    /// Long sequence numbers (X = 1).
+    pub long: bool,
+    /// Sequence number; the low 24 bits if `long` is not set.
+    pub seq: u64,
+    /// Acknowledgement number, of the same width; `None` for Request and Data.
+    pub ack: Option<u64>,
+    /// Service code of Request and Response.
+    pub service: u32,
+    /// Reset: code as received and three bytes of data.
+    pub reset: (u8, [u8; 3]),
 }
 
 impl Header {
