@@ -1,6 +1,6 @@
 //! DCCP (RFC 4340): congestion-controlled datagrams, sans-I/O.
 //!
-//! A [`Connection`] is one endpoint. Its driver passes in received packets as bytes, calls `on_timer` at
+//! A [`Connection`] is one endpoint. The caller passes in received packets as bytes, calls `on_timer` at
 //! `deadline`, and after each such call drains `poll_transmit`. The endpoint reads no clock and draws random
 //! numbers only from the stream passed in, so equal bytes and times produce equal bytes.
 //!

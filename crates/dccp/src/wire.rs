@@ -7,7 +7,7 @@
 //! | Res | Type  |1| reserved      | sequence number (high 16)     |    X = 1: 48 bits
 //! | sequence number (low 32)                                      |
 //! | Res | Type  |0| sequence number (24)                          |    X = 0 instead of the two lines above
-//! | reserved                      | acknowledgement (high 16)     |    absent in Request, Data; X = 0: 8 and 24 bits
+//! | reserved                      | acknowledgement (high 16)     |   not Request, Data; X = 0: 8, 24 bits
 //! | acknowledgement (low 32)                                      |
 //! | service code                                                  |    Request, Response
 //! | reset code    | data 1        | data 2        | data 3        |    Reset
@@ -28,4 +28,5 @@ pub use checksum::{Addresses, checksum, seal, verify};
 pub use crc::data_checksum;
 pub use header::{Body, DecodeError, Header, MAX_HEADER, MIN_HEADER};
 pub use kind::{Kind, ResetCode};
+pub(crate) use option::TICK_NANOS;
 pub use option::{MAX_VALUE, Opt, OptionError, Options, options};

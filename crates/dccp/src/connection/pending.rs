@@ -5,14 +5,14 @@ use narrows_cc::Nanos;
 use crate::seq::Seq;
 use crate::wire::{Header, ResetCode};
 
-/// The longest packet that is sent in reply to one whose numbers prove nothing: a Response that confirms every feature there is,
-/// with long lists of preferences. Syncs, SyncAcks and Resets are 24 and 28 bytes long, and 8 more with an NDP count.
+/// Longest reply to a packet with unproven sequence numbers: a Response that confirms every feature, with
+/// long preference lists. Syncs and SyncAcks have 24 bytes, Resets 28; an NDP count adds 8.
 pub const REPLY_LIMIT: usize = 384;
 
-/// The least time between two replies to packets that do not belong here: eight per second (RFC 4340 section 7.5.4).
+/// Least interval between replies to invalid packets: eight per second (RFC 4340 section 7.5.4).
 const REPLY_INTERVAL: Nanos = Nanos::from_millis(125);
 
-/// Packets to be sent as soon as asked for.
+/// Packets to send at once.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(super) struct Pending {
     pub(super) request: bool,
@@ -20,13 +20,13 @@ pub(super) struct Pending {
     pub(super) ack: bool,
     pub(super) close: bool,
     pub(super) close_req: bool,
-    /// A Sync or SyncAck, and which number it acknowledges.
+    /// Acknowledgement number of a pending Sync or SyncAck.
     pub(super) sync: Option<Seq>,
     pub(super) sync_ack: Option<Seq>,
     pub(super) reset: Option<(ResetCode, [u8; 3])>,
-    /// A Reset that belongs to no connection, complete.
+    /// Header of a Reset outside any connection.
     pub(super) refusal: Option<Header>,
-    /// Replies to packets that do not belong here wait for this time.
+    /// Earliest time of the next reply to an invalid packet.
     pub(super) next_reply: Nanos,
 }
 
@@ -40,12 +40,12 @@ impl Pending {
             || self.refusal.is_some()
     }
 
-    /// Nothing is to be sent any more.
+    /// Cancels all pending packets; the reply limit stays.
     pub(super) fn clear(&mut self) {
         *self = Self { next_reply: self.next_reply, ..Self::default() };
     }
 
-    /// Whether one more reply to a packet that does not belong here may be sent.
+    /// Whether a reply to an invalid packet may be sent now.
     pub(super) fn may_reply(&mut self, now: Nanos) -> bool {
         let may = now >= self.next_reply;
         if may {

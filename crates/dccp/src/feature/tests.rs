@@ -25,7 +25,7 @@ fn carry(from: &mut Features, to: &mut Features, now: Nanos, seq: u64, ack: u64)
             other => panic!("{other:?}"),
         }
     }
-    to.received(seq);
+    to.end_options(seq);
     Ok(())
 }
 
@@ -34,13 +34,13 @@ fn wishes_that_cross_lead_both_sides_to_the_servers_preference() {
     // The client wants its CCID to be 3 or 2 while the server wants it to be 2 or 3, or one that is not common at all.
     for (theirs, expected) in [(&[2, 3][..], 2), (&[3, 2], 3), (&[9, 3], 3), (&[9], 2)] {
         let (mut client, mut server) = (Features::new(false), Features::new(true));
-        client.want(NOW, CCID, Side::Local, &[3, 2], false);
-        server.want(NOW, CCID, Side::Remote, theirs, false);
+        client.request(NOW, CCID, Side::Local, &[3, 2], false);
+        server.request(NOW, CCID, Side::Remote, theirs, false);
         // Both Changes are on their way at once.
         let mut crossed = client.clone();
         carry(&mut crossed, &mut server, NOW, 10, 0).unwrap();
         let mut reply = Features::new(true);
-        reply.want(NOW, CCID, Side::Remote, theirs, false);
+        reply.request(NOW, CCID, Side::Remote, theirs, false);
         if reply.is_changing(CCID, Side::Remote) {
             carry(&mut reply, &mut crossed, NOW, 20, 9).unwrap();
         }
@@ -57,9 +57,9 @@ fn wishes_that_cross_lead_both_sides_to_the_servers_preference() {
 #[test]
 fn a_confirm_of_an_older_change_is_not_taken_for_the_newer_ones() {
     let (mut a, mut b) = (Features::new(false), Features::new(true));
-    a.state(NOW, SEQUENCE_WINDOW, 500);
+    a.set_local(NOW, SEQUENCE_WINDOW, 500);
     carry(&mut a, &mut b, NOW, 1, 0).unwrap();
-    a.state(NOW, SEQUENCE_WINDOW, 900);
+    a.set_local(NOW, SEQUENCE_WINDOW, 900);
     let mut bytes = vec![];
     a.write(NOW, Seq::new(2), Nanos::from_millis(80), false, &mut bytes); // lost
     carry(&mut b, &mut a, NOW, 7, 1).unwrap();
@@ -79,7 +79,7 @@ fn a_confirm_of_an_older_change_is_not_taken_for_the_newer_ones() {
 #[test]
 fn a_value_that_was_not_offered_is_an_option_error() {
     let mut a = Features::new(false);
-    a.want(NOW, CCID, Side::Local, &[3, 2], false);
+    a.request(NOW, CCID, Side::Local, &[3, 2], false);
     let mut bytes = vec![];
     a.write(NOW, Seq::new(1), Nanos::ZERO, true, &mut bytes);
     assert_eq!(bytes, [32, 5, CCID, 3, 2]);
@@ -100,9 +100,9 @@ fn a_feature_that_everybody_has_is_not_unknown() {
     ] {
         let mut a = Features::new(false);
         if number == SEQUENCE_WINDOW {
-            a.state(NOW, number, 500);
+            a.set_local(NOW, number, 500);
         } else {
-            a.want(NOW, number, Side::Local, &[3, 1], false);
+            a.request(NOW, number, Side::Local, &[3, 1], false);
         }
         a.write(NOW, Seq::new(1), Nanos::ZERO, true, &mut vec![]);
         assert_eq!(a.on_confirm(Seq::new(7), Some(Seq::new(1)), false, number, &[]), outcome, "{number}");

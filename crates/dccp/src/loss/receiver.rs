@@ -6,16 +6,13 @@ use super::history::{Arrival, LossHistory, PathEstimate, Separation};
 use super::interval::{Interval, write_intervals};
 use super::rate::{CounterRtt, ReceiveRate};
 use crate::seq::Seq;
-use crate::wire::Opt;
+use crate::wire::{Opt, TICK_NANOS};
 
 /// R before the first estimate (RFC 4340 section 3.4).
 const DEFAULT_RTT: Nanos = Nanos::from_millis(200);
 
 /// Window counter steps between two reports: one round trip.
 const REPORT_STEPS: u8 = 4;
-
-/// Unit of Elapsed Time: 10 µs in nanoseconds.
-const TICK: u64 = 10_000;
 
 /// Contents of a feedback packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -88,7 +85,7 @@ impl Receiver {
         self.due
     }
 
-    /// PathEstimate estimates. Before the first loss X_target includes the current rate (RFC 5348 section 6.3.1).
+    /// Path estimates. Before the first loss X_target includes the current rate (RFC 5348 section 6.3.1).
     fn path(&self, now: Nanos, rtt: Nanos) -> PathEstimate {
         let segment = Bytes::new(self.bytes.checked_div(self.packets).unwrap_or(0).max(1));
         let target = match self.history.events() {
@@ -127,7 +124,7 @@ impl Receiver {
         self.due = false;
         let waited = self.greatest.map_or(Nanos::ZERO, |(_, at)| now - at);
         Feedback {
-            elapsed: u32::try_from(waited.as_nanos() / TICK).unwrap_or(u32::MAX),
+            elapsed: u32::try_from(waited.as_nanos() / TICK_NANOS).unwrap_or(u32::MAX),
             receive_rate,
             loss_event_rate: self.history.loss_event_rate(),
             inverse_rate: self.history.inverse_rate(),

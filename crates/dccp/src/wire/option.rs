@@ -2,6 +2,9 @@
 
 use thiserror::Error;
 
+/// Unit of Timestamp, Timestamp Echo and Elapsed Time in nanoseconds: 10 µs.
+pub(crate) const TICK_NANOS: u64 = 10_000;
+
 /// Longest option value; the length byte includes type and length.
 pub const MAX_VALUE: usize = 253;
 

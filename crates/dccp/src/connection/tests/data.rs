@@ -22,7 +22,7 @@ fn bottleneck(scheme: &str) -> Net {
     server.deliver = false;
     client.ecn = false;
     let mut net = Net::new(&client, &server, link, 1);
-    net.ends[CLIENT].set_greedy(1_400);
+    net.ends[CLIENT].set_backlogged(1_400);
     net
 }
 
@@ -48,7 +48,7 @@ fn what_was_lost_and_delivered_adds_up_to_what_was_sent() {
         let mut net = bottleneck(scheme);
         net.link.loss = 0.02;
         net.run(Nanos::from_secs(10));
-        net.ends[CLIENT].set_greedy(0);
+        net.ends[CLIENT].set_backlogged(0);
         net.run(Nanos::from_secs(30));
         let stats = *net.ends[CLIENT].stats();
         assert!(stats.lost_packets > 10, "{scheme}");
@@ -214,7 +214,7 @@ fn a_ratio_beyond_half_the_window_does_not_stop_a_sender() {
         let mut client = config(Role::Client, scheme);
         client.ack_ratio = 100;
         net.ends[CLIENT] = Connection::new(&client, narrows_cc::Random::stream(1, "end", 0), Nanos::ZERO);
-        net.ends[CLIENT].set_greedy(1_400);
+        net.ends[CLIENT].set_backlogged(1_400);
         net.run(Nanos::from_secs(20));
         let share = received(&net, SERVER) as f64 / (20.0 * 1_250_000.0);
         assert!(share > 0.7, "{scheme}: {share}");
@@ -336,7 +336,7 @@ fn marks_slow_a_sender_without_loss() {
     {
         let (client, server) = (config(Role::Client, scheme), config(Role::Server, scheme));
         let mut net = Net::new(&client, &server, link_that_marks(), 1);
-        net.ends[CLIENT].set_greedy(1_400);
+        net.ends[CLIENT].set_backlogged(1_400);
         net.run(Nanos::from_secs(20));
         assert_eq!(net.ends[CLIENT].ccids().0.number(), ccid, "{scheme}");
         let stats = net.ends[CLIENT].stats();
@@ -356,7 +356,7 @@ fn marks_slow_a_sender_without_loss() {
         let mut blind = config(Role::Server, scheme);
         blind.ecn = false;
         let mut net = Net::new(&config(Role::Client, scheme), &blind, link_that_marks(), 1);
-        net.ends[CLIENT].set_greedy(1_400);
+        net.ends[CLIENT].set_backlogged(1_400);
         net.run(Nanos::from_secs(2));
         let stats = net.ends[CLIENT].stats();
         assert_eq!(stats.marked_packets, 0, "{scheme}");
@@ -374,7 +374,7 @@ fn a_peer_that_disappears_is_noticed_after_four_lives_of_a_packet() {
             net.run(ms(2_000));
             net.lose = Box::new(|_, _| true);
             if greedy {
-                net.ends[CLIENT].set_greedy(1_000);
+                net.ends[CLIENT].set_backlogged(1_000);
             }
             net.push(CLIENT, &[1; 100]);
             net.run(Nanos::from_secs(1_000));
@@ -455,8 +455,8 @@ fn a_queue_that_is_full_drops_what_it_was_told_to() {
 #[test]
 fn data_of_both_sides_has_its_own_control() {
     let mut net = Net::new(&config(Role::Client, "ccid3"), &config(Role::Server, "bbr"), Link::default(), 1);
-    net.ends[CLIENT].set_greedy(500);
-    net.ends[SERVER].set_greedy(700);
+    net.ends[CLIENT].set_backlogged(500);
+    net.ends[SERVER].set_backlogged(700);
     net.run(ms(300));
     assert_eq!(net.ends[CLIENT].ccids(), (Ccid::Tfrc, Ccid::Other));
     assert_eq!(net.ends[SERVER].ccids(), (Ccid::Other, Ccid::Tfrc));

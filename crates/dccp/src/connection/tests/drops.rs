@@ -4,7 +4,7 @@ use narrows_cc::{Nanos, Rate};
 
 use super::net::*;
 use crate::connection::*;
-use crate::data_dropped::drops;
+use crate::data_dropped::drop_runs;
 use crate::{Header, Kind, Opt, feature, options};
 
 const SCHEMES: [&str; 5] = ["newreno", "bbr", "ccid2", "ccid3", "dccp-bbr"];
@@ -45,7 +45,7 @@ fn a_sender_whose_receiver_has_no_room_sends_a_packet_per_round_trip() {
     for scheme in SCHEMES {
         let mut net = narrow(scheme, Overflow::DropNewest);
         net.link.line = Some((Rate::from_bits_per_sec(10_000_000), 75_000));
-        net.ends[CLIENT].set_greedy(1_400);
+        net.ends[CLIENT].set_backlogged(1_400);
         net.run(Nanos::from_secs(3));
         let sent = |net: &Net| net.ends[CLIENT].stats().data_packets_sent;
         net.deaf[SERVER] = true;
@@ -72,8 +72,8 @@ fn a_slow_receiver_keeps_its_sender_from_growing() {
     for scheme in ["newreno", "ccid2", "ccid3"] {
         let mut net = Net::with(scheme);
         net.run(ms(100));
-        net.ends[SERVER].set_slow(true);
-        net.ends[CLIENT].set_greedy(1_000);
+        net.ends[SERVER].set_slow_receiver(true);
+        net.ends[CLIENT].set_backlogged(1_000);
         net.run(ms(300));
         let room = |net: &Net| {
             let control = net.ends[CLIENT].control();
@@ -84,7 +84,7 @@ fn a_slow_receiver_keeps_its_sender_from_growing() {
         // CCID 2 may have grown by a packet between reports; a rate is what arrived.
         assert!(room(&net) <= before + 1_400 + before / 10, "{scheme}: {} after {before}", room(&net));
         assert!(net.ends[CLIENT].stats().slow_reports > 5, "{scheme}");
-        net.ends[SERVER].set_slow(false);
+        net.ends[SERVER].set_slow_receiver(false);
         net.run(ms(1_300));
         assert!(room(&net) > 2 * before, "{scheme}: {} after {before}", room(&net));
     }
@@ -184,7 +184,7 @@ fn data_that_the_protocol_forbids_is_told_of() {
         server.on_packet(ms(seq), &bytes, 0);
         let reply = next(server, ms(seq)).unwrap();
         let (header, body) = Header::decode(&reply).unwrap();
-        let told: Vec<_> = drops(crate::Seq::new(header.ack.unwrap()), body.options).collect();
+        let told: Vec<_> = drop_runs(crate::Seq::new(header.ack.unwrap()), body.options).collect();
         let asked = options(body.options)
             .any(|option| matches!(option, Ok(Opt::ChangeL { feature: feature::ECN_INCAPABLE, value: [1] })));
         (

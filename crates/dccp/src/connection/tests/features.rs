@@ -97,7 +97,7 @@ fn the_sequence_window_grows_with_the_flight() {
     let mut net = Net::new(&client, &config(Role::Server, "newreno"), Link::default(), 1);
     let rate = narrows_cc::Rate::from_bits_per_sec(100_000_000);
     net.link.line = Some((rate, 500_000));
-    net.ends[CLIENT].set_greedy(1_000);
+    net.ends[CLIENT].set_backlogged(1_000);
     net.run(ms(20_000));
     // 12.2 packets per ms and 40 ms: 488 in flight, plus what waits.
     let width = net.ends[SERVER].features().value(feature::SEQUENCE_WINDOW, Side::Remote);
@@ -122,7 +122,7 @@ fn the_sequence_window_of_the_receiver_of_data_grows_with_its_acknowledgements()
     });
     let mut net = Net::new(&configs[0], &configs[1], Link::default(), 1);
     net.link.line = Some((narrows_cc::Rate::from_bits_per_sec(100_000_000), 500_000));
-    net.ends[CLIENT].set_greedy(1_000);
+    net.ends[CLIENT].set_backlogged(1_000);
     net.run(ms(20_000));
     // An acknowledgement for two of 12.2 packets per ms, acknowledged once per round trip of 40 ms or more: at least 244.
     let width = net.ends[CLIENT].features().value(feature::SEQUENCE_WINDOW, Side::Remote);
@@ -240,7 +240,7 @@ fn the_ack_ratio_follows_lost_acknowledgements() {
         Link { line, ..Link::default() },
         1,
     );
-    net.ends[CLIENT].set_greedy(1_400);
+    net.ends[CLIENT].set_backlogged(1_400);
     net.run(ms(3_000));
     assert_eq!(agreed(&net, feature::ACK_RATIO)[SERVER].1, 2);
     // Every tenth packet of the server is lost for a second: ten windows, with more than ten packets each.

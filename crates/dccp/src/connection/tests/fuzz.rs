@@ -130,7 +130,7 @@ proptest! {
                 Step::Push(size) => {
                     let _ = end.push(now, &vec![1; usize::from(size)]);
                 }
-                Step::Greedy(size) => end.set_greedy(size),
+                Step::Greedy(size) => end.set_backlogged(size),
                 Step::Window(width) => end.set_sequence_window(now, width),
                 Step::Close => end.close(now),
                 Step::Abort => end.abort(now, ResetCode::Aborted),
@@ -150,7 +150,7 @@ proptest! {
             // What was sent is delivered, lost, given up or on its way, at any time.
             let stats = end.stats();
             let known = stats.delivered_packets + stats.lost_packets - stats.late_packets;
-            prop_assert_eq!(stats.data_packets_sent, known + stats.unanswered_packets + end.flying());
+            prop_assert_eq!(stats.data_packets_sent, known + stats.unanswered_packets + end.data_packets_in_flight());
         }
     }
 

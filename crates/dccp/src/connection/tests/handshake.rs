@@ -285,8 +285,8 @@ fn data_waits_for_the_vectors_that_ccid_2_needs() {
     let mut silent = Net::with("ccid2");
     silent.run(ms(45));
     let end = &mut silent.ends[CLIENT];
-    end.features.accept(crate::feature::SEND_ACK_VECTOR, crate::feature::Side::Remote, &[0]);
-    end.features.want(ms(45), crate::feature::SEND_ACK_VECTOR, crate::feature::Side::Remote, &[0], false);
+    end.features.set_preferences(crate::feature::SEND_ACK_VECTOR, crate::feature::Side::Remote, &[0]);
+    end.features.request(ms(45), crate::feature::SEND_ACK_VECTOR, crate::feature::Side::Remote, &[0], false);
     silent.push(CLIENT, &[1; 100]);
     assert_eq!(silent.ends[CLIENT].stats().data_packets_sent, 0, "a change is under way");
     silent.run(ms(200));

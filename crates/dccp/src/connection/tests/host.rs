@@ -159,7 +159,7 @@ fn pair(scheme: &str, late: Lateness) -> Pair {
     let mut server = config(Role::Server, scheme);
     server.deliver = false;
     let mut pair = Pair::new(&config(Role::Client, scheme), &server, late, 1);
-    pair.hosts[CLIENT].end.set_greedy(1_400);
+    pair.hosts[CLIENT].end.set_backlogged(1_400);
     pair
 }
 

@@ -12,7 +12,7 @@ fn paced(tardy: Nanos) -> Net {
         count += u32::from(end == CLIENT);
         end == CLIENT && count % 100 == 0
     });
-    net.ends[CLIENT].set_greedy(1_400);
+    net.ends[CLIENT].set_backlogged(1_400);
     net.run(Nanos::from_secs(10));
     net.tardy = tardy;
     net
