@@ -238,9 +238,9 @@ mod tests {
             .collect()
     }
 
-    /// The example of section 11.7.
+    /// Drops encode to the example of section 11.7 and decode from it.
     #[test]
-    fn the_example_of_the_rfc() {
+    fn data_dropped_rfc_example_encodes_and_decodes() {
         let ack = Seq::new(100);
         let mut bytes = vec![];
         Opt::DataDropped(&[0, 160, 3, 162]).write(&mut bytes);
@@ -254,11 +254,12 @@ mod tests {
         assert_eq!(again, bytes);
     }
 
+    /// The sender counts every drop once, whatever the drops and the lost reports.
     #[test]
-    fn any_drops_are_told_and_heard_once() {
+    fn data_dropped_random_drops_are_counted_once() {
         let mut random = narrows_cc::Random::stream(1, "drops", 0);
         for _ in 0..200 {
-            // Around the end of the circle.
+            // Numbers around the wrap at 2^48.
             let base = Seq::new(random.below(600)).add(-300);
             let (mut pending, mut reported) = (PendingDrops::new(1_000), ReportedDrops::default());
             let mut expected = std::collections::BTreeMap::new();
@@ -275,7 +276,7 @@ mod tests {
                     let ack = base.add(n as i64 + 40);
                     let mut bytes = vec![];
                     pending.write(Seq::new(n), ack, 2_000, &mut bytes);
-                    // Now and then one of these packets, and its acknowledgement, arrives.
+                    // Some of these packets are acknowledged.
                     if random.chance(0.3) {
                         pending.acknowledged(Seq::new(n));
                         pending.acknowledged(Seq::new(n - 1));
@@ -286,7 +287,7 @@ mod tests {
                         |_| false,
                         |seq, code| {
                             let old = counted.insert(seq.minus(base) as u64, code);
-                            assert_eq!(old, None, "once");
+                            assert_eq!(old, None, "counted twice");
                         },
                     );
                 }
@@ -298,8 +299,9 @@ mod tests {
         }
     }
 
+    /// Receiver and sender remember a bounded number of drops, and reports fit their space.
     #[test]
-    fn memory_is_bounded() {
+    fn data_dropped_memory_is_bounded() {
         let mut pending = PendingDrops::new(10);
         for n in 0..1_000 {
             pending.record(Seq::new(n * 2), DropCode::Corrupt);
@@ -308,7 +310,7 @@ mod tests {
         for room in 0..30 {
             let mut bytes = vec![];
             pending.write(Seq::new(room), Seq::new(2_000), room as usize, &mut bytes);
-            assert!(bytes.len() <= room as usize, "what fits");
+            assert!(bytes.len() <= room as usize, "{} bytes in {room}", bytes.len());
         }
         assert!(pending.carriers.len() <= 10);
         let mut reported = ReportedDrops::default();
@@ -320,8 +322,9 @@ mod tests {
         assert_eq!(reported.items.len(), MAX_REPORTED);
     }
 
+    /// A report with one invalid number records no drop.
     #[test]
-    fn what_cannot_be_is_not_taken() {
+    fn data_dropped_with_invalid_number_records_nothing() {
         let mut bytes = vec![];
         Opt::DataDropped(&[160, 162]).write(&mut bytes);
         let mut reported = ReportedDrops::default();

@@ -68,8 +68,9 @@ impl fmt::Debug for Seq {
 mod tests {
     use super::*;
 
+    /// Arithmetic and comparison of sequence numbers wrap at 2^48.
     #[test]
-    fn numbers_go_round() {
+    fn seq_at_2_48_wraps() {
         let last = Seq::new(MODULUS - 1);
         assert_eq!(last.add(1), Seq::new(0));
         assert_eq!(Seq::new(0).add(-1), last);
@@ -79,8 +80,9 @@ mod tests {
         assert!(last.within(last, last));
     }
 
+    /// A short number extends to the 48-bit number nearest to the reference.
     #[test]
-    fn short_numbers_are_extended_to_the_nearest() {
+    fn seq_extend_returns_nearest_number() {
         let reference = Seq::new((5 << 24) + 10);
         assert_eq!(Seq::extend(12, reference), Seq::new((5 << 24) + 12));
         assert_eq!(Seq::extend(0x00ff_fff0, reference), Seq::new((4 << 24) + 0x00ff_fff0));

@@ -98,8 +98,10 @@ pub(super) fn max_ratio(cwnd: u64) -> u64 {
 mod tests {
     use super::*;
 
+    /// The Ack Ratio doubles after a window with a lost acknowledgement and falls by one after cwnd / (R^2 -
+    /// R) clean windows, down to 2.
     #[test]
-    fn the_ratio_doubles_with_a_loss_and_falls_by_one_after_clean_windows() {
+    fn ack_ratio_doubles_on_loss_and_decrements_after_clean_windows() {
         let mut acks = AckRatio::default();
         for n in [1, 2, 4, 5] {
             acks.on_packet(Seq::new(n));
@@ -118,8 +120,9 @@ mod tests {
         assert_eq!(ratios, expected, "and 2 is the least");
     }
 
+    /// The Ack Ratio is at most half the window, and may be 1 below four packets.
     #[test]
-    fn the_window_bounds_it() {
+    fn ack_ratio_is_at_most_half_the_window() {
         let mut acks = AckRatio { lost: true, ..AckRatio::default() };
         assert_eq!(acks.next_ratio(4, 10), 5);
         acks.lost = true;
@@ -128,8 +131,9 @@ mod tests {
         assert_eq!(acks.next_ratio(1, 4), 2);
     }
 
+    /// A reordered packet does not count as a lost acknowledgement.
     #[test]
-    fn what_comes_late_was_not_lost() {
+    fn ack_ratio_late_packet_is_no_loss() {
         let mut acks = AckRatio::default();
         for n in [1, 3, 4, 2, 5, 6, 7] {
             acks.on_packet(Seq::new(n));

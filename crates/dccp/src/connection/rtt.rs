@@ -79,8 +79,9 @@ impl Rtt {
 mod tests {
     use super::*;
 
+    /// The timeout has no 1 s minimum, includes the acknowledgement delay, and backs off to its maximum.
     #[test]
-    fn the_timeout_has_no_floor_but_the_delay_of_acknowledgements() {
+    fn rto_has_ack_delay_but_no_one_second_minimum() {
         let ms = Nanos::from_millis;
         let mut rtt = Rtt::new(ms(10));
         assert_eq!(rtt.rto(), Nanos::from_secs(1));
@@ -89,7 +90,7 @@ mod tests {
         for _ in 0..60 {
             rtt.on_sample(ms(100));
         }
-        assert_eq!(rtt.rto(), ms(120)); // the variation is gone
+        assert_eq!(rtt.rto(), ms(120)); // RTTVAR decays to 0, so the granularity applies
         for _ in 0..40 {
             rtt.back_off();
         }

@@ -32,7 +32,7 @@ pub struct Arrival {
     pub counter: u8,
 }
 
-/// PathEstimate estimates at an arrival.
+/// Path estimates at an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathEstimate {
     /// R: round-trip time.

@@ -30,8 +30,9 @@ pub fn data_checksum(data: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
+    /// The Data Checksum has the published check values of CRC-32c.
     #[test]
-    fn known_values() {
+    fn data_checksum_matches_known_values() {
         // Check value of the CRC catalogues, then test patterns of RFC 3720 appendix B.4, in wire order.
         assert_eq!(data_checksum(b"123456789").swap_bytes(), 0xe306_9283);
         assert_eq!(data_checksum(&[0; 32]).to_be_bytes(), [0xaa, 0x36, 0x91, 0x8a]);
