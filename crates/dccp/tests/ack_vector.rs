@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use narrows_dccp::ack_vector::{AckVector, Mark, Recorded, Run, State, runs};
+use narrows_dccp::ack_vector::{AckVector, Mark, PacketState, Recorded, Run, runs};
 use narrows_dccp::seq::Seq;
 use narrows_dccp::wire::{MAX_VALUE, Opt, options};
 use proptest::prelude::*;
 
 /// The states that options tell, from the newest packet back.
-fn told(ack: Seq, bytes: &[u8]) -> Vec<(Seq, State)> {
+fn told(ack: Seq, bytes: &[u8]) -> Vec<(Seq, PacketState)> {
     runs(ack, bytes)
         .flat_map(|run| (0..run.count).map(move |back| (run.first.add(-(back as i64)), run.state)))
         .collect()
@@ -26,11 +26,11 @@ fn the_example_of_section_11_4_reads_as_it_says() {
     let read: Vec<Run> = runs(Seq::new(100), &[38, 7, 0, 192, 3, 64, 5]).collect();
     let run = |first, count, state| Run { first: Seq::new(first), count, state };
     let expected = [
-        run(100, 1, State::Received),
-        run(99, 1, State::Missing),
-        run(98, 4, State::Received),
-        run(94, 1, State::Marked),
-        run(93, 6, State::Received),
+        run(100, 1, PacketState::Received),
+        run(99, 1, PacketState::Missing),
+        run(98, 4, PacketState::Received),
+        run(94, 1, PacketState::Marked),
+        run(93, 6, PacketState::Received),
     ];
     assert_eq!(read, expected);
     assert_eq!(read[4].last(), Seq::new(88));
@@ -52,18 +52,18 @@ fn several_vectors_of_one_packet_continue_each_other_and_other_options_do_not_di
     let read = told(Seq::new(1), &bytes);
     let numbers: Vec<i64> = read.iter().map(|(seq, _)| seq.minus(Seq::new(0))).collect();
     assert_eq!(numbers, [1, 0, -1, -2, -3, -4]);
-    assert_eq!(read.iter().filter(|(_, state)| *state == State::Marked).count(), 3);
+    assert_eq!(read.iter().filter(|(_, state)| *state == PacketState::Marked).count(), 3);
 }
 
 #[test]
 fn of_the_reserved_state_nothing_is_said() {
     let read = told(Seq::new(10), &[38, 5, 0, 0x80 | 2, 0]);
-    assert_eq!(read, [(Seq::new(10), State::Received), (Seq::new(6), State::Received)]);
+    assert_eq!(read, [(Seq::new(10), PacketState::Received), (Seq::new(6), PacketState::Received)]);
 }
 
 #[test]
 fn what_a_sender_knows_does_not_depend_on_the_order_of_vectors() {
-    use State::{Marked, Missing, Received};
+    use PacketState::{Marked, Missing, Received};
     for (old, new, known) in [
         (Missing, Received, Received),
         (Missing, Marked, Marked),
@@ -94,7 +94,7 @@ fn a_vector_longer_than_one_option_takes_several() {
     assert_eq!(lengths, [MAX_VALUE, MAX_VALUE, MAX_VALUE, 996 - 3 * 255 - 2]);
     let read = told(newest.unwrap(), &bytes);
     assert_eq!(read.len(), 3 * MAX_VALUE + 229);
-    assert!(read.iter().all(|(seq, state)| (*state == State::Received) == (seq.get() % 2 == 0)));
+    assert!(read.iter().all(|(seq, state)| (*state == PacketState::Received) == (seq.get() % 2 == 0)));
     let mut some = Vec::new();
     assert_eq!(vector.write_within(2, &mut some), None);
     assert_eq!(vector.write_within(10, &mut some), newest);
@@ -167,14 +167,14 @@ fn late_packets_join_their_neighbours() {
 /// Every packet in a map, vectors sent as copies of it. Numbers count from the connection's start, without wrapping.
 #[derive(Default)]
 struct Model {
-    states: BTreeMap<i64, State>,
-    sent: Vec<(i64, BTreeMap<i64, State>)>,
+    states: BTreeMap<i64, PacketState>,
+    sent: Vec<(i64, BTreeMap<i64, PacketState>)>,
     limit: usize,
     dropped: u64,
 }
 
 impl Model {
-    fn record(&mut self, n: i64, state: State) -> Recorded {
+    fn record(&mut self, n: i64, state: PacketState) -> Recorded {
         let Some(newest) = self.newest() else {
             self.states.insert(n, state);
             return Recorded::New;
@@ -182,14 +182,14 @@ impl Model {
         if n <= newest {
             return match self.states.get_mut(&n) {
                 None => Recorded::Old,
-                Some(known @ State::Missing) => {
+                Some(known @ PacketState::Missing) => {
                     *known = state;
                     Recorded::New
                 }
                 Some(_) => Recorded::Duplicate,
             };
         }
-        self.states.extend((newest + 1..n).map(|missing| (missing, State::Missing)));
+        self.states.extend((newest + 1..n).map(|missing| (missing, PacketState::Missing)));
         self.states.insert(n, state);
         while self.states.len() > self.limit {
             let (oldest, state) = self.states.pop_first().unwrap();
@@ -258,7 +258,7 @@ proptest! {
                 Step::Arrive(ahead, marked) => {
                     let n = model.newest().unwrap_or(0) + ahead;
                     let (mark, state) =
-                        if marked { (Mark::Marked, State::Marked) } else { (Mark::Received, State::Received) };
+                        if marked { (Mark::Marked, PacketState::Marked) } else { (Mark::Received, PacketState::Received) };
                     prop_assert_eq!(vector.record(start.add(n), mark), model.record(n, state));
                 }
                 Step::Send => {

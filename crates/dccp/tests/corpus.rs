@@ -2,8 +2,8 @@
 
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_dccp::ack_vector::{AckVector, Mark, runs};
-use narrows_dccp::data_dropped::drops;
-use narrows_dccp::loss::{Arrival, LossHistory, LossRate, Path, Separation, read_intervals};
+use narrows_dccp::data_dropped::drop_runs;
+use narrows_dccp::loss::{Arrival, LossHistory, LossRate, PathEstimate, Separation, read_intervals};
 use narrows_dccp::seq::Seq;
 use narrows_dccp::wire::{Addresses, Body, Opt, checksum, options, verify};
 use narrows_dccp::{Header, Kind, udp};
@@ -166,7 +166,7 @@ fn changed_packets_are_read_or_refused() {
         let ack = Seq::new(header.ack.unwrap_or(0));
         let described: u64 = runs(ack, body.options).map(|run| run.count).sum();
         assert!(described <= 64 * body.options.len() as u64);
-        let dropped: u64 = drops(ack, body.options).map(|drops| drops.count).sum();
+        let dropped: u64 = drop_runs(ack, body.options).map(|drops| drops.count).sum();
         assert!(dropped <= 16 * body.options.len() as u64);
         for option in options(body.options).flatten() {
             if let Opt::LossIntervals(value) = option {
@@ -189,7 +189,11 @@ fn changed_packets_are_read_or_refused() {
         let segment = Bytes::new(1000);
         history.arrive(
             &arrival,
-            &Path { rtt: Nanos::from_millis(50), segment, target: Rate::from_bytes_per_sec(1_000_000) },
+            &PathEstimate {
+                rtt: Nanos::from_millis(50),
+                segment,
+                target: Rate::from_bytes_per_sec(1_000_000),
+            },
         );
         assert!(history.intervals().1.count() <= 9);
         assert!((0.0..=1.0).contains(&history.loss_event_rate()));

@@ -5,7 +5,7 @@ mod loss_model;
 use loss_model::{Model, model_mean};
 use narrows_cc::{Bytes, Nanos, Rate, tfrc};
 use narrows_dccp::loss::{
-    Arrival, Interval, LossHistory, Path, Separation, mean_interval, read_intervals, write_intervals,
+    Arrival, Interval, LossHistory, PathEstimate, Separation, mean_interval, read_intervals, write_intervals,
 };
 use narrows_dccp::seq::Seq;
 use narrows_dccp::wire::{Opt, options};
@@ -25,9 +25,9 @@ fn arrival(millis: u64, n: u64) -> Arrival {
 }
 
 /// A path on which the interval before the first loss counts as `first` packets.
-fn path(rtt_ms: u64, first: u64) -> Path {
+fn path(rtt_ms: u64, first: u64) -> PathEstimate {
     let rtt = Nanos::from_millis(rtt_ms);
-    Path { rtt, segment: SEGMENT, target: tfrc::throughput(SEGMENT, rtt, 1.0 / first as f64) }
+    PathEstimate { rtt, segment: SEGMENT, target: tfrc::throughput(SEGMENT, rtt, 1.0 / first as f64) }
 }
 
 fn intervals(history: &LossHistory) -> Vec<Interval> {
@@ -35,7 +35,7 @@ fn intervals(history: &LossHistory) -> Vec<Interval> {
 }
 
 /// Losses of the packets `lost` among 0..=`last`, one packet in each millisecond.
-fn pattern(history: &mut LossHistory, last: u64, lost: &[u64], path: &Path) {
+fn pattern(history: &mut LossHistory, last: u64, lost: &[u64], path: &PathEstimate) {
     for n in (0..=last).filter(|n| !lost.contains(n)) {
         history.arrive(&arrival(n, n), path);
     }
@@ -111,7 +111,7 @@ fn before_the_first_loss_there_is_no_rate() {
 fn the_interval_before_the_first_loss_comes_from_the_rate() {
     for rate in [20_000, 100_000, 1_000_000, 20_000_000] {
         let rtt = Nanos::from_millis(50);
-        let path = Path { rtt, segment: SEGMENT, target: Rate::from_bytes_per_sec(rate) };
+        let path = PathEstimate { rtt, segment: SEGMENT, target: Rate::from_bytes_per_sec(rate) };
         let mut history = LossHistory::new(Separation::Time, false);
         pattern(&mut history, 13, &[10], &path);
         let x = |interval: f64| tfrc::throughput(SEGMENT, rtt, 1.0 / interval).as_bytes_per_sec();

@@ -181,7 +181,7 @@ impl Origin {
         let greedy = self.app.is_endless();
         if greedy != self.greedy {
             self.greedy = greedy;
-            self.end.connection.set_greedy(if greedy { self.size } else { 0 });
+            self.end.connection.set_backlogged(if greedy { self.size } else { 0 });
         }
         if greedy {
             return;
@@ -191,7 +191,7 @@ impl Origin {
             // Of more than the queue can hold, written at one time, all but so many find no room, and need no copy to be lost.
             let ready = (limit - self.written).div_ceil(u64::from(self.size));
             let beyond = ready.saturating_sub(self.end.connection.queue_limit());
-            self.end.connection.lose_unsent(beyond);
+            self.end.connection.count_send_drops(beyond);
             self.pushed += beyond;
             self.written += beyond * u64::from(self.size);
         }
@@ -278,7 +278,7 @@ impl Origin {
             self.app.stop(Bytes::new(self.written));
             self.stopped = true;
             self.peak.see(&self.end.connection);
-            self.end.connection.set_greedy(0);
+            self.end.connection.set_backlogged(0);
             self.end.connection.close(now);
         }
     }
@@ -335,7 +335,7 @@ impl Origin {
         account.delivered += stats.delivered_packets;
         account.lost += stats.lost_packets - stats.late_packets;
         account.unanswered += stats.unanswered_packets;
-        account.outstanding += connection.flying();
+        account.outstanding += connection.data_packets_in_flight();
     }
 
     /// Datagrams of the application that were never sent.
