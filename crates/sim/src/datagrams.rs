@@ -178,7 +178,7 @@ impl Origin {
             return;
         }
         self.app.on_time(now, Bytes::new(self.written));
-        let greedy = self.app.is_endless();
+        let greedy = self.app.is_backlogged();
         if greedy != self.greedy {
             self.greedy = greedy;
             self.end.connection.set_backlogged(if greedy { self.size } else { 0 });

@@ -86,8 +86,8 @@ impl Engine {
                 let own = connections.of(i as u32).map(|own| &connections.all[own]);
                 let (app, start) = match own {
                     None => (flow.app, flow.start),
-                    Some(own) if own.flows.start == i => (AppConfig::Handed, flow.start),
-                    Some(_) => (AppConfig::Handed, Nanos::MAX),
+                    Some(own) if own.flows.start == i => (AppConfig::Subflow, flow.start),
+                    Some(_) => (AppConfig::Subflow, Nanos::MAX),
                 };
                 let app = App::new(app, random("app", i), start);
                 Origin::Stream(Sender::new(i as u32, flow.tcp.clone(), scheme, app, start))
