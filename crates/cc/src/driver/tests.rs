@@ -1,6 +1,9 @@
+use alloc::vec::Vec;
+
 use super::*;
-use crate::schemes::find;
+use crate::schemes::{NewReno, find};
 use crate::testing::setup;
+use crate::{CongestionControl, Info, Setup, Telemetry, Value};
 
 const MSS: Bytes = Bytes::new(1_000);
 const RTT: Nanos = Nanos::from_millis(10);
@@ -170,4 +173,66 @@ fn feedback_after_loss_panics() {
     driver.begin_ack(MSS);
     driver.lost(ms(10), &LostPacket { bytes: MSS, packet: 0, sent: &first }, Bytes::ZERO);
     driver.receiver_feedback(&Report::of_nothing(ms(10)));
+}
+
+/// Writes down what it is given.
+#[derive(Clone, Debug, Default)]
+struct Recorder {
+    acks: Vec<Ack>,
+    lost: Vec<Lost>,
+}
+
+impl CongestionControl for Recorder {
+    const INFO: Info = Info { name: "recorder", ..NewReno::INFO };
+
+    fn new(_setup: &Setup) -> Self {
+        Self::default()
+    }
+    fn on_ack(&mut self, event: &Ack) {
+        self.acks.push(*event);
+    }
+    fn on_lost(&mut self, event: &Lost) {
+        self.lost.push(*event);
+    }
+    fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {}
+    fn on_timeout(&mut self, _event: &Timeout) {}
+    fn control(&self) -> Control {
+        Control { cwnd: MSS * 10, pacing_rate: None, burst: MSS }
+    }
+    fn telemetry(&self, sink: Telemetry<'_>) {
+        // The driver holds the only other way to it: what was recorded leaves as telemetry.
+        for lost in &self.lost {
+            sink("packet", Value::Number(lost.packet as f64));
+            sink("lost_at_send", Value::Bytes(lost.lost_at_send));
+            sink("lost_total", Value::Bytes(lost.lost_total));
+        }
+        for ack in &self.acks {
+            sink("inflight_before", Value::Bytes(ack.inflight_before));
+            sink("acked", Value::Bytes(ack.acked));
+            sink("srtt", Value::Number(if ack.srtt.is_some() { 1.0 } else { 0.0 }));
+        }
+    }
+}
+
+/// A scheme from outside the registry sees losses with the state of their packets, and absent values as absent.
+#[test]
+fn external_scheme_sees_losses_and_absent_values() {
+    let scheme = crate::schemes::Entry::of::<Recorder>().build(&setup(&Recorder::INFO, 1_000, &[]));
+    let mut driver = Driver::new(scheme);
+    let [first, second] = send::<2>(&mut driver, ms(0));
+    let mut ack = driver.begin_ack(MSS * 2);
+    driver.delivered_packet(ms(10), &mut ack, MSS, &second);
+    driver.lost(ms(10), &LostPacket { bytes: MSS, packet: 7, sent: &first }, Bytes::ZERO);
+    driver.finish_ack(&ack, &AckEnd { srtt: None, min_rtt: None, ..end(ms(10), Bytes::ZERO) });
+    let mut seen = Vec::new();
+    driver.scheme().telemetry(&mut |name, value| seen.push((name, value)));
+    let expected = [
+        ("packet", Value::Number(7.0)),
+        ("lost_at_send", Value::Bytes(Bytes::ZERO)),
+        ("lost_total", Value::Bytes(MSS)),
+        ("inflight_before", Value::Bytes(MSS * 2)),
+        ("acked", Value::Bytes(MSS)),
+        ("srtt", Value::Number(0.0)),
+    ];
+    assert_eq!(seen, expected);
 }

@@ -110,14 +110,14 @@ impl Sender {
 
     /// All data ever delivered.
     pub(crate) fn delivered(&self) -> Bytes {
-        self.sampler.delivered()
+        self.driver.delivered()
     }
 
     /// What siblings see of it, but for what its connection keeps. The scheme's own window is the one it returns to after
     /// a recovery: proportional rate reduction is not in it.
     pub(crate) fn view(&self) -> PathView {
         PathView {
-            window: self.control.cwnd,
+            window: self.driver.control().cwnd,
             srtt: self.rtt.smoothed(),
             established: self.state == State::Established,
             ..PathView::default()
@@ -126,6 +126,6 @@ impl Sender {
 
     /// Shows the scheme its siblings.
     pub(crate) fn on_paths(&mut self, paths: &Paths) {
-        self.scheme.on_paths(paths);
+        self.driver.paths(paths);
     }
 }
