@@ -13,7 +13,7 @@ use std::time::Duration;
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Evidence, Param, ParamKind, RecoveryStyle};
-use narrows_net::allocator;
+use narrows_routers as allocator;
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{self as scenario, FileError, Files, NoFiles, Plan, ScenarioError as Refusal, Source};
 use narrows_sim::bench::ports::{Lane, Round};
@@ -113,7 +113,7 @@ fn describe(entry: &Entry) -> serde_json::Value {
 /// All registered allocators, as a JSON list.
 #[pyfunction(name = "allocators")]
 fn list_allocators() -> String {
-    let describe = |entry: &allocator::Entry| {
+    let describe = |entry: &allocator::RouterEntry| {
         let info = entry.info;
         json!({"name": info.name, "summary": info.summary, "evidence": evidence(info.evidence),
                "params": describe_params(info.params), "page": entry.page().collect::<Vec<_>>().join("\n")})
@@ -362,14 +362,14 @@ fn bench_allocators(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyRes
         .iter()
         .map(|name| allocator::find(name).ok_or_else(|| unknown(name)))
         .collect::<PyResult<_>>()?;
-    let chosen: Vec<&allocator::Entry> =
+    let chosen: Vec<&allocator::RouterEntry> =
         if names.is_empty() { allocator::ALL.iter().collect() } else { named };
     let rows = py.detach(|| LANES.map(|flows| lanes(&chosen, flows, repeats.max(1))).concat());
     Ok(serde_json::Value::from_iter(rows).to_string())
 }
 
 /// The rows for one number of flows; the first is the link without an allocator.
-fn lanes(chosen: &[&'static allocator::Entry], flows: usize, repeats: usize) -> Vec<serde_json::Value> {
+fn lanes(chosen: &[&'static allocator::RouterEntry], flows: usize, repeats: usize) -> Vec<serde_json::Value> {
     #[allow(clippy::disallowed_methods)] // to measure is its purpose
     let started = std::time::Instant::now();
     let clock = || started.elapsed().as_secs_f64() * 1e9;
@@ -379,7 +379,7 @@ fn lanes(chosen: &[&'static allocator::Entry], flows: usize, repeats: usize) -> 
         .map(|_| lanes.iter_mut().map(|lane| lane.round(LANE_PACKETS, &clock)).collect())
         .collect();
     let per_packet = |round: &Round| round.packets_took / round.packets as f64;
-    let row = |(i, entry): (usize, Option<&allocator::Entry>)| {
+    let row = |(i, entry): (usize, Option<&allocator::RouterEntry>)| {
         let mine = || rounds.iter().map(|round| &round[i]);
         let woken: Vec<_> = mine().filter(|round| round.wakes > 0).collect();
         let per_wake = (!woken.is_empty())

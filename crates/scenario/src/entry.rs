@@ -1,7 +1,7 @@
 //! What all connections of an entry of `flows` share: scheme, transport, and the way of each subflow.
 
 use narrows_cc::{Bytes, Nanos};
-use narrows_net::MAPPING_BYTES;
+use narrows_tcp::multipath::MAPPING_BYTES;
 
 use crate::datagrams;
 use crate::fault::{Fault, show};

@@ -1,7 +1,7 @@
 //! From the flows of a scenario to connections: schemes and their parameters, transport settings, opening times.
 
 use narrows_cc::{Bytes, EcnNeed, Nanos, Param, ParamError, ParamKind, Params, Random, schemes};
-use narrows_net::MAPPING_BYTES;
+use narrows_tcp::multipath::MAPPING_BYTES;
 use narrows_tcp::{Negotiation, TcpConfig};
 use narrows_traffic::AppConfig;
 

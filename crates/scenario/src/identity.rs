@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use narrows_net::allocator::Tuple;
+use narrows_routers::FiveTuple;
 use narrows_tcp::Negotiation;
 
 use crate::fault::Fault;
@@ -11,7 +11,7 @@ use crate::schema::{Flow, Protocol, Scenario};
 
 /// What the connections of one entry of `flows` share.
 pub(crate) struct Identity {
-    tuple: Tuple,
+    tuple: FiveTuple,
     negotiation: Negotiation,
     /// The content is the entry's own: each connection is a transmission of its own.
     stated: bool,
@@ -54,15 +54,15 @@ impl Identity {
             Some(text) => address(key("destination"), text)?,
             None => host(RECEIVERS, home),
         };
-        let tuple = Tuple {
+        let tuple = FiveTuple {
             source,
             destination,
             source_port: EPHEMERAL,
             destination_port: flow.port.unwrap_or(PORT),
             protocol: match protocol {
-                Protocol::Tcp => Tuple::TCP,
-                Protocol::Udp => Tuple::UDP,
-                Protocol::Dccp => Tuple::DCCP,
+                Protocol::Tcp => FiveTuple::TCP,
+                Protocol::Udp => FiveTuple::UDP,
+                Protocol::Dccp => FiveTuple::DCCP,
             },
         };
         let default = Negotiation::default();
@@ -95,9 +95,9 @@ impl Identity {
     }
 
     /// The addresses of the entry's connection number `nth`.
-    pub(crate) fn tuple(&self, nth: usize) -> Tuple {
+    pub(crate) fn tuple(&self, nth: usize) -> FiveTuple {
         let port = EPHEMERAL + (nth % usize::from(u16::MAX - EPHEMERAL + 1)) as u16;
-        Tuple { source_port: port, ..self.tuple }
+        FiveTuple { source_port: port, ..self.tuple }
     }
 
     /// What flow number `flow` of the run tells, which is subflow number `leg` of its connection; `before` are those of the

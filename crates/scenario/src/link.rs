@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos, Params, Rate};
-use narrows_net::allocator::protocol::Explicit;
+use narrows_routers::protocol::Explicit;
 use narrows_net::config::{self, Capacity, Limit};
 use narrows_net::timeline::{DelayTrace, LossTrace, Timeline, TimelineError};
 use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};
-use narrows_net::{allocator, controller};
+use narrows_routers::{self as allocator, RouterConfig, controller};
 
 use crate::choice::{self, Loss, LossKind, Radio};
 use crate::fault::{Fault, unknown};
@@ -380,7 +380,7 @@ pub(crate) fn policer(
 }
 
 /// An allocator, if one is meant.
-pub(crate) fn allocator(table: &str, stated: &choice::Allocator) -> Result<Option<config::Allocator>, Fault> {
+pub(crate) fn allocator(table: &str, stated: &choice::Allocator) -> Result<Option<RouterConfig>, Fault> {
     if stated.kind == "none" {
         let dies = stated.dies.as_ref().map(|_| "dies");
         return match stated.params.keys().map(String::as_str).next().or(dies) {
@@ -400,13 +400,13 @@ pub(crate) fn allocator(table: &str, stated: &choice::Allocator) -> Result<Optio
         flows::set(&mut params, entry.info.name, entry.info.params, name, &flows::plain(value), &key)?;
     }
     let dies = stated.dies.as_ref().map_or(Nanos::MAX, quantity::Time::value);
-    Ok(Some(config::Allocator { dies, ..config::Allocator::new(entry, params) }))
+    Ok(Some(RouterConfig { dies, ..RouterConfig::new(entry, params) }))
 }
 
 /// The allocator that answers an explicit header, with default parameters.
-pub(crate) fn default_allocator(explicit: Explicit) -> config::Allocator {
+pub(crate) fn default_allocator(explicit: Explicit) -> RouterConfig {
     match allocator::find(explicit.allocator()) {
-        Some(entry) => config::Allocator::new(entry, Params::defaults(entry.info.params)),
+        Some(entry) => RouterConfig::new(entry, Params::defaults(entry.info.params)),
         None => unreachable!("every explicit header has its allocator"),
     }
 }
@@ -429,7 +429,7 @@ pub(crate) fn learned(file: Option<&str>, files: &dyn Files, traces: &mut Traces
 }
 
 /// Gives an allocator what it learned at this link.
-pub(crate) fn teach(link: &str, own: &mut config::Allocator, traces: &Traces) -> Result<(), Fault> {
+pub(crate) fn teach(link: &str, own: &mut RouterConfig, traces: &Traces) -> Result<(), Fault> {
     if let Some(text) = traces.learned.get(link) {
         own.entry.check_learned(text).map_err(|problem| {
             Fault::new(LEARNED, format!("what `{link}` learned cannot be read: {problem}"))

@@ -3,6 +3,7 @@
 use narrows_cc::{Bytes, Nanos, Params, schemes::Entry};
 use narrows_net::config::{Jitter, LinkConfig, Reordering};
 use narrows_net::timeline::DelayTrace;
+use narrows_routers::RouterConfig;
 use narrows_tcp::{Scheduler, TcpConfig};
 use narrows_traffic::AppConfig;
 
@@ -23,8 +24,8 @@ pub struct Plan {
     pub flows: Vec<FlowPlan>,
     /// The connections of several subflows.
     pub connections: Vec<ConnectionPlan>,
-    /// How the controller works, where an allocator needs one.
-    pub controller: narrows_net::controller::Config,
+    /// How the controller works, where a router algorithm needs one.
+    pub controller: narrows_routers::controller::Config,
     /// What is recorded.
     pub trace: TracePlan,
 }
@@ -36,6 +37,8 @@ pub struct LinkPlan {
     pub name: String,
     /// Rate, queue and loss.
     pub config: LinkConfig,
+    /// The router algorithm at its port.
+    pub router: Option<RouterConfig>,
     /// Jitter of what leaves it.
     pub jitter: Option<Jitter>,
     /// Packets of it that arrive late.
@@ -95,7 +98,7 @@ pub struct FlowPlan {
     pub stop: Option<Nanos>,
     /// The way it takes.
     pub way: Way,
-    /// Other ways it could take; see [`narrows_net::packet::MAX_PATHS`].
+    /// Other ways it could take; see [`narrows_packet::MAX_PATHS`].
     pub others: Vec<Way>,
     /// Two-way propagation delay.
     pub base_rtt: Nanos,

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos};
-use narrows_net::allocator::Tuple;
-use narrows_net::allocator::protocol::Explicit;
 use narrows_net::config::{Jitter, LinkConfig};
+use narrows_routers::FiveTuple;
+use narrows_routers::protocol::Explicit;
 
 use crate::choice::QueueKind;
 use crate::datagrams;
@@ -115,10 +115,10 @@ pub(crate) fn resolve(
         }
         flows.push(flow);
     }
-    let tuples: Arc<[Tuple]> = tuples.into();
+    let tuples: Arc<[FiveTuple]> = tuples.into();
     link::learned(scenario.network.learned.as_deref(), files, traces)?;
     for link in &mut links {
-        if let Some(allocator) = &mut link.config.allocator {
+        if let Some(allocator) = &mut link.router {
             allocator.flows = Arc::clone(&tuples);
             link::teach(&link.name, allocator, traces)?;
         }
@@ -141,7 +141,7 @@ pub(crate) fn resolve(
 /// What entries ask for in vain; `position` is where a wire's link stands in `links`.
 fn notes(scenario: &Scenario, entries: &[Entry], links: &[LinkPlan], position: &[usize]) -> Vec<Fault> {
     let has = |wire: usize, name: &str| {
-        links[position[wire]].config.allocator.as_ref().is_some_and(|own| own.entry.info.name == name)
+        links[position[wire]].router.as_ref().is_some_and(|own| own.entry.info.name == name)
     };
     let of_entry = |(index, entry): (usize, &Entry)| {
         let answered = |name: &str| entry.ways().any(|way| way.forward.iter().any(|&wire| has(wire, name)));
@@ -227,7 +227,7 @@ fn link_spec(
             if queue.kind == QueueKind::Htb { connections.members(entries, index) } else { Vec::new() };
         config.queue = queue::queue(key, queue, &Place { rate: wire.rate, rtt, packet, members })?;
     }
-    config.allocator = match &wire.allocator {
+    let router = match &wire.allocator {
         Some((allocator, key)) => link::allocator(key, allocator)?,
         // Of a dumbbell's two wires the bottleneck is the one that is listed.
         None if topology.is_dumbbell() && wire.listed => entries
@@ -261,6 +261,7 @@ fn link_spec(
     Ok(LinkPlan {
         name: wire.name.clone(),
         config,
+        router,
         jitter,
         reordering,
         delay_trace,
@@ -362,6 +363,7 @@ fn flow_spec(
             links.push(LinkPlan {
                 name,
                 config,
+                router: None,
                 jitter: None,
                 reordering: None,
                 delay_trace: None,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_cc::{MAX_PATHS_VIEW, schemes};
-use narrows_net::allocator::protocol::Explicit;
+use narrows_routers::protocol::Explicit;
 use narrows_tcp::Scheduler;
 use schemars::JsonSchema;
 use serde::de::value::SeqAccessDeserializer;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use narrows_cc::Value;
-use narrows_net::allocator::Reading;
+use narrows_routers::Reading;
 use serde::Serialize;
 
 /// The value of an item, in the unit that its name ends with.

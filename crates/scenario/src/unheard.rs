@@ -3,7 +3,7 @@
 
 use narrows_cc::schemes;
 use narrows_dccp::Ccid;
-use narrows_net::allocator::protocol::Explicit;
+use narrows_routers::protocol::Explicit;
 use serde::Serialize;
 
 use crate::entry::Entry;

@@ -46,8 +46,7 @@ fn every_refusal_is_worded_as_recorded() {
     let names = ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
     let with_aliases = ALL.iter().flat_map(|e| std::iter::once(&e.info.name).chain(e.info.aliases));
     let all = with_aliases.copied().collect::<Vec<_>>().join(", ");
-    let allocators =
-        narrows_net::allocator::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
+    let allocators = narrows_routers::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
     let wrong: Vec<String> = cases
         .iter()
         .filter_map(|case| {

@@ -3,7 +3,7 @@
 mod texts;
 
 use narrows_cc::{Nanos, Rate};
-use narrows_net::allocator::Tuple;
+use narrows_routers::FiveTuple;
 use narrows_scenario::Plan;
 use texts::spec;
 
@@ -12,8 +12,8 @@ fn dumbbell(network: &str, flows: &[&str]) -> Result<Plan, String> {
     spec(&format!("[network]\nrate = \"10mbit\"\n{network}\n{}", flows.collect::<String>()))
 }
 
-fn tuples(spec: &Plan) -> Vec<Tuple> {
-    spec.links[0].config.allocator.as_ref().map(|allocator| allocator.flows.to_vec()).unwrap_or_default()
+fn tuples(spec: &Plan) -> Vec<FiveTuple> {
+    spec.links[0].router.as_ref().map(|allocator| allocator.flows.to_vec()).unwrap_or_default()
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn flows_have_addresses_of_their_own_and_share_those_they_state() {
         .unwrap(),
     );
     let host = |a: u32, b: u32, c: u32, d: u32| (a << 24) | (b << 16) | (c << 8) | d;
-    let tcp = |n: u16| Tuple {
+    let tcp = |n: u16| FiveTuple {
         source: host(10, 0, 0, 1),
         destination: host(10, 128, 0, 1),
         source_port: 49_152 + n,
@@ -108,7 +108,7 @@ fn a_controller_and_the_death_of_an_allocator_are_read() {
     let network =
         "allocator = { kind = \"rcp\", dies = \"20s\" }\ncontroller = { poll = \"200ms\", queue = \"5%\" }";
     let found = dumbbell(network, &[""]).unwrap();
-    assert_eq!(found.links[0].config.allocator.as_ref().unwrap().dies, Nanos::from_secs(20));
+    assert_eq!(found.links[0].router.as_ref().unwrap().dies, Nanos::from_secs(20));
     assert_eq!(
         (found.controller.poll, found.controller.delay),
         (Nanos::from_millis(200), Nanos::from_millis(10))

@@ -13,7 +13,7 @@ fn dumbbell(network: &str, schemes: &[&str]) -> Result<Plan, String> {
 /// The allocators at the links, with the values of the named parameter.
 fn allocators(spec: &Plan, param: &str) -> Vec<(String, Option<(&'static str, f64)>)> {
     let of = |link: &narrows_scenario::LinkPlan| {
-        let allocator = link.config.allocator.as_ref();
+        let allocator = link.router.as_ref();
         (link.name.clone(), allocator.map(|a| (a.entry.info.name, a.params.number(param))))
     };
     spec.links.iter().map(of).collect()

@@ -130,7 +130,7 @@ mod tests {
         };
         let plain = Lane::new(None, 100);
         assert_eq!((plain.opened(), plain.memory()), (100, 0));
-        for entry in narrows_net::allocator::ALL {
+        for entry in narrows_routers::ALL {
             let name = entry.info.name;
             let mut lane = Lane::new(Some(entry), 100);
             assert_eq!(lane.opened(), 100, "{name}");

@@ -10,11 +10,13 @@ mod ports;
 mod routes;
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
-use narrows_net::{Flags, Link, Offer, Packet, Wire};
+use narrows_net::{DelayLine, Offer};
+use narrows_packet::{Flags, Packet};
 use narrows_units::prefetch;
 
 use self::connections::Connections;
 use self::routes::{Routes, Step};
+use crate::Link;
 use crate::clock::{Clock, Tick};
 use crate::control::ControlPlane;
 use crate::datagrams::{Account, Bodies};
@@ -76,9 +78,9 @@ const NONE: u32 = u32::MAX;
 /// A wire, and whether it ends at endpoints.
 #[derive(Debug)]
 struct Distance {
-    wire: Wire,
+    wire: DelayLine<Packet>,
     last: bool,
-    /// The link whose allocator stands where it ends and wants to see what comes back.
+    /// The link whose router algorithm stands where it ends and wants to see what comes back.
     returns: u32,
 }
 
@@ -205,7 +207,7 @@ impl Engine {
     /// A packet reaches its endpoint.
     #[inline]
     fn deliver(&mut self, packet: &Packet) {
-        self.mix(packet.seq ^ packet.ack.rotate_left(32));
+        self.mix(packet.digest());
         let flow = packet.flow;
         if let Some(connection) = self.connections.of(flow) {
             self.deliver_to(connection, packet);

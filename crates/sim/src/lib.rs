@@ -15,3 +15,6 @@ pub use datagrams::Account;
 pub use engine::{Engine, run};
 pub use narrows_scenario::result::RunResult;
 pub use recorder::Recorder;
+
+/// A link of the simulator: it carries packets, and may have a router algorithm at its port.
+pub type Link = narrows_net::Link<narrows_packet::Packet, narrows_routers::PortAgent>;

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use narrows_cc::{Bytes, Nanos, ParamKind};
+use narrows_net::ClassStats;
 use narrows_net::config::Capacity;
-use narrows_net::{ClassStats, Flags, Link, Packet};
+use narrows_packet::{Flags, Packet};
+use narrows_routers::RouterLink;
 use narrows_tcp::{ReceiverStats, SenderStats};
 use narrows_units::{Histogram, prefetch};
 
+use crate::Link;
 use crate::clock::bin_length;
 use crate::ends::{Origin, Target};
 use crate::fairness::Fairness;
@@ -366,7 +369,7 @@ fn link_result(link: &LinkPlan, state: &Link, warmup: Nanos, end: Nanos) -> Link
         random_losses: stats.dropped_loss,
         marks: stats.marked,
         classes: state.classes(end).into_iter().map(|class| class_result(class, span)).collect(),
-        allocator: state.allocator().map(|allocator| {
+        allocator: state.router().map(|allocator| {
             let mut readings = BTreeMap::new();
             allocator.telemetry(&mut |name, value| {
                 let (name, shown) = telemetry::of_allocator(name, value);

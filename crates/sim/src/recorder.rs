@@ -15,8 +15,10 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
 use narrows_cc::{Bytes, Nanos};
-use narrows_net::{Flags, Link, Packet};
+use narrows_packet::{Flags, Packet};
+use narrows_routers::RouterLink;
 
+use crate::Link;
 use crate::ends::{Origin, Target};
 use narrows_scenario::TracePlan;
 use narrows_scenario::telemetry::{self, Shown};
@@ -200,7 +202,7 @@ impl Samples {
         for class in link.classes(now) {
             number(&format!("class_{}_queue_pkt", class.name), class.waiting_packets as f64);
         }
-        if let Some(allocator) = link.allocator() {
+        if let Some(allocator) = link.router() {
             allocator.telemetry(&mut |name, reading| {
                 let (name, shown) = telemetry::of_allocator(name, reading);
                 self.row(now, "link", i, &format!("allocator_{name}"), shown);
@@ -232,8 +234,9 @@ impl Packets {
         table.link.append_option(link);
         table.flow.append_value(packet.flow);
         // A stream's acknowledgements have no number of their own.
-        let acknowledges = event == PacketEvent::Ack && packet.seq == 0;
-        table.seq.append_value(if acknowledges { packet.ack } else { packet.seq });
+        let (seq, ack) = packet.numbers();
+        let acknowledges = event == PacketEvent::Ack && seq == 0;
+        table.seq.append_value(if acknowledges { ack } else { seq });
         table.bytes.append_value(packet.size().as_u64() as u32);
         table.retransmission.append_value(packet.flags.has(Flags::RETRANSMISSION));
         table.rows += 1;

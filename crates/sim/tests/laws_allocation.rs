@@ -6,7 +6,7 @@ mod oracle;
 
 use law::run;
 use narrows_cc::Random;
-use narrows_net::allocator::find;
+use narrows_routers::find;
 use oracle::{Network, Ranges, advised, wire};
 
 /// How many networks of each kind a scheme is tried on.

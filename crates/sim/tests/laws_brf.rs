@@ -5,6 +5,7 @@ mod law;
 
 use law::{PAYLOAD, assert_within, goodputs, reading, run, spec};
 use narrows_cc::Nanos;
+use narrows_routers::RouterLink;
 use narrows_sim::{Engine, Recorder};
 
 /// Megabits per second of the bottleneck.
@@ -226,7 +227,7 @@ fn acknowledgements_that_return_another_way_still_bring_the_share() {
     let forward = spec.links.iter().position(|link| link.name == "a-b").expect("a link of the scenario");
     let mut engine = Engine::new(spec, Recorder::off());
     engine.run_until(Nanos::from_secs(20)).unwrap();
-    let forward = engine.link(forward).allocator();
+    let forward = engine.link(forward).router();
     assert!(reading(forward, "announced") > 100.0, "{}", reading(forward, "announced"));
     let rates: Vec<f64> = (0..2)
         .map(|flow| engine.pacing_rate(flow).map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 8e-6))

@@ -5,7 +5,7 @@ mod flood;
 
 use flood::{Port, RATE};
 use narrows_cc::Nanos;
-use narrows_net::allocator::ALL;
+use narrows_routers::ALL;
 
 const FLOWS: u32 = 10;
 const STRANGERS: u32 = 100_000;

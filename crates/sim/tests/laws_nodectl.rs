@@ -4,6 +4,7 @@ mod law;
 
 use law::{PAYLOAD, assert_within, goodputs, reading, run, spec};
 use narrows_cc::Nanos;
+use narrows_routers::RouterLink;
 use narrows_sim::{Engine, Recorder, RunResult};
 
 /// Megabits per second of the bottleneck.
@@ -155,7 +156,7 @@ fn what_the_line_of_a_sender_cannot_carry_is_never_asked_for() {
     let text = text(20.0, 5.0, "", &(narrow + &flow("")));
     let mut engine = Engine::new(spec(&text), Recorder::off());
     engine.run_until(Nanos::from_millis(100)).unwrap();
-    assert_within("given", reading(engine.link(0).allocator(), "given"), RATE * 1e6 / 8.0, 1e-6);
+    assert_within("given", reading(engine.link(0).router(), "given"), RATE * 1e6 / 8.0, 1e-6);
     let result = engine.finish().unwrap();
     assert_rates(&result, &[8.0 / PAYLOAD, RATE - 8.0 / PAYLOAD], 0.001);
     assert_lossless(&result);
@@ -249,13 +250,13 @@ fn at_the_least_timeout_pauses_and_long_ways_are_outlasted() {
         + "[[flows]]\nscheme = \"nodectl\"\nrtt = \"3s\"\n";
     let mut engine = Engine::new(spec(&text(60.0, 0.0, node, &flows)), Recorder::off());
     engine.run_until(Nanos::from_secs(60)).unwrap();
-    let read = |name| reading(engine.link(0).allocator(), name);
+    let read = |name| reading(engine.link(0).router(), name);
     assert_eq!((read("flows"), read("expired")), (5.0, 0.0));
     // One that pauses for longer is forgotten, and asks before it goes on: nobody loses anything.
     let flows = pauses(12.0, "20ms") + &pauses(25.0, "200ms") + &flow("");
     let mut engine = Engine::new(spec(&text(60.0, 0.0, node, &flows)), Recorder::off());
     engine.run_until(Nanos::from_secs(60)).unwrap();
-    assert!(reading(engine.link(0).allocator(), "expired") >= 4.0);
+    assert!(reading(engine.link(0).router(), "expired") >= 4.0);
     assert_lossless(&engine.finish().unwrap());
 }
 
@@ -265,7 +266,7 @@ fn a_node_that_dies_stalls_nobody() {
     let flows = flow("count = 2") + &flow("start = \"6s\"\nsize = \"2MB\"");
     let mut engine = Engine::new(spec(&text(60.0, 0.0, dies, &flows)), Recorder::off());
     engine.run_until(Nanos::from_secs(10)).unwrap();
-    assert!(reading(engine.link(0).allocator(), "given") > 0.0, "what it knew when it died");
+    assert!(reading(engine.link(0).router(), "given") > 0.0, "what it knew when it died");
     let result = engine.finish().unwrap();
     let completion = result.flows[2].completion_s.expect("it completes");
     println!("after the node's death a file of 2 MB took {completion:.2} s");

@@ -73,7 +73,7 @@ impl Default for TcpConfig {
     fn default() -> Self {
         Self {
             segment: 1448,
-            header: narrows_net::packet::HEADER_BYTES,
+            header: narrows_packet::HEADER_BYTES,
             initial_window: 10,
             ack_every: 2,
             ack_delay: Nanos::from_millis(40),

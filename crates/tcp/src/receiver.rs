@@ -15,8 +15,8 @@
 //! * The direction back carries no data: its FIN rides on the acknowledgement of the peer's FIN.
 
 use narrows_cc::{Bytes, Nanos};
-use narrows_net::Extension;
-use narrows_net::packet::{Ecn, Flags, MAX_SACK_BLOCKS, Packet, timestamp};
+use narrows_packet::{Ecn, Flags, Kind, MAX_SACK_BLOCKS, Packet, timestamp};
+use narrows_routers::{RateHeader, RouterFrame};
 
 use crate::{ReceiverStats, TcpConfig, ranges::Ranges, user::User};
 
@@ -68,7 +68,7 @@ pub struct Receiver {
     recent: [(u64, u64); MAX_SACK_BLOCKS],
     recent_len: u8,
     /// The explicit fields of the next acknowledgement.
-    reply: Extension,
+    reply: RateHeader,
     /// Apart, so that flows that never negotiate do not carry it through the cache.
     user: Box<User>,
     pending_message: bool,
@@ -111,7 +111,7 @@ impl Receiver {
             duplicate: None,
             recent: [(0, 0); MAX_SACK_BLOCKS],
             recent_len: 0,
-            reply: Extension::None,
+            reply: RateHeader::None,
             user: Box::new(User::new(&config.negotiation)),
             pending_message: false,
             stats: ReceiverStats::default(),
@@ -154,28 +154,28 @@ impl Receiver {
         if packet.flags.has(Flags::REVERSE) {
             return Arrival::default();
         }
-        if packet.flags.has(Flags::CONTROL) {
+        if packet.kind() == Kind::Message {
             self.stats.messages_refused += u64::from(!self.user.on_packet(packet));
             self.pending_message = true;
             return Arrival::default();
         }
         self.path = packet.path();
         self.stats.bytes_received += packet.size().as_u64();
-        let marked = packet.ecn == Ecn::Ce;
+        let marked = packet.ecn() == Ecn::Ce;
         self.stats.ce_packets += u64::from(marked);
         if self.ecn && (marked || self.echo) {
             self.update_echo(now, packet, marked);
         }
-        if packet.has_extension() {
+        if packet.has_option() {
             self.note_extension(packet);
         }
         let payload = u64::from(packet.payload);
         let plain = !packet.flags.has(Flags::FIN) && !packet.flags.has(Flags::SYN);
-        if packet.seq != self.next || payload == 0 || !plain || !self.stored.is_empty() || !self.open {
+        if packet.tcp().seq != self.next || payload == 0 || !plain || !self.stored.is_empty() || !self.open {
             return self.on_other_packet(now, packet);
         }
-        if packet.seq <= self.ts_echo_limit {
-            self.ts_recent = packet.ts_val;
+        if packet.tcp().seq <= self.ts_echo_limit {
+            self.ts_recent = packet.tcp().ts_val;
         }
         self.next += payload;
         self.stats.data_packets += 1;
@@ -191,11 +191,11 @@ impl Receiver {
 
     /// Takes over explicit fields.
     fn note_extension(&mut self, packet: &Packet) {
-        match packet.extension() {
-            Extension::RcpRequest { rate, .. } => self.reply = Extension::RcpReply { rate },
-            Extension::XcpRequest { delta, .. } if delta.is_finite() => {
-                let sum = if let Extension::XcpReply { delta } = self.reply { delta } else { 0.0 };
-                self.reply = Extension::XcpReply { delta: sum + delta };
+        match packet.rate_header() {
+            RateHeader::RcpRequest { rate, .. } => self.reply = RateHeader::RcpReply { rate },
+            RateHeader::XcpRequest { delta, .. } if delta.is_finite() => {
+                let sum = if let RateHeader::XcpReply { delta } = self.reply { delta } else { 0.0 };
+                self.reply = RateHeader::XcpReply { delta: sum + delta };
             }
             _ => {}
         }
@@ -226,10 +226,10 @@ impl Receiver {
         if !self.open {
             return Arrival::default();
         }
-        if packet.seq <= self.ts_echo_limit {
-            self.ts_recent = packet.ts_val;
+        if packet.tcp().seq <= self.ts_echo_limit {
+            self.ts_recent = packet.tcp().ts_val;
         }
-        let (start, end) = (packet.seq, packet.seq_end());
+        let (start, end) = (packet.tcp().seq, packet.seq_end());
         if start == end {
             // The end of a handshake needs no answer; a probe of the window, which repeats an old number, does.
             self.pending_ack |= start < self.next;
@@ -291,7 +291,7 @@ impl Receiver {
             self.ecn = self.ecn_wanted && asks;
         }
         if self.next == 1 {
-            self.ts_recent = packet.ts_val;
+            self.ts_recent = packet.tcp().ts_val;
             self.pending_syn_ack = true;
         } else {
             self.pending_ack = true;
@@ -330,7 +330,7 @@ impl Receiver {
         if self.pending_syn_ack {
             self.pending_syn_ack = false;
             let mut packet = self.acknowledgement(now);
-            packet.seq = 0;
+            *packet.tcp_mut().seq = 0;
             packet.flags = packet.flags.with(Flags::SYN);
             if self.ecn {
                 packet.flags = packet.flags.with(Flags::ECE);
@@ -350,22 +350,21 @@ impl Receiver {
         let mut packet = Packet::new(self.flow);
         packet.header = self.header;
         packet.set_path(self.path);
-        packet.seq = 1;
-        packet.ack = self.next;
         packet.flags = Flags::ACK.with(Flags::REVERSE);
-        packet.ts_val = timestamp(now);
-        packet.ts_ecr = self.ts_recent;
         self.right_edge = self.right_edge.max(self.next + self.buffer.saturating_sub(self.stored.total()));
-        packet.window = (self.right_edge - self.next).min(u64::from(u32::MAX)) as u32;
+        let tcp = packet.tcp_mut();
+        (*tcp.seq, *tcp.ack) = (1, self.next);
+        (*tcp.ts_val, *tcp.ts_ecr) = (timestamp(now), self.ts_recent);
+        *tcp.window = (self.right_edge - self.next).min(u64::from(u32::MAX)) as u32;
         if self.echo {
             packet.flags = packet.flags.with(Flags::ECE);
         }
         if self.next > self.fin {
             packet.flags = packet.flags.with(Flags::FIN);
         }
-        if self.reply != Extension::None {
-            packet.set_extension(self.reply);
-            if let Extension::XcpReply { delta } = &mut self.reply {
+        if self.reply != RateHeader::None {
+            packet.set_rate_header(self.reply);
+            if let RateHeader::XcpReply { delta } = &mut self.reply {
                 *delta = 0.0;
             }
         }

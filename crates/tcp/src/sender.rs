@@ -34,8 +34,8 @@ mod timers;
 mod transmit;
 
 use narrows_cc::{AnyScheme, Bytes, Driver, Nanos, Pacer, Phase, Rate, RecoveryStyle};
-use narrows_net::allocator::protocol::Explicit;
-use narrows_net::packet::{Flags, Packet};
+use narrows_packet::{Flags, Kind, Packet};
+use narrows_routers::protocol::Explicit;
 
 use crate::{SenderStats, TcpConfig};
 use explicit::{Freshness, desired, payload_share};
@@ -264,7 +264,7 @@ impl Sender {
         if !packet.flags.has(Flags::REVERSE) {
             return AckOutcome::default();
         }
-        if packet.flags.has(Flags::CONTROL) {
+        if packet.kind() == Kind::Message {
             self.on_control(now, packet);
             return AckOutcome::default();
         }

@@ -4,8 +4,8 @@
 //! answered. Every request is answered, repeated ones too: what the nodes gave may have changed meanwhile.
 
 use narrows_cc::Rate;
-use narrows_net::allocator::negotiation::{Adjustment, Id, Message, Negotiation};
-use narrows_net::packet::{Flags, Packet};
+use narrows_packet::{Flags, Packet};
+use narrows_routers::negotiation::{Adjustment, Id, Message, Negotiation};
 
 use crate::config;
 
@@ -25,8 +25,7 @@ impl User {
 
     /// A control message arrives; whether it is one for the user.
     pub(crate) fn on_packet(&mut self, packet: &Packet) -> bool {
-        let (bytes, len) = packet.message();
-        let Ok(message) = Message::decode(&bytes[..len]) else { return false };
+        let Ok(message) = Message::decode(packet.message().as_bytes()) else { return false };
         if message.id() != self.id {
             return false;
         }
@@ -93,8 +92,7 @@ mod tests {
         let answer = user.poll(3).expect("every request is answered");
         assert!(answer.flags.has(Flags::REVERSE) && answer.path() == 2 && answer.flow == 3);
         assert!(user.poll(3).is_none());
-        let (bytes, len) = answer.message();
-        Message::decode(&bytes[..len]).expect("a sound message")
+        Message::decode(answer.message().as_bytes()).expect("a sound message")
     }
 
     #[test]

@@ -7,9 +7,10 @@ mod common;
 use common::{Fate, Pipe, ms, sender};
 use narrows_cc::schemes::{ALL, Entry};
 use narrows_cc::{Bytes, Nanos, Rate, Value};
-use narrows_net::allocator::negotiation::{ATTENDED, MOST, Message, Negotiation};
-use narrows_net::allocator::protocol::Explicit;
-use narrows_net::{Extension, Flags, Packet};
+use narrows_packet::{Flags, Kind, Packet, RawOption};
+use narrows_routers::negotiation::{ATTENDED, MOST, Message, Negotiation};
+use narrows_routers::protocol::Explicit;
+use narrows_routers::{RateHeader, RouterFrame};
 use narrows_tcp::{Sender, TcpConfig};
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
@@ -60,7 +61,13 @@ fn deliver(scheme: &str, pipe: &mut Pipe) {
     assert_eq!(pipe.delivered, SEGMENTS * 1448, "{scheme}");
 }
 
-/// What happens to the extension of one acknowledgement.
+/// The header in an option with this tag, if there is one.
+fn header(tag: u8, slots: [(u32, u32); 2]) -> RateHeader {
+    let known = (1..=RawOption::MAX_TAG).contains(&tag);
+    if known { RateHeader::decode(RawOption::new(tag, 0, &slots)) } else { RateHeader::None }
+}
+
+/// The fate of the rate header of one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 enum Said {
     /// Any tag and any fields.
@@ -107,23 +114,23 @@ proptest! {
             let reverse: Fate =
                 Box::new(move |_, n| fates[n as usize % fates.len()].iter().copied().map(ms).collect());
             let mut pipe = pipe(entry.info.name, AppConfig::File(Bytes::new(SEGMENTS * 1448)), reverse);
-            let mut history: Vec<Extension> = Vec::new();
+            let mut history: Vec<RateHeader> = Vec::new();
             pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| {
                 // Messages have no such fields; see below.
-                if packet.flags.has(Flags::CONTROL) {
+                if packet.kind() == Kind::Message {
                     return;
                 }
                 let n = history.len();
                 let extension = match all[n % all.len()] {
-                    Said::Raw(tag, slots) => Extension::decode(tag, slots),
+                    Said::Raw(tag, slots) => header(tag, slots),
                     Said::Fields(tag, field, other) => {
-                        Extension::decode(tag, [(field.to_bits(), other), (field.to_bits(), other)])
+                        header(tag, [(field.to_bits(), other), (field.to_bits(), other)])
                     }
                     Said::Replayed(ago) => history.get(n.wrapping_sub(ago)).copied().unwrap_or_default(),
-                    Said::Untouched => packet.extension(),
+                    Said::Untouched => packet.rate_header(),
                 };
                 history.push(extension);
-                packet.set_extension(extension);
+                packet.set_rate_header(extension);
             }));
             deliver(entry.info.name, &mut pipe);
         }
@@ -131,18 +138,18 @@ proptest! {
 }
 
 /// Answers that no sender can follow. Nodectl is advised by messages; see below.
-fn impossible(explicit: Explicit) -> Vec<Extension> {
+fn impossible(explicit: Explicit) -> Vec<RateHeader> {
     match explicit {
         // The last three are more than the 1 Tbit/s beyond which no rate is one.
         Explicit::Rcp => [0.0, -0.0, -1.0, f32::NAN, f32::NEG_INFINITY, f32::INFINITY, f32::MAX, 1.4e11]
-            .map(|rate| Extension::RcpReply { rate })
+            .map(|rate| RateHeader::RcpReply { rate })
             .into(),
         // More per second than the sender's line carries, 100 Gbit/s.
         Explicit::Xcp => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 2e10]
-            .map(|delta| Extension::XcpReply { delta })
+            .map(|delta| RateHeader::XcpReply { delta })
             .into(),
         // Nothing, nothing times 10^9; 13, 2000 and 6552 times 10^9 B/s: above 100 Gbit/s.
-        Explicit::Brf => [0, 9, 139, 20_009, 65_529].map(|code| Extension::BrfRate { code }).into(),
+        Explicit::Brf => [0, 9, 139, 20_009, 65_529].map(|code| RateHeader::BrfRate { code }).into(),
         Explicit::Nodectl => Vec::new(),
     }
 }
@@ -153,7 +160,7 @@ fn advice_that_cannot_be_followed_is_counted_each_time_and_changes_nothing() {
         let name = entry.info.name;
         for extension in impossible(explicit) {
             let mut pipe = pipe(name, AppConfig::File(Bytes::new(SEGMENTS * 1448)), common::delay(ms(20)));
-            pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| packet.set_extension(extension)));
+            pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| packet.set_rate_header(extension)));
             let window = pipe.sender.window();
             deliver(name, &mut pipe);
             // The SYN-ACK, an acknowledgement for every two segments, and that of the FIN.
@@ -175,12 +182,12 @@ fn no_advice_makes_a_sender_faster_than_its_line_and_too_much_is_no_advice() {
         let name = entry.info.name;
         let high = match explicit {
             // What it asked for comes back every other time; see below.
-            Explicit::Rcp => Extension::RcpReply { rate: f32::INFINITY },
+            Explicit::Rcp => RateHeader::RcpReply { rate: f32::INFINITY },
             // Each in itself within the line; together they ask for many times as much.
-            Explicit::Xcp => Extension::XcpReply { delta: 0.9e6 },
+            Explicit::Xcp => RateHeader::XcpReply { delta: 0.9e6 },
             // It ignores what is above its line, and follows what is not: 10^6 B/s.
-            Explicit::Brf => Extension::BrfRate { code: 10_003 },
-            Explicit::Nodectl => Extension::None,
+            Explicit::Brf => RateHeader::BrfRate { code: 10_003 },
+            Explicit::Nodectl => RateHeader::None,
         };
         let config = TcpConfig::default();
         let made = sender(name, &[("line_rate", LINE)], &config, AppConfig::Bulk);
@@ -190,7 +197,7 @@ fn no_advice_makes_a_sender_faster_than_its_line_and_too_much_is_no_advice() {
             grant(packet, 1 << 40);
             n += 1;
             if explicit != Explicit::Rcp || n % 2 == 0 {
-                packet.set_extension(high);
+                packet.set_rate_header(high);
             }
         }));
         pipe.run_until(Nanos::from_secs(3));
@@ -217,9 +224,9 @@ fn rates_in_acknowledgements_that_are_old_or_of_what_was_never_sent_are_counted_
     pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| {
         n += 1;
         let forged = n % 4 == 0 && n > 4;
-        packet.ack += if forged { 1 << 30 } else { 0 };
+        *packet.tcp_mut().ack += if forged { 1 << 30 } else { 0 };
         let code = if forged { 1_000 } else { (100 + n) * 10 + 3 };
-        packet.set_extension(Extension::BrfRate { code });
+        packet.set_rate_header(RateHeader::BrfRate { code });
     }));
     let mut rate = None;
     while pipe.sender.completed_at().is_none() {
@@ -237,12 +244,12 @@ fn rates_in_acknowledgements_that_are_old_or_of_what_was_never_sent_are_counted_
 
 /// A node grants this rate, in bytes per second, where `packet` is the answer to a request.
 fn grant(packet: &mut Packet, rate: u64) {
-    if !packet.flags.has(Flags::CONTROL) {
+    if packet.kind() != Kind::Message {
         return;
     }
-    let (bytes, len) = packet.message();
+    let message = packet.message();
     if let Ok(Message::Negotiation { kind: Negotiation::Success, min, id, rtt_us, max }) =
-        Message::decode(&bytes[..len])
+        Message::decode(message.as_bytes())
     {
         let max = max
             .min(Rate::from_bytes_per_sec(rate))
@@ -382,8 +389,8 @@ fn a_grant_above_the_line_is_refused_and_one_within_it_is_followed() {
 
 /// The message in a packet, if it is one.
 fn read(packet: &Packet) -> Option<Message> {
-    let (bytes, len) = packet.message();
-    packet.flags.has(Flags::CONTROL).then(|| Message::decode(&bytes[..len]).expect("a sound message"))
+    let read = || Message::decode(packet.message().as_bytes()).expect("a sound message");
+    (packet.kind() == Kind::Message).then(read)
 }
 
 /// An answer grants this rate, whatever was asked.

@@ -4,8 +4,9 @@ mod common;
 
 use common::{Mangle, Pipe, delay, ms, sender};
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_net::allocator::RateCode;
-use narrows_net::{Extension, Flags, Packet};
+use narrows_packet::{Flags, Packet};
+use narrows_routers::RateCode;
+use narrows_routers::{RateHeader, RouterFrame};
 use narrows_tcp::{Sender, TcpConfig};
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
@@ -35,7 +36,7 @@ fn packets_carry_the_header_of_their_scheme_and_its_size() {
             scheme,
             Some(Box::new(move |packet| {
                 assert_eq!(packet.header, 52 + bytes, "{scheme}");
-                assert_eq!(packet.has_extension(), bytes > 0, "{scheme}");
+                assert_eq!(packet.has_option(), bytes > 0, "{scheme}");
                 count.set(count.get() + 1);
             })),
         );
@@ -47,7 +48,7 @@ fn packets_carry_the_header_of_their_scheme_and_its_size() {
 fn a_network_that_does_not_take_part_stalls_nobody() {
     for scheme in ["rcp", "xcp", "brf"] {
         // SYN, then three initial windows, one after the other; a rate is never set, a change never allotted.
-        let absent = transfer(scheme, Some(Box::new(|packet| packet.set_extension(Extension::None))));
+        let absent = transfer(scheme, Some(Box::new(|packet| packet.set_rate_header(RateHeader::None))));
         assert!(absent <= ms(40 + 3 * 40 + 40), "{scheme}: {absent:?}");
         let untouched = transfer(scheme, None);
         assert!(untouched <= ms(40 + 3 * 40 + 40), "{scheme}: {untouched:?}");
@@ -59,8 +60,8 @@ fn an_advised_rate_spaces_whole_packets() {
     // 1512 B on the wire at 151 200 B/s: one packet every 10 ms, the last of 30 leaves 290 ms after the first; the SYN takes
     // one round trip, the last packet another, its acknowledgement no longer than the delay of 40 ms.
     let rate = |packet: &mut Packet| {
-        if let Extension::RcpRequest { rtt_us, .. } = packet.extension() {
-            packet.set_extension(Extension::RcpRequest { rate: 151_200.0, rtt_us });
+        if let RateHeader::RcpRequest { rtt_us, .. } = packet.rate_header() {
+            packet.set_rate_header(RateHeader::RcpRequest { rate: 151_200.0, rtt_us });
         }
     };
     let done = transfer("rcp", Some(Box::new(rate)));
@@ -73,11 +74,11 @@ fn only_the_syn_of_brf_offers_and_that_takes_no_room() {
     let seen = std::rc::Rc::new(std::cell::Cell::new((0u32, 0u64)));
     let count = seen.clone();
     let mangle = move |packet: &mut Packet| {
-        if packet.extension() == Extension::BrfOffer {
+        if packet.rate_header() == RateHeader::BrfOffer {
             assert!(packet.flags.has(Flags::SYN));
             offers += 1;
         } else {
-            assert_eq!(packet.extension(), Extension::None);
+            assert_eq!(packet.rate_header(), RateHeader::None);
             others += 1;
         }
         assert_eq!(packet.header, 52);
@@ -92,10 +93,11 @@ fn only_the_syn_of_brf_offers_and_that_takes_no_room() {
 fn rate_ack(ack: u64, us: u32, echo: u32, bytes_per_sec: u64) -> Packet {
     let mut packet = Packet::new(0);
     packet.flags = Flags::ACK.with(Flags::REVERSE);
-    (packet.seq, packet.ack, packet.ts_val, packet.ts_ecr) = (1, ack, us, echo);
-    packet.window = 1 << 20;
+    let tcp = packet.tcp_mut();
+    (*tcp.seq, *tcp.ack, *tcp.ts_val, *tcp.ts_ecr) = (1, ack, us, echo);
+    *tcp.window = 1 << 20;
     let code = RateCode::encode(Rate::from_bytes_per_sec(bytes_per_sec)).0;
-    packet.set_extension(Extension::BrfRate { code });
+    packet.set_rate_header(RateHeader::BrfRate { code });
     packet
 }
 
@@ -114,7 +116,7 @@ fn a_rate_in_an_old_or_impossible_acknowledgement_is_ignored_and_counted() {
     while sender.poll_transmit(ms(0)).is_some() {}
     let mut syn_ack = rate_ack(1, 20_000, 0, 5_000_000);
     syn_ack.flags = syn_ack.flags.with(Flags::SYN);
-    syn_ack.seq = 0;
+    *syn_ack.tcp_mut().seq = 0;
     assert_eq!(hear(&mut sender, 40, &syn_ack), (5_000_000, 0));
     for at in 41..60 {
         sender.on_timer(ms(at));
@@ -137,21 +139,21 @@ fn a_rate_in_an_old_or_impossible_acknowledgement_is_ignored_and_counted() {
     assert_eq!(hear(&mut sender, 83, &rate_ack(2_897, 61_000, 40_000, 4_000_000)), (4_000_000, 4));
 }
 
-fn extensions() -> impl Strategy<Value = Extension> {
+fn extensions() -> impl Strategy<Value = RateHeader> {
     let field =
         || prop_oneof![any::<u32>().prop_map(f32::from_bits), Just(0.0f32), Just(-0.0f32), -1e9..1e9f32];
     prop_oneof![
-        Just(Extension::None),
-        (field(), any::<u32>()).prop_map(|(rate, rtt_us)| Extension::RcpRequest { rate, rtt_us }),
-        field().prop_map(|rate| Extension::RcpReply { rate }),
-        (any::<u32>(), field(), field()).prop_map(|(rtt_us, spacing, delta)| Extension::XcpRequest {
+        Just(RateHeader::None),
+        (field(), any::<u32>()).prop_map(|(rate, rtt_us)| RateHeader::RcpRequest { rate, rtt_us }),
+        field().prop_map(|rate| RateHeader::RcpReply { rate }),
+        (any::<u32>(), field(), field()).prop_map(|(rtt_us, spacing, delta)| RateHeader::XcpRequest {
             rtt_us,
             spacing,
             delta
         }),
-        field().prop_map(|delta| Extension::XcpReply { delta }),
-        Just(Extension::BrfOffer),
-        any::<u16>().prop_map(|code| Extension::BrfRate { code }),
+        field().prop_map(|delta| RateHeader::XcpReply { delta }),
+        Just(RateHeader::BrfOffer),
+        any::<u16>().prop_map(|code| RateHeader::BrfRate { code }),
     ]
 }
 
@@ -162,7 +164,7 @@ proptest! {
             let said = said.clone();
             let mut n = 0;
             transfer(scheme, Some(Box::new(move |packet| {
-                packet.set_extension(said[n % said.len()]);
+                packet.set_rate_header(said[n % said.len()]);
                 n += 1;
             })));
         }

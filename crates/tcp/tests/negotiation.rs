@@ -5,8 +5,8 @@ mod talk;
 
 use common::{Pipe, delay, ms};
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_net::allocator::negotiation::{ATTENDED, Adjustment, Id, MOST, Message, Negotiation};
-use narrows_net::packet::{Flags, Packet};
+use narrows_packet::{Flags, Packet};
+use narrows_routers::negotiation::{ATTENDED, Adjustment, Id, MOST, Message, Negotiation};
 use narrows_tcp::Negotiation as Settings;
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;

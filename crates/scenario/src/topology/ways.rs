@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use narrows_cc::Nanos;
-use narrows_net::packet::MAX_PATHS;
+use narrows_packet::MAX_PATHS;
 
 use super::Topology;
 use crate::fault::{Fault, unknown};

@@ -4,13 +4,15 @@
 //! Nothing here reads a clock: it is handed in.
 
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
-use narrows_net::allocator::protocol::Explicit;
-use narrows_net::allocator::{Entry, Outgoing, Tuple};
-use narrows_net::config::{Allocator, Limit, LinkConfig};
-use narrows_net::packet::timestamp;
-use narrows_net::{Flags, Link, Offer, Packet};
+use narrows_net::Offer;
+use narrows_net::config::{Limit, LinkConfig};
+use narrows_packet::{Flags, Packet, timestamp};
+use narrows_routers::protocol::Explicit;
+use narrows_routers::{AnyRouter, FiveTuple, Outgoing, RouterConfig, RouterEntry, RouterLink};
 use narrows_tcp::{Negotiation, Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
+
+use crate::Link;
 
 /// What the link carries.
 const RATE: Rate = Rate::from_bytes_per_sec(1_250_000_000);
@@ -55,7 +57,7 @@ pub struct Lane {
 }
 
 /// The scheme whose header an allocator reads; without an allocator, the first of the registry that has none.
-fn scheme_of(allocator: Option<&Entry>) -> &'static schemes::Entry {
+fn scheme_of(allocator: Option<&RouterEntry>) -> &'static schemes::Entry {
     let speaks = |entry: &&schemes::Entry| {
         let explicit = entry.rate_protocol.and_then(Explicit::named);
         explicit.map(Explicit::allocator) == allocator.map(|allocator| allocator.info.name)
@@ -77,22 +79,30 @@ fn setup(entry: &schemes::Entry) -> Setup {
 }
 
 /// Different hosts for every thousand flows, different ports for each.
-fn tuple(flow: u32) -> Tuple {
+fn tuple(flow: u32) -> FiveTuple {
     let host = flow / 1_000;
-    Tuple {
+    FiveTuple {
         source: (10 << 24) | host,
         destination: (11 << 24) | host,
         source_port: 1_024 + (flow % 1_000) as u16,
         destination_port: 443,
-        protocol: Tuple::TCP,
+        protocol: FiveTuple::TCP,
     }
+}
+
+/// The packet in which a message goes to a sender.
+fn to_sender(out: &Outgoing) -> Option<Packet> {
+    let Outgoing::ToSender { flow, path, message } = out else { return None };
+    let mut packet = Packet::control(*flow, Flags::REVERSE, message.as_bytes());
+    packet.set_path(*path);
+    Some(packet)
 }
 
 impl Lane {
     /// A link with this allocator, or none, and so many flows, all open.
-    pub fn new(allocator: Option<&'static Entry>, flows: usize) -> Self {
-        let mut config = LinkConfig::drop_tail(RATE, Limit::Packets(1 << 20));
-        config.allocator = allocator.map(|entry| {
+    pub fn new(allocator: Option<&'static RouterEntry>, flows: usize) -> Self {
+        let config = LinkConfig::drop_tail(RATE, Limit::Packets(1 << 20));
+        let router = allocator.map(|entry| {
             let mut params = Params::defaults(entry.info.params);
             // A table has room for all of them, where there is one.
             if let Some(room) = entry.info.params.iter().find(|param| param.name == "flows") {
@@ -100,9 +110,9 @@ impl Lane {
                 params.set(room.name, value).expect("it is in range");
             }
             let tuples = (0..flows as u32).map(tuple).collect();
-            Allocator { flows: tuples, ..Allocator::new(entry, params) }
+            RouterConfig { flows: tuples, ..RouterConfig::new(entry, params) }
         });
-        let link = Link::new(&config, Random::stream(1, "link", 0));
+        let link = narrows_routers::link(&config, router.as_ref(), Random::stream(1, "link", 0));
         let mut lane = Self { link, data: Vec::new(), opened: 0, now: Nanos::ZERO, kept: 0, turn: 0 };
         let scheme = scheme_of(allocator);
         let share = Rate::from_bytes_per_sec(RATE.as_bytes_per_sec() / flows as u64);
@@ -119,7 +129,7 @@ impl Lane {
 
     /// Bytes that the allocator takes.
     pub fn memory(&self) -> usize {
-        self.link.allocator().map_or(0, narrows_net::allocator::AnyAllocator::memory)
+        self.link.router().map_or(0, AnyRouter::memory)
     }
 
     /// Opens flows side by side, one round-trip time after the other, until each has sent data or will not. Where rates are
@@ -201,9 +211,7 @@ impl Lane {
             Offer::Dropped(_) | Offer::Consumed => {}
         }
         while let Some(out) = self.link.take_outgoing() {
-            if let Outgoing::ToSender(packet) = out {
-                back.extend([packet]);
-            }
+            back.extend(to_sender(&out));
         }
     }
 
@@ -222,9 +230,7 @@ impl Lane {
             self.serve(arrived);
         }
         while let Some(out) = self.link.take_outgoing() {
-            if let Outgoing::ToSender(packet) = out {
-                back.extend([packet]);
-            }
+            back.extend(to_sender(&out));
         }
     }
 
@@ -241,9 +247,9 @@ impl Lane {
             if left.0.is_multiple_of(2) {
                 let mut ack = Packet::new(packet.flow);
                 ack.flags = Flags::ACK.with(Flags::REVERSE);
-                ack.ack = packet.seq_end();
-                ack.ts_val = timestamp(self.now);
-                ack.ts_ecr = timestamp(self.now - RTT);
+                let tcp = ack.tcp_mut();
+                *tcp.ack = packet.seq_end();
+                (*tcp.ts_val, *tcp.ts_ecr) = (timestamp(self.now), timestamp(self.now - RTT));
                 self.link.on_return(self.now, &mut ack);
             }
         }

@@ -2,13 +2,15 @@
 
 use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_dccp::{Connection, Role};
-use narrows_net::{Link, Wire};
+use narrows_net::DelayLine;
+use narrows_routers::RouterLink;
 use narrows_tcp::{Receiver, Sender, multipath};
 use narrows_traffic::{App, AppConfig};
 
 use super::connections::Connections;
 use super::routes::{Routes, intern};
 use super::{Distance, Engine, NONE, Sources};
+use crate::Link;
 use crate::clock::Clock;
 use crate::control::ControlPlane;
 use crate::datagrams::{self, Bodies};
@@ -16,7 +18,7 @@ use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::Recorder;
-use narrows_scenario::{FlowPlan, Plan, Way};
+use narrows_scenario::{FlowPlan, LinkPlan, Plan, Way};
 
 impl Engine {
     /// Builds the network and the endpoints of a run; nothing moves yet.
@@ -38,12 +40,14 @@ impl Engine {
             })
             .collect();
         let random = |name, index: usize| Random::stream(plan.seed, name, index as u64);
-        let links: Vec<Link> =
-            plan.links.iter().enumerate().map(|(i, l)| Link::new(&l.config, random("link", i))).collect();
+        let link = |(i, own): (usize, &LinkPlan)| {
+            narrows_routers::link(&own.config, own.router.as_ref(), random("link", i))
+        };
+        let links: Vec<Link> = plan.links.iter().enumerate().map(link).collect();
         let mut returns = vec![NONE; links.len()];
         for (i, link) in links.iter().enumerate() {
             if let Some(opposite) = plan.links[i].opposite
-                && link.allocator().is_some_and(|allocator| allocator.wants_returns())
+                && link.router().is_some_and(|router| router.wants_returns())
             {
                 returns[opposite] = i as u32;
             }
@@ -53,7 +57,7 @@ impl Engine {
             .enumerate()
             .map(|(i, &(wire_link, delay, last))| {
                 let link = &plan.links[wire_link];
-                let mut wire = Wire::new(delay, link.jitter, link.reordering, random("wire", i));
+                let mut wire = DelayLine::new(delay, link.jitter, link.reordering, random("wire", i));
                 if let Some(delays) = &link.delay_trace {
                     wire = wire.following(delays.clone(), random("wire", i));
                 }
@@ -123,17 +127,15 @@ impl Engine {
             queue.schedule(sources.senders + i as SourceId, sender.deadline());
         }
         for (i, link) in links.iter().enumerate() {
-            // Allocators may ask to be woken before the first packet.
+            // Router algorithms may ask to be woken before the first packet.
             if link.next_service() < Nanos::MAX {
                 queue.schedule(sources.links + i as SourceId, link.next_service());
             }
         }
         let clock = Clock::new(&plan);
         queue.schedule(sources.clock, clock.next());
-        let polled = plan
-            .links
-            .iter()
-            .map(|link| link.config.allocator.as_ref().is_some_and(|allocator| allocator.entry.controlled));
+        let polled =
+            plan.links.iter().map(|link| link.router.as_ref().is_some_and(|router| router.entry.controlled));
         let polled = polled.enumerate().filter(|(_, polled)| *polled).map(|(i, _)| i as u32);
         let control = ControlPlane::new(plan.controller, polled.collect());
         queue.schedule(sources.control, control.next());

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use narrows_cc::{Bytes, Nanos, Random};
-use narrows_net::{Flags, Packet};
+use narrows_packet::{Flags, Packet};
 use narrows_tcp::ConnectionConfig;
 use narrows_tcp::multipath::{Sink, Source};
 use narrows_traffic::App;

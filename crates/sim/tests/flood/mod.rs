@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
-use narrows_net::allocator::protocol::Explicit;
-use narrows_net::allocator::{AnyAllocator, Entry, Outgoing, Tuple};
-use narrows_net::config::{Allocator, Limit, LinkConfig};
-use narrows_net::{Flags, Link, Packet};
+use narrows_net::config::{Limit, LinkConfig};
+use narrows_packet::{Flags, Kind, Packet};
+use narrows_routers::protocol::Explicit;
+use narrows_routers::{AnyRouter, FiveTuple, Outgoing, RouterConfig, RouterEntry, RouterLink};
+use narrows_sim::Link;
 use narrows_tcp::{Negotiation, Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
@@ -41,7 +42,7 @@ pub struct Port {
 }
 
 /// The scheme that speaks to an allocator.
-fn scheme_of(entry: &Entry) -> &'static schemes::Entry {
+fn scheme_of(entry: &RouterEntry) -> &'static schemes::Entry {
     let speaks = |scheme: &&schemes::Entry| {
         scheme.rate_protocol.and_then(Explicit::named).map(Explicit::allocator) == Some(entry.info.name)
     };
@@ -69,21 +70,21 @@ fn sender(scheme: &'static schemes::Entry, flow: u32, start: Nanos) -> (Sender, 
 
 impl Port {
     /// `flows` flows that always have data begin one after the other; flow numbers go up to `strangers`.
-    pub fn new(entry: &'static Entry, flows: u32, strangers: u32) -> Self {
-        let mut config = LinkConfig::drop_tail(RATE, Limit::Packets(2_000));
-        let tuple = |flow: u32| Tuple {
+    pub fn new(entry: &'static RouterEntry, flows: u32, strangers: u32) -> Self {
+        let config = LinkConfig::drop_tail(RATE, Limit::Packets(2_000));
+        let tuple = |flow: u32| FiveTuple {
             source: (10 << 24) | (flow >> 8),
             destination: 11 << 24,
             source_port: 1_024 + (flow & 255) as u16,
             destination_port: 443,
-            protocol: Tuple::TCP,
+            protocol: FiveTuple::TCP,
         };
         let mut params = Params::defaults(entry.info.params);
         if entry.info.params.iter().any(|param| param.name == "flows") {
             params.set("flows", ROOM).expect("it is in range");
         }
         let tuples = (0..flows + strangers).map(tuple).collect::<Arc<[_]>>();
-        config.allocator = Some(Allocator { flows: tuples, ..Allocator::new(entry, params) });
+        let router = RouterConfig { flows: tuples, ..RouterConfig::new(entry, params) };
         let scheme = scheme_of(entry);
         let ends = (0..flows).map(|flow| sender(scheme, flow, Nanos::from_millis(50) * u64::from(flow)));
         let (senders, receivers) = ends
@@ -92,7 +93,7 @@ impl Port {
             .unzip();
         Self {
             now: Nanos::ZERO,
-            link: Link::new(&config, Random::stream(1, "link", 0)),
+            link: narrows_routers::link(&config, Some(&router), Random::stream(1, "link", 0)),
             scheme,
             senders,
             receivers,
@@ -102,8 +103,8 @@ impl Port {
         }
     }
 
-    pub fn allocator(&self) -> &AnyAllocator {
-        self.link.allocator().expect("it has one")
+    pub fn allocator(&self) -> &AnyRouter {
+        self.link.router().expect("it has one")
     }
 
     /// Payload that each flow has delivered in order.
@@ -131,7 +132,7 @@ impl Port {
             stranger.on_packet(later, &answer);
             let request = std::iter::from_fn(|| stranger.poll_transmit(later))
                 .take_while(|packet| packet.payload == 0)
-                .find(|packet| packet.flags.has(Flags::CONTROL));
+                .find(|packet| packet.kind() == Kind::Message);
             for (at, packet) in std::iter::once((at, syn)).chain(request.map(|request| (later, request))) {
                 self.flood += packet.size().as_u64();
                 self.put(at, Place::Link, packet);
@@ -141,9 +142,10 @@ impl Port {
 
     fn collect(&mut self) {
         while let Some(out) = self.link.take_outgoing() {
-            if let Outgoing::ToSender(mut packet) = out {
-                packet.flags = packet.flags.with(Flags::REVERSE);
-                if (packet.flow as usize) < self.senders.len() {
+            if let Outgoing::ToSender { flow, path, message } = out {
+                let mut packet = Packet::control(flow, Flags::REVERSE, message.as_bytes());
+                packet.set_path(path);
+                if (flow as usize) < self.senders.len() {
                     self.put(self.now, Place::Sender, packet);
                 }
             }

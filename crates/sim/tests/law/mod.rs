@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use narrows_cc::Nanos;
-use narrows_net::allocator::{AnyAllocator, Reading};
+use narrows_routers::{AnyRouter, Reading};
 use narrows_scenario::{Plan, Source, expand, resolve};
 use narrows_sim::{Engine, Recorder, RunResult};
 
@@ -52,7 +52,7 @@ pub fn run_with_mean_window(text: &str) -> (RunResult, f64) {
 }
 
 /// A named internal of an allocator, in bytes, seconds or bytes per second.
-pub fn reading(allocator: Option<&AnyAllocator>, name: &str) -> f64 {
+pub fn reading(allocator: Option<&AnyRouter>, name: &str) -> f64 {
     let told = allocator.expect("the scheme brings its allocator").reading(name);
     told.and_then(Reading::number).expect("it tells this number")
 }

@@ -1,7 +1,7 @@
 //! Random connected networks with flows on them, as the oracle and as a scenario see them.
 
 use narrows_cc::{Bytes, Random, schemes};
-use narrows_net::allocator::protocol::Explicit;
+use narrows_routers::protocol::Explicit;
 
 use super::{Flow, max_min, max_min_beside_acks};
 

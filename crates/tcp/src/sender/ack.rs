@@ -1,8 +1,8 @@
 //! An acknowledgement arrives.
 
 use narrows_cc::{AckEnd, AckProgress, Bytes, CongestionCause, Driver, Nanos, Phase};
-use narrows_net::Extension;
-use narrows_net::packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
+use narrows_packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
+use narrows_routers::{RateHeader, RouterFrame};
 
 use super::rack::Rack;
 use super::recovery::Undo;
@@ -99,9 +99,9 @@ impl Sender {
         self.una = 1;
         self.nxt = 1;
         self.ecn = self.config.ecn && packet.flags.has(Flags::ECE);
-        self.peer_timestamp = packet.ts_val;
-        self.largest_window = u64::from(packet.window);
-        self.right_edge = packet.ack + self.largest_window;
+        self.peer_timestamp = packet.tcp().ts_val;
+        self.largest_window = u64::from(packet.tcp().window);
+        self.right_edge = packet.tcp().ack + self.largest_window;
         self.rto_at = Nanos::MAX;
         self.pending.add(Pending::ACK);
         let mut outcome = AckOutcome::default();
@@ -116,7 +116,7 @@ impl Sender {
             self.rtt.on_lost_syn();
         }
         self.follow_window();
-        if packet.has_extension() {
+        if packet.has_option() {
             let fresh = self.freshness.note(packet, 0);
             self.on_reply(now, packet, fresh);
         }
@@ -125,33 +125,33 @@ impl Sender {
     }
 
     pub(super) fn on_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
-        if packet.ack > self.nxt {
+        if packet.tcp().ack > self.nxt {
             // It acknowledges what was never sent: nothing it says is believed.
-            self.stats.stale_advice += u64::from(matches!(packet.extension(), Extension::BrfRate { .. }));
+            self.stats.stale_advice += u64::from(matches!(packet.rate_header(), RateHeader::BrfRate { .. }));
             return AckOutcome::default();
         }
         let fresh = self.explicit.is_none() || self.freshness.note(packet, self.una);
         self.check_app_limited();
-        self.peer_timestamp = packet.ts_val;
+        self.peer_timestamp = packet.tcp().ts_val;
         let begun = self.driver.begin_ack(self.in_network());
-        let advanced = packet.ack > self.una;
+        let advanced = packet.tcp().ack > self.una;
         let window_changed = self.update_right_edge(packet);
 
-        let mut progress = Progress::new(begun, now, packet.ts_ecr, self.rtt.min_rtt_or_zero());
+        let mut progress = Progress::new(begun, now, packet.tcp().ts_ecr, self.rtt.min_rtt_or_zero());
         if advanced && !self.config.sack {
-            self.driver.advancing(Bytes::new(packet.ack - self.una), self.mss());
+            self.driver.advancing(Bytes::new(packet.tcp().ack - self.una), self.mss());
         }
         {
             let Self { board, driver, rack, undo, .. } = self;
-            board.acknowledge(packet.ack, |record| {
+            board.acknowledge(packet.tcp().ack, |record| {
                 progress.deliver(record, driver, rack);
                 progress.judge(record, undo, true);
             });
         }
         if advanced {
-            let fin = u64::from(self.fin_sent && packet.ack == self.nxt);
-            progress.cumulative = Bytes::new(packet.ack - self.una - fin);
-            self.una = packet.ack;
+            let fin = u64::from(self.fin_sent && packet.tcp().ack == self.nxt);
+            progress.cumulative = Bytes::new(packet.tcp().ack - self.una - fin);
+            self.una = packet.tcp().ack;
             self.timeouts = 0;
             self.limited_transmit = 0;
             self.duplicate_acks = 0;
@@ -163,7 +163,7 @@ impl Sender {
         } else if !self.config.sack
             && !advanced
             && !window_changed
-            && packet.ack == self.una
+            && packet.tcp().ack == self.una
             && !self.board.is_empty()
         {
             self.duplicate_acks += 1;
@@ -209,7 +209,7 @@ impl Sender {
         let result = self.driver.finish_ack(&progress.driver, &end);
         self.stats.rate_samples += u64::from(result.sampled);
         self.follow_window();
-        if packet.has_extension() {
+        if packet.has_option() {
             self.on_reply(now, packet, fresh);
         }
         self.rearm_after_ack(now, advanced, progress.newest > 0);
@@ -221,11 +221,11 @@ impl Sender {
 
     #[inline]
     fn update_right_edge(&mut self, packet: &Packet) -> bool {
-        if packet.ack < self.una {
+        if packet.tcp().ack < self.una {
             return false;
         }
-        let window = u64::from(packet.window);
-        let edge = packet.ack + window;
+        let window = u64::from(packet.tcp().window);
+        let edge = packet.tcp().ack + window;
         let changed = edge != self.right_edge;
         self.largest_window = self.largest_window.max(window);
         self.right_edge = edge;
@@ -254,7 +254,7 @@ impl Sender {
         // the second block.
         let (first, second) = (blocks[0], blocks[1]);
         let inside = n > 1 && first.0 >= second.0 && first.1 <= second.1;
-        let duplicate = (first.1 <= packet.ack || inside).then_some(first);
+        let duplicate = (first.1 <= packet.tcp().ack || inside).then_some(first);
         if duplicate.is_some() {
             blocks[0] = (0, 0);
         }

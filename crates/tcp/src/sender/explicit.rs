@@ -1,10 +1,9 @@
 //! Explicit headers: what a sender asks of the network, and the answers that acknowledgements bring.
 
 use narrows_cc::{Advice, Nanos, Rate, RateAdvice};
-use narrows_net::Extension;
-use narrows_net::allocator::RateCode;
-use narrows_net::allocator::protocol::Explicit;
-use narrows_net::packet::Packet;
+use narrows_packet::Packet;
+use narrows_routers::protocol::Explicit;
+use narrows_routers::{RateCode, RateHeader, RouterFrame};
 
 use super::Sender;
 use super::ack::before;
@@ -28,12 +27,12 @@ impl Freshness {
     /// Whether this acknowledgement is no older than any before: not overtaken, and not played back. `una` is the highest
     /// acknowledgement number so far.
     pub(super) fn note(&mut self, packet: &Packet, una: u64) -> bool {
-        let (value, echo) = (packet.ts_val, packet.ts_ecr);
+        let (value, echo) = (packet.tcp().ts_val, packet.tcp().ts_ecr);
         let Some((newest, newest_echo)) = &mut self.newest else {
             self.newest = Some((value, echo));
-            return packet.ack >= una;
+            return packet.tcp().ack >= una;
         };
-        let fresh = packet.ack >= una && !before(value, *newest) && !before(echo, *newest_echo);
+        let fresh = packet.tcp().ack >= una && !before(value, *newest) && !before(echo, *newest_echo);
         if fresh {
             (*newest, *newest_echo) = (value, echo);
         }
@@ -66,17 +65,17 @@ fn payload(rate: f32, share: f64) -> Rate {
 
 impl Sender {
     /// The header of a packet that leaves now; a SYN opens the connection.
-    pub(super) fn request(&self, explicit: Explicit, opens: bool) -> Extension {
+    pub(super) fn request(&self, explicit: Explicit, opens: bool) -> RateHeader {
         let rtt_us = (self.rtt.srtt.as_nanos() / 1_000).min(u64::from(u32::MAX)) as u32;
         match explicit {
-            Explicit::Brf if opens => Extension::BrfOffer,
-            Explicit::Brf | Explicit::Nodectl => Extension::None,
-            Explicit::Rcp => Extension::RcpRequest { rate: self.desired, rtt_us },
-            Explicit::Xcp if rtt_us == 0 => Extension::XcpRequest { rtt_us, spacing: 0.0, delta: 0.0 },
+            Explicit::Brf if opens => RateHeader::BrfOffer,
+            Explicit::Brf | Explicit::Nodectl => RateHeader::None,
+            Explicit::Rcp => RateHeader::RcpRequest { rate: self.desired, rtt_us },
+            Explicit::Xcp if rtt_us == 0 => RateHeader::XcpRequest { rtt_us, spacing: 0.0, delta: 0.0 },
             Explicit::Xcp => {
                 let window = self.driver.control().cwnd.as_f64().max(1.0);
                 let srtt = self.rtt.srtt.as_secs_f64();
-                Extension::XcpRequest {
+                RateHeader::XcpRequest {
                     rtt_us,
                     spacing: (srtt * self.mss().as_f64() / window) as f32,
                     delta: (EVERYTHING - window / self.payload_share(explicit) / srtt) as f32,
@@ -94,14 +93,14 @@ impl Sender {
     pub(super) fn on_reply(&mut self, now: Nanos, packet: &Packet, fresh: bool) {
         let Some(explicit) = self.explicit else { return };
         let share = self.payload_share(explicit);
-        let advice = match (explicit, packet.extension()) {
-            (Explicit::Rcp, Extension::RcpReply { rate }) => Advice::Rate(payload(rate, share)),
-            (Explicit::Xcp, Extension::XcpReply { delta }) => Advice::Change(f64::from(delta) * share),
-            (Explicit::Brf, Extension::BrfRate { .. }) if !fresh => {
+        let advice = match (explicit, packet.rate_header()) {
+            (Explicit::Rcp, RateHeader::RcpReply { rate }) => Advice::Rate(payload(rate, share)),
+            (Explicit::Xcp, RateHeader::XcpReply { delta }) => Advice::Change(f64::from(delta) * share),
+            (Explicit::Brf, RateHeader::BrfRate { .. }) if !fresh => {
                 self.stats.stale_advice += 1;
                 return;
             }
-            (Explicit::Brf, Extension::BrfRate { code }) => {
+            (Explicit::Brf, RateHeader::BrfRate { code }) => {
                 Advice::Rate(RateCode(code).decode().mul_f64(share))
             }
             _ => return,

@@ -30,8 +30,8 @@
 mod server;
 
 use narrows_cc::{Advice, Bytes, Limit, Nanos, Rate};
-use narrows_net::allocator::negotiation::{LEASE, MOST, Message};
-use narrows_net::packet::{Flags, Packet};
+use narrows_packet::{Flags, Packet};
+use narrows_routers::negotiation::{LEASE, MOST, Message};
 
 pub(super) use self::server::Server;
 use self::server::{LEAST, News, REVIEW, Review, Stage};
@@ -159,9 +159,8 @@ impl Sender {
     /// A control message arrives.
     #[cold]
     pub(super) fn on_control(&mut self, now: Nanos, packet: &Packet) {
-        let (bytes, len) = packet.message();
         let patience = self.patience();
-        let news = match (&mut self.server, Message::decode(&bytes[..len])) {
+        let news = match (&mut self.server, Message::decode(packet.message().as_bytes())) {
             // What arrives late has done its duty.
             (Some(_), Ok(_)) if self.state != State::Established => Some(News::None),
             (Some(server), Ok(message)) => server.on_message(now, patience, &message, packet.path()),

@@ -1,7 +1,7 @@
 //! Phases of recovery: entering and leaving, without SACK as in RFC 6582, and the undo of needless reductions.
 
 use narrows_cc::{Bytes, CongestionCause, Flight, LostPacket, Nanos, Phase, RecoveryStyle};
-use narrows_net::packet::timestamp;
+use narrows_packet::timestamp;
 
 use super::ack::Progress;
 use super::rack::DUP_THRESH;

@@ -1,10 +1,10 @@
 //! What a connection of several subflows asks of each: room, data one piece at a time, and what its siblings are to know.
 
 use narrows_cc::{Bytes, Nanos, PathView, Paths};
-use narrows_net::MAPPING_BYTES;
 
 use super::{Pending, Sender, State};
 use crate::TcpConfig;
+use crate::multipath::MAPPING_BYTES;
 use narrows_traffic::App;
 
 /// See [`Sender::data_header`].

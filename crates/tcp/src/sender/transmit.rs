@@ -1,7 +1,8 @@
 //! What leaves next.
 
 use narrows_cc::{Bytes, Nanos, Phase, SendPosition, Sent};
-use narrows_net::packet::{Ecn, Flags, Packet, timestamp};
+use narrows_packet::{Ecn, Flags, Packet, timestamp};
+use narrows_routers::RouterFrame;
 
 use super::rack::Probe;
 use super::{Pending, Sender, State};
@@ -44,9 +45,7 @@ impl Sender {
         }
         if self.pending.take(Pending::ACK) && self.nxt >= self.app_end && !self.app.is_finished() {
             // With data at hand the first data packet ends the handshake.
-            let mut packet = self.packet(now);
-            packet.seq = self.nxt;
-            return Some(packet);
+            return Some(self.packet(now, self.nxt));
         }
         if self.pending.take(Pending::RETRANSMISSION)
             && let Some(id) = self.board.next_lost()
@@ -58,9 +57,7 @@ impl Sender {
         }
         if self.pending.take(Pending::WINDOW_PROBE) {
             // An old number makes the receiver answer with its window, as Linux probes.
-            let mut packet = self.packet(now);
-            packet.seq = self.una - 1;
-            return Some(packet);
+            return Some(self.packet(now, self.una - 1));
         }
         None
     }
@@ -72,15 +69,15 @@ impl Sender {
         let mut packet = Packet::new(self.flow);
         packet.header = self.config.header;
         packet.flags = Flags::SYN;
-        packet.ts_val = timestamp(now);
-        packet.window = self.config.receive_window.as_u64().min(u64::from(u32::MAX)) as u32;
+        *packet.tcp_mut().ts_val = timestamp(now);
+        *packet.tcp_mut().window = self.config.receive_window.as_u64().min(u64::from(u32::MAX)) as u32;
         // RFC 3168 section 6.1.1; a repeated SYN does not ask again.
         if self.config.ecn && self.syns == 1 {
             packet.flags = packet.flags.with(Flags::ECE).with(Flags::CWR);
         }
         packet.set_path(self.path);
         if let Some(explicit) = self.explicit {
-            packet.set_extension(self.request(explicit, true));
+            packet.set_rate_header(self.request(explicit, true));
         }
         packet
     }
@@ -212,11 +209,10 @@ impl Sender {
     /// Sends `len` bytes of new data, or the FIN if `len` is zero.
     #[inline]
     fn send_new(&mut self, now: Nanos, len: u64) -> Packet {
-        let mut packet = self.packet(now);
-        packet.seq = self.nxt;
+        let mut packet = self.packet(now, self.nxt);
         packet.payload = len as u16;
         if self.ecn && len > 0 {
-            packet.ecn = if self.config.ect1 { Ecn::Ect1 } else { Ecn::Ect0 };
+            packet.set_ecn(if self.config.ect1 { Ecn::Ect1 } else { Ecn::Ect0 });
             if self.cwr {
                 self.cwr = false;
                 packet.flags = packet.flags.with(Flags::CWR);
@@ -225,7 +221,7 @@ impl Sender {
         let bytes = Bytes::new(len);
         let snapshot = self.driver.stamp(now, bytes, self.board.inflight());
         self.board.push(self.nxt, len as u16, snapshot);
-        self.nxt = packet.seq + len;
+        self.nxt += len;
         if len == 0 {
             packet.flags = packet.flags.with(Flags::FIN);
             self.fin_sent = true;
@@ -254,8 +250,7 @@ impl Sender {
     fn retransmit(&mut self, now: Nanos, id: u32) -> Packet {
         let record = *self.board.get(id);
         let bytes = record.bytes();
-        let mut packet = self.packet(now);
-        packet.seq = record.seq;
+        let mut packet = self.packet(now, record.seq);
         packet.payload = record.len;
         packet.flags = packet.flags.with(Flags::RETRANSMISSION);
         let snapshot = self.driver.stamp(now, bytes, self.board.inflight());
@@ -295,19 +290,19 @@ impl Sender {
         self.follow_window();
     }
 
-    /// An empty packet of this connection.
+    /// An empty packet of this connection with this sequence number.
     #[inline]
-    fn packet(&self, now: Nanos) -> Packet {
+    fn packet(&self, now: Nanos, seq: u64) -> Packet {
         let mut packet = Packet::new(self.flow);
         packet.header = self.config.header;
         packet.flags = Flags::ACK;
-        packet.ack = 1;
-        packet.ts_val = timestamp(now);
-        packet.ts_ecr = self.peer_timestamp;
-        packet.window = u32::from(u16::MAX);
+        let tcp = packet.tcp_mut();
+        (*tcp.seq, *tcp.ack) = (seq, 1);
+        (*tcp.ts_val, *tcp.ts_ecr) = (timestamp(now), self.peer_timestamp);
+        *tcp.window = u32::from(u16::MAX);
         packet.set_path(self.path);
         if let Some(explicit) = self.explicit {
-            packet.set_extension(self.request(explicit, false));
+            packet.set_rate_header(self.request(explicit, false));
         }
         packet
     }

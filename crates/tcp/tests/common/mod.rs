@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use narrows_cc::{Bytes, Nanos, Params, Random, Setup, schemes};
-use narrows_net::packet::{Flags, Packet};
+use narrows_packet::{Flags, Kind, Packet};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
@@ -73,7 +73,7 @@ pub fn delay(by: Nanos) -> Fate {
 pub fn dropping(by: Nanos, segment: u64, lost: &'static [u64]) -> Fate {
     Box::new(move |packet, _| {
         let fresh = packet.payload > 0 && !packet.flags.has(Flags::RETRANSMISSION);
-        if fresh && lost.contains(&((packet.seq - 1) / segment + 1)) { vec![] } else { vec![by] }
+        if fresh && lost.contains(&((packet.tcp().seq - 1) / segment + 1)) { vec![] } else { vec![by] }
     })
 }
 
@@ -140,7 +140,10 @@ impl Pipe {
         if arrival == next {
             let (_, packet) = self.wire.pop_first().unwrap();
             if packet.flags.has(Flags::REVERSE) {
-                self.right_edge = self.right_edge.max(packet.ack + u64::from(packet.window));
+                if packet.kind() == Kind::Tcp {
+                    let edge = packet.tcp().ack + u64::from(packet.tcp().window);
+                    self.right_edge = self.right_edge.max(edge);
+                }
                 self.acked += self.sender.on_packet(self.now, &packet).acked.as_u64();
             } else {
                 self.delivered += self.receiver.on_packet(self.now, &packet).in_order.as_u64();
@@ -171,7 +174,7 @@ impl Pipe {
             let fits = self.sender.inflight() <= self.sender.window() || before.is_zero();
             self.beyond_window += u64::from(packet.payload > 0 && !fits);
             before = self.sender.inflight();
-            let end = packet.seq + u64::from(packet.payload);
+            let end = packet.numbers().0 + u64::from(packet.payload);
             assert!(packet.payload == 0 || end <= self.right_edge, "beyond the receive window: {packet:?}");
             self.log.push((self.now, packet));
             self.put(packet);
@@ -187,7 +190,7 @@ impl Pipe {
 
     /// When the data packets with this number, counted from 1, left.
     pub fn sent_at(&self, number: u64, segment: u64) -> Vec<Nanos> {
-        let wanted = |p: &Packet| p.payload > 0 && (p.seq - 1) / segment + 1 == number;
+        let wanted = |p: &Packet| p.payload > 0 && (p.tcp().seq - 1) / segment + 1 == number;
         self.log.iter().filter(|(_, p)| wanted(p)).map(|&(at, _)| at).collect()
     }
 }

@@ -1,8 +1,8 @@
 //! A server of Nodectl in conversation with whoever writes its answers.
 
 use narrows_cc::{Nanos, Random, Rate};
-use narrows_net::allocator::negotiation::{ATTENDED, Adjustment, Id, Message, Negotiation};
-use narrows_net::packet::{Flags, Packet};
+use narrows_packet::{Flags, Kind, Packet};
+use narrows_routers::negotiation::{ATTENDED, Adjustment, Id, Message, Negotiation};
 use narrows_tcp::{Negotiation as Settings, Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
@@ -27,12 +27,12 @@ pub fn made(config: &TcpConfig, app: AppConfig) -> Sender {
 }
 
 pub fn read(packet: &Packet) -> Message {
-    let (bytes, len) = packet.message();
-    Message::decode(&bytes[..len]).expect("a server writes sound messages")
+    let message = packet.message();
+    Message::decode(message.as_bytes()).expect("a server writes sound messages")
 }
 
 pub fn is_message(packet: &Packet) -> bool {
-    packet.flags.has(Flags::CONTROL)
+    packet.kind() == Kind::Message
 }
 
 /// A sender in conversation.

@@ -1,9 +1,7 @@
 //! The state of a negotiation, without the transport around it.
 
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_net::allocator::negotiation::{
-    ATTENDED, Adjustment, Id, LONGEST_RTT_US, MOST, Message, Negotiation,
-};
+use narrows_routers::negotiation::{ATTENDED, Adjustment, Id, LONGEST_RTT_US, MOST, Message, Negotiation};
 
 use crate::config;
 
