@@ -11,8 +11,8 @@
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
-//! | RTT | newest round-trip sample | s |
-//! | RTT_max | greatest sample of the connection | s |
+//! | RTT | newest RTT sample | s |
+//! | RTT_max | maximum sample of the connection | s |
 //! | ω | RTT / RTT_max, in (0, 1] | – |
 //! | P_up | pacing gain of ProbeBW_UP, instead of 1.25 | – |
 //! | P_down | pacing gain of ProbeBW_DOWN, instead of 0.75 | – |

@@ -16,11 +16,11 @@
 //! mark, once per window        ssthresh = max(W (1 - alpha / 2), 2 S);  W = min(W, ssthresh)
 //! growth, loss, timeout, idle  as NewReno
 //! ```
-//! A single flow on a pipe of P packets whose queue marks above K oscillates by D = W* alpha / 2 below W* +
-//! 1, with a period of D round trips, where W* = P + K and alpha^2 (1 - alpha / 4) = (2 W* + 1) / (W* + 1)^2,
-//! so alpha is about sqrt(2 / W*). It never drains the queue if K > P / 7. Under independent marks with
-//! probability p, cwnd is about 2 / p: the number of marks per round trip does not depend on the rate, which
-//! makes the control scalable.
+//! Let the queue of a pipe of P packets mark above K, and W* = P + K. A single flow then oscillates by D = W*
+//! alpha / 2 below W* + 1, with a period of D round trips. Here alpha^2 (1 - alpha / 4) = (2 W* + 1) / (W* +
+//! 1)^2, so alpha is about sqrt(2 / W*). The flow never drains the queue if K > P / 7. Under independent
+//! marks with probability p, cwnd is about 2 / p: the number of marks per round trip does not depend on the
+//! rate, which makes the control scalable.
 //!
 //! ## States
 //! ```text
