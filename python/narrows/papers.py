@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narrows import engine, evidence
-from narrows.scenario import Misuse, Scenario, load
+from narrows import engine, provenance
+from narrows.errors import UsageError
+from narrows.scenario import Scenario, load
 from narrows.verdicts import Claim, Outcome, judge
 
 if TYPE_CHECKING:
@@ -76,25 +77,25 @@ def find(asked: Path | None) -> Path:
     """The folder of papers: the one asked for, `papers` here, or the one that came with the package.
 
     Raises:
-        Misuse: There is none.
+        UsageError: There is none.
     """
     packaged = Path(__file__).parent / "papers"
     for folder in [asked] if asked is not None else [Path("papers"), packaged]:
         if next(folder.glob("*/paper.toml"), None) is not None:
             return folder
     where = asked if asked is not None else "the current folder or the package"
-    raise Misuse(f"no papers in {where}; accepted: --papers DIR, a folder that holds <paper>/paper.toml")
+    raise UsageError(f"no papers in {where}; accepted: --papers DIR, a folder that holds <paper>/paper.toml")
 
 
 def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()) -> list[Paper]:
     """The papers of a folder, or one of them, or some of its figures.
 
     Raises:
-        Misuse: There is no such paper or figure, or a file of it is not as it must be.
+        UsageError: There is no such paper or figure, or a file of it is not as it must be.
     """
     files = {path.parent.name: path for path in sorted(folder.glob("*/paper.toml"))}
     if paper is not None and paper not in files:
-        raise Misuse(f"no paper {paper!r} in {folder}; accepted: {', '.join(files)}")
+        raise UsageError(f"no paper {paper!r} in {folder}; accepted: {', '.join(files)}")
     ordered = []
     for name, path in files.items():
         if paper in (None, name):
@@ -108,7 +109,7 @@ def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()
         unknown = [figure for figure in figures if figure not in claim_files]
         if unknown:
             known = ", ".join(sorted(claim_files, key=_natural))
-            raise Misuse(f"no figure {unknown[0]!r} in {home}; accepted: {known}")
+            raise UsageError(f"no figure {unknown[0]!r} in {home}; accepted: {known}")
         chosen = [
             _figure(name, figure, path) for figure, path in claim_files.items() if figure in (figures or claim_files)
         ]
@@ -140,11 +141,11 @@ def _figure(paper: str, name: str, path: Path) -> tuple[float, Figure]:
         place = _claim_place(path, i)
         _keys(place, f"claim {row.get('id', i + 1)}: ", row, CLAIM_KEYS, NEEDED)
         if row["id"] in {other.id for other in claims}:
-            raise Misuse(f"{place}: two claims are called {row['id']!r}")
+            raise UsageError(f"{place}: two claims are called {row['id']!r}")
         try:
             claims.append(_claim(row, scenario))
         except ValueError as error:
-            raise Misuse(f"{place}: claim {row['id']}: {error}") from None
+            raise UsageError(f"{place}: claim {row['id']}: {error}") from None
     plots = head.get("plot", [])
     figure = Figure(
         id=name, paper=paper, path=path, title=head["title"], about=head.get("about", ""),
@@ -163,18 +164,18 @@ def _claim(row: Mapping[str, Any], scenario: Scenario) -> Claim:
     """
     printed, asked = row.get("paper"), row.get("schemes")
     schemes = _schemes(asked)
-    named = evidence.named_in(row["sql"])
-    forgotten = sorted((named & evidence.reconstructions()) - set(schemes))
+    named = provenance.named_in(row["sql"])
+    forgotten = sorted((named & provenance.reconstructions()) - set(schemes))
     if not named and asked is None:  # about whatever the scenario runs
-        forgotten = sorted(evidence.named_among(_texts(tomllib.loads(scenario.text))) & evidence.reconstructions())
+        forgotten = sorted(provenance.named_among(_texts(tomllib.loads(scenario.text))) & provenance.reconstructions())
     if forgotten:
-        raise ValueError(f"{evidence.subject(forgotten)}; name it in schemes = [...]")
+        raise ValueError(f"{provenance.subject(forgotten)}; name it in schemes = [...]")
     claim = Claim(
         **{
             **row,
             "paper": tuple(printed) if isinstance(printed, list) else printed,
             "schemes": schemes,
-            "remark": evidence.remark(schemes),
+            "remark": provenance.remark(schemes),
         }
     )
     if (fault := claim.fault()) is not None:
@@ -237,14 +238,14 @@ def check(figure: Figure, results: Results) -> list[Outcome]:
     """The verdicts on a figure's claims.
 
     Raises:
-        Misuse: A claim's query fails, or does not give what a claim needs.
+        UsageError: A claim's query fails, or does not give what a claim needs.
     """
     outcomes = []
     for claim in figure.claims:
         try:
             outcomes.append(judge(claim, query(results, claim.sql).to_dicts()))
         except ValueError as error:
-            raise Misuse(f"{figure.path}: claim {claim.id}: {error}") from None
+            raise UsageError(f"{figure.path}: claim {claim.id}: {error}") from None
     return outcomes
 
 
@@ -252,7 +253,7 @@ def _read(path: Path, what: str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Misuse(f"{path}: cannot be read as {what}: {error}") from None
+        raise UsageError(f"{path}: cannot be read as {what}: {error}") from None
 
 
 def _claim_place(path: Path, i: int) -> str:
@@ -265,9 +266,9 @@ def _claim_place(path: Path, i: int) -> str:
 def _keys(path: Path | str, where: str, data: Mapping[str, Any], known: set[str], needed: set[str]) -> None:
     for key in data:
         if key not in known:
-            raise Misuse(f"{path}: {where}unknown key {key!r}; accepted: {', '.join(sorted(known))}")
+            raise UsageError(f"{path}: {where}unknown key {key!r}; accepted: {', '.join(sorted(known))}")
     for key in sorted(needed - data.keys()):
-        raise Misuse(f"{path}: {where}{key} is missing")
+        raise UsageError(f"{path}: {where}{key} is missing")
 
 
 def _natural(text: str) -> list[Any]:

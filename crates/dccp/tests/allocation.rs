@@ -1,6 +1,6 @@
-//! Nothing is allocated per packet once a connection has all the memory that it needs.
+//! Connections allocate nothing per packet once their buffers have grown.
 //!
-//! One test in a process of its own: the counter sees every thread.
+//! The only test of its process, because the counter sees every thread.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +14,8 @@ struct Counting;
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: all is handed to the system's allocator, which keeps the contract; counting touches no memory that it gives.
+// SAFETY: every call is forwarded to the system allocator, which keeps the contract; counting touches no
+// allocated memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);
@@ -40,16 +41,17 @@ fn count(work: impl FnOnce()) -> u64 {
     COUNT.load(Ordering::Relaxed) - before
 }
 
-/// Datagrams until windows, queues and histories have had their sizes, and those that are measured.
+/// Datagrams until windows, queues and histories have grown, and datagrams measured.
 const SETTLE: u64 = 300_000;
 const MEASURED: u64 = 300_000;
-/// A ring that has been large enough so far may still have to double.
+/// Allocations for rings that may still double.
 const DOUBLINGS: u64 = 4;
 
+/// A connection allocates nothing per packet once its buffers have grown.
 #[test]
-fn nothing_is_allocated_per_packet() {
+fn connection_steady_state_allocates_nothing() {
     assert_eq!(count(|| drop(std::hint::black_box(vec![0_u8; 1]))), 1, "the counter counts");
-    // And one that is not made for datagrams.
+    // Also a scheme not made for datagrams.
     for entry in bench::schemes().chain(find("cubic")) {
         let name = entry.info.name;
         let mut pair = Pair::new(entry);

@@ -14,18 +14,17 @@ use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Evidence, Param, ParamKind, RecoveryStyle};
 use narrows_routers as allocator;
+use narrows_scenario::result::RunResult;
+use narrows_scenario::{self as scenario, FileError, Files, NoFiles, Plan, ScenarioError as Refusal, Source};
 use narrows_sim::bench::ports::{Lane, Round};
 use narrows_sim::bench::{CASES, acks};
 use narrows_sim::engine::Engine;
 use narrows_sim::recorder::Recorder;
-use narrows_sim::result::RunResult;
-use narrows_sim::scenario::{self, ScenarioError as SimScenarioError, Source};
-use narrows_sim::spec::Spec;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::json;
-use wire::{Plan, Report};
+use wire::{Planned, Report};
 
 create_exception!(
     _engine,
@@ -134,7 +133,7 @@ fn schema() -> String {
     scenario::schema_json()
 }
 
-pub(crate) fn refuse(py: Python<'_>, error: &SimScenarioError) -> PyErr {
+pub(crate) fn refuse(py: Python<'_>, error: &Refusal) -> PyErr {
     let raised = ScenarioError::new_err(error.to_string());
     let value = raised.value(py);
     let set = |name: &str, result: PyResult<()>| debug_assert!(result.is_ok(), "{name}");
@@ -147,6 +146,16 @@ pub(crate) fn refuse(py: Python<'_>, error: &SimScenarioError) -> PyErr {
     raised
 }
 
+/// The files that a scenario names, relative to its folder; without one, to the current folder.
+struct Folder<'a>(Option<&'a Path>);
+
+impl Files for Folder<'_> {
+    fn read(&self, name: &str) -> Result<String, FileError> {
+        let path = self.0.map_or_else(|| Path::new(name).to_owned(), |folder| folder.join(name));
+        std::fs::read_to_string(&path).map_err(|error| FileError { place: path.display().to_string(), error })
+    }
+}
+
 /// Checks a scenario and expands its sweep: one JSON object per run.
 #[pyfunction]
 #[pyo3(signature = (text, source, directory=None, overrides=vec![]))]
@@ -157,10 +166,10 @@ fn plan(
     directory: Option<&str>,
     overrides: Vec<(String, String)>,
 ) -> PyResult<Vec<String>> {
-    let from = Source { name: source, text, dir: directory.map(Path::new) };
-    let runs = scenario::plan(&from, &overrides).map_err(|e| refuse(py, &e))?;
+    let from = Source { name: source, text, files: &Folder(directory.map(Path::new)) };
+    let runs = scenario::expand(&from, &overrides).map_err(|e| refuse(py, &e))?;
     let out = |planned| {
-        serde_json::to_string(&Plan::from(planned)).map_err(|e| PyValueError::new_err(e.to_string()))
+        serde_json::to_string(&Planned::from(planned)).map_err(|e| PyValueError::new_err(e.to_string()))
     };
     runs.into_iter().map(out).collect()
 }
@@ -169,19 +178,19 @@ fn plan(
 /// traces.
 #[pyfunction]
 fn radio_trace(py: Python<'_>, text: &str, source: &str) -> PyResult<(String, String, String)> {
-    let from = Source { name: source, text, dir: None };
-    let path = py.detach(|| scenario::radio_path(&from).map_err(Box::new)).map_err(|e| refuse(py, &e))?;
+    let generate = || scenario::radio_path(&Source { name: source, text, files: &NoFiles }).map_err(Box::new);
+    let path = py.detach(generate).map_err(|e| refuse(py, &e))?;
     Ok((path.capacity.to_text(), path.loss.to_text(), path.delay.to_text()))
 }
 
 /// Runs the event loop in slices; `None` when cancelled. Returns the time the loop took.
 fn drive(
-    spec: Spec,
+    plan: Plan,
     recorder: Recorder,
     shared: Option<&Shared>,
 ) -> std::io::Result<Option<(RunResult, Duration)>> {
-    let duration = spec.duration;
-    let mut engine = Engine::new(spec, recorder);
+    let duration = plan.duration;
+    let mut engine = Engine::new(plan, recorder);
     // The wall clock is for the report only; nothing in the run sees it.
     #[allow(clippy::disallowed_methods)]
     let started = std::time::Instant::now();
@@ -219,17 +228,17 @@ fn run(
     trace_dir: Option<&str>,
     handle: Option<&Handle>,
 ) -> PyResult<String> {
-    let planned: Plan = serde_json::from_str(planned)
+    let planned: Planned = serde_json::from_str(planned)
         .map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;
-    let spec = scenario::resolve(&planned.scenario, planned.seed, directory.map(Path::new))
+    let plan = scenario::resolve(&planned.scenario, planned.seed, &Folder(directory.map(Path::new)))
         .map_err(|e| refuse(py, &e))?;
     let shared = handle.map(|h| Arc::clone(&h.shared));
     let outcome = py.detach(|| {
         let recorder = match trace_dir {
-            Some(dir) => Recorder::new(&spec.trace, Path::new(dir))?,
+            Some(dir) => Recorder::new(&plan.trace, Path::new(dir))?,
             None => Recorder::off(),
         };
-        drive(spec, recorder, shared.as_deref())
+        drive(plan, recorder, shared.as_deref())
     });
     match outcome.map_err(|e| PyOSError::new_err(e.to_string()))? {
         None => Err(Cancelled::new_err("cancelled")),
@@ -257,12 +266,12 @@ fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
         let names: Vec<_> = CASES.iter().map(|c| c.name).collect();
         return Err(PyValueError::new_err(format!("no case `{name}`; there are: {}", names.join(", "))));
     };
-    let spec = case.spec().map_err(|e| refuse(py, &e))?;
+    let plan = case.plan().map_err(|e| refuse(py, &e))?;
     let outcome = py.detach(|| {
         let mut walls = Vec::new();
         let mut last = None;
         for _ in 0..repeats.max(1) {
-            let done = drive(spec.clone(), Recorder::off(), None)?;
+            let done = drive(plan.clone(), Recorder::off(), None)?;
             let (result, took) = done.expect("nobody can cancel it");
             walls.push(took.as_secs_f64());
             last = Some(result);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use narrows_cc::schemes;
 use narrows_dccp::bench as pair;
 use narrows_live::{Caller, LiveError, Report, Settings, Stop, bench};
-use narrows_sim::scenario::{self, Source};
+use narrows_scenario::{self as scenario, NoFiles, Source};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
@@ -112,10 +112,10 @@ pub fn live(
     handle: &Handle,
     tell: Py<PyAny>,
 ) -> PyResult<()> {
-    let source = Source { name: "command line", text, dir: None };
-    let planned = scenario::plan(&source, &[]).map_err(|error| refuse(py, &error))?;
+    let source = Source { name: "command line", text, files: &NoFiles };
+    let planned = scenario::expand(&source, &[]).map_err(|error| refuse(py, &error))?;
     let run = planned.first().ok_or_else(|| PyValueError::new_err("the scenario plans no run"))?;
-    let spec = scenario::resolve(&run.scenario, run.seed, None).map_err(|error| refuse(py, &error))?;
+    let spec = scenario::resolve(&run.scenario, run.seed, &NoFiles).map_err(|error| refuse(py, &error))?;
     let flow = spec.flows.into_iter().next();
     let stated =
         run.scenario.flows.first().and_then(|flow| flow.dccp.as_ref()).is_some_and(|own| own.queue.is_some());

@@ -1,26 +1,28 @@
-//! # BRF: the switch at the bottleneck divides its bandwidth
+//! # BRF: the bottleneck switch divides its bandwidth
 //!
-//! The switch keeps a table of the flows of a port, entered by their SYN. Flows that offer to obey are given a share each, which the
-//! switch writes into their acknowledgements once per round trip; CUBIC and all others share a class of their own, in
-//! proportion to their number; UDP is policed. A new flow starts with what flows of its kind used to send. Then rates are
-//! measured, and what an application does not use is given to those that do.
+//! The switch keeps a table of a port's flows, entered by their SYN. Each flow that offers to obey gets a share, which
+//! the switch writes into its ACKs once per round trip. CUBIC and all other flows share a class of their own, in
+//! proportion to their number. UDP is policed. A new flow starts with the rate that flows of its kind have used. Then
+//! the switch measures rates, and gives the bandwidth that one application leaves unused to the others.
 //!
 //! ## Control law
-//! Rates in bytes per second on the wire. C: what the link carries; N: numbers of flows; BW_i: the share of flow i.
+//! Rates in bytes per second on the wire. C: link capacity; N: numbers of flows; BW_i: the share of flow i.
 //!
-//! * (8) C_BRF : C_CUBIC = N_BRF : N_CUBIC, of C less the share of UDP (`udp_share`), which is taken while there is UDP.
-//! * (9, 10) A new flow: BW_i = min(`beta` · F(5-tuple), C_BRF / N_BRF). F is the average bandwidth seen for the tuple, else
-//!   for the service, else between the networks, else for all; without anything learned, or without `prediction`, the cap.
-//! * (11–13) R = C_BRF − Σ used. If R ≥ BW_i the others keep what they have, else they are multiplied by
-//!   (C_BRF − BW_i) / Σ used.
-//! * (15) Every Δt = max RTT of the BRF flows: (14) who used less than `alpha` of its share is limited by its application and gets
-//!   `beta` times what it used; the others divide the rest equally.
-//! * Told by the controller that the queue is long (16, 17): BW_i · (1 − q / (γ Σ BW)) with q bytes of the class waiting, for
-//!   γ = `gamma` · Δt; that the link is loaded (18): BW_i · `utilization` · C_BRF / Σ measured, for as long. Never below the
-//!   floor: `floor`, or half of an equal share if that is less.
-//! * (7) A share is written if the acknowledgement carries none or a higher one.
+//! * (8) C_BRF : C_CUBIC = N_BRF : N_CUBIC, of C less the share of UDP (`udp_share`), which is taken while there is
+//!   UDP.
+//! * (9, 10) A new flow: BW_i = min(`beta` · F(5-tuple), C_BRF / N_BRF). F is the average bandwidth seen for the tuple,
+//!   else for the service, else between the networks, else for all; with nothing learned, or without `prediction`, the
+//!   cap.
+//! * (11–13) R = C_BRF − Σ used. If R ≥ BW_i, the others keep their shares; else these are multiplied by (C_BRF − BW_i)
+//!   / Σ used.
+//! * (15) Every Δt = max RTT of the BRF flows: (14) a flow that used less than `alpha` of its share is
+//!   application-limited and gets `beta` times its usage; the others divide the rest equally.
+//! * If the controller reports a long queue (16, 17): BW_i · (1 − q / (γ Σ BW)) with q bytes of the class queued, for γ
+//!   = `gamma` · Δt; if it reports a loaded link (18): BW_i · `utilization` · C_BRF / Σ measured, for as long. Never
+//!   below the floor: `floor`, or half of an equal share if that is less.
+//! * (7) A share is written if the ACK carries none or a higher one.
 //!
-//! In the acknowledgement the rate is a 16-bit decimal number: see `brf/code.rs`.
+//! The ACK carries the rate as a 16-bit decimal number: see `brf/code.rs`.
 //!
 //! ## States
 //! ```text
@@ -33,67 +35,69 @@
 //! ```
 //!
 //! ## Life of a flow
-//! SYN: an entry in the table, bounded. SYN-ACK: the initial share, so that the sender's first packet is already paced. First packet of
-//! the sender: the round-trip time, SYN to there. After a period its rate has been measured. Silence: the share is given away, and
-//! the flow joins as a new one when it sends again. FIN: the share is free at once; the entry stays until the receiver's
-//! FIN, for repeats.
+//! SYN: an entry in the table, which is bounded. SYN-ACK: the initial share, so the sender's first packet is already
+//! paced. First packet of the sender: the RTT since the SYN. One period later its rate has been measured. Silence: its
+//! share goes to others, and the flow joins as a new one when it sends again. FIN: the share is free at once; the entry
+//! stays until the receiver's FIN, for retransmissions.
 //!
-//! If no acknowledgement of a flow is seen although it sends, these take another way: its share is announced to the other switches
-//! once per Δt, and whoever sees its acknowledgements writes it into the next one.
+//! If a flow sends but none of its ACKs is seen, these take another path: its share is announced to the other switches
+//! once per Δt, and the switch that sees its ACKs writes it into the next one.
 //!
 //! ## Layers
-//! On a hierarchical token bucket (its default queue) the BRF class has three leaves: mice (flows that have sent less than `mice`
-//! bytes), application-limited flows, elephants, in this order of priority. Each leaf is assured the shares of its members,
-//! revised every Δt.
+//! On a hierarchical token bucket (its default queue) the BRF class has three leaves, in this order of priority: mice
+//! (flows that have sent less than `mice` bytes), application-limited flows, elephants. Each leaf is assured the shares
+//! of its members, revised every Δt.
 //!
 //! ## References
-//! * The paper of BRF (bottleneck routing feedback), Sensors 24 (2024), 749, sections 3.1 to 3.3. Slips of the print are
+//! * The paper of BRF (bottleneck routing feedback), Sensors 24 (2024), 749, sections 3.1 to 3.3. Misprints are
 //!   corrected at the equations in `brf/shares.rs` and `brf/code.rs`.
 //!
 //! ## Differences
-//! 1. The paper compares the rate measured between two allocations with the share given at the first of them. But what arrives
-//!    in that time was sent by the share before it, for a round trip at least; a flow that is given more would count as limited by
-//!    its application and get 5 to 10 % more per period instead of all. Here it is compared with the least share that can
-//!    have governed what was measured, over ten packets at least, and a packet that a period may have missed counts as sent. A
-//!    flow found limited is measured over `small_packets` packets from then on, among which one more or less is no difference. A
-//!    new flow is measured from the next allocation on.
-//! 2. A limited flow gets at most the equal share of the others (`Shares::begin`): the result is max-min fair within `beta`.
-//! 3. What unlimited flows use counts as their whole share in (11), limited flows what was measured of them: a share just
+//! 1. The paper compares the rate measured between two allocations with the share given at the first. But data arriving
+//!    in that time was sent under the previous share, for at least a round trip: a flow whose share rose would count as
+//!    application-limited and gain 5 to 10 % per period instead of all. Here it is compared with the lowest share that
+//!    can have governed the measured data, over at least ten packets, and a packet that a period may have missed counts
+//!    as sent. A flow found limited is measured over `small_packets` packets from then on, where one packet more or
+//!    less makes no difference. A new flow is measured from the next allocation on.
+//! 2. A limited flow gets at most the equal share of the others (`Shares::begin`): the result is max-min fair within
+//!    `beta`.
+//! 3. In (11), unlimited flows count with their whole share, limited flows with their measured rate: a share just
 //!    raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all equations.
-//! 4. `alpha · beta` is above 1 by default: with 0.95 and 1.05, both in the paper's ranges, a limited flow that gets `beta`
-//!    times its rate would count as unlimited in the next period, and limited again in the one after it.
-//!    For the same reason F is multiplied by `beta`: a flow that begins with exactly what its kind uses counts as unlimited.
-//! 5. (16) asks for the queue of the BRF flows, not for that of CUBIC beside them: where the port has classes, q is the backlog of
-//!    the BRF class, not what the controller counted.
-//! 6. Where acknowledgements already carry the share of another switch, this one compares its own with every such share, and
-//!    writes into others only after two round trips without: each switch writing in its own turn, a sender would read
-//!    the shares of all in turn, not the least.
-//! 7. Against floods: only flows whose sender has answered count as flows of their class, but a flow has its share
-//!    at the SYN-ACK already, if no more than `HALF_OPEN` or half of the flows are in this state. Half of the table at most is
-//!    for half-open flows. All that is refused is counted.
-//! 8. A share that has fallen by a tenth is written into the next acknowledgement, not a round trip after the last one: else
-//!    flows learn of a new one up to a round trip after it has begun to send, and the queue takes the excess. With
-//!    `urgent = false` it is the paper's once per round trip.
-//! 9. Acknowledgements of data in the other direction pass the port too: what they were measured at, times `beta`, is taken off C.
-//! 10. Flows that are silent for a while have no share; the paper keeps them until they end or are idle. N counts flows that
-//!     send, in both classes.
-//! 11. What (14) leaves to nobody, because no flow wants it, all have equal parts of beyond their shares (`Shares::begin`).
-//!     A flow that another port holds back looks limited by its application here; with `beta` times its rate from each of two
-//!     ports, measured in turn, it would stay where a moment's cut had put it, at the floor, on idle links.
-//! 12. A cut lasts long enough for two packets of every flow, or it would be over before the flows hear of it; and it leaves
-//!     them half of an equal share where the floor is more than that, or many flows would never let a queue drain.
-//! 13. Flows that found no room in the table, or were there before it, count as one of the others (8) while two packets of
-//!     theirs come within 2 s: whoever fills the table does not leave them with nothing.
+//! 4. `alpha · beta` is above 1 by default. With 0.95 and 1.05, both in the paper's ranges, a limited flow that gets
+//!    `beta` times its rate would count as unlimited in the next period, and as limited again in the one after. For the
+//!    same reason F is multiplied by `beta`: a flow that begins with exactly the usage of its kind counts as unlimited.
+//! 5. (16) asks for the queue of the BRF flows, not for that of CUBIC beside them. Where the port has classes, q is the
+//!    backlog of the BRF class, not the controller's count.
+//! 6. Where ACKs already carry another switch's share, this switch compares its own with every such share, and writes
+//!    into other ACKs only after two round trips without one. If each switch wrote in its own turn, a sender would read
+//!    all shares in turn, not the lowest.
+//! 7. Against floods: only flows whose sender has answered count as flows of their class, but a flow already has its
+//!    share at the SYN-ACK if at most `HALF_OPEN` or half of the flows are in this state. At most half of the table is
+//!    for half-open flows. Every refusal is counted.
+//! 8. A share that has fallen by a tenth is written into the next ACK, not a round trip after the last one. Otherwise
+//!    flows learn of a new flow up to a round trip after it has begun to send, and the queue takes the excess.
+//!    `urgent = false` restores the paper's once per round trip.
+//! 9. ACKs of data in the other direction also cross the port: their measured rate, times `beta`, is deducted from C.
+//! 10. Flows that are silent for a while have no share. The paper keeps them until they end or are idle. N counts flows
+//!     that send, in both classes.
+//! 11. All flows get equal parts, beyond their shares, of what (14) leaves unclaimed (`Shares::begin`). A flow limited
+//!     by another port looks application-limited here; with `beta` times its rate from each of two ports, measured in
+//!     turn, it would stay where a momentary cut had put it, at the floor, on idle links.
+//! 12. A cut lasts long enough for two packets of every flow; otherwise it would be over before the flows learn of it.
+//!     Where the floor exceeds half of an equal share, the cut goes down to that half, or many flows would never let a
+//!     queue drain.
+//! 13. Untracked flows (the table was full, or they predate it) count as one of the others in (8) while two of their
+//!     packets come within 2 s, so a host that fills the table cannot starve them.
 //!
 //! ## Known weaknesses
-//! It needs to know its capacity: for a link that follows a trace it takes the mean, and a link that carries less than that
-//! queues. With `follow`, which is ours, it measures what leaves while packets wait, and tries a quarter more per period while
-//! none do. The sum of shares is all the capacity, so a queue that has formed stays until the controller sees it, or is cut
-//! for at once with `drain`, which is ours. A sender whose packets are lost before the switch beyond 1 − `alpha` looks limited by
-//! its application, and is given less and less. The average of a kind of flows says what they got under the load of their time:
-//! a flow that could use a free link starts lower than without prediction. The round-trip time of a flow is that of its
-//! handshake: a path that becomes longer is still divided at the old beat. A flow that moves to a layer of higher priority may
-//! overtake its own packets that wait in the other.
+//! BRF needs to know its capacity. For a link that follows a trace it takes the mean, and a link that carries less
+//! builds a queue. With `follow`, which is ours, it measures departures while packets wait, and tries a quarter more
+//! per period while none do. The shares add up to the whole capacity, so a queue, once formed, stays until the
+//! controller sees it, or is cut for at once with `drain`, which is ours. A sender whose packets are lost before the
+//! switch beyond 1 − `alpha` looks application-limited, and gets less and less. The average of a kind of flows reflects
+//! the load of their time: a flow that could use a free link starts lower than without prediction. A flow's RTT is that
+//! of its handshake: on a path that becomes longer, the control interval stays the same. A flow that moves to a layer
+//! of higher priority may overtake its own packets that wait in the other.
 
 mod allocate;
 mod code;
@@ -219,7 +223,7 @@ pub struct Brf {
 impl Router for Brf {
     const INFO: RouterInfo = RouterInfo {
         name: "brf",
-        summary: "BRF: a share for each flow, measured, divided again every round trip, written into acknowledgements",
+        summary: "BRF: a measured share per flow, divided anew every round trip, written into ACKs",
         evidence: Evidence::Verified,
         params: &[
             Param::number(
@@ -227,39 +231,29 @@ impl Router for Brf {
                 0.95,
                 (0.5, 1.0),
                 "",
-                "who uses less of its share is limited by its application",
+                "share utilisation below which a flow is application-limited",
             ),
-            Param::number("beta", 1.10, (1.0, 2.0), "", "such a flow gets what it uses times this"),
-            Param::number("gamma", 1.0, (0.5, 10.0), "rtt", "a queue is drained within so many longest RTTs"),
-            Param::number(
-                "utilization",
-                0.98,
-                (0.5, 1.0),
-                "",
-                "a loaded link's rates are cut to this part of it",
-            ),
-            Param::number("udp_share", 0.05, (0.0, 0.5), "", "the share of UDP while there is any"),
+            Param::number("beta", 1.10, (1.0, 2.0), "", "share of such a flow, as a multiple of its usage"),
+            Param::number("gamma", 1.0, (0.5, 10.0), "rtt", "time to drain a queue, in longest RTTs"),
+            Param::number("utilization", 0.98, (0.5, 1.0), "", "part of a loaded link that rates are cut to"),
+            Param::number("udp_share", 0.05, (0.0, 0.5), "", "share of UDP while there is any"),
             Param::number(
                 "floor",
                 0.5,
                 (0.001, 100.0),
                 "mbit",
-                "no flow has less, unless half of an equal share is less",
+                "minimum share of a flow, unless half of an equal share is less",
             ),
-            Param::number("mice", 100_000.0, (0.0, 1e9), "byte", "flows that have sent no more are mice"),
+            Param::number("mice", 100_000.0, (0.0, 1e9), "byte", "bytes sent up to which a flow is a mouse"),
             Param::number(
                 "small_packets",
                 50.0,
                 (0.0, 1000.0),
                 "pkt",
-                "limited flows are measured over so many packets",
+                "packets over which limited flows are measured",
             ),
-            Param::flag(
-                "classes",
-                true,
-                "bring a token bucket along where the scenario states no queue but droptail",
-            ),
-            Param::flag("prediction", true, "begin with the rate learned for flows of the kind"),
+            Param::flag("classes", true, "add a token bucket if the scenario states no queue but droptail"),
+            Param::flag("prediction", true, "start with the rate learned for flows of the kind"),
             Param::flag(
                 "urgent",
                 true,
@@ -268,15 +262,15 @@ impl Router for Brf {
             Param::flag(
                 "drain",
                 false,
-                "cut by (16) at every allocation for what waits, without the controller",
+                "cut by (16) for the backlog at every allocation, without the controller",
             ),
             Param::flag(
                 "follow",
                 false,
-                "measure what the link carries, and drain as with `drain`: for links that change",
+                "measure the link's capacity, and drain as with `drain`: for variable links",
             ),
-            Param::count("flows", 10_000.0, (2.0, 1e6), "", "the most flows in the table"),
-            Param::number("idle", 30.0, (1.0, 3600.0), "s", "a flow silent for so long is forgotten"),
+            Param::count("flows", 10_000.0, (2.0, 1e6), "", "maximum number of flows in the table"),
+            Param::number("idle", 30.0, (1.0, 3600.0), "s", "silence after which a flow is forgotten"),
         ],
     };
     const RETURNS: bool = true;

@@ -7,7 +7,7 @@
 //! controller.
 //!
 //! The registry below is the one list of router algorithms. A new one is a file beside this one and a line in the list; a
-//! scheme that speaks its header names it in [`narrows_cc::Explicit`].
+//! scheme that speaks its header names it in [`protocol::Explicit`].
 
 mod agent;
 pub mod controller;
@@ -15,6 +15,7 @@ mod flow_table;
 mod frame;
 mod header;
 mod port;
+pub mod protocol;
 mod telemetry;
 
 use std::sync::Arc;

@@ -1,31 +1,32 @@
 //! # Nodectl: nodes that negotiate rates
 //!
-//! Before a server sends data it asks the way for a rate. Every port on the way says what it can give and lowers the
-//! request; the user answers with what is left. From then on the ports tell servers when the rate must fall, because others
-//! have come, and when it may rise, because others have gone. Data packets carry nothing.
+//! Before a requester (the paper's server) sends data, it requests a rate along the path. Every port on the path states
+//! what it can give and lowers the request; the responder (the paper's user) answers with the result. From then on the
+//! ports notify requesters when the rate must fall, because flows have joined, and when it may rise, because flows have
+//! left. Data packets carry nothing.
 //!
 //! ## Control law
-//! Bandwidths in bytes per second on the wire, headers included. Bz is the port's bandwidth, Bv what of it is given to
-//! nobody, Qz the number of transmissions served, Qctl and Bctl number and bandwidth of those whose bottleneck is this port,
-//! VQ the rate at which new transmissions arrive, Rtt the round-trip time in the request.
+//! Bandwidths in bytes per second on the wire, headers included. Bz is the port's bandwidth, Bv its unallocated part,
+//! Qz the number of transmissions served, Qctl and Bctl number and bandwidth of those whose bottleneck is this port, VQ
+//! the rate at which new transmissions arrive, Rtt the round-trip time in the request.
 //!
 //! ```text
-//! T  = alpha Rtt         QT = max(1, VQ T)        transmissions until the data comes, the present one included
+//! T  = alpha Rtt         QT = max(1, VQ T)        transmissions until the data comes, including this one
 //! Bs = Bv / QT           Ba = Bz / (Qz + QT)
 //! |Bs - Ba| <= beta Ba   Bc = Bs
-//! Ba - Bs   >  beta Ba   Bc = Ba                              whoever has more than Ba is told to reduce
-//! Bs - Ba   >  beta Ba   Bc = (Bv + Bctl) / (QT + Qctl)       those bottlenecked here are told to come to Bc
+//! Ba - Bs   >  beta Ba   Bc = Ba                              those above Ba are notified to reduce
+//! Bs - Ba   >  beta Ba   Bc = (Bv + Bctl) / (QT + Qctl)       those bottlenecked here are notified to come to Bc
 //! ```
 //!
-//! * Request (Algorithm 4): Bc < Min: a failure goes back, the request goes no further. Bc < Max: Max = Bc. Bc is recorded
-//!   and the others are told.
-//! * Success on its way back: the port is the bottleneck of the transmission if Bc = Max, not if Bc > Max. What it gave
-//!   beyond Max is free again.
-//! * Failure on its way back: what the negotiation had changed is undone.
-//! * Termination, or silence for `timeout`: the record goes.
-//! * Bandwidth that became free is handed out by the last line of the law, with nobody in QT but those still expected.
-//! * Subflows (Algorithm 2): flows of the same content and destination are one transmission in all of this, and share what
-//!   it is given by weight, the Max of their first request.
+//! * Request (Algorithm 4): if Bc < Min, a failure goes back and the request goes no further. If Bc < Max, Max = Bc. Bc
+//!   is recorded and the others are notified.
+//! * Success on its way back: the port is the bottleneck of the transmission if Bc = Max, not if Bc > Max. The
+//!   bandwidth it gave beyond Max is free again.
+//! * Failure on its way back: the changes of the negotiation are undone.
+//! * Termination, or silence for `timeout`: the record is deleted.
+//! * Freed bandwidth is handed out by the last line of the law, where QT counts only expected arrivals.
+//! * Subflows (Algorithm 2): flows of the same content and destination are one transmission in all of this, and divide
+//!   its bandwidth by weight, the Max of their first request.
 //!
 //! ## States
 //! ```text
@@ -37,62 +38,68 @@
 //! ```
 //!
 //! ## Messages that get lost
-//! Nothing is acknowledged but requests. Once per beat, the longest round-trip time of its flows, a port looks whether a
-//! flow sends more than is set aside for it: then it was told in vain, and is told again. An increase that is not answered
-//! by a request is repeated three times; then the flow counts as bottlenecked elsewhere. A flow has one suggestion at a time,
-//! none between request and answer, and none from a port that an answer shows not to be its bottleneck. A lost termination is made up for
-//! by the time-out, a lost success by the server's next request, which is dealt with as if it were the first.
+//! Only requests are acknowledged. Once per control interval, the longest RTT of its flows, a port checks whether a
+//! flow sends more than its reservation. If so, the flow missed a notification, and the port repeats it. An increase
+//! that no request answers is repeated three times; then the flow counts as bottlenecked elsewhere. A flow has one
+//! suggestion at a time, none between request and answer, and none from a port that an answer shows not to be its
+//! bottleneck. The timeout covers a lost termination. The requester's next request, handled as if it were the first,
+//! covers a lost success.
 //!
 //! ## References
-//! H. Liu, H. Ni, R. Han, 'A Transmission Rate Control Method for Active Congestion Reduction Based on Network Node Bandwidth
-//! Allocation', Future Internet 15(12), 385, 2023. Its algorithms are pictures; this is our reading of its text.
+//! H. Liu, H. Ni, R. Han, 'A Transmission Rate Control Method for Active Congestion Reduction Based on Network Node
+//! Bandwidth Allocation', Future Internet 15(12), 385, 2023. Its algorithms are pictures; this is our reading of its
+//! text.
 //!
 //! ## Differences
-//! 1. The two corrections of Algorithm 1 that `nodectl/allocation.rs` explains: the third line also reduces, and a request
-//!    for less than its share costs the others no more than that.
-//! 2. The paper does not say who hands out bandwidth that becomes free, after a termination or because the success was for
-//!    less: here the port does, at once.
-//! 3. Between request and answer a flow counts as bottlenecked here if this port lowered its Max. Where answers return
-//!    another way it stays like that.
-//! 4. A server that was told to reduce while its success was on the way would follow the success, which is the later message
-//!    but the older decision. A port that meets a success above what is now set aside lowers it.
-//! 5. A port that reduces a transmission is its bottleneck from then on, and one that sees another's reduction pass is not.
-//! 6. A request that answers an increase, or announces a reduction, asks for no more than that message said. The port that
-//!    said so remains the bottleneck, although its Bc may meanwhile be higher than the Max it gets to read.
-//! 7. A new subflow is given the share of its transmission as of now (Algorithm 1 without the transmission's own part)
-//!    instead of what the transmission had, so that a share that another subflow cannot use is not lost.
+//! 1. The two corrections of Algorithm 1 that `nodectl/allocation.rs` explains: the third line also reduces, and a
+//!    request for less than its share costs the others no more than that.
+//! 2. The paper does not say which node hands out bandwidth freed by a termination or by a success for less. Here the
+//!    port does, at once.
+//! 3. Between request and answer a flow counts as bottlenecked here if this port lowered its Max. If answers return by
+//!    another path, it keeps that status.
+//! 4. A requester that receives a reduction while its success is in transit would follow the success, which is the
+//!    later message but the older decision. A port that meets a success above the current reservation lowers it.
+//! 5. A port that reduces a transmission is its bottleneck from then on. A port that forwards another's reduction is
+//!    not.
+//! 6. A request that answers an increase, or announces a reduction, asks for no more than that message said. The port
+//!    that sent the message remains the bottleneck, although its Bc may meanwhile exceed the Max it receives.
+//! 7. A new subflow gets the current share of its transmission (Algorithm 1 without the transmission's own part)
+//!    instead of its former one, so that a share that another subflow cannot use is not lost.
 //! 8. `beta` is a share of Ba. Increases of less than a thousandth are not worth a message.
-//! 9. The message has no sequence number. Answers repeat the Rtt of their request, and servers make each a little different.
-//!    A port takes only the answer to the request it saw last. A bit of Rtt says that a node has met the request: otherwise
-//!    a server with a limit of its own would take that for a rate granted where there are no nodes.
+//! 9. The message has no sequence number. Answers repeat the Rtt of their request, and requesters vary it slightly each
+//!    time. A port accepts only the answer to the last request it saw. One bit of Rtt records that the request met a
+//!    node: otherwise a requester with a limit of its own would take the answer for a granted rate on a path without
+//!    nodes.
 //! 10. A full table answers new requests with a failure.
 //! 11. From 128 transmissions on, a newcomer does not move each of the others, which would take as many messages; see
 //!     `nodectl/allocation.rs`.
-//! 12. Bz leaves out what nobody negotiates: acknowledgements and messages of flows in the other direction, as measured in
-//!     the last beat and a tenth more, and handshakes and messages. The paper gives away the whole link.
-//! 13. A server that was told to reduce asks for the rate it has now when all is quiet, so that the other nodes on its way
-//!     learn of it, and one whose application has less data asks for what it uses. The paper has records that nobody
-//!     corrects.
-//! 14. A flow that has been told nothing for 2.5 s is told its rate as a reduction, which changes nothing. A server that
-//!     hears nothing for 10 s asks again, and so finds out that the nodes have died.
-//! 15. A server that was told to reduce between request and answer cannot know which is the later word. It keeps to the lower
-//!     rate and, when all is quiet, asks for that of the answer again, which the nodes then grant or lower.
+//! 12. Bz excludes traffic that is not negotiated: ACKs and messages of flows in the other direction, as measured in
+//!     the last control interval plus a tenth, and handshakes and messages. The paper allocates the whole link.
+//! 13. A requester that was told to reduce requests its current rate once reductions have ceased, so that the other
+//!     nodes on its path learn it. A requester whose application has less data requests the rate it uses. In the paper
+//!     nothing corrects such records.
+//! 14. A flow without notification for 2.5 s receives its own rate as a reduction, which changes nothing. A requester
+//!     without notification for 10 s sends a request, and so detects failed nodes.
+//! 15. A requester that receives a reduction between request and answer cannot know which is the later decision. It
+//!     keeps the lower rate. Once reductions have ceased it requests the answer's rate again, and the nodes grant or
+//!     lower it.
 //!
 //! ## Known weaknesses
-//! * Traffic that does not negotiate is not in the books: beside it the port gives away what it does not have.
-//! * Who claims many contents is given many shares, until the table is full.
-//! * Where a flow with a short round-trip time joins flows with long ones, its data may come before theirs has become less.
-//! * What is set aside for a flow and not used is lost: a twentieth of what applications with little data send, or what is
-//!   missing to two packets per round trip, and everything that a flow without data had until its server or the time-out
-//!   gives it back.
-//! * Loss before the port makes no difference to what is set aside.
-//! * All that the port has is given away, so that a queue that has formed stays. Of a link that follows a trace it gives away
-//!   the mean, whatever the link carries now.
-//! * Requests cross the port, and are not in its books. Where there are hundreds of transmissions, one that ends is worth a
-//!   message to each of the others, and a request from each: 400 on 100 Mbit/s, of which 20 per second end and are followed by
-//!   others, keep a queue of more than half of a BDP.
-//! * While the table is full of others, whoever comes is refused, and does not send.
-//! * A flow whose round-trip time exceeds `timeout` is forgotten before its data comes.
+//! * Traffic that does not negotiate is not in the reservation table: beside it the port allocates bandwidth it does
+//!   not have.
+//! * A host that claims many contents gets many shares, until the table is full.
+//! * When a flow with a short RTT joins flows with long ones, its data may arrive before theirs has decreased.
+//! * Unused reservations are lost: a twentieth of the rate of applications with little data, or the difference to two
+//!   packets per round trip, and the whole reservation of a flow without data until its requester or the timeout
+//!   returns it.
+//! * Loss before the port does not change a reservation.
+//! * The port allocates all of its bandwidth, so a queue, once formed, persists. On a link that follows a trace it
+//!   allocates the mean, regardless of the current capacity.
+//! * Requests cross the port but are not in its reservation table. With hundreds of transmissions, each one that ends
+//!   causes a message to each of the others and a request from each: 400 on 100 Mbit/s, of which 20 per second end and
+//!   are replaced, keep a queue of more than half a BDP.
+//! * While others fill the table, newcomers are refused and do not send.
+//! * A flow whose RTT exceeds `timeout` is forgotten before its data arrives.
 
 mod adjust;
 mod allocation;
@@ -161,7 +168,7 @@ fn tell(port: &mut Port<'_>, (flow, path): (u32, u8), message: &Message) {
 impl Router for Nodectl {
     const INFO: RouterInfo = RouterInfo {
         name: "nodectl",
-        summary: "Nodectl: negotiates a rate with every sender, and tells it when that changes",
+        summary: "Nodectl: negotiates a rate with every sender and notifies it of changes",
         evidence: Evidence::Verified,
         params: &[
             Param::number(
@@ -169,16 +176,10 @@ impl Router for Nodectl {
                 1.0,
                 (1.0, 10.0),
                 "",
-                "round-trip times ahead for which arrivals are expected",
+                "round trips ahead for which arrivals are predicted",
             ),
-            Param::number(
-                "beta",
-                0.0,
-                (0.0, 0.9),
-                "",
-                "the unfairness that is tolerated, as a share of the mean",
-            ),
-            Param::number("share", 1.0, (0.1, 1.0), "", "the share of the capacity that is given away"),
+            Param::number("beta", 0.0, (0.0, 0.9), "", "tolerated unfairness, as a share of the mean"),
+            Param::number("share", 1.0, (0.1, 1.0), "", "share of the capacity that is allocated"),
             Param::count(
                 "predictor",
                 0.0,
@@ -188,9 +189,9 @@ impl Router for Nodectl {
             ),
             Param::number("gain", 0.125, (0.01, 1.0), "", "weight of the present rate in predictors 1 and 2"),
             Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor 2"),
-            Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "the time in which arrivals are counted"),
-            Param::number("timeout", 10.0, (10.0, 600.0), "s", "a record is forgotten after such a silence"),
-            Param::count("flows", 100_000.0, (1.0, 1e6), "", "the most records"),
+            Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "interval over which arrivals are counted"),
+            Param::number("timeout", 10.0, (10.0, 600.0), "s", "silence after which a record is deleted"),
+            Param::count("flows", 100_000.0, (1.0, 1e6), "", "maximum number of records"),
         ],
     };
     const RETURNS: bool = true;

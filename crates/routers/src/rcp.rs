@@ -1,38 +1,40 @@
 //! # RCP: one rate for all flows of a link
 //!
-//! The router keeps a single number: the rate at which every flow through the port may send. It writes this rate into the
-//! headers of packets that ask for a higher one, and corrects it once per time slot by what the link still has to give
-//! and by what waits in the queue. No state is kept per flow.
+//! The router keeps a single number: the rate at which every flow through the port may send. It writes this
+//! rate into the headers of packets that request a higher one. Once per time slot it corrects the rate by the
+//! spare capacity and by the queue. It keeps no per-flow state.
 //!
 //! ## Control law
 //! Once per slot of T = min(d, `slot`):
 //!
 //! `R = R · (1 + (T/d) · (alpha · (gamma·C − y) − beta · Q/d) / (gamma·C))`,
 //!
-//! within `min_packets` packets of 1000 B per d and gamma·C. C is the capacity and y what arrived in the slot per second,
-//! both in B/s; Q the bytes that wait; d the mean round-trip time in seconds. At the start R = `initial_share` · C and
-//! d = `initial_rtt`.
+//! between `min_packets` packets of 1000 B per d and gamma·C. C is the capacity and y the arrivals of the
+//! slot per second, both in B/s; Q is the queue in bytes; d is the mean RTT in seconds. Initially R =
+//! `initial_share` · C and d = `initial_rtt`.
 //!
-//! * y: a packet takes size/C to arrive; what of that lies beyond the slot's end counts in the next slot.
-//! * d: the mean m of the round-trip times in headers of the slot, weighted by packet size, is blended in:
-//!   d += g · (m − d) with g = T/d if m ≥ d, else g = (R/C) · (m/d) · (T/d).
-//! * A packet leaves with R in its rate field if that is unset or larger.
+//! * y: a packet takes size/C to arrive; the part beyond the slot's end counts in the next slot.
+//! * d: the mean m of the RTTs in the headers of the slot, weighted by packet size, is blended in: d += g ·
+//!   (m − d) with g = T/d if m ≥ d, else g = (R/C) · (m/d) · (T/d).
+//! * A departing packet carries R in its rate field if that field is unset or larger.
 //!
 //! ## States
 //! None.
 //!
 //! ## References
 //! * Dukkipati, Kobayashi, Zhang-Shen, McKeown, 'Processor sharing flows in the Internet', IWQoS 2005.
-//! * The authors' queue for ns-2 (`rcp.cc`), as kept in `victorkp/rcp-ns2-result-reproduction`: constants, d, the slot's edge.
+//! * The authors' queue for ns-2 (`rcp.cc`), as kept in `victorkp/rcp-ns2-result-reproduction`: constants, d,
+//!   the slot boundary.
 //!
 //! ## Differences
-//! 1. A slot is 10 µs at least, so that a header with an absurdly short round-trip time does not stop the simulation, and
-//!    round-trip times count as 10 s at most.
-//! 2. The paper's own runs use other pairs of `alpha` and `beta` (0.1 and 1, 0.4 and 0.226); the defaults are the code's.
+//! 1. A slot is at least 10 µs, so that a header with an absurdly short RTT does not stop the simulation.
+//!    RTTs count as 10 s at most.
+//! 2. The paper's own runs use other pairs of `alpha` and `beta` (0.1 and 1, 0.4 and 0.226). The defaults are
+//!    the code's.
 //!
 //! ## Known weaknesses
-//! A flow that joins gets R at once: until the next corrections have reached everybody, the queue takes what is too much,
-//! as much as a bandwidth-delay product when a second flow joins the first.
+//! A flow that joins gets R at once. Until the next corrections have reached all flows, the queue takes the
+//! excess, as much as a bandwidth-delay product when a second flow joins the first.
 
 use narrows_cc::{Evidence, Nanos, Param};
 
@@ -79,22 +81,22 @@ impl Router for Rcp {
         params: &[
             Param::number("alpha", 0.4, (0.01, 2.0), "", "gain on spare capacity"),
             Param::number("beta", 0.4, (0.0, 2.0), "", "gain on the queue"),
-            Param::number("gamma", 1.0, (0.5, 1.0), "", "the share of the capacity that is given away"),
-            Param::number("slot", 10.0, (0.1, 1000.0), "ms", "the longest time between two corrections"),
+            Param::number("gamma", 1.0, (0.5, 1.0), "", "share of the capacity that is allocated"),
+            Param::number("slot", 10.0, (0.1, 1000.0), "ms", "longest interval between corrections"),
             Param::number(
                 "initial_share",
                 0.05,
                 (0.001, 1.0),
                 "",
-                "the first rate, as a share of the capacity",
+                "initial rate, as a share of the capacity",
             ),
-            Param::number("initial_rtt", 200.0, (1.0, 1000.0), "ms", "the mean round-trip time at the start"),
+            Param::number("initial_rtt", 200.0, (1.0, 1000.0), "ms", "initial mean RTT"),
             Param::number(
                 "min_packets",
                 0.01,
                 (0.001, 1.0),
                 "pkt",
-                "the least rate, in packets of 1000 B per RTT",
+                "minimum rate, in packets of 1000 B per RTT",
             ),
         ],
     };

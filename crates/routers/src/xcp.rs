@@ -1,24 +1,27 @@
-//! # XCP: changes of throughput, allotted packet by packet
+//! # XCP: throughput changes, allotted per packet
 //!
-//! Every packet says how much faster its sender would like to be; every router on the way may lower that. Efficiency and
-//! fairness are two separate tasks: once per interval the router decides by how much all traffic together shall change,
-//! then it divides this among the packets so that all flows gain alike and lose in proportion to their rates. No state is
-//! kept per flow.
+//! Every packet requests an increase of its sender's rate, and every router on the path may lower that
+//! request. Efficiency and fairness are separate tasks. Once per interval the router decides the total change
+//! of all traffic. It then divides this change among the packets, so that all flows gain equally and lose in
+//! proportion to their rates. It keeps no per-flow state.
 //!
 //! ## Control law
-//! Rates in B/s, times in seconds. Per control interval T_e, with the sums over the packets that arrived in it:
+//! Rates in B/s, times in seconds. Per control interval T_e, with the sums over the packets that arrived in
+//! it:
 //!
-//! * y = bytes/T_e; d = Σ min(rtt, `max_interval`)·X / ΣX, `initial_interval` if there is none. X is the sender's time
-//!   between two packets.
-//! * phi = alpha · (C − y) − beta · Q/d; h = max(0, gamma · y − |phi|) is shuffled, so that unequal flows become equal.
+//! * y = bytes/T_e; d = Σ min(rtt, `max_interval`)·X / ΣX, or `initial_interval` if there is none. X is the
+//!   sender's interval between two packets.
+//! * phi = alpha · (C − y) − beta · Q/d; h = max(0, gamma · y − |phi|) is shuffled, so that unequal flows
+//!   become equal.
 //! * Pools: p = max(0, phi) + h to give, n = max(0, −phi) + h to take. Per packet p·X/ΣX and n·size/bytes.
 //! * Then T_e = max(d, `min_interval`).
 //!
-//! A packet that leaves is allotted f = min(p, C_p·X) − min(n, C_n·size). If it asks for less, it gets what it asks for, and
-//! more is taken in exchange; a packet without round-trip time gets nothing. What is given and taken leaves the pools.
+//! A departing packet is allotted f = min(p, C_p·X) − min(n, C_n·size). If it requests less, it gets its
+//! request, and more is taken in exchange. A packet without an RTT gets nothing. Amounts given and taken
+//! leave the pools.
 //!
-//! Q is the persistent queue: the least number of bytes that waited at any departure of the last T_q = max(2 ms,
-//! (d − q/C)/2), where q waited at its start.
+//! Q is the persistent queue: the minimum backlog in bytes at any departure of the last T_q = max(2 ms, (d −
+//! q/C)/2), where q is the backlog at its start.
 //!
 //! ## States
 //! None.
@@ -30,13 +33,14 @@
 //!
 //! ## Differences
 //! 1. Fields travel as 32-bit floats, not in the draft's fixed point, so that the whole range of rates fits.
-//! 2. Fields that no sender writes (X not above zero or longer than 10 s, what is not a number) count as no request: the
-//!    packet is traffic, and leaves with a change of zero. A packet that asks to lose more than there is to take adds nothing
-//!    to what others may be given.
+//! 2. Fields that no sender writes (X not above zero or longer than 10 s, values that are not numbers) count
+//!    as no request: the packet is traffic, and leaves with a change of zero. A packet that requests a larger
+//!    decrease than there is to take adds nothing to the pool for others.
 //!
 //! ## Known weaknesses
-//! It needs to know its capacity; on a path with one link that knows nothing of XCP, that link's queue is nobody's concern. It
-//! may leave a fifth of a link idle, 1 - alpha / (alpha + gamma), where flows are limited elsewhere; see the scheme.
+//! XCP needs to know its capacity. On a path with a link without XCP, nothing controls that link's queue. It
+//! may leave a fifth of a link idle, 1 - alpha / (alpha + gamma), where flows are limited elsewhere; see the
+//! scheme.
 
 use narrows_cc::{Evidence, Nanos, Param};
 
@@ -162,27 +166,15 @@ impl Xcp {
 impl Router for Xcp {
     const INFO: RouterInfo = RouterInfo {
         name: "xcp",
-        summary: "XCP: changes of throughput allotted packet by packet",
+        summary: "XCP: throughput changes allotted per packet",
         evidence: Evidence::Verified,
         params: &[
             Param::number("alpha", 0.4, (0.01, 1.0), "", "gain on spare capacity"),
             Param::number("beta", 0.226, (0.0, 1.0), "", "gain on the persistent queue"),
-            Param::number("gamma", 0.1, (0.0, 0.5), "", "the share of the traffic that is shuffled"),
-            Param::number(
-                "initial_interval",
-                50.0,
-                (1.0, 1000.0),
-                "ms",
-                "the interval without round-trip times",
-            ),
-            Param::number("min_interval", 1.0, (0.1, 100.0), "ms", "the shortest control interval"),
-            Param::number(
-                "max_interval",
-                1000.0,
-                (100.0, 10_000.0),
-                "ms",
-                "the longest round-trip time that counts",
-            ),
+            Param::number("gamma", 0.1, (0.0, 0.5), "", "share of the traffic that is shuffled"),
+            Param::number("initial_interval", 50.0, (1.0, 1000.0), "ms", "control interval without RTTs"),
+            Param::number("min_interval", 1.0, (0.1, 100.0), "ms", "shortest control interval"),
+            Param::number("max_interval", 1000.0, (100.0, 10_000.0), "ms", "longest RTT that counts"),
         ],
     };
 

@@ -6,13 +6,12 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_cc::Nanos;
-use narrows_sim::scenario::{Source, plan, resolve};
-use narrows_sim::spec::Spec;
+use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
 use narrows_sim::{Engine, Recorder};
 
 const EVENTS: u64 = 1_000_000;
 
-fn spec(flows: u32, stagger_us: u64) -> Spec {
+fn spec(flows: u32, stagger_us: u64) -> Plan {
     let mut text = String::from("name = \"queue\"\nduration = \"10000s\"\n[network]\nrate = \"10gbit\"\n");
     let one = |rtt_us: u64, count: u32| {
         format!("[[flows]]\nscheme = \"fixed:window=20\"\nrtt = \"{rtt_us}us\"\ncount = {count}\n")
@@ -22,9 +21,9 @@ fn spec(flows: u32, stagger_us: u64) -> Spec {
     } else {
         (0..u64::from(flows)).for_each(|i| text += &one(20_000 + i * stagger_us, 1));
     }
-    let source = Source { name: "queue", text: &text, dir: None };
-    let planned = plan(&source, &[]).unwrap_or_else(|error| panic!("{error}"));
-    resolve(&planned[0].scenario, 1, None).unwrap_or_else(|error| panic!("{error}"))
+    let source = Source { name: "queue", text: &text, files: &NoFiles };
+    let planned = expand(&source, &[]).unwrap_or_else(|error| panic!("{error}"));
+    resolve(&planned[0].scenario, 1, &NoFiles).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn queue(criterion: &mut Criterion) {

@@ -13,12 +13,12 @@ fn cpu_s() -> f64 {
 fn main() {
     let only = std::env::args().nth(1);
     for case in CASES.iter().filter(|case| only.as_deref().is_none_or(|name| name == case.name)) {
-        let spec = case.spec().unwrap_or_else(|error| panic!("{error}"));
+        let plan = case.plan().unwrap_or_else(|error| panic!("{error}"));
         let mut best = f64::INFINITY;
         for _ in 0..3 {
-            let mut engine = Engine::new(spec.clone(), Recorder::off());
+            let mut engine = Engine::new(plan.clone(), Recorder::off());
             let start = cpu_s();
-            engine.run_until(spec.duration).expect("nothing is written");
+            engine.run_until(plan.duration).expect("nothing is written");
             best = best.min(cpu_s() - start);
             let packets = engine.delivered_packets();
             let result = engine.finish().expect("nothing is written");

@@ -4,9 +4,8 @@
 pub mod acks;
 pub mod ports;
 
-use crate::result::Counters;
-use crate::scenario::{ScenarioError, Source, plan, resolve};
-use crate::spec::Spec;
+use narrows_scenario::result::Counters;
+use narrows_scenario::{NoFiles, Plan, ScenarioError, Source, expand, resolve};
 
 /// Something a case cannot do without.
 type Need = (&'static str, fn(&Counters) -> u64);
@@ -69,9 +68,9 @@ impl Case {
     /// # Errors
     /// If the scenario is refused.
     #[allow(clippy::result_large_err)] // once per case, and its fields are what callers print
-    pub fn spec(&self) -> Result<Spec, ScenarioError> {
-        let planned = plan(&Source { name: self.name, text: self.scenario, dir: None }, &[])?;
-        resolve(&planned[0].scenario, planned[0].seed, None)
+    pub fn plan(&self) -> Result<Plan, ScenarioError> {
+        let planned = expand(&Source { name: self.name, text: self.scenario, files: &NoFiles }, &[])?;
+        resolve(&planned[0].scenario, planned[0].seed, &NoFiles)
     }
 
     /// Needed features that never acted.

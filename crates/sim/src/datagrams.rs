@@ -171,10 +171,10 @@ impl Origin {
             return;
         }
         self.app.on_time(now, Bytes::new(self.written));
-        let greedy = self.app.is_endless();
+        let greedy = self.app.is_backlogged();
         if greedy != self.greedy {
             self.greedy = greedy;
-            self.end.connection.set_greedy(if greedy { self.size } else { 0 });
+            self.end.connection.set_backlogged(if greedy { self.size } else { 0 });
         }
         if greedy {
             return;
@@ -184,7 +184,7 @@ impl Origin {
             // Of more than the queue can hold, written at one time, all but so many find no room, and need no copy to be lost.
             let ready = (limit - self.written).div_ceil(u64::from(self.size));
             let beyond = ready.saturating_sub(self.end.connection.queue_limit());
-            self.end.connection.lose_unsent(beyond);
+            self.end.connection.count_send_drops(beyond);
             self.pushed += beyond;
             self.written += beyond * u64::from(self.size);
         }
@@ -271,7 +271,7 @@ impl Origin {
             self.app.stop(Bytes::new(self.written));
             self.stopped = true;
             self.peak.see(&self.end.connection);
-            self.end.connection.set_greedy(0);
+            self.end.connection.set_backlogged(0);
             self.end.connection.close(now);
         }
     }
@@ -328,7 +328,7 @@ impl Origin {
         account.delivered += stats.delivered_packets;
         account.lost += stats.lost_packets - stats.late_packets;
         account.unanswered += stats.unanswered_packets;
-        account.outstanding += connection.flying();
+        account.outstanding += connection.data_packets_in_flight();
     }
 
     /// Datagrams of the application that were never sent.
@@ -429,8 +429,8 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Source, plan, resolve};
     use crate::{Engine, Recorder};
+    use narrows_scenario::{NoFiles, Source, expand, resolve};
 
     #[test]
     fn places_are_used_again() {
@@ -473,8 +473,8 @@ mod tests {
                 "duration = \"15s\"\n[network]\nrate = \"10mbit\"\n{network}\n[[flows]]\nscheme = \"{scheme}\"\n\
                  protocol = \"dccp\"\nrtt = \"40ms\"\nstop = \"10s\"\ncount = 2\n"
             );
-            let planned = plan(&Source { name: "test", text: &text, dir: None }, &[]).expect(&text);
-            let spec = resolve(&planned[0].scenario, 1, None).expect("it is sound");
+            let planned = expand(&Source { name: "test", text: &text, files: &NoFiles }, &[]).expect(&text);
+            let spec = resolve(&planned[0].scenario, 1, &NoFiles).expect("it is sound");
             let mut engine = Engine::new(spec, Recorder::off());
             engine.run_until(Nanos::from_secs(15)).expect("nothing is written");
             let bodies = &engine.bodies;

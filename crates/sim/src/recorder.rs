@@ -18,9 +18,10 @@ use narrows_cc::{Bytes, Nanos};
 use narrows_packet::{Flags, Packet};
 use narrows_routers::RouterLink;
 
+use crate::Link;
 use crate::ends::{Origin, Target};
-use crate::spec::{Link, TraceSpec};
-use crate::telemetry::{self, Shown};
+use narrows_scenario::TracePlan;
+use narrows_scenario::telemetry::{self, Shown};
 
 /// Rows per record batch.
 const BATCH_ROWS: usize = 32_768;
@@ -247,7 +248,7 @@ impl Packets {
     }
 }
 
-/// Writes what a run's [`TraceSpec`] asks for, or nothing.
+/// Writes what a run's [`TracePlan`] asks for, or nothing.
 #[derive(Default)]
 pub struct Recorder {
     samples: Option<Box<Samples>>,
@@ -270,7 +271,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If a file cannot be created.
-    pub fn new(trace: &TraceSpec, directory: &Path) -> io::Result<Self> {
+    pub fn new(trace: &TracePlan, directory: &Path) -> io::Result<Self> {
         Ok(Self {
             samples: trace.samples.is_some().then(|| Samples::new(directory).map(Box::new)).transpose()?,
             packets: trace.packets.then(|| Packets::new(directory).map(Box::new)).transpose()?,

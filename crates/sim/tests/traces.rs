@@ -10,7 +10,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use arrow_ipc::reader::StreamReader;
 use law::{assert_within, spec};
-use narrows_sim::telemetry::Shown;
+use narrows_scenario::telemetry::Shown;
 use narrows_sim::{Engine, Recorder, RunResult};
 
 /// Of a series of link 0: times in seconds, and values or texts.

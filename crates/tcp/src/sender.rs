@@ -33,10 +33,9 @@ mod subflow;
 mod timers;
 mod transmit;
 
-use narrows_cc::{
-    AnyScheme, Bytes, Control, Explicit, Nanos, Pacer, Phase, Rate, RateSampler, RecoveryStyle, RoundCounter,
-};
+use narrows_cc::{AnyScheme, Bytes, Driver, Nanos, Pacer, Phase, Rate, RecoveryStyle};
 use narrows_packet::{Flags, Kind, Packet};
+use narrows_routers::protocol::Explicit;
 
 use crate::{SenderStats, TcpConfig};
 use explicit::{Freshness, desired, payload_share};
@@ -108,16 +107,6 @@ impl Pending {
     }
 }
 
-/// How much of the window was used of late; as Linux decides whether a sender is limited by its window.
-#[derive(Clone, Copy, Debug, Default)]
-struct Usage {
-    limited: bool,
-    /// Most data in flight since `until` was set.
-    most: u64,
-    /// The observation is renewed when this is acknowledged.
-    until: u64,
-}
-
 /// The sending end.
 #[derive(Clone, Debug)]
 pub struct Sender {
@@ -138,16 +127,11 @@ pub struct Sender {
     right_edge: u64,
     /// The window in force.
     cwnd: u64,
-    control: Control,
-    /// A limit of the ends' own that holds where the network sets none.
-    ceiling: Option<Rate>,
     pacer: Pacer,
     /// The pacer holds a packet back.
     held: bool,
     /// The departure time last counted as a wait.
     waited_for: Nanos,
-    /// Number of the latest transmission.
-    order: u64,
     rto_at: Nanos,
     loss_timer_at: Nanos,
     loss_timer: LossTimer,
@@ -156,13 +140,10 @@ pub struct Sender {
     /// Since when nothing was outstanding; `MAX` while something is.
     quiet_since: Nanos,
     last_sent_at: Nanos,
-    usage: Usage,
     board: Scoreboard,
-    sampler: RateSampler,
-    rounds: RoundCounter,
+    driver: Driver,
     rtt: RttEstimator,
     rack: Rack,
-    scheme: AnyScheme,
     stats: SenderStats,
     app: App,
     config: TcpConfig,
@@ -190,8 +171,6 @@ pub struct Sender {
     partial_seen: bool,
     /// New data sent on duplicate acknowledgements, which does not count as outstanding at congestion (RFC 3042).
     limited_transmit: u64,
-    /// The window at the last reduction: below it a scheme is taken to be in slow start.
-    ssthresh: Bytes,
     /// Timeouts in a row.
     timeouts: u32,
     /// The retransmission timer probes a closed window.
@@ -216,8 +195,8 @@ pub struct Sender {
 impl Sender {
     /// A sender that connects at `start`.
     pub fn new(flow: u32, config: TcpConfig, scheme: AnyScheme, app: App, start: Nanos) -> Self {
-        let control = scheme.control();
-        let share = scheme.explicit().map_or(1.0, |explicit| payload_share(&config, &app, explicit));
+        let explicit = scheme.rate_protocol().and_then(Explicit::named);
+        let share = explicit.map_or(1.0, |explicit| payload_share(&config, &app, explicit));
         Self {
             state: State::Waiting,
             phase: Phase::Open,
@@ -228,32 +207,26 @@ impl Sender {
             app_end: 1,
             waiting: 0,
             right_edge: 0,
-            cwnd: control.cwnd.as_u64(),
-            control,
-            ceiling: None,
+            cwnd: scheme.control().cwnd.as_u64(),
             pacer: Pacer::default(),
             held: false,
             waited_for: Nanos::MAX,
-            order: 0,
             rto_at: start,
             loss_timer_at: Nanos::MAX,
             loss_timer: LossTimer::Reordering,
             reordering_at: Nanos::MAX,
             quiet_since: Nanos::MAX,
             last_sent_at: start,
-            usage: Usage::default(),
             board: Scoreboard::new(config.segment),
-            sampler: RateSampler::default(),
-            rounds: RoundCounter::default(),
             rtt: RttEstimator::new(&config),
             rack: Rack::new(),
             style: scheme.info().recovery,
-            explicit: scheme.explicit(),
+            explicit,
             freshness: Freshness::default(),
             desired: desired(scheme.line_rate(), share),
-            server: (scheme.explicit() == Some(Explicit::Nodectl))
+            server: (explicit == Some(Explicit::Nodectl))
                 .then(|| Box::new(Server::new(&config.negotiation, scheme.line_rate(), share))),
-            scheme,
+            driver: Driver::new(scheme),
             stats: SenderStats::default(),
             app,
             config,
@@ -268,7 +241,6 @@ impl Sender {
             inflation: 0,
             partial_seen: false,
             limited_transmit: 0,
-            ssthresh: Bytes::MAX,
             timeouts: 0,
             persist: false,
             ecn: false,
@@ -340,7 +312,7 @@ impl Sender {
 
     /// The scheme.
     pub fn scheme(&self) -> &AnyScheme {
-        &self.scheme
+        self.driver.scheme()
     }
 
     /// Data in flight: sent, and neither acknowledged nor lost.
@@ -358,7 +330,7 @@ impl Sender {
     /// The pacing rate in force.
     #[inline]
     pub fn pacing_rate(&self) -> Option<Rate> {
-        self.control.pacing_rate
+        self.driver.control().pacing_rate
     }
 
     /// The smoothed round-trip time, zero before the first sample.
@@ -437,16 +409,11 @@ impl Sender {
         Path { srtt: self.rtt.srtt, min_rtt: self.rtt.min_rtt_or_zero(), recovering: self.is_repairing() }
     }
 
-    /// Takes over what the scheme asks for now.
+    /// Follows the window of the control in force, unless proportional rate reduction shapes it.
     #[inline]
-    fn read_control(&mut self) {
-        self.control = self.scheme.control();
-        if let Some(ceiling) = self.ceiling {
-            let pacing = self.control.pacing_rate.map_or(ceiling, |rate| rate.min(ceiling));
-            self.control.pacing_rate = Some(pacing);
-        }
+    fn follow_window(&mut self) {
         if !self.reducing {
-            self.cwnd = self.control.cwnd.as_u64();
+            self.cwnd = self.driver.control().cwnd.as_u64();
             if self.inflation != 0 {
                 self.cwnd = self.cwnd.saturating_add_signed(self.inflation).max(self.mss().as_u64());
             }
@@ -461,7 +428,7 @@ impl Sender {
             && !self.board.has_lost()
             && self.waiting == 0
         {
-            self.sampler.set_app_limited(self.board.inflight());
+            self.driver.set_app_limited(self.board.inflight());
         }
     }
 

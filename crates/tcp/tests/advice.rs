@@ -6,9 +6,10 @@ mod common;
 
 use common::{Fate, Pipe, ms, sender};
 use narrows_cc::schemes::{ALL, Entry};
-use narrows_cc::{Bytes, Explicit, Nanos, Rate, Value};
+use narrows_cc::{Bytes, Nanos, Rate, Value};
 use narrows_packet::{Flags, Kind, Packet, RawOption};
 use narrows_routers::negotiation::{ATTENDED, MOST, Message, Negotiation};
+use narrows_routers::protocol::Explicit;
 use narrows_routers::{RateHeader, RouterFrame};
 use narrows_tcp::{Sender, TcpConfig};
 use narrows_traffic::AppConfig;
@@ -24,10 +25,7 @@ const SILENCE: Nanos = Nanos::from_millis(2_400);
 
 /// Every scheme that speaks an explicit header, with that header.
 fn explicit() -> Vec<(&'static Entry, Explicit)> {
-    let config = TcpConfig::default();
-    ALL.iter()
-        .filter_map(|entry| Some((entry, common::scheme(entry.info.name, &[], &config).explicit()?)))
-        .collect()
+    ALL.iter().filter_map(|entry| Some((entry, Explicit::named(entry.rate_protocol?)?))).collect()
 }
 
 fn pipe(scheme: &str, app: AppConfig, reverse: Fate) -> Pipe {

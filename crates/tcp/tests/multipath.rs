@@ -87,7 +87,7 @@ impl Talk {
         let start = |i: usize| if i == 0 { Nanos::ZERO } else { Nanos::MAX };
         let random = |name, i: usize| Random::stream(seed, name, i as u64);
         let sender = |i| {
-            let handed = App::new(AppConfig::Handed, random("app", i), start(i));
+            let handed = App::new(AppConfig::Subflow, random("app", i), start(i));
             Sender::new(7 + i as u32, tcp.clone(), scheme(name, &[], tcp), handed, start(i))
         };
         let receiver = |i| Receiver::new(7 + i as u32, &subflow_config(tcp));

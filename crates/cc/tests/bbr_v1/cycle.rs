@@ -203,7 +203,7 @@ fn after_an_idle_time_probe_bw_paces_at_the_bandwidth_without_gain() {
         script.cc.on_idle_restart(&IdleRestart {
             now,
             idle,
-            rto: Nanos::from_millis(240),
+            rto: Some(Nanos::from_millis(240)),
             delivered,
             app_limited,
         });

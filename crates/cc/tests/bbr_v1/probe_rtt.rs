@@ -143,7 +143,7 @@ fn a_delayed_acknowledgement_of_a_lone_short_packet_does_not_replace_an_expired_
         let acked = Bytes::new(acked);
         let delivered = acked + Bytes::new(inflight_when_sent);
         let rate = RateSample { delivered, ..ack.rate.unwrap() };
-        let ack = Ack { acked, acked_cumulative: acked, rate: Some(rate), ..ack };
+        let ack = Ack { acked, acked_cumulative: Some(acked), rate: Some(rate), ..ack };
         script.cc.on_ack(&Ack { rtt: Some(Nanos::from_millis(80)), delivered: ack.delivered + acked, ..ack });
         script.cc.model().min_rtt().unwrap()
     };
@@ -217,7 +217,7 @@ fn an_idle_time_in_probe_rtt_ends_it_when_its_time_is_over() {
         script.cc.on_idle_restart(&IdleRestart {
             now: script.now + idle,
             idle,
-            rto: Nanos::from_millis(240),
+            rto: Some(Nanos::from_millis(240)),
             delivered: script.delivered,
             // ProbeRTT itself counts as being short of data.
             app_limited: false,

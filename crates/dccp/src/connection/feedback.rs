@@ -7,9 +7,9 @@ use narrows_cc::{
 
 use super::Connection;
 use super::half::Half;
-use super::options::Told;
+use super::options::ReceivedOptions as Told;
 use super::records::{Fate, Record};
-use crate::ack_vector::{State, runs};
+use crate::ack_vector::{PacketState as State, runs};
 use crate::{Ccid, Seq};
 
 /// The record `back` before the one `named`.
@@ -123,7 +123,7 @@ impl Half {
             runs(ack, options).any(|run| run.state == State::Missing && seq.within(run.last(), run.first))
         };
         let cannot_be = |seq: Seq| iss.is_some_and(|iss| iss.after(seq)) || missing(seq);
-        self.heard.take(ack, options, cannot_be, |seq, code| {
+        self.heard.record(ack, options, cannot_be, |seq, code| {
             stats.dropped_there += u64::from(code != 7);
             match code {
                 0 => {}
@@ -202,7 +202,7 @@ impl Half {
             if progress.newest.is_none_or(|(newest, _)| number > newest) {
                 progress.newest = Some((number, record.snapshot.delivered));
             }
-            sampler.on_delivered(now, size, &record.snapshot, number);
+            sampler.on_delivered(now, size, &record.snapshot);
         };
         let range = |run: crate::ack_vector::Run| {
             // Runs that reach back beyond the first packet end there.
@@ -296,7 +296,7 @@ impl Half {
         self.scheme.on_lost(&Lost {
             now,
             bytes: size,
-            offset: Bytes::new(record.offset),
+            packet: record.snapshot.order,
             sent_at: record.snapshot.sent_at,
             tx_in_flight: record.snapshot.tx_in_flight,
             lost_at_send: record.snapshot.lost,
@@ -384,13 +384,12 @@ impl Half {
         lost: (Bytes, Option<(u64, u64)>),
         rtt: Option<Nanos>,
     ) {
-        let rate = self.sampler.sample(self.rtt.min);
+        let rate = self.sampler.sample(self.rtt.least());
         let delivered = self.sampler.delivered();
         let round_start = progress.newest.is_some_and(|(_, at_send)| self.rounds.on_ack(at_send, delivered));
         if round_start {
             self.keep = [self.keep[1], self.keep[2], self.records.end()];
         }
-        // Data is acknowledged packet by packet; there is no cumulative point that could lag behind.
         let (mut acked, mut ce, mut inflight) = (delivered - delivered_before, progress.ce, self.inflight);
         let mut inflight_before = inflight_before;
         if self.ccid == Ccid::TcpLike {
@@ -402,7 +401,7 @@ impl Half {
         self.scheme.on_ack(&Ack {
             now,
             acked,
-            acked_cumulative: acked,
+            acked_cumulative: None,
             lost: lost.0,
             rtt,
             rate,
@@ -415,8 +414,8 @@ impl Half {
             phase: self.phase,
             round_start,
             round: self.rounds.count(),
-            srtt: self.rtt.srtt,
-            min_rtt: self.rtt.min,
+            srtt: self.rtt.smoothed(),
+            min_rtt: self.rtt.least(),
         });
         self.read_control();
     }

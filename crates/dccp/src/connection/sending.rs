@@ -47,7 +47,7 @@ impl Connection {
             half.scheme.on_idle_restart(&IdleRestart {
                 now,
                 idle,
-                rto: half.rtt.rto(),
+                rto: Some(half.rtt.rto()),
                 delivered: half.sampler.delivered(),
                 app_limited: half.sampler.is_app_limited(),
             });

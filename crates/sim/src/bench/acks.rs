@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use narrows_cc::schemes::Entry;
 use narrows_cc::{
     Ack, Bytes, CongestionCause, Lost, Nanos, Params, Phase, Random, RateSampler, RecoveryEntered,
-    RecoveryLeft, RoundCounter, Sent, SentSnapshot, Setup,
+    RecoveryLeft, RoundCounter, Sent, SentState, Setup,
 };
 
 pub(super) const MSS: Bytes = Bytes::new(1448);
@@ -39,7 +39,7 @@ struct Path {
     now: Nanos,
     sampler: RateSampler,
     rounds: RoundCounter,
-    flight: VecDeque<(u64, SentSnapshot)>,
+    flight: VecDeque<(u64, SentState)>,
     sent: u64,
     /// The number of packets sent when the present recovery began.
     recovering_until: Option<u64>,
@@ -67,7 +67,7 @@ impl Path {
         self.events.push(Event::Lost(Lost {
             now: self.now,
             bytes: MSS,
-            offset: MSS * number,
+            packet: number,
             sent_at: snapshot.sent_at,
             tx_in_flight: snapshot.tx_in_flight,
             lost_at_send: snapshot.lost,
@@ -89,10 +89,10 @@ impl Path {
 
     fn acknowledge(&mut self, lost: Bytes) {
         let before = self.inflight() + lost;
-        let mut newest = SentSnapshot::default();
+        let mut newest = SentState::default();
         let mut number = 0;
         for (order, snapshot) in self.flight.drain(..2) {
-            self.sampler.on_delivered(self.now, MSS, &snapshot, order);
+            self.sampler.on_delivered(self.now, MSS, &snapshot);
             (number, newest) = (order, snapshot);
         }
         let rtt = self.now - newest.sent_at;
@@ -108,10 +108,10 @@ impl Path {
         self.events.push(Event::Ack(Ack {
             now: self.now,
             acked: MSS * 2,
-            acked_cumulative: MSS * 2,
+            acked_cumulative: Some(MSS * 2),
             lost,
             rtt: Some(rtt),
-            rate: self.sampler.sample(self.min_rtt),
+            rate: self.sampler.sample(Some(self.min_rtt)),
             inflight_before: before,
             inflight: self.inflight(),
             ce: Bytes::ZERO,
@@ -121,8 +121,8 @@ impl Path {
             phase: if self.recovering_until.is_some() { Phase::Recovery } else { Phase::Open },
             round_start,
             round: self.rounds.count(),
-            srtt: self.srtt,
-            min_rtt: self.min_rtt,
+            srtt: Some(self.srtt),
+            min_rtt: Some(self.min_rtt),
         }));
     }
 }

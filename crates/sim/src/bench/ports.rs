@@ -7,11 +7,12 @@ use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
 use narrows_net::Offer;
 use narrows_net::config::{Limit, LinkConfig};
 use narrows_packet::{Flags, Packet, timestamp};
+use narrows_routers::protocol::Explicit;
 use narrows_routers::{AnyRouter, FiveTuple, Outgoing, RouterConfig, RouterEntry, RouterLink};
 use narrows_tcp::{Negotiation, Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
-use crate::spec::Link;
+use crate::Link;
 
 /// What the link carries.
 const RATE: Rate = Rate::from_bytes_per_sec(1_250_000_000);
@@ -58,8 +59,8 @@ pub struct Lane {
 /// The scheme whose header an allocator reads; without an allocator, the first of the registry that has none.
 fn scheme_of(allocator: Option<&RouterEntry>) -> &'static schemes::Entry {
     let speaks = |entry: &&schemes::Entry| {
-        let explicit = entry.build(&setup(entry)).explicit();
-        explicit.map(narrows_cc::Explicit::allocator) == allocator.map(|allocator| allocator.info.name)
+        let explicit = entry.rate_protocol.and_then(Explicit::named);
+        explicit.map(Explicit::allocator) == allocator.map(|allocator| allocator.info.name)
     };
     schemes::ALL.iter().find(speaks).unwrap_or(&schemes::ALL[0])
 }

@@ -10,6 +10,7 @@ use narrows_traffic::{App, AppConfig};
 use super::connections::Connections;
 use super::routes::{Routes, intern};
 use super::{Distance, Engine, NONE, Sources};
+use crate::Link;
 use crate::clock::Clock;
 use crate::control::ControlPlane;
 use crate::datagrams::{self, Bodies};
@@ -17,14 +18,14 @@ use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::Recorder;
-use crate::spec::{FlowSpec, Link, LinkSpec, Spec, Way};
+use narrows_scenario::{FlowPlan, LinkPlan, Plan, Way};
 
 impl Engine {
     /// Builds the network and the endpoints of a run; nothing moves yet.
-    pub fn new(spec: Spec, recorder: Recorder) -> Self {
+    pub fn new(plan: Plan, recorder: Recorder) -> Self {
         let (mut steps, mut wire_keys, mut known) = (Vec::new(), Vec::new(), Vec::new());
         let mut others: Vec<Routes> = Vec::new();
-        let routes: Vec<Routes> = spec
+        let routes: Vec<Routes> = plan
             .flows
             .iter()
             .map(|flow| {
@@ -38,14 +39,14 @@ impl Engine {
                 first
             })
             .collect();
-        let random = |name, index: usize| Random::stream(spec.seed, name, index as u64);
-        let link = |(i, own): (usize, &LinkSpec)| {
+        let random = |name, index: usize| Random::stream(plan.seed, name, index as u64);
+        let link = |(i, own): (usize, &LinkPlan)| {
             narrows_routers::link(&own.config, own.router.as_ref(), random("link", i))
         };
-        let links: Vec<Link> = spec.links.iter().enumerate().map(link).collect();
+        let links: Vec<Link> = plan.links.iter().enumerate().map(link).collect();
         let mut returns = vec![NONE; links.len()];
         for (i, link) in links.iter().enumerate() {
-            if let Some(opposite) = spec.links[i].opposite
+            if let Some(opposite) = plan.links[i].opposite
                 && link.router().is_some_and(|router| router.wants_returns())
             {
                 returns[opposite] = i as u32;
@@ -55,7 +56,7 @@ impl Engine {
             .iter()
             .enumerate()
             .map(|(i, &(wire_link, delay, last))| {
-                let link = &spec.links[wire_link];
+                let link = &plan.links[wire_link];
                 let mut wire = DelayLine::new(delay, link.jitter, link.reordering, random("wire", i));
                 if let Some(delays) = &link.delay_trace {
                     wire = wire.following(delays.clone(), random("wire", i));
@@ -63,8 +64,8 @@ impl Engine {
                 Distance { wire, last, returns: returns[wire_link] }
             })
             .collect();
-        let connections = Connections::new(&spec);
-        let senders: Vec<Origin> = spec
+        let connections = Connections::new(&plan);
+        let senders: Vec<Origin> = plan
             .flows
             .iter()
             .enumerate()
@@ -89,14 +90,14 @@ impl Engine {
                 let own = connections.of(i as u32).map(|own| &connections.all[own]);
                 let (app, start) = match own {
                     None => (flow.app, flow.start),
-                    Some(own) if own.flows.start == i => (AppConfig::Handed, flow.start),
-                    Some(_) => (AppConfig::Handed, Nanos::MAX),
+                    Some(own) if own.flows.start == i => (AppConfig::Subflow, flow.start),
+                    Some(_) => (AppConfig::Subflow, Nanos::MAX),
                 };
                 let app = App::new(app, random("app", i), start);
                 Origin::Stream(Sender::new(i as u32, flow.tcp.clone(), scheme, app, start))
             })
             .collect();
-        let receiver = |(i, flow): (usize, &FlowSpec)| match (connections.of(i as u32), &flow.datagrams) {
+        let receiver = |(i, flow): (usize, &FlowPlan)| match (connections.of(i as u32), &flow.datagrams) {
             (_, Some(sending)) => {
                 // Its own data is none, so any scheme will do for that.
                 let config = narrows_dccp::Config { role: Role::Server, ..sending.clone() };
@@ -106,7 +107,7 @@ impl Engine {
             (None, None) => Target::Stream(Receiver::new(i as u32, &flow.tcp)),
             (Some(_), None) => Target::Stream(Receiver::new(i as u32, &multipath::subflow_config(&flow.tcp))),
         };
-        let receivers = spec.flows.iter().enumerate().map(receiver).collect();
+        let receivers = plan.flows.iter().enumerate().map(receiver).collect();
 
         let first_sender = (wires.len() + links.len()) as SourceId;
         let flows = senders.len() as SourceId;
@@ -131,12 +132,12 @@ impl Engine {
                 queue.schedule(sources.links + i as SourceId, link.next_service());
             }
         }
-        let clock = Clock::new(&spec);
+        let clock = Clock::new(&plan);
         queue.schedule(sources.clock, clock.next());
         let polled =
-            spec.links.iter().map(|link| link.router.as_ref().is_some_and(|router| router.entry.controlled));
+            plan.links.iter().map(|link| link.router.as_ref().is_some_and(|router| router.entry.controlled));
         let polled = polled.enumerate().filter(|(_, polled)| *polled).map(|(i, _)| i as u32);
-        let control = ControlPlane::new(spec.controller, polled.collect());
+        let control = ControlPlane::new(plan.controller, polled.collect());
         queue.schedule(sources.control, control.next());
         Self {
             now: Nanos::ZERO,
@@ -155,9 +156,9 @@ impl Engine {
             sources,
             clock,
             control,
-            metrics: Metrics::new(&spec),
+            metrics: Metrics::new(&plan),
             recorder,
-            spec,
+            plan,
         }
     }
 }

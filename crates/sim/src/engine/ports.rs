@@ -66,7 +66,7 @@ impl Engine {
                 let mut packet = Packet::control(flow, Flags::REVERSE, message.as_bytes());
                 packet.set_path(path);
                 let routes = self.routes_of(&packet);
-                let opposite = self.spec.links[index].opposite;
+                let opposite = self.plan.links[index].opposite;
                 let back = self.way(routes.reverse).position(|step| Some(step.link as usize) == opposite);
                 let mut at = self.now;
                 if let Some(taken) = back {

@@ -4,7 +4,7 @@ use narrows_cc::Nanos;
 use narrows_packet::{Flags, Packet};
 
 use super::Engine;
-use crate::spec::Hop;
+use narrows_scenario::Hop;
 
 /// One step of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use narrows_cc::{Bytes, Explicit, Nanos, Params, Random, Rate, Setup, schemes};
+use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
 use narrows_net::config::{Limit, LinkConfig};
 use narrows_packet::{Flags, Kind, Packet};
+use narrows_routers::protocol::Explicit;
 use narrows_routers::{AnyRouter, FiveTuple, Outgoing, RouterConfig, RouterEntry, RouterLink};
-use narrows_sim::spec::Link;
+use narrows_sim::Link;
 use narrows_tcp::{Negotiation, Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
@@ -43,7 +44,7 @@ pub struct Port {
 /// The scheme that speaks to an allocator.
 fn scheme_of(entry: &RouterEntry) -> &'static schemes::Entry {
     let speaks = |scheme: &&schemes::Entry| {
-        scheme.build(&setup(scheme)).explicit().map(Explicit::allocator) == Some(entry.info.name)
+        scheme.rate_protocol.and_then(Explicit::named).map(Explicit::allocator) == Some(entry.info.name)
     };
     schemes::ALL.iter().find(speaks).unwrap_or_else(|| panic!("no scheme speaks to {}", entry.info.name))
 }

@@ -1,17 +1,24 @@
 //! What the laws share: scenario texts as runs, and comparison with a stated tolerance.
 #![allow(dead_code)] // every file of laws uses a part of it
 
+use std::collections::BTreeMap;
+
 use narrows_cc::Nanos;
 use narrows_routers::{AnyRouter, Reading};
-use narrows_sim::scenario::{Source, plan, resolve};
-use narrows_sim::spec::Spec;
+use narrows_scenario::{Plan, Source, expand, resolve};
 use narrows_sim::{Engine, Recorder, RunResult};
 
+/// The files that laws name.
+fn files() -> BTreeMap<String, String> {
+    BTreeMap::from([("even.trace".to_owned(), include_str!("../fixtures/even.trace").to_owned())])
+}
+
 /// One scenario text as a run.
-pub fn spec(text: &str) -> Spec {
-    let planned = plan(&Source { name: "law", text, dir: None }, &[]).unwrap_or_else(|e| panic!("{e}"));
+pub fn spec(text: &str) -> Plan {
+    let files = &files();
+    let planned = expand(&Source { name: "law", text, files }, &[]).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(planned.len(), 1, "one run per law");
-    resolve(&planned[0].scenario, planned[0].seed, None).unwrap_or_else(|e| panic!("{e}"))
+    resolve(&planned[0].scenario, planned[0].seed, files).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// The share of payload in a full packet.

@@ -1,6 +1,7 @@
 //! Random connected networks with flows on them, as the oracle and as a scenario see them.
 
-use narrows_cc::{Bytes, Explicit, Params, Random, Setup, schemes};
+use narrows_cc::{Bytes, Random, schemes};
+use narrows_routers::protocol::Explicit;
 
 use super::{Flow, max_min, max_min_beside_acks};
 
@@ -18,15 +19,7 @@ pub struct Wire {
 const SEGMENT: Bytes = Bytes::new(1448);
 
 fn explicit(entry: &schemes::Entry) -> Option<Explicit> {
-    let made = entry.build(&Setup {
-        mss: SEGMENT,
-        initial_window: SEGMENT * 10,
-        max_burst: SEGMENT,
-        sack: true,
-        random: Random::stream(1, "scheme", 0),
-        params: Params::defaults(entry.info.params),
-    });
-    made.explicit()
+    entry.rate_protocol.and_then(Explicit::named)
 }
 
 /// All registered schemes that take advice from the network.

@@ -352,7 +352,7 @@ impl Source {
 
     /// A subflow holds up the window.
     fn penalise(&mut self, now: Nanos, own: usize, sender: &Sender) {
-        let (srtt, segment) = (sender.view().srtt, u64::from(self.config.segment));
+        let (srtt, segment) = (sender.srtt(), u64::from(self.config.segment));
         let allowance = &mut self.subflows[own].allowance;
         self.stats.penalties += u64::from(allowance.halve(now, srtt, sender.inflight().as_u64(), segment));
     }

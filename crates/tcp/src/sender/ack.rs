@@ -1,6 +1,6 @@
 //! An acknowledgement arrives.
 
-use narrows_cc::{Ack, Bytes, CongestionCause, Nanos, Phase, RateSampler};
+use narrows_cc::{AckEnd, AckProgress, Bytes, CongestionCause, Driver, Nanos, Phase};
 use narrows_packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
 use narrows_routers::{RateHeader, RouterFrame};
 
@@ -11,6 +11,7 @@ use super::{AckOutcome, LossTimer, Pending, Sender, State};
 
 /// What one acknowledgement delivered.
 pub(super) struct Progress {
+    driver: AckProgress,
     now: Nanos,
     echo: u32,
     min_rtt: Nanos,
@@ -20,7 +21,6 @@ pub(super) struct Progress {
     newest: u64,
     newest_sent_at: Nanos,
     newest_retransmitted: bool,
-    newest_delivered_at_send: Bytes,
     /// The newest that RACK may learn from: number and round-trip time.
     rack: Option<(u64, Nanos)>,
     /// A packet sent again in this recovery was acknowledged cumulatively, and the timestamp echo shows that the copy
@@ -36,8 +36,9 @@ pub(super) fn before(a: u32, b: u32) -> bool {
 }
 
 impl Progress {
-    fn new(now: Nanos, echo: u32, min_rtt: Nanos) -> Self {
+    fn new(driver: AckProgress, now: Nanos, echo: u32, min_rtt: Nanos) -> Self {
         Self {
+            driver,
             now,
             echo,
             min_rtt,
@@ -46,7 +47,6 @@ impl Progress {
             newest: 0,
             newest_sent_at: now,
             newest_retransmitted: false,
-            newest_delivered_at_send: Bytes::ZERO,
             rack: None,
             late: false,
             repaired: false,
@@ -60,24 +60,21 @@ impl Progress {
 
     /// One record is newly delivered.
     #[inline]
-    fn deliver(&mut self, record: &Record, sampler: &mut RateSampler, rack: &mut Rack) {
+    fn deliver(&mut self, record: &Record, driver: &mut Driver, rack: &mut Rack) {
         self.acked += record.bytes();
         rack.on_delivered(record);
-        if record.len > 0 {
-            sampler.on_delivered(self.now, record.bytes(), &record.snapshot, record.order);
-        }
+        driver.delivered_packet(self.now, &mut self.driver, record.bytes(), &record.snapshot);
         let rtt = self.now - record.snapshot.sent_at;
-        if record.order > self.newest {
-            self.newest = record.order;
+        if record.snapshot.order > self.newest {
+            self.newest = record.snapshot.order;
             self.newest_sent_at = record.snapshot.sent_at;
             self.newest_retransmitted = record.retransmissions > 0;
-            self.newest_delivered_at_send = record.snapshot.delivered;
         }
         // RFC 8985 section 6.2, step 2: an acknowledgement of the copy sent before says nothing about the newer one.
         let doubtful = record.retransmissions > 0
             && (before(self.echo, timestamp(record.snapshot.sent_at)) || rtt < self.min_rtt);
-        if !doubtful && self.rack.is_none_or(|(order, _)| record.order > order) {
-            self.rack = Some((record.order, rtt));
+        if !doubtful && self.rack.is_none_or(|(order, _)| record.snapshot.order > order) {
+            self.rack = Some((record.snapshot.order, rtt));
         }
     }
 
@@ -114,11 +111,11 @@ impl Sender {
             self.rtt.on_sample(rtt);
             self.stats.rtt_samples += 1;
             outcome.rtt = Some(rtt);
-            self.scheme.on_ack(&Ack::of_handshake(now, rtt, self.rtt.srtt, self.rtt.min_rtt));
+            self.driver.handshake(now, rtt, self.rtt.smoothed(), self.rtt.least());
         } else {
             self.rtt.on_lost_syn();
         }
-        self.read_control();
+        self.follow_window();
         if packet.has_option() {
             let fresh = self.freshness.note(packet, 0);
             self.on_reply(now, packet, fresh);
@@ -136,18 +133,18 @@ impl Sender {
         let fresh = self.explicit.is_none() || self.freshness.note(packet, self.una);
         self.check_app_limited();
         self.peer_timestamp = packet.tcp().ts_val;
-        let (inflight_before, delivered_before) = (self.in_network(), self.sampler.delivered());
+        let begun = self.driver.begin_ack(self.in_network());
         let advanced = packet.tcp().ack > self.una;
         let window_changed = self.update_right_edge(packet);
 
-        let mut progress = Progress::new(now, packet.tcp().ts_ecr, self.rtt.min_rtt_or_zero());
+        let mut progress = Progress::new(begun, now, packet.tcp().ts_ecr, self.rtt.min_rtt_or_zero());
         if advanced && !self.config.sack {
-            self.sampler.on_cumulative(Bytes::new(packet.tcp().ack - self.una), self.mss());
+            self.driver.advancing(Bytes::new(packet.tcp().ack - self.una), self.mss());
         }
         {
-            let Self { board, sampler, rack, undo, .. } = self;
+            let Self { board, driver, rack, undo, .. } = self;
             board.acknowledge(packet.tcp().ack, |record| {
-                progress.deliver(record, sampler, rack);
+                progress.deliver(record, driver, rack);
                 progress.judge(record, undo, true);
             });
         }
@@ -175,7 +172,7 @@ impl Sender {
             let told = self.phase != Phase::Loss || self.timeouts > 0 || self.nxt > self.recovery_point;
             // No more than what is outstanding besides the hole itself: acknowledgements may be copied on their way.
             if told && self.duplicate_acks < self.board.len() {
-                self.sampler.on_duplicate(now, self.mss());
+                self.driver.delivered_unknown(now, self.mss());
             }
         }
 
@@ -196,34 +193,22 @@ impl Sender {
             self.quiet_since = now;
         }
 
-        let rate = self.sampler.sample(self.rtt.min_rtt_or_zero());
-        self.stats.rate_samples += u64::from(rate.is_some());
-        let delivered = self.sampler.delivered();
-        let round_start =
-            progress.newest > 0 && self.rounds.on_ack(progress.newest_delivered_at_send, delivered);
         let ce = if self.ecn && packet.flags.has(Flags::ECE) { progress.acked } else { Bytes::ZERO };
-        // Without SACK this counts a packet when its duplicate acknowledgement arrives.
-        let acked = delivered - delivered_before;
-        self.scheme.on_ack(&Ack {
+        let end = AckEnd {
             now,
-            acked,
-            acked_cumulative: progress.cumulative,
+            acked: None,
+            acked_cumulative: Some(progress.cumulative),
             lost,
             rtt,
-            rate,
-            inflight_before,
             inflight: self.in_network(),
             ce,
-            delivered,
-            window_limited: self.window_limited(),
-            window_full: self.usage.limited,
             phase: self.phase,
-            round_start,
-            round: self.rounds.count(),
-            srtt: self.rtt.srtt,
-            min_rtt: self.rtt.min_rtt_or_zero(),
-        });
-        self.read_control();
+            srtt: self.rtt.smoothed(),
+            min_rtt: self.rtt.least(),
+        };
+        let result = self.driver.finish_ack(&progress.driver, &end);
+        self.stats.rate_samples += u64::from(result.sampled);
+        self.follow_window();
         if packet.has_option() {
             self.on_reply(now, packet, fresh);
         }
@@ -231,14 +216,7 @@ impl Sender {
         if advanced {
             self.note_completion(now);
         }
-        AckOutcome { rtt, acked, lost }
-    }
-
-    /// Whether the window, not the application, limited what was in flight.
-    #[inline]
-    fn window_limited(&self) -> bool {
-        let window = self.control.cwnd;
-        self.usage.limited || (window < self.ssthresh && window.as_u64() < 2 * self.usage.most)
+        AckOutcome { rtt, acked: result.acked, lost }
     }
 
     #[inline]
@@ -282,12 +260,12 @@ impl Sender {
         }
         blocks[..n].sort_unstable();
         let mut news = 0;
-        let Self { board, sampler, rack, undo, una, nxt, .. } = self;
+        let Self { board, driver, rack, undo, una, nxt, .. } = self;
         for &(start, end) in &blocks[..n] {
             let (start, end) = (start.max(*una), end.min(*nxt));
             if start < end {
                 news += u64::from(board.sack(start, end, |record| {
-                    progress.deliver(record, sampler, rack);
+                    progress.deliver(record, driver, rack);
                     progress.judge(record, undo, false);
                 }));
             }

@@ -1,7 +1,8 @@
 //! Explicit headers: what a sender asks of the network, and the answers that acknowledgements bring.
 
-use narrows_cc::{Advice, Explicit, Nanos, Rate, RateAdvice};
+use narrows_cc::{Advice, Nanos, Rate, RateAdvice};
 use narrows_packet::Packet;
+use narrows_routers::protocol::Explicit;
 use narrows_routers::{RateCode, RateHeader, RouterFrame};
 
 use super::Sender;
@@ -72,7 +73,7 @@ impl Sender {
             Explicit::Rcp => RateHeader::RcpRequest { rate: self.desired, rtt_us },
             Explicit::Xcp if rtt_us == 0 => RateHeader::XcpRequest { rtt_us, spacing: 0.0, delta: 0.0 },
             Explicit::Xcp => {
-                let window = self.control.cwnd.as_f64().max(1.0);
+                let window = self.driver.control().cwnd.as_f64().max(1.0);
                 let srtt = self.rtt.srtt.as_secs_f64();
                 RateHeader::XcpRequest {
                     rtt_us,
@@ -109,8 +110,8 @@ impl Sender {
 
     /// The network advises how fast to send; to be followed by [`Sender::poll_transmit`] as any other event.
     pub fn on_advice(&mut self, now: Nanos, advice: Advice) {
-        self.scheme.on_rate_advice(&RateAdvice { now, advice });
-        self.read_control();
+        self.driver.rate_advice(&RateAdvice { now, advice });
+        self.follow_window();
     }
 }
 

@@ -29,7 +29,7 @@
 
 mod server;
 
-use narrows_cc::{Advice, Bytes, Nanos, Rate};
+use narrows_cc::{Advice, Bytes, Limit, Nanos, Rate};
 use narrows_packet::{Flags, Packet};
 use narrows_routers::negotiation::{LEASE, MOST, Message};
 
@@ -48,12 +48,13 @@ impl Sender {
         match news {
             News::None => {}
             News::Rate(rate) => {
-                self.ceiling = None;
+                self.driver.set_limit(Limit::None);
                 self.on_advice(now, Advice::Rate(self.payload_rate(rate)));
             }
             News::Withdrawn => {
                 let ends = self.server.as_ref().map_or(MOST, |server| server.ends);
-                self.ceiling = (ends < MOST).then(|| self.payload_rate(ends));
+                let limit = if ends < MOST { Limit::Paced(self.payload_rate(ends)) } else { Limit::None };
+                self.driver.set_limit(limit);
                 self.on_advice(now, Advice::Rate(Rate::ZERO));
             }
         }

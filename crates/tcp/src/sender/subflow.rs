@@ -9,7 +9,7 @@ use narrows_traffic::App;
 
 /// See [`Sender::data_header`].
 pub(super) fn data_header(config: &TcpConfig, app: &App) -> u16 {
-    config.header.saturating_add(if app.is_handed() { MAPPING_BYTES } else { 0 })
+    config.header.saturating_add(if app.is_subflow() { MAPPING_BYTES } else { 0 })
 }
 
 impl AsRef<Self> for Sender {
@@ -57,7 +57,7 @@ impl Sender {
     /// Hands over `len` bytes and returns the sequence number of the first. To be followed by [`Sender::poll_transmit`].
     pub fn hand(&mut self, len: u64) -> u64 {
         let first = self.app_end;
-        self.app.hand(len);
+        self.app.assign(len);
         self.app_end = 1 + self.app.limit().as_u64();
         first
     }
@@ -110,15 +110,15 @@ impl Sender {
 
     /// All data ever delivered.
     pub(crate) fn delivered(&self) -> Bytes {
-        self.sampler.delivered()
+        self.driver.delivered()
     }
 
     /// What siblings see of it, but for what its connection keeps. The scheme's own window is the one it returns to after
     /// a recovery: proportional rate reduction is not in it.
     pub(crate) fn view(&self) -> PathView {
         PathView {
-            window: self.control.cwnd,
-            srtt: self.rtt.srtt,
+            window: self.driver.control().cwnd,
+            srtt: self.rtt.smoothed(),
             established: self.state == State::Established,
             ..PathView::default()
         }
@@ -126,6 +126,6 @@ impl Sender {
 
     /// Shows the scheme its siblings.
     pub(crate) fn on_paths(&mut self, paths: &Paths) {
-        self.scheme.on_paths(paths);
+        self.driver.paths(paths);
     }
 }

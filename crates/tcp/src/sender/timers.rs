@@ -1,6 +1,6 @@
 //! Timers: the start, the retransmission timeout, RACK's reordering timer, tail-loss probes and the probe of a closed window.
 
-use narrows_cc::{Bytes, CongestionCause, Nanos, Phase, Timeout};
+use narrows_cc::{Bytes, CongestionCause, Flight, Nanos, Phase};
 
 use super::scoreboard::Place;
 use super::{LossTimer, Pending, Sender, State};
@@ -57,7 +57,7 @@ impl Sender {
         let Some((first, _)) = self.board.first() else { return };
         // What duplicates reported has left the network; half of it would be far too much to start again with.
         let outstanding = self.flight_size() - self.presumed_delivered();
-        let flight_size = outstanding.min(self.scheme.control().cwnd).max(self.mss());
+        let flight_size = outstanding.min(self.driver.scheme().control().cwnd).max(self.mss());
         self.stats.timeouts += 1;
         self.timeouts += 1;
         if self.phase != Phase::Loss {
@@ -84,15 +84,9 @@ impl Sender {
         self.probe = None;
         self.loss_timer_at = Nanos::MAX;
         self.cwr = self.ecn;
-        self.ssthresh = flight_size / 2;
-        self.scheme.on_timeout(&Timeout {
-            now,
-            flight_size,
-            inflight: self.in_network(),
-            delivered: self.sampler.delivered(),
-            consecutive: self.timeouts,
-        });
-        self.read_control();
+        let flight = Flight { size: flight_size, inflight: self.in_network() };
+        self.driver.timeout(now, flight, self.timeouts);
+        self.follow_window();
         self.rtt.back_off();
         self.rto_at = now + self.rtt.rto();
         self.pending.add(Pending::RETRANSMISSION);
@@ -108,7 +102,8 @@ impl Sender {
             let window = self.prr.on_ack(Bytes::ZERO, self.board.inflight(), false, self.mss());
             self.cwnd = window.max(self.mss()).as_u64();
         }
-        self.read_control();
+        self.driver.refresh();
+        self.follow_window();
         self.loss_timer_at = self.reordering_at;
     }
 

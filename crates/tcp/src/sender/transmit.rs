@@ -1,6 +1,6 @@
 //! What leaves next.
 
-use narrows_cc::{Bytes, IdleRestart, Nanos, Phase, Sent};
+use narrows_cc::{Bytes, Nanos, Phase, SendPosition, Sent};
 use narrows_packet::{Ecn, Flags, Packet, timestamp};
 use narrows_routers::RouterFrame;
 
@@ -202,14 +202,8 @@ impl Sender {
         self.quiet_since = Nanos::MAX;
         let idle = now - self.last_sent_at;
         self.renew_negotiation(now, idle);
-        self.scheme.on_idle_restart(&IdleRestart {
-            now,
-            idle,
-            rto: self.rtt.rto(),
-            delivered: self.sampler.delivered(),
-            app_limited: self.sampler.is_app_limited(),
-        });
-        self.read_control();
+        self.driver.idle_restart(now, idle, Some(self.rtt.rto()));
+        self.follow_window();
     }
 
     /// Sends `len` bytes of new data, or the FIN if `len` is zero.
@@ -225,9 +219,8 @@ impl Sender {
             }
         }
         let bytes = Bytes::new(len);
-        let snapshot = self.sampler.on_sent(now, bytes, self.board.inflight());
-        self.order += 1;
-        self.board.push(self.nxt, len as u16, snapshot, self.order);
+        let snapshot = self.driver.stamp(now, bytes, self.board.inflight());
+        self.board.push(self.nxt, len as u16, snapshot);
         self.nxt += len;
         if len == 0 {
             packet.flags = packet.flags.with(Flags::FIN);
@@ -260,9 +253,8 @@ impl Sender {
         let mut packet = self.packet(now, record.seq);
         packet.payload = record.len;
         packet.flags = packet.flags.with(Flags::RETRANSMISSION);
-        let snapshot = self.sampler.on_sent(now, bytes, self.board.inflight());
-        self.order += 1;
-        self.board.resend(id, snapshot, self.order);
+        let snapshot = self.driver.stamp(now, bytes, self.board.inflight());
+        self.board.resend(id, snapshot);
         if record.len == 0 {
             packet.flags = packet.flags.with(Flags::FIN);
         } else {
@@ -286,15 +278,16 @@ impl Sender {
         self.stats.data_packets_sent += 1;
         self.stats.bytes_sent += bytes.as_u64();
         self.last_sent_at = now;
-        if let Some(rate) = self.control.pacing_rate {
-            let burst = self.control.burst.min(self.config.max_burst);
+        let control = self.driver.control();
+        if let Some(rate) = control.pacing_rate {
+            let burst = control.burst.min(self.config.max_burst);
             self.pacer.on_sent(now, bytes, rate, burst);
         }
         if self.reducing {
             self.prr.on_sent(bytes);
         }
-        self.scheme.on_sent(&Sent { now, bytes, inflight: self.board.inflight(), retransmission });
-        self.read_control();
+        self.driver.sent(&Sent { now, bytes, inflight: self.board.inflight(), retransmission });
+        self.follow_window();
     }
 
     /// An empty packet of this connection with this sequence number.
@@ -314,15 +307,10 @@ impl Sender {
         packet
     }
 
-    /// Follows how much of the window is used (Linux `tcp_cwnd_validate`).
+    /// Follows how much of the window is used.
     #[inline]
     pub(super) fn note_usage(&mut self, limited: bool) {
-        let outstanding = self.board.inflight().as_u64();
-        let usage = &mut self.usage;
-        if self.una >= usage.until || limited || (!usage.limited && outstanding > usage.most) {
-            usage.limited = limited;
-            usage.most = outstanding;
-            usage.until = self.nxt;
-        }
+        let position = SendPosition { acknowledged: self.una, next: self.nxt };
+        self.driver.note_usage(limited, self.board.inflight(), position);
     }
 }

@@ -86,7 +86,7 @@ fn the_first_report_takes_the_place_of_the_handshake() {
     // The handshake took 400 ms: a quarter of the rate. RFC 5348 section 4.3 step 2: R = R_sample; section 4.2: X = W_init / R,
     // instead of step 4.
     let mut scheme = ccid3();
-    scheme.on_ack(&Ack::of_handshake(ms(400), R * 4, R * 4, R * 4));
+    scheme.on_ack(&Ack::of_handshake(ms(400), R * 4, Some(R * 4), Some(R * 4)));
     assert_eq!(rate(&scheme), INITIAL / 4);
     send(&mut scheme);
     scheme.on_report(&report(2_000, 0, 0.0));
