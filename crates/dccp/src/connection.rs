@@ -315,7 +315,7 @@ impl Connection {
 
     /// What the scheme asks for.
     pub fn control(&self) -> Control {
-        self.half.control
+        *self.half.driver.control()
     }
 
     /// The scheme in force: the one of the settings, or its fallback.
@@ -335,7 +335,7 @@ impl Connection {
 
     /// Named internals of the scheme.
     pub fn telemetry(&self, sink: Telemetry<'_>) {
-        self.half.scheme.telemetry(sink);
+        self.half.driver.scheme().telemetry(sink);
     }
 
     /// Payload in flight: sent, and neither known to be delivered nor taken for lost.
