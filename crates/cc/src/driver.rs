@@ -138,6 +138,12 @@ impl Driver {
         &self.scheme
     }
 
+    /// Another scheme takes over; what was measured so far stays.
+    pub fn replace(&mut self, scheme: AnyScheme) {
+        self.scheme = scheme;
+        self.refresh();
+    }
+
     /// The control in force: what the scheme asked for after the last event, within the transport's limit.
     #[inline]
     pub fn control(&self) -> &Control {

@@ -220,7 +220,7 @@ impl Connection {
     pub(super) fn note_sent(&mut self, now: Nanos, bytes: u32) {
         self.evict_records(now);
         let snapshot = if bytes > 0 {
-            self.half.sampler.on_sent(now, narrows_cc::Bytes::new(u64::from(bytes)), self.half.inflight)
+            self.half.driver.stamp(now, narrows_cc::Bytes::new(u64::from(bytes)), self.half.inflight)
         } else {
             SentState { sent_at: now, ..SentState::default() }
         };

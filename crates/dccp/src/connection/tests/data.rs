@@ -104,14 +104,14 @@ fn ccid2_rtt_is_sampled_once_per_window() {
     assert!(until + 100 > known && until <= end.records.end() && until > 0, "{until} of {known}");
     let mut samples = 0;
     let mut last = until;
-    let windows = net.ends[CLIENT].half.rounds.count();
+    let windows = net.ends[CLIENT].half.driver.round();
     for _ in 0..2_000 {
         net.run_for(ms(1));
         let now = net.ends[CLIENT].half.sampled_until;
         samples += u64::from(now != last);
         last = now;
     }
-    let windows = net.ends[CLIENT].half.rounds.count() - windows;
+    let windows = net.ends[CLIENT].half.driver.round() - windows;
     assert!(samples.abs_diff(windows) <= 2, "{samples} samples in {windows} windows");
 }
 
@@ -332,7 +332,8 @@ fn ccid3_duplicate_or_old_feedback_is_ignored() {
     net.run(ms(9_800));
     let early = net.last_ack[SERVER].clone();
     net.run(Nanos::from_secs(10));
-    let feedback_state = |net: &Net| (net.ends[CLIENT].half.loss_event_rate, net.ends[CLIENT].half.control);
+    let feedback_state =
+        |net: &Net| (net.ends[CLIENT].half.loss_event_rate, *net.ends[CLIENT].half.driver.control());
     let before = feedback_state(&net);
     assert!(before.0 > 0.0, "there were losses by now");
     let received = net.ends[CLIENT].stats().packets_received;
