@@ -16,11 +16,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from narrows.claims import stated
 
 PAGE = Path(__file__).resolve().parent / "results.md"
 STUDY = PAGE.parent / "studies" / "bbr-cws.md"
@@ -149,12 +150,7 @@ def claims_tables(claims: list[dict[str, Any]]) -> str:
 def missing(claims: Sequence[Mapping[str, Any]], folder: Path) -> list[str]:
     """The claims of a folder of papers that a report has not judged, by paper, figure and id."""
     told = {(claim["paper_id"], claim["figure"], claim["id"]) for claim in claims}
-    lacking = []
-    for path in sorted(folder.glob("*/*.claims.toml")):
-        place = path.parent.name, path.name.removesuffix(".claims.toml")
-        stated = tomllib.loads(path.read_text()).get("claim", [])
-        lacking += [" ".join((*place, claim["id"])) for claim in stated if (*place, claim["id"]) not in told]
-    return lacking
+    return [" ".join(claim) for claim in stated(folder) if claim not in told]
 
 
 def say(text: str) -> None:
