@@ -34,6 +34,11 @@ TEXTS = {"id", "text", "source", "kind", "sql", "unit", "cause", "direction", "t
 PROSE = {"text", "source", "cause", "title", "xlabel", "ylabel"}
 """Texts for people: placeholders in them are spelled as `[names]` says."""
 NUMBERS = {"tolerance", "within", "baseline"}
+HEADS = {
+    "claim": re.compile(r"\s*\[\[\s*claim\s*\]\]"),
+    "plot": re.compile(r"\s*\[{1,2}\s*figure\s*\.\s*plot\s*\]{1,2}\s*(#|$)"),
+}
+"""The lines that open a table of claims or of plots."""
 
 Table = Mapping[str, Any]
 
@@ -158,11 +163,13 @@ class _Row:
     place: str
     name: str
     levels: tuple[Table, ...]
-    """Its keys: a later level replaces those of an earlier one."""
-    case: Table
-    """What the case makes of keys that are written already, such as `id = "{id}-small"`."""
-    first: bool
+    """Where its keys come from: a later level replaces keys of an earlier one."""
+    case: Table = field(default_factory=dict)
+    """Keys that the case makes of written ones, such as `id = "{id}-small"`."""
+    first: bool = True
     """This is the first case, or there are none."""
+    own: bool = False
+    """It states keys for this case."""
 
 
 @dataclass
@@ -189,6 +196,8 @@ class _File:
         claims: dict[str, Stated] = {}
         for row in self._rows("claim", self.data.get("claim", []), defaults):
             claim = self._claim(row)
+            if claim is None:
+                continue
             if claim["id"] in claims:
                 raise Misuse(f"{row.place}: two claims are called {claim['id']!r}")
             claims[claim["id"]] = Stated(row.place, claim)
@@ -201,45 +210,49 @@ class _File:
         return Sheet(figure, tuple(claims.values()), tuple(plot for plot in drawn if plot is not None))
 
     def _rows(self, what: str, blocks: Any, defaults: Table) -> Iterator[_Row]:
+        """The rows of all tables of claims or plots, each in every case."""
         for number, block in enumerate(tables(self.path, what, blocks)):
             head = self._head(what, number)
-            rows = self._listed(head, what, block) if "rows" in block else [{}]
-            for case, changes in self.cases.items() or [("", {})]:
-                values = {key: value for key, value in changes.items() if key not in CLAIM_KEYS}
-                after = {key: value for key, value in changes.items() if key in CLAIM_KEYS}
-                for row in rows:
-                    name = str({**block, **row}.get("id", number + 1))
-                    place = self._row_line(head, name) if "rows" in block else head
-                    own = [level.get(case, {}) for level in (block, row)] if case else []
-                    levels = (defaults, block, values, row, *tables(place, case, own))
-                    yield _Row(place, name, levels, after, case in ("", next(iter(self.cases), "")))
+            for row in self._listed(head, what, block) if "rows" in block else [{}]:
+                name = str({**block, **row}.get("id", number + 1))
+                place = self._row_line(head, name) if "rows" in block else head
+                if not self.cases:
+                    yield _Row(place, name, (defaults, block, row))
+                for order, (case, changes) in enumerate(self.cases.items()):
+                    values = {key: value for key, value in changes.items() if key not in CLAIM_KEYS}
+                    after = {key: value for key, value in changes.items() if key in CLAIM_KEYS}
+                    own = tables(place, case, [level[case] for level in (block, row) if case in level])
+                    yield _Row(place, name, (defaults, block, values, row, *own), after, order == 0, bool(own))
 
     def _listed(self, place: str, what: str, block: Table) -> list[Table]:
-        """The rows of a table. With a `header` they are lists of values, and may end with a table of other keys."""
+        """The rows of a table. With a `header` they are lists of values, and may end with tables of other keys."""
         header = block.get("header")
         if header is None:
             return tables(place, f"{what}: rows", block["rows"])
-        rows = []
+        rows: list[Table] = []
         for number, row in enumerate(block["rows"], 1):
             if not isinstance(row, list) or not row:
-                raise Misuse(
-                    f"{place}: {what}: row {number} is not a list; accepted: a value for each name in its header"
-                )
-            values = [value for value in row if not isinstance(value, dict)]
-            others = {key: value for table in row[len(values) :] for key, value in dict(table).items()}
+                raise Misuse(f"{place}: {what}: row {number} is no list; accepted: a value for each name of its header")
             line = self._row_line(place, str(row[0]))
-            if len(values) > len(header):
-                raise Misuse(f"{line}: {what} {row[0]}: {len(values)} values; accepted: {', '.join(map(str, header))}")
+            values = [value for value in row if not isinstance(value, dict)]
+            if len(values) > len(header) or row[: len(values)] != values:
+                found = f"{len(values)} values" if len(values) > len(header) else "a table before a value"
+                raise Misuse(
+                    f"{line}: {what} {row[0]}: {found}; accepted: {', '.join(header)}, then tables of other keys"
+                )
+            keys = {key: value for table in row[len(values) :] for key, value in table.items()}
             for column, value in zip(header, values, strict=False):
                 case, _, key = column.partition(".")
-                at = others.setdefault(case, {}) if case in self.cases and key else others
-                if (key := key if at is not others else column) in at:
+                inside = keys.setdefault(case, {}) if case in self.cases and key else keys
+                name = column if inside is keys else key
+                if name in inside:
                     raise Misuse(f"{line}: {what} {row[0]}: {column} is stated twice; accepted: once")
-                at[key] = value
-            rows.append(others)
+                inside[name] = value
+            rows.append(keys)
         return rows
 
-    def _claim(self, row: _Row) -> Table:
+    def _claim(self, row: _Row) -> Table | None:
+        """A claim; none where a later case changes nothing."""
         try:
             keys = self._merged(row)
             written, used = self._filled({"kind": KIND, **keys}, CLAIM_KEYS - {"cause"})
@@ -250,10 +263,14 @@ class _File:
                 if key not in CLAIM_KEYS | self.case_keys | used:
                     accepted = ", ".join(sorted(CLAIM_KEYS | {"header", "query", "rows", *self.cases}))
                     raise ValueError(f"unknown key {key!r}; accepted: {accepted}, and what its placeholders name")
-            if self.cases and not used & self.case_keys:
+            if used & self.case_keys:
+                for key, text in row.case.items():
+                    after = Writer({**keys, **written}, self.names)
+                    written[key] = after.prose(text) if key in PROSE else after.plain(text)
+            elif row.own:
                 raise ValueError(f"it uses no key of the cases; accepted: {', '.join(sorted(self.case_keys))}")
-            for key, text in row.case.items():
-                written[key] = Writer({**keys, **written}, self.names).prose(text)
+            elif not row.first:
+                return None
         except ValueError as error:
             raise Misuse(f"{row.place}: claim {row.name}: {error}") from None
         check_keys(row.place, f"claim {row.name}: ", written, CLAIM_KEYS, NEEDED)
@@ -322,8 +339,7 @@ class _File:
 
     def _head(self, what: str, number: int) -> str:
         """File and line of a table of claims or plots; the file alone where it is written in another way."""
-        table = re.compile(r"\s*\[\[\s*(figure\s*\.\s*)?" + what + r"\s*\]\]")
-        heads = [at for at, line in enumerate(self.lines, 1) if table.match(line)]
+        heads = [at for at, line in enumerate(self.lines, 1) if HEADS[what].match(line)]
         return f"{self.path}:{heads[number]}" if number < len(heads) else str(self.path)
 
     def _row_line(self, head: str, name: str) -> str:

@@ -150,7 +150,7 @@ class Writer:
                 if idle := sorted(inner.keys() - inside):
                     known = ", ".join(sorted(inside)) or "none"
                     raise ValueError(f"the query {name!r} has no placeholder {{{idle[0]}}}; accepted: {known}")
-                met |= inside
+                met |= (inside - inner.keys()) | set(part.bound.values())
             elif part.bound:
                 raise ValueError(f"{{{part.name}(…)}} is no query; accepted: {self._known(Sql)}")
             else:
