@@ -29,6 +29,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from paper_pages import MEASURED as CLAIMS
 from paper_pages import PAPERS, rounded
 
+from narrows.claims import stated
+
 PAGE = Path(__file__).resolve().parent / "results.md"
 
 
@@ -126,16 +128,8 @@ def outcomes(claims: Sequence[Mapping[str, Any]]) -> str:
 
 def missing(claims: Sequence[Mapping[str, Any]], folder: Path) -> list[str]:
     """The claims of a folder of papers that a report lacks, each as paper, figure and name."""
-    from narrows.papers import load_all
-
     reported = {(claim["paper_id"], claim["figure"], claim["id"]) for claim in claims}
-    stated = [
-        (paper.id, figure.id, claim.id)
-        for paper in load_all(folder)
-        for figure in paper.figures
-        for claim in figure.claims
-    ]
-    return [" ".join(place) for place in stated if place not in reported]
+    return [" ".join(claim) for claim in stated(folder) if claim not in reported]
 
 
 def note(text: str) -> None:

@@ -1,14 +1,14 @@
 """Papers as data.
 
-    papers/<paper>/paper.toml            title, authors, venue, year, doi, citation, order
+    papers/<paper>/paper.toml            title, authors, venue, year, doi, citation, order, names
     papers/<paper>/<figure>.toml         an ordinary scenario, with its [sweep] and repeat
-    papers/<paper>/<figure>.claims.toml  [figure]: shorter and longer runs, plots; [[claim]]: what it says
+    papers/<paper>/<figure>.claims.toml  [figure]: shorter and longer runs, plots; [[claim]]: statements of the paper
 
 `quick` and `full` of a figure replace values of its scenario for `--quick` and `--full`. A claim's query runs over the
-tables `flows`, `links` and `runs` (`connections`, where there are some of several subflows; `samples`, where the figure
-asks for a trace) of its figure and gives a row for each seed with columns `seed`, `value` and, where two sides are
-compared, `than`. Swept keys are text columns of all tables, and a case of the sweep is the column `case`.
-Nothing here knows a paper: a new folder is a new paper.
+tables `flows`, `links` and `runs` of its figure (and `connections`, if some have several subflows; `samples`, if the
+figure has a trace). It gives one row per seed with the columns `seed`, `value` and, to compare two sides, `than`. Swept
+keys are text columns of all tables, and a case of the sweep is the column `case`.
+No code here knows a paper: a new folder is a new paper. `claims.py` writes out tables of claims.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narrows import engine, provenance
+from narrows import claims, engine, provenance
 from narrows.errors import UsageError
 from narrows.scenario import Scenario, load
 from narrows.verdicts import Claim, Outcome, judge
@@ -30,14 +30,8 @@ if TYPE_CHECKING:
 
     from narrows.results import Results
 
-ENDING = ".claims.toml"
-PAPER_KEYS = {"title", "authors", "venue", "year", "doi", "citation", "order", "note"}
+PAPER_KEYS = {"title", "authors", "venue", "year", "doi", "citation", "order", "note", *claims.SHARED}
 FIGURE_KEYS = {"title", "about", "scenario", "order", "trace", "quick", "full", "plot", "note"}
-CLAIM_KEYS = {
-    "id", "text", "source", "kind", "sql", "paper", "unit", "cause", "tolerance", "within", "baseline", "direction",
-    "schemes",
-}  # fmt: skip
-NEEDED = {"id", "text", "source", "kind", "sql"}
 
 
 @dataclass(frozen=True)
@@ -99,19 +93,22 @@ def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()
     ordered = []
     for name, path in files.items():
         if paper in (None, name):
-            data = _read(path, "paper.toml")
-            _keys(path, "", data, PAPER_KEYS, {"title", "authors", "citation"})
+            data = claims.read_toml(path, "paper.toml")
+            claims.check_keys(path, "", data, PAPER_KEYS, {"title", "authors", "citation"})
             ordered.append((data.get("order", 1000), name, data, path.parent))
     ordered.sort(key=lambda row: row[:2])
     papers = []
     for _, name, data, home in ordered:
-        claim_files = {path.name.removesuffix(ENDING): path for path in home.glob(f"*{ENDING}")}
+        claim_files = {path.name.removesuffix(claims.ENDING): path for path in home.glob(f"*{claims.ENDING}")}
+        shared = claims.shared(home / "paper.toml", data)
         unknown = [figure for figure in figures if figure not in claim_files]
         if unknown:
             known = ", ".join(sorted(claim_files, key=_natural))
             raise UsageError(f"no figure {unknown[0]!r} in {home}; accepted: {known}")
         chosen = [
-            _figure(name, figure, path) for figure, path in claim_files.items() if figure in (figures or claim_files)
+            _figure(name, figure, path, shared)
+            for figure, path in claim_files.items()
+            if figure in (figures or claim_files)
         ]
         chosen.sort(key=lambda row: (row[0], _natural(row[1].id)))
         papers.append(
@@ -130,27 +127,20 @@ def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()
     return papers
 
 
-def _figure(paper: str, name: str, path: Path) -> tuple[float, Figure]:
-    data = _read(path, "claims")
-    _keys(path, "", data, {"figure", "claim"}, {"figure"})
-    head = data["figure"]
-    _keys(path, "figure.", head, FIGURE_KEYS, {"title"})
+def _figure(paper: str, name: str, path: Path, shared: claims.Shared) -> tuple[float, Figure]:
+    sheet = claims.read(path, shared)
+    head = sheet.figure
+    claims.check_keys(path, "figure.", head, FIGURE_KEYS, {"title"})
     scenario = load(path.parent / head.get("scenario", f"{name}.toml"))
-    claims: list[Claim] = []
-    for i, row in enumerate(data.get("claim", [])):
-        place = _claim_place(path, i)
-        _keys(place, f"claim {row.get('id', i + 1)}: ", row, CLAIM_KEYS, NEEDED)
-        if row["id"] in {other.id for other in claims}:
-            raise UsageError(f"{place}: two claims are called {row['id']!r}")
+    judged: list[Claim] = []
+    for stated in sheet.claims:
         try:
-            claims.append(_claim(row, scenario))
+            judged.append(_claim(stated.keys, scenario))
         except ValueError as error:
-            raise UsageError(f"{place}: claim {row['id']}: {error}") from None
-    plots = head.get("plot", [])
+            raise UsageError(f"{stated.place}: claim {stated.keys['id']}: {error}") from None
     figure = Figure(
         id=name, paper=paper, path=path, title=head["title"], about=head.get("about", ""),
-        scenario=scenario, claims=tuple(claims),
-        plots=tuple([plots] if isinstance(plots, dict) else plots), trace=head.get("trace"),
+        scenario=scenario, claims=tuple(judged), plots=sheet.plots, trace=head.get("trace"),
         quick=head.get("quick", {}), full=head.get("full", {}), note=head.get("note", ""),
     )  # fmt: skip
     return head.get("order", 1000), figure
@@ -247,28 +237,6 @@ def check(figure: Figure, results: Results) -> list[Outcome]:
         except ValueError as error:
             raise UsageError(f"{figure.path}: claim {claim.id}: {error}") from None
     return outcomes
-
-
-def _read(path: Path, what: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as {what}: {error}") from None
-
-
-def _claim_place(path: Path, i: int) -> str:
-    """File and line of a claim; the file alone where claims are not written as tables."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    heads = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*claim\s*\]\]", line)]
-    return f"{path}:{heads[i]}" if i < len(heads) else str(path)
-
-
-def _keys(path: Path | str, where: str, data: Mapping[str, Any], known: set[str], needed: set[str]) -> None:
-    for key in data:
-        if key not in known:
-            raise UsageError(f"{path}: {where}unknown key {key!r}; accepted: {', '.join(sorted(known))}")
-    for key in sorted(needed - data.keys()):
-        raise UsageError(f"{path}: {where}{key} is missing")
 
 
 def _natural(text: str) -> list[Any]:

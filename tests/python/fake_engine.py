@@ -5,6 +5,7 @@ reconstruction.
 """
 
 import copy
+import functools
 import hashlib
 import itertools
 import json
@@ -89,10 +90,15 @@ def version():
     return "0.1.0-fake"
 
 
+@functools.cache
 def _claimed():
     """Return the schemes that the claims of the papers name; the real engine has them."""
-    rows = [tomllib.loads(path.read_text(encoding="utf-8")).get("claim", []) for path in PAPERS.glob("*/*.claims.toml")]
-    names = {name for claims in rows for claim in claims for name in claim.get("schemes", [])}
+    from narrows import claims  # which needs no engine
+
+    paths = sorted(PAPERS.glob("*/*.claims.toml"))
+    heads = {path.parent: claims.read_toml(path.parent / "paper.toml", "paper.toml") for path in paths}
+    sheets = [claims.read(path, claims.shared(path, heads[path.parent])) for path in paths]
+    names = {name for sheet in sheets for claim in sheet.claims for name in claim.keys.get("schemes", [])}
     return sorted(names - set(SCHEMES))
 
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 import paper_pages
 import results
 
-from narrows.papers import load_all
+from narrows import claims
 from narrows.verdicts import Claim
 
 PAGE = """By hand.
@@ -116,7 +116,7 @@ def test_wrapped_lines_never_begin_like_a_list_item():
 
 def test_report_that_lacks_claims_is_refused(tmp_path):
     """A report of some papers changes nothing and names what it lacks."""
-    stated = sum(len(figure.claims) for paper in load_all(results.PAPERS) for figure in paper.figures)
+    stated = len(claims.stated(results.PAPERS))
     assert len(results.missing([], results.PAPERS)) == stated > 400
     (tmp_path / "claims.json").write_text(json.dumps([CLAIM]))
     (tmp_path / "bench.jsonl").write_text("")
@@ -142,7 +142,7 @@ def test_page_has_a_region_for_every_measurement():
 
 def test_every_claim_of_the_papers_is_measured():
     """The stored outcomes cover every claim of every paper."""
-    stated = {(p.id, f.id, c.id) for p in load_all(results.PAPERS) for f in p.figures for c in f.claims}
+    stated = set(claims.stated(results.PAPERS))
     assert stated == paper_pages.measured().keys()
 
 
