@@ -15,7 +15,7 @@ use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Evidence, Param, ParamKind, RecoveryStyle};
 use narrows_net::allocator;
 use narrows_scenario::result::RunResult;
-use narrows_scenario::{self as scenario, FileError, Files, NoFiles, Plan, ScenarioError as Refusal, Source};
+use narrows_scenario::{self as scenario, FileError, Files, Plan, ScenarioError as Refusal, Source};
 use narrows_sim::bench::ports::{Lane, Round};
 use narrows_sim::bench::{CASES, acks};
 use narrows_sim::engine::Engine;
@@ -178,8 +178,8 @@ fn plan(
 /// traces.
 #[pyfunction]
 fn radio_trace(py: Python<'_>, text: &str, source: &str) -> PyResult<(String, String, String)> {
-    let generate = || scenario::radio_path(&Source { name: source, text, files: &NoFiles }).map_err(Box::new);
-    let path = py.detach(generate).map_err(|e| refuse(py, &e))?;
+    let path =
+        py.detach(|| scenario::radio_path(source, text).map_err(Box::new)).map_err(|e| refuse(py, &e))?;
     Ok((path.capacity.to_text(), path.loss.to_text(), path.delay.to_text()))
 }
 
