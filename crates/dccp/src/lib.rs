@@ -8,7 +8,6 @@
 //! be one. What CCIDs tell the other side beyond acknowledgements travels in options.
 
 pub mod ack_vector;
-pub mod bench;
 mod ccid;
 pub mod connection;
 pub mod data_dropped;

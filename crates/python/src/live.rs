@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use narrows_bench::{datagrams, pair};
 use narrows_cc::schemes;
-use narrows_dccp::bench as pair;
-use narrows_live::{Caller, LiveError, Report, Settings, Stop, bench};
+use narrows_live::{Caller, LiveError, Report, Settings, Stop};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use serde::Serialize;
-use serde_json::json;
 
 use crate::{Handle, Shared, refuse};
 
@@ -82,15 +81,14 @@ pub fn bench_datagrams(
     let failed = |error: LiveError| LiveFailed::new_err(error.to_string());
     let stuck = || LiveFailed::new_err("the connection in memory stands still");
     let measured = py.detach(|| match (entry, path) {
-        (Some(entry), "memory") => bench::memory(entry, duration).ok_or_else(stuck),
-        (Some(entry), "loopback") => bench::loopback(entry, duration).map_err(failed),
-        (None, "batches" | "calls") => bench::udp(path == "batches", duration).map_err(failed),
+        (Some(entry), "memory") => datagrams::memory(entry, duration).ok_or_else(stuck),
+        (Some(entry), "loopback") => datagrams::loopback(entry, duration).map_err(failed),
+        (None, "batches" | "calls") => datagrams::udp(path == "batches", duration).map_err(failed),
         _ => {
             Err(wrong(format!("path `{path}`; accepted: memory, loopback, without a scheme batches, calls")))
         }
     })?;
-    Ok(json!({"datagrams": measured.datagrams, "wall_s": measured.wall_s, "datagram_bytes": pair::DATAGRAM})
-        .to_string())
+    Ok(measured.row().to_string())
 }
 
 /// Sends or receives DCCP over UDP until it ends or `handle` is cancelled. `text` has the keys of one flow, as under `[[flows]]` in a

@@ -7,8 +7,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use narrows_bench::pair::{self, Pair};
 use narrows_cc::schemes::find;
-use narrows_dccp::bench::{self, Pair};
 
 struct Counting;
 
@@ -50,7 +50,7 @@ const DOUBLINGS: u64 = 4;
 fn nothing_is_allocated_per_packet() {
     assert_eq!(count(|| drop(std::hint::black_box(vec![0_u8; 1]))), 1, "the counter counts");
     // And one that is not made for datagrams.
-    for entry in bench::schemes().chain(find("cubic")) {
+    for entry in pair::schemes().chain(find("cubic")) {
         let name = entry.info.name;
         let mut pair = Pair::new(entry);
         assert!(pair.run(SETTLE), "{name}: stuck at {:?}", pair.now());
