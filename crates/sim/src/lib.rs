@@ -1,6 +1,5 @@
 //! Virtual time: scenario → topology → events → trace → metrics.
 
-pub mod bench;
 mod clock;
 mod control;
 mod datagrams;

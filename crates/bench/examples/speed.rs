@@ -1,7 +1,7 @@
-//! CPU seconds of the event loop for each case of the benchmark: `cargo run --release -p narrows-sim --example speed
+//! CPU seconds of the event loop for each case of the benchmark: `cargo run --release -p narrows-bench --example speed
 //! [CASE]`. CPU time, unlike the wall time of `narrows bench`, stays readable on a busy machine.
 
-use narrows_sim::bench::CASES;
+use narrows_bench::cases::CASES;
 use narrows_sim::{Engine, Recorder};
 
 /// CPU time of this thread in seconds (Linux).

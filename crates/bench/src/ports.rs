@@ -1,18 +1,24 @@
 //! What an allocator costs the link at whose port it sits. Real endpoints open the flows, by whatever the scheme of that
 //! allocator does to open one; then their data packets cross the link in turn, evenly spaced at nine tenths of its rate, and
 //! the acknowledgement of every second one passes on its way back. The times at which the allocator wakes are kept apart.
-//! Nothing here reads a clock: it is handed in.
+//! [`Lane`] reads no clock: it is handed in.
+
+use std::time::Instant;
 
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
 use narrows_net::Offer;
 use narrows_net::config::{Limit, LinkConfig};
 use narrows_packet::{Flags, Packet, timestamp};
 use narrows_routers::protocol::Explicit;
-use narrows_routers::{AnyRouter, FiveTuple, Outgoing, RouterConfig, RouterEntry, RouterLink};
+use narrows_routers::{
+    self as routers, AnyRouter, FiveTuple, Outgoing, RouterConfig, RouterEntry, RouterLink,
+};
+use narrows_sim::Link;
 use narrows_tcp::{Negotiation, Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
+use serde_json::{Value, json};
 
-use crate::Link;
+use crate::median;
 
 /// What the link carries.
 const RATE: Rate = Rate::from_bytes_per_sec(1_250_000_000);
@@ -294,4 +300,58 @@ impl Extend<Packet> for Count {
     fn extend<T: IntoIterator<Item = Packet>>(&mut self, packets: T) {
         self.0 += packets.into_iter().count() as u64;
     }
+}
+
+/// With so many flows each.
+const LANES: [usize; 3] = [1, 1_000, 100_000];
+/// Packets between two turns of an allocator: about a millisecond.
+const LANE_PACKETS: usize = 20_000;
+
+/// A row for each router algorithm, or for those named, and each number of flows: medians over `repeats` rounds, in each of which
+/// every algorithm and a link without one has its turn, and the median of the ratios to that link.
+///
+/// # Errors
+/// If there is no such algorithm.
+pub fn measure(repeats: usize, names: &[String]) -> Result<Value, String> {
+    let unknown = |name: &String| {
+        let known: Vec<_> = routers::ALL.iter().map(|entry| entry.info.name).collect();
+        format!("there is no allocator `{name}`; accepted: {}", known.join(", "))
+    };
+    let named = names.iter().map(|name| routers::find(name).ok_or_else(|| unknown(name)));
+    let named: Vec<_> = named.collect::<Result<_, _>>()?;
+    let chosen: Vec<&RouterEntry> = if names.is_empty() { routers::ALL.iter().collect() } else { named };
+    Ok(LANES.map(|flows| lanes(&chosen, flows, repeats.max(1))).concat().into())
+}
+
+/// The rows for one number of flows; the first is the link without an allocator.
+fn lanes(chosen: &[&'static RouterEntry], flows: usize, repeats: usize) -> Vec<Value> {
+    let started = Instant::now();
+    let clock = || started.elapsed().as_secs_f64() * 1e9;
+    let kinds = || std::iter::once(None).chain(chosen.iter().map(|entry| Some(*entry)));
+    let mut lanes: Vec<Lane> = kinds().map(|entry| Lane::new(entry, flows)).collect();
+    let rounds: Vec<Vec<Round>> = (0..repeats)
+        .map(|_| lanes.iter_mut().map(|lane| lane.round(LANE_PACKETS, &clock)).collect())
+        .collect();
+    let per_packet = |round: &Round| round.packets_took / round.packets as f64;
+    let row = |(i, entry): (usize, Option<&RouterEntry>)| {
+        let mine = || rounds.iter().map(|round| &round[i]);
+        let woken: Vec<_> = mine().filter(|round| round.wakes > 0).collect();
+        let per_wake = (!woken.is_empty())
+            .then(|| median(woken.iter().map(|round| round.wakes_took / round.wakes as f64)));
+        json!({
+            "allocator": entry.map_or("none", |entry| entry.info.name),
+            "flows": flows,
+            "opened": lanes[i].opened(),
+            "ns_per_packet": median(mine().map(per_packet)),
+            "ratio": median(rounds.iter().map(|round| per_packet(&round[i]) / per_packet(&round[0]))),
+            "ns_per_wake": per_wake,
+            "ns_per_wake_and_flow": per_wake.map(|wake| wake / flows as f64),
+            "wakes": mine().map(|round| round.wakes).sum::<u64>(),
+            "packets": mine().map(|round| round.packets).sum::<u64>(),
+            "memory_bytes": lanes[i].memory(),
+            "bytes_per_flow": lanes[i].memory() as f64 / flows as f64,
+            "ns_all": mine().map(per_packet).collect::<Vec<_>>(),
+        })
+    };
+    kinds().enumerate().map(row).collect()
 }

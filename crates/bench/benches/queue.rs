@@ -2,7 +2,7 @@
 //! many flows of round-trip times of their own, each of which has wires of its own in the queue. One measurement is a
 //! million events, so its milliseconds are nanoseconds for each.
 //!
-//!     cargo bench -p narrows-sim --bench queue
+//!     cargo bench -p narrows-bench --bench queue
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_cc::Nanos;
