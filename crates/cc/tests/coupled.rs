@@ -142,8 +142,9 @@ fn near(found: f64, expected: f64) -> bool {
     (found / expected - 1.0).abs() < 0.08
 }
 
+/// At equal loss the subflows together take the share that their control law gives.
 #[test]
-fn at_equal_loss_the_subflows_together_take_what_their_laws_say() {
+fn coupled_at_equal_loss_take_the_share_of_their_law() {
     for p in [0.002, 0.0005] {
         let one = together("newreno", [p]);
         assert!(near(together("newreno", [p; 2]), 2.0 * one), "uncoupled subflows are two at {p}");
@@ -168,8 +169,9 @@ fn at_equal_loss_the_subflows_together_take_what_their_laws_say() {
     }
 }
 
+/// Traffic moves off the congested path as far as the control law requires.
 #[test]
-fn traffic_moves_off_the_congested_path_as_far_as_the_law_wants() {
+fn coupled_traffic_leaves_congested_path_by_its_law() {
     for good in [0.002, 0.0005] {
         let bad = 4.0 * good;
         let one = together("newreno", [good]);

@@ -48,8 +48,9 @@ fn of_ms<const N: usize>(values: [f64; N]) -> [Option<Nanos>; N] {
     values.map(|ms| Some(Nanos::from_nanos((ms * 1e6) as u64)))
 }
 
+/// Three similar round-trip samples above min_rtt, or one above twice min_rtt, indicate congestion.
 #[test]
-fn three_like_samples_above_min_rtt_or_one_above_twice_of_it_tell_of_congestion() {
+fn bbr_acd_detects_congestion_by_three_samples_or_one_high() {
     // min_rtt is 40 ms; every sample is compared with the one before it.
     assert!(congested::<Acd>(&of_ms([45.0, 46.0, 45.0])));
     assert!(congested::<Acd>(&of_ms([60.0, 45.0, 45.9, 46.8])), "a slow rise");
@@ -64,8 +65,9 @@ fn three_like_samples_above_min_rtt_or_one_above_twice_of_it_tell_of_congestion(
     assert!(!congested::<Acd>(&of_ms([80.0])));
 }
 
+/// The congestion test runs in and outside recovery, on acknowledgements that deliver data.
 #[test]
-fn the_test_runs_outside_recovery_too_but_only_on_what_delivers_data() {
+fn bbr_acd_tests_every_ack_that_delivers_data() {
     let mut script = cruising::<Acd>();
     for _ in 0..2 {
         sample(&mut script, Some(MS * 45), 1);
@@ -83,8 +85,9 @@ fn the_test_runs_outside_recovery_too_but_only_on_what_delivers_data() {
     assert!(!script.cc.model().conserving());
 }
 
+/// An acknowledgement without a sample resets the count; only BBR-A remembers the sample before it.
 #[test]
-fn a_missing_sample_ends_the_row_and_only_bbr_a_remembers_the_one_before_it() {
+fn bbr_acd_missing_sample_resets_the_row() {
     let mut samples = of_ms([45.0, 0.0, 45.2, 45.4]);
     samples[1] = None;
     assert!(!congested::<Acd>(&samples));
@@ -107,8 +110,9 @@ fn congested_at_expiry<P: Policy>() -> bool {
     script.cc.model().conserving()
 }
 
+/// A sample that replaces an expired min_rtt does not count as above it.
 #[test]
-fn a_sample_that_replaces_an_expired_minimum_is_not_above_it() {
+fn bbr_acd_sample_replacing_min_rtt_is_not_above_it() {
     assert!(!congested_at_expiry::<Acd>());
     assert!(!congested_at_expiry::<Advanced>());
 }
@@ -122,8 +126,9 @@ fn congested_recovery<P: Policy>() -> Script<P> {
     script
 }
 
+/// Every acknowledgement of the congested round halves the window, down to four segments.
 #[test]
-fn every_acknowledgement_of_the_round_halves_the_window_down_to_four_segments() {
+fn bbr_acd_halves_window_per_ack_to_four_segments() {
     let mut script = congested_recovery::<Acd>();
     // 716 − 16 lost, halved; that is below BDP₁ = 346 + 24 segments.
     assert_eq!(script.cc.control().cwnd, MSS * 350);
@@ -150,8 +155,9 @@ fn every_acknowledgement_of_the_round_halves_the_window_down_to_four_segments() 
     assert_eq!(script.cc.control().cwnd, quantised(1_000_000.0, 8, false));
 }
 
+/// Leaving recovery ends the halving within the round.
 #[test]
-fn leaving_recovery_ends_the_halving_within_the_round() {
+fn bbr_acd_leaving_recovery_ends_the_halving() {
     let mut script = congested_recovery::<Acd>();
     script.within_round(TICK, 2, 0);
     script.phase = narrows_cc::Phase::Open;
@@ -159,8 +165,9 @@ fn leaving_recovery_ends_the_halving_within_the_round() {
     assert_eq!(script.cc.control().cwnd, quantised(1_000_000.0, 8, false));
 }
 
+/// The window is cut to one BDP if half of it is more.
 #[test]
-fn the_window_is_cut_to_one_bdp_if_half_of_it_is_more() {
+fn bbr_acd_cut_is_at_most_one_bdp() {
     let mut script = Script::<Acd>::new(1, &[]);
     script.round(1000, 0); // Startup: 10 and 1000 segments
     script.rtt = MS * 81;
@@ -170,8 +177,9 @@ fn the_window_is_cut_to_one_bdp_if_half_of_it_is_more() {
     assert!(script.cc.control().cwnd < MSS * 500);
 }
 
+/// Random loss reduces the window only by the lost bytes.
 #[test]
-fn random_loss_takes_only_itself_from_the_window() {
+fn bbr_acd_random_loss_reduces_window_by_lost_bytes() {
     let mut script = cruising::<Acd>();
     let window = script.cc.control().cwnd;
     script.inflight = MSS * 300;
@@ -185,8 +193,9 @@ fn random_loss_takes_only_itself_from_the_window() {
     assert!(!script.cc.model().conserving());
 }
 
+/// BBR-A paces at three quarters of the bandwidth while it halves the window; its gain cycle continues.
 #[test]
-fn bbr_a_paces_at_three_quarters_while_it_halves_and_its_cycle_goes_on() {
+fn bbr_a_paces_at_three_quarters_while_halving() {
     let mut script = congested_recovery::<Advanced>();
     let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
     // From the acknowledgement that entered recovery on.
@@ -209,8 +218,9 @@ fn bbr_a_paces_at_three_quarters_while_it_halves_and_its_cycle_goes_on() {
     assert_eq!(acd.cc.control().pacing_rate, Some(cruise), "BBR-ACD leaves the pacing alone");
 }
 
+/// BBR-A does not lower the pacing rate in STARTUP.
 #[test]
-fn in_startup_bbr_a_does_not_lower_the_pacing_rate() {
+fn bbr_a_in_startup_keeps_the_pacing_rate() {
     let mut script = Script::<Advanced>::new(1, &[]);
     script.round(100, 0);
     let pacing = script.cc.control().pacing_rate;

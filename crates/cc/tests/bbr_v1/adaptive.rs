@@ -43,8 +43,9 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-6
 }
 
+/// With equal rate extrema and an empty queue the gain is BBR's.
 #[test]
-fn where_the_extrema_coincide_and_the_queue_is_empty_the_gain_is_bbrs() {
+fn bbr_acw_equal_extrema_without_queue_use_bbr_gain() {
     let script = cruising(&[("extra_acked", 0.0)]);
     assert!(near(gain(&script), 2.0));
     let mut script = script;
@@ -55,8 +56,9 @@ fn where_the_extrema_coincide_and_the_queue_is_empty_the_gain_is_bbrs() {
     assert_eq!(script.cc.model().window(), quantised(2.0 * BDP, 8, false));
 }
 
+/// With equal rate extrema the gain falls as the queue grows.
 #[test]
-fn with_coinciding_extrema_the_gain_falls_as_the_queue_grows() {
+fn bbr_acw_equal_extrema_lower_gain_with_queue() {
     // alpha = 1: h = 1 + 2 (1 - RTT / (RTT + 40)) = 1 + 80 / (RTT + 40).
     for rtt in [40.0, 60.0, 80.0, 120.0, 360.0] {
         let mut script = cruising(&[]);
@@ -69,8 +71,9 @@ fn with_coinciding_extrema_the_gain_falls_as_the_queue_grows() {
     assert!(gain(&script) < 1.001);
 }
 
+/// The gain follows the position of the rate between its extrema.
 #[test]
-fn the_gain_follows_where_the_rate_lies_between_its_extrema() {
+fn bbr_acw_gain_follows_rate_between_extrema() {
     // Extrema 100 and 60 Mbit/s, no queue (beta = 1/2): h = 1 + alpha.
     for (rate, alpha) in [(60.0, 1.0), (70.0, 0.75), (80.0, 0.5), (90.0, 0.25), (100.0, 0.0)] {
         let mut script = cruising(&[]);
@@ -83,8 +86,9 @@ fn the_gain_follows_where_the_rate_lies_between_its_extrema() {
     }
 }
 
+/// At its maximum rate a flow keeps one BDP in flight.
 #[test]
-fn a_flow_at_its_best_rate_is_held_at_one_bdp() {
+fn bbr_acw_at_maximum_rate_holds_one_bdp() {
     let mut script = cruising(&[("extra_acked", 0.0)]);
     ack(&mut script, 60.0, 80.0);
     for _ in 0..20 {
@@ -94,8 +98,9 @@ fn a_flow_at_its_best_rate_is_held_at_one_bdp() {
     assert_eq!(script.cc.model().window(), quantised(BDP, 8, false));
 }
 
+/// The minimum rate expires with the bandwidth filter.
 #[test]
-fn the_least_rate_is_forgotten_with_the_bandwidth_filter() {
+fn bbr_acw_minimum_rate_expires_with_bandwidth_filter() {
     let mut script = cruising(&[]);
     ack(&mut script, 60.0, 40.0);
     script.rate = Rate::from_mbit_per_sec(90.0);
@@ -107,8 +112,9 @@ fn the_least_rate_is_forgotten_with_the_bandwidth_filter() {
     }
 }
 
+/// Application-limited samples do not count.
 #[test]
-fn samples_of_a_sender_short_of_data_are_not_counted() {
+fn bbr_acw_ignores_app_limited_samples() {
     let mut script = cruising(&[]);
     script.app_limited = true;
     ack(&mut script, 10.0, 40.0);
@@ -119,8 +125,9 @@ fn samples_of_a_sender_short_of_data_are_not_counted() {
     assert!(near(gain(&script), 1.5), "90 lies between 80 and 100, not between 10 and 100");
 }
 
+/// The weight and the upper end of the gain are parameters.
 #[test]
-fn the_weight_and_the_upper_end_are_parameters() {
+fn bbr_acw_weight_and_upper_gain_are_parameters() {
     let mut wide = cruising(&[("span", 8.0)]);
     ack(&mut wide, 100.0, 40.0);
     assert!(near(gain(&wide), 2.0), "clamped");
@@ -132,8 +139,9 @@ fn the_weight_and_the_upper_end_are_parameters() {
     assert!(near(gain(&none), 1.0));
 }
 
+/// STARTUP, DRAIN and PROBE_RTT keep BBR's gains.
 #[test]
-fn startup_drain_and_probe_rtt_keep_their_gains() {
+fn bbr_acw_keeps_gains_outside_probe_bw() {
     let mut script = Script::<Acw>::new(1, &[]);
     script.round(100, 0);
     assert!(near(gain(&script), 2.885));

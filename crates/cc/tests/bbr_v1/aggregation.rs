@@ -14,8 +14,9 @@ fn sample(aggregation: &mut Aggregation, at_ms: u64, acked: u64) -> u64 {
     aggregation.max().as_u64()
 }
 
+/// The excess is the data acknowledged beyond bandwidth times time.
 #[test]
-fn the_excess_is_what_came_beyond_bandwidth_times_time() {
+fn aggregation_excess_is_acked_beyond_bandwidth() {
     let mut aggregation = Aggregation::default();
     // The epoch begins with this bunch.
     assert_eq!(sample(&mut aggregation, 100, 5_000), 5_000);
@@ -26,8 +27,9 @@ fn the_excess_is_what_came_beyond_bandwidth_times_time() {
     assert_eq!(sample(&mut aggregation, 124, 8_000), 8_000);
 }
 
+/// The window limits the excess, and an epoch ends at its maximum size.
 #[test]
-fn the_excess_is_limited_by_the_window_and_epochs_by_their_size() {
+fn aggregation_excess_is_limited_by_window_and_epoch() {
     let mut aggregation = Aggregation::default();
     aggregation.sample(Nanos::from_millis(100), Bytes::new(5_000), BW, Bytes::new(3_000), NO_LIMIT);
     assert_eq!(aggregation.max(), Bytes::new(3_000));
@@ -39,8 +41,9 @@ fn the_excess_is_limited_by_the_window_and_epochs_by_their_size() {
     assert_eq!(aggregation.max(), Bytes::new(5_000));
 }
 
+/// The maximum excess expires after five to ten rounds.
 #[test]
-fn the_maximum_is_forgotten_after_five_to_ten_rounds() {
+fn aggregation_maximum_expires_after_five_to_ten_rounds() {
     for rounds_before in 0..5 {
         let mut aggregation = Aggregation::default();
         for _ in 0..rounds_before {
@@ -56,8 +59,9 @@ fn the_maximum_is_forgotten_after_five_to_ten_rounds() {
     }
 }
 
+/// The window includes the excess, up to 100 ms of bandwidth.
 #[test]
-fn the_window_has_room_for_the_excess_up_to_100_ms_of_bandwidth() {
+fn aggregation_widens_window_by_up_to_100_ms() {
     let window = |segments: u64, extra_acked: f64| {
         let mut script = Script::<V1>::new(1, &[("extra_acked", extra_acked)]);
         script.reach_probe_bw();
@@ -87,8 +91,9 @@ fn the_window_has_room_for_the_excess_up_to_100_ms_of_bandwidth() {
     assert_eq!(grown, quantised(1_000_000.0, 8, false));
 }
 
+/// On a path that aggregates acknowledgements the term raises throughput.
 #[test]
-fn over_a_path_that_bunches_acknowledgements_the_term_buys_throughput() {
+fn aggregation_term_raises_throughput_with_ack_bunching() {
     let goodput = |extra_acked: f64| {
         let mut path = Path::new(50.0, 10);
         path.bunch = Nanos::from_millis(60); // three times the two BDPs of the window
@@ -102,8 +107,9 @@ fn over_a_path_that_bunches_acknowledgements_the_term_buys_throughput() {
     assert!(with > 1.1 * without, "{with} against {without}");
 }
 
+/// A restart from idle begins a new epoch.
 #[test]
-fn an_idle_time_begins_a_new_epoch() {
+fn aggregation_restart_from_idle_begins_new_epoch() {
     let extra = |idle: bool| {
         let mut script = Script::<V1>::new(1, &[]);
         script.reach_probe_bw();

@@ -35,8 +35,9 @@ fn length(script: &mut Script<Capped>) -> Nanos {
     script.now - began
 }
 
+/// A probe ends after 3 ms if there is a queue, and only then.
 #[test]
-fn a_probe_is_cut_after_3_ms_where_there_is_a_queue_and_only_there() {
+fn bbq_with_queue_ends_probe_after_3_ms() {
     // A queue is more than 10 % above min_rtt. Without one the probe waits for 1.25 BDP, which never come.
     for (rtt, capped) in [(40.0, false), (43.9, false), (44.1, true), (80.0, true)] {
         let length = length(&mut probing(rtt, &[]));
@@ -47,8 +48,9 @@ fn a_probe_is_cut_after_3_ms_where_there_is_a_queue_and_only_there() {
     assert_eq!(length(&mut probing(60.0, &[("alpha", 10.0)])), ms(10.1));
 }
 
+/// The minimum round-trip time of the last round indicates the queue.
 #[test]
-fn the_least_round_trip_of_the_last_round_decides() {
+fn bbq_queue_is_judged_by_last_rounds_minimum_rtt() {
     // In phase 7 a round begins with a sample of 41 or 80 ms and goes on with 80 ms; the first acknowledgement of the
     // next round ends the phase.
     for (least, capped) in [(41.0, false), (80.0, true)] {
@@ -74,8 +76,9 @@ fn run<P: narrows_cc::bbr_v1::Policy>(path: &Path) -> Vec<(Nanos, Bytes)> {
     seen
 }
 
+/// Flows with round-trip times up to 3 ms behave as BBR with any queue.
 #[test]
-fn a_flow_of_at_most_3_ms_is_bbr_whatever_the_queue() {
+fn bbq_rtt_up_to_3_ms_behaves_as_bbr() {
     for rtt in [1, 2] {
         let mut path = Path::new(50.0, rtt);
         path.drop_every = Some(97);
@@ -83,8 +86,9 @@ fn a_flow_of_at_most_3_ms_is_bbr_whatever_the_queue() {
     }
 }
 
+/// A capped probe injects a quarter of the bandwidth for 3 ms.
 #[test]
-fn what_a_probe_injects_is_a_quarter_of_the_bandwidth_for_3_ms() {
+fn bbq_probe_injects_quarter_of_bandwidth_for_3_ms() {
     // Excess = (0.99 x 1.25 - 1) x bw x L, beside a segment more or less at either end. The round trip is given a
     // standing queue of a quarter by a threshold that any queue exceeds.
     let path = Path::new(100.0, 40);
@@ -117,8 +121,9 @@ fn what_a_probe_injects_is_a_quarter_of_the_bandwidth_for_3_ms() {
     assert!(probes >= 5, "{probes}");
 }
 
+/// The cap is decided when the probe begins; the draining phase is BBR's.
 #[test]
-fn the_cap_is_decided_when_the_probe_begins_and_the_draining_phase_is_bbrs() {
+fn bbq_cap_is_decided_at_probe_start() {
     let mut script = probing(80.0, &[]);
     assert_eq!(length(&mut script), ms(3.1));
     assert_eq!(script.phase_of_cycle(), 1);
@@ -134,8 +139,9 @@ fn the_cap_is_decided_when_the_probe_begins_and_the_draining_phase_is_bbrs() {
     assert_eq!(script.cc.model().min_rtt(), Some(ms(40.0)));
 }
 
+/// The cap applies to application-limited senders that see a queue.
 #[test]
-fn a_sender_short_of_data_that_sees_a_queue_is_cut_short_too() {
+fn bbq_app_limited_sender_is_capped_too() {
     let mut script = probing(80.0, &[]);
     script.app_limited = true;
     script.inflight = MSS * 10;

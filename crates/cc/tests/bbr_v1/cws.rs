@@ -69,8 +69,9 @@ fn acknowledged<P: Policy>() -> (Vec<(Nanos, Bytes, Bytes)>, f64) {
     (seen, flow.cc.policy().probe_cwnd_gain(flow.cc.model()))
 }
 
+/// Without loss and without a queue of other flows BBR-CWS behaves as BBRv1.
 #[test]
-fn without_loss_and_others_queue_it_is_bbr_v1() {
+fn bbr_cws_without_loss_or_foreign_queue_is_bbr_v1() {
     let (ours, gain) = acknowledged::<Scaling>();
     assert!(ours.len() > 10_000);
     let (theirs, _) = acknowledged::<V1>();
@@ -80,8 +81,9 @@ fn without_loss_and_others_queue_it_is_bbr_v1() {
     assert_eq!(gain, 2.0);
 }
 
+/// A congested round cuts the bound once; the next round does not cut it.
 #[test]
-fn a_round_with_congestion_cuts_the_bound_once_and_the_next_one_not_at_all() {
+fn bbr_cws_cuts_bound_once_per_congested_round() {
     let mut script = cruising(&[]);
     for _ in 0..5 {
         within(&mut script, 40, 2, 3);
@@ -103,8 +105,9 @@ fn a_round_with_congestion_cuts_the_bound_once_and_the_next_one_not_at_all() {
     assert_scale(&script, CUT * before);
 }
 
+/// A cut starts from inflight if that is below the bound.
 #[test]
-fn a_cut_begins_at_what_was_in_flight_if_that_is_less_than_the_bound() {
+fn bbr_cws_cut_starts_from_inflight_below_bound() {
     let mut script = cruising(&[]);
     script.inflight = Bytes::new(600_000) - MSS * 103;
     end_round(&mut script);
@@ -112,8 +115,9 @@ fn a_cut_begins_at_what_was_in_flight_if_that_is_less_than_the_bound() {
     assert_scale(&script, CUT * 0.6);
 }
 
+/// The bound grows by CUBIC's law and at least as fast as Reno.
 #[test]
-fn the_bound_grows_by_cubics_law_and_at_least_as_fast_as_reno() {
+fn bbr_cws_bound_grows_as_cubic_at_least_as_reno() {
     let segment = MSS.as_f64();
     for (speed, friendly) in [(0.32, 0.0), (50.0, 0.0), (0.001, 10.0)] {
         // Faster convergence would lower the second peak.
@@ -134,8 +138,9 @@ fn the_bound_grows_by_cubics_law_and_at_least_as_fast_as_reno() {
     }
 }
 
+/// A peak below the last one counts as too high and is reduced further.
 #[test]
-fn a_peak_below_the_last_one_is_taken_for_too_high() {
+fn bbr_cws_lower_peak_is_reduced_further() {
     let after = |converge: f64| {
         let mut script = cruising(&[("converge", converge), ("friendly", 0.0)]);
         for _ in 0..2 {
@@ -150,8 +155,9 @@ fn a_peak_below_the_last_one_is_taken_for_too_high() {
     assert!(after(1.0) < 0.97 * after(0.0), "{} {}", after(1.0), after(0.0));
 }
 
+/// The scale stays within its bounds.
 #[test]
-fn the_scale_stays_between_its_bounds() {
+fn bbr_cws_scale_stays_within_bounds() {
     let mut script = cruising(&[("cut", 0.1)]);
     for _ in 0..4 {
         round(&mut script, 40, 3);
@@ -169,8 +175,9 @@ fn the_scale_stays_between_its_bounds() {
     assert_eq!(scale(&script), 8.0);
 }
 
+/// The window grows beyond BBR's only while other flows have a queue.
 #[test]
-fn beyond_the_window_of_bbr_it_grows_only_while_others_queue() {
+fn bbr_cws_exceeds_bbr_window_only_with_foreign_queue() {
     let mut script = cruising(&[]);
     // 2.25 times the least delay is what BBR flows may cause by themselves.
     round(&mut script, 90, 0);
@@ -194,8 +201,9 @@ fn beyond_the_window_of_bbr_it_grows_only_while_others_queue() {
     assert!(scale(&script) < 1.1 * before);
 }
 
+/// Loss indicates congestion if the queue is nearly at its maximum or the loss is heavy.
 #[test]
-fn loss_is_congestion_where_the_queue_is_nearly_as_full_as_ever_or_where_it_is_heavy() {
+fn bbr_cws_loss_is_congestion_if_queue_full_or_loss_heavy() {
     // The fullest queue added 40 ms: the threshold is 40 + 0.8 · 40 = 72 ms.
     for (rtt, lost, expected) in [(71, 3, 1.0), (73, 3, CUT), (41, 66, 1.0), (41, 80, CUT)] {
         let mut script = cruising(&[]);
@@ -212,8 +220,9 @@ fn loss_is_congestion_where_the_queue_is_nearly_as_full_as_ever_or_where_it_is_h
     assert_scale(&script, CUT);
 }
 
+/// Recovery restores at most the scaled window.
 #[test]
-fn recovery_restores_no_more_than_the_scaled_window() {
+fn bbr_cws_recovery_restores_at_most_scaled_window() {
     let mut script = cruising(&[]);
     for _ in 0..20 {
         script.within_round(TICK, 100, 0);
@@ -231,8 +240,9 @@ fn recovery_restores_no_more_than_the_scaled_window() {
     assert!(window < full && window <= quantised(scaled * STANDARD, 24, true), "{window:?}");
 }
 
+/// While other flows have a queue, no phase paces below the push.
 #[test]
-fn in_a_crowd_no_phase_paces_below_the_push() {
+fn bbr_cws_with_foreign_queue_no_phase_paces_below_push() {
     let mut script = cruising(&[]);
     let paced = |script: &Script<Scaling>| {
         let full = script.rate.mul_f64(0.99).as_bytes_per_sec() as f64;
@@ -247,8 +257,9 @@ fn in_a_crowd_no_phase_paces_below_the_push() {
     assert!((paced(&script) - 1.0).abs() < 1e-6);
 }
 
+/// DRAIN ends after four rounds even if other flows keep the queue.
 #[test]
-fn drain_ends_after_four_rounds_though_others_keep_the_queue() {
+fn bbr_cws_drain_ends_after_four_rounds_despite_queue() {
     for (limit, drains) in [(4.0, 4), (1.0, 1), (0.0, 100)] {
         let mut script = Script::<Scaling>::new(1, &[("drain_rounds", limit)]);
         for _ in 0..4 {

@@ -32,8 +32,9 @@ fn phases(path: Path, from: Nanos, until: Nanos) -> Vec<Ran> {
     ran.split_off(1)
 }
 
+/// The gain cycle has eight phases of one min_rtt each.
 #[test]
-fn the_cycle_has_eight_phases_of_one_min_rtt_each() {
+fn probe_bw_cycle_has_eight_phases_of_one_min_rtt() {
     let path = Path::new(20.0, 40);
     // The handshake saw 40 ms with an empty queue. Acknowledgements come every 0.58 ms: a phase ends with the
     // first after more than 40 ms.
@@ -62,8 +63,9 @@ fn the_cycle_has_eight_phases_of_one_min_rtt_each() {
     }
 }
 
+/// The bottleneck sees the gains of the cycle.
 #[test]
-fn a_bottleneck_shows_the_gains_on_the_wire() {
+fn probe_bw_gains_are_visible_at_the_bottleneck() {
     let path = Path::new(20.0, 40);
     let rate = path.rate;
     let mut flow = Flow::<V1>::new(path, 7, &[]);
@@ -89,8 +91,9 @@ fn a_bottleneck_shows_the_gains_on_the_wire() {
     assert!(checked > 80, "{checked}");
 }
 
+/// Loss ends the probing phase after one min_rtt if the buffer cannot hold the probe.
 #[test]
-fn loss_ends_the_probing_phase_after_one_min_rtt_where_the_buffer_cannot_hold_it() {
+fn probe_bw_loss_ends_probe_after_one_min_rtt() {
     let mut path = Path::new(20.0, 40);
     path.buffer = Bytes::new(10_000); // a tenth of a BDP: 1.25 BDP never fit
     let min_rtt = path.rtt;
@@ -103,8 +106,9 @@ fn loss_ends_the_probing_phase_after_one_min_rtt_where_the_buffer_cannot_hold_it
     }
 }
 
+/// The probing phase lasts until inflight reaches its target, or a loss.
 #[test]
-fn the_probing_phase_waits_for_its_inflight_or_a_loss() {
+fn probe_bw_probe_lasts_until_inflight_target_or_loss() {
     let up = || {
         let mut script = Script::<V1>::new(1, &[]);
         script.reach_probe_bw();
@@ -128,8 +132,9 @@ fn the_probing_phase_waits_for_its_inflight_or_a_loss() {
     assert_eq!(end(&mut up(), short, MSS, 1), 0, "a loss does not shorten the phase");
 }
 
+/// The draining phase ends with the queue, or after one min_rtt.
 #[test]
-fn the_draining_phase_ends_with_the_queue_or_after_one_min_rtt() {
+fn probe_bw_drain_phase_ends_with_queue_or_min_rtt() {
     let down = || {
         let mut script = Script::<V1>::new(1, &[]);
         script.reach_probe_bw();
@@ -149,8 +154,9 @@ fn the_draining_phase_ends_with_the_queue_or_after_one_min_rtt() {
     assert_eq!(end(&mut down(), Nanos::from_nanos(40_000_001), Bytes::new(1 << 30)), 2);
 }
 
+/// PROBE_BW starts in a random phase other than the draining one.
 #[test]
-fn probe_bw_starts_in_every_phase_but_the_draining_one() {
+fn probe_bw_starts_in_any_phase_but_the_draining_one() {
     let mut seen = [0_u32; CYCLE_PHASES as usize];
     let runs = 700;
     for seed in 0..runs {
@@ -165,8 +171,9 @@ fn probe_bw_starts_in_every_phase_but_the_draining_one() {
     }
 }
 
+/// Application-limited samples raise the bandwidth estimate but never lower it.
 #[test]
-fn samples_short_of_data_raise_the_bandwidth_but_never_lower_it() {
+fn probe_bw_app_limited_samples_never_lower_bandwidth() {
     let mut script = Script::<V1>::new(1, &[]);
     script.reach_probe_bw();
     script.app_limited = true;
@@ -189,8 +196,9 @@ fn samples_short_of_data_raise_the_bandwidth_but_never_lower_it() {
     assert_eq!(script.cc.model().bw(), Rate::from_mbit_per_sec(60.0));
 }
 
+/// After a restart from idle PROBE_BW paces at the bandwidth without gain.
 #[test]
-fn after_an_idle_time_probe_bw_paces_at_the_bandwidth_without_gain() {
+fn probe_bw_restart_from_idle_paces_without_gain() {
     let restart = |app_limited| {
         let mut script = Script::<V1>::new(1, &[]);
         script.reach_probe_bw();

@@ -31,8 +31,9 @@ fn window_at(script: &mut Script<Da>, rtt: Nanos) -> Bytes {
     script.cc.control().cwnd
 }
 
+/// The window is one BDP without a queue and approaches two as the queue grows.
 #[test]
-fn the_window_is_one_bdp_without_a_queue_and_tends_to_two_as_it_grows() {
+fn da_bbr_window_grows_from_one_to_two_bdp_with_queue() {
     let mut script = cruising();
     let ms = Nanos::from_millis;
     // 2 BDP · rtt / (rtt + min_rtt), where min_rtt = 40 ms.
@@ -42,8 +43,9 @@ fn the_window_is_one_bdp_without_a_queue_and_tends_to_two_as_it_grows() {
     assert!(window_at(&mut script, Nanos::from_secs(100_000)) <= quantised(2.0 * BDP, 8, false));
 }
 
+/// Only PROBE_BW scales the window, and with it the inflight targets.
 #[test]
-fn only_probe_bw_scales_and_its_tests_of_inflight_scale_too() {
+fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
     let wanted = |script: &Script<Da>| {
         let model = script.cc.model();
         let quantum = model.send_quantum().as_u64() / MSS.as_u64();
@@ -100,8 +102,9 @@ fn probe_rtt(script: &mut Script<Da>, rtt: Nanos) {
     script.reach_phase(2);
 }
 
+/// Scaling is off while min_rtt is more than a fifth above its value before PROBE_RTT.
 #[test]
-fn the_scaling_is_off_while_min_rtt_is_more_than_a_fifth_above_its_value_before_probe_rtt() {
+fn da_bbr_scaling_is_off_while_min_rtt_rose_by_a_fifth() {
     let (old, limit) = (Nanos::from_millis(40), Nanos::from_millis(48));
     let bdp_at = |rtt: Nanos| 12_500_000.0 * rtt.as_secs_f64();
     // 1.2 · 40 ms is not less than 48 ms: still on.
@@ -121,8 +124,9 @@ fn the_scaling_is_off_while_min_rtt_is_more_than_a_fifth_above_its_value_before_
     assert_eq!(window_at(&mut script, old), quantised(BDP, 8, false));
 }
 
+/// PROBE_RTT keeps a third of the window, at least four segments.
 #[test]
-fn probe_rtt_keeps_a_third_of_the_window_but_never_less_than_four_segments() {
+fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(40));
     let third = window.as_u64() / 3;
@@ -154,8 +158,9 @@ fn probe_rtt_keeps_a_third_of_the_window_but_never_less_than_four_segments() {
     assert_eq!(script.cc.control().cwnd, MSS * 4);
 }
 
+/// Recovery starts at inflight; leaving it restores no window.
 #[test]
-fn recovery_begins_at_what_is_in_flight_and_its_end_restores_nothing() {
+fn da_bbr_recovery_starts_at_inflight_without_restore() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(40));
     script.inflight = MSS * 300;
@@ -178,8 +183,9 @@ fn recovery_begins_at_what_is_in_flight_and_its_end_restores_nothing() {
     assert_eq!(script.cc.control().cwnd, MSS);
 }
 
+/// Recovery paces at three quarters until the phase ends, which drained inflight does.
 #[test]
-fn recovery_paces_at_three_quarters_until_the_phase_ends_which_drained_inflight_does() {
+fn da_bbr_recovery_paces_at_three_quarters_until_drained() {
     let mut script = cruising();
     script.enter_recovery_after(TICK, CongestionCause::Loss, 2, 3);
     let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
@@ -213,16 +219,18 @@ fn startup_with_loss<P: narrows_cc::bbr_v1::Policy>() -> (f64, f64) {
     (before.as_mbit_per_sec(), script.cc.model().pacing_rate().as_mbit_per_sec())
 }
 
+/// A loss in STARTUP freezes the pacing rate.
 #[test]
-fn a_loss_in_startup_freezes_the_pacing_rate_there() {
+fn da_bbr_loss_in_startup_freezes_the_pacing_rate() {
     let (before, after) = startup_with_loss::<Da>();
     assert_eq!(before, after);
     let (before, after) = startup_with_loss::<V1>();
     assert!((after / before - 2.0).abs() < 1e-6, "BBR's doubles: {before} {after}");
 }
 
+/// The start of PROBE_RTT ends the slow pacing; a phase change within the cycle does not.
 #[test]
-fn the_beginning_of_probe_rtt_ends_the_slow_pacing_but_a_step_within_does_not() {
+fn da_bbr_probe_rtt_start_ends_slow_pacing() {
     let mut script = Script::<Da>::new(1, &[]);
     for _ in 0..4 {
         script.round(100, 0);
@@ -246,8 +254,9 @@ fn the_beginning_of_probe_rtt_ends_the_slow_pacing_but_a_step_within_does_not() 
     assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }));
 }
 
+/// A min_rtt that expires outside PROBE_BW is not compared.
 #[test]
-fn min_rtt_that_grows_old_outside_probe_bw_is_not_compared_with() {
+fn da_bbr_min_rtt_expired_outside_probe_bw_is_ignored() {
     let mut script = Script::<Da>::new(1, &[]);
     script.round(20, 0);
     let risen = Nanos::from_millis(60);
@@ -265,8 +274,9 @@ fn min_rtt_that_grows_old_outside_probe_bw_is_not_compared_with() {
     assert_eq!(window_at(&mut script, risen), quantised(1.5 * BDP, 8, false), "one BDP of 60 ms");
 }
 
+/// An acknowledgement without a round-trip sample uses the last one.
 #[test]
-fn without_a_round_trip_sample_the_last_one_counts() {
+fn da_bbr_ack_without_rtt_uses_last_sample() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(120));
     let ack = script.next_ack(TICK, 100, 0);

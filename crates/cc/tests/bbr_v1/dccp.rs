@@ -44,8 +44,9 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-12
 }
 
+/// The first two gains of the cycle follow equation 9 of the paper.
 #[test]
-fn the_first_two_gains_follow_equation_9() {
+fn dccp_bbr_first_two_gains_follow_equation_9() {
     let cases = [
         (0.0, 1.25, 0.75),
         (0.1, 1.25, 0.75),
@@ -70,8 +71,9 @@ fn the_first_two_gains_follow_equation_9() {
     }
 }
 
+/// The gains are latched when the cycle begins.
 #[test]
-fn gains_are_latched_when_the_cycle_begins() {
+fn dccp_bbr_gains_are_latched_at_cycle_start() {
     let mut script = Script::<Adaptive>::new(1, &[]);
     script.reach_probe_bw();
     script.reach_phase(7);
@@ -90,8 +92,9 @@ fn gains_are_latched_when_the_cycle_begins() {
     assert!(near(gains[0], 1.25) && near(gains[1], 0.75), "{gains:?}");
 }
 
+/// The pacing rate applies the gain.
 #[test]
-fn the_pacing_rate_has_the_gain() {
+fn dccp_bbr_pacing_rate_applies_the_gain() {
     let mut script = Script::<Adaptive>::new(1, &[("pacing_margin", 0.0)]);
     script.reach_probe_bw();
     script.reach_phase(7);
@@ -102,8 +105,9 @@ fn the_pacing_rate_has_the_gain() {
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.5));
 }
 
+/// Without loss reports, or with little loss, DCCP-BBR behaves as BBR.
 #[test]
-fn without_reports_or_with_little_loss_it_is_bbr() {
+fn dccp_bbr_without_reports_or_loss_is_bbr() {
     for told in [None, Some(0.2)] {
         let mut bbr = Script::<V1>::new(7, &[]);
         let mut dccp = Script::<Adaptive>::new(7, &[]);

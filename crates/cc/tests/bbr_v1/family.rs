@@ -64,8 +64,9 @@ fn start(entry: &Entry, path: &Path, seed: u64, values: &[(&str, f64)]) -> Flow<
     Flow::over(path.clone(), Any { scheme: entry.build(&setup), repairing: false })
 }
 
+/// All BBRv1 variants are registered.
 #[test]
-fn the_family_is_found() {
+fn family_variants_are_registered() {
     let names: Vec<_> = variants().map(|entry| entry.info.name).collect();
     for name in
         ["bbr", "bbr-gc", "bbq", "bbr-acw", "bbr-cws"].into_iter().chain(NEUTRAL.map(|(name, _)| name))
@@ -121,10 +122,12 @@ fn check_bounds(entry: &Entry, path: &Path, seed: u64) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
+    /// Alone on a clean path every variant fills the link.
+    ///
     /// Nine tenths: BBR loses 1 % to its pacing margin; the variants that keep less than BBR in flight stay above 31/32
     /// of that, their draining phase without a probe.
     #[test]
-    fn alone_on_a_clean_path_every_variant_keeps_the_link_busy((path, seed) in clean_path()) {
+    fn family_alone_on_clean_path_fills_the_link((path, seed) in clean_path()) {
         for entry in variants() {
             let used = used(entry, &path, seed);
             // A packet that was all but sent before counts as a whole.
@@ -133,8 +136,9 @@ proptest! {
         }
     }
 
+    /// No variant keeps fewer than four segments as its window, or paces above STARTUP.
     #[test]
-    fn no_variant_sends_less_than_four_segments_or_more_than_startup((path, seed) in clean_path(), loss in 20..400_u64) {
+    fn family_window_and_rate_stay_within_bbr_bounds((path, seed) in clean_path(), loss in 20..400_u64) {
         for entry in variants() {
             check_bounds(entry, &path, seed);
             check_bounds(entry, &Path { drop_every: Some(loss), ..path.clone() }, seed);
@@ -194,8 +198,9 @@ fn paths() -> [(Path, Nanos); 5] {
     ]
 }
 
+/// A variant with neutral parameters equals BBRv1 event for event; with its defaults it does not.
 #[test]
-fn a_variant_whose_parameters_are_neutral_is_bbr_v1_event_for_event_and_else_is_not() {
+fn family_with_neutral_parameters_equals_bbr_v1() {
     let bbr = find("bbr").unwrap();
     for seed in [1, 2] {
         let standard = paths().map(|(path, end)| events(bbr, &path, seed, end, &[]));

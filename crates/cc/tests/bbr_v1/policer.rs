@@ -23,8 +23,9 @@ fn sampling() -> Script<V1> {
     script
 }
 
+/// Two intervals with a fifth of the packets lost and equal rates indicate a policer for 48 rounds.
 #[test]
-fn two_intervals_with_a_fifth_lost_and_equal_rates_are_a_policer_for_48_rounds() {
+fn policer_two_lossy_intervals_of_equal_rate_hold_48_rounds() {
     let mut script = sampling();
     // The loss that begins sampling begins a round too: the first interval has this round, and three more.
     interval(&mut script, 3, 60);
@@ -49,8 +50,9 @@ fn two_intervals_with_a_fifth_lost_and_equal_rates_are_a_policer_for_48_rounds()
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(gain * 0.99));
 }
 
+/// The loss threshold is 50/256 of the delivered packets.
 #[test]
-fn the_loss_threshold_is_50_of_256_per_delivered() {
+fn policer_loss_threshold_is_50_of_256() {
     let two = |lost| {
         let mut script = sampling();
         interval(&mut script, 3, lost);
@@ -70,8 +72,9 @@ fn the_loss_threshold_is_50_of_256_per_delivered() {
     assert!(script.cc.model().policed().is_some());
 }
 
+/// The rates of both intervals must agree within an eighth.
 #[test]
-fn rates_must_agree_within_an_eighth() {
+fn policer_rates_must_agree_within_an_eighth() {
     let second_at = |per_mille: u64| {
         let mut script = sampling();
         script.rtt = Nanos::from_millis(40);
@@ -86,8 +89,9 @@ fn rates_must_agree_within_an_eighth() {
     assert!(!second_at(1126) && !second_at(874));
 }
 
+/// Very low rates agree within 4 kbit/s.
 #[test]
-fn very_low_rates_agree_within_4_kbit_per_second() {
+fn policer_low_rates_agree_within_4_kbit_s() {
     let second_after = |rtt_ms: u64| {
         let mut script = Script::<V1>::new(1, &[]);
         script.reach_probe_bw();
@@ -107,8 +111,9 @@ fn very_low_rates_agree_within_4_kbit_per_second() {
     assert!(!second_after(1550), "7.5 kbit/s: 4.1 less");
 }
 
+/// An interval lasts at least a millisecond.
 #[test]
-fn an_interval_lasts_for_a_millisecond_at_least() {
+fn policer_interval_lasts_at_least_a_millisecond() {
     let mut script = Script::<V1>::new(1, &[]);
     script.reach_probe_bw();
     script.rtt = Nanos::from_micros(100);
@@ -124,8 +129,9 @@ fn an_interval_lasts_for_a_millisecond_at_least() {
     assert!(script.cc.model().policed().is_some());
 }
 
+/// Intervals that are too short, too long or application-limited do not count.
 #[test]
-fn intervals_that_are_too_short_too_long_or_short_of_data_do_not_count() {
+fn policer_short_long_or_app_limited_interval_is_ignored() {
     // Heavy loss in the first three rounds ends nothing.
     let mut script = sampling();
     for _ in 0..2 {
@@ -153,8 +159,9 @@ fn intervals_that_are_too_short_too_long_or_short_of_data_do_not_count() {
     assert_eq!(script.cc.model().policed(), None);
 }
 
+/// A timeout counts as a loss at the end of a round.
 #[test]
-fn a_timeout_counts_as_a_loss_at_the_end_of_a_round() {
+fn policer_timeout_counts_as_loss_at_round_end() {
     let mut script = sampling();
     interval(&mut script, 3, 100);
     interval(&mut script, 3, 100);
@@ -170,8 +177,9 @@ fn a_timeout_counts_as_a_loss_at_the_end_of_a_round() {
     assert_eq!(script.cc.model().policed(), None);
 }
 
+/// The parameter disables detection.
 #[test]
-fn the_flag_switches_detection_off() {
+fn policer_detection_can_be_disabled() {
     let mut script = Script::<V1>::new(1, &[("lt_bw", 0.0)]);
     script.reach_probe_bw();
     script.round(100, 1);
@@ -180,8 +188,9 @@ fn the_flag_switches_detection_off() {
     assert_eq!(script.cc.model().policed(), None);
 }
 
+/// Behind a policer the detection finds its rate and ends the losses.
 #[test]
-fn behind_a_real_policer_detection_finds_its_rate_and_ends_the_losses() {
+fn policer_detection_finds_rate_and_ends_losses() {
     // A burst of 200 kB passes at 100 Mbit/s, then everything above 10 Mbit/s is dropped. The bandwidth
     // filter remembers the burst for ten rounds: time for two intervals of four.
     let mut path = Path::new(100.0, 40);

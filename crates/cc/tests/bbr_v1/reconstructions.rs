@@ -42,8 +42,9 @@ fn assert_share(script: &Script<Modest>, expected: f64) {
     assert!((share(script) - expected).abs() < 1e-6, "{} is not {expected}", share(script));
 }
 
+/// Modest BBR uses less bandwidth after a round with retransmissions.
 #[test]
-fn modest_bbr_reckons_with_less_bandwidth_after_a_round_with_retransmissions() {
+fn modest_bbr_round_with_retransmissions_lowers_bandwidth() {
     let mut script = cruising::<Modest>(&[]);
     assert_share(&script, 1.0);
     send(&mut script, 90, 10);
@@ -76,8 +77,9 @@ fn modest_bbr_reckons_with_less_bandwidth_after_a_round_with_retransmissions() {
     assert_share(&script, 0.95 * 0.9);
 }
 
+/// Modest BBR keeps at least three quarters of the bandwidth and uses all of it again when it probes.
 #[test]
-fn modest_bbr_keeps_three_quarters_and_takes_all_back_when_it_probes() {
+fn modest_bbr_keeps_three_quarters_until_next_probe() {
     let mut script = cruising::<Modest>(&[]);
     send(&mut script, 0, 10); // r = 1: half of it, were it not for the floor
     script.round(1, 0);
@@ -99,8 +101,9 @@ fn modest_bbr_keeps_three_quarters_and_takes_all_back_when_it_probes() {
     assert_share(&script, 0.9);
 }
 
+/// The response and the floor of Modest BBR are parameters.
 #[test]
-fn modest_bbr_s_response_and_floor_are_parameters() {
+fn modest_bbr_response_and_floor_are_parameters() {
     let mut script = cruising::<Modest>(&[("response", 1.0), ("floor", 0.3)]);
     send(&mut script, 60, 40);
     script.round(1, 0);
@@ -139,8 +142,9 @@ fn rf_window(samples: &[f64]) -> Bytes {
     script.cc.control().cwnd
 }
 
+/// RFBBR's window gain follows the queue that persisted for a round.
 #[test]
-fn rfbbr_s_window_gain_follows_the_queue_that_stood_for_a_round() {
+fn rfbbr_window_gain_follows_standing_queue() {
     let window = |gain: f64| quantised(gain * BDP, 8, false);
     // f = (s − 40) / 40: 0.1 is 44 ms, 0.9 is 76 ms.
     for (s, gain) in [(40.0, 2.0), (44.0, 2.0), (44.001, 1.5), (75.999, 1.5), (76.0, 1.0), (80.0, 1.0)] {
@@ -151,8 +155,9 @@ fn rfbbr_s_window_gain_follows_the_queue_that_stood_for_a_round() {
     assert_eq!(rf_window(&[160.0, 90.0]), window(1.5), "the greatest sample may grow: (90 − 40) / 120");
 }
 
+/// RFBBR keeps a window of two BDPs as long as it has seen no queue.
 #[test]
-fn rfbbr_that_never_saw_a_queue_is_at_two_bdps() {
+fn rfbbr_without_queue_keeps_two_bdp() {
     let mut script = cruising::<ByQueue>(&[("extra_acked", 0.0)]);
     for _ in 0..20 {
         script.round(100, 0);
@@ -190,8 +195,9 @@ fn adaptive_gains(up_ms: u64, down_ms: u64, values: &[(&str, f64)]) -> (f64, f64
     (up, down)
 }
 
+/// Adaptive BBR's gains fall with the share of the buffer in use.
 #[test]
-fn adaptive_bbr_s_gains_fall_with_the_share_of_the_buffer_in_use() {
+fn adaptive_bbr_gains_fall_with_buffer_occupancy() {
     let near = |(a, b): (f64, f64), (c, d): (f64, f64)| (a - c).abs() < 1e-6 && (b - d).abs() < 1e-6;
     for (up, down, expected) in [
         (40, 40, (1.25, 0.75)),
@@ -209,8 +215,9 @@ fn adaptive_bbr_s_gains_fall_with_the_share_of_the_buffer_in_use() {
     assert!(near(adaptive_gains(80, 80, &[("sensitivity", 0.0)]), (1.25, 0.75)));
 }
 
+/// Adaptive BBR has BBR's gains as long as it has seen no queue.
 #[test]
-fn adaptive_bbr_that_never_saw_a_queue_has_bbr_s_gains() {
+fn adaptive_bbr_without_queue_has_bbr_gains() {
     let mut script = cruising::<Adaptive>(&[]);
     script.reach_phase(0);
     assert_eq!(script.cc.control().pacing_rate, Some(script.rate.mul_f64(1.25 * 0.99)));

@@ -17,8 +17,9 @@ fn cruising() -> Script<V1> {
     script
 }
 
+/// Recovery conserves packets for one round; leaving it restores the window.
 #[test]
-fn entering_recovery_conserves_packets_for_one_round_and_leaving_restores_the_window() {
+fn recovery_conserves_packets_for_a_round_then_restores() {
     let mut script = cruising();
     let window = script.cc.model().window();
     script.inflight = MSS * 300;
@@ -48,8 +49,9 @@ fn entering_recovery_conserves_packets_for_one_round_and_leaving_restores_the_wi
     assert_eq!(script.cc.model().phase(), Phase::Open);
 }
 
+/// Loss changes neither the bandwidth estimate nor the pacing rate.
 #[test]
-fn the_bandwidth_and_the_pacing_rate_ignore_loss() {
+fn recovery_loss_leaves_bandwidth_and_pacing_unchanged() {
     let mut script = cruising();
     let pacing = script.cc.model().pacing_rate();
     script.inflight = MSS * 300;
@@ -57,8 +59,9 @@ fn the_bandwidth_and_the_pacing_rate_ignore_loss() {
     assert_eq!(script.cc.model().pacing_rate(), pacing);
 }
 
+/// Recovery starts a round, so conservation lasts a whole round trip.
 #[test]
-fn recovery_begins_a_round_so_that_conservation_lasts_for_one_whole_round_trip() {
+fn recovery_starts_a_round_for_full_conservation() {
     let mut script = cruising();
     script.inflight = MSS * 300;
     let entry = script.enter_recovery(CongestionCause::Loss, 2, 50);
@@ -77,8 +80,9 @@ fn recovery_begins_a_round_so_that_conservation_lasts_for_one_whole_round_trip()
     assert_eq!(script.cc.model().round(), rounds + 1);
 }
 
+/// On a lossy path the window is held in the first round of recovery and restored at its end.
 #[test]
-fn over_a_lossy_path_the_window_is_held_in_the_first_round_and_restored_at_the_end() {
+fn recovery_on_lossy_path_holds_and_restores_window() {
     let mut path = Path::new(20.0, 40);
     path.drop_every = Some(1000); // about one loss in 0.6 s, so recoveries stay apart
     let mut flow = Flow::<V1>::new(path, 1, &[("lt_bw", 0.0)]);
@@ -110,8 +114,9 @@ fn over_a_lossy_path_the_window_is_held_in_the_first_round_and_restored_at_the_e
     assert!(entered >= 10 && entered - left <= 1, "{entered} {left}");
 }
 
+/// Random loss of 1 % costs little more than 1 % of the throughput.
 #[test]
-fn random_loss_of_one_percent_costs_little_more_than_itself() {
+fn recovery_random_loss_of_1_percent_costs_little_more() {
     let mut path = Path::new(20.0, 40);
     path.drop_every = Some(100);
     let mut flow = Flow::<V1>::new(path, 1, &[]);
@@ -121,8 +126,9 @@ fn random_loss_of_one_percent_costs_little_more_than_itself() {
     assert!(share > 0.93, "{share}");
 }
 
+/// A response to ECN marks is no recovery.
 #[test]
-fn a_response_to_marks_is_no_recovery() {
+fn recovery_does_not_start_on_ecn_marks() {
     let mut script = cruising();
     let window = script.cc.model().window();
     script.inflight = MSS * 300;
@@ -146,8 +152,9 @@ fn time_out(script: &mut Script<V1>, inflight: Bytes, consecutive: u32) {
     });
 }
 
+/// A timeout leaves one segment; loss repair then grows the window from four segments to the prior one.
 #[test]
-fn a_timeout_leaves_one_segment_and_repair_grows_from_four_to_the_old_window() {
+fn timeout_leaves_one_segment_then_regrows_from_four() {
     let mut script = cruising();
     let window = script.cc.model().window();
     time_out(&mut script, Bytes::ZERO, 1);
@@ -167,8 +174,9 @@ fn a_timeout_leaves_one_segment_and_repair_grows_from_four_to_the_old_window() {
     assert_eq!(script.cc.model().inflight(), MSS * 7);
 }
 
+/// A timeout in recovery keeps the window from before recovery.
 #[test]
-fn a_timeout_in_recovery_keeps_the_window_from_before_recovery() {
+fn timeout_in_recovery_keeps_the_prior_window() {
     let mut script = Script::<V1>::new(1, &[]);
     script.round(10, 0); // 20 segments
     script.inflight = MSS * 15;
@@ -181,8 +189,9 @@ fn a_timeout_in_recovery_keeps_the_window_from_before_recovery() {
     assert_eq!(script.cc.control().cwnd, MSS * 22);
 }
 
+/// A timeout in STARTUP restarts the detection of bandwidth growth.
 #[test]
-fn a_timeout_in_startup_measures_growth_anew() {
+fn timeout_in_startup_restarts_growth_detection() {
     let mut script = Script::<V1>::new(1, &[]);
     for _ in 0..3 {
         script.round(100, 0);
@@ -195,8 +204,9 @@ fn a_timeout_in_startup_measures_growth_anew() {
     assert_eq!(script.cc.model().full_bw(), script.rate);
 }
 
+/// A spurious loss restores the window and restarts the search for the full pipe.
 #[test]
-fn a_spurious_loss_restarts_the_search_for_the_full_pipe_and_brings_the_window_back() {
+fn spurious_loss_restores_window_and_full_pipe_search() {
     let mut script = Script::<V1>::new(1, &[]);
     for _ in 0..2 {
         script.round(100, 0);

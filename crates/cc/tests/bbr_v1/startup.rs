@@ -8,8 +8,9 @@ use crate::script::{Script, quantised};
 
 const MARGIN: f64 = 0.99;
 
+/// The handshake sets the pacing rate to the STARTUP gain times the window per round-trip time.
 #[test]
-fn the_handshake_sets_the_pacing_rate_to_the_startup_gain_times_the_window_per_round_trip() {
+fn startup_initial_pacing_rate_is_gain_times_window_per_rtt() {
     let script = Script::<V1>::new(1, &[]);
     // 14 480 B in 40 ms are 362 000 B/s.
     let expected = Rate::from_bytes_per_sec(362_000).mul_f64(2.885 * MARGIN);
@@ -21,8 +22,9 @@ fn the_handshake_sets_the_pacing_rate_to_the_startup_gain_times_the_window_per_r
     assert_eq!(cc.control().pacing_rate, Some(Rate::from_bytes_per_sec(14_480_000).mul_f64(2.885 * MARGIN)));
 }
 
+/// STARTUP doubles the pacing rate every round trip until the pipe is full.
 #[test]
-fn startup_doubles_the_pacing_rate_every_round_trip_until_the_pipe_is_full() {
+fn startup_doubles_pacing_rate_per_round_trip() {
     // BDP 1 Gbit/s x 40 ms = 5 MB: from 10 segments more than eight doublings.
     let path = Path::new(1000.0, 40);
     let full = path.rate.mul_f64(2.885 * MARGIN);
@@ -50,8 +52,9 @@ fn startup_doubles_the_pacing_rate_every_round_trip_until_the_pipe_is_full() {
     assert!((last / full.as_bytes_per_sec() as f64 - 1.0).abs() < 1e-3, "{rates:?}");
 }
 
+/// STARTUP paces at 2.885 times the bandwidth.
 #[test]
-fn the_startup_gain_paces_at_2_885_times_the_bandwidth() {
+fn startup_paces_at_2_885_times_the_bandwidth() {
     let mut script = Script::<V1>::new(1, &[]);
     script.round(100, 0);
     assert_eq!(script.state(), State::Startup);
@@ -67,8 +70,9 @@ fn the_startup_gain_paces_at_2_885_times_the_bandwidth() {
     assert_eq!(script.cc.model().pacing_rate(), high);
 }
 
+/// The pipe is full after three rounds in which the bandwidth grows by less than a quarter.
 #[test]
-fn three_rounds_without_growth_by_a_quarter_fill_the_pipe() {
+fn startup_ends_after_three_rounds_without_25_percent_growth() {
     let mut script = Script::<V1>::new(1, &[]);
     script.inflight = Bytes::new(1 << 30);
     script.round(100, 0);
@@ -95,8 +99,9 @@ fn three_rounds_without_growth_by_a_quarter_fill_the_pipe() {
     assert_eq!(script.state(), State::Drain);
 }
 
+/// DRAIN paces at the inverse gain and ends when inflight has fallen to the BDP.
 #[test]
-fn drain_paces_at_the_inverse_gain_and_ends_when_inflight_is_down_to_the_bdp() {
+fn drain_paces_at_inverse_gain_until_inflight_is_bdp() {
     let mut script = Script::<V1>::new(1, &[]);
     for _ in 0..4 {
         script.round(100, 0);
@@ -118,8 +123,9 @@ fn drain_paces_at_the_inverse_gain_and_ends_when_inflight_is_down_to_the_bdp() {
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(gain * MARGIN));
 }
 
+/// STARTUP and DRAIN use the high window gain; PROBE_BW uses two.
 #[test]
-fn startup_and_drain_use_the_high_window_gain_and_probe_bw_two() {
+fn window_gain_is_high_in_startup_and_two_in_probe_bw() {
     let mut script = Script::<V1>::new(3, &[("extra_acked", 0.0)]);
     for _ in 0..4 {
         script.round(100, 0);
@@ -144,8 +150,9 @@ fn startup_and_drain_use_the_high_window_gain_and_probe_bw_two() {
     assert_eq!(script.cc.model().window(), quantised(1_000_000.0, 10, true));
 }
 
+/// The send quantum follows the pacing rate.
 #[test]
-fn the_send_quantum_follows_the_pacing_rate() {
+fn send_quantum_follows_the_pacing_rate() {
     let quantum = |mbit: f64, values: &[(&str, f64)]| {
         let mut script = Script::<V1>::new(1, values);
         script.rate = Rate::from_mbit_per_sec(mbit);
@@ -165,8 +172,9 @@ fn the_send_quantum_follows_the_pacing_rate() {
     assert_eq!(quantum(10_000.0, &[("quantum", 1.0)]), 1);
 }
 
+/// Before the pipe is full the window grows by the delivered data and never shrinks.
 #[test]
-fn before_the_pipe_is_full_the_window_grows_by_what_is_delivered_and_keeps_what_it_has() {
+fn window_before_full_pipe_grows_by_delivered_data() {
     let mut script = Script::<V1>::new(1, &[]);
     script.rate = Rate::from_mbit_per_sec(10.0); // BDP 50 000 B
     script.round(10, 0);
@@ -180,8 +188,9 @@ fn before_the_pipe_is_full_the_window_grows_by_what_is_delivered_and_keeps_what_
     assert_eq!(script.cc.model().window(), MSS * 120);
 }
 
+/// The first ten delivered segments grow the window at any bandwidth estimate.
 #[test]
-fn the_first_ten_segments_grow_the_window_whatever_the_bandwidth_says() {
+fn window_grows_for_first_ten_segments_at_any_bandwidth() {
     let mut script = Script::<V1>::new(1, &[]);
     script.rate = Rate::from_mbit_per_sec(0.1); // 2.885 BDP are one segment, the target four
     script.round(5, 0);

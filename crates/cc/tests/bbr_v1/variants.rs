@@ -48,8 +48,9 @@ impl Policy for Gains {
     }
 }
 
+/// A variant can override gains, phase ends and window gain.
 #[test]
-fn gains_the_ends_of_phases_and_the_window_gain_can_be_a_variants_own() {
+fn variant_overrides_gains_phase_ends_and_window_gain() {
     let mut script = Script::<Gains>::new(1, &[("extra_acked", 0.0)]);
     script.reach_probe_bw();
     script.reach_phase(7);
@@ -105,8 +106,9 @@ impl Policy for Recovery {
     }
 }
 
+/// A variant can override the BDP, recovery and PROBE_RTT.
 #[test]
-fn the_bdp_recovery_and_probe_rtt_can_be_a_variants_own() {
+fn variant_overrides_bdp_recovery_and_probe_rtt() {
     let mut script = Script::<Recovery>::new(1, &[("extra_acked", 0.0)]);
     script.reach_probe_bw();
     script.reach_phase(2);
@@ -164,8 +166,9 @@ impl Policy for Halving {
     }
 }
 
+/// A variant can override the bandwidth and the first round of recovery.
 #[test]
-fn the_bandwidth_and_the_first_round_of_recovery_can_be_a_variants_own() {
+fn variant_overrides_bandwidth_and_first_recovery_round() {
     let mut script = Script::<Halving>::new(1, &[]);
     script.reach_probe_bw();
     script.reach_phase(2);
@@ -190,8 +193,9 @@ fn the_bandwidth_and_the_first_round_of_recovery_can_be_a_variants_own() {
     assert_eq!(flow.cc.policy().sent, MSS * flow.sent);
 }
 
+/// A variant's parameters follow BBR's and replace those of the same name.
 #[test]
-fn a_variants_parameters_follow_those_of_bbr_and_replace_those_of_the_same_name() {
+fn variant_parameters_extend_and_replace_those_of_bbr() {
     const MERGED: &[Param] = bbr_params![
         Param::number("own", 3.0, (1.0, 4.0), "pkt", "a number of its own"),
         Param::flag("extra_acked", false, "off"),
@@ -229,8 +233,9 @@ fn fingerprint(values: &[(&str, f64)]) -> u64 {
     hash
 }
 
+/// Every parameter of every variant changes the packets sent.
 #[test]
-fn every_parameter_changes_what_is_sent() {
+fn variant_parameters_all_change_the_output() {
     let standard = fingerprint(&[]);
     assert_eq!(fingerprint(&[]), standard, "runs repeat");
     for param in PARAMS {

@@ -50,7 +50,7 @@ fn check(flow: &Flow, from: usize, window: f64) {
 /// but for the one segment by which bunches of 64 or 65 differ; and STARTUP still doubles its rate per round, in
 /// rounds of up to 35 ms, and ends with the link's rate within 2 %.
 #[test]
-fn a12_startup_finds_the_bandwidth_of_a_path_that_bunches_acknowledgements() {
+fn a12_startup_finds_bandwidth_with_ack_aggregation() {
     let mut path = Path::new(50.0, 20);
     path.bunch = Nanos::from_millis(15);
     let mut flow = start(path, &[]);
@@ -74,7 +74,7 @@ fn a12_startup_finds_the_bandwidth_of_a_path_that_bunches_acknowledgements() {
 /// When the bunches have ended and slower data (a tenth of the rate) has ended the last episode, the maximum is
 /// forgotten after ten rounds and not before.
 #[test]
-fn a13_the_window_in_cruise_has_room_for_bunches_of_acknowledgements() {
+fn a13_cruise_window_allows_for_ack_aggregation() {
     let mut flow = start(Path::new(50.0, 20), &[]);
     flow.reach("probe_bw_cruise");
     flow.run_for(Nanos::from_millis(200));

@@ -22,7 +22,7 @@ fn going_down(buffer: Option<u64>) -> (Flow, usize) {
 /// leave; once over a buffer of a tenth of a BDP, where the probe's losses set the bound and 0.85 of it is the
 /// target.
 #[test]
-fn a08_probe_down_ends_when_inflight_leaves_headroom_and_no_queue() {
+fn a08_probe_down_ends_with_headroom_and_no_queue() {
     for (buffer, bounded) in [(None, false), (Some(10_000), true)] {
         let (mut flow, entry) = going_down(buffer);
         let exit = flow.leave();
@@ -50,7 +50,7 @@ fn a08_probe_down_ends_when_inflight_leaves_headroom_and_no_queue() {
 /// start, IsTimeToProbeBW holds and REFILL begins straight from PROBE_DOWN, with the first acknowledgement after that
 /// time. The 63 rounds of the other clock take longer here: with the queue a round is more than 55 ms.
 #[test]
-fn a09_probe_down_ends_after_its_longest_time_and_goes_straight_to_refill() {
+fn a09_probe_down_ends_in_refill_after_maximum_time() {
     let (mut flow, entry) = going_down(None);
     flow.set_rate(flow.path.rate.mul_f64(0.9));
     let exit = flow.leave();
@@ -70,7 +70,7 @@ fn a09_probe_down_ends_after_its_longest_time_and_goes_straight_to_refill() {
 /// and below max_bw do not enter its filter, so max_bw keeps the link's rate; section 5.3.3.3: PROBE_UP follows after
 /// one round all the same. When data is back, PROBE_UP ends by a plateau and the estimate still is the link's rate.
 #[test]
-fn a22_short_of_data_in_refill_the_bandwidth_estimate_stays() {
+fn a22_app_limited_refill_keeps_bandwidth_estimate() {
     let mut flow = start(Path::new(20.0, 40), NO_PROBE_RTT);
     let entry = flow.reach("probe_bw_refill");
     let (round, known) = (flow.last().figures.round, flow.last().figures.max_bw);

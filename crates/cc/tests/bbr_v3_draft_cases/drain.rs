@@ -16,7 +16,7 @@ fn draining() -> (Flow, usize) {
 /// the rate takes one of them away in about two round-trip times; the acknowledgement that first finds inflight at or
 /// below the mark must be the one that ends the state.
 #[test]
-fn a03_drain_ends_when_inflight_is_down_to_the_bdp() {
+fn a03_drain_ends_when_inflight_falls_to_the_bdp() {
     let (mut flow, entry) = draining();
     let exit = flow.leave();
     for (place, pair) in flow.trace()[entry - 1..=exit].windows(2).enumerate().skip(1) {

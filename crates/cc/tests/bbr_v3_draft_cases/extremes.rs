@@ -10,7 +10,7 @@ use crate::record::{Flow, NO_PROBE_RTT, Point, bounded, near, rate_near, start};
 /// never below four segments, not even in PROBE_RTT, where half a BDP would be 40 B. The bandwidth is within 2 % of
 /// the link's, pacing follows it with the state's gain, and the link is kept busy.
 #[test]
-fn a14_a_pipe_of_less_than_a_packet_is_kept_full_by_four_segments() {
+fn a14_sub_packet_bdp_is_filled_by_four_segments() {
     let mut path = Path::new(0.064, 10);
     path.bunch = path.rate.time_for(MSS) * 2;
     let mut flow = start(path, &[]);
@@ -50,7 +50,7 @@ fn first(flow: &Flow, from: usize, wanted: impl Fn(&Point) -> bool) -> usize {
 /// rounds of the probe's start. The steps are judged from the second round on in which the bound limits (the first
 /// also has what the round before it left over) as long as pacing can fill it: 4, 8 and 16 segments, each within one.
 #[test]
-fn a15_ten_times_the_bandwidth_is_found_in_a_logarithm_of_rounds() {
+fn a15_tenfold_bandwidth_is_found_in_log_rounds() {
     let mut flow = bounded(10.0, Bytes::new(500_000));
     flow.set_rate(Rate::from_mbit_per_sec(100.0));
     let up = flow.reach("probe_bw_up");
@@ -86,7 +86,7 @@ fn a15_ten_times_the_bandwidth_is_found_in_a_logarithm_of_rounds() {
 /// remembers two cycles: it holds the old rate until the second probe after the change is over, and then is within 2
 /// % of the new one.
 #[test]
-fn a16_a_tenth_of_the_bandwidth_is_followed_by_both_estimates() {
+fn a16_tenth_of_bandwidth_lowers_both_estimates() {
     let mut path = Path::new(100.0, 40);
     path.buffer = Bytes::new(50_000);
     let mut flow = start(path, NO_PROBE_RTT);
@@ -131,7 +131,7 @@ fn a16_a_tenth_of_the_bandwidth_is_followed_by_both_estimates() {
 /// cycle is 34 rounds here, the BDP's packets, and what a probe has in flight, some two BDPs, may be lost as a whole
 /// when the tokens run out: 6 %; the rest is lost in the rounds in which the short-term bounds come down.
 #[test]
-fn a17_a_policer_is_obeyed_when_its_bucket_is_empty() {
+fn a17_policer_with_empty_bucket_is_obeyed() {
     let mut path = Path::new(100.0, 40);
     let tokens = Rate::from_mbit_per_sec(10.0);
     path.policer = Some((tokens, Bytes::new(8_000_000)));

@@ -16,7 +16,7 @@ const DURATION: Nanos = Nanos::from_millis(200);
 /// flow goes on in PROBE_CRUISE with its old window and the short-term bounds lifted. Five seconds after its end the
 /// next one comes, and min_rtt forgets the 40 ms after 10 s.
 #[test]
-fn a10_probe_rtt_comes_after_five_seconds_and_lasts_for_200_ms_and_a_round() {
+fn a10_probe_rtt_after_five_seconds_lasts_200_ms_and_round() {
     let mut flow = start(Path::new(20.0, 40), &[]);
     let known = flow.now;
     flow.run(Nanos::from_secs(2), |_, _| {});
@@ -59,7 +59,7 @@ fn a10_probe_rtt_comes_after_five_seconds_and_lasts_for_200_ms_and_a_round() {
 /// exactly the bandwidth (less the margin). Section 5.3.4.2: the expired filter is renewed by the first sample and no
 /// PROBE_RTT begins; it would 5 s later. A flow that never fell silent enters it after 5 s.
 #[test]
-fn a11_after_an_idle_time_there_is_no_probe_rtt() {
+fn a11_probe_rtt_is_skipped_after_idle_time() {
     let mut flow = start(Path::new(20.0, 40), &[]);
     flow.reach("probe_bw_cruise");
     flow.write_at(Rate::ZERO);
@@ -88,7 +88,7 @@ fn a11_after_an_idle_time_there_is_no_probe_rtt() {
 /// it returns to STARTUP, and given data the flow finds the link's rate from there, by a plateau, and goes on to
 /// DRAIN.
 #[test]
-fn a20_probe_rtt_before_the_pipe_is_full_returns_to_startup() {
+fn a20_probe_rtt_before_full_pipe_returns_to_startup() {
     let mut flow = start(Path::new(20.0, 40), &[]);
     flow.write_at(Rate::from_mbit_per_sec(2.0));
     let entry = flow.reach("probe_rtt");

@@ -52,7 +52,7 @@ fn a05_probe_up_ends_on_a_bandwidth_plateau() {
 /// inflight_longterm from a packet sent while the application was the limit, so that stays as it was, here infinite;
 /// the probe counts as too high all the same.
 #[test]
-fn a06_loss_ends_probe_up_though_the_application_is_the_limit() {
+fn a06_loss_ends_app_limited_probe_up() {
     let mut flow = probing_up();
     flow.write_at(flow.path.rate.mul_f64(0.5));
     flow.run_for(Nanos::from_millis(400));
@@ -75,7 +75,7 @@ fn a06_loss_ends_probe_up_though_the_application_is_the_limit() {
 /// for 5 s: the path here grows shorter by a microsecond every second. Without the limit the state ends within the
 /// usual few rounds.
 #[test]
-fn a07_an_application_limited_flow_without_loss_stays_in_startup_and_probe_up() {
+fn a07_app_limited_without_loss_stays_in_probe_up() {
     let mut startup = start(Path::new(20.0, 40), &[]);
     startup.write_at(Rate::from_mbit_per_sec(2.0));
     let mut up = start(Path::new(20.0, 40), NO_PROBE_RTT);
@@ -120,7 +120,7 @@ fn probing_up_with_a_long_term_bound() -> Flow {
 /// before any plateau is found. On a path that loses evenly the first of the two is the larger; a packet lost from a
 /// small flight shows the second.
 #[test]
-fn a21_loss_in_probe_up_lowers_the_long_term_bound_and_goes_down_at_once() {
+fn a21_loss_in_probe_up_lowers_bound_and_ends_it() {
     let mut flow = probing_up_with_a_long_term_bound();
     let entry = flow.trace().len() - 1;
     flow.path.drop_every = Some(20);

@@ -51,7 +51,7 @@ fn probing_up() -> Flow {
 /// PROBE_REFILL, and PROBE_UP a round later. The same in PROBE_CRUISE, where the losses lower the short-term bounds,
 /// which are lifted again while the state stays.
 #[test]
-fn a18_a_spurious_fast_recovery_is_undone() {
+fn a18_spurious_fast_recovery_is_undone() {
     let mut flow = probing_up();
     let from = flow.trace().len();
     flow.path.delay = Some((8, Nanos::from_millis(100)));
@@ -90,7 +90,7 @@ fn a18_a_spurious_fast_recovery_is_undone() {
 /// nothing (section 5.6.4.4). 0.4 s later they arrive, all of them. Section 5.5.11: the bounds from before and the
 /// window are back, and the probe starts over.
 #[test]
-fn a19_a_spurious_timeout_is_undone() {
+fn a19_spurious_timeout_is_undone() {
     let mut flow = probing_up();
     let from = flow.trace().len();
     flow.stall(Nanos::from_millis(1400));

@@ -61,7 +61,7 @@ fn held_short(link: f64, mbit: f64) -> Flow {
 /// too, which the pseudocode does not do (difference 7 of the scheme). The number of ranges and the share lost are also
 /// left out in turn, and then STARTUP lasts; without recovery there is no loss to judge.
 #[test]
-fn a02_loss_ends_startup_though_the_application_is_the_limit() {
+fn a02_loss_ends_app_limited_startup() {
     let mut flow = held_short(20.0, 8.0);
     let before = flow.trace().len();
     flow.path.drop_every = Some(10);
