@@ -90,7 +90,7 @@ def version():
 
 
 def _claimed():
-    """Return the schemes that the claims of the papers name; the real engine has them."""
+    """The schemes that the papers' claims name, which the real engine has."""
     rows = [tomllib.loads(path.read_text(encoding="utf-8")).get("claim", []) for path in PAPERS.glob("*/*.claims.toml")]
     names = {name for claims in rows for claim in claims for name in claim.get("schemes", [])}
     return sorted(names - set(SCHEMES))
