@@ -198,7 +198,7 @@ def resolve(text: str, flag: str) -> str:
         if text.count(":") == 1:
             host, port = text.split(":")
     if wrong or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise UsageError(f"{flag}: {text!r} is no host with a port; accepted: HOST, HOST:PORT, [IPV6]:PORT")
+        raise UsageError(f"{flag}: {text!r} is not a host with a port; accepted: HOST, HOST:PORT, [IPV6]:PORT")
     try:
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
     except OSError as error:

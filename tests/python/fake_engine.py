@@ -92,7 +92,7 @@ def version():
 
 @functools.cache
 def _claimed():
-    """Return the schemes that the claims of the papers name; the real engine has them."""
+    """The schemes that the papers' claims name, which the real engine has."""
     from narrows import claims  # which needs no engine
 
     paths = sorted(PAPERS.glob("*/*.claims.toml"))
