@@ -291,7 +291,7 @@ def test_trace_option_keeps_invalid_time():
 
 def test_renamed_command_suggests_present_name():
     """A command of an earlier version fails with a hint at its present name."""
-    result = call("allocators", "--json")
+    result = call("routers", "--json")
     assert result.exit_code == 2
     assert "Did you mean 'routers'?" in " ".join(result.stderr.split())
 

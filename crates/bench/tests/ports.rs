@@ -3,7 +3,7 @@
 use narrows_bench::ports::Lane;
 
 #[test]
-fn every_allocator_lets_flows_open_carries_their_packets_and_takes_memory() {
+fn every_router_lets_flows_open_carries_their_packets_and_takes_memory() {
     let clock = std::cell::Cell::new(0.0);
     // A clock that moves on by one whenever it is read.
     let tick = || {

@@ -12,7 +12,7 @@ use narrows_bench::cases::{self, CASES};
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Evidence, Param, ParamKind, RecoveryStyle};
-use narrows_routers as allocator;
+use narrows_routers as routers;
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{self as scenario, FileError, Files, Plan, ScenarioError as Refusal, Source};
 use narrows_sim::engine::Engine;
@@ -107,15 +107,15 @@ fn describe(entry: &Entry) -> serde_json::Value {
            "page": entry.page().collect::<Vec<_>>().join("\n")})
 }
 
-/// All registered allocators, as a JSON list.
-#[pyfunction(name = "allocators")]
-fn list_allocators() -> String {
-    let describe = |entry: &allocator::RouterEntry| {
+/// All registered routers, as a JSON list.
+#[pyfunction(name = "routers")]
+fn list_routers() -> String {
+    let describe = |entry: &routers::RouterEntry| {
         let info = entry.info;
         json!({"name": info.name, "summary": info.summary, "evidence": evidence(info.evidence),
                "params": describe_params(info.params), "page": entry.page().collect::<Vec<_>>().join("\n")})
     };
-    serde_json::Value::from_iter(allocator::ALL.iter().map(describe)).to_string()
+    serde_json::Value::from_iter(routers::ALL.iter().map(describe)).to_string()
 }
 
 /// All registered schemes, as a JSON list.
@@ -273,12 +273,12 @@ fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult
     rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
 }
 
-/// What each allocator, or those named, costs the link at whose port it sits, by the number of flows: medians over `repeats`
-/// rounds, in each of which every allocator and a link without one has its turn, and the median of the ratios to that link.
+/// What each router, or those named, costs the link at whose port it sits, by the number of flows: medians over `repeats`
+/// rounds, in each of which every router and a link without one has its turn, and the median of the ratios to that link.
 /// As a JSON list.
 #[pyfunction]
 #[pyo3(signature = (repeats, names=vec![]))]
-fn bench_allocators(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
+fn bench_routers(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
     let rows = py.detach(|| narrows_bench::ports::measure(repeats, &names));
     rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
 }
@@ -300,8 +300,8 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(bench_cases, m)?)?;
     m.add_function(wrap_pyfunction!(run_case, m)?)?;
     m.add_function(wrap_pyfunction!(bench_schemes, m)?)?;
-    m.add_function(wrap_pyfunction!(bench_allocators, m)?)?;
-    m.add_function(wrap_pyfunction!(list_allocators, m)?)?;
+    m.add_function(wrap_pyfunction!(bench_routers, m)?)?;
+    m.add_function(wrap_pyfunction!(list_routers, m)?)?;
     m.add_function(wrap_pyfunction!(live::live, m)?)?;
     m.add_function(wrap_pyfunction!(live::bench_datagrams, m)?)?;
     m.add_function(wrap_pyfunction!(live::datagram_schemes, m)?)?;

@@ -35,7 +35,7 @@ fn close(measured: f64, expected: f64) {
 }
 
 #[test]
-fn every_allocator_has_a_name_parameters_in_range_and_an_essay() {
+fn every_router_has_a_name_parameters_in_range_and_an_essay() {
     for entry in ALL {
         assert_eq!(find(entry.info.name).map(|found| found.info.name), Some(entry.info.name));
         for param in entry.info.params {
@@ -53,7 +53,7 @@ fn every_allocator_has_a_name_parameters_in_range_and_an_essay() {
 }
 
 #[test]
-fn every_allocator_tells_each_item_once_and_leaves_the_unit_to_its_kind() {
+fn every_router_tells_each_item_once_and_leaves_the_unit_to_its_kind() {
     for entry in ALL {
         let mut names = Vec::new();
         made(entry.info.name).telemetry(&mut |name, _| names.push(name));
@@ -259,7 +259,7 @@ fn anything() -> impl Strategy<Value = RateHeader> {
 
 proptest! {
     #[test]
-    fn whatever_headers_say_an_allocator_advises_finite_numbers_and_time_goes_on(
+    fn whatever_headers_say_a_router_advises_finite_numbers_and_time_goes_on(
         packets in prop::collection::vec((anything(), 0u64..20_000, 0u64..100_000), 1..200),
     ) {
         for entry in ALL {

@@ -202,10 +202,10 @@ impl Samples {
         for class in link.classes(now) {
             number(&format!("class_{}_queue_pkt", class.name), class.waiting_packets as f64);
         }
-        if let Some(allocator) = link.router() {
-            allocator.telemetry(&mut |name, reading| {
-                let (name, shown) = telemetry::of_allocator(name, reading);
-                self.row(now, "link", i, &format!("allocator_{name}"), shown);
+        if let Some(router) = link.router() {
+            router.telemetry(&mut |name, reading| {
+                let (name, shown) = telemetry::of_router(name, reading);
+                self.row(now, "link", i, &format!("router_{name}"), shown);
             });
         }
     }

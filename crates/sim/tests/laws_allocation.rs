@@ -59,8 +59,8 @@ fn compare(scheme: &str, kind: &str, draw: Kind, bounds: &Bounds) {
         };
         let result = run(&format!(
             "name = \"allocation law\"\nduration = \"24s\"\nwarmup = \"12s\"\n[network]\nbuffer = \"8bdp\"\n\
-             allocator = \"{}\"\n{}",
-            wire.allocator,
+             router = \"{}\"\n{}",
+            wire.router,
             network.tables(scheme)
         ));
         drops += result.links.iter().map(|link| link.drops).sum::<u64>();

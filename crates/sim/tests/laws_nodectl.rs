@@ -209,7 +209,7 @@ fn a_flow_that_losses_hold_up_has_its_rate_again() {
 
 #[test]
 fn where_no_node_takes_part_a_flow_is_cubic() {
-    let negotiating = run(&text(20.0, 5.0, "allocator = \"none\"", &flow("count = 2")));
+    let negotiating = run(&text(20.0, 5.0, "router = \"none\"", &flow("count = 2")));
     println!("no nodes: {:?}, utilisation {}", goodputs(&negotiating), negotiating.links[0].utilization);
     assert!(negotiating.links[0].utilization > 0.95, "{}", negotiating.links[0].utilization);
     assert!(negotiating.links[0].drops > 0, "it probes");
@@ -219,7 +219,7 @@ fn where_no_node_takes_part_a_flow_is_cubic() {
 #[test]
 fn where_no_node_takes_part_a_flow_with_a_limit_is_cubic_below_it() {
     let limited = flow("count = 2\nmax_rate = \"30mbit\"") + &flow("receive_rate = \"30mbit\"");
-    let result = run(&text(20.0, 5.0, "allocator = \"none\"", &limited));
+    let result = run(&text(20.0, 5.0, "router = \"none\"", &limited));
     let (sent, lost) = (result.counters.data_packets_sent, result.links[0].drops);
     println!("limits above the link: {:?}, {lost} of {sent} packets dropped", goodputs(&result));
     assert!(result.links[0].utilization > 0.95, "{}", result.links[0].utilization);
@@ -227,7 +227,7 @@ fn where_no_node_takes_part_a_flow_with_a_limit_is_cubic_below_it() {
     assert!(lost * 50 < sent, "{lost} of {sent}");
     // Three that the link can carry are held to what they state.
     let limited = flow("count = 2\nmax_rate = \"4mbit\"") + &flow("receive_rate = \"6mbit\"");
-    let result = run(&text(20.0, 5.0, "allocator = \"none\"", &limited));
+    let result = run(&text(20.0, 5.0, "router = \"none\"", &limited));
     assert_rates(&result, &[4.0, 4.0, 6.0], 0.002);
     assert_lossless(&result);
 }
@@ -235,7 +235,7 @@ fn where_no_node_takes_part_a_flow_with_a_limit_is_cubic_below_it() {
 /// The least time-out of a port is twice the silence after which servers ask before they go on.
 #[test]
 fn at_the_least_timeout_pauses_and_long_ways_are_outlasted() {
-    let node = "allocator = { kind = \"nodectl\", timeout = 10 }";
+    let node = "router = { kind = \"nodectl\", timeout = 10 }";
     let pauses = |off: f64, rtt: &str| {
         format!(
             "[[flows]]\nscheme = \"nodectl\"\nrtt = \"{rtt}\"\n\
@@ -262,7 +262,7 @@ fn at_the_least_timeout_pauses_and_long_ways_are_outlasted() {
 
 #[test]
 fn a_node_that_dies_stalls_nobody() {
-    let dies = "allocator = { kind = \"nodectl\", dies = \"5s\" }";
+    let dies = "router = { kind = \"nodectl\", dies = \"5s\" }";
     let flows = flow("count = 2") + &flow("start = \"6s\"\nsize = \"2MB\"");
     let mut engine = Engine::new(spec(&text(60.0, 0.0, dies, &flows)), Recorder::off());
     engine.run_until(Nanos::from_secs(10)).unwrap();
@@ -299,7 +299,7 @@ warmup = "{warmup_s}s"
 rate = "10mbit"
 delay = "5ms"
 buffer = "100pkt"
-allocator = "nodectl"
+router = "nodectl"
 {links}
 {flows}
 "#

@@ -1,4 +1,4 @@
-//! One port with an allocator, flows of real endpoints through it, and strangers who open flows that they never use.
+//! One port with a router, flows of real endpoints through it, and strangers who open flows that they never use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use narrows_traffic::{App, AppConfig};
 
 /// What the link carries.
 pub const RATE: Rate = Rate::from_bytes_per_sec(12_500_000);
-/// The most flows that an allocator with a table knows.
+/// The most flows that a router with a table knows.
 const ROOM: f64 = 1_000.0;
 /// From the link to the receivers, and from there back past the port to the senders beside it.
 const WAY: Nanos = Nanos::from_millis(10);
@@ -41,10 +41,10 @@ pub struct Port {
     pub flood: u64,
 }
 
-/// The scheme that speaks to an allocator.
+/// The scheme that speaks to a router.
 fn scheme_of(entry: &RouterEntry) -> &'static schemes::Entry {
     let speaks = |scheme: &&schemes::Entry| {
-        scheme.rate_protocol.and_then(Explicit::named).map(Explicit::allocator) == Some(entry.info.name)
+        scheme.rate_protocol.and_then(Explicit::named).map(Explicit::router) == Some(entry.info.name)
     };
     schemes::ALL.iter().find(speaks).unwrap_or_else(|| panic!("no scheme speaks to {}", entry.info.name))
 }
@@ -103,7 +103,7 @@ impl Port {
         }
     }
 
-    pub fn allocator(&self) -> &AnyRouter {
+    pub fn router(&self) -> &AnyRouter {
         self.link.router().expect("it has one")
     }
 

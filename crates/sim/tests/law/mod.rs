@@ -51,9 +51,9 @@ pub fn run_with_mean_window(text: &str) -> (RunResult, f64) {
     (engine.finish().unwrap(), sum / samples)
 }
 
-/// A named internal of an allocator, in bytes, seconds or bytes per second.
-pub fn reading(allocator: Option<&AnyRouter>, name: &str) -> f64 {
-    let told = allocator.expect("the scheme brings its allocator").reading(name);
+/// A named internal of a router, in bytes, seconds or bytes per second.
+pub fn reading(router: Option<&AnyRouter>, name: &str) -> f64 {
+    let told = router.expect("the scheme brings its router").reading(name);
     told.and_then(Reading::number).expect("it tells this number")
 }
 
