@@ -106,7 +106,17 @@ class Writer:
         Raises:
             ValueError: A placeholder is malformed, has no value, contains itself, or is a query.
         """
-        return "".join(part if isinstance(part, str) else self._spelled(self._value(part)) for part in parts(text))
+        return self._prose(text, ())
+
+    def _prose(self, text: str, chain: tuple[str, ...]) -> str:
+        written: list[str] = []
+        for part in parts(text):
+            if isinstance(part, Placeholder):
+                value = self._stated(part, chain)
+                inner = (*chain, part.name)
+                part = self._spelled(self._prose(value, inner) if isinstance(value, str) else self.plain(value, inner))
+            written.append(part)
+        return "".join(written)
 
     def plain(self, value: Any, chain: tuple[str, ...] = ()) -> Any:
         """Fill all texts in a value, however deep.
@@ -172,6 +182,11 @@ class Writer:
         return value.text
 
     def _value(self, part: Placeholder, chain: tuple[str, ...] = ()) -> Any:
+        """The value that a placeholder stands for, filled itself."""
+        return self.plain(self._stated(part, chain), (*chain, part.name))
+
+    def _stated(self, part: Placeholder, chain: tuple[str, ...]) -> Any:
+        """The value that a placeholder stands for, as it is stated."""
         name = part.name
         if part.bound or isinstance(self.scope.get(name), Sql):
             raise ValueError(
@@ -182,7 +197,7 @@ class Writer:
         if name in chain:
             raise ValueError(f"{{{name}}} contains itself: {' → '.join((*chain, name))}")
         self.used.add(name)
-        return self.plain(self.scope[name], (*chain, name))
+        return self.scope[name]
 
     def _known(self, *, values: bool = True, queries: bool = True) -> str:
         """Names of the scope, for errors."""
