@@ -188,7 +188,7 @@ fn registry_every_entry_is_well_formed() {
             assert!(!name.is_empty() && name.bytes().all(legal), "'{name}' is not a lower-case name");
             assert_eq!(find(name).map(|found| found.info.name), Some(info.name));
         }
-        // One number per scheme, except for those that share the experimental one.
+        // One number each, but for those that share the experimental one.
         let alike = ALL.iter().filter(|other| other.ccid == entry.ccid).count();
         assert!(alike == 1 || entry.ccid == EXPERIMENTAL_CCID, "{}: CCID {}", info.name, entry.ccid);
         assert!(!info.summary.is_empty() && !info.summary.contains('\n'), "{}", info.name);

@@ -3,7 +3,7 @@
 use narrows_cc::EXPERIMENTAL_CCID;
 use narrows_cc::schemes::Entry;
 
-/// The CCID of a half-connection: its number on the wire and the feedback that the data receiver sends.
+/// What a CCID asks of the receiver of data, and its number on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ccid {
     /// TCP-like (RFC 4341): Ack Vectors.
@@ -36,7 +36,7 @@ impl Ccid {
         Self::ALL.into_iter().find(|ccid| ccid.number() == number)
     }
 
-    /// The CCID of a registered scheme.
+    /// The one that a scheme of the registry is.
     pub fn of(scheme: &Entry) -> Self {
         Self::from_number(scheme.ccid).unwrap_or(Self::Other)
     }

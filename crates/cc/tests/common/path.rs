@@ -75,7 +75,7 @@ impl Path {
 pub(super) struct Packet {
     pub(super) seq: u64,
     pub(super) snapshot: SentSnapshot,
-    /// Departure time from the link.
+    /// When the link is done with it.
     pub(super) left_at: Nanos,
     pub(super) ack_at: Nanos,
     /// Declared lost, rightly or not.

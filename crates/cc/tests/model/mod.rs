@@ -191,7 +191,7 @@ pub struct Model {
     window_limited: bool,
     srtt: Nanos,
     min_rtt: Nanos,
-    /// All output of the scheme, in order.
+    /// Everything the scheme said, in order.
     pub steps: Vec<Step>,
 }
 

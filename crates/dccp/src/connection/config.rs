@@ -80,7 +80,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        // RFC 4340 section 10: new connections use CCID 2.
+        // RFC 4340 section 10: CCID 2 is what a new connection has.
         let standard = |entry: &&schemes::Entry| entry.ccid == Ccid::TcpLike.number();
         let scheme = schemes::ALL.iter().find(standard).expect("CCID 2 is in the registry");
         Self {
