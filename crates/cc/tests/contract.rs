@@ -1,4 +1,4 @@
-//! What every registered scheme must satisfy, over random sequences of events.
+//! Properties of all registered schemes over random event sequences.
 
 mod model;
 
@@ -9,7 +9,7 @@ use narrows_cc::schemes::{ALL, Entry, find};
 use narrows_cc::{Bytes, Evidence, Feedback, Nanos, Params, RecoveryStyle, Value};
 use proptest::prelude::*;
 
-/// Whatever the events: a window of at least a segment, rates above zero, nothing absurd, nothing that is not a number.
+/// For any events: a window of at least a segment, positive rates, finite values below the limits.
 fn check(entry: &Entry, conditions: &Conditions, steps: &[Step]) {
     let name = entry.info.name;
     let mss = Bytes::new(conditions.mss);
@@ -46,7 +46,7 @@ fn run(entry: &Entry, params: &Params, conditions: Conditions, ops: &[Op]) -> Ve
     model.steps
 }
 
-/// One case tries a share of the sets of parameters: together they are many hundreds.
+/// Each case tries a share of the parameter sets, which are many hundreds in total.
 const SHARES: usize = 4;
 
 /// The defaults, each parameter alone at either end of its range, and all of them together.
@@ -87,7 +87,7 @@ proptest! {
         conditions in model::conditions(),
         ops in model::ops(),
     ) {
-        // The schemes that leave recovery to the transport are those that take loss for congestion.
+        // Schemes that leave recovery to the transport treat loss as congestion.
         for entry in ALL.iter().filter(|entry| entry.info.recovery == RecoveryStyle::Prr) {
             let name = entry.info.name;
             let steps = run(entry, &Params::defaults(entry.info.params), conditions, &ops);
@@ -124,7 +124,7 @@ proptest! {
 /// The model of these tests reaches every event and phase.
 #[test]
 fn contract_model_reaches_every_event_and_phase() {
-    // Without this, the properties above could hold because nothing happened.
+    // Otherwise the properties above could hold only because nothing happened.
     let conditions =
         Conditions { mss: 1_448, initial_window_segments: 10, rtt: Nanos::from_millis(20), seed: 1 };
     let ack = |lost, delivered, marked| Op::Ack { lost, delivered, late: 0, marked };

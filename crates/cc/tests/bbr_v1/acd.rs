@@ -1,4 +1,4 @@
-//! BBR-ACD and BBR-A: recovery by evidence of congestion.
+//! BBR-ACD and BBR-A: recovery from signs of congestion.
 
 use narrows_cc::bbr_v1::{Policy, State};
 use narrows_cc::schemes::{BbrA, BbrAcd};
@@ -13,7 +13,7 @@ type Advanced = <BbrA as Core>::Policy;
 const TICK: Nanos = Nanos::from_nanos(1);
 const MS: Nanos = Nanos::from_millis(1);
 
-/// In ProbeBW's first cruise phase, with the window at its target of 2 BDP: 716 segments.
+/// In PROBE_BW's first cruise phase, with the window at its target of 2 BDP: 716 segments.
 fn cruising<P: Policy>() -> Script<P> {
     let mut script = Script::<P>::new(1, &[]);
     script.reach_probe_bw();
@@ -25,14 +25,14 @@ fn cruising<P: Policy>() -> Script<P> {
     script
 }
 
-/// Feeds an acknowledgement with that round-trip sample, within the round.
+/// Feeds an acknowledgement with this round-trip sample, within the round.
 fn sample<P: Policy>(script: &mut Script<P>, rtt: Option<Nanos>, acked: u64) {
     let ack = script.next_ack(TICK, acked, 0);
     let rate = ack.rate.map(|rate| RateSample { prior_delivered: Bytes::ZERO, ..rate });
     script.cc.on_ack(&Ack { rtt, rate, ..ack });
 }
 
-/// Whether recovery is taken for congestion if its first acknowledgement carries the last of these samples.
+/// Whether recovery counts as congestion if its first acknowledgement carries the last of these samples.
 fn congested<P: Policy>(samples: &[Option<Nanos>]) -> bool {
     let mut script = cruising::<P>();
     let (last, before) = samples.split_last().unwrap();
@@ -51,7 +51,7 @@ fn of_ms<const N: usize>(values: [f64; N]) -> [Option<Nanos>; N] {
 /// Three similar round-trip samples above min_rtt, or one above twice min_rtt, indicate congestion.
 #[test]
 fn bbr_acd_detects_congestion_by_three_samples_or_one_high() {
-    // min_rtt is 40 ms; every sample is compared with the one before it.
+    // min_rtt is 40 ms; each sample is compared with the previous one.
     assert!(congested::<Acd>(&of_ms([45.0, 46.0, 45.0])));
     assert!(congested::<Acd>(&of_ms([60.0, 45.0, 45.9, 46.8])), "a slow rise");
     assert!(congested::<Acd>(&of_ms([40.1, 40.1, 40.1])), "however short the queue");
@@ -97,7 +97,7 @@ fn bbr_acd_missing_sample_resets_the_row() {
     assert!(!congested::<Advanced>(&samples), "the row begins again");
 }
 
-/// Whether a row of like samples whose last one replaces an expired minimum is taken for congestion.
+/// Whether a series of similar samples, the last of which replaces an expired minimum, counts as congestion.
 fn congested_at_expiry<P: Policy>() -> bool {
     let mut script = cruising::<P>();
     for _ in 0..3 {
@@ -117,7 +117,7 @@ fn bbr_acd_sample_replacing_min_rtt_is_not_above_it() {
     assert!(!congested_at_expiry::<Advanced>());
 }
 
-/// Recovery with congestion: the window has been halved once.
+/// Recovery with congestion: the window was halved once.
 fn congested_recovery<P: Policy>() -> Script<P> {
     let mut script = cruising::<P>();
     script.rtt = MS * 81;
@@ -130,9 +130,9 @@ fn congested_recovery<P: Policy>() -> Script<P> {
 #[test]
 fn bbr_acd_halves_window_per_ack_to_four_segments() {
     let mut script = congested_recovery::<Acd>();
-    // 716 − 16 lost, halved; that is below BDP₁ = 346 + 24 segments.
+    // 716 − 16 lost, halved; the result is below BDP₁ = 346 + 24 segments.
     assert_eq!(script.cc.control().cwnd, MSS * 350);
-    // Losses are taken off before it is halved again.
+    // Losses are subtracted before the window is halved again.
     script.within_round(TICK, 2, 10);
     assert_eq!(script.cc.control().cwnd, MSS * 170);
     for halves in 1..=5_u32 {
@@ -144,13 +144,13 @@ fn bbr_acd_halves_window_per_ack_to_four_segments() {
         assert_eq!(script.cc.control().cwnd, MSS * 4);
     }
     assert!(script.cc.model().conserving());
-    // The flag goes with the round: growth, still in recovery, whatever the round-trip times say.
+    // The flag ends with the round: the window grows, still in recovery, at any round-trip time.
     script.round(2, 0);
     assert!(!script.cc.model().conserving());
     assert_eq!(script.cc.control().cwnd, MSS * 6);
     script.within_round(TICK, 3, 0);
     assert_eq!(script.cc.control().cwnd, MSS * 9);
-    // The end brings back the window from before recovery.
+    // Leaving recovery restores the window from before.
     script.leave_recovery(1);
     assert_eq!(script.cc.control().cwnd, quantised(1_000_000.0, 8, false));
 }
@@ -184,9 +184,9 @@ fn bbr_acd_random_loss_reduces_window_by_lost_bytes() {
     let window = script.cc.control().cwnd;
     script.inflight = MSS * 300;
     script.enter_recovery(CongestionCause::Loss, 2, 5);
-    // Neither inflight nor conservation: less the losses, plus the acknowledged.
+    // Neither inflight nor conservation: minus the losses, plus the acknowledged data.
     assert_eq!(script.cc.control().cwnd, window - MSS * 3);
-    // Congestion that shows later in this recovery changes nothing.
+    // Congestion later in this recovery changes nothing.
     script.rtt = MS * 100;
     script.within_round(TICK, 2, 0);
     assert_eq!(script.cc.control().cwnd, window - MSS);
@@ -198,15 +198,15 @@ fn bbr_acd_random_loss_reduces_window_by_lost_bytes() {
 fn bbr_a_paces_at_three_quarters_while_halving() {
     let mut script = congested_recovery::<Advanced>();
     let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
-    // From the acknowledgement that entered recovery on.
+    // From the acknowledgement that entered recovery.
     assert_eq!(script.cc.control().pacing_rate, Some(slow));
     assert_eq!(script.cc.control().cwnd, MSS * 350);
     let phase = script.phase_of_cycle();
-    // Inflight at the BDP would end a draining phase; this one is none and lasts for min_rtt.
+    // Inflight at the BDP would end a draining phase; this phase is not draining and lasts min_rtt.
     script.inflight = MSS * 300;
     script.within_round(TICK, 2, 0);
     assert_eq!((script.cc.control().pacing_rate, script.phase_of_cycle()), (Some(slow), phase));
-    // An acknowledgement that delivers nothing does not come to that.
+    // An acknowledgement without delivered data does not count.
     script.within_round(TICK, 0, 0);
     assert_eq!(script.cc.control().pacing_rate, Some(cruise));
     script.within_round(TICK, 2, 0);

@@ -1,4 +1,4 @@
-//! BBR-ACW: the window gain at its edges.
+//! BBR-ACW: the window gain at its limits.
 
 use narrows_cc::schemes::BbrAcw;
 use narrows_cc::{Bytes, CongestionControl, Nanos, Rate};
@@ -14,7 +14,7 @@ fn ms(ms: f64) -> Nanos {
     Nanos::from_secs_f64(ms / 1e3)
 }
 
-/// In the middle of ProbeBW, at 100 Mbit/s and 40 ms; every sample so far was the same.
+/// In PROBE_BW at 100 Mbit/s and 40 ms, after equal samples.
 fn cruising(values: &[(&str, f64)]) -> Script<Acw> {
     let mut script = Script::<Acw>::new(1, values);
     script.reach_probe_bw();
@@ -22,7 +22,7 @@ fn cruising(values: &[(&str, f64)]) -> Script<Acw> {
     script
 }
 
-/// One more acknowledgement with a rate sample of so many Mbit/s and a round trip of so many ms.
+/// One more acknowledgement with a rate sample in Mbit/s and a round-trip sample in ms.
 fn ack(script: &mut Script<Acw>, mbit: f64, rtt: f64) {
     script.rate = Rate::from_mbit_per_sec(mbit);
     script.rtt = ms(rtt);
@@ -65,7 +65,7 @@ fn bbr_acw_equal_extrema_lower_gain_with_queue() {
         ack(&mut script, 100.0, rtt);
         assert!(near(gain(&script), 1.0 + 80.0 / (rtt + 40.0)), "{rtt}: {}", gain(&script));
     }
-    // Without a queue and with one that does not end: 2 and 1.
+    // Without a queue and with an unlimited one: 2 and 1.
     let mut script = cruising(&[]);
     ack(&mut script, 100.0, 1e6);
     assert!(gain(&script) < 1.001);
@@ -80,7 +80,7 @@ fn bbr_acw_gain_follows_rate_between_extrema() {
         ack(&mut script, 60.0, 40.0);
         ack(&mut script, rate, 40.0);
         assert!(near(gain(&script), 1.0 + alpha), "{rate}: {}", gain(&script));
-        // At twice the round trip beta is 2/3: h = 1 + 2/3 alpha.
+        // At twice the round-trip time beta is 2/3: h = 1 + 2/3 alpha.
         ack(&mut script, rate, 80.0);
         assert!(near(gain(&script), 1.0 + alpha * 2.0 / 3.0), "{rate}: {}", gain(&script));
     }
@@ -106,7 +106,7 @@ fn bbr_acw_minimum_rate_expires_with_bandwidth_filter() {
     script.rate = Rate::from_mbit_per_sec(90.0);
     for rounds in 1..=12 {
         script.round(1, 0);
-        // Of ten rounds neither 60 nor 100 is left once the eleventh begins: the extrema coincide.
+        // After ten rounds both 60 and 100 have expired, so the extrema coincide.
         let expected = if rounds <= 10 { 1.0 + 10.0 / 40.0 } else { 2.0 };
         assert!(near(gain(&script), expected), "{rounds}: {}", gain(&script));
     }
@@ -151,7 +151,7 @@ fn bbr_acw_keeps_gains_outside_probe_bw() {
     script.inflight = MSS * 4;
     script.round(1, 0);
     assert!(near(gain(&script), 1.0));
-    // What ProbeRTT lets through is no measure of the path.
+    // The delivery rate in PROBE_RTT does not measure the path.
     ack(&mut script, 1.0, 40.0);
     script.inflight = Bytes::new(500_000);
     let mut least = None;

@@ -1,4 +1,4 @@
-//! Windows for acknowledgements that come in bunches.
+//! Window allowance for aggregated acknowledgements.
 
 use narrows_cc::bbr_v1::Aggregation;
 use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Rate};
@@ -18,11 +18,11 @@ fn sample(aggregation: &mut Aggregation, at_ms: u64, acked: u64) -> u64 {
 #[test]
 fn aggregation_excess_is_acked_beyond_bandwidth() {
     let mut aggregation = Aggregation::default();
-    // The epoch begins with this bunch.
+    // The epoch begins with this burst.
     assert_eq!(sample(&mut aggregation, 100, 5_000), 5_000);
-    // 3 ms later 4000 B: 9000 B in all, where 3000 B were expected.
+    // 3 ms later 4000 B: 9000 B in total, 3000 B expected.
     assert_eq!(sample(&mut aggregation, 103, 4_000), 6_000);
-    // 20 ms later the 9000 B are fewer than the 23 000 B expected: a new epoch, and the maximum stays.
+    // 20 ms later 9000 B are fewer than the 23 000 B expected: a new epoch begins and the maximum stays.
     assert_eq!(sample(&mut aggregation, 123, 1_000), 6_000);
     assert_eq!(sample(&mut aggregation, 124, 8_000), 8_000);
 }
@@ -33,7 +33,7 @@ fn aggregation_excess_is_limited_by_window_and_epoch() {
     let mut aggregation = Aggregation::default();
     aggregation.sample(Nanos::from_millis(100), Bytes::new(5_000), BW, Bytes::new(3_000), NO_LIMIT);
     assert_eq!(aggregation.max(), Bytes::new(3_000));
-    // An epoch that would reach its limit is closed: 5000 B and 4000 B do not add up.
+    // An epoch that would reach its limit ends: 5000 B and 4000 B do not add up.
     let mut aggregation = Aggregation::default();
     for at in [100, 101] {
         aggregation.sample(Nanos::from_millis(at), Bytes::new(5_000), BW, NO_LIMIT, Bytes::new(10_000));
@@ -66,23 +66,23 @@ fn aggregation_widens_window_by_up_to_100_ms() {
         let mut script = Script::<V1>::new(1, &[("extra_acked", extra_acked)]);
         script.reach_probe_bw();
         script.reach_phase(2);
-        // The silence before it ends the old epoch, and the first bunch begins a new one.
+        // The preceding silence ends the old epoch, and the first burst begins a new one.
         let silence = Nanos::from_secs(1);
         for after in [silence, Nanos::from_nanos(1)] {
             script.within_round(after, segments, 0);
         }
-        // Grown to its target.
+        // The window has reached its target.
         for _ in 0..4 {
             script.within_round(Nanos::from_secs(1), segments, 0);
         }
         script.reach_phase(3);
         (script.cc.model().extra_acked(), script.cc.model().window())
     };
-    // Two bunches of 200 segments at once, in the same nanosecond but one.
+    // Two bursts of 200 segments, one nanosecond apart.
     let (extra, grown) = window(200, 1.0);
     assert_eq!(extra, MSS * 400);
     assert_eq!(grown, quantised(1_000_000.0 + 400.0 * 1448.0, 8, false));
-    // 2 x 500 segments are more than the 1 250 000 B of 100 ms.
+    // 2 x 500 segments exceed the 1 250 000 B of 100 ms.
     let (extra, grown) = window(500, 1.0);
     assert_eq!(extra, Bytes::new(1_250_000));
     assert_eq!(grown, quantised(2_250_000.0, 8, false));

@@ -1,4 +1,4 @@
-//! DCCP-BBR: the first two gains by the reported loss rate, latched when a cycle begins.
+//! DCCP-BBR: the first two gains follow the reported loss rate and are latched when a cycle begins.
 
 use narrows_cc::schemes::DccpBbr;
 use narrows_cc::{CongestionControl, Nanos, Report};
@@ -32,7 +32,7 @@ fn gain(script: &Script<Adaptive>) -> f64 {
     gain.unwrap()
 }
 
-/// The gains of the eight phases of the cycle that begins next.
+/// The gains of the next cycle's eight phases.
 fn cycle(script: &mut Script<Adaptive>) -> [f64; 8] {
     std::array::from_fn(|phase| {
         script.reach_phase(phase as u8);
@@ -64,7 +64,7 @@ fn dccp_bbr_first_two_gains_follow_equation_9() {
         let gains = cycle(&mut script);
         assert!(near(gains[0], up) && near(gains[1], down), "{loss_rate}: {gains:?}");
         assert!(gains[2..].iter().all(|gain| near(*gain, 1.0)), "{loss_rate}: {gains:?}");
-        // Up to the cap the product of gain and arriving share keeps the estimate (equation 8).
+        // Up to the cap the product of gain and received share preserves the estimate (equation 8).
         if (0.2..=0.3).contains(&loss_rate) {
             assert!(near(gains[0] * (1.0 - loss_rate), 1.0), "{loss_rate}");
         }
@@ -84,7 +84,7 @@ fn dccp_bbr_gains_are_latched_at_cycle_start() {
     script.reach_phase(1);
     report(&mut script, Some(0.0));
     assert!(near(gain(&script), 0.5 / 0.75));
-    // A report without a loss rate, and one that is none, change nothing.
+    // Reports without a loss rate, or with an invalid one, change nothing.
     report(&mut script, None);
     report(&mut script, Some(f64::NAN));
     report(&mut script, Some(7.0));

@@ -1,4 +1,4 @@
-//! What holds for every variant of BBR v1 that is registered: those with its detection of policers.
+//! Properties of all registered variants of BBRv1, recognised by its policer detection.
 
 use narrows_cc::schemes::{ALL, AnyScheme, Bbr, Entry, find};
 use narrows_cc::{
@@ -9,7 +9,8 @@ use proptest::prelude::*;
 
 use crate::flow::{self, Flow, MSS, Path};
 
-/// Any scheme over the common path. What it sends in recovery counts as sent again: the path itself repairs nothing.
+/// Any scheme over the common path. Packets sent in recovery count as retransmissions; the path itself
+/// repairs nothing.
 struct Any {
     scheme: AnyScheme,
     repairing: bool,
@@ -78,7 +79,7 @@ fn family_variants_are_registered() {
     }
 }
 
-/// A path without a limit to its buffer, and the seed of the flow over it.
+/// A path with unlimited buffer, and the seed of its flow.
 fn clean_path() -> impl Strategy<Value = (Path, u64)> {
     let path = (2.0..50.0_f64, 5..100_u64).prop_map(|(mbit, ms)| Path::new(mbit, ms));
     (path, any::<u64>()).prop_filter("a BDP of a few segments is no path to judge by", |(path, _)| {
@@ -86,7 +87,7 @@ fn clean_path() -> impl Strategy<Value = (Path, u64)> {
     })
 }
 
-/// Share of what the link could deliver, from round trip 20 to 80.
+/// Share of the link's capacity used from round trip 20 to 80.
 fn used(entry: &Entry, path: &Path, seed: u64) -> f64 {
     let mut flow = start(entry, path, seed, &[]);
     flow.run(path.rtt * 20, |_, _| {});
@@ -95,12 +96,13 @@ fn used(entry: &Entry, path: &Path, seed: u64) -> f64 {
     (flow.delivered - before).as_f64() / path.rate.over(path.rtt * 60).as_f64()
 }
 
-/// The window outside recovery and the pacing rate stay between four segments and what Startup allows: window and
-/// pacing gain 2.885, three of the greatest send quanta so far, rounding to an even number, and what one
-/// acknowledgement may add.
+/// Outside recovery window and pacing rate stay between four segments and the limits of STARTUP: window and
+/// pacing gain 2.885, three of the largest send quanta so far, rounding to an even number, and one
+/// acknowledgement.
 fn check_bounds(entry: &Entry, path: &Path, seed: u64) {
     let mut flow = start(entry, path, seed, &[]);
-    // A tenth more for the window that allows for aggregated acknowledgements: a few segments where none are held back.
+    // A tenth more for windows with an aggregation allowance: a few segments if acknowledgements are not
+    // aggregated.
     let rate = path.rate.as_bytes_per_sec() as f64 * 1.1;
     let bdp = rate * path.min_rtt().as_secs_f64();
     let initial = flow::INITIAL_WINDOW.as_f64() / path.rtt.as_secs_f64();
@@ -130,7 +132,7 @@ proptest! {
     fn family_alone_on_clean_path_fills_the_link((path, seed) in clean_path()) {
         for entry in variants() {
             let used = used(entry, &path, seed);
-            // A packet that was all but sent before counts as a whole.
+            // A partly sent packet counts as a whole.
             let most = 1.0 + MSS.as_f64() / path.rate.over(path.rtt * 60).as_f64();
             prop_assert!((0.9..=most).contains(&used), "{}: {used} of {path:?}", entry.info.name);
         }
@@ -146,7 +148,7 @@ proptest! {
     }
 }
 
-/// What makes a variant BBR v1.
+/// Parameters that turn a variant into BBRv1.
 const NEUTRAL: [(&str, &[(&str, f64)]); 7] = [
     ("modest-bbr", &[("response", 0.0), ("extra_acked", 1.0)]),
     (
@@ -165,7 +167,7 @@ const NEUTRAL: [(&str, &[(&str, f64)]); 7] = [
     ("bbq", &[("theta", 10.0)]),
 ];
 
-/// When what was acknowledged, and what the scheme asked for then.
+/// Time, acknowledged data and control of each acknowledgement.
 fn events(
     entry: &Entry,
     path: &Path,
@@ -180,7 +182,7 @@ fn events(
     seen
 }
 
-/// Clean and past two ProbeRTTs, bunched, policed, lossy, shallow.
+/// Paths: clean for two PROBE_RTTs, aggregated, policed, lossy, shallow.
 fn paths() -> [(Path, Nanos); 5] {
     let seconds = Nanos::from_secs;
     let clean = Path::new(10.0, 40);
@@ -212,7 +214,8 @@ fn family_with_neutral_parameters_equals_bbr_v1() {
                     .collect::<Vec<_>>()
             };
             assert_eq!(same(values), [true; 5], "{name} with {values:?}, seed {seed}");
-            // The neutral settings neutralise something: by default it is another scheme, not for its aggregation term.
+            // The neutral settings matter: with its defaults the variant differs, and not only by its
+            // aggregation term.
             let other: Vec<_> = values.iter().copied().filter(|(name, _)| *name == "extra_acked").collect();
             assert!(same(&other).contains(&false), "{name} by default, seed {seed}");
         }

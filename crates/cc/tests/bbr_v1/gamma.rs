@@ -1,4 +1,4 @@
-//! BBR-GC: the curves, and the ends of the probing phases.
+//! BBR-GC: gain curves and the ends of the probing phases.
 
 use narrows_cc::bbr_v1::State;
 use narrows_cc::gamma::Gamma;
@@ -42,17 +42,17 @@ fn bbr_gc_gains_follow_equations_12_and_13() {
         assert!(near(gamma.up(rtt), 1.5 - 0.5 * root), "{omega}: {}", gamma.up(rtt));
         assert!(near(gamma.down(rtt), 1.0 - 0.5 * omega * omega * omega * omega), "{omega}");
     }
-    // The ends of the ranges that the paper gives: [1, 1.5] and [0.5, 1].
+    // The limits of the paper's ranges: [1, 1.5] and [0.5, 1].
     assert!(near(gamma.up(ms(100.0)), 1.0) && near(gamma.down(ms(100.0)), 0.5));
     let tiny = Nanos::from_nanos(1);
-    // ω = 1e-8 and its fourth root 0.01.
+    // ω = 1e-8; its fourth root is 0.01.
     assert!(near(gamma.up(tiny), 1.5 - 0.5 * 0.01) && near(gamma.down(tiny), 1.0));
 }
 
 /// Every supported exponent matches the power function.
 #[test]
 fn gamma_exponents_match_the_power_function() {
-    // The exponents that have a short way, and their neighbours that have not.
+    // Exponents with a fast path, and neighbours without one.
     for exponent in [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 3.0, 0.3, 16.0] {
         let mut gamma = gamma(&[("up_gamma", exponent), ("down_gamma", exponent), ("down_amplitude", 0.9)]);
         gamma.observe(ms(0.0), ms(80.0));
@@ -84,7 +84,7 @@ fn bbr_gc_max_rtt_only_grows_without_a_filter_window() {
     assert!(near(aging.up(ms(40.0)), 1.0));
 }
 
-/// A script in ProbeBW that has seen 40 and 80 ms (RTT_max), with an empty queue again (ω = 1/2).
+/// A script in PROBE_BW after samples of 40 and 80 ms (RTT_max), with an empty queue (ω = 1/2).
 fn probing(values: &[(&str, f64)]) -> Script<Gc> {
     let mut script = Script::<Gc>::new(1, values);
     script.reach_probe_bw();
@@ -119,7 +119,7 @@ fn bbr_gc_pacing_gain_follows_every_ack_of_a_probe() {
     script.rtt = ms(80.0 * 0.6561);
     ack_at(&mut script, 0.9, 0);
     assert!(paced(&script, 1.05));
-    // A greater RTT_max bends the curve: 40 of 128 ms are 5/16.
+    // A greater RTT_max flattens the curve: 40 of 128 ms are 5/16.
     script.rtt = ms(128.0);
     ack_at(&mut script, 0.9, 0);
     assert!(paced(&script, 1.0), "at RTT_max nothing is probed for");
@@ -127,7 +127,7 @@ fn bbr_gc_pacing_gain_follows_every_ack_of_a_probe() {
     ack_at(&mut script, 0.9, 0);
     assert!(paced(&script, 1.5 - 0.5 * 0.3125_f64.powf(0.25)));
     assert_eq!(script.phase_of_cycle(), 0);
-    // In the draining phase P_down, in the six others 1.
+    // P_down in the draining phase, 1 in the six others.
     script.rtt = ms(64.0);
     ack_at(&mut script, 1.3, 0);
     assert_eq!(script.phase_of_cycle(), 1);
@@ -144,7 +144,7 @@ fn bbr_gc_probe_ends_above_1_25_bdp_or_on_loss() {
         let mut script = probing(&[]);
         ack_at(&mut script, before, lost);
         assert_eq!(script.phase_of_cycle(), u8::from(ends), "{before} BDP, {lost} lost");
-        // With BBR's patience, not before a min_rtt has passed.
+        // BBR's rule also waits for a min_rtt.
         let mut patient = probing(&[("early_down", 0.0)]);
         ack_at(&mut patient, before, lost);
         assert_eq!(patient.phase_of_cycle(), 0);
@@ -175,7 +175,7 @@ fn bbr_gc_probe_ends_as_bbr_when_inflight_shows_gain() {
         ack_at(&mut script, before, 0);
         assert_eq!(script.phase_of_cycle(), u8::from(ends), "{between}, {before}");
     }
-    // Draining from 1 BDP on needs no min_rtt; the gain of 1 above it holds at once.
+    // Draining ends at 1 BDP without waiting for min_rtt; the gain of 1 then applies at once.
     let mut draining = probing(&[("between", 2.0)]);
     ack_at(&mut draining, 0.99, 0);
     assert_eq!(draining.phase_of_cycle(), 0);
@@ -191,8 +191,8 @@ fn bbr_gc_probe_ends_as_bbr_when_inflight_shows_gain() {
 /// Send quanta count towards the inflight target only if enabled.
 #[test]
 fn bbr_gc_counts_send_quanta_only_if_enabled() {
-    // With BBR's own measure 1.25 BDP are 432 segments and three quanta of 9 (what 1.07 x 100 Mbit/s send in 2^-10 s),
-    // even, and two more.
+    // BBR's own target: 1.25 BDP are 432 segments, plus three quanta of 9 (1.07 x 100 Mbit/s for 2^-10 s),
+    // rounded up to even, plus two.
     let threshold = quantised(BDP as f64 * 1.25, 9, true);
     assert_eq!(threshold, MSS * 462);
     for (before, ends) in [(threshold - Bytes::new(1), 0), (threshold, 1)] {
@@ -217,7 +217,7 @@ fn bbr_gc_app_limited_sender_keeps_probing() {
 /// The smoothed or the minimum round-trip time may replace the latest.
 #[test]
 fn bbr_gc_rtt_may_be_smoothed_or_minimum() {
-    // One late sample of 160 ms within a round of 40 ms: the newest makes it RTT_max, the others do not.
+    // One late sample of 160 ms in a round of 40 ms: only the latest sample becomes RTT_max.
     for (kind, greatest) in [(0.0, 160.0), (1.0, 80.0), (2.0, 80.0)] {
         let mut script = probing(&[("rtt", kind)]);
         let mut ack = script.next_ack(ms(1.0), 1, 0);
@@ -238,9 +238,9 @@ fn bbr_gc_rtt_may_be_smoothed_or_minimum() {
 /// A flow alone probes according to the queue that its STARTUP left.
 #[test]
 fn bbr_gc_alone_probes_by_queue_left_from_startup() {
-    // Startup fills this buffer of 1 BDP: RTT_max is twice the propagation delay, P_up 1.08 with an empty queue and
-    // less as the probe queues. Pacing at 0.99 of it gains at most 0.07 BDP per min_rtt, so every probe ends between
-    // P_up (measured when it ends) and 1.25 BDP, and nothing is lost any more.
+    // STARTUP fills this buffer of 1 BDP: RTT_max is twice the propagation delay, and P_up is 1.08 with an
+    // empty queue, less as the probe queues. Pacing at 0.99 P_up gains at most 0.07 BDP per min_rtt, so every
+    // probe ends between P_up (measured at its end) and 1.25 BDP, without loss.
     let mut path = Path::new(50.0, 20);
     path.buffer = Bytes::new(125_000);
     let bdp = 125_000.0;

@@ -1,4 +1,4 @@
-//! The round-trip filter and ProbeRTT.
+//! The round-trip filter and PROBE_RTT.
 
 use narrows_cc::bbr_v1::State;
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Rate, RateSample};
@@ -14,7 +14,7 @@ fn probe_rtt_after_ten_seconds_holds_four_segments() {
     let mut flow = Flow::<V1>::new(path, 1, &[]);
     let (mut last, mut before) = (State::Startup, Bytes::ZERO);
     let (mut entered, mut held, mut round, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    // When the minimum was last confirmed: by the handshake, by a sample as low, or by leaving ProbeRTT.
+    // Last confirmation of the minimum: the handshake, an equal or lower sample, or the end of PROBE_RTT.
     let (mut confirmed, mut due) = (Nanos::from_millis(40), Vec::new());
     flow.run(Nanos::from_secs(22), |flow, ack| {
         let model = flow.cc.model();
@@ -33,7 +33,7 @@ fn probe_rtt_after_ten_seconds_holds_four_segments() {
                 (_, State::ProbeRtt { .. }) => round.push(now),
                 (State::ProbeRtt { .. }, _) => {
                     left.push(now);
-                    // The window from before, in one step, and what this acknowledgement delivered.
+                    // The prior window at once, plus the data of this acknowledgement.
                     assert!(model.window() >= before && model.window() <= before + MSS, "{before:?}");
                     assert!(model.in_probe_bw());
                 }
@@ -53,8 +53,7 @@ fn probe_rtt_after_ten_seconds_holds_four_segments() {
     assert_eq!((entered.len(), held.len(), round.len(), left.len()), (2, 2, 2, 2));
     for i in 0..2 {
         assert!(entered[i] > due[i] && entered[i] <= due[i] + gap * 2, "{:?} for {:?}", entered[i], due[i]);
-        // The queue drains within the round trip that was under way: 40 ms and up to a quarter of a BDP of
-        // queue.
+        // The queue drains within the current round trip: 40 ms and up to a quarter of a BDP of queue.
         assert!(
             held[i] > entered[i] && held[i] - entered[i] <= Nanos::from_millis(50),
             "{entered:?} {held:?}"
@@ -89,7 +88,7 @@ fn probe_rtt_on_long_path_lasts_a_whole_round() {
 /// PROBE_RTT measures the path without its queue.
 #[test]
 fn probe_rtt_measures_the_path_without_queue() {
-    // The handshake saw 40 ms. From 5 s on the path takes 60 ms: only ProbeRTT can find that out.
+    // The handshake measured 40 ms. From 5 s on the path takes 60 ms, which only PROBE_RTT can detect.
     let mut flow = Flow::<V1>::new(Path::new(20.0, 40), 1, &[]);
     flow.run_for(Nanos::from_secs(5));
     flow.path.rtt = Nanos::from_millis(60);
@@ -102,7 +101,7 @@ fn probe_rtt_measures_the_path_without_queue() {
 /// Rate samples in PROBE_RTT do not lower the bandwidth estimate.
 #[test]
 fn probe_rtt_samples_do_not_lower_the_bandwidth() {
-    // 200 ms are 20 round trips of 10 ms, twice the bandwidth filter. Four segments per round trip are 4.6
+    // 200 ms are 20 round trips of 10 ms, twice the bandwidth filter. Four segments per round trip give 4.6
     // Mbit/s.
     let path = Path::new(50.0, 10);
     let rate = path.rate.as_bytes_per_sec() as f64;
@@ -112,7 +111,7 @@ fn probe_rtt_samples_do_not_lower_the_bandwidth() {
         let model = flow.cc.model();
         let bw = model.bw().as_bytes_per_sec() as f64;
         if ack.now > Nanos::from_secs(1) {
-            // 1 %: after ProbeRTT the filter is refreshed at a pacing rate 1 % below the bandwidth.
+            // 1 %: after PROBE_RTT the pacing rate that refreshes the filter is 1 % below the bandwidth.
             assert!(bw >= 0.99 * rate && bw <= rate * 1.0001, "{:?} at {:?}", model.bw(), ack.now);
         }
         rounds += u64::from(matches!(model.state(), State::ProbeRtt { .. }) && model.round_start());
@@ -159,7 +158,7 @@ fn probe_rtt_delayed_ack_does_not_replace_expired_min_rtt() {
     assert_eq!(after_silence(1448, 0), new, "a full packet");
 }
 
-/// In ProbeRTT, its clock set, since 11 s after the last confirmation of the minimum.
+/// In PROBE_RTT with its clock set, 11 s after the last confirmation of the minimum.
 fn in_probe_rtt() -> Script<V1> {
     let mut script = Script::<V1>::new(1, &[]);
     script.reach_probe_bw();
@@ -214,7 +213,7 @@ fn probe_rtt_recovery_keeps_the_prior_window() {
     while !script.cc.model().in_probe_bw() {
         script.round(4, 0);
     }
-    // What the last acknowledgement delivered comes on top.
+    // Plus the data of the last acknowledgement.
     assert_eq!(script.cc.model().window(), window + MSS * 4);
 }
 
@@ -229,7 +228,7 @@ fn probe_rtt_idle_restart_ends_it_after_its_time() {
             idle,
             rto: Some(Nanos::from_millis(240)),
             delivered: script.delivered,
-            // ProbeRTT itself counts as being short of data.
+            // PROBE_RTT itself counts as application-limited.
             app_limited: false,
         });
         assert_eq!(script.cc.model().in_probe_bw(), over, "{idle_ms} ms");
@@ -261,6 +260,6 @@ fn probe_rtt_duration_of_zero_disables_it() {
     flow.run(Nanos::from_secs(25), |flow, _| {
         assert!(!matches!(flow.cc.model().state(), State::ProbeRtt { .. }));
     });
-    // The filter still forgets.
+    // The filter still expires.
     assert!(flow.cc.model().min_rtt().unwrap() > flow.path.rtt);
 }

@@ -1,4 +1,4 @@
-//! What must hold whatever happens.
+//! Invariants of BBRv1.
 
 use narrows_cc::bbr_v1::{CYCLE_PHASES, State};
 use narrows_cc::{
@@ -160,15 +160,15 @@ fn bbr_v1_only_diagram_transitions_are_legal() {
         [State::Startup, State::Drain].into_iter().chain(cycle).chain(probe_rtt)
     };
     let count = |from: State| states().filter(|to| from.may_become(*to)).count();
-    // Drain, ProbeRTT.
+    // To DRAIN and PROBE_RTT.
     assert_eq!(count(State::Startup), 2);
-    // Seven phases, ProbeRTT.
+    // To seven phases and PROBE_RTT.
     assert_eq!(count(State::Drain), 8);
     for phase in 0..CYCLE_PHASES {
-        // Seven phases to start again in, ProbeRTT; and from the probing phase on to the draining one.
+        // To seven start phases and PROBE_RTT; from the probing phase also to the draining one.
         assert_eq!(count(State::ProbeBw { phase, since: Nanos::ZERO }), if phase == 0 { 9 } else { 8 });
     }
-    // Startup, seven phases, and the next step inside.
+    // To STARTUP, seven phases, and the next step inside.
     let end = Some(Nanos::from_secs(1));
     assert_eq!(count(State::ProbeRtt { until: None, round_done: false }), 9);
     assert_eq!(count(State::ProbeRtt { until: end, round_done: false }), 9);

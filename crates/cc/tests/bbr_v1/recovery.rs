@@ -1,11 +1,11 @@
-//! Loss, recovery, timeouts and their undoing.
+//! Loss, recovery, timeouts and undo.
 
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout};
 
 use crate::path::{Flow, MSS, Path, V1};
 use crate::script::{Script, quantised};
 
-/// In ProbeBW's first cruise phase, with the window at its target.
+/// In PROBE_BW's first cruise phase, with the window at its target.
 fn cruising() -> Script<V1> {
     let mut script = Script::<V1>::new(1, &[("extra_acked", 0.0)]);
     script.reach_probe_bw();
@@ -26,24 +26,25 @@ fn recovery_conserves_packets_for_a_round_then_restores() {
     script.enter_recovery(CongestionCause::Loss, 2, 50);
     assert!(script.cc.model().conserving());
     assert_eq!(script.cc.model().window(), MSS * 302);
-    // Two more are acknowledged and two sent: the window stays, so as much leaves as arrives.
+    // Two more are acknowledged and two sent: the window is constant.
     script.within_round(Nanos::from_nanos(1), 2, 0);
     assert_eq!(script.cc.model().window(), MSS * 302);
-    // More losses empty the pipe; what is in flight, and what was delivered, is the window's floor.
+    // More losses empty the pipe; the window is at least inflight plus the delivered data.
     script.inflight = MSS * 280;
     script.within_round(Nanos::from_nanos(1), 2, 20);
     assert_eq!(script.cc.model().window(), MSS * 282);
-    // A window less its losses that is still above that floor stays.
+    // A window that stays above this minimum after its losses is kept.
     script.inflight = MSS * 250;
     script.within_round(Nanos::from_nanos(1), 2, 1);
     assert_eq!(script.cc.model().window(), MSS * 281);
-    // The next round: it may grow by what is delivered, so at most two leave for one that arrives.
+    // In the next round the window may grow by the delivered data: at most two packets leave for one that
+    // arrives.
     script.round(10, 0);
     assert!(!script.cc.model().conserving());
     assert_eq!(script.cc.model().window(), MSS * 291);
     script.within_round(Nanos::from_nanos(1), 10, 4);
     assert_eq!(script.cc.model().window(), MSS * 297);
-    // The end: the window from before in one step. Here it is at its target, which caps it.
+    // Leaving recovery restores the prior window at once, here up to its target.
     script.leave_recovery(10);
     assert_eq!(script.cc.model().window(), window);
     assert_eq!(script.cc.model().phase(), Phase::Open);
@@ -66,7 +67,7 @@ fn recovery_starts_a_round_for_full_conservation() {
     script.inflight = MSS * 300;
     let entry = script.enter_recovery(CongestionCause::Loss, 2, 50);
     let rounds = script.cc.model().round();
-    // A packet sent before recovery began ends no round.
+    // A packet sent before recovery ends no round.
     let ack = script.next_ack(Nanos::from_nanos(1), 2, 0);
     let rate = ack
         .rate
@@ -96,8 +97,7 @@ fn recovery_on_lossy_path_holds_and_restores_window() {
                 entered += 1;
             }
             (Phase::Recovery, Phase::Open) => {
-                // Restored, up to the target of the phase the cycle has moved to: two segments less after
-                // probing.
+                // Restored up to the target of the current phase: two segments fewer after probing.
                 assert!(window + MSS * 2 >= before, "{window:?} after {before:?}");
                 left += 1;
             }
@@ -121,7 +121,7 @@ fn recovery_random_loss_of_1_percent_costs_little_more() {
     path.drop_every = Some(100);
     let mut flow = Flow::<V1>::new(path, 1, &[]);
     flow.run(Nanos::from_secs(10), |_, _| {});
-    // The path loses 1 %, the pacing margin takes 1 %, Startup 0.4 s of 10; probes give something back.
+    // The path loses 1 %, the pacing margin takes 1 %, STARTUP 0.4 s of 10; probes regain some.
     let share = flow.delivered.as_f64() / flow.path.rate.over(Nanos::from_secs(10)).as_f64();
     assert!(share > 0.93, "{share}");
 }
@@ -134,7 +134,7 @@ fn recovery_does_not_start_on_ecn_marks() {
     script.inflight = MSS * 300;
     script.enter_recovery(CongestionCause::Ecn, 2, 0);
     assert_eq!((script.cc.model().window(), script.cc.model().conserving()), (window, false));
-    // But loss in the meantime is.
+    // A loss in the meantime starts recovery.
     script.within_round(Nanos::from_nanos(1), 2, 1);
     assert_eq!((script.cc.model().window(), script.cc.model().conserving()), (MSS * 302, true));
 }
@@ -166,9 +166,9 @@ fn timeout_leaves_one_segment_then_regrows_from_four() {
     script.round(4, 0);
     assert_eq!(script.cc.control().cwnd, MSS * 8);
     script.leave_recovery(8);
-    // The window that was saved at the first timeout, not the one segment of the second.
+    // The window saved at the first timeout, not the single segment of the second.
     assert_eq!(script.cc.control().cwnd, window);
-    // What is still in flight stays usable.
+    // Packets still in flight remain usable.
     time_out(&mut script, MSS * 7, 1);
     assert_eq!(script.cc.control().cwnd, MSS * 8);
     assert_eq!(script.cc.model().inflight(), MSS * 7);
@@ -185,7 +185,7 @@ fn timeout_in_recovery_keeps_the_prior_window() {
     assert_eq!(script.cc.control().cwnd, MSS * 46);
     time_out(&mut script, Bytes::ZERO, 1);
     script.leave_recovery(2);
-    // 20 from before, and the two delivered: Startup goes on.
+    // 20 from before plus the two delivered: STARTUP continues.
     assert_eq!(script.cc.control().cwnd, MSS * 22);
 }
 
@@ -220,8 +220,8 @@ fn spurious_loss_restores_window_and_full_pipe_search() {
     assert_eq!(script.cc.model().full_bw(), Rate::ZERO);
     script.leave_recovery(1);
     assert!(script.cc.model().window() >= window);
-    // Without it, that had been the third round. This acknowledgement set the measure, the next two bring no
-    // growth, and only the third fills the pipe.
+    // Without the undo this would be the third round. This acknowledgement sets the reference, the next two
+    // bring no growth, and only the third fills the pipe.
     for _ in 0..2 {
         script.round(10, 0);
         assert!(!script.cc.model().full_bw_reached());

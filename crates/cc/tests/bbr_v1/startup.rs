@@ -1,4 +1,4 @@
-//! Startup, the full pipe, Drain, the pacing rate and the send quantum.
+//! STARTUP, full pipe, DRAIN, pacing rate and send quantum.
 
 use narrows_cc::bbr_v1::State;
 use narrows_cc::{Bytes, CongestionControl, Nanos, Rate};
@@ -17,7 +17,7 @@ fn startup_initial_pacing_rate_is_gain_times_window_per_rtt() {
     assert_eq!(script.cc.control().pacing_rate, Some(expected));
     assert_eq!(script.cc.control().cwnd, INITIAL_WINDOW);
     assert_eq!(script.cc.model().delivered_at(), script.now, "time counts from here");
-    // Without a handshake's round-trip time, 1 ms is assumed.
+    // Without a round-trip sample of the handshake 1 ms is assumed.
     let cc = <narrows_cc::schemes::Bbr as CongestionControl>::new(&crate::path::setup::<V1>(1, &[]));
     assert_eq!(cc.control().pacing_rate, Some(Rate::from_bytes_per_sec(14_480_000).mul_f64(2.885 * MARGIN)));
 }
@@ -25,7 +25,7 @@ fn startup_initial_pacing_rate_is_gain_times_window_per_rtt() {
 /// STARTUP doubles the pacing rate every round trip until the pipe is full.
 #[test]
 fn startup_doubles_pacing_rate_per_round_trip() {
-    // BDP 1 Gbit/s x 40 ms = 5 MB: from 10 segments more than eight doublings.
+    // BDP 1 Gbit/s x 40 ms = 5 MB: more than eight doublings from 10 segments.
     let path = Path::new(1000.0, 40);
     let full = path.rate.mul_f64(2.885 * MARGIN);
     let mut flow = Flow::<V1>::new(path, 1, &[]);
@@ -36,18 +36,18 @@ fn startup_doubles_pacing_rate_per_round_trip() {
             rates.push(model.pacing_rate());
         }
     });
-    // Each round delivers twice as many packets as the one before; the rate is measured at its first packets.
+    // Each round delivers twice as many packets as the last; its first packets measure the rate.
     let growing: Vec<_> = rates.iter().copied().take_while(|rate| *rate < full.mul_f64(0.9)).collect();
     assert!(growing.len() >= 7, "{rates:?}");
     let ratio = |pair: &[Rate]| pair[1].as_bytes_per_sec() as f64 / pair[0].as_bytes_per_sec() as f64;
-    // A round of few packets shows the rate only coarsely: 15 % for one round, 5 % for the mean of all.
+    // A round of few packets measures coarsely: 15 % for one round, 5 % for the mean of all.
     for pair in growing.windows(2).skip(1) {
         assert!((1.7..=2.3).contains(&ratio(pair)), "{} in {growing:?}", ratio(pair));
     }
     let rounds = (growing.len() - 2) as f64;
     let mean = ratio(&[growing[1], growing[growing.len() - 1]]).powf(1.0 / rounds);
     assert!((mean / 2.0 - 1.0).abs() < 0.05, "{mean}");
-    // At the bottleneck's rate it stays: gain x bw, less the margin. Tolerance: rounding of the samples.
+    // The rate stays at the bottleneck's: gain x bw, minus the margin. Tolerance: rounding of the samples.
     let last = rates.last().unwrap().as_bytes_per_sec() as f64;
     assert!((last / full.as_bytes_per_sec() as f64 - 1.0).abs() < 1e-3, "{rates:?}");
 }
@@ -59,8 +59,8 @@ fn startup_paces_at_2_885_times_the_bandwidth() {
     script.round(100, 0);
     assert_eq!(script.state(), State::Startup);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(2.885 * MARGIN));
-    // A lower sample does not lower it before the pipe is full, even when the filter has forgotten the higher
-    // one.
+    // Before the pipe is full a lower sample does not lower the rate, even if the filter has dropped the
+    // higher one.
     let high = script.cc.model().pacing_rate();
     script.app_limited = true; // keeps the full-pipe test waiting
     script.rate = Rate::from_mbit_per_sec(50.0);
@@ -81,7 +81,7 @@ fn startup_ends_after_three_rounds_without_25_percent_growth() {
     script.round(100, 0);
     script.round(100, 0);
     assert!(!script.cc.model().full_bw_reached());
-    // Growth by exactly a quarter starts the count again.
+    // Growth by exactly a quarter restarts the count.
     script.rate = Rate::from_mbit_per_sec(125.0);
     script.round(100, 0);
     assert_eq!(script.cc.model().full_bw(), Rate::from_mbit_per_sec(125.0));
@@ -89,7 +89,7 @@ fn startup_ends_after_three_rounds_without_25_percent_growth() {
         script.round(100, 0);
         assert_eq!(script.state(), State::Startup);
     }
-    // Neither acknowledgements within a round nor rounds short of data count.
+    // Neither acknowledgements within a round nor application-limited rounds count.
     script.within_round(Nanos::from_millis(1), 10, 0);
     script.app_limited = true;
     script.round(100, 0);
@@ -108,7 +108,7 @@ fn drain_paces_at_inverse_gain_until_inflight_is_bdp() {
     }
     assert_eq!(script.state(), State::Drain);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(1.0 / 2.885 * MARGIN));
-    // 500 000 B are 346 segments; 4.29 MB/s send 4189 B in 2^-10 s: two segments are the quantum.
+    // 500 000 B are 346 segments; 4.29 MB/s send 4189 B in 2^-10 s: a quantum of two segments.
     assert_eq!(script.cc.control().burst, MSS * 2);
     let bdp = quantised(500_000.0, 2, false);
     assert_eq!(bdp, MSS * 352);
@@ -163,10 +163,10 @@ fn send_quantum_follows_the_pacing_rate() {
         assert_eq!(script.state(), State::Drain);
         script.cc.control().burst.as_u64() / MSS.as_u64()
     };
-    // Drain paces at 0.343 bw. 1.2 Mbit/s is the threshold between one and two segments.
+    // DRAIN paces at 0.343 bw. 1.2 Mbit/s is the threshold between one and two segments.
     assert_eq!(quantum(1.19 / MARGIN * 2.885, &[]), 1);
     assert_eq!(quantum(1.21 / MARGIN * 2.885, &[]), 2);
-    // 100 Mbit/s in 2^-10 s are 12 207 B: eight segments; at 10 Gbit/s 64 kB are the limit: 45.
+    // 100 Mbit/s in 2^-10 s are 12 207 B: eight segments. At 10 Gbit/s 64 kB are the limit: 45.
     assert_eq!(quantum(100.1 / MARGIN * 2.885, &[]), 8);
     assert_eq!(quantum(10_000.0 / MARGIN * 2.885, &[]), 45);
     assert_eq!(quantum(10_000.0, &[("quantum", 1.0)]), 1);
@@ -179,12 +179,12 @@ fn window_before_full_pipe_grows_by_delivered_data() {
     script.rate = Rate::from_mbit_per_sec(10.0); // BDP 50 000 B
     script.round(10, 0);
     assert_eq!(script.cc.model().window(), MSS * 20);
-    // 2.885 BDP are 144 250 B = 100 segments; pacing at 28.6 Mbit/s makes the quantum two.
+    // 2.885 BDP are 144 250 B = 100 segments; pacing at 28.6 Mbit/s gives a quantum of two.
     assert_eq!(quantised(50_000.0 * 2.885, 2, false), MSS * 106);
     for segments in [100, 50] {
         script.within_round(Nanos::from_millis(1), segments, 0);
     }
-    // 120 is above the target: the second acknowledgement adds nothing, and nothing is taken away.
+    // 120 is above the target: the second acknowledgement adds nothing and removes nothing.
     assert_eq!(script.cc.model().window(), MSS * 120);
 }
 

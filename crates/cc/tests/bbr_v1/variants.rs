@@ -1,4 +1,4 @@
-//! The hooks by which variants differ, and the parameters: each must change what is sent.
+//! The hooks by which variants differ, and the parameters: each must change the output.
 
 use narrows_cc::bbr_v1::{Model, PARAMS, PHASE_UP, Policy, RecoveryEntry, State};
 use narrows_cc::{
@@ -18,7 +18,7 @@ const INFO: Info = Info {
     params: bbr_params![],
 };
 
-/// Gains latched when a cycle begins; a probing phase of at most 3 ms; a window of one BDP.
+/// Gains latched at cycle start; a probing phase of at most 3 ms; a window of one BDP.
 #[derive(Clone, Debug)]
 struct Gains {
     latched: f64,
@@ -66,8 +66,8 @@ fn variant_overrides_gains_phase_ends_and_window_gain() {
     assert_eq!(script.cc.model().window(), quantised(500_000.0, 8, false));
 }
 
-/// Half the BDP in ProbeBW, a third of the window in ProbeRTT; recovery without conservation and restoration,
-/// paced at 0.75.
+/// Half the BDP in PROBE_BW, a third of the window in PROBE_RTT; recovery without conservation or
+/// restoration, paced at 0.75.
 #[derive(Clone, Debug)]
 struct Recovery {
     third: Bytes,
@@ -119,7 +119,7 @@ fn variant_overrides_bdp_recovery_and_probe_rtt() {
     assert_eq!(script.cc.model().window(), window);
     script.inflight = MSS * 200;
     script.enter_recovery(CongestionCause::Loss, 2, 3);
-    // inflight, without what was acknowledged; then growth, for nothing is conserved.
+    // Inflight without the acknowledged data; then growth, because nothing is conserved.
     assert_eq!(script.cc.model().window(), MSS * 202);
     script.within_round(Nanos::from_nanos(1), 5, 0);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.75 * 0.99));
@@ -138,7 +138,7 @@ fn variant_overrides_bdp_recovery_and_probe_rtt() {
     assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }));
 }
 
-/// Four fifths of the bandwidth; the window is halved by every acknowledgement of recovery's first round.
+/// Four fifths of the bandwidth; every acknowledgement in the first round of recovery halves the window.
 #[derive(Clone, Debug)]
 struct Halving {
     acks: u32,
@@ -213,8 +213,7 @@ fn variant_parameters_extend_and_replace_those_of_bbr() {
     }
 }
 
-/// When every packet was acknowledged on three paths: clean, bunched, policed. A fingerprint of all that was
-/// sent.
+/// Times of all acknowledgements on three paths (clean, aggregated, policed), as a fingerprint of the output.
 fn fingerprint(values: &[(&str, f64)]) -> u64 {
     let clean = Path::new(20.0, 40);
     let mut bunched = Path::new(50.0, 10);
@@ -239,7 +238,7 @@ fn variant_parameters_all_change_the_output() {
     let standard = fingerprint(&[]);
     assert_eq!(fingerprint(&[]), standard, "runs repeat");
     for param in PARAMS {
-        // Half of it, or the least it may be; flags and zeros the other way round.
+        // Half the value, or its minimum; flags and zeros inverted.
         let value = if param.default == 0.0 { 1.0 } else { (param.default / 2.0).max(param.min) };
         let value = if param.unit.is_empty() && param.default == 1.0 { 0.0 } else { value };
         assert_ne!(fingerprint(&[(param.name, value)]), standard, "{} = {value}", param.name);

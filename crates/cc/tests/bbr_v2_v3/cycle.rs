@@ -1,4 +1,4 @@
-//! ProbeBW: when it probes, how far, and what it learns.
+//! PROBE_BW: schedule, extent and results of probes.
 
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Bytes, Nanos, Rate, Value};
@@ -26,7 +26,7 @@ fn probe_wait_is_random_from_two_to_three_seconds() {
 /// A probe is due after the wait, or after one round per packet of the BDP, at most 63.
 #[test]
 fn probe_is_due_after_wait_or_one_round_per_bdp_packet() {
-    // 500 packets in the BDP, so 63 rounds of 10 ms come first.
+    // The BDP has 500 packets, so 63 rounds of 10 ms come first.
     for (wait, rtt, rate, rounds) in [
         (1e4, 10, 400.0, Some(63)),
         (1e4, 10, 4.0, Some(5)),
@@ -132,7 +132,7 @@ fn probe_up_at_long_term_bound_is_no_plateau() {
     assert_eq!(script.state(), State::Down);
 }
 
-/// In ProbeBW_UP with a long-term bound of about so many segments, the window at it, and no reason for caution.
+/// In PROBE_UP with a long-term bound of about `bound` segments, the window at it, and no reason for caution.
 fn bounded_up(bound: u64) -> Script<V3> {
     let mut script =
         Script::<V3>::new(&[("extra_acked", 0.0), ("precaution", 0.0), ("probe_rtt_duration", 0.0)]);
@@ -157,7 +157,7 @@ fn inflight_longterm_grows_by_doubling_steps_per_round() {
     script.window_full = true;
     let mut last = script.cc.model().inflight_long().unwrap();
     for growth in [1, 2, 4, 8, 16] {
-        // A window's worth is acknowledged in each round, in twenty parts; the first of them begins the round.
+        // Each round acknowledges a full window in twenty parts; the first of them begins the round.
         let parts = 20;
         for part in 0..parts {
             let acked = script.window().as_u64() / 1_000 / parts;
@@ -215,7 +215,7 @@ fn probe_after_excess_loss_stops_at_bound_then_continues() {
     assert_eq!(script.state(), State::Down);
     assert_eq!(script.told("probe_precautionary"), Some(Value::Number(1.0)));
     assert_eq!(script.told("probe_too_high"), Some(Value::Number(0.0)));
-    // The acknowledgements of that probe show no harm: a probe without caution follows.
+    // The acknowledgements of that probe show no harm, so a probe without caution follows.
     script.round(500);
     assert_eq!(script.state(), State::Refill);
     assert_eq!(script.told("probe_precautionary"), Some(Value::Number(0.0)));

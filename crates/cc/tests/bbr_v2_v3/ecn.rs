@@ -1,11 +1,11 @@
-//! Marks.
+//! ECN marks.
 
 use narrows_cc::bbr_v2_v3::{AckPhase, Marks, State};
 use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::script::{MOMENT, MSS, Script, V2, V3, segments};
 
-/// A path short enough for marks to count, of the same rate: a BDP of 50 segments.
+/// A path of the same rate, short enough for marks to count: a BDP of 50 segments.
 fn short<P: narrows_cc::bbr_v2_v3::Policy>(values: &[(&str, f64)]) -> Script<P> {
     let mut all = vec![("ecn", 1.0), ("extra_acked", 0.0)];
     all.extend(values);
@@ -107,7 +107,7 @@ fn ecn_half_marked_probe_is_too_high() {
     script.round(50);
     assert_eq!(script.state(), State::Down);
     assert_eq!(script.cc.model().inflight_long(), Some(segments(60)));
-    // The round that has just begun still brings acknowledgements of the probe.
+    // The new round still carries acknowledgements of the probe.
     assert_eq!(script.cc.model().ack_phase(), AckPhase::Stopping);
     script.within(MOMENT, 1);
     assert_eq!(script.cc.model().ack_phase(), AckPhase::Stopping);
@@ -154,7 +154,7 @@ fn ecn_after_marks_cease_next_probe_starts_at_once() {
     script.within(MOMENT, 1);
     assert_eq!(script.state(), State::Refill, "no wait of seconds");
     assert_eq!(script.now, now + MOMENT);
-    // Half of 64 segments: 2^5, so that a round of a full window adds 32.
+    // Half of 64 segments: 2^5, so a round with a full window adds 32.
     script.up_from_refill();
     let long = script.cc.model().inflight_long().unwrap();
     script.window_full = true;
@@ -166,7 +166,7 @@ fn ecn_after_marks_cease_next_probe_starts_at_once() {
     let before = script.cc.model().inflight_long().unwrap();
     script.within(MOMENT, 32);
     let grown = (script.cc.model().inflight_long().unwrap() - before).as_u64() / 1_000;
-    // A window of 64 segments over 32 is two segments acknowledged for one more: 16 for 32.
+    // A window of 64 segments over 32: two acknowledged segments per segment of growth, 16 for 32.
     assert!(grown.abs_diff(16) <= 1, "{grown}");
 }
 
@@ -184,8 +184,8 @@ fn ecn_marks_lower_bw_shortterm_in_v2() {
     assert_eq!(script.cc.model().bw_short(), Some(script.rate.mul_f64(kept)));
 }
 
-/// In BBR v2's ProbeBW_DOWN after a probe whose first round, of ten acknowledgements, was marked but for the first `clean`
-/// ones; with what the marks leave of the bandwidth if they bound it.
+/// In PROBE_DOWN of v2 after a probe in whose first round, of ten acknowledgements, all but the first `clean`
+/// were marked; with the bandwidth that remains if the marks bound it.
 fn marked_probe(clean: u32) -> (Script<V2>, Rate) {
     let mut script = short::<V2>(&[]);
     script.reach_cruise();

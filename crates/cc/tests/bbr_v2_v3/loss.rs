@@ -1,4 +1,4 @@
-//! Answers to loss, timeouts, and their undoing.
+//! Responses to loss and timeouts, and their undo.
 
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Bytes, CongestionCause, CongestionControl, Rate, Value};
@@ -10,7 +10,7 @@ use crate::script::{BDP, MOMENT, MSS, Script, V3, segments};
 fn loss_in_probe_up_sets_inflight_longterm_and_ends_it() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
-    // 600 in flight: 12 losses are 2 %, the 13th is too much. Before it 599 were in flight and 12 lost.
+    // 600 in flight: 12 losses are 2 %, the 13th exceeds it. Before it 599 were in flight and 12 lost.
     for n in 1..=12 {
         script.lose(n, segments(600), n);
         assert_eq!(script.state(), State::Up);
@@ -34,7 +34,7 @@ fn loss_bound_is_at_least_beta_of_target_inflight() {
     script.reach_up();
     script.lose(1, segments(10), 1);
     assert_eq!(script.cc.model().inflight_long(), Some(segments(350)), "0.7 of the BDP");
-    // Where congestion cut the window below the BDP, 0.7 of the window.
+    // If congestion cut the window below the BDP: 0.7 of the window.
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
     script.inflight = segments(99);
@@ -163,7 +163,8 @@ fn spurious_loss_restarts_ended_probe_from_refill() {
     assert_eq!(script.state(), State::Refill);
     assert_eq!(script.cc.model().inflight_long(), None, "as before the loss");
     assert_eq!(script.window(), window);
-    // The acknowledgement that proved it was of old data: it does not end the round that fills the pipe.
+    // The acknowledgement that proves the loss spurious covers old data, so it does not end the PROBE_REFILL
+    // round.
     script.within(MOMENT, 1);
     assert_eq!(script.state(), State::Refill);
     script.round(500);

@@ -1,4 +1,4 @@
-//! The round-trip filters, ProbeRTT, and restarting from idle.
+//! Round-trip filters, PROBE_RTT and restart from idle.
 
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Value};
@@ -9,7 +9,7 @@ fn in_probe_rtt(script: &Script<V3>) -> bool {
     matches!(script.state(), State::ProbeRtt { .. })
 }
 
-/// In ProbeBW, with no sample as low as the first for just five seconds.
+/// In PROBE_BW, exactly five seconds after the last sample as low as the first.
 fn aged() -> Script<V3> {
     let mut script = Script::<V3>::new(&[("probe_wait", 1e4), ("probe_rounds", 1e6), ("extra_acked", 0.0)]);
     script.reach_cruise();

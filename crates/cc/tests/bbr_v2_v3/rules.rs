@@ -62,13 +62,14 @@ fn inflight_at_loss_threshold_solves_draft_equation() {
     let at = |tx, lost, clamped| {
         script.cc.model().inflight_at_loss(MSS, segments(tx), segments(lost), clamped).as_f64() / 1_000.0
     };
-    // 10 of 500 before it, so 2 % are reached before it: (0.02 * 500 - 10) / 0.98 = 0.
+    // 10 of 500 lost before, so the 2 % were reached before: (0.02 * 500 - 10) / 0.98 = 0.
     assert!((at(501, 11, false) - 500.0).abs() < 0.01);
-    // 9 before it: 500 + 1 / 0.98. At that inflight (9 + 1.0204) / 501.0204 = 2 %.
+    // 9 lost before: 500 + 1 / 0.98. At that inflight (9 + 1.0204) / 501.0204 = 2 %.
     let expected = 500.0 + 1.0 / 0.98;
     assert!((at(501, 10, false) - expected).abs() < 0.01);
     assert!(((9.0 + expected - 500.0) / expected - 0.02).abs() < 1e-9);
-    // More before it than tolerated: the draft goes back by the excess, v2 to where the packet left.
+    // More lost before than tolerated: the draft subtracts the excess, v2 stays at the inflight of the
+    // packet's departure.
     assert!((at(501, 51, false) - (500.0 - 40.0 / 0.98)).abs() < 0.01);
     assert!((at(501, 51, true) - 500.0).abs() < 0.01);
     assert_eq!(at(1, 1, false), 0.0, "a lone packet");
@@ -79,8 +80,8 @@ fn inflight_at_loss_threshold_solves_draft_equation() {
 /// The headroom is 15 %, at least one segment, and leaves at least four segments.
 #[test]
 fn headroom_is_15_percent_at_least_one_segment() {
-    // The bound is what a probe lost too much at. Its floor of beta times the window is out of the way: four segments are
-    // left in the window after a timeout.
+    // The bound is the inflight at which a probe lost too much. Its minimum of beta times the window does not
+    // matter: after a timeout the window has four segments.
     for bound in [1_000u64, 100, 10, 7, 6, 5, 4, 3] {
         let mut script = Script::<V3>::new(&[("beta", 0.1)]);
         script.reach_up();
@@ -212,7 +213,7 @@ fn cwnd_grows_by_delivered_data_within_state_bounds() {
 fn extra_acked_is_maximum_of_ten_rounds_or_one_in_startup() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_cruise();
-    // The epoch begins with an acknowledgement; all that comes at once is excess.
+    // The epoch begins with an acknowledgement; all data acknowledged at the same time is excess.
     for _ in 0..30 {
         script.round(500);
     }
@@ -221,7 +222,8 @@ fn extra_acked_is_maximum_of_ten_rounds_or_one_in_startup() {
     let grown = script.cc.model().extra_acked();
     assert!(grown >= base + segments(700) - MSS, "{base:?} {grown:?}");
     assert!(grown <= script.cc.model().window());
-    // A long pause ends the epoch; the maximum stays for ten rounds, then the excess of a plain round is left.
+    // A long pause ends the epoch. The maximum stays for ten rounds; then the excess of a plain round
+    // remains.
     for n in 0..12 {
         script.now += RTT * 3;
         script.round(1);
@@ -240,7 +242,7 @@ fn states_allow_draft_and_undo_transitions_only() {
     let rtt = State::ProbeRtt { until: None, round_done: false };
     let held = State::ProbeRtt { until: Some(RTT), round_done: false };
     let all = [State::Startup, State::Drain, State::Down, State::Cruise, State::Refill, State::Up, rtt, held];
-    // Rows: from; columns in the same order.
+    // Rows: source state; columns: target state, in the same order.
     let allowed = [
         [0, 1, 0, 0, 0, 0, 1, 0],
         [1, 0, 1, 0, 0, 0, 1, 0],

@@ -1,11 +1,11 @@
-//! The ends of Startup and Drain.
+//! The ends of STARTUP and DRAIN.
 
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{CongestionCause, Setup, Value};
 
 use crate::script::{BDP, MOMENT, MSS, Script, V3, segments, setup};
 
-/// In Startup, in recovery, with `ranges` separate losses in the round that runs; each range has `length` segments.
+/// In STARTUP and recovery, with `ranges` separate losses of `length` segments each in the current round.
 fn losing(script: &mut Script<V3>, ranges: u64, length: u64) {
     script.round(500);
     for range in 0..ranges {

@@ -1,4 +1,4 @@
-//! What BBR v2 does otherwise.
+//! Differences of BBRv2.
 
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Rate, Value};
@@ -23,7 +23,7 @@ fn v2_gains_follow_the_state() {
     check(&script, State::Down, 0.75, 2.0);
 }
 
-/// In ProbeBW_CRUISE: inflight before the acknowledgement counts, so it has to be less than the BDP.
+/// In PROBE_CRUISE. Inflight before the acknowledgement counts, so it must be below the BDP.
 fn cruising(values: &[(&str, f64)]) -> Script<V2> {
     let mut script = Script::<V2>::new(values);
     script.reach_drain();
@@ -43,7 +43,7 @@ fn v2_probe_ends_at_1_25_bdp_without_plateau_test() {
     script.round(1);
     assert_eq!(script.state(), State::Up);
     let began = script.now;
-    // 1.25 BDP and two segments for probing; inflight before the acknowledgement counts.
+    // 1.25 BDP plus two segments for probing; inflight before the acknowledgement counts.
     let full = segments(627);
     let ack = script.next(RTT, 1, false);
     script.cc.on_ack(&Ack { inflight_before: full, ..ack });

@@ -1,11 +1,11 @@
-//! A.12 and A.13: acknowledgements that come in bunches.
+//! A.12 and A.13: aggregated acknowledgements.
 
 use narrows_cc::{Bytes, Nanos};
 
 use crate::flow::{MSS, Path};
 use crate::record::{Flow, Point, start};
 
-/// The excess over bandwidth x time that section 5.5.9 reckons for each acknowledgement, with the round it came in.
+/// The excess over bandwidth x time (section 5.5.9) of each acknowledgement, with its round.
 fn excesses(trace: &[Point]) -> Vec<(f64, Bytes)> {
     let (mut since, mut delivered) = (Nanos::ZERO, Bytes::ZERO);
     let mut samples = Vec::new();
@@ -22,13 +22,13 @@ fn excesses(trace: &[Point]) -> Vec<(f64, Bytes)> {
     samples
 }
 
-/// The most of the excesses of the rounds after `round - window`.
+/// The maximum excess of the rounds after `round - window`.
 fn most(samples: &[(f64, Bytes)], round: f64, window: f64) -> Bytes {
     samples.iter().rev().take_while(|(at, _)| *at >= round - window).map(|(_, excess)| *excess).max().unwrap()
 }
 
-/// Checks telemetry against the samples at every acknowledgement from a place on: never above what the window may
-/// remember, and never below the latest.
+/// Checks telemetry against the samples at every acknowledgement from a position on: never above the maximum
+/// that the window may hold, and never below the latest excess.
 fn check(flow: &Flow, from: usize, window: f64) {
     let samples = excesses(flow.trace());
     let acks: Vec<_> = flow.trace().iter().skip(1).filter(|point| point.ack().is_some()).collect();
@@ -60,7 +60,7 @@ fn a12_startup_finds_bandwidth_with_ack_aggregation() {
     let rate = flow.path.rate;
     let full = flow.trace().iter().find(|point| point.figures.max_bw >= rate.mul_f64(0.98)).unwrap();
     assert!(point.figures.max_bw <= rate.mul_f64(65.0 / 64.0), "{:?}", point.figures.max_bw);
-    // 12 segments per 20 ms at first; the BDP is 86: three doublings, and one round for the first sample.
+    // 12 segments per 20 ms initially; the BDP is 86: three doublings, and one round for the first sample.
     assert!(full.figures.round <= 6.0, "{}", full.figures.round);
     let bdp = rate.over(flow.path.rtt);
     assert!(point.control.cwnd > bdp * 2, "{:?}", point.control.cwnd);
@@ -95,7 +95,7 @@ fn a13_cruise_window_allows_for_ack_aggregation() {
     }
     flow.path.bunch = Nanos::ZERO;
     flow.write_at(flow.path.rate.mul_f64(0.1));
-    // 0.9 of the rate eat the excess, at most a window, in some 60 ms.
+    // 0.9 of the rate consumes the excess, at most a window, in about 60 ms.
     flow.run_for(Nanos::from_millis(100));
     let round = flow.last().figures.round;
     let until = |flow: &mut Flow, rounds: f64| {

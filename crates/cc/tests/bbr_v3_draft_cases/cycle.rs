@@ -1,11 +1,11 @@
-//! A.8, A.9 and A.22: PROBE_DOWN's exits, and PROBE_REFILL without data.
+//! A.8, A.9 and A.22: exits of PROBE_DOWN, and PROBE_REFILL without data.
 
 use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::flow::Path;
 use crate::record::{Flow, NO_PROBE_RTT, rate_near, start};
 
-/// In the first moment of PROBE_DOWN after a probe; with its place in the record.
+/// The first event of PROBE_DOWN after a probe, with its position in the record.
 fn going_down(buffer: Option<u64>) -> (Flow, usize) {
     let mut path = Path::new(20.0, 40);
     path.buffer = buffer.map_or(path.buffer, Bytes::new);
@@ -31,10 +31,10 @@ fn a08_probe_down_ends_with_headroom_and_no_queue() {
             let (model, at) = (&pair[0], &pair[1]);
             assert_eq!(model.figures.pacing_gain, 0.9);
             let Some(ack) = at.ack() else { continue };
-            // The bounds are compared as the acknowledgement found them: bw may have been bounded by losses since.
+            // The bounds are compared as of this acknowledgement; later losses may have bounded bw.
             let one = model.figures.max_bw.over(model.figures.min_rtt).max(model.control.burst * 3);
             let headroom = model.figures.inflight_with_headroom();
-            // The bound decides where there is one.
+            // The bound, if any, determines the target.
             assert_eq!(headroom.is_some_and(|bound| bound < one), bounded);
             let low = ack.inflight <= one && headroom.is_none_or(|bound| ack.inflight <= bound);
             assert_eq!(low, place + 1 == exit, "{at:?}");
@@ -78,7 +78,7 @@ fn a22_app_limited_refill_keeps_bandwidth_estimate() {
     let exit = flow.leave();
     assert_eq!(flow.trace()[exit].state(), "probe_bw_up");
     assert_eq!(flow.trace()[exit].figures.round, round + 1.0);
-    // One round trip, and the gap to the next packet of 1 Mbit/s: 11.6 ms.
+    // One round trip, and the interval to the next packet at 1 Mbit/s: 11.6 ms.
     let stay = flow.trace()[exit].at - flow.trace()[entry].at;
     assert!(stay < flow.path.rtt + Nanos::from_millis(25), "{stay:?}");
     flow.run_for(Nanos::from_secs(1));

@@ -1,9 +1,9 @@
-//! A.3 and A.4: how DRAIN ends.
+//! A.3 and A.4: exits of DRAIN.
 
 use crate::flow::Path;
 use crate::record::{Flow, start};
 
-/// In the first moment of DRAIN; with its place in the record.
+/// The first event of DRAIN, with its position in the record.
 fn draining() -> (Flow, usize) {
     let mut flow = start(Path::new(20.0, 40), &[]);
     let entry = flow.leave();
@@ -20,7 +20,7 @@ fn a03_drain_ends_when_inflight_falls_to_the_bdp() {
     let (mut flow, entry) = draining();
     let exit = flow.leave();
     for (place, pair) in flow.trace()[entry - 1..=exit].windows(2).enumerate().skip(1) {
-        // The mark is compared with the model as the acknowledgement found it.
+        // The target is that of the model at this acknowledgement.
         let (mark, at) = (pair[0].figures.inflight_at_one(&pair[0].control), &pair[1]);
         let last = entry - 1 + place + 1 == exit;
         assert_eq!(at.ack().unwrap().inflight <= mark, last, "{at:?}");

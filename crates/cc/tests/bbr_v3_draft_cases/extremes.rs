@@ -1,4 +1,4 @@
-//! A.14 to A.17: very small pipes, sudden changes of the link's rate, and policers.
+//! A.14 to A.17: tiny BDPs, sudden changes of the link rate, and policers.
 
 use narrows_cc::{Bytes, Nanos, Rate};
 
@@ -36,7 +36,7 @@ fn a14_sub_packet_bdp_is_filled_by_four_segments() {
     assert!(used >= 0.95, "{used}");
 }
 
-/// The first point after a place where a condition holds.
+/// The first position from `from` at which a condition holds.
 #[track_caller]
 fn first(flow: &Flow, from: usize, wanted: impl Fn(&Point) -> bool) -> usize {
     from + flow.trace()[from..].iter().position(wanted).expect("it comes to that")
@@ -62,7 +62,7 @@ fn a15_tenfold_bandwidth_is_found_in_log_rounds() {
     assert!(!flow.lost_since(up));
     assert!(flow.last().figures.max_bw <= flow.path.rate.mul_f64(1.001));
 
-    // The bound at the beginning of each round of the PROBE_UP that found it.
+    // The bound at the start of each round of the PROBE_UP that found the rate.
     let length = flow.trace().iter().rev().take_while(|point| point.state() == "probe_bw_up").count();
     let from = flow.trace().len() - length;
     let mut bounds = Vec::new();
@@ -112,7 +112,7 @@ fn a16_tenth_of_bandwidth_lowers_both_estimates() {
     let rounds = there.0 - short[0].0;
     assert!(rounds <= 14.0, "{rounds} rounds: {values:?}");
 
-    // Two probes later the old maximum has gone.
+    // Two probes later the old maximum has expired.
     flow.reach("probe_bw_up");
     flow.leave();
     flow.run_for(Nanos::from_millis(300));

@@ -1,4 +1,4 @@
-//! A.10, A.11 and A.20: PROBE_RTT, where it comes and where it does not.
+//! A.10, A.11 and A.20: entry, exit and skipping of PROBE_RTT.
 
 use narrows_cc::{Nanos, Rate};
 
@@ -39,7 +39,7 @@ fn a10_probe_rtt_after_five_seconds_lasts_200_ms_and_round() {
     let low = stay.iter().find(|point| point.ack().unwrap().inflight <= half).unwrap();
     assert!(point.at > low.at + DURATION, "{:?} after {:?}", point.at, low.at);
     let previous = flow.trace()[exit - 1];
-    // A round of 60 ms is over long before the 200 ms are: the end comes with the first acknowledgement after those.
+    // A round of 60 ms ends long before the 200 ms, so the first acknowledgement after them ends the state.
     assert!(previous.at <= low.at + DURATION, "{:?} after {:?}", previous.at, low.at);
     assert!(point.control.cwnd >= before.control.cwnd.min(point.figures.bdp() * 2), "{point:?}");
     assert_eq!((point.figures.bw_short, point.figures.inflight_short), (None, None));
@@ -50,7 +50,7 @@ fn a10_probe_rtt_after_five_seconds_lasts_200_ms_and_round() {
     let again = flow.reach("probe_rtt");
     let after = flow.trace()[again].at - point.at;
     assert!(after > INTERVAL && after < INTERVAL + Nanos::from_millis(2), "{after:?}");
-    // 10.04 s have passed: min_rtt is what the 5 s filter holds, the path as it is now.
+    // After 10.04 s min_rtt is the value of the 5 s filter: the current path.
     assert_eq!(flow.last().figures.min_rtt, flow.path.min_rtt());
 }
 

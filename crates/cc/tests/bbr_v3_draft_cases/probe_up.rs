@@ -1,11 +1,11 @@
-//! A.5, A.6, A.7 and A.21: what ends PROBE_UP, and what does not.
+//! A.5, A.6, A.7 and A.21: exits of PROBE_UP.
 
 use narrows_cc::{Bytes, CongestionControl, Lost, Nanos, Rate};
 
 use crate::flow::{MSS, Path};
 use crate::record::{Flow, NO_PROBE_RTT, Plateau, bounded, start};
 
-/// In the first moment of PROBE_UP on 20 Mbit/s and 40 ms: 69 segments of BDP, and room for any queue.
+/// The first event of PROBE_UP on 20 Mbit/s and 40 ms: a BDP of 69 segments and unlimited buffer.
 fn probing_up() -> Flow {
     let mut flow = start(Path::new(20.0, 40), NO_PROBE_RTT);
     flow.reach("probe_bw_up");
@@ -40,7 +40,7 @@ fn a05_probe_up_ends_on_a_bandwidth_plateau() {
     assert!(!before.figures.full_bw_now && at.figures.full_bw_now);
     assert_eq!(at.state(), "probe_bw_down");
     assert!(!flow.lost_since(0));
-    // It had filled the pipe: 1.25 of the bandwidth for three rounds is more than 1.25 BDP in flight.
+    // The flow had filled the pipe: 1.25 of the bandwidth for three rounds is more than 1.25 BDP in flight.
     let inflight = before.ack().unwrap().inflight;
     assert!(inflight >= flow.path.rate.over(flow.path.rtt).mul_f64(1.25), "{inflight:?}");
 }
@@ -83,7 +83,7 @@ fn a07_app_limited_without_loss_stays_in_probe_up() {
     up.write_at(Rate::from_mbit_per_sec(5.0));
     for (mut flow, state) in [(startup, "startup"), (up, "probe_bw_up")] {
         let (entry, round) = (flow.trace().len() - 1, flow.last().figures.round);
-        // Below what the handshake saw, which had no segment to send.
+        // Below the sample of the handshake, which had no segment to send.
         flow.path.rtt -= Nanos::from_millis(1);
         for _ in 0..45 {
             flow.path.rtt -= Nanos::from_micros(1);
@@ -96,16 +96,16 @@ fn a07_app_limited_without_loss_stays_in_probe_up() {
         flow.write_without_end();
         let (from, freed) = (flow.last().figures.round, flow.leave());
         let rounds = flow.trace()[freed].figures.round - from;
-        // STARTUP grows from its tenth of the rate first: four doublings, and three rounds.
+        // STARTUP grows from a tenth of the rate: four doublings, and three rounds.
         assert!((3.0..=9.0).contains(&rounds), "{state}: {rounds}");
     }
 }
 
-/// In PROBE_UP with an inflight_longterm that an earlier probe left behind when the buffer was shallow; now there is
-/// room.
+/// In PROBE_UP with an inflight_longterm from an earlier probe over a shallow buffer; the buffer is larger
+/// now.
 fn probing_up_with_a_long_term_bound() -> Flow {
     let mut flow = bounded(20.0, Bytes::new(1 << 40));
-    // The first probe after one that was too high is precautionary, and the next persists.
+    // The first probe after one that was too high is cautious; the next one persists.
     flow.reach("probe_bw_up");
     flow.leave();
     flow.reach("probe_bw_up");

@@ -1,4 +1,4 @@
-//! A.18 and A.19: losses that were none.
+//! A.18 and A.19: spurious losses.
 
 use narrows_cc::{Bytes, Nanos};
 
@@ -13,7 +13,7 @@ fn spurious(event: &Event) -> bool {
     matches!(event, Event::Spurious)
 }
 
-/// Infinity is the largest.
+/// Infinity is the greatest value.
 fn at_least<T: PartialOrd>(after: Option<T>, before: Option<T>) -> bool {
     match (after, before) {
         (None, _) => true,
@@ -22,8 +22,8 @@ fn at_least<T: PartialOrd>(after: Option<T>, before: Option<T>) -> bool {
     }
 }
 
-/// All that the draft restores is back: the three bounds at least as they were, and the window, as far as
-/// inflight_longterm and the state's gain allow.
+/// Everything that the draft restores is back: the three bounds at least as before, and the window as far as
+/// inflight_longterm and the state's gain permit.
 #[track_caller]
 fn assert_restored(before: &Point, after: &Point) {
     let (old, new) = (&before.figures, &after.figures);
@@ -34,8 +34,8 @@ fn assert_restored(before: &Point, after: &Point) {
     assert!(!new.full_bw_now && new.full_bw_count == 0.0);
 }
 
-/// A flow on 20 Mbit/s and 40 ms, on which an earlier probe over a shallow buffer has left an inflight_longterm; now
-/// there is room for any queue. In a later PROBE_UP.
+/// A flow on 20 Mbit/s and 40 ms in a later PROBE_UP, with an inflight_longterm from an earlier probe over a
+/// shallow buffer; the buffer is unlimited now.
 fn probing_up() -> Flow {
     let mut flow = bounded(20.0, Bytes::new(1 << 40));
     flow.reach("probe_bw_up");

@@ -1,4 +1,4 @@
-//! A.1 and A.2: how STARTUP ends.
+//! A.1 and A.2: exits of STARTUP.
 
 use narrows_cc::{Nanos, Rate};
 
@@ -33,10 +33,10 @@ fn a01_startup_ends_on_a_bandwidth_plateau() {
     }
 }
 
-/// A flow whose application writes at `mbit`, a power of two, after doublings from 1 Mbit/s on: its ten segments of
-/// window and their growth are always enough, so no data ever waits, and the bandwidth estimate is the application's
-/// rate. 2 s after its start it still is in STARTUP. The path of 100 ms has grown longer by 30 ms: more than a BDP is
-/// in flight, and DRAIN does not end with the acknowledgement that begins it.
+/// A flow whose application writes at `mbit`, a power of two, after doublings from 1 Mbit/s. Its window
+/// always suffices, so no data waits and the bandwidth estimate is the application's rate. 2 s after its
+/// start it is still in STARTUP. The path of 100 ms has grown by 30 ms: more than a BDP is in flight, and
+/// DRAIN does not end with the acknowledgement that begins it.
 fn held_short(link: f64, mbit: f64) -> Flow {
     let mut flow = start(Path::new(link, 100), &[]);
     let mut rate = 1.0;
@@ -77,7 +77,7 @@ fn a02_loss_ends_app_limited_startup() {
     let (long, bdp) = (point.figures.inflight_long.unwrap(), flow.trace()[exit - 1].figures.bdp());
     assert!(long >= bdp && long <= bdp.max(latest.unwrap()), "{long:?} with {bdp:?} and {latest:?}");
 
-    // 3.3 % are lost, but in three ranges a round; 1.8 % are lost, in more than six ranges a round of 359 packets.
+    // 3.3 % loss in only three ranges per round; 1.8 % loss in more than six ranges per round of 359 packets.
     for (link, mbit, every) in [(20.0, 8.0, 30), (100.0, 32.0, 56)] {
         let mut flow = held_short(link, mbit);
         flow.path.drop_every = Some(every);
