@@ -43,12 +43,12 @@ fn check(flow: &Flow, from: usize, window: f64) {
     }
 }
 
-/// A.12 Achieving Expected STARTUP Bandwidth on a Link With Aggregation. Acknowledgements come every 15 ms over a
-/// path of 20 ms. Section 5.5.9: extra_acked is the largest excess over bandwidth x time within one round; the test
-/// computes the excess of each acknowledgement itself. The window can then pass two BDPs. Section 4.1: the interval
-/// of a sample is the longer of the send and the acknowledgement phase, so no bunch may show more than the link has,
-/// but for the one segment by which bunches of 64 or 65 differ; and STARTUP still doubles its rate per round, in
-/// rounds of up to 35 ms, and ends with the link's rate within 2 %.
+/// A.12 Achieving Expected STARTUP Bandwidth on a Link With Aggregation. Acknowledgements arrive every 15 ms
+/// over a path of 20 ms. Section 5.5.9: extra_acked is the largest excess over bandwidth x time within a
+/// round; the test computes the excess of each acknowledgement itself. The window can then exceed two BDPs.
+/// Section 4.1: the interval of a sample is the longer of its send and acknowledgement phases, so no burst
+/// may show more than the link rate, up to the one segment by which bursts of 64 and 65 differ. STARTUP still
+/// doubles its rate per round, in rounds of up to 35 ms, and ends within 2 % of the link rate.
 #[test]
 fn a12_startup_finds_bandwidth_with_ack_aggregation() {
     let mut path = Path::new(50.0, 20);
@@ -67,12 +67,12 @@ fn a12_startup_finds_bandwidth_with_ack_aggregation() {
     assert!(point.figures.extra_acked > bdp / 4, "{:?}", point.figures.extra_acked);
 }
 
-/// A.13 Achieving Expected Cruise Bandwidth on a Link With Aggregation. In PROBE_CRUISE a path of 20 ms begins to
-/// hand over acknowledgements once in 60 ms only: two BDPs of window would be sent within 40 ms and then wait.
-/// Section 5.5.9: extra_acked follows the bunches, with the maximum over ten rounds (the test computes each excess
-/// itself), and section 5.6.4.2 adds it to the window, so that from two bunches later on the link is used to 95 %.
-/// When the bunches have ended and slower data (a tenth of the rate) has ended the last episode, the maximum is
-/// forgotten after ten rounds and not before.
+/// A.13 Achieving Expected Cruise Bandwidth on a Link With Aggregation. In PROBE_CRUISE a path of 20 ms
+/// begins to deliver acknowledgements only every 60 ms: two BDPs of window would leave within 40 ms and then
+/// wait. Section 5.5.9: extra_acked follows the bursts, as the maximum over ten rounds (the test computes
+/// each excess itself). Section 5.6.4.2 adds it to the window, so two bursts later the link is used to 95 %.
+/// After the bursts, slower data (a tenth of the rate) ends the last epoch, and the maximum expires after
+/// exactly ten rounds.
 #[test]
 fn a13_cruise_window_allows_for_ack_aggregation() {
     let mut flow = start(Path::new(50.0, 20), &[]);

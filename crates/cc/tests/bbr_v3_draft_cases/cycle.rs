@@ -16,11 +16,11 @@ fn going_down(buffer: Option<u64>) -> (Flow, usize) {
     (flow, entry)
 }
 
-/// A.8 Exiting PROBE_DOWN on Inflight. Section 5.3.3.1: PROBE_DOWN paces at 0.90 of the bandwidth until inflight is
-/// at or below both BBRInflightWithHeadroom() and BBRInflight(1.0); the acknowledgement that first finds it there
-/// must begin PROBE_CRUISE. Once with room for any queue, where there is no long-term bound and so no headroom to
-/// leave; once over a buffer of a tenth of a BDP, where the probe's losses set the bound and 0.85 of it is the
-/// target.
+/// A.8 Exiting PROBE_DOWN on Inflight. Section 5.3.3.1: PROBE_DOWN paces at 0.90 of the bandwidth until
+/// inflight is at or below both BBRInflightWithHeadroom() and BBRInflight(1.0). The first acknowledgement
+/// that finds it there must begin PROBE_CRUISE. Run with unlimited buffer, without a long-term bound and thus
+/// without headroom, and with a buffer of a tenth of a BDP, where the probe's losses set the bound and 0.85
+/// of it is the target.
 #[test]
 fn a08_probe_down_ends_with_headroom_and_no_queue() {
     for (buffer, bounded) in [(None, false), (Some(10_000), true)] {
@@ -44,11 +44,11 @@ fn a08_probe_down_ends_with_headroom_and_no_queue() {
     }
 }
 
-/// A.9 Exiting PROBE_DOWN After Max Time. With PROBE_DOWN the link loses 10 % of its rate. 0.9 x 0.99 of the old
-/// bandwidth go into a link of 0.9 of it: one part in a hundred of the queue's surplus is drained per round-trip
-/// time, and inflight stays above the mark. Section 5.3.3.8: when bw_probe_wait (2 to 3 s) has passed since the
-/// start, IsTimeToProbeBW holds and REFILL begins straight from PROBE_DOWN, with the first acknowledgement after that
-/// time. The 63 rounds of the other clock take longer here: with the queue a round is more than 55 ms.
+/// A.9 Exiting PROBE_DOWN After Max Time. With PROBE_DOWN the link loses 10 % of its rate: 0.9 x 0.99 of the
+/// old bandwidth enter a link of 0.9. One hundredth of the queue's surplus drains per round-trip time, and
+/// inflight stays above the target. Section 5.3.3.8: when bw_probe_wait (2 to 3 s) has passed,
+/// IsTimeToProbeBW holds, and the next acknowledgement begins PROBE_REFILL directly from PROBE_DOWN. The 63
+/// rounds of the other clock take longer: with the queue a round exceeds 55 ms.
 #[test]
 fn a09_probe_down_ends_in_refill_after_maximum_time() {
     let (mut flow, entry) = going_down(None);
@@ -65,10 +65,11 @@ fn a09_probe_down_ends_in_refill_after_maximum_time() {
     }
 }
 
-/// A.22 Handling Application-Limited Sending During PROBE_REFILL. When PROBE_REFILL begins, the application falls
-/// silent but for a twentieth of the link's rate, so that a round still ends. Section 5.5.5: samples short of data
-/// and below max_bw do not enter its filter, so max_bw keeps the link's rate; section 5.3.3.3: PROBE_UP follows after
-/// one round all the same. When data is back, PROBE_UP ends by a plateau and the estimate still is the link's rate.
+/// A.22 Handling Application-Limited Sending During PROBE_REFILL. When PROBE_REFILL begins, the application
+/// writes only a twentieth of the link rate, so that rounds still end. Section 5.5.5: application-limited
+/// samples below max_bw do not enter its filter, so max_bw keeps the link rate. Section 5.3.3.3: PROBE_UP
+/// still follows after one round. When data is back, PROBE_UP ends on a plateau and the estimate is still the
+/// link rate.
 #[test]
 fn a22_app_limited_refill_keeps_bandwidth_estimate() {
     let mut flow = start(Path::new(20.0, 40), NO_PROBE_RTT);
