@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos, Params, Rate};
-use narrows_routers::protocol::Explicit;
 use narrows_net::config::{self, Capacity, Limit};
 use narrows_net::timeline::{DelayTrace, LossTrace, Timeline, TimelineError};
 use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};
+use narrows_routers::protocol::Explicit;
 use narrows_routers::{self as allocator, RouterConfig, controller};
 
 use crate::choice::{self, Loss, LossKind, Radio};
