@@ -11,10 +11,10 @@ use narrows_net::config::{Limit, LinkConfig};
 use narrows_packet::{Flags, Packet, timestamp};
 use narrows_routers::protocol::Explicit;
 use narrows_routers::{
-    self as routers, AnyRouter, FiveTuple, Outgoing, RouterConfig, RouterEntry, RouterLink,
+    self as routers, AnyRouter, FiveTuple, NegotiationConfig, Outgoing, RouterConfig, RouterEntry, RouterLink, endpoint,
 };
 use narrows_sim::Link;
-use narrows_tcp::{Negotiation, Receiver, Sender, TcpConfig};
+use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 use serde_json::{Value, json};
 
@@ -145,12 +145,20 @@ impl Lane {
         let mut ends: Vec<(Sender, Receiver, Option<Packet>)> = flows
             .map(|flow| {
                 let destination = tuple(flow).destination;
-                let negotiation =
-                    Negotiation { content: flow, destination, max: share, ..Negotiation::default() };
-                let config = TcpConfig { negotiation, ..TcpConfig::default() };
+                let negotiation = NegotiationConfig {
+                    content: flow,
+                    destination,
+                    max: share,
+                    ..NegotiationConfig::default()
+                };
+                let config = TcpConfig::default();
                 let app = App::new(AppConfig::Bulk, Random::stream(1, "app", u64::from(flow)), self.now);
-                let sender = Sender::new(flow, config.clone(), scheme.build(&setup(scheme)), app, self.now);
-                (sender, Receiver::new(flow, &config), None)
+                let scheme = scheme.build(&setup(scheme));
+                let mut sender = Sender::new(flow, config.clone(), scheme, app, self.now);
+                endpoint::attach_sender(&mut sender, &negotiation);
+                let mut receiver = Receiver::new(flow, &config);
+                endpoint::attach_receiver(&mut receiver, &negotiation);
+                (sender, receiver, None)
             })
             .collect();
         for _ in 0..ROUNDS {

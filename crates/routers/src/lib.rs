@@ -11,6 +11,7 @@
 
 mod agent;
 pub mod controller;
+pub mod endpoint;
 mod flow_table;
 mod frame;
 mod header;
@@ -25,6 +26,7 @@ use narrows_net::config;
 
 pub use agent::{PortAgent, RouterConfig, RouterLink, link};
 pub use brf::RateCode;
+pub use endpoint::NegotiationConfig;
 pub use flow_table::FlowTable;
 pub use frame::RouterFrame;
 pub use header::RateHeader;

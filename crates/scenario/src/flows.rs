@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use narrows_cc::{Bytes, EcnNeed, Nanos, Param, ParamError, ParamKind, Params, Random, schemes};
+use narrows_tcp::TcpConfig;
 use narrows_tcp::multipath::MAPPING_BYTES;
-use narrows_tcp::{Negotiation, TcpConfig};
 use narrows_traffic::AppConfig;
 
 use crate::app::app;
@@ -284,7 +284,6 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed, mapped: u16)
         ecn_precise: flag(stated!(ecn_precise), default.ecn_precise),
         ect1: flag(stated!(ect1), default.ect1),
         max_burst: at_least_a_segment(max_burst, mss)?,
-        negotiation: Negotiation::default(),
     })
 }
 

@@ -2,8 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use narrows_routers::FiveTuple;
-use narrows_tcp::Negotiation;
+use narrows_routers::{FiveTuple, NegotiationConfig};
 
 use crate::fault::Fault;
 use crate::link;
@@ -12,7 +11,7 @@ use crate::schema::{Flow, Protocol, Scenario};
 /// What the connections of one entry of `flows` share.
 pub(crate) struct Identity {
     tuple: FiveTuple,
-    negotiation: Negotiation,
+    negotiation: NegotiationConfig,
     /// The content is the entry's own: each connection is a transmission of its own.
     stated: bool,
 }
@@ -65,7 +64,7 @@ impl Identity {
                 Protocol::Dccp => FiveTuple::DCCP,
             },
         };
-        let default = Negotiation::default();
+        let default = NegotiationConfig::default();
         let rate = |name: &str, stated: &Option<_>, default| match stated {
             Some(rate) => link::rate(&key(name), rate),
             None => Ok(default),
@@ -82,7 +81,7 @@ impl Identity {
             return Err(Fault::new(key("content"), format!("`{content}` is out of range"))
                 .accepted(format!("a whole number below {OWN_CONTENT}")));
         }
-        let negotiation = Negotiation {
+        let negotiation = NegotiationConfig {
             content: flow.content.unwrap_or_default(),
             destination,
             subflow: 0,
@@ -102,14 +101,19 @@ impl Identity {
 
     /// What flow number `flow` of the run tells, which is subflow number `leg` of its connection; `before` are those of the
     /// flows before it.
-    pub(crate) fn negotiation(&self, flow: usize, leg: usize, before: &[Negotiation]) -> Negotiation {
+    pub(crate) fn negotiation(
+        &self,
+        flow: usize,
+        leg: usize,
+        before: &[NegotiationConfig],
+    ) -> NegotiationConfig {
         if !self.stated {
             let content = OWN_CONTENT + (flow - leg) as u32;
-            return Negotiation { content, subflow: leg as u16, ..self.negotiation };
+            return NegotiationConfig { content, subflow: leg as u16, ..self.negotiation };
         }
-        let same = |other: &&Negotiation| {
+        let same = |other: &&NegotiationConfig| {
             (other.content, other.destination) == (self.negotiation.content, self.negotiation.destination)
         };
-        Negotiation { subflow: before.iter().filter(same).count() as u16, ..self.negotiation }
+        NegotiationConfig { subflow: before.iter().filter(same).count() as u16, ..self.negotiation }
     }
 }

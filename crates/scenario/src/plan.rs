@@ -3,7 +3,7 @@
 use narrows_cc::{Bytes, Nanos, Params, schemes::Entry};
 use narrows_net::config::{Jitter, LinkConfig, Reordering};
 use narrows_net::timeline::DelayTrace;
-use narrows_routers::RouterConfig;
+use narrows_routers::{NegotiationConfig, RouterConfig};
 use narrows_tcp::{Scheduler, TcpConfig};
 use narrows_traffic::AppConfig;
 
@@ -88,6 +88,8 @@ pub struct FlowPlan {
     pub params: Params,
     /// Its transport.
     pub tcp: TcpConfig,
+    /// Its identity and wishes, where the network negotiates rates.
+    pub negotiation: NegotiationConfig,
     /// The sending end's settings, where datagrams carry it; then `tcp` only says how large its packets are.
     pub datagrams: Option<narrows_dccp::Config>,
     /// What feeds it.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_net::config::{Jitter, LinkConfig};
-use narrows_routers::FiveTuple;
 use narrows_routers::protocol::Explicit;
+use narrows_routers::{FiveTuple, NegotiationConfig};
 
 use crate::choice::QueueKind;
 use crate::datagrams;
@@ -108,10 +108,10 @@ pub(crate) fn resolve(
         }
         tuples.push(entry.identity.tuple(opened[draft.entry]));
         opened[draft.entry] += 1;
-        flow.tcp.negotiation = entry.identity.negotiation(flows.len(), draft.leg, &told);
+        flow.negotiation = entry.identity.negotiation(flows.len(), draft.leg, &told);
         // Only subflows of one content are counted, so that many flows do not take the square of their number in time.
         if scenario.flows[draft.entry].content.is_some() {
-            told.push(flow.tcp.negotiation);
+            told.push(flow.negotiation);
         }
         flows.push(flow);
     }
@@ -399,6 +399,7 @@ fn flow_spec(
         scheme: entry.kind.scheme,
         params: entry.kind.params.clone(),
         tcp: entry.kind.tcp.clone(),
+        negotiation: NegotiationConfig::default(),
         datagrams: entry.kind.datagrams.clone(),
         app: draft.app,
         start: draft.start,

@@ -53,7 +53,7 @@ fn flows_of_one_content_are_subflows_of_one_transmission() {
         ],
     )
     .unwrap();
-    let told: Vec<_> = spec.flows.iter().map(|flow| flow.tcp.negotiation).collect();
+    let told: Vec<_> = spec.flows.iter().map(|flow| flow.negotiation).collect();
     let names: Vec<_> = told.iter().map(|told| (told.content, told.subflow)).collect();
     let own = 1 << 31;
     assert_eq!(names, [(own, 0), (own + 1, 0), (7, 0), (7, 1), (7, 2), (8, 0)]);
@@ -95,7 +95,7 @@ fn other_ways_lead_between_the_same_nodes_and_back() {
     assert_eq!(names(&flow.way.forward), ["a-x", "x-b"]);
     assert_eq!((names(&flow.others[0].forward), flow.others.len()), (vec!["a-y".into(), "y-b".into()], 1));
     assert_eq!(names(&flow.others[0].reverse), ["b-y", "y-a"]);
-    assert_eq!(flow.tcp.negotiation.paths, 2);
+    assert_eq!(flow.negotiation.paths, 2);
     let opposite = |name: &str| {
         let link = found.links.iter().find(|link| link.name == name).unwrap();
         link.opposite.map(|index| found.links[index].name.clone())

@@ -71,7 +71,7 @@ fn subflows_of_a_dumbbell_share_access_links_and_are_one_transmission_to_nodes()
     let told: Vec<_> = spec
         .flows
         .iter()
-        .map(|flow| (flow.tcp.negotiation.content - (1 << 31), flow.tcp.negotiation.subflow))
+        .map(|flow| (flow.negotiation.content - (1 << 31), flow.negotiation.subflow))
         .collect();
     assert_eq!(told, [(0, 0), (0, 1), (2, 0), (2, 1)]);
 }

@@ -9,6 +9,7 @@ use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup};
 use narrows_net::config::{Limit, LinkConfig};
 use narrows_net::{DelayLine, Link, Offer};
 use narrows_packet::Packet;
+use narrows_routers::{NegotiationConfig, endpoint};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
@@ -34,6 +35,8 @@ fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
     let app = App::new(AppConfig::Bulk, Random::stream(1, "app", 0), Nanos::ZERO);
     let mut sender = Sender::new(0, tcp.clone(), entry.build(&setup), app, Nanos::ZERO);
     let mut receiver = Receiver::new(0, &tcp);
+    endpoint::attach_sender(&mut sender, &NegotiationConfig::default());
+    endpoint::attach_receiver(&mut receiver, &NegotiationConfig::default());
     let rate = Rate::from_mbit_per_sec(20.0);
     let config = LinkConfig::drop_tail(rate, Limit::Bytes(rate.over(Nanos::from_millis(40))));
     let mut link = Link::new(&config, Random::stream(1, "link", 0));

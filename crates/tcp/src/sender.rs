@@ -3,7 +3,7 @@
 //! Parts: `scoreboard` knows the packets outstanding, `ack` applies acknowledgements, `rack` finds losses by time and
 //! `sack_loss` by counting (RFC 6675), `recovery` holds the phases and the undo of needless reductions, `prr` shapes the
 //! window meanwhile, `timers` has the retransmission timeout, probes and the handshake's start, `transmit` decides what
-//! leaves next, `explicit` asks the network for rates and reads the answers, `negotiation` does so by messages apart.
+//! leaves next, `rates` carries the agent that settles the rate with the network, if there is one.
 //!
 //! Deliberate differences from the texts:
 //! 1. The clock granularity G of RFC 6298 is the longest delay of an acknowledgement, so that a delayed one never makes a
@@ -21,10 +21,9 @@
 //!    the count at a timeout and takes the same data for delivered again when it is acknowledged; here it counts once.
 
 mod ack;
-mod explicit;
-mod negotiation;
 mod prr;
 mod rack;
+mod rates;
 mod recovery;
 mod rto;
 mod sack_loss;
@@ -35,12 +34,10 @@ mod transmit;
 
 use narrows_cc::{AnyScheme, Bytes, Driver, Nanos, Pacer, Phase, Rate, RecoveryStyle};
 use narrows_packet::{Flags, Kind, Packet};
-use narrows_routers::protocol::Explicit;
 
+use crate::rates::{RateAgent, RateEvent};
 use crate::{SenderStats, TcpConfig};
-use explicit::{Freshness, desired, payload_share};
 use narrows_traffic::App;
-use negotiation::Server;
 use prr::Prr;
 use rack::{Path, Probe, Rack};
 use recovery::Undo;
@@ -108,7 +105,7 @@ impl Pending {
 }
 
 /// The sending end.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Sender {
     state: State,
     phase: Phase,
@@ -149,13 +146,8 @@ pub struct Sender {
     config: TcpConfig,
     flow: u32,
     style: RecoveryStyle,
-    /// The explicit header its packets carry.
-    explicit: Option<Explicit>,
-    /// The rate that requests of RCP name.
-    desired: f32,
-    freshness: Freshness,
-    /// Negotiates the rate, where that is the scheme's way.
-    server: Option<Box<Server>>,
+    /// Settles the rate with the network, where the scheme asks for it.
+    agent: Option<Box<dyn RateAgent>>,
     prr: Prr,
     sack_loss: SackLoss,
     undo: Undo,
@@ -195,8 +187,6 @@ pub struct Sender {
 impl Sender {
     /// A sender that connects at `start`.
     pub fn new(flow: u32, config: TcpConfig, scheme: AnyScheme, app: App, start: Nanos) -> Self {
-        let explicit = scheme.rate_protocol().and_then(Explicit::named);
-        let share = explicit.map_or(1.0, |explicit| payload_share(&config, &app, explicit));
         Self {
             state: State::Waiting,
             phase: Phase::Open,
@@ -221,11 +211,7 @@ impl Sender {
             rtt: RttEstimator::new(&config),
             rack: Rack::new(),
             style: scheme.info().recovery,
-            explicit,
-            freshness: Freshness::default(),
-            desired: desired(scheme.line_rate(), share),
-            server: (explicit == Some(Explicit::Nodectl))
-                .then(|| Box::new(Server::new(&config.negotiation, scheme.line_rate(), share))),
+            agent: None,
             driver: Driver::new(scheme),
             stats: SenderStats::default(),
             app,
@@ -265,7 +251,7 @@ impl Sender {
             return AckOutcome::default();
         }
         if packet.kind() == Kind::Message {
-            self.on_control(now, packet);
+            self.report_to_agent(now, RateEvent::Message(packet));
             return AckOutcome::default();
         }
         match self.state {
@@ -278,8 +264,7 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called; [`Nanos::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Nanos {
-        let negotiation = self.server.as_ref().map_or(Nanos::MAX, |server| server.deadline());
-        let timer = self.rto_at.min(self.loss_timer_at).min(self.app.deadline()).min(negotiation);
+        let timer = self.rto_at.min(self.loss_timer_at).min(self.app.deadline()).min(self.agent_deadline());
         if self.held { timer.min(self.pacer.next()) } else { timer }
     }
 

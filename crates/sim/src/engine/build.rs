@@ -3,8 +3,8 @@
 use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_dccp::{Connection, Role};
 use narrows_net::DelayLine;
-use narrows_routers::RouterLink;
-use narrows_tcp::{Receiver, Sender, multipath};
+use narrows_routers::{RouterLink, endpoint};
+use narrows_tcp::{Receiver, Sender, TcpConfig, multipath};
 use narrows_traffic::{App, AppConfig};
 
 use super::connections::Connections;
@@ -19,6 +19,15 @@ use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::Recorder;
 use narrows_scenario::{FlowPlan, LinkPlan, Plan, Way};
+
+/// The receiving end of a stream, which takes part where the scheme settles its rate with the network.
+fn stream_receiver(number: u32, flow: &FlowPlan, tcp: &TcpConfig) -> Receiver {
+    let mut receiver = Receiver::new(number, tcp);
+    if flow.scheme.rate_protocol.is_some() {
+        endpoint::attach_receiver(&mut receiver, &flow.negotiation);
+    }
+    receiver
+}
 
 impl Engine {
     /// Builds the network and the endpoints of a run; nothing moves yet.
@@ -94,7 +103,9 @@ impl Engine {
                     Some(_) => (AppConfig::Subflow, Nanos::MAX),
                 };
                 let app = App::new(app, random("app", i), start);
-                Origin::Stream(Sender::new(i as u32, flow.tcp.clone(), scheme, app, start))
+                let mut sender = Sender::new(i as u32, flow.tcp.clone(), scheme, app, start);
+                endpoint::attach_sender(&mut sender, &flow.negotiation);
+                Origin::Stream(sender)
             })
             .collect();
         let receiver = |(i, flow): (usize, &FlowPlan)| match (connections.of(i as u32), &flow.datagrams) {
@@ -104,8 +115,10 @@ impl Engine {
                 let connection = Connection::new(&config, random("receiver", i), Nanos::ZERO);
                 Target::Datagrams(Box::new(datagrams::Target::new(i as u32, connection)))
             }
-            (None, None) => Target::Stream(Receiver::new(i as u32, &flow.tcp)),
-            (Some(_), None) => Target::Stream(Receiver::new(i as u32, &multipath::subflow_config(&flow.tcp))),
+            (None, None) => Target::Stream(stream_receiver(i as u32, flow, &flow.tcp)),
+            (Some(_), None) => {
+                Target::Stream(stream_receiver(i as u32, flow, &multipath::subflow_config(&flow.tcp)))
+            }
         };
         let receivers = plan.flows.iter().enumerate().map(receiver).collect();
 

@@ -7,9 +7,11 @@ use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
 use narrows_net::config::{Limit, LinkConfig};
 use narrows_packet::{Flags, Kind, Packet};
 use narrows_routers::protocol::Explicit;
-use narrows_routers::{AnyRouter, FiveTuple, Outgoing, RouterConfig, RouterEntry, RouterLink};
+use narrows_routers::{
+    AnyRouter, FiveTuple, NegotiationConfig, Outgoing, RouterConfig, RouterEntry, RouterLink, endpoint,
+};
 use narrows_sim::Link;
-use narrows_tcp::{Negotiation, Receiver, Sender, TcpConfig};
+use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
 /// What the link carries.
@@ -61,11 +63,18 @@ fn setup(scheme: &schemes::Entry) -> Setup {
     }
 }
 
-fn sender(scheme: &'static schemes::Entry, flow: u32, start: Nanos) -> (Sender, TcpConfig) {
-    let negotiation = Negotiation { content: flow, destination: flow, ..Negotiation::default() };
-    let config = TcpConfig { negotiation, ..TcpConfig::default() };
+fn sender(scheme: &'static schemes::Entry, flow: u32, start: Nanos) -> (Sender, Receiver) {
+    let config = TcpConfig::default();
     let app = App::new(AppConfig::Bulk, Random::stream(1, "app", u64::from(flow)), start);
-    (Sender::new(flow, config.clone(), scheme.build(&setup(scheme)), app, start), config)
+    let mut sender = Sender::new(flow, config.clone(), scheme.build(&setup(scheme)), app, start);
+    endpoint::attach_sender(&mut sender, &negotiation(flow));
+    let mut receiver = Receiver::new(flow, &config);
+    endpoint::attach_receiver(&mut receiver, &negotiation(flow));
+    (sender, receiver)
+}
+
+fn negotiation(flow: u32) -> NegotiationConfig {
+    NegotiationConfig { content: flow, destination: flow, ..NegotiationConfig::default() }
 }
 
 impl Port {
@@ -87,10 +96,7 @@ impl Port {
         let router = RouterConfig { flows: tuples, ..RouterConfig::new(entry, params) };
         let scheme = scheme_of(entry);
         let ends = (0..flows).map(|flow| sender(scheme, flow, Nanos::from_millis(50) * u64::from(flow)));
-        let (senders, receivers) = ends
-            .enumerate()
-            .map(|(flow, (sender, config))| (sender, Receiver::new(flow as u32, &config)))
-            .unzip();
+        let (senders, receivers) = ends.unzip();
         Self {
             now: Nanos::ZERO,
             link: narrows_routers::link(&config, Some(&router), Random::stream(1, "link", 0)),
@@ -122,8 +128,7 @@ impl Port {
     pub fn strangers(&mut self, numbers: std::ops::Range<u32>, start: Nanos, gap: Nanos) {
         for (n, flow) in numbers.enumerate() {
             let at = start + gap * n as u64;
-            let (mut stranger, config) = sender(self.scheme, flow, at);
-            let mut other = Receiver::new(flow, &config);
+            let (mut stranger, mut other) = sender(self.scheme, flow, at);
             stranger.on_timer(at);
             let syn = stranger.poll_transmit(at).expect("a sender opens at its start");
             other.on_packet(at, &syn);

@@ -2,12 +2,12 @@
 
 use narrows_cc::{AckEnd, AckProgress, Bytes, CongestionCause, Driver, Nanos, Phase};
 use narrows_packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
-use narrows_routers::{RateHeader, RouterFrame};
 
 use super::rack::Rack;
 use super::recovery::Undo;
 use super::scoreboard::Record;
 use super::{AckOutcome, LossTimer, Pending, Sender, State};
+use crate::rates::RateEvent;
 
 /// What one acknowledgement delivered.
 pub(super) struct Progress {
@@ -117,20 +117,19 @@ impl Sender {
         }
         self.follow_window();
         if packet.has_option() {
-            let fresh = self.freshness.note(packet, 0);
-            self.on_reply(now, packet, fresh);
+            let reply = self.read_reply(packet, 0, u64::MAX);
+            self.follow_reply(now, reply);
         }
-        self.begin_negotiation(now);
+        self.report_to_agent(now, RateEvent::Established);
         outcome
     }
 
     pub(super) fn on_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
+        let reply = self.read_reply(packet, self.una, self.nxt);
         if packet.tcp().ack > self.nxt {
             // It acknowledges what was never sent: nothing it says is believed.
-            self.stats.stale_advice += u64::from(matches!(packet.rate_header(), RateHeader::BrfRate { .. }));
             return AckOutcome::default();
         }
-        let fresh = self.explicit.is_none() || self.freshness.note(packet, self.una);
         self.check_app_limited();
         self.peer_timestamp = packet.tcp().ts_val;
         let begun = self.driver.begin_ack(self.in_network());
@@ -209,9 +208,7 @@ impl Sender {
         let result = self.driver.finish_ack(&progress.driver, &end);
         self.stats.rate_samples += u64::from(result.sampled);
         self.follow_window();
-        if packet.has_option() {
-            self.on_reply(now, packet, fresh);
-        }
+        self.follow_reply(now, reply);
         self.rearm_after_ack(now, advanced, progress.newest > 0);
         if advanced {
             self.note_completion(now);
@@ -309,7 +306,7 @@ impl Sender {
         }
         if self.fin_sent && self.una == self.nxt {
             self.close();
-            self.end_negotiation(now);
+            self.report_to_agent(now, RateEvent::Completed);
         }
     }
 

@@ -5,6 +5,7 @@ use narrows_cc::{Bytes, Nanos, PathView, Paths};
 use super::{Pending, Sender, State};
 use crate::TcpConfig;
 use crate::multipath::MAPPING_BYTES;
+use crate::rates::RateEvent;
 use narrows_traffic::App;
 
 /// See [`Sender::data_header`].
@@ -43,7 +44,7 @@ impl Sender {
             && self.nxt >= self.app_end
             && !self.app.is_finished()
             && !self.board.has_lost()
-            && !self.server.as_ref().is_some_and(|server| server.holds());
+            && !self.agent_holds();
         if !ready {
             return false;
         }
@@ -66,7 +67,7 @@ impl Sender {
     pub fn set_waiting(&mut self, now: Nanos, waiting: u64, written: bool) {
         self.waiting = waiting;
         if written {
-            self.note_backlog(now);
+            self.report_to_agent(now, RateEvent::Written);
         }
     }
 
@@ -83,7 +84,7 @@ impl Sender {
         }
     }
 
-    /// Header bytes of a packet with data, without those that its scheme's explicit header takes.
+    /// Header bytes of a packet with data, without the option of its agent.
     pub(super) fn data_header(&self) -> u16 {
         data_header(&self.config, &self.app)
     }

@@ -4,6 +4,7 @@ use narrows_cc::{Bytes, CongestionCause, Flight, Nanos, Phase};
 
 use super::scoreboard::Place;
 use super::{LossTimer, Pending, Sender, State};
+use crate::rates::RateEvent;
 
 /// The probe timeout before the first sample (RFC 8985 section 7.2).
 const FIRST_PROBE: Nanos = Nanos::from_secs(1);
@@ -11,7 +12,7 @@ const FIRST_PROBE: Nanos = Nanos::from_secs(1);
 impl Sender {
     /// Time has reached the deadline.
     pub fn on_timer(&mut self, now: Nanos) {
-        self.on_negotiation_timer(now);
+        self.on_agent_timer(now);
         if self.state == State::Closed {
             return;
         }
@@ -22,7 +23,7 @@ impl Sender {
             let sent = self.data_sent();
             self.app.on_time(now, sent);
             self.app_end = 1 + self.app.limit().as_u64();
-            self.note_backlog(now);
+            self.report_to_agent(now, RateEvent::Written);
         }
         if now >= self.loss_timer_at {
             self.loss_timer_at = Nanos::MAX;

@@ -2,10 +2,10 @@
 
 use narrows_cc::{Bytes, Nanos, Phase, SendPosition, Sent};
 use narrows_packet::{Ecn, Flags, Packet, timestamp};
-use narrows_routers::RouterFrame;
 
 use super::rack::Probe;
 use super::{Pending, Sender, State};
+use crate::rates::RateEvent;
 
 impl Sender {
     /// The next packet to send, if one may leave now. To be called until `None` after every call that changes the sender.
@@ -76,9 +76,7 @@ impl Sender {
             packet.flags = packet.flags.with(Flags::ECE).with(Flags::CWR);
         }
         packet.set_path(self.path);
-        if let Some(explicit) = self.explicit {
-            packet.set_rate_header(self.request(explicit, true));
-        }
+        self.write_option(now, &mut packet);
         packet
     }
 
@@ -201,7 +199,7 @@ impl Sender {
     fn restart(&mut self, now: Nanos) {
         self.quiet_since = Nanos::MAX;
         let idle = now - self.last_sent_at;
-        self.renew_negotiation(now, idle);
+        self.report_to_agent(now, RateEvent::Resumed { idle });
         self.driver.idle_restart(now, idle, Some(self.rtt.rto()));
         self.follow_window();
     }
@@ -301,9 +299,7 @@ impl Sender {
         (*tcp.ts_val, *tcp.ts_ecr) = (timestamp(now), self.peer_timestamp);
         *tcp.window = u32::from(u16::MAX);
         packet.set_path(self.path);
-        if let Some(explicit) = self.explicit {
-            packet.set_rate_header(self.request(explicit, false));
-        }
+        self.write_option(now, &mut packet);
         packet
     }
 

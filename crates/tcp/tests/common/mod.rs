@@ -1,10 +1,12 @@
-//! Two endpoints and a pipe between them.
+//! Two endpoints, with what their schemes need to settle rates with the network, and a pipe between them. The tests of crate
+//! `routers` use it too.
 #![allow(dead_code, missing_docs)] // each test uses a part of it
 
 use std::collections::BTreeMap;
 
 use narrows_cc::{Bytes, Nanos, Params, Random, Setup, schemes};
 use narrows_packet::{Flags, Kind, Packet};
+use narrows_routers::{NegotiationConfig, endpoint};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
@@ -61,7 +63,9 @@ pub fn scheme(name: &str, values: &[(&str, f64)], config: &TcpConfig) -> narrows
 
 pub fn sender(name: &str, values: &[(&str, f64)], config: &TcpConfig, app: AppConfig) -> Sender {
     let app = App::new(app, Random::stream(1, "app", 0), Nanos::ZERO);
-    Sender::new(0, config.clone(), scheme(name, values, config), app, Nanos::ZERO)
+    let mut sender = Sender::new(0, config.clone(), scheme(name, values, config), app, Nanos::ZERO);
+    endpoint::attach_sender(&mut sender, &NegotiationConfig::default());
+    sender
 }
 
 /// A pipe that only delays.
@@ -79,10 +83,12 @@ pub fn dropping(by: Nanos, segment: u64, lost: &'static [u64]) -> Fate {
 
 impl Pipe {
     pub fn new(sender: Sender, config: &TcpConfig, forward: Fate, reverse: Fate) -> Self {
+        let mut receiver = Receiver::new(0, config);
+        endpoint::attach_receiver(&mut receiver, &NegotiationConfig::default());
         Self {
             now: Nanos::ZERO,
             sender,
-            receiver: Receiver::new(0, config),
+            receiver,
             delivered: 0,
             acked: 0,
             log: Vec::new(),

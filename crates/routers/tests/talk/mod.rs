@@ -1,9 +1,10 @@
-//! A server of Nodectl in conversation with whoever writes its answers.
+//! A rate requester of Nodectl in conversation with the author of its answers.
 
 use narrows_cc::{Nanos, Random, Rate};
 use narrows_packet::{Flags, Kind, Packet};
 use narrows_routers::negotiation::{ATTENDED, Adjustment, Id, Message, Negotiation};
-use narrows_tcp::{Negotiation as Settings, Receiver, Sender, TcpConfig};
+use narrows_routers::{NegotiationConfig as Settings, endpoint};
+use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
 use crate::common::scheme;
@@ -15,15 +16,17 @@ pub fn rate(n: u64) -> Rate {
     Rate::from_bytes_per_sec(n)
 }
 
-pub fn config(settings: Settings) -> TcpConfig {
-    let negotiation =
-        Settings { content: ID.content, destination: ID.destination, subflow: ID.subflow, ..settings };
-    TcpConfig { negotiation, ..TcpConfig::default() }
+/// These settings with the ID of the conversation.
+pub fn with_id(settings: Settings) -> Settings {
+    Settings { content: ID.content, destination: ID.destination, subflow: ID.subflow, ..settings }
 }
 
-pub fn made(config: &TcpConfig, app: AppConfig) -> Sender {
+pub fn made(settings: &Settings, app: AppConfig) -> Sender {
+    let config = TcpConfig::default();
     let app = App::new(app, Random::stream(1, "app", 0), Nanos::ZERO);
-    Sender::new(0, config.clone(), scheme("nodectl", &[], config), app, Nanos::ZERO)
+    let mut sender = Sender::new(0, config.clone(), scheme("nodectl", &[], &config), app, Nanos::ZERO);
+    endpoint::attach_sender(&mut sender, settings);
+    sender
 }
 
 pub fn read(packet: &Packet) -> Message {
@@ -47,13 +50,10 @@ pub struct Talk {
 impl Talk {
     /// After a handshake of [`RTT`], with the first request sent.
     pub fn begin(settings: Settings, app: AppConfig) -> Self {
-        let config = config(settings);
-        let mut talk = Self {
-            now: Nanos::ZERO,
-            sender: made(&config, app),
-            receiver: Receiver::new(0, &config),
-            log: Vec::new(),
-        };
+        let settings = with_id(settings);
+        let mut receiver = Receiver::new(0, &TcpConfig::default());
+        endpoint::attach_receiver(&mut receiver, &settings);
+        let mut talk = Self { now: Nanos::ZERO, sender: made(&settings, app), receiver, log: Vec::new() };
         talk.sender.on_timer(Nanos::ZERO);
         talk.poll();
         let syn = talk.log.pop().expect("it opens").1;

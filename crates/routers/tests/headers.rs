@@ -1,12 +1,12 @@
 //! Explicit headers that nobody vouches for: absent, malformed, meant for another scheme. Nothing of it stalls a flow.
 
+#[path = "../../tcp/tests/common/mod.rs"]
 mod common;
 
 use common::{Mangle, Pipe, delay, ms, sender};
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_packet::{Flags, Packet};
-use narrows_routers::RateCode;
-use narrows_routers::{RateHeader, RouterFrame};
+use narrows_routers::{RateCode, RateHeader, RouterFrame};
 use narrows_tcp::{Sender, TcpConfig};
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;

@@ -2,6 +2,7 @@
 //! replayed, late, forged. A sender with data always sends again within a stated time, and what it could not use it has
 //! counted.
 
+#[path = "../../tcp/tests/common/mod.rs"]
 mod common;
 
 use common::{Fate, Pipe, ms, sender};

@@ -1,30 +1,30 @@
-//! The user's process of Nodectl (Algorithm 5 of the paper): answers requests for rates with its own limit.
+//! The responder: the user's process of Nodectl (Algorithm 5 of the paper) answers requests for rates with its own limit.
 //!
 //! An answer goes back the way its request came and repeats the request's ID and Rtt, by which the server knows what is
 //! answered. Every request is answered, repeated ones too: what the nodes gave may have changed meanwhile.
 
 use narrows_cc::Rate;
-use narrows_packet::{Flags, Packet};
-use narrows_routers::negotiation::{Adjustment, Id, Message, Negotiation};
+use narrows_packet::{ControlMessage, Packet};
 
-use crate::config;
+use super::NegotiationConfig;
+use crate::negotiation::{Adjustment, Id, Message, Negotiation};
 
-/// The user's side.
+/// The receiver's side of a negotiation.
 #[derive(Clone, Debug)]
-pub(crate) struct User {
+pub(super) struct Responder {
     id: Id,
     /// The most it can take.
     limit: Rate,
     answer: Option<(Message, u8)>,
 }
 
-impl User {
-    pub(crate) fn new(config: &config::Negotiation) -> Self {
-        Self { id: id(config), limit: config.receive, answer: None }
+impl Responder {
+    pub(super) fn new(config: &NegotiationConfig) -> Self {
+        Self { id: config.id(), limit: config.receive, answer: None }
     }
 
     /// A control message arrives; whether it is one for the user.
-    pub(crate) fn on_packet(&mut self, packet: &Packet) -> bool {
+    pub(super) fn on_packet(&mut self, packet: &Packet) -> bool {
         let Ok(message) = Message::decode(packet.message().as_bytes()) else { return false };
         if message.id() != self.id {
             return false;
@@ -43,34 +43,29 @@ impl User {
         }
     }
 
-    /// The answer that waits.
-    pub(crate) fn poll(&mut self, flow: u32) -> Option<Packet> {
+    /// The answer that waits, and its path.
+    pub(super) fn poll(&mut self) -> Option<(ControlMessage, u8)> {
         let (message, path) = self.answer.take()?;
-        let mut packet = Packet::control(flow, Flags::REVERSE, message.encode().as_bytes());
-        packet.set_path(path);
-        Some(packet)
+        Some((ControlMessage::new(message.encode().as_bytes()), path))
     }
-}
-
-/// The ID in a connection's messages.
-pub(crate) fn id(config: &config::Negotiation) -> Id {
-    Id { content: config.content, destination: config.destination, subflow: config.subflow }
 }
 
 #[cfg(test)]
 mod tests {
+    use narrows_packet::Flags;
+
     use super::*;
 
     fn rate(n: u64) -> Rate {
         Rate::from_bytes_per_sec(n)
     }
 
-    fn user(limit: u64) -> User {
-        User::new(&config::Negotiation {
+    fn user(limit: u64) -> Responder {
+        Responder::new(&NegotiationConfig {
             content: 7,
             destination: 9,
             receive: rate(limit),
-            ..config::Negotiation::default()
+            ..NegotiationConfig::default()
         })
     }
 
@@ -89,14 +84,15 @@ mod tests {
     fn answered(limit: u64, request: Message) -> Message {
         let mut user = user(limit);
         assert!(user.on_packet(&packet(&request)));
-        let answer = user.poll(3).expect("every request is answered");
-        assert!(answer.flags.has(Flags::REVERSE) && answer.path() == 2 && answer.flow == 3);
-        assert!(user.poll(3).is_none());
-        Message::decode(answer.message().as_bytes()).expect("a sound message")
+        let (answer, path) = user.poll().expect("every request is answered");
+        assert_eq!(path, 2);
+        assert!(user.poll().is_none());
+        Message::decode(answer.as_bytes()).expect("a sound message")
     }
 
+    /// The answer is the smaller of Max and its own limit, or a failure below Min.
     #[test]
-    fn the_answer_is_the_smaller_of_max_and_its_own_limit_or_a_failure_below_min() {
+    fn answer_is_limited_or_fails_below_min() {
         let request = |max, min| negotiation(Negotiation::Request, max, min);
         assert_eq!(answered(50, request(40, 10)), negotiation(Negotiation::Success, 40, 10));
         assert_eq!(answered(50, request(60, 50)), negotiation(Negotiation::Success, 50, 50));
@@ -104,8 +100,9 @@ mod tests {
         assert_eq!(answered(0, request(60, 0)), negotiation(Negotiation::Failure, 0, 0));
     }
 
+    /// A message that is no request to this responder is not answered.
     #[test]
-    fn what_is_no_request_to_it_is_not_answered() {
+    fn foreign_message_is_not_answered() {
         let mut user = user(50);
         let foreign = Message::Negotiation {
             kind: Negotiation::Request,
@@ -122,6 +119,6 @@ mod tests {
         let end = Message::Adjustment { kind: Adjustment::Terminate, id: user.id, speed: Rate::ZERO };
         assert!(user.on_packet(&packet(&end)));
         assert!(!user.on_packet(&Packet::control(3, Flags::NONE, &[0, 0x11, 1])));
-        assert!(user.poll(3).is_none());
+        assert!(user.poll().is_none());
     }
 }

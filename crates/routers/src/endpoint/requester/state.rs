@@ -1,9 +1,9 @@
 //! The state of a negotiation, without the transport around it.
 
+use crate::negotiation::{ATTENDED, Adjustment, Id, LONGEST_RTT_US, MOST, Message, Negotiation};
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_routers::negotiation::{ATTENDED, Adjustment, Id, LONGEST_RTT_US, MOST, Message, Negotiation};
 
-use crate::config;
+use crate::endpoint::NegotiationConfig;
 
 /// Requests without an answer before it gives up.
 const TRIES: u8 = 4;
@@ -14,13 +14,13 @@ const WAIT: Nanos = Nanos::from_secs(1);
 /// How long after giving up it asks again.
 const AGAIN: Nanos = Nanos::from_secs(10);
 /// Round-trip times between two looks at how much of the rate is used.
-pub(in crate::sender) const REVIEW: u64 = 8;
+pub(super) const REVIEW: u64 = 8;
 /// What a sender that does not use its rate asks for, in parts of what it sent.
 const SPARE: f64 = 1.05;
 /// The share of its rate from which on giving back is worth a message.
 const WORTH: f64 = 0.01;
 /// The least it then asks for, in packets per round-trip time.
-pub(in crate::sender) const LEAST: u64 = 2;
+pub(super) const LEAST: u64 = 2;
 /// A server whose nodes are silent for so long asks whether they live; they speak four times as often.
 const SILENCE: Nanos = Nanos::from_secs(10);
 /// The bits of Rtt that count requests.
@@ -28,7 +28,7 @@ const SERIAL: u32 = 7;
 
 /// Where the negotiation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sender) enum Stage {
+pub(super) enum Stage {
     /// Before the end of the handshake.
     Before,
     /// A request is out.
@@ -45,27 +45,27 @@ pub(in crate::sender) enum Stage {
 
 /// What the scheme is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sender) enum News {
+pub(super) enum News {
     None,
     Rate(Rate),
     Withdrawn,
 }
 
-/// The server's side of a negotiation.
+/// The requester's side of a negotiation.
 #[derive(Clone, Debug)]
-pub(in crate::sender) struct Server {
+pub(super) struct Requester {
     id: Id,
     min: Rate,
-    pub(in crate::sender) max: Rate,
+    pub(super) max: Rate,
     /// What the ends can do, as far as it is known.
-    pub(in crate::sender) ends: Rate,
+    pub(super) ends: Rate,
     paths: u8,
-    pub(in crate::sender) stage: Stage,
+    pub(super) stage: Stage,
     /// The way data takes, and the one that is asked.
-    pub(in crate::sender) way: u8,
+    pub(super) way: u8,
     asked_way: u8,
     /// On the wire.
-    pub(in crate::sender) granted: Option<Rate>,
+    pub(super) granted: Option<Rate>,
     /// Max and Rtt of the last request, and whether its answer is still to come.
     asked: Rate,
     token: u32,
@@ -77,7 +77,7 @@ pub(in crate::sender) struct Server {
     /// Requests since the last answer.
     tries: u8,
     /// When the stage ends by itself.
-    pub(in crate::sender) at: Nanos,
+    pub(super) at: Nanos,
     request_due: bool,
     /// A termination is to be sent over this way.
     termination_due: Option<u8>,
@@ -89,24 +89,24 @@ pub(in crate::sender) struct Server {
     announce_at: Nanos,
     silent_at: Nanos,
     /// Since when the rate is what it is, what had been sent then, and when its use is looked at.
-    pub(in crate::sender) review: Review,
+    pub(super) review: Review,
 }
 
 /// A look at how much of a rate is used.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sender) struct Review {
-    pub(in crate::sender) from: Nanos,
-    pub(in crate::sender) sent: u64,
-    pub(in crate::sender) at: Nanos,
+pub(super) struct Review {
+    pub(super) from: Nanos,
+    pub(super) sent: u64,
+    pub(super) at: Nanos,
 }
 
-impl Server {
+impl Requester {
     /// It asks for no more than `config` says and the sender's `line` carries; of bytes on the wire `share` is payload.
-    pub(in crate::sender) fn new(config: &config::Negotiation, line: Option<Rate>, share: f64) -> Self {
+    pub(super) fn new(config: &NegotiationConfig, line: Option<Rate>, share: f64) -> Self {
         let line = line.map_or(MOST, |line| line.mul_f64(1.0 / share));
         let max = config.max.min(line).min(MOST).max(Rate::from_bytes_per_sec(1));
         Self {
-            id: crate::user::id(config),
+            id: config.id(),
             min: config.min.min(max),
             max,
             ends: max,
@@ -133,21 +133,21 @@ impl Server {
         }
     }
 
-    pub(in crate::sender) fn deadline(&self) -> Nanos {
+    pub(super) fn deadline(&self) -> Nanos {
         self.at.min(self.review.at).min(self.announce_at).min(self.silent_at)
     }
 
     /// No data may leave.
-    pub(in crate::sender) fn holds(&self) -> bool {
+    pub(super) fn holds(&self) -> bool {
         self.granted.is_none() && matches!(self.stage, Stage::Asking | Stage::Waiting)
     }
 
-    pub(in crate::sender) fn has_messages(&self) -> bool {
+    pub(super) fn has_messages(&self) -> bool {
         self.request_due || self.termination_due.is_some()
     }
 
     /// Asks for `max` over a way.
-    pub(in crate::sender) fn ask(&mut self, way: u8, max: Rate) {
+    pub(super) fn ask(&mut self, way: u8, max: Rate) {
         self.stage = Stage::Asking;
         self.asked_way = way;
         self.asked = max;
@@ -156,7 +156,7 @@ impl Server {
     }
 
     /// Nothing granted counts any more: it asks as at the beginning.
-    pub(in crate::sender) fn ask_anew(&mut self) {
+    pub(super) fn ask_anew(&mut self) {
         self.granted = None;
         self.want = self.max;
         self.ask(self.way, self.max);
@@ -228,7 +228,7 @@ impl Server {
         News::Withdrawn
     }
 
-    pub(in crate::sender) fn on_timer(&mut self, now: Nanos) -> News {
+    pub(super) fn on_timer(&mut self, now: Nanos) -> News {
         if now >= self.announce_at {
             self.announce();
         }
@@ -265,7 +265,7 @@ impl Server {
     }
 
     /// A message from the network about one of its ways; `None` if it is not for this flow now.
-    pub(in crate::sender) fn on_message(
+    pub(super) fn on_message(
         &mut self,
         now: Nanos,
         patience: Nanos,
@@ -376,14 +376,7 @@ impl Server {
 
     /// A while has passed in which `sent` bytes left in all; what is used is worth no less than `least`. If more `waits`, a
     /// rate that is used up, but for a `packet`, is asked to be what it was.
-    pub(in crate::sender) fn on_review(
-        &mut self,
-        now: Nanos,
-        sent: u64,
-        least: Rate,
-        waits: bool,
-        packet: u64,
-    ) {
+    pub(super) fn on_review(&mut self, now: Nanos, sent: u64, least: Rate, waits: bool, packet: u64) {
         let time = now - self.review.from;
         let used = Bytes::new(sent - self.review.sent).per(time);
         self.review.at = Nanos::MAX;
@@ -402,7 +395,7 @@ impl Server {
     }
 
     /// More waits than the rate was asked for.
-    pub(in crate::sender) fn on_backlog(&mut self) {
+    pub(super) fn on_backlog(&mut self) {
         if self.stage == Stage::Settled && self.want < self.max {
             self.want = self.max;
             self.ask(self.way, self.max);
@@ -410,12 +403,7 @@ impl Server {
     }
 
     /// The next message and its way; `patience` is for the first request without an answer.
-    pub(in crate::sender) fn next_message(
-        &mut self,
-        now: Nanos,
-        rtt: Nanos,
-        patience: Nanos,
-    ) -> Option<(Message, u8)> {
+    pub(super) fn next_message(&mut self, now: Nanos, rtt: Nanos, patience: Nanos) -> Option<(Message, u8)> {
         if let Some(way) = self.termination_due.take() {
             let kind = Adjustment::Terminate;
             return Some((Message::Adjustment { kind, id: self.id, speed: Rate::ZERO }, way));
@@ -444,7 +432,7 @@ impl Server {
         Some((request, self.asked_way))
     }
 
-    pub(in crate::sender) fn end(&mut self, now: Nanos, patience: Nanos) {
+    pub(super) fn end(&mut self, now: Nanos, patience: Nanos) {
         self.request_due = false;
         self.awaited = false;
         self.stage = Stage::Ended;

@@ -1,5 +1,6 @@
 //! The server of Nodectl against answers written by hand, and both ends against messages that nobody vouches for.
 
+#[path = "../../tcp/tests/common/mod.rs"]
 mod common;
 mod talk;
 
@@ -7,10 +8,11 @@ use common::{Pipe, delay, ms};
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_packet::{Flags, Packet};
 use narrows_routers::negotiation::{ATTENDED, Adjustment, Id, MOST, Message, Negotiation};
-use narrows_tcp::Negotiation as Settings;
+use narrows_routers::{NegotiationConfig as Settings, endpoint};
+use narrows_tcp::TcpConfig;
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
-use talk::{ID, RTT, Talk, config, is_message, made, rate, read};
+use talk::{ID, RTT, Talk, is_message, made, rate, read, with_id};
 
 #[test]
 fn no_data_leaves_before_the_answer_and_then_at_the_rate_granted() {
@@ -382,9 +384,10 @@ proptest! {
         said in prop::collection::vec((messages(), any::<bool>(), 1usize..30), 1..40),
     ) {
         let segments = 60;
-        let config = config(Settings { paths: 2, min: rate(1_000), ..Settings::default() });
-        let sender = made(&config, AppConfig::File(Bytes::new(segments * 1_448)));
-        let mut pipe = Pipe::new(sender, &config, delay(ms(20)), delay(ms(20)));
+        let settings = with_id(Settings { paths: 2, min: rate(1_000), ..Settings::default() });
+        let sender = made(&settings, AppConfig::File(Bytes::new(segments * 1_448)));
+        let mut pipe = Pipe::new(sender, &TcpConfig::default(), delay(ms(20)), delay(ms(20)));
+        endpoint::attach_receiver(&mut pipe.receiver, &settings);
         for (bytes, back, steps) in &said {
             for _ in 0..*steps {
                 if !pipe.step() {
