@@ -7,10 +7,11 @@ mod ends;
 pub mod engine;
 mod fairness;
 pub mod metrics;
+pub mod observer;
 mod queue;
-pub mod recorder;
+pub mod samples;
 
 pub use datagrams::Account;
 pub use engine::{Engine, run};
 pub use narrows_scenario::result::RunResult;
-pub use recorder::Recorder;
+pub use observer::Observer;

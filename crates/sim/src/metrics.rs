@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use narrows_cc::{Bytes, Nanos, ParamKind};
 use narrows_net::config::Capacity;
 use narrows_net::{ClassStats, Flags, Link, Packet};
+use narrows_scenario::result::{
+    AllocatorResult, ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RunResult,
+};
+use narrows_scenario::telemetry;
+use narrows_scenario::{FlowPlan, LinkPlan, Plan};
 use narrows_tcp::{ReceiverStats, SenderStats};
 use narrows_units::{Histogram, prefetch};
 
 use crate::clock::bin_length;
 use crate::ends::{Origin, Target};
 use crate::fairness::Fairness;
-use narrows_scenario::result::{
-    AllocatorResult, ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RunResult,
-};
-use narrows_scenario::telemetry;
-use narrows_scenario::{FlowPlan, LinkPlan, Plan};
 
 /// What is measured of one flow besides what its endpoints count themselves.
 #[derive(Debug)]
