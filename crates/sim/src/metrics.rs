@@ -7,6 +7,11 @@ use narrows_net::ClassStats;
 use narrows_net::config::Capacity;
 use narrows_packet::{Flags, Packet};
 use narrows_routers::RouterLink;
+use narrows_scenario::result::{
+    ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RouterResult, RunResult,
+};
+use narrows_scenario::telemetry;
+use narrows_scenario::{FlowPlan, LinkPlan, Plan};
 use narrows_tcp::{ReceiverStats, SenderStats};
 use narrows_units::{Histogram, prefetch};
 
@@ -14,11 +19,6 @@ use crate::Link;
 use crate::clock::bin_length;
 use crate::ends::{Origin, Target};
 use crate::fairness::Fairness;
-use narrows_scenario::result::{
-    ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RouterResult, RunResult,
-};
-use narrows_scenario::telemetry;
-use narrows_scenario::{FlowPlan, LinkPlan, Plan};
 
 /// What is measured of one flow besides what its endpoints count themselves.
 #[derive(Debug)]

@@ -3,18 +3,19 @@
 
 mod drawn;
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, BTreeSet};
 
 use drawn::{TRACES, files, scenario};
-use narrows_cc::Bytes;
 use narrows_cc::schemes::ALL;
+use narrows_cc::{Bytes, Nanos};
+use narrows_packet::Packet;
+use narrows_sim::Link;
 use narrows_scenario::result::Counters;
+use narrows_scenario::telemetry::Shown;
 use narrows_scenario::{Plan, Source, TracePlan, expand, resolve};
-use narrows_sim::{Engine, Recorder, RunResult};
+use narrows_sim::observer::{Observer, PacketEvent, State};
+use narrows_sim::samples::Sampler;
+use narrows_sim::{Engine, RunResult};
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -22,16 +23,6 @@ use proptest::test_runner::TestRunner;
 
 /// No run of this file comes near so many events: one that does will never end.
 const ENDLESS: u64 = 6_000_000;
-
-/// The folder for what runs record.
-fn folder() -> &'static PathBuf {
-    static DIR: OnceLock<PathBuf> = OnceLock::new();
-    DIR.get_or_init(|| {
-        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fuzz-runs");
-        fs::create_dir_all(&dir).unwrap();
-        dir
-    })
-}
 
 /// The run that a text describes, or `None` if the text is refused.
 fn spec(text: &str) -> Option<Plan> {
@@ -41,13 +32,40 @@ fn spec(text: &str) -> Option<Plan> {
     resolve(&planned[0].scenario, planned[0].seed, &files).ok()
 }
 
+/// Reads all samples and counts packet events.
+#[derive(Default)]
+struct Reader {
+    sampler: Sampler,
+    packets: u64,
+    rows: u64,
+}
+
+impl Observer for Reader {
+    fn packet(&mut self, _: Nanos, _: PacketEvent, _: Option<u32>, _: &Packet) {
+        self.packets += 1;
+    }
+
+    fn sample(&mut self, state: State<'_>) {
+        self.sampler.sample(state, &mut |_, series, shown| {
+            if let Shown::Number(value) = shown {
+                assert!(!value.is_nan(), "{series} is {value}");
+            }
+            self.rows += 1;
+        });
+    }
+
+    fn before_reset(&mut self, now: Nanos, links: &mut [Link]) {
+        self.sampler.before_reset(now, links);
+    }
+}
+
 /// Runs a text that is accepted; says so where the run does not end.
-fn run(spec: Plan, recorder: Recorder) -> Result<RunResult, TestCaseError> {
+fn run(spec: Plan, observer: impl Observer) -> Result<RunResult, TestCaseError> {
     let duration = spec.duration;
-    let mut engine = Engine::new(spec, recorder);
-    let ended = engine.run_slice(duration, ENDLESS).unwrap();
+    let mut engine = Engine::observed(spec, observer);
+    let ended = engine.run_slice(duration, ENDLESS);
     prop_assert!(ended, "stuck at {:?}", engine.now());
-    Ok(engine.finish().unwrap())
+    Ok(engine.finish())
 }
 
 fn check(spec: &Plan, result: &RunResult) -> Result<(), TestCaseError> {
@@ -125,9 +143,15 @@ proptest! {
         let spec = spec(&text);
         prop_assume!(spec.is_some());
         let spec = spec.unwrap();
-        let trace = TracePlan { samples: Some(spec.duration / 20), packets: true };
-        let recorder = if traced { Recorder::new(&trace, folder()).unwrap() } else { Recorder::off() };
-        let result = run(spec.clone(), recorder)?;
+        let result = if traced {
+            let trace = TracePlan { samples: Some(spec.duration / 20), packets: true };
+            let mut reader = Reader::default();
+            let result = run(Plan { trace, ..spec.clone() }, &mut reader)?;
+            prop_assert!(reader.rows > 0 && reader.packets >= result.data_packets);
+            result
+        } else {
+            run(spec.clone(), ())?
+        };
         check(&spec, &result)?;
     }
 
@@ -136,7 +160,7 @@ proptest! {
         let spec = spec(&text);
         prop_assume!(spec.is_some());
         let spec = spec.unwrap();
-        let result = run(spec.clone(), Recorder::off())?;
+        let result = run(spec.clone(), ())?;
         check(&spec, &result)?;
         for (flow, of) in result.flows.iter().zip(&spec.flows) {
             prop_assert!(flow.completion_s.is_some(), "{} has only {} bytes", flow.flow, flow.bytes_delivered);
@@ -160,7 +184,7 @@ fn the_scenarios_are_mostly_accepted_and_make_every_part_act() {
     let (mut links, mut completed, mut total) = ([0; 3], 0, Counters::default());
     for spec in specs {
         schemes.extend(spec.flows.iter().map(|flow| flow.scheme.info.name));
-        let result = run(spec, Recorder::off()).unwrap();
+        let result = run(spec, ()).unwrap();
         for link in &result.links {
             for (sum, n) in links.iter_mut().zip([link.drops, link.random_losses, link.marks]) {
                 *sum += n;

@@ -10,7 +10,7 @@ mod law;
 
 use law::{assert_within, lossy, run, spec};
 use narrows_cc::Nanos;
-use narrows_sim::{Engine, Recorder};
+use narrows_sim::Engine;
 
 /// Mathis et al. 1997: with one acknowledgement per two segments, W = C / √p with C = √(3/2) = 1.22 where every acknowledged
 /// byte counts, and C = √(3/4) = 0.87 where every acknowledgement counts as one segment at most.
@@ -151,11 +151,11 @@ scheme = "bbr"
 rtt = "100ms"
 "#,
     );
-    let mut engine = Engine::new(spec, Recorder::off());
+    let mut engine = Engine::new(spec);
     let mut delivered = Vec::new();
     for round in 0..8 {
         // Just after the first packets of each round have arrived.
-        engine.run_until(rtt + rtt / 2 + rtt * round + Nanos::from_millis(99)).unwrap();
+        engine.run_until(rtt + rtt / 2 + rtt * round + Nanos::from_millis(99));
         delivered.push(engine.delivered_packets() as f64);
     }
     let rounds: Vec<f64> = delivered.windows(2).map(|pair| pair[1] - pair[0]).collect();

@@ -6,7 +6,7 @@ mod law;
 use law::{PAYLOAD, assert_within, goodputs, reading, run, spec};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
-use narrows_sim::{Engine, Recorder};
+use narrows_sim::Engine;
 
 /// Megabits per second of the bottleneck.
 const RATE: f64 = 100.0;
@@ -28,7 +28,7 @@ fn queue_until(engine: &mut Engine, from_s: f64, until_s: f64) -> Vec<u64> {
     let steps = (from_s * 1e3) as u64..(until_s * 1e3) as u64;
     steps
         .map(|ms| {
-            engine.run_until(Nanos::from_millis(ms)).unwrap();
+            engine.run_until(Nanos::from_millis(ms));
             engine.link(0).port_statistics().expect("a port that is polled").waiting
         })
         .collect()
@@ -71,11 +71,11 @@ fn brf_and_cubic_share_by_numbers_of_flows_in_small_buffers_and_large() {
 fn joins(flows_before: u32, network: &str) -> (f64, u64) {
     let flow = |extra: &str| flows("brf", 40, extra);
     let all = flow(&format!("count = {flows_before}")) + &flow("start = \"10s\"");
-    let mut engine = Engine::new(spec(&text(12.0, 0.0, network, &all)), Recorder::off());
+    let mut engine = Engine::new(spec(&text(12.0, 0.0, network, &all)));
     let before = 10_000;
     let (mut settled, mut longest) = (before, 0);
     for ms in before..12_000 {
-        engine.run_until(Nanos::from_millis(ms)).unwrap();
+        engine.run_until(Nanos::from_millis(ms));
         longest = longest.max(engine.link(0).port_statistics().expect("polled").waiting);
         let share = RATE * 1e6 / 8.0 / f64::from(flows_before + 1);
         for flow in 0..=flows_before as usize {
@@ -110,10 +110,10 @@ fn a_flow_that_joins_and_all_others_have_their_shares_two_round_trips_later() {
 #[test]
 fn what_a_flow_leaves_is_taken_within_three_periods() {
     let all = flows("brf", 40, "count = 2") + &flows("brf", 40, "stop = \"5s\"");
-    let mut engine = Engine::new(spec(&text(8.0, 0.0, "", &all)), Recorder::off());
+    let mut engine = Engine::new(spec(&text(8.0, 0.0, "", &all)));
     let mut settled = 5_000u64;
     for ms in 5_000..8_000 {
-        engine.run_until(Nanos::from_millis(ms)).unwrap();
+        engine.run_until(Nanos::from_millis(ms));
         let rate = engine.pacing_rate(0).map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 8e-6);
         if (rate / (RATE / 2.0 * PAYLOAD) - 1.0).abs() > 0.1 {
             settled = ms;
@@ -138,19 +138,19 @@ fn random_loss_costs_what_it_takes_and_no_more() {
 fn a_switch_that_dies_stalls_nobody() {
     let all = flows("brf", 20, "count = 2") + &flows("brf", 20, "start = \"10s\"");
     let network = "router = { kind = \"brf\", dies = \"8s\" }";
-    let mut engine = Engine::new(spec(&text(30.0, 9.5, network, &all)), Recorder::off());
+    let mut engine = Engine::new(spec(&text(30.0, 9.5, network, &all)));
     let rate = |engine: &Engine| engine.link(0).port_statistics().expect("polled").sent.as_f64();
     let mut before = 0.0;
     // Before, while the time-out runs, as CUBIC, and when a flow starts that never hears of a share: every half second the link
     // carries nine tenths of what it can.
     for half in 2..60u64 {
-        engine.run_until(Nanos::from_millis(500 * half)).unwrap();
+        engine.run_until(Nanos::from_millis(500 * half));
         let sent = rate(&engine);
         let used = (sent - before) / (RATE * 125_000.0 * 0.5);
         assert!(half == 2 || used > 0.9, "{used} at {half} halves of a second");
         before = sent;
     }
-    let result = engine.finish().unwrap();
+    let result = engine.finish();
     // CUBIC's fairness, not BRF's, but everybody gets something.
     assert!(goodputs(&result).iter().all(|goodput| *goodput > RATE / 10.0), "{:?}", goodputs(&result));
 }
@@ -225,8 +225,8 @@ fn acknowledgements_that_return_another_way_still_bring_the_share() {
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"a\", \"b\", \"d\"]\nreverse_route = [\"d\", \"c\", \"a\", \"s\"]\ncount = 2\n";
     let spec = spec(&text);
     let forward = spec.links.iter().position(|link| link.name == "a-b").expect("a link of the scenario");
-    let mut engine = Engine::new(spec, Recorder::off());
-    engine.run_until(Nanos::from_secs(20)).unwrap();
+    let mut engine = Engine::new(spec);
+    engine.run_until(Nanos::from_secs(20));
     let forward = engine.link(forward).router();
     assert!(reading(forward, "announced") > 100.0, "{}", reading(forward, "announced"));
     let rates: Vec<f64> = (0..2)
@@ -235,7 +235,7 @@ fn acknowledgements_that_return_another_way_still_bring_the_share() {
     for rate in rates {
         assert_within("pacing rate", rate, 25.0 * PAYLOAD, 0.01);
     }
-    let result = engine.finish().unwrap();
+    let result = engine.finish();
     for goodput in goodputs(&result) {
         assert_within("goodput", goodput, 25.0 * PAYLOAD, 0.02);
     }
@@ -333,7 +333,7 @@ fn a_queue_lasts_until_the_controller_has_polled() {
         );
         let all = flows("brf", 40, "") + &flows("brf", 40, "start = \"2.1s\"\ncount = 3");
         let text = text(6.0, 0.0, &network, &all).replace("1000pkt", "400pkt");
-        let mut engine = Engine::new(spec(&text), Recorder::off());
+        let mut engine = Engine::new(spec(&text));
         let queue = queue_until(&mut engine, 2.1, 6.0);
         let most = *queue.iter().max().expect("it was read");
         assert!((41..400).contains(&most), "{most} packets");

@@ -8,7 +8,7 @@ use law::{assert_within, goodputs, lossy, run, spec};
 use narrows_cc::{Bytes, Nanos, Value, tfrc};
 use narrows_net::timeline::LossTrace;
 use narrows_scenario::result::{DatagramResult, RunResult};
-use narrows_sim::{Engine, Recorder};
+use narrows_sim::Engine;
 
 /// IP and DCCP headers of a packet of type Data, with numbers of 48 and of 24 bits (RFC 4340 section 5.1).
 const HEADER: f64 = 20.0 + 16.0;
@@ -101,10 +101,10 @@ fn law_ccid3_sends_at_the_rate_of_the_equation() {
     for p in [0.002, 0.01, 0.03] {
         let text =
             Bell { rate: "1gbit", more: &format!("loss = \"{}%\"", p * 100.0), seconds: 600.0, warmup: 60.0 };
-        let mut engine = Engine::new(spec(&text.text(&[("ccid3", "")])), Recorder::off());
+        let mut engine = Engine::new(spec(&text.text(&[("ccid3", "")])));
         let (mut rates, mut equations, mut intervals, mut samples) = (0.0, 0.0, 0.0, 0.0);
         for second in 600..6_000 {
-            engine.run_until(Nanos::from_millis(second * 100)).expect("nothing is written");
+            engine.run_until(Nanos::from_millis(second * 100));
             let reported = internal(&engine, "loss_event_rate").expect("it is told");
             let rtt = Nanos::from_secs_f64(internal(&engine, "rtt_estimate").expect("it is told"));
             rates += engine.pacing_rate(0).expect("it paces").as_bytes_per_sec() as f64;
@@ -112,7 +112,7 @@ fn law_ccid3_sends_at_the_rate_of_the_equation() {
             intervals += 1.0 / reported;
             samples += 1.0;
         }
-        let goodput = engine.finish().expect("nothing is written").flows[0].goodput_mbit_s;
+        let goodput = engine.finish().flows[0].goodput_mbit_s;
         let mut expected = p;
         for _ in 0..50 {
             expected = 1.0 / (1.0 / p + 1.0 / tfrc::round_trips_per_segment(expected));
@@ -227,10 +227,10 @@ fn the_loss_rate_of_ten_seconds_reaches_the_sender() {
     let source = "app = { kind = \"cbr\", rate = \"1mbit\", write = \"1000B\" }";
     for p in [0.0, 0.02, 0.1, 0.3] {
         let bell = Bell { more: &format!("loss = \"{}%\"", p * 100.0), ..Bell::default() };
-        let mut engine = Engine::new(spec(&bell.text(&[("dccp-bbr", source)])), Recorder::off());
+        let mut engine = Engine::new(spec(&bell.text(&[("dccp-bbr", source)])));
         let deviation = f64::sqrt(p * (1.0 - p) / 1_250.0);
         for second in [15, 20, 25, 30] {
-            engine.run_until(Nanos::from_secs(second)).expect("nothing is written");
+            engine.run_until(Nanos::from_secs(second));
             let told = internal(&engine, "loss_rate").expect("it is told");
             println!("after {second} s: {told:.4} of {p}");
             assert!((told - p).abs() <= 4.0 * deviation, "{told} of {p} after {second} s");
@@ -346,11 +346,11 @@ fn law_no_datagram_is_ever_counted_twice_or_not_at_all() {
             let app = apps[i % apps.len()];
             let bell = Bell { more: network, seconds: 12.0, warmup: 0.0, ..Bell::default() };
             let more = format!("{app}\nstop = \"10s\"\ncount = 2");
-            let mut engine = Engine::new(spec(&bell.text(&[(scheme, &more)])), Recorder::off());
+            let mut engine = Engine::new(spec(&bell.text(&[(scheme, &more)])));
             let (mut most, mut sent) = (0, 0);
             // No multiple of a round trip or of a frame.
             for step in 1..=1_200 {
-                engine.run_until(Nanos::from_micros(step * 9_973)).expect("nothing is written");
+                engine.run_until(Nanos::from_micros(step * 9_973));
                 let account = engine.account();
                 if !app.is_empty() {
                     assert_eq!(
@@ -394,10 +394,10 @@ fn what_is_sent_arrives_or_is_lost_and_nothing_follows_a_stop() {
         for loss in ["0%", "2%"] {
             let more = format!("buffer = \"20pkt\"\nloss = \"{loss}\"");
             let bell = Bell { more: &more, seconds: 20.0, warmup: 0.0, ..Bell::default() };
-            let mut engine = Engine::new(spec(&bell.text(&[(scheme, "stop = \"10s\"")])), Recorder::off());
-            engine.run_until(Nanos::from_millis(10_100)).expect("nothing is written");
+            let mut engine = Engine::new(spec(&bell.text(&[(scheme, "stop = \"10s\"")])));
+            engine.run_until(Nanos::from_millis(10_100));
             let until = engine.delivered_packets();
-            let result = engine.finish().expect("nothing is written");
+            let result = engine.finish();
             let (flow, told) = (&result.flows[0], datagrams(&result));
             let lost = (flow.loss_percent / 100.0 * flow.packets_sent as f64).round() as u64;
             println!(
@@ -456,14 +456,14 @@ fn a_link_that_dies_silences_the_sender_until_it_lives_again() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
         let mut spec = spec(&Bell { seconds: 40.0, warmup: 0.0, ..Bell::default() }.text(&[(scheme, "")]));
         spec.links[0].config.loss_trace = Some(LossTrace::parse("10000 15000 1").expect("valid"));
-        let mut engine = Engine::new(spec, Recorder::off());
+        let mut engine = Engine::new(spec);
         let mut at = |ms: u64| {
-            engine.run_until(Nanos::from_millis(ms)).expect("nothing is written");
+            engine.run_until(Nanos::from_millis(ms));
             engine.delivered(0).as_f64()
         };
         let before = at(10_000);
         let (dead, alive, later, end) = (at(10_100), at(15_000), at(25_000), at(40_000));
-        let lost = engine.finish().expect("nothing is written").links[0].random_losses;
+        let lost = engine.finish().links[0].random_losses;
         println!("{scheme}: delivered {before}, {dead}, {alive}, {later}, {end}; {lost} lost");
         assert_eq!(alive.to_bits(), dead.to_bits(), "{scheme}: nothing arrives");
         // As before within ten seconds.

@@ -6,7 +6,7 @@ mod law;
 use law::{assert_within, reading, run, spec};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
-use narrows_sim::{Engine, Recorder, RunResult};
+use narrows_sim::{Engine, RunResult};
 
 /// Megabits per second of the bottleneck.
 const RATE: f64 = 100.0;
@@ -85,12 +85,12 @@ fn an_rcp_flow_asks_for_what_its_line_carries_and_no_stamp_is_refused() {
     for line in [20.0, 19.999_997] {
         let narrow =
             format!("[[flows]]\nscheme = \"rcp:line_rate={line}\"\nrtt = \"40ms\"\n") + &flows("rcp", 40, 2);
-        let mut engine = Engine::new(spec(&text(30.0, 10.0, &narrow)), Recorder::off());
-        engine.run_until(Nanos::from_secs(29)).unwrap();
+        let mut engine = Engine::new(spec(&text(30.0, 10.0, &narrow)));
+        engine.run_until(Nanos::from_secs(29));
         // Rounded down to the numbers of the header, 2^-24 apart at the worst.
         let paced = engine.pacing_rate(0).expect("a rate").as_mbit_per_sec();
         assert!((line * (1.0 - 2e-7) - 1e-5..=line).contains(&paced), "{paced}, not {line}");
-        let result = engine.finish().unwrap();
+        let result = engine.finish();
         assert_within("narrow", result.flows[0].goodput_mbit_s, line, 0.001);
         let share = (RATE - line / payload_share("rcp")) / 2.0 * payload_share("rcp");
         for flow in &result.flows[1..] {
@@ -123,16 +123,16 @@ fn xcp_is_fair_between_flows_of_ten_and_a_hundred_milliseconds() {
 fn joins(scheme: &str, expected: f64, reading: impl Fn(&Engine) -> f64) -> f64 {
     let second = flows(scheme, 40, 1) + "start = \"10s\"\n";
     let spec = spec(&text(30.0, 0.0, &(flows(scheme, 40, 1) + &second)));
-    let mut engine = Engine::new(spec, Recorder::off());
+    let mut engine = Engine::new(spec);
     let mut settled = 10.0;
     for step in 2_000..6_000 {
         let now = f64::from(step) / 200.0;
-        engine.run_until(Nanos::from_secs_f64(now)).unwrap();
+        engine.run_until(Nanos::from_secs_f64(now));
         if (reading(&engine) / expected - 1.0).abs() > 0.1 {
             settled = now;
         }
     }
-    let result = engine.finish().unwrap();
+    let result = engine.finish();
     assert_eq!(result.links[0].drops, 0, "{scheme} drops nothing when a flow joins");
     let round_trips = (settled - 10.0) / 0.04;
     println!("{scheme}: settled {round_trips:.0} RTTs after a flow joined");

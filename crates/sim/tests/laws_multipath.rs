@@ -7,7 +7,7 @@ use law::{assert_within, run, spec};
 use multipath::{PAYLOAD, Ways, both, goodput, single};
 use narrows_cc::Nanos;
 use narrows_net::timeline::LossTrace;
-use narrows_sim::{Engine, Recorder, RunResult};
+use narrows_sim::{Engine, RunResult};
 
 #[test]
 fn uncoupled_subflows_over_disjoint_links_have_the_sum_of_both() {
@@ -114,9 +114,9 @@ fn when_a_path_dies_goodput_goes_on_over_the_other_within_two_timeouts() {
     let mut spec = spec(&Ways { seconds: 30.0, ..Ways::default() }.text(&both("newreno", "")));
     let dying = spec.links.iter_mut().find(|link| link.name == "s-b").expect("it is listed");
     dying.config.loss_trace = Some(LossTrace::parse("10000 1000000 1").expect("valid"));
-    let mut engine = Engine::new(spec, Recorder::off());
+    let mut engine = Engine::new(spec);
     let mut at = |ms: u64| {
-        engine.run_until(Nanos::from_millis(ms)).expect("nothing is written");
+        engine.run_until(Nanos::from_millis(ms));
         engine.connection_delivered(0).as_f64()
     };
     // 40 ms of delay and as much in a full queue: a probe after 160 ms, the first timeout 200 ms later, the second after
@@ -128,7 +128,7 @@ fn when_a_path_dies_goodput_goes_on_over_the_other_within_two_timeouts() {
     assert!(after > silent, "nothing after {stall} ms");
     let (from, to) = (at(12_000), at(29_000));
     assert_within("the other path", (to - from) * 8e-6 / 17.0, 10.0 * PAYLOAD, 0.01);
-    let row = engine.finish().expect("nothing is written").connections.remove(0);
+    let row = engine.finish().connections.remove(0);
     assert_eq!(row.paths_given_up, 1);
     // No more than the window of the dead path, of two BDP, was repeated.
     assert!(row.reinjected_bytes > 0 && row.reinjected_bytes as f64 <= 2.0 * 1.1e6 / 8.0 * 0.4, "{row:?}");
@@ -146,16 +146,16 @@ fn a_path_that_dies_in_either_direction_is_left_and_used_again_when_it_is_back()
             panic!("{:?}", spec.links.iter().map(|link| link.name.clone()).collect::<Vec<_>>())
         });
         spec.links[position].config.loss_trace = lost();
-        let mut engine = Engine::new(spec, Recorder::off());
+        let mut engine = Engine::new(spec);
         let mut at = |seconds: u64| {
-            engine.run_until(Nanos::from_secs(seconds)).expect("nothing is written");
+            engine.run_until(Nanos::from_secs(seconds));
             (engine.connection_delivered(0).as_f64() * 8e-6, engine.delivered(1).as_f64() * 8e-6)
         };
         let [before, start, end, back, last] = [5, 12, 20, 26, 39].map(&mut at);
         assert_within("both before", (before.0 / 5.0).max(1.0), 20.0 * PAYLOAD, 0.05);
         assert_within("one between", (end.0 - start.0) / 8.0, 10.0 * PAYLOAD, 0.01);
         assert_within("both again", (last.0 - back.0) / 13.0, 20.0 * PAYLOAD, 0.03);
-        let row = engine.finish().expect("nothing is written").connections.remove(0);
+        let row = engine.finish().connections.remove(0);
         assert_eq!(row.paths_given_up, 1, "{from}-{to}: {row:?}");
     }
 }

@@ -5,7 +5,7 @@ mod law;
 use law::{PAYLOAD, assert_within, goodputs, reading, run, spec};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
-use narrows_sim::{Engine, Recorder, RunResult};
+use narrows_sim::{Engine, RunResult};
 
 /// Megabits per second of the bottleneck.
 const RATE: f64 = 36.0;
@@ -95,10 +95,10 @@ fn a_file_waits_one_round_trip_for_its_rate_and_then_has_all_of_it() {
 /// Steps through a run by milliseconds. The windows are twice rate times round-trip time: when all of them came within a
 /// hundredth of `expected` Mbit/s (on the wire, one for each flow; zero: not looked at) for good, in seconds after `event`.
 fn settles(text: &str, event: f64, until: f64, expected: &[f64]) -> f64 {
-    let mut engine = Engine::new(spec(text), Recorder::off());
+    let mut engine = Engine::new(spec(text));
     let (mut now, mut settled) = (event, event);
     while now < until {
-        engine.run_until(Nanos::from_secs_f64(now)).unwrap();
+        engine.run_until(Nanos::from_secs_f64(now));
         for (flow, wire) in expected.iter().enumerate().filter(|(_, wire)| **wire > 0.0) {
             let window = 2.0 * wire * PAYLOAD * 1e6 / 8.0 * RTT;
             // The queue of a packet or two is in the measured round-trip time: 5 %.
@@ -108,7 +108,7 @@ fn settles(text: &str, event: f64, until: f64, expected: &[f64]) -> f64 {
         }
         now += 0.001;
     }
-    let result = engine.finish().unwrap();
+    let result = engine.finish();
     assert_lossless(&result);
     settled - event
 }
@@ -154,10 +154,10 @@ fn what_the_ends_cannot_use_goes_to_the_others() {
 fn what_the_line_of_a_sender_cannot_carry_is_never_asked_for() {
     let narrow = "[[flows]]\nscheme = \"nodectl:line_rate=8\"\nrtt = \"20ms\"\n".to_owned();
     let text = text(20.0, 5.0, "", &(narrow + &flow("")));
-    let mut engine = Engine::new(spec(&text), Recorder::off());
-    engine.run_until(Nanos::from_millis(100)).unwrap();
+    let mut engine = Engine::new(spec(&text));
+    engine.run_until(Nanos::from_millis(100));
     assert_within("given", reading(engine.link(0).router(), "given"), RATE * 1e6 / 8.0, 1e-6);
-    let result = engine.finish().unwrap();
+    let result = engine.finish();
     assert_rates(&result, &[8.0 / PAYLOAD, RATE - 8.0 / PAYLOAD], 0.001);
     assert_lossless(&result);
 }
@@ -248,26 +248,26 @@ fn at_the_least_timeout_pauses_and_long_ways_are_outlasted() {
         + &pauses(7.0, "20ms")
         + &pauses(9.5, "200ms")
         + "[[flows]]\nscheme = \"nodectl\"\nrtt = \"3s\"\n";
-    let mut engine = Engine::new(spec(&text(60.0, 0.0, node, &flows)), Recorder::off());
-    engine.run_until(Nanos::from_secs(60)).unwrap();
+    let mut engine = Engine::new(spec(&text(60.0, 0.0, node, &flows)));
+    engine.run_until(Nanos::from_secs(60));
     let read = |name| reading(engine.link(0).router(), name);
     assert_eq!((read("flows"), read("expired")), (5.0, 0.0));
     // One that pauses for longer is forgotten, and asks before it goes on: nobody loses anything.
     let flows = pauses(12.0, "20ms") + &pauses(25.0, "200ms") + &flow("");
-    let mut engine = Engine::new(spec(&text(60.0, 0.0, node, &flows)), Recorder::off());
-    engine.run_until(Nanos::from_secs(60)).unwrap();
+    let mut engine = Engine::new(spec(&text(60.0, 0.0, node, &flows)));
+    engine.run_until(Nanos::from_secs(60));
     assert!(reading(engine.link(0).router(), "expired") >= 4.0);
-    assert_lossless(&engine.finish().unwrap());
+    assert_lossless(&engine.finish());
 }
 
 #[test]
 fn a_node_that_dies_stalls_nobody() {
     let dies = "router = { kind = \"nodectl\", dies = \"5s\" }";
     let flows = flow("count = 2") + &flow("start = \"6s\"\nsize = \"2MB\"");
-    let mut engine = Engine::new(spec(&text(60.0, 0.0, dies, &flows)), Recorder::off());
-    engine.run_until(Nanos::from_secs(10)).unwrap();
+    let mut engine = Engine::new(spec(&text(60.0, 0.0, dies, &flows)));
+    engine.run_until(Nanos::from_secs(10));
     assert!(reading(engine.link(0).router(), "given") > 0.0, "what it knew when it died");
-    let result = engine.finish().unwrap();
+    let result = engine.finish();
     let completion = result.flows[2].completion_s.expect("it completes");
     println!("after the node's death a file of 2 MB took {completion:.2} s");
     // Those that were granted all of the link find out 10 s after they last heard of the node, and make room; a timeout of

@@ -2,7 +2,7 @@
 
 use narrows_cc::Nanos;
 use narrows_scenario::Plan;
-use narrows_sim::{Engine, Recorder, RunResult};
+use narrows_sim::{Engine, RunResult};
 
 /// Samples per round-trip time.
 const SAMPLES: u64 = 10;
@@ -19,17 +19,17 @@ impl Deliveries {
     /// Runs a scenario, taking samples by a stated round-trip time.
     pub fn of(spec: Plan, rtt: Nanos) -> (Self, RunResult) {
         let (flows, duration) = (spec.flows.len(), spec.duration);
-        let mut engine = Engine::new(spec, Recorder::off());
+        let mut engine = Engine::new(spec);
         let mut samples = vec![vec![0; flows]];
         loop {
             let at = rtt * samples.len() as u64 / SAMPLES;
             if at > duration {
                 break;
             }
-            engine.run_until(at).expect("nothing is written");
+            engine.run_until(at);
             samples.push((0..flows).map(|flow| engine.delivered(flow).as_u64()).collect());
         }
-        (Self { rtt, samples }, engine.finish().expect("nothing is written"))
+        (Self { rtt, samples }, engine.finish())
     }
 
     /// Megabits per second of payload at a sample: the mean of as many rates as there are samples in a round-trip time, each

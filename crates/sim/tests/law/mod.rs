@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use narrows_cc::Nanos;
 use narrows_routers::{AnyRouter, Reading};
 use narrows_scenario::{Plan, Source, expand, resolve};
-use narrows_sim::{Engine, Recorder, RunResult};
+use narrows_sim::{Engine, RunResult};
 
 /// The files that laws name.
 fn files() -> BTreeMap<String, String> {
@@ -38,17 +38,17 @@ pub fn run(text: &str) -> RunResult {
 pub fn run_with_mean_window(text: &str) -> (RunResult, f64) {
     let spec = spec(text);
     let (warmup, duration, segment) = (spec.warmup, spec.duration, f64::from(spec.flows[0].tcp.segment));
-    let mut engine = Engine::new(spec, Recorder::off());
-    engine.run_until(warmup).unwrap();
+    let mut engine = Engine::new(spec);
+    engine.run_until(warmup);
     let step = Nanos::from_millis(5);
     let (mut now, mut sum, mut samples) = (warmup, 0.0, 0.0);
     while now < duration {
         now += step;
-        engine.run_until(now).unwrap();
+        engine.run_until(now);
         sum += engine.window(0).as_f64() / segment;
         samples += 1.0;
     }
-    (engine.finish().unwrap(), sum / samples)
+    (engine.finish(), sum / samples)
 }
 
 /// A named internal of a router, in bytes, seconds or bytes per second.

@@ -1,6 +1,6 @@
 //! What routers and classes tell of themselves, in results and in traces.
 
-mod law;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use arrow_ipc::reader::StreamReader;
-use law::{assert_within, spec};
 use narrows_scenario::telemetry::Shown;
-use narrows_sim::{Engine, Recorder, RunResult};
+use narrows_sim::{Engine, RunResult};
+use narrows_trace::Recorder;
+use texts::plan as spec;
 
 /// Of a series of link 0: times in seconds, and values or texts.
 type Series = Vec<(f64, Option<f64>, Option<String>)>;
@@ -24,8 +25,9 @@ fn traced(label: &str, scheme: &str, network: &str) -> (RunResult, BTreeMap<Stri
     ));
     let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), &format!("traces-{label}")].iter().collect();
     fs::create_dir_all(&dir).unwrap();
-    let recorder = Recorder::new(&spec.trace, &dir).unwrap();
-    let result = Engine::new(spec, recorder).finish().unwrap();
+    let mut recorder = Recorder::new(&spec.trace, &dir).unwrap();
+    let result = Engine::observed(spec, &mut recorder).finish();
+    recorder.finish().unwrap();
     let mut all: BTreeMap<String, Series> = BTreeMap::new();
     for batch in StreamReader::try_new(File::open(dir.join("samples.arrow")).unwrap(), None).unwrap() {
         let batch = batch.unwrap();
@@ -47,6 +49,12 @@ fn traced(label: &str, scheme: &str, network: &str) -> (RunResult, BTreeMap<Stri
     }
     fs::remove_dir_all(&dir).unwrap();
     (result, all)
+}
+
+#[track_caller]
+fn assert_within(what: &str, measured: f64, expected: f64, tolerance: f64) {
+    let off = measured / expected - 1.0;
+    assert!(off.abs() <= tolerance, "{what}: measured {measured}, expected {expected} within {tolerance}");
 }
 
 /// The numbers of a series from 3 s on, when both flows have long had their rates.
@@ -129,9 +137,10 @@ fn what_dccp_did_is_counted_and_traced() {
     };
     let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), "traces-dccp"].iter().collect();
     fs::create_dir_all(&dir).unwrap();
-    let spec = spec(&text(""));
-    let recorder = Recorder::new(&spec.trace, &dir).unwrap();
-    let result = Engine::new(spec, recorder).finish().unwrap();
+    let plan = spec(&text(""));
+    let mut recorder = Recorder::new(&plan.trace, &dir).unwrap();
+    let result = Engine::observed(plan, &mut recorder).finish();
+    recorder.finish().unwrap();
     let mut numbers = Vec::new();
     for batch in StreamReader::try_new(File::open(dir.join("packets.arrow")).unwrap(), None).unwrap() {
         let batch = batch.unwrap();
@@ -149,7 +158,7 @@ fn what_dccp_did_is_counted_and_traced() {
     assert!(counted.ecn_reductions > 3 && result.links[0].marks > 3, "{counted:?}");
     // The queue of a file holds 256 datagrams of 1448 B; that of what is made when it leaves, none.
     let peak = |flow: &str| {
-        let result = law::run(&text(flow).replace("packets = true", ""));
+        let result = narrows_sim::run(spec(&text(flow).replace("packets = true", "")));
         (result.flows[0].completion_s.is_some(), result.peak_flow_bytes)
     };
     let ((done, one), (all_done, two)) = (peak("size = \"1MB\""), peak("size = \"4MB\""));
