@@ -1,7 +1,7 @@
-//! Goldens at two grains, and determinism. A golden only says 'changed': when one moves, a law or a test has to say why that
-//! is right. Record anew with `INSTA_UPDATE=always cargo test -p narrows-sim --test golden`.
+//! Golden results of every scheme at two grains, and determinism. A golden only shows a change; a law or a
+//! test has to justify it. Record anew with `INSTA_UPDATE=always cargo test -p narrows-sim --test golden`.
 //!
-//! Every registered scheme runs alone and against CUBIC's ancestor NewReno on the same dumbbell with a little random loss:
+//! Every registered scheme runs alone and against NewReno on the same dumbbell with a little random loss:
 //!
 //!     flows ──[ 1 BDP │ 20 Mbit/s, 0.1 % loss ]── 20 ms ── receivers
 
@@ -14,7 +14,7 @@ use narrows_sim::{Engine, RunResult};
 
 const SEED: u64 = 7;
 
-/// Columns of the tables, wide enough for the longest name of a scheme: those of a case, `SCHEME vs newreno`, and of a scheme.
+/// Column widths of the tables: of a case, `SCHEME vs newreno`, and of a scheme.
 const CASE: usize = 32;
 const SCHEME: usize = 20;
 
@@ -45,15 +45,16 @@ fn rows(case: &str, result: &RunResult, table: &mut String) {
     }
 }
 
+/// Event hashes and rounded results of every scheme match the snapshots.
 #[test]
-fn results_of_every_scheme_are_unchanged() {
+fn golden_results_of_every_scheme_are_unchanged() {
     let (mut hashes, mut table) = (String::new(), String::new());
     for entry in ALL {
         let name = entry.info.name;
         for (case, flows) in
             [(format!("{name} alone"), vec![name]), (format!("{name} vs newreno"), vec![name, "newreno"])]
         {
-            assert!(case.len() < CASE && name.len() < SCHEME, "{case} needs wider columns");
+            assert!(case.len() < CASE && name.len() < SCHEME, "{case}: wider columns needed");
             let result = narrows_sim::run(spec(&flows, ""));
             writeln!(
                 hashes,
@@ -68,8 +69,9 @@ fn results_of_every_scheme_are_unchanged() {
     insta::assert_snapshot!("hashes", hashes);
 }
 
+/// Another seed gives other events.
 #[test]
-fn another_seed_gives_another_run() {
+fn other_seed_gives_other_events() {
     let hash = |seed: u64| {
         let mut spec = spec(&["cubic"], "");
         spec.seed = seed;
@@ -78,8 +80,9 @@ fn another_seed_gives_another_run() {
     assert_ne!(hash(1), hash(2));
 }
 
+/// A run in slices of time and of events processes the same events.
 #[test]
-fn a_run_in_slices_of_time_and_events_is_the_same_run() {
+fn run_in_slices_gives_same_events() {
     let flows = ["bbr", "cubic", "vegas"];
     let whole = narrows_sim::run(spec(&flows, ""));
     let spec = spec(&flows, "");
@@ -93,8 +96,8 @@ fn a_run_in_slices_of_time_and_events_is_the_same_run() {
             cut_short += 1;
         }
     }
-    // 20 Mbit/s carry 11 packets in 7 ms, each with two events at least, so the events end slices, too.
-    assert!(cut_short > 100, "only {cut_short} slices ended by their events");
+    // 20 Mbit/s carry 11 packets in 7 ms with at least two events each, so the event limit ends slices too.
+    assert!(cut_short > 100, "only {cut_short} slices ended at the event limit");
     let sliced = engine.finish();
     assert_eq!((sliced.event_hash, sliced.events), (whole.event_hash, whole.events));
 }

@@ -16,9 +16,9 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
 use narrows_cc::Nanos;
 use narrows_packet::{Flags, Packet};
-use narrows_sim::Link;
 use narrows_scenario::TracePlan;
 use narrows_scenario::telemetry::Shown;
+use narrows_sim::Link;
 use narrows_sim::observer::{Observer, PacketEvent, State};
 use narrows_sim::samples::{Sampler, Subject};
 
