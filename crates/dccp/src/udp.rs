@@ -16,7 +16,7 @@
 //! [`open`] is for whoever reads from a socket, where the system has looked at the UDP header. [`receive`] and [`wrap`] have the
 //! header too: for captures and for networks that are simulated.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use thiserror::Error;
 
