@@ -410,7 +410,7 @@ fn connection_to_dead_peer_aborts_after_four_msl() {
             // In the last two minutes the timeouts have their longest interval.
             let late = |packet: &&(Nanos, usize, crate::Header)| packet.0 > ms(360_000) && packet.1 == CLIENT;
             let packets = net.log.iter().filter(late).count();
-            assert!(packets < 20, "{scheme}: {packets} packets to nobody");
+            assert!(packets < 20, "{scheme}: {packets} packets to a dead peer");
         }
     }
 }
