@@ -44,8 +44,7 @@ impl Bounds {
 
     /// The window for it; none before the round-trip time is known.
     #[inline]
-    pub(crate) fn window(&self, rate: Rate, srtt: Nanos) -> Option<Bytes> {
-        let product = || rate.over(srtt).mul_f64(self.window_gain).max(self.mss * LEAST_WINDOW);
-        (!srtt.is_zero()).then(product)
+    pub(crate) fn window(&self, rate: Rate, srtt: Option<Nanos>) -> Option<Bytes> {
+        srtt.map(|srtt| rate.over(srtt).mul_f64(self.window_gain).max(self.mss * LEAST_WINDOW))
     }
 }

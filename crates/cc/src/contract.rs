@@ -9,10 +9,6 @@
 
 use crate::{Bytes, Nanos, Param, Params, Paths, Random, Rate, RateSample};
 
-/// The congestion control identifier of all schemes that have none of their own: RFC 4340 section 10 leaves 248 to 254 to
-/// experiments.
-pub const EXPERIMENTAL_CCID: u8 = 249;
-
 /// What a scheme asks of its transport. Read after every event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
@@ -43,8 +39,9 @@ pub struct Ack {
     pub now: Nanos,
     /// Bytes newly known to be delivered, cumulatively or selectively; each byte counts once.
     pub acked: Bytes,
-    /// By how much the cumulative acknowledgement advanced.
-    pub acked_cumulative: Bytes,
+    /// By how much the cumulative acknowledgement advanced; `None` where the transport acknowledges packet by packet, so
+    /// that no cumulative point can lag behind.
+    pub acked_cumulative: Option<Bytes>,
     /// Bytes newly declared lost while processing this acknowledgement.
     pub lost: Bytes,
     /// Round-trip time of the most recently sent packet it newly acknowledges, if that was sent only once.
@@ -69,19 +66,19 @@ pub struct Ack {
     pub round_start: bool,
     /// Packet-timed round trips since the connection began.
     pub round: u64,
-    /// Smoothed round-trip time (RFC 6298), zero before the first sample.
-    pub srtt: Nanos,
-    /// The least round-trip time seen on this connection, zero before the first sample.
-    pub min_rtt: Nanos,
+    /// Smoothed round-trip time (RFC 6298), once there was a sample.
+    pub srtt: Option<Nanos>,
+    /// The least round-trip time seen on this connection, once there was a sample.
+    pub min_rtt: Option<Nanos>,
 }
 
 impl Ack {
     /// What the end of a handshake tells: a round-trip time, before there is data.
-    pub fn of_handshake(now: Nanos, rtt: Nanos, srtt: Nanos, min_rtt: Nanos) -> Self {
+    pub fn of_handshake(now: Nanos, rtt: Nanos, srtt: Option<Nanos>, min_rtt: Option<Nanos>) -> Self {
         Self {
             now,
             acked: Bytes::ZERO,
-            acked_cumulative: Bytes::ZERO,
+            acked_cumulative: None,
             lost: Bytes::ZERO,
             rtt: Some(rtt),
             rate: None,
@@ -104,7 +101,7 @@ impl Ack {
     /// when the hole is filled.
     #[inline]
     pub fn creditable(&self) -> Bytes {
-        if self.acked_cumulative.is_zero() { Bytes::ZERO } else { self.acked }
+        if self.acked_cumulative.is_some_and(Bytes::is_zero) { Bytes::ZERO } else { self.acked }
     }
 }
 
@@ -128,8 +125,9 @@ pub struct Lost {
     pub now: Nanos,
     /// Its payload.
     pub bytes: Bytes,
-    /// Where its payload begins in the stream of data.
-    pub offset: Bytes,
+    /// The number of the packet, counted in the order in which packets were first sent. A retransmission keeps the number
+    /// of what it repeats: packets with consecutive numbers carry consecutive data.
+    pub packet: u64,
     /// When it had left.
     pub sent_at: Nanos,
     /// Data in flight when it left, itself included.
@@ -212,56 +210,6 @@ pub struct SpuriousLoss {
     pub phase: Phase,
 }
 
-/// The explicit header a scheme speaks: fields by which senders and routers settle rates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Explicit {
-    /// The rate control protocol: routers write the rate of every flow.
-    Rcp,
-    /// The explicit control protocol: routers allot changes of throughput to packets.
-    Xcp,
-    /// Bottleneck routing feedback: switches write a flow's rate into its acknowledgements.
-    Brf,
-    /// Nodectl: sender, nodes and receiver negotiate a rate by messages of their own before data flows.
-    Nodectl,
-}
-
-impl Explicit {
-    /// The allocator that answers it: what takes its place at the bottleneck where a scenario names none.
-    pub const fn allocator(self) -> &'static str {
-        match self {
-            Self::Rcp => "rcp",
-            Self::Xcp => "xcp",
-            Self::Brf => "brf",
-            Self::Nodectl => "nodectl",
-        }
-    }
-
-    /// What becomes of a sender that nobody on its way answers: `it …`.
-    pub const fn unanswered(self) -> &'static str {
-        match self {
-            Self::Rcp => "keeps its initial window, or sends at its line rate where one is stated",
-            Self::Xcp => "keeps its initial window",
-            Self::Brf => "sends as CUBIC does",
-            Self::Nodectl => "sends as CUBIC does, below its limit where one is stated",
-        }
-    }
-
-    /// Rates are asked for and granted, so that a least and a greatest one can be stated, and another way taken.
-    pub const fn negotiates(self) -> bool {
-        matches!(self, Self::Nodectl)
-    }
-
-    /// What the header adds to every packet, in bytes.
-    pub const fn header_bytes(self) -> u16 {
-        match self {
-            Self::Rcp => 12,
-            Self::Xcp => 20,
-            // In the two bytes that pad the timestamp option, or in messages apart.
-            Self::Brf | Self::Nodectl => 0,
-        }
-    }
-}
-
 /// What the network advises, in payload bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Advice {
@@ -325,19 +273,28 @@ impl Report {
     }
 }
 
-/// Sending resumes after nothing was in flight.
+/// Sending resumes after nothing was in flight. See [`IdleRestart::outlasts_rto`].
 #[derive(Clone, Copy, Debug)]
 pub struct IdleRestart {
     /// When.
     pub now: Nanos,
     /// How long nothing had been sent.
     pub idle: Nanos,
-    /// The retransmission timeout in force; RFC 5681 restarts from the initial window after an idle of this length.
-    pub rto: Nanos,
+    /// The retransmission timeout in force, if the transport has one; RFC 5681 restarts from the initial window after an
+    /// idle of this length.
+    pub rto: Option<Nanos>,
     /// All bytes ever delivered.
     pub delivered: Bytes,
     /// The idle time was for want of application data.
     pub app_limited: bool,
+}
+
+impl IdleRestart {
+    /// Whether the idle time was longer than the retransmission timeout.
+    #[inline]
+    pub fn outlasts_rto(&self) -> bool {
+        self.rto.is_some_and(|rto| self.idle > rto)
+    }
 }
 
 /// Who shapes the window while packets are being repaired.
@@ -358,6 +315,19 @@ pub enum Evidence {
     Reconstruction,
     /// A tool of the workshop, not a published scheme.
     Tool,
+}
+
+/// What a scheme expects of the receiver where data is acknowledged packet by packet (datagrams).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feedback {
+    /// Which packets arrived.
+    Packets,
+    /// Which packets arrived, each counted as a full one (RFC 4341).
+    CountedPackets,
+    /// Loss events and the receive rate, once per round trip (RFC 5348).
+    LossEvents,
+    /// Which packets arrived, and the share lost in the last ten seconds.
+    LossShare,
 }
 
 /// What a scheme needs of explicit congestion notification, unless the connection is told otherwise.
@@ -429,12 +399,11 @@ pub trait CongestionControl {
     const INFO: Info;
     /// What it needs of explicit congestion notification.
     const ECN: EcnNeed = EcnNeed::Nothing;
-    /// The explicit header it speaks: its transport asks the network in every packet, and passes on the answers as
-    /// [`RateAdvice`].
-    const EXPLICIT: Option<Explicit> = None;
-    /// The identifier by which DCCP negotiates it (RFC 4340 section 10), which also says what its receiver reports. Schemes
-    /// that do not say share one of the experimental numbers.
-    const CCID: u8 = EXPERIMENTAL_CCID;
+    /// The name of the protocol by which it settles rates with the network, if it does: a transport that speaks the protocol
+    /// passes on the network's answers as [`RateAdvice`].
+    const RATE_PROTOCOL: Option<&'static str> = None;
+    /// What it expects of a receiver of datagrams.
+    const FEEDBACK: Feedback = Feedback::Packets;
     /// Its window depends on those of the sibling subflows of its connection: a multipath transport shows them to it by
     /// [`CongestionControl::on_paths`]. Where nobody calls that, it is alone.
     const COUPLED: bool = false;

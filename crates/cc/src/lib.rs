@@ -8,11 +8,15 @@
 //! To add a scheme: one file in `schemes/`, one line in the registry at the head of `schemes/mod.rs`.
 #![no_std]
 
+extern crate alloc; // for schemes outside the registry only: those inside allocate nothing
+
 mod advised;
 pub mod bbr_v1;
 pub mod bbr_v2_v3;
 mod contract;
 pub mod coupled;
+mod driver;
+mod external;
 mod filter;
 pub mod gamma;
 mod hystart;
@@ -20,7 +24,6 @@ mod pacer;
 mod pacing;
 mod params;
 mod paths;
-
 mod round;
 mod sampler;
 pub mod schemes;
@@ -29,11 +32,13 @@ mod testing;
 pub mod tfrc;
 
 pub use contract::*;
+pub use driver::{AckEnd, AckProgress, AckResult, Driver, Flight, Limit, LostPacket, SendPosition};
+pub use external::DynCongestionControl;
 pub use filter::{WindowedMax, WindowedMin};
 pub use narrows_units::{Bytes, Nanos, Random, Rate};
 pub use pacer::Pacer;
 pub use params::{Param, ParamError, ParamKind, Params, merge, merged_len};
 pub use paths::{MAX_PATHS_VIEW, PathView, Paths};
 pub use round::{RoundCounter, RoundMin};
-pub use sampler::{RateSample, RateSampler, SentSnapshot};
+pub use sampler::{RateSample, RateSampler, SentState};
 pub use schemes::AnyScheme;

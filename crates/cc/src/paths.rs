@@ -10,8 +10,8 @@ pub const MAX_PATHS_VIEW: usize = 8;
 pub struct PathView {
     /// Its congestion window, or the threshold that it returns to while it is in fast recovery: what it holds in the mean.
     pub window: Bytes,
-    /// Its smoothed round-trip time, zero before the first sample.
-    pub srtt: Nanos,
+    /// Its smoothed round-trip time, once there was a sample.
+    pub srtt: Option<Nanos>,
     /// Bytes delivered since its last loss.
     pub since_loss: Bytes,
     /// Bytes delivered between the last two losses; before there were two, those delivered before the first.

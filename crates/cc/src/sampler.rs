@@ -6,9 +6,12 @@
 
 use crate::{Bytes, Nanos, Rate};
 
-/// What is remembered with every packet when it leaves.
+/// The state of the connection when a packet left: the transport keeps it with the packet and returns it with the packet's
+/// fate.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SentSnapshot {
+pub struct SentState {
+    /// The number of the transmission, from 1: of two packets, the one with the larger number left later.
+    pub order: u64,
     /// When it left.
     pub sent_at: Nanos,
     /// When the first packet of its flight left (`first_send_time`).
@@ -47,6 +50,8 @@ pub struct RateSample {
 /// The connection's side of the sampler: one per sender.
 #[derive(Clone, Debug, Default)]
 pub struct RateSampler {
+    /// Number of the latest transmission.
+    order: u64,
     delivered: Bytes,
     delivered_at: Nanos,
     first_sent_at: Nanos,
@@ -57,25 +62,21 @@ pub struct RateSampler {
     covered: Bytes,
     /// The delivered count up to which samples are application-limited; zero when they are not.
     app_limited_until: Bytes,
-    newest: Option<Newest>,
-}
-
-/// The most recently sent packet among those the current acknowledgement delivers.
-#[derive(Clone, Copy, Debug)]
-struct Newest {
-    order: u64,
-    snapshot: SentSnapshot,
+    /// The most recently sent packet among those the current acknowledgement delivers.
+    newest: Option<SentState>,
 }
 
 impl RateSampler {
     /// A packet of `bytes` leaves while `inflight` is outstanding before it.
     #[inline]
-    pub fn on_sent(&mut self, now: Nanos, bytes: Bytes, inflight: Bytes) -> SentSnapshot {
+    pub fn on_sent(&mut self, now: Nanos, bytes: Bytes, inflight: Bytes) -> SentState {
         if inflight.is_zero() {
             self.first_sent_at = now;
             self.delivered_at = now;
         }
-        SentSnapshot {
+        self.order += 1;
+        SentState {
+            order: self.order,
             sent_at: now,
             first_sent_at: self.first_sent_at,
             delivered_at: self.delivered_at,
@@ -86,19 +87,15 @@ impl RateSampler {
         }
     }
 
-    /// A packet is newly delivered. `order` grows with sending and breaks ties between packets sent at one instant.
+    /// A packet is newly delivered.
     #[inline]
-    pub fn on_delivered(&mut self, now: Nanos, bytes: Bytes, snapshot: &SentSnapshot, order: u64) {
+    pub fn on_delivered(&mut self, now: Nanos, bytes: Bytes, sent: &SentState) {
         let known = bytes.min(self.covered);
         self.covered -= known;
         self.delivered += bytes - known;
         self.delivered_at = now;
-        let newer = match &self.newest {
-            None => true,
-            Some(newest) => (snapshot.sent_at, order) > (newest.snapshot.sent_at, newest.order),
-        };
-        if newer {
-            self.newest = Some(Newest { order, snapshot: *snapshot });
+        if self.newest.as_ref().is_none_or(|newest| sent.order > newest.order) {
+            self.newest = Some(*sent);
         }
     }
 
@@ -134,16 +131,16 @@ impl RateSampler {
     /// The acknowledgement is fully processed: its sample, unless nothing was delivered or the interval is shorter than
     /// the connection's least round-trip time `min_rtt` (then the acknowledgement was of compressed or spurious origin).
     #[inline]
-    pub fn sample(&mut self, min_rtt: Nanos) -> Option<RateSample> {
+    pub fn sample(&mut self, min_rtt: Option<Nanos>) -> Option<RateSample> {
         if self.app_limited_until < self.delivered {
             self.app_limited_until = Bytes::ZERO;
         }
-        let newest = self.newest.take()?.snapshot;
+        let newest = self.newest.take()?;
         self.first_sent_at = newest.sent_at;
         let send_elapsed = newest.sent_at - newest.first_sent_at;
         let ack_elapsed = self.delivered_at - newest.delivered_at;
         let interval = send_elapsed.max(ack_elapsed);
-        if interval < min_rtt || interval.is_zero() {
+        if min_rtt.is_some_and(|least| interval < least) || interval.is_zero() {
             return None;
         }
         let delivered = self.delivered - newest.delivered;
@@ -197,24 +194,22 @@ mod tests {
     #[derive(Default)]
     struct Pipe {
         sampler: RateSampler,
-        sent: VecDeque<(u64, SentSnapshot)>,
-        count: u64,
+        sent: VecDeque<SentState>,
     }
 
     impl Pipe {
         fn send(&mut self, now: Nanos) {
-            let snapshot = self.sampler.on_sent(now, PACKET, PACKET * self.sent.len() as u64);
-            self.sent.push_back((self.count, snapshot));
-            self.count += 1;
+            let state = self.sampler.on_sent(now, PACKET, PACKET * self.sent.len() as u64);
+            self.sent.push_back(state);
         }
 
         /// The oldest `n` packets are acknowledged at once.
         fn ack(&mut self, now: Nanos, n: usize, min_rtt: Nanos) -> Option<RateSample> {
             self.sampler.on_cumulative(PACKET * n as u64, PACKET);
-            for (order, snapshot) in self.sent.drain(..n) {
-                self.sampler.on_delivered(now, PACKET, &snapshot, order);
+            for state in self.sent.drain(..n) {
+                self.sampler.on_delivered(now, PACKET, &state);
             }
-            self.sampler.sample(min_rtt)
+            self.sampler.sample(Some(min_rtt))
         }
     }
 

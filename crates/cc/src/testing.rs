@@ -26,7 +26,7 @@ pub fn ack(acked: u64) -> Ack {
     Ack {
         now: Nanos::ZERO,
         acked: Bytes::new(acked),
-        acked_cumulative: Bytes::new(acked),
+        acked_cumulative: Some(Bytes::new(acked)),
         lost: Bytes::ZERO,
         rtt: None,
         rate: None,
@@ -39,8 +39,8 @@ pub fn ack(acked: u64) -> Ack {
         phase: Phase::Open,
         round_start: false,
         round: 0,
-        srtt: Nanos::ZERO,
-        min_rtt: Nanos::ZERO,
+        srtt: None,
+        min_rtt: None,
     }
 }
 
@@ -77,7 +77,7 @@ pub fn idle(idle_ms: u64, rto_ms: u64) -> IdleRestart {
     IdleRestart {
         now: Nanos::from_millis(idle_ms),
         idle: Nanos::from_millis(idle_ms),
-        rto: Nanos::from_millis(rto_ms),
+        rto: Some(Nanos::from_millis(rto_ms)),
         delivered: Bytes::ZERO,
         app_limited: true,
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{ABSURD, Conditions, Model, Op, Step};
 use narrows_cc::schemes::{ALL, Entry, find};
-use narrows_cc::{Bytes, EXPERIMENTAL_CCID, Evidence, Nanos, Params, RecoveryStyle, Value};
+use narrows_cc::{Bytes, Evidence, Feedback, Nanos, Params, RecoveryStyle, Value};
 use proptest::prelude::*;
 
 /// For any events: a window of at least a segment, positive rates, finite values below the limits.
@@ -188,9 +188,9 @@ fn registry_every_entry_is_well_formed() {
             assert!(!name.is_empty() && name.bytes().all(legal), "'{name}' is not a lower-case name");
             assert_eq!(find(name).map(|found| found.info.name), Some(info.name));
         }
-        // One number each, but for those that share the experimental one.
-        let alike = ALL.iter().filter(|other| other.ccid == entry.ccid).count();
-        assert!(alike == 1 || entry.ccid == EXPERIMENTAL_CCID, "{}: CCID {}", info.name, entry.ccid);
+        // Datagram transports tell schemes apart by it, but for those that need no more than which packets arrived.
+        let alike = ALL.iter().filter(|other| other.feedback == entry.feedback).count();
+        assert!(alike == 1 || entry.feedback == Feedback::Packets, "{}: {:?}", info.name, entry.feedback);
         assert!(!info.summary.is_empty() && !info.summary.contains('\n'), "{}", info.name);
         let mut params = BTreeSet::new();
         for param in info.params {

@@ -51,7 +51,7 @@ impl Subflow {
     fn view(&self) -> PathView {
         PathView {
             window: self.scheme.control().cwnd,
-            srtt: RTT,
+            srtt: Some(RTT),
             since_loss: self.since_loss,
             between_losses: self.between_losses,
             established: true,
@@ -65,7 +65,7 @@ impl Subflow {
         self.scheme.on_ack(&Ack {
             now: Nanos::ZERO,
             acked: MSS,
-            acked_cumulative: MSS,
+            acked_cumulative: Some(MSS),
             lost: Bytes::ZERO,
             rtt: Some(RTT),
             rate: None,
@@ -78,8 +78,8 @@ impl Subflow {
             phase: if self.recovering { Phase::Recovery } else { Phase::Open },
             round_start: false,
             round: 0,
-            srtt: RTT,
-            min_rtt: RTT,
+            srtt: Some(RTT),
+            min_rtt: Some(RTT),
         });
     }
 

@@ -1,9 +1,12 @@
 //! Congestion control identifiers (CCIDs) and the feedback each of them uses.
 
-use narrows_cc::EXPERIMENTAL_CCID;
+use narrows_cc::Feedback;
 use narrows_cc::schemes::Entry;
 
-/// What a CCID asks of the receiver of data, and its number on the wire.
+/// The number of all schemes that have none of their own: RFC 4340 section 10 leaves 248 to 254 to experiments.
+const EXPERIMENTAL: u8 = 249;
+
+/// The CCID of a half-connection: its number on the wire and the feedback that the data receiver sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ccid {
     /// TCP-like (RFC 4341): Ack Vectors.
@@ -27,7 +30,7 @@ impl Ccid {
             Self::TcpLike => 2,
             Self::Tfrc => 3,
             Self::DccpBbr => 248,
-            Self::Other => EXPERIMENTAL_CCID,
+            Self::Other => EXPERIMENTAL,
         }
     }
 
@@ -36,8 +39,13 @@ impl Ccid {
         Self::ALL.into_iter().find(|ccid| ccid.number() == number)
     }
 
-    /// The one that a scheme of the registry is.
+    /// The CCID of a registered scheme, by the feedback it expects of the receiver.
     pub fn of(scheme: &Entry) -> Self {
-        Self::from_number(scheme.ccid).unwrap_or(Self::Other)
+        match scheme.feedback {
+            Feedback::CountedPackets => Self::TcpLike,
+            Feedback::LossEvents => Self::Tfrc,
+            Feedback::LossShare => Self::DccpBbr,
+            Feedback::Packets => Self::Other,
+        }
     }
 }

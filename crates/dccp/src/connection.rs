@@ -250,7 +250,7 @@ impl Connection {
 
     /// Window and pacing rate of the scheme.
     pub fn control(&self) -> Control {
-        self.half.control
+        *self.half.driver.control()
     }
 
     /// The active scheme: the configured one or its fallback.
@@ -270,7 +270,7 @@ impl Connection {
 
     /// Reports named internals of the scheme.
     pub fn telemetry(&self, sink: Telemetry<'_>) {
-        self.half.scheme.telemetry(sink);
+        self.half.driver.scheme().telemetry(sink);
     }
 
     /// Payload in flight: sent and neither delivered nor declared lost.

@@ -3,7 +3,7 @@
 //! Parts: `scoreboard` knows the packets outstanding, `ack` applies acknowledgements, `rack` finds losses by time and
 //! `sack_loss` by counting (RFC 6675), `recovery` holds the phases and the undo of needless reductions, `prr` shapes the
 //! window meanwhile, `timers` has the retransmission timeout, probes and the handshake's start, `transmit` decides what
-//! leaves next, `explicit` asks the network for rates and reads the answers, `negotiation` does so by messages apart.
+//! leaves next, `rates` carries the agent that settles the rate with the network, if there is one.
 //!
 //! Deliberate differences from the texts:
 //! 1. The clock granularity G of RFC 6298 is the longest delay of an acknowledgement, so that a delayed one never makes a
@@ -21,10 +21,9 @@
 //!    the count at a timeout and takes the same data for delivered again when it is acknowledged; here it counts once.
 
 mod ack;
-mod explicit;
-mod negotiation;
 mod prr;
 mod rack;
+mod rates;
 mod recovery;
 mod rto;
 mod sack_loss;
@@ -33,15 +32,12 @@ mod subflow;
 mod timers;
 mod transmit;
 
-use narrows_cc::{
-    AnyScheme, Bytes, Control, Explicit, Nanos, Pacer, Phase, Rate, RateSampler, RecoveryStyle, RoundCounter,
-};
-use narrows_net::packet::{Flags, Packet};
+use narrows_cc::{AnyScheme, Bytes, Driver, Nanos, Pacer, Phase, Rate, RecoveryStyle};
+use narrows_packet::{Flags, Kind, Packet};
 
+use crate::rates::{RateAgent, RateEvent};
 use crate::{SenderStats, TcpConfig};
-use explicit::{Freshness, desired, payload_share};
 use narrows_traffic::App;
-use negotiation::Server;
 use prr::Prr;
 use rack::{Path, Probe, Rack};
 use recovery::Undo;
@@ -108,18 +104,8 @@ impl Pending {
     }
 }
 
-/// How much of the window was used of late; as Linux decides whether a sender is limited by its window.
-#[derive(Clone, Copy, Debug, Default)]
-struct Usage {
-    limited: bool,
-    /// Most data in flight since `until` was set.
-    most: u64,
-    /// The observation is renewed when this is acknowledged.
-    until: u64,
-}
-
 /// The sending end.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Sender {
     state: State,
     phase: Phase,
@@ -138,16 +124,11 @@ pub struct Sender {
     right_edge: u64,
     /// The window in force.
     cwnd: u64,
-    control: Control,
-    /// A limit of the ends' own that holds where the network sets none.
-    ceiling: Option<Rate>,
     pacer: Pacer,
     /// The pacer holds a packet back.
     held: bool,
     /// The departure time last counted as a wait.
     waited_for: Nanos,
-    /// Number of the latest transmission.
-    order: u64,
     rto_at: Nanos,
     loss_timer_at: Nanos,
     loss_timer: LossTimer,
@@ -156,25 +137,17 @@ pub struct Sender {
     /// Since when nothing was outstanding; `MAX` while something is.
     quiet_since: Nanos,
     last_sent_at: Nanos,
-    usage: Usage,
     board: Scoreboard,
-    sampler: RateSampler,
-    rounds: RoundCounter,
+    driver: Driver,
     rtt: RttEstimator,
     rack: Rack,
-    scheme: AnyScheme,
     stats: SenderStats,
     app: App,
     config: TcpConfig,
     flow: u32,
     style: RecoveryStyle,
-    /// The explicit header its packets carry.
-    explicit: Option<Explicit>,
-    /// The rate that requests of RCP name.
-    desired: f32,
-    freshness: Freshness,
-    /// Negotiates the rate, where that is the scheme's way.
-    server: Option<Box<Server>>,
+    /// Settles the rate with the network, where the scheme asks for it.
+    agent: Option<Box<dyn RateAgent>>,
     prr: Prr,
     sack_loss: SackLoss,
     undo: Undo,
@@ -190,8 +163,6 @@ pub struct Sender {
     partial_seen: bool,
     /// New data sent on duplicate acknowledgements, which does not count as outstanding at congestion (RFC 3042).
     limited_transmit: u64,
-    /// The window at the last reduction: below it a scheme is taken to be in slow start.
-    ssthresh: Bytes,
     /// Timeouts in a row.
     timeouts: u32,
     /// The retransmission timer probes a closed window.
@@ -216,8 +187,6 @@ pub struct Sender {
 impl Sender {
     /// A sender that connects at `start`.
     pub fn new(flow: u32, config: TcpConfig, scheme: AnyScheme, app: App, start: Nanos) -> Self {
-        let control = scheme.control();
-        let share = scheme.explicit().map_or(1.0, |explicit| payload_share(&config, &app, explicit));
         Self {
             state: State::Waiting,
             phase: Phase::Open,
@@ -228,32 +197,22 @@ impl Sender {
             app_end: 1,
             waiting: 0,
             right_edge: 0,
-            cwnd: control.cwnd.as_u64(),
-            control,
-            ceiling: None,
+            cwnd: scheme.control().cwnd.as_u64(),
             pacer: Pacer::default(),
             held: false,
             waited_for: Nanos::MAX,
-            order: 0,
             rto_at: start,
             loss_timer_at: Nanos::MAX,
             loss_timer: LossTimer::Reordering,
             reordering_at: Nanos::MAX,
             quiet_since: Nanos::MAX,
             last_sent_at: start,
-            usage: Usage::default(),
             board: Scoreboard::new(config.segment),
-            sampler: RateSampler::default(),
-            rounds: RoundCounter::default(),
             rtt: RttEstimator::new(&config),
             rack: Rack::new(),
             style: scheme.info().recovery,
-            explicit: scheme.explicit(),
-            freshness: Freshness::default(),
-            desired: desired(scheme.line_rate(), share),
-            server: (scheme.explicit() == Some(Explicit::Nodectl))
-                .then(|| Box::new(Server::new(&config.negotiation, scheme.line_rate(), share))),
-            scheme,
+            agent: None,
+            driver: Driver::new(scheme),
             stats: SenderStats::default(),
             app,
             config,
@@ -268,7 +227,6 @@ impl Sender {
             inflation: 0,
             partial_seen: false,
             limited_transmit: 0,
-            ssthresh: Bytes::MAX,
             timeouts: 0,
             persist: false,
             ecn: false,
@@ -292,8 +250,8 @@ impl Sender {
         if !packet.flags.has(Flags::REVERSE) {
             return AckOutcome::default();
         }
-        if packet.flags.has(Flags::CONTROL) {
-            self.on_control(now, packet);
+        if packet.kind() == Kind::Message {
+            self.report_to_agent(now, RateEvent::Message(packet));
             return AckOutcome::default();
         }
         match self.state {
@@ -306,8 +264,7 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called; [`Nanos::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Nanos {
-        let negotiation = self.server.as_ref().map_or(Nanos::MAX, |server| server.deadline());
-        let timer = self.rto_at.min(self.loss_timer_at).min(self.app.deadline()).min(negotiation);
+        let timer = self.rto_at.min(self.loss_timer_at).min(self.app.deadline()).min(self.agent_deadline());
         if self.held { timer.min(self.pacer.next()) } else { timer }
     }
 
@@ -340,7 +297,7 @@ impl Sender {
 
     /// The scheme.
     pub fn scheme(&self) -> &AnyScheme {
-        &self.scheme
+        self.driver.scheme()
     }
 
     /// Data in flight: sent, and neither acknowledged nor lost.
@@ -358,7 +315,7 @@ impl Sender {
     /// The pacing rate in force.
     #[inline]
     pub fn pacing_rate(&self) -> Option<Rate> {
-        self.control.pacing_rate
+        self.driver.control().pacing_rate
     }
 
     /// The smoothed round-trip time, zero before the first sample.
@@ -437,16 +394,11 @@ impl Sender {
         Path { srtt: self.rtt.srtt, min_rtt: self.rtt.min_rtt_or_zero(), recovering: self.is_repairing() }
     }
 
-    /// Takes over what the scheme asks for now.
+    /// Follows the window of the control in force, unless proportional rate reduction shapes it.
     #[inline]
-    fn read_control(&mut self) {
-        self.control = self.scheme.control();
-        if let Some(ceiling) = self.ceiling {
-            let pacing = self.control.pacing_rate.map_or(ceiling, |rate| rate.min(ceiling));
-            self.control.pacing_rate = Some(pacing);
-        }
+    fn follow_window(&mut self) {
         if !self.reducing {
-            self.cwnd = self.control.cwnd.as_u64();
+            self.cwnd = self.driver.control().cwnd.as_u64();
             if self.inflation != 0 {
                 self.cwnd = self.cwnd.saturating_add_signed(self.inflation).max(self.mss().as_u64());
             }
@@ -461,7 +413,7 @@ impl Sender {
             && !self.board.has_lost()
             && self.waiting == 0
         {
-            self.sampler.set_app_limited(self.board.inflight());
+            self.driver.set_app_limited(self.board.inflight());
         }
     }
 

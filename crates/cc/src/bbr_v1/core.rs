@@ -7,8 +7,9 @@ use super::policy::Policy;
 use super::settings::{FULL_PIPE_GROWTH, FULL_PIPE_ROUNDS, Settings};
 use super::state::{CYCLE_PHASES, State};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate,
-    RateSample, RecoveryEntered, RecoveryLeft, Report, Sent, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, Feedback, IdleRestart, Info, Lost, Nanos, Phase,
+    Rate, RateSample, RecoveryEntered, RecoveryLeft, Report, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
+    Value,
 };
 
 /// BBR, as the policy `P` has it.
@@ -200,9 +201,11 @@ impl<P: Policy> BbrCore<P> {
 
     /// Step 7: the pacing rate. Until the pipe is full it only rises.
     #[inline]
-    fn set_pacing_rate(&mut self, srtt: Nanos, gain: f64) {
+    fn set_pacing_rate(&mut self, srtt: Option<Nanos>, gain: f64) {
         let model = &mut self.model;
-        if !model.seen_srtt && !srtt.is_zero() {
+        if let Some(srtt) = srtt
+            && !model.seen_srtt
+        {
             model.seen_srtt = true;
             model.start_pacing(srtt);
         }
@@ -282,7 +285,7 @@ impl<P: Policy> BbrCore<P> {
 fn may_be_delayed(ack: &Ack, mss: Bytes) -> bool {
     let lone = ack.rate.is_some_and(|sample| sample.delivered == ack.acked);
     lone && ack.acked < mss
-        && ack.acked == ack.acked_cumulative
+        && ack.acked_cumulative.is_none_or(|cumulative| cumulative == ack.acked)
         && ack.phase == Phase::Open
         && ack.ce.is_zero()
 }
@@ -317,7 +320,7 @@ impl Model {
 
 impl<P: Policy> CongestionControl for BbrCore<P> {
     const INFO: Info = P::INFO;
-    const CCID: u8 = P::CCID;
+    const FEEDBACK: Feedback = P::FEEDBACK;
 
     fn new(setup: &Setup) -> Self {
         let mut model = Model::new(Settings::new(setup), setup.random.clone());
@@ -404,7 +407,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         model.aggregation.restart(event.now);
         match model.state {
             // The pipe is empty: the bandwidth fills it, more would only queue.
-            State::ProbeBw { .. } => self.set_pacing_rate(Nanos::ZERO, 1.0),
+            State::ProbeBw { .. } => self.set_pacing_rate(None, 1.0),
             State::ProbeRtt { until: Some(end), .. } => self.leave_probe_rtt(event.now, end),
             _ => {}
         }

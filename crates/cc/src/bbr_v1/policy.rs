@@ -2,7 +2,7 @@
 
 use super::model::Model;
 use super::state::State;
-use crate::{Ack, Bytes, EXPERIMENTAL_CCID, Info, Nanos, Rate, Report, Sent, Setup, Telemetry};
+use crate::{Ack, Bytes, Feedback, Info, Nanos, Rate, Report, Sent, Setup, Telemetry};
 
 /// What becomes of the window when fast recovery begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub struct RecoveryEntry {
 pub trait Policy: Clone + core::fmt::Debug {
     /// What is known of the scheme without running it.
     const INFO: Info;
-    /// The identifier by which DCCP negotiates it.
-    const CCID: u8 = EXPERIMENTAL_CCID;
+    /// What it expects of a receiver of datagrams.
+    const FEEDBACK: Feedback = Feedback::Packets;
 
     /// The variant's own state at the start of a connection.
     fn new(setup: &Setup) -> Self;

@@ -140,9 +140,11 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
 
         let model = &mut self.model;
         model.bw = model.max_bw.get().min(model.bw_short).min(model.bw_long);
-        if !model.seen_srtt && !ack.srtt.is_zero() {
+        if let Some(srtt) = ack.srtt
+            && !model.seen_srtt
+        {
             model.seen_srtt = true;
-            model.start_pacing(ack.srtt);
+            model.start_pacing(srtt);
         }
         let gain = self.rules.pacing_gain(&self.model);
         self.model.pace(gain);

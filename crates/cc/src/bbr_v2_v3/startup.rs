@@ -3,7 +3,7 @@
 use super::core::{BbrCore, Sample};
 use super::policy::Policy;
 use super::state::{State, Undo};
-use crate::{Ack, Bytes, Lost, Phase, Rate};
+use crate::{Ack, Lost, Phase, Rate};
 
 /// Finds out whether the delivery rate has stopped growing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,24 +34,27 @@ impl FullBw {
     }
 }
 
-/// Losses of the loss round that runs: ranges of the stream (v3), or acknowledgements that told of them (v2).
+/// Losses of the loss round that runs: ranges of consecutive packets (v3), or acknowledgements that reported them (v2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LossCount {
     pub(super) events: u32,
-    last: Option<(Bytes, Bytes)>,
+    /// The first and the last packet of the range that was extended last.
+    last: Option<(u64, u64)>,
 }
 
 impl LossCount {
-    /// Counts the packet's range unless it continues the last one, at either end.
+    /// Counts the packet as a range of its own unless it continues the last one, at either end.
     #[inline]
     pub(super) fn add_range(&mut self, lost: &Lost) {
-        let (mut from, mut to) = (lost.offset, lost.offset + lost.bytes);
-        match self.last {
-            Some((start, end)) if end == from => from = start,
-            Some((start, end)) if start == to => to = end,
-            _ => self.events = self.events.saturating_add(1),
-        }
-        self.last = Some((from, to));
+        let packet = lost.packet;
+        self.last = Some(match self.last {
+            Some((first, last)) if last + 1 == packet => (first, packet),
+            Some((first, last)) if packet + 1 == first => (packet, last),
+            _ => {
+                self.events = self.events.saturating_add(1);
+                (packet, packet)
+            }
+        });
     }
 }
 

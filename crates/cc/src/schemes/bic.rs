@@ -1,13 +1,14 @@
 //! # BIC
 //!
-//! CUBIC's predecessor, and Linux's default from 2.6.8 to 2.6.18. A loss tells that the path holds somewhat less than
-//! the window it happened at, and the reduced window was carried: between the two it searches as in a sorted list, by a
-//! quarter of what is left per round trip, so fast at first and slow near the old maximum. Steps are capped, so that no
-//! round trip adds a burst; beyond the maximum the same curve runs backwards in search of a new one.
+//! CUBIC's predecessor, and Linux's default from 2.6.8 to 2.6.18. A loss shows that the path holds somewhat
+//! less than the cwnd at that moment, and that it does carry the reduced cwnd. BIC searches between these two
+//! as in a sorted list: each round trip it adds a quarter of the remaining distance, so it is fast at first
+//! and slow near the old maximum. A cap on the step prevents bursts. Beyond the maximum the same curve runs
+//! backwards in search of a new one.
 //!
 //! ## Control law
-//! W: window in segments; W_max: the window of the last loss, 0 before the first one; S = `s_max` (16); B = 4;
-//! P = `smooth_part` (20); floor(x): the whole part of x.
+//! W: cwnd in segments; W_max: cwnd at the last loss, 0 before the first one; S = `s_max` (16); B = 4; P =
+//! `smooth_part` (20); floor(x): the integer part of x.
 //!
 //! ```text
 //! slow start  W < ssthresh:     W += segments acknowledged
@@ -23,11 +24,11 @@
 //!   always                                    at most W
 //! loss, mark  W_max = W, or W (1 + beta) / 2 if W < W_max (fast convergence)
 //!             ssthresh = beta W (beta = 0.8), or W / 2 if W <= low_window; at least 2;  W = min(W, ssthresh)
-//! timeout     the same ssthresh, once per series of expiries;  W = 1, W_max = 0
+//! timeout     the same ssthresh, once per run of timeouts;  W = 1, W_max = 0
 //! idle for longer than the RTO                W = min(W, initial window)
 //! ```
-//! The window grows only while it is what limits the sender, and not during fast recovery. In the additive part, with
-//! random loss of probability p, W is about sqrt(S (1 + beta) / (2 (1 - beta) p)).
+//! cwnd grows only while it limits the sender, and not during fast recovery. In the additive part, under
+//! random loss with probability p, W is about sqrt(S (1 + beta) / (2 (1 - beta) p)).
 //!
 //! ## States
 //! ```text
@@ -38,20 +39,23 @@
 //! ```
 //!
 //! ## References
-//! L. Xu, K. Harfoush, I. Rhee, Binary Increase Congestion Control for Fast Long-Distance Networks, INFOCOM 2004; Linux
-//! `tcp_bic.c`, read in the versions of 2.6.13 (the shape ns-2.35 has) and 5.0.1, and followed.
+//! L. Xu, K. Harfoush, I. Rhee, Binary Increase Congestion Control for Fast Long-Distance Networks, INFOCOM
+//! 2004; Linux `tcp_bic.c`, read in the versions of 2.6.13 (the form ns-2.35 has) and 5.0.1, and followed.
 //!
 //! ## Differences
-//! 1. Acknowledged bytes count, so Linux's estimate of segments per ACK, by which it divides, is not needed.
-//! 2. inc is exact where Linux truncates W / inc to whole segments; d is truncated as there. beta is 0.8, not 819/1024.
-//! 3. Linux looks at W again only when it has changed or after 1/32 s; here inc is computed at every ACK.
-//! 4. A spurious reduction restores W_max, too; Linux restores the window alone.
-//! 5. A series of timeouts lowers the threshold once (RFC 5681).
-//! 6. No first threshold: slow start goes on to the first loss. Early versions had one of 100 segments.
+//! 1. Growth counts acknowledged bytes, so Linux's division by the estimated segments per ACK is not needed.
+//! 2. inc is exact, where Linux truncates W / inc to whole segments. d is truncated as in Linux. beta is 0.8,
+//!    not 819/1024.
+//! 3. inc is computed at every ACK. Linux recomputes it only when W has changed or after 1/32 s.
+//! 4. A spurious reduction also restores W_max. Linux restores cwnd alone.
+//! 5. A run of timeouts lowers ssthresh once (RFC 5681).
+//! 6. ssthresh is initially unlimited: slow start continues to the first loss. Early versions began with a
+//!    threshold of 100 segments.
 //!
 //! ## Known weaknesses
-//! At short round-trip times and low rates it is far more aggressive than Reno: its growth counts round trips. Flows of
-//! long round-trip times starve beside short ones. It fills the buffer, and random loss is taken for congestion.
+//! At short RTTs and low rates BIC is far more aggressive than Reno, because its growth counts round trips.
+//! Flows with long RTTs starve beside flows with short ones. BIC fills the buffer. Random loss counts as
+//! congestion.
 
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
@@ -155,21 +159,21 @@ impl CongestionControl for Bic {
     const INFO: Info = Info {
         name: "bic",
         aliases: &[],
-        summary: "a binary search between the window of the last loss and the one after it",
+        summary: "binary search between the cwnd of the last loss and the reduced one",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
-            Param::number("s_max", 16.0, (1.0, 10_000.0), "pkt", "the most that is added per round trip"),
+            Param::number("s_max", 16.0, (1.0, 10_000.0), "pkt", "maximum growth per round trip"),
             Param::number(
                 "smooth_part",
                 20.0,
                 (1.0, 10_000.0),
                 "round trips",
-                "for the last 4 segments up to the maximum",
+                "duration of the last 4 segments of growth up to the maximum",
             ),
-            Param::number("low_window", 14.0, (0.0, 10_000.0), "pkt", "be Reno at and below this window"),
-            Param::number("beta", 0.8, (0.1, 0.95), "", "what is kept of the window on loss"),
-            Param::flag("fast_convergence", true, "give way further when the maximum shrinks"),
+            Param::number("low_window", 14.0, (0.0, 10_000.0), "pkt", "behave as Reno up to this cwnd"),
+            Param::number("beta", 0.8, (0.1, 0.95), "", "share of cwnd kept on loss"),
+            Param::flag("fast_convergence", true, "yield further when the maximum shrinks"),
             PACED,
         ],
     };

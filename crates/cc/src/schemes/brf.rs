@@ -1,55 +1,56 @@
-//! # BRF: the bottleneck's switch names the rate
+//! # BRF: the bottleneck switch sets the rate
 //!
-//! The sender does not probe. Its SYN says that it obeys; the switches with the allocator `brf` on its way divide the bandwidth of
-//! their ports and write each flow's share into its acknowledgements, once per round trip, the lowest share winning. The sender
-//! paces at what it reads. If no share is heard any more it becomes CUBIC, from the rate it had, until one is.
+//! The sender does not probe. Its SYN announces that it obeys. The switches with the router algorithm `brf`
+//! on its path divide the bandwidth of their ports and write each flow's share into its ACKs, once per round
+//! trip; the lowest share wins. The sender paces at that share. If shares stop arriving, it becomes CUBIC at
+//! its current rate until the next share.
 //!
 //! ## Control law
-//! Let R be the share last advised, in payload bytes per second (the transport takes the headers off).
+//! Let R be the share last advised, in payload bytes per second (the transport subtracts the headers).
 //!
-//! * pacing rate = R, `min_rate` packets per second at least
-//! * window = `window_gain` · R' · srtt, four segments at least: it only stops a sender whose acknowledgements have ceased. R'
-//!   is the greatest share of the last round trip: what was sent at a higher one is still in flight, and must not stop a
-//!   sender that has been told to send less.
+//! * pacing rate = R, at least `min_rate` packets per second
+//! * cwnd = `window_gain` · R' · srtt, at least four segments: it only stops a sender whose ACKs have ceased.
+//!   R' is the maximum share of the last round trip: data sent at a higher share is still in flight and must
+//!   not stop a sender whose share was lowered.
 //! * Before the first share: the initial window, not paced.
-//! * A share of zero, or one above `line_rate`, is not believed: ignored, and counted.
-//! * Nothing heard for max(`timeout`, `timeout_rtts` · srtt): CUBIC takes over in avoidance, with W = W_max = R · srtt; with
-//!   the initial window in slow start if there never was a share.
+//! * A share of zero, or one above `line_rate`, is invalid: ignored, and counted.
+//! * No share for max(`timeout`, `timeout_rtts` · srtt): CUBIC takes over in avoidance, with W = W_max = R ·
+//!   srtt, or in slow start with the initial window if there never was a share.
 //!
-//! Loss, marks and retransmission timeouts change nothing while shares are heard.
+//! Loss, marks and retransmission timeouts change nothing while shares arrive.
 //!
 //! ## States
 //! ```text
 //!   waiting ------ a share ------> advised <----- a share -----+
 //!      |  ^                        |     |                     |
-//!      |  +-- a silence of the ----+     |                     |
-//!      |      application as long        |                     |
-//!      |      as the time-out            |                     |
-//!      +---------- time-out -------------+------------> fallback (CUBIC)
+//!      |  +-- idle as long as -----+     |                     |
+//!      |      the timeout                |                     |
+//!      |                                 |                     |
+//!      +---------- timeout --------------+------------> fallback (CUBIC)
 //! ```
-//! After a long silence of the application the share is old: the sender is in `waiting` again, with the initial window paced at the
-//! rate it had, until the next share or the time-out.
+//! After a long idle period the share is outdated: the sender returns to `waiting`, with the initial window
+//! paced at its last rate, until the next share or the timeout.
 //!
 //! ## Life of a flow
-//! The SYN-ACK brings the first share, so that the first window is already paced. A round trip later the flow has been measured,
-//! and another later it has what the others have.
+//! The SYN-ACK brings the first share, so the first window is already paced. One round trip later the flow
+//! has been measured, and after another it has the same share as the others.
 //!
 //! ## References
 //! * The paper of BRF (bottleneck routing feedback), Sensors 24 (2024), 749, section 3.2.
 //!
 //! ## Differences
-//! 1. The paper does without a window. Here one bounds what is lost if the network dies.
-//! 2. The paper says nothing of a switch that stops answering; the fallback to CUBIC is ours. There CUBIC is paced, as it is
-//!    under Linux's `fq`, which the pacing of the paper's sender needs too.
-//! 3. The time-out is ours: a second or four round trips, so that single acknowledgements that are lost change nothing.
+//! 1. The paper has no window. Here a cwnd bounds the loss if the network fails.
+//! 2. The paper does not cover a switch that stops answering; the fallback to CUBIC is ours. There CUBIC is
+//!    paced, as it is under Linux's `fq`, which the pacing of the paper's sender also needs.
+//! 3. The timeout is ours: a second or four round trips, so that single lost ACKs change nothing.
 //!
 //! ## Known weaknesses
-//! It believes the network. On a path whose narrowest link does not take part, while another does, it overruns that link for
-//! ever: loss does not slow it down.
+//! BRF trusts the network. On a path whose narrowest link does not take part while another does, it overruns
+//! that link for ever: loss does not slow it down.
 
 use crate::schemes::Cubic;
 use crate::{
-    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Evidence, Explicit, IdleRestart, Info,
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Evidence, IdleRestart, Info,
     Lost, Nanos, Param, Params, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup,
     SpuriousLoss, Telemetry, Timeout, Value,
 };
@@ -91,7 +92,7 @@ pub struct Brf {
     window: Bytes,
     /// Since when the next share has been waited for: the last one, or what restarted the clock. `None` before any event.
     since: Option<Nanos>,
-    srtt: Nanos,
+    srtt: Option<Nanos>,
     /// What CUBIC is made from, and CUBIC while it governs.
     setup: Setup,
     cubic: Cubic,
@@ -112,12 +113,12 @@ impl Brf {
 
     /// How long a share is good for.
     fn patience(&self) -> Nanos {
-        self.timeout.max(self.srtt.mul_f64(self.timeout_rtts))
+        self.timeout.max(self.srtt.unwrap_or_default().mul_f64(self.timeout_rtts))
     }
 
     fn safety_window(&self, now: Nanos, rate: Rate) -> Bytes {
         let rate = if now < self.before_until { rate.max(self.before) } else { rate };
-        rate.over(self.srtt).mul_f64(self.window_gain).max(self.setup.mss * LEAST_WINDOW)
+        rate.over(self.srtt.unwrap_or_default()).mul_f64(self.window_gain).max(self.setup.mss * LEAST_WINDOW)
     }
 
     /// Falls back if nothing has been heard for too long.
@@ -130,9 +131,9 @@ impl Brf {
         self.fallbacks += 1;
         self.cubic = Cubic::new(&self.setup);
         if let Some(rate) = self.rate
-            && !self.srtt.is_zero()
+            && let Some(srtt) = self.srtt
         {
-            let window = rate.over(self.srtt).max(self.setup.mss * LEAST_WINDOW);
+            let window = rate.over(srtt).max(self.setup.mss * LEAST_WINDOW);
             self.cubic = Cubic::new(&Setup { initial_window: window, ..self.setup.clone() });
             // A reduction from W / beta leads to W, with W_max = W: avoidance begins on the plateau of its curve.
             let flight_size = window.mul_f64(1.0 / CUBIC_BETA);
@@ -152,18 +153,18 @@ impl CongestionControl for Brf {
     const INFO: Info = Info {
         name: "brf",
         aliases: &[],
-        summary: "BRF: sends at the rate that the bottleneck's switch writes into acknowledgements",
+        summary: "BRF: sends at the rate that the bottleneck switch writes into ACKs",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
-            Param::number("window_gain", 2.0, (1.0, 10.0), "", "the window in products of rate and srtt"),
-            Param::number("timeout", 1.0, (0.01, 60.0), "s", "without a share for so long it becomes CUBIC"),
-            Param::number("timeout_rtts", 4.0, (1.0, 100.0), "rtt", "and for so many round trips"),
-            Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "a share below this counts as this"),
-            Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "a share above this is not believed"),
+            Param::number("window_gain", 2.0, (1.0, 10.0), "", "cwnd as a multiple of rate times srtt"),
+            Param::number("timeout", 1.0, (0.01, 60.0), "s", "time without a share until CUBIC takes over"),
+            Param::number("timeout_rtts", 4.0, (1.0, 100.0), "rtt", "and at least so many round trips"),
+            Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "a lower share counts as this"),
+            Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "a higher share is invalid"),
         ],
     };
-    const EXPLICIT: Option<Explicit> = Some(Explicit::Brf);
+    const RATE_PROTOCOL: Option<&'static str> = Some("brf");
 
     fn new(setup: &Setup) -> Self {
         let number = |name| setup.params.number(name);
@@ -179,7 +180,7 @@ impl CongestionControl for Brf {
             before_until: Nanos::ZERO,
             window: setup.initial_window,
             since: None,
-            srtt: Nanos::ZERO,
+            srtt: None,
             cubic: Cubic::new(&inner),
             setup: inner,
             least: Rate::from_bytes_per_sec(least.max(1)),
@@ -247,7 +248,7 @@ impl CongestionControl for Brf {
                 if let Some(old) = self.rate.filter(|old| *old > rate) {
                     let pending = event.now < self.before_until;
                     self.before = if pending { self.before.max(old) } else { old };
-                    self.before_until = event.now.saturating_add(self.srtt);
+                    self.before_until = event.now.saturating_add(self.srtt.unwrap_or_default());
                 }
                 self.rate = Some(rate);
                 self.since = Some(event.now);
@@ -304,7 +305,7 @@ mod tests {
     }
 
     fn acked(brf: &mut Brf, now_ms: u64, srtt_ms: u64) -> Control {
-        let (now, srtt) = (Nanos::from_millis(now_ms), Nanos::from_millis(srtt_ms));
+        let (now, srtt) = (Nanos::from_millis(now_ms), Some(Nanos::from_millis(srtt_ms)));
         brf.on_ack(&Ack { now, srtt, ..ack(MSS) });
         brf.control()
     }

@@ -1,7 +1,7 @@
 //! # CCID 2: TCP-like congestion control of DCCP
 //!
-//! TCP's window for datagrams that are never sent again: half on loss, one more per window without. What is lost is told by the
-//! Ack Vector; what is in flight is the transport's count (`pipe`).
+//! TCP's window for datagrams that are never retransmitted: half on loss, one packet more per window without
+//! loss. The Ack Vector reports losses. The transport counts what is in flight (`pipe`).
 //!
 //! ## Control law
 //! All in packets: W = cwnd; A: packets newly acknowledged as received and not marked (Ack Vector state 0).
@@ -12,11 +12,11 @@
 //! avoidance       W >= ssthresh   W += 1 per W of A without loss or mark
 //! loss, mark      W = max(floor(W / 2), 1);  ssthresh = max(W, 2);  once per window of data
 //! timeout         ssthresh = max(floor(W / 2), 2);  W = 1
-//! receive buffer  W = max(W - n, 1) for n packets newly told of as dropped there (Drop Code 2);  slow start ends
+//! receive buffer  W = max(W - n, 1) for n packets newly reported as dropped there (Drop Code 2);  slow start ends
 //! Slow Receiver   slow start ends
 //! ```
-//! R: Ack Ratio, two by default, so slow start grows by half per round trip where TCP with byte counting doubles. At loss
-//! probability p, W is about sqrt(3 / (2 p)).
+//! R: Ack Ratio, two by default, so slow start grows by half per round trip where TCP with byte counting
+//! doubles. At loss probability p, W is about sqrt(3 / (2 p)).
 //!
 //! ## States
 //! ```text
@@ -30,23 +30,26 @@
 //! ```
 //!
 //! ## References
-//! RFC 4341 (2006), sections 5 and 6; RFC 3390 (2002), the initial window; RFC 3465 (2003), byte counting; RFC 5681 (2009),
-//! section 4.1, idle times; Linux `net/dccp/ccids/ccid2.c`.
+//! RFC 4341 (2006), sections 5 and 6; RFC 3390 (2002), the initial window; RFC 3465 (2003), byte counting;
+//! RFC 5681 (2009), section 4.1, idle times; Linux `net/dccp/ccids/ccid2.c`.
 //!
 //! ## Differences
-//! 1. A window of W packets is told as W segments. DCCP counts each of its packets as one, whatever its size; over TCP bytes count.
-//! 2. Ack Ratio control is the transport's. `ack_ratio` is the limit on what one acknowledgement counts for in slow start.
-//! 3. Acknowledgements during recovery count for nothing: they are of the window that had the loss.
-//! 4. After an idle time longer than the RTO the window is no more than the initial one, and it grows only where it is the
-//!    limit: the window validation that section 5.1 refers to, in the form of RFC 5681.
-//! 5. On TCP it is a NewReno that counts in segments, does not undo, and shapes its window in recovery itself (RFC 6675).
+//! 1. A window of W packets is reported as W segments. DCCP counts each of its packets as one, whatever its
+//!    size. Over TCP, bytes count.
+//! 2. The transport controls the Ack Ratio. `ack_ratio` limits the packets that one acknowledgement counts
+//!    for in slow start.
+//! 3. Acknowledgements during recovery do not count: they belong to the window that had the loss.
+//! 4. After an idle time longer than the RTO, cwnd is at most the initial window, and it grows only while it
+//!    limits the sender: the window validation that section 5.1 refers to, in the form of RFC 5681.
+//! 5. On TCP it is a NewReno that counts in segments, does not undo, and shapes its window in recovery itself
+//!    (RFC 6675).
 //!
 //! ## Known weaknesses
-//! Those of `newreno`: random loss above a percent stops it, and buffers are kept full. Slow start is slower by a factor of 1.7
-//! in round trips.
+//! Those of `newreno`: random loss above one per cent stops it, and buffers stay full. Slow start takes 1.7
+//! times as many round trips.
 
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Param, Phase, RecoveryEntered,
+    Ack, Bytes, CongestionControl, Control, Evidence, Feedback, IdleRestart, Info, Param, Phase, RecoveryEntered,
     RecoveryLeft, RecoveryStyle, Report, Setup, Telemetry, Timeout, Value,
 };
 
@@ -97,7 +100,7 @@ impl CongestionControl for Ccid2 {
     const INFO: Info = Info {
         name: "ccid2",
         aliases: &[],
-        summary: "TCP-like congestion control of DCCP: a window counted in packets (RFC 4341)",
+        summary: "TCP-like congestion control of DCCP: cwnd counted in packets (RFC 4341)",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: &[Param::number(
@@ -105,10 +108,10 @@ impl CongestionControl for Ccid2 {
             2.0,
             (1.0, 256.0),
             "pkt",
-            "what one acknowledgement counts for at most in slow start",
+            "maximum packets that one acknowledgement counts for in slow start",
         )],
     };
-    const CCID: u8 = 2;
+    const FEEDBACK: Feedback = Feedback::CountedPackets;
 
     fn new(setup: &Setup) -> Self {
         let packet = setup.mss;
@@ -168,7 +171,7 @@ impl CongestionControl for Ccid2 {
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
-        if event.idle > event.rto {
+        if event.outlasts_rto() {
             self.window = self.window.min(self.initial);
         }
     }

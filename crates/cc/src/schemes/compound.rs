@@ -1,30 +1,30 @@
 //! # Compound TCP
 //!
-//! Windows' scheme from Vista on: Reno with a second window that fills what Reno leaves idle. As long as the delay shows
-//! no queue the second window grows by a power of the whole, so that a long fat path is full within seconds; as soon as
-//! a queue is seen it gives way by what is queued, until only Reno is left: where Reno fills the path by itself, this
-//! is Reno.
+//! The scheme of Windows from Vista on: Reno plus a second window for the capacity that Reno leaves idle.
+//! While the delay shows no queue, the second window grows by a power of the total, so a long fat path is
+//! full within seconds. Once a queue shows, the second window shrinks by the number of packets queued, until
+//! only Reno is left. Where Reno alone fills the path, Compound is Reno.
 //!
 //! ## Control law
-//! cwnd: Reno's window, dwnd: the delay window, win = cwnd + dwnd the one in force, in segments; baseRTT: the least
-//! round-trip time seen; RTT: the least of the last round, from at least three samples (one round trip after another);
-//! win_r: win when the packets were sent that the round acknowledged, which is when the round before it began.
+//! cwnd: Reno's window, dwnd: the delay window, win = cwnd + dwnd the window in force, in segments; baseRTT:
+//! minimum RTT seen; RTT: minimum of the last round, from at least three samples (rounds follow one another);
+//! win_r: win when the packets acknowledged in this round were sent, at the start of the previous round.
 //!
 //! ```text
 //! slow start   win < ssthresh:   cwnd as NewReno's by the bytes acknowledged, dwnd = 0
-//! avoidance    cwnd += 1 whenever win more segments are acknowledged
+//! avoidance    cwnd += 1 for every win segments acknowledged
 //!              once per round    diff = win_r (1 - baseRTT / RTT)      own packets queued
 //!              diff < gamma      dwnd += max(alpha win_r^k - 1, 0)     alpha = 1/8, k = 3/4, gamma = 30
 //!              diff >= gamma     dwnd = max(dwnd - zeta diff, 0),      zeta = 1
 //!                                ssthresh = min(ssthresh, win)
 //! loss, mark   dwnd = max((1 - beta) win - cwnd / 2, 0),  cwnd /= 2    beta = 1/2
 //!              ssthresh = win = cwnd + dwnd, at least 2
-//! timeout      dwnd = 0, cwnd = 1; ssthresh = half the data outstanding, once per series of expiries
+//! timeout      dwnd = 0, cwnd = 1; ssthresh = half the data outstanding, once per run of timeouts
 //! idle for longer than the RTO   dwnd = 0, cwnd = min(cwnd, initial window)
 //! ```
-//! The window grows only while it is what limits the sender, and not during fast recovery. Without a queue win grows by
-//! alpha win^k per round trip. If every (1/p)th packet is lost it therefore peaks at
-//! (alpha (2 - k) / (p (1 - (1 - beta)^(2 - k))))^(1 / (2 - k)) = (0.27 / p)^0.8, and is 0.73 of that in the mean.
+//! win grows only while it limits the sender, and not during fast recovery. Without a queue, win grows by
+//! alpha win^k per round trip. If every (1/p)th packet is lost, win therefore peaks at (alpha (2 - k) / (p
+//! (1 - (1 - beta)^(2 - k))))^(1 / (2 - k)) = (0.27 / p)^0.8, and its mean is 0.73 of that.
 //!
 //! ## States
 //! ```text
@@ -33,27 +33,32 @@
 //!       |   +---- timeout: cwnd = 1 --+        | all data outstanding then acknowledged
 //!       +------- loss, mark -----> recovery ---+
 //! ```
-//! In recovery no round is judged, and the first whole one after it is.
+//! Recovery judges no round; the first whole round after it counts again.
 //!
 //! ## References
-//! `tcp_compound.c` of ns-2.35 and L. Andrew's release 1.3 of the same Linux module (2008), both read in full;
-//! K. Tan, J. Song, Q. Zhang, M. Sridharan, A Compound TCP Approach for High-Speed and Long Distance Networks, INFOCOM
-//! 2006 (the law and its constants, as generally cited); draft-sridharan-tcpm-ctcp-02 (2008), as release 1.3 quotes it.
+//! `tcp_compound.c` of ns-2.35 and L. Andrew's release 1.3 of the same Linux module (2008), both read in
+//! full; K. Tan, J. Song, Q. Zhang, M. Sridharan, A Compound TCP Approach for High-Speed and Long Distance
+//! Networks, INFOCOM 2006 (the control law and its constants, as generally cited);
+//! draft-sridharan-tcpm-ctcp-02 (2008), as release 1.3 quotes it.
 //!
 //! ## Differences
-//! 1. The loss rule is the paper's. The modules halve the sum; ns-2.35 then takes all of it from cwnd where it can,
-//!    release 1.3 shares it in proportion, which at beta = 1/2 is the paper's rule.
-//! 2. diff and the windows have fractions; the modules truncate them.
-//! 3. dwnd grows in one step per round, as in the paper and ns-2.35; release 1.3 spreads it over the round's ACKs.
-//! 4. gamma is fixed. The draft tunes it per connection between 5 and 30, and lets dwnd rest below a window of 38.
-//! 5. baseRTT survives idle times, as in the draft.
-//! 6. Giving way lowers ssthresh with the window. In the modules Reno's part would find itself in slow start.
-//! 7. Rounds are the transport's packet-timed ones; a spurious reduction restores both windows. cwnd is halved to one
-//!    segment at least.
+//! 1. The loss rule is the paper's. The modules halve the sum. ns-2.35 then takes all of the cut from cwnd
+//!    where it can; release 1.3 divides it in proportion, which at beta = 1/2 is the paper's rule.
+//! 2. diff and the windows have fractions. The modules truncate them.
+//! 3. dwnd grows in one step per round, as in the paper and ns-2.35. Release 1.3 spreads the step over the
+//!    round's ACKs.
+//! 4. gamma is fixed. The draft tunes it per connection between 5 and 30, and keeps dwnd inactive below a
+//!    window of 38.
+//! 5. baseRTT survives idle periods, as in the draft.
+//! 6. When dwnd shrinks, ssthresh follows win down. In the modules Reno's part would find itself in slow
+//!    start.
+//! 7. Rounds are the transport's packet-timed round trips. A spurious reduction restores both windows.
+//!    Halving leaves cwnd at least one segment.
 //!
 //! ## Known weaknesses
-//! Behind buffers of less than gamma packets the queue is never seen, and losses rule alone. A flow that starts into a
-//! standing queue takes it for propagation delay. As Reno it fills the buffer, and random loss is taken for congestion.
+//! Behind buffers of less than gamma packets the queue is never seen, and only losses slow the flow. A flow
+//! that starts into a standing queue takes the queue for propagation delay. Like Reno, Compound fills the
+//! buffer, and random loss counts as congestion.
 
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
@@ -133,21 +138,21 @@ impl CongestionControl for Compound {
     const INFO: Info = Info {
         name: "compound",
         aliases: &["ctcp"],
-        summary: "Reno and a delay window that fills what Reno leaves idle",
+        summary: "Reno plus a delay window for the capacity that Reno leaves idle",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
             Param::number("alpha", 0.125, (0.0, 10.0), "", "factor of the delay window's growth"),
-            Param::number("k", 0.75, (0.0, 1.0), "", "power of the window it grows by"),
+            Param::number("k", 0.75, (0.0, 1.0), "", "exponent of the window in its growth"),
             Param::number(
                 "gamma",
                 30.0,
                 (0.0, 10_000.0),
                 "pkt",
-                "give way from so many own packets queued on",
+                "shrink from this number of own packets queued on",
             ),
-            Param::number("zeta", 1.0, (0.0, 100.0), "", "give way by so many times what is queued"),
-            Param::number("beta", 0.5, (0.05, 0.95), "", "taken from the whole window on loss"),
+            Param::number("zeta", 1.0, (0.0, 100.0), "", "shrink by this multiple of the packets queued"),
+            Param::number("beta", 0.5, (0.05, 0.95), "", "share of the whole window removed on loss"),
             PACED,
         ],
     };
@@ -225,7 +230,7 @@ impl CongestionControl for Compound {
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
-        if event.idle > event.rto {
+        if event.outlasts_rto() {
             self.reno.window -= self.dwnd;
             self.dwnd = Bytes::ZERO;
         }

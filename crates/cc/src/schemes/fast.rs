@@ -1,24 +1,24 @@
 //! # FAST TCP
 //!
-//! Vegas for fast networks: it too reads the number of its own packets in queues from the delay, and wants it constant,
-//! but steers towards that number by an equation whose steps are as large as the error. The window it lacks is there
-//! within a few round trips, whatever the rate, and in equilibrium every flow of a bottleneck has alpha packets queued,
-//! so that rates are proportionally fair and no buffer overflows that holds the sum.
+//! Vegas for fast networks. FAST also infers the number of its own packets in queues from the delay and holds
+//! that number constant, but its steps are proportional to the error. It closes any gap in cwnd within a few
+//! round trips, whatever the rate. In equilibrium each flow of a bottleneck has alpha packets queued: rates
+//! are proportionally fair, and a buffer that holds the sum does not overflow.
 //!
 //! ## Control law
-//! w: window in segments; baseRTT: the least round-trip time seen; RTT: the mean of the samples, each with weight
-//! 1 / max(256, w/3); w_old: the window that the last samples' packets were sent under.
+//! w: cwnd in segments; baseRTT: minimum RTT seen; RTT: mean of the samples, each with weight 1 / max(256,
+//! w/3); w_old: cwnd when the packets of the latest samples were sent.
 //!
 //! ```text
 //! multiplicative   while RTT - baseRTT < mi_threshold (0.75 ms):   w += segments acknowledged
-//! equation         otherwise, once in `every` (2) round trips,
+//! equation         otherwise, once per `every` (2) round trips,
 //!                  unless alpha <= w_old (1 - baseRTT / RTT) < alpha + band:
 //!                  w = min(2 w, (1 - gamma) w + gamma (w_old baseRTT / RTT + alpha)),   gamma = 1/2, at least 2
 //! loss, mark       w = w/2, at least 2                             timeout   w = 1
 //! idle for longer than the RTO                                     w = min(w, initial window)
 //! ```
-//! alpha = 100 packets, band = 0. The window grows only while it is what limits the sender, and not during fast
-//! recovery. In equilibrium w (1 - baseRTT / RTT) = alpha: with n flows at rate C the queueing delay is n alpha / C.
+//! alpha = 100 packets, band = 0. cwnd grows only while it limits the sender, and not during fast recovery.
+//! In equilibrium w (1 - baseRTT / RTT) = alpha: with n flows at rate C the queueing delay is n alpha / C.
 //!
 //! ## States
 //! ```text
@@ -30,23 +30,25 @@
 //! After recovery the equation waits for `every` whole round trips.
 //!
 //! ## References
-//! C. Jin, D. Wei, S. Low, FAST TCP: Motivation, Architecture, Algorithms, Performance, INFOCOM 2004 (the equation);
-//! `tcp-fast.cc` and `tcp-fast.h` of the Melbourne module 1.1.3 in ns-2.35 (2007), read in full: the mean of RTT, w_old,
-//! the band, the multiplicative phase and the halving on loss are from there.
+//! C. Jin, D. Wei, S. Low, FAST TCP: Motivation, Architecture, Algorithms, Performance, INFOCOM 2004 (the
+//! equation); `tcp-fast.cc` and `tcp-fast.h` of the Melbourne module 1.1.3 in ns-2.35 (2007), read in full:
+//! the source of the mean RTT, w_old, the band, the multiplicative phase and the halving on loss.
 //!
 //! ## Differences
-//! 1. The module's equation is left out of every other round trip and applied each 10 ms in the others; here, as in the
-//!    paper, it is applied once per two round trips. The limit of 2 w is the paper's; the module has none.
-//! 2. The step is taken at once. The module spreads it over the ACKs of its period where baseRTT is 4 ms or more.
-//! 3. Acknowledged bytes count in the multiplicative phase; the module adds a segment per ACK.
-//! 4. A timeout leaves one segment, not two, and a spurious reduction is undone.
-//! 5. The module's beta, the upper end of the band, is alpha + band here, so that changing alpha alone opens no band.
-//! 6. Rounds are the transport's packet-timed ones. baseRTT survives idle times, as in the module.
+//! 1. The equation runs once per two round trips, as in the paper. The module skips every other round trip
+//!    and applies the equation each 10 ms in the rest. The limit of 2 w is the paper's; the module has none.
+//! 2. cwnd takes the whole step at once. Where baseRTT is 4 ms or more, the module spreads it over the ACKs
+//!    of its period.
+//! 3. The multiplicative phase counts acknowledged bytes. The module adds a segment per ACK.
+//! 4. A timeout leaves one segment, not two. A spurious reduction is undone.
+//! 5. The upper end of the band, the module's beta, is alpha + band, so that changing alpha alone opens no
+//!    band.
+//! 6. Rounds are the transport's packet-timed round trips. baseRTT survives idle periods, as in the module.
 //!
 //! ## Known weaknesses
-//! Against loss-based flows it gives way. A flow that starts into a standing queue takes it for propagation delay and
-//! keeps more than its share. A buffer of less than n alpha packets overflows in steady state, and then the windows are
-//! halved together. Below a megabit per second alpha packets are more than a second of delay.
+//! FAST yields to loss-based flows. A flow that starts into a standing queue takes the queue for propagation
+//! delay and keeps more than its share. A buffer of less than n alpha packets overflows in steady state, and
+//! all flows then halve cwnd together. Below 1 Mbit/s, alpha packets are more than a second of delay.
 
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
@@ -132,7 +134,7 @@ impl CongestionControl for Fast {
     const INFO: Info = Info {
         name: "fast",
         aliases: &[],
-        summary: "keeps a fixed number of own packets queued, by an equation in the delay",
+        summary: "keeps a fixed number of its packets queued, by an equation in the delay",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
@@ -142,11 +144,11 @@ impl CongestionControl for Fast {
                 0.0,
                 (0.0, 10_000.0),
                 "pkt",
-                "hold while less than this above alpha is queued",
+                "hold cwnd while the queue is less than this above alpha",
             ),
-            Param::number("gamma", 0.5, (0.01, 1.0), "", "the part of the error made good in one step"),
+            Param::number("gamma", 0.5, (0.01, 1.0), "", "share of the error corrected per step"),
             Param::number("mi_threshold", 0.75, (0.0, 10_000.0), "ms", "multiply below this queueing delay"),
-            Param::count("every", 2.0, (1.0, 100.0), "round trips", "between two uses of the equation"),
+            Param::count("every", 2.0, (1.0, 100.0), "round trips", "interval between uses of the equation"),
             PACED,
         ],
     };

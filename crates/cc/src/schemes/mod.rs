@@ -1,9 +1,14 @@
-//! The registry: the one list of schemes. Everything iterates it.
+//! The registry: the only list of schemes. Everything else iterates it.
 //!
-//! A new scheme is a file beside this one and a line in the list below. What schemes cost is compared with the first.
+//! To add a scheme, add a file beside this one and a line to the list below. The benchmark compares each
+//! scheme's cost with the first.
 
+use alloc::boxed::Box;
+use core::fmt::Debug;
+
+use crate::external::Facts;
 use crate::{
-    Ack, CongestionControl, Control, EcnNeed, Explicit, IdleRestart, Info, Lost, Paths, Rate, RateAdvice,
+    Ack, CongestionControl, Control, EcnNeed, Feedback, IdleRestart, Info, Lost, Paths, Rate, RateAdvice,
     RecoveryEntered, RecoveryLeft, Report, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 
@@ -14,52 +19,56 @@ macro_rules! registry {
         /// Any registered scheme, dispatched by `match`.
         #[derive(Clone, Debug)]
         #[allow(clippy::large_enum_variant)] // one per connection, and indirection would cost a cache miss per event
-        pub enum AnyScheme { $(#[doc = concat!("See `schemes/", stringify!($module), ".rs`.")] $Type($Type)),+ }
+        pub enum AnyScheme {
+            $(#[doc = concat!("See `schemes/", stringify!($module), ".rs`.")] $Type($Type),)+
+            /// A scheme from outside the registry.
+            External(Box<dyn crate::DynCongestionControl>),
+        }
 
         /// All registered schemes, in the order of the list.
         pub const ALL: &[Entry] = &[$(Entry {
             info: &<$Type as CongestionControl>::INFO,
-            explicit: <$Type as CongestionControl>::EXPLICIT,
+            rate_protocol: <$Type as CongestionControl>::RATE_PROTOCOL,
             ecn: <$Type as CongestionControl>::ECN,
             coupled: <$Type as CongestionControl>::COUPLED,
-            ccid: <$Type as CongestionControl>::CCID,
+            feedback: <$Type as CongestionControl>::FEEDBACK,
             source: include_str!(concat!(stringify!($module), ".rs")),
             build: |setup| AnyScheme::$Type(<$Type as CongestionControl>::new(setup)),
         }),+];
 
         impl AnyScheme {
             /// A packet left.
-            #[inline] pub fn on_sent(&mut self, event: &Sent) { match self { $(Self::$Type(s) => s.on_sent(event)),+ } }
+            #[inline] pub fn on_sent(&mut self, event: &Sent) { match self { $(Self::$Type(s) => s.on_sent(event),)+ Self::External(s) => s.on_sent(event) } }
             /// An acknowledgement was processed.
-            #[inline] pub fn on_ack(&mut self, event: &Ack) { match self { $(Self::$Type(s) => s.on_ack(event)),+ } }
+            #[inline] pub fn on_ack(&mut self, event: &Ack) { match self { $(Self::$Type(s) => s.on_ack(event),)+ Self::External(s) => s.on_ack(event) } }
             /// One packet was declared lost.
-            #[inline] pub fn on_lost(&mut self, event: &Lost) { match self { $(Self::$Type(s) => s.on_lost(event)),+ } }
+            #[inline] pub fn on_lost(&mut self, event: &Lost) { match self { $(Self::$Type(s) => s.on_lost(event),)+ Self::External(s) => s.on_lost(event) } }
             /// Recovery begins.
-            pub fn on_recovery_entered(&mut self, event: &RecoveryEntered) { match self { $(Self::$Type(s) => s.on_recovery_entered(event)),+ } }
+            pub fn on_recovery_entered(&mut self, event: &RecoveryEntered) { match self { $(Self::$Type(s) => s.on_recovery_entered(event),)+ Self::External(s) => s.on_recovery_entered(event) } }
             /// Recovery ends.
-            pub fn on_recovery_left(&mut self, event: &RecoveryLeft) { match self { $(Self::$Type(s) => s.on_recovery_left(event)),+ } }
+            pub fn on_recovery_left(&mut self, event: &RecoveryLeft) { match self { $(Self::$Type(s) => s.on_recovery_left(event),)+ Self::External(s) => s.on_recovery_left(event) } }
             /// The retransmission timer expired.
-            pub fn on_timeout(&mut self, event: &Timeout) { match self { $(Self::$Type(s) => s.on_timeout(event)),+ } }
+            pub fn on_timeout(&mut self, event: &Timeout) { match self { $(Self::$Type(s) => s.on_timeout(event),)+ Self::External(s) => s.on_timeout(event) } }
             /// The last reduction was unnecessary.
-            pub fn on_spurious_loss(&mut self, event: &SpuriousLoss) { match self { $(Self::$Type(s) => s.on_spurious_loss(event)),+ } }
+            pub fn on_spurious_loss(&mut self, event: &SpuriousLoss) { match self { $(Self::$Type(s) => s.on_spurious_loss(event),)+ Self::External(s) => s.on_spurious_loss(event) } }
             /// The network advises a rate.
-            pub fn on_rate_advice(&mut self, event: &RateAdvice) { match self { $(Self::$Type(s) => s.on_rate_advice(event)),+ } }
+            pub fn on_rate_advice(&mut self, event: &RateAdvice) { match self { $(Self::$Type(s) => s.on_rate_advice(event),)+ Self::External(s) => s.on_rate_advice(event) } }
             /// The receiver reports what it measured.
-            pub fn on_report(&mut self, event: &Report) { match self { $(Self::$Type(s) => s.on_report(event)),+ } }
+            pub fn on_report(&mut self, event: &Report) { match self { $(Self::$Type(s) => s.on_report(event),)+ Self::External(s) => s.on_report(event) } }
             /// All subflows of the connection, this one among them.
-            pub fn on_paths(&mut self, paths: &Paths) { match self { $(Self::$Type(s) => s.on_paths(paths)),+ } }
+            pub fn on_paths(&mut self, paths: &Paths) { match self { $(Self::$Type(s) => s.on_paths(paths),)+ Self::External(s) => s.on_paths(paths) } }
             /// Sending resumes after an idle time.
-            pub fn on_idle_restart(&mut self, event: &IdleRestart) { match self { $(Self::$Type(s) => s.on_idle_restart(event)),+ } }
+            pub fn on_idle_restart(&mut self, event: &IdleRestart) { match self { $(Self::$Type(s) => s.on_idle_restart(event),)+ Self::External(s) => s.on_idle_restart(event) } }
             /// The most that requests to the network ask for.
-            pub fn line_rate(&self) -> Option<Rate> { match self { $(Self::$Type(s) => s.line_rate()),+ } }
+            pub fn line_rate(&self) -> Option<Rate> { match self { $(Self::$Type(s) => s.line_rate(),)+ Self::External(s) => s.line_rate() } }
             /// What the transport shall do now.
-            #[inline] pub fn control(&self) -> Control { match self { $(Self::$Type(s) => s.control()),+ } }
+            #[inline] pub fn control(&self) -> Control { match self { $(Self::$Type(s) => s.control(),)+ Self::External(s) => s.control() } }
             /// Named, typed internals for traces.
-            pub fn telemetry(&self, sink: Telemetry<'_>) { match self { $(Self::$Type(s) => s.telemetry(sink)),+ } }
-            /// The explicit header it speaks.
-            pub fn explicit(&self) -> Option<Explicit> { match self { $(Self::$Type(_) => <$Type as CongestionControl>::EXPLICIT),+ } }
+            pub fn telemetry(&self, sink: Telemetry<'_>) { match self { $(Self::$Type(s) => s.telemetry(sink),)+ Self::External(s) => s.telemetry(sink) } }
+            /// The name of the protocol by which it settles rates with the network.
+            pub fn rate_protocol(&self) -> Option<&'static str> { match self { $(Self::$Type(_) => <$Type as CongestionControl>::RATE_PROTOCOL,)+ Self::External(s) => s.rate_protocol() } }
             /// What is known of the scheme without running it.
-            pub fn info(&self) -> &'static Info { match self { $(Self::$Type(_) => &<$Type as CongestionControl>::INFO),+ } }
+            pub fn info(&self) -> &'static Info { match self { $(Self::$Type(_) => &<$Type as CongestionControl>::INFO,)+ Self::External(s) => s.info() } }
         }
     };
 }
@@ -111,19 +120,32 @@ pub(crate) use newreno::{LEAST_THRESHOLD, Reno};
 pub struct Entry {
     /// What is known of the scheme without running it.
     pub info: &'static Info,
-    /// The explicit header it speaks.
-    pub explicit: Option<Explicit>,
+    /// The name of the protocol by which it settles rates with the network.
+    pub rate_protocol: Option<&'static str>,
     /// What it needs of explicit congestion notification.
     pub ecn: EcnNeed,
     /// Its window depends on those of sibling subflows: multipath transports show them to it.
     pub coupled: bool,
-    /// The identifier by which DCCP negotiates it.
-    pub ccid: u8,
+    /// What it expects of a receiver of datagrams.
+    pub feedback: Feedback,
     source: &'static str,
     build: fn(&Setup) -> AnyScheme,
 }
 
 impl Entry {
+    /// The line of a scheme outside the registry: a simulator, or any transport, runs it as one of its own. It has no page.
+    pub const fn of<S: CongestionControl + Clone + Debug + Send + Sync + 'static>() -> Self {
+        Self {
+            info: Facts::<S>::INFO,
+            rate_protocol: S::RATE_PROTOCOL,
+            ecn: S::ECN,
+            coupled: S::COUPLED,
+            feedback: S::FEEDBACK,
+            source: "",
+            build: |setup| AnyScheme::External(Box::new(S::new(setup))),
+        }
+    }
+
     /// A scheme at the start of a connection.
     pub fn build(&self, setup: &Setup) -> AnyScheme {
         (self.build)(setup)

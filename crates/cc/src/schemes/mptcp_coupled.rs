@@ -1,41 +1,43 @@
 //! # COUPLED: fully coupled multipath TCP
 //!
-//! The windows of all subflows are one window, spread over the paths: the increase depends on the sum alone, and a loss takes
-//! half of the sum from the path where it occurred. So a path more congested than another loses everything but its floor, and
-//! all traffic leaves it: in the fluid model this is the best use of the network.
+//! The cwnds of all subflows form one window, spread over the paths. The increase depends only on the sum,
+//! and a loss takes half of the sum from the path where it occurred. A path more congested than the others
+//! therefore loses everything above its floor, and all traffic leaves it: in the fluid model, this is the
+//! best use of the network.
 //!
 //! ## Control law
-//! w: window in segments, w_T: sum of the windows; per segment acknowledged:
+//! w: cwnd in segments, w_T: sum of all cwnds; per segment acknowledged:
 //!
 //! ```text
 //! w += a / w_T,                           a = 1
 //! loss, mark    w = max(w - w_T / b, 1),  b = 2
 //! ```
-//! On a loss w is what is in flight, as in RFC 5681.
+//! On a loss w is the data in flight, as in RFC 5681.
 //!
 //! ## States
 //! Those of `newreno`.
 //!
 //! ## Life of a flow
-//! After slow start the subflows grow alike, each by w/w_T segments per round trip. The first loss on a path takes its window
-//! if that is no more than half of the total; from there it regrows only by what its few acknowledgements bring. Of two equal
-//! paths the one that loses first gives way, until the other has a loss: traffic flaps between them.
+//! After slow start the subflows grow alike, each by w/w_T segments per round trip. The first loss on a path
+//! takes all of its cwnd if that is at most half of the total. From there it regrows only by its few ACKs. Of
+//! two equal paths the one that loses first yields, until the other has a loss: traffic flaps between them.
 //!
 //! ## References
-//! F. Kelly, T. Voice, Stability of end-to-end algorithms for joint routing and rate control, CCR 35(2), 2005; D. Wischik et
-//! al., NSDI 2011, section 2.3; `FULLY_COUPLED` of htsim; RFC 6356 section 5 for its flapping.
+//! F. Kelly, T. Voice, Stability of end-to-end algorithms for joint routing and rate control, CCR 35(2),
+//! 2005; D. Wischik et al., NSDI 2011, section 2.3; `FULLY_COUPLED` of htsim; RFC 6356 section 5 for its
+//! flapping.
 //!
 //! ## Differences
-//! 1. The floor of a subflow is one segment, so it still sees its path. ns-3's `Fully_Coupled` has two.
-//! 2. A comparison table of the Nodectl paper says that it halves all subflows and ends the congested one: that is not the
-//!    published law, and not what is here.
-//! 3. Timeouts follow Reno: half the flight as threshold, one segment as window.
+//! 1. The floor of a subflow is one segment, so it still probes its path. ns-3's `Fully_Coupled` has two.
+//! 2. A comparison table in the Nodectl paper claims that it halves all subflows and ends the congested one.
+//!    That is neither the published law nor this one.
+//! 3. Timeouts follow Reno: ssthresh is half the data in flight, cwnd one segment.
 //!
 //! ## Known weaknesses
-//! It assumes equal round-trip times: the increase per acknowledgement is the same on all paths, so short ones win. A path that
-//! was left is rarely tried again, and equal paths are used in turns rather than together.
+//! COUPLED assumes equal RTTs: the increase per ACK is the same on all paths, so paths with short RTTs win.
+//! It rarely retries a path that it left, and uses equal paths in turn rather than together.
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS};
+use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
 use crate::{Bytes, Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
 
 /// COUPLED.
@@ -52,12 +54,12 @@ impl Policy for Full {
     const INFO: Info = Info {
         name: "mptcp-coupled",
         aliases: &[],
-        summary: "multipath: one window over all paths; a loss takes half of the sum from the path that lost",
+        summary: "multipath: one cwnd over all paths; a loss takes half of the sum from the path that lost",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: merged_params![PARAMS;
             Param::number("a", 1.0, (0.01, 10.0), "", "increase per round trip of all subflows together, segments"),
-            Param::number("b", 2.0, (1.0, 16.0), "", "a loss takes 1/b of the sum of windows"),
+            Param::number("b", 2.0, (1.0, 16.0), "", "a loss takes 1/b of the sum of cwnds"),
         ],
     };
     const FLOOR: u64 = 1;

@@ -1,53 +1,58 @@
 //! # NewReno
 //!
-//! The standard of the Internet's first decades, and the yardstick of fairness: grow the window by one segment per round
-//! trip until a packet is lost, then halve it. The sum of such windows hovers around what the path holds, and of two flows
-//! the larger one loses more at every halving, so they converge. How losses are found and repaired (NewReno's partial
-//! acknowledgements, SACK, RACK) is the transport's part; here is the window.
+//! The Internet's standard for decades, and the yardstick of fairness. cwnd grows by one segment per round
+//! trip until a packet is lost, then halves. The windows of all flows add up to about what the path holds. Of
+//! two flows the larger one loses more at each halving, so they converge. The transport detects and repairs
+//! losses (NewReno's partial ACKs, SACK, RACK). This scheme sets cwnd only.
 //!
 //! ## Control law
-//! W: window, A: bytes newly acknowledged, S: segment, F: data outstanding when congestion is detected (all in bytes).
+//! W: cwnd; A: bytes newly acknowledged; S: segment size; F: data outstanding when congestion is detected
+//! (all in bytes).
 //!
 //! ```text
 //! slow start   W < ssthresh     W += A                            per ACK (`abc` off: min(A, S))
-//! avoidance    W >= ssthresh    W += S  whenever W bytes more are acknowledged
-//!                                       (`abc` off: whenever W/S ACKs more have arrived)
+//! avoidance    W >= ssthresh    W += S  for every W bytes acknowledged
+//!                                       (`abc` off: for every W/S ACKs)
 //! loss, mark                    ssthresh = max(F/2, 2 S);  W = min(W, ssthresh)
-//! timeout                       ssthresh likewise, once per series of expiries;  W = S
-//! mark, `abe` on                0.8 F in place of F/2
+//! timeout                       same ssthresh, once per run of timeouts;  W = S
+//! mark, `abe` on                0.8 F instead of F/2
 //! idle for longer than the RTO  W = min(W, initial window)
 //! ```
-//! The window grows only while it is what limits the sender, and not during fast recovery.
-//! Under random loss of probability p, W is about S sqrt(3 / (2 b p)), b segments per ACK counted (1 with `abc`).
+//! cwnd grows only while it limits the sender, and not during fast recovery. Under random loss with
+//! probability p, W is about S sqrt(3 / (2 b p)), where b is the number of segments per ACK counted (1 with
+//! `abc`).
 //!
 //! ## States
 //! ```text
-//!                  W reaches ssthresh
-//!   slow_start ----------------------------> avoidance
-//!     |   ^                                   |     ^
-//!     |   | timeout: W = S                    |     |
-//!     |   +----------------+------------------+     |
-//!     |                    |          loss, mark    |
-//!     +------------------> recovery <---------------+
-//!          loss, mark         |   all data outstanding at its start acknowledged
-//!                             +---------------------> avoidance
+//!                   W reaches ssthresh
+//!    slow_start ----------------------------> avoidance
+//!      |   ^                                   |     ^
+//!      |   | timeout: W = S                    |     |
+//!      |   +----------------+------------------+     |
+//!      |                    |          loss, mark    |
+//!      +------------------> recovery <---------------+
+//!           loss, mark         |   all data outstanding at its start acknowledged
+//!                              +---------------------> avoidance
 //! ```
 //!
 //! ## References
-//! RFC 5681 (2009), congestion control; RFC 6582 (2012), NewReno recovery; RFC 3465 (2003), byte counting; RFC 3168 (2001),
-//! marks; RFC 8511 (2018), ABE; RFC 6928 (2013), the initial window; Linux `tcp_cong.c` for byte counting as deployed.
+//! RFC 5681 (2009), congestion control; RFC 6582 (2012), NewReno recovery; RFC 3465 (2003), byte counting;
+//! RFC 3168 (2001), ECN; RFC 8511 (2018), ABE; RFC 6928 (2013), the initial window; Linux `tcp_cong.c` for
+//! byte counting as deployed.
 //!
 //! ## Differences
-//! 1. Slow start counts every acknowledged byte, as Linux does. RFC 5681 and RFC 3465 limit one ACK to one or two segments.
-//! 2. With `abc` off one ACK counts for one segment in avoidance, whatever it covers (the form of most analyses), and for
-//!    no more than one in slow start. With delayed ACKs this grows half as fast.
-//! 3. Entering recovery never raises the window: with less than two segments it stays, though ssthresh is two.
-//! 4. The window deflation of RFC 6582 on partial ACKs is left to the transport, which counts what is in flight.
-//! 5. A reduction that proves spurious is undone in full (RFC 5681 knows no undo; this is Linux's).
+//! 1. Slow start counts every acknowledged byte, as Linux does. RFC 5681 and RFC 3465 limit one ACK to one or
+//!    two segments.
+//! 2. With `abc` off, one ACK counts as one segment in avoidance, regardless of how much it acknowledges (the
+//!    form most analyses use), and as at most one segment in slow start. With delayed ACKs cwnd then grows
+//!    half as fast.
+//! 3. Entering recovery never raises cwnd: below two segments it stays, although ssthresh is two.
+//! 4. The transport counts what is in flight, so cwnd is not deflated on partial ACKs (RFC 6582).
+//! 5. A spurious reduction is undone in full, as in Linux. RFC 5681 defines no undo.
 //!
 //! ## Known weaknesses
-//! On long fat paths one segment per round trip takes minutes to recover from one loss; random loss is taken for
-//! congestion; throughput falls with the RTT; drop-tail buffers are kept full.
+//! On long fat paths, one segment per round trip takes minutes to recover from a single loss. Random loss
+//! counts as congestion. Throughput falls as the RTT grows. Drop-tail buffers stay full.
 
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
@@ -181,7 +186,7 @@ impl Reno {
 
     /// RFC 5681 section 4.1: after an idle time longer than the RTO nothing is known of the path any more.
     pub fn restart(&mut self, event: &IdleRestart) {
-        if event.idle > event.rto {
+        if event.outlasts_rto() {
             self.window = self.window.min(self.initial_window);
         }
     }
@@ -201,11 +206,11 @@ impl CongestionControl for NewReno {
     const INFO: Info = Info {
         name: "newreno",
         aliases: &["reno"],
-        summary: "one segment more per round trip, half the window on loss (RFC 5681)",
+        summary: "additive increase of one segment per round trip, half of cwnd on loss (RFC 5681)",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
-            Param::flag("abc", true, "count acknowledged bytes (RFC 3465); off: count acknowledgements"),
+            Param::flag("abc", true, "count acknowledged bytes (RFC 3465); off: count ACKs"),
             Param::flag("abe", false, "keep 0.8 instead of half on an ECN mark (RFC 8511)"),
             PACED,
         ],
@@ -411,7 +416,7 @@ mod tests {
     fn newreno_paced_uses_1_2_windows_per_round_trip() {
         let mut scheme = avoiding(10, &[("paced", 1.0)]);
         assert_eq!(scheme.control().pacing_rate, None);
-        scheme.on_ack(&Ack { srtt: crate::Nanos::from_millis(100), ..ack(MSS) });
+        scheme.on_ack(&Ack { srtt: Some(crate::Nanos::from_millis(100)), ..ack(MSS) });
         assert_eq!(scheme.control().pacing_rate, Some(crate::Rate::from_bytes_per_sec(120_000)));
     }
 }

@@ -1,27 +1,29 @@
 //! # Prague
 //!
-//! DCTCP made fit for the Internet, and the sender that L4S queues are built for. It sets ECT(1), so a dual queue puts it
-//! where delay is short; it answers the averaged share of marks, as DCTCP does, so that a shallow queue never runs empty; it
-//! paces, so that it does not make a queue of its own; it keeps growing while it cuts; and flows of short round-trip time
-//! behave as if theirs were 25 ms, so that they do not crowd out others. A loss is answered as by Reno.
+//! DCTCP adapted to the Internet, and the sender that L4S queues are built for. Prague sets ECT(1), so a dual
+//! queue puts it where delay is short. Like DCTCP it responds to the averaged share of marks, so a shallow
+//! queue never runs empty. It paces, so it builds no queue of its own. It keeps growing while it cuts. Flows
+//! with short RTTs behave as if their RTT were 25 ms, so they do not crowd out others. It responds to loss as
+//! Reno does.
 //!
 //! ## Control law
-//! W: window, A: bytes newly delivered, M: those of them that were marked, S: segment (all in bytes); R: smoothed round-trip
-//! time, R0: the reference (`rtt_reference`, 25 ms), V = max(R, R0); alpha: the averaged share of marks, g: its gain.
+//! W: cwnd, A: bytes newly delivered, M: the marked bytes among them, S: segment size (all in bytes); R:
+//! smoothed RTT, R0: the reference (`rtt_reference`, 25 ms), V = max(R, R0); alpha: the averaged share of
+//! marks, g: its gain.
 //!
 //! ```text
-//! start                          alpha = 1, untouched until the first mark
-//! once per V                     alpha = (1 - g) alpha + g  (sum of M) / (sum of A)      both sums since the last time
+//! start                          alpha = 1, unchanged until the first mark
+//! once per V                     alpha = (1 - g) alpha + g  (sum of M) / (sum of A)      sums since the last update
 //! marks, once per V              W = max(W (1 - alpha / 2), 2 S);  ssthresh = W
 //! slow start   W < ssthresh      W += A - M
 //! avoidance                      W += (A - M) S / W  min(R / R0, 1)^2       also right after a cut
 //! loss                           ssthresh = max(F / 2, 2 S);  W = min(W, ssthresh)       F: data outstanding
-//! timeout                        ssthresh likewise, once per series of expiries;  W = S
+//! timeout                        same ssthresh, once per run of timeouts;  W = S
 //! idle for longer than the RTO   W = min(W, initial window)
 //! pacing                         W / R,  2 W / R while W < ssthresh / 2;  bursts of at most 1/4096 s
 //! ```
-//! In slow start, and until `rtt_transition` round trips of avoidance have passed, R0 is zero: a new flow converges as fast
-//! as DCTCP. Under marks of probability p the rate is about 2 S (1 - p) / (p V).
+//! In slow start, and until `rtt_transition` round trips of avoidance have passed, R0 is zero: a new flow
+//! converges as fast as DCTCP. Under marks with probability p the rate is about 2 S (1 - p) / (p V).
 //!
 //! ## States
 //! ```text
@@ -32,29 +34,31 @@
 //!     |                                              v    |
 //!     +------------------------------------------- recovery
 //! ```
-//! Marks are no state: the window is cut, and goes on growing.
+//! Marks do not change the state: cwnd is cut and keeps growing.
 //!
 //! ## References
-//! K. De Schepper, O. Tilmans, B. Briscoe: Linux `tcp_prague.c`, version 0.6, of the L4S team's kernel: the source of the law.
-//! draft-briscoe-iccrg-prague-congestion-control-04 (2024) describes the scheme; its text was not at hand. RFC 9331 (2023),
-//! section 4, for what an L4S sender owes; RFC 8257 for the core.
+//! K. De Schepper, O. Tilmans, B. Briscoe: Linux `tcp_prague.c`, version 0.6, of the L4S team's kernel: the
+//! source of the control law. draft-briscoe-iccrg-prague-congestion-control-04 (2024) describes the scheme;
+//! its text was not available. RFC 9331 (2023), section 4, for the duties of an L4S sender; RFC 8257 for the
+//! core.
 //!
 //! ## Differences
-//! 1. A queue that marks classic traffic as well is not detected, which the code leaves out by default too: there Prague
-//!    takes most of the rate.
-//! 2. Cuts are V apart by the clock. The code lets a cut begin only when the kernel's state of window reduction does, so with
-//!    a round-trip time just below R0 it may wait for nearly 2 R.
-//! 3. The share comes from acknowledgements that report changes of the mark at once (RFC 8257 section 3.2), not from
-//!    the counters of Accurate ECN.
-//! 4. The window does not go below two segments on marks, as in the code; RFC 9331 asks for less where that is too much.
-//! 5. A timeout restarts from one segment, with the threshold of RFC 5681.
-//! 6. Of the code's three forms of RTT independence this is the default one (rate).
+//! 1. Queues that also mark classic traffic are not detected; the reference code leaves detection out by
+//!    default too. In such a queue Prague takes most of the rate.
+//! 2. Cuts are V apart by the clock. The code lets a cut begin only when the kernel enters its window
+//!    reduction (CWR) state, so with an RTT just below R0 it may wait for nearly 2 R.
+//! 3. The share of marks comes from ACKs that report changes of the mark at once (RFC 8257 section 3.2), not
+//!    from the counters of Accurate ECN.
+//! 4. Marks do not reduce cwnd below two segments, as in the code. RFC 9331 asks for less where that is too
+//!    much.
+//! 5. A timeout restarts from one segment, with the ssthresh of RFC 5681.
+//! 6. Of the code's three forms of RTT independence, this is the default (rate).
 //!
 //! ## Known weaknesses
-//! Depends on the queue: in a classic one that marks it starves others, in a drop-tail one it is a paced Reno. The first
-//! marks find alpha at 1, so slow start ends with half of the window, and a segment per round trip is slow afterwards.
-//! A SYN that is repeated no longer asks for ECN: a flow whose first SYN is lost is a paced Reno for its whole life, in the
-//! classic queue of a DualPI2.
+//! Prague depends on the queue: in a classic queue that marks, it starves others; in a drop-tail queue it is
+//! a paced Reno. The first marks find alpha at 1, so slow start ends with half of cwnd, and growth by one
+//! segment per round trip is slow afterwards. A repeated SYN no longer requests ECN: a flow whose first SYN
+//! is lost is a paced Reno for its whole life, in the classic queue of a DualPI2.
 
 use super::dctcp::MarkShare;
 use crate::pacing::LEAST_RTT;
@@ -86,7 +90,7 @@ pub struct Prague {
     cut_at: Option<Nanos>,
     rounds: u64,
     repairing: bool,
-    srtt: Nanos,
+    srtt: Option<Nanos>,
     /// What the increase is multiplied by, for the `srtt` that it was computed from.
     scale: (Nanos, f64),
     prior: Option<(f64, f64)>,
@@ -131,17 +135,18 @@ impl Prague {
             bytes -= part;
         }
         let reference = self.reference();
-        if self.srtt >= reference {
+        let srtt = self.srtt.unwrap_or_default();
+        if srtt >= reference {
             self.scale = (Nanos::ZERO, 1.0);
-        } else if self.scale.0 != self.srtt {
-            let ratio = self.srtt.as_secs_f64() / reference.as_secs_f64();
-            self.scale = (self.srtt, ratio * ratio);
+        } else if self.scale.0 != srtt {
+            let ratio = srtt.as_secs_f64() / reference.as_secs_f64();
+            self.scale = (srtt, ratio * ratio);
         }
         self.window += bytes * self.mss.as_f64() / self.window * self.scale.1;
     }
 
     fn cut(&mut self, now: Nanos) {
-        let apart = self.reference().max(self.srtt);
+        let apart = self.reference().max(self.srtt.unwrap_or_default());
         if self.cut_at.is_some_and(|at| now - at < apart) {
             return;
         }
@@ -160,7 +165,7 @@ impl CongestionControl for Prague {
     const INFO: Info = Info {
         name: "prague",
         aliases: &[],
-        summary: "DCTCP for the Internet: paced, ECT(1), less dependent on the round-trip time",
+        summary: "DCTCP for the Internet: paced, ECT(1), less dependent on the RTT",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
@@ -171,14 +176,14 @@ impl CongestionControl for Prague {
                 25.0,
                 (0.0, 100.0),
                 "ms",
-                "flows of shorter round-trip time act as if it were this; 0: none do",
+                "RTT that flows with shorter RTTs emulate; 0: off",
             ),
             Param::count(
                 "rtt_transition",
                 500.0,
                 (0.0, 100_000.0),
                 "",
-                "round trips of avoidance before rtt_reference counts",
+                "round trips of avoidance before rtt_reference applies",
             ),
         ],
     };
@@ -199,7 +204,7 @@ impl CongestionControl for Prague {
             cut_at: None,
             rounds: 0,
             repairing: false,
-            srtt: Nanos::ZERO,
+            srtt: None,
             scale: (Nanos::ZERO, 1.0),
             prior: None,
         }
@@ -250,7 +255,7 @@ impl CongestionControl for Prague {
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
-        if event.idle > event.rto {
+        if event.outlasts_rto() {
             self.window = self.window.min(self.initial_window.as_f64());
         }
     }
@@ -258,10 +263,10 @@ impl CongestionControl for Prague {
     #[inline]
     fn control(&self) -> Control {
         let window = Bytes::from_f64(self.window).max(self.mss);
-        let pacing_rate = (!self.srtt.is_zero()).then(|| {
+        let pacing_rate = self.srtt.map(|srtt| {
             let doubled = self.window < self.ssthresh / 2.0;
             let window = if doubled { window * 2 } else { window };
-            window.per(self.srtt.max(LEAST_RTT)).max(Rate::from_bytes_per_sec(1))
+            window.per(srtt.max(LEAST_RTT)).max(Rate::from_bytes_per_sec(1))
         });
         let burst = pacing_rate.map_or(self.mss, |rate| {
             Bytes::from_f64(rate.as_bytes_per_sec() as f64 / BURSTS_PER_SECOND).max(self.mss)
@@ -294,13 +299,13 @@ mod tests {
     /// In avoidance with forty segments, at a round-trip time of 10 ms.
     fn avoiding(overrides: &[(&str, f64)]) -> Prague {
         let mut scheme = Prague::new(&testing::setup(&Prague::INFO, MSS, overrides));
-        (scheme.window, scheme.ssthresh, scheme.srtt) = (40_000.0, 40_000.0, MS(10));
+        (scheme.window, scheme.ssthresh, scheme.srtt) = (40_000.0, 40_000.0, Some(MS(10)));
         scheme
     }
 
     /// `n` segments are delivered at `ms`, `marked` of them with a mark.
     fn delivered(ms: u64, n: u64, marked: u64) -> Ack {
-        Ack { now: MS(ms), srtt: MS(10), ce: Bytes::new(marked * MSS), ..ack(n * MSS) }
+        Ack { now: MS(ms), srtt: Some(MS(10)), ce: Bytes::new(marked * MSS), ..ack(n * MSS) }
     }
 
     #[track_caller]

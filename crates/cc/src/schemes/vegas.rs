@@ -1,15 +1,16 @@
 //! # Vegas
 //!
-//! The first scheme to read congestion from delay. Once per round trip it compares the rate it gets with the rate it would
-//! get if no packet waited anywhere; the difference, times the least round-trip time, is the number of its own packets
-//! that stand in queues. It keeps that number between two small bounds, so the bottleneck stays busy and its queue short.
+//! The first scheme to read congestion from delay. Once per round trip it compares its rate with the rate it
+//! would have on empty queues. The difference times the minimum RTT is the number of its own packets in
+//! queues. Vegas keeps that number between two small bounds, so the bottleneck stays busy and its queue
+//! short.
 //!
 //! ## Control law
-//! W: window in segments; baseRTT: the least round-trip time seen; RTT: the least of the last round, from at least three
-//! samples (one round trip after another, each as long as a window of data takes to be acknowledged).
+//! W: cwnd in segments; baseRTT: minimum RTT seen; RTT: minimum of the last round, from at least three
+//! samples. Rounds follow one another; each lasts as long as a window of data takes to be acknowledged.
 //!
 //! ```text
-//! expected W = W baseRTT / RTT        the window that would be in flight without a queue
+//! expected W = W baseRTT / RTT        the inflight without a queue
 //! diff       = W - W baseRTT / RTT    own packets queued
 //!
 //! slow start   W grows as NewReno's, by the bytes acknowledged; once per round:
@@ -20,7 +21,7 @@
 //!              otherwise          W stays
 //! each round   W >= 2;  ssthresh = max(ssthresh, 3/4 W)
 //! fewer than three samples in the round: one NewReno step
-//! loss, mark, timeout: as NewReno. Until the data outstanding then is acknowledged, no round is judged.
+//! loss, mark, timeout: as NewReno; no round is judged until the data outstanding at that time is acknowledged
 //! ```
 //!
 //! ## States
@@ -34,21 +35,23 @@
 //! ```
 //!
 //! ## References
-//! L. Brakmo, L. Peterson, TCP Vegas, IEEE JSAC 13(8), 1995; Linux `tcp_vegas.c` (6.x, and as
-//! copied into ns-2.35).
+//! L. Brakmo, L. Peterson, TCP Vegas, IEEE JSAC 13(8), 1995; Linux `tcp_vegas.c` (6.x, and as copied into
+//! ns-2.35).
 //!
 //! ## Differences
-//! 1. diff is the paper's, W (1 - baseRTT/RTT). Linux today computes W (RTT/baseRTT - 1), larger by RTT/baseRTT.
-//! 2. Windows and diff have fractions; Linux truncates them to whole packets.
-//! 3. The window grows only while it limits the sender. Linux lets an application-limited Vegas window grow on.
-//! 4. Rounds are the transport's packet-timed ones; after recovery the first full round is judged.
-//! 5. ssthresh on loss is half the data outstanding (RFC 5681), not half the window.
-//! 6. The 1994 paper doubles the window every other round trip and retransmits earlier; Linux does neither, nor does this.
+//! 1. diff is the paper's, W (1 - baseRTT/RTT). Linux today computes W (RTT/baseRTT - 1), larger by
+//!    RTT/baseRTT.
+//! 2. cwnd and diff have fractions. Linux truncates them to whole packets.
+//! 3. cwnd grows only while it limits the sender. In Linux an application-limited Vegas keeps growing cwnd.
+//! 4. Rounds are the transport's packet-timed round trips. After recovery the first full round is judged.
+//! 5. On loss, ssthresh is half the data outstanding (RFC 5681), not half of cwnd.
+//! 6. The 1994 paper doubles cwnd every other round trip and retransmits earlier. Neither Linux nor this
+//!    scheme does.
 //!
 //! ## Known weaknesses
-//! Against loss-based flows it gives way until almost nothing is left. A flow that starts into a standing queue takes the
-//! queue for propagation delay and keeps more than its share, as does one whose path grows longer. Jitter and delayed
-//! ACKs look like queues.
+//! Vegas yields to loss-based flows until almost nothing is left. A flow that starts into a standing queue
+//! takes the queue for propagation delay and keeps more than its share, as does a flow whose path grows
+//! longer. Jitter and delayed ACKs look like queues.
 
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
@@ -141,7 +144,7 @@ impl CongestionControl for Vegas {
     const INFO: Info = Info {
         name: "vegas",
         aliases: &[],
-        summary: "keeps two to four own packets in queues, judged by delay once per round trip",
+        summary: "keeps two to four of its packets queued, judged by delay once per round trip",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
@@ -333,11 +336,7 @@ mod tests {
         let mut scheme = avoiding(40, &[]);
         scheme.on_ack(&sample(200_000));
         scheme.on_ack(&Ack { round_start: true, ..sample(200_000) });
-        assert_eq!(
-            scheme.control().cwnd,
-            Bytes::new(40 * MSS),
-            "the credit of one ACK is short of a window"
-        );
+        assert_eq!(scheme.control().cwnd, Bytes::new(40 * MSS), "the credit of one ACK is short of a window");
         scheme.on_ack(&Ack {
             round_start: true,
             ..Ack { rtt: Some(Nanos::from_millis(200)), ..ack(39 * MSS) }

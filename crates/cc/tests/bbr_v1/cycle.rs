@@ -211,7 +211,7 @@ fn probe_bw_restart_from_idle_paces_without_gain() {
         script.cc.on_idle_restart(&IdleRestart {
             now,
             idle,
-            rto: Nanos::from_millis(240),
+            rto: Some(Nanos::from_millis(240)),
             delivered,
             app_limited,
         });

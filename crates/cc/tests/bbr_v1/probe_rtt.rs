@@ -148,7 +148,7 @@ fn probe_rtt_delayed_ack_does_not_replace_expired_min_rtt() {
         let acked = Bytes::new(acked);
         let delivered = acked + Bytes::new(inflight_when_sent);
         let rate = RateSample { delivered, ..ack.rate.unwrap() };
-        let ack = Ack { acked, acked_cumulative: acked, rate: Some(rate), ..ack };
+        let ack = Ack { acked, acked_cumulative: Some(acked), rate: Some(rate), ..ack };
         script.cc.on_ack(&Ack { rtt: Some(Nanos::from_millis(80)), delivered: ack.delivered + acked, ..ack });
         script.cc.model().min_rtt().unwrap()
     };
@@ -226,7 +226,7 @@ fn probe_rtt_idle_restart_ends_it_after_its_time() {
         script.cc.on_idle_restart(&IdleRestart {
             now: script.now + idle,
             idle,
-            rto: Nanos::from_millis(240),
+            rto: Some(Nanos::from_millis(240)),
             delivered: script.delivered,
             // PROBE_RTT itself counts as application-limited.
             app_limited: false,

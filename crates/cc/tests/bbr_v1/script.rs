@@ -53,7 +53,7 @@ impl<P: Policy> Script<P> {
             self.cc.on_lost(&Lost {
                 now: self.now,
                 bytes: MSS,
-                offset: self.lost,
+                packet: self.lost.as_u64() / MSS.as_u64(),
                 sent_at: self.now - self.rtt,
                 tx_in_flight: self.inflight,
                 lost_at_send: self.lost - MSS,
@@ -66,7 +66,7 @@ impl<P: Policy> Script<P> {
         Ack {
             now: self.now,
             acked,
-            acked_cumulative: acked,
+            acked_cumulative: Some(acked),
             lost: MSS * lost,
             rtt: Some(self.rtt),
             rate: Some(RateSample {
@@ -87,8 +87,8 @@ impl<P: Policy> Script<P> {
             phase: self.phase,
             round_start: true,
             round: 0,
-            srtt: self.rtt,
-            min_rtt: self.rtt,
+            srtt: Some(self.rtt),
+            min_rtt: Some(self.rtt),
         }
     }
 

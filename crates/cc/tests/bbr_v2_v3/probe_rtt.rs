@@ -132,7 +132,7 @@ fn idle(script: &mut Script<V3>, span: Nanos, app_limited: bool) {
     script.cc.on_idle_restart(&IdleRestart {
         now: script.now,
         idle: span,
-        rto: Nanos::from_millis(200),
+        rto: Some(Nanos::from_millis(200)),
         delivered: script.delivered,
         app_limited,
     });

@@ -102,7 +102,7 @@ impl<P: Policy> Script<P> {
         Ack {
             now: self.now,
             acked,
-            acked_cumulative: acked,
+            acked_cumulative: Some(acked),
             lost,
             rtt: Some(self.rtt),
             rate: Some(RateSample {
@@ -123,8 +123,8 @@ impl<P: Policy> Script<P> {
             phase: self.phase,
             round_start: round,
             round: 0,
-            srtt: self.rtt,
-            min_rtt: self.rtt,
+            srtt: Some(self.rtt),
+            min_rtt: Some(self.rtt),
         }
     }
 
@@ -148,7 +148,7 @@ impl<P: Policy> Script<P> {
         self.cc.on_lost(&Lost {
             now: self.now,
             bytes: MSS,
-            offset: MSS * number,
+            packet: number,
             sent_at: self.now - self.rtt,
             tx_in_flight: tx,
             lost_at_send: self.lost - MSS * since,

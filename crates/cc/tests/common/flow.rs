@@ -117,7 +117,7 @@ impl<C: CongestionControl> Flow<C> {
         Ack {
             now: self.now,
             acked: Bytes::ZERO,
-            acked_cumulative: Bytes::ZERO,
+            acked_cumulative: Some(Bytes::ZERO),
             lost: Bytes::ZERO,
             rtt: None,
             rate: None,
@@ -130,8 +130,8 @@ impl<C: CongestionControl> Flow<C> {
             phase: self.phase,
             round_start: false,
             round: 0,
-            srtt: self.srtt,
-            min_rtt: self.least_rtt,
+            srtt: Some(self.srtt),
+            min_rtt: Some(self.least_rtt),
         }
     }
 
@@ -260,7 +260,7 @@ impl<C: CongestionControl> Flow<C> {
             self.cc.on_idle_restart(&IdleRestart {
                 now: self.now,
                 idle: self.now - self.last_sent_at,
-                rto: RTO,
+                rto: Some(RTO),
                 delivered: self.delivered,
                 app_limited: self.sampler.is_app_limited(),
             });

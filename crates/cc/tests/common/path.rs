@@ -1,6 +1,6 @@
 //! Path and setup of a flow.
 
-use narrows_cc::{Bytes, CongestionControl, Nanos, Params, Random, Rate, SentSnapshot, Setup};
+use narrows_cc::{Bytes, CongestionControl, Nanos, Params, Random, Rate, SentState, Setup};
 
 pub const MSS: Bytes = Bytes::new(1448);
 pub const INITIAL_WINDOW: Bytes = Bytes::new(14_480);
@@ -74,7 +74,7 @@ impl Path {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
     pub(super) seq: u64,
-    pub(super) snapshot: SentSnapshot,
+    pub(super) snapshot: SentState,
     /// When the link is done with it.
     pub(super) left_at: Nanos,
     pub(super) ack_at: Nanos,

@@ -16,7 +16,7 @@ impl<C: CongestionControl> Flow<C> {
         self.cc.on_lost(&Lost {
             now: self.now,
             bytes: MSS,
-            offset: MSS * (packet.seq - 1),
+            packet: packet.seq,
             sent_at: packet.snapshot.sent_at,
             tx_in_flight: packet.snapshot.tx_in_flight,
             lost_at_send: packet.snapshot.lost,
@@ -69,7 +69,7 @@ impl<C: CongestionControl> Flow<C> {
         for line in [&mut self.flying, &mut self.delayed] {
             while let Some(packet) = line.front().copied().filter(|packet| packet.ack_at <= self.now) {
                 line.pop_front();
-                self.sampler.on_delivered(self.now, MSS, &packet.snapshot, packet.seq);
+                self.sampler.on_delivered(self.now, MSS, &packet.snapshot);
                 acked += MSS;
                 if packet.given_up {
                     self.missing = self.missing.saturating_sub(1);
@@ -125,10 +125,10 @@ impl<C: CongestionControl> Flow<C> {
         let round_start = self.round.on_ack(newest.snapshot.delivered, self.delivered);
         let ack = Ack {
             acked,
-            acked_cumulative: acked,
+            acked_cumulative: Some(acked),
             lost,
             rtt: Some(rtt),
-            rate: self.sampler.sample(self.least_rtt),
+            rate: self.sampler.sample(Some(self.least_rtt)),
             inflight_before: before,
             round_start,
             round: self.round.count(),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use narrows_cc::{
     Ack, Advice, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, MAX_PATHS_VIEW, Nanos,
     Params, PathView, Paths, Phase, Random, Rate, RateAdvice, RateSampler, RecoveryEntered, RecoveryLeft,
-    Report, RoundCounter, Sent, SentSnapshot, Setup, SpuriousLoss, Timeout, Value, schemes::Entry,
+    Report, RoundCounter, Sent, SentState, Setup, SpuriousLoss, Timeout, Value, schemes::Entry,
 };
 use proptest::prelude::*;
 
@@ -116,7 +116,7 @@ fn paths() -> impl Strategy<Value = Box<Paths>> {
     let path = (amount(), rtt, amount(), amount(), prop::bool::weighted(0.8)).prop_map(
         |(window, rtt, since, between, established)| PathView {
             window: Bytes::new(window),
-            srtt: Nanos::from_nanos(rtt),
+            srtt: (rtt > 0).then(|| Nanos::from_nanos(rtt)),
             since_loss: Bytes::new(since),
             between_losses: Bytes::new(between),
             established,
@@ -160,7 +160,7 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
 struct InFlight {
     bytes: Bytes,
     order: u64,
-    snapshot: SentSnapshot,
+    snapshot: SentState,
     retransmission: bool,
 }
 
@@ -189,8 +189,8 @@ pub struct Model {
     recovery_end: u64,
     consecutive: u32,
     window_limited: bool,
-    srtt: Nanos,
-    min_rtt: Nanos,
+    srtt: Option<Nanos>,
+    min_rtt: Option<Nanos>,
     /// Everything the scheme said, in order.
     pub steps: Vec<Step>,
 }
@@ -221,8 +221,8 @@ impl Model {
             recovery_end: 0,
             consecutive: 0,
             window_limited: false,
-            srtt: Nanos::ZERO,
-            min_rtt: Nanos::ZERO,
+            srtt: None,
+            min_rtt: None,
             steps: Vec::new(),
         };
         model.record("new");
@@ -296,7 +296,7 @@ impl Model {
         self.scheme.on_lost(&Lost {
             now: self.now,
             bytes: packet.bytes,
-            offset: self.mss * packet.order,
+            packet: packet.order,
             sent_at: packet.snapshot.sent_at,
             tx_in_flight: packet.snapshot.tx_in_flight,
             lost_at_send: packet.snapshot.lost,
@@ -321,9 +321,8 @@ impl Model {
 
         let sample = (!newest.retransmission && delivered > 0).then(|| self.now - newest.snapshot.sent_at);
         if let Some(rtt) = sample {
-            let first = self.srtt.is_zero();
-            self.srtt = if first { rtt } else { (self.srtt * 7 + rtt) / 8 };
-            self.min_rtt = if first { rtt } else { self.min_rtt.min(rtt) };
+            self.srtt = Some(self.srtt.map_or(rtt, |srtt| (srtt * 7 + rtt) / 8));
+            self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
         }
         let mut lost_bytes = Bytes::ZERO;
         for _ in 0..lost {
@@ -331,7 +330,7 @@ impl Model {
         }
         let mut acked = Bytes::ZERO;
         for packet in self.packets.drain(..delivered) {
-            self.sampler.on_delivered(self.now, packet.bytes, &packet.snapshot, packet.order);
+            self.sampler.on_delivered(self.now, packet.bytes, &packet.snapshot);
             acked += packet.bytes;
         }
         self.inflight -= acked;
@@ -374,7 +373,7 @@ impl Model {
         }
         let event = Ack {
             acked,
-            acked_cumulative: acked,
+            acked_cumulative: Some(acked),
             lost: lost_bytes,
             rtt: sample,
             rate: self.sampler.sample(self.min_rtt),
@@ -392,7 +391,7 @@ impl Model {
         Ack {
             now: self.now,
             acked: Bytes::ZERO,
-            acked_cumulative: Bytes::ZERO,
+            acked_cumulative: Some(Bytes::ZERO),
             lost: Bytes::ZERO,
             rtt: None,
             rate: None,
@@ -421,7 +420,7 @@ impl Model {
             return;
         }
         let flight_size = self.inflight;
-        self.now += self.srtt.max(Nanos::from_millis(200));
+        self.now += self.srtt.unwrap_or_default().max(Nanos::from_millis(200));
         let lost = if all { self.packets.len() } else { 1 };
         for _ in 0..lost {
             self.lose_oldest();
@@ -464,7 +463,7 @@ impl Model {
         self.scheme.on_idle_restart(&IdleRestart {
             now: self.now,
             idle,
-            rto: (self.srtt * 2).max(Nanos::from_millis(200)),
+            rto: Some((self.srtt.unwrap_or_default() * 2).max(Nanos::from_millis(200))),
             delivered: self.sampler.delivered(),
             app_limited: true,
         });

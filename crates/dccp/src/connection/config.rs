@@ -80,8 +80,8 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        // RFC 4340 section 10: CCID 2 is what a new connection has.
-        let standard = |entry: &&schemes::Entry| entry.ccid == Ccid::TcpLike.number();
+        // RFC 4340 section 10: new connections use CCID 2.
+        let standard = |entry: &&schemes::Entry| Ccid::of(entry) == Ccid::TcpLike;
         let scheme = schemes::ALL.iter().find(standard).expect("CCID 2 is in the registry");
         Self {
             role: Role::Client,

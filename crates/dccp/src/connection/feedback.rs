@@ -1,8 +1,7 @@
 //! The other side says what became of our data: the scheme hears of it.
 
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, EcnNeed, Lost, Nanos, Phase, Rate, RecoveryEntered, RecoveryLeft, Report,
-    SpuriousLoss,
+    AckEnd, AckProgress, Bytes, CongestionCause, EcnNeed, Flight, LostPacket, Nanos, Phase, Rate, Report,
 };
 
 use super::Connection;
@@ -25,8 +24,8 @@ struct Progress {
     /// In packets.
     acked_packets: u64,
     ce_packets: u64,
-    /// The newest data packet among those delivered, and payload delivered before it was sent.
-    newest: Option<(u64, Bytes)>,
+    /// The newest data packet among those delivered.
+    newest: Option<u64>,
     /// The newest marked one.
     marked: Option<u64>,
     /// The least time since one of those delivered was sent, waiting at the receiver included.
@@ -51,16 +50,17 @@ impl Connection {
             |iss: Seq| runs(ack, options).map(|run| run.count as i64).sum::<i64>() > ack.minus(iss) + 1;
         let options = if self.iss.is_some_and(told_of) { &[] } else { options };
         half.check_app_limited();
-        let before = (half.inflight, half.sampler.delivered());
+        let (mut ack_progress, flight_size) = (half.driver.begin_ack(half.inflight), half.inflight);
         let (dropped, spoilt) = half.hear_of_drops(ack, options, self.iss, &mut self.stats);
         let report = told.is_report(half.ccid);
-        let progress = half.deliver(now, ack, named, options, &spoilt, report, &mut self.stats);
+        let progress =
+            half.deliver(now, &mut ack_progress, ack, named, options, &spoilt, report, &mut self.stats);
         let mut sample = None;
         if let Some(rtt) = progress.rtt {
             let elapsed = told.elapsed.filter(|&elapsed| progress.named && elapsed < rtt);
             let rtt = rtt - elapsed.unwrap_or(Nanos::ZERO);
             // RFC 4341 section 5: the mean is over windows, of which each gives one sample.
-            let newest = progress.newest.map_or(u64::MAX, |(number, _)| number);
+            let newest = progress.newest.unwrap_or(u64::MAX);
             if half.ccid == Ccid::TcpLike && newest < half.sampled_until {
                 half.rtt.glance(rtt);
             } else {
@@ -79,17 +79,17 @@ impl Connection {
         }
         half.report(now, sample, &progress, told);
         let lost = half.detect_losses(now, &mut self.stats);
-        half.update_phase(now, &progress, before.0, lost, &mut self.stats);
+        half.update_phase(now, &progress, flight_size, lost, &mut self.stats);
         if half.packets == 0 && progress.newest.is_some() {
             half.quiet_since = now;
         }
         if progress.newest.is_some() {
             half.timeouts = 0;
         }
-        half.tell_ack(now, &progress, before, lost, sample);
+        half.finish_ack(now, &ack_progress, &progress, lost.0, sample);
         half.forget();
         half.rearm(now, &progress, told, self.config.datagram);
-        self.stats.bytes_delivered = self.half.sampler.delivered().as_u64();
+        self.stats.bytes_delivered = self.half.driver.delivered().as_u64();
         self.follow_rate(now);
         if progress.newest.is_some() {
             self.control_acknowledgements(now);
@@ -156,6 +156,7 @@ impl Half {
     fn deliver(
         &mut self,
         now: Nanos,
+        ack_progress: &mut AckProgress,
         ack: Seq,
         named: u64,
         options: &[u8],
@@ -164,7 +165,7 @@ impl Half {
         stats: &mut super::Stats,
     ) -> Progress {
         let mut progress = Progress::default();
-        let Self { records, sampler, inflight, packets, ccid, phase, episode, .. } = self;
+        let Self { records, driver, inflight, packets, ccid, phase, episode, .. } = self;
         let (first, tfrc_report) = (records.first(), report && *ccid == Ccid::Tfrc);
         let deliver = |number: u64, record: &Record, marked: bool| {
             if number == named {
@@ -199,10 +200,8 @@ impl Half {
                 progress.ce_packets += 1;
                 progress.marked = progress.marked.max(Some(number));
             }
-            if progress.newest.is_none_or(|(newest, _)| number > newest) {
-                progress.newest = Some((number, record.snapshot.delivered));
-            }
-            sampler.on_delivered(now, size, &record.snapshot, number);
+            progress.newest = progress.newest.max(Some(number));
+            driver.delivered_packet(now, ack_progress, size, &record.snapshot);
         };
         let range = |run: crate::ack_vector::Run| {
             // Runs that reach back beyond the first packet end there.
@@ -238,7 +237,7 @@ impl Half {
         self.loss_event_rate = told.loss_event_rate.unwrap_or(self.loss_event_rate);
         let sent_at = if progress.named { progress.sent_at } else { now - self.rtt.or_default() };
         let limited = self.not_limited.report(now, sent_at, self.rtt.or_default());
-        self.scheme.on_report(&Report {
+        self.driver.receiver_feedback(&Report {
             now,
             rtt,
             receive_rate: told.receive_rate,
@@ -250,7 +249,6 @@ impl Half {
             dropped: std::mem::take(&mut self.told_dropped),
             slow: std::mem::take(&mut self.told_slow),
         });
-        self.read_control();
     }
 
     /// A round trip after a packet with this window counter the counter is at least four ahead (RFC 4342 section 8.1).
@@ -287,24 +285,14 @@ impl Half {
             stats.unanswered_packets += 1;
             return size;
         }
-        self.sampler.on_lost(size);
         stats.lost_packets += 1;
         if self.ccid == Ccid::Tfrc {
             // It answers to what its receiver finds.
+            self.driver.lost_unseen(size);
             return size;
         }
-        self.scheme.on_lost(&Lost {
-            now,
-            bytes: size,
-            offset: Bytes::new(record.offset),
-            sent_at: record.snapshot.sent_at,
-            tx_in_flight: record.snapshot.tx_in_flight,
-            lost_at_send: record.snapshot.lost,
-            delivered_at_send: record.snapshot.delivered,
-            app_limited: record.snapshot.app_limited,
-            lost_total: self.sampler.lost(),
-            inflight: self.inflight,
-        });
+        let packet = LostPacket { bytes: size, packet: record.snapshot.order, sent: &record.snapshot };
+        self.driver.lost(now, &packet, self.inflight);
         size
     }
 
@@ -314,7 +302,7 @@ impl Half {
         &mut self,
         now: Nanos,
         progress: &Progress,
-        inflight_before: Bytes,
+        flight_size: Bytes,
         lost: (Bytes, Option<(u64, u64)>),
         stats: &mut super::Stats,
     ) {
@@ -329,15 +317,13 @@ impl Half {
                 self.phase = Phase::Open;
                 self.marked = false;
                 stats.spurious_recoveries += 1;
-                let (inflight, delivered) = (self.inflight, self.sampler.delivered());
-                self.scheme.on_spurious_loss(&SpuriousLoss { now, inflight, delivered, phase });
-                self.read_control();
+                self.driver.spurious_loss(now, self.inflight, phase);
+                self.driver.refresh();
             } else if self.records.known() > self.recovery_point {
                 self.phase = Phase::Open;
                 self.marked = false;
-                let (inflight, delivered) = (self.inflight, self.sampler.delivered());
-                self.scheme.on_recovery_left(&RecoveryLeft { now, inflight, delivered });
-                self.read_control();
+                self.driver.recovery_left(now, self.inflight);
+                self.driver.refresh();
             }
         }
         let again = self.marked && self.entry.ecn != EcnNeed::Nothing;
@@ -348,14 +334,14 @@ impl Half {
             stats.recoveries += 1;
             let known = if self.episode.0 >= first { self.episode.1 } else { 0 };
             self.episode = (first, known.max(last - first + 1), 0);
-            self.enter(now, CongestionCause::Loss, inflight_before, progress.acked);
+            self.enter(now, CongestionCause::Loss, flight_size, progress.acked);
         } else if let Some(marked) = progress.marked
             && marked >= self.recovery_point
             && self.phase == Phase::Open
         {
             stats.ecn_reductions += 1;
             self.episode = (self.records.end(), 0, 0);
-            self.enter(now, CongestionCause::Ecn, inflight_before, progress.acked);
+            self.enter(now, CongestionCause::Ecn, flight_size, progress.acked);
         }
     }
 
@@ -363,62 +349,36 @@ impl Half {
         self.phase = Phase::Recovery;
         self.marked = cause == CongestionCause::Ecn;
         self.recovery_point = self.records.end();
-        let (inflight, delivered) = (self.inflight, self.sampler.delivered());
-        self.scheme.on_recovery_entered(&RecoveryEntered {
-            now,
-            cause,
-            flight_size,
-            inflight,
-            acked,
-            delivered,
-        });
-        self.read_control();
-        self.ssthresh = self.control.cwnd;
+        let flight = Flight { size: flight_size, inflight: self.inflight };
+        self.driver.recovery_entered(now, cause, flight, acked);
     }
 
-    fn tell_ack(
+    /// Losses and phases are settled: the scheme sees the acknowledgement.
+    fn finish_ack(
         &mut self,
         now: Nanos,
+        ack_progress: &AckProgress,
         progress: &Progress,
-        (inflight_before, delivered_before): (Bytes, Bytes),
-        lost: (Bytes, Option<(u64, u64)>),
+        lost: Bytes,
         rtt: Option<Nanos>,
     ) {
-        let rate = self.sampler.sample(self.rtt.min);
-        let delivered = self.sampler.delivered();
-        let round_start = progress.newest.is_some_and(|(_, at_send)| self.rounds.on_ack(at_send, delivered));
-        if round_start {
+        // CCID 2 counts packets: each stands for a full one.
+        let counts = self.ccid == Ccid::TcpLike;
+        let end = AckEnd {
+            now,
+            acked: counts.then(|| self.datagram * progress.acked_packets),
+            acked_cumulative: None,
+            lost,
+            rtt,
+            inflight: self.used(),
+            ce: if counts { self.datagram * progress.ce_packets } else { progress.ce },
+            phase: self.phase,
+            srtt: self.rtt.smoothed(),
+            min_rtt: self.rtt.least(),
+        };
+        if self.driver.finish_ack(ack_progress, &end).round_start {
             self.keep = [self.keep[1], self.keep[2], self.records.end()];
         }
-        // Data is acknowledged packet by packet; there is no cumulative point that could lag behind.
-        let (mut acked, mut ce, mut inflight) = (delivered - delivered_before, progress.ce, self.inflight);
-        let mut inflight_before = inflight_before;
-        if self.ccid == Ccid::TcpLike {
-            // It counts packets: each stands for a full one.
-            (acked, ce) = (self.datagram * progress.acked_packets, self.datagram * progress.ce_packets);
-            inflight = self.used();
-            inflight_before = inflight + acked;
-        }
-        self.scheme.on_ack(&Ack {
-            now,
-            acked,
-            acked_cumulative: acked,
-            lost: lost.0,
-            rtt,
-            rate,
-            inflight_before,
-            inflight,
-            ce,
-            delivered,
-            window_limited: self.window_limited(),
-            window_full: self.usage.limited,
-            phase: self.phase,
-            round_start,
-            round: self.rounds.count(),
-            srtt: self.rtt.srtt,
-            min_rtt: self.rtt.min,
-        });
-        self.read_control();
     }
 
     /// The timer starts again with every acknowledgement of something new; CCID 3's with every report.

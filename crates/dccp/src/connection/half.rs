@@ -2,7 +2,7 @@
 
 use narrows_cc::schemes::{AnyScheme, Entry};
 use narrows_cc::{
-    Bytes, Control, Nanos, Pacer, Params, Phase, Random, Rate, RateSampler, Report, RoundCounter, Setup, tfrc,
+    Bytes, Driver, Limit, Nanos, Pacer, Params, Phase, Random, Rate, Report, SendPosition, Setup, tfrc,
 };
 
 use super::config::Config;
@@ -17,31 +17,18 @@ use crate::{Ccid, Seq};
 /// The most payload a datagram can have at all: what the length of a UDP packet leaves, headers and options included.
 pub(super) static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// How much of the window was used of late; as Linux decides whether a sender is limited by its window.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Usage {
-    pub(super) limited: bool,
-    /// Most data in flight since `until` was set.
-    pub(super) most: Bytes,
-    /// The observation is renewed when this packet is acknowledged.
-    pub(super) until: u64,
-}
-
 /// Sending.
 #[derive(Clone, Debug)]
 pub(super) struct Half {
     pub(super) entry: &'static Entry,
     pub(super) ccid: Ccid,
-    pub(super) scheme: AnyScheme,
-    pub(super) control: Control,
+    pub(super) driver: Driver,
     pub(super) queue: Queue,
     /// The size of the datagrams of an application that always has one.
     pub(super) greedy: Option<u16>,
     /// No more data is accepted.
     pub(super) ended: bool,
     pub(super) records: Records,
-    pub(super) sampler: RateSampler,
-    pub(super) rounds: RoundCounter,
     pub(super) rtt: Rtt,
     /// CCID 2 takes the next sample of it from this packet on.
     pub(super) sampled_until: u64,
@@ -59,7 +46,6 @@ pub(super) struct Half {
     pub(super) packets: u64,
     /// Payload sent so far.
     pub(super) offset: u64,
-    pub(super) usage: Usage,
     pub(super) phase: Phase,
     /// Recovery is over when a packet from here on is acknowledged; losses before it are its own.
     pub(super) recovery_point: u64,
@@ -71,8 +57,6 @@ pub(super) struct Half {
     pub(super) ndp: u64,
     /// It was entered for a mark.
     pub(super) marked: bool,
-    /// The window at the last reduction: below it a scheme is taken to be in slow start.
-    pub(super) ssthresh: Bytes,
     /// Timeouts in a row.
     pub(super) timeouts: u32,
     /// The window's timeout, or the no-feedback timer.
@@ -104,18 +88,14 @@ pub(super) struct Half {
 
 impl Half {
     pub(super) fn new(config: &Config, random: &Random, now: Nanos) -> Self {
-        let scheme = build(config.scheme, config.params.clone(), config, random);
         Self {
             entry: config.scheme,
             ccid: Ccid::of(config.scheme),
-            control: scheme.control(),
-            scheme,
+            driver: Driver::new(build(config.scheme, config.params.clone(), config, random)),
             queue: Queue::new(config.queue, config.overflow),
             greedy: None,
             ended: false,
             records: Records::default(),
-            sampler: RateSampler::default(),
-            rounds: RoundCounter::default(),
             rtt: Rtt::new(config.ack_delay),
             sampled_until: 0,
             pacer: Pacer::default(),
@@ -126,14 +106,12 @@ impl Half {
             inflight: Bytes::ZERO,
             packets: 0,
             offset: 0,
-            usage: Usage::default(),
             phase: Phase::Open,
             recovery_point: 0,
             episode: (0, 0, 0),
             keep: [0; 3],
             ndp: 0,
             marked: false,
-            ssthresh: Bytes::MAX,
             timeouts: 0,
             timer: Nanos::MAX,
             waiting: None,
@@ -156,8 +134,7 @@ impl Half {
     pub(super) fn replace(&mut self, entry: &'static Entry, config: &Config, random: &Random) {
         self.entry = entry;
         self.ccid = Ccid::of(entry);
-        self.scheme = build(entry, Params::defaults(entry.info.params), config, random);
-        self.control = self.scheme.control();
+        self.driver.replace(build(entry, Params::defaults(entry.info.params), config, random));
     }
 
     /// Forgets packets of which nothing more is to be heard: the lost ones of the last two round trips may be late.
@@ -167,13 +144,11 @@ impl Half {
         self.records.forget(keep);
     }
 
-    #[inline]
-    pub(super) fn read_control(&mut self) {
-        self.control = self.scheme.control();
-        if let Some((_, window, rate)) = self.cap {
-            self.control.cwnd = self.control.cwnd.min(window);
-            self.control.pacing_rate = self.control.pacing_rate.map(|own| own.min(rate));
-        }
+    /// Puts a bound on what the scheme asks for, or takes it away.
+    fn set_cap(&mut self, cap: Option<(u64, Bytes, Rate)>) {
+        self.cap = cap;
+        self.driver.set_limit(cap.map_or(Limit::None, |(_, window, rate)| Limit::Capped(window, rate)));
+        self.driver.refresh();
     }
 
     /// The receiver has trouble keeping up: for a round trip nothing grows (RFC 4340 section 11.6).
@@ -192,11 +167,10 @@ impl Half {
     pub(super) fn restrain(&mut self, less: Bytes) {
         let rtt = self.rtt.or_default();
         let least = self.datagram;
-        let window = (self.control.cwnd - less).max(least);
-        let rate =
-            self.control.pacing_rate.map_or(Rate::MAX, |rate| (rate - less.per(rtt)).max(least.per(rtt)));
-        self.cap = Some((self.records.end(), window, rate));
-        self.read_control();
+        let control = *self.driver.control();
+        let window = (control.cwnd - less).max(least);
+        let rate = control.pacing_rate.map_or(Rate::MAX, |rate| (rate - less.per(rtt)).max(least.per(rtt)));
+        self.set_cap(Some((self.records.end(), window, rate)));
     }
 
     /// After a round trip without such news twice as much may be sent, until that is as much as the scheme asks for.
@@ -205,18 +179,16 @@ impl Half {
         if let Some((until, window, rate)) = self.cap
             && self.records.known() > until
         {
-            let scheme = self.scheme.control();
+            let scheme = self.driver.scheme().control();
             let (window, rate) = (window.mul_f64(2.0), rate.mul_f64(2.0));
             let enough = window >= scheme.cwnd && scheme.pacing_rate.is_none_or(|own| rate >= own);
-            self.cap = (!enough).then(|| (self.records.end(), window, rate));
-            self.read_control();
+            self.set_cap((!enough).then(|| (self.records.end(), window, rate)));
         }
     }
 
     /// The scheme hears that its receiver has no room, or has trouble keeping up.
     pub(super) fn tell_restraint(&mut self, now: Nanos, dropped: u64, slow: bool) {
-        self.scheme.on_report(&Report { dropped, slow, ..Report::of_nothing(now) });
-        self.read_control();
+        self.driver.receiver_feedback(&Report { dropped, slow, ..Report::of_nothing(now) });
     }
 
     /// Payload of the datagram that is next, if there is one.
@@ -241,32 +213,22 @@ impl Half {
         // RFC 4341 section 5 counts packets, whatever their size: as many as full ones would be allowed.
         let len = if self.ccid == Ccid::TcpLike { self.datagram } else { len };
         let used = self.used();
-        used + len <= self.control.cwnd || used.is_zero()
+        used + len <= self.driver.control().cwnd || used.is_zero()
     }
 
     /// Marks samples as application-limited if nothing but want of data keeps it from sending.
     #[inline]
     pub(super) fn check_app_limited(&mut self) {
-        if self.next_size().is_none() && self.used() < self.control.cwnd {
-            self.sampler.set_app_limited(self.inflight);
+        if self.next_size().is_none() && self.used() < self.driver.control().cwnd {
+            self.driver.set_app_limited(self.inflight);
         }
-    }
-
-    /// Whether the window, not the application, limited what was in flight.
-    #[inline]
-    pub(super) fn window_limited(&self) -> bool {
-        let window = self.control.cwnd;
-        self.usage.limited || (window < self.ssthresh && window.as_u64() < 2 * self.usage.most.as_u64())
     }
 
     /// Follows how much of the window is used.
     #[inline]
     pub(super) fn note_usage(&mut self, limited: bool) {
-        let used = self.used();
-        let usage = &mut self.usage;
-        if self.records.known() >= usage.until || limited || (!usage.limited && used > usage.most) {
-            *usage = Usage { limited, most: used, until: self.records.end() };
-        }
+        let position = SendPosition { acknowledged: self.records.known(), next: self.records.end() };
+        self.driver.note_usage(limited, self.used(), position);
     }
 
     /// How long the timer runs: CCID 3's no-feedback timer is max(4R, 2s/X), 2 s before a sample (RFC 5348 sections 4.2
@@ -279,7 +241,7 @@ impl Half {
             return Nanos::from_secs(2);
         }
         let two = Bytes::new(2 * u64::from(datagram));
-        let slow = self.control.pacing_rate.map_or(Nanos::ZERO, |rate| rate.time_for(two));
+        let slow = self.driver.control().pacing_rate.map_or(Nanos::ZERO, |rate| rate.time_for(two));
         (self.rtt.srtt * 4).max(tfrc::LEAST_NO_FEEDBACK).max(slow).min(super::rtt::LONGEST)
     }
 }

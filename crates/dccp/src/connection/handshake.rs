@@ -1,6 +1,6 @@
 //! The handshake (RFC 4340 section 8.1): Request, Response, first acknowledgement.
 
-use narrows_cc::{Ack, Nanos};
+use narrows_cc::Nanos;
 
 use super::Connection;
 use super::state::{Backoff, State};
@@ -95,8 +95,7 @@ impl Connection {
         self.handshake.clear();
         let half = &mut self.half;
         let rtt = half.rtt.on_sample(now - sent_at);
-        half.scheme.on_ack(&Ack::of_handshake(now, rtt, half.rtt.srtt, half.rtt.min));
-        half.read_control();
+        half.driver.handshake(now, rtt, half.rtt.smoothed(), half.rtt.least());
     }
 
     /// Retransmits or aborts the handshake.

@@ -1,6 +1,6 @@
 //! Output other than data: handshake and close packets, acknowledgements, Syncs and Resets.
 
-use narrows_cc::{Nanos, SentSnapshot};
+use narrows_cc::{Nanos, SentState};
 
 use super::pending::REPLY_LIMIT;
 use super::records::{Fate, Record};
@@ -220,15 +220,14 @@ impl Connection {
     pub(super) fn note_sent(&mut self, now: Nanos, bytes: u32) {
         self.evict_records(now);
         let snapshot = if bytes > 0 {
-            self.half.sampler.on_sent(now, narrows_cc::Bytes::new(u64::from(bytes)), self.half.inflight)
+            self.half.driver.stamp(now, narrows_cc::Bytes::new(u64::from(bytes)), self.half.inflight)
         } else {
-            SentSnapshot { sent_at: now, ..SentSnapshot::default() }
+            SentState { sent_at: now, ..SentState::default() }
         };
         self.half.records.push(Record {
             bytes,
             fate: Fate::Outstanding,
             counter: self.half.counter.0,
-            offset: self.half.offset,
             snapshot,
         });
         self.gss = self.gss.add(1);

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_cc::{Bytes, SentSnapshot};
+use narrows_cc::{Bytes, SentState};
 
 use crate::ack_vector::PacketState as State;
 
@@ -33,9 +33,7 @@ pub(super) struct Record {
     pub(super) fate: Fate,
     /// CCID 3's window counter when it left.
     pub(super) counter: u8,
-    /// Payload sent before it.
-    pub(super) offset: u64,
-    pub(super) snapshot: SentSnapshot,
+    pub(super) snapshot: SentState,
 }
 
 impl Record {
@@ -216,14 +214,12 @@ mod tests {
 
     fn records(n: u64) -> Records {
         let mut records = Records::default();
-        for i in 0..n {
-            let offset = i * 10;
+        for _ in 0..n {
             records.push(Record {
                 bytes: 10,
                 fate: Fate::Outstanding,
                 counter: 0,
-                offset,
-                snapshot: SentSnapshot::default(),
+                snapshot: SentState::default(),
             });
         }
         records

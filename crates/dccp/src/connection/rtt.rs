@@ -62,6 +62,16 @@ impl Rtt {
         if self.srtt.is_zero() { DEFAULT_RTT } else { self.srtt }
     }
 
+    /// The smoothed time, once there was a sample.
+    pub(super) fn smoothed(&self) -> Option<Nanos> {
+        (!self.srtt.is_zero()).then_some(self.srtt)
+    }
+
+    /// The least time, once there was a sample.
+    pub(super) fn least(&self) -> Option<Nanos> {
+        (!self.min.is_zero()).then_some(self.min)
+    }
+
     pub(super) fn rto(&self) -> Nanos {
         Nanos::from_nanos(self.rto.as_nanos().saturating_mul(1 << self.backoff.min(20))).min(LONGEST)
     }

@@ -1,6 +1,6 @@
 //! Data leaves: as the scheme's window and pace allow.
 
-use narrows_cc::{Bytes, EcnNeed, IdleRestart, Nanos};
+use narrows_cc::{Bytes, EcnNeed, Nanos};
 
 use super::Connection;
 use super::half::ZEROS;
@@ -44,16 +44,9 @@ impl Connection {
         if half.quiet_since < now {
             let idle = now - half.last_sent_at;
             half.quiet_since = Nanos::MAX;
-            half.scheme.on_idle_restart(&IdleRestart {
-                now,
-                idle,
-                rto: half.rtt.rto(),
-                delivered: half.sampler.delivered(),
-                app_limited: half.sampler.is_app_limited(),
-            });
-            half.read_control();
+            half.driver.idle_restart(now, idle, Some(half.rtt.rto()));
         }
-        if half.control.pacing_rate.is_some() && now < half.pacer.next() {
+        if half.driver.control().pacing_rate.is_some() && now < half.pacer.next() {
             // The same packet may be asked for again and again while it waits; it counts once.
             self.stats.paced_waits += u64::from(half.waited_for != half.pacer.next());
             half.waited_for = half.pacer.next();
@@ -134,16 +127,16 @@ impl Connection {
         half.last_sent_at = now;
         half.quiet_since = Nanos::MAX;
         half.waiting.get_or_insert(now);
-        if let Some(rate) = half.control.pacing_rate {
+        let control = half.driver.control();
+        if let Some(rate) = control.pacing_rate {
             // A pace is kept where timers ring late: time lost since the packet was due is made up for, but no more than what
             // a round trip takes (RFC 5348 section 4.6).
             let late = if half.late { now - half.pacer.next() } else { Nanos::ZERO };
             let credit = bytes + rate.over(late.min(half.rtt.srtt));
-            half.pacer.on_sent(now, bytes, rate, half.control.burst.max(credit));
+            half.pacer.on_sent(now, bytes, rate, control.burst.max(credit));
         }
         let inflight = half.inflight;
-        half.scheme.on_sent(&narrows_cc::Sent { now, bytes, inflight, retransmission: false });
-        half.read_control();
+        half.driver.sent(&narrows_cc::Sent { now, bytes, inflight, retransmission: false });
         let full = !half.has_room(Bytes::new(u64::from(datagram)));
         half.note_usage(full);
         if half.timer == Nanos::MAX {
@@ -180,9 +173,9 @@ impl Connection {
     /// The scheme may ask for more than the window of numbers allows; nothing else limits it then.
     pub(super) fn follow_rate(&mut self, now: Nanos) {
         let datagram = u64::from(self.config.datagram.max(1));
-        let window = self.half.control.cwnd.as_u64() / datagram;
+        let window = self.half.driver.control().cwnd.as_u64() / datagram;
         let most = self.gss.minus(self.gar).max(0) as u64;
-        if self.half.usage.limited {
+        if self.half.driver.is_window_full() {
             self.widen(now, window.min(2 * most.max(1)));
         }
     }

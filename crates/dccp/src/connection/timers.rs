@@ -1,6 +1,6 @@
 //! Time passes.
 
-use narrows_cc::{Nanos, Phase, Timeout};
+use narrows_cc::{Flight, Nanos, Phase};
 
 use super::Connection;
 use super::rtt::LONGEST;
@@ -71,13 +71,11 @@ impl Connection {
             half.phase = Phase::Loss;
             half.marked = false;
             half.recovery_point = half.records.end();
-            half.ssthresh = flight_size / 2;
             half.rtt.back_off();
         }
         half.timeouts += 1;
-        let (inflight, delivered, consecutive) = (half.inflight, half.sampler.delivered(), half.timeouts);
-        half.scheme.on_timeout(&Timeout { now, flight_size, inflight, delivered, consecutive });
-        half.read_control();
+        let flight = Flight { size: flight_size, inflight: half.inflight };
+        half.driver.timeout(now, flight, half.timeouts);
         // Nothing may be left to send, or nothing may be sent: the answer to a Sync tells whether anybody is there, and where
         // its windows are. CCID 3's data asks by itself.
         let probe = half.waiting.is_some() && (nothing_sent || !tfrc);

@@ -1,22 +1,21 @@
 //! What links do by themselves: departures that are decided one by one, packets dropped behind the queue's entry, and
-//! allocators with what they send beside the ways of packets.
+//! router algorithms with what they send beside the paths of packets.
 
 use narrows_cc::Nanos;
-use narrows_net::allocator::Outgoing;
-use narrows_net::{Flags, Packet};
+use narrows_packet::{Flags, Packet};
+use narrows_routers::{Outgoing, RouterLink};
 
 use super::Engine;
 use crate::control::Notice;
 use crate::ends::Origin;
-use crate::queue::SourceId;
-use crate::recorder::PacketEvent;
+use crate::observer::{Observer, PacketEvent};
 
-impl Engine {
+impl<O: Observer> Engine<O> {
     /// A link whose departures are decided one by one ends a transmission.
-    pub(super) fn on_service(&mut self, source: SourceId) {
-        let index = (source - self.sources.links) as usize;
+    pub(super) fn on_service(&mut self, link: u32) {
+        let index = link as usize;
         self.serve_due(index);
-        self.queue.schedule(source, self.links[index].next_service());
+        self.queue.schedule(self.sources.service(link), self.links[index].next_service());
     }
 
     /// Ends the transmissions of a link that are due.
@@ -30,7 +29,7 @@ impl Engine {
         self.collect(index);
     }
 
-    /// Attributes packets that a queue discipline dropped by itself, and sends off what an allocator has sent.
+    /// Attributes packets that a queue discipline dropped by itself, and sends off what a router algorithm has sent.
     pub(super) fn collect(&mut self, index: usize) {
         while let Some(packet) = self.links[index].take_dropped() {
             self.note_drop(index as u32, &packet);
@@ -40,7 +39,7 @@ impl Engine {
         }
     }
 
-    /// A packet on its way back passes the node of an allocator.
+    /// A packet on its way back passes the node of a router algorithm.
     pub(super) fn on_return(&mut self, link: u32, packet: &mut Packet) {
         let index = link as usize;
         if self.links[index].next_service() <= self.now {
@@ -48,24 +47,25 @@ impl Engine {
         }
         self.links[index].on_return(self.now, packet);
         self.collect(index);
-        self.queue.schedule(self.sources.links + link, self.links[index].next_service());
+        self.queue.schedule(self.sources.service(link), self.links[index].next_service());
     }
 
-    /// An allocator sends something.
+    /// A router algorithm sends something.
     fn send_off(&mut self, index: usize, out: Outgoing) {
         match out {
             Outgoing::Broadcast(signal) => {
                 let at = self.now.saturating_add(self.control.delay());
                 for link in 0..self.links.len() {
-                    if link != index && self.links[link].allocator().is_some() {
+                    if link != index && self.links[link].router().is_some() {
                         self.control.at(at, Notice::Signal { link: link as u32, signal });
                     }
                 }
             }
-            Outgoing::ToSender(mut packet) => {
-                packet.flags = packet.flags.with(Flags::REVERSE);
+            Outgoing::ToSender { flow, path, message } => {
+                let mut packet = Packet::control(flow, Flags::REVERSE, message.as_bytes());
+                packet.set_path(path);
                 let routes = self.routes_of(&packet);
-                let opposite = self.spec.links[index].opposite;
+                let opposite = self.plan.links[index].opposite;
                 let back = self.way(routes.reverse).position(|step| Some(step.link as usize) == opposite);
                 let mut at = self.now;
                 if let Some(taken) = back {
@@ -79,7 +79,7 @@ impl Engine {
                 self.control.at(at, Notice::Packet(packet));
             }
         }
-        self.queue.schedule(self.sources.control, self.control.next());
+        self.queue.schedule(self.sources.control(), self.control.next());
     }
 
     /// What is due beside the ways of packets.
@@ -97,7 +97,7 @@ impl Engine {
                     }
                     self.links[index].on_signal(self.now, &signal);
                     self.collect(index);
-                    self.queue.schedule(self.sources.links + link, self.links[index].next_service());
+                    self.queue.schedule(self.sources.service(link), self.links[index].next_service());
                 }
                 Notice::Poll => self.control.poll(self.now),
                 Notice::Read { port } => {
@@ -112,7 +112,7 @@ impl Engine {
                 }
             }
         }
-        self.queue.schedule(self.sources.control, self.control.next());
+        self.queue.schedule(self.sources.control(), self.control.next());
     }
 
     #[cold]
@@ -121,15 +121,15 @@ impl Engine {
         if matches!(self.senders[packet.flow as usize], Origin::Datagrams(_)) {
             self.bodies.forget(packet);
         }
-        self.recorder.packet(self.now, PacketEvent::Drop, Some(link), packet);
-        // Even a packet that is dropped may set an allocator's clock going, or make it send something.
+        self.observer.packet(self.now, PacketEvent::Drop, Some(link), packet);
+        // Even a packet that is dropped may wake a router algorithm, or make it send something.
         let port = &mut self.links[link as usize];
-        if port.allocator().is_some() {
+        if port.router().is_some() {
             let next = port.next_service();
             while let Some(out) = self.links[link as usize].take_outgoing() {
                 self.send_off(link as usize, out);
             }
-            self.queue.schedule(self.sources.links + link, next);
+            self.queue.schedule(self.sources.service(link), next);
         }
     }
 }

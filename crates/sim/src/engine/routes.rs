@@ -1,10 +1,11 @@
 //! The ways of packets: steps over links and wires, shared by all flows that take the same ones.
 
 use narrows_cc::Nanos;
-use narrows_net::{Flags, Packet};
+use narrows_packet::{Flags, Packet};
+use narrows_scenario::Hop;
 
 use super::Engine;
-use crate::spec::Hop;
+use crate::observer::Observer;
 
 /// One step of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub(super) fn intern(
     made
 }
 
-impl Engine {
+impl<O: Observer> Engine<O> {
     /// The steps of a route.
     pub(super) fn way(&self, route: Route) -> impl Iterator<Item = Step> + '_ {
         let steps = &self.steps[route as usize..];

@@ -1,16 +1,17 @@
 //! An acknowledgement arrives.
 
-use narrows_cc::{Ack, Bytes, CongestionCause, Nanos, Phase, RateSampler};
-use narrows_net::Extension;
-use narrows_net::packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
+use narrows_cc::{AckEnd, AckProgress, Bytes, CongestionCause, Driver, Nanos, Phase};
+use narrows_packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
 
 use super::rack::Rack;
 use super::recovery::Undo;
 use super::scoreboard::Record;
 use super::{AckOutcome, LossTimer, Pending, Sender, State};
+use crate::rates::RateEvent;
 
 /// What one acknowledgement delivered.
 pub(super) struct Progress {
+    driver: AckProgress,
     now: Nanos,
     echo: u32,
     min_rtt: Nanos,
@@ -20,7 +21,6 @@ pub(super) struct Progress {
     newest: u64,
     newest_sent_at: Nanos,
     newest_retransmitted: bool,
-    newest_delivered_at_send: Bytes,
     /// The newest that RACK may learn from: number and round-trip time.
     rack: Option<(u64, Nanos)>,
     /// A packet sent again in this recovery was acknowledged cumulatively, and the timestamp echo shows that the copy
@@ -36,8 +36,9 @@ pub(super) fn before(a: u32, b: u32) -> bool {
 }
 
 impl Progress {
-    fn new(now: Nanos, echo: u32, min_rtt: Nanos) -> Self {
+    fn new(driver: AckProgress, now: Nanos, echo: u32, min_rtt: Nanos) -> Self {
         Self {
+            driver,
             now,
             echo,
             min_rtt,
@@ -46,7 +47,6 @@ impl Progress {
             newest: 0,
             newest_sent_at: now,
             newest_retransmitted: false,
-            newest_delivered_at_send: Bytes::ZERO,
             rack: None,
             late: false,
             repaired: false,
@@ -60,24 +60,21 @@ impl Progress {
 
     /// One record is newly delivered.
     #[inline]
-    fn deliver(&mut self, record: &Record, sampler: &mut RateSampler, rack: &mut Rack) {
+    fn deliver(&mut self, record: &Record, driver: &mut Driver, rack: &mut Rack) {
         self.acked += record.bytes();
         rack.on_delivered(record);
-        if record.len > 0 {
-            sampler.on_delivered(self.now, record.bytes(), &record.snapshot, record.order);
-        }
+        driver.delivered_packet(self.now, &mut self.driver, record.bytes(), &record.snapshot);
         let rtt = self.now - record.snapshot.sent_at;
-        if record.order > self.newest {
-            self.newest = record.order;
+        if record.snapshot.order > self.newest {
+            self.newest = record.snapshot.order;
             self.newest_sent_at = record.snapshot.sent_at;
             self.newest_retransmitted = record.retransmissions > 0;
-            self.newest_delivered_at_send = record.snapshot.delivered;
         }
         // RFC 8985 section 6.2, step 2: an acknowledgement of the copy sent before says nothing about the newer one.
         let doubtful = record.retransmissions > 0
             && (before(self.echo, timestamp(record.snapshot.sent_at)) || rtt < self.min_rtt);
-        if !doubtful && self.rack.is_none_or(|(order, _)| record.order > order) {
-            self.rack = Some((record.order, rtt));
+        if !doubtful && self.rack.is_none_or(|(order, _)| record.snapshot.order > order) {
+            self.rack = Some((record.snapshot.order, rtt));
         }
     }
 
@@ -102,9 +99,9 @@ impl Sender {
         self.una = 1;
         self.nxt = 1;
         self.ecn = self.config.ecn && packet.flags.has(Flags::ECE);
-        self.peer_timestamp = packet.ts_val;
-        self.largest_window = u64::from(packet.window);
-        self.right_edge = packet.ack + self.largest_window;
+        self.peer_timestamp = packet.tcp().ts_val;
+        self.largest_window = u64::from(packet.tcp().window);
+        self.right_edge = packet.tcp().ack + self.largest_window;
         self.rto_at = Nanos::MAX;
         self.pending.add(Pending::ACK);
         let mut outcome = AckOutcome::default();
@@ -114,47 +111,46 @@ impl Sender {
             self.rtt.on_sample(rtt);
             self.stats.rtt_samples += 1;
             outcome.rtt = Some(rtt);
-            self.scheme.on_ack(&Ack::of_handshake(now, rtt, self.rtt.srtt, self.rtt.min_rtt));
+            self.driver.handshake(now, rtt, self.rtt.smoothed(), self.rtt.least());
         } else {
             self.rtt.on_lost_syn();
         }
-        self.read_control();
-        if packet.has_extension() {
-            let fresh = self.freshness.note(packet, 0);
-            self.on_reply(now, packet, fresh);
+        self.follow_window();
+        if packet.has_option() {
+            let reply = self.read_reply(packet, 0, u64::MAX);
+            self.follow_reply(now, reply);
         }
-        self.begin_negotiation(now);
+        self.report_to_agent(now, RateEvent::Established);
         outcome
     }
 
     pub(super) fn on_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
-        if packet.ack > self.nxt {
+        let reply = self.read_reply(packet, self.una, self.nxt);
+        if packet.tcp().ack > self.nxt {
             // It acknowledges what was never sent: nothing it says is believed.
-            self.stats.stale_advice += u64::from(matches!(packet.extension(), Extension::BrfRate { .. }));
             return AckOutcome::default();
         }
-        let fresh = self.explicit.is_none() || self.freshness.note(packet, self.una);
         self.check_app_limited();
-        self.peer_timestamp = packet.ts_val;
-        let (inflight_before, delivered_before) = (self.in_network(), self.sampler.delivered());
-        let advanced = packet.ack > self.una;
+        self.peer_timestamp = packet.tcp().ts_val;
+        let begun = self.driver.begin_ack(self.in_network());
+        let advanced = packet.tcp().ack > self.una;
         let window_changed = self.update_right_edge(packet);
 
-        let mut progress = Progress::new(now, packet.ts_ecr, self.rtt.min_rtt_or_zero());
+        let mut progress = Progress::new(begun, now, packet.tcp().ts_ecr, self.rtt.min_rtt_or_zero());
         if advanced && !self.config.sack {
-            self.sampler.on_cumulative(Bytes::new(packet.ack - self.una), self.mss());
+            self.driver.advancing(Bytes::new(packet.tcp().ack - self.una), self.mss());
         }
         {
-            let Self { board, sampler, rack, undo, .. } = self;
-            board.acknowledge(packet.ack, |record| {
-                progress.deliver(record, sampler, rack);
+            let Self { board, driver, rack, undo, .. } = self;
+            board.acknowledge(packet.tcp().ack, |record| {
+                progress.deliver(record, driver, rack);
                 progress.judge(record, undo, true);
             });
         }
         if advanced {
-            let fin = u64::from(self.fin_sent && packet.ack == self.nxt);
-            progress.cumulative = Bytes::new(packet.ack - self.una - fin);
-            self.una = packet.ack;
+            let fin = u64::from(self.fin_sent && packet.tcp().ack == self.nxt);
+            progress.cumulative = Bytes::new(packet.tcp().ack - self.una - fin);
+            self.una = packet.tcp().ack;
             self.timeouts = 0;
             self.limited_transmit = 0;
             self.duplicate_acks = 0;
@@ -166,7 +162,7 @@ impl Sender {
         } else if !self.config.sack
             && !advanced
             && !window_changed
-            && packet.ack == self.una
+            && packet.tcp().ack == self.una
             && !self.board.is_empty()
         {
             self.duplicate_acks += 1;
@@ -175,7 +171,7 @@ impl Sender {
             let told = self.phase != Phase::Loss || self.timeouts > 0 || self.nxt > self.recovery_point;
             // No more than what is outstanding besides the hole itself: acknowledgements may be copied on their way.
             if told && self.duplicate_acks < self.board.len() {
-                self.sampler.on_duplicate(now, self.mss());
+                self.driver.delivered_unknown(now, self.mss());
             }
         }
 
@@ -196,58 +192,37 @@ impl Sender {
             self.quiet_since = now;
         }
 
-        let rate = self.sampler.sample(self.rtt.min_rtt_or_zero());
-        self.stats.rate_samples += u64::from(rate.is_some());
-        let delivered = self.sampler.delivered();
-        let round_start =
-            progress.newest > 0 && self.rounds.on_ack(progress.newest_delivered_at_send, delivered);
         let ce = if self.ecn && packet.flags.has(Flags::ECE) { progress.acked } else { Bytes::ZERO };
-        // Without SACK this counts a packet when its duplicate acknowledgement arrives.
-        let acked = delivered - delivered_before;
-        self.scheme.on_ack(&Ack {
+        let end = AckEnd {
             now,
-            acked,
-            acked_cumulative: progress.cumulative,
+            acked: None,
+            acked_cumulative: Some(progress.cumulative),
             lost,
             rtt,
-            rate,
-            inflight_before,
             inflight: self.in_network(),
             ce,
-            delivered,
-            window_limited: self.window_limited(),
-            window_full: self.usage.limited,
             phase: self.phase,
-            round_start,
-            round: self.rounds.count(),
-            srtt: self.rtt.srtt,
-            min_rtt: self.rtt.min_rtt_or_zero(),
-        });
-        self.read_control();
-        if packet.has_extension() {
-            self.on_reply(now, packet, fresh);
-        }
+            srtt: self.rtt.smoothed(),
+            min_rtt: self.rtt.least(),
+        };
+        let result = self.driver.finish_ack(&progress.driver, &end);
+        self.stats.rate_samples += u64::from(result.sampled);
+        self.follow_window();
+        self.follow_reply(now, reply);
         self.rearm_after_ack(now, advanced, progress.newest > 0);
         if advanced {
             self.note_completion(now);
         }
-        AckOutcome { rtt, acked, lost }
-    }
-
-    /// Whether the window, not the application, limited what was in flight.
-    #[inline]
-    fn window_limited(&self) -> bool {
-        let window = self.control.cwnd;
-        self.usage.limited || (window < self.ssthresh && window.as_u64() < 2 * self.usage.most)
+        AckOutcome { rtt, acked: result.acked, lost }
     }
 
     #[inline]
     fn update_right_edge(&mut self, packet: &Packet) -> bool {
-        if packet.ack < self.una {
+        if packet.tcp().ack < self.una {
             return false;
         }
-        let window = u64::from(packet.window);
-        let edge = packet.ack + window;
+        let window = u64::from(packet.tcp().window);
+        let edge = packet.tcp().ack + window;
         let changed = edge != self.right_edge;
         self.largest_window = self.largest_window.max(window);
         self.right_edge = edge;
@@ -276,18 +251,18 @@ impl Sender {
         // the second block.
         let (first, second) = (blocks[0], blocks[1]);
         let inside = n > 1 && first.0 >= second.0 && first.1 <= second.1;
-        let duplicate = (first.1 <= packet.ack || inside).then_some(first);
+        let duplicate = (first.1 <= packet.tcp().ack || inside).then_some(first);
         if duplicate.is_some() {
             blocks[0] = (0, 0);
         }
         blocks[..n].sort_unstable();
         let mut news = 0;
-        let Self { board, sampler, rack, undo, una, nxt, .. } = self;
+        let Self { board, driver, rack, undo, una, nxt, .. } = self;
         for &(start, end) in &blocks[..n] {
             let (start, end) = (start.max(*una), end.min(*nxt));
             if start < end {
                 news += u64::from(board.sack(start, end, |record| {
-                    progress.deliver(record, sampler, rack);
+                    progress.deliver(record, driver, rack);
                     progress.judge(record, undo, false);
                 }));
             }
@@ -331,7 +306,7 @@ impl Sender {
         }
         if self.fin_sent && self.una == self.nxt {
             self.close();
-            self.end_negotiation(now);
+            self.report_to_agent(now, RateEvent::Completed);
         }
     }
 

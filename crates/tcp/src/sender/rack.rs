@@ -105,7 +105,8 @@ impl Rack {
     pub(crate) fn next_lost(&self, now: Nanos, board: &Scoreboard, path: Path) -> Option<u32> {
         let id = board.oldest()?;
         let record = board.get(id);
-        (record.order < self.order && self.expires(record.snapshot.sent_at, board, path) <= now).then_some(id)
+        (record.snapshot.order < self.order && self.expires(record.snapshot.sent_at, board, path) <= now)
+            .then_some(id)
     }
 
     /// When a packet sent at `sent_at` counts as lost.

@@ -1,9 +1,7 @@
 //! Phases of recovery: entering and leaving, without SACK as in RFC 6582, and the undo of needless reductions.
 
-use narrows_cc::{
-    Bytes, CongestionCause, Lost, Nanos, Phase, RecoveryEntered, RecoveryLeft, RecoveryStyle, SpuriousLoss,
-};
-use narrows_net::packet::timestamp;
+use narrows_cc::{Bytes, CongestionCause, Flight, LostPacket, Nanos, Phase, RecoveryStyle};
+use narrows_packet::timestamp;
 
 use super::ack::Progress;
 use super::rack::DUP_THRESH;
@@ -85,27 +83,16 @@ impl Sender {
         lost
     }
 
-    /// Declares one packet lost and tells the scheme.
+    /// Declares one packet lost.
     pub(super) fn declare_lost(&mut self, now: Nanos, id: u32) -> Bytes {
         let record = *self.board.get(id);
         self.board.mark_lost(id);
         let bytes = record.bytes();
         if record.len > 0 {
-            self.sampler.on_lost(bytes);
             self.stats.lost_packets += 1;
-            self.scheme.on_lost(&Lost {
-                now,
-                bytes,
-                // Sequence number 0 is the SYN's.
-                offset: Bytes::new(record.seq - 1),
-                sent_at: record.snapshot.sent_at,
-                tx_in_flight: record.snapshot.tx_in_flight,
-                lost_at_send: record.snapshot.lost,
-                delivered_at_send: record.snapshot.delivered,
-                app_limited: record.snapshot.app_limited,
-                lost_total: self.sampler.lost(),
-                inflight: self.in_network(),
-            });
+            // Records are numbered in sequence order, which is the order of first sending.
+            let packet = LostPacket { bytes, packet: u64::from(id), sent: &record.snapshot };
+            self.driver.lost(now, &packet, self.in_network());
         }
         bytes
     }
@@ -128,20 +115,20 @@ impl Sender {
         cause: CongestionCause,
         (acked, cumulative): (Bytes, Bytes),
     ) {
-        if cause == CongestionCause::Ecn && self.control.cwnd <= self.mss() {
+        if cause == CongestionCause::Ecn && self.driver.control().cwnd <= self.mss() {
             // RFC 3168 section 6.1.2: at one segment the window cannot shrink, so the next packet waits for a timeout's time.
             self.pacer.hold_until(now + self.rtt.rto());
         }
         // What was outstanding when the news arrived. When one recovery follows another, data that was selectively
         // acknowledged in the last one still counts as outstanding by the letter of RFC 5681, though it has left the network:
         // more than the window allowed is never the flight (Linux reduces the window itself; RFC 9937 leaves SACKed data out).
-        let allowed = self.scheme.control().cwnd.max(self.mss());
+        let allowed = self.driver.scheme().control().cwnd.max(self.mss());
         let limited_transmit = Bytes::new(self.limited_transmit);
         let outstanding = (self.flight_size() + cumulative).min(allowed + limited_transmit);
         let flight_size = outstanding - limited_transmit;
         if cause == CongestionCause::Loss {
             self.stats.recoveries += 1;
-            self.undo = Undo::begin(Phase::Recovery, self.una, self.nxt, self.ssthresh);
+            self.undo = Undo::begin(Phase::Recovery, self.una, self.nxt, self.driver.ssthresh());
             self.mark_first_lost(now);
         } else {
             self.stats.ecn_reductions += 1;
@@ -153,22 +140,14 @@ impl Sender {
         self.limited_transmit = 0;
         self.partial_seen = false;
         self.sack_loss.on_recovery_entered(self.una, self.mss());
-        self.scheme.on_recovery_entered(&RecoveryEntered {
-            now,
-            cause,
-            flight_size,
-            inflight: self.in_network(),
-            acked,
-            delivered: self.sampler.delivered(),
-        });
-        self.control = self.scheme.control();
-        self.ssthresh = self.control.cwnd;
+        let flight = Flight { size: flight_size, inflight: self.in_network() };
+        self.driver.recovery_entered(now, cause, flight, acked);
         // Where the share of marks counts, a cut takes effect at once (RFC 8257 section 3.3): spread over a round trip it
         // would leave marks behind that call for a second one.
         let at_once = cause == CongestionCause::Ecn && self.config.ecn_precise;
         self.reducing = self.style == RecoveryStyle::Prr && self.config.sack && !at_once;
         if self.reducing {
-            self.prr = super::Prr::begin(self.control.cwnd, outstanding);
+            self.prr = super::Prr::begin(self.driver.ssthresh(), outstanding);
         } else if !self.config.sack && cause == CongestionCause::Loss {
             self.begin_inflation();
         } else {
@@ -254,15 +233,11 @@ impl Sender {
         self.reducing = false;
         self.inflation = 0;
         self.duplicate_acks = 0;
-        self.sampler.forget_duplicates();
+        self.driver.forget_unknown();
         if repaired_loss {
             self.rack.on_recovery_left();
         }
-        self.scheme.on_recovery_left(&RecoveryLeft {
-            now,
-            inflight: self.in_network(),
-            delivered: self.sampler.delivered(),
-        });
+        self.driver.recovery_left(now, self.in_network());
     }
 
     /// RFC 8985 section 7.4: whether the tail-loss probe repaired a loss, which then calls for a reduction.
@@ -299,7 +274,7 @@ impl Sender {
         if !late && self.undo.unexplained > 0 {
             return;
         }
-        self.ssthresh = self.undo.ssthresh;
+        self.driver.restore_ssthresh(self.undo.ssthresh);
         self.undo = Undo::default();
         self.stats.spurious_recoveries += 1;
         if self.phase != Phase::Open {
@@ -313,18 +288,13 @@ impl Sender {
             self.timeouts = 0;
             self.pending.take(Pending::RETRANSMISSION);
         }
-        self.scheme.on_spurious_loss(&SpuriousLoss {
-            now,
-            inflight: self.in_network(),
-            delivered: self.sampler.delivered(),
-            phase,
-        });
+        self.driver.spurious_loss(now, self.in_network(), phase);
     }
 
     /// A timeout begins an episode of its own; it can be undone only if no other was under way.
     pub(super) fn begin_undo_of_timeout(&mut self) {
         self.undo = if self.phase == Phase::Open {
-            Undo::begin(Phase::Loss, self.una, self.nxt, self.ssthresh)
+            Undo::begin(Phase::Loss, self.una, self.nxt, self.driver.ssthresh())
         } else {
             Undo::default()
         };

@@ -71,6 +71,18 @@ impl RttEstimator {
         self.rto = self.rto.max(AFTER_LOST_SYN).min(self.max);
     }
 
+    /// The smoothed round-trip time, once there was a sample.
+    #[inline]
+    pub(crate) fn smoothed(&self) -> Option<Nanos> {
+        (!self.srtt.is_zero()).then_some(self.srtt)
+    }
+
+    /// The least round-trip time, once there was a sample.
+    #[inline]
+    pub(crate) fn least(&self) -> Option<Nanos> {
+        (self.min_rtt != Nanos::MAX).then_some(self.min_rtt)
+    }
+
     /// The least round-trip time, zero before the first sample.
     #[inline]
     pub(crate) fn min_rtt_or_zero(&self) -> Nanos {

@@ -5,7 +5,7 @@
 //! sequence order, so that the next one to repair is at its head. Both lists use the same links, and a record is in one of
 //! them at most.
 
-use narrows_cc::{Bytes, Nanos, SentSnapshot};
+use narrows_cc::{Bytes, Nanos, SentState};
 
 use crate::{ranges::Ranges, ring::Ring};
 
@@ -24,10 +24,8 @@ pub(crate) enum Place {
 /// One packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Record {
-    pub(crate) snapshot: SentSnapshot,
+    pub(crate) snapshot: SentState,
     pub(crate) seq: u64,
-    /// Counts transmissions over the connection: larger means sent later.
-    pub(crate) order: u64,
     previous: u32,
     next: u32,
     /// Payload bytes; zero for a FIN.
@@ -267,22 +265,21 @@ impl Scoreboard {
 
     /// A packet that was never sent before leaves.
     #[inline]
-    pub(crate) fn push(&mut self, seq: u64, len: u16, snapshot: SentSnapshot, order: u64) {
-        let record = Record { snapshot, seq, order, len, copies: 1, ..Record::default() };
+    pub(crate) fn push(&mut self, seq: u64, len: u16, snapshot: SentState) {
+        let record = Record { snapshot, seq, len, copies: 1, ..Record::default() };
         let id = self.records.push(record);
         self.append_to_flight(id);
         self.inflight += u64::from(len);
     }
 
     /// A packet leaves once more.
-    pub(crate) fn resend(&mut self, id: u32, snapshot: SentSnapshot, order: u64) {
+    pub(crate) fn resend(&mut self, id: u32, snapshot: SentState) {
         self.unlink(id);
         let record = self.records.get_mut(id);
         let before = record.inflight();
         record.copies = (record.copies + 1).min(2);
         record.place = Place::Flight;
         record.snapshot = snapshot;
-        record.order = order;
         self.retransmitted += u32::from(record.retransmissions == 0);
         record.retransmissions = record.retransmissions.saturating_add(1);
         self.inflight += record.inflight() - before;
@@ -382,7 +379,7 @@ impl Scoreboard {
     /// Whether something in flight was sent before transmission number `order`.
     #[inline]
     pub(crate) fn has_sent_before(&self, order: u64) -> bool {
-        self.flight.len > 0 && self.get(self.flight.head).order < order
+        self.flight.len > 0 && self.get(self.flight.head).snapshot.order < order
     }
 
     /// When the most recent transmission left of those in flight that were sent before number `order`. The number never
@@ -394,7 +391,7 @@ impl Scoreboard {
                 Some(edge) if edge != self.flight.tail => self.get(edge).next,
                 _ => break,
             };
-            if self.get(next).order >= order {
+            if self.get(next).snapshot.order >= order {
                 break;
             }
             self.edge = Some(next);
@@ -413,7 +410,7 @@ impl Scoreboard {
         }
         // They return to their places in the order of transmission.
         let mut ids: Vec<u32> = self.ids().filter(|&id| self.get(id).place == Place::Flight).collect();
-        ids.sort_unstable_by_key(|&id| self.get(id).order);
+        ids.sort_unstable_by_key(|&id| self.get(id).snapshot.order);
         self.flight = List::default();
         self.edge = None;
         for id in ids {
@@ -434,7 +431,7 @@ impl Scoreboard {
         let mut at = self.flight.head;
         for _ in 1..self.flight.len {
             let next = self.get(at).next;
-            assert!(self.get(at).order < self.get(next).order, "order of transmission");
+            assert!(self.get(at).snapshot.order < self.get(next).snapshot.order, "order of transmission");
             assert_eq!(self.get(next).previous, at);
             at = next;
         }

@@ -1,10 +1,11 @@
 //! What a connection of several subflows asks of each: room, data one piece at a time, and what its siblings are to know.
 
 use narrows_cc::{Bytes, Nanos, PathView, Paths};
-use narrows_net::MAPPING_BYTES;
 
 use super::{Pending, Sender, State};
 use crate::TcpConfig;
+use crate::multipath::MAPPING_BYTES;
+use crate::rates::RateEvent;
 use narrows_traffic::App;
 
 /// See [`Sender::data_header`].
@@ -43,7 +44,7 @@ impl Sender {
             && self.nxt >= self.app_end
             && !self.app.is_finished()
             && !self.board.has_lost()
-            && !self.server.as_ref().is_some_and(|server| server.holds());
+            && !self.agent_holds();
         if !ready {
             return false;
         }
@@ -66,7 +67,7 @@ impl Sender {
     pub fn set_waiting(&mut self, now: Nanos, waiting: u64, written: bool) {
         self.waiting = waiting;
         if written {
-            self.note_backlog(now);
+            self.report_to_agent(now, RateEvent::Written);
         }
     }
 
@@ -83,7 +84,7 @@ impl Sender {
         }
     }
 
-    /// Header bytes of a packet with data, without those that its scheme's explicit header takes.
+    /// Header bytes of a packet with data, without the option of its agent.
     pub(super) fn data_header(&self) -> u16 {
         data_header(&self.config, &self.app)
     }
@@ -110,15 +111,15 @@ impl Sender {
 
     /// All data ever delivered.
     pub(crate) fn delivered(&self) -> Bytes {
-        self.sampler.delivered()
+        self.driver.delivered()
     }
 
     /// What siblings see of it, but for what its connection keeps. The scheme's own window is the one it returns to after
     /// a recovery: proportional rate reduction is not in it.
     pub(crate) fn view(&self) -> PathView {
         PathView {
-            window: self.control.cwnd,
-            srtt: self.rtt.srtt,
+            window: self.driver.control().cwnd,
+            srtt: self.rtt.smoothed(),
             established: self.state == State::Established,
             ..PathView::default()
         }
@@ -126,6 +127,6 @@ impl Sender {
 
     /// Shows the scheme its siblings.
     pub(crate) fn on_paths(&mut self, paths: &Paths) {
-        self.scheme.on_paths(paths);
+        self.driver.paths(paths);
     }
 }

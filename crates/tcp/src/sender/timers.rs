@@ -1,9 +1,10 @@
 //! Timers: the start, the retransmission timeout, RACK's reordering timer, tail-loss probes and the probe of a closed window.
 
-use narrows_cc::{Bytes, CongestionCause, Nanos, Phase, Timeout};
+use narrows_cc::{Bytes, CongestionCause, Flight, Nanos, Phase};
 
 use super::scoreboard::Place;
 use super::{LossTimer, Pending, Sender, State};
+use crate::rates::RateEvent;
 
 /// The probe timeout before the first sample (RFC 8985 section 7.2).
 const FIRST_PROBE: Nanos = Nanos::from_secs(1);
@@ -11,7 +12,7 @@ const FIRST_PROBE: Nanos = Nanos::from_secs(1);
 impl Sender {
     /// Time has reached the deadline.
     pub fn on_timer(&mut self, now: Nanos) {
-        self.on_negotiation_timer(now);
+        self.on_agent_timer(now);
         if self.state == State::Closed {
             return;
         }
@@ -22,7 +23,7 @@ impl Sender {
             let sent = self.data_sent();
             self.app.on_time(now, sent);
             self.app_end = 1 + self.app.limit().as_u64();
-            self.note_backlog(now);
+            self.report_to_agent(now, RateEvent::Written);
         }
         if now >= self.loss_timer_at {
             self.loss_timer_at = Nanos::MAX;
@@ -57,7 +58,7 @@ impl Sender {
         let Some((first, _)) = self.board.first() else { return };
         // What duplicates reported has left the network; half of it would be far too much to start again with.
         let outstanding = self.flight_size() - self.presumed_delivered();
-        let flight_size = outstanding.min(self.scheme.control().cwnd).max(self.mss());
+        let flight_size = outstanding.min(self.driver.scheme().control().cwnd).max(self.mss());
         self.stats.timeouts += 1;
         self.timeouts += 1;
         if self.phase != Phase::Loss {
@@ -84,15 +85,9 @@ impl Sender {
         self.probe = None;
         self.loss_timer_at = Nanos::MAX;
         self.cwr = self.ecn;
-        self.ssthresh = flight_size / 2;
-        self.scheme.on_timeout(&Timeout {
-            now,
-            flight_size,
-            inflight: self.in_network(),
-            delivered: self.sampler.delivered(),
-            consecutive: self.timeouts,
-        });
-        self.read_control();
+        let flight = Flight { size: flight_size, inflight: self.in_network() };
+        self.driver.timeout(now, flight, self.timeouts);
+        self.follow_window();
         self.rtt.back_off();
         self.rto_at = now + self.rtt.rto();
         self.pending.add(Pending::RETRANSMISSION);
@@ -108,7 +103,8 @@ impl Sender {
             let window = self.prr.on_ack(Bytes::ZERO, self.board.inflight(), false, self.mss());
             self.cwnd = window.max(self.mss()).as_u64();
         }
-        self.read_control();
+        self.driver.refresh();
+        self.follow_window();
         self.loss_timer_at = self.reordering_at;
     }
 

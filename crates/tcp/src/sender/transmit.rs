@@ -1,10 +1,11 @@
 //! What leaves next.
 
-use narrows_cc::{Bytes, IdleRestart, Nanos, Phase, Sent};
-use narrows_net::packet::{Ecn, Flags, Packet, timestamp};
+use narrows_cc::{Bytes, Nanos, Phase, SendPosition, Sent};
+use narrows_packet::{Ecn, Flags, Packet, timestamp};
 
 use super::rack::Probe;
 use super::{Pending, Sender, State};
+use crate::rates::RateEvent;
 
 impl Sender {
     /// The next packet to send, if one may leave now. To be called until `None` after every call that changes the sender.
@@ -44,9 +45,7 @@ impl Sender {
         }
         if self.pending.take(Pending::ACK) && self.nxt >= self.app_end && !self.app.is_finished() {
             // With data at hand the first data packet ends the handshake.
-            let mut packet = self.packet(now);
-            packet.seq = self.nxt;
-            return Some(packet);
+            return Some(self.packet(now, self.nxt));
         }
         if self.pending.take(Pending::RETRANSMISSION)
             && let Some(id) = self.board.next_lost()
@@ -58,9 +57,7 @@ impl Sender {
         }
         if self.pending.take(Pending::WINDOW_PROBE) {
             // An old number makes the receiver answer with its window, as Linux probes.
-            let mut packet = self.packet(now);
-            packet.seq = self.una - 1;
-            return Some(packet);
+            return Some(self.packet(now, self.una - 1));
         }
         None
     }
@@ -72,16 +69,14 @@ impl Sender {
         let mut packet = Packet::new(self.flow);
         packet.header = self.config.header;
         packet.flags = Flags::SYN;
-        packet.ts_val = timestamp(now);
-        packet.window = self.config.receive_window.as_u64().min(u64::from(u32::MAX)) as u32;
+        *packet.tcp_mut().ts_val = timestamp(now);
+        *packet.tcp_mut().window = self.config.receive_window.as_u64().min(u64::from(u32::MAX)) as u32;
         // RFC 3168 section 6.1.1; a repeated SYN does not ask again.
         if self.config.ecn && self.syns == 1 {
             packet.flags = packet.flags.with(Flags::ECE).with(Flags::CWR);
         }
         packet.set_path(self.path);
-        if let Some(explicit) = self.explicit {
-            packet.set_extension(self.request(explicit, true));
-        }
+        self.write_option(now, &mut packet);
         packet
     }
 
@@ -204,35 +199,27 @@ impl Sender {
     fn restart(&mut self, now: Nanos) {
         self.quiet_since = Nanos::MAX;
         let idle = now - self.last_sent_at;
-        self.renew_negotiation(now, idle);
-        self.scheme.on_idle_restart(&IdleRestart {
-            now,
-            idle,
-            rto: self.rtt.rto(),
-            delivered: self.sampler.delivered(),
-            app_limited: self.sampler.is_app_limited(),
-        });
-        self.read_control();
+        self.report_to_agent(now, RateEvent::Resumed { idle });
+        self.driver.idle_restart(now, idle, Some(self.rtt.rto()));
+        self.follow_window();
     }
 
     /// Sends `len` bytes of new data, or the FIN if `len` is zero.
     #[inline]
     fn send_new(&mut self, now: Nanos, len: u64) -> Packet {
-        let mut packet = self.packet(now);
-        packet.seq = self.nxt;
+        let mut packet = self.packet(now, self.nxt);
         packet.payload = len as u16;
         if self.ecn && len > 0 {
-            packet.ecn = if self.config.ect1 { Ecn::Ect1 } else { Ecn::Ect0 };
+            packet.set_ecn(if self.config.ect1 { Ecn::Ect1 } else { Ecn::Ect0 });
             if self.cwr {
                 self.cwr = false;
                 packet.flags = packet.flags.with(Flags::CWR);
             }
         }
         let bytes = Bytes::new(len);
-        let snapshot = self.sampler.on_sent(now, bytes, self.board.inflight());
-        self.order += 1;
-        self.board.push(self.nxt, len as u16, snapshot, self.order);
-        self.nxt = packet.seq + len;
+        let snapshot = self.driver.stamp(now, bytes, self.board.inflight());
+        self.board.push(self.nxt, len as u16, snapshot);
+        self.nxt += len;
         if len == 0 {
             packet.flags = packet.flags.with(Flags::FIN);
             self.fin_sent = true;
@@ -261,13 +248,11 @@ impl Sender {
     fn retransmit(&mut self, now: Nanos, id: u32) -> Packet {
         let record = *self.board.get(id);
         let bytes = record.bytes();
-        let mut packet = self.packet(now);
-        packet.seq = record.seq;
+        let mut packet = self.packet(now, record.seq);
         packet.payload = record.len;
         packet.flags = packet.flags.with(Flags::RETRANSMISSION);
-        let snapshot = self.sampler.on_sent(now, bytes, self.board.inflight());
-        self.order += 1;
-        self.board.resend(id, snapshot, self.order);
+        let snapshot = self.driver.stamp(now, bytes, self.board.inflight());
+        self.board.resend(id, snapshot);
         if record.len == 0 {
             packet.flags = packet.flags.with(Flags::FIN);
         } else {
@@ -291,43 +276,37 @@ impl Sender {
         self.stats.data_packets_sent += 1;
         self.stats.bytes_sent += bytes.as_u64();
         self.last_sent_at = now;
-        if let Some(rate) = self.control.pacing_rate {
-            let burst = self.control.burst.min(self.config.max_burst);
+        let control = self.driver.control();
+        if let Some(rate) = control.pacing_rate {
+            let burst = control.burst.min(self.config.max_burst);
             self.pacer.on_sent(now, bytes, rate, burst);
         }
         if self.reducing {
             self.prr.on_sent(bytes);
         }
-        self.scheme.on_sent(&Sent { now, bytes, inflight: self.board.inflight(), retransmission });
-        self.read_control();
+        self.driver.sent(&Sent { now, bytes, inflight: self.board.inflight(), retransmission });
+        self.follow_window();
     }
 
-    /// An empty packet of this connection.
+    /// An empty packet of this connection with this sequence number.
     #[inline]
-    fn packet(&self, now: Nanos) -> Packet {
+    fn packet(&self, now: Nanos, seq: u64) -> Packet {
         let mut packet = Packet::new(self.flow);
         packet.header = self.config.header;
         packet.flags = Flags::ACK;
-        packet.ack = 1;
-        packet.ts_val = timestamp(now);
-        packet.ts_ecr = self.peer_timestamp;
-        packet.window = u32::from(u16::MAX);
+        let tcp = packet.tcp_mut();
+        (*tcp.seq, *tcp.ack) = (seq, 1);
+        (*tcp.ts_val, *tcp.ts_ecr) = (timestamp(now), self.peer_timestamp);
+        *tcp.window = u32::from(u16::MAX);
         packet.set_path(self.path);
-        if let Some(explicit) = self.explicit {
-            packet.set_extension(self.request(explicit, false));
-        }
+        self.write_option(now, &mut packet);
         packet
     }
 
-    /// Follows how much of the window is used (Linux `tcp_cwnd_validate`).
+    /// Follows how much of the window is used.
     #[inline]
     pub(super) fn note_usage(&mut self, limited: bool) {
-        let outstanding = self.board.inflight().as_u64();
-        let usage = &mut self.usage;
-        if self.una >= usage.until || limited || (!usage.limited && outstanding > usage.most) {
-            usage.limited = limited;
-            usage.most = outstanding;
-            usage.until = self.nxt;
-        }
+        let position = SendPosition { acknowledged: self.una, next: self.nxt };
+        self.driver.note_usage(limited, self.board.inflight(), position);
     }
 }

@@ -88,7 +88,7 @@ fn ccid3_first_report_replaces_handshake_sample() {
     // The handshake took 400 ms: a quarter of the rate. RFC 5348 section 4.3 step 2: R = R_sample; section 4.2: X = W_init / R,
     // instead of step 4.
     let mut scheme = ccid3();
-    scheme.on_ack(&Ack::of_handshake(ms(400), R * 4, R * 4, R * 4));
+    scheme.on_ack(&Ack::of_handshake(ms(400), R * 4, Some(R * 4), Some(R * 4)));
     assert_eq!(rate(&scheme), INITIAL / 4);
     send(&mut scheme);
     scheme.on_report(&report(2_000, 0, 0.0));

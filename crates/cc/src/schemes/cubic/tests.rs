@@ -21,7 +21,7 @@ fn reduced(segments: f64, overrides: &[(&str, f64)]) -> Cubic {
 fn ack_window(scheme: &mut Cubic, now_s: f64, srtt_s: f64) -> f64 {
     let now = Nanos::from_secs_f64(now_s);
     let acked = scheme.window.as_u64() + MSS;
-    scheme.on_ack(&Ack { now, srtt: Nanos::from_secs_f64(srtt_s), ..ack(acked) });
+    scheme.on_ack(&Ack { now, srtt: Some(Nanos::from_secs_f64(srtt_s)), ..ack(acked) });
     scheme.curve.cwnd
 }
 

@@ -104,14 +104,14 @@ fn ccid2_rtt_is_sampled_once_per_window() {
     assert!(until + 100 > known && until <= end.records.end() && until > 0, "{until} of {known}");
     let mut samples = 0;
     let mut last = until;
-    let windows = net.ends[CLIENT].half.rounds.count();
+    let windows = net.ends[CLIENT].half.driver.round();
     for _ in 0..2_000 {
         net.run_for(ms(1));
         let now = net.ends[CLIENT].half.sampled_until;
         samples += u64::from(now != last);
         last = now;
     }
-    let windows = net.ends[CLIENT].half.rounds.count() - windows;
+    let windows = net.ends[CLIENT].half.driver.round() - windows;
     assert!(samples.abs_diff(windows) <= 2, "{samples} samples in {windows} windows");
 }
 

@@ -1,0 +1,426 @@
+//! The driver: the one component between a transport and a scheme.
+//!
+//! A transport reports what it sent, what was acknowledged and what it declared lost. The driver takes the delivery-rate
+//! sample, counts round trips and the use of the window, builds the [`Ack`], calls the scheme in the contract's order and
+//! keeps the [`Control`] in force. The transport keeps loss detection, round-trip time estimation and its records of packets.
+//!
+//! ```text
+//! a packet leaves      stamp → the transport stores the state with the packet → sent → note_usage
+//! an acknowledgement   begin_ack → delivered … → receiver_feedback → lost …
+//!                      → recovery_entered | recovery_left | spurious_loss → finish_ack → rate_advice
+//! a timer              lost … → timeout, or lost … → recovery_entered
+//! ```
+//! Packets are known by [`SentState::order`], the number of their transmission. The driver reads no clock and allocates
+//! nothing. Debug builds assert the order.
+
+mod order;
+mod usage;
+
+use crate::{
+    Ack, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, Nanos, Paths, Phase, Rate,
+    RateAdvice, RateSampler, RecoveryEntered, RecoveryLeft, Report, RoundCounter, Sent, SentState,
+    SpuriousLoss, Timeout,
+};
+use order::{Order, Step};
+pub use usage::SendPosition;
+use usage::Usage;
+
+/// Data outstanding at a congestion event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// All of it when congestion was detected, lost packets included (FlightSize, RFC 5681).
+    pub size: Bytes,
+    /// What is in flight after losses were taken out (pipe, RFC 6675).
+    pub inflight: Bytes,
+}
+
+/// A limit of the transport's own on what the scheme asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Limit {
+    /// None.
+    #[default]
+    None,
+    /// Data is paced at this rate at most, whether the scheme paces or not.
+    Paced(Rate),
+    /// The congestion window and the rate of a scheme that paces are no greater.
+    Capped(Bytes, Rate),
+}
+
+/// One packet that the transport declares lost.
+#[derive(Clone, Copy, Debug)]
+pub struct LostPacket<'a> {
+    /// Its payload.
+    pub bytes: Bytes,
+    /// Its number in the order of first sending: see [`Lost::packet`].
+    pub packet: u64,
+    /// The state it left with.
+    pub sent: &'a SentState,
+}
+
+/// What one acknowledgement has delivered so far.
+#[derive(Clone, Copy, Debug)]
+pub struct AckProgress {
+    inflight_before: Bytes,
+    delivered_before: Bytes,
+    /// Bytes delivered before the newest packet left among those it delivers.
+    delivered_at_send: Option<Bytes>,
+}
+
+/// What the transport knows at the end of an acknowledgement, losses and phases settled.
+#[derive(Clone, Copy, Debug)]
+pub struct AckEnd {
+    /// When it arrived.
+    pub now: Nanos,
+    /// Newly delivered data where the transport counts each packet as a full one (RFC 4341): before it, that much more than
+    /// [`AckEnd::inflight`] was in flight. `None`: the bytes delivered.
+    pub acked: Option<Bytes>,
+    /// By how much the cumulative acknowledgement advanced, where there is one.
+    pub acked_cumulative: Option<Bytes>,
+    /// Bytes that it showed to be lost.
+    pub lost: Bytes,
+    /// Round-trip time of the newest packet it delivered, if that was sent only once.
+    pub rtt: Option<Nanos>,
+    /// Data in flight now.
+    pub inflight: Bytes,
+    /// Newly delivered bytes with a congestion-experienced mark.
+    pub ce: Bytes,
+    /// The phase now.
+    pub phase: Phase,
+    /// Smoothed round-trip time, once there was a sample.
+    pub srtt: Option<Nanos>,
+    /// Least round-trip time, once there was a sample.
+    pub min_rtt: Option<Nanos>,
+}
+
+/// What an acknowledgement brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckResult {
+    /// Bytes newly delivered.
+    pub acked: Bytes,
+    /// It gave a delivery-rate sample.
+    pub sampled: bool,
+    /// It began a packet-timed round trip.
+    pub round_start: bool,
+}
+
+/// A scheme on a connection. See the head of the module.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    control: Control,
+    limit: Limit,
+    usage: Usage,
+    /// The window at the last reduction: below it a scheme is taken to be in slow start.
+    ssthresh: Bytes,
+    sampler: RateSampler,
+    rounds: RoundCounter,
+    scheme: AnyScheme,
+    order: Order,
+}
+
+impl Driver {
+    /// A scheme at the start of its connection.
+    pub fn new(scheme: AnyScheme) -> Self {
+        Self {
+            control: scheme.control(),
+            limit: Limit::None,
+            usage: Usage::default(),
+            ssthresh: Bytes::MAX,
+            sampler: RateSampler::default(),
+            rounds: RoundCounter::default(),
+            scheme,
+            order: Order::default(),
+        }
+    }
+
+    /// The scheme.
+    #[inline]
+    pub fn scheme(&self) -> &AnyScheme {
+        &self.scheme
+    }
+
+    /// Another scheme takes over; what was measured so far stays.
+    pub fn replace(&mut self, scheme: AnyScheme) {
+        self.scheme = scheme;
+        self.refresh();
+    }
+
+    /// The control in force: what the scheme asked for after the last event, within the transport's limit.
+    #[inline]
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Takes over what the scheme asks for now. The calls that end an event do so by themselves; to be called where one is
+    /// not followed by such a call.
+    #[inline]
+    pub fn refresh(&mut self) {
+        self.control = self.scheme.control();
+        match self.limit {
+            Limit::None => {}
+            Limit::Paced(most) => {
+                self.control.pacing_rate = Some(self.control.pacing_rate.map_or(most, |rate| rate.min(most)));
+            }
+            Limit::Capped(cwnd, most) => {
+                self.control.cwnd = self.control.cwnd.min(cwnd);
+                self.control.pacing_rate = self.control.pacing_rate.map(|rate| rate.min(most));
+            }
+        }
+    }
+
+    /// The transport's own limit from now on; in force after the next event or [`Driver::refresh`].
+    pub fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
+
+    /// All bytes ever delivered.
+    #[inline]
+    pub fn delivered(&self) -> Bytes {
+        self.sampler.delivered()
+    }
+
+    /// Packet-timed round trips begun so far.
+    pub fn round(&self) -> u64 {
+        self.rounds.count()
+    }
+
+    /// The window at the last reduction.
+    #[inline]
+    pub fn ssthresh(&self) -> Bytes {
+        self.ssthresh
+    }
+
+    /// A reduction was unnecessary, and this is the window at the one before.
+    pub fn restore_ssthresh(&mut self, ssthresh: Bytes) {
+        self.ssthresh = ssthresh;
+    }
+
+    /// The window was full at some time in the last round trip.
+    #[inline]
+    pub fn is_window_full(&self) -> bool {
+        self.usage.limited
+    }
+
+    /// Whether the window, not the application, limited what was in flight (Linux `tcp_is_cwnd_limited`): in slow start it
+    /// counts as used if half of it was.
+    #[inline]
+    fn window_limited(&self) -> bool {
+        let cwnd = self.control.cwnd;
+        self.usage.limited || (cwnd < self.ssthresh && cwnd.as_u64() < 2 * self.usage.most.as_u64())
+    }
+
+    /// The state with which a packet of `bytes` leaves while `inflight` is outstanding before it. The transport keeps it with
+    /// the packet. A packet without payload has one too, if the transport expects its acknowledgement.
+    #[inline]
+    pub fn stamp(&mut self, now: Nanos, bytes: Bytes, inflight: Bytes) -> SentState {
+        self.sampler.on_sent(now, bytes, inflight)
+    }
+
+    /// A packet with payload left.
+    #[inline]
+    pub fn sent(&mut self, event: &Sent) {
+        self.order.outside_ack();
+        self.scheme.on_sent(event);
+        self.refresh();
+    }
+
+    /// Follows the use of the window: `inflight` is out, and the window is the `limited`ing factor or not.
+    #[inline]
+    pub fn note_usage(&mut self, limited: bool, inflight: Bytes, position: SendPosition) {
+        self.usage.note(limited, inflight, position);
+    }
+
+    /// Nothing but want of data keeps the transport from sending, with `inflight` outstanding.
+    #[inline]
+    pub fn set_app_limited(&mut self, inflight: Bytes) {
+        self.sampler.set_app_limited(inflight);
+    }
+
+    /// The round-trip time of the handshake, before there is data.
+    pub fn handshake(&mut self, now: Nanos, rtt: Nanos, srtt: Option<Nanos>, min_rtt: Option<Nanos>) {
+        self.order.outside_ack();
+        self.scheme.on_ack(&Ack::of_handshake(now, rtt, srtt, min_rtt));
+        self.refresh();
+    }
+
+    /// An acknowledgement arrived while `inflight` is outstanding.
+    #[inline]
+    pub fn begin_ack(&mut self, inflight: Bytes) -> AckProgress {
+        self.order.begin_ack();
+        AckProgress {
+            inflight_before: inflight,
+            delivered_before: self.sampler.delivered(),
+            delivered_at_send: None,
+        }
+    }
+
+    /// It delivers a packet, which may have no payload.
+    #[inline]
+    pub fn delivered_packet(&mut self, now: Nanos, ack: &mut AckProgress, bytes: Bytes, sent: &SentState) {
+        self.order.within_ack(Step::Delivered);
+        if !bytes.is_zero() {
+            self.sampler.on_delivered(now, bytes, sent);
+        }
+        // It grows from one transmission to the next, so the greatest is the newest packet's.
+        ack.delivered_at_send = ack.delivered_at_send.max(Some(sent.delivered));
+    }
+
+    /// Without selective acknowledgements: a duplicate reports that some packet of `bytes` was delivered.
+    #[inline]
+    pub fn delivered_unknown(&mut self, now: Nanos, bytes: Bytes) {
+        self.sampler.on_duplicate(now, bytes);
+    }
+
+    /// Without selective acknowledgements: `acked` bytes are about to be delivered cumulatively, of which duplicates may have
+    /// reported all but one segment `mss`.
+    #[inline]
+    pub fn advancing(&mut self, acked: Bytes, mss: Bytes) {
+        self.sampler.on_cumulative(acked, mss);
+    }
+
+    /// Without selective acknowledgements: all that duplicates have reported is acknowledged.
+    pub fn forget_unknown(&mut self) {
+        self.sampler.forget_duplicates();
+    }
+
+    /// The receiver reports what it measured. Within an acknowledgement this comes before losses.
+    pub fn receiver_feedback(&mut self, event: &Report) {
+        self.order.feedback();
+        self.scheme.on_report(event);
+        self.refresh();
+    }
+
+    /// All subflows of a coupled scheme's connection, before an acknowledgement or timer of this one.
+    #[inline]
+    pub fn paths(&mut self, paths: &Paths) {
+        self.order.outside_ack();
+        self.scheme.on_paths(paths);
+    }
+
+    /// The transport declares a packet lost; `inflight` remains. The control in force stays until the event that found it
+    /// is over.
+    #[inline]
+    pub fn lost(&mut self, now: Nanos, packet: &LostPacket<'_>, inflight: Bytes) {
+        self.order.lost();
+        let LostPacket { bytes, packet, sent } = *packet;
+        self.sampler.on_lost(bytes);
+        self.scheme.on_lost(&Lost {
+            now,
+            bytes,
+            packet,
+            sent_at: sent.sent_at,
+            tx_in_flight: sent.tx_in_flight,
+            lost_at_send: sent.lost,
+            delivered_at_send: sent.delivered,
+            app_limited: sent.app_limited,
+            lost_total: self.sampler.lost(),
+            inflight,
+        });
+    }
+
+    /// The transport declares a packet lost, which its scheme does not see: the receiver reports loss events.
+    pub fn lost_unseen(&mut self, bytes: Bytes) {
+        self.sampler.on_lost(bytes);
+    }
+
+    /// Recovery begins, on an acknowledgement that delivered `acked` bytes.
+    pub fn recovery_entered(&mut self, now: Nanos, cause: CongestionCause, flight: Flight, acked: Bytes) {
+        self.order.phase();
+        self.scheme.on_recovery_entered(&RecoveryEntered {
+            now,
+            cause,
+            flight_size: flight.size,
+            inflight: flight.inflight,
+            acked,
+            delivered: self.sampler.delivered(),
+        });
+        self.refresh();
+        self.ssthresh = self.control.cwnd;
+    }
+
+    /// Recovery ends. The control in force stays until the acknowledgement is finished.
+    pub fn recovery_left(&mut self, now: Nanos, inflight: Bytes) {
+        self.order.phase();
+        let delivered = self.sampler.delivered();
+        self.scheme.on_recovery_left(&RecoveryLeft { now, inflight, delivered });
+    }
+
+    /// The reduction of `phase` was unnecessary. The control in force stays until the acknowledgement is finished.
+    pub fn spurious_loss(&mut self, now: Nanos, inflight: Bytes, phase: Phase) {
+        self.order.phase();
+        let delivered = self.sampler.delivered();
+        self.scheme.on_spurious_loss(&SpuriousLoss { now, inflight, delivered, phase });
+    }
+
+    /// The acknowledgement is applied, losses and phases are settled: takes the samples and calls the scheme.
+    #[inline]
+    pub fn finish_ack(&mut self, ack: &AckProgress, end: &AckEnd) -> AckResult {
+        self.order.finish_ack();
+        let rate = self.sampler.sample(end.min_rtt);
+        let delivered = self.sampler.delivered();
+        let round_start = ack.delivered_at_send.is_some_and(|at_send| self.rounds.on_ack(at_send, delivered));
+        // Without SACK this counts a packet when its duplicate acknowledgement arrives.
+        let acked = delivered - ack.delivered_before;
+        let (counted, inflight_before) = match end.acked {
+            None => (acked, ack.inflight_before),
+            Some(counted) => (counted, end.inflight + counted),
+        };
+        self.scheme.on_ack(&Ack {
+            now: end.now,
+            acked: counted,
+            acked_cumulative: end.acked_cumulative,
+            lost: end.lost,
+            rtt: end.rtt,
+            rate,
+            inflight_before,
+            inflight: end.inflight,
+            ce: end.ce,
+            delivered,
+            window_limited: self.window_limited(),
+            window_full: self.usage.limited,
+            phase: end.phase,
+            round_start,
+            round: self.rounds.count(),
+            srtt: end.srtt,
+            min_rtt: end.min_rtt,
+        });
+        self.refresh();
+        AckResult { acked, sampled: rate.is_some(), round_start }
+    }
+
+    /// The retransmission timer expired, for the `consecutive`-th time in a row; losses were reported before.
+    pub fn timeout(&mut self, now: Nanos, flight: Flight, consecutive: u32) {
+        self.order.outside_ack();
+        self.ssthresh = flight.size / 2;
+        self.scheme.on_timeout(&Timeout {
+            now,
+            flight_size: flight.size,
+            inflight: flight.inflight,
+            delivered: self.sampler.delivered(),
+            consecutive,
+        });
+        self.refresh();
+    }
+
+    /// Sending resumes after `idle` with nothing in flight; `rto` is the retransmission timeout, if there is one.
+    pub fn idle_restart(&mut self, now: Nanos, idle: Nanos, rto: Option<Nanos>) {
+        self.order.outside_ack();
+        self.scheme.on_idle_restart(&IdleRestart {
+            now,
+            idle,
+            rto,
+            delivered: self.sampler.delivered(),
+            app_limited: self.sampler.is_app_limited(),
+        });
+        self.refresh();
+    }
+
+    /// The network advises a rate.
+    pub fn rate_advice(&mut self, event: &RateAdvice) {
+        self.order.outside_ack();
+        self.scheme.on_rate_advice(event);
+        self.refresh();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! A scheme from outside the registry runs over the TCP endpoints, through the same driver as those inside.
+
+mod common;
+mod external;
+
+use common::{Fate, Pipe, ms};
+use external::HALVING;
+use narrows_cc::schemes::{Entry, find};
+use narrows_cc::{AnyScheme, Bytes, Nanos, Params, Random, Setup};
+use narrows_packet::Flags;
+use narrows_tcp::{Sender, TcpConfig};
+use narrows_traffic::{App, AppConfig};
+
+const SIZE: u64 = 400;
+
+fn sender(entry: &Entry, config: &TcpConfig) -> Sender {
+    let mss = Bytes::new(u64::from(config.segment));
+    let scheme = entry.build(&Setup {
+        mss,
+        initial_window: mss * u64::from(config.initial_window),
+        max_burst: config.max_burst,
+        sack: config.sack,
+        random: Random::stream(1, "scheme", 0),
+        params: Params::defaults(entry.info.params),
+    });
+    let app = App::new(AppConfig::File(mss * SIZE), Random::stream(1, "app", 0), Nanos::ZERO);
+    Sender::new(0, config.clone(), scheme, app, Nanos::ZERO)
+}
+
+/// A path that loses, delays and reorders by chance, the same for every scheme.
+fn rough(seed: u64) -> Fate {
+    let mut random = Random::stream(seed, "path", 0);
+    Box::new(move |packet, _| {
+        let (lost, late) = (random.chance(0.03), random.chance(0.02));
+        match (lost && !packet.flags.has(Flags::SYN), late) {
+            (true, _) => vec![],
+            (false, true) => vec![ms(55)],
+            (false, false) => vec![ms(20)],
+        }
+    })
+}
+
+/// Everything that left and arrived, and what the sender counted, over one transfer.
+fn transfer(entry: &Entry, config: &TcpConfig, seed: u64) -> String {
+    let mut pipe = Pipe::new(sender(entry, config), config, rough(seed), common::delay(ms(20)));
+    pipe.run_until(Nanos::from_secs(600));
+    assert!(pipe.sender.is_closed(), "{} did not finish", entry.info.name);
+    format!("{:?} {:?}", pipe.sender.stats(), pipe.log)
+}
+
+/// A copy of NewReno outside the registry sends the same packets at the same times as the registered one.
+#[test]
+fn copy_of_newreno_sends_what_the_registered_one_sends() {
+    let registered = find("newreno").unwrap();
+    for seed in 0..6 {
+        let sack = seed % 2 == 0;
+        let config = TcpConfig { sack, rack: sack, tlp: sack, ..TcpConfig::default() };
+        assert_eq!(transfer(&HALVING, &config, seed), transfer(registered, &config, seed), "seed {seed}");
+    }
+}
+
+/// An external scheme answers for itself, and its copies go their own way.
+#[test]
+fn external_scheme_states_its_facts_and_copies() {
+    let config = TcpConfig::default();
+    let sender = sender(&HALVING, &config);
+    assert!(matches!(sender.scheme(), AnyScheme::External(_)));
+    assert_eq!((sender.scheme().info().name, sender.scheme().rate_protocol()), ("halving", None));
+    assert_eq!(HALVING.page().count(), 0);
+    let mut copy = sender.scheme().clone();
+    copy.on_timeout(&narrows_cc::Timeout {
+        now: ms(1),
+        flight_size: Bytes::new(14_480),
+        inflight: Bytes::ZERO,
+        delivered: Bytes::ZERO,
+        consecutive: 1,
+    });
+    assert_eq!(copy.control().cwnd, Bytes::new(1448));
+    assert_eq!(sender.scheme().control().cwnd, Bytes::new(14_480));
+}
