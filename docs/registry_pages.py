@@ -71,7 +71,7 @@ def router_page(row: Any) -> str:
     """The page of a router algorithm: documentation and parameters."""
     head, _, rest = row.page.strip().partition("\n")
     facts = f"`{row.name}`: {row.summary}.\n\nProvenance: {PROVENANCE[row.provenance]}\n"
-    keys = f'Set them as keys beside `kind`: `allocator = {{ kind = "{row.name}", … }}`.'
+    keys = f'Set them as keys beside `kind`: `router = {{ kind = "{row.name}", … }}`.'
     out = [NOTICE.format(kind="router algorithm"), "", head, "", facts, rest.strip(), "", "## Parameters", ""]
     return "\n".join([*out, keys, "", *params_table(row.params)]).rstrip() + "\n"
 
@@ -101,8 +101,8 @@ def routers_list(rows: Sequence[Any]) -> str:
     """The list of router algorithms."""
     out = [
         "<!-- Written by docs/generate.py from the registry of router algorithms. -->", "", "# Router algorithms", "",
-        "A router algorithm runs at the port of a link and assigns rates to flows. The keys `network.allocator` and",
-        "`links.allocator` of a [scenario](../scenarios.md) place it; in a dumbbell a scheme that needs one brings its",
+        "A router algorithm runs at the port of a link and assigns rates to flows. The keys `network.router` and",
+        "`links.router` of a [scenario](../scenarios.md) place it; in a dumbbell a scheme that needs one brings its",
         "own. `narrows routers NAME` prints the same texts. [Explicit-rate networks](../topics/explicit-rates.md)",
         "shows them at work.", "",
         "| router algorithm | rule in one line | parameters |", "|---|---|---|",

@@ -72,7 +72,7 @@ def routers_table(rows: list[dict[str, Any]]) -> str:
         wake, each = row["ns_per_wake"], row["ns_per_wake_and_flow"]
         wakes = "– | –" if wake is None else f"{wake:,.0f} | {rounded(each)}"
         lines.append(
-            f"| `{row['allocator']}` | {row['flows']:,} | {row['ns_per_packet']:.1f} | {row['ratio']:.1f} | {wakes} "
+            f"| `{row['router']}` | {row['flows']:,} | {row['ns_per_packet']:.1f} | {row['ratio']:.1f} | {wakes} "
             f"| {row['memory_bytes']:,} | {rounded(row['bytes_per_flow'])} |"
         )
     return "\n".join(lines)

@@ -143,7 +143,7 @@ def sweep(scenario: Source, grid: Mapping[str, Sequence[Any]], **options: Any) -
     """
     for key, row in grid.items():
         if isinstance(row, str) or not row:
-            raise UsageError(f"{key}: {row!r} is no list of values; accepted: a list such as ['1bdp', '4bdp']")
+            raise UsageError(f"{key}: {row!r} is not a list of values; accepted: a list such as ['1bdp', '4bdp']")
     return run(scenario, set={**options.pop("set", {}), **grid}, **options)
 
 

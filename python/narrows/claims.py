@@ -1,9 +1,16 @@
 """Claims files: `papers/<paper>/<figure>.claims.toml`, with every claim and plot written out.
 
-A `[[claim]]` or `[[figure.plot]]` with `rows` stands for one claim or plot per row. A row's keys replace those of its
-table, and `[defaults]` fill in what claims leave out. SQL and texts hold placeholders (see `templates.py`) for keys of
-the row and for queries of `[query]`. With `[cases]` every claim is made once per case, and so is a plot that uses a
-key of the cases.
+    [figure]    the figure, and [[figure.plot]] its plots
+    [query]     SQL by name
+    [cases]     variants of claims and plots, such as the columns of a printed table
+    [defaults]  keys that claims leave out
+    [[claim]]   one claim, or with `rows` a table of them
+    [causes]    why claims do not hold, by name
+    [names]     how texts spell values, such as bbr-gc = "BBR-GC"
+
+A `[[claim]]` or `[[figure.plot]]` with `rows` stands for one claim or plot per row. Keys of a row replace those of its
+table. SQL and texts hold placeholders (see `templates.py`) for keys and for queries. A claim or plot that uses a key of
+the cases is made once per case. `[names]`, `[query]` and `[causes]` may also stand in `paper.toml`, for all figures.
 
 Nothing here needs the engine or knows a scheme: `papers.py` checks whether a claim can be judged.
 """
@@ -30,6 +37,8 @@ CLAIM_KEYS = {
 NEEDED = {"id", "text", "source", "sql"}
 KIND = "value"
 """Kind of a claim that states none."""
+LAYOUT = ("rows", "header", "query")
+"""Keys of a table that say how its claims are written, not what they are."""
 TEXTS = {"id", "text", "source", "kind", "sql", "unit", "cause", "direction", "title", "xlabel", "ylabel"}
 PROSE = {"text", "source", "cause", "title", "xlabel", "ylabel"}
 """Texts for people: placeholders in them are spelled as `[names]` says."""
@@ -44,8 +53,17 @@ Table = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
+class Shared:
+    """Names, queries and causes that the figures of a paper share."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    causes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Stated:
-    """A claim as if written out: its line in the file, and its keys."""
+    """A claim as if written out: file and line, and its keys."""
 
     place: str
     keys: Table
@@ -53,29 +71,11 @@ class Stated:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A claims file: the table `[figure]`, all claims and all plots."""
+    """A claims file: the table `[figure]`, all claims, and the options of all plots."""
 
     figure: Table
     claims: tuple[Stated, ...]
     plots: tuple[Table, ...]
-
-
-@dataclass(frozen=True)
-class Shared:
-    """Tables that a paper's figures share: `[names]`, `[query]` and `[causes]` of its `paper.toml`."""
-
-    names: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
-    causes: Mapping[str, str] = field(default_factory=dict)
-
-
-def shared(path: Path, data: Table) -> Shared:
-    """The tables of a `paper.toml` that the claims files beside it share.
-
-    Raises:
-        UsageError: One of them is not a table of texts.
-    """
-    return Shared(**{what: texts(path, what, data.get(what, {})) for what in SHARED})
 
 
 def read(path: Path, paper: Shared) -> Sheet:
@@ -91,7 +91,23 @@ def read(path: Path, paper: Shared) -> Sheet:
     """
     data = read_toml(path, "claims")
     check_keys(path, "", data, TABLES, {"figure"})
+    for what in ("figure", "defaults", "cases"):
+        if not isinstance(data.get(what, {}), dict):
+            raise UsageError(f"{path}: {what} is not a table; accepted: [{what}]")
     return _File(path, data, paper).sheet()
+
+
+def shared(path: Path, data: Table) -> Shared:
+    """Names, queries and causes of a `paper.toml` or a claims file.
+
+    Raises:
+        UsageError: One of these tables holds anything but texts.
+    """
+    for what in SHARED:
+        table = data.get(what, {})
+        if not isinstance(table, dict) or not all(isinstance(text, str) for text in table.values()):
+            raise UsageError(f"{path}: {what} is not a table of texts; accepted: [{what}] with NAME = 'TEXT'")
+    return Shared(**{what: data.get(what, {}) for what in SHARED})
 
 
 def stated(folder: Path) -> list[tuple[str, str, str]]:
@@ -134,28 +150,6 @@ def check_keys(place: Path | str, where: str, data: Table, known: Collection[str
         raise UsageError(f"{place}: {where}{key} is missing")
 
 
-def texts(path: Path | str, what: str, data: Any) -> dict[str, str]:
-    """A table of texts, such as `[names]`.
-
-    Raises:
-        UsageError: It is something else.
-    """
-    if not isinstance(data, dict) or not all(isinstance(text, str) for text in data.values()):
-        raise UsageError(f"{path}: {what} is not a table of texts; accepted: [{what}] with NAME = 'TEXT'")
-    return data
-
-
-def tables(path: Path | str, what: str, data: Any) -> list[Table]:
-    """A list of tables, such as `rows`.
-
-    Raises:
-        UsageError: It is something else.
-    """
-    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
-        raise UsageError(f"{path}: {what} is not a list of tables")
-    return data
-
-
 @dataclass(frozen=True)
 class _Row:
     """A row of a table of claims or plots, in one case."""
@@ -178,7 +172,7 @@ class _File:
     data: Table
     paper: Shared
     used: set[str] = field(default_factory=set)
-    """Queries, causes and keys that a claim or a plot has used."""
+    """Queries and causes that a claim or a plot has used."""
 
     def __post_init__(self) -> None:
         self.lines = self.path.read_text(encoding="utf-8").splitlines()
@@ -187,16 +181,15 @@ class _File:
         self.queries = {**self.paper.query, **own.query}
         self.causes = {**self.paper.causes, **own.causes}
         self.cases: dict[str, Table] = self.data.get("cases", {})
-        tables(self.path, "cases", list(self.cases.values()))
+        _tables(str(self.path), "cases", list(self.cases.values()))
         self.case_keys = {key for case in self.cases.values() for key in case} - CLAIM_KEYS
 
     def sheet(self) -> Sheet:
         figure, defaults = self.data["figure"], self.data.get("defaults", {})
-        check_keys(self.path, "defaults.", defaults, (CLAIM_KEYS | {"query"}) - {"id"}, ())
+        check_keys(self.path, "defaults.", defaults, CLAIM_KEYS - {"id"} | {"query"}, ())
         claims: dict[str, Stated] = {}
         for row in self._rows("claim", self.data.get("claim", []), defaults):
-            claim = self._claim(row)
-            if claim is None:
+            if (claim := self._claim(row)) is None:
                 continue
             if claim["id"] in claims:
                 raise UsageError(f"{row.place}: two claims are called {claim['id']!r}")
@@ -206,31 +199,39 @@ class _File:
         for table in ("query", "causes"):
             for name in self.data.get(table, {}):
                 if name not in self.used:
-                    raise UsageError(f"{self._line(name)}: {table}.{name} is used by no claim and no plot")
+                    raise UsageError(
+                        f"{self._line(name)}: {table}.{name} is unused; accepted: what a claim or a plot uses"
+                    )
         return Sheet(figure, tuple(claims.values()), tuple(plot for plot in drawn if plot is not None))
 
-    def _rows(self, what: str, blocks: Any, defaults: Table) -> Iterator[_Row]:
+    def _rows(self, what: str, tables: Any, defaults: Table) -> Iterator[_Row]:
         """The rows of all tables of claims or plots, each in every case."""
-        for number, block in enumerate(tables(self.path, what, blocks)):
+        for number, table in enumerate(_tables(str(self.path), what, tables)):
             head = self._head(what, number)
-            for row in self._listed(head, what, block) if "rows" in block else [{}]:
-                name = str({**block, **row}.get("id", number + 1))
-                place = self._row_line(head, name) if "rows" in block else head
+            for row in self._listed(head, what, table) if "rows" in table else [{}]:
+                name = str({**table, **row}.get("id", number + 1))
+                place = self._row_line(head, name) if "rows" in table else head
                 if not self.cases:
-                    yield _Row(place, name, (defaults, block, row))
+                    yield _Row(place, name, (defaults, table, row))
                 for order, (case, changes) in enumerate(self.cases.items()):
                     values = {key: value for key, value in changes.items() if key not in CLAIM_KEYS}
                     after = {key: value for key, value in changes.items() if key in CLAIM_KEYS}
-                    own = tables(place, case, [level[case] for level in (block, row) if case in level])
-                    yield _Row(place, name, (defaults, block, values, row, *own), after, order == 0, bool(own))
+                    own = _tables(
+                        place, f"{what} {name}: {case}", [level[case] for level in (table, row) if case in level]
+                    )
+                    yield _Row(place, name, (defaults, table, values, row, *own), after, order == 0, bool(own))
 
-    def _listed(self, place: str, what: str, block: Table) -> list[Table]:
+    def _listed(self, place: str, what: str, table: Table) -> list[Table]:
         """The rows of a table. With a `header` they are lists of values, and may end with tables of other keys."""
-        header = block.get("header")
+        header = table.get("header")
         if header is None:
-            return tables(place, f"{what}: rows", block["rows"])
+            return _tables(place, f"{what}: rows", table["rows"])
+        if not isinstance(header, list) or not all(isinstance(name, str) for name in header):
+            raise UsageError(f"{place}: {what}: header = {header!r}; accepted: a list of names, as ['id', 'paper']")
+        if not isinstance(table["rows"], list):
+            raise UsageError(f"{place}: {what}: rows = {table['rows']!r}; accepted: a list of rows")
         rows: list[Table] = []
-        for number, row in enumerate(block["rows"], 1):
+        for number, row in enumerate(table["rows"], 1):
             if not isinstance(row, list) or not row:
                 raise UsageError(
                     f"{place}: {what}: row {number} is no list; accepted: a value for each name of its header"
@@ -242,7 +243,7 @@ class _File:
                 raise UsageError(
                     f"{line}: {what} {row[0]}: {found}; accepted: {', '.join(header)}, then tables of other keys"
                 )
-            keys = {key: value for table in row[len(values) :] for key, value in table.items()}
+            keys = {key: value for others in row[len(values) :] for key, value in others.items()}
             for column, value in zip(header, values, strict=False):
                 case, _, key = column.partition(".")
                 inside = keys.setdefault(case, {}) if case in self.cases and key else keys
@@ -263,11 +264,11 @@ class _File:
                 used |= more
             for key in keys:
                 if key not in CLAIM_KEYS | self.case_keys | used:
-                    accepted = ", ".join(sorted(CLAIM_KEYS | {"header", "query", "rows", *self.cases}))
-                    raise ValueError(f"unknown key {key!r}; accepted: {accepted}, and what its placeholders name")
+                    known = ", ".join(sorted({*CLAIM_KEYS, *LAYOUT, *self.cases}))
+                    raise ValueError(f"unknown key {key!r}; accepted: {known}, and names of its placeholders")
             if used & self.case_keys:
+                after = Writer({**keys, **written}, self.names)
                 for key, text in row.case.items():
-                    after = Writer({**keys, **written}, self.names)
                     written[key] = after.prose(text) if key in PROSE else after.plain(text)
             elif row.own:
                 raise ValueError(f"it uses no key of the cases; accepted: {', '.join(sorted(self.case_keys))}")
@@ -280,8 +281,8 @@ class _File:
 
     def _cause(self, keys: Table) -> tuple[str, set[str]]:
         """A claim's cause, by its name in `[causes]` or as a sentence, and the names that its placeholders use."""
-        cause = keys["cause"]
-        if cause not in self.causes and " " not in str(cause):
+        cause = str(keys["cause"])
+        if cause not in self.causes and " " not in cause:
             raise ValueError(f"no cause {cause!r}; accepted: a sentence{_or(self.causes)}")
         writer = Writer({**keys, **self.causes}, self.names)
         written = writer.prose(f"{{{cause}}}" if cause in self.causes else cause)
@@ -293,12 +294,12 @@ class _File:
         try:
             keys = self._merged(row)
             written, used = self._filled(keys, keys)
+            if not (row.first or used & self.case_keys):
+                return None
+            if isinstance(written.get("points"), dict):
+                written["points"] = list(_points(written["points"]))
         except ValueError as error:
             raise UsageError(f"{row.place}: plot {row.name}: {error}") from None
-        if not (row.first or used & self.case_keys):
-            return None
-        if isinstance(written.get("points"), dict):
-            written["points"] = list(_points(written["points"]))
         return {key: value for key, value in written.items() if key not in self.case_keys | used}
 
     def _merged(self, row: _Row) -> dict[str, Any]:
@@ -312,7 +313,7 @@ class _File:
                 if level["query"] not in self.queries:
                     raise ValueError(f"no query {level['query']!r}; accepted: sql = '…'{_or(self.queries)}")
                 keys["sql"] = f"{{{level['query']}}}"
-        for key in ("rows", "header", "query", *self.cases):
+        for key in (*LAYOUT, *self.cases):
             keys.pop(key, None)
         for key in keys:
             if key in self.queries:
@@ -320,9 +321,9 @@ class _File:
         return keys
 
     def _filled(self, keys: Table, wanted: Collection[str]) -> tuple[dict[str, Any], set[str]]:
-        """Some of these keys with their placeholders filled, and the names that these use."""
-        pieces = {name: Sql(text) for name, text in self.queries.items()}
-        writer = Writer({**keys, **pieces}, self.names)
+        """The wanted ones of these keys with their placeholders filled, and the names that these use."""
+        queries = {name: Sql(text) for name, text in self.queries.items()}
+        writer = Writer({**keys, **queries}, self.names)
         written: dict[str, Any] = {}
         for key in sorted(keys, key=lambda key: key not in TEXTS | {"points"}):  # these hold the placeholders
             value = keys[key]
@@ -347,16 +348,21 @@ class _File:
     def _row_line(self, head: str, name: str) -> str:
         """File and line of a row of the table that begins at `head`."""
         start = head.removeprefix(f"{self.path}:")
-        stated = re.compile(rf"(\[|\bid\s*=)\s*[\"']{re.escape(name)}[\"']")
+        named = re.compile(rf"(\[|\bid\s*=)\s*[\"']{re.escape(name)}[\"']")
         after = enumerate(self.lines[int(start) :], int(start) + 1) if start.isdigit() else ()
-        return next((f"{self.path}:{at}" for at, line in after if stated.search(line)), head)
+        return next((f"{self.path}:{at}" for at, line in after if named.search(line)), head)
 
-    def _line(self, name: str) -> str:
+    def _line(self, key: str) -> str:
         """File and line of a key."""
-        stated = re.compile(rf"\s*[\"']?{re.escape(name)}[\"']?\s*=")
-        return next(
-            (f"{self.path}:{at}" for at, line in enumerate(self.lines, 1) if stated.match(line)), str(self.path)
-        )
+        named = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=")
+        found = (f"{self.path}:{at}" for at, line in enumerate(self.lines, 1) if named.match(line))
+        return next(found, str(self.path))
+
+
+def _tables(place: str, what: str, data: Any) -> list[Table]:
+    if not isinstance(data, list) or not all(isinstance(table, dict) for table in data):
+        raise UsageError(f"{place}: {what} is not a table, or a list of tables")
+    return data
 
 
 def _points(printed: Table) -> Iterator[Table]:

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # The engine's own spellings, each written once.
-ROUTER = "allocator"
+ROUTER = "router"
 """A router algorithm: the field of a link and of a benchmark row, the key of a scenario, the prefix of its series."""
 PROVENANCE = "evidence"
 """The field of a registry row that states the source of an algorithm."""
@@ -152,7 +152,7 @@ def schemes() -> tuple[Scheme, ...]:
 @functools.cache
 def routers() -> tuple[Router, ...]:
     """Return all router algorithms in registry order."""
-    return tuple(Router(**_entry(row)) for row in json.loads(_engine.allocators()))
+    return tuple(Router(**_entry(row)) for row in json.loads(_engine.routers()))
 
 
 def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -297,7 +297,7 @@ def bench_routers(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any
     Raises:
         ValueError: There is no such router algorithm.
     """
-    return list(json.loads(_engine.bench_allocators(repeats, list(names))))
+    return list(json.loads(_engine.bench_routers(repeats, list(names))))
 
 
 def datagram_schemes() -> list[str]:

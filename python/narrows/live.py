@@ -54,11 +54,7 @@ class Session:
         timeout_s = seconds(self.timeout, "--timeout")
         if self.capture is not None:
             check_writable(self.capture, folder=False, flag="--capture")
-        text = to_toml({
-            "duration": "1s",
-            "network": {"rate": "1gbit"},
-            "flows": [{"rtt": "1ms", "protocol": "dccp", **flow}],
-        })  # fmt: skip
+        text = to_toml(flow)
         handle = engine.Handle()
         failed: list[BaseException] = []
         finished = threading.Event()
@@ -150,9 +146,13 @@ def send(
     try:
         session.run(flow, resolve(host, "HOST"), sender=True, once=True)
     except engine.ScenarioError as error:
-        flags = {"flows.0.dccp.queue": "--queue", "flows.0.dccp.overflow": "--overflow"}
-        if video is not None:
-            flags["flows.0.app.rate"] = "--video"
+        flags = {
+            "scheme": "--scheme",
+            "dccp.datagram_bytes": "--size",
+            "dccp.queue": "--queue",
+            "dccp.overflow": "--overflow",
+            "app.rate": "--rate" if video is None else "--video",
+        }
         if error.key not in flags:
             raise
         raise UsageError(f"{flags[error.key]}: {error.message}\n  accepted: {error.accepted}") from None
@@ -198,7 +198,7 @@ def resolve(text: str, flag: str) -> str:
         if text.count(":") == 1:
             host, port = text.split(":")
     if wrong or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise UsageError(f"{flag}: {text!r} is no host with a port; accepted: HOST, HOST:PORT, [IPV6]:PORT")
+        raise UsageError(f"{flag}: {text!r} is not a host with a port; accepted: HOST, HOST:PORT, [IPV6]:PORT")
     try:
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
     except OSError as error:

@@ -108,7 +108,7 @@ class Comparison:
             UsageError: A list of values does not match the number of flows.
         """
         if not self.schemes:
-            raise UsageError("SCHEME: there is none; accepted: one or more names that `narrows schemes` lists")
+            raise UsageError("SCHEME: no scheme is given; accepted: one or more names that `narrows schemes` lists")
         if self.count < 1:
             raise UsageError(f"--count: {self.count} is too small; accepted: 1 or more")
         network: dict[str, Any] = {"rate": self.rate, "buffer": self.buffer}

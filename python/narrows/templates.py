@@ -1,14 +1,14 @@
-"""Texts and SQL with placeholders, as claims files hold them.
+"""SQL and texts with placeholders, as claims files hold them.
 
 | placeholder | stands for |
 |---|---|
-| `{NAME}` in SQL | a value, quoted here: a text, a number, or a list for `IN` |
-| `{QUERY}` in SQL | the SQL of that name, or of the name in a value `"{QUERY}"` |
+| `{NAME}` in SQL | a value, quoted here: a text, a number, true, false, or a list of these for `IN` |
+| `{QUERY}` in SQL | the query of that name, or the one that a value `"{QUERY}"` names |
 | `{QUERY(NAME = OTHER)}` in SQL | the same with `{OTHER}` in place of its `{NAME}` |
-| `{NAME}` elsewhere | the value; in prose the way `names` spells it |
+| `{NAME}` in a text | the value; in texts for people as `names` spells it |
 | `{{`, `}}` | the brace itself |
 
-A value may hold placeholders too, as `"5bdp{at}"` does.
+Values may hold placeholders too, as `"5bdp{at}"` does.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-NAME = r"[A-Za-z_][\w-]*"
+NAME = r"[\w-]+"
 PIECE = re.compile(rf"\{{\{{|\}}\}}|\{{\s*({NAME})\s*(?:\(([^(){{}}]*)\)\s*)?\}}|[{{}}]")
 LONE = re.compile(rf"\{{\s*({NAME})\s*\}}")
+"""A text that is one placeholder: it stands for the value itself, not for its text."""
 BINDING = re.compile(rf"\s*({NAME})\s*=\s*({NAME})\s*")
 ACCEPTED = "accepted: {NAME}, {QUERY(NAME = OTHER)}, and {{ or }} for a brace"
 
 
 @dataclass(frozen=True)
 class Sql:
-    """A piece of SQL: copied, where a value would be quoted."""
+    """A query, or a piece of one: copied, where a value would be quoted."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Placeholder:
-    """A placeholder: its name, and the names that stand for others inside it."""
+    """The name in braces, and the names that stand for others inside it."""
 
     name: str
     bound: Mapping[str, str]
@@ -54,8 +55,8 @@ def parts(text: str) -> Iterator[str | Placeholder]:
         if match[0] in ("{{", "}}"):
             yield match[0][0]
         elif match[1] is None:
-            start = text[match.start() : match.start() + 30].partition("\n")[0]
-            raise ValueError(f"the brace of {start!r} belongs to no placeholder; {ACCEPTED}")
+            found = text[match.start() : match.start() + 30].partition("\n")[0]
+            raise ValueError(f"the brace of {found!r} belongs to no placeholder; {ACCEPTED}")
         else:
             yield Placeholder(match[1], _bindings(match))
     yield text[end:]
@@ -65,10 +66,10 @@ def _bindings(match: re.Match[str]) -> dict[str, str]:
     if match[2] is None:
         return {}
     pairs = [BINDING.fullmatch(pair) for pair in match[2].split(",")]
-    found = {pair[1]: pair[2] for pair in pairs if pair is not None}
-    if len(found) < len(pairs):
+    bound = {pair[1]: pair[2] for pair in pairs if pair is not None}
+    if len(bound) < len(pairs):
         raise ValueError(f"{match[0]} is no placeholder; {ACCEPTED}")
-    return found
+    return bound
 
 
 def literal(value: Any) -> str:
@@ -90,32 +91,43 @@ def literal(value: Any) -> str:
 
 @dataclass
 class Writer:
-    """Fills templates from one scope, and notes which of its names were needed."""
+    """Fills templates with the values and queries of a scope."""
 
     scope: Mapping[str, Any]
+    """Values by name, and queries as `Sql`."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """How prose spells values, such as `bbr-gc = "BBR-GC"`."""
+    """How texts for people spell values, such as `bbr-gc = "BBR-GC"`."""
     used: set[str] = field(default_factory=set)
+    """Names of the scope that a template has needed."""
 
     def prose(self, text: str) -> str:
-        """A text for people.
+        """Fill a text for people.
 
         Raises:
-            ValueError: A placeholder is malformed, has no value, stands for itself, or is SQL.
+            ValueError: A placeholder is malformed, has no value, contains itself, or is a query.
         """
-        return "".join(part if isinstance(part, str) else self._shown(self._of(part)) for part in parts(text))
+        return self._prose(text, ())
+
+    def _prose(self, text: str, chain: tuple[str, ...]) -> str:
+        written: list[str] = []
+        for part in parts(text):
+            if isinstance(part, Placeholder):
+                value = self._stated(part, chain)
+                inner = (*chain, part.name)
+                part = self._spelled(self._prose(value, inner) if isinstance(value, str) else self.plain(value, inner))
+            written.append(part)
+        return "".join(written)
 
     def plain(self, value: Any, chain: tuple[str, ...] = ()) -> Any:
-        """A value with all placeholders of its texts filled.
+        """Fill all texts in a value, however deep.
 
         Raises:
             ValueError: As for prose.
         """
-        if isinstance(value, str) and (lone := LONE.fullmatch(value)):
-            return self._of(Placeholder(lone[1], {}), chain)
         if isinstance(value, str):
-            filled = (part if isinstance(part, str) else str(self._of(part, chain)) for part in parts(value))
-            return "".join(filled)
+            if (lone := LONE.fullmatch(value)) is not None:
+                return self._value(Placeholder(lone[1], {}), chain)
+            return "".join(part if isinstance(part, str) else str(self._value(part, chain)) for part in parts(value))
         if isinstance(value, list):
             return [self.plain(each, chain) for each in value]
         if isinstance(value, dict):
@@ -123,42 +135,43 @@ class Writer:
         return value
 
     def sql(self, text: str) -> str:
-        """A query.
+        """Fill a query.
 
         Raises:
-            ValueError: As for prose; or a placeholder stands within quotes, or is bound to nothing.
+            ValueError: As for prose; or a placeholder stands within quotes, or binds a name that nothing uses.
         """
         return self._sql(text, {}, (), set()).strip()
 
     def _sql(self, text: str, bound: Mapping[str, str], chain: tuple[str, ...], met: set[str]) -> str:
+        """Fill a piece of SQL in which names are `bound` to others; `met` collects the names that it uses."""
         written: list[str] = []
         for part in parts(text):
             if isinstance(part, str):
                 written.append(part)
                 continue
             if (quote := _open_quote("".join(written))) is not None:
-                raise ValueError(f"{{{part.name}}} stands within {quote}; accepted: outside, as values are quoted here")
+                raise ValueError(f"{{{part.name}}} stands within {quote}; accepted: outside, values are quoted here")
             met.add(part.name)
             name = bound.get(part.name, part.name)
-            piece = self._piece(name)
-            if piece is not None:
+            query = self._query(name)
+            if query is not None:
                 if name in chain:
                     raise ValueError(f"the query {name!r} contains itself: {' → '.join((*chain, name))}")
                 inner = {old: bound.get(new, new) for old, new in part.bound.items()}
                 inside: set[str] = set()
-                written.append(f"{self._sql(piece, {**bound, **inner}, (*chain, name), inside).strip()}")
+                written.append(self._sql(query, {**bound, **inner}, (*chain, name), inside).strip())
                 if idle := sorted(inner.keys() - inside):
                     known = ", ".join(sorted(inside)) or "none"
                     raise ValueError(f"the query {name!r} has no placeholder {{{idle[0]}}}; accepted: {known}")
                 met |= (inside - inner.keys()) | set(part.bound.values())
             elif part.bound:
-                raise ValueError(f"{{{part.name}(…)}} is no query; accepted: {self._known(Sql)}")
+                raise ValueError(f"{{{part.name}(…)}} is no query; accepted: {self._known(values=False)}")
             else:
-                written.append(literal(self._value(name)))
+                written.append(literal(self._value(Placeholder(name, {}))))
         return "".join(written)
 
-    def _piece(self, name: str) -> str | None:
-        """The SQL that a name stands for, if it stands for any: itself, or by a value `"{NAME}"`."""
+    def _query(self, name: str) -> str | None:
+        """The SQL that a name stands for, directly or by a value `"{QUERY}"`."""
         value, behind = self.scope.get(name), {name}
         while isinstance(value, str) and (inner := LONE.fullmatch(value)) and inner[1] not in behind:
             behind.add(inner[1])
@@ -168,28 +181,32 @@ class Writer:
         self.used |= behind
         return value.text
 
-    def _of(self, hole: Placeholder, chain: tuple[str, ...] = ()) -> Any:
-        if hole.bound or isinstance(self.scope.get(hole.name), Sql):
-            raise ValueError(f"{{{hole.name}}} is SQL and cannot stand in a text; accepted: {self._known(object)}")
-        return self._value(hole.name, chain)
+    def _value(self, part: Placeholder, chain: tuple[str, ...] = ()) -> Any:
+        """The value that a placeholder stands for, filled itself."""
+        return self.plain(self._stated(part, chain), (*chain, part.name))
 
-    def _value(self, name: str, chain: tuple[str, ...] = ()) -> Any:
+    def _stated(self, part: Placeholder, chain: tuple[str, ...]) -> Any:
+        """The value that a placeholder stands for, as it is stated."""
+        name = part.name
+        if part.bound or isinstance(self.scope.get(name), Sql):
+            raise ValueError(
+                f"{{{name}}} is a query and cannot stand in a text; accepted: {self._known(queries=False)}"
+            )
         if name not in self.scope:
-            raise ValueError(f"{{{name}}} has no value; accepted: {self._known(object, Sql)}")
+            raise ValueError(f"{{{name}}} has no value; accepted: {self._known()}")
         if name in chain:
-            raise ValueError(f"{{{name}}} stands for itself: {' → '.join((*chain, name))}")
+            raise ValueError(f"{{{name}}} contains itself: {' → '.join((*chain, name))}")
         self.used.add(name)
-        return self.plain(self.scope[name], (*chain, name))
+        return self.scope[name]
 
-    def _known(self, *kinds: type) -> str:
-        """The names of the scope that are values, SQL or both."""
-        values = sorted(name for name, value in self.scope.items() if not isinstance(value, Sql))
-        pieces = sorted(name for name, value in self.scope.items() if isinstance(value, Sql))
-        return ", ".join([*(values if object in kinds else []), *(pieces if Sql in kinds else [])]) or "none is stated"
+    def _known(self, *, values: bool = True, queries: bool = True) -> str:
+        """Names of the scope, for errors."""
+        known = [name for name, value in self.scope.items() if (queries if isinstance(value, Sql) else values)]
+        return ", ".join(sorted(known)) or "none is stated"
 
-    def _shown(self, value: Any) -> str:
+    def _spelled(self, value: Any) -> str:
         if isinstance(value, list):
-            return ", ".join(map(self._shown, value))
+            return ", ".join(map(self._spelled, value))
         return self.names.get(str(value), str(value))
 
 

@@ -17,6 +17,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "python")]
 
 import fake_engine  # noqa: E402
+from loopback import Starter  # noqa: E402
 
 sys.modules["narrows._engine"] = fake_engine  # type: ignore[assignment]
 
@@ -63,3 +64,11 @@ def command(tmp_path):
         )  # fmt: skip
 
     return start
+
+
+@pytest.fixture
+def start():
+    """Start `narrows dccp` in processes of their own, on the built engine."""
+    starter = Starter()
+    yield starter
+    starter.stop()

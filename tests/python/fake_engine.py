@@ -18,7 +18,7 @@ import time
 import tomllib
 
 # The engine's spellings, as `narrows.engine` reads them.
-ROUTER = "allocator"
+ROUTER = "router"
 PROVENANCE = "evidence"
 
 KNOWN = {
@@ -92,7 +92,7 @@ def version():
 
 @functools.cache
 def _claimed():
-    """Return the schemes that the claims of the papers name; the real engine has them."""
+    """The schemes that the papers' claims name, which the real engine has."""
     from narrows import claims  # which needs no engine
 
     paths = sorted(PAPERS.glob("*/*.claims.toml"))
@@ -363,12 +363,12 @@ def bench_schemes(repeats, names):
 ROUTERS = ("rcp", "xcp")
 
 
-def allocators():
+def routers():
     row = {"summary": "assigns rates", PROVENANCE: "verified", "params": [], "page": "# A title\n\nText.\n"}
     return json.dumps([{"name": name, **row} for name in ROUTERS])
 
 
-def bench_allocators(repeats, names):
+def bench_routers(repeats, names):
     for name in names:
         if name not in ROUTERS:
             raise ValueError(f"there is no router algorithm `{name}`; accepted: {', '.join(ROUTERS)}")

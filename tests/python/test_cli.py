@@ -3,9 +3,11 @@
 import json
 
 import pytest
+import typer.main
 
 import fake_engine
 from narrows import api, engine
+from narrows.cli import app
 from narrows.cli.options import spelled_out
 
 from conftest import call, json_rows  # isort: skip
@@ -285,3 +287,35 @@ def test_trace_option_keeps_invalid_time():
     assert spelled_out(["--trace", "10", "-o", "x"]) == ["--trace", "10", "-o", "x"]
     assert spelled_out(["compare", "--trace", "bbr"]) == ["compare", "--trace", "10ms", "bbr"]
     assert spelled_out(["--trace"]) == ["--trace", "10ms"]
+
+
+def test_renamed_command_suggests_present_name():
+    """A command of an earlier version fails with a hint at its present name."""
+    result = call("routers", "--json")
+    assert result.exit_code == 2
+    assert "Did you mean 'routers'?" in " ".join(result.stderr.split())
+
+
+VERBS = {
+    "Acknowledge", "Compare", "Draw", "Generate", "Give", "Keep", "Limit", "List", "Listen", "Load", "Measure",
+    "Negotiate", "Print", "Read", "Receive", "Record", "Replace", "Reproduce", "Run", "Select", "Send", "Serve", "Set",
+    "Show", "Start", "Stop", "Use", "Write",
+}  # fmt: skip
+"""Verbs with which help texts begin."""
+
+
+def helps(command, name):
+    """Yield the help text of a command, of its parameters, and of its own commands."""
+    yield name, command.help
+    for param in command.params:
+        yield f"{name} {param.name}", param.help
+    for inner in getattr(command, "commands", {}).values():
+        yield from helps(inner, f"{name} {inner.name}")
+
+
+def test_help_texts_begin_with_verb():
+    """Every help text of a command, argument or option begins with a verb and ends with a full stop."""
+    texts = dict(helps(typer.main.get_command(app), "narrows"))
+    assert len(texts) > 80
+    assert {name: text for name, text in texts.items() if not text or text.split()[0] not in VERBS} == {}
+    assert [name for name, text in texts.items() if not text.split("\n\n")[0].rstrip().endswith(".")] == []

@@ -194,14 +194,14 @@ def test_output_reference_defines_every_field():
     result = json.loads(done.stdout)
     # Every router algorithm has a scheme of its name.
     listed = [row["name"] for row in json.loads(shell("narrows", "routers", "--json").stdout)]
-    allocators = shell("narrows", "compare", *listed, "--each", "--duration", "1s", "--json")
+    routers = shell("narrows", "compare", *listed, "--each", "--duration", "1s", "--json")
     named = set(re.findall(r"`(\w+)`", OUTPUT.read_text(encoding="utf-8").partition("## Fields of a result")[2]))
     flow, link = result["flows"][0], result["links"][0]
     assert {*result, *flow, *link, *result["counters"]} - named == set()
-    assert len(allocators.stdout.splitlines()) == len(listed)
-    for row in map(json.loads, allocators.stdout.splitlines()):
-        allocator = row["links"][0]["allocator"]
-        assert {*allocator, *allocator["readings"], allocator["kind"]} - named == set()
+    assert len(routers.stdout.splitlines()) == len(listed)
+    for row in map(json.loads, routers.stdout.splitlines()):
+        router = row["links"][0]["router"]
+        assert {*router, *router["readings"], router["kind"]} - named == set()
 
 
 def test_traces_page_names_every_series():

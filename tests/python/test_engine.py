@@ -62,7 +62,7 @@ def test_datagrams_and_subflows_reach_parquet(tmp_path):
     assert joined == [{key: connection[key] for key in engine.CONNECTION_FIELDS}]
 
 
-UNSERVED = "{0} finds no allocator `{0}` on its way"
+UNSERVED = "{0} finds no router `{0}` on its way"
 """The engine's diagnostic of a scheme whose router algorithm is missing."""
 
 

@@ -3,63 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from narrows import live
-
-
-def free_port(family: socket.AddressFamily = socket.AF_INET) -> int:
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1" if family == socket.AF_INET else "::1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Starter:
-    def __init__(self) -> None:
-        self.started: list[subprocess.Popen[str]] = []
-
-    def __call__(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "narrows", "dccp", *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.started.append(process)
-        return process
-
-
-@pytest.fixture
-def start() -> Iterator[Starter]:
-    starter = Starter()
-    yield starter
-    for process in starter.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
-def listening(start: Starter, where: str, port: int, *arguments: str) -> subprocess.Popen[str]:
-    process = start("recv", "--listen", f"{where}:{port}", "--json", *arguments)
-    tables = [Path("/proc/net/udp"), Path("/proc/net/udp6")]
-    until = time.monotonic() + 20
-    while not any(f":{port:04X} " in table.read_text() for table in tables if table.exists()):
-        assert time.monotonic() < until and process.poll() is None, "the receiver does not listen"
-        time.sleep(0.02)
-    return process
-
-
-def done(process: subprocess.Popen[str], status: int, within: float = 20) -> tuple[dict[str, Any], str]:
-    out, err = process.communicate(timeout=within)
-    assert process.returncode == status, err
-    return (json.loads(out) if out.strip() else {}), err
+from loopback import (  # isort: skip
+    ACK, DATA, Starter, connected, done, free_port, listening, records, wait_for_data, wait_for_line,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("where", ["127.0.0.1", "[::1]"])
@@ -116,16 +71,14 @@ def test_paced_sender_rtt_matches_capture(start: Starter, tmp_path: Path) -> Non
     done(receiver, 0)
     left: dict[int, float] = {}
     samples: list[float] = []
-    data, at = file.read_bytes(), 24
-    while at < len(data):
-        seconds, nanoseconds, length = struct.unpack_from("<III", data, at)
-        # IP and UDP take 28 bytes; then DCCP with long numbers (RFC 4340 section 5.1).
-        packet, at = data[at + 16 + 28 : at + 16 + length], at + 16 + length
-        source, kind = struct.unpack_from(">H", data, at - length + 20)[0], packet[8] >> 1 & 15
-        now = (seconds + nanoseconds * 1e-9) * 1e3
-        if source != port and kind == int(DATA):
+    data = file.read_bytes()
+    for now, at, length in records(data):
+        # IP and UDP take 28 bytes; then DCCP with long sequence numbers (RFC 4340 section 5.1).
+        packet = data[at + 28 : at + length]
+        source, kind = struct.unpack_from(">H", data, at + 20)[0], packet[8] >> 1 & 15
+        if source != port and kind == DATA:
             left[int.from_bytes(packet[10:16], "big")] = now
-        elif source == port and kind == int(ACK):
+        elif source == port and kind == ACK:
             # The first data are in a DataAck, and a Sync may be acknowledged too.
             samples += [now - left[named] for named in [int.from_bytes(packet[18:24], "big")] if named in left]
     assert len(samples) > 50
@@ -143,7 +96,7 @@ def test_receiver_serves_several_and_refuses_next(start: Starter) -> None:
     for sender in senders:
         wait_for_data(sender)
     _, refused = done(start("send", to, "--rate", "1mbit"), 1)
-    assert "refused by the other side: too busy (9)" in refused
+    assert "the peer refused the connection: too busy (9)" in refused
     reports = []
     for sender in senders:
         sender.send_signal(signal.SIGINT)
@@ -221,30 +174,6 @@ def test_silent_peer_times_out(start: Starter) -> None:
     assert "no answer in 1.5s" in err
 
 
-def connected(
-    start: Starter, receiver: tuple[str, ...] = ("--once",), sender: tuple[str, ...] = ()
-) -> tuple[subprocess.Popen[str], subprocess.Popen[str]]:
-    """Start a receiver and a sender of 1 Mbit/s with these options, and wait for data."""
-    port = free_port()
-    receiving = listening(start, "127.0.0.1", port, *receiver)
-    sending = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--json", *sender)
-    wait_for_data(sending)
-    return receiving, sending
-
-
-def wait_for_data(process: subprocess.Popen[str]) -> None:
-    """Wait for the first line of progress."""
-    assert process.stderr is not None
-    assert "datagrams" in process.stderr.readline()
-
-
-def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
-    """Wait for a line on standard error that contains a text."""
-    assert process.stderr is not None
-    while text not in process.stderr.readline():
-        pass
-
-
 @pytest.mark.parametrize("killed", ["sender", "receiver"])
 def test_killed_peer_is_detected_in_time(start: Starter, killed: str) -> None:
     """Either end detects a killed peer within the stated time."""
@@ -289,7 +218,7 @@ def test_abort_is_no_refusal(start: Starter) -> None:
     done(receiver, 130)
     sender.send_signal(signal.SIGCONT)
     report, err = done(sender, 1)
-    assert "reset by the other side: aborted (2)" in err and "refused" not in err
+    assert "the peer reset the connection: aborted (2)" in err and "refused" not in err
     assert (report["end"], report["reset_code"], report["reset_name"]) == ("reset", 2, "aborted")
 
 
@@ -378,116 +307,3 @@ def test_send_errors_name_their_option(start: Starter) -> None:
         assert err.startswith(f"narrows: --scheme: {error}")
         accepted = err.partition("accepted: ")[2].strip().split(", ")
         assert {"ccid2", "cubic"} < set(accepted) and not {"lia", "rcp", "nodectl"} & set(accepted)
-
-
-TSHARK = ["tshark", "-X", f"lua_script:{live.DISSECTOR}"]
-FIELDS = ("ip.src", "udp.srcport", "dccp.type", "dccp.seq_raw", "dccp.ack_raw", "dccp.option_type", "dccp.checksum.status",
-          "udp.checksum.status", "frame.protocols", "data.len", "_ws.malformed", "_ws.expert.severity")  # fmt: skip
-WARNING = 0x600000
-REQUEST, RESPONSE, DATA, ACK, DATA_ACK, _, CLOSE, RESET, SYNC, SYNC_ACK = (str(kind) for kind in range(10))
-CHANGE_L, CHANGE_R, VECTORS = "32", "34", {"38", "39"}
-REPORT = {"193", "194"}
-"""Loss Intervals and Receive Rate (RFC 4342 section 8)."""
-
-
-def tshark_reads_dccp() -> str:
-    """Return why tshark cannot decode DCCP; empty if it can."""
-    if shutil.which("tshark") is None:
-        return "tshark is not installed (Debian: tshark)"
-    about = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True).stdout
-    return "" if "with Lua" in about else "this tshark has no Lua"
-
-
-def decoded(file: Path, *options: str) -> list[dict[str, str]]:
-    """Decode a capture with tshark."""
-    fields = [part for name in FIELDS for part in ("-e", name)]
-    plain = ["-o", "dccp.relative_sequence_numbers:FALSE", "-o", "udp.check_checksum:TRUE", *options]
-    command = [*TSHARK, "-r", str(file), *plain, "-T", "fields", *fields]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "Lua: Error" not in shown.stderr, shown.stderr
-    return [dict(zip(FIELDS, line.split("\t"), strict=True)) for line in shown.stdout.splitlines()]
-
-
-def packets(file: Path) -> int:
-    """Return the number of packets of a capture."""
-    data, at, count = file.read_bytes(), 24, 0
-    while at < len(data):
-        at, count = at + 16 + struct.unpack_from("<I", data, at + 8)[0], count + 1
-    return count
-
-
-@pytest.mark.skipif(bool(tshark_reads_dccp()), reason=tshark_reads_dccp())
-@pytest.mark.parametrize("scheme", ["ccid2", "ccid3"])
-def test_tshark_decodes_every_packet(start: Starter, tmp_path: Path, scheme: str) -> None:
-    """tshark decodes every packet of a capture as DCCP in UDP, and the packets are consistent."""
-    port = free_port()
-    files = {"send": tmp_path / "send.pcap", "recv": tmp_path / "recv.pcap"}
-    receiver = listening(start, "127.0.0.1", port, "--once", "--capture", str(files["recv"]))
-    to = f"127.0.0.1:{port}"
-    limits = ["--rate", "1mbit", "--duration", "1s"]
-    sender = start("send", to, "--scheme", scheme, *limits, "--json", "--capture", str(files["send"]))
-    sent, status = done(sender, 0)
-    received, _ = done(receiver, 0)
-    assert f"tshark -X lua_script:{live.DISSECTOR} -r {files['send']}" in status
-    for file in files.values():
-        rows = decoded(file, "-d", f"udp.port=={port},dccp")
-        # Loopback loses nothing, so both captures have all packets of both ends.
-        assert len(rows) == packets(file) == sent["packets_sent"] + sent["packets_received"]
-        for row in rows:
-            assert row["frame.protocols"].removesuffix(":data") == "raw:ip:udp:dccp"
-            assert (row["udp.checksum.status"], row["dccp.checksum.status"]) == ("1", "2"), "good, and not checked"
-            assert not row["_ws.malformed"]
-            assert all(int(found) < WARNING for found in row["_ws.expert.severity"].split(",") if found)
-        ours = [row for row in rows if row["udp.srcport"] != str(port)]
-        theirs = [row for row in rows if row["udp.srcport"] == str(port)]
-        assert (len(ours), len(theirs)) == (sent["packets_sent"], received["packets_sent"])
-        for side, other in ((ours, theirs), (theirs, ours)):
-            numbers = [int(row["dccp.seq_raw"]) for row in side]
-            assert [number - numbers[0] for number in numbers] == list(range(len(side))), "consecutive"
-            known = {row["dccp.seq_raw"] for row in other}
-            assert {row["dccp.ack_raw"] for row in side if row["dccp.ack_raw"]} <= known, (
-                "acknowledged packets were sent"
-            )
-        kinds = [row["dccp.type"] for row in ours]
-        assert (kinds[0], kinds[-1]) == (REQUEST, CLOSE)
-        carried = [row for row in ours if row["dccp.type"] in (DATA, DATA_ACK)]
-        assert [row["data.len"] for row in carried] == ["1400"] * sent["datagrams"]
-        answers = [row["dccp.type"] for row in theirs]
-        assert (answers[0], set(answers[1:-1]) - {SYNC_ACK}, answers[-1]) == (RESPONSE, {ACK}, RESET)
-        assert answers.count(SYNC_ACK) == kinds.count(SYNC), "a Sync tests whether the peer is alive"
-        wanted = set(ours[0]["dccp.option_type"].split(","))
-        assert {CHANGE_L, CHANGE_R} <= wanted, "features are negotiated"
-        vectors = [row for row in theirs if VECTORS & set(row["dccp.option_type"].split(","))]
-        assert len(vectors) >= len(theirs) - 3, "all but the first and last packets report arrivals"
-        reports = [row for row in theirs if set(row["dccp.option_type"].split(",")) >= REPORT]
-        assert bool(reports) == (scheme == "ccid3"), "CCID 3 reports loss intervals and the receive rate too"
-
-
-@pytest.mark.skipif(bool(tshark_reads_dccp()), reason=tshark_reads_dccp())
-def test_tshark_heuristic_finds_only_dccp(start: Starter, tmp_path: Path) -> None:
-    """tshark's heuristic finds DCCP on any port, and leaves other packets alone."""
-    port = free_port()
-    file = tmp_path / "send.pcap"
-    receiver = listening(start, "127.0.0.1", port, "--once")
-    limits = ["--rate", "1mbit", "--duration", "200ms"]
-    sent, _ = done(start("send", f"127.0.0.1:{port}", *limits, "--json", "--capture", str(file)), 0)
-    done(receiver, 0)
-    # Some ephemeral ports belong to protocols, so the heuristic must come first.
-    heuristic = ["-o", "udp.try_heuristic_first:TRUE"]
-    rows = decoded(file, *heuristic)
-    assert len(rows) == sent["packets_sent"] + sent["packets_received"]
-    assert all(row["dccp.type"] for row in rows)
-    # A DCCP checksum makes each packet something else.
-    data = bytearray(file.read_bytes())
-    at = 24
-    while at < len(data):
-        data[at + 16 + 20 + 8 + 6] = 1
-        at += 16 + struct.unpack_from("<I", data, at + 8)[0]
-    file.write_bytes(data)
-    assert not any(row["dccp.type"] for row in decoded(file, *heuristic))
-
-
-def test_dissector_command_prints_path(start: Starter) -> None:
-    """`narrows dccp dissector` prints the path of the dissector."""
-    out, _ = start("dissector").communicate(timeout=20)
-    assert Path(out.strip()).read_text(encoding="utf-8").startswith("-- DCCP in UDP (RFC 6773)")

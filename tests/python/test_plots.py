@@ -79,10 +79,10 @@ def test_time_plot_shades_states_of_lone_flow(results, tmp_path):
     figure = narrows.compare("bbr", duration="30s", trace=True, out=tmp_path).plot("time")
     assert [text.get_text() for text in figure.legends[1].get_texts()] == ["startup", "probe bw"]
     for panel in figure.axes:
-        (shaded,) = panel.collections  # the other state is white
+        (shaded,) = panel.collections  # the other state stays white
         box = shaded.get_paths()[0].get_extents()
         assert (box.x0, box.x1) == (0, 10)
-    assert all(not panel.collections for panel in results.plot("time").axes), "two flows have no common state"
+    assert all(not panel.collections for panel in results.plot("time").axes), "several flows have no common state"
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_panel_column_makes_panels(results):
     figure = results.plot("line", sql=GRID, ylabel="Mbit/s", xlabel="buffer")
     left, right = figure.axes
     assert [panel.get_title() for panel in figure.axes] == ["10.0 ms", "50.0 ms"]
-    assert left.get_ylim() == right.get_ylim(), "heights can be compared"
+    assert left.get_ylim() == right.get_ylim(), "the scales are common"
     assert (left.get_ylabel(), right.get_ylabel(), right.get_xlabel()) == ("Mbit/s", "", "buffer")
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["bbr", "cubic"], "once for all"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["bbr", "cubic"], "one legend for all"
     flows = results.flows.filter((pl.col("rtt_base_ms") == 50) & (pl.col("scheme") == "cubic"))
     expected = flows.group_by("network.buffer", maintain_order=True).agg(pl.col("goodput_mbit_s").mean())
     np.testing.assert_allclose(right.containers[0].lines[0].get_ydata(), expected["goodput_mbit_s"])
@@ -181,7 +181,7 @@ def test_panels_wrap_and_may_own_axes(results):
     wrapped = results.plot("line", sql=sql)
     assert len(wrapped.axes) == 4
     assert [panel.axison for panel in wrapped.axes] == [True, True, True, False]
-    assert wrapped.axes[1].xaxis.get_tick_params()["labelbottom"], "nothing stands below it"
+    assert wrapped.axes[1].xaxis.get_tick_params()["labelbottom"], "no panel is below it"
     own = results.plot("line", sql=sql, columns=3, own_axes=True)
     assert len({panel.get_ylim() for panel in own.axes}) == 3
 

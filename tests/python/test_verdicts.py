@@ -22,12 +22,12 @@ def verdict(claim, values, than=None):
 @pytest.mark.parametrize(
     ("paper", "values", "expected"),
     [
-        (100, [110], H),  # one value: 10 % of the printed figure, inclusive
+        (100, [110], H),  # one value: 10 % of the printed value, inclusive
         (100, [110.01], N),
         (100, [90], H),
         (100, [89.99], N),
         (100, [100], H),
-        (120, [107], N),  # 12 wide, not 10.7: the widening is of the printed figure
+        (120, [107], N),  # 12 wide, not 10.7: 10 % of the printed value
         (120, [108], H),
         (-10, [-11], H),
         (-10, [-11.1], N),
@@ -82,7 +82,7 @@ def test_bound_holds_over_whole_interval(kind, paper, values, expected):
         ("greater", [1], [2], N),
         ("less", [1], [2], H),
         ("less", [2], [2], N),
-        ("greater", [10, 20], [9, 19], H),  # both differences are 1, however far apart the seeds are
+        ("greater", [10, 20], [9, 19], H),  # both differences are 1, although the seeds differ widely
         ("greater", [10, 20], [9, 18], N),  # 1.5 ± 6.35
         ("less", [9, 19], [10, 20], H),
     ],
@@ -103,7 +103,7 @@ def test_ordering_accepts_baseline_number():
 @pytest.mark.parametrize(
     ("given", "values", "than", "expected"),
     [
-        (claim("value", 4.0, baseline=1.0), [1.2], None, D),  # a ratio of 4 was printed: ours is above 1 too
+        (claim("value", 4.0, baseline=1.0), [1.2], None, D),  # the printed ratio is 4, and ours is above 1 too
         (claim("value", 4.0, baseline=1.0), [3.9], None, H),
         (claim("value", 4.0, baseline=1.0), [1.0], None, N),
         (claim("value", 4.0, baseline=1.0), [0.9], None, N),
@@ -115,7 +115,7 @@ def test_ordering_accepts_baseline_number():
         (claim("value", 84.0, direction="greater"), [60], [40], D),
         (claim("value", 84.0, direction="greater"), [40], [60], N),
         (claim("value", 84.0, direction="less"), [40], [60], D),
-        (claim("value", 84.0), [60], [40], N),  # a second column, but nobody said which side is greater
+        (claim("value", 84.0), [60], [40], N),  # a second column, but no direction
         (claim("at_least", 0.9, baseline=0.6), [0.8], None, D),
         (claim("at_least", 0.9, baseline=0.6), [0.5], None, N),
         (claim("at_most", 1.0, baseline=5.0), [2.0], None, D),

@@ -293,6 +293,16 @@ impl Connection {
         self.half.rtt.unread.take()
     }
 
+    /// Loss event rate of the latest CCID 3 feedback; zero without any.
+    pub fn loss_event_rate(&self) -> f64 {
+        self.half.loss_event_rate
+    }
+
+    /// Smoothed round-trip time, or RFC 4340's default before the first sample.
+    pub fn srtt_or_default(&self) -> Nanos {
+        self.half.rtt.or_default()
+    }
+
     /// Phase of loss recovery.
     pub fn phase(&self) -> Phase {
         self.half.phase

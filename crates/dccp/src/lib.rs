@@ -8,7 +8,6 @@
 //! can serve as one; options carry the feedback that a CCID needs beyond acknowledgements.
 
 pub mod ack_vector;
-pub mod bench;
 mod ccid;
 pub mod connection;
 pub mod data_dropped;

@@ -3,23 +3,20 @@
 mod live;
 mod wire;
 
-use std::collections::BTreeSet;
-use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
+use narrows_bench::cases::{self, CASES};
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Evidence, Param, ParamKind, RecoveryStyle};
-use narrows_routers as allocator;
+use narrows_routers as routers;
 use narrows_scenario::result::RunResult;
-use narrows_scenario::{self as scenario, FileError, Files, NoFiles, Plan, ScenarioError as Refusal, Source};
-use narrows_sim::bench::ports::{Lane, Round};
-use narrows_sim::bench::{CASES, acks};
+use narrows_scenario::{self as scenario, FileError, Files, Plan, ScenarioError as Refusal, Source};
 use narrows_sim::engine::Engine;
-use narrows_sim::recorder::Recorder;
+use narrows_sim::observer::Observer;
+use narrows_trace::Recorder;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -110,15 +107,15 @@ fn describe(entry: &Entry) -> serde_json::Value {
            "page": entry.page().collect::<Vec<_>>().join("\n")})
 }
 
-/// All registered allocators, as a JSON list.
-#[pyfunction(name = "allocators")]
-fn list_allocators() -> String {
-    let describe = |entry: &allocator::RouterEntry| {
+/// All registered routers, as a JSON list.
+#[pyfunction(name = "routers")]
+fn list_routers() -> String {
+    let describe = |entry: &routers::RouterEntry| {
         let info = entry.info;
         json!({"name": info.name, "summary": info.summary, "evidence": evidence(info.evidence),
                "params": describe_params(info.params), "page": entry.page().collect::<Vec<_>>().join("\n")})
     };
-    serde_json::Value::from_iter(allocator::ALL.iter().map(describe)).to_string()
+    serde_json::Value::from_iter(routers::ALL.iter().map(describe)).to_string()
 }
 
 /// All registered schemes, as a JSON list.
@@ -178,19 +175,20 @@ fn plan(
 /// traces.
 #[pyfunction]
 fn radio_trace(py: Python<'_>, text: &str, source: &str) -> PyResult<(String, String, String)> {
-    let generate = || scenario::radio_path(&Source { name: source, text, files: &NoFiles }).map_err(Box::new);
-    let path = py.detach(generate).map_err(|e| refuse(py, &e))?;
+    let path =
+        py.detach(|| scenario::radio_path(source, text).map_err(Box::new)).map_err(|e| refuse(py, &e))?;
     Ok((path.capacity.to_text(), path.loss.to_text(), path.delay.to_text()))
 }
 
-/// Runs the event loop in slices; `None` when cancelled. Returns the time the loop took.
-fn drive(
+/// Runs the event loop in slices; `None` if it ended early, because it was cancelled or `stuck` says that its observer is.
+fn drive<O: Observer>(
     plan: Plan,
-    recorder: Recorder,
+    observer: O,
     shared: Option<&Shared>,
-) -> std::io::Result<Option<(RunResult, Duration)>> {
+    stuck: impl Fn(&O) -> bool,
+) -> Option<RunResult> {
     let duration = plan.duration;
-    let mut engine = Engine::new(plan, recorder);
+    let mut engine = Engine::observed(plan, observer);
     // The wall clock is for the report only; nothing in the run sees it.
     #[allow(clippy::disallowed_methods)]
     let started = std::time::Instant::now();
@@ -199,22 +197,36 @@ fn drive(
     while engine.now() < duration {
         if let Some(shared) = shared {
             if shared.cancelled.load(Ordering::Relaxed) > 0 {
-                return Ok(None);
+                return None;
             }
             let progress = engine.now().as_secs_f64() / duration.as_secs_f64();
             shared.progress.store(progress.to_bits(), Ordering::Relaxed);
         }
-        if engine.run_slice(until, SLICE_EVENTS)? {
+        if engine.run_slice(until, SLICE_EVENTS) {
             until += slice;
+        }
+        if stuck(engine.observer()) {
+            return None;
         }
     }
     let took = started.elapsed();
-    let mut result = engine.finish()?;
+    let mut result = engine.finish();
     result.wall_s = took.as_secs_f64();
     if let Some(shared) = shared {
         shared.progress.store(1f64.to_bits(), Ordering::Relaxed);
     }
-    Ok(Some((result, took)))
+    Some(result)
+}
+
+/// As [`drive`]; records into files in a folder, if one is given.
+fn record(plan: Plan, folder: Option<&Path>, shared: Option<&Shared>) -> std::io::Result<Option<RunResult>> {
+    let Some(folder) = folder else { return Ok(drive(plan, (), shared, |()| false)) };
+    let mut recorder = Recorder::new(&plan.trace, folder)?;
+    let result = drive(plan, &mut recorder, shared, |recorder| recorder.has_failed());
+    if result.is_some() || recorder.has_failed() {
+        recorder.finish()?;
+    }
+    Ok(result)
 }
 
 /// Runs one planned run to its end, without the GIL, and returns its result as JSON. With `trace_dir`, what the scenario's
@@ -233,16 +245,10 @@ fn run(
     let plan = scenario::resolve(&planned.scenario, planned.seed, &Folder(directory.map(Path::new)))
         .map_err(|e| refuse(py, &e))?;
     let shared = handle.map(|h| Arc::clone(&h.shared));
-    let outcome = py.detach(|| {
-        let recorder = match trace_dir {
-            Some(dir) => Recorder::new(&plan.trace, Path::new(dir))?,
-            None => Recorder::off(),
-        };
-        drive(plan, recorder, shared.as_deref())
-    });
+    let outcome = py.detach(|| record(plan, trace_dir.map(Path::new), shared.as_deref()));
     match outcome.map_err(|e| PyOSError::new_err(e.to_string()))? {
         None => Err(Cancelled::new_err("cancelled")),
-        Some((result, _)) => {
+        Some(result) => {
             let out = Report { result: &result, id: &planned.id, point: &planned.point };
             serde_json::to_string(&out).map_err(|e| PyValueError::new_err(e.to_string()))
         }
@@ -262,53 +268,9 @@ fn bench_cases() -> String {
 /// Runs one case of the benchmark `repeats` times: medians over the event loop alone, as JSON.
 #[pyfunction(name = "bench")]
 fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
-    let Some(case) = CASES.iter().find(|c| c.name == name) else {
-        let names: Vec<_> = CASES.iter().map(|c| c.name).collect();
-        return Err(PyValueError::new_err(format!("no case `{name}`; there are: {}", names.join(", "))));
-    };
-    let plan = case.plan().map_err(|e| refuse(py, &e))?;
-    let outcome = py.detach(|| {
-        let mut walls = Vec::new();
-        let mut last = None;
-        for _ in 0..repeats.max(1) {
-            let done = drive(plan.clone(), Recorder::off(), None)?;
-            let (result, took) = done.expect("nobody can cancel it");
-            walls.push(took.as_secs_f64());
-            last = Some(result);
-        }
-        Ok::<_, std::io::Error>((walls, last.expect("at least one repeat")))
-    });
-    let (walls, result) = outcome.map_err(|e| PyOSError::new_err(e.to_string()))?;
-    let wall_s = median(walls.iter().copied());
-    Ok(json!({
-        "case": name,
-        "flows": result.flows.len(),
-        "data_packets": result.data_packets,
-        "events": result.events,
-        "wall_s": wall_s,
-        "wall_all_s": walls,
-        "packets_per_s": result.data_packets as f64 / wall_s,
-        "peak_flow_bytes": result.peak_flow_bytes,
-        "counters": result.counters,
-        "event_hash": result.event_hash,
-        "failed": case.unmet(&result.counters),
-    })
-    .to_string())
-}
-
-/// The time of one turn of a scheme, in nanoseconds for each acknowledgement. A turn is one connection, about a millisecond:
-/// short beside the time slices of a busy machine, so that few turns of any scheme are interrupted and medians hold.
-fn turn_of(entry: &Entry, events: &[acks::Event]) -> f64 {
-    #[allow(clippy::disallowed_methods)] // to measure is its purpose
-    let started = std::time::Instant::now();
-    black_box(acks::tell(entry, 1, black_box(events)));
-    started.elapsed().as_secs_f64() * 1e9 / acks::ACKS as f64
-}
-
-fn median(values: impl IntoIterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = values.into_iter().collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
+    let case = cases::find(name).map_err(PyValueError::new_err)?;
+    let row = py.detach(|| case.measure(repeats).map_err(Box::new));
+    row.map(|row| row.to_string()).map_err(|error| refuse(py, &error))
 }
 
 /// What an acknowledgement costs each scheme, or those named: medians over `repeats` rounds, in each of which every scheme
@@ -316,90 +278,18 @@ fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 #[pyfunction]
 #[pyo3(signature = (repeats, names=vec![]))]
 fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
-    let mut chosen = vec![&schemes::ALL[0]];
-    for name in &names {
-        let unknown = || PyValueError::new_err(format!("there is no scheme `{name}`"));
-        chosen.push(schemes::find(name).ok_or_else(unknown)?);
-    }
-    if names.is_empty() {
-        chosen.extend(schemes::ALL);
-    }
-    let mut seen = BTreeSet::new();
-    chosen.retain(|entry| seen.insert(entry.info.name));
-    let rounds: Vec<Vec<f64>> = py.detach(|| {
-        let events = acks::events();
-        (0..repeats.max(1)).map(|_| chosen.iter().map(|entry| turn_of(entry, &events)).collect()).collect()
-    });
-    let row = |(i, entry): (usize, &&Entry)| {
-        json!({
-            "scheme": entry.info.name,
-            "ns_per_ack": median(rounds.iter().map(|round| round[i])),
-            "ratio": median(rounds.iter().map(|round| round[i] / round[0])),
-            "reference": chosen[0].info.name,
-            "acks": acks::ACKS,
-            "ns_all": rounds.iter().map(|round| round[i]).collect::<Vec<_>>(),
-        })
-    };
-    Ok(serde_json::Value::from_iter(chosen.iter().enumerate().map(row)).to_string())
+    let rows = py.detach(|| narrows_bench::schemes::measure(repeats, &names));
+    rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
 }
 
-/// With so many flows each.
-const LANES: [usize; 3] = [1, 1_000, 100_000];
-/// Packets between two turns of an allocator: about a millisecond.
-const LANE_PACKETS: usize = 20_000;
-
-/// What each allocator, or those named, costs the link at whose port it sits, by the number of flows: medians over `repeats`
-/// rounds, in each of which every allocator and a link without one has its turn, and the median of the ratios to that link.
+/// What each router, or those named, costs the link at whose port it sits, by the number of flows: medians over `repeats`
+/// rounds, in each of which every router and a link without one has its turn, and the median of the ratios to that link.
 /// As a JSON list.
 #[pyfunction]
 #[pyo3(signature = (repeats, names=vec![]))]
-fn bench_allocators(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
-    let unknown = |name: &String| {
-        let known: Vec<_> = allocator::ALL.iter().map(|entry| entry.info.name).collect();
-        PyValueError::new_err(format!("there is no allocator `{name}`; accepted: {}", known.join(", ")))
-    };
-    let named: Vec<_> = names
-        .iter()
-        .map(|name| allocator::find(name).ok_or_else(|| unknown(name)))
-        .collect::<PyResult<_>>()?;
-    let chosen: Vec<&allocator::RouterEntry> =
-        if names.is_empty() { allocator::ALL.iter().collect() } else { named };
-    let rows = py.detach(|| LANES.map(|flows| lanes(&chosen, flows, repeats.max(1))).concat());
-    Ok(serde_json::Value::from_iter(rows).to_string())
-}
-
-/// The rows for one number of flows; the first is the link without an allocator.
-fn lanes(chosen: &[&'static allocator::RouterEntry], flows: usize, repeats: usize) -> Vec<serde_json::Value> {
-    #[allow(clippy::disallowed_methods)] // to measure is its purpose
-    let started = std::time::Instant::now();
-    let clock = || started.elapsed().as_secs_f64() * 1e9;
-    let kinds = || std::iter::once(None).chain(chosen.iter().map(|entry| Some(*entry)));
-    let mut lanes: Vec<Lane> = kinds().map(|entry| Lane::new(entry, flows)).collect();
-    let rounds: Vec<Vec<Round>> = (0..repeats)
-        .map(|_| lanes.iter_mut().map(|lane| lane.round(LANE_PACKETS, &clock)).collect())
-        .collect();
-    let per_packet = |round: &Round| round.packets_took / round.packets as f64;
-    let row = |(i, entry): (usize, Option<&allocator::RouterEntry>)| {
-        let mine = || rounds.iter().map(|round| &round[i]);
-        let woken: Vec<_> = mine().filter(|round| round.wakes > 0).collect();
-        let per_wake = (!woken.is_empty())
-            .then(|| median(woken.iter().map(|round| round.wakes_took / round.wakes as f64)));
-        json!({
-            "allocator": entry.map_or("none", |entry| entry.info.name),
-            "flows": flows,
-            "opened": lanes[i].opened(),
-            "ns_per_packet": median(mine().map(per_packet)),
-            "ratio": median(rounds.iter().map(|round| per_packet(&round[i]) / per_packet(&round[0]))),
-            "ns_per_wake": per_wake,
-            "ns_per_wake_and_flow": per_wake.map(|wake| wake / flows as f64),
-            "wakes": mine().map(|round| round.wakes).sum::<u64>(),
-            "packets": mine().map(|round| round.packets).sum::<u64>(),
-            "memory_bytes": lanes[i].memory(),
-            "bytes_per_flow": lanes[i].memory() as f64 / flows as f64,
-            "ns_all": mine().map(per_packet).collect::<Vec<_>>(),
-        })
-    };
-    kinds().enumerate().map(row).collect()
+fn bench_routers(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
+    let rows = py.detach(|| narrows_bench::ports::measure(repeats, &names));
+    rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
 }
 
 /// The scheme that datagrams have where none is stated.
@@ -419,8 +309,8 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(bench_cases, m)?)?;
     m.add_function(wrap_pyfunction!(run_case, m)?)?;
     m.add_function(wrap_pyfunction!(bench_schemes, m)?)?;
-    m.add_function(wrap_pyfunction!(bench_allocators, m)?)?;
-    m.add_function(wrap_pyfunction!(list_allocators, m)?)?;
+    m.add_function(wrap_pyfunction!(bench_routers, m)?)?;
+    m.add_function(wrap_pyfunction!(list_routers, m)?)?;
     m.add_function(wrap_pyfunction!(live::live, m)?)?;
     m.add_function(wrap_pyfunction!(live::bench_datagrams, m)?)?;
     m.add_function(wrap_pyfunction!(live::datagram_schemes, m)?)?;

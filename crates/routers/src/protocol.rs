@@ -20,12 +20,12 @@ impl Explicit {
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|explicit| explicit.allocator() == name)
+        Self::ALL.into_iter().find(|explicit| explicit.router() == name)
     }
 
     /// The router algorithm that answers it: it takes its place at the bottleneck where a scenario names none. The protocol
     /// has the same name.
-    pub const fn allocator(self) -> &'static str {
+    pub const fn router(self) -> &'static str {
         match self {
             Self::Rcp => "rcp",
             Self::Xcp => "xcp",
@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn protocol_of_every_scheme_has_its_router_algorithm() {
         for explicit in Explicit::ALL {
-            assert_eq!(Explicit::named(explicit.allocator()), Some(explicit));
-            assert!(crate::find(explicit.allocator()).is_some());
+            assert_eq!(Explicit::named(explicit.router()), Some(explicit));
+            assert!(crate::find(explicit.router()).is_some());
         }
         let schemes = narrows_cc::schemes::ALL.iter().filter_map(|entry| entry.rate_protocol);
         assert!(schemes.clone().all(|name| Explicit::named(name).is_some()));

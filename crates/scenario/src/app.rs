@@ -6,16 +6,21 @@ use narrows_cc::{Bytes, Rate};
 use narrows_traffic::AppConfig;
 
 use crate::choice::{self, App, AppKind};
-use crate::fault::Fault;
+use crate::fault::{Fault, key_in};
 use crate::link;
 use crate::quantity::{Size, Time};
-use crate::schema::Flow;
 
-/// The application of the entry whose keys are in `table`. A constant rate writes a segment at a time, if nothing is stated.
-pub(crate) fn app(flow: &Flow, table: &str, segment: u16) -> Result<AppConfig, Fault> {
-    let key = |name: &str| format!("{table}.{name}");
-    if let Some(size) = &flow.size {
-        if flow.app.is_some() {
+/// The application that the keys `size` and `app` of `table` state. A constant rate writes a segment at a time, if nothing is
+/// stated.
+pub(crate) fn app(
+    size: Option<&Size>,
+    app: Option<&App>,
+    table: &str,
+    segment: u16,
+) -> Result<AppConfig, Fault> {
+    let key = |name: &str| key_in(table, name);
+    if let Some(size) = size {
+        if app.is_some() {
             return Err(
                 Fault::new(key("app"), "a flow of stated size is a file").accepted("either size or app")
             );
@@ -29,7 +34,7 @@ pub(crate) fn app(flow: &Flow, table: &str, segment: u16) -> Result<AppConfig, F
         };
     }
     let bulk = App::default();
-    let app = flow.app.as_ref().map_or(&bulk, |app| &app.0);
+    let app = app.unwrap_or(&bulk);
     let allowed: &[&str] = match app.kind {
         AppKind::Bulk => &[],
         AppKind::OnOff => &["on", "off", "random"],

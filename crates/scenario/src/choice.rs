@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use narrows_routers as allocator;
+use narrows_routers as routers;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
@@ -220,9 +220,9 @@ impl Short for Queue {
     }
 }
 
-/// An allocator with its parameters, of which each is a key beside `kind`.
+/// A router with its parameters, of which each is a key beside `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Allocator {
+pub struct Router {
     /// Which one, or none.
     pub kind: String,
     /// From then on it does nothing any more (never).
@@ -233,9 +233,9 @@ pub struct Allocator {
     pub params: BTreeMap<String, ParamValue>,
 }
 
-impl Short for Allocator {
+impl Short for Router {
     fn accepted() -> String {
-        let names: Vec<_> = allocator::ALL.iter().map(|entry| entry.info.name).chain(["none"]).collect();
+        let names: Vec<_> = routers::ALL.iter().map(|entry| entry.info.name).chain(["none"]).collect();
         format!("{}, or a table with `kind` and parameters", names.join(", "))
     }
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {

@@ -1,18 +1,23 @@
 //! Flows that carry datagrams: which ones do, and their transport's settings.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use narrows_cc::{Params, schemes};
 use narrows_dccp::Ccid;
 use narrows_dccp::connection::Overflow;
+use narrows_traffic::AppConfig;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::choice::table;
-use crate::fault::Fault;
-use crate::schema::{Flow, Protocol, Scenario};
+use crate::app::app;
+use crate::choice::{App, TextOr, table};
+use crate::fault::{Fault, key_in};
+use crate::flows;
+use crate::quantity::Size;
+use crate::schema::{Flow, ParamValue, Protocol};
 
 /// What happens to a datagram for which the sender's queue has no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -115,15 +120,15 @@ pub(crate) fn carried() -> impl Iterator<Item = &'static str> + Clone {
         .flat_map(|entry| [entry.info.name].into_iter().chain(entry.info.aliases.iter().copied()))
 }
 
-/// The settings of the sending end of entry `index`, if datagrams carry it.
+/// The settings of the sending end of the flow in `table`, if datagrams carry it.
 pub(crate) fn settings(
-    scenario: &Scenario,
-    index: usize,
+    common: &Dccp,
+    flow: &Flow,
+    table: &str,
     scheme: &'static schemes::Entry,
     params: &Params,
 ) -> Result<Option<narrows_dccp::Config>, Fault> {
-    let flow = &scenario.flows[index];
-    let key = |name: &str| format!("flows.{index}.{name}");
+    let key = |name: &str| key_in(table, name);
     if protocol(flow, scheme) != Protocol::Dccp {
         return match &flow.dccp {
             Some(_) => Err(Fault::new(key("dccp"), "this flow is not carried by DCCP")
@@ -138,12 +143,24 @@ pub(crate) fn settings(
     if flow.subflows.is_some() {
         return cannot("subflows", "this flow is carried by DCCP", "one way, or protocol = \"tcp\"");
     }
+    config(common, flow.dccp.as_ref(), table, scheme, params).map(Some)
+}
+
+/// The settings that the table `dccp` in `table` states, else the common ones, else those of DCCP.
+fn config(
+    common: &Dccp,
+    own: Option<&Dccp>,
+    table: &str,
+    scheme: &'static schemes::Entry,
+    params: &Params,
+) -> Result<narrows_dccp::Config, Fault> {
+    let key = |name: &str| key_in(table, name);
     if let Some(why) = unable(scheme) {
         return Err(Fault::new(key("scheme"), format!("DCCP cannot carry `{}`: {why}", scheme.info.name))
             .accepted(carried().collect::<Vec<_>>().join(", ")));
     }
     let default = narrows_dccp::Config::default();
-    let (own, common) = (flow.dccp.clone().unwrap_or_default(), &scenario.dccp);
+    let own = own.cloned().unwrap_or_default();
     macro_rules! stated {
         ($field:ident, $default:expr) => {
             own.$field.or(common.$field).unwrap_or($default)
@@ -163,7 +180,7 @@ pub(crate) fn settings(
         let accepted = format!("at most {} of this size, which are 2 GB", MOST_WAITING / u64::from(datagram));
         return Err(Fault::new(place, found).accepted(accepted));
     }
-    Ok(Some(narrows_dccp::Config {
+    Ok(narrows_dccp::Config {
         scheme,
         params: params.clone(),
         datagram,
@@ -178,7 +195,7 @@ pub(crate) fn settings(
             OverflowKind::DropNewest => Overflow::DropNewest,
         },
         ..default
-    }))
+    })
 }
 
 /// More than this in one sender's queue is surely a slip, and more than most machines can spare.
@@ -186,3 +203,41 @@ const MOST_WAITING: u64 = 2_000_000_000;
 
 /// The payload of a full TCP segment, so that packets of both have nearly the same size.
 const DATAGRAM: u16 = 1448;
+
+table! {
+    /// A flow of datagrams by itself, as real sockets send it: those keys of a scenario's flow that need no network.
+    DatagramFlow {
+        /// The congestion control scheme, with parameters after a colon.
+        scheme: String,
+        ; // optional:
+        /// Parameters of the scheme.
+        params: BTreeMap<String, ParamValue>,
+        /// A file of this size instead of bulk data.
+        size: Size,
+        /// What feeds it (bulk).
+        app: TextOr<App>,
+        /// Settings of DCCP.
+        dccp: Dccp,
+    }
+}
+
+/// A flow of datagrams, checked.
+#[derive(Clone, Debug)]
+pub struct DatagramPlan {
+    /// The sending end's settings.
+    pub config: narrows_dccp::Config,
+    /// What feeds it.
+    pub app: AppConfig,
+    /// The length of the sender's queue, if it is stated.
+    pub queue: Option<usize>,
+}
+
+impl DatagramFlow {
+    pub(crate) fn plan(&self) -> Result<DatagramPlan, Fault> {
+        let (scheme, params) = flows::scheme(&self.scheme, self.params.as_ref(), Some(Protocol::Dccp), "")?;
+        let config = config(&Dccp::default(), self.dccp.as_ref(), "", scheme, &params)?;
+        let app = app(self.size.as_ref(), self.app.as_ref().map(|app| &app.0), "", config.datagram)?;
+        let stated = self.dccp.as_ref().is_some_and(|own| own.queue.is_some());
+        Ok(DatagramPlan { queue: stated.then_some(config.queue), config, app })
+    }
+}

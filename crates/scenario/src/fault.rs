@@ -122,6 +122,11 @@ impl Fault {
     }
 }
 
+/// The dotted key of `name` in `table`; no table stands for the top of the text.
+pub(crate) fn key_in(table: &str, name: &str) -> String {
+    if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
+}
+
 /// A time in the unit that reads best.
 pub(crate) fn show(time: Nanos) -> String {
     match time.as_nanos() % 1_000_000_000 {

@@ -1,5 +1,7 @@
 //! From the flows of a scenario to connections: schemes and their parameters, transport settings, opening times.
 
+use std::collections::BTreeMap;
+
 use narrows_cc::{Bytes, EcnNeed, Nanos, Param, ParamError, ParamKind, Params, Random, schemes};
 use narrows_tcp::TcpConfig;
 use narrows_tcp::multipath::MAPPING_BYTES;
@@ -8,9 +10,9 @@ use narrows_traffic::AppConfig;
 use crate::app::app;
 use crate::choice::{FileSize, SizeKind};
 use crate::datagrams;
-use crate::fault::{Fault, show, unknown};
+use crate::fault::{Fault, key_in, show, unknown};
 use crate::quantity::{DataAmount, Time};
-use crate::schema::{Arrivals, Flow, ParamValue, Protocol, Scenario, Tcp};
+use crate::schema::{Arrivals, ParamValue, Protocol, Scenario, Tcp};
 
 /// More flows than this are surely a slip.
 pub(crate) const MAX_FLOWS: u64 = 100_000;
@@ -48,9 +50,9 @@ pub(crate) struct Kind {
 pub(crate) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Fault> {
     let flow = &scenario.flows[index];
     let table = format!("flows.{index}");
-    let (scheme, params) = scheme(flow, &table)?;
+    let (scheme, params) = scheme(&flow.scheme, flow.params.as_ref(), flow.protocol, &table)?;
     let mapped = if flow.subflows.is_some() { MAPPING_BYTES } else { 0 };
-    let datagrams = datagrams::settings(scenario, index, scheme, &params)?;
+    let datagrams = datagrams::settings(&scenario.dccp, flow, &table, scheme, &params)?;
     let mut tcp = tcp(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn, mapped)?;
     if let Some(datagrams) = &datagrams {
         // What a packet's size is reckoned by.
@@ -70,19 +72,24 @@ fn describe(param: &Param) -> String {
     }
 }
 
-/// The scheme a flow names, with its parameters from the text after the colon and from the table.
-fn scheme(flow: &Flow, table: &str) -> Result<(&'static schemes::Entry, Params), Fault> {
-    let key = format!("{table}.scheme");
-    let (name, inline) = match flow.scheme.split_once(':') {
+/// The scheme that the key `scheme` of `table` names, with its parameters from the text after the colon and from the table.
+pub(crate) fn scheme(
+    text: &str,
+    table_params: Option<&BTreeMap<String, ParamValue>>,
+    protocol: Option<Protocol>,
+    table: &str,
+) -> Result<(&'static schemes::Entry, Params), Fault> {
+    let key = key_in(table, "scheme");
+    let (name, inline) = match text.split_once(':') {
         Some((name, inline)) => (name.trim(), Some(inline)),
-        None => (flow.scheme.trim(), None),
+        None => (text.trim(), None),
     };
     let Some(entry) = schemes::find(name) else {
         let message = format!("there is no scheme `{name}`");
         let known = schemes::ALL
             .iter()
             .flat_map(|entry| [entry.info.name].into_iter().chain(entry.info.aliases.iter().copied()));
-        let fault = match flow.protocol {
+        let fault = match protocol {
             Some(Protocol::Dccp) => unknown(&message, name, datagrams::carried()),
             _ => unknown(&message, name, known),
         };
@@ -102,8 +109,8 @@ fn scheme(flow: &Flow, table: &str) -> Result<(&'static schemes::Entry, Params),
         stated.push(param);
         set(&mut params, entry.info.name, entry.info.params, param, text, &key)?;
     }
-    for (param, value) in flow.params.iter().flatten() {
-        let key = format!("{table}.params.{param}");
+    for (param, value) in table_params.into_iter().flatten() {
+        let key = key_in(table, &format!("params.{param}"));
         if stated.contains(&param.as_str()) {
             return Err(Fault::new(key, format!("`{param}` is set by the scheme's text too"))
                 .accepted("one of the two"));
@@ -343,7 +350,7 @@ pub(crate) fn expand(
     }
     let all = (count as usize).saturating_mul(legs);
     check_count(drafts.len().saturating_add(all), all, &key("count"))?;
-    let app = app(flow, &table, segment)?;
+    let app = app(flow.size.as_ref(), flow.app.as_ref().map(|app| &app.0), &table, segment)?;
     if flow.stagger.is_some() && flow.spread.is_some() {
         return Err(Fault::new(key("spread"), "there is a stagger too").accepted("either stagger or spread"));
     }

@@ -33,6 +33,8 @@ mod topology;
 mod tree;
 mod unheard;
 
+use datagrams::DatagramFlow;
+pub use datagrams::DatagramPlan;
 pub use fault::{Note, ScenarioError};
 pub use files::{FileError, Files, NoFiles};
 pub use plan::{ConnectionPlan, FlowPlan, Hop, LinkPlan, Plan, TracePlan, Way};
@@ -189,16 +191,26 @@ fn files<'a>(common: &'a Option<String>, own: impl Iterator<Item = &'a Option<St
     std::iter::once(common).chain(own).flatten().map(String::as_str).collect()
 }
 
+/// The flow of datagrams that a table of keys describes, as under `flows` in a scenario, without a network.
+///
+/// # Errors
+/// If a key or value is not acceptable.
+#[allow(clippy::result_large_err)] // once per command
+pub fn datagram_flow(name: &str, text: &str) -> Result<DatagramPlan, ScenarioError> {
+    let tree = Tree::parse(text).map_err(|fault| fault.report(name, text, None))?;
+    let flow = DatagramFlow::deserialize(Reader(&tree)).and_then(|flow| flow.plan());
+    flow.map_err(|fault| fault.report(name, text, Some(&tree)))
+}
+
 /// The radio path that a table of keys asks for, as under `radio` in a scenario; the seed is 1 where none is stated.
 ///
 /// # Errors
 /// If a key or value is not acceptable.
 #[allow(clippy::result_large_err)] // once per command
-pub fn radio_path(source: &Source<'_>) -> Result<radio::RadioPath, ScenarioError> {
-    let tree = Tree::parse(source.text).map_err(|fault| fault.report(source.name, source.text, None))?;
+pub fn radio_path(name: &str, text: &str) -> Result<radio::RadioPath, ScenarioError> {
+    let tree = Tree::parse(text).map_err(|fault| fault.report(name, text, None))?;
     let recipe = choice::Radio::deserialize(Reader(&tree)).and_then(|radio| link::recipe("", &radio, 1));
-    let (seed, length_ms, settings) =
-        recipe.map_err(|fault| fault.report(source.name, source.text, Some(&tree)))?;
+    let (seed, length_ms, settings) = recipe.map_err(|fault| fault.report(name, text, Some(&tree)))?;
     Ok(radio::generate(seed, length_ms, &settings))
 }
 

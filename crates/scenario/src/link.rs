@@ -8,7 +8,7 @@ use narrows_net::config::{self, Capacity, Limit};
 use narrows_net::timeline::{DelayTrace, LossTrace, Timeline, TimelineError};
 use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};
 use narrows_routers::protocol::Explicit;
-use narrows_routers::{self as allocator, RouterConfig, controller};
+use narrows_routers::{self as routers, RouterConfig, controller};
 
 use crate::choice::{self, Loss, LossKind, Radio};
 use crate::fault::{Fault, unknown};
@@ -35,7 +35,7 @@ pub(crate) struct Traces {
     delay: BTreeMap<String, DelayTrace>,
     /// The path generated last, with what it was generated from.
     radio: Option<(Recipe, Carried)>,
-    /// What allocators learned in earlier runs, as read last.
+    /// What routers learned in earlier runs, as read last.
     pub(crate) learned: BTreeMap<String, String>,
 }
 
@@ -379,8 +379,8 @@ pub(crate) fn policer(
     Ok(config::Policer { rate: rate(&format!("{table}.rate"), &policer.rate)?, burst })
 }
 
-/// An allocator, if one is meant.
-pub(crate) fn allocator(table: &str, stated: &choice::Allocator) -> Result<Option<RouterConfig>, Fault> {
+/// A router, if one is meant.
+pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<RouterConfig>, Fault> {
     if stated.kind == "none" {
         let dies = stated.dies.as_ref().map(|_| "dies");
         return match stated.params.keys().map(String::as_str).next().or(dies) {
@@ -388,10 +388,10 @@ pub(crate) fn allocator(table: &str, stated: &choice::Allocator) -> Result<Optio
             None => Ok(None),
         };
     }
-    let Some(entry) = allocator::find(&stated.kind) else {
-        let known = allocator::ALL.iter().map(|entry| entry.info.name).chain(["none"]);
+    let Some(entry) = routers::find(&stated.kind) else {
+        let known = routers::ALL.iter().map(|entry| entry.info.name).chain(["none"]);
         return Err(
-            unknown(&format!("there is no allocator `{}`", stated.kind), &stated.kind, known).within(table)
+            unknown(&format!("there is no router `{}`", stated.kind), &stated.kind, known).within(table)
         );
     };
     let mut params = Params::defaults(entry.info.params);
@@ -403,15 +403,15 @@ pub(crate) fn allocator(table: &str, stated: &choice::Allocator) -> Result<Optio
     Ok(Some(RouterConfig { dies, ..RouterConfig::new(entry, params) }))
 }
 
-/// The allocator that answers an explicit header, with default parameters.
-pub(crate) fn default_allocator(explicit: Explicit) -> RouterConfig {
-    match allocator::find(explicit.allocator()) {
+/// The router that answers an explicit header, with default parameters.
+pub(crate) fn default_router(explicit: Explicit) -> RouterConfig {
+    match routers::find(explicit.router()) {
         Some(entry) => RouterConfig::new(entry, Params::defaults(entry.info.params)),
-        None => unreachable!("every explicit header has its allocator"),
+        None => unreachable!("every explicit header has its router"),
     }
 }
 
-/// Reads what allocators learned in earlier runs, by link.
+/// Reads what routers learned in earlier runs, by link.
 pub(crate) fn learned(file: Option<&str>, files: &dyn Files, traces: &mut Traces) -> Result<(), Fault> {
     const FORMAT: &str = "a JSON object with a text for each link";
     traces.learned.clear();
@@ -428,7 +428,7 @@ pub(crate) fn learned(file: Option<&str>, files: &dyn Files, traces: &mut Traces
     }
 }
 
-/// Gives an allocator what it learned at this link.
+/// Gives a router what it learned at this link.
 pub(crate) fn teach(link: &str, own: &mut RouterConfig, traces: &Traces) -> Result<(), Fault> {
     if let Some(text) = traces.learned.get(link) {
         own.entry.check_learned(text).map_err(|problem| {

@@ -118,9 +118,9 @@ pub(crate) fn resolve(
     let tuples: Arc<[FiveTuple]> = tuples.into();
     link::learned(scenario.network.learned.as_deref(), files, traces)?;
     for link in &mut links {
-        if let Some(allocator) = &mut link.router {
-            allocator.flows = Arc::clone(&tuples);
-            link::teach(&link.name, allocator, traces)?;
+        if let Some(router) = &mut link.router {
+            router.flows = Arc::clone(&tuples);
+            link::teach(&link.name, router, traces)?;
         }
     }
     let notes = notes(scenario, &entries, &links, &position);
@@ -227,13 +227,13 @@ fn link_spec(
             if queue.kind == QueueKind::Htb { connections.members(entries, index) } else { Vec::new() };
         config.queue = queue::queue(key, queue, &Place { rate: wire.rate, rtt, packet, members })?;
     }
-    let router = match &wire.allocator {
-        Some((allocator, key)) => link::allocator(key, allocator)?,
+    let router = match &wire.router {
+        Some((router, key)) => link::router(key, router)?,
         // Of a dumbbell's two wires the bottleneck is the one that is listed.
         None if topology.is_dumbbell() && wire.listed => entries
             .iter()
             .find_map(|entry| entry.kind.scheme.rate_protocol.and_then(Explicit::named))
-            .map(link::default_allocator),
+            .map(link::default_router),
         None => None,
     };
     let (mut jitter, mut reordering, mut delay_trace) = (None, None, None);

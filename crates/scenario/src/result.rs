@@ -170,9 +170,9 @@ pub struct LinkResult {
     /// The classes of its queue, where that has some.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassResult>,
-    /// The allocator at its port.
+    /// The router at its port.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub allocator: Option<AllocatorResult>,
+    pub router: Option<RouterResult>,
 }
 
 /// Results of one class of a queue and all classes below it, after the warm-up.
@@ -190,9 +190,9 @@ pub struct ClassResult {
     pub queue_delay_mean_ms: f64,
 }
 
-/// An allocator at the end of a run.
+/// A router at the end of a run.
 #[derive(Clone, Debug, Serialize)]
-pub struct AllocatorResult {
+pub struct RouterResult {
     /// Which one.
     pub kind: &'static str,
     /// Its named internals and counters: the unit last in the name, states as text.

@@ -6,7 +6,7 @@ use narrows_net::config;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{Allocator, App, FileSize, Jitter, Loss, Queue, Radio, TextOr, table};
+use crate::choice::{App, FileSize, Jitter, Loss, Queue, Radio, Router, TextOr, table};
 use crate::datagrams::Dccp;
 use crate::quantity::{Amount, Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
 use crate::subflows::{SchedulerKind, Subflows};
@@ -171,15 +171,15 @@ pub struct Network {
     /// A policer before the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policer: Option<Policer>,
-    /// What takes part in congestion control at the port: an allocator by name, or none. In a dumbbell where nothing is stated, the
-    /// allocator of the first flow whose scheme needs one; elsewhere none.
+    /// What takes part in congestion control at the port: a router by name, or none. In a dumbbell where nothing is stated, the
+    /// router of the first flow whose scheme needs one; elsewhere none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub allocator: Option<TextOr<Allocator>>,
-    /// A file of what allocators learned in earlier runs, one text per link, as JSON; relative to the scenario. A file that is
+    pub router: Option<TextOr<Router>>,
+    /// A file of what routers learned in earlier runs, one text per link, as JSON; relative to the scenario. A file that is
     /// not there means: nothing yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learned: Option<String>,
-    /// The controller of the allocators that need one.
+    /// The controller of the routers that need one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<Controller>,
     /// Rate of a link of its own for every sender, and every receiver.
@@ -224,7 +224,7 @@ impl Default for Network {
             jitter: None,
             reorder: None,
             policer: None,
-            allocator: None,
+            router: None,
             learned: None,
             controller: None,
             access_rate: None,
@@ -240,7 +240,7 @@ impl Default for Network {
 }
 
 table! {
-    /// The controller of a software-defined network, which polls the ports of allocators that need one.
+    /// The controller of a software-defined network, which polls the ports of routers that need one.
     #[derive(Default)]
     Controller {
         ; // optional:
@@ -295,8 +295,8 @@ table! {
         reorder: Reorder,
         /// A policer before the queue.
         policer: Policer,
-        /// What takes part in congestion control at its port, in both directions of a duplex link: an allocator by name, or none.
-        allocator: TextOr<Allocator>,
+        /// What takes part in congestion control at its port, in both directions of a duplex link: a router by name, or none.
+        router: TextOr<Router>,
     }
 }
 

@@ -34,8 +34,8 @@ pub fn of_scheme(name: &'static str, value: Value) -> Item {
     }
 }
 
-/// An item of an allocator.
-pub fn of_allocator(name: &'static str, reading: Reading) -> Item {
+/// An item of a router.
+pub fn of_router(name: &'static str, reading: Reading) -> Item {
     match reading {
         Reading::Rate(rate) => number(name, "mbit_s", rate / 125_000.0),
         Reading::Bytes(bytes) => number(name, "bytes", bytes),
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scheme_and_an_allocator_that_tell_the_same_are_shown_the_same() {
+    fn a_scheme_and_a_router_that_tell_the_same_are_shown_the_same() {
         // 1 Mbit/s is 125 000 bytes per second.
         let rate = Value::Rate(Rate::from_bytes_per_sec(250_000));
         for (value, reading, name, shown) in [
@@ -63,9 +63,9 @@ mod tests {
             (Value::State("up"), Reading::State("up"), "x", Shown::Text("up")),
         ] {
             assert_eq!(of_scheme("x", value), (name.into(), shown));
-            assert_eq!(of_allocator("x", reading), (name.into(), shown));
+            assert_eq!(of_router("x", reading), (name.into(), shown));
         }
         // What is less than a byte per second is not nothing.
-        assert_eq!(of_allocator("x", Reading::Rate(0.125)).1, Shown::Number(1e-6));
+        assert_eq!(of_router("x", Reading::Rate(0.125)).1, Shown::Number(1e-6));
     }
 }

@@ -7,7 +7,7 @@ use narrows_net::config::Capacity;
 use narrows_net::timeline::{DelayTrace, LossTrace};
 
 pub(crate) use self::ways::Route;
-use crate::choice::{Allocator, Jitter, Loss, Queue};
+use crate::choice::{Jitter, Loss, Queue, Router};
 use crate::fault::Fault;
 use crate::link::{self, Carried, Inputs};
 use crate::quantity::{Buffer, Time};
@@ -39,7 +39,7 @@ pub(crate) struct Wire<'a> {
     /// Ample where nothing is stated.
     pub(crate) buffer: Option<Stated<'a, Buffer>>,
     pub(crate) queue: Option<Stated<'a, Queue>>,
-    pub(crate) allocator: Option<Stated<'a, Allocator>>,
+    pub(crate) router: Option<Stated<'a, Router>>,
     /// None on the way back of a duplex link.
     pub(crate) conditions: Option<Conditions<'a>>,
     /// The scenario lists it.
@@ -109,13 +109,9 @@ fn conditions<'a>(
     })
 }
 
-fn own_allocator<'a>(
-    network: &'a Network,
-    link: Option<&'a Link>,
-    table: &str,
-) -> Option<Stated<'a, Allocator>> {
-    let own = link.and_then(|link| link.allocator.as_ref());
-    pick(table, "allocator", own.map(|own| &own.0), network.allocator.as_ref().map(|common| &common.0))
+fn own_router<'a>(network: &'a Network, link: Option<&'a Link>, table: &str) -> Option<Stated<'a, Router>> {
+    let own = link.and_then(|link| link.router.as_ref());
+    pick(table, "router", own.map(|own| &own.0), network.router.as_ref().map(|common| &common.0))
 }
 
 const NO_RATE: &str = "a rate such as 100mbit, a capacity_trace, or radio = \"5g\"";
@@ -198,7 +194,7 @@ impl<'a> Topology<'a> {
             delay: Nanos::ZERO,
             buffer: Some((&network.buffer, "network.buffer".into())),
             queue: Some((&network.queue.0, "network.queue".into())),
-            allocator: own_allocator(network, None, "network"),
+            router: own_router(network, None, "network"),
             conditions: Some(conditions),
             listed: true,
         });
@@ -211,7 +207,7 @@ impl<'a> Topology<'a> {
             delay: Nanos::ZERO,
             buffer: network.reverse_buffer.as_ref().map(|buffer| (buffer, "network.reverse_buffer".into())),
             queue: None,
-            allocator: None,
+            router: None,
             conditions: None,
             listed: false,
         });
@@ -247,7 +243,7 @@ impl<'a> Topology<'a> {
                 delay,
                 buffer: Some((&network.buffer, "network.buffer".into())),
                 queue: Some((&network.queue.0, "network.queue".into())),
-                allocator: own_allocator(network, None, "network"),
+                router: own_router(network, None, "network"),
                 conditions: Some(conditions(network, None, "network", &carried, inputs)?),
                 listed: true,
             };
@@ -289,7 +285,7 @@ impl<'a> Topology<'a> {
             delay: delay.map_or(Nanos::ZERO, Time::value),
             buffer: pick(table, "buffer", link.buffer.as_ref(), Some(&network.buffer)),
             queue: pick(table, "queue", own_queue, Some(&network.queue.0)),
-            allocator: own_allocator(network, Some(link), table),
+            router: own_router(network, Some(link), table),
             conditions: Some(conditions(network, Some(link), table, carried, inputs)?),
             listed: true,
         };
@@ -320,7 +316,7 @@ impl<'a> Topology<'a> {
             delay: there.delay,
             buffer: there.buffer.clone(),
             queue: there.queue.clone(),
-            allocator: there.allocator.clone(),
+            router: there.router.clone(),
             conditions: None,
             listed: false,
         };

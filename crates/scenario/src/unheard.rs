@@ -66,7 +66,7 @@ pub(crate) fn windows(scenario: &Scenario, entries: &[Entry]) -> Vec<Fault> {
     entries.iter().enumerate().filter_map(|(index, entry)| initial_window(scenario, index, entry)).collect()
 }
 
-/// Keys and requests of entry `index` that nobody heeds. `answered` says whether an allocator of this name is on its way.
+/// Keys and requests of entry `index` that nobody heeds. `answered` says whether a router of this name is on its way.
 pub(crate) fn notes(
     flow: &Flow,
     index: usize,
@@ -78,10 +78,10 @@ pub(crate) fn notes(
     let mut notes = Vec::new();
     let explicit = scheme.rate_protocol.and_then(Explicit::named);
     if let Some(explicit) = explicit
-        && !answered(explicit.allocator())
+        && !answered(explicit.router())
     {
-        let (allocator, then) = (explicit.allocator(), explicit.unanswered());
-        notes.push(note("scheme", format!("{name} finds no allocator `{allocator}` on its way and {then}")));
+        let (router, then) = (explicit.router(), explicit.unanswered());
+        notes.push(note("scheme", format!("{name} finds no router `{router}` on its way and {then}")));
     }
     if !explicit.is_some_and(Explicit::negotiates) {
         let stated = [

@@ -4,7 +4,7 @@ mod texts;
 
 use narrows_dccp::Config;
 use narrows_dccp::connection::Overflow;
-use narrows_scenario::{NoFiles, Plan, Source, expand};
+use narrows_scenario::{NoFiles, Plan, Source, datagram_flow, expand};
 use narrows_traffic::AppConfig;
 use texts::spec;
 
@@ -162,4 +162,46 @@ fn a_queue_that_would_take_all_memory_is_refused() {
     assert!(own.ends_with(told), "{own}");
     let common = refused("[dccp]\nqueue = 300000\n", "dccp = { datagram_bytes = 65000 }");
     assert!(common.contains(": dccp.queue: 300000 datagrams of 65000 B are 19.5 GB"), "{common}");
+}
+
+/// The keys of a flow alone, without a network, mean what they mean in a scenario.
+#[test]
+fn datagram_flow_alone_equals_that_of_a_scenario() {
+    let keys = "scheme = \"ccid3\"\napp = { kind = \"cbr\", rate = \"1mbit\" }\n\
+                dccp = { datagram_bytes = 500, queue = 7, overflow = \"drop-newest\", ecn = false }\n";
+    let alone = datagram_flow("command line", keys).unwrap_or_else(|error| panic!("{error}"));
+    let all = format!("[network]\nrate = \"1gbit\"\n[[flows]]\nrtt = \"1ms\"\n{keys}");
+    let flow = spec(&all).unwrap().flows.remove(0);
+    assert_eq!(format!("{:?}", alone.config), format!("{:?}", flow.datagrams.unwrap()));
+    assert_eq!(alone.app, flow.app);
+    assert_eq!(alone.queue, Some(7));
+}
+
+/// A scheme that TCP carries by default is carried by DCCP here, and a queue that is not stated is left to the caller.
+#[test]
+fn datagram_flow_alone_defaults_to_dccp_and_no_queue() {
+    let flow = datagram_flow("command line", "scheme = \"cubic\"").unwrap();
+    assert_eq!((flow.app, flow.queue), (AppConfig::Bulk, None));
+    assert_eq!(flow.config.scheme.info.name, "cubic");
+}
+
+/// A refusal names the key without a table, and keys that need a network are unknown.
+#[test]
+fn datagram_flow_alone_refusals_name_the_key() {
+    let refused = |text: &str| {
+        let error = datagram_flow("command line", text).expect_err(text);
+        (error.line, error.key.unwrap_or_default(), error.message)
+    };
+    let key = |line, key: &str, message: &str| (Some(line), key.to_owned(), message.to_owned());
+    assert_eq!(
+        refused("scheme = \"ccid2\"\ndccp = { queue = 0 }"),
+        key(2, "dccp.queue", "`0` is out of range")
+    );
+    assert_eq!(
+        refused("scheme = \"ccid2\"\napp = { kind = \"cbr\", rate = \"0mbit\" }"),
+        key(2, "app.rate", "`0mbit` carries nothing")
+    );
+    assert_eq!(refused("scheme = \"ccid2\"\nrtt = \"1ms\"").1, "rtt");
+    assert_eq!(refused("scheme = \"none\"").1, "scheme");
+    assert_eq!(refused("size = \"1MB\"").1, "scheme");
 }

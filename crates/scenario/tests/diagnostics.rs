@@ -46,13 +46,13 @@ fn every_refusal_is_worded_as_recorded() {
     let names = ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
     let with_aliases = ALL.iter().flat_map(|e| std::iter::once(&e.info.name).chain(e.info.aliases));
     let all = with_aliases.copied().collect::<Vec<_>>().join(", ");
-    let allocators = narrows_routers::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
+    let routers = narrows_routers::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
     let wrong: Vec<String> = cases
         .iter()
         .filter_map(|case| {
             let found = refuse(case.text, &case.overrides).to_string();
             let message = case.message.replace("<names>", &names).replace("<names and aliases>", &all);
-            let message = message.replace("<allocators>", &allocators);
+            let message = message.replace("<routers>", &routers);
             (found != message).then(|| format!("@@{}\n{found}\n", case.name))
         })
         .collect();

@@ -13,7 +13,7 @@ fn dumbbell(network: &str, flows: &[&str]) -> Result<Plan, String> {
 }
 
 fn tuples(spec: &Plan) -> Vec<FiveTuple> {
-    spec.links[0].router.as_ref().map(|allocator| allocator.flows.to_vec()).unwrap_or_default()
+    spec.links[0].router.as_ref().map(|router| router.flows.to_vec()).unwrap_or_default()
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn other_ways_lead_between_the_same_nodes_and_back() {
 }
 
 #[test]
-fn a_controller_and_the_death_of_an_allocator_are_read() {
+fn a_controller_and_the_death_of_a_router_are_read() {
     let network =
-        "allocator = { kind = \"rcp\", dies = \"20s\" }\ncontroller = { poll = \"200ms\", queue = \"5%\" }";
+        "router = { kind = \"rcp\", dies = \"20s\" }\ncontroller = { poll = \"200ms\", queue = \"5%\" }";
     let found = dumbbell(network, &[""]).unwrap();
     assert_eq!(found.links[0].router.as_ref().unwrap().dies, Nanos::from_secs(20));
     assert_eq!(
@@ -128,7 +128,7 @@ fn what_makes_no_sense_is_refused() {
     refused(dumbbell("", &["content = 3000000000"]), "out of range");
     refused(dumbbell("", &["alternatives = [[\"a\", \"b\"]]"]), "a dumbbell has but one way");
     refused(dumbbell("controller = { poll = \"0s\" }", &[""]), "polls without a pause");
-    refused(dumbbell("allocator = { kind = \"none\", dies = \"1s\" }", &[""]), "dies");
+    refused(dumbbell("router = { kind = \"none\", dies = \"1s\" }", &[""]), "dies");
     refused(spec(&format!("{GRAPH}alternatives = [[\"a\", \"y\"]]\n")), "does not lead from the sender");
     let four = "[\"a\", \"y\", \"b\"], ".repeat(4);
     refused(spec(&format!("{GRAPH}alternatives = [{four}]\n")), "4 other ways");

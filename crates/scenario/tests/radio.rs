@@ -97,8 +97,7 @@ fn the_same_seed_gives_the_same_files_and_they_read_back() {
 
 #[test]
 fn a_table_of_keys_makes_a_path_and_is_refused_with_its_key() {
-    let path =
-        |text| radio_path(&Source { name: "t", text, files: &NoFiles }).map_err(|error| error.to_string());
+    let path = |text| radio_path("t", text).map_err(|error| error.to_string());
     assert_eq!(
         path(r#"{"kind": "5g", "seed": 4, "period": "2s"}"#).unwrap(),
         radio::generate(4, 2_000, &defaults())

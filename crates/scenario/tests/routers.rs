@@ -1,4 +1,4 @@
-//! Where allocators stand, and what the keys that name them accept.
+//! Where routers stand, and what the keys that name them accept.
 
 mod texts;
 
@@ -10,11 +10,11 @@ fn dumbbell(network: &str, schemes: &[&str]) -> Result<Plan, String> {
     spec(&format!("[network]\nrate = \"10mbit\"\n{network}\n{}", flows.collect::<String>()))
 }
 
-/// The allocators at the links, with the values of the named parameter.
-fn allocators(spec: &Plan, param: &str) -> Vec<(String, Option<(&'static str, f64)>)> {
+/// The routers at the links, with the values of the named parameter.
+fn routers(spec: &Plan, param: &str) -> Vec<(String, Option<(&'static str, f64)>)> {
     let of = |link: &narrows_scenario::LinkPlan| {
-        let allocator = link.router.as_ref();
-        (link.name.clone(), allocator.map(|a| (a.entry.info.name, a.params.number(param))))
+        let router = link.router.as_ref();
+        (link.name.clone(), router.map(|a| (a.entry.info.name, a.params.number(param))))
     };
     spec.links.iter().map(of).collect()
 }
@@ -26,19 +26,19 @@ fn notes(text: &str) -> Vec<(Option<usize>, String)> {
 }
 
 #[test]
-fn a_scheme_that_finds_no_allocator_of_its_kind_is_told_of_once_for_each_point() {
+fn a_scheme_that_finds_no_router_of_its_kind_is_told_of_once_for_each_point() {
     let flow = |scheme: &str| format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n");
     let text = |network: &str, more: &str| {
         let flows = flow("rcp") + &flow("brf");
         format!("repeat = 3\n[network]\nrate = \"10mbit\"\n{network}\n{flows}{more}")
     };
-    let brf = "brf finds no allocator `brf` on its way and sends as CUBIC does".to_owned();
-    // The first flow brings its allocator, the second comes too late.
+    let brf = "brf finds no router `brf` on its way and sends as CUBIC does".to_owned();
+    // The first flow brings its router, the second comes too late.
     assert_eq!(notes(&text("", "")), [(Some(9), brf.clone())]);
-    let rcp = "rcp finds no allocator `rcp` on its way and keeps its initial window, or sends at its line rate where one \
+    let rcp = "rcp finds no router `rcp` on its way and keeps its initial window, or sends at its line rate where one \
                is stated";
-    assert_eq!(notes(&text("allocator = \"none\"", "")), [(Some(6), rcp.to_owned()), (Some(9), brf.clone())]);
-    assert_eq!(notes(&text("allocator = \"brf\"", "")), [(Some(6), rcp.to_owned())]);
+    assert_eq!(notes(&text("router = \"none\"", "")), [(Some(6), rcp.to_owned()), (Some(9), brf.clone())]);
+    assert_eq!(notes(&text("router = \"brf\"", "")), [(Some(6), rcp.to_owned())]);
     let swept = "[sweep]\n\"network.loss\" = [\"0%\", \"1%\"]\n";
     assert_eq!(notes(&text("", swept)), [(Some(9), brf.clone()), (Some(9), brf)]);
     // Every scheme with its own, and schemes that ask for nothing.
@@ -51,9 +51,9 @@ fn a_scheme_that_finds_no_allocator_of_its_kind_is_told_of_once_for_each_point()
 ///   a --- b --- c, and a --- c
 /// ```
 #[test]
-fn an_allocator_counts_where_data_passes_on_any_of_the_ways_of_a_flow() {
+fn a_router_counts_where_data_passes_on_any_of_the_ways_of_a_flow() {
     let graph = |at: usize, flow: &str| {
-        let own = |n| if n == at { "allocator = \"nodectl\"\n" } else { "" };
+        let own = |n| if n == at { "router = \"nodectl\"\n" } else { "" };
         let links = [("a", "b"), ("b", "c"), ("a", "c")].iter().enumerate();
         let links: String = links
             .map(|(n, (from, to))| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n{}", own(n)))
@@ -84,22 +84,22 @@ fn limits_and_ways_of_a_scheme_that_does_not_negotiate_are_told_of() {
 }
 
 #[test]
-fn a_scheme_brings_its_allocator_to_the_bottleneck_of_a_dumbbell() {
+fn a_scheme_brings_its_router_to_the_bottleneck_of_a_dumbbell() {
     let place = |network: &str, schemes: &[&str]| {
-        let found = allocators(&dumbbell(network, schemes).unwrap(), "alpha");
+        let found = routers(&dumbbell(network, schemes).unwrap(), "alpha");
         assert_eq!(found[1], ("reverse".to_owned(), None));
         found[0].1
     };
     assert_eq!(place("", &["cubic", "bbr"]), None);
     assert_eq!(place("", &["cubic", "rcp"]), Some(("rcp", 0.4)));
     assert_eq!(place("", &["xcp", "rcp"]), Some(("xcp", 0.4)));
-    assert_eq!(place("allocator = \"rcp\"", &["xcp"]), Some(("rcp", 0.4)));
-    assert_eq!(place("allocator = \"none\"", &["xcp"]), None);
-    assert_eq!(place("allocator = { kind = \"xcp\", alpha = 0.3 }", &["cubic"]), Some(("xcp", 0.3)));
+    assert_eq!(place("router = \"rcp\"", &["xcp"]), Some(("rcp", 0.4)));
+    assert_eq!(place("router = \"none\"", &["xcp"]), None);
+    assert_eq!(place("router = { kind = \"xcp\", alpha = 0.3 }", &["cubic"]), Some(("xcp", 0.3)));
 }
 
 #[test]
-fn in_a_graph_links_have_the_allocators_that_are_stated() {
+fn in_a_graph_links_have_the_routers_that_are_stated() {
     let graph = |network: &str| {
         let text = format!(
             r#"
@@ -110,7 +110,7 @@ delay = "5ms"
 [[links]]
 from = "a"
 to = "b"
-allocator = {{ kind = "rcp", beta = 1 }}
+router = {{ kind = "rcp", beta = 1 }}
 [[links]]
 from = "b"
 to = "c"
@@ -120,28 +120,28 @@ from = "a"
 to = "c"
 "#
         );
-        let mut found = allocators(&spec(&text).unwrap(), "beta");
+        let mut found = routers(&spec(&text).unwrap(), "beta");
         found.sort_by(|a, b| a.0.cmp(&b.0));
-        found.into_iter().map(|(_, allocator)| allocator).collect::<Vec<_>>()
+        found.into_iter().map(|(_, router)| router).collect::<Vec<_>>()
     };
     let own = Some(("rcp", 1.0));
     assert_eq!(graph(""), [own, own, None, None]);
     let common = Some(("xcp", 0.226));
-    assert_eq!(graph("allocator = \"xcp\""), [own, own, common, common]);
+    assert_eq!(graph("router = \"xcp\""), [own, own, common, common]);
 }
 
 #[test]
 fn refusals_name_what_there_is() {
-    for (allocator, parts) in [
-        ("\"rpc\"", ["there is no allocator `rpc`", "rcp"]),
+    for (router, parts) in [
+        ("\"rpc\"", ["there is no router `rpc`", "rcp"]),
         ("{ kind = \"rcp\", gain = 1 }", ["`rcp` has no parameter `gain`", "alpha"]),
         ("{ kind = \"rcp\", alpha = 9 }", ["out of range", "0.01 to 2"]),
         ("{ kind = \"none\", alpha = 0.4 }", ["`none` has no such parameter", "no parameter"]),
-        ("{ alpha = 0.4 }", ["kind", "network.allocator"]),
+        ("{ alpha = 0.4 }", ["kind", "network.router"]),
     ] {
-        let refusal = dumbbell(&format!("allocator = {allocator}"), &["rcp"]).unwrap_err();
+        let refusal = dumbbell(&format!("router = {router}"), &["rcp"]).unwrap_err();
         for part in parts {
-            assert!(refusal.contains(part), "{allocator}: {refusal}");
+            assert!(refusal.contains(part), "{router}: {refusal}");
         }
     }
 }

@@ -7,6 +7,11 @@ use narrows_net::ClassStats;
 use narrows_net::config::Capacity;
 use narrows_packet::{Flags, Packet};
 use narrows_routers::RouterLink;
+use narrows_scenario::result::{
+    ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RouterResult, RunResult,
+};
+use narrows_scenario::telemetry;
+use narrows_scenario::{FlowPlan, LinkPlan, Plan};
 use narrows_tcp::{ReceiverStats, SenderStats};
 use narrows_units::{Histogram, prefetch};
 
@@ -14,11 +19,6 @@ use crate::Link;
 use crate::clock::bin_length;
 use crate::ends::{Origin, Target};
 use crate::fairness::Fairness;
-use narrows_scenario::result::{
-    AllocatorResult, ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RunResult,
-};
-use narrows_scenario::telemetry;
-use narrows_scenario::{FlowPlan, LinkPlan, Plan};
 
 /// What is measured of one flow besides what its endpoints count themselves.
 #[derive(Debug)]
@@ -369,13 +369,13 @@ fn link_result(link: &LinkPlan, state: &Link, warmup: Nanos, end: Nanos) -> Link
         random_losses: stats.dropped_loss,
         marks: stats.marked,
         classes: state.classes(end).into_iter().map(|class| class_result(class, span)).collect(),
-        allocator: state.router().map(|allocator| {
+        router: state.router().map(|router| {
             let mut readings = BTreeMap::new();
-            allocator.telemetry(&mut |name, value| {
-                let (name, shown) = telemetry::of_allocator(name, value);
+            router.telemetry(&mut |name, value| {
+                let (name, shown) = telemetry::of_router(name, value);
                 readings.insert(name, shown);
             });
-            AllocatorResult { kind: allocator.info().name, readings, learned: allocator.learned() }
+            RouterResult { kind: router.info().name, readings, learned: router.learned() }
         }),
     }
 }

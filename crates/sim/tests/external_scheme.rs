@@ -1,4 +1,4 @@
-//! The simulator runs schemes from outside the registry.
+//! The simulator runs schemes that are not in the registry.
 
 #[path = "../../tcp/tests/external/mod.rs"]
 mod external;
@@ -15,9 +15,9 @@ fn spec() -> Plan {
     resolve(&planned[0].scenario, planned[0].seed, &NoFiles).unwrap()
 }
 
-/// A copy of NewReno outside the registry, beside CUBIC, makes the very events that the registered one makes.
+/// A copy of NewReno from outside the registry, beside CUBIC, makes the same events as the registered one.
 #[test]
-fn copy_of_newreno_makes_the_same_events() {
+fn external_newreno_copy_makes_same_events() {
     let registered = narrows_sim::run(spec());
     let mut spec = spec();
     (spec.flows[0].scheme, spec.flows[0].params) = (&HALVING, Params::defaults(HALVING.info.params));

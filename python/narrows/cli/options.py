@@ -149,7 +149,9 @@ class Options:
         """Return keys and values of the options."""
         keys = set_keys(self.sets)
         if (twice := next((key for key in keys if keys.count(key) > 1), None)) is not None:
-            raise UsageError(f"--set {twice}: given twice; accepted: once, with several values to sweep: {twice}=A,B")
+            raise UsageError(
+                f"--set {twice}: the key is given twice; accepted: once, with several values to sweep: {twice}=A,B"
+            )
         if scheme is not None and SCHEME_KEY in keys:
             raise UsageError(f"--scheme, --set {SCHEME_KEY}: these set the same key; accepted: one of them")
         named = [(SCHEME_KEY, scheme), ("network.loss", self.loss), ("network.queue", self.queue)]

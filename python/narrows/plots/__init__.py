@@ -6,6 +6,7 @@ key, `delay` throughput against delay; `style` gives a scheme the same colour in
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from matplotlib.lines import Line2D
 from narrows import provenance
 from narrows.errors import UsageError
 from narrows.files import write_atomic
-from narrows.plots.charts import against_loss, bar, line, share
+from narrows.plots.charts import against_loss, bar, chart, line, share
 from narrows.plots.delay import throughput_against_delay
 from narrows.plots.style import RC, image
 from narrows.plots.time import over_time
@@ -53,13 +54,21 @@ def plot(results: Results, kind: str | None = None, **options: Any) -> Figure:
     function = KINDS.get(kind)
     if function is None:
         raise UsageError(f"plot: there is no kind {kind!r}; accepted: {', '.join(KINDS)}")
+    accepted = _options(function)
+    for name in options:
+        if name not in accepted:
+            raise UsageError(f"plot {kind}: there is no option {name!r}; accepted: {', '.join(accepted)}")
     with mpl.rc_context(RC):
-        try:
-            return _explained(function(results, **options), str(options.get("sql", "")))
-        except TypeError as error:
-            if "unexpected keyword argument" in str(error) or "required keyword-only" in str(error):
-                raise UsageError(f"plot {kind}: {str(error).partition('() ')[2]}") from None
-            raise
+        return _explained(function(results, **options), str(options.get("sql", "")))
+
+
+def _options(function: Callable[..., Figure]) -> list[str]:
+    """Return the names of a function's options, and of those that it passes to `chart`."""
+    parameters = inspect.signature(function).parameters.values()
+    names = [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+        names += _options(chart)
+    return list(dict.fromkeys(names))
 
 
 def default_kind(results: Results) -> str:
@@ -86,7 +95,7 @@ def save(figure: Figure, path: Path, dpi: int = 150) -> None:
     """
     form = path.suffix.removeprefix(".")
     if form not in ("png", "svg", "pdf"):
-        raise UsageError(f"{path}: the ending {path.suffix!r} is no format; accepted: .png, .svg or .pdf")
+        raise UsageError(f"{path}: the ending {path.suffix!r} names no supported format; accepted: .png, .svg or .pdf")
     write_atomic(path, image(figure, form, dpi))
 
 

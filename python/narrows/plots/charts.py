@@ -58,22 +58,29 @@ def against_loss(results: Results, *, x: str = "network.loss", y: str = "goodput
     return chart(results.flows, results, x=x, y=y, **options)
 
 
-def line(results: Results, **options: Any) -> Figure:
-    """Draw a column against a swept key, a line per series. Options as for `chart`, and `table` or `sql`."""
-    rows, options = _select(results, options)
+def line(results: Results, *, table: str = "flows", sql: str | None = None, **options: Any) -> Figure:
+    """Draw a column against a swept key, a line per series.
+
+    Args:
+        results: The data.
+        table: The frame of `results` to draw.
+        sql: A query over the frames, instead of a table; its columns `x`, `y`, `series`, `panel` and `row` are drawn.
+        **options: As for `chart`.
+    """
+    rows, options = _select(results, table, sql, options)
     return chart(rows, results, **options)
 
 
-def bar(results: Results, **options: Any) -> Figure:
+def bar(results: Results, *, table: str = "flows", sql: str | None = None, **options: Any) -> Figure:
     """Draw a column against a swept key as bars. Options as for `line`."""
-    rows, options = _select(results, options)
+    rows, options = _select(results, table, sql, options)
     return chart(rows, results, bars=True, **options)
 
 
-def _select(results: Results, options: dict[str, Any]) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """Return the rows that `table` or `sql` selects, and the other options with defaults that suit those rows."""
-    options = dict(options)
-    table, sql = options.pop("table", "flows"), options.pop("sql", None)
+def _select(
+    results: Results, table: str, sql: str | None, options: dict[str, Any]
+) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Return the rows to draw, and the options with defaults that suit those rows."""
     frames = results.frames()
     if sql is not None:
         from narrows.papers import query

@@ -96,8 +96,9 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
+    /// The increase matches the paper and the inverse of Linux's counter.
     #[test]
-    fn the_increase_is_the_papers_and_the_inverse_of_linuxs_counter() {
+    fn balia_increase_matches_paper_and_linux_counter() {
         // Rates in segments per second: 10 / 0.04 = 250, 20 / 0.1 = 200, 6 / 0.01 = 600.
         let paths = [path(10, 40, 0), path(20, 100, 0), path(6, 10, 0)];
         let (rates, sum, best) = ([250.0, 200.0, 600.0], 1_050.0, 600.0);
@@ -111,8 +112,9 @@ mod tests {
         }
     }
 
+    /// The decrease is half the window on the best path and up to three quarters elsewhere.
     #[test]
-    fn the_decrease_is_half_the_window_on_the_best_path_and_up_to_three_quarters_elsewhere() {
+    fn balia_decrease_is_half_to_three_quarters_of_window() {
         // Rates 1 000, 800 and 250: a = 1, 1.25 and 4, the last limited to 1.5.
         let paths = [path(40, 40, 0), path(32, 40, 0), path(10, 40, 0)];
         assert!(near(after_loss::<Balanced>(0, &paths), 20.0));
@@ -122,8 +124,9 @@ mod tests {
         assert!(near(after_loss::<Balanced>(0, &[path(3, 40, 0), path(60, 40, 0)]), 1.0));
     }
 
+    /// Equal subflows grow by a quarter of Reno's increase.
     #[test]
-    fn equal_subflows_grow_by_a_quarter_of_renos() {
+    fn balia_equal_subflows_grow_by_quarter_of_reno() {
         // x / (R (2x)²) = 1 / (4 w).
         let mut scheme = avoiding::<Balanced>(0, &[path(10, 40, 0), path(10, 40, 0)]);
         assert_eq!(acks_to_next_step(&mut scheme), 40);

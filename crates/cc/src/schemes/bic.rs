@@ -305,8 +305,9 @@ mod tests {
         n
     }
 
+    /// Increments follow the table below and above the maximum.
     #[test]
-    fn increments_follow_the_table_on_both_sides_of_the_maximum() {
+    fn bic_increments_follow_table_around_the_maximum() {
         let scheme = avoiding(15, 1000.0, &[]);
         let smooth = 4.0 / 20.0;
         for (w, inc, part) in [
@@ -335,8 +336,9 @@ mod tests {
         }
     }
 
+    /// Before the first loss the window grows by at least a twentieth.
     #[test]
-    fn before_the_first_loss_it_grows_by_a_twentieth_at_least() {
+    fn bic_before_first_loss_grows_by_a_twentieth() {
         let scheme = avoiding(15, 0.0, &[]);
         // Beyond W_max = 0 it probes by W / 3 up to 48 segments, by 16 up to 320, and then by W / 20.
         for (w, inc) in
@@ -349,8 +351,9 @@ mod tests {
         assert_eq!(avoiding(15, 1.0, &[("s_max", 1.0)]).increment(100.0).0, 1.0);
     }
 
+    /// Growth by a segment takes window/increment acknowledged segments.
     #[test]
-    fn one_segment_takes_window_over_increment_acknowledged() {
+    fn bic_segment_takes_window_over_increment_acks() {
         // 800 / 16 = 50; 960 / 10 = 96; 996 at 4/20 per round trip: 4980.
         for (w, acks) in [(800, 50), (960, 96), (996, 4980)] {
             let mut scheme = avoiding(w, 1000.0, &[]);
@@ -362,15 +365,17 @@ mod tests {
         assert_eq!(scheme.reno.window, Bytes::new(802 * MSS));
     }
 
+    /// Growth is never faster than slow start.
     #[test]
-    fn growth_is_never_faster_than_slow_start() {
+    fn bic_growth_is_at_most_slow_start() {
         let mut scheme = avoiding(20, 100_000.0, &[("s_max", 10_000.0)]);
         scheme.on_ack(&ack(20 * MSS));
         assert_eq!(scheme.reno.window, Bytes::new(40 * MSS));
     }
 
+    /// Credit for a long step is worth one segment of a short step.
     #[test]
-    fn credit_for_a_long_step_is_worth_one_segment_of_a_short_one() {
+    fn bic_credit_of_long_step_is_one_segment_of_short_one() {
         let mut scheme = avoiding(996, 1000.0, &[]);
         scheme.on_ack(&ack(4000 * MSS)); // of 4980
         scheme.w_max = 5000.0; // 996 / 16 = 62.25
@@ -378,8 +383,9 @@ mod tests {
         assert_eq!(scheme.reno.window, Bytes::new(997 * MSS));
     }
 
+    /// A loss keeps four fifths of the window, and half of a small one.
     #[test]
-    fn a_loss_keeps_four_fifths_and_half_of_a_small_window() {
+    fn bic_loss_keeps_four_fifths_or_half_of_small_window() {
         let mut scheme = avoiding(100, 0.0, &[]);
         lose(&mut scheme);
         assert_eq!((scheme.reno.window, scheme.reno.ssthresh), (Bytes::new(80 * MSS), Bytes::new(80 * MSS)));
@@ -392,8 +398,9 @@ mod tests {
         assert_eq!(least.reno.window, Bytes::new(2 * MSS));
     }
 
+    /// Fast convergence lowers the maximum to 0.9 of the window if it shrank.
     #[test]
-    fn fast_convergence_lowers_the_maximum_to_09_of_the_window_if_it_shrank() {
+    fn bic_fast_convergence_lowers_maximum_of_shrunk_window() {
         for (overrides, expected) in [(&[][..], 81.0), (&[("fast_convergence", 0.0)][..], 90.0)] {
             let mut scheme = avoiding(90, 100.0, overrides);
             lose(&mut scheme);
@@ -404,8 +411,9 @@ mod tests {
         assert_eq!(grown.w_max, 100.0);
     }
 
+    /// A timeout resets the maximum; a series of timeouts lowers ssthresh once.
     #[test]
-    fn a_timeout_forgets_the_maximum_and_a_series_lowers_the_threshold_once() {
+    fn bic_timeout_resets_maximum_and_lowers_ssthresh_once() {
         let mut scheme = avoiding(100, 100.0, &[]);
         scheme.on_timeout(&timeout(100 * MSS, 1));
         scheme.on_timeout(&timeout(MSS, 2));
@@ -416,8 +424,9 @@ mod tests {
         assert_eq!(acks_to_grow(&mut scheme), 5, "80 / 16: beyond an unknown maximum");
     }
 
+    /// A spurious reduction leaves no trace.
     #[test]
-    fn a_spurious_reduction_leaves_no_trace() {
+    fn bic_spurious_reduction_is_undone() {
         let mut scheme = avoiding(90, 100.0, &[]);
         lose(&mut scheme);
         scheme.on_spurious_loss(&testing::spurious(Phase::Recovery));
@@ -427,16 +436,18 @@ mod tests {
         assert_eq!(scheme.w_max, 100.0);
     }
 
+    /// The window does not grow in recovery or while application-limited.
     #[test]
-    fn no_growth_in_recovery_nor_when_the_application_is_the_limit() {
+    fn bic_in_recovery_or_app_limited_does_not_grow() {
         let mut scheme = avoiding(15, 100.0, &[]);
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(15 * MSS) });
         scheme.on_ack(&Ack { window_limited: false, ..ack(15 * MSS) });
         assert_eq!(scheme.reno.window, Bytes::new(15 * MSS));
     }
 
+    /// Idle time beyond the RTO restarts from the initial window.
     #[test]
-    fn an_idle_time_beyond_the_rto_restarts_from_the_initial_window() {
+    fn bic_idle_beyond_rto_restarts_from_initial_window() {
         let mut scheme = avoiding(40, 100.0, &[]);
         scheme.on_idle_restart(&testing::idle(201, 200));
         assert_eq!((scheme.reno.window, scheme.w_max), (Bytes::new(10 * MSS), 100.0));

@@ -315,8 +315,9 @@ mod tests {
         brf.control()
     }
 
+    /// The scheme paces at its share, with twice the BDP as window.
     #[test]
-    fn it_paces_at_its_share_with_twice_the_product_as_window() {
+    fn brf_paces_at_share_with_window_of_two_bdp() {
         let mut brf = brf(&[]);
         assert_eq!((brf.control().cwnd, brf.control().pacing_rate), (Bytes::new(10 * MSS), None));
         acked(&mut brf, 40, 40);
@@ -330,8 +331,9 @@ mod tests {
         assert_eq!((slow.cwnd, slow.pacing_rate.unwrap().as_bytes_per_sec()), (Bytes::new(4 * MSS), MSS));
     }
 
+    /// A smaller share slows the sender without a stall.
     #[test]
-    fn a_smaller_share_slows_it_down_and_does_not_stop_it() {
+    fn brf_smaller_share_slows_without_stall() {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         advised(&mut brf, 40, MB);
@@ -346,8 +348,9 @@ mod tests {
         assert_eq!(acked(&mut brf, 160, 40).cwnd, Bytes::new(8_000));
     }
 
+    /// While shares arrive, loss and timeouts change nothing.
     #[test]
-    fn loss_and_timeouts_change_nothing_while_shares_are_heard() {
+    fn brf_loss_and_timeouts_are_ignored_with_share() {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         let control = advised(&mut brf, 40, MB);
@@ -357,8 +360,9 @@ mod tests {
         assert_eq!((brf.control(), brf.state), (control, State::Advised));
     }
 
+    /// Invalid shares are ignored and counted.
     #[test]
-    fn what_cannot_be_followed_is_ignored_and_counted() {
+    fn brf_invalid_share_is_ignored_and_counted() {
         let mut brf = brf(&[("line_rate", 80.0)]);
         acked(&mut brf, 40, 40);
         let control = advised(&mut brf, 40, MB);
@@ -374,8 +378,9 @@ mod tests {
         assert_eq!(advised(&mut brf, 1_050, most).pacing_rate, Some(most));
     }
 
+    /// A second without a share falls back to CUBIC at the current rate; the next share ends that.
     #[test]
-    fn a_second_without_a_share_makes_it_cubic_at_the_rate_it_had_and_the_next_one_ends_that() {
+    fn brf_second_without_share_falls_back_to_cubic() {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         advised(&mut brf, 40, MB);
@@ -400,8 +405,9 @@ mod tests {
         assert_eq!((brf.state, brf.fallbacks), (State::Advised, 1));
     }
 
+    /// The fallback timeout is four round trips if that is longer.
     #[test]
-    fn the_time_out_is_four_round_trips_where_they_are_long() {
+    fn brf_fallback_timeout_is_four_long_round_trips() {
         let mut brf = brf(&[]);
         acked(&mut brf, 500, 500);
         advised(&mut brf, 500, MB);
@@ -411,8 +417,9 @@ mod tests {
         assert_eq!(brf.state, State::Fallback);
     }
 
+    /// Without any share the scheme starts as CUBIC.
     #[test]
-    fn without_any_share_it_starts_as_cubic_does() {
+    fn brf_without_any_share_starts_as_cubic() {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         let control = acked(&mut brf, 1_041, 40);
@@ -423,8 +430,9 @@ mod tests {
         assert_eq!(brf.control().cwnd, Bytes::new(MSS));
     }
 
+    /// The retransmission timer detects a dead network.
     #[test]
-    fn the_retransmission_timer_finds_a_dead_network_out() {
+    fn brf_retransmission_timeout_triggers_fallback() {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         advised(&mut brf, 40, MB);
@@ -432,8 +440,9 @@ mod tests {
         assert_eq!((brf.state, brf.control().cwnd), (State::Fallback, Bytes::new(MSS)));
     }
 
+    /// Idle time of the application does not count towards the fallback timeout.
     #[test]
-    fn a_silent_application_is_no_silent_network() {
+    fn brf_idle_application_triggers_no_fallback() {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         advised(&mut brf, 40, MB);

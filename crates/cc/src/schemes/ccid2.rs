@@ -230,8 +230,9 @@ mod tests {
         RecoveryLeft { now: crate::Nanos::ZERO, inflight: Bytes::ZERO, delivered: Bytes::ZERO }
     }
 
+    /// The initial window follows RFC 3390.
     #[test]
-    fn it_starts_with_the_window_of_rfc_3390() {
+    fn ccid2_initial_window_follows_rfc_3390() {
         // 4380 / 1400 = 3.1, 4380 / 536 = 8.2, 4380 / 2190 = 2, 4380 / 9000 = 0.5.
         for (size, packets) in [(1400, 3), (536, 4), (1095, 4), (2190, 2), (9000, 2)] {
             let scheme = Ccid2::new(&setup(&Ccid2::INFO, size, &[]));
@@ -239,8 +240,9 @@ mod tests {
         }
     }
 
+    /// The window follows a scripted pattern of losses.
     #[test]
-    fn the_window_follows_a_scripted_pattern_of_losses() {
+    fn ccid2_window_follows_scripted_losses() {
         let mut scheme = ccid2(&[]);
         assert_eq!(window(&scheme), 3);
         // Slow start: a packet per acknowledgement of two.
@@ -274,8 +276,9 @@ mod tests {
         assert_eq!(scheme.ssthresh, 2);
     }
 
+    /// Receive Buffer drops reduce the window by their number and end slow start.
     #[test]
-    fn a_full_receive_buffer_takes_packets_off_the_window_and_ends_slow_start() {
+    fn ccid2_receive_drops_shrink_window_and_end_slow_start() {
         // RFC 4341 section 5.2.
         let none = Report::of_nothing(crate::Nanos::ZERO);
         let mut scheme = ccid2(&[]);
@@ -293,8 +296,9 @@ mod tests {
         assert_eq!([window(&scheme), acks(&mut scheme, 1), acks(&mut scheme, 1)], [3, 3, 4]);
     }
 
+    /// Slow start grows the window by half the Ack Ratio per acknowledgement.
     #[test]
-    fn slow_start_gives_half_the_ack_ratio_per_acknowledgement() {
+    fn ccid2_slow_start_grows_by_half_the_ack_ratio_per_ack() {
         for (ratio, grown) in [(1.0, 5), (2.0, 10), (4.0, 20), (8.0, 30)] {
             let mut scheme = ccid2(&[("ack_ratio", ratio)]);
             // Ten acknowledgements of six packets: min(6, R) / 2 each.
@@ -305,8 +309,9 @@ mod tests {
         }
     }
 
+    /// Marked packets do not grow the window, and a mark counts as a loss.
     #[test]
-    fn marked_packets_do_not_count_and_a_mark_is_a_loss() {
+    fn ccid2_ecn_mark_counts_as_loss_not_as_growth() {
         let mut scheme = ccid2(&[]);
         scheme.on_ack(&Ack { ce: Bytes::new(2 * PACKET), ..ack(2 * PACKET) });
         assert_eq!(window(&scheme), 3);
@@ -315,8 +320,9 @@ mod tests {
         assert_eq!(window(&scheme), 4);
     }
 
+    /// An idle or application-limited sender does not keep a large window.
     #[test]
-    fn an_idle_time_or_a_sender_short_of_data_does_not_leave_a_large_window() {
+    fn ccid2_idle_or_app_limited_sender_loses_unused_window() {
         let mut scheme = ccid2(&[]);
         assert_eq!(acks(&mut scheme, 17), 20);
         scheme.on_ack(&Ack { window_limited: false, ..ack(40 * PACKET) });
@@ -326,8 +332,9 @@ mod tests {
         assert_eq!(window(&scheme), 3);
     }
 
+    /// The mean window follows the square-root law.
     #[test]
-    fn its_mean_window_follows_the_square_root_law() {
+    fn ccid2_mean_window_follows_square_root_law() {
         // Every 1/p-th packet is lost, and found lost a window later. One sawtooth from W/2 to W sends 3/8 W² = 1/p packets
         // in W/2 round trips: in the mean sqrt(3 / (2 p)). Here half a round trip of each is recovery without growth, and
         // windows are whole: 10 %.

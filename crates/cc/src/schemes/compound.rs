@@ -311,8 +311,9 @@ mod tests {
         ((win - scheme.dwnd).as_u64(), scheme.dwnd.as_u64())
     }
 
+    /// Without a queue the delay window grows by an eighth of the window to the power of three quarters.
     #[test]
-    fn without_a_queue_the_delay_window_grows_by_an_eighth_of_the_window_to_the_three_quarters() {
+    fn compound_without_queue_grows_dwnd_by_binomial_law() {
         // 16^(3/4) = 8: 8/8 - 1 = 0. 81^(3/4) = 27: 27/8 - 1 = 2.375. 256^(3/4) = 64: 7. 10000^(3/4) = 1000: 124.
         for (win, more) in [(10, 0), (16, 0), (81, 2_375), (256, 7_000), (10_000, 124_000)] {
             let mut scheme = avoiding(win, 0, &[]);
@@ -322,8 +323,9 @@ mod tests {
         near(round(&mut avoiding(56, 200, &[]), 100_000), 56 * MSS, 207 * MSS);
     }
 
+    /// From gamma queued packets on, the delay window shrinks by the queue.
     #[test]
-    fn from_gamma_packets_queued_on_it_gives_way_by_what_is_queued() {
+    fn compound_from_gamma_queued_reduces_dwnd_by_queue() {
         // win = 256: diff = 256 (1 - 100 / RTT). 113.2 ms: 29.85 packets; 113.3 ms: 30.05; 125 ms: 51.2; 200 ms: 128.
         for (micros, dwnd) in [(113_200, 107_000), (113_300, 69_949), (125_000, 48_800), (200_000, 0)] {
             let mut scheme = avoiding(156, 100, &[]);
@@ -334,8 +336,9 @@ mod tests {
         near(round(&mut avoiding(20, 40, &[]), 200_000), 20 * MSS, 10 * MSS);
     }
 
+    /// A round acknowledges data sent under the window of the round before.
     #[test]
-    fn what_a_round_acknowledges_was_sent_under_the_window_of_the_round_before() {
+    fn compound_round_is_judged_by_window_of_round_before() {
         let mut scheme = avoiding(256, 0, &[]);
         near(round(&mut scheme, 100_000), 256 * MSS, 7 * MSS);
         near(round(&mut scheme, 100_000), 256 * MSS, 14 * MSS); // still of 256
@@ -343,16 +346,18 @@ mod tests {
         near(round(&mut scheme, 102_000), 256 * MSS, 8_843); // 263 (1 - 100 / 102) = 5.157
     }
 
+    /// A shrinking delay window does not lead back into slow start.
     #[test]
-    fn giving_way_does_not_lead_back_into_slow_start() {
+    fn compound_shrinking_dwnd_does_not_enter_slow_start() {
         let mut scheme = avoiding(100, 156, &[]);
         round(&mut scheme, 200_000);
         assert!(!scheme.reno.in_slow_start());
         assert_eq!(scheme.reno.ssthresh, Bytes::new(128 * MSS));
     }
 
+    /// Reno's window grows by one segment per whole window acknowledged.
     #[test]
-    fn renos_window_grows_by_one_for_the_whole_window_acknowledged() {
+    fn compound_reno_window_grows_by_one_per_whole_window() {
         let mut scheme = avoiding(40, 60, &[]);
         scheme.on_ack(&ack(99 * MSS));
         assert_eq!(windows(&scheme), (40 * MSS, 60 * MSS));
@@ -360,8 +365,9 @@ mod tests {
         assert_eq!(windows(&scheme), (41 * MSS, 60 * MSS));
     }
 
+    /// The delay window rests in slow start and with fewer than three samples.
     #[test]
-    fn the_delay_window_rests_in_slow_start_and_with_fewer_than_three_samples() {
+    fn compound_dwnd_rests_in_slow_start_or_few_samples() {
         let mut starting = compound(&[]);
         round(&mut starting, 100_000);
         round(&mut starting, 100_000);
@@ -372,8 +378,9 @@ mod tests {
         assert_eq!(windows(&few), (256 * MSS, 0));
     }
 
+    /// A loss halves both windows; another beta leaves the difference to the delay window.
     #[test]
-    fn a_loss_halves_both_windows_and_other_betas_leave_the_difference_to_the_delay_window() {
+    fn compound_loss_halves_both_windows() {
         let lose = |overrides: &[(&str, f64)]| {
             let mut scheme = avoiding(40, 60, overrides);
             scheme.on_recovery_entered(&entered(CongestionCause::Loss, 100 * MSS));
@@ -388,8 +395,9 @@ mod tests {
         assert_eq!(windows(&reno), (20 * MSS, 0));
     }
 
+    /// The first full round after recovery is judged, and no earlier one.
     #[test]
-    fn the_first_full_round_after_recovery_is_judged_and_no_earlier_one() {
+    fn compound_after_recovery_judges_first_full_round() {
         let mut scheme = avoiding(256, 256, &[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 512 * MSS));
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..sample(100_000) });
@@ -397,8 +405,9 @@ mod tests {
         near(round(&mut scheme, 100_000), 128 * MSS, 135 * MSS);
     }
 
+    /// A timeout clears the delay window; a spurious one restores it.
     #[test]
-    fn a_timeout_takes_the_delay_window_away_and_a_spurious_one_gives_it_back() {
+    fn compound_timeout_clears_dwnd_and_spurious_restores() {
         let mut scheme = avoiding(40, 60, &[]);
         scheme.on_timeout(&timeout(100 * MSS, 1));
         scheme.on_timeout(&timeout(MSS, 2));
@@ -407,8 +416,9 @@ mod tests {
         assert_eq!(windows(&scheme), (40 * MSS, 60 * MSS));
     }
 
+    /// Idle time beyond the RTO leaves Reno's initial window.
     #[test]
-    fn an_idle_time_beyond_the_rto_leaves_renos_initial_window() {
+    fn compound_idle_beyond_rto_leaves_reno_initial_window() {
         let mut scheme = avoiding(40, 60, &[]);
         scheme.on_idle_restart(&testing::idle(199, 200));
         assert_eq!(windows(&scheme), (40 * MSS, 60 * MSS));
@@ -416,8 +426,9 @@ mod tests {
         assert_eq!((windows(&scheme), scheme.base_rtt), ((10 * MSS, 0), Some(Nanos::from_millis(100))));
     }
 
+    /// An application-limited window does not grow but may shrink.
     #[test]
-    fn an_application_limited_window_does_not_grow_but_may_give_way() {
+    fn compound_app_limited_dwnd_shrinks_but_does_not_grow() {
         let mut scheme = avoiding(156, 100, &[]);
         let limited = |scheme: &mut Compound, micros| {
             for round_start in [false, false, true] {

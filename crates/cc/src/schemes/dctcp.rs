@@ -227,8 +227,9 @@ mod tests {
         assert!((found - expected).abs() < 1e-12, "{found} against {expected}");
     }
 
+    /// Alpha starts at one and moves a sixteenth of the way once per window.
     #[test]
-    fn alpha_starts_at_one_and_moves_a_sixteenth_of_the_way_once_per_window() {
+    fn dctcp_alpha_moves_a_sixteenth_per_window_from_one() {
         let mut scheme = dctcp(&[]);
         close(scheme.share.alpha, 1.0);
         scheme.on_ack(&delivered(6, 0, false));
@@ -240,16 +241,18 @@ mod tests {
         close(scheme.share.alpha, 15.2 / 16.0 * 15.0 / 16.0);
     }
 
+    /// Alpha converges to a constant share of marks.
     #[test]
-    fn alpha_converges_to_a_constant_share_of_marks() {
+    fn dctcp_alpha_converges_to_constant_mark_share() {
         let mut scheme = dctcp(&[]);
         (0..300).for_each(|_| scheme.on_ack(&delivered(8, 3, true)));
         // What is left of the start: (15/16)^300 of 5/8, 2.4e-9.
         assert!((scheme.share.alpha - 0.375).abs() < 1e-8, "{}", scheme.share.alpha);
     }
 
+    /// A mark reduces the window by half of alpha, to at least two segments.
     #[test]
-    fn a_mark_keeps_all_but_half_of_alpha_and_at_least_two_segments() {
+    fn dctcp_mark_reduces_window_by_half_of_alpha() {
         let mut scheme = dctcp(&[("alpha_init", 0.25)]);
         scheme.reno.window = Bytes::new(40 * MSS);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
@@ -263,8 +266,9 @@ mod tests {
         assert_eq!(full.reno.window, Bytes::new(2 * MSS));
     }
 
+    /// A loss halves the flight, for any alpha.
     #[test]
-    fn a_loss_halves_the_flight_whatever_alpha_is() {
+    fn dctcp_loss_halves_flight_for_any_alpha() {
         let mut scheme = dctcp(&[("alpha_init", 0.0)]);
         scheme.reno.window = Bytes::new(40 * MSS);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 40 * MSS));
@@ -275,8 +279,9 @@ mod tests {
         assert_eq!((scheme.reno.window, scheme.reno.ssthresh), (Bytes::new(MSS), Bytes::new(9 * MSS)));
     }
 
+    /// Growth is Reno's and pauses during a reduction.
     #[test]
-    fn growth_is_renos_and_pauses_while_a_reduction_lasts() {
+    fn dctcp_grows_as_reno_and_pauses_in_reduction() {
         let mut scheme = dctcp(&[]);
         scheme.on_ack(&ack(2 * MSS));
         assert_eq!(scheme.reno.window, Bytes::new(12 * MSS));
@@ -289,8 +294,9 @@ mod tests {
         assert_eq!(scheme.reno.window, Bytes::new(13 * MSS));
     }
 
+    /// Idle time beyond the RTO restarts from the initial window.
     #[test]
-    fn an_idle_time_beyond_the_rto_restarts_from_the_initial_window() {
+    fn dctcp_idle_beyond_rto_restarts_from_initial_window() {
         let mut scheme = dctcp(&[]);
         scheme.reno.window = Bytes::new(40 * MSS);
         scheme.on_idle_restart(&testing::idle(201, 200));

@@ -74,8 +74,9 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
+    /// The weight is one over the square of the number of subflows.
     #[test]
-    fn the_weight_is_one_over_the_square_of_the_number_of_subflows() {
+    fn ewtcp_weight_is_one_over_square_of_subflows() {
         let paths = [path(10, 40, 0), path(20, 100, 0), path(30, 10, 0)];
         assert!(near(growth::<Weighted>(&[], 0, &paths[..2]), 1.0 / 4.0 / 10.0));
         assert!(near(growth::<Weighted>(&[], 1, &paths), 1.0 / 9.0 / 20.0));
@@ -83,8 +84,9 @@ mod tests {
         assert!(near(growth::<Weighted>(&[("power", 0.0)], 1, &paths), 1.0 / 20.0));
     }
 
+    /// The window balances at one n-th of Reno's.
     #[test]
-    fn its_window_balances_at_one_nth_of_renos() {
+    fn ewtcp_window_balances_at_one_nth_of_reno() {
         // Growth a/w for each segment that arrives against half the window for each lost: a (1 - p) / w = p w / 2, so
         // w = sqrt(2 a (1 - p) / p), which is 1/n of Reno's. At p = 0.02, n = 2: 4.95 segments.
         let p = 0.02;
@@ -97,8 +99,9 @@ mod tests {
         assert!(drift(w * 0.99) > 0.0 && drift(w * 1.01) < 0.0);
     }
 
+    /// A loss halves the subflow's own window, whatever the others have.
     #[test]
-    fn a_loss_halves_the_own_window_whatever_the_others_have() {
+    fn ewtcp_loss_halves_own_window_only() {
         assert!(near(after_loss::<Weighted>(0, &[path(30, 40, 0), path(50, 40, 0)]), 15.0));
         let mut scheme = avoiding::<Weighted>(0, &[path(10, 40, 0), path(50, 40, 0)]);
         assert_eq!(acks_to_next_step(&mut scheme), 40);

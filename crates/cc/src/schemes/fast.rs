@@ -285,8 +285,9 @@ mod tests {
         assert!((value - expected).abs() < 0.002, "{value} is not {expected}");
     }
 
+    /// One step of the window law matches the value computed by hand.
     #[test]
-    fn one_step_of_the_window_law_computed_by_hand() {
+    fn fast_window_step_matches_by_hand() {
         for (w, mean_ms, next) in [
             (200, 125.0, 230.0),  // 40 queued: (200 + 160 + 100) / 2
             (1000, 200.0, 800.0), // 500 queued: (1000 + 500 + 100) / 2
@@ -300,15 +301,17 @@ mod tests {
         near(period(&mut steady(2, 1000.0, &[("alpha", 0.0)])), 2.0);
     }
 
+    /// The window holds while alpha packets, or fewer than the band above, are queued.
     #[test]
-    fn the_window_holds_while_alpha_packets_or_less_than_the_band_above_are_queued() {
+    fn fast_window_holds_within_band_above_alpha() {
         for (w, next) in [(495, 495.5), (505, 505.0), (750, 750.0), (995, 995.0), (1005, 954.5)] {
             near(period(&mut steady(w, 125.0, &[("band", 100.0)])), next); // a fifth of w is queued
         }
     }
 
+    /// The window law applies every other round.
     #[test]
-    fn the_law_is_applied_every_other_round() {
+    fn fast_window_law_applies_every_other_round() {
         let mut scheme = steady(200, 125.0, &[]);
         // At a mean that stays: 230 has 46 queued, (230 + 184 + 100) / 2 = 257; then (257 + 205.6 + 100) / 2 = 281.3.
         for expected in [200.0, 200.0, 230.0, 230.0, 257.0, 257.0, 281.3] {
@@ -318,8 +321,9 @@ mod tests {
         }
     }
 
+    /// A round acknowledges data sent under the window of the round before.
     #[test]
-    fn what_a_round_acknowledges_was_sent_under_the_window_of_the_round_before() {
+    fn fast_round_is_judged_by_window_of_round_before() {
         let mut scheme = steady(200, 125.0, &[("every", 1.0)]);
         let mut next = |expected| {
             scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
@@ -331,8 +335,9 @@ mod tests {
         next(264.5); // those of 230: (245 + 184 + 100) / 2
     }
 
+    /// Without a queue every acknowledged segment adds one.
     #[test]
-    fn without_a_queue_every_acknowledged_segment_adds_one() {
+    fn fast_without_queue_grows_one_segment_per_ack() {
         let mut scheme = steady(200, 100.7, &[]);
         scheme.on_ack(&ack(50 * MSS));
         assert_eq!(scheme.reno.window, Bytes::new(250 * MSS));
@@ -341,8 +346,9 @@ mod tests {
         assert_eq!(queued.reno.window, Bytes::new(200 * MSS));
     }
 
+    /// The mean covers 256 samples, or a third of the window.
     #[test]
-    fn the_mean_reaches_over_256_samples_or_a_third_of_the_window() {
+    fn fast_mean_covers_256_samples_or_third_of_window() {
         for (w, mean_ms) in [(20, 100.1), (768, 100.1), (3000, 100.0256)] {
             let mut scheme = steady(w, 100.0, &[]);
             scheme.measure(Nanos::from_micros(125_600));
@@ -354,9 +360,11 @@ mod tests {
         assert_eq!(lower.rtt.unwrap().0, 90e6);
     }
 
+    /// n flows settle with alpha packets queued each.
+    ///
     /// n flows over a pipe of 400 packets: the queueing delay follows from the sum of their windows.
     #[test]
-    fn n_flows_settle_with_alpha_packets_queued_each() {
+    fn fast_n_flows_settle_with_alpha_packets_each() {
         let mut all = [50, 350, 650, 950].map(|window| steady(window, 100.0, &[]));
         for n in 1..=all.len() {
             let flows = &mut all[..n];
@@ -376,8 +384,9 @@ mod tests {
         }
     }
 
+    /// A loss halves the window, and the window law pauses for two whole rounds.
     #[test]
-    fn a_loss_halves_the_window_and_the_law_waits_for_two_whole_rounds_after_it() {
+    fn fast_loss_halves_window_and_pauses_law_two_rounds() {
         let mut scheme = steady(200, 125.0, &[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 200 * MSS));
         assert_eq!(scheme.reno.window, Bytes::new(100 * MSS));
@@ -391,8 +400,9 @@ mod tests {
         assert_eq!(small.reno.window, Bytes::new(2 * MSS));
     }
 
+    /// A timeout leaves one segment; a spurious one changes nothing.
     #[test]
-    fn a_timeout_leaves_one_segment_and_a_spurious_one_nothing_changed() {
+    fn fast_timeout_leaves_one_segment_unless_spurious() {
         let mut scheme = steady(200, 125.0, &[]);
         scheme.on_timeout(&timeout(200 * MSS, 1));
         assert_eq!(scheme.reno.window, Bytes::new(MSS));
@@ -400,8 +410,9 @@ mod tests {
         near(period(&mut scheme), 230.0);
     }
 
+    /// An application-limited window does not grow but may shrink.
     #[test]
-    fn an_application_limited_window_does_not_grow_but_may_shrink() {
+    fn fast_app_limited_window_shrinks_but_does_not_grow() {
         let limited = |mut scheme: Fast| {
             for _ in 0..=2 {
                 scheme.on_ack(&Ack { window_limited: false, round_start: true, ..ack(MSS) });
@@ -413,8 +424,9 @@ mod tests {
         near(limited(steady(1000, 200.0, &[])), 800.0);
     }
 
+    /// Idle time beyond the RTO restarts from the initial window.
     #[test]
-    fn an_idle_time_beyond_the_rto_restarts_from_the_initial_window() {
+    fn fast_idle_beyond_rto_restarts_from_initial_window() {
         let mut scheme = steady(40, 100.0, &[]);
         scheme.on_idle_restart(&testing::idle(201, 200));
         assert_eq!((scheme.reno.window, scheme.rtt), (Bytes::new(10 * MSS), Some((100e6, 100e6))));

@@ -92,8 +92,9 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
+    /// Alpha is that of RFC 6356 for two and three paths.
     #[test]
-    fn alpha_is_that_of_rfc_6356_for_two_and_three_paths() {
+    fn lia_alpha_matches_rfc_6356_for_two_and_three_paths() {
         // Two: 10 segments at 40 ms, 20 at 100 ms. In segments and seconds:
         //   w_T = 30, max(10 / 0.0016, 20 / 0.01) = 6 250, sum = 250 + 200 = 450.
         let two = [path(10, 40, 0), path(20, 100, 0)];
@@ -113,8 +114,9 @@ mod tests {
         assert!(near(growth::<Linked>(&[], 2, &three), alpha / 60.0));
     }
 
+    /// No subflow grows faster than Reno.
     #[test]
-    fn no_subflow_grows_faster_than_reno() {
+    fn lia_grows_at_most_as_reno() {
         // A short path with a tiny window and a long one with a huge window: alpha / w_T = (w/R²) / (sum w/R)² is
         // (2 / 1e-6) / (2 000 + 100)² = 0.4535 for both, and Reno's on the second is 1/100.
         let paths = [path(2, 1, 0), path(100, 1_000, 0)];
@@ -122,8 +124,9 @@ mod tests {
         assert!(near(growth::<Linked>(&[], 1, &paths), 0.01));
     }
 
+    /// Equal subflows share the growth of one flow.
     #[test]
-    fn equal_subflows_share_the_growth_of_one() {
+    fn lia_equal_subflows_share_growth_of_one() {
         // Equal round-trip times and windows: alpha = w / 2w = 1/2, so each takes 4 windows for one segment.
         let paths = [path(10, 40, 0), path(10, 40, 0)];
         assert!(near(Linked::alpha(&mesh(0, &paths)), 0.5));
@@ -131,8 +134,9 @@ mod tests {
         assert_eq!(acks_to_next_step(&mut scheme), 40);
     }
 
+    /// A loss halves the subflow's own window, down to two segments.
     #[test]
-    fn a_loss_halves_the_own_window_down_to_two_segments() {
+    fn lia_loss_halves_own_window_to_at_least_two_segments() {
         assert!(near(after_loss::<Linked>(0, &[path(30, 40, 0), path(50, 40, 0)]), 15.0));
         assert!(near(after_loss::<Linked>(0, &[path(3, 40, 0), path(50, 40, 0)]), 2.0));
     }

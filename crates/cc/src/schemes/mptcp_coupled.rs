@@ -83,8 +83,9 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
+    /// The increase depends only on the sum of the windows.
     #[test]
-    fn the_increase_depends_on_the_sum_alone() {
+    fn mptcp_coupled_increase_depends_on_sum_alone() {
         let paths = [path(10, 40, 0), path(30, 100, 0), path(60, 10, 0)];
         for own in 0..3 {
             assert!(near(growth::<Full>(&[], own, &paths), 0.01));
@@ -92,8 +93,9 @@ mod tests {
         assert!(near(growth::<Full>(&[("a", 0.5)], 0, &paths), 0.005));
     }
 
+    /// A loss takes half of the sum from the path that lost, down to one segment.
     #[test]
-    fn a_loss_takes_half_of_the_sum_from_the_path_that_lost_down_to_a_segment() {
+    fn mptcp_coupled_loss_takes_half_of_sum_from_its_path() {
         // 60 of 100 segments: 60 - 50; 30 of 100: nothing is left but the floor.
         let paths = [path(60, 40, 0), path(30, 40, 0), path(10, 40, 0)];
         assert!(near(after_loss::<Full>(0, &paths), 10.0));
@@ -103,8 +105,9 @@ mod tests {
         assert!(near(after_loss::<Full>(0, &[path(40, 40, 0), path(40, 40, 0)]), 1.0));
     }
 
+    /// From one segment the window regrows with its acknowledgements.
     #[test]
-    fn from_the_floor_it_regrows_by_what_its_acknowledgements_bring() {
+    fn mptcp_coupled_regrows_from_one_segment() {
         // One of 51 segments, 1/51 each: 51 acknowledgements, at one or two per round trip.
         let mut scheme = avoiding::<Full>(0, &[path(2, 40, 0), path(48, 40, 0)]);
         assert_eq!(acks_to_next_step(&mut scheme), 50);

@@ -70,24 +70,27 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
+    /// The increase depends on the sum of the windows, the decrease on the subflow's own.
     #[test]
-    fn the_increase_depends_on_the_sum_and_the_decrease_on_the_own_window() {
+    fn mptcp_semicoupled_couples_increase_but_not_decrease() {
         let paths = [path(10, 40, 0), path(30, 100, 0)];
         assert!(near(growth::<Half>(&[], 0, &paths), 1.0 / 40.0));
         assert!(near(growth::<Half>(&[("a", 0.5)], 1, &paths), 0.5 / 40.0));
         assert!(near(after_loss::<Half>(1, &paths), 15.0));
     }
 
+    /// No subflow grows faster than Reno, for any a.
     #[test]
-    fn no_subflow_grows_faster_than_reno_whatever_a_is() {
+    fn mptcp_semicoupled_grows_at_most_as_reno() {
         // a = 10 with a sum of 40: 1/4 asked for on a window of ten, 1/10 given.
         let mut scheme = avoiding::<Half>(0, &[path(10, 40, 0), path(30, 40, 0)]);
         scheme.set_law(Half { a: 10.0 });
         assert_eq!(acks_to_next_step(&mut scheme), 10);
     }
 
+    /// Windows balance inversely to the loss rates.
     #[test]
-    fn windows_balance_as_the_inverse_of_loss() {
+    fn mptcp_semicoupled_windows_balance_as_inverse_loss() {
         // p = 1 % and 4 %: w_T = sqrt(2 (99 + 24)) = 15.68 segments, w = 2 x 99 / w_T and 2 x 24 / w_T.
         let losses = [0.01, 0.04];
         let odds = losses.map(|p| (1.0 - p) / p);

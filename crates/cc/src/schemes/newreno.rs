@@ -302,8 +302,9 @@ mod tests {
         scheme
     }
 
+    /// Slow start counts bytes, or one segment per acknowledgement.
     #[test]
-    fn slow_start_counts_bytes_or_one_segment_per_ack() {
+    fn newreno_slow_start_counts_bytes_or_segment_per_ack() {
         let mut bytes = newreno(&[]);
         bytes.on_ack(&ack(2 * MSS));
         assert_eq!(window(&bytes), 12 * MSS);
@@ -313,8 +314,9 @@ mod tests {
         assert_eq!(window(&acks), 11 * MSS + 300);
     }
 
+    /// Congestion avoidance adds one segment per window of bytes, or per window of acknowledgements.
     #[test]
-    fn avoidance_adds_one_segment_per_window_of_bytes_or_per_window_of_acks() {
+    fn newreno_avoidance_adds_one_segment_per_window() {
         // Ten segments: five ACKs of two segments are one window of bytes and half a window of ACKs.
         let mut bytes = avoiding(10, &[]);
         let mut acks = avoiding(10, &[("abc", 0.0)]);
@@ -335,8 +337,9 @@ mod tests {
         assert_eq!(window(&bytes), 12 * MSS);
     }
 
+    /// Acknowledged bytes beyond ssthresh count in congestion avoidance.
     #[test]
-    fn what_passes_the_threshold_counts_in_avoidance() {
+    fn newreno_bytes_beyond_ssthresh_count_in_avoidance() {
         let mut scheme = newreno(&[]);
         scheme.reno.ssthresh = Bytes::new(11 * MSS);
         scheme.on_ack(&ack(4 * MSS)); // 1 to the threshold, 3 of credit
@@ -345,8 +348,9 @@ mod tests {
         assert_eq!(window(&scheme), 12 * MSS);
     }
 
+    /// The window grows in loss repair, but not in recovery or while application-limited.
     #[test]
-    fn no_growth_in_recovery_nor_when_the_application_is_the_limit_but_in_loss_repair() {
+    fn newreno_grows_in_loss_repair_not_recovery_or_app_limited() {
         let mut scheme = newreno(&[]);
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(MSS) });
         scheme.on_ack(&Ack { window_limited: false, ..ack(MSS) });
@@ -355,8 +359,9 @@ mod tests {
         assert_eq!(window(&scheme), 11 * MSS);
     }
 
+    /// A loss halves the flight; with ABE a mark keeps four fifths of it.
     #[test]
-    fn loss_halves_the_flight_and_marks_keep_four_fifths_of_it_with_abe() {
+    fn newreno_loss_halves_flight_and_abe_keeps_four_fifths() {
         let mut scheme = avoiding(40, &[("abe", 1.0)]);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 36 * MSS));
         assert_eq!((window(&scheme), scheme.reno.ssthresh), (18 * MSS, Bytes::new(18 * MSS)));
@@ -367,23 +372,26 @@ mod tests {
         assert_eq!(window(&classic), 18 * MSS);
     }
 
+    /// ssthresh is at least two segments, and recovery never raises the window.
     #[test]
-    fn threshold_is_never_below_two_segments_and_recovery_never_raises_the_window() {
+    fn newreno_ssthresh_is_at_least_two_segments() {
         let mut scheme = avoiding(1, &[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, MSS));
         assert_eq!((window(&scheme), scheme.reno.ssthresh), (MSS, Bytes::new(2 * MSS)));
     }
 
+    /// A series of timeouts lowers ssthresh once.
     #[test]
-    fn a_series_of_timeouts_lowers_the_threshold_once() {
+    fn newreno_series_of_timeouts_lowers_ssthresh_once() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_timeout(&timeout(40 * MSS, 1));
         scheme.on_timeout(&timeout(MSS, 2));
         assert_eq!((window(&scheme), scheme.reno.ssthresh), (MSS, Bytes::new(20 * MSS)));
     }
 
+    /// A spurious reduction is undone once.
     #[test]
-    fn a_spurious_reduction_is_undone_once() {
+    fn newreno_spurious_reduction_is_undone_once() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_timeout(&timeout(40 * MSS, 1));
         scheme.on_spurious_loss(&testing::spurious(Phase::Loss));
@@ -393,8 +401,9 @@ mod tests {
         assert_eq!(window(&scheme), 5 * MSS);
     }
 
+    /// Idle time beyond the RTO restarts from the initial window.
     #[test]
-    fn an_idle_time_beyond_the_rto_restarts_from_the_initial_window() {
+    fn newreno_idle_beyond_rto_restarts_from_initial_window() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_idle_restart(&testing::idle(199, 200));
         assert_eq!(window(&scheme), 40 * MSS);
@@ -402,8 +411,9 @@ mod tests {
         assert_eq!(window(&scheme), 10 * MSS);
     }
 
+    /// With pacing, the rate is a fifth more than the window per round trip.
     #[test]
-    fn paced_it_asks_for_a_fifth_more_than_the_window_per_round_trip() {
+    fn newreno_paced_uses_1_2_windows_per_round_trip() {
         let mut scheme = avoiding(10, &[("paced", 1.0)]);
         assert_eq!(scheme.control().pacing_rate, None);
         scheme.on_ack(&Ack { srtt: Some(crate::Nanos::from_millis(100)), ..ack(MSS) });

@@ -225,8 +225,9 @@ mod tests {
         Advice::Rate(Rate::from_bytes_per_sec(n))
     }
 
+    /// The scheme sends at the granted rate despite loss.
     #[test]
-    fn it_sends_at_the_granted_rate_whatever_it_loses() {
+    fn nodectl_sends_at_granted_rate_despite_loss() {
         let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[]));
         scheme.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
         // Twice 1 MB/s for 40 ms.
@@ -243,8 +244,9 @@ mod tests {
         assert_eq!(lower.cwnd, Bytes::new(60_000));
     }
 
+    /// Invalid grants are counted and ignored; the last valid one stays in force.
     #[test]
-    fn what_is_no_grant_is_ignored_and_counted_and_the_last_one_stands() {
+    fn nodectl_invalid_grant_is_counted_and_last_one_kept() {
         let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[("line_rate", 80.0)]));
         let start = scheme.control();
         for nothing in [rate(0), rate(10_000_001), Advice::Change(5.0), Advice::Change(f64::NAN)] {
@@ -269,8 +271,9 @@ mod tests {
         assert_eq!(Nodectl::new(&setup(&Nodectl::INFO, 1000, &[])).line_rate(), None);
     }
 
+    /// Without a grant the scheme is CUBIC from the initial window.
     #[test]
-    fn without_a_grant_it_is_cubic_from_the_initial_window_on() {
+    fn nodectl_without_grant_is_cubic() {
         let mut cubic = Cubic::new(&setup(&Cubic::INFO, 1000, &[]));
         let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[]));
         let script = |on_ack: &mut dyn FnMut(&Ack)| {

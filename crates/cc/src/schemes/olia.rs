@@ -143,8 +143,9 @@ mod tests {
         core::array::from_fn(|own| Opportunistic::shift(&mesh(own, &paths)))
     }
 
+    /// Window moves from the largest to the best path.
     #[test]
-    fn window_moves_from_the_largest_to_the_best() {
+    fn olia_moves_window_from_largest_to_best_path() {
         // l / R²: 400 / 40², 900 / 40², 100 / 40²: B is the second, M the first; the third is in neither.
         assert_eq!(
             shifts([path(20, 40, 400), path(10, 40, 900), path(5, 40, 100)]),
@@ -155,8 +156,9 @@ mod tests {
         assert_eq!(shifts(four), [-1.0 / 8.0, 1.0 / 8.0, 1.0 / 8.0, -1.0 / 8.0]);
     }
 
+    /// Nothing moves if the best paths have the largest windows.
     #[test]
-    fn nothing_moves_where_the_best_have_the_largest_windows() {
+    fn olia_moves_nothing_if_best_paths_are_largest() {
         assert_eq!(shifts([path(20, 40, 900), path(10, 40, 400)]), [0.0, 0.0]);
         assert_eq!(shifts([path(20, 40, 900), path(20, 40, 900)]), [0.0, 0.0]);
         // Not whole segments: twenty and a half are twenty.
@@ -164,14 +166,16 @@ mod tests {
         assert_eq!(shifts([uneven, path(20, 40, 900)]), [0.0, 0.0]);
     }
 
+    /// The better of the last two inter-loss intervals counts.
     #[test]
-    fn the_better_of_the_last_two_intervals_counts() {
+    fn olia_rates_paths_by_better_of_last_two_intervals() {
         let recovered = PathView { between_losses: Bytes::new(1_000 * MSS), ..path(10, 40, 3) };
         assert_eq!(shifts([path(20, 40, 900), recovered]), [-0.5, 0.5]);
     }
 
+    /// The increase has both terms and does not exceed Reno's.
     #[test]
-    fn the_increase_has_both_terms_and_is_not_more_than_renos() {
+    fn olia_increase_has_both_terms_and_at_most_renos() {
         // 20 segments at 40 ms, 10 at 100 ms, rates 500 and 100 segments per second; B is the second, M the first.
         let paths = [path(20, 40, 100), path(10, 100, 5_000)];
         let sum = 600.0 * 600.0;
@@ -183,8 +187,9 @@ mod tests {
         assert_eq!(acks_to_next_step(&mut avoiding::<Opportunistic>(0, &short)), 10);
     }
 
+    /// The largest window may shrink, and a loss halves it.
     #[test]
-    fn the_largest_window_may_shrink_and_a_loss_halves_it() {
+    fn olia_largest_window_may_shrink_and_loss_halves_it() {
         // 20 of 40 segments at equal round-trip times: the first term is 1/4 of 1/w, a = -1/2: minus a quarter of 1/w.
         let mut paths = [path(20, 40, 100), path(19, 40, 5_000)];
         let growth = 400.0 / (39.0 * 39.0) - 0.5;

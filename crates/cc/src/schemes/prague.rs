@@ -313,8 +313,9 @@ mod tests {
         assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} against {expected}");
     }
 
+    /// Growth is a segment per window of unmarked bytes, scaled by the square of the RTT.
     #[test]
-    fn growth_is_a_segment_per_window_of_unmarked_bytes_scaled_by_the_square_of_the_rtt() {
+    fn prague_growth_is_scaled_by_square_of_rtt() {
         let mut plain = avoiding(&[("rtt_reference", 0.0)]);
         plain.on_ack(&delivered(1, 4, 0));
         close(plain.window, 40_000.0 + 4.0 * 1000.0 / 40.0);
@@ -327,8 +328,9 @@ mod tests {
         close(scaled.window, 40_016.0);
     }
 
+    /// The window is cut once per virtual round trip and grows meanwhile.
     #[test]
-    fn the_window_is_cut_once_per_virtual_round_trip_and_grows_on_meanwhile() {
+    fn prague_window_is_cut_once_per_virtual_rtt() {
         let mut scheme = avoiding(&[("rtt_transition", 0.0), ("alpha_init", 0.5)]);
         scheme.on_ack(&delivered(100, 1, 1));
         close(scheme.window, 30_000.0);
@@ -341,8 +343,9 @@ mod tests {
         close(scheme.window, 0.75 * before);
     }
 
+    /// Alpha waits for the first mark, then follows once per virtual round trip.
     #[test]
-    fn alpha_waits_for_the_first_mark_and_then_follows_once_per_virtual_round_trip() {
+    fn prague_alpha_follows_marks_once_per_virtual_rtt() {
         let mut scheme = avoiding(&[("rtt_transition", 0.0)]);
         let at = |ms, n, marked| Ack { round_start: true, ..delivered(ms, n, marked) };
         scheme.on_ack(&at(30, 8, 0));
@@ -354,8 +357,9 @@ mod tests {
         close(scheme.share.alpha(), 15.0 / 16.0 + 2.0 / 16.0 / 16.0);
     }
 
+    /// Slow start ends with the first mark.
     #[test]
-    fn slow_start_ends_with_the_first_mark() {
+    fn prague_slow_start_ends_with_first_mark() {
         let mut scheme = Prague::new(&testing::setup(&Prague::INFO, MSS, &[]));
         scheme.on_ack(&delivered(10, 4, 0));
         close(scheme.window, 14_000.0);
@@ -366,8 +370,9 @@ mod tests {
         assert_eq!(scheme.control().pacing_rate, Some(Rate::from_bytes_per_sec(700_000)));
     }
 
+    /// A loss halves the flight, and a timeout leaves one segment.
     #[test]
-    fn a_loss_halves_the_flight_and_a_timeout_leaves_one_segment() {
+    fn prague_loss_halves_flight_timeout_leaves_one_segment() {
         let mut scheme = avoiding(&[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 36 * MSS));
         close(scheme.window, 40_000.0);

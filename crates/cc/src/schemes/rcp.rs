@@ -139,8 +139,9 @@ mod tests {
         rcp.control()
     }
 
+    /// The scheme sends at the advised rate within its bounds and ignores invalid advice.
     #[test]
-    fn it_sends_at_the_advised_rate_within_its_bounds_and_ignores_what_is_none() {
+    fn rcp_follows_advised_rate_and_ignores_invalid_advice() {
         let mut rcp = Rcp::new(&setup(&Rcp::INFO, 1000, &[("line_rate", 80.0)]));
         let start = rcp.control();
         assert_eq!((start.cwnd, start.pacing_rate), (Bytes::new(10_000), None));
@@ -166,8 +167,9 @@ mod tests {
         assert_eq!(rcp.ignored, 5);
     }
 
+    /// The scheme requests its line rate if configured, and at least its minimum rate.
     #[test]
-    fn it_asks_for_its_line_rate_if_one_is_stated_and_for_no_less_than_its_least() {
+    fn rcp_requests_line_rate_and_at_least_its_minimum() {
         let asks = |values: &[(&str, f64)]| Rcp::new(&setup(&Rcp::INFO, 1000, values)).line_rate();
         assert_eq!(asks(&[]), None);
         assert_eq!(asks(&[("line_rate", 80.0)]), Some(Rate::from_bytes_per_sec(10_000_000)));

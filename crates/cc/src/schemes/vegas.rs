@@ -287,8 +287,9 @@ mod tests {
         scheme.control().cwnd.as_u64()
     }
 
+    /// The window moves by one segment per round outside the bounds, and stays at and within them.
     #[test]
-    fn window_moves_by_one_segment_per_round_outside_the_bounds_and_stays_at_and_within_them() {
+    fn vegas_window_moves_one_segment_per_round_to_bounds() {
         // W = 40: diff = 40 (1 - 100 / RTT). RTT 105.263 ms: 2 packets; 111.111 ms: 4 packets.
         for (micros, change) in [
             (100_000, 1),
@@ -307,8 +308,9 @@ mod tests {
         }
     }
 
+    /// At the bounds themselves the window holds.
     #[test]
-    fn the_bounds_themselves_hold_the_window() {
+    fn vegas_at_alpha_or_beta_holds_the_window() {
         // RTT twice the base: diff is half the window, exactly.
         for (segments, change) in [(3, 1), (4, 0), (8, 0), (9, -1)] {
             let mut scheme = avoiding(segments, &[]);
@@ -317,8 +319,9 @@ mod tests {
         }
     }
 
+    /// The window changes once per round, for any number of acknowledgements.
     #[test]
-    fn one_decision_per_round_however_many_acks() {
+    fn vegas_decides_once_per_round() {
         let mut scheme = avoiding(40, &[]);
         for _ in 0..30 {
             scheme.on_ack(&sample(100_000));
@@ -327,8 +330,9 @@ mod tests {
         assert_eq!(round(&mut scheme, 100_000), 41 * MSS);
     }
 
+    /// A round with fewer than three samples makes a Reno step.
     #[test]
-    fn fewer_than_three_samples_make_a_reno_step() {
+    fn vegas_fewer_than_three_samples_make_a_reno_step() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_ack(&sample(200_000));
         scheme.on_ack(&Ack { round_start: true, ..sample(200_000) });
@@ -340,8 +344,9 @@ mod tests {
         assert_eq!(scheme.control().cwnd, Bytes::new(41 * MSS));
     }
 
+    /// Slow start ends when more than gamma packets are queued.
     #[test]
-    fn slow_start_ends_when_more_than_gamma_packets_are_queued() {
+    fn vegas_slow_start_ends_above_gamma_queued_packets() {
         // W = 10 + 2 by the round's end: diff = 12 (1 - 100/110) = 1.09; expected W = 10.909.
         let mut scheme = vegas(&[]);
         scheme.base_rtt = Some(Nanos::from_millis(100));
@@ -354,8 +359,9 @@ mod tests {
         assert!(scheme.reno.in_slow_start());
     }
 
+    /// Shrinking never leads back into slow start, nor below two segments.
     #[test]
-    fn shrinking_never_leads_back_into_slow_start_nor_below_two_segments() {
+    fn vegas_shrinks_to_two_segments_without_slow_start() {
         let mut scheme = avoiding(40, &[]);
         scheme.reno.ssthresh = Bytes::new(39_500);
         for _ in 0..60 {
@@ -371,8 +377,9 @@ mod tests {
         assert_eq!(eager.control().cwnd, Bytes::new(2 * MSS));
     }
 
+    /// The first full round after recovery is judged, and no earlier one.
     #[test]
-    fn the_first_full_round_after_recovery_is_judged_and_no_earlier_one() {
+    fn vegas_after_recovery_judges_first_full_round() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 40 * MSS));
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..sample(150_000) });
@@ -380,24 +387,27 @@ mod tests {
         assert_eq!(round(&mut scheme, 150_000), 19 * MSS);
     }
 
+    /// In loss repair the window grows as Reno's.
     #[test]
-    fn in_loss_repair_it_grows_as_reno() {
+    fn vegas_in_loss_repair_grows_as_reno() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_timeout(&timeout(40 * MSS, 1));
         scheme.on_ack(&Ack { phase: Phase::Loss, round_start: true, ..sample(400_000) });
         assert_eq!(scheme.control().cwnd, Bytes::new(2 * MSS));
     }
 
+    /// After idle time baseRTT is measured again.
     #[test]
-    fn after_an_idle_time_the_base_is_measured_anew() {
+    fn vegas_after_idle_time_measures_base_rtt_again() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_idle_restart(&testing::idle(100, 200));
         round(&mut scheme, 150_000); // begins the first full round
         assert_eq!(round(&mut scheme, 150_000), 41 * MSS, "nothing queued on a path of 150 ms");
     }
 
+    /// An application-limited window does not grow but may shrink.
     #[test]
-    fn an_application_limited_window_does_not_grow_but_may_shrink() {
+    fn vegas_app_limited_window_shrinks_but_does_not_grow() {
         let mut scheme = avoiding(40, &[]);
         let limited = |scheme: &mut Vegas, micros| {
             for round_start in [false, false, true] {

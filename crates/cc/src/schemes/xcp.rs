@@ -148,8 +148,9 @@ mod tests {
         xcp.control().cwnd.as_u64()
     }
 
+    /// The window changes by the allotted rate times the round-trip time.
     #[test]
-    fn the_window_changes_by_what_is_allotted_times_the_round_trip_time() {
+    fn xcp_window_follows_allotted_rate_times_rtt() {
         let mut xcp = Xcp::new(&setup(&Xcp::INFO, 1000, &[("line_rate", 80.0)]));
         assert_eq!(advised(&mut xcp, 1e6), 10_000, "no round-trip time yet");
         xcp.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
@@ -171,8 +172,9 @@ mod tests {
         }
     }
 
+    /// Loss halves the window; a spurious reduction is undone.
     #[test]
-    fn loss_halves_the_window_and_a_needless_reduction_is_undone() {
+    fn xcp_loss_halves_window_and_spurious_loss_restores_it() {
         let mut xcp = Xcp::new(&setup(&Xcp::INFO, 1000, &[]));
         let window = |xcp: &Xcp| xcp.control().cwnd.as_u64();
         xcp.on_recovery_entered(&entered(CongestionCause::Loss, 10_000));

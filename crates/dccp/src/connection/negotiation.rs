@@ -95,7 +95,8 @@ impl Connection {
             return;
         }
         let ratio = self.features.value(feature::ACK_RATIO, Side::Local);
-        let cwnd = half.driver.control().cwnd.as_u64() / u64::from(self.config.datagram.max(1));
+        let cwnd = self.control().cwnd.as_u64() / u64::from(self.config.datagram.max(1));
+        let half = &mut self.half;
         let next = match half.ccid {
             Ccid::TcpLike => half.ratio.next_ratio(ratio, cwnd),
             _ => u64::from(self.config.ack_ratio).clamp(1, max_ratio(cwnd)),

@@ -50,7 +50,7 @@ impl State {
     /// Goes on to another state.
     ///
     /// # Panics
-    /// If that is no edge of the figure: a slip in the allocator.
+    /// If that is no edge of the figure: a slip in the router.
     pub fn transition(&mut self, to: Self) {
         assert!(self.leads_to(to), "no edge from {} to {}", self.name(), to.name());
         *self = to;

@@ -332,8 +332,7 @@ fn ccid3_duplicate_or_old_feedback_is_ignored() {
     net.run(ms(9_800));
     let early = net.last_ack[SERVER].clone();
     net.run(Nanos::from_secs(10));
-    let feedback_state =
-        |net: &Net| (net.ends[CLIENT].half.loss_event_rate, *net.ends[CLIENT].half.driver.control());
+    let feedback_state = |net: &Net| (net.ends[CLIENT].loss_event_rate(), net.ends[CLIENT].control());
     let before = feedback_state(&net);
     assert!(before.0 > 0.0, "there were losses by now");
     let received = net.ends[CLIENT].stats().packets_received;
@@ -367,7 +366,7 @@ fn ecn_marks_slow_senders_without_loss() {
         assert!(stats.marked_packets > 5, "{scheme}: {stats:?}");
         // The CCID 3 receiver reports marks as loss events. BBR ignores marks.
         match scheme {
-            "ccid3" => assert!(net.ends[CLIENT].half.loss_event_rate > 0.0),
+            "ccid3" => assert!(net.ends[CLIENT].loss_event_rate() > 0.0),
             _ => assert!(stats.ecn_reductions > 3, "{scheme}: {stats:?}"),
         }
         assert_eq!((stats.lost_packets, stats.timeouts), (0, 0), "{scheme}");

@@ -133,7 +133,7 @@ fn corrupt_data_is_dropped_and_counts_as_marked() {
             "{scheme}"
         );
         if scheme == "ccid3" {
-            assert!(net.ends[CLIENT].half.loss_event_rate > 0.0);
+            assert!(net.ends[CLIENT].loss_event_rate() > 0.0);
         }
     }
 }

@@ -146,9 +146,9 @@ proptest! {
             }
             while other.poll_event().is_some() {}
             prop_assert!(end.memory() < MEMORY, "{} bytes", end.memory());
-            let inflight = end.half.inflight.as_u64();
-            prop_assert!(inflight <= end.half.offset);
-            prop_assert_eq!(end.half.packets == 0, inflight == 0);
+            let inflight = end.inflight().as_u64();
+            prop_assert!(inflight <= end.stats().bytes_sent);
+            prop_assert_eq!(end.data_packets_in_flight() == 0, inflight == 0);
             // Sent = delivered + lost − late + unanswered + in flight, at any time.
             let stats = end.stats();
             let known = stats.delivered_packets + stats.lost_packets - stats.late_packets;

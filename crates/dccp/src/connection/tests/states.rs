@@ -108,7 +108,7 @@ proptest! {
             let (seq, number) = (end.gsr.add(seq), end.gss.add(ack));
             let bytes = packet(kind, seq, number, &options, &vec![7; data]);
             let ack = kind.acknowledges().then_some(number);
-            let active = now <= end.valid_at.saturating_add(end.half.rtt.or_default() * 3);
+            let active = now <= end.valid_at.saturating_add(end.srtt_or_default() * 3);
             let taken = match at.1 {
                 State::Closed | State::TimeWait => false,
                 State::Listen => kind == Kind::Request,

@@ -1,6 +1,6 @@
 //! What datagrams cost in wall time: the protocol alone, between two sockets of this machine, and plain UDP beside it.
 //!
-//! Whoever calls holds the threads to one core; nothing here does.
+//! The caller pins the threads to one core; nothing here does.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket as Plain};
@@ -10,14 +10,11 @@ use std::time::{Duration, Instant};
 use narrows_cc::Params;
 use narrows_cc::schemes::Entry;
 use narrows_dccp::Config;
-use narrows_dccp::bench::{DATAGRAM, Pair};
+use narrows_live::{Caller, LiveError, Report, Settings, Socket, Stop, receive_on, send};
 use narrows_traffic::AppConfig;
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::report::Report;
-use crate::settings::{Caller, LiveError, Settings, Stop};
-use crate::socket::Socket;
-use crate::{block_on, client, forgivable, server};
+use crate::pair::{DATAGRAM, Pair};
 
 /// Datagrams between two looks at the clock.
 const CHUNK: u64 = 10_000;
@@ -31,12 +28,19 @@ const BURST: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What was measured.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub struct Measured {
     /// Datagrams of [`DATAGRAM`] bytes that arrived.
     pub datagrams: u64,
     /// In how long.
     pub wall_s: f64,
+}
+
+impl Measured {
+    /// As a row of `narrows bench --dccp`.
+    pub fn row(&self) -> Value {
+        json!({"datagrams": self.datagrams, "wall_s": self.wall_s, "datagram_bytes": DATAGRAM})
+    }
 }
 
 /// Two connections in memory, one thread: sending, receiving and acknowledging. `None` if they come to a stop.
@@ -88,13 +92,9 @@ pub fn loopback(scheme: &'static Entry, duration: Duration) -> Result<Measured, 
     let sending = Settings { duration: Some(duration), ..settings.clone() };
     let report = thread::scope(|scope| {
         let receiver = scope.spawn(|| {
-            server::receive_on(
-                plain,
-                &Settings { duration: Some(duration + PATIENCE), ..settings.clone() },
-                &Quiet,
-            )
+            receive_on(plain, &Settings { duration: Some(duration + PATIENCE), ..settings.clone() }, &Quiet)
         });
-        let sent = client::send(&sending, &Quiet);
+        let sent = send(&sending, &Quiet);
         let received = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         sent.and(received)
     })?;
@@ -111,7 +111,16 @@ pub fn loopback(scheme: &'static Entry, duration: Duration) -> Result<Measured, 
 /// # Errors
 /// If the sockets fail.
 pub fn udp(batched: bool, duration: Duration) -> Result<Measured, LiveError> {
-    if batched { block_on(in_batches(duration)) } else { Ok(one_by_one(duration)?) }
+    if !batched {
+        return Ok(one_by_one(duration)?);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    runtime.block_on(in_batches(duration))
+}
+
+/// The call was interrupted, or there is nothing to receive or no room to send.
+fn forgivable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 async fn in_batches(duration: Duration) -> Result<Measured, LiveError> {
@@ -133,7 +142,7 @@ async fn in_batches(duration: Duration) -> Result<Measured, LiveError> {
         let mut missing = packets;
         while missing > 0 {
             if tokio::time::timeout(PATIENCE, receiver.readable()).await.is_err() {
-                return Err(LiveError::Gone(to, PATIENCE, Box::default()));
+                return Err(LiveError::PeerGone(to, PATIENCE, Box::default()));
             }
             match receiver.receive(|_| missing -= 1) {
                 Err(error) if !forgivable(&error) => return Err(error.into()),

@@ -1,7 +1,9 @@
-//! What an allocator costs the link at whose port it sits. Real endpoints open the flows, by whatever the scheme of that
-//! allocator does to open one; then their data packets cross the link in turn, evenly spaced at nine tenths of its rate, and
-//! the acknowledgement of every second one passes on its way back. The times at which the allocator wakes are kept apart.
-//! Nothing here reads a clock: it is handed in.
+//! What a router costs the link at whose port it sits. Real endpoints open the flows, by whatever the scheme of that
+//! router does to open one; then their data packets cross the link in turn, evenly spaced at nine tenths of its rate, and
+//! the acknowledgement of every second one passes on its way back. The times at which the router wakes are kept apart.
+//! [`Lane`] reads no clock: it is handed in.
+
+use std::time::Instant;
 
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
 use narrows_net::Offer;
@@ -9,12 +11,15 @@ use narrows_net::config::{Limit, LinkConfig};
 use narrows_packet::{Flags, Packet, timestamp};
 use narrows_routers::protocol::Explicit;
 use narrows_routers::{
-    AnyRouter, FiveTuple, NegotiationConfig, Outgoing, RouterConfig, RouterEntry, RouterLink, endpoint,
+    self as routers, AnyRouter, FiveTuple, NegotiationConfig, Outgoing, RouterConfig, RouterEntry,
+    RouterLink, endpoint,
 };
+use narrows_sim::Link;
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
+use serde_json::{Value, json};
 
-use crate::Link;
+use crate::median;
 
 /// What the link carries.
 const RATE: Rate = Rate::from_bytes_per_sec(1_250_000_000);
@@ -38,7 +43,7 @@ pub struct Round {
     pub packets: u64,
     /// What they took together, from arrival to departure.
     pub packets_took: f64,
-    /// Times the allocator woke.
+    /// Times the router woke.
     pub wakes: u64,
     /// What these took together.
     pub wakes_took: f64,
@@ -58,11 +63,11 @@ pub struct Lane {
     turn: usize,
 }
 
-/// The scheme whose header an allocator reads; without an allocator, the first of the registry that has none.
-fn scheme_of(allocator: Option<&RouterEntry>) -> &'static schemes::Entry {
+/// The scheme whose header a router reads; without a router, the first of the registry that has none.
+fn scheme_of(router: Option<&RouterEntry>) -> &'static schemes::Entry {
     let speaks = |entry: &&schemes::Entry| {
         let explicit = entry.rate_protocol.and_then(Explicit::named);
-        explicit.map(Explicit::allocator) == allocator.map(|allocator| allocator.info.name)
+        explicit.map(Explicit::router) == router.map(|router| router.info.name)
     };
     schemes::ALL.iter().find(speaks).unwrap_or(&schemes::ALL[0])
 }
@@ -101,10 +106,10 @@ fn to_sender(out: &Outgoing) -> Option<Packet> {
 }
 
 impl Lane {
-    /// A link with this allocator, or none, and so many flows, all open.
-    pub fn new(allocator: Option<&'static RouterEntry>, flows: usize) -> Self {
+    /// A link with this router, or none, and so many flows, all open.
+    pub fn new(router: Option<&'static RouterEntry>, flows: usize) -> Self {
         let config = LinkConfig::drop_tail(RATE, Limit::Packets(1 << 20));
-        let router = allocator.map(|entry| {
+        let configured = router.map(|entry| {
             let mut params = Params::defaults(entry.info.params);
             // A table has room for all of them, where there is one.
             if let Some(room) = entry.info.params.iter().find(|param| param.name == "flows") {
@@ -114,9 +119,9 @@ impl Lane {
             let tuples = (0..flows as u32).map(tuple).collect();
             RouterConfig { flows: tuples, ..RouterConfig::new(entry, params) }
         });
-        let link = narrows_routers::link(&config, router.as_ref(), Random::stream(1, "link", 0));
+        let link = narrows_routers::link(&config, configured.as_ref(), Random::stream(1, "link", 0));
         let mut lane = Self { link, data: Vec::new(), opened: 0, now: Nanos::ZERO, kept: 0, turn: 0 };
-        let scheme = scheme_of(allocator);
+        let scheme = scheme_of(router);
         let share = Rate::from_bytes_per_sec(RATE.as_bytes_per_sec() / flows as u64);
         for first in (0..flows).step_by(CHUNK) {
             lane.open(scheme, first as u32..flows.min(first + CHUNK) as u32, share);
@@ -129,7 +134,7 @@ impl Lane {
         self.opened
     }
 
-    /// Bytes that the allocator takes.
+    /// Bytes that the router takes.
     pub fn memory(&self) -> usize {
         self.link.router().map_or(0, AnyRouter::memory)
     }
@@ -201,7 +206,7 @@ impl Lane {
         }
     }
 
-    /// Lets time pass; an idle link only has its allocator to wake.
+    /// Lets time pass; an idle link only has its router to wake.
     fn pass(&mut self, until: Nanos) {
         while self.link.next_service() <= until {
             let at = self.link.next_service();
@@ -210,7 +215,7 @@ impl Lane {
         self.now = until;
     }
 
-    /// A packet arrives at the link. What leaves it is `arrived` there, what the allocator sends goes `back`.
+    /// A packet arrives at the link. What leaves it is `arrived` there, what the router sends goes `back`.
     fn offer(&mut self, packet: &Packet, arrived: &mut impl Extend<Packet>, back: &mut impl Extend<Packet>) {
         while self.link.next_service() <= self.now {
             self.serve(arrived);
@@ -281,7 +286,7 @@ impl Lane {
                 round.packets += sent;
                 round.packets_took += took.max(0.0);
             }
-            // The link is empty: what is due now is a wake, if the allocator has not put it off.
+            // The link is empty: what is due now is a wake, if the router has not put it off.
             let next = self.link.next_service();
             if due < Nanos::MAX && next <= due {
                 let started = clock();
@@ -304,4 +309,58 @@ impl Extend<Packet> for Count {
     fn extend<T: IntoIterator<Item = Packet>>(&mut self, packets: T) {
         self.0 += packets.into_iter().count() as u64;
     }
+}
+
+/// With so many flows each.
+const LANES: [usize; 3] = [1, 1_000, 100_000];
+/// Packets between two turns of a router: about a millisecond.
+const LANE_PACKETS: usize = 20_000;
+
+/// A row for each router algorithm, or for those named, and each number of flows: medians over `repeats` rounds, in each of which
+/// every algorithm and a link without one has its turn, and the median of the ratios to that link.
+///
+/// # Errors
+/// If there is no such algorithm.
+pub fn measure(repeats: usize, names: &[String]) -> Result<Value, String> {
+    let unknown = |name: &String| {
+        let known: Vec<_> = routers::ALL.iter().map(|entry| entry.info.name).collect();
+        format!("there is no router `{name}`; accepted: {}", known.join(", "))
+    };
+    let named = names.iter().map(|name| routers::find(name).ok_or_else(|| unknown(name)));
+    let named: Vec<_> = named.collect::<Result<_, _>>()?;
+    let chosen: Vec<&RouterEntry> = if names.is_empty() { routers::ALL.iter().collect() } else { named };
+    Ok(LANES.map(|flows| lanes(&chosen, flows, repeats.max(1))).concat().into())
+}
+
+/// The rows for one number of flows; the first is the link without a router.
+fn lanes(chosen: &[&'static RouterEntry], flows: usize, repeats: usize) -> Vec<Value> {
+    let started = Instant::now();
+    let clock = || started.elapsed().as_secs_f64() * 1e9;
+    let kinds = || std::iter::once(None).chain(chosen.iter().map(|entry| Some(*entry)));
+    let mut lanes: Vec<Lane> = kinds().map(|entry| Lane::new(entry, flows)).collect();
+    let rounds: Vec<Vec<Round>> = (0..repeats)
+        .map(|_| lanes.iter_mut().map(|lane| lane.round(LANE_PACKETS, &clock)).collect())
+        .collect();
+    let per_packet = |round: &Round| round.packets_took / round.packets as f64;
+    let row = |(i, entry): (usize, Option<&RouterEntry>)| {
+        let mine = || rounds.iter().map(|round| &round[i]);
+        let woken: Vec<_> = mine().filter(|round| round.wakes > 0).collect();
+        let per_wake = (!woken.is_empty())
+            .then(|| median(woken.iter().map(|round| round.wakes_took / round.wakes as f64)));
+        json!({
+            "router": entry.map_or("none", |entry| entry.info.name),
+            "flows": flows,
+            "opened": lanes[i].opened(),
+            "ns_per_packet": median(mine().map(per_packet)),
+            "ratio": median(rounds.iter().map(|round| per_packet(&round[i]) / per_packet(&round[0]))),
+            "ns_per_wake": per_wake,
+            "ns_per_wake_and_flow": per_wake.map(|wake| wake / flows as f64),
+            "wakes": mine().map(|round| round.wakes).sum::<u64>(),
+            "packets": mine().map(|round| round.packets).sum::<u64>(),
+            "memory_bytes": lanes[i].memory(),
+            "bytes_per_flow": lanes[i].memory() as f64 / flows as f64,
+            "ns_all": mine().map(per_packet).collect::<Vec<_>>(),
+        })
+    };
+    kinds().enumerate().map(row).collect()
 }

@@ -10,14 +10,16 @@ use narrows_cc::{
     RecoveryLeft, RoundCounter, Sent, SentState, Setup,
 };
 
-pub(super) const MSS: Bytes = Bytes::new(1448);
+/// A packet.
+pub const MSS: Bytes = Bytes::new(1448);
 /// Packets in flight.
-pub(super) const WINDOW: usize = 100;
+pub const WINDOW: usize = 100;
 /// Time between acknowledgements; a round trip is that of half a window.
-pub(super) const GAP: Nanos = Nanos::from_micros(240);
+pub const GAP: Nanos = Nanos::from_micros(240);
 /// Acknowledgements of one connection.
 pub const ACKS: usize = 10_000;
-pub(super) const LOSS_EVERY: usize = 1_000;
+/// Acknowledgements from one loss to the next.
+pub const LOSS_EVERY: usize = 1_000;
 
 /// What a transport tells a scheme.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use narrows_bench::pair::{self, Pair};
 use narrows_cc::schemes::find;
-use narrows_dccp::bench::{self, Pair};
 
 struct Counting;
 
@@ -52,7 +52,7 @@ const DOUBLINGS: u64 = 4;
 fn connection_steady_state_allocates_nothing() {
     assert_eq!(count(|| drop(std::hint::black_box(vec![0_u8; 1]))), 1, "the counter counts");
     // Also a scheme not made for datagrams.
-    for entry in bench::schemes().chain(find("cubic")) {
+    for entry in pair::schemes().chain(find("cubic")) {
         let name = entry.info.name;
         let mut pair = Pair::new(entry);
         assert!(pair.run(SETTLE), "{name}: stuck at {:?}", pair.now());

@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 
 use narrows_cc::schemes::{ALL, Entry};
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate};
-
-use crate::{Ccid, Config, Connection, Event, Role};
+use narrows_dccp::{Ccid, Config, Connection, Event, Role};
 
 /// Payload of a datagram: with headers of DCCP, UDP and IP below 1500 bytes.
 pub const DATAGRAM: u16 = 1_400;
