@@ -140,8 +140,9 @@ impl CapacityTrace {
 mod tests {
     use super::*;
 
+    /// Opportunities repeat with the last time as period.
     #[test]
-    fn opportunities_repeat_with_the_last_time_as_period() {
+    fn opportunities_repeat_after_last_time() {
         let trace = CapacityTrace::parse("# recorded\n0\n2\r\n2\n\n5\n").expect("valid");
         assert_eq!(trace.opportunities_ms, [0, 2, 2, 5]);
         let times: Vec<_> = (0..9).map(|n| trace.time_of(n).as_nanos() / 1_000_000).collect();
@@ -156,8 +157,9 @@ mod tests {
         assert_eq!(trace.bytes_between(ms(7), ms(1)), Bytes::ZERO);
     }
 
+    /// A long recording is read whole, and repeats.
     #[test]
-    fn a_long_recording_is_read_whole_and_repeats() {
+    fn long_recording_is_read_whole() {
         // Ten minutes at 96 Mbit/s: eight opportunities a millisecond.
         let text: String = (1..=600_000u64).map(|ms| format!("{ms}\n").repeat(8)).collect();
         let trace = CapacityTrace::parse(&text).expect("valid");
@@ -167,8 +169,9 @@ mod tests {
         assert_eq!(CapacityTrace::parse(&trace.to_text()), Ok(trace));
     }
 
+    /// Errors name the line, the text found and the text expected.
     #[test]
-    fn errors_name_the_line_what_was_found_and_what_was_expected() {
+    fn errors_name_line_finding_and_expectation() {
         let message = |text| CapacityTrace::parse(text).expect_err("invalid").to_string();
         assert_eq!(
             message("\n\n"),

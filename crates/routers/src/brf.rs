@@ -109,7 +109,7 @@ mod random_tests;
 mod returns;
 mod shares;
 mod state;
-mod telling;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 
@@ -122,7 +122,7 @@ pub use code::RateCode;
 use self::allocate::Departures;
 use self::flow::{Class, Flow, Layer};
 use self::learned::Learned;
-use self::returns::Guest;
+use self::returns::RemoteReservation;
 use self::shares::{Classes, Limit, Shares};
 use self::state::State;
 use narrows_net::config::{self, HtbClass};
@@ -145,7 +145,7 @@ const HANDSHAKE_ENTRY: Nanos = Nanos::from_secs(3);
 /// UDP has gone when none was seen for so long.
 const UDP_GONE: Nanos = Nanos::from_secs(2);
 /// Flows that are not in the table count as one of the others for so long.
-const STRANGERS_GONE: Nanos = Nanos::from_secs(2);
+const UNTRACKED_GONE: Nanos = Nanos::from_secs(2);
 /// Bounds of Δt, and its length while no round-trip time is known.
 const PERIOD_MIN: Nanos = Nanos::from_millis(1);
 const PERIOD_MAX: Nanos = Nanos::from_secs(1);
@@ -187,7 +187,7 @@ pub struct Brf {
     shares: Shares,
     table: FlowTable<Flow>,
     /// Flows whose shares other switches announced.
-    guests: FlowTable<Guest>,
+    reservations: FlowTable<RemoteReservation>,
     tuples: Arc<[FiveTuple]>,
     learned: Learned,
     /// Flows whose sender has not answered, by class, and those of them that have a share.
@@ -197,8 +197,8 @@ pub struct Brf {
     others: usize,
     udp_seen: Option<Nanos>,
     /// When a packet of a flow came that is not in the table, and whether such flows count.
-    strangers_seen: Option<Nanos>,
-    strangers: bool,
+    untracked_seen: Option<Nanos>,
+    untracked: bool,
     classes: Classes,
     /// Shares of the members of each layer, added up.
     layers: [f64; Layer::COUNT],
@@ -300,15 +300,15 @@ impl Router for Brf {
             shares: Shares::new(number("floor") * 125_000.0),
             // It is kept from being full, so it pushes nothing out by itself.
             table: FlowTable::new(size, Nanos::MAX),
-            guests: FlowTable::new(size, HANDSHAKE_ENTRY),
+            reservations: FlowTable::new(size, HANDSHAKE_ENTRY),
             tuples: Arc::clone(&setup.flows),
             learned: known.unwrap_or_else(|| Learned::new(LEARNED_LIMIT)),
             half_open: [0; 2],
             reserved: 0,
             others: 0,
             udp_seen: None,
-            strangers_seen: None,
-            strangers: false,
+            untracked_seen: None,
+            untracked: false,
             classes: Classes::divide(capacity, 0, 0, false, 0.0),
             layers: [0.0; Layer::COUNT],
             period: PERIOD_UNKNOWN,
@@ -408,8 +408,8 @@ impl Router for Brf {
             let Some(flow) = self.table.get(now, id) else { return };
             let size = packet.size().as_u64();
             flow.seen = now;
-            if flow.asked <= flow.returned {
-                flow.asked = now;
+            if flow.unanswered <= flow.returned {
+                flow.unanswered = now;
             }
             flow.sent += size;
             flow.arrived += size;
@@ -421,10 +421,10 @@ impl Router for Brf {
             }
             port.steer(UDP);
         } else {
-            let again = self.strangers_seen.replace(now).is_some_and(|seen| now - seen < STRANGERS_GONE);
+            let again = self.untracked_seen.replace(now).is_some_and(|seen| now - seen < UNTRACKED_GONE);
             // One packet may be a late repeat.
-            if again && !self.strangers {
-                self.strangers = true;
+            if again && !self.untracked {
+                self.untracked = true;
                 self.divide_classes(port, 0);
             }
             port.steer(OTHERS);
@@ -445,7 +445,7 @@ impl Router for Brf {
 
     fn on_signal(&mut self, port: &mut Port<'_>, signal: &Signal) {
         match *signal {
-            Signal::Insert { flow, code } => self.note_guest(port.now, flow, code),
+            Signal::Insert { flow, code } => self.note_reservation(port.now, flow, code),
             Signal::Congested(congestion) => self.reduce(port, congestion),
         }
     }
@@ -482,6 +482,6 @@ impl Router for Brf {
     }
 
     fn telemetry(&self, sink: TelemetrySink<'_>) {
-        self.tell(sink);
+        self.report(sink);
     }
 }

@@ -87,8 +87,9 @@ mod tests {
         }
     }
 
+    /// A port is congested beyond either threshold.
     #[test]
-    fn a_port_is_congested_beyond_either_threshold() {
+    fn port_is_congested_beyond_either_threshold() {
         let mut controller = Controller::new(Config::default(), 2);
         let mut judge = |port, s, sent, waiting| {
             controller.on_statistics(port, Nanos::from_secs(s), &counters(sent, waiting))

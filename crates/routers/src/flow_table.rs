@@ -250,8 +250,9 @@ mod tests {
     }
 
     proptest! {
+        /// The flow table behaves as a list does.
         #[test]
-        fn it_does_what_a_list_does(
+        fn flow_table_matches_list(
             limit in 1usize..12,
             calls in prop::collection::vec((0u8..3, 0u32..24, 0u64..30), 1..400),
         ) {
@@ -285,8 +286,9 @@ mod tests {
         }
     }
 
+    /// A flood neither grows the table nor evicts active flows.
     #[test]
-    fn a_flood_neither_grows_it_nor_pushes_out_flows_that_are_active() {
+    fn flood_neither_grows_nor_evicts_active() {
         let mut table = FlowTable::new(1000, IDLE);
         let memory = table.memory();
         let mut now = Nanos::ZERO;

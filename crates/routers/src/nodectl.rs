@@ -118,14 +118,14 @@ use self::allocation::Part;
 use self::arrivals::{Arrivals, Predictor};
 use self::counts::Counts;
 use self::message::{ATTENDED, Adjustment, MOST, Message, Negotiation};
-use self::records::Book;
+use self::records::ReservationTable;
 use narrows_packet::ControlMessage;
 
 use crate::{Outgoing, Port, Reading, Router, RouterFrame, RouterInfo, RouterSetup, TelemetrySink};
 
 /// Bounds of the beat.
-const SHORTEST_BEAT: Nanos = Nanos::from_millis(10);
-const LONGEST_BEAT: Nanos = Nanos::from_secs(1);
+const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(10);
+const LONGEST_INTERVAL: Nanos = Nanos::from_secs(1);
 /// The node's side of Nodectl.
 #[derive(Clone, Debug)]
 pub struct Nodectl {
@@ -134,10 +134,10 @@ pub struct Nodectl {
     alpha: f64,
     beta: f64,
     arrivals: Arrivals,
-    book: Book,
+    table: ReservationTable,
     /// When the beat under way began, and when it ends.
-    beat_start: Nanos,
-    beat_end: Nanos,
+    interval_start: Nanos,
+    interval_end: Nanos,
     /// The longest round-trip time of the flows.
     rtt: Nanos,
     /// Bytes since the beat began that belong to flows of the other direction, and their rate.
@@ -160,7 +160,7 @@ fn rate(bytes_per_sec: u64) -> Rate {
 }
 
 /// Sends a message to the sender of a flow, along the way on which the flow passed this port.
-fn tell(port: &mut Port<'_>, (flow, path): (u32, u8), message: &Message) {
+fn notify(port: &mut Port<'_>, (flow, path): (u32, u8), message: &Message) {
     let message = ControlMessage::new(message.encode().as_bytes());
     port.send(Outgoing::ToSender { flow, path, message });
 }
@@ -211,9 +211,9 @@ impl Router for Nodectl {
             alpha: number("alpha"),
             beta: number("beta"),
             arrivals: Arrivals::new(predictor, Nanos::from_secs_f64(number("slot") / 1e3)),
-            book: Book::new(capacity, number("flows") as usize, idle),
-            beat_start: Nanos::ZERO,
-            beat_end: Nanos::MAX,
+            table: ReservationTable::new(capacity, number("flows") as usize, idle),
+            interval_start: Nanos::ZERO,
+            interval_end: Nanos::MAX,
             rtt: Nanos::ZERO,
             returning: 0,
             returns: 0.0,
@@ -235,7 +235,7 @@ impl Router for Nodectl {
             self.on_message(port, packet);
         } else if packet.opens() {
             self.passing += packet.size().as_u64();
-        } else if let Some(record) = self.book.records.get(port.now, packet.flow()) {
+        } else if let Some(record) = self.table.records.get(port.now, packet.flow()) {
             record.arrived += packet.size().as_u64();
         }
     }
@@ -249,32 +249,32 @@ impl Router for Nodectl {
     }
 
     fn next_wake(&self) -> Nanos {
-        self.beat_end
+        self.interval_end
     }
 
     fn on_wake(&mut self, port: &mut Port<'_>) {
-        while self.book.expire(port.now) {
+        while self.table.expire(port.now) {
             self.counts.expired += 1;
         }
         self.look_after_each(port);
         self.allow_for_returns(port);
         self.hand_out(port);
-        self.beat_start = port.now;
-        self.beat_end = if self.book.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.beat()) };
+        self.interval_start = port.now;
+        self.interval_end = if self.table.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.control_interval()) };
     }
 
     fn telemetry(&self, sink: TelemetrySink<'_>) {
-        sink("flows", Reading::count(self.book.records.len() as u64));
-        sink("transmissions", Reading::count(self.book.served() as u64));
-        sink("given", Reading::Rate(self.book.given() as f64));
-        let free = self.book.total().saturating_sub(self.book.given());
+        sink("flows", Reading::count(self.table.records.len() as u64));
+        sink("transmissions", Reading::count(self.table.served() as u64));
+        sink("given", Reading::Rate(self.table.given() as f64));
+        let free = self.table.total().saturating_sub(self.table.given());
         sink("free", Reading::Rate(free as f64));
         sink("returns", Reading::Rate(self.returns));
         self.counts.report(sink);
     }
 
     fn memory(&self) -> usize {
-        self.book.memory()
+        self.table.memory()
     }
 }
 
@@ -286,9 +286,9 @@ impl Nodectl {
                 self.on_request(port, packet, message);
             }
             Ok(Message::Adjustment { kind: Adjustment::Terminate, id, .. }) => {
-                match self.book.records.peek_mut(packet.flow()).map(|record| (record.id == id, record.path)) {
+                match self.table.records.peek_mut(packet.flow()).map(|record| (record.id == id, record.path)) {
                     Some((true, path)) if path == packet.path() => {
-                        self.book.close(packet.flow());
+                        self.table.close(packet.flow());
                         self.hand_out(port);
                     }
                     Some((false, _)) => self.counts.foreign += 1,
@@ -309,16 +309,16 @@ impl Nodectl {
         let Message::Negotiation { max, min, id, rtt_us: field, .. } = message else { return };
         let rtt_us = field & !ATTENDED;
         let flow = packet.flow();
-        let known = self.book.records.get(port.now, flow).map(|record| record.id);
+        let known = self.table.records.get(port.now, flow).map(|record| record.id);
         if known.is_some_and(|known| known != id) {
             self.counts.foreign += 1;
             port.consume();
             return;
         }
         if known.is_none() {
-            let fresh = self.book.find(&id).is_none();
+            let fresh = self.table.find(&id).is_none();
             let weight = max.as_bytes_per_sec().min(self.capacity);
-            if self.book.open(port.now, flow, id, weight).is_none() {
+            if self.table.open(port.now, flow, id, weight).is_none() {
                 self.counts.full += 1;
                 self.refuse(port, packet, &message, 0);
                 return;
@@ -328,7 +328,7 @@ impl Nodectl {
                 self.joined_at = port.now;
             }
         }
-        let Some(own) = self.book.records.peek_mut(flow).map(|record| record.transmission) else { return };
+        let Some(own) = self.table.records.peek_mut(flow).map(|record| record.transmission) else { return };
         let asked = max.as_bytes_per_sec();
         let rtt = Nanos::from_micros(u64::from(rtt_us));
         let (whole, mut allocated, adjust) = self.allocate(port.now, flow, own, asked, rtt);
@@ -337,7 +337,7 @@ impl Nodectl {
             self.undo(port, flow);
             return;
         }
-        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        let Some(record) = self.table.records.peek_mut(flow) else { return };
         let announced = record.before.is_none() && record.is_bottleneck() && asked == record.rate();
         let repeated = record.before.is_some() && asked == record.echoed;
         let suggested = [record.suggested, record.withdrawn].contains(&asked);
@@ -358,27 +358,27 @@ impl Nodectl {
         record.token = rtt_us;
         record.rtt = rtt;
         record.path = packet.path();
-        record.told_at = port.now;
+        record.notified_at = port.now;
         record.allocated = allocated;
         self.rtt = self.rtt.max(rtt);
         let granted = allocated.min(asked);
-        self.book.set(flow, granted, allocated <= asked);
+        self.table.set(flow, granted, allocated <= asked);
         let (kind, max) = (Negotiation::Request, rate(granted));
         let passed_on = Message::Negotiation { kind, max, min, id, rtt_us: rtt_us | ATTENDED };
         packet.set_message(passed_on.encode().as_bytes());
         self.divide(port, own, whole, Some(flow));
         self.adjust(port, adjust, Some(own), (0, u64::MAX));
-        if self.beat_end == Nanos::MAX {
-            self.beat_start = port.now;
+        if self.interval_end == Nanos::MAX {
+            self.interval_start = port.now;
             self.returning = 0;
             self.passing = 0;
-            self.beat_end = port.now.saturating_add(self.beat());
+            self.interval_end = port.now.saturating_add(self.control_interval());
         }
     }
 
     /// How long a beat lasts.
-    fn beat(&self) -> Nanos {
-        self.rtt.max(SHORTEST_BEAT).min(LONGEST_BEAT)
+    fn control_interval(&self) -> Nanos {
+        self.rtt.max(SHORTEST_INTERVAL).min(LONGEST_INTERVAL)
     }
 
     /// Answers a request with a failure: it goes no further.
@@ -388,21 +388,21 @@ impl Nodectl {
         port.consume();
         let kind = Negotiation::Failure;
         let answer = Message::Negotiation { kind, max: rate(there_is), min, id, rtt_us };
-        tell(port, (packet.flow(), packet.path()), &answer);
+        notify(port, (packet.flow(), packet.path()), &answer);
     }
 
     /// The negotiation of a flow has failed: it has what it had before.
     fn undo(&mut self, port: &mut Port<'_>, flow: u32) {
-        let free = self.book.load(None).free;
-        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        let free = self.table.load(None).free;
+        let Some(record) = self.table.records.peek_mut(flow) else { return };
         let has = record.rate();
         match record.before.take() {
             Some((before, here)) if before > 0 => {
                 record.path = record.path_before;
-                self.book.set(flow, before.min(has + free), here);
+                self.table.set(flow, before.min(has + free), here);
             }
             None if has > 0 => return,
-            _ => self.book.close(flow),
+            _ => self.table.close(flow),
         }
         self.hand_out(port);
     }
@@ -414,7 +414,7 @@ impl Nodectl {
             return;
         };
         let flow = packet.flow();
-        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        let Some(record) = self.table.records.peek_mut(flow) else { return };
         if record.id != message.id() {
             self.counts.foreign += 1;
             return;
@@ -450,7 +450,7 @@ impl Nodectl {
                         // What was suggested while this port passed for the bottleneck is void.
                         record.suggested = 0;
                     }
-                    self.book.set(flow, max.min(has), here);
+                    self.table.set(flow, max.min(has), here);
                     if max < has {
                         self.hand_out(port);
                     }
@@ -470,8 +470,8 @@ impl Nodectl {
                     record.suggested = 0;
                     record.withdrawn = 0;
                     // What is on its way was sent before it was told.
-                    record.told_at = port.now;
-                    self.book.set(flow, speed, false);
+                    record.notified_at = port.now;
+                    self.table.set(flow, speed, false);
                     self.hand_out(port);
                 }
             }

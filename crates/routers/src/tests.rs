@@ -34,8 +34,9 @@ fn close(measured: f64, expected: f64) {
     assert!((measured - expected).abs() <= 1e-6 * expected.abs().max(1e-3), "{measured}, not {expected}");
 }
 
+/// Every router algorithm has a name, parameters within their range and module documentation.
 #[test]
-fn every_router_has_a_name_parameters_in_range_and_an_essay() {
+fn router_has_name_parameters_and_documentation() {
     for entry in ALL {
         assert_eq!(find(entry.info.name).map(|found| found.info.name), Some(entry.info.name));
         for param in entry.info.params {
@@ -52,8 +53,9 @@ fn every_router_has_a_name_parameters_in_range_and_an_essay() {
     assert!(find("none").is_none());
 }
 
+/// Every router algorithm reports each item once and leaves the unit to its kind.
 #[test]
-fn every_router_tells_each_item_once_and_leaves_the_unit_to_its_kind() {
+fn router_telemetry_names_are_unique_without_units() {
     for entry in ALL {
         let mut names = Vec::new();
         made(entry.info.name).telemetry(&mut |name, _| names.push(name));
@@ -67,6 +69,7 @@ fn every_router_tells_each_item_once_and_leaves_the_unit_to_its_kind() {
     }
 }
 
+/// RCP corrects its rate once per slot.
 #[test]
 fn rcp_corrects_its_rate_once_per_slot() {
     let mut rcp = made("rcp");
@@ -92,8 +95,9 @@ fn rcp_corrects_its_rate_once_per_slot() {
     close(reading(&rcp, "rate"), before * (1.0 + 0.01 / d * 0.4 * (1e7 - 60_000.0) / 1e7));
 }
 
+/// RCP follows a longer round-trip time faster, and its rate stays within its bounds.
 #[test]
-fn rcp_takes_a_longer_round_trip_time_faster_and_keeps_within_its_bounds() {
+fn rcp_follows_longer_rtt_faster_within_bounds() {
     let mut rcp = made("rcp");
     rcp.on_arrival(
         &mut TestPort::default().at(Nanos::ZERO, 0),
@@ -112,8 +116,9 @@ fn rcp_takes_a_longer_round_trip_time_faster_and_keeps_within_its_bounds() {
     close(reading(&rcp, "rate"), 1e7);
 }
 
+/// RCP writes its rate where that is lower or none is set.
 #[test]
-fn rcp_writes_its_rate_where_that_is_lower_or_none_is_set() {
+fn rcp_writes_lower_or_missing_rate() {
     let mut rcp = made("rcp");
     let mut stamped = |rate: f32| {
         let mut sent = packet(RateHeader::RcpRequest { rate, rtt_us: 7 });
@@ -130,8 +135,9 @@ fn rcp_writes_its_rate_where_that_is_lower_or_none_is_set() {
     assert_eq!(stamped(0.0), 0.0);
 }
 
+/// XCP divides spare capacity by spacing and takes by size.
 #[test]
-fn xcp_divides_spare_capacity_by_spacing_and_takes_by_size() {
+fn xcp_gives_by_spacing_and_takes_by_size() {
     let mut xcp = made("xcp");
     // 50 ms: 100 packets of 1000 B, half of a flow with RTT 40 ms and X = 1 ms, half with RTT 80 ms and X = 2 ms.
     let request = |n: u64, delta| RateHeader::XcpRequest {
@@ -174,8 +180,9 @@ fn xcp_divides_spare_capacity_by_spacing_and_takes_by_size() {
     close(reading(&xcp, "give"), 3.2e6 - 3.2e6 / 0.15 * 3e-3 - 100.0);
 }
 
+/// XCP shuffles a tenth of full traffic and drains the persistent queue.
 #[test]
-fn xcp_shuffles_a_tenth_of_full_traffic_and_drains_the_persistent_queue() {
+fn xcp_shuffles_tenth_and_drains_queue() {
     let mut xcp = made("xcp");
     let request = RateHeader::XcpRequest { rtt_us: 100_000, spacing: 1e-3, delta: 1e24 };
     let at = |us| Nanos::from_micros(us);
@@ -211,8 +218,9 @@ fn xcp_shuffles_a_tenth_of_full_traffic_and_drains_the_persistent_queue() {
     }
 }
 
+/// An idle port sleeps, and wakes as if it had counted every interval.
 #[test]
-fn an_idle_port_sleeps_and_wakes_as_if_it_had_counted_every_interval() {
+fn idle_port_sleeps_without_missing_intervals() {
     for entry in ALL {
         let name = entry.info.name;
         let mut router = made(name);
@@ -258,8 +266,9 @@ fn anything() -> impl Strategy<Value = RateHeader> {
 }
 
 proptest! {
+    /// Whatever headers contain, a router algorithm advises finite numbers, and time goes on.
     #[test]
-    fn whatever_headers_say_a_router_advises_finite_numbers_and_time_goes_on(
+    fn any_headers_yield_finite_advice(
         packets in prop::collection::vec((anything(), 0u64..20_000, 0u64..100_000), 1..200),
     ) {
         for entry in ALL {

@@ -432,8 +432,9 @@ mod tests {
     use crate::Engine;
     use narrows_scenario::{NoFiles, Source, expand, resolve};
 
+    /// Places are used again.
     #[test]
-    fn places_are_used_again() {
+    fn arena_places_are_used_again() {
         let mut bodies = Bodies::default();
         let mut taken = |fill: u8| {
             let (id, place) = bodies.reserve();

@@ -188,8 +188,9 @@ mod tests {
         HtbClass { parent, ..HtbClass::new("class", Rate::from_mbit_per_sec(1.0)) }
     }
 
+    /// Only trees within the limits, with a leaf as default class, are accepted.
     #[test]
-    fn only_trees_with_a_leaf_for_the_rest_are_sound() {
+    fn tree_without_default_leaf_is_refused() {
         let tree = |parents: &[Option<u8>], default| {
             Htb::new(parents.iter().map(|&parent| class(parent)).collect(), default).map(|htb| htb.leaves())
         };
@@ -213,8 +214,9 @@ mod tests {
         assert_eq!(Htb::new(vec![policed, class(Some(0))], 1), Err(HtbError::PolicedParent(0)));
     }
 
+    /// A packet joins the leaf it is steered to, else the leaf of its flow, else the default leaf.
     #[test]
-    fn a_packet_joins_the_leaf_it_is_steered_to_then_that_of_its_flow_then_the_default() {
+    fn leaf_follows_steering_then_flow_then_default() {
         let classes = vec![class(None), class(Some(0)), class(Some(0)), class(None)];
         let htb = Htb::new(classes, 3).unwrap().with_flows(vec![1, 0, 77]);
         assert_eq!(htb.leaf_of(0, None), 1);

@@ -37,8 +37,9 @@ fn serve(link: &mut Link<Packet>, until: Nanos) -> Vec<(Nanos, u64)> {
     left
 }
 
+/// An idle link transmits a packet at once; the packets after it wait.
 #[test]
-fn a_packet_is_transmitted_at_once_when_the_link_is_idle_and_the_others_wait() {
+fn idle_link_transmits_at_once_and_others_wait() {
     // 12 Mbit/s: 1500 bytes a millisecond.
     let config = LinkConfig {
         queue: TRANSPARENT,
@@ -63,8 +64,9 @@ fn a_packet_is_transmitted_at_once_when_the_link_is_idle_and_the_others_wait() {
     assert_eq!(link.utilization(MS(6)), 0.25);
 }
 
+/// An opportunity carries 1500 bytes: packets share it or split over several, and the rest is wasted.
 #[test]
-fn opportunities_carry_1500_bytes_shared_split_or_wasted() {
+fn opportunity_carries_1500_bytes_shared_or_wasted() {
     // Opportunities at 2, 4, 4, 10, 12, 14, 14, 20 … ms.
     let mut link = trace_link("2\n4\n4\n10\n", Limit::Packets(100));
     // Two small ones share the first; the third is split over the first and one of the two at 4 ms.
@@ -85,8 +87,9 @@ fn opportunities_carry_1500_bytes_shared_split_or_wasted() {
     assert_eq!(link.stats().queue_delay_sum_ns, 14_000_000);
 }
 
+/// A saturated link with a capacity trace carries the mean rate of its trace.
 #[test]
-fn a_saturated_trace_link_carries_the_mean_rate_of_its_trace() {
+fn saturated_trace_link_carries_mean_rate() {
     let text = "1\n1\n3\n8\n8\n8\n13\n";
     let mut link = trace_link(text, Limit::Packets(10));
     let trace = CapacityTrace::parse(text).expect("valid");
@@ -112,8 +115,9 @@ fn a_saturated_trace_link_carries_the_mean_rate_of_its_trace() {
     assert_eq!(link.utilization(end), 1.0);
 }
 
+/// An idle link with a capacity trace accepts one packet whatever its limit.
 #[test]
-fn the_limit_of_a_trace_link_lets_one_packet_through_when_it_is_idle() {
+fn idle_trace_link_accepts_one_packet_beyond_limit() {
     let accepted = |limit| {
         let mut link = trace_link("5\n", limit);
         (0..10).filter(|&n| link.offer(MS(0), &packet(n, 1500)) == Offer::Queued).count()
@@ -144,8 +148,9 @@ fn overload(queue: Queue, load: f64, ecn: Ecn) -> Link<Packet> {
     link
 }
 
+/// PIE holds its target delay under an unresponsive overload.
 #[test]
-fn pie_holds_the_target_delay_under_an_unresponsive_overload() {
+fn pie_holds_target_delay_under_overload() {
     // At 1.25 times the rate a fifth must go; the integral part leaves no standing error in the delay.
     let link = overload(Queue::Pie { target: MS(15), ecn: false }, 1.25, Ecn::NotEct);
     let stats = link.stats();
@@ -156,8 +161,9 @@ fn pie_holds_the_target_delay_under_an_unresponsive_overload() {
     assert!((delay - 15.0).abs() < 1.0, "{delay} ms");
 }
 
+/// RED settles where its drop rate matches the overload.
 #[test]
-fn red_settles_where_its_drop_rate_matches_the_overload() {
+fn red_settles_where_drop_rate_matches_overload() {
     // A tenth must go. With uniform gaps on 1 … 1/p - 1 the mean gap is 1/(2p), so p = 0.05, which is the probability half
     // way between the thresholds: 30 packets; the one in transmission is not queued.
     let queue = Queue::Red { min: 20.0, max: 40.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
@@ -168,8 +174,9 @@ fn red_settles_where_its_drop_rate_matches_the_overload() {
     assert!((waiting - 30.0).abs() < 1.5, "{waiting}");
 }
 
+/// ECN-capable packets are marked instead of dropped, and leave marked.
 #[test]
-fn ecn_capable_packets_are_marked_and_leave_marked() {
+fn ecn_capable_packets_leave_marked() {
     let red = Queue::Red { min: 20.0, max: 400.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: true };
     let codel = Queue::CoDel { target: MS(5), interval: MS(100), ecn: true };
     let fq = Queue::FqCoDel { target: MS(5), interval: MS(100), queues: 64, quantum: 1514, ecn: true };
@@ -242,8 +249,9 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, u16, u32)>> {
 }
 
 proptest! {
+    /// No packet appears twice or vanishes, and flows keep their order.
     #[test]
-    fn no_packet_appears_twice_or_vanishes_and_flows_keep_their_order(
+    fn link_conserves_packets_and_keeps_flow_order(
         arrivals in arrivals(),
         capacity in any_capacity(),
         queue in any_queue(),

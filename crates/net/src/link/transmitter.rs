@@ -54,8 +54,9 @@ impl Transmitter {
 mod tests {
     use super::*;
 
+    /// Any number of packets takes the exact time.
     #[test]
-    fn any_number_of_packets_takes_the_exact_time() {
+    fn transmitter_accumulates_no_rounding_error() {
         // 1500 bytes at 3 Mbit/s take 4 ms; at 10 Gbit/s 1200 ns; at 7 bytes a second and 999 983 B/s no whole number.
         for rate in [375_000, 1_250_000_000, 7, 999_983, 12_500_000_000] {
             let mut transmitter = Transmitter::new(Rate::from_bytes_per_sec(rate));
@@ -70,8 +71,9 @@ mod tests {
         }
     }
 
+    /// At rate zero no transmission ends.
     #[test]
-    fn at_rate_zero_nothing_ends() {
+    fn transmitter_at_rate_zero_never_ends() {
         let mut transmitter = Transmitter::new(Rate::ZERO);
         assert_eq!(transmitter.end(Nanos::from_secs(1), 1500), Nanos::MAX);
     }

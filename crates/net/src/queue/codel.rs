@@ -165,8 +165,9 @@ mod tests {
         (times, stats)
     }
 
+    /// Drops begin after an interval above target and follow the inverse square root.
     #[test]
-    fn drops_begin_after_an_interval_above_target_and_follow_the_inverse_square_root() {
+    fn codel_drops_follow_inverse_square_root() {
         // All packets came at 0, so the one that leaves at 5 ms is the first to have waited for the target; the first drop
         // is one interval later.
         let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::NotEct);
@@ -178,8 +179,9 @@ mod tests {
         assert_eq!(backlog.packets(), 5_000 - times[39] - 40);
     }
 
+    /// Marking keeps the times of drops and loses nothing.
     #[test]
-    fn marking_keeps_the_times_and_loses_nothing() {
+    fn codel_marks_at_drop_times_and_loses_nothing() {
         let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::Ect0);
         let params = CoDelParams { ecn: true, ..PARAMS };
         let (times, stats) = drop_times(&mut CoDel::default(), &params, &mut backlog, 1, 40);
@@ -188,8 +190,9 @@ mod tests {
         assert_eq!(backlog.packets(), 5_000 - times[39]);
     }
 
+    /// Packets that are not ECN-capable are dropped even where others are marked.
     #[test]
-    fn packets_that_are_not_ecn_capable_are_dropped_even_where_others_are_marked() {
+    fn codel_drops_packets_without_ecn() {
         let mut backlog = full_packets(1_000, Nanos::ZERO, Ecn::NotEct);
         let params = CoDelParams { ecn: true, ..PARAMS };
         let (_, stats) = drop_times(&mut CoDel::default(), &params, &mut backlog, 1, 5);
@@ -209,8 +212,9 @@ mod tests {
         (again, drop_times(&mut codel, &PARAMS, &mut backlog, again + 1, 5).0)
     }
 
+    /// A queue that soon stands again is met at the drop rate that controlled it before.
     #[test]
-    fn a_queue_that_soon_stands_again_is_met_at_the_rate_that_controlled_it() {
+    fn codel_resumes_drop_rate_after_short_pause() {
         // Count went from 1 to 10, so 9 are carried over: the second drop comes 100/√9 ms after the first.
         let (again, times) = times_after_pause(200);
         assert_eq!(times, expected((again + 105) as f64, 9, 5));
@@ -220,8 +224,9 @@ mod tests {
         assert_eq!(times, expected((again + 105) as f64, 1, 5));
     }
 
+    /// Packets below the target delay, and the last packet of a queue, are never dropped.
     #[test]
-    fn delay_below_target_or_a_last_packet_is_never_dropped() {
+    fn codel_spares_short_delay_and_last_packet() {
         let mut codel = CoDel::default();
         let mut stats = Tally::default();
         for n in 0..10_000 {

@@ -202,8 +202,9 @@ mod tests {
         assert!((found - expected).abs() <= 1e-12, "{found} against {expected}");
     }
 
+    /// The defaults of DualPI2 are those of RFC 9332.
     #[test]
-    fn the_defaults_are_those_of_the_rfc() {
+    fn dualpi2_defaults_match_rfc_9332() {
         let config = Config::default();
         // Tupdate = min(15 ms, 100 ms / 3); alpha = 0.1 × 15 ms / (100 ms)²; beta = 0.3 / 100 ms.
         assert_eq!((config.target, config.update), (MS(15), MS(15)));
@@ -213,8 +214,9 @@ mod tests {
         assert_eq!((config.ramp_min, config.ramp_range), (Nanos::from_micros(800), Nanos::from_micros(400)));
     }
 
+    /// The base probability follows the control law and stays within its bounds.
     #[test]
-    fn the_base_probability_follows_the_control_law_and_stays_within_its_bounds() {
+    fn dualpi2_base_probability_follows_control_law() {
         let mut queue = dualpi2();
         // 0.15 × (35 - 15) ms + 3 × 35 ms = 0.003 + 0.105.
         queue.step(MS(35));
@@ -233,8 +235,9 @@ mod tests {
         assert_eq!(queue.base, 1.0);
     }
 
+    /// Late updates run as of their own times, on the longer of both delays.
     #[test]
-    fn updates_run_as_of_their_own_times_on_the_longer_delay() {
+    fn dualpi2_updates_run_at_their_own_times() {
         let mut queue = dualpi2();
         fill(&mut queue, MS(4), 1, Ecn::NotEct);
         fill(&mut queue, MS(2), 1, Ecn::Ect1);
@@ -249,8 +252,9 @@ mod tests {
         assert_eq!((idle.next_update, idle.base), (walked.next_update, walked.base));
     }
 
+    /// The ramp rises over its range and never begins below one packet.
     #[test]
-    fn the_ramp_rises_over_its_range_and_never_begins_below_one_packet() {
+    fn dualpi2_ramp_starts_above_one_packet() {
         let queue = dualpi2();
         for (waited, expected) in
             [(0, 0.0), (800, 0.0), (900, 0.25), (1_000, 0.5), (1_200, 1.0), (9_999, 1.0)]
@@ -274,16 +278,19 @@ mod tests {
         (stats.dropped_aqm, stats.marked)
     }
 
+    /// Classic packets are dropped with the square of the base probability, L4S packets marked with k times
+    /// it.
     #[test]
-    fn classic_packets_feel_the_square_and_the_others_k_times_the_base() {
+    fn dualpi2_couples_square_and_k_times_base() {
         // 0.25² of 1600 is 100, 2 × 0.25 of it 800; the accumulator must exceed 1, so one is still owed.
         assert_eq!(fate(0.25, 1600, Ecn::NotEct), (99, 0));
         assert_eq!(fate(0.25, 1600, Ecn::Ect0), (0, 99));
         assert_eq!(fate(0.25, 1600, Ecn::Ect1), (0, 799));
     }
 
+    /// In overload both queues are dropped from alike.
     #[test]
-    fn in_overload_all_are_dropped_alike() {
+    fn dualpi2_overload_drops_both_queues_alike() {
         // At p' = 1/2 the coupled probability is 1 and the classic one 25 %.
         for ecn in [Ecn::NotEct, Ecn::Ect0] {
             assert_eq!(fate(0.5, 1600, ecn), (399, 0));
@@ -293,8 +300,9 @@ mod tests {
         assert_eq!(marked, 1600 - 399 - 1);
     }
 
+    /// A packet behind which nothing waits is not dropped.
     #[test]
-    fn a_packet_that_nothing_waits_behind_is_not_dropped() {
+    fn dualpi2_spares_last_packet() {
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
             let mut queue = dualpi2();
             queue.base = 1.0;
@@ -307,8 +315,9 @@ mod tests {
         }
     }
 
+    /// The low-latency queue goes first until the classic one has waited longer by the shift.
     #[test]
-    fn the_low_latency_queue_goes_first_until_the_classic_one_has_waited_longer_by_the_shift() {
+    fn dualpi2_serves_low_latency_first_within_shift() {
         let mut queue = dualpi2();
         fill(&mut queue, Nanos::ZERO, 1, Ecn::Ect0);
         fill(&mut queue, MS(50), 1, Ecn::Ect1);

@@ -205,8 +205,9 @@ mod tests {
         }
     }
 
+    /// A sparse flow goes before a standing queue.
     #[test]
-    fn a_sparse_flow_goes_before_a_standing_queue() {
+    fn fq_codel_serves_sparse_flow_first() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 100, 1500);
         assert_eq!(leave(&mut fq, 3), [(1, 0), (1, 1), (1, 2)]);
@@ -215,8 +216,9 @@ mod tests {
         assert_eq!(leave(&mut fq, 3), [(2, 0), (1, 3), (1, 4)]);
     }
 
+    /// A flow of single packets cannot keep others waiting.
     #[test]
-    fn a_flow_of_single_packets_cannot_keep_others_waiting() {
+    fn fq_codel_single_packets_do_not_starve_others() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 1_000, 1500);
         leave(&mut fq, 2);
@@ -231,8 +233,9 @@ mod tests {
         assert!((95..=105).contains(&from_standing), "{from_standing}");
     }
 
+    /// Standing queues share by bytes whatever their packet size.
     #[test]
-    fn standing_queues_share_by_bytes_whatever_their_packet_size() {
+    fn fq_codel_shares_by_bytes() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 1_000, 1500);
         fill(&mut fq, 2, 5_000, 300);
@@ -248,8 +251,9 @@ mod tests {
         }
     }
 
+    /// The two directions of a connection are two flows.
     #[test]
-    fn the_two_directions_of_a_connection_are_two_flows() {
+    fn fq_codel_separates_directions() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 10, 1500);
         leave(&mut fq, 2);
@@ -259,8 +263,9 @@ mod tests {
         assert_eq!(leave(&mut fq, 1), [(1, 77)]);
     }
 
+    /// When all is full, the longest queue drops half of its packets at its head.
     #[test]
-    fn when_all_is_full_the_longest_queue_gives_up_half_at_its_head() {
+    fn fq_codel_full_drops_half_of_longest_at_head() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 20, 1500);
         fill(&mut fq, 2, 25, 100);
@@ -275,8 +280,9 @@ mod tests {
         assert_eq!(stats.dropped_queue - before, 64);
     }
 
+    /// A packet that would be dropped at once is refused.
     #[test]
-    fn a_packet_that_must_go_itself_is_not_taken_in() {
+    fn fq_codel_refuses_packet_that_must_go() {
         let mut fq = fq(1);
         let mut stats = Tally::default();
         assert!(!fq.enqueue(Nanos::ZERO, &packet(1, 0, 1500), Room::Packets(0), &mut stats));

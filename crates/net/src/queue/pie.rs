@@ -125,8 +125,9 @@ mod tests {
         assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} against {expected}");
     }
 
+    /// The probability follows the control law with its scaled steps.
     #[test]
-    fn the_probability_follows_the_control_law_with_its_scaled_steps() {
+    fn pie_probability_follows_control_law() {
         let mut pie = pie(false);
         let ms = Nanos::from_millis;
         // (5 ms / 8 + 20 ms · 5/4) / 2048.
@@ -146,8 +147,9 @@ mod tests {
         assert_eq!(pie.probability, 0.0);
     }
 
+    /// Each decade of the probability has its divisor.
     #[test]
-    fn each_decade_of_the_probability_has_its_divisor() {
+    fn pie_scales_steps_per_decade() {
         let divisors = [(0.0, 2048.0), (9.9e-7, 2048.0), (1e-6, 512.0), (1e-5, 128.0), (1e-4, 32.0)];
         let more = [(1e-3, 8.0), (1e-2, 2.0), (0.099, 2.0), (0.1, 1.0), (0.9, 1.0)];
         for (probability, divisor) in divisors.into_iter().chain(more) {
@@ -155,16 +157,18 @@ mod tests {
         }
     }
 
+    /// An empty queue lets the probability decay.
     #[test]
-    fn an_empty_queue_lets_the_probability_decay() {
+    fn pie_probability_decays_when_empty() {
         let mut pie = pie(false);
         pie.probability = 0.05;
         pie.step(Nanos::ZERO);
         close(pie.probability, (0.05 - 0.015 / 8.0 / 2.0) * 0.98);
     }
 
+    /// Late updates run as of their own times.
     #[test]
-    fn updates_that_fell_due_are_run_as_of_their_own_times() {
+    fn pie_updates_run_at_their_own_times() {
         // The first packet came at 4 ms and nothing happened until 100 ms: updates at 15, 30, … 90 ms.
         let mut backlog = Backlog::default();
         backlog.push(Nanos::from_millis(4), &full_packet());
@@ -183,8 +187,9 @@ mod tests {
         assert_eq!((lazy.probability, walked.probability), (0.0, 0.0));
     }
 
+    /// Bursts pass; then packets are dropped with the probability.
     #[test]
-    fn bursts_pass_and_then_packets_are_dropped_with_the_probability() {
+    fn pie_passes_bursts_then_drops() {
         let mut pie = pie(false);
         let mut backlog = Backlog::default();
         (0..3).for_each(|_| backlog.push(Nanos::ZERO, &full_packet()));
@@ -208,8 +213,9 @@ mod tests {
         assert_eq!(drops(&mut pie, &backlog), 0.0);
     }
 
+    /// Packets are marked only while the probability is small.
     #[test]
-    fn packets_are_marked_only_while_the_probability_is_small() {
+    fn pie_marks_only_at_small_probability() {
         let mut pie = pie(true);
         let mut backlog = Backlog::default();
         (0..3).for_each(|_| backlog.push(Nanos::ZERO, &full_packet()));

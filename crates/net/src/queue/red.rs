@@ -163,15 +163,17 @@ mod tests {
         assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{found} against {expected}");
     }
 
+    /// The average approaches a constant queue exponentially.
     #[test]
-    fn the_average_approaches_a_constant_queue_exponentially() {
+    fn red_average_approaches_constant_queue() {
         let mut red = red(0.002, false, false);
         (0..1_000).for_each(|_| red.average_in(Nanos::ZERO, 4));
         close(red.average, 4.0 * (1.0 - 0.998f64.powi(1_000)));
     }
 
+    /// An idle time counts as small packets that found an empty queue.
     #[test]
-    fn an_idle_time_counts_as_small_packets_that_found_nothing() {
+    fn red_idle_time_counts_as_small_packets() {
         let mut red = red(0.002, false, false);
         red.average = 10.0;
         red.idle(Nanos::from_millis(100));
@@ -183,8 +185,9 @@ mod tests {
         close(red.average, 10.0 * 0.998f64.powi(252));
     }
 
+    /// The probability is piecewise linear up to twice the maximum threshold.
     #[test]
-    fn the_probability_is_piecewise_linear_up_to_twice_the_maximum() {
+    fn red_probability_is_piecewise_linear() {
         let mut red = red(0.002, false, false);
         for (average, expected) in [
             (0.0, 0.0),
@@ -201,8 +204,9 @@ mod tests {
         }
     }
 
+    /// Gaps between drops are uniform.
     #[test]
-    fn gaps_between_drops_are_uniform() {
+    fn red_drop_gaps_are_uniform() {
         // Weight 0 keeps the average at 15, where p = 1/10: gaps of 1 to 9 packets, each with probability 1/9.
         let mut red = red(0.0, false, false);
         red.average = 15.0;
@@ -221,8 +225,9 @@ mod tests {
         assert!(gaps[1..].iter().all(|&n| (f64::from(n) - 10_000.0).abs() < tolerance), "{gaps:?}");
     }
 
+    /// Below the minimum nothing is dropped, and beyond twice the maximum everything, even with ECN.
     #[test]
-    fn below_the_minimum_nothing_is_dropped_and_beyond_twice_the_maximum_everything_even_with_ecn() {
+    fn red_drops_none_below_min_and_all_beyond() {
         let mut red = red(0.0, false, true);
         red.average = 4.9;
         assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Pass));
@@ -233,8 +238,9 @@ mod tests {
         assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Drop));
     }
 
+    /// The adaptive variant moves the maximum probability every half second.
     #[test]
-    fn the_adaptive_variant_moves_the_maximum_probability_every_half_second() {
+    fn red_adaptive_moves_max_p_every_half_second() {
         let adapted = |average: f64, max_p: f64, ms: u64| {
             let mut red = red(0.0, true, false);
             (red.average, red.max_p) = (average, max_p);

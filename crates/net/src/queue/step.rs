@@ -29,8 +29,9 @@ mod tests {
     use crate::queue::{Discipline, Room};
     use crate::testing::Packet;
 
+    /// Arrivals beyond the threshold are marked or dropped, and no others.
     #[test]
-    fn arrivals_beyond_the_threshold_are_marked_or_dropped_and_no_others() {
+    fn step_marks_or_drops_beyond_threshold() {
         let rate = Rate::from_mbit_per_sec(10.0);
         let mut queue = Discipline::new(
             &Queue::Step { above: 3.0 },

@@ -158,7 +158,7 @@ impl Brf {
         let now = port.now;
         for (id, flow) in self.table.iter_mut() {
             let sends = flow.active && flow.established && flow.class == Class::Brf;
-            let unanswered = flow.asked > flow.returned && now - flow.asked > patience(flow.rtt);
+            let unanswered = flow.unanswered > flow.returned && now - flow.unanswered > patience(flow.rtt);
             if sends && unanswered && now - flow.announced >= flow.rtt {
                 flow.announced = now;
                 let share = self.shares.rate(flow.base);
@@ -168,7 +168,7 @@ impl Brf {
                 // read them all in turn; the others take over when it falls silent.
                 let fresh = patience(flow.rtt).max(self.period * 2);
                 let lower = |(code, at): (RateCode, _)| code.decode() < advice && now - at < fresh;
-                if !flow.heard.is_some_and(lower) {
+                if !flow.remote.is_some_and(lower) {
                     let code = RateCode::encode(advice).0;
                     port.send(Outgoing::Broadcast(Signal::Insert { flow: id, code }));
                     self.counts.announced += 1;

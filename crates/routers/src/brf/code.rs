@@ -55,8 +55,9 @@ mod tests {
         RateCode(code).decode().as_bytes_per_sec()
     }
 
+    /// The examples of the paper are read by the paper's rule.
     #[test]
-    fn the_examples_of_the_paper_are_read_as_its_rule_says() {
+    fn rate_code_reads_examples_of_paper() {
         assert_eq!((encode(120_000_000), decode(12_005)), (12_005, 120_000_000));
         assert_eq!(decode(CODE_MAX), 6_552_000_000_000);
         assert_eq!((encode(0), encode(1), encode(6_552)), (0, 10, 65_520));
@@ -64,8 +65,9 @@ mod tests {
         assert_eq!((encode(u64::MAX), decode(u16::MAX)), (CODE_MAX, 655_300_000));
     }
 
+    /// Every code decodes, and is written again in one form that stays the same.
     #[test]
-    fn every_code_decodes_and_is_written_again_in_one_form_that_stays_the_same() {
+    fn rate_code_has_one_canonical_form() {
         for code in 0..=u16::MAX {
             let rate = decode(code);
             assert_eq!(rate, u64::from(code / 10) * 10u64.pow(u32::from(code % 10)));
@@ -90,8 +92,9 @@ mod tests {
     }
 
     proptest! {
+        /// Encoding rounds down by less than one part in 657 and keeps the order of rates.
         #[test]
-        fn encoding_rounds_down_by_less_than_one_part_in_657_and_keeps_the_order(a in rates(), b in rates()) {
+        fn rate_code_rounds_down_and_keeps_order(a in rates(), b in rates()) {
             let decoded = decode(encode(a));
             let top = decode(CODE_MAX);
             prop_assert!(decoded <= a);
@@ -105,8 +108,9 @@ mod tests {
         }
     }
 
+    /// The error bound is reached.
     #[test]
-    fn the_error_bound_is_reached() {
+    fn rate_code_error_bound_is_tight() {
         // Just below 657 · 10^9: the bound cannot be stated lower.
         let rate = 656_999_999_999;
         assert_eq!(decode(encode(rate)), 656_000_000_000);

@@ -82,11 +82,11 @@ pub(super) struct Flow {
     /// Not before this time is a share written again.
     pub(super) write_at: Nanos,
     /// The first packet after the last acknowledgement seen, when that was, and when the share was last announced to the other switches.
-    pub(super) asked: Nanos,
+    pub(super) unanswered: Nanos,
     pub(super) returned: Nanos,
     pub(super) announced: Nanos,
     /// The share that another switch of its way announced last, and when.
-    pub(super) heard: Option<(RateCode, Nanos)>,
+    pub(super) remote: Option<(RateCode, Nanos)>,
 }
 
 impl Flow {
@@ -116,10 +116,10 @@ impl Flow {
             least_before: 0.0,
             beyond: None,
             write_at: Nanos::ZERO,
-            asked: now,
+            unanswered: now,
             returned: now,
             announced: Nanos::ZERO,
-            heard: None,
+            remote: None,
         }
     }
 
@@ -247,8 +247,9 @@ mod tests {
         flow.measure(Nanos::from_millis(ms), PERIOD, 50.0, LIMIT, share);
     }
 
+    /// A flow counts with its share until it has been measured for a whole period.
     #[test]
-    fn it_counts_with_its_share_until_it_has_been_measured_for_a_whole_period() {
+    fn flow_counts_with_share_until_measured() {
         let mut flow = told(1e6, false);
         assert_eq!((flow.demand, flow.used, flow.mean_rate()), (1e6, 1e6, None));
         flow.arrived = 100_000;
@@ -259,8 +260,9 @@ mod tests {
         assert_eq!((flow.take_mean(), flow.mean_rate()), (Some(1e6), None));
     }
 
+    /// A flow is limited if it uses less than alpha of its share by more than a packet.
     #[test]
-    fn it_is_limited_below_alpha_of_its_share_by_more_than_a_packet() {
+    fn flow_is_limited_below_alpha_of_share() {
         // A packet in 100 ms is 15 kB/s: 950 kB/s less that is the edge.
         for (arrived, demand) in [(93_500, f64::INFINITY), (93_499, 949_990.0 * 1.1)] {
             let mut flow = told(1e6, false);
@@ -277,8 +279,9 @@ mod tests {
         assert!((flow.demand - 15_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
     }
 
+    /// Arrivals are compared with the least share that can have governed them.
     #[test]
-    fn what_arrives_is_compared_with_the_least_share_that_can_have_governed_it() {
+    fn flow_usage_is_compared_with_least_share() {
         let mut flow = told(1e6, false);
         flow.arrived = 100_000;
         measure(&mut flow, 150, 1e6);
@@ -299,8 +302,9 @@ mod tests {
         assert_eq!(flow.demand, f64::INFINITY);
     }
 
+    /// A limited flow is measured over fifty packets, without the doubt of one packet.
     #[test]
-    fn a_limited_flow_is_measured_over_fifty_packets_without_the_doubt_of_one() {
+    fn limited_flow_is_measured_over_fifty_packets() {
         // 150 kB/s are ten packets in 100 ms, and fifty in half a second.
         let mut flow = told(150_000.0, true);
         flow.arrived = 71_000;
@@ -317,8 +321,9 @@ mod tests {
         }
     }
 
+    /// A limited flow stays limited wherever its packets fall into periods.
     #[test]
-    fn a_limited_flow_stays_limited_wherever_packets_fall_into_periods() {
+    fn limited_flow_stays_limited_across_periods() {
         for rate in [20_000_u64, 100_000, 160_000, 333_333, 1_118_875, 5_000_000] {
             let (mut flow, mut share, mut last) = (told(1e7, false), 1e7, rate * 50 / 1500 / 1000);
             let mut judged = 0;
@@ -342,8 +347,9 @@ mod tests {
         }
     }
 
+    /// A flow is a mouse first, then limited or an elephant.
     #[test]
-    fn it_is_a_mouse_first_and_then_limited_or_an_elephant() {
+    fn flow_starts_as_mouse() {
         let mut flow = told(1e6, false);
         flow.sent = 100_000;
         assert_eq!(flow.place(100_000), Layer::Mice);

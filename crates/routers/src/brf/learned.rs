@@ -197,8 +197,9 @@ mod tests {
     const NEIGHBOUR: u32 = 0xc0a8_0102;
     const ELSEWHERE: u32 = 0xc0a9_0101;
 
+    /// Prediction falls back from the 5-tuple to the service, to the networks, to the average of all.
     #[test]
-    fn prediction_backs_off_from_the_tuple_to_the_service_to_the_networks_to_the_average() {
+    fn prediction_falls_back_to_coarser_averages() {
         let mut learned = Learned::new(100);
         assert_eq!(learned.predict(&tuple(A, SERVER, 80)), None);
         learned.teach(&tuple(A, SERVER, 80), 100.0);
@@ -218,8 +219,9 @@ mod tests {
         assert_eq!((learned.predict(&tuple(A, SERVER, 80)), learned.taught()), (Some(100.0), 4));
     }
 
+    /// An average follows a lasting change.
     #[test]
-    fn an_average_follows_what_changes_for_good() {
+    fn average_follows_lasting_change() {
         let mut learned = Learned::new(10);
         for _ in 0..1000 {
             learned.teach(&tuple(A, SERVER, 80), 100.0);
@@ -233,8 +235,9 @@ mod tests {
         assert!((found - expected).abs() < 1e-6, "{found}");
     }
 
+    /// Memory is bounded, and the newest averages stay.
     #[test]
-    fn memory_is_bounded_and_what_was_taught_last_stays() {
+    fn memory_is_bounded_and_keeps_newest() {
         let mut learned = Learned::new(8);
         for client in 0..10_000u32 {
             learned.teach(&tuple(client << 8, client << 8, 80), f64::from(client));
@@ -247,8 +250,9 @@ mod tests {
         assert_eq!(learned.predict(&tuple(9_991 << 8, 9_991 << 8, 80)), all);
     }
 
+    /// Impossible lines are refused with their number.
     #[test]
-    fn lines_that_cannot_be_are_refused_with_their_number() {
+    fn impossible_line_is_refused_with_number() {
         for (text, what) in [
             ("tuple 1 2 3", "line 1: nine fields"),
             ("# head\nflow 1 2 3 4 6 1.0 1 1", "line 2: the grain"),
@@ -264,8 +268,9 @@ mod tests {
     }
 
     proptest! {
+        /// A written model is read back and learns on alike.
         #[test]
-        fn what_is_written_is_read_back_and_learns_on_alike(
+        fn learned_text_round_trips(
             lessons in prop::collection::vec((0u32..6, 0u32..6, 0u16..3, 0.0f64..1e10), 0..60),
             limit in 1usize..12,
         ) {

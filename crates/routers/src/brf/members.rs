@@ -7,7 +7,7 @@ use super::flow::{Class, Flow, Layer};
 use super::shares::Classes;
 use super::state::State;
 use super::{
-    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_MIN, PERIOD_UNKNOWN, STRANGERS_GONE, UDP,
+    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_MIN, PERIOD_UNKNOWN, UNTRACKED_GONE, UDP,
     UDP_GONE,
 };
 use crate::{Port, FiveTuple};
@@ -40,8 +40,8 @@ impl Brf {
         let udp = self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
         let brf = self.shares.count() + joining;
         // Whoever found no room in the table, and what was there before this switch, are not left with nothing.
-        self.strangers &= self.strangers_seen.is_some_and(|seen| port.now - seen < STRANGERS_GONE);
-        let others = self.others + usize::from(self.strangers);
+        self.untracked &= self.untracked_seen.is_some_and(|seen| port.now - seen < UNTRACKED_GONE);
+        let others = self.others + usize::from(self.untracked);
         let classes = Classes::divide(self.capacity - self.acks_rate, brf, others, udp, self.udp_share);
         if classes != self.classes {
             self.classes = classes;

@@ -188,8 +188,9 @@ impl Run {
 proptest! {
 
 
+    /// Whatever arrives, the counts are right and the shares add up to the capacity at most.
     #[test]
-    fn whatever_comes_the_counts_are_right_and_the_shares_are_the_capacity_at_most(
+    fn random_events_keep_counts_and_capacity(
         params in params(),
         ops in ops(),
         classes in any::<bool>(),

@@ -8,7 +8,7 @@ use crate::{Port, RateHeader, RouterFrame};
 
 /// A share that another switch announced.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Guest {
+pub(super) struct RemoteReservation {
     code: u16,
     /// It has not been written since.
     due: bool,
@@ -97,30 +97,30 @@ impl Brf {
     }
 
     /// Another switch announces the share of a flow; one on its way if the flow crosses this port too.
-    pub(super) fn note_guest(&mut self, now: Nanos, flow: u32, code: u16) {
+    pub(super) fn note_reservation(&mut self, now: Nanos, flow: u32, code: u16) {
         // A share of nothing is none.
         let rate = RateCode(code).decode();
         if let (false, Some(own)) = (rate.is_zero(), self.table.peek_mut(flow)) {
-            own.heard = Some((RateCode(code), now));
+            own.remote = Some((RateCode(code), now));
             own.beyond = Some((rate.as_bytes_per_sec() as f64, now));
         }
-        if rate.is_zero() || self.guests.insert(now, flow, Guest { code, due: true }).is_none() {
+        if rate.is_zero() || self.reservations.insert(now, flow, RemoteReservation { code, due: true }).is_none() {
             self.counts.refused += 1;
         }
     }
 
     /// Writes a share that another switch announced into the next acknowledgement of its flow.
     pub(super) fn write_for_others<F: RouterFrame>(&mut self, now: Nanos, packet: &mut F) {
-        if self.guests.is_empty() || !packet.is_reverse() || packet.is_message() {
+        if self.reservations.is_empty() || !packet.is_reverse() || packet.is_message() {
             return;
         }
-        let Some(guest) = self.guests.get(now, packet.flow()) else { return };
-        if std::mem::take(&mut guest.due) {
-            write(packet, RateCode(guest.code).decode());
+        let Some(reservation) = self.reservations.get(now, packet.flow()) else { return };
+        if std::mem::take(&mut reservation.due) {
+            write(packet, RateCode(reservation.code).decode());
             self.counts.written += 1;
         }
         if packet.closes() {
-            self.guests.remove(packet.flow());
+            self.reservations.remove(packet.flow());
         }
     }
 }

@@ -61,8 +61,9 @@ impl State {
 mod tests {
     use super::State::{self, Allocation, CongestionReduction, FlowTable, InitialAllocation, Measurement};
 
+    /// The life of a port is a path through the figure.
     #[test]
-    fn the_life_of_a_port_is_a_path_through_the_figure() {
+    fn port_life_follows_state_diagram() {
         let mut state = State::default();
         for to in [
             InitialAllocation,
@@ -81,8 +82,9 @@ mod tests {
         }
     }
 
+    /// Only the edges of the figure are legal.
     #[test]
-    fn what_the_figure_does_not_have_is_no_edge() {
+    fn edges_are_only_those_of_the_figure() {
         let all = [FlowTable, InitialAllocation, Measurement, Allocation, CongestionReduction];
         let edges = all.iter().flat_map(|from| all.iter().map(move |to| (*from, *to)));
         let legal = edges.filter(|(from, to)| from.leads_to(*to)).count();
@@ -92,9 +94,10 @@ mod tests {
         assert!([Measurement, Allocation, CongestionReduction].iter().all(|to| !FlowTable.leads_to(*to)));
     }
 
+    /// An illegal edge panics.
     #[test]
     #[should_panic(expected = "no edge from flow_table to allocation")]
-    fn a_wrong_edge_is_refused() {
+    fn illegal_edge_panics() {
         State::default().transition(Allocation);
     }
 }

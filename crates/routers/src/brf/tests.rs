@@ -171,8 +171,9 @@ fn near(value: f64, expected: f64, tolerance: f64) {
     assert!((value - expected).abs() <= tolerance * expected, "{value}, not {expected}");
 }
 
+/// The first rate comes with the SYN-ACK, then one per round trip.
 #[test]
-fn the_first_rate_comes_with_the_syn_ack_and_then_one_per_round_trip() {
+fn rate_comes_with_syn_ack_then_per_round_trip() {
     let mut switch = Switch::new(&[]);
     assert_eq!(switch.open(1, 40), 10.0);
     // The round-trip time is known now: the next acknowledgement may carry a rate, and then none does for 40 ms.
@@ -191,8 +192,9 @@ fn the_first_rate_comes_with_the_syn_ack_and_then_one_per_round_trip() {
     assert_eq!(switch.ack(77), 0.0);
 }
 
+/// A router only lowers the rate that a packet carries.
 #[test]
-fn a_router_only_lowers_the_value_carried() {
+fn router_only_lowers_carried_rate() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 40);
     assert_eq!(switch.back_with(1, Flags::NONE, code(3.0)), code(3.0));
@@ -214,8 +216,9 @@ fn a_router_only_lowers_the_value_carried() {
     assert_eq!(carried, [160, 200]);
 }
 
+/// Flows join with equal shares, and a share that falls is written at once.
 #[test]
-fn flows_join_with_equal_shares_and_a_share_that_falls_is_told_at_once() {
+fn falling_share_is_written_at_once() {
     for urgent in [1.0, 0.0] {
         let mut switch = Switch::new(&[("urgent", urgent)]);
         switch.open(1, 40);
@@ -236,8 +239,9 @@ fn flows_join_with_equal_shares_and_a_share_that_falls_is_told_at_once() {
     }
 }
 
+/// A share that falls is not written while that of another switch is less.
 #[test]
-fn a_share_that_falls_is_not_told_while_that_of_another_switch_is_less() {
+fn falling_share_waits_for_lower_remote_share() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 40);
     switch.send(50, &[(1, 10.0)]);
@@ -258,8 +262,9 @@ fn a_share_that_falls_is_not_told_while_that_of_another_switch_is_less() {
     near(switch.ack(1), 2.5, 0.001);
 }
 
+/// Flows that set up at the same time share from the start.
 #[test]
-fn flows_that_set_up_at_once_know_of_each_other() {
+fn simultaneous_flows_share_from_the_start() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).syn(2).syn(3).at(41);
     let first: Vec<f64> =
@@ -267,8 +272,9 @@ fn flows_that_set_up_at_once_know_of_each_other() {
     assert_eq!(first, [3.333, 3.333, 3.333]);
 }
 
+/// A limited flow gets a tenth more than it uses, and the others the rest.
 #[test]
-fn a_limited_flow_gets_what_it_uses_and_a_tenth_and_the_others_the_rest() {
+fn limited_flow_gets_usage_and_a_tenth() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     switch.open(2, 20);
@@ -289,8 +295,9 @@ fn a_limited_flow_gets_what_it_uses_and_a_tenth_and_the_others_the_rest() {
     assert_eq!(rates, [5.0, 5.0]);
 }
 
+/// A flow whose share was raised is not taken as limited.
 #[test]
-fn a_flow_that_is_given_more_is_not_taken_for_a_limited_one() {
+fn raised_flow_is_not_taken_as_limited() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 100);
     switch.open(2, 20);
@@ -316,8 +323,9 @@ fn a_flow_that_is_given_more_is_not_taken_for_a_limited_one() {
     assert!(heard[first..].iter().all(|rate| *rate == 10.0), "{heard:?}");
 }
 
+/// Silence ends a share, and the port sleeps until a flow sends again.
 #[test]
-fn silence_ends_a_share_and_the_port_sleeps_until_somebody_sends_again() {
+fn silence_ends_share_and_port_sleeps() {
     let mut switch = Switch::new(&[("prediction", 0.0)]);
     switch.open(1, 20);
     switch.open(2, 20);
@@ -337,8 +345,9 @@ fn silence_ends_a_share_and_the_port_sleeps_until_somebody_sends_again() {
     assert_eq!(switch.reading("table"), 1.0);
 }
 
+/// A forged SYN takes nothing from a flow, and a FIN frees its share.
 #[test]
-fn a_forged_syn_takes_nothing_from_a_flow_and_a_fin_frees_its_share() {
+fn forged_syn_is_harmless_and_fin_frees_share() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     switch.send(200, &[(1, 10.0)]);
@@ -355,8 +364,9 @@ fn a_forged_syn_takes_nothing_from_a_flow_and_a_fin_frees_its_share() {
     near(switch.open(1, 20), 10.0, 0.01);
 }
 
+/// A flood of SYNs is bounded and counted, and takes little from established flows.
 #[test]
-fn a_flood_of_syns_is_bounded_counted_and_takes_little_from_who_was_there() {
+fn syn_flood_is_bounded_and_counted() {
     let mut switch = Switch::new(&[("flows", 1000.0)]);
     switch.open(1, 20);
     switch.send(100, &[(1, 10.0)]);
@@ -382,8 +392,9 @@ fn a_flood_of_syns_is_bounded_counted_and_takes_little_from_who_was_there() {
     assert_eq!(switch.open(2, 20), 5.0);
 }
 
+/// A signal cuts once for gamma; then all shares are divided anew.
 #[test]
-fn a_signal_cuts_once_for_gamma_and_then_all_is_divided_anew() {
+fn signal_cuts_once_for_gamma() {
     let mut switch = Switch::new(&[("gamma", 2.0)]);
     switch.open(1, 50);
     switch.send(300, &[(1, 10.0)]);
@@ -408,8 +419,9 @@ fn a_signal_cuts_once_for_gamma_and_then_all_is_divided_anew() {
     assert_eq!((empty.brf.state, empty.reading("reductions")), (State::FlowTable, 0.0));
 }
 
+/// Acknowledgements of the other direction are taken off the capacity.
 #[test]
-fn acknowledgements_of_the_other_direction_are_taken_off() {
+fn reverse_acks_reduce_capacity() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     // 19 of 52 bytes per millisecond are 988 kB/s.
@@ -426,8 +438,9 @@ fn acknowledgements_of_the_other_direction_are_taken_off() {
     near(switch.reading("c_brf"), 10.0 * MB, 0.001);
 }
 
+/// Classes divide by numbers of flows, and packets join their layer.
 #[test]
-fn classes_divide_by_flows_and_packets_join_their_layer() {
+fn classes_divide_by_flows_and_layers() {
     let mut switch = Switch::with_classes();
     switch.open(1, 20);
     assert_eq!(switch.reading("c_brf"), 10.0 * MB);
@@ -451,8 +464,9 @@ fn classes_divide_by_flows_and_packets_join_their_layer() {
     assert_eq!(switch.reading("c_brf"), 5.0 * MB);
 }
 
+/// A new flow begins with the rate measured for flows of its kind.
 #[test]
-fn a_new_flow_begins_with_what_its_kind_was_measured_at() {
+fn new_flow_starts_at_rate_of_its_kind() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     switch.send(500, &[(1, 2.0)]);

@@ -5,7 +5,7 @@ use narrows_cc::Nanos;
 
 use super::allocation::{self, Adjust, MANY, Part};
 use super::message::{Adjustment, Message};
-use super::{Nodectl, Port, SHORTEST_BEAT, rate, tell};
+use super::{Nodectl, Port, SHORTEST_INTERVAL, notify, rate};
 
 /// How often an increase is repeated.
 const REPEATS: u8 = 3;
@@ -39,8 +39,8 @@ impl Nodectl {
         rtt: Nanos,
     ) -> (u64, u64, Adjust) {
         let expected = (self.arrivals.rate(now) * self.alpha * rtt.as_secs_f64()).max(1.0);
-        let load = self.book.load(Some(own));
-        self.book.subflows(own, &mut self.flows);
+        let load = self.table.load(Some(own));
+        self.table.subflows(own, &mut self.flows);
         if self.flows.len() == 1 {
             let allocation = allocation::allocate(&load, expected, self.beta, asked);
             return (allocation.rate, allocation.rate, allocation.adjust);
@@ -48,7 +48,7 @@ impl Nodectl {
         let mut wanted = 0u64;
         self.parts.clear();
         for &subflow in &self.flows {
-            let Some(record) = self.book.records.peek_mut(subflow) else { continue };
+            let Some(record) = self.table.records.peek_mut(subflow) else { continue };
             let most = if subflow == flow || record.is_bottleneck() { u64::MAX } else { record.rate() };
             wanted = wanted.saturating_add(if subflow == flow { asked } else { most });
             self.parts.push(Part { weight: record.weight, most, rate: 0 });
@@ -76,7 +76,7 @@ impl Nodectl {
         let above_only = matches!(adjust, Adjust::Above(_));
         let mut places = std::mem::take(&mut self.places);
         places.clear();
-        places.extend(self.book.transmissions().filter_map(|(at, transmission)| {
+        places.extend(self.table.transmissions().filter_map(|(at, transmission)| {
             let concerned = if above_only { transmission.rate > level } else { transmission.is_controlled() };
             let concerned = concerned && transmission.rate.abs_diff(level) > slack && Some(at) != but;
             let below = transmission.rate < level;
@@ -94,13 +94,13 @@ impl Nodectl {
 
     /// Algorithm 2: divides what a transmission has among its subflows and tells them; `settled` has its part already.
     pub(super) fn divide(&mut self, port: &mut Port<'_>, at: u32, whole: u64, settled: Option<u32>) {
-        self.book.subflows(at, &mut self.flows);
+        self.table.subflows(at, &mut self.flows);
         if settled.is_some() && self.flows.len() == 1 {
             return;
         }
         self.parts.clear();
         for &flow in &self.flows {
-            let Some(record) = self.book.records.peek_mut(flow) else { continue };
+            let Some(record) = self.table.records.peek_mut(flow) else { continue };
             let open = record.is_bottleneck() && Some(flow) != settled;
             let most = if open { u64::MAX } else { record.rate() };
             self.parts.push(Part { weight: record.weight, most, rate: 0 });
@@ -116,7 +116,7 @@ impl Nodectl {
 
     /// Tells a flow to reduce to a rate, or suggests that it increase to it if this port is its bottleneck.
     fn move_to(&mut self, port: &mut Port<'_>, flow: u32, to: u64) {
-        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        let Some(record) = self.table.records.peek_mut(flow) else { return };
         let (has, id, to_sender) = (record.rate(), record.id, (flow, record.path));
         if has > to {
             record.allocated = record.allocated.min(to);
@@ -124,10 +124,10 @@ impl Nodectl {
             if record.suggested > 0 {
                 record.withdrawn = std::mem::take(&mut record.suggested);
             }
-            record.told_at = port.now;
-            self.book.set(flow, to, true);
+            record.notified_at = port.now;
+            self.table.set(flow, to, true);
             self.counts.reduces += 1;
-            tell(port, to_sender, &Message::Adjustment { kind: Adjustment::Reduce, id, speed: rate(to) });
+            notify(port, to_sender, &Message::Adjustment { kind: Adjustment::Reduce, id, speed: rate(to) });
         } else if record.is_bottleneck()
             // Between request and answer nobody knows yet, and one suggestion at a time; a later beat makes up for it.
             && record.before.is_none()
@@ -136,16 +136,16 @@ impl Nodectl {
         {
             record.suggested = to;
             record.repeats = 0;
-            record.told_at = port.now;
+            record.notified_at = port.now;
             self.counts.increases += 1;
-            tell(port, to_sender, &Message::Adjustment { kind: Adjustment::Increase, id, speed: rate(to) });
+            notify(port, to_sender, &Message::Adjustment { kind: Adjustment::Increase, id, speed: rate(to) });
         }
     }
 
     /// Hands out what is free to those whose bottleneck is this port, and levels what they have.
     pub(super) fn hand_out(&mut self, port: &mut Port<'_>) {
         let to_come = self.arrivals.rate(port.now) * self.alpha * self.rtt.as_secs_f64() - 1.0;
-        let load = self.book.load(None);
+        let load = self.table.load(None);
         if let Some(level) = allocation::level(&load, to_come) {
             let busy = load.served >= MANY && port.now < self.joined_at.saturating_add(CALM);
             let slack = if busy { 2 * level / MANY } else { level / WORTH };
@@ -157,7 +157,7 @@ impl Nodectl {
     /// a rise counts at once and a fall slowly, and handshakes and messages of this one on the mean. Those that have most
     /// give way first, if it is worth it.
     pub(super) fn allow_for_returns(&mut self, port: &mut Port<'_>) {
-        let span = (port.now - self.beat_start).as_secs_f64();
+        let span = (port.now - self.interval_start).as_secs_f64();
         let measured = std::mem::take(&mut self.returning) as f64 / span;
         if measured > self.returns {
             self.returns = measured;
@@ -169,19 +169,19 @@ impl Nodectl {
         let needed = self.returns * RETURNS_MARGIN + self.overhead;
         let needed = needed.min(self.capacity as f64 * RETURNS_MOST) as u64;
         let total = self.capacity - needed;
-        self.book.set_total(total);
-        if self.book.given() <= total + total / WORTH {
+        self.table.set_total(total);
+        if self.table.given() <= total + total / WORTH {
             return;
         }
         let mut places = std::mem::take(&mut self.places);
         places.clear();
-        places.extend(self.book.transmissions().map(|(at, _)| at));
+        places.extend(self.table.transmissions().map(|(at, _)| at));
         let mut parts: Vec<Part> = self
-            .book
+            .table
             .transmissions()
             .map(|(_, transmission)| Part { weight: 1, most: transmission.rate, rate: 0 })
             .collect();
-        allocation::split(self.book.total(), &mut parts);
+        allocation::split(self.table.total(), &mut parts);
         for (&at, part) in places.iter().zip(&parts) {
             if part.rate < part.most {
                 self.divide(port, at, part.rate, None);
@@ -192,29 +192,29 @@ impl Nodectl {
 
     /// Repeats what was told in vain.
     pub(super) fn look_after_each(&mut self, port: &mut Port<'_>) {
-        let span = (port.now - self.beat_start).as_secs_f64();
+        let span = (port.now - self.interval_start).as_secs_f64();
         let mut longest = Nanos::ZERO;
         self.flows.clear();
-        for (flow, record) in self.book.records.iter_mut() {
+        for (flow, record) in self.table.records.iter_mut() {
             longest = longest.max(record.rtt);
             let arrived = std::mem::take(&mut record.arrived);
             let allowed = (record.rate() as f64 * EXCESS * span) as u64 + EXCESS_BYTES;
-            let patience = record.rtt.max(SHORTEST_BEAT) * 2;
-            let heard = self.beat_start >= record.told_at.saturating_add(patience);
+            let patience = record.rtt.max(SHORTEST_INTERVAL) * 2;
+            let heard = self.interval_start >= record.notified_at.saturating_add(patience);
             let id = record.id;
             if arrived > allowed && heard && record.before.is_none() && record.rate() > 0 {
-                record.told_at = port.now;
+                record.notified_at = port.now;
                 self.counts.disobeyed += 1;
                 let speed = rate(record.rate());
-                tell(port, (flow, record.path), &Message::Adjustment { kind: Adjustment::Reduce, id, speed });
+                notify(port, (flow, record.path), &Message::Adjustment { kind: Adjustment::Reduce, id, speed });
             } else if record.suggested > 0
-                && port.now >= record.told_at.saturating_add(patience * (1 << record.repeats))
+                && port.now >= record.notified_at.saturating_add(patience * (1 << record.repeats))
             {
                 if record.repeats < REPEATS {
                     record.repeats += 1;
-                    record.told_at = port.now;
+                    record.notified_at = port.now;
                     let speed = rate(record.suggested);
-                    tell(
+                    notify(
                         port,
                         (flow, record.path),
                         &Message::Adjustment { kind: Adjustment::Increase, id, speed },
@@ -223,17 +223,17 @@ impl Nodectl {
                     record.suggested = 0;
                     self.flows.push(flow);
                 }
-            } else if port.now >= record.told_at.saturating_add(ALIVE) && record.before.is_none() {
-                record.told_at = port.now;
+            } else if port.now >= record.notified_at.saturating_add(ALIVE) && record.before.is_none() {
+                record.notified_at = port.now;
                 let speed = rate(record.rate().max(1));
-                tell(port, (flow, record.path), &Message::Adjustment { kind: Adjustment::Reduce, id, speed });
+                notify(port, (flow, record.path), &Message::Adjustment { kind: Adjustment::Reduce, id, speed });
             }
         }
         self.rtt = longest;
         for n in 0..self.flows.len() {
             let flow = self.flows[n];
-            if let Some(has) = self.book.records.peek_mut(flow).map(|record| record.rate()) {
-                self.book.set(flow, has, false);
+            if let Some(has) = self.table.records.peek_mut(flow).map(|record| record.rate()) {
+                self.table.set(flow, has, false);
             }
         }
     }

@@ -126,8 +126,9 @@ mod tests {
         }
     }
 
+    /// The present rate is that of the last complete slot.
     #[test]
-    fn the_present_rate_is_that_of_the_last_complete_slot() {
+    fn present_rate_is_last_complete_slot() {
         let mut arrivals = Arrivals::new(Predictor::Present, SLOT);
         arrive(&mut arrivals, &[10, 20, 99]);
         assert_eq!(arrivals.rate(Nanos::from_millis(99)), 0.0);
@@ -138,6 +139,7 @@ mod tests {
         assert_eq!(arrivals.rate(Nanos::from_millis(300)), 0.0);
     }
 
+    /// EWMA and Holt's predictor follow their formulas.
     #[test]
     fn ewma_and_holt_follow_their_formulas() {
         let mut ewma = Arrivals::new(Predictor::Ewma { gain: 0.25 }, SLOT);
@@ -153,8 +155,9 @@ mod tests {
         assert_eq!(holt.rate(at), 13.75);
     }
 
+    /// A long silence ends every expectation.
     #[test]
-    fn a_long_silence_ends_every_expectation() {
+    fn long_silence_ends_expectation() {
         for (name, predictor) in ALL {
             let mut arrivals = Arrivals::new(predictor, SLOT);
             arrive(&mut arrivals, &[1, 2, 3]);
@@ -189,8 +192,9 @@ mod tests {
         sum / slots
     }
 
+    /// Smoothing halves the error for steady arrivals, and a trend helps when they swing.
     #[test]
-    fn smoothing_halves_the_error_of_steady_arrivals_and_a_trend_helps_when_they_swing() {
+    fn smoothing_and_trend_reduce_error() {
         // Poisson arrivals of 20 per slot: their own variance, 20, is the least error possible; the present rate has twice
         // that, for it adds the variance of the slot it takes for granted. An EWMA of gain g adds g/(2 - g) of it: 1/15.
         let steady = ALL.map(|(name, predictor)| {

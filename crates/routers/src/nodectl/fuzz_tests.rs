@@ -40,7 +40,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    /// [`Node::forward`] and [`Node::back`] recount the books after every message.
+    /// [`Node::forward`] and [`Node::back`] recount the table after every message.
     #[test]
     fn whatever_arrives_no_more_is_given_away_than_there_is(
         events in events(),

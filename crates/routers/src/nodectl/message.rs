@@ -267,8 +267,9 @@ mod tests {
         Message::Adjustment { kind, id: ID, speed: rate(speed) }
     }
 
+    /// The bytes on the wire are those of the layout.
     #[test]
-    fn the_bytes_on_the_wire_are_those_of_the_layout() {
+    fn message_bytes_match_layout() {
         let request = negotiation(Negotiation::Request, 0x0011_2233_4455, 0x66).encode();
         let expected = [
             0x00, 0x11, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0, 0, 0, 0, 0, 0x66, 1, 2, 3, 4, 5, 6,
@@ -280,8 +281,9 @@ mod tests {
         assert_eq!(reduce.as_bytes(), expected);
     }
 
+    /// Every type of message survives its bytes.
     #[test]
-    fn every_type_survives_its_bytes() {
+    fn message_type_round_trips() {
         let all = [
             negotiation(Negotiation::Request, 125_000_000_000, 0),
             negotiation(Negotiation::Success, 7, 7),
@@ -297,8 +299,9 @@ mod tests {
         }
     }
 
+    /// Impossible fields are refused.
     #[test]
-    fn impossible_fields_are_refused() {
+    fn impossible_field_is_refused() {
         let refused = |message: Message| Message::decode(message.encode().as_bytes()).unwrap_err();
         assert_eq!(refused(negotiation(Negotiation::Request, 0, 0)), Refused::Zero);
         assert_eq!(refused(negotiation(Negotiation::Success, 0, 0)), Refused::Zero);
@@ -322,8 +325,9 @@ mod tests {
         assert_eq!(refused(late), Refused::Rtt);
     }
 
+    /// Only the stated types and lengths are read.
     #[test]
-    fn only_the_stated_types_and_lengths_are_read() {
+    fn only_stated_types_and_lengths_decode() {
         let request = negotiation(Negotiation::Request, 2, 1).encode();
         let reduce = adjustment(Adjustment::Reduce, 1).encode();
         for (encoded, len) in [(request, NEGOTIATION_BYTES), (reduce, ADJUSTMENT_BYTES)] {
@@ -362,8 +366,9 @@ mod tests {
     }
 
     proptest! {
+        /// Any bytes are refused, or are those of the message that they decode to.
         #[test]
-        fn any_bytes_are_refused_or_are_those_of_the_message_they_are_read_as(bytes in anything()) {
+        fn any_bytes_are_refused_or_round_trip(bytes in anything()) {
             if let Ok(message) = Message::decode(&bytes) {
                 let encoded = message.encode();
                 prop_assert_eq!(encoded.as_bytes(), &bytes[..]);

@@ -37,7 +37,7 @@ pub(super) struct Record {
     /// The flag: this port is its bottleneck.
     bottleneck: bool,
     /// When its rate last changed, or it was last told.
-    pub(super) told_at: Nanos,
+    pub(super) notified_at: Nanos,
     /// Bytes that arrived since the last beat.
     pub(super) arrived: u64,
     /// The rate of the last increase that was sent and not yet asked for; zero: none.
@@ -80,7 +80,7 @@ impl Transmission {
 
 /// The records of a port.
 #[derive(Clone, Debug)]
-pub(super) struct Book {
+pub(super) struct ReservationTable {
     pub(super) records: FlowTable<Record>,
     transmissions: FlowTable<Transmission>,
     /// Of the tables, until they are made.
@@ -101,8 +101,8 @@ fn key(content: u32, destination: u32) -> u32 {
 /// Keys that are tried where different transmissions have the same.
 const PROBES: u32 = 4;
 
-impl Book {
-    /// An empty book of a port with bandwidth `total`, for `limit` flows that are forgotten after a silence of `idle`.
+impl ReservationTable {
+    /// An empty table of a port with bandwidth `total`, for `limit` flows that are forgotten after a silence of `idle`.
     pub(super) fn new(total: u64, limit: usize, idle: Nanos) -> Self {
         Self {
             // Most ports never see a request: the tables are made for the first one.
@@ -209,7 +209,7 @@ impl Book {
                 before: None,
                 path_before: 0,
                 bottleneck: false,
-                told_at: now,
+                notified_at: now,
                 arrived: 0,
                 suggested: 0,
                 withdrawn: 0,
@@ -349,63 +349,66 @@ mod tests {
         Id { content, destination: 9, subflow }
     }
 
+    /// Subflows are one transmission until the last one is gone.
     #[test]
-    fn subflows_are_one_transmission_until_the_last_is_gone() {
-        let mut book = Book::new(100, 8, IDLE);
+    fn subflows_form_one_transmission() {
+        let mut table = ReservationTable::new(100, 8, IDLE);
         let now = Nanos::ZERO;
         for (flow, id) in [(1, id(7, 0)), (2, id(7, 1)), (3, id(8, 0))] {
-            book.open(now, flow, id, 5).unwrap();
-            book.set(flow, 10, flow != 2);
+            table.open(now, flow, id, 5).unwrap();
+            table.set(flow, 10, flow != 2);
         }
-        assert_eq!((book.records.len(), book.served(), book.given()), (3, 2, 30));
-        let all = book.load(None);
+        assert_eq!((table.records.len(), table.served(), table.given()), (3, 2, 30));
+        let all = table.load(None);
         assert_eq!((all.free, all.served, all.controlled, all.controlled_rate), (70, 2, 2, 30));
-        let seven = book.find(&id(7, 5));
-        let others = book.load(seven);
+        let seven = table.find(&id(7, 5));
+        let others = table.load(seven);
         assert_eq!((others.free, others.served, others.controlled, others.controlled_rate), (90, 1, 1, 10));
-        book.close(1);
-        let all = book.load(None);
+        table.close(1);
+        let all = table.load(None);
         assert_eq!((all.served, all.controlled, all.controlled_rate), (2, 1, 10));
-        book.close(2);
-        assert_eq!((book.served(), book.find(&id(7, 0))), (1, None));
-        book.check();
+        table.close(2);
+        assert_eq!((table.served(), table.find(&id(7, 0))), (1, None));
+        table.check();
     }
 
+    /// A full table refuses new flows, and a silent record expires.
     #[test]
-    fn a_full_book_refuses_and_a_silent_record_expires() {
-        let mut book = Book::new(100, 2, IDLE);
-        book.open(Nanos::ZERO, 1, id(1, 0), 1).unwrap();
-        book.open(Nanos::from_secs(1), 2, id(2, 0), 1).unwrap();
-        assert!(book.open(Nanos::from_secs(9), 3, id(3, 0), 1).is_none());
-        assert!(!book.expire(Nanos::from_secs(9)));
-        book.set(1, 50, true);
-        assert!(book.expire(Nanos::from_secs(10)));
-        assert!(!book.expire(Nanos::from_secs(10)));
-        assert_eq!((book.given(), book.records.len()), (0, 1));
-        book.open(Nanos::from_secs(10), 3, id(3, 0), 1).unwrap();
-        book.check();
+    fn full_table_refuses_and_silent_record_expires() {
+        let mut table = ReservationTable::new(100, 2, IDLE);
+        table.open(Nanos::ZERO, 1, id(1, 0), 1).unwrap();
+        table.open(Nanos::from_secs(1), 2, id(2, 0), 1).unwrap();
+        assert!(table.open(Nanos::from_secs(9), 3, id(3, 0), 1).is_none());
+        assert!(!table.expire(Nanos::from_secs(9)));
+        table.set(1, 50, true);
+        assert!(table.expire(Nanos::from_secs(10)));
+        assert!(!table.expire(Nanos::from_secs(10)));
+        assert_eq!((table.given(), table.records.len()), (0, 1));
+        table.open(Nanos::from_secs(10), 3, id(3, 0), 1).unwrap();
+        table.check();
     }
 
     proptest! {
+        /// The sums are those of the records.
         #[test]
-        fn the_sums_are_those_of_the_records(
+        fn sums_match_records(
             calls in prop::collection::vec((0u8..5, 0u32..12, 0u32..5, 0u64..1000, any::<bool>()), 1..300),
         ) {
-            let mut book = Book::new(10_000, 8, IDLE);
+            let mut table = ReservationTable::new(10_000, 8, IDLE);
             let mut now = Nanos::ZERO;
             for (call, flow, content, rate, flag) in calls {
                 now += Nanos::from_millis(500);
                 match call {
                     0 | 1 => {
-                        if book.records.peek_mut(flow).is_none() {
-                            book.open(now, flow, id(content, flow as u16), rate);
+                        if table.records.peek_mut(flow).is_none() {
+                            table.open(now, flow, id(content, flow as u16), rate);
                         }
                     }
-                    2 => book.set(flow, rate, flag),
-                    3 => book.close(flow),
-                    _ => while book.expire(now) {},
+                    2 => table.set(flow, rate, flag),
+                    3 => table.close(flow),
+                    _ => while table.expire(now) {},
                 }
-                book.check();
+                table.check();
             }
         }
     }

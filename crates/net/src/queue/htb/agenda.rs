@@ -95,8 +95,9 @@ mod tests {
     use super::*;
 
     proptest! {
+        /// The first entry of the agenda is the earliest of all.
         #[test]
-        fn what_comes_first_is_what_a_search_of_all_finds(
+        fn agenda_finds_earliest_entry(
             steps in prop::collection::vec((0usize..SIZE, prop::option::of(0u64..40)), 1..400),
         ) {
             let mut agenda = Agenda::new();

@@ -69,6 +69,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
+    /// Tokens arrive exactly at any rate.
     #[test]
     fn tokens_arrive_exactly_at_any_rate() {
         // 3 B/s, 12.5 MB/s, 125 GB/s and a prime; steps of a prime number of nanoseconds.
@@ -82,8 +83,9 @@ mod tests {
         }
     }
 
+    /// A debt is paid to the nanosecond, and no more tokens than the depth are kept.
     #[test]
-    fn a_debt_is_paid_to_the_nanosecond_and_no_more_than_the_depth_is_kept() {
+    fn bucket_pays_debt_exactly_and_caps_depth() {
         let mut bucket = Bucket::new(Rate::from_bytes_per_sec(3), Bytes::new(10));
         bucket.spend(11);
         assert_eq!(bucket.until_paid(), Nanos::from_nanos(333_333_334));
@@ -95,8 +97,9 @@ mod tests {
         assert!(bucket.covers(10) && !bucket.covers(11));
     }
 
+    /// Another rate neither makes tokens nor loses tokens that fit.
     #[test]
-    fn another_rate_neither_makes_tokens_nor_loses_what_fits() {
+    fn bucket_rate_change_keeps_tokens() {
         let mut bucket = Bucket::new(Rate::from_bytes_per_sec(1_000), Bytes::new(100));
         bucket.spend(30);
         bucket.set(Rate::from_bytes_per_sec(9_000), Bytes::new(900));
@@ -109,8 +112,9 @@ mod tests {
         assert_eq!(bucket.until_paid(), Nanos::from_nanos(1));
     }
 
+    /// Extreme rates and depths do not overflow.
     #[test]
-    fn extremes_do_not_overflow() {
+    fn bucket_extremes_do_not_overflow() {
         let mut endless = Bucket::new(Rate::MAX, Bytes::new(u64::MAX));
         (0..100).for_each(|_| endless.spend(u64::MAX));
         assert_eq!(endless.tokens, i64::MIN);

@@ -275,8 +275,9 @@ fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nano
 }
 
 proptest! {
+    /// The sender of every packet and its time are those of the definition.
     #[test]
-    fn who_sends_when_is_what_the_definition_says(seeds in seeds(), arrivals in arrivals()) {
+    fn htb_matches_model_at_every_moment(seeds in seeds(), arrivals in arrivals()) {
         let htb = with_flows(&tree(&seeds));
         let left = run(&htb, &arrivals)?;
         for (number, class) in (0u8..).zip(htb.classes()) {
@@ -315,7 +316,7 @@ proptest! {
 
     /// The link wakes exactly when it must: what leaves it, and when, is what leaves when the queue is asked at every moment.
     #[test]
-    fn a_link_of_constant_rate_sleeps_exactly_as_long_as_tokens_are_missing(seeds in seeds(), arrivals in arrivals()) {
+    fn htb_link_sleeps_until_tokens_arrive(seeds in seeds(), arrivals in arrivals()) {
         let htb = with_flows(&tree(&seeds));
         let expected = run(&htb, &arrivals)?;
         let config = LinkConfig {
@@ -332,8 +333,9 @@ proptest! {
         }
     }
 
+    /// A link with a capacity trace keeps the order of packets and ends empty and idle.
     #[test]
-    fn a_link_with_a_trace_keeps_order_and_ends_empty_and_idle(
+    fn htb_trace_link_keeps_order_and_drains(
         seeds in seeds(),
         arrivals in arrivals(),
         gaps in prop::collection::vec(0u64..6, 1..20),

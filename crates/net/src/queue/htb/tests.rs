@@ -64,8 +64,9 @@ fn close(measured: &[f64], expected: &[f64], tolerance: f64) {
     assert!(measured.iter().zip(expected).all(near), "{measured:?}, not {expected:?}");
 }
 
+/// When all classes are backlogged, each has its assured rate whatever the priorities.
 #[test]
-fn when_all_are_backlogged_each_has_its_assured_rate_whatever_the_priorities() {
+fn htb_backlogged_classes_get_assured_rates() {
     // 80 kbit/s to 100 Gbit/s, over a second or the time of two hundred packets of the smallest class.
     for (rate, seconds) in
         [(0.08, 2_500), (1.0, 200), (100.0, 2), (1_000.0, 1), (10_000.0, 1), (100_000.0, 1)]
@@ -93,8 +94,9 @@ fn when_all_are_backlogged_each_has_its_assured_rate_whatever_the_priorities() {
     }
 }
 
+/// One class with half of the link holds it against many others.
 #[test]
-fn one_class_of_half_the_link_holds_it_against_a_crowd() {
+fn htb_half_link_class_holds_against_crowd() {
     // 31 others share the other half; they may all be served before it has its next turn.
     let mut classes = vec![HtbClass { priority: 7, ..class("half", 50.0) }];
     classes.extend((0..31).map(|_| class("small", 50.0 / 31.0)));
@@ -104,8 +106,9 @@ fn one_class_of_half_the_link_holds_it_against_a_crowd() {
     close(&found[1..], &[50.0 / 31.0; 31], 0.02);
 }
 
+/// A shaped class alone sends at its ceiling, to the nanosecond.
 #[test]
-fn a_shaped_class_alone_sends_at_its_ceiling_to_the_nanosecond() {
+fn htb_lone_class_sends_exactly_at_ceiling() {
     // 80 B/s and packets of 100 B: one in 1.25 s. 12 345 678 901 B/s and packets of 9000 B: one in 728.999… ns.
     for (rate, size, link_rate) in [(80u64, 100u16, 1_000_000u64), (12_345_678_901, 9_000, 125_000_000_000)] {
         let rate = Rate::from_bytes_per_sec(rate);
@@ -133,8 +136,9 @@ fn a_shaped_class_alone_sends_at_its_ceiling_to_the_nanosecond() {
     }
 }
 
+/// Unused bandwidth goes to the best priority, and the others keep their assured rates.
 #[test]
-fn what_is_not_used_goes_to_the_best_priority_and_the_others_keep_what_is_assured() {
+fn htb_unused_rate_goes_to_best_priority() {
     let classes = || {
         vec![
             class("idle", 70.0),
@@ -147,8 +151,9 @@ fn what_is_not_used_goes_to_the_best_priority_and_the_others_keep_what_is_assure
     close(&rates(100.0, classes(), &[1]), &[0.0, 100.0, 0.0], 0.001);
 }
 
+/// A ceiling is kept, and bandwidth beyond it goes on to the next priority.
 #[test]
-fn a_ceiling_is_kept_and_what_it_leaves_goes_on_to_the_next_priority() {
+fn htb_ceiling_passes_excess_to_next_priority() {
     let classes = vec![
         HtbClass { ceil: Some(mbit(35.0)), ..class("capped", 10.0) },
         HtbClass { priority: 3, ..class("rest", 10.0) },
@@ -159,8 +164,9 @@ fn a_ceiling_is_kept_and_what_it_leaves_goes_on_to_the_next_priority() {
     close(&rates(100.0, classes, &[0, 2]), &[35.0, 0.0, 15.0], 0.002);
 }
 
+/// Equal priorities share the rest in the ratio of their quanta.
 #[test]
-fn equal_priorities_share_what_is_left_in_the_ratio_of_their_quanta() {
+fn htb_equal_priorities_share_by_quanta() {
     let with = |quantum| HtbClass { quantum: Some(quantum), ..class("c", 1.0) };
     // 92 Mbit/s are left: 1 : 2 : 5 parts of them besides what is assured.
     let classes = vec![with(1_500), with(3_000), with(7_500), class("idle", 5.0)];
@@ -176,8 +182,9 @@ fn equal_priorities_share_what_is_left_in_the_ratio_of_their_quanta() {
     close(&found, &[50.0 / 3.0, 100.0 / 3.0, 0.0], 0.02);
 }
 
+/// The nearest ancestor with tokens lends.
 #[test]
-fn the_nearest_ancestor_that_has_something_lends() {
+fn htb_nearest_ancestor_lends() {
     //   a 50 ─┬─ a1 40, idle        b 50 ── b1 10
     //         └─ a2 10
     let tree = |priority| {
@@ -202,8 +209,9 @@ fn the_nearest_ancestor_that_has_something_lends() {
     close(&rates(100.0, capped, &[2]), &[0.0, 0.0, 60.0, 0.0, 0.0], 0.002);
 }
 
+/// All borrowers of one class take turns wherever they hang in the tree.
 #[test]
-fn all_that_borrow_from_one_class_take_turns_wherever_they_hang() {
+fn htb_borrowers_of_one_class_take_turns() {
     // Nobody is assured anything: the link lends all, and three leaves share it, two of which hang together, one of these
     // deeper (Devera's equation 2 adds over all descendants).
     let under = |parent| HtbClass { parent, ..class("c", 0.0) };
@@ -211,8 +219,9 @@ fn all_that_borrow_from_one_class_take_turns_wherever_they_hang() {
     close(&rates(90.0, classes, &[1, 2, 4]), &[0.0, 30.0, 30.0, 0.0, 30.0], 0.01);
 }
 
+/// A policed class passes the same packets as a token bucket, and none of them waits for tokens.
 #[test]
-fn a_policed_class_passes_what_a_token_bucket_passes_and_nothing_of_it_waits_for_tokens() {
+fn htb_policed_class_equals_token_bucket() {
     // 8 Mbit/s, 1000 bytes a millisecond, burst 4000 B; one packet of 1000 B every 0.5 ms for a second after ten at once.
     let policed = HtbClass { policed: true, burst: Some(Bytes::new(4_000)), ..class("policed", 8.0) };
     let mut link = link(mbit(800.0), vec![policed, class("other", 100.0)], AMPLE);
@@ -244,8 +253,9 @@ fn a_policed_class_passes_what_a_token_bucket_passes_and_nothing_of_it_waits_for
     assert!(classes[0].queue_delay_sum_ns <= most, "{} ns", classes[0].queue_delay_sum_ns);
 }
 
+/// An unresponsive class takes nothing from one that stays within its rate.
 #[test]
-fn an_unresponsive_class_takes_nothing_from_one_that_stays_within_its_rate() {
+fn htb_unresponsive_class_takes_nothing() {
     // The flood has the best priority, any amount of packets and no ceiling. The other sends a packet of 1500 B every 240 us
     // (50 Mbit/s of 100), for two seconds: it may wait for the packet in transmission (120 us).
     let flood = HtbClass { limit: Some(Limit::Packets(50)), ..class("flood", 50.0) };
@@ -272,8 +282,9 @@ fn an_unresponsive_class_takes_nothing_from_one_that_stays_within_its_rate() {
     assert!(classes[0].dropped > 8_000);
 }
 
+/// Each class has a buffer of its own.
 #[test]
-fn each_class_has_a_buffer_of_its_own() {
+fn htb_class_has_own_buffer() {
     let with = |limit| HtbClass { limit, ..class("c", 1.0) };
     let classes = vec![
         with(Some(Limit::Packets(3))),
@@ -291,8 +302,9 @@ fn each_class_has_a_buffer_of_its_own() {
     assert_eq!(link.stats().dropped_queue, 100 - 17);
 }
 
+/// A buffer that the link states as a time counts at the rate of the link, whatever a class is assured.
 #[test]
-fn a_buffer_that_the_link_states_as_a_time_is_that_at_the_link_s_rate_whatever_a_class_is_assured() {
+fn htb_time_limit_counts_at_link_rate() {
     // 1500 B take 0.12 ms at 100 Mbit/s, so that 10 ms are 83 packets and a part; a packet more may come too late.
     let classes = vec![HtbClass::new("borrows all", Rate::from_bytes_per_sec(1)), class("other", 99.0)];
     let mut link = link(mbit(100.0), classes, Limit::Time(Nanos::from_millis(10)));
@@ -308,8 +320,9 @@ fn drain(htb: &mut Htb<Packet>, now: Nanos) -> u64 {
     std::iter::from_fn(|| htb.dequeue(now)).map(|(_, packet)| packet.size().as_u64()).sum()
 }
 
+/// Another rate of a class neither mints tokens nor loses them.
 #[test]
-fn another_rate_neither_mints_tokens_nor_loses_them() {
+fn htb_rate_change_keeps_tokens() {
     let rate = Rate::from_bytes_per_sec;
     let depth = Some(Bytes::new(10_000));
     let shaped = HtbClass {

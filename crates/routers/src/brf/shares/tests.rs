@@ -24,8 +24,9 @@ fn divide(shares: &mut Shares, flows: &[(f64, f64)]) -> Vec<f64> {
     flows.iter().map(|&(demand, used)| shares.grant(demand, used)).collect()
 }
 
+/// Equation 8 divides by numbers of flows after the share of UDP.
 #[test]
-fn equation_8_divides_by_numbers_of_flows_after_the_share_of_udp() {
+fn equation_8_divides_by_numbers_of_flows() {
     let classes = Classes::divide(100.0, 3, 1, false, 0.05);
     assert_eq!(classes, Classes { brf: 75.0, others: 25.0, udp: 0.0 });
     let classes = Classes::divide(100.0, 3, 1, true, 0.05);
@@ -35,8 +36,9 @@ fn equation_8_divides_by_numbers_of_flows_after_the_share_of_udp() {
     assert_eq!(Classes::divide(100.0, 2, 0, false, 0.05).brf, 100.0);
 }
 
+/// Equation 10 caps the prediction at an equal share.
 #[test]
-fn equation_10_caps_the_prediction_at_an_equal_share() {
+fn equation_10_caps_prediction_at_equal_share() {
     let mut shares = shares(12.0);
     near(shares.initial(None, 0), 12.0);
     near(shares.initial(Some(5.0), 0), 5.0);
@@ -47,8 +49,9 @@ fn equation_10_caps_the_prediction_at_an_equal_share() {
     near(shares.initial(Some(50.0), 1), 4.0);
 }
 
+/// A joining flow takes the residual if that is enough.
 #[test]
-fn a_flow_that_joins_takes_the_residual_if_it_is_enough() {
+fn joining_flow_takes_sufficient_residual() {
     let mut shares = shares(100.0);
     // One flow with a share of 100 that uses 30: 70 are unused.
     let base = divide(&mut shares, &[(f64::INFINITY, 30.0)])[0];
@@ -58,8 +61,9 @@ fn a_flow_that_joins_takes_the_residual_if_it_is_enough() {
     near(shares.allocated(), 150.0);
 }
 
+/// A joining flow scales the others down if the residual is too small.
 #[test]
-fn a_flow_that_joins_scales_the_others_if_the_residual_is_too_small() {
+fn joining_flow_scales_others_otherwise() {
     let mut shares = shares(100.0);
     // 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others get (100 − 30)/90 of what they had.
     let bases = divide(&mut shares, &[(f64::INFINITY, 60.0), (40.0, 30.0)]);
@@ -73,8 +77,9 @@ fn a_flow_that_joins_scales_the_others_if_the_residual_is_too_small() {
     assert!(shares.allocated() <= 110.0);
 }
 
+/// Flows that join a full link one by one have equal shares.
 #[test]
-fn flows_that_join_a_full_link_one_by_one_have_equal_shares() {
+fn flows_joining_full_link_have_equal_shares() {
     let mut shares = shares(100.0);
     let bases: Vec<f64> = (0..5).map(|_| shares.join(shares.initial(None, 0))).collect();
     for base in bases {
@@ -83,8 +88,9 @@ fn flows_that_join_a_full_link_one_by_one_have_equal_shares() {
     near(shares.allocated(), 100.0);
 }
 
+/// Equation 14 gives limited flows a little more than they use, and the rest to the others.
 #[test]
-fn equation_14_gives_the_limited_what_they_use_and_a_little_and_the_rest_to_the_others() {
+fn equation_14_divides_rest_among_unlimited() {
     // Limits at 95 %: 94 of 100 is limited, 96 is not; with a packet's grain of 2, neither is.
     near(LIMIT.demand(94.0, 100.0), 94.0 * 1.1);
     assert_eq!(LIMIT.demand(96.0, 100.0), f64::INFINITY);
@@ -97,16 +103,18 @@ fn equation_14_gives_the_limited_what_they_use_and_a_little_and_the_rest_to_the_
     near(shares.allocated(), 100.0);
 }
 
+/// A limited flow gets no more than the equal share of the others.
 #[test]
-fn a_limited_flow_gets_no_more_than_the_equal_share_of_the_others() {
+fn limited_flow_gets_at_most_equal_share() {
     let mut shares = shares(100.0);
     let rates: Vec<f64> = divide(&mut shares, &[(99.0, 90.0), (f64::INFINITY, 10.0)]);
     near(shares.rate(rates[0]), 50.0);
     near(shares.rate(rates[1]), 50.0);
 }
 
+/// Cuts follow equations 16 to 18 and end at the floor.
 #[test]
-fn cuts_follow_equations_16_to_18_and_end_at_the_floor() {
+fn cuts_follow_equations_16_to_18() {
     let mut shares = shares(100.0);
     let bases = divide(&mut shares, &[(f64::INFINITY, 100.0), (25.0, 25.0)]);
     // 4 bytes within 0.2 s: 20 B/s less of 100, so everybody keeps 80 %.
@@ -130,8 +138,9 @@ fn cuts_follow_equations_16_to_18_and_end_at_the_floor() {
     near(floored.rate(base), 100.0);
 }
 
+/// A smaller class scales its flows, and the floor never exceeds half of an equal share.
 #[test]
-fn a_smaller_class_scales_its_flows_and_a_floor_never_exceeds_half_of_an_equal_share() {
+fn smaller_class_scales_flows_above_floor() {
     let mut shares = shares(100.0);
     let base = shares.join(100.0);
     shares.set_capacity(50.0);
@@ -151,8 +160,9 @@ fn a_smaller_class_scales_its_flows_and_a_floor_never_exceeds_half_of_an_equal_s
 }
 
 proptest! {
+    /// The water level is that of vessels filled one by one.
     #[test]
-    fn the_water_level_is_that_of_vessels_filled_one_by_one(
+    fn water_level_matches_sequential_filling(
         sizes in prop::collection::vec(prop_oneof![3 => 0.0f64..100.0, 1 => Just(f64::INFINITY), 1 => Just(10.0)], 1..40),
         water in 0.0f64..2000.0,
     ) {
@@ -196,8 +206,9 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
+    /// The shares add up to the capacity at most, plus the bandwidth measured as unused.
     #[test]
-    fn the_sum_is_the_capacity_at_most_plus_what_was_measured_unused(ops in ops(), least in 0.0..MB) {
+    fn shares_sum_to_capacity_plus_unused(ops in ops(), least in 0.0..MB) {
         let mut shares = Shares::new(least);
         let mut capacity = 12.5 * MB;
         shares.set_capacity(capacity);

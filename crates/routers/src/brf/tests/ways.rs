@@ -6,8 +6,9 @@ use narrows_packet::{Flags, Packet};
 use super::{RateCode, Switch, code};
 use crate::{Outgoing, RateHeader, Router, RouterFrame, Signal};
 
+/// Shares of flows whose acknowledgements take another path are announced once per round trip.
 #[test]
-fn shares_whose_acknowledgements_go_another_way_are_announced_once_per_round_trip() {
+fn unseen_acks_announce_share_per_round_trip() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).at(41).data(1);
     // No acknowledgement of that comes by. With the first allocation after three round trips the others are told, then every 40 ms.
@@ -32,7 +33,7 @@ fn shares_whose_acknowledgements_go_another_way_are_announced_once_per_round_tri
 
 /// Equation 7 where several switches of a way announce: only the one with the least share does.
 #[test]
-fn a_switch_says_nothing_while_another_of_the_way_announces_less() {
+fn switch_is_silent_while_remote_share_is_less() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).at(41).data(1);
     let mut announced = Vec::new();
@@ -58,8 +59,9 @@ fn a_switch_says_nothing_while_another_of_the_way_announces_less() {
     assert!((1019..1061).contains(&announced[0]), "{announced:?}");
 }
 
+/// A switch that sees the acknowledgements writes an announced share once.
 #[test]
-fn a_switch_that_sees_the_acknowledgements_writes_what_was_announced_once() {
+fn announced_share_is_written_once() {
     let mut switch = Switch::new(&[]);
     switch.signal(Signal::Insert { flow: 7, code: 12_005 });
     assert_eq!(switch.back_with(7, Flags::NONE, code(3.0)), code(3.0));

@@ -5,7 +5,7 @@ use super::Brf;
 
 impl Brf {
     /// Its state, rates and counters.
-    pub(super) fn tell(&self, sink: TelemetrySink<'_>) {
+    pub(super) fn report(&self, sink: TelemetrySink<'_>) {
         sink("state", Reading::State(self.state.name()));
         sink("capacity", Reading::Rate(self.capacity));
         sink("c_brf", Reading::Rate(self.classes.brf));
