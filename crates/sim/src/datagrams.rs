@@ -432,9 +432,9 @@ mod tests {
     use crate::Engine;
     use narrows_scenario::{NoFiles, Source, expand, resolve};
 
-    /// Places are used again.
+    /// Freed slots are reused, and their old contents are gone.
     #[test]
-    fn arena_places_are_used_again() {
+    fn arena_reuses_freed_slots() {
         let mut bodies = Bodies::default();
         let mut taken = |fill: u8| {
             let (id, place) = bodies.reserve();
@@ -454,10 +454,10 @@ mod tests {
         assert_eq!(bodies.free.len(), 2);
     }
 
-    /// Losses of every kind, reordering, a queue that drops at its head, nodes that drop what arrives: at the end every place is free,
-    /// and there were never more than packets under way.
+    /// Every end of a packet frees its slot, and slots never exceed the packets inflight: under loss,
+    /// reordering, head drops, and drops at nodes.
     #[test]
-    fn every_end_of_a_packet_gives_its_place_back() {
+    fn arena_frees_slot_at_every_end_of_a_packet() {
         for (scheme, network) in [
             ("ccid2", "buffer = \"10pkt\"\nloss = \"2%\""),
             (

@@ -403,8 +403,9 @@ fn counters(senders: &[Origin], receivers: &[Target]) -> Counters {
 mod tests {
     use super::*;
 
+    /// Jain's index matches its closed forms.
     #[test]
-    fn jains_index_matches_its_closed_forms() {
+    fn jain_index_matches_closed_forms() {
         assert_eq!(jain([5.0, 5.0, 5.0].into_iter()), 1.0);
         assert!((jain([1.0, 0.0, 0.0, 0.0].into_iter()) - 0.25).abs() < 1e-12);
         assert!((jain([4.0, 1.0].into_iter()) - 25.0 / 34.0).abs() < 1e-12);

@@ -3,28 +3,17 @@
 
 mod law;
 
-use law::run;
+use law::{run, scenario};
 use narrows_sim::RunResult;
 
 /// One run; `network` and `flows` are TOML lines.
-fn dumbbell(seconds: u32, warmup: u32, network: &str, flows: &str) -> RunResult {
-    run(&format!(
-        r#"
-name = "bbr3 law"
-duration = "{seconds}s"
-warmup = "{warmup}s"
-[network]
-rate = "50mbit"
-{network}
-[tcp]
-receive_window = "20MB"
-{flows}
-"#
-    ))
+fn dumbbell(seconds: f64, warmup: f64, network: &str, flows: &str) -> RunResult {
+    let network = format!("rate = \"50mbit\"\n{network}\n[tcp]\nreceive_window = \"20MB\"");
+    run(&scenario("bbr3 law", seconds, warmup, &network, flows))
 }
 
 fn flows(scheme: &str, count: u32) -> String {
-    format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\ncount = {count}\nstagger = \"300ms\"\n")
+    law::flows(scheme, 40, &format!("count = {count}\nstagger = \"300ms\""))
 }
 
 /// BBR v3 alone paces 1 % below the bandwidth while it cruises, and half of its window for 200 ms in 5 s
@@ -35,7 +24,7 @@ fn flows(scheme: &str, count: u32) -> String {
 /// below 1.35 x 18 / 62 / 2 = 0.20 BDP. Most round trips see no queue.
 #[test]
 fn law_bbr3_alone_fills_pipe_with_small_queue() {
-    let result = dumbbell(60, 6, "buffer = \"2bdp\"", &flows("bbr3", 1));
+    let result = dumbbell(60.0, 6.0, "buffer = \"2bdp\"", &flows("bbr3", 1));
     let (link, flow) = (&result.links[0], &result.flows[0]);
     let bdp_packets = 50e6 / 8.0 * 0.04 / 1500.0;
     let queue = link.queue_mean_pkt / bdp_packets;
@@ -56,7 +45,7 @@ fn law_bbr3_alone_fills_pipe_with_small_queue() {
 #[test]
 fn law_bbr3_shallow_buffer_loses_a_fifth_of_v1_losses() {
     let retransmitted = |scheme: &str| {
-        let result = dumbbell(40, 10, "buffer = \"0.3bdp\"", &flows(scheme, 5));
+        let result = dumbbell(40.0, 10.0, "buffer = \"0.3bdp\"", &flows(scheme, 5));
         let sent: f64 = result.flows.iter().map(|flow| flow.packets_sent as f64).sum();
         let again: f64 =
             result.flows.iter().map(|flow| flow.retransmit_percent * flow.packets_sent as f64).sum();
@@ -84,7 +73,7 @@ fn law_bbr3_shallow_buffer_loses_a_fifth_of_v1_losses() {
 fn law_bbr3_random_loss_collapses_above_threshold() {
     let share = |scheme: &str, loss: f64| {
         let network = format!("buffer = \"2bdp\"\nloss = \"{loss}%\"\nloss_at = \"ingress\"");
-        let share = dumbbell(60, 6, &network, &flows(scheme, 1)).links[0].utilization;
+        let share = dumbbell(60.0, 6.0, &network, &flows(scheme, 1)).links[0].utilization;
         println!("{scheme} at {loss} % loss: {share:.3} of the link");
         share
     };
@@ -107,7 +96,7 @@ fn law_bbr3_beside_cubic_leaves_more_than_v1() {
     for count in [1, 3] {
         let shares = |scheme: &str| {
             let both = format!("{}{}", flows(scheme, count), flows("cubic", count));
-            let result = dumbbell(60, 20, "buffer = \"1bdp\"", &both);
+            let result = dumbbell(60.0, 20.0, "buffer = \"1bdp\"", &both);
             let cubic = result.flows.iter().filter(|flow| flow.scheme == "cubic");
             let cubic: f64 = cubic.map(|flow| flow.goodput_mbit_s).sum();
             println!(

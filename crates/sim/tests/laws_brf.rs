@@ -3,7 +3,7 @@
 
 mod law;
 
-use law::{PAYLOAD, assert_within, goodputs, reading, run, spec};
+use law::{PAYLOAD, assert_within, flows, goodputs, link, reading, run, scenario, spec};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
 use narrows_sim::Engine;
@@ -13,14 +13,13 @@ const RATE: f64 = 100.0;
 
 /// A scenario on [`RATE`]; `network` holds further keys, `flows` tables.
 fn text(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
-    format!(
-        "name = \"brf law\"\nduration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\nrate = \"{RATE}mbit\"\n\
-         buffer = \"1000pkt\"\n{network}\n{flows}"
-    )
+    let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"1000pkt\"\n{network}");
+    scenario("brf law", duration_s, warmup_s, &network, flows)
 }
 
-fn flows(scheme: &str, rtt_ms: u32, extra: &str) -> String {
-    format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt_ms}ms\"\n{extra}\n")
+/// A table of a link with this buffer; `more` holds further keys.
+fn buffered_link((from, to): (&str, &str), rate: &str, delay: &str, buffer: &str, more: &str) -> String {
+    link(from, to, rate, delay, &format!("buffer = \"{buffer}\"\n{more}"))
 }
 
 /// Packets in the port's queue, read every millisecond until `until_s`.
@@ -195,17 +194,13 @@ fn brf_udp_flow_gets_share_and_is_policed() {
 /// limits the former, and the first switch gives the rest to the latter.
 #[test]
 fn brf_two_switches_lower_share_wins() {
-    let link = |from: &str, to: &str, rate: u32, extra: &str| {
-        format!(
-            "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}mbit\"\ndelay = \"5ms\"\nbuffer = \"1000pkt\"\n{extra}\n"
-        )
-    };
+    let link = |from, to, rate, more| buffered_link((from, to), rate, "5ms", "1000pkt", more);
     let brf = "router = \"brf\"";
     let text = String::from("name = \"two\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
-        + &link("s", "a", 1000, "")
-        + &link("a", "b", 80, brf)
-        + &link("b", "c", 40, brf)
-        + &link("c", "d", 1000, "")
+        + &link("s", "a", "1000mbit", "")
+        + &link("a", "b", "80mbit", brf)
+        + &link("b", "c", "40mbit", brf)
+        + &link("c", "d", "1000mbit", "")
         + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"d\"\ncount = 2\n"
         + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"b\"\n";
     let result = run(&text);
@@ -223,11 +218,7 @@ fn brf_two_switches_lower_share_wins() {
 /// share.
 #[test]
 fn brf_acks_on_other_path_carry_share() {
-    let link = |from: &str, to: &str, rate: &str, extra: &str| {
-        format!(
-            "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"10ms\"\nbuffer = \"2000pkt\"\n{extra}\n"
-        )
-    };
+    let link = |from, to, rate, more| buffered_link((from, to), rate, "10ms", "2000pkt", more);
     let brf = "router = \"brf\"";
     let text = String::from("name = \"asymmetric\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
         + &link("s", "a", "1gbit", "")
@@ -258,11 +249,7 @@ fn brf_acks_on_other_path_carry_share() {
 /// lower share counts (equation 7).
 #[test]
 fn brf_two_announcements_lower_share_counts() {
-    let link = |from: &str, to: &str, rate: &str, extra: &str| {
-        format!(
-            "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"5ms\"\nbuffer = \"2000pkt\"\n{extra}\n"
-        )
-    };
+    let link = |from, to, rate, more| buffered_link((from, to), rate, "5ms", "2000pkt", more);
     let brf = "router = \"brf\"";
     let text = String::from("name = \"announced\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
         + &link("s", "a", "1gbit", "")

@@ -4,7 +4,7 @@
 mod law;
 mod multipath;
 
-use law::{assert_within, run, spec};
+use law::{assert_within, link, run, spec};
 use multipath::{PAYLOAD, TwoPaths, both, goodput, of_flows, single, windows};
 use narrows_cc::Nanos;
 use narrows_sim::{Engine, RunResult};
@@ -142,20 +142,15 @@ fn law_scenario_a_olia_balia_take_less_from_others_than_lia() {
     //   s --20-- m --------- p --- d
     //            '--- x --20------'
     //   t ------------'
-    let link = |from: &str, to: &str, rate: u32, delay: u32, more: &str| {
-        format!(
-            "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}mbit\"\ndelay = \"{delay}ms\"\n{more}\n"
-        )
-    };
     // A few packet times of jitter, so that flows do not stay in phase.
     let jitter = "jitter = { max = \"1ms\" }";
     let links = [
-        link("s", "m", 20, 10, jitter),
-        link("m", "p", 1000, 1, ""),
-        link("p", "d", 1000, 9, ""),
-        link("m", "x", 1000, 1, ""),
-        link("t", "x", 1000, 11, ""),
-        link("x", "d", 20, 9, jitter),
+        link("s", "m", "20mbit", "10ms", jitter),
+        link("m", "p", "1000mbit", "1ms", ""),
+        link("p", "d", "1000mbit", "9ms", ""),
+        link("m", "x", "1000mbit", "1ms", ""),
+        link("t", "x", "1000mbit", "11ms", ""),
+        link("x", "d", "20mbit", "9ms", jitter),
     ]
     .concat();
     let others = |scheme: &str, second: &str| {

@@ -3,7 +3,7 @@
 
 mod law;
 
-use law::{assert_within, reading, run, spec};
+use law::{assert_within, reading, run, scenario, spec};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
 use narrows_sim::{Engine, RunResult};
@@ -23,21 +23,12 @@ fn payload_share(scheme: &str) -> f64 {
 
 /// A scenario on [`RATE`] with an ample buffer; `flows` holds tables.
 fn text(duration_s: f64, warmup_s: f64, flows: &str) -> String {
-    format!(
-        r#"
-name = "explicit law"
-duration = "{duration_s}s"
-warmup = "{warmup_s}s"
-[network]
-rate = "{RATE}mbit"
-buffer = "8bdp"
-{flows}
-"#
-    )
+    let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"8bdp\"");
+    scenario("explicit law", duration_s, warmup_s, &network, flows)
 }
 
-fn flows(scheme: &str, rtt_ms: u32, count: u32) -> String {
-    format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt_ms}ms\"\ncount = {count}\n")
+fn flows(scheme: &str, rtt_ms: u64, count: u32) -> String {
+    law::flows(scheme, rtt_ms, &format!("count = {count}"))
 }
 
 /// The highest and the lowest goodput.

@@ -3,10 +3,12 @@
 
 mod law;
 
-use law::{PAYLOAD, assert_within, goodputs, reading, run, spec};
+use law::{
+    PAYLOAD, assert_lossless, assert_rates, assert_within, flows, goodputs, reading, run, scenario, spec,
+};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
-use narrows_sim::{Engine, RunResult};
+use narrows_sim::Engine;
 
 /// Bottleneck rate in Mbit/s.
 const RATE: f64 = 36.0;
@@ -15,39 +17,13 @@ const RTT: f64 = 0.02;
 
 /// A dumbbell of [`RATE`] with the buffer of the paper; `flows` are tables.
 fn text(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
-    format!(
-        r#"
-name = "nodectl law"
-duration = "{duration_s}s"
-warmup = "{warmup_s}s"
-[network]
-rate = "{RATE}mbit"
-buffer = "100pkt"
-{network}
-{flows}
-"#
-    )
+    let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"100pkt\"\n{network}");
+    scenario("nodectl law", duration_s, warmup_s, &network, flows)
 }
 
 /// A table of flows with RTT [`RTT`].
 fn flow(more: &str) -> String {
-    format!("[[flows]]\nscheme = \"nodectl\"\nrtt = \"20ms\"\n{more}\n")
-}
-
-/// Asserts the rate of each flow on the wire in Mbit/s.
-#[track_caller]
-fn assert_rates(result: &RunResult, expected: &[f64], tolerance: f64) {
-    for (n, (measured, wire)) in goodputs(result).iter().zip(expected).enumerate() {
-        assert_within(&format!("flow {n}"), *measured, wire * PAYLOAD, tolerance);
-    }
-}
-
-#[track_caller]
-fn assert_lossless(result: &RunResult) {
-    for link in &result.links {
-        assert_eq!(link.drops, 0, "{}", link.link);
-    }
-    assert_eq!((result.counters.retransmits, result.counters.timeouts), (0, 0));
+    flows("nodectl", 20, more)
 }
 
 /// Any number of flows share a bottleneck exactly and lose nothing.
@@ -309,20 +285,9 @@ fn nodectl_mixed_rtts_share_equally() {
 fn graph(duration_s: f64, warmup_s: f64, links: &[(&str, &str)], flows: &str) -> String {
     let links: String =
         links.iter().map(|(from, to)| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n")).collect();
-    format!(
-        r#"
-name = "nodectl graph law"
-duration = "{duration_s}s"
-warmup = "{warmup_s}s"
-[network]
-rate = "10mbit"
-delay = "5ms"
-buffer = "100pkt"
-router = "nodectl"
-{links}
-{flows}
-"#
-    )
+    let network =
+        format!("rate = \"10mbit\"\ndelay = \"5ms\"\nbuffer = \"100pkt\"\nrouter = \"nodectl\"\n{links}");
+    scenario("nodectl graph law", duration_s, warmup_s, &network, flows)
 }
 
 fn routed(nodes: &[&str], more: &str) -> String {

@@ -2,7 +2,7 @@
 
 mod law;
 
-use law::{PAYLOAD, assert_within, run};
+use law::{PAYLOAD, assert_lossless, assert_within, link, run, scenario};
 use narrows_sim::RunResult;
 
 /// ```text
@@ -11,23 +11,19 @@ use narrows_sim::RunResult;
 ///             30 y 30
 /// ```
 /// Rates in Mbit/s; 4 ms for each link behind `a`, 1 ms for the others.
-fn network(duration_s: u32, warmup_s: f64, flows: &str) -> String {
-    let link = |from: &str, to: &str, rate: u32, delay: u32| {
-        format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}mbit\"\ndelay = \"{delay}ms\"\n")
-    };
+fn network(duration_s: f64, warmup_s: f64, flows: &str) -> String {
     let links = [
-        ("s", "a", 50, 1),
-        ("t", "x", 100, 1),
-        ("a", "x", 20, 4),
-        ("x", "b", 20, 4),
-        ("a", "y", 30, 4),
-        ("y", "b", 30, 4),
+        ("s", "a", "50mbit", "1ms"),
+        ("t", "x", "100mbit", "1ms"),
+        ("a", "x", "20mbit", "4ms"),
+        ("x", "b", "20mbit", "4ms"),
+        ("a", "y", "30mbit", "4ms"),
+        ("y", "b", "30mbit", "4ms"),
     ]
-    .map(|(from, to, rate, delay)| link(from, to, rate, delay))
+    .map(|(from, to, rate, delay)| link(from, to, rate, delay, ""))
     .concat();
-    format!(
-        "name = \"ways\"\nduration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\nrouter = \"nodectl\"\nbuffer = \"100pkt\"\n{links}{flows}"
-    )
+    let network = format!("router = \"nodectl\"\nbuffer = \"100pkt\"\n{links}");
+    scenario("ways", duration_s, warmup_s, &network, flows)
 }
 
 /// A flow from `s` to `b` through `x`, with the alternate path through `y`.
@@ -43,18 +39,15 @@ fn flow(route: &str, more: &str) -> String {
 
 #[track_caller]
 fn assert_rates(result: &RunResult, expected: &[f64]) {
-    for (flow, wire) in result.flows.iter().zip(expected) {
-        // Two packets more or less in 1.8 s at 20 Mbit/s and more.
-        assert_within(&flow.flow, flow.goodput_mbit_s, wire * PAYLOAD, 0.001);
-    }
-    let drops: u64 = result.links.iter().map(|link| link.drops).sum();
-    assert_eq!((drops, result.counters.retransmits), (0, 0));
+    // Two packets more or less in 1.8 s at 20 Mbit/s and more.
+    law::assert_rates(result, expected, 0.001);
+    assert_lossless(result);
 }
 
 /// A flow whose minimum one path refuses takes the alternate path.
 #[test]
 fn nodectl_refused_flow_takes_alternate_path() {
-    assert_rates(&run(&network(8, 1.0, &movable("min_rate = \"25mbit\""))), &[30.0]);
+    assert_rates(&run(&network(8.0, 1.0, &movable("min_rate = \"25mbit\""))), &[30.0]);
 }
 
 /// A flow that enters behind the first link of the others.
@@ -68,7 +61,7 @@ fn nodectl_flow_below_minimum_moves_in_few_round_trips() {
     // At 2.01 s the second flow requests a rate that would leave the first 10 of 20. A round trip on either
     // path takes 18 ms: one until data leaves through y, one until the second flow learns of it, and one to
     // negotiate.
-    let result = run(&network(4, 2.2, &(movable("min_rate = \"15mbit\"") + &hot())));
+    let result = run(&network(4.0, 2.2, &(movable("min_rate = \"15mbit\"") + &hot())));
     assert_rates(&result, &[30.0, 20.0]);
 }
 
@@ -77,7 +70,7 @@ fn nodectl_flow_below_minimum_moves_in_few_round_trips() {
 fn nodectl_moved_flow_keeps_share_on_common_link() {
     // The first flow has 30 of the first link's 50 until another flow joins there: then both have 25.
     let beside = flow("[\"s\", \"a\"]", "start = \"4s\"");
-    let result = run(&network(12, 6.0, &(movable("min_rate = \"15mbit\"") + &hot() + &beside)));
+    let result = run(&network(12.0, 6.0, &(movable("min_rate = \"15mbit\"") + &hot() + &beside)));
     assert_rates(&result, &[25.0, 20.0, 25.0]);
 }
 

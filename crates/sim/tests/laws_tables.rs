@@ -2,7 +2,7 @@
 
 mod law;
 
-use law::{goodputs, run};
+use law::{PAYLOAD, goodputs, run};
 
 /// 100 Mbit/s with a table for two flows, filled by two BRF flows; further flows come later.
 fn crowded(late: &[&str]) -> Vec<f64> {
@@ -21,7 +21,7 @@ fn crowded(late: &[&str]) -> Vec<f64> {
 fn brf_full_table_leaves_untracked_flow_a_share() {
     for late in [&["cubic"][..], &["brf"]] {
         let goodputs = crowded(late);
-        let third = 100.0 / 3.0 * 1448.0 / 1500.0;
+        let third = 100.0 / 3.0 * PAYLOAD;
         for (flow, goodput) in goodputs.iter().enumerate() {
             // CUBIC fills its third of the link with a buffer of one BDP of the whole link.
             let least = if flow == 2 { 0.85 } else { 0.98 };
@@ -37,7 +37,7 @@ fn brf_full_table_leaves_untracked_flow_a_share() {
 #[test]
 fn brf_untracked_flows_share_one_share() {
     let goodputs = crowded(&["cubic", "cubic"]);
-    let third = 100.0 / 3.0 * 1448.0 / 1500.0;
+    let third = 100.0 / 3.0 * PAYLOAD;
     let late = goodputs[2] + goodputs[3];
     assert!((0.85 * third..1.02 * third).contains(&late), "{goodputs:?}");
     assert!(goodputs[2].min(goodputs[3]) > 0.25 * late, "{goodputs:?}");

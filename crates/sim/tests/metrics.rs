@@ -1,16 +1,9 @@
 //! Metrics at the edges: flows that stop, end before the warm-up or never meet, and the mean queue of a run
 //! that ends with a standing queue.
 
-use narrows_scenario::{NoFiles, Source, expand, resolve};
-use narrows_sim::RunResult;
+mod law;
 
-fn run(text: &str) -> RunResult {
-    let planned =
-        expand(&Source { name: "edge", text, files: &NoFiles }, &[]).unwrap_or_else(|e| panic!("{e}"));
-    narrows_sim::run(
-        resolve(&planned[0].scenario, planned[0].seed, &NoFiles).unwrap_or_else(|e| panic!("{e}")),
-    )
-}
+use law::{PAYLOAD, run};
 
 /// Two consecutive flows, each of which fills a buffer of half a second before it stops.
 const ONE_AFTER_THE_OTHER: &str = r#"
@@ -36,7 +29,7 @@ fn metrics_stopped_flow_rate_stays_within_link_rate() {
     for flow in &run(ONE_AFTER_THE_OTHER).flows {
         // 1448 of 1500 bytes are payload; one packet, 1.2 ms of a second, may be inflight at either end.
         assert!(flow.throughput_mbit_s <= 10.0 * 1.0012, "{} Mbit/s", flow.throughput_mbit_s);
-        assert!(flow.goodput_mbit_s <= 10.0 * 1448.0 / 1500.0 * 1.0012, "{} Mbit/s", flow.goodput_mbit_s);
+        assert!(flow.goodput_mbit_s <= 10.0 * PAYLOAD * 1.0012, "{} Mbit/s", flow.goodput_mbit_s);
         assert!(flow.goodput_mbit_s > 5.0);
     }
 }

@@ -1,21 +1,14 @@
 //! Effects of paths that change with time, generated or from files.
 
+mod law;
+
 use std::collections::BTreeMap;
 
+use law::run;
 use narrows_cc::{Nanos, Rate};
 use narrows_scenario::radio::{self, Settings};
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{Source, expand, resolve};
-
-fn run(text: &str) -> RunResult {
-    let fixtures = [
-        ("burst.loss", include_str!("fixtures/burst.loss")),
-        ("step.delay", include_str!("fixtures/step.delay")),
-    ];
-    let files: &BTreeMap<_, _> = &fixtures.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
-    let runs = expand(&Source { name: "t", text, files }, &[]).unwrap_or_else(|e| panic!("{e}"));
-    narrows_sim::run(resolve(&runs[0].scenario, runs[0].seed, files).unwrap())
-}
 
 /// A flow of 1.5 Mbit/s, 125 packets a second, on an uncongested link.
 fn thin(network: &str, warmup: &str) -> RunResult {

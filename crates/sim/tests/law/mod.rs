@@ -10,7 +10,12 @@ use narrows_sim::{Engine, RunResult};
 
 /// Files that scenarios of laws name.
 fn files() -> BTreeMap<String, String> {
-    BTreeMap::from([("even.trace".to_owned(), include_str!("../fixtures/even.trace").to_owned())])
+    let fixtures = [
+        ("burst.loss", include_str!("../fixtures/burst.loss")),
+        ("even.trace", include_str!("../fixtures/even.trace")),
+        ("step.delay", include_str!("../fixtures/step.delay")),
+    ];
+    fixtures.map(|(name, text)| (name.to_owned(), text.to_owned())).into()
 }
 
 /// Resolves a scenario text with exactly one run.
@@ -84,4 +89,38 @@ scheme = "{scheme}"
 rtt = "{rtt}"
 "#
     ))
+}
+
+/// A scenario text; `network` holds keys of the network and further tables, `flows` tables.
+pub fn scenario(name: &str, duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
+    format!(
+        "name = \"{name}\"\nduration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\n{network}\n{flows}"
+    )
+}
+
+/// A table of flows; `more` holds further keys.
+pub fn flows(scheme: &str, rtt_ms: u64, more: &str) -> String {
+    format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt_ms}ms\"\n{more}\n")
+}
+
+/// A table of a duplex link; `more` holds further keys.
+pub fn link(from: &str, to: &str, rate: &str, delay: &str, more: &str) -> String {
+    format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"{delay}\"\n{more}\n")
+}
+
+/// Asserts the rate of each flow on the wire in Mbit/s.
+#[track_caller]
+pub fn assert_rates(result: &RunResult, expected: &[f64], tolerance: f64) {
+    for (flow, wire) in result.flows.iter().zip(expected) {
+        assert_within(&flow.flow, flow.goodput_mbit_s, wire * PAYLOAD, tolerance);
+    }
+}
+
+/// Asserts a run without drops, retransmissions and timeouts.
+#[track_caller]
+pub fn assert_lossless(result: &RunResult) {
+    for link in &result.links {
+        assert_eq!(link.drops, 0, "{}", link.link);
+    }
+    assert_eq!((result.counters.retransmits, result.counters.timeouts), (0, 0));
 }

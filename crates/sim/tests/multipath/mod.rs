@@ -5,6 +5,8 @@ pub mod windows;
 
 use narrows_sim::RunResult;
 
+use crate::law;
+
 /// Payload share of a full packet: the header has 20 bytes more, and the segment 20 less.
 pub const PAYLOAD: f64 = 1428.0 / 1500.0;
 
@@ -41,10 +43,8 @@ impl Default for TwoPaths {
 
 impl TwoPaths {
     pub fn text(&self, flows: &str) -> String {
-        let link = |from: &str, to: &str, rate: f64, delay: u32, more: &str| {
-            format!(
-                "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}mbit\"\ndelay = \"{delay}ms\"\n{more}\n"
-            )
+        let link = |from, to, rate: f64, delay: u32, more: &str| {
+            law::link(from, to, &format!("{rate}mbit"), &format!("{delay}ms"), more)
         };
         let [first, second] = &self.more;
         let links = [
