@@ -37,8 +37,9 @@ const fn departs(at: Nanos) -> Offer {
     Offer::Departs { at, lost: false }
 }
 
+/// Packets leave back to back at the link's rate, and at once after an idle time.
 #[test]
-fn packets_follow_each_other_at_the_rate_and_start_anew_after_idling() {
+fn packets_leave_at_line_rate_and_restart_after_idle() {
     let mut link = millisecond_link(Limit::Packets(100));
     let us = Nanos::from_micros;
     assert_eq!(link.offer(us(0), &packet(0, 1500)), departs(us(1_000)));
@@ -64,8 +65,9 @@ fn packets_follow_each_other_at_the_rate_and_start_anew_after_idling() {
     assert_eq!(link.utilization(us(7_000)), 0.5);
 }
 
+/// The packet in transmission does not count against the queue limit.
 #[test]
-fn the_packet_in_transmission_does_not_count_against_the_limit() {
+fn limit_excludes_the_packet_in_transmission() {
     assert_eq!(accepted_at_once(Limit::Packets(0)), 1);
     assert_eq!(accepted_at_once(Limit::Packets(1)), 2);
     assert_eq!(accepted_at_once(Limit::Packets(7)), 8);
@@ -79,8 +81,9 @@ fn the_packet_in_transmission_does_not_count_against_the_limit() {
     assert_eq!(accepted_at_once(Limit::Time(Nanos::from_millis(3))), 4);
 }
 
+/// A place in the queue is free from the instant the next transmission begins.
 #[test]
-fn a_place_is_free_from_the_moment_the_next_transmission_begins() {
+fn queue_slot_frees_when_next_transmission_begins() {
     let mut link = millisecond_link(Limit::Packets(1));
     let ns = Nanos::from_nanos;
     assert_eq!(link.offer(ns(0), &packet(0, 1500)), departs(ns(1_000_000)));
@@ -90,6 +93,7 @@ fn a_place_is_free_from_the_moment_the_next_transmission_begins() {
     assert_eq!(link.stats().dropped_queue, 1);
 }
 
+/// Sustained throughput equals the link's rate, without drift.
 #[test]
 fn sustained_throughput_equals_the_rate() {
     // 10 Gbit/s, 3 Mbit/s, and a rate at which a packet takes no whole number of nanoseconds, never idle.
@@ -110,8 +114,9 @@ fn sustained_throughput_equals_the_rate() {
     }
 }
 
+/// A packet lost at egress has used the link; one lost at ingress has not.
 #[test]
-fn loss_at_egress_uses_the_link_and_loss_at_ingress_does_not() {
+fn only_egress_loss_uses_the_link() {
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
     config.loss = Loss::Periodic(2);
     let ms = Nanos::from_millis;
@@ -128,9 +133,11 @@ fn loss_at_egress_uses_the_link_and_loss_at_ingress_does_not() {
     assert_eq!(ingress.offer(ms(0), &packet(2, 1500)), departs(ms(2)));
 }
 
+/// A loss interval of share 1 loses exactly the packets that pass in it.
 #[test]
-fn a_burst_of_share_one_loses_exactly_what_passes_in_it() {
-    // One packet a millisecond, each leaving a millisecond after its arrival; the burst is from 10 ms to before 15 ms.
+fn loss_burst_of_share_one_loses_exactly_its_packets() {
+    // One packet a millisecond, each leaving a millisecond after its arrival; the burst is from 10 ms to
+    // before 15 ms.
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
     config.loss_trace = Some(LossTrace::parse("10 15 1\n").unwrap());
     let ms = Nanos::from_millis;
@@ -148,7 +155,7 @@ fn a_burst_of_share_one_loses_exactly_what_passes_in_it() {
         let lost = ingress.offer(ms(n), &packet(n, 1500)) == Offer::Dropped(DropReason::Loss);
         assert_eq!(lost, (10..15).contains(&n), "{n}");
     }
-    // A link that keeps its packets loses the same.
+    // A link that keeps its packets loses the same ones.
     config.loss_at = LossAt::Egress;
     let opportunities_ms = (1..=1000).collect();
     config.capacity = Capacity::Trace(Arc::new(CapacityTrace { opportunities_ms }));
@@ -163,8 +170,9 @@ fn a_burst_of_share_one_loses_exactly_what_passes_in_it() {
     assert!(left.iter().copied().eq((0..9).chain(14..30)), "{left:?}");
 }
 
+/// The policer runs before the queue: a packet that it passes spends tokens even if the queue is full.
 #[test]
-fn the_policer_stands_before_the_queue() {
+fn policer_runs_before_the_queue() {
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(0));
     config.policer = Some(Policer { rate: Rate::from_mbit_per_sec(1.2), burst: Bytes::new(3_000) });
     let mut link = link(&config);
@@ -178,8 +186,9 @@ fn the_policer_stands_before_the_queue() {
     assert_eq!((link.stats().dropped_policer, link.stats().dropped()), (1, 2));
 }
 
+/// After a reset, packets that were waiting depart in the new statistics without having arrived in them.
 #[test]
-fn statistics_begin_anew_with_what_waits_left_to_depart() {
+fn stats_reset_keeps_waiting_packets_as_departures() {
     let mut link = millisecond_link(Limit::Packets(10));
     let ms = Nanos::from_millis;
     (0..4).for_each(|n| _ = link.offer(ms(0), &packet(n, 1500)));
@@ -191,9 +200,11 @@ fn statistics_begin_anew_with_what_waits_left_to_depart() {
     assert!((link.utilization(ms(8)) - 1.0 / 3.0).abs() < 1e-12);
 }
 
+/// The mean queue covers only the time since the statistics began.
 #[test]
-fn the_mean_queue_counts_the_time_within_the_statistics_only() {
-    // Of four packets of a millisecond each three wait in the first millisecond, two in the second, one in the third.
+fn mean_queue_counts_only_time_since_reset() {
+    // Four packets of a millisecond each: three wait in the first millisecond, two in the second, one in the
+    // third.
     let ms = Nanos::from_millis;
     let transparent =
         Queue::Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
@@ -242,7 +253,7 @@ pub(super) fn any_loss() -> impl Strategy<Value = Loss> {
 proptest! {
     /// The drop-tail link against a model that keeps every packet's start and end.
     #[test]
-    fn a_fifo_conserves_packets_and_keeps_its_limit(
+    fn fifo_conserves_packets_and_keeps_its_limit(
         arrivals in prop::collection::vec((0u64..2_000_000, 60u16..1500), 1..300),
         rate in 100_000u64..20_000_000,
         limit in any_limit(),
