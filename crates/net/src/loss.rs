@@ -1,4 +1,4 @@
-//! Random loss: which packets a link loses.
+//! Random loss of packets on a link.
 
 use narrows_units::{Nanos, Random};
 
@@ -11,14 +11,14 @@ enum Model {
     Timed(Box<Timed>),
 }
 
-/// Steady loss, and loss that changes with time, drawn from a stream of its own.
+/// Steady loss plus loss that changes with time, each with its own random stream.
 #[derive(Clone, Debug)]
 struct Timed {
     steady: LossProcess,
     trace: LossTrace,
 }
 
-/// A loss process; each call to [`LossProcess::takes`] is one packet.
+/// A loss process; each call of [`LossProcess::takes`] stands for one packet.
 #[derive(Clone, Debug)]
 pub struct LossProcess {
     model: Model,
@@ -33,7 +33,7 @@ impl LossProcess {
         Self { model: Model::Steady(model), random, bad: false, since_loss: 0 }
     }
 
-    /// With loss that changes with time beside it; `random` is the stream of that.
+    /// Adds loss that changes with time; `random` is the stream of that loss.
     #[must_use]
     pub fn following(self, trace: LossTrace, random: Random) -> Self {
         let timed = Timed { steady: self, trace };
@@ -47,7 +47,7 @@ impl LossProcess {
             Model::Steady(Loss::None) => false,
             &mut Model::Steady(Loss::Bernoulli(probability)) => self.random.chance(probability),
             &mut Model::Steady(Loss::GilbertElliott { to_bad, to_good, loss_good, loss_bad }) => {
-                // First the transition, then the loss in the state it led to.
+                // First the transition, then the loss in the new state.
                 let leaves = self.random.chance(if self.bad { to_good } else { to_bad });
                 self.bad ^= leaves;
                 self.random.chance(if self.bad { loss_bad } else { loss_good })
@@ -61,7 +61,7 @@ impl LossProcess {
                 lost
             }
             Model::Timed(timed) => {
-                // Both are asked, so that neither's draws depend on the other's.
+                // Draw from both, so that neither's draws depend on the other's.
                 let lost = timed.steady.takes(at);
                 self.random.chance(timed.trace.at(at)) | lost
             }

@@ -1,4 +1,4 @@
-//! A token bucket that drops what exceeds it.
+//! The policer: a token bucket that drops packets without tokens.
 
 use narrows_units::{Bytes, Nanos};
 
@@ -6,7 +6,7 @@ use crate::config::Policer;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// A policer at work. Tokens are counted in units of 10^-9 byte, so that nothing is lost to rounding.
+/// A policer's token bucket. Tokens are counted in units of 10^-9 byte, so nothing is lost to rounding.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     rate: u64,
@@ -22,7 +22,7 @@ impl TokenBucket {
         Self { rate: policer.rate.as_bytes_per_sec(), full, tokens: full, filled_at: Nanos::ZERO }
     }
 
-    /// Whether a packet of this size passes; if so, its tokens are spent.
+    /// Whether a packet of this size passes; if so, spends its tokens.
     #[inline]
     pub fn passes(&mut self, now: Nanos, size: Bytes) -> bool {
         let elapsed = (now - self.filled_at).as_nanos();

@@ -2,7 +2,8 @@
 
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_net::config::Queue;
-use narrows_net::hook::{ClassQueue, standalone_queue};
+use narrows_net::hook::ClassQueue;
+use narrows_net::standalone_queue;
 use narrows_packet::{ControlMessage, Packet};
 
 /// The addresses, ports and protocol of a flow's data packets.

@@ -154,7 +154,7 @@ fn loss_burst_of_share_one_loses_all_within() {
         let lost = ingress.offer(ms(n), &packet(n, 1500)) == Offer::Dropped(DropReason::Loss);
         assert_eq!(lost, (10..15).contains(&n), "{n}");
     }
-    // A link that keeps its packets loses the same.
+    // A link that keeps its packets loses the same ones.
     config.loss_at = LossAt::Egress;
     let opportunities_ms = (1..=1000).collect();
     config.capacity = Capacity::Trace(Arc::new(CapacityTrace { opportunities_ms }));
@@ -251,7 +251,7 @@ pub(super) fn any_loss() -> impl Strategy<Value = Loss> {
 proptest! {
     /// The drop-tail link against a model that keeps every packet's start and end.
     #[test]
-    fn a_fifo_conserves_packets_and_keeps_its_limit(
+    fn fifo_conserves_packets_and_keeps_its_limit(
         arrivals in prop::collection::vec((0u64..2_000_000, 60u16..1500), 1..300),
         rate in 100_000u64..20_000_000,
         limit in any_limit(),

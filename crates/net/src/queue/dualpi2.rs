@@ -1,20 +1,21 @@
-//! DualPI2 (RFC 9332, appendix A): one queue for senders that answer the share of marks, one for classic ones. A
-//! proportional-integral controller on the delay gives a base probability p'; classic packets are dropped or marked with
-//! its square, the others marked with k times it, so that flows of both kinds get about the same rate.
+//! DualPI2 (RFC 9332, appendix A): a low-latency queue for L4S senders, which respond to the share of marks,
+//! and a classic queue. A proportional-integral controller on the delay gives a base probability p'. Classic
+//! packets are dropped or marked with probability p'^2, L4S packets marked with k p', so that flows of both
+//! kinds get about the same rate.
 //!
-//! A queue's delay is the time its first packet has spent so far. Updates that fell due since the last arrival or departure
-//! are run at the next one, as of their own times. Marks and drops are spread evenly by an accumulator instead of chance, as
-//! in the appendix. Of the schedulers it allows this is the time-shifted FIFO. A packet behind which nothing waits is not
-//! dropped: there is no queue to shorten.
+//! A queue's delay is the sojourn time of its first packet so far. Updates that fell due since the last
+//! arrival or departure run at the next one, with the delays at their own times. An accumulator spreads marks
+//! and drops evenly instead of at random, as in the appendix. Of the schedulers it allows, this is the
+//! time-shifted FIFO. A packet with nothing waiting behind it is not dropped: there is no queue to shorten.
 
 use narrows_units::{Nanos, Rate};
 
-use super::{Backlog, MTU, Room, mark};
+use super::backlog::{Backlog, MTU, Room, mark};
 use crate::config::DualPi2 as Config;
-use crate::link::Tally;
+use crate::stats::Tally;
 use crate::{Ecn, Frame};
 
-/// Answers "yes" as often as a probability says, evenly spaced (the appendix's `recur`).
+/// Evenly spaced events of a given probability (the appendix's `recur`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Accumulator(f64);
 
@@ -32,7 +33,7 @@ impl Accumulator {
 #[derive(Clone, Debug)]
 pub(crate) struct DualPi2<F> {
     config: Config,
-    /// Where the ramp of the low-latency queue begins: not below one packet at the link's rate.
+    /// The delay at which the ramp of the low-latency queue begins: at least one packet's transmission time.
     ramp_min: Nanos,
     low: Backlog<F>,
     classic: Backlog<F>,
@@ -80,7 +81,7 @@ impl<F: Frame> DualPi2<F> {
             let delay = sojourn(&self.classic, self.next_update).max(sojourn(&self.low, self.next_update));
             self.step(delay);
             let calm = self.packets() == 0 && self.base == 0.0 && self.delay_before.is_zero();
-            // Nothing happens in the rest of an idle time.
+            // The rest of an idle time changes nothing.
             let steps = if calm {
                 1 + (now - self.next_update).as_nanos() / self.config.update.as_nanos()
             } else {
@@ -90,8 +91,8 @@ impl<F: Frame> DualPi2<F> {
         }
     }
 
-    /// One update (figure 6). In overload the low-latency queue may be the longer one, so the greater delay counts
-    /// (appendix A.2).
+    /// One update (figure 6). In overload the low-latency queue may be the longer one, so the greater delay
+    /// counts (appendix A.2).
     fn step(&mut self, delay: Nanos) {
         let (q, before) = (delay.as_secs_f64(), self.delay_before.as_secs_f64());
         let change =
@@ -105,12 +106,12 @@ impl<F: Frame> DualPi2<F> {
         self.base * self.base
     }
 
-    /// What the low-latency queue's marking takes over from the classic queue: beyond 1 it is saturated.
+    /// The coupled probability of the low-latency queue; at 1 it is saturated.
     fn coupled(&self) -> f64 {
         self.config.coupling * self.base
     }
 
-    /// The native probability of the low-latency queue for a packet that waited so long.
+    /// The native probability of the low-latency queue for a packet with this sojourn time.
     fn ramp(&self, waited: Nanos) -> f64 {
         if waited < self.ramp_min {
             return 0.0;
@@ -129,13 +130,14 @@ impl<F: Frame> DualPi2<F> {
             stats.dropped_queue += 1;
             return false;
         }
-        // RFC 9331 section 5.1: a packet that is marked already may have been an L4S one.
+        // RFC 9331 section 5.1: a packet that is already marked may have been an L4S packet.
         let low = matches!(frame.ecn(), Ecn::Ect1 | Ecn::Ce);
         if low { &mut self.low } else { &mut self.classic }.push(now, frame);
         true
     }
 
-    /// Whether the low-latency queue is next: its first packet counts as having waited `shift` longer than it has.
+    /// Whether the low-latency queue is next: its first packet counts as having waited `shift` longer than it
+    /// has.
     fn low_is_next(&self) -> bool {
         match (self.low.oldest(), self.classic.oldest()) {
             (Some(low), Some(classic)) => low <= classic + self.config.shift,
@@ -154,7 +156,7 @@ impl<F: Frame> DualPi2<F> {
                 let taken = self.classic_count.takes(self.classic_probability());
                 (taken && (saturated || packet.ecn() == Ecn::NotEct), taken)
             } else if saturated {
-                // Marks cannot be more frequent: both queues are dropped from alike (appendix A.2).
+                // Marks cannot be more frequent: drop from both queues alike (appendix A.2).
                 let dropped = self.low_drops.takes(self.classic_probability());
                 (dropped, !dropped && self.low_count.takes(self.coupled().min(1.0)))
             } else {
@@ -226,7 +228,7 @@ mod tests {
         // 0.15 × 0 - 3 × 20 ms = -0.06.
         queue.step(MS(15));
         close(queue.base, 0.048);
-        // 0.15 × -15 ms - 3 × 15 ms = -0.04725, and then less than nothing.
+        // 0.15 × -15 ms - 3 × 15 ms = -0.04725, and then below zero.
         queue.step(Nanos::ZERO);
         close(queue.base, 0.00075);
         queue.step(Nanos::ZERO);
@@ -245,7 +247,7 @@ mod tests {
         let mut expected = dualpi2();
         [13, 28, 43].into_iter().for_each(|delay| expected.step(MS(delay)));
         assert_eq!((queue.base, queue.next_update), (expected.base, MS(60)));
-        // An idle time leaves the same state however it is walked through.
+        // An idle time leaves the same state in one step as in many.
         let (mut idle, mut walked) = (dualpi2(), dualpi2());
         (0..10_000).for_each(|n| walked.update(MS(n)));
         idle.update(MS(9_999));
@@ -267,7 +269,7 @@ mod tests {
         close(slow.ramp(Nanos::from_micros(3_200)), 0.5);
     }
 
-    /// What becomes of `n` packets that leave at once under a base probability: dropped, marked.
+    /// The numbers dropped and marked of `n` packets that leave at once under a base probability.
     fn fate(base: f64, n: u64, ecn: Ecn) -> (u64, u64) {
         let mut queue = dualpi2();
         fill(&mut queue, Nanos::ZERO, n, ecn);

@@ -1,11 +1,12 @@
-//! RED (Floyd and Jacobson 1993), gentle (Floyd 2000), optionally adaptive (Floyd, Gummadi and Shenker 2001): packets are
-//! dropped with a probability that grows with a moving average of the queue length, spaced evenly by counting.
+//! RED (Floyd and Jacobson 1993), gentle (Floyd 2000), optionally adaptive (Floyd, Gummadi and Shenker 2001):
+//! packets are dropped with a probability that grows with a moving average of the queue length, and evenly
+//! spaced by counting.
 
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
-use super::Verdict;
+use super::backlog::Verdict;
 
-/// The size of the small packets that would have arrived in an idle time, as in ns-2.
+/// The packet size in which idle time is counted, as in ns-2.
 const SMALL_PACKET: Bytes = Bytes::new(500);
 const ADAPT_INTERVAL: Nanos = Nanos::from_millis(500);
 /// Adaptive RED keeps the average in the middle fifth of the band between the thresholds.
@@ -28,7 +29,7 @@ pub(crate) struct Red {
     count: Option<u64>,
     idle_since: Option<Nanos>,
     small_packet_time: Nanos,
-    /// When `max_p` is adapted next; never if it is not.
+    /// The next adaptation of `max_p`; [`Nanos::MAX`] if it is fixed.
     next_adaptation: Nanos,
     random: Random,
 }
@@ -72,18 +73,18 @@ impl Red {
         }
     }
 
-    /// A packet was taken in: there is something to transmit.
+    /// A packet was accepted: the link is busy.
     pub(crate) const fn busy(&mut self) {
         self.idle_since = None;
     }
 
-    /// There is nothing left to transmit.
+    /// The link becomes idle.
     pub(crate) const fn idle(&mut self, now: Nanos) {
         self.idle_since = Some(now);
     }
 
-    /// The average after an arrival that finds `queued` packets: an idle time counts as so many small packets that would
-    /// have found the queue empty.
+    /// Updates the average for an arrival that finds `queued` packets. Idle time counts as the small packets
+    /// that could have arrived in it and found the queue empty.
     fn average_in(&mut self, now: Nanos, queued: u64) {
         if let Some(since) = self.idle_since {
             let missed = (now - since).as_nanos() / self.small_packet_time.as_nanos();
@@ -106,7 +107,7 @@ impl Red {
         }
     }
 
-    /// What to do with a packet that arrives and finds `queued` packets waiting.
+    /// Decides on a packet that arrives and finds `queued` packets waiting.
     pub(crate) fn judge(&mut self, now: Nanos, queued: u64) -> Verdict {
         self.adapt(now);
         self.average_in(now, queued);
@@ -115,8 +116,8 @@ impl Red {
             self.count = None;
             return Verdict::Pass;
         }
-        // p / (1 - count p): the gap between two drops is uniform instead of geometric. The packet after a drop is number
-        // one, as in the published algorithm and ns-2, so the gap lies between 1 and 1/p - 1.
+        // p / (1 - count p): the gap between two drops is uniform instead of geometric. The packet after a
+        // drop has number one, as in the published algorithm and ns-2, so the gap is between 1 and 1/p - 1.
         let count = self.count.map_or(0, |count| count + 1);
         let rest = 1.0 - count as f64 * base;
         let probability = if rest > 0.0 { base / rest } else { 1.0 };
@@ -128,7 +129,7 @@ impl Red {
         if self.ecn && self.average < 2.0 * self.max { Verdict::Mark } else { Verdict::Drop }
     }
 
-    /// Runs the adaptations of `max_p` that fell due; the average has not changed since.
+    /// Runs the adaptations of `max_p` that are due; the average has not changed since.
     fn adapt(&mut self, now: Nanos) {
         while self.next_adaptation <= now {
             let margin = BAND_MARGIN * (self.max - self.min);
@@ -137,7 +138,7 @@ impl Red {
             } else if self.average > self.max - margin && self.max_p <= MAX_P_TOP {
                 self.max_p += MAX_P_STEP.min(self.max_p / 4.0);
             } else {
-                // Nor will anything change until `now`.
+                // No later adaptation up to `now` changes it.
                 let skipped = (now - self.next_adaptation).as_nanos() / ADAPT_INTERVAL.as_nanos();
                 self.next_adaptation += ADAPT_INTERVAL * skipped;
             }
@@ -177,10 +178,10 @@ mod tests {
         let mut red = red(0.002, false, false);
         red.average = 10.0;
         red.idle(Nanos::from_millis(100));
-        // 250.5 ms are 250 packets of 500 bytes, and then there is the one that arrives.
+        // 250.5 ms count as 250 packets of 500 bytes; the arrival is one more.
         red.average_in(Nanos::from_micros(350_500), 0);
         close(red.average, 10.0 * 0.998f64.powi(251));
-        // Dropped or not, that time is not counted again.
+        // That time is not counted again, whether the arrival was dropped or not.
         red.average_in(Nanos::from_micros(350_500), 0);
         close(red.average, 10.0 * 0.998f64.powi(252));
     }

@@ -1,11 +1,11 @@
-//! Tokens, counted in 10^-9 byte: in a nanosecond a rate of so many bytes a second makes just so many of them, and nothing
-//! is ever rounded.
+//! Token buckets, counted in 10^-9 byte: a rate of n bytes per second yields exactly n tokens per nanosecond,
+//! so nothing is rounded.
 
 use narrows_units::{Bytes, Nanos, Rate};
 
 const PER_BYTE: u64 = 1_000_000_000;
 
-/// A bucket that may be overdrawn: it lends for one packet as long as it is not in debt (Linux does the same).
+/// A bucket that one packet may overdraw while it is not in debt, as in Linux.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     rate: u64,
@@ -24,7 +24,7 @@ impl Bucket {
         Self { rate: rate.as_bytes_per_sec(), full, tokens: full }
     }
 
-    /// What arrives in `elapsed`. Nothing is kept beyond its depth.
+    /// Adds the tokens of `elapsed`, up to the depth.
     #[inline]
     pub(super) fn fill(&mut self, elapsed: Nanos) {
         let room = self.full.abs_diff(self.tokens);
@@ -32,7 +32,7 @@ impl Bucket {
         self.tokens = self.tokens.saturating_add_unsigned(arrived.min(u128::from(room)) as u64);
     }
 
-    /// Takes tokens, whether they are there or not.
+    /// Takes tokens, into debt if necessary.
     #[inline]
     pub(super) fn spend(&mut self, bytes: u64) {
         self.tokens = self.tokens.saturating_sub(units(bytes));
@@ -44,7 +44,7 @@ impl Bucket {
         self.tokens >= units(bytes)
     }
 
-    /// How long it takes until it is not in debt.
+    /// The time until the debt is paid.
     #[inline]
     pub(super) fn until_paid(&self) -> Nanos {
         if self.tokens >= 0 {
@@ -57,7 +57,7 @@ impl Bucket {
         }
     }
 
-    /// Another rate and depth. What it holds stays, as far as it fits.
+    /// Sets rate and depth. Its tokens stay, as far as they fit.
     pub(super) fn set(&mut self, rate: Rate, depth: Bytes) {
         self.rate = rate.as_bytes_per_sec();
         self.full = units(depth.as_u64());

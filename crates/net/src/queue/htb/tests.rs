@@ -1,4 +1,4 @@
-//! The laws of borrowing, each at a link whose classes are kept backlogged.
+//! The rules of borrowing, each on a link whose classes are kept backlogged.
 
 use super::*;
 use crate::config::{LinkConfig, Queue};
@@ -16,7 +16,7 @@ fn class(name: &str, rate: f64) -> HtbClass {
     HtbClass::new(name, mbit(rate))
 }
 
-/// A link whose flow n belongs to class n.
+/// A link on which flow n belongs to class n.
 fn link(rate: Rate, classes: Vec<HtbClass>, limit: Limit) -> Link<Packet> {
     let flows = (0..classes.len() as u8).collect();
     let sound = |default| config::Htb::new(classes.clone(), default).ok();
@@ -31,8 +31,8 @@ fn packet(flow: u32, size: u16) -> Packet {
     packet
 }
 
-/// Bytes that each class transmits from `from` to `to`, where those in `backlogged` always have a hundred packets of the size
-/// given beside their class.
+/// Bytes that each class transmits from `from` to `to`, where each class in `backlogged` always has a hundred
+/// packets of the given size.
 fn shares(rate: Rate, classes: Vec<HtbClass>, backlogged: &[(u32, u16)], from: Nanos, to: Nanos) -> Vec<f64> {
     let mut sent = vec![0.0; classes.len()];
     let mut link = link(rate, classes, AMPLE);
@@ -76,8 +76,8 @@ fn htb_backlogged_classes_get_assured_rates() {
             let of = |(part, priority)| HtbClass { priority, ..class("c", rate * part) };
             let classes = parts.into_iter().zip(order).map(of).collect();
             let all: Vec<_> = (0..5).map(|flow| (flow, 1500)).collect();
-            // The smallest class may have to wait until the others have spent what they have at the start: a packet each, and
-            // all together what the link sends in a millisecond and ten packets.
+            // The smallest class may have to wait until the others have spent their initial tokens: a packet
+            // each, and in total the bytes that the link sends in a millisecond plus ten packets.
             let saved = Bytes::new(15 * 1500) + mbit(rate).over(Nanos::from_millis(1));
             let from = mbit(rate * 0.01).time_for(saved);
             let sent = shares(mbit(rate), classes, &all, from, from + Nanos::from_secs(seconds));
@@ -112,7 +112,7 @@ fn htb_lone_class_sends_exactly_at_ceiling() {
     // 80 B/s and packets of 100 B: one in 1.25 s. 12 345 678 901 B/s and packets of 9000 B: one in 728.999… ns.
     for (rate, size, link_rate) in [(80u64, 100u16, 1_000_000u64), (12_345_678_901, 9_000, 125_000_000_000)] {
         let rate = Rate::from_bytes_per_sec(rate);
-        // What arrives in a nanosecond must fit.
+        // The tokens of a nanosecond must fit.
         let burst = Some(Bytes::new(20));
         let shaped = HtbClass { ceil: Some(rate), burst, ceil_burst: burst, ..HtbClass::new("shaped", rate) };
         let mut link = link(Rate::from_bytes_per_sec(link_rate), vec![shaped], AMPLE);
@@ -122,7 +122,7 @@ fn htb_lone_class_sends_exactly_at_ceiling() {
         while link.next_service() < Nanos::MAX {
             let now = link.next_service();
             if link.serve(now).is_some() {
-                // The debt of all packets before this one is paid when it begins.
+                // A packet begins once the debt of all packets before it is paid.
                 let debt = (sent * u128::from(size)).saturating_sub(20);
                 let paid = (debt * 1_000_000_000).div_ceil(u128::from(rate.as_bytes_per_sec()));
                 assert!(
@@ -147,7 +147,7 @@ fn htb_unused_rate_goes_to_best_priority() {
         ]
     };
     close(&rates(100.0, classes(), &[1, 2]), &[0.0, 10.0, 90.0], 0.01);
-    // Alone, the second has all.
+    // Alone, the second gets everything.
     close(&rates(100.0, classes(), &[1]), &[0.0, 100.0, 0.0], 0.001);
 }
 
@@ -160,7 +160,7 @@ fn htb_ceiling_passes_excess_to_next_priority() {
         HtbClass { priority: 1, ceil: Some(mbit(15.0)), ..class("equal", 15.0) },
     ];
     close(&rates(100.0, classes.clone(), &[0, 1, 2]), &[35.0, 50.0, 15.0], 0.01);
-    // All that may send are at their ceilings: the link idles half of the time.
+    // All classes that may send are at their ceilings: the link is idle half of the time.
     close(&rates(100.0, classes, &[0, 2]), &[35.0, 0.0, 15.0], 0.002);
 }
 
@@ -175,7 +175,7 @@ fn htb_equal_priorities_share_by_quanta() {
         &[1.0 + 97.0 / 8.0, 1.0 + 97.0 / 4.0, 1.0 + 97.0 * 0.625],
         0.01,
     );
-    // In bytes, whatever the packets' sizes; rates that are not stated as quanta: a tenth of a second.
+    // In bytes, whatever the packet sizes; default quanta are a tenth of a second of the rates.
     let classes = vec![class("one", 1.0), class("two", 2.0), class("idle", 5.0)];
     let sent = shares(mbit(50.0), classes, &[(0, 300), (1, 1500)], Nanos::from_secs(1), Nanos::from_secs(21));
     let found: Vec<_> = sent.iter().map(|bytes| bytes * 8e-6 / 20.0).collect();
@@ -196,7 +196,7 @@ fn htb_nearest_ancestor_lends() {
             HtbClass { parent: Some(3), priority, ..class("b1", 10.0) },
         ]
     };
-    // b1 has the better priority, but what a1 leaves is a's.
+    // b1 has the better priority, but a lends the rate that a1 leaves.
     close(&rates(100.0, tree(0), &[2, 4]), &[0.0, 0.0, 50.0, 0.0, 50.0], 0.01);
     // With b1 idle too, a2 borrows b's share from the link.
     close(&rates(100.0, tree(0), &[2]), &[0.0, 0.0, 100.0, 0.0, 0.0], 0.001);
@@ -248,7 +248,7 @@ fn htb_policed_class_equals_token_bucket() {
     assert_eq!(classes[0].dropped, 2_010 - 1_004);
     assert!(left + 1 >= passed, "{left}");
     assert_eq!(link.stats().dropped_policer, classes[0].dropped);
-    // Besides the first four, each waits for one packet at most that is being transmitted; three of those wait for each other.
+    // Each packet waits for at most one in transmission; of the first four, three also wait for each other.
     let most = (6 * 10 + 1_000 * 15) * 1_000;
     assert!(classes[0].queue_delay_sum_ns <= most, "{} ns", classes[0].queue_delay_sum_ns);
 }
@@ -274,7 +274,7 @@ fn htb_unresponsive_class_takes_nothing() {
     }
     let classes = link.classes(next);
     assert_eq!(classes[1].dropped, 0);
-    // Its tokens always suffice. So do the flood's for a while, which go first: never more than its bucket holds.
+    // Its tokens always suffice. The flood goes first while its own tokens last: at most its bucket's depth.
     let bucket = 1500.0 + 6.25e6 * (0.001 + 4.0 * 1500.0 / 12.5e6);
     let most = (bucket + 2.0 * 1500.0) / 12.5e6 * 1e9;
     let mean = classes[1].queue_delay_sum_ns as f64 / classes[1].sent_packets as f64;
@@ -289,7 +289,7 @@ fn htb_class_has_own_buffer() {
     let classes = vec![
         with(Some(Limit::Packets(3))),
         with(Some(Limit::Bytes(Bytes::new(7_000)))),
-        // 1500 B take 12 ms at its rate: a packet that would wait for three others is too late.
+        // 1500 B take 12 ms at its rate: a packet that would wait for three others exceeds the limit.
         with(Some(Limit::Time(Nanos::from_millis(24)))),
         with(None),
         HtbClass { limit: Some(Limit::Time(Nanos::from_millis(1))), ..class("still", 0.0) },
@@ -315,7 +315,7 @@ fn htb_time_limit_counts_at_link_rate() {
     assert_eq!([kept(0, &mut link), kept(1, &mut link)], [84, 84]);
 }
 
-/// Sends all that may leave at once.
+/// Sends all packets that may leave at once; returns their bytes.
 fn drain(htb: &mut Htb<Packet>, now: Nanos) -> u64 {
     std::iter::from_fn(|| htb.dequeue(now)).map(|(_, packet)| packet.size().as_u64()).sum()
 }
@@ -335,9 +335,10 @@ fn htb_rate_change_keeps_tokens() {
     for _ in 0..10_000 {
         htb.enqueue(Nanos::ZERO, &packet(0, 1000), None, Room::Idle, &mut Tally::default());
     }
-    // The bucket, and one packet of debt.
+    // The bucket's depth, and one packet of debt.
     assert_eq!(drain(&mut htb, Nanos::ZERO), 11_000);
-    // The rate changes every 10 us for 2 s, between 1 MB/s and 3 MB/s: 2 MB/s in the mean, from a debt of a packet to another.
+    // The rate changes every 10 us for 2 s, between 1 MB/s and 3 MB/s: 2 MB/s on average, between a packet of
+    // debt at either end.
     let mut sent = 0;
     for n in 1..=200_000u64 {
         let now = Nanos::from_micros(10 * n);
@@ -346,7 +347,7 @@ fn htb_rate_change_keeps_tokens() {
         htb.set_class(now, 0, next, next);
     }
     assert!(sent.abs_diff(4_000_000) <= 1_000, "{sent}");
-    // A class that is halted is ready again at the time that its new rate gives.
+    // A halted class is ready again at the time that its new rate gives.
     let now = Nanos::from_secs(2);
     drain(&mut htb, now);
     htb.set_class(now, 0, Rate::ZERO, Rate::ZERO);
