@@ -1,4 +1,4 @@
-//! The link at which router algorithms are measured.
+//! The link of the router benchmark.
 
 use narrows_bench::ports::Lane;
 
@@ -6,7 +6,7 @@ use narrows_bench::ports::Lane;
 #[test]
 fn bench_ports_every_router_opens_and_carries_flows() {
     let clock = std::cell::Cell::new(0.0);
-    // A clock that moves on by one whenever it is read.
+    // A clock that advances by one per reading.
     let tick = || {
         clock.set(clock.get() + 1.0);
         clock.get()
