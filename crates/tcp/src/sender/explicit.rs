@@ -74,7 +74,7 @@ impl Sender {
             Explicit::Rcp => Extension::RcpRequest { rate: self.desired, rtt_us },
             Explicit::Xcp if rtt_us == 0 => Extension::XcpRequest { rtt_us, spacing: 0.0, delta: 0.0 },
             Explicit::Xcp => {
-                let window = self.driver.control().cwnd.as_f64().max(1.0);
+                let window = self.window.driver.control().cwnd.as_f64().max(1.0);
                 let srtt = self.rtt.srtt.as_secs_f64();
                 Extension::XcpRequest {
                     rtt_us,
@@ -87,7 +87,7 @@ impl Sender {
 
     /// How much of a full packet on the wire is payload. The network counts everything, a scheme payload alone.
     pub(super) fn payload_share(&self, explicit: Explicit) -> f64 {
-        payload_share(&self.config, &self.app, explicit)
+        payload_share(&self.config, &self.stream.app, explicit)
     }
 
     /// An acknowledgement with explicit fields has been processed.
@@ -111,8 +111,8 @@ impl Sender {
 
     /// The network advises how fast to send; to be followed by [`Sender::poll_transmit`] as any other event.
     pub fn on_advice(&mut self, now: Nanos, advice: Advice) {
-        self.driver.rate_advice(&RateAdvice { now, advice });
-        self.follow_window();
+        self.window.driver.rate_advice(&RateAdvice { now, advice });
+        self.window.follow(self.mss());
     }
 }
 

@@ -48,13 +48,13 @@ impl Sender {
         match news {
             News::None => {}
             News::Rate(rate) => {
-                self.driver.set_limit(Limit::None);
+                self.window.driver.set_limit(Limit::None);
                 self.on_advice(now, Advice::Rate(self.payload_rate(rate)));
             }
             News::Withdrawn => {
                 let ends = self.server.as_ref().map_or(MOST, |server| server.ends);
                 let limit = if ends < MOST { Limit::Paced(self.payload_rate(ends)) } else { Limit::None };
-                self.driver.set_limit(limit);
+                self.window.driver.set_limit(limit);
                 self.on_advice(now, Advice::Rate(Rate::ZERO));
             }
         }
@@ -96,7 +96,7 @@ impl Sender {
     fn more_waits(&self) -> bool {
         let Some(granted) = self.server.as_ref().and_then(|server| server.granted) else { return false };
         let trip = granted.over(self.rtt.srtt).as_u64().max(4 * u64::from(self.config.segment));
-        self.app_end.saturating_sub(self.nxt) + self.waiting > trip
+        self.stream.app_end.saturating_sub(self.stream.nxt) + self.stream.waiting > trip
     }
 
     /// The handshake is over.
@@ -131,7 +131,7 @@ impl Sender {
     #[inline]
     pub(super) fn waits_for_rate(&self) -> bool {
         let waits = self.server.as_ref().is_some_and(|server| server.holds());
-        waits && (self.nxt < self.app_end || self.board.has_lost())
+        waits && (self.stream.has_unsent() || self.board.has_lost())
     }
 
     /// The time of the negotiation has come.
@@ -139,7 +139,7 @@ impl Sender {
         let (sent, packet) =
             (self.wire_sent(), u64::from(self.config.segment) + u64::from(self.data_header()));
         let least = Bytes::new(LEAST * packet).per(self.patience() / 2);
-        let (waiting, repairing) = (self.more_waits(), self.is_repairing());
+        let (waiting, repairing) = (self.more_waits(), self.recovery.is_repairing());
         let Some(server) = &mut self.server else { return };
         if now < server.deadline() {
             return;
