@@ -92,9 +92,9 @@ impl Path {
     fn acknowledge(&mut self, lost: Bytes) {
         let before = self.inflight() + lost;
         let mut newest = SentState::default();
-        let mut number = 0;
+        let (mut number, mut sampled) = (0, None);
         for (order, snapshot) in self.flight.drain(..2) {
-            self.sampler.on_delivered(self.now, MSS, &snapshot);
+            self.sampler.on_delivered(self.now, MSS, &snapshot, &mut sampled);
             (number, newest) = (order, snapshot);
         }
         let rtt = self.now - newest.sent_at;
@@ -113,7 +113,7 @@ impl Path {
             acked_cumulative: Some(MSS * 2),
             lost,
             rtt: Some(rtt),
-            rate: self.sampler.sample(Some(self.min_rtt)),
+            rate: self.sampler.sample(sampled, Some(self.min_rtt)),
             inflight_before: before,
             inflight: self.inflight(),
             ce: Bytes::ZERO,

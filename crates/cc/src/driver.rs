@@ -62,6 +62,8 @@ pub struct LostPacket<'a> {
 pub struct AckProgress {
     inflight_before: Bytes,
     delivered_before: Bytes,
+    /// The most recently sent packet with payload among those it delivers.
+    newest: Option<SentState>,
     /// Bytes delivered before the newest packet left among those it delivers.
     delivered_at_send: Option<Bytes>,
 }
@@ -249,6 +251,7 @@ impl Driver {
         AckProgress {
             inflight_before: inflight,
             delivered_before: self.sampler.delivered(),
+            newest: None,
             delivered_at_send: None,
         }
     }
@@ -258,7 +261,7 @@ impl Driver {
     pub fn delivered_packet(&mut self, now: Nanos, ack: &mut AckProgress, bytes: Bytes, sent: &SentState) {
         self.order.within_ack(Step::Delivered);
         if !bytes.is_zero() {
-            self.sampler.on_delivered(now, bytes, sent);
+            self.sampler.on_delivered(now, bytes, sent, &mut ack.newest);
         }
         // It grows from one transmission to the next, so the greatest is the newest packet's.
         ack.delivered_at_send = ack.delivered_at_send.max(Some(sent.delivered));
@@ -355,7 +358,7 @@ impl Driver {
     #[inline]
     pub fn finish_ack(&mut self, ack: &AckProgress, end: &AckEnd) -> AckResult {
         self.order.finish_ack();
-        let rate = self.sampler.sample(end.min_rtt);
+        let rate = self.sampler.sample(ack.newest, end.min_rtt);
         let delivered = self.sampler.delivered();
         let round_start = ack.delivered_at_send.is_some_and(|at_send| self.rounds.on_ack(at_send, delivered));
         // Without SACK this counts a packet when its duplicate acknowledgement arrives.

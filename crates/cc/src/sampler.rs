@@ -62,8 +62,6 @@ pub struct RateSampler {
     covered: Bytes,
     /// The delivered count up to which samples are application-limited; zero when they are not.
     app_limited_until: Bytes,
-    /// The most recently sent packet among those the current acknowledgement delivers.
-    newest: Option<SentState>,
 }
 
 impl RateSampler {
@@ -87,15 +85,21 @@ impl RateSampler {
         }
     }
 
-    /// A packet is newly delivered.
+    /// A packet is newly delivered. `newest` becomes the most recently sent one among those of the acknowledgement.
     #[inline]
-    pub fn on_delivered(&mut self, now: Nanos, bytes: Bytes, sent: &SentState) {
+    pub fn on_delivered(
+        &mut self,
+        now: Nanos,
+        bytes: Bytes,
+        sent: &SentState,
+        newest: &mut Option<SentState>,
+    ) {
         let known = bytes.min(self.covered);
         self.covered -= known;
         self.delivered += bytes - known;
         self.delivered_at = now;
-        if self.newest.as_ref().is_none_or(|newest| sent.order > newest.order) {
-            self.newest = Some(*sent);
+        if newest.as_ref().is_none_or(|newest| sent.order > newest.order) {
+            *newest = Some(*sent);
         }
     }
 
@@ -128,14 +132,15 @@ impl RateSampler {
         self.lost += bytes;
     }
 
-    /// The acknowledgement is fully processed: its sample, unless nothing was delivered or the interval is shorter than
-    /// the connection's least round-trip time `min_rtt` (then the acknowledgement was of compressed or spurious origin).
+    /// The acknowledgement is fully processed: the sample of the `newest` packet it delivers, unless nothing was delivered or
+    /// the interval is shorter than the connection's least round-trip time `min_rtt` (then the acknowledgement was of
+    /// compressed or spurious origin).
     #[inline]
-    pub fn sample(&mut self, min_rtt: Option<Nanos>) -> Option<RateSample> {
+    pub fn sample(&mut self, newest: Option<SentState>, min_rtt: Option<Nanos>) -> Option<RateSample> {
         if self.app_limited_until < self.delivered {
             self.app_limited_until = Bytes::ZERO;
         }
-        let newest = self.newest.take()?;
+        let newest = newest?;
         self.first_sent_at = newest.sent_at;
         let send_elapsed = newest.sent_at - newest.first_sent_at;
         let ack_elapsed = self.delivered_at - newest.delivered_at;
@@ -206,10 +211,11 @@ mod tests {
         /// The oldest `n` packets are acknowledged at once.
         fn ack(&mut self, now: Nanos, n: usize, min_rtt: Nanos) -> Option<RateSample> {
             self.sampler.on_cumulative(PACKET * n as u64, PACKET);
+            let mut newest = None;
             for state in self.sent.drain(..n) {
-                self.sampler.on_delivered(now, PACKET, &state);
+                self.sampler.on_delivered(now, PACKET, &state, &mut newest);
             }
-            self.sampler.sample(Some(min_rtt))
+            self.sampler.sample(newest, Some(min_rtt))
         }
     }
 

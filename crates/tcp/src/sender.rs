@@ -1,9 +1,12 @@
 //! The sending end of a reliable stream.
 //!
-//! Parts: `scoreboard` knows the packets outstanding, `ack` applies acknowledgements, `rack` finds losses by time and
-//! `sack_loss` by counting (RFC 6675), `recovery` holds the phases and the undo of needless reductions, `prr` shapes the
-//! window meanwhile, `timers` has the retransmission timeout, probes and the handshake's start, `transmit` decides what
-//! leaves next, `rates` carries the agent that settles the rate with the network, if there is one.
+//! Parts that hold state: `stream` (sequence numbers and the application), `window` (the scheme's driver and the window in
+//! force), `pacing`, `timers`, `rto` (round-trip times), `scoreboard` (packets outstanding), `recovery` (with `rack`,
+//! `sack_loss`, `prr` and `undo`), `ecn`, `handshake`, `milestones`.
+//!
+//! Parts that act on them: `ack` applies acknowledgements, `phases` enters and leaves recovery, `timers` acts when time is
+//! due, `transmit` selects the next packet, `subflow` serves connections of several subflows, `rates` carries the agent that
+//! settles the rate with the network, if there is one.
 //!
 //! Deliberate differences from the texts:
 //! 1. The clock granularity G of RFC 6298 is the longest delay of an acknowledgement, so that a delayed one never makes a
@@ -21,6 +24,11 @@
 //!    the count at a timeout and takes the same data for delivered again when it is acknowledged; here it counts once.
 
 mod ack;
+mod ecn;
+mod handshake;
+mod milestones;
+mod pacing;
+mod phases;
 mod prr;
 mod rack;
 mod rates;
@@ -28,22 +36,30 @@ mod recovery;
 mod rto;
 mod sack_loss;
 mod scoreboard;
+mod stream;
 mod subflow;
 mod timers;
 mod transmit;
+mod undo;
+mod window;
 
-use narrows_cc::{AnyScheme, Bytes, Driver, Nanos, Pacer, Phase, Rate, RecoveryStyle};
+use narrows_cc::{AnyScheme, Bytes, Nanos, Phase, Rate};
 use narrows_packet::{Flags, Kind, Packet};
+use narrows_traffic::App;
 
 use crate::rates::{RateAgent, RateEvent};
 use crate::{SenderStats, TcpConfig};
-use narrows_traffic::App;
-use prr::Prr;
-use rack::{Path, Probe, Rack};
-use recovery::Undo;
+use ecn::EcnState;
+use handshake::Handshake;
+use milestones::Milestones;
+use pacing::Pacing;
+use rack::Path;
+use recovery::Recovery;
 use rto::RttEstimator;
-use sack_loss::SackLoss;
 use scoreboard::Scoreboard;
+use stream::ByteStream;
+use timers::Timers;
+use window::Window;
 
 /// What an incoming packet told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,15 +82,6 @@ enum State {
     Established,
     /// Everything, the FIN included, is acknowledged.
     Closed,
-}
-
-/// Which of the timers for doubtful packets runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LossTimer {
-    /// RACK's reordering timer.
-    Reordering,
-    /// The tail-loss probe's.
-    Probe,
 }
 
 /// Things to send beside the normal course, as a set.
@@ -108,80 +115,24 @@ impl Pending {
 #[derive(Debug)]
 pub struct Sender {
     state: State,
-    phase: Phase,
     pending: Pending,
-    /// PRR shapes the window.
-    reducing: bool,
-    /// The lowest sequence number not acknowledged.
-    una: u64,
-    /// The next to be sent for the first time. Data begins at 1.
-    nxt: u64,
-    /// The application has data up to here.
-    app_end: u64,
-    /// Data that a connection of several subflows has beyond that and may hand over.
-    waiting: u64,
-    /// The receiver takes data up to here.
-    right_edge: u64,
-    /// The window in force.
-    cwnd: u64,
-    pacer: Pacer,
-    /// The pacer holds a packet back.
-    held: bool,
-    /// The departure time last counted as a wait.
-    waited_for: Nanos,
-    rto_at: Nanos,
-    loss_timer_at: Nanos,
-    loss_timer: LossTimer,
-    /// When the packets that the last acknowledgement left in doubt count as lost.
-    reordering_at: Nanos,
-    /// Since when nothing was outstanding; `MAX` while something is.
-    quiet_since: Nanos,
-    last_sent_at: Nanos,
-    board: Scoreboard,
-    driver: Driver,
-    rtt: RttEstimator,
-    rack: Rack,
-    stats: SenderStats,
-    app: App,
-    config: TcpConfig,
+    ecn: EcnState,
+    /// Which of its paths packets take.
+    path: u8,
     flow: u32,
-    style: RecoveryStyle,
+    stream: ByteStream,
+    window: Window,
+    pacing: Pacing,
+    timers: Timers,
+    rtt: RttEstimator,
+    board: Scoreboard,
+    recovery: Recovery,
+    stats: SenderStats,
+    config: TcpConfig,
+    handshake: Handshake,
+    milestones: Milestones,
     /// Settles the rate with the network, where the scheme asks for it.
     agent: Option<Box<dyn RateAgent>>,
-    prr: Prr,
-    sack_loss: SackLoss,
-    undo: Undo,
-    probe: Option<Probe>,
-    /// Recovery or loss repair ends when this is acknowledged.
-    recovery_point: u64,
-    /// Recovery was entered for a mark, not for loss.
-    marked: bool,
-    duplicate_acks: u32,
-    /// Without SACK: by how much departed packets inflate the window (RFC 6582), in bytes.
-    inflation: i64,
-    /// Without SACK: this recovery saw a partial acknowledgement.
-    partial_seen: bool,
-    /// New data sent on duplicate acknowledgements, which does not count as outstanding at congestion (RFC 3042).
-    limited_transmit: u64,
-    /// Timeouts in a row.
-    timeouts: u32,
-    /// The retransmission timer probes a closed window.
-    persist: bool,
-    ecn: bool,
-    /// The next new data shall say that the window was reduced.
-    cwr: bool,
-    /// Which of its ways packets take.
-    path: u8,
-    syns: u32,
-    syn_sent_at: Nanos,
-    peer_timestamp: u32,
-    largest_window: u64,
-    fin_sent: bool,
-    established_at: Option<Nanos>,
-    first_data_at: Option<Nanos>,
-    completed_at: Option<Nanos>,
-    /// Memory given back when the connection was over.
-    released: usize,
 }
 
 impl Sender {
@@ -189,58 +140,22 @@ impl Sender {
     pub fn new(flow: u32, config: TcpConfig, scheme: AnyScheme, app: App, start: Nanos) -> Self {
         Self {
             state: State::Waiting,
-            phase: Phase::Open,
             pending: Pending::NONE,
-            reducing: false,
-            una: 0,
-            nxt: 0,
-            app_end: 1,
-            waiting: 0,
-            right_edge: 0,
-            cwnd: scheme.control().cwnd.as_u64(),
-            pacer: Pacer::default(),
-            held: false,
-            waited_for: Nanos::MAX,
-            rto_at: start,
-            loss_timer_at: Nanos::MAX,
-            loss_timer: LossTimer::Reordering,
-            reordering_at: Nanos::MAX,
-            quiet_since: Nanos::MAX,
-            last_sent_at: start,
-            board: Scoreboard::new(config.segment),
-            rtt: RttEstimator::new(&config),
-            rack: Rack::new(),
-            style: scheme.info().recovery,
-            agent: None,
-            driver: Driver::new(scheme),
-            stats: SenderStats::default(),
-            app,
-            config,
-            flow,
-            prr: Prr::default(),
-            sack_loss: SackLoss::default(),
-            undo: Undo::default(),
-            probe: None,
-            recovery_point: 0,
-            marked: false,
-            duplicate_acks: 0,
-            inflation: 0,
-            partial_seen: false,
-            limited_transmit: 0,
-            timeouts: 0,
-            persist: false,
-            ecn: false,
-            cwr: false,
+            ecn: EcnState::default(),
             path: 0,
-            syns: 0,
-            syn_sent_at: start,
-            peer_timestamp: 0,
-            largest_window: 0,
-            fin_sent: false,
-            established_at: None,
-            first_data_at: None,
-            completed_at: None,
-            released: 0,
+            flow,
+            stream: ByteStream::new(app),
+            pacing: Pacing::new(),
+            timers: Timers::new(start),
+            rtt: RttEstimator::new(&config),
+            board: Scoreboard::new(config.segment),
+            recovery: Recovery::new(scheme.info().recovery),
+            stats: SenderStats::default(),
+            handshake: Handshake::new(start),
+            milestones: Milestones::default(),
+            agent: None,
+            window: Window::new(scheme),
+            config,
         }
     }
 
@@ -264,16 +179,16 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called; [`Nanos::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Nanos {
-        let timer = self.rto_at.min(self.loss_timer_at).min(self.app.deadline()).min(self.agent_deadline());
-        if self.held { timer.min(self.pacer.next()) } else { timer }
+        let timer = self.timers.deadline().min(self.stream.app.deadline()).min(self.agent_deadline());
+        timer.min(self.pacing.deadline())
     }
 
     /// The application stops writing: what it wrote is still delivered, then the connection is closed.
     /// To be followed by [`Sender::poll_transmit`].
     pub fn stop(&mut self, now: Nanos) {
-        self.app.on_time(now, self.data_sent());
-        self.app.stop(self.data_sent());
-        self.app_end = 1 + self.app.limit().as_u64();
+        self.stream.on_time(now);
+        self.stream.stop();
+        self.stream.note_written();
         if self.state == State::Waiting {
             self.close();
         }
@@ -292,12 +207,12 @@ impl Sender {
 
     /// Bytes of memory held at most so far: buffers grow and do not shrink before the connection is over.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.board.memory().max(self.released)
+        size_of::<Self>() + self.board.memory().max(self.milestones.released)
     }
 
     /// The scheme.
     pub fn scheme(&self) -> &AnyScheme {
-        self.driver.scheme()
+        self.window.driver.scheme()
     }
 
     /// Data in flight: sent, and neither acknowledged nor lost.
@@ -309,13 +224,13 @@ impl Sender {
     /// The congestion window in force: the scheme's, or that of proportional rate reduction.
     #[inline]
     pub fn window(&self) -> Bytes {
-        Bytes::new(self.cwnd)
+        Bytes::new(self.window.cwnd)
     }
 
     /// The pacing rate in force.
     #[inline]
     pub fn pacing_rate(&self) -> Option<Rate> {
-        self.driver.control().pacing_rate
+        self.window.driver.control().pacing_rate
     }
 
     /// The smoothed round-trip time, zero before the first sample.
@@ -326,22 +241,22 @@ impl Sender {
 
     /// The phase of loss recovery.
     pub fn phase(&self) -> Phase {
-        self.phase
+        self.recovery.phase
     }
 
     /// When the handshake was complete.
     pub fn established_at(&self) -> Option<Nanos> {
-        self.established_at
+        self.milestones.established_at
     }
 
     /// When the first data packet left.
     pub fn first_data_at(&self) -> Option<Nanos> {
-        self.first_data_at
+        self.milestones.first_data_at
     }
 
     /// When all data of a finite application was acknowledged.
     pub fn completed_at(&self) -> Option<Nanos> {
-        self.completed_at
+        self.milestones.completed_at
     }
 
     /// The connection is over.
@@ -361,71 +276,40 @@ impl Sender {
         Bytes::new(u64::from(self.config.segment))
     }
 
-    /// Payload sent so far, each byte counted once.
-    fn data_sent(&self) -> Bytes {
-        Bytes::new((self.nxt - u64::from(self.fin_sent)).saturating_sub(1))
-    }
-
-    /// Data outstanding, lost or not (FlightSize).
-    fn flight_size(&self) -> Bytes {
-        let fin = u64::from(self.fin_sent && self.una < self.nxt);
-        Bytes::new(self.nxt - fin - self.una.min(self.nxt - fin))
-    }
-
     /// Data outstanding less what duplicate acknowledgements without SACK show to have left the network.
     #[inline]
     fn in_network(&self) -> Bytes {
-        self.board.inflight() - self.presumed_delivered()
-    }
-
-    /// Without SACK the window is inflated by a segment for each packet that a duplicate acknowledgement reports.
-    #[inline]
-    fn presumed_delivered(&self) -> Bytes {
-        Bytes::new(self.inflation.max(0) as u64)
-    }
-
-    /// Losses are being repaired: fast recovery or what follows a timeout, not the reduction for a mark.
-    #[inline]
-    fn is_repairing(&self) -> bool {
-        self.phase != Phase::Open && !self.marked
+        self.board.inflight() - self.window.presumed_delivered()
     }
 
     fn path(&self) -> Path {
-        Path { srtt: self.rtt.srtt, min_rtt: self.rtt.min_rtt_or_zero(), recovering: self.is_repairing() }
-    }
-
-    /// Follows the window of the control in force, unless proportional rate reduction shapes it.
-    #[inline]
-    fn follow_window(&mut self) {
-        if !self.reducing {
-            self.cwnd = self.driver.control().cwnd.as_u64();
-            if self.inflation != 0 {
-                self.cwnd = self.cwnd.saturating_add_signed(self.inflation).max(self.mss().as_u64());
-            }
+        Path {
+            srtt: self.rtt.srtt,
+            min_rtt: self.rtt.min_rtt_or_zero(),
+            recovering: self.recovery.is_repairing(),
         }
     }
 
     /// Marks samples as application-limited if nothing but want of data keeps the sender from sending.
     #[inline]
     fn check_app_limited(&mut self) {
-        if self.nxt >= self.app_end
-            && self.board.inflight().as_u64() < self.cwnd
+        if !self.stream.has_unsent()
+            && self.board.inflight().as_u64() < self.window.cwnd
             && !self.board.has_lost()
-            && self.waiting == 0
+            && self.stream.waiting == 0
         {
-            self.driver.set_app_limited(self.board.inflight());
+            self.window.driver.set_app_limited(self.board.inflight());
         }
     }
 
     fn close(&mut self) {
         self.state = State::Closed;
         self.pending = Pending::NONE;
-        self.held = false;
-        self.rto_at = Nanos::MAX;
-        self.loss_timer_at = Nanos::MAX;
-        self.app.stop(self.data_sent());
+        self.pacing.clear();
+        self.timers.stop();
+        self.stream.stop();
         // A run may see many more connections than are open at a time.
-        self.released = self.board.memory();
+        self.milestones.released = self.board.memory();
         self.board = Scoreboard::new(self.config.segment);
     }
 }

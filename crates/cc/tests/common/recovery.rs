@@ -65,11 +65,11 @@ impl<C: CongestionControl> Flow<C> {
 
     /// Takes the data delivered until now: bytes, and the newest packet.
     fn deliver(&mut self) -> (Bytes, Packet) {
-        let (mut acked, mut newest) = (Bytes::ZERO, None::<Packet>);
+        let (mut acked, mut newest, mut sampled) = (Bytes::ZERO, None::<Packet>, None);
         for line in [&mut self.flying, &mut self.delayed] {
             while let Some(packet) = line.front().copied().filter(|packet| packet.ack_at <= self.now) {
                 line.pop_front();
-                self.sampler.on_delivered(self.now, MSS, &packet.snapshot);
+                self.sampler.on_delivered(self.now, MSS, &packet.snapshot, &mut sampled);
                 acked += MSS;
                 if packet.given_up {
                     self.missing = self.missing.saturating_sub(1);
@@ -128,7 +128,7 @@ impl<C: CongestionControl> Flow<C> {
             acked_cumulative: Some(acked),
             lost,
             rtt: Some(rtt),
-            rate: self.sampler.sample(Some(self.least_rtt)),
+            rate: self.sampler.sample(Some(newest.snapshot), Some(self.least_rtt)),
             inflight_before: before,
             round_start,
             round: self.round.count(),

@@ -328,9 +328,9 @@ impl Model {
         for _ in 0..lost {
             lost_bytes += self.lose_oldest();
         }
-        let mut acked = Bytes::ZERO;
+        let (mut acked, mut sampled) = (Bytes::ZERO, None);
         for packet in self.packets.drain(..delivered) {
-            self.sampler.on_delivered(self.now, packet.bytes, &packet.snapshot);
+            self.sampler.on_delivered(self.now, packet.bytes, &packet.snapshot, &mut sampled);
             acked += packet.bytes;
         }
         self.inflight -= acked;
@@ -376,7 +376,7 @@ impl Model {
             acked_cumulative: Some(acked),
             lost: lost_bytes,
             rtt: sample,
-            rate: self.sampler.sample(self.min_rtt),
+            rate: self.sampler.sample(sampled, self.min_rtt),
             inflight_before,
             ce: if marked { acked } else { Bytes::ZERO },
             round_start,

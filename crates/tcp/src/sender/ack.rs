@@ -4,9 +4,10 @@ use narrows_cc::{AckEnd, AckProgress, Bytes, CongestionCause, Driver, Nanos, Pha
 use narrows_packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
 
 use super::rack::Rack;
-use super::recovery::Undo;
 use super::scoreboard::Record;
-use super::{AckOutcome, LossTimer, Pending, Sender, State};
+use super::timers::LossTimer;
+use super::undo::Undo;
+use super::{AckOutcome, Pending, Sender, State};
 use crate::rates::RateEvent;
 
 /// What one acknowledgement delivered.
@@ -95,27 +96,22 @@ impl Sender {
     /// The handshake is complete.
     pub(super) fn on_syn_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
         self.state = State::Established;
-        self.established_at = Some(now);
-        self.una = 1;
-        self.nxt = 1;
-        self.ecn = self.config.ecn && packet.flags.has(Flags::ECE);
-        self.peer_timestamp = packet.tcp().ts_val;
-        self.largest_window = u64::from(packet.tcp().window);
-        self.right_edge = packet.tcp().ack + self.largest_window;
-        self.rto_at = Nanos::MAX;
+        self.milestones.established_at = Some(now);
+        self.stream.open(packet.tcp().ack, u64::from(packet.tcp().window));
+        self.ecn.open(self.config.ecn && packet.flags.has(Flags::ECE));
+        self.handshake.peer_timestamp = packet.tcp().ts_val;
+        self.timers.rto_at = Nanos::MAX;
         self.pending.add(Pending::ACK);
         let mut outcome = AckOutcome::default();
-        // Karn: which of several SYNs is answered is not known.
-        if self.syns == 1 {
-            let rtt = now - self.syn_sent_at;
+        if let Some(rtt) = self.handshake.rtt(now) {
             self.rtt.on_sample(rtt);
             self.stats.rtt_samples += 1;
             outcome.rtt = Some(rtt);
-            self.driver.handshake(now, rtt, self.rtt.smoothed(), self.rtt.least());
+            self.window.driver.handshake(now, rtt, self.rtt.smoothed(), self.rtt.least());
         } else {
             self.rtt.on_lost_syn();
         }
-        self.follow_window();
+        self.window.follow(self.mss());
         if packet.has_option() {
             let reply = self.read_reply(packet, 0, u64::MAX);
             self.follow_reply(now, reply);
@@ -125,53 +121,52 @@ impl Sender {
     }
 
     pub(super) fn on_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
-        let reply = self.read_reply(packet, self.una, self.nxt);
-        if packet.tcp().ack > self.nxt {
-            // It acknowledges what was never sent: nothing it says is believed.
+        let reply = self.read_reply(packet, self.stream.una, self.stream.nxt);
+        if packet.tcp().ack > self.stream.nxt {
+            // Forged: it acknowledges data never sent.
             return AckOutcome::default();
         }
         self.check_app_limited();
-        self.peer_timestamp = packet.tcp().ts_val;
-        let begun = self.driver.begin_ack(self.in_network());
-        let advanced = packet.tcp().ack > self.una;
+        self.handshake.peer_timestamp = packet.tcp().ts_val;
+        let begun = self.window.driver.begin_ack(self.in_network());
+        let advanced = packet.tcp().ack > self.stream.una;
         let window_changed = self.update_right_edge(packet);
 
         let mut progress = Progress::new(begun, now, packet.tcp().ts_ecr, self.rtt.min_rtt_or_zero());
         if advanced && !self.config.sack {
-            self.driver.advancing(Bytes::new(packet.tcp().ack - self.una), self.mss());
+            self.window.driver.advancing(Bytes::new(packet.tcp().ack - self.stream.una), self.mss());
         }
         {
-            let Self { board, driver, rack, undo, .. } = self;
+            let Self { board, window, recovery, .. } = self;
             board.acknowledge(packet.tcp().ack, |record| {
-                progress.deliver(record, driver, rack);
-                progress.judge(record, undo, true);
+                progress.deliver(record, &mut window.driver, &mut recovery.rack);
+                progress.judge(record, &recovery.undo, true);
             });
         }
         if advanced {
-            let fin = u64::from(self.fin_sent && packet.tcp().ack == self.nxt);
-            progress.cumulative = Bytes::new(packet.tcp().ack - self.una - fin);
-            self.una = packet.tcp().ack;
-            self.timeouts = 0;
-            self.limited_transmit = 0;
-            self.duplicate_acks = 0;
+            progress.cumulative = self.stream.advance(packet.tcp().ack);
+            self.timers.timeouts = 0;
+            self.recovery.on_advance();
         }
-        let duplicates_before = self.duplicate_acks;
+        let duplicates_before = self.recovery.duplicate_acks;
         let mut duplicate = None;
         if packet.has_sack() {
             duplicate = self.on_sack_blocks(packet, &mut progress, advanced);
         } else if !self.config.sack
             && !advanced
             && !window_changed
-            && packet.tcp().ack == self.una
+            && packet.tcp().ack == self.stream.una
             && !self.board.is_empty()
         {
-            self.duplicate_acks += 1;
+            self.recovery.duplicate_acks += 1;
             // Once what a timeout sent again arrives, most duplicates come of packets that arrive a second time, until new
             // data follows. The first one advances, so what comes before is still of the packets sent before the timeout.
-            let told = self.phase != Phase::Loss || self.timeouts > 0 || self.nxt > self.recovery_point;
+            let reported = self.recovery.phase != Phase::Loss
+                || self.timers.timeouts > 0
+                || self.stream.nxt > self.recovery.point;
             // No more than what is outstanding besides the hole itself: acknowledgements may be copied on their way.
-            if told && self.duplicate_acks < self.board.len() {
-                self.driver.delivered_unknown(now, self.mss());
+            if reported && self.recovery.duplicate_acks < self.board.len() {
+                self.window.driver.delivered_unknown(now, self.mss());
             }
         }
 
@@ -183,16 +178,15 @@ impl Sender {
             rtt = Some(sample);
         }
         if let Some((order, rtt)) = progress.rack {
-            self.rack.advance(order, rtt);
+            self.recovery.rack.advance(order, rtt);
         }
         let lost = self.detect_losses(now);
-        let again = self.duplicate_acks > duplicates_before;
+        let again = self.recovery.duplicate_acks > duplicates_before;
         self.update_phase(now, packet, &progress, lost, duplicate, advanced, again);
         if self.board.is_empty() && advanced {
-            self.quiet_since = now;
+            self.timers.quiet_since = now;
         }
 
-        let ce = if self.ecn && packet.flags.has(Flags::ECE) { progress.acked } else { Bytes::ZERO };
         let end = AckEnd {
             now,
             acked: None,
@@ -200,14 +194,14 @@ impl Sender {
             lost,
             rtt,
             inflight: self.in_network(),
-            ce,
-            phase: self.phase,
+            ce: self.ecn.marked(packet, progress.acked),
+            phase: self.recovery.phase,
             srtt: self.rtt.smoothed(),
             min_rtt: self.rtt.least(),
         };
-        let result = self.driver.finish_ack(&progress.driver, &end);
+        let result = self.window.driver.finish_ack(&progress.driver, &end);
         self.stats.rate_samples += u64::from(result.sampled);
-        self.follow_window();
+        self.window.follow(self.mss());
         self.follow_reply(now, reply);
         self.rearm_after_ack(now, advanced, progress.newest > 0);
         if advanced {
@@ -218,17 +212,12 @@ impl Sender {
 
     #[inline]
     fn update_right_edge(&mut self, packet: &Packet) -> bool {
-        if packet.tcp().ack < self.una {
+        if packet.tcp().ack < self.stream.una {
             return false;
         }
-        let window = u64::from(packet.tcp().window);
-        let edge = packet.tcp().ack + window;
-        let changed = edge != self.right_edge;
-        self.largest_window = self.largest_window.max(window);
-        self.right_edge = edge;
-        if self.persist && edge > self.nxt {
-            self.persist = false;
-            self.rto_at = Nanos::MAX;
+        let changed = self.stream.offer(packet.tcp().ack, u64::from(packet.tcp().window));
+        if self.timers.persist && self.stream.admits(1) {
+            self.timers.end_persist();
         }
         changed
     }
@@ -257,19 +246,19 @@ impl Sender {
         }
         blocks[..n].sort_unstable();
         let mut news = 0;
-        let Self { board, driver, rack, undo, una, nxt, .. } = self;
+        let Self { board, window, recovery, stream, .. } = self;
         for &(start, end) in &blocks[..n] {
-            let (start, end) = (start.max(*una), end.min(*nxt));
+            let (start, end) = (start.max(stream.una), end.min(stream.nxt));
             if start < end {
                 news += u64::from(board.sack(start, end, |record| {
-                    progress.deliver(record, driver, rack);
-                    progress.judge(record, undo, false);
+                    progress.deliver(record, &mut window.driver, &mut recovery.rack);
+                    progress.judge(record, &recovery.undo, false);
                 }));
             }
         }
         self.stats.sack_blocks += news;
         if news > 0 && !advanced {
-            self.duplicate_acks += 1;
+            self.recovery.duplicate_acks += 1;
         }
         duplicate
     }
@@ -278,33 +267,29 @@ impl Sender {
     #[inline]
     fn rearm_after_ack(&mut self, now: Nanos, advanced: bool, delivered: bool) {
         if self.board.is_empty() {
-            if !self.persist {
-                self.rto_at = Nanos::MAX;
-            }
-            self.loss_timer_at = Nanos::MAX;
+            self.timers.stop_repairs();
             return;
         }
         if advanced {
             // RFC 6582 section 4, the impatient variant: only the first partial acknowledgement restarts the timer.
-            let partial = !self.config.sack && self.phase == Phase::Recovery && self.is_repairing();
-            if !partial || !self.partial_seen {
-                self.rto_at = now + self.rtt.rto();
+            let partial =
+                !self.config.sack && self.recovery.phase == Phase::Recovery && self.recovery.is_repairing();
+            if !partial || !self.recovery.partial_seen {
+                self.timers.rto_at = now + self.rtt.rto();
             }
-            self.partial_seen |= partial;
+            self.recovery.partial_seen |= partial;
         }
-        if self.reordering_at != Nanos::MAX {
-            self.loss_timer = LossTimer::Reordering;
-            self.loss_timer_at = self.reordering_at;
-        } else if delivered || self.loss_timer == LossTimer::Reordering {
+        let awaited = self.timers.await_reordering();
+        if !awaited && (delivered || self.timers.loss_timer == LossTimer::Reordering) {
             self.arm_probe(now);
         }
     }
 
     fn note_completion(&mut self, now: Nanos) {
-        if self.completed_at.is_none() && self.app.size().is_some_and(|size| self.una > size.as_u64()) {
-            self.completed_at = Some(now);
+        if self.milestones.completed_at.is_none() && self.stream.is_delivered() {
+            self.milestones.completed_at = Some(now);
         }
-        if self.fin_sent && self.una == self.nxt {
+        if self.stream.is_complete() {
             self.close();
             self.report_to_agent(now, RateEvent::Completed);
         }
@@ -322,39 +307,35 @@ impl Sender {
         again: bool,
     ) {
         if let Some(range) = duplicate {
-            self.rack.on_dsack(self.una, self.nxt);
-            self.undo.on_duplicate(range, self.mss());
+            self.recovery.rack.on_dsack(self.stream.una, self.stream.nxt);
+            self.recovery.undo.on_duplicate(range, self.mss());
         }
-        if self.probe.is_some() {
+        if self.recovery.probe.is_some() {
             self.judge_probe(now, progress, duplicate);
         }
-        if self.undo.is_active() {
+        if self.recovery.undo.is_active() {
             self.try_undo(now, progress);
         }
-        if self.phase != Phase::Open {
+        if !self.recovery.is_open() {
             self.on_ack_in_recovery(now, progress, advanced, again);
             self.repair_while_reducing(now, progress.bytes());
         }
-        if self.phase == Phase::Open && self.shall_enter_recovery() {
+        if self.recovery.is_open() && self.shall_enter_recovery() {
             self.enter_recovery(now, CongestionCause::Loss, progress.bytes());
         }
         // RFC 3168 section 6.1.2: once per window of data. The receiver has not heard of the last reduction before something
         // sent after it is acknowledged, and repeats the echo until then.
-        let heard = self.una > self.recovery_point;
-        if self.ecn && packet.flags.has(Flags::ECE) && self.phase == Phase::Open && heard {
+        let heard = self.stream.una > self.recovery.point;
+        if self.ecn.is_marked(packet) && self.recovery.is_open() && heard {
             self.enter_recovery(now, CongestionCause::Ecn, progress.bytes());
         }
-        if self.reducing {
-            let window = self.prr.on_ack(
-                progress.acked,
-                self.board.inflight(),
-                advanced && lost.is_zero(),
-                self.mss(),
-            );
-            self.cwnd = window.max(self.mss()).as_u64();
-        } else if !self.config.sack && self.phase == Phase::Open {
+        let mss = self.mss();
+        if self.window.is_reducing() {
+            let good = advanced && lost.is_zero();
+            self.window.reduce(progress.acked, self.board.inflight(), good, mss);
+        } else if !self.config.sack && self.recovery.is_open() {
             // RFC 3042: the first two duplicates each allow one new packet.
-            self.inflation = self.mss().as_u64() as i64 * i64::from(self.duplicate_acks.min(2));
+            self.window.set_inflation(mss.as_u64() as i64 * i64::from(self.recovery.duplicate_acks.min(2)));
         }
     }
 }

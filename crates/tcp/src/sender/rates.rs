@@ -12,7 +12,7 @@ impl Sender {
     pub fn rate_setup(&self) -> RateSetup {
         RateSetup {
             segment: self.config.segment,
-            data_header: data_header(&self.config, &self.app),
+            data_header: data_header(&self.config, &self.stream.app),
             line: self.scheme().line_rate(),
         }
     }
@@ -24,8 +24,8 @@ impl Sender {
 
     /// The network advises how fast to send; to be followed by [`Sender::poll_transmit`] as any other event.
     pub fn on_advice(&mut self, now: Nanos, advice: Advice) {
-        self.driver.rate_advice(&RateAdvice { now, advice });
-        self.follow_window();
+        self.window.driver.rate_advice(&RateAdvice { now, advice });
+        self.window.follow(self.mss());
     }
 
     fn view_for_agent(&self, now: Nanos) -> SenderView {
@@ -33,10 +33,10 @@ impl Sender {
             now,
             srtt: self.rtt.srtt,
             rto: self.rtt.rto(),
-            cwnd: self.driver.control().cwnd,
+            cwnd: self.window.driver.control().cwnd,
             wire_sent: self.stats.bytes_sent + self.stats.data_packets_sent * u64::from(self.data_header()),
-            backlog: self.app_end.saturating_sub(self.nxt) + self.waiting,
-            repairing: self.is_repairing(),
+            backlog: self.stream.app_end.saturating_sub(self.stream.nxt) + self.stream.waiting,
+            repairing: self.recovery.is_repairing(),
             established: self.state == State::Established,
         }
     }
@@ -81,7 +81,7 @@ impl Sender {
         }
         self.stats.messages_refused += u64::from(refused);
         if let Some(limit) = limit {
-            self.driver.set_limit(limit);
+            self.window.driver.set_limit(limit);
         }
         if let Some(path) = path {
             self.path = path;
@@ -113,7 +113,7 @@ impl Sender {
     /// Whether data waits for a rate.
     #[inline]
     pub(super) fn waits_for_rate(&self) -> bool {
-        self.agent_holds() && (self.nxt < self.app_end || self.board.has_lost())
+        self.agent_holds() && (self.stream.nxt < self.stream.app_end || self.board.has_lost())
     }
 
     /// The next control message.

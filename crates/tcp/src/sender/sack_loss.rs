@@ -39,11 +39,11 @@ impl Sender {
             }
         }
         let mut lost = Bytes::ZERO;
-        if below <= self.sack_loss.judged {
+        if below <= self.recovery.sack_loss.judged {
             return lost;
         }
-        let mut next = self.board.at(self.sack_loss.judged.max(self.una));
-        self.sack_loss.judged = below;
+        let mut next = self.board.at(self.recovery.sack_loss.judged.max(self.stream.una));
+        self.recovery.sack_loss.judged = below;
         let last = self.board.last();
         while let Some(id) = next {
             let record = self.board.get(id);
@@ -61,29 +61,33 @@ impl Sender {
 
     /// NextSeg, rules 3 and 4, for when there is neither a lost packet nor new data to send; whether it is rule 4.
     pub(super) fn next_doubtful(&mut self) -> Option<(u32, bool)> {
-        if self.config.rack || !self.config.sack || self.phase != Phase::Recovery || self.marked {
+        if self.config.rack
+            || !self.config.sack
+            || self.recovery.phase != Phase::Recovery
+            || self.recovery.marked
+        {
             return None;
         }
         let highest = self.board.sacked().end().unwrap_or(0);
         let last = self.board.last()?;
-        let mut next = self.board.at(self.sack_loss.doubtful_from.max(self.una));
+        let mut next = self.board.at(self.recovery.sack_loss.doubtful_from.max(self.stream.una));
         while let Some(id) = next {
             let record = self.board.get(id);
             if record.seq >= highest {
                 break;
             }
-            self.sack_loss.doubtful_from = record.seq;
+            self.recovery.sack_loss.doubtful_from = record.seq;
             if record.place == Place::Flight && record.retransmissions == 0 {
                 return Some((id, false));
             }
             next = (id != last).then(|| id.wrapping_add(1));
         }
-        if self.una <= self.sack_loss.rescue {
+        if self.stream.una <= self.recovery.sack_loss.rescue {
             return None;
         }
         // The highest packet not SACKed lies right below the highest block, if that reaches the end.
         let unsacked = match self.board.sacked().descending().next() {
-            Some((start, end)) if end == self.nxt => self.board.at(start)?.wrapping_sub(1),
+            Some((start, end)) if end == self.stream.nxt => self.board.at(start)?.wrapping_sub(1),
             _ => last,
         };
         Some((unsacked, true))
@@ -91,6 +95,6 @@ impl Sender {
 
     /// The rescue retransmission leaves: no other one in this recovery.
     pub(super) fn on_rescue(&mut self) {
-        self.sack_loss.rescue = self.recovery_point;
+        self.recovery.sack_loss.rescue = self.recovery.point;
     }
 }

@@ -32,7 +32,7 @@ impl Sender {
     pub fn open(&mut self, now: Nanos) {
         if self.state == State::Waiting {
             self.state = State::SynSent;
-            self.last_sent_at = now;
+            self.timers.last_sent_at = now;
             self.pending.add(Pending::SYN);
         }
     }
@@ -41,8 +41,8 @@ impl Sender {
     /// deadline becomes its time.
     pub fn has_room_for(&mut self, now: Nanos, len: u64) -> bool {
         let ready = self.state == State::Established
-            && self.nxt >= self.app_end
-            && !self.app.is_finished()
+            && !self.stream.has_unsent()
+            && !self.stream.app.is_finished()
             && !self.board.has_lost()
             && !self.agent_holds();
         if !ready {
@@ -57,15 +57,15 @@ impl Sender {
 
     /// Hands over `len` bytes and returns the sequence number of the first. To be followed by [`Sender::poll_transmit`].
     pub fn hand(&mut self, len: u64) -> u64 {
-        let first = self.app_end;
-        self.app.assign(len);
-        self.app_end = 1 + self.app.limit().as_u64();
+        let first = self.stream.app_end;
+        self.stream.app.assign(len);
+        self.stream.note_written();
         first
     }
 
     /// So much waits that could be handed over; `written`: the application has just written.
     pub fn set_waiting(&mut self, now: Nanos, waiting: u64, written: bool) {
-        self.waiting = waiting;
+        self.stream.waiting = waiting;
         if written {
             self.report_to_agent(now, RateEvent::Written);
         }
@@ -74,10 +74,10 @@ impl Sender {
     /// Nothing more will be handed over, and everything has arrived at the other end of the connection: what is out is
     /// repaired if need be, then the subflow is closed.
     pub fn finish(&mut self, now: Nanos, completed: bool) {
-        self.waiting = 0;
-        self.app.stop(self.data_sent());
+        self.stream.waiting = 0;
+        self.stream.stop();
         if completed {
-            self.completed_at = Some(now);
+            self.milestones.completed_at = Some(now);
         }
         if self.state == State::Waiting {
             self.close();
@@ -86,12 +86,12 @@ impl Sender {
 
     /// Header bytes of a packet with data, without the option of its agent.
     pub(super) fn data_header(&self) -> u16 {
-        data_header(&self.config, &self.app)
+        data_header(&self.config, &self.stream.app)
     }
 
     /// The lowest sequence number not acknowledged.
     pub fn acknowledged(&self) -> u64 {
-        self.una
+        self.stream.una
     }
 
     /// When the packet at this sequence number was last sent, until everything up to it is acknowledged.
@@ -101,7 +101,7 @@ impl Sender {
 
     /// Retransmission timeouts since data was last acknowledged.
     pub fn timeouts_in_a_row(&self) -> u32 {
-        self.timeouts
+        self.timers.timeouts
     }
 
     /// Times that it slowed down for losses or marks.
@@ -111,14 +111,14 @@ impl Sender {
 
     /// All data ever delivered.
     pub(crate) fn delivered(&self) -> Bytes {
-        self.driver.delivered()
+        self.window.driver.delivered()
     }
 
     /// What siblings see of it, but for what its connection keeps. The scheme's own window is the one it returns to after
     /// a recovery: proportional rate reduction is not in it.
     pub(crate) fn view(&self) -> PathView {
         PathView {
-            window: self.driver.control().cwnd,
+            window: self.window.driver.control().cwnd,
             srtt: self.rtt.smoothed(),
             established: self.state == State::Established,
             ..PathView::default()
@@ -127,6 +127,6 @@ impl Sender {
 
     /// Shows the scheme its siblings.
     pub(crate) fn on_paths(&mut self, paths: &Paths) {
-        self.driver.paths(paths);
+        self.window.driver.paths(paths);
     }
 }

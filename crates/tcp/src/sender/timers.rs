@@ -3,11 +3,98 @@
 use narrows_cc::{Bytes, CongestionCause, Flight, Nanos, Phase};
 
 use super::scoreboard::Place;
-use super::{LossTimer, Pending, Sender, State};
+use super::{Pending, Sender, State};
 use crate::rates::RateEvent;
 
 /// The probe timeout before the first sample (RFC 8985 section 7.2).
 const FIRST_PROBE: Nanos = Nanos::from_secs(1);
+
+/// Which of the timers for doubtful packets runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LossTimer {
+    /// RACK's reordering timer.
+    Reordering,
+    /// The tail-loss probe's.
+    Probe,
+}
+
+/// When what is due; [`Nanos::MAX`] for never.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timers {
+    /// The start, the retransmission timeout, or the probe of a closed window.
+    pub(super) rto_at: Nanos,
+    pub(super) loss_timer_at: Nanos,
+    /// When the packets that the last acknowledgement left in doubt count as lost.
+    pub(super) reordering_at: Nanos,
+    /// Since when nothing was outstanding; `MAX` while something is.
+    pub(super) quiet_since: Nanos,
+    pub(super) last_sent_at: Nanos,
+    /// Timeouts in a row.
+    pub(super) timeouts: u32,
+    pub(super) loss_timer: LossTimer,
+    /// The retransmission timer probes a closed window.
+    pub(super) persist: bool,
+}
+
+impl Timers {
+    pub(super) fn new(start: Nanos) -> Self {
+        Self {
+            rto_at: start,
+            loss_timer_at: Nanos::MAX,
+            reordering_at: Nanos::MAX,
+            quiet_since: Nanos::MAX,
+            last_sent_at: start,
+            timeouts: 0,
+            loss_timer: LossTimer::Reordering,
+            persist: false,
+        }
+    }
+
+    #[inline]
+    pub(super) fn deadline(&self) -> Nanos {
+        self.rto_at.min(self.loss_timer_at)
+    }
+
+    /// The retransmission timer runs `rto` from now on, unless it runs already.
+    #[inline]
+    pub(super) fn start_rto(&mut self, now: Nanos, rto: Nanos) {
+        if self.rto_at == Nanos::MAX {
+            self.rto_at = now + rto;
+        }
+    }
+
+    /// Nothing is outstanding any more: only the probe of a closed window goes on.
+    #[inline]
+    pub(super) fn stop_repairs(&mut self) {
+        if !self.persist {
+            self.rto_at = Nanos::MAX;
+        }
+        self.loss_timer_at = Nanos::MAX;
+    }
+
+    /// The receiver takes data again.
+    pub(super) fn end_persist(&mut self) {
+        self.persist = false;
+        self.rto_at = Nanos::MAX;
+    }
+
+    /// The connection is over.
+    pub(super) fn stop(&mut self) {
+        self.rto_at = Nanos::MAX;
+        self.loss_timer_at = Nanos::MAX;
+    }
+
+    /// After an acknowledgement with packets left in doubt, the reordering timer runs; whether there were any.
+    #[inline]
+    pub(super) fn await_reordering(&mut self) -> bool {
+        let doubtful = self.reordering_at != Nanos::MAX;
+        if doubtful {
+            self.loss_timer = LossTimer::Reordering;
+            self.loss_timer_at = self.reordering_at;
+        }
+        doubtful
+    }
+}
 
 impl Sender {
     /// Time has reached the deadline.
@@ -19,21 +106,19 @@ impl Sender {
         if self.state == State::Established {
             self.check_app_limited();
         }
-        if now >= self.app.deadline() {
-            let sent = self.data_sent();
-            self.app.on_time(now, sent);
-            self.app_end = 1 + self.app.limit().as_u64();
+        if now >= self.stream.app.deadline() {
+            self.stream.on_time(now);
             self.report_to_agent(now, RateEvent::Written);
         }
-        if now >= self.loss_timer_at {
-            self.loss_timer_at = Nanos::MAX;
-            match self.loss_timer {
+        if now >= self.timers.loss_timer_at {
+            self.timers.loss_timer_at = Nanos::MAX;
+            match self.timers.loss_timer {
                 LossTimer::Reordering => self.on_reordering_timer(now),
                 LossTimer::Probe => self.on_probe_timer(now),
             }
         }
-        if now >= self.rto_at {
-            self.rto_at = Nanos::MAX;
+        if now >= self.timers.rto_at {
+            self.timers.rto_at = Nanos::MAX;
             match self.state {
                 State::Waiting => {
                     self.state = State::SynSent;
@@ -43,10 +128,10 @@ impl Sender {
                     self.rtt.back_off();
                     self.pending.add(Pending::SYN);
                 }
-                State::Established if self.persist => {
+                State::Established if self.timers.persist => {
                     self.rtt.back_off();
                     self.pending.add(Pending::WINDOW_PROBE);
-                    self.rto_at = now + self.rtt.rto();
+                    self.timers.rto_at = now + self.rtt.rto();
                 }
                 State::Established => self.on_timeout(now),
                 State::Closed => {}
@@ -57,11 +142,11 @@ impl Sender {
     fn on_timeout(&mut self, now: Nanos) {
         let Some((first, _)) = self.board.first() else { return };
         // What duplicates reported has left the network; half of it would be far too much to start again with.
-        let outstanding = self.flight_size() - self.presumed_delivered();
-        let flight_size = outstanding.min(self.driver.scheme().control().cwnd).max(self.mss());
+        let outstanding = self.stream.flight_size() - self.window.presumed_delivered();
+        let flight_size = outstanding.min(self.window.driver.scheme().control().cwnd).max(self.mss());
         self.stats.timeouts += 1;
-        self.timeouts += 1;
-        if self.phase != Phase::Loss {
+        self.timers.timeouts += 1;
+        if self.recovery.phase != Phase::Loss {
             self.begin_undo_of_timeout();
         }
         // RFC 8985 section 6.3: with RACK only the first packet and those overdue are lost; otherwise all are.
@@ -69,51 +154,46 @@ impl Sender {
         let ids = self.board.ids();
         for id in ids {
             let record = self.board.get(id);
-            let overdue = || self.rack.is_lost_on_timeout(now, record, &self.board, path);
+            let overdue = || self.recovery.rack.is_lost_on_timeout(now, record, &self.board, path);
             let by_time = self.config.rack && self.config.sack;
             if record.place == Place::Flight && (id == first || !by_time || overdue()) {
                 self.declare_lost(now, id);
             }
         }
-        self.phase = Phase::Loss;
-        self.recovery_point = self.nxt;
-        self.marked = false;
-        self.reducing = false;
-        self.inflation = 0;
-        self.duplicate_acks = 0;
-        self.limited_transmit = 0;
-        self.probe = None;
-        self.loss_timer_at = Nanos::MAX;
-        self.cwr = self.ecn;
+        self.recovery.on_timeout(self.stream.nxt);
+        self.window.leave_recovery();
+        self.timers.loss_timer_at = Nanos::MAX;
+        self.ecn.on_reduction();
         let flight = Flight { size: flight_size, inflight: self.in_network() };
-        self.driver.timeout(now, flight, self.timeouts);
-        self.follow_window();
+        self.window.driver.timeout(now, flight, self.timers.timeouts);
+        self.window.follow(self.mss());
         self.rtt.back_off();
-        self.rto_at = now + self.rtt.rto();
+        self.timers.rto_at = now + self.rtt.rto();
         self.pending.add(Pending::RETRANSMISSION);
     }
 
     fn on_reordering_timer(&mut self, now: Nanos) {
         let lost = self.detect_losses(now);
-        if self.phase == Phase::Open && self.shall_enter_recovery() {
+        if self.recovery.is_open() && self.shall_enter_recovery() {
             self.enter_recovery(now, CongestionCause::Loss, (Bytes::ZERO, Bytes::ZERO));
         }
         self.repair_while_reducing(now, (Bytes::ZERO, Bytes::ZERO));
-        if self.reducing && !lost.is_zero() {
-            let window = self.prr.on_ack(Bytes::ZERO, self.board.inflight(), false, self.mss());
-            self.cwnd = window.max(self.mss()).as_u64();
+        if self.window.is_reducing() && !lost.is_zero() {
+            self.window.reduce(Bytes::ZERO, self.board.inflight(), false, self.mss());
         }
-        self.driver.refresh();
-        self.follow_window();
-        self.loss_timer_at = self.reordering_at;
+        self.window.driver.refresh();
+        self.window.follow(self.mss());
+        self.timers.loss_timer_at = self.timers.reordering_at;
     }
 
     /// RFC 8985 section 7.2: schedules a probe if data is outstanding, nothing is known to be missing and no probe is out.
     #[inline]
     pub(super) fn arm_probe(&mut self, now: Nanos) {
-        self.loss_timer = LossTimer::Probe;
-        self.loss_timer_at = Nanos::MAX;
-        let suits = !self.is_repairing() && self.board.sacked_packets() == 0 && self.probe.is_none();
+        self.timers.loss_timer = LossTimer::Probe;
+        self.timers.loss_timer_at = Nanos::MAX;
+        let suits = !self.recovery.is_repairing()
+            && self.board.sacked_packets() == 0
+            && self.recovery.probe.is_none();
         if !self.config.tlp || !self.config.rack || !self.config.sack || !suits || self.board.is_empty() {
             return;
         }
@@ -121,15 +201,15 @@ impl Sender {
         if self.board.len() == 1 {
             timeout += self.config.ack_delay;
         }
-        self.loss_timer_at = (now + timeout).min(self.rto_at);
+        self.timers.loss_timer_at = (now + timeout).min(self.timers.rto_at);
     }
 
     /// RFC 8985 section 7.3.
     fn on_probe_timer(&mut self, now: Nanos) {
-        if self.board.is_empty() || self.is_repairing() || self.board.sacked_packets() > 0 {
+        if self.board.is_empty() || self.recovery.is_repairing() || self.board.sacked_packets() > 0 {
             return;
         }
         self.pending.add(Pending::TAIL_PROBE);
-        self.rto_at = now + self.rtt.rto();
+        self.timers.rto_at = now + self.rtt.rto();
     }
 }

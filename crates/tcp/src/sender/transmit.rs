@@ -1,7 +1,7 @@
 //! What leaves next.
 
-use narrows_cc::{Bytes, Nanos, Phase, SendPosition, Sent};
-use narrows_packet::{Ecn, Flags, Packet, timestamp};
+use narrows_cc::{Bytes, Nanos, Sent};
+use narrows_packet::{Flags, Packet, timestamp};
 
 use super::rack::Probe;
 use super::{Pending, Sender, State};
@@ -19,7 +19,7 @@ impl Sender {
                 return None;
             }
         }
-        self.held = false;
+        self.pacing.clear();
         if self.waits_for_rate() {
             return None;
         }
@@ -43,9 +43,9 @@ impl Sender {
         if self.state != State::Established {
             return None;
         }
-        if self.pending.take(Pending::ACK) && self.nxt >= self.app_end && !self.app.is_finished() {
+        if self.pending.take(Pending::ACK) && !self.stream.has_unsent() && !self.stream.app.is_finished() {
             // With data at hand the first data packet ends the handshake.
-            return Some(self.packet(now, self.nxt));
+            return Some(self.packet(now, self.stream.nxt));
         }
         if self.pending.take(Pending::RETRANSMISSION)
             && let Some(id) = self.board.next_lost()
@@ -57,22 +57,21 @@ impl Sender {
         }
         if self.pending.take(Pending::WINDOW_PROBE) {
             // An old number makes the receiver answer with its window, as Linux probes.
-            return Some(self.packet(now, self.una - 1));
+            return Some(self.packet(now, self.stream.una - 1));
         }
         None
     }
 
     fn syn(&mut self, now: Nanos) -> Packet {
-        self.syns += 1;
-        self.syn_sent_at = now;
-        self.rto_at = now + self.rtt.rto();
+        let first = self.handshake.on_syn(now);
+        self.timers.rto_at = now + self.rtt.rto();
         let mut packet = Packet::new(self.flow);
         packet.header = self.config.header;
         packet.flags = Flags::SYN;
         *packet.tcp_mut().ts_val = timestamp(now);
         *packet.tcp_mut().window = self.config.receive_window.as_u64().min(u64::from(u32::MAX)) as u32;
         // RFC 3168 section 6.1.1; a repeated SYN does not ask again.
-        if self.config.ecn && self.syns == 1 {
+        if self.config.ecn && first {
             packet.flags = packet.flags.with(Flags::ECE).with(Flags::CWR);
         }
         packet.set_path(self.path);
@@ -82,45 +81,30 @@ impl Sender {
 
     /// RFC 8985 section 7.3: new data if there is any and the receiver takes it, otherwise the last packet again.
     fn tail_probe(&mut self, now: Nanos) -> Option<Packet> {
-        let len = self.next_len();
-        let packet = if len > 0 && self.nxt + len <= self.right_edge {
+        let len = self.stream.next_len(self.config.segment);
+        let packet = if len > 0 && self.stream.admits(len) {
             self.send_new(now, len)
         } else {
             let last = self.board.last()?;
             self.retransmit(now, last)
         };
-        self.probe = Some(Probe { end_seq: self.nxt, repeated: packet.flags.has(Flags::RETRANSMISSION) });
+        self.recovery.probe =
+            Some(Probe { end_seq: self.stream.nxt, repeated: packet.flags.has(Flags::RETRANSMISSION) });
         self.stats.tlp_probes += 1;
-        self.loss_timer_at = Nanos::MAX;
+        self.timers.loss_timer_at = Nanos::MAX;
         Some(packet)
-    }
-
-    /// Payload of the next new packet; zero if there is no data.
-    #[inline]
-    fn next_len(&self) -> u64 {
-        self.app_end.saturating_sub(self.nxt).min(u64::from(self.config.segment))
     }
 
     /// Whether the congestion window has room. One packet always may be in flight.
     #[inline]
     pub(super) fn has_room(&self, len: u64) -> bool {
-        let inflight = self.board.inflight().as_u64();
-        inflight + len <= self.cwnd || inflight == 0
+        self.window.has_room(self.board.inflight(), len)
     }
 
     /// Whether the pacer lets a packet go; otherwise the deadline becomes its time.
     #[inline]
     pub(super) fn is_due(&mut self, now: Nanos) -> bool {
-        if now < self.pacer.next() {
-            self.held = true;
-            // The same packet may be asked for again and again while it waits; it counts once.
-            if self.waited_for != self.pacer.next() {
-                self.waited_for = self.pacer.next();
-                self.stats.paced_waits += 1;
-            }
-            return false;
-        }
-        true
+        self.pacing.is_due(now, &mut self.stats.paced_waits)
     }
 
     fn poll_lost(&mut self, now: Nanos) -> Option<Packet> {
@@ -144,18 +128,18 @@ impl Sender {
 
     #[inline]
     fn poll_new(&mut self, now: Nanos) -> Option<Packet> {
-        let mut len = self.next_len();
+        let mut len = self.stream.next_len(self.config.segment);
         if len == 0 {
-            if self.app.is_finished() && !self.fin_sent {
+            if self.stream.app.is_finished() && !self.stream.fin_sent {
                 return Some(self.send_new(now, 0));
             }
-            if self.waiting > 0 {
+            if self.stream.waiting > 0 {
                 // New data is about to be handed over; it goes before what is only doubtful.
                 return None;
             }
             return self.poll_doubtful(now);
         }
-        if self.nxt + len > self.right_edge {
+        if !self.stream.admits(len) {
             len = self.fitting_len(now);
             if len == 0 {
                 return self.poll_doubtful(now);
@@ -165,7 +149,7 @@ impl Sender {
             self.note_usage(true);
             return None;
         }
-        if self.quiet_since < now {
+        if self.timers.quiet_since < now {
             self.restart(now);
             if self.waits_for_rate() {
                 return self.poll_pending(now);
@@ -177,19 +161,18 @@ impl Sender {
         Some(self.send_new(now, len))
     }
 
-    /// What the receiver's window leaves room for. Less than a segment leaves only if waiting may not help (RFC 9293
-    /// section 3.8.6.2.1): nothing is outstanding, and it is half the largest window ever offered or more.
+    /// What the receiver's window leaves room for. Less than a segment leaves only if waiting may not help: nothing is
+    /// outstanding, and it is worthwhile.
     fn fitting_len(&mut self, now: Nanos) -> u64 {
         if !self.board.is_empty() {
             return 0;
         }
-        let room = self.right_edge.saturating_sub(self.nxt);
-        if room > 0 && room >= self.largest_window / 2 {
-            return room.min(self.next_len());
+        if let Some(room) = self.stream.worthwhile_room() {
+            return room.min(self.stream.next_len(self.config.segment));
         }
-        if self.rto_at == Nanos::MAX {
-            self.persist = true;
-            self.rto_at = now + self.rtt.rto();
+        if self.timers.rto_at == Nanos::MAX {
+            self.timers.persist = true;
+            self.timers.rto_at = now + self.rtt.rto();
         }
         0
     }
@@ -197,49 +180,43 @@ impl Sender {
     /// Sending resumes after a time with nothing outstanding.
     #[cold]
     fn restart(&mut self, now: Nanos) {
-        self.quiet_since = Nanos::MAX;
-        let idle = now - self.last_sent_at;
+        self.timers.quiet_since = Nanos::MAX;
+        let idle = now - self.timers.last_sent_at;
         self.report_to_agent(now, RateEvent::Resumed { idle });
-        self.driver.idle_restart(now, idle, Some(self.rtt.rto()));
-        self.follow_window();
+        self.window.driver.idle_restart(now, idle, Some(self.rtt.rto()));
+        self.window.follow(self.mss());
     }
 
     /// Sends `len` bytes of new data, or the FIN if `len` is zero.
     #[inline]
     fn send_new(&mut self, now: Nanos, len: u64) -> Packet {
-        let mut packet = self.packet(now, self.nxt);
+        let mut packet = self.packet(now, self.stream.nxt);
         packet.payload = len as u16;
-        if self.ecn && len > 0 {
-            packet.set_ecn(if self.config.ect1 { Ecn::Ect1 } else { Ecn::Ect0 });
-            if self.cwr {
-                self.cwr = false;
-                packet.flags = packet.flags.with(Flags::CWR);
-            }
+        if len > 0 {
+            self.ecn.label(&mut packet, self.config.ect1);
         }
         let bytes = Bytes::new(len);
-        let snapshot = self.driver.stamp(now, bytes, self.board.inflight());
-        self.board.push(self.nxt, len as u16, snapshot);
-        self.nxt += len;
+        let snapshot = self.window.driver.stamp(now, bytes, self.board.inflight());
+        self.board.push(self.stream.nxt, len as u16, snapshot);
+        self.stream.nxt += len;
         if len == 0 {
             packet.flags = packet.flags.with(Flags::FIN);
-            self.fin_sent = true;
-            self.nxt += 1;
+            self.stream.fin_sent = true;
+            self.stream.nxt += 1;
         } else {
-            if self.first_data_at.is_none() {
-                self.first_data_at = Some(now);
+            if self.milestones.first_data_at.is_none() {
+                self.milestones.first_data_at = Some(now);
             }
-            if self.phase == Phase::Open && self.duplicate_acks > 0 {
-                self.limited_transmit += len;
+            if self.recovery.is_open() && self.recovery.duplicate_acks > 0 {
+                self.recovery.limited_transmit += len;
             }
             self.on_sent(now, bytes, false);
-            let limited = self.board.inflight().as_u64() + u64::from(self.config.segment) > self.cwnd;
+            let limited = self.board.inflight().as_u64() + u64::from(self.config.segment) > self.window.cwnd;
             self.note_usage(limited);
         }
-        self.quiet_since = Nanos::MAX;
-        if self.rto_at == Nanos::MAX {
-            self.rto_at = now + self.rtt.rto();
-        }
-        if !self.is_repairing() && !self.rack.may_detect(&self.board) {
+        self.timers.quiet_since = Nanos::MAX;
+        self.timers.start_rto(now, self.rtt.rto());
+        if !self.recovery.is_repairing() && !self.recovery.rack.may_detect(&self.board) {
             self.arm_probe(now);
         }
         packet
@@ -251,7 +228,7 @@ impl Sender {
         let mut packet = self.packet(now, record.seq);
         packet.payload = record.len;
         packet.flags = packet.flags.with(Flags::RETRANSMISSION);
-        let snapshot = self.driver.stamp(now, bytes, self.board.inflight());
+        let snapshot = self.window.driver.stamp(now, bytes, self.board.inflight());
         self.board.resend(id, snapshot);
         if record.len == 0 {
             packet.flags = packet.flags.with(Flags::FIN);
@@ -260,11 +237,11 @@ impl Sender {
             self.stats.bytes_retransmitted += bytes.as_u64();
             self.on_sent(now, bytes, true);
         }
-        if self.is_repairing() {
-            self.undo.on_retransmission(now);
+        if self.recovery.is_repairing() {
+            self.recovery.undo.on_retransmission(now);
             // RFC 6675 section 6: the timer starts anew with each retransmission. RFC 6582 has its own rule.
             if self.config.sack {
-                self.rto_at = now + self.rtt.rto();
+                self.timers.rto_at = now + self.rtt.rto();
             }
         }
         packet
@@ -275,17 +252,11 @@ impl Sender {
     fn on_sent(&mut self, now: Nanos, bytes: Bytes, retransmission: bool) {
         self.stats.data_packets_sent += 1;
         self.stats.bytes_sent += bytes.as_u64();
-        self.last_sent_at = now;
-        let control = self.driver.control();
-        if let Some(rate) = control.pacing_rate {
-            let burst = control.burst.min(self.config.max_burst);
-            self.pacer.on_sent(now, bytes, rate, burst);
-        }
-        if self.reducing {
-            self.prr.on_sent(bytes);
-        }
-        self.driver.sent(&Sent { now, bytes, inflight: self.board.inflight(), retransmission });
-        self.follow_window();
+        self.timers.last_sent_at = now;
+        self.pacing.on_sent(now, bytes, self.window.driver.control(), self.config.max_burst);
+        self.window.on_sent(bytes);
+        self.window.driver.sent(&Sent { now, bytes, inflight: self.board.inflight(), retransmission });
+        self.window.follow(self.mss());
     }
 
     /// An empty packet of this connection with this sequence number.
@@ -296,7 +267,7 @@ impl Sender {
         packet.flags = Flags::ACK;
         let tcp = packet.tcp_mut();
         (*tcp.seq, *tcp.ack) = (seq, 1);
-        (*tcp.ts_val, *tcp.ts_ecr) = (timestamp(now), self.peer_timestamp);
+        (*tcp.ts_val, *tcp.ts_ecr) = (timestamp(now), self.handshake.peer_timestamp);
         *tcp.window = u32::from(u16::MAX);
         packet.set_path(self.path);
         self.write_option(now, &mut packet);
@@ -306,7 +277,6 @@ impl Sender {
     /// Follows how much of the window is used.
     #[inline]
     pub(super) fn note_usage(&mut self, limited: bool) {
-        let position = SendPosition { acknowledged: self.una, next: self.nxt };
-        self.driver.note_usage(limited, self.board.inflight(), position);
+        self.window.driver.note_usage(limited, self.board.inflight(), self.stream.position());
     }
 }
