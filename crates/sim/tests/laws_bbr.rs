@@ -171,9 +171,9 @@ count = {cubics}
 /// Neither depends on the number of other flows.
 ///
 /// Let c be the rate, l the propagation delay, q = X c l the full buffer, and s BBR's share of the buffer and
-/// so of the link. BBR has s (q + c l) in flight. In ProbeRTT it has four packets, and the others' (1 - s) (q
-/// + c l) are in the pipe and the queue, so min_rtt = ((1 - s) (q + c l) + 4) / c. The cap equals the data in
-/// flight where
+/// so of the link. BBR has s (q + c l) in flight. In ProbeRTT it has four packets, and the others'
+/// (1 - s) (q + c l) are in the pipe and the queue, so min_rtt = ((1 - s) (q + c l) + 4) / c. The cap equals
+/// the data in flight where
 ///
 ///     2 s c min_rtt = s (q + c l),    s = 1/2 + 4 / (q + c l),
 ///
