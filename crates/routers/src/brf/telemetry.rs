@@ -1,7 +1,7 @@
-//! What the switch tells of itself.
+//! The telemetry of BRF.
 
-use crate::{Reading, TelemetrySink};
 use super::Brf;
+use crate::{Reading, TelemetrySink};
 
 impl Brf {
     /// Its state, rates and counters.
