@@ -145,9 +145,9 @@ const HANDSHAKE: Nanos = Nanos::from_secs(1);
 const HANDSHAKE_ENTRY: Nanos = Nanos::from_secs(3);
 /// UDP gets no share after a silence of this length.
 const UDP_GONE: Nanos = Nanos::from_secs(2);
-/// Flows that are not in the table count as one of the others for so long.
+/// Untracked flows count as one of the others until a silence of this length.
 const UNTRACKED_GONE: Nanos = Nanos::from_secs(2);
-/// Bounds of Δt, and its length while no round-trip time is known.
+/// Bounds of Δt, and its value while no RTT is known.
 const PERIOD_MIN: Nanos = Nanos::from_millis(1);
 const PERIOD_MAX: Nanos = Nanos::from_secs(1);
 const PERIOD_UNKNOWN: Nanos = Nanos::from_millis(100);
@@ -187,7 +187,7 @@ pub struct Brf {
     state: State,
     shares: Shares,
     table: FlowTable<Flow>,
-    /// Flows whose shares other switches announced.
+    /// Shares that other switches announced, by flow.
     reservations: FlowTable<RemoteReservation>,
     tuples: Arc<[FiveTuple]>,
     learned: Learned,
@@ -197,7 +197,7 @@ pub struct Brf {
     /// The number of flows outside the BRF class that send.
     others: usize,
     udp_seen: Option<Nanos>,
-    /// When a packet of a flow came that is not in the table, and whether such flows count.
+    /// When the last packet of an untracked flow arrived, and whether these flows count.
     untracked_seen: Option<Nanos>,
     untracked: bool,
     classes: Classes,
@@ -424,7 +424,7 @@ impl Router for Brf {
             port.steer(UDP);
         } else {
             let again = self.untracked_seen.replace(now).is_some_and(|seen| now - seen < UNTRACKED_GONE);
-            // One packet may be a late repeat.
+            // A single packet may be a late retransmission.
             if again && !self.untracked {
                 self.untracked = true;
                 self.divide_classes(port, 0);

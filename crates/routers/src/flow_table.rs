@@ -250,9 +250,9 @@ mod tests {
     }
 
     proptest! {
-        /// The flow table behaves as a list does.
+        /// The table behaves as a list ordered by last use.
         #[test]
-        fn flow_table_matches_list(
+        fn table_matches_a_list_model(
             limit in 1usize..12,
             calls in prop::collection::vec((0u8..3, 0u32..24, 0u64..30), 1..400),
         ) {
@@ -286,9 +286,9 @@ mod tests {
         }
     }
 
-    /// A flood neither grows the table nor evicts active flows.
+    /// A flood of new flows neither grows the table nor evicts active flows.
     #[test]
-    fn flood_neither_grows_nor_evicts_active() {
+    fn flood_neither_grows_table_nor_evicts_active_flows() {
         let mut table = FlowTable::new(1000, IDLE);
         let memory = table.memory();
         let mut now = Nanos::ZERO;

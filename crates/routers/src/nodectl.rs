@@ -123,10 +123,11 @@ use narrows_packet::ControlMessage;
 
 use crate::{Outgoing, Port, Reading, Router, RouterFrame, RouterInfo, RouterSetup, TelemetrySink};
 
-/// Bounds of the beat.
+/// Bounds of the control interval.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(10);
 const LONGEST_INTERVAL: Nanos = Nanos::from_secs(1);
-/// The node's side of Nodectl.
+
+/// The router algorithm of Nodectl.
 #[derive(Clone, Debug)]
 pub struct Nodectl {
     /// The bandwidth of the port without other traffic.
@@ -135,10 +136,10 @@ pub struct Nodectl {
     beta: f64,
     arrivals: Arrivals,
     table: ReservationTable,
-    /// When the beat under way began, and when it ends.
+    /// Start and end of the current control interval.
     interval_start: Nanos,
     interval_end: Nanos,
-    /// The longest round-trip time of the flows.
+    /// The longest RTT of the flows.
     rtt: Nanos,
     /// Bytes of the other direction's flows in this control interval, and their rate.
     reverse_bytes: u64,
@@ -159,7 +160,7 @@ fn rate(bytes_per_sec: u64) -> Rate {
     Rate::from_bytes_per_sec(bytes_per_sec)
 }
 
-/// Sends a message to the sender of a flow, along the way on which the flow passed this port.
+/// Sends a message to the sender of a flow, for the path on which the flow passed this port.
 fn notify(port: &mut Port<'_>, (flow, path): (u32, u8), message: &Message) {
     let message = ControlMessage::new(message.encode().as_bytes());
     port.send(Outgoing::ToSender { flow, path, message });
@@ -234,7 +235,7 @@ impl Router for Nodectl {
             self.control_bytes += packet.size().as_u64();
             self.on_message(port, packet);
         } else if packet.opens() {
-            self.passing += packet.size().as_u64();
+            self.control_bytes += packet.size().as_u64();
         } else if let Some(record) = self.table.records.get(port.now, packet.flow()) {
             record.arrived += packet.size().as_u64();
         }
@@ -256,11 +257,12 @@ impl Router for Nodectl {
         while self.table.expire(port.now) {
             self.counts.expired += 1;
         }
-        self.look_after_each(port);
-        self.allow_for_returns(port);
-        self.hand_out(port);
+        self.repeat_notices(port);
+        self.deduct_other_traffic(port);
+        self.distribute_free(port);
         self.interval_start = port.now;
-        self.interval_end = if self.table.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.control_interval()) };
+        self.interval_end =
+            if self.table.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.control_interval()) };
     }
 
     fn telemetry(&self, sink: TelemetrySink<'_>) {
@@ -286,10 +288,11 @@ impl Nodectl {
                 self.on_request(port, packet, message);
             }
             Ok(Message::Adjustment { kind: Adjustment::Terminate, id, .. }) => {
-                match self.table.records.peek_mut(packet.flow()).map(|record| (record.id == id, record.path)) {
+                match self.table.records.peek_mut(packet.flow()).map(|record| (record.id == id, record.path))
+                {
                     Some((true, path)) if path == packet.path() => {
                         self.table.close(packet.flow());
-                        self.hand_out(port);
+                        self.distribute_free(port);
                     }
                     Some((false, _)) => self.counts.foreign += 1,
                     // Repeated, or its record has timed out, or the flow has moved to another path over this
@@ -330,7 +333,7 @@ impl Nodectl {
             }
         }
         let Some(own) = self.table.records.peek_mut(flow).map(|record| record.transmission) else { return };
-        let asked = max.as_bytes_per_sec();
+        let requested = max.as_bytes_per_sec();
         let rtt = Nanos::from_micros(u64::from(rtt_us));
         let (total, mut allocated, adjust) = self.allocate(port.now, flow, own, requested, rtt);
         if allocated < min.as_bytes_per_sec().max(1) {
@@ -339,9 +342,9 @@ impl Nodectl {
             return;
         }
         let Some(record) = self.table.records.peek_mut(flow) else { return };
-        let announced = record.before.is_none() && record.is_bottleneck() && asked == record.rate();
-        let repeated = record.before.is_some() && asked == record.echoed;
-        let suggested = [record.suggested, record.withdrawn].contains(&asked);
+        let announced = record.before.is_none() && record.is_bottleneck() && requested == record.rate();
+        let repeated = record.before.is_some() && requested == record.echoed;
+        let suggested = [record.suggested, record.withdrawn].contains(&requested);
         let echoes = suggested || announced || repeated;
         record.echoed = if echoes { requested } else { 0 };
         if echoes {
@@ -362,8 +365,8 @@ impl Nodectl {
         record.notified_at = port.now;
         record.allocated = allocated;
         self.rtt = self.rtt.max(rtt);
-        let granted = allocated.min(asked);
-        self.table.set(flow, granted, allocated <= asked);
+        let granted = allocated.min(requested);
+        self.table.set(flow, granted, allocated <= requested);
         let (kind, max) = (Negotiation::Request, rate(granted));
         let passed_on = Message::Negotiation { kind, max, min, id, rtt_us: rtt_us | ATTENDED };
         packet.set_message(passed_on.encode().as_bytes());
@@ -371,15 +374,16 @@ impl Nodectl {
         self.adjust(port, adjust, Some(own), (0, u64::MAX));
         if self.interval_end == Nanos::MAX {
             self.interval_start = port.now;
-            self.returning = 0;
-            self.passing = 0;
+            self.reverse_bytes = 0;
+            self.control_bytes = 0;
             self.interval_end = port.now.saturating_add(self.control_interval());
         }
     }
 
-    /// How long a beat lasts.
-    fn control_interval(&self) -> Nanos {
-        self.rtt.max(SHORTEST_INTERVAL).min(LONGEST_INTERVAL)
+    /// Recounts the reservation table.
+    #[cfg(test)]
+    fn check(&mut self) {
+        self.table.check();
     }
 
     /// The length of a control interval: the longest RTT, within bounds.
@@ -393,7 +397,7 @@ impl Nodectl {
         self.counts.failures += 1;
         port.consume();
         let kind = Negotiation::Failure;
-        let answer = Message::Negotiation { kind, max: rate(there_is), min, id, rtt_us };
+        let answer = Message::Negotiation { kind, max: rate(available), min, id, rtt_us };
         notify(port, (packet.flow(), packet.path()), &answer);
     }
 
@@ -475,10 +479,10 @@ impl Nodectl {
                 if settled && speed < record.rate() && packet.path() == record.path {
                     record.suggested = 0;
                     record.withdrawn = 0;
-                    // What is on its way was sent before it was told.
+                    // Data in flight was sent before the reduction arrives.
                     record.notified_at = port.now;
                     self.table.set(flow, speed, false);
-                    self.hand_out(port);
+                    self.distribute_free(port);
                 }
             }
         }

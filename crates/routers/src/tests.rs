@@ -34,9 +34,9 @@ fn close(measured: f64, expected: f64) {
     assert!((measured - expected).abs() <= 1e-6 * expected.abs().max(1e-3), "{measured}, not {expected}");
 }
 
-/// Every router algorithm has a name, parameters within their range and module documentation.
+/// Every router algorithm has a name, parameters in range and complete module documentation.
 #[test]
-fn router_has_name_parameters_and_documentation() {
+fn every_router_has_name_valid_params_and_page() {
     for entry in ALL {
         assert_eq!(find(entry.info.name).map(|found| found.info.name), Some(entry.info.name));
         for param in entry.info.params {
@@ -53,9 +53,9 @@ fn router_has_name_parameters_and_documentation() {
     assert!(find("none").is_none());
 }
 
-/// Every router algorithm reports each item once and leaves the unit to its kind.
+/// Every router algorithm reports each telemetry item once, without a unit in its name.
 #[test]
-fn router_telemetry_names_are_unique_without_units() {
+fn telemetry_items_are_unique_and_carry_no_unit() {
     for entry in ALL {
         let mut names = Vec::new();
         made(entry.info.name).telemetry(&mut |name, _| names.push(name));
@@ -95,9 +95,9 @@ fn rcp_corrects_its_rate_once_per_slot() {
     close(reading(&rcp, "rate"), before * (1.0 + 0.01 / d * 0.4 * (1e7 - 60_000.0) / 1e7));
 }
 
-/// RCP follows a longer round-trip time faster, and its rate stays within its bounds.
+/// RCP follows a longer RTT faster than a shorter one and keeps its rate within bounds.
 #[test]
-fn rcp_follows_longer_rtt_faster_within_bounds() {
+fn rcp_follows_longer_rtt_faster_and_keeps_bounds() {
     let mut rcp = made("rcp");
     rcp.on_arrival(
         &mut TestPort::default().at(Nanos::ZERO, 0),
@@ -116,9 +116,9 @@ fn rcp_follows_longer_rtt_faster_within_bounds() {
     close(reading(&rcp, "rate"), 1e7);
 }
 
-/// RCP writes its rate where that is lower or none is set.
+/// RCP writes its rate where the field is unset or higher.
 #[test]
-fn rcp_writes_lower_or_missing_rate() {
+fn rcp_writes_its_rate_if_lower_or_unset() {
     let mut rcp = made("rcp");
     let mut stamped = |rate: f32| {
         let mut sent = packet(RateHeader::RcpRequest { rate, rtt_us: 7 });
@@ -135,9 +135,9 @@ fn rcp_writes_lower_or_missing_rate() {
     assert_eq!(stamped(0.0), 0.0);
 }
 
-/// XCP divides spare capacity by spacing and takes by size.
+/// XCP divides spare capacity by packet spacing; invalid fields get nothing.
 #[test]
-fn xcp_gives_by_spacing_and_takes_by_size() {
+fn xcp_divides_spare_capacity_by_packet_spacing() {
     let mut xcp = made("xcp");
     // 50 ms: 100 packets of 1000 B, half of a flow with RTT 40 ms and X = 1 ms, half with RTT 80 ms and X = 2
     // ms.
@@ -183,7 +183,7 @@ fn xcp_gives_by_spacing_and_takes_by_size() {
 
 /// XCP shuffles a tenth of full traffic and drains the persistent queue.
 #[test]
-fn xcp_shuffles_tenth_and_drains_queue() {
+fn xcp_shuffles_a_tenth_and_drains_the_queue() {
     let mut xcp = made("xcp");
     let request = RateHeader::XcpRequest { rtt_us: 100_000, spacing: 1e-3, delta: 1e24 };
     let at = |us| Nanos::from_micros(us);
@@ -220,9 +220,9 @@ fn xcp_shuffles_tenth_and_drains_queue() {
     }
 }
 
-/// An idle port sleeps, and wakes as if it had counted every interval.
+/// An idle port sleeps and wakes as if it had counted every control interval.
 #[test]
-fn idle_port_sleeps_without_missing_intervals() {
+fn idle_port_sleeps_and_wakes_on_its_interval_grid() {
     for entry in ALL {
         let name = entry.info.name;
         let mut router = made(name);
@@ -268,9 +268,9 @@ fn anything() -> impl Strategy<Value = RateHeader> {
 }
 
 proptest! {
-    /// Whatever headers contain, a router algorithm advises finite numbers, and time goes on.
+    /// Whatever headers say, a router algorithm advises finite numbers and time advances.
     #[test]
-    fn any_headers_yield_finite_advice(
+    fn any_headers_yield_finite_advice_and_progress(
         packets in prop::collection::vec((anything(), 0u64..20_000, 0u64..100_000), 1..200),
     ) {
         for entry in ALL {

@@ -160,7 +160,7 @@ impl Brf {
         let now = port.now;
         for (id, flow) in self.table.iter_mut() {
             let sends = flow.active && flow.established && flow.class == Class::Brf;
-            let unanswered = flow.unanswered > flow.returned && now - flow.unanswered > patience(flow.rtt);
+            let unanswered = flow.unanswered > flow.returned && now - flow.unanswered > ack_timeout(flow.rtt);
             if sends && unanswered && now - flow.announced >= flow.rtt {
                 flow.announced = now;
                 let share = self.shares.rate(flow.base);

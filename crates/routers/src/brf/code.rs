@@ -56,9 +56,9 @@ mod tests {
         RateCode(code).decode().as_bytes_per_sec()
     }
 
-    /// The examples of the paper are read by the paper's rule.
+    /// The paper's examples decode by the rule it states.
     #[test]
-    fn rate_code_reads_examples_of_paper() {
+    fn paper_examples_decode_by_the_stated_rule() {
         assert_eq!((encode(120_000_000), decode(12_005)), (12_005, 120_000_000));
         assert_eq!(decode(CODE_MAX), 6_552_000_000_000);
         assert_eq!((encode(0), encode(1), encode(6_552)), (0, 10, 65_520));
@@ -66,9 +66,9 @@ mod tests {
         assert_eq!((encode(u64::MAX), decode(u16::MAX)), (CODE_MAX, 655_300_000));
     }
 
-    /// Every code decodes, and is written again in one form that stays the same.
+    /// Every code decodes, and encoding the result gives one canonical form with the same value.
     #[test]
-    fn rate_code_has_one_canonical_form() {
+    fn every_code_decodes_and_has_one_canonical_form() {
         for code in 0..=u16::MAX {
             let rate = decode(code);
             assert_eq!(rate, u64::from(code / 10) * 10u64.pow(u32::from(code % 10)));
@@ -95,7 +95,7 @@ mod tests {
     proptest! {
         /// Encoding rounds down by less than one part in 657 and keeps the order of rates.
         #[test]
-        fn rate_code_rounds_down_and_keeps_order(a in rates(), b in rates()) {
+        fn encoding_rounds_down_below_1_657th_and_keeps_order(a in rates(), b in rates()) {
             let decoded = decode(encode(a));
             let top = decode(CODE_MAX);
             prop_assert!(decoded <= a);
@@ -109,10 +109,10 @@ mod tests {
         }
     }
 
-    /// The error bound is reached.
+    /// The error bound is tight.
     #[test]
-    fn rate_code_error_bound_is_tight() {
-        // Just below 657 · 10^9: the bound cannot be stated lower.
+    fn encoding_error_bound_is_tight() {
+        // Just below 657 · 10^9: no lower bound holds.
         let rate = 656_999_999_999;
         assert_eq!(decode(encode(rate)), 656_000_000_000);
         assert!((rate - 656_000_000_000) as f64 / rate as f64 > 0.999_999 / 657.0);

@@ -81,11 +81,12 @@ pub(super) struct Flow {
     pub(super) other_share: Option<(f64, Nanos)>,
     /// The earliest time at which to write a share again.
     pub(super) write_at: Nanos,
-    /// The first packet after the last acknowledgement seen, when that was, and when the share was last announced to the other switches.
+    /// The times of the first packet after the last ACK, of that ACK, and of the last announcement to other
+    /// switches.
     pub(super) unanswered: Nanos,
     pub(super) returned: Nanos,
     pub(super) announced: Nanos,
-    /// The share that another switch of its way announced last, and when.
+    /// The share that another switch of its path announced last, and its time.
     pub(super) remote: Option<(RateCode, Nanos)>,
 }
 
@@ -251,8 +252,8 @@ mod tests {
 
     /// A flow counts with its share until it has been measured for a whole period.
     #[test]
-    fn flow_counts_with_share_until_measured() {
-        let mut flow = told(1e6, false);
+    fn new_flow_counts_with_its_share_until_measured() {
+        let mut flow = advised(1e6, false);
         assert_eq!((flow.demand, flow.used, flow.mean_rate()), (1e6, 1e6, None));
         flow.arrived = 100_000;
         measure(&mut flow, 149, 2e6);
@@ -262,10 +263,10 @@ mod tests {
         assert_eq!((flow.take_mean(), flow.mean_rate()), (Some(1e6), None));
     }
 
-    /// A flow is limited if it uses less than alpha of its share by more than a packet.
+    /// A flow is limited if it is below alpha of its share by more than a packet.
     #[test]
-    fn flow_is_limited_below_alpha_of_share() {
-        // A packet in 100 ms is 15 kB/s: 950 kB/s less that is the edge.
+    fn flow_below_alpha_by_over_a_packet_is_limited() {
+        // A packet in 100 ms is 15 kB/s: the threshold is 950 kB/s less that.
         for (arrived, demand) in [(93_500, f64::INFINITY), (93_499, 949_990.0 * 1.1)] {
             let mut flow = advised(1e6, false);
             flow.arrived = arrived;
@@ -281,10 +282,10 @@ mod tests {
         assert!((flow.demand - 15_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
     }
 
-    /// Arrivals are compared with the least share that can have governed them.
+    /// A measured rate is compared with the lowest share that can have governed it.
     #[test]
-    fn flow_usage_is_compared_with_least_share() {
-        let mut flow = told(1e6, false);
+    fn rate_is_compared_with_lowest_governing_share() {
+        let mut flow = advised(1e6, false);
         flow.arrived = 100_000;
         measure(&mut flow, 150, 1e6);
         // With its share just doubled, it sends at the old rate in this period, at both in the next, at the
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(flow.demand, f64::INFINITY);
     }
 
-    /// A limited flow is measured over fifty packets, without the doubt of one packet.
+    /// A limited flow is measured over fifty packets, without the margin of one packet.
     #[test]
     fn limited_flow_is_measured_over_fifty_packets() {
         // 150 kB/s are ten packets in 100 ms, and fifty in half a second.
@@ -324,9 +325,9 @@ mod tests {
         }
     }
 
-    /// A limited flow stays limited wherever its packets fall into periods.
+    /// A limited flow stays limited wherever packets fall into periods.
     #[test]
-    fn limited_flow_stays_limited_across_periods() {
+    fn limited_flow_stays_limited_at_any_packet_phase() {
         for rate in [20_000_u64, 100_000, 160_000, 333_333, 1_118_875, 5_000_000] {
             let (mut flow, mut share, mut last) = (advised(1e7, false), 1e7, rate * 50 / 1500 / 1000);
             let mut measured = 0;
@@ -353,8 +354,8 @@ mod tests {
 
     /// A flow is a mouse first, then limited or an elephant.
     #[test]
-    fn flow_starts_as_mouse() {
-        let mut flow = told(1e6, false);
+    fn flow_is_mouse_then_limited_or_elephant() {
+        let mut flow = advised(1e6, false);
         flow.sent = 100_000;
         assert_eq!(flow.update_layer(100_000), Layer::Mice);
         flow.sent += 1;

@@ -200,9 +200,9 @@ mod tests {
     const NEIGHBOUR: u32 = 0xc0a8_0102;
     const ELSEWHERE: u32 = 0xc0a9_0101;
 
-    /// Prediction falls back from the 5-tuple to the service, to the networks, to the average of all.
+    /// Prediction backs off from the tuple to the service, the networks and the overall average.
     #[test]
-    fn prediction_falls_back_to_coarser_averages() {
+    fn prediction_backs_off_to_coarser_averages() {
         let mut learned = Learned::new(100);
         assert_eq!(learned.predict(&tuple(A, SERVER, 80)), None);
         learned.teach(&tuple(A, SERVER, 80), 100.0);
@@ -222,9 +222,9 @@ mod tests {
         assert_eq!((learned.predict(&tuple(A, SERVER, 80)), learned.taught()), (Some(100.0), 4));
     }
 
-    /// An average follows a lasting change.
+    /// An average follows a lasting change, with weight 1/32 per flow.
     #[test]
-    fn average_follows_lasting_change() {
+    fn average_follows_a_lasting_change() {
         let mut learned = Learned::new(10);
         for _ in 0..1000 {
             learned.teach(&tuple(A, SERVER, 80), 100.0);
@@ -238,9 +238,9 @@ mod tests {
         assert!((found - expected).abs() < 1e-6, "{found}");
     }
 
-    /// Memory is bounded, and the newest averages stay.
+    /// Memory is bounded and keeps the averages taught last.
     #[test]
-    fn memory_is_bounded_and_keeps_newest() {
+    fn memory_is_bounded_and_keeps_latest_averages() {
         let mut learned = Learned::new(8);
         for client in 0..10_000u32 {
             learned.teach(&tuple(client << 8, client << 8, 80), f64::from(client));
@@ -253,9 +253,9 @@ mod tests {
         assert_eq!(learned.predict(&tuple(9_991 << 8, 9_991 << 8, 80)), all);
     }
 
-    /// Impossible lines are refused with their number.
+    /// Invalid lines are refused with their number.
     #[test]
-    fn impossible_line_is_refused_with_number() {
+    fn invalid_lines_are_refused_with_their_number() {
         for (text, what) in [
             ("tuple 1 2 3", "line 1: expected nine fields"),
             ("# head\nflow 1 2 3 4 6 1.0 1 1", "line 2: unknown grain"),
@@ -274,9 +274,9 @@ mod tests {
     }
 
     proptest! {
-        /// A written model is read back and learns on alike.
+        /// A model read back from its text equals the original and learns alike.
         #[test]
-        fn learned_text_round_trips(
+        fn text_form_round_trips_and_keeps_learning(
             lessons in prop::collection::vec((0u32..6, 0u32..6, 0u16..3, 0.0f64..1e10), 0..60),
             limit in 1usize..12,
         ) {

@@ -8,8 +8,8 @@ use super::flow::{Class, Flow, Layer};
 use super::shares::Classes;
 use super::state::State;
 use super::{
-    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_MIN, PERIOD_UNKNOWN, UNTRACKED_GONE, UDP,
-    UDP_GONE,
+    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_MIN, PERIOD_UNKNOWN, UDP, UDP_GONE,
+    UNTRACKED_GONE,
 };
 use crate::{FiveTuple, Port};
 
@@ -40,7 +40,7 @@ impl Brf {
     pub(super) fn divide_classes(&mut self, port: &mut Port<'_>, joining: usize) {
         let udp = self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
         let brf = self.shares.count() + joining;
-        // Whoever found no room in the table, and what was there before this switch, are not left with nothing.
+        // Untracked flows keep a share: those refused by the table, and those older than it.
         self.untracked &= self.untracked_seen.is_some_and(|seen| port.now - seen < UNTRACKED_GONE);
         let others = self.others + usize::from(self.untracked);
         let classes = Classes::divide(self.capacity - self.acks_rate, brf, others, udp, self.udp_share);

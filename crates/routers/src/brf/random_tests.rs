@@ -170,11 +170,9 @@ impl Run {
 }
 
 proptest! {
-
-
-    /// Whatever arrives, the counts are right and the shares add up to the capacity at most.
+    /// Whatever arrives, all counts are right and the classes take the capacity at most.
     #[test]
-    fn random_events_keep_counts_and_capacity(
+    fn any_input_keeps_counts_right_and_shares_in_capacity(
         params in params(),
         ops in ops(),
         classes in any::<bool>(),

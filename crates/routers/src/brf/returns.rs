@@ -98,26 +98,29 @@ impl Brf {
         self.counts.written += 1;
     }
 
-    /// Another switch announces the share of a flow; one on its way if the flow crosses this port too.
+    /// Records a share that another switch announced. That switch is on the flow's path if the flow crosses
+    /// this port.
     pub(super) fn note_reservation(&mut self, now: Nanos, flow: u32, code: u16) {
-        // A share of nothing is none.
+        // A share of zero is invalid.
         let rate = RateCode(code).decode();
         if let (false, Some(own)) = (rate.is_zero(), self.table.peek_mut(flow)) {
             own.remote = Some((RateCode(code), now));
-            own.beyond = Some((rate.as_bytes_per_sec() as f64, now));
+            own.other_share = Some((rate.as_bytes_per_sec() as f64, now));
         }
-        if rate.is_zero() || self.reservations.insert(now, flow, RemoteReservation { code, due: true }).is_none() {
+        if rate.is_zero()
+            || self.reservations.insert(now, flow, RemoteReservation { code, unwritten: true }).is_none()
+        {
             self.counts.refused += 1;
         }
     }
 
     /// Writes a share that another switch announced into the next acknowledgement of its flow.
-    pub(super) fn write_for_others<F: RouterFrame>(&mut self, now: Nanos, packet: &mut F) {
+    pub(super) fn write_remote<F: RouterFrame>(&mut self, now: Nanos, packet: &mut F) {
         if self.reservations.is_empty() || !packet.is_reverse() || packet.is_message() {
             return;
         }
         let Some(reservation) = self.reservations.get(now, packet.flow()) else { return };
-        if std::mem::take(&mut reservation.due) {
+        if std::mem::take(&mut reservation.unwritten) {
             write(packet, RateCode(reservation.code).decode());
             self.counts.written += 1;
         }

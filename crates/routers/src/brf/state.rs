@@ -63,7 +63,7 @@ mod tests {
 
     /// The life of a port is a path through the figure.
     #[test]
-    fn port_life_follows_state_diagram() {
+    fn typical_port_life_follows_legal_edges() {
         let mut state = State::default();
         for to in [
             InitialAllocation,
@@ -82,9 +82,9 @@ mod tests {
         }
     }
 
-    /// Only the edges of the figure are legal.
+    /// Edges that the figure does not have are illegal.
     #[test]
-    fn edges_are_only_those_of_the_figure() {
+    fn edges_absent_from_the_figure_are_illegal() {
         let all = [FlowTable, InitialAllocation, Measurement, Allocation, CongestionReduction];
         let edges = all.iter().flat_map(|from| all.iter().map(move |to| (*from, *to)));
         let legal = edges.filter(|(from, to)| from.leads_to(*to)).count();
@@ -94,10 +94,10 @@ mod tests {
         assert!([Measurement, Allocation, CongestionReduction].iter().all(|to| !FlowTable.leads_to(*to)));
     }
 
-    /// An illegal edge panics.
+    /// An illegal transition panics.
     #[test]
     #[should_panic(expected = "no edge from flow_table to allocation")]
-    fn illegal_edge_panics() {
+    fn illegal_transition_panics() {
         State::default().transition(Allocation);
     }
 }

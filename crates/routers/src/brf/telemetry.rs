@@ -4,7 +4,7 @@ use super::Brf;
 use crate::{Reading, TelemetrySink};
 
 impl Brf {
-    /// Its state, rates and counters.
+    /// Reports state, rates and counters.
     pub(super) fn report(&self, sink: TelemetrySink<'_>) {
         sink("state", Reading::State(self.state.name()));
         sink("capacity", Reading::Rate(self.capacity));

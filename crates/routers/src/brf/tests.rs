@@ -178,7 +178,7 @@ fn near(value: f64, expected: f64, tolerance: f64) {
 
 /// The first rate comes with the SYN-ACK, then one per round trip.
 #[test]
-fn rate_comes_with_syn_ack_then_per_round_trip() {
+fn rate_comes_with_syn_ack_then_once_per_round_trip() {
     let mut switch = Switch::new(&[]);
     assert_eq!(switch.open(1, 40), 10.0);
     // The RTT is known now: the next ACK may carry a rate, and then none does for 40 ms.
@@ -197,9 +197,9 @@ fn rate_comes_with_syn_ack_then_per_round_trip() {
     assert_eq!(switch.ack(77), 0.0);
 }
 
-/// A router only lowers the rate that a packet carries.
+/// A switch only lowers the rate that an ACK carries, and leaves the pace to another that writes.
 #[test]
-fn router_only_lowers_carried_rate() {
+fn switch_only_lowers_the_carried_rate() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 40);
     assert_eq!(switch.back_with(1, Flags::NONE, code(3.0)), code(3.0));
@@ -221,9 +221,10 @@ fn router_only_lowers_carried_rate() {
     assert_eq!(carried, [160, 200]);
 }
 
-/// Flows join with equal shares, and a share that falls is written at once.
+/// Flows join with equal shares, and a share that falls is written at once, or with `urgent = false` in its
+/// turn.
 #[test]
-fn falling_share_is_written_at_once() {
+fn joining_flows_share_equally_and_cuts_are_written_at_once() {
     for urgent in [1.0, 0.0] {
         let mut switch = Switch::new(&[("urgent", urgent)]);
         switch.open(1, 40);
@@ -244,9 +245,9 @@ fn falling_share_is_written_at_once() {
     }
 }
 
-/// A share that falls is not written while that of another switch is less.
+/// A share that falls is not written while another switch's share is lower.
 #[test]
-fn falling_share_waits_for_lower_remote_share() {
+fn fallen_share_above_another_switch_is_not_written() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 40);
     switch.send(50, &[(1, 10.0)]);
@@ -267,9 +268,9 @@ fn falling_share_waits_for_lower_remote_share() {
     near(switch.ack(1), 2.5, 0.001);
 }
 
-/// Flows that set up at the same time share from the start.
+/// Flows whose handshakes overlap get equal shares.
 #[test]
-fn simultaneous_flows_share_from_the_start() {
+fn simultaneous_handshakes_share_equally() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).syn(2).syn(3).at(41);
     let first: Vec<f64> =
@@ -277,9 +278,9 @@ fn simultaneous_flows_share_from_the_start() {
     assert_eq!(first, [3.333, 3.333, 3.333]);
 }
 
-/// A limited flow gets a tenth more than it uses, and the others the rest.
+/// A limited flow gets its usage plus a tenth, the others the rest; once it wants more, shares become equal.
 #[test]
-fn limited_flow_gets_usage_and_a_tenth() {
+fn limited_flow_gets_usage_plus_a_tenth_others_the_rest() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     switch.open(2, 20);
@@ -300,9 +301,9 @@ fn limited_flow_gets_usage_and_a_tenth() {
     assert_eq!(rates, [5.0, 5.0]);
 }
 
-/// A flow whose share was raised is not taken as limited.
+/// A flow whose share has just risen is not taken for a limited one.
 #[test]
-fn raised_flow_is_not_taken_as_limited() {
+fn flow_with_raised_share_is_not_taken_for_limited() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 100);
     switch.open(2, 20);
@@ -328,9 +329,9 @@ fn raised_flow_is_not_taken_as_limited() {
     assert!(received[first..].iter().all(|rate| *rate == 10.0), "{received:?}");
 }
 
-/// Silence ends a share, and the port sleeps until a flow sends again.
+/// Silence ends a flow's share, and the port sleeps until a flow sends again.
 #[test]
-fn silence_ends_share_and_port_sleeps() {
+fn silent_flow_loses_share_and_idle_port_sleeps() {
     let mut switch = Switch::new(&[("prediction", 0.0)]);
     switch.open(1, 20);
     switch.open(2, 20);
@@ -352,7 +353,7 @@ fn silence_ends_share_and_port_sleeps() {
 
 /// A forged SYN takes nothing from a flow, and a FIN frees its share.
 #[test]
-fn forged_syn_is_harmless_and_fin_frees_share() {
+fn forged_syn_changes_nothing_and_fin_frees_the_share() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     switch.send(200, &[(1, 10.0)]);
@@ -398,9 +399,9 @@ fn syn_flood_is_bounded_and_counted() {
     assert_eq!(switch.open(2, 20), 5.0);
 }
 
-/// A signal cuts once for gamma; then all shares are divided anew.
+/// A congestion signal cuts shares once, for gamma; then all bandwidth is divided again.
 #[test]
-fn signal_cuts_once_for_gamma() {
+fn congestion_signal_cuts_shares_once_for_gamma() {
     let mut switch = Switch::new(&[("gamma", 2.0)]);
     switch.open(1, 50);
     switch.send(300, &[(1, 10.0)]);
@@ -425,9 +426,9 @@ fn signal_cuts_once_for_gamma() {
     assert_eq!((empty.state(), empty.reading("reductions")), ("flow_table", 0.0));
 }
 
-/// Acknowledgements of the other direction are taken off the capacity.
+/// The rate of ACKs of the other direction is deducted from the capacity.
 #[test]
-fn reverse_acks_reduce_capacity() {
+fn reverse_direction_acks_are_deducted() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     // 19 of 52 bytes per millisecond are 988 kB/s.
@@ -444,9 +445,9 @@ fn reverse_acks_reduce_capacity() {
     near(switch.reading("c_brf"), 10.0 * MB, 0.001);
 }
 
-/// Classes divide by numbers of flows, and packets join their layer.
+/// Classes divide the link by numbers of flows, and packets join the layer of their flow.
 #[test]
-fn classes_divide_by_flows_and_layers() {
+fn classes_divide_by_flows_and_packets_join_layers() {
     let mut switch = Switch::with_classes();
     switch.open(1, 20);
     assert_eq!(switch.reading("c_brf"), 10.0 * MB);
@@ -470,9 +471,9 @@ fn classes_divide_by_flows_and_layers() {
     assert_eq!(switch.reading("c_brf"), 5.0 * MB);
 }
 
-/// A new flow begins with the rate measured for flows of its kind.
+/// A new flow starts at the rate measured for flows of its kind, also in a later run.
 #[test]
-fn new_flow_starts_at_rate_of_its_kind() {
+fn new_flow_starts_at_its_kinds_measured_rate() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     switch.send(500, &[(1, 2.0)]);

@@ -4,7 +4,7 @@
 use narrows_cc::Nanos;
 
 use super::allocation::{self, Adjust, MANY, Part};
-use super::message::{Adjustment, Message};
+use super::message::{Adjustment, Id, Message};
 use super::{Nodectl, Port, SHORTEST_INTERVAL, notify, rate};
 
 /// How often an increase is repeated.
@@ -138,7 +138,7 @@ impl Nodectl {
             record.notified_at = port.now;
             self.table.set(flow, to, true);
             self.counts.reduces += 1;
-            notify(port, to_sender, &Message::Adjustment { kind: Adjustment::Reduce, id, speed: rate(to) });
+            send_rate(port, to_sender, Adjustment::Reduce, id, to);
         } else if record.is_bottleneck()
             // Between request and answer the bottleneck is unknown. A flow has one suggestion at a time; a
             // later control interval catches up.
@@ -150,29 +150,30 @@ impl Nodectl {
             record.repeats = 0;
             record.notified_at = port.now;
             self.counts.increases += 1;
-            notify(port, to_sender, &Message::Adjustment { kind: Adjustment::Increase, id, speed: rate(to) });
+            send_rate(port, to_sender, Adjustment::Increase, id, to);
         }
     }
 
-    /// Hands out what is free to those whose bottleneck is this port, and levels what they have.
-    pub(super) fn hand_out(&mut self, port: &mut Port<'_>) {
-        let to_come = self.arrivals.rate(port.now) * self.alpha * self.rtt.as_secs_f64() - 1.0;
+    /// Distributes free bandwidth to the transmissions bottlenecked here, and levels their rates.
+    pub(super) fn distribute_free(&mut self, port: &mut Port<'_>) {
+        let expected = self.arrivals.rate(port.now) * self.alpha * self.rtt.as_secs_f64() - 1.0;
         let load = self.table.load(None);
-        if let Some(level) = allocation::level(&load, to_come) {
+        if let Some(level) = allocation::level(&load, expected) {
             let busy = load.served >= MANY && port.now < self.joined_at.saturating_add(CALM);
             let slack = if busy { 2 * level / MANY } else { level / MIN_STEP };
             self.adjust(port, Adjust::Controlled(level), None, (slack, MAX_INCREASES));
         }
     }
 
-    /// Takes what nobody negotiates off the port's bandwidth: acknowledgements and messages of the other direction, of which
-    /// a rise counts at once and a fall slowly, and handshakes and messages of this one on the mean. Those that have most
-    /// give way first, if it is worth it.
-    pub(super) fn allow_for_returns(&mut self, port: &mut Port<'_>) {
+    /// Deducts traffic that is not negotiated from the port's bandwidth: ACKs and messages of the other
+    /// direction, where an increase counts at once and a decrease slowly, and handshakes and messages of this
+    /// direction on average. If the reservations then exceed the bandwidth by a worthwhile step, the largest
+    /// are reduced first.
+    pub(super) fn deduct_other_traffic(&mut self, port: &mut Port<'_>) {
         let span = (port.now - self.interval_start).as_secs_f64();
-        let measured = std::mem::take(&mut self.returning) as f64 / span;
-        if measured > self.returns {
-            self.returns = measured;
+        let measured = std::mem::take(&mut self.reverse_bytes) as f64 / span;
+        if measured > self.reverse_rate {
+            self.reverse_rate = measured;
         } else {
             self.reverse_rate -= (self.reverse_rate - measured) * REVERSE_DECAY;
         }
@@ -182,7 +183,7 @@ impl Nodectl {
         let needed = needed.min(self.capacity as f64 * REVERSE_MAX) as u64;
         let total = self.capacity - needed;
         self.table.set_total(total);
-        if self.table.given() <= total + total / WORTH {
+        if self.table.given() <= total + total / MIN_STEP {
             return;
         }
         let mut places = std::mem::take(&mut self.places);
@@ -202,8 +203,8 @@ impl Nodectl {
         self.places = places;
     }
 
-    /// Repeats what was told in vain.
-    pub(super) fn look_after_each(&mut self, port: &mut Port<'_>) {
+    /// Repeats notifications that had no effect, and sends those that keep a flow's reservation alive.
+    pub(super) fn repeat_notices(&mut self, port: &mut Port<'_>) {
         let span = (port.now - self.interval_start).as_secs_f64();
         let mut longest = Nanos::ZERO;
         self.flows.clear();
@@ -211,34 +212,27 @@ impl Nodectl {
             longest = longest.max(record.rtt);
             let arrived = std::mem::take(&mut record.arrived);
             let allowed = (record.rate() as f64 * EXCESS * span) as u64 + EXCESS_BYTES;
-            let patience = record.rtt.max(SHORTEST_INTERVAL) * 2;
-            let heard = self.interval_start >= record.notified_at.saturating_add(patience);
-            let id = record.id;
-            if arrived > allowed && heard && record.before.is_none() && record.rate() > 0 {
+            let reaction = record.rtt.max(SHORTEST_INTERVAL) * 2;
+            let informed = self.interval_start >= record.notified_at.saturating_add(reaction);
+            let (id, to_sender) = (record.id, (flow, record.path));
+            if arrived > allowed && informed && record.before.is_none() && record.rate() > 0 {
                 record.notified_at = port.now;
                 self.counts.disobeyed += 1;
-                let speed = rate(record.rate());
-                notify(port, (flow, record.path), &Message::Adjustment { kind: Adjustment::Reduce, id, speed });
+                send_rate(port, to_sender, Adjustment::Reduce, id, record.rate());
             } else if record.suggested > 0
-                && port.now >= record.notified_at.saturating_add(patience * (1 << record.repeats))
+                && port.now >= record.notified_at.saturating_add(reaction * (1 << record.repeats))
             {
                 if record.repeats < REPEATS {
                     record.repeats += 1;
                     record.notified_at = port.now;
-                    let speed = rate(record.suggested);
-                    notify(
-                        port,
-                        (flow, record.path),
-                        &Message::Adjustment { kind: Adjustment::Increase, id, speed },
-                    );
+                    send_rate(port, to_sender, Adjustment::Increase, id, record.suggested);
                 } else {
                     record.suggested = 0;
                     self.flows.push(flow);
                 }
-            } else if port.now >= record.notified_at.saturating_add(ALIVE) && record.before.is_none() {
+            } else if port.now >= record.notified_at.saturating_add(KEEPALIVE) && record.before.is_none() {
                 record.notified_at = port.now;
-                let speed = rate(record.rate().max(1));
-                notify(port, (flow, record.path), &Message::Adjustment { kind: Adjustment::Reduce, id, speed });
+                send_rate(port, to_sender, Adjustment::Reduce, id, record.rate().max(1));
             }
         }
         self.rtt = longest;

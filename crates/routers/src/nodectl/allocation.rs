@@ -173,19 +173,20 @@ mod tests {
         (rate, adjust)
     }
 
-    /// The first transmission gets everything, and each that joins an equal share.
+    /// The first transmission gets everything, each that joins an equal share.
     #[test]
-    fn joining_transmission_gets_equal_share() {
+    fn first_gets_everything_and_newcomers_an_equal_share() {
         // Bs = Ba = 36; then Bs = 0 < Ba = 18; then Ba = 12.
         assert_eq!(given(&load(36, &[]), 1.0, ALL), (36, Adjust::Nobody));
         assert_eq!(given(&load(36, &[(36, true)]), 1.0, ALL), (18, Adjust::Above(18)));
         assert_eq!(given(&load(36, &[(18, true); 2]), 1.0, ALL), (12, Adjust::Above(12)));
     }
 
-    /// Free bandwidth goes alike to the new transmission and to those bottlenecked here.
+    /// Free bandwidth is shared between the newcomer and those bottlenecked here.
     #[test]
-    fn free_rate_goes_to_new_and_local_bottlenecks() {
-        // Bs = 12 > Ba = 12 does not hold: equal. With 13 free Bs = 13 > 12.33, Bc = (13 + 12)/2, rounded down.
+    fn free_rate_is_shared_with_those_bottlenecked_here() {
+        // Bs = 12 > Ba = 12 does not hold: equal. With 13 free Bs = 13 > 12.33, Bc = (13 + 12)/2, rounded
+        // down.
         assert_eq!(given(&load(36, &[(12, true), (12, true)]), 1.0, ALL), (12, Adjust::Nobody));
         assert_eq!(given(&load(37, &[(12, false), (12, true)]), 1.0, ALL), (12, Adjust::Controlled(12)));
         // Qctl = 0: Bc = Bs, none is adjusted.
@@ -195,9 +196,9 @@ mod tests {
         assert_eq!(given(&bottlenecked, 1.0, ALL), (9, Adjust::Controlled(9)));
     }
 
-    /// Room is kept for expected arrivals.
+    /// Bandwidth is reserved for expected arrivals.
     #[test]
-    fn expected_arrivals_keep_room() {
+    fn expected_arrivals_get_a_reserve() {
         // QT = 3: Bs = Ba = 12.
         assert_eq!(given(&load(36, &[]), 3.0, ALL), (12, Adjust::Nobody));
         // QT = 2.5 beside one with 12: Bs = 9.6 < Ba = 36/3.5 = 10.28.
@@ -208,7 +209,7 @@ mod tests {
 
     /// Within the tolerance no transmission is adjusted.
     #[test]
-    fn within_tolerance_nobody_is_adjusted() {
+    fn within_tolerance_none_is_adjusted() {
         let load = load(36, &[(13, true), (12, true)]);
         // Bs = 11, Ba = 12: a twelfth apart.
         let kept = Allocation { rate: 11, adjust: Adjust::Nobody };
@@ -216,9 +217,9 @@ mod tests {
         assert_eq!(allocate(&load, 1.0, 0.08, ALL), Allocation { rate: 12, adjust: Adjust::Above(12) });
     }
 
-    /// A request for little costs the others no more than that.
+    /// A request for less than its share costs the others no more than that.
     #[test]
-    fn small_request_costs_no_more_than_itself() {
+    fn small_request_costs_others_only_its_size() {
         let busy = load(36, &[(36, true)]);
         assert_eq!(given(&busy, 1.0, 4), (18, Adjust::Above(32)));
         assert_eq!(given(&busy, 1.0, 18), (18, Adjust::Above(18)));
@@ -230,9 +231,9 @@ mod tests {
         assert_eq!(given(&load(36, &[(8, false), (2, true)]), 2.0, 14).1, Adjust::Controlled(9));
     }
 
-    /// Freed bandwidth is levelled among transmissions bottlenecked here.
+    /// Freed bandwidth is levelled among those bottlenecked here.
     #[test]
-    fn freed_bandwidth_levels_local_bottlenecks() {
+    fn freed_bandwidth_is_levelled_among_bottlenecked() {
         assert_eq!(level(&load(36, &[(12, true), (12, true)]), 0.0), Some(18));
         assert_eq!(level(&load(36, &[(12, true), (12, true)]), 1.0), Some(12));
         assert_eq!(level(&load(36, &[(2, false), (20, true), (4, true)]), 0.0), Some(17));
@@ -249,9 +250,9 @@ mod tests {
         parts.iter().map(|part| part.rate).collect()
     }
 
-    /// Subflows share by weight, and bandwidth that one cannot use goes to the others.
+    /// Subflows share by weight; bandwidth that one cannot use goes to the others.
     #[test]
-    fn subflows_share_by_weight() {
+    fn subflows_share_by_weight_and_pass_on_unused() {
         assert_eq!(rates(30, &[(5, ALL)]), [30]);
         assert_eq!(rates(30, &[(1, ALL), (2, ALL)]), [10, 20]);
         assert_eq!(rates(30, &[(1, ALL), (1, 4), (1, ALL)]), [13, 4, 13]);
@@ -261,20 +262,21 @@ mod tests {
         assert_eq!(rates(0, &[(1, ALL), (1, 5)]), [0, 0]);
     }
 
-    /// The last round of a split gives away no more than is left.
+    /// The last round allocates no more than is left.
     #[test]
-    fn last_round_gives_no_more_than_left() {
-        // Each round but the last sates one of these: 1, 3, 7, ... of 2^k, with many that are never sated.
+    fn last_round_allocates_no_more_than_is_left() {
+        // Each round but the last satisfies one of these: 1, 3, 7, ... of 2^k, with many that are never
+        // satisfied.
         let mut all: Vec<_> = (1..40).map(|k| (1, (1u64 << k) - 1)).collect();
         all.push((1, ALL));
         let sum: u64 = rates(1 << 36, &all).iter().sum();
         assert!(sum <= 1 << 36, "{sum}");
     }
 
-    /// Among many transmissions a newcomer seldom moves the others.
+    /// With many transmissions a newcomer seldom moves the others.
     #[test]
-    fn newcomer_among_many_seldom_moves_others() {
-        // 256 with everything: room for two more is made besides that for the newcomer.
+    fn with_many_transmissions_newcomers_seldom_move_others() {
+        // 256 share everything: the newcomer's arrival makes room for two more.
         let (total, rate) = (256_000, 1_000);
         let newcomer = given(&load(total, &[(rate, true); 256]), 1.0, ALL);
         assert_eq!(newcomer, (988, Adjust::Above(988)));
@@ -297,9 +299,9 @@ mod tests {
     }
 
     proptest! {
-        /// No allocation gives away more than there is.
+        /// No allocation exceeds the port's bandwidth.
         #[test]
-        fn allocation_never_exceeds_bandwidth(
+        fn allocation_never_exceeds_the_total(
             served in rates_of(),
             spare in 0u64..10_000_000,
             expected in 0.0f64..6.0,
@@ -320,9 +322,9 @@ mod tests {
             prop_assert!(rate.min(requested) + others <= total, "{rate} + {others} of {total}: {adjust:?}");
         }
 
-        /// Levelling gives away all the bandwidth and no more.
+        /// Levelling allocates all of the bandwidth and no more, but for rounding.
         #[test]
-        fn levelling_gives_away_exactly_all(served in rates_of(), spare in 0u64..10_000_000) {
+        fn levelling_allocates_exactly_the_total(served in rates_of(), spare in 0u64..10_000_000) {
             let total = served.iter().map(|rate| rate.0).sum::<u64>() + spare;
             let load = load(total, &served);
             if let Some(level) = level(&load, 0.0) {
@@ -332,9 +334,9 @@ mod tests {
             }
         }
 
-        /// Subflows never get more than their transmission, and equal weights share max-min fairly.
+        /// Subflows never get more than the transmission, and equal weights share max-min.
         #[test]
-        fn equal_weight_subflows_share_max_min(
+        fn subflow_split_is_bounded_and_max_min_fair(
             total in 0u64..1_000_000_000_000,
             most in prop::collection::vec(prop_oneof![0u64..1_000_000_000_000, Just(ALL)], 1..8),
             weight in 1u64..1_000_000_000_000,

@@ -128,7 +128,7 @@ mod tests {
 
     /// The present rate is that of the last complete slot.
     #[test]
-    fn present_rate_is_last_complete_slot() {
+    fn present_rate_is_that_of_the_last_complete_slot() {
         let mut arrivals = Arrivals::new(Predictor::Present, SLOT);
         arrive(&mut arrivals, &[10, 20, 99]);
         assert_eq!(arrivals.rate(Nanos::from_millis(99)), 0.0);
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(arrivals.rate(Nanos::from_millis(300)), 0.0);
     }
 
-    /// EWMA and Holt's predictor follow their formulas.
+    /// EWMA and Holt follow their formulas.
     #[test]
     fn ewma_and_holt_follow_their_formulas() {
         let mut ewma = Arrivals::new(Predictor::Ewma { gain: 0.25 }, SLOT);
@@ -155,9 +155,9 @@ mod tests {
         assert_eq!(holt.rate(at), 13.75);
     }
 
-    /// A long silence ends every expectation.
+    /// After a long silence no arrivals are expected.
     #[test]
-    fn long_silence_ends_expectation() {
+    fn long_silence_ends_every_expectation() {
         for (name, predictor) in ALL {
             let mut arrivals = Arrivals::new(predictor, SLOT);
             arrive(&mut arrivals, &[1, 2, 3]);
@@ -194,9 +194,10 @@ mod tests {
 
     /// Smoothing halves the error for steady arrivals, and a trend helps when they swing.
     #[test]
-    fn smoothing_and_trend_reduce_error() {
-        // Poisson arrivals of 20 per slot: their own variance, 20, is the least error possible; the present rate has twice
-        // that, for it adds the variance of the slot it takes for granted. An EWMA of gain g adds g/(2 - g) of it: 1/15.
+    fn smoothing_helps_steady_and_trend_swinging_arrivals() {
+        // Poisson arrivals of 20 per slot: their own variance, 20, is the least error possible; the present
+        // rate has twice that, because it adds the variance of the last slot. An EWMA of gain g adds g/(2 -
+        // g) of it: 1/15.
         let steady = ALL.map(|(name, predictor)| {
             let error = error(predictor, |_| 200.0);
             println!("steady, {name}: {error:.1}");

@@ -40,7 +40,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    /// [`Node::forward`] and [`Node::back`] recount the table after every message.
+    /// Whatever arrives, the node allocates no more than the port has. [`Node::forward`] and [`Node::back`]
+    /// recount the reservation table after every message.
     #[test]
     fn any_input_never_over_allocates(
         events in events(),

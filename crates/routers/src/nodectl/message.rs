@@ -270,7 +270,7 @@ mod tests {
 
     /// The bytes on the wire are those of the layout.
     #[test]
-    fn message_bytes_match_layout() {
+    fn wire_bytes_match_the_layout() {
         let request = negotiation(Negotiation::Request, 0x0011_2233_4455, 0x66).encode();
         let expected = [
             0x00, 0x11, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0, 0, 0, 0, 0, 0x66, 1, 2, 3, 4, 5, 6,
@@ -282,9 +282,9 @@ mod tests {
         assert_eq!(reduce.as_bytes(), expected);
     }
 
-    /// Every type of message survives its bytes.
+    /// Every message type survives encoding and decoding.
     #[test]
-    fn message_type_round_trips() {
+    fn every_type_round_trips() {
         let all = [
             negotiation(Negotiation::Request, 125_000_000_000, 0),
             negotiation(Negotiation::Success, 7, 7),
@@ -302,7 +302,7 @@ mod tests {
 
     /// Impossible fields are refused.
     #[test]
-    fn impossible_field_is_refused() {
+    fn impossible_fields_are_refused() {
         let refused = |message: Message| Message::decode(message.encode().as_bytes()).unwrap_err();
         assert_eq!(refused(negotiation(Negotiation::Request, 0, 0)), Refused::Zero);
         assert_eq!(refused(negotiation(Negotiation::Success, 0, 0)), Refused::Zero);
@@ -328,7 +328,7 @@ mod tests {
 
     /// Only the stated types and lengths are read.
     #[test]
-    fn only_stated_types_and_lengths_decode() {
+    fn only_stated_types_and_lengths_are_read() {
         let request = negotiation(Negotiation::Request, 2, 1).encode();
         let reduce = adjustment(Adjustment::Reduce, 1).encode();
         for (encoded, len) in [(request, NEGOTIATION_BYTES), (reduce, ADJUSTMENT_BYTES)] {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes are refused, or are those of the message that they decode to.
+        /// Any bytes are refused or equal those of the message they decode to.
         #[test]
         fn any_bytes_are_refused_or_round_trip(bytes in anything()) {
             if let Ok(message) = Message::decode(&bytes) {

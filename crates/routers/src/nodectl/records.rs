@@ -36,9 +36,9 @@ pub(super) struct Record {
     pub(super) path_before: u8,
     /// Whether this port is its bottleneck.
     bottleneck: bool,
-    /// When its rate last changed, or it was last told.
+    /// When its rate last changed or it was last notified.
     pub(super) notified_at: Nanos,
-    /// Bytes that arrived since the last beat.
+    /// Bytes that arrived in this control interval.
     pub(super) arrived: u64,
     /// The rate of the increase suggested and not requested yet; zero if none.
     pub(super) suggested: u64,
@@ -102,7 +102,8 @@ fn key(content: u32, destination: u32) -> u32 {
 const PROBES: u32 = 4;
 
 impl ReservationTable {
-    /// An empty table of a port with bandwidth `total`, for `limit` flows that are forgotten after a silence of `idle`.
+    /// An empty table for a port of bandwidth `total` and `limit` flows, which expire after a silence of
+    /// `idle`.
     pub(super) fn new(total: u64, limit: usize, idle: Nanos) -> Self {
         Self {
             // Most ports never receive a request: the first one creates the tables.
@@ -349,9 +350,9 @@ mod tests {
         Id { content, destination: 9, subflow }
     }
 
-    /// Subflows are one transmission until the last one is gone.
+    /// Subflows are one transmission until the last of them ends.
     #[test]
-    fn subflows_form_one_transmission() {
+    fn subflows_form_one_transmission_until_the_last_ends() {
         let mut table = ReservationTable::new(100, 8, IDLE);
         let now = Nanos::ZERO;
         for (flow, id) in [(1, id(7, 0)), (2, id(7, 1)), (3, id(8, 0))] {
@@ -389,9 +390,9 @@ mod tests {
     }
 
     proptest! {
-        /// The sums are those of the records.
+        /// The sums kept incrementally equal those of the records.
         #[test]
-        fn sums_match_records(
+        fn incremental_sums_match_the_records(
             calls in prop::collection::vec((0u8..5, 0u32..12, 0u32..5, 0u64..1000, any::<bool>()), 1..300),
         ) {
             let mut table = ReservationTable::new(10_000, 8, IDLE);

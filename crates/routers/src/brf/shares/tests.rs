@@ -26,9 +26,9 @@ fn divide(shares: &mut Shares, flows: &[(f64, f64)]) -> Vec<f64> {
     flows.iter().map(|&(demand, used)| shares.grant(demand, used)).collect()
 }
 
-/// Equation 8 divides by numbers of flows after the share of UDP.
+/// Equation 8 divides by numbers of flows, after the share of UDP.
 #[test]
-fn equation_8_divides_by_numbers_of_flows() {
+fn equation_8_divides_by_flow_counts_after_udp() {
     let classes = Classes::divide(100.0, 3, 1, false, 0.05);
     assert_eq!(classes, Classes { brf: 75.0, others: 25.0, udp: 0.0 });
     let classes = Classes::divide(100.0, 3, 1, true, 0.05);
@@ -40,7 +40,7 @@ fn equation_8_divides_by_numbers_of_flows() {
 
 /// Equation 10 caps the prediction at an equal share.
 #[test]
-fn equation_10_caps_prediction_at_equal_share() {
+fn equation_10_caps_prediction_at_an_equal_share() {
     let mut shares = shares(12.0);
     near(shares.initial(None, 0), 12.0);
     near(shares.initial(Some(5.0), 0), 5.0);
@@ -51,9 +51,9 @@ fn equation_10_caps_prediction_at_equal_share() {
     near(shares.initial(Some(50.0), 1), 4.0);
 }
 
-/// A joining flow takes the residual if that is enough.
+/// A joining flow takes the residual if it suffices.
 #[test]
-fn joining_flow_takes_sufficient_residual() {
+fn joining_flow_takes_a_sufficient_residual() {
     let mut shares = shares(100.0);
     // One flow with a share of 100 that uses 30: 70 are unused.
     let base = divide(&mut shares, &[(f64::INFINITY, 30.0)])[0];
@@ -63,9 +63,9 @@ fn joining_flow_takes_sufficient_residual() {
     near(shares.allocated(), 150.0);
 }
 
-/// A joining flow scales the others down if the residual is too small.
+/// A joining flow scales the others if the residual is too small.
 #[test]
-fn joining_flow_scales_others_otherwise() {
+fn joining_flow_scales_others_if_residual_is_small() {
     let mut shares = shares(100.0);
     // 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others keep (100 − 30)/90 of their shares.
     let bases = divide(&mut shares, &[(f64::INFINITY, 60.0), (40.0, 30.0)]);
@@ -79,9 +79,9 @@ fn joining_flow_scales_others_otherwise() {
     assert!(shares.allocated() <= 110.0);
 }
 
-/// Flows that join a full link one by one have equal shares.
+/// Flows that join a full link one by one get equal shares.
 #[test]
-fn flows_joining_full_link_have_equal_shares() {
+fn flows_joining_a_full_link_get_equal_shares() {
     let mut shares = shares(100.0);
     let bases: Vec<f64> = (0..5).map(|_| shares.join(shares.initial(None, 0))).collect();
     for base in bases {
@@ -90,9 +90,9 @@ fn flows_joining_full_link_have_equal_shares() {
     near(shares.allocated(), 100.0);
 }
 
-/// Equation 14 gives limited flows a little more than they use, and the rest to the others.
+/// Equation 14 gives limited flows beta times their usage and divides the rest among the others.
 #[test]
-fn equation_14_divides_rest_among_unlimited() {
+fn equation_14_gives_limited_flows_usage_others_rest() {
     // Limits at 95 %: 94 of 100 is limited, 96 is not; with a packet's grain of 2, neither is.
     near(LIMIT.demand(94.0, 100.0), 94.0 * 1.1);
     assert_eq!(LIMIT.demand(96.0, 100.0), f64::INFINITY);
@@ -107,7 +107,7 @@ fn equation_14_divides_rest_among_unlimited() {
 
 /// A limited flow gets no more than the equal share of the others.
 #[test]
-fn limited_flow_gets_at_most_equal_share() {
+fn limited_flow_gets_at_most_the_equal_share() {
     let mut shares = shares(100.0);
     let rates: Vec<f64> = divide(&mut shares, &[(99.0, 90.0), (f64::INFINITY, 10.0)]);
     near(shares.rate(rates[0]), 50.0);
@@ -116,7 +116,7 @@ fn limited_flow_gets_at_most_equal_share() {
 
 /// Cuts follow equations 16 to 18 and end at the floor.
 #[test]
-fn cuts_follow_equations_16_to_18() {
+fn cuts_follow_equations_16_to_18_down_to_the_floor() {
     let mut shares = shares(100.0);
     let bases = divide(&mut shares, &[(f64::INFINITY, 100.0), (25.0, 25.0)]);
     // 4 bytes within 0.2 s: 20 B/s less of 100, so every flow keeps 80 %.
@@ -142,7 +142,7 @@ fn cuts_follow_equations_16_to_18() {
 
 /// A smaller class scales its flows, and the floor never exceeds half of an equal share.
 #[test]
-fn smaller_class_scales_flows_above_floor() {
+fn smaller_class_scales_flows_and_caps_the_floor() {
     let mut shares = shares(100.0);
     let base = shares.join(100.0);
     shares.set_capacity(50.0);
@@ -163,7 +163,7 @@ fn smaller_class_scales_flows_above_floor() {
 }
 
 proptest! {
-    /// The water level is that of vessels filled one by one.
+    /// The water level equals that of vessels filled one by one.
     #[test]
     fn water_level_matches_sequential_filling(
         sizes in prop::collection::vec(prop_oneof![3 => 0.0f64..100.0, 1 => Just(f64::INFINITY), 1 => Just(10.0)], 1..40),
@@ -209,9 +209,9 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    /// The shares add up to the capacity at most, plus the bandwidth measured as unused.
+    /// All shares together are at most the capacity plus the bandwidth measured as unused.
     #[test]
-    fn shares_sum_to_capacity_plus_unused(ops in ops(), least in 0.0..MB) {
+    fn share_sum_is_at_most_capacity_plus_unused(ops in ops(), least in 0.0..MB) {
         let mut shares = Shares::new(least);
         let mut capacity = 12.5 * MB;
         shares.set_capacity(capacity);

@@ -6,9 +6,9 @@ use narrows_packet::{Flags, Packet};
 use super::{RateCode, Switch, code};
 use crate::{Outgoing, RateHeader, Router, RouterFrame, Signal};
 
-/// Shares of flows whose acknowledgements take another path are announced once per round trip.
+/// Shares whose ACKs take another path are announced once per round trip.
 #[test]
-fn unseen_acks_announce_share_per_round_trip() {
+fn shares_with_acks_elsewhere_are_announced_each_rtt() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).at(41).data(1);
     // No ACK of this flow passes here. The first announcement comes with the first allocation after three
@@ -34,7 +34,7 @@ fn unseen_acks_announce_share_per_round_trip() {
 
 /// Equation 7 where several switches of a path announce: only the one with the lowest share does.
 #[test]
-fn switch_is_silent_while_remote_share_is_less() {
+fn switch_is_silent_while_another_announces_less() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).at(41).data(1);
     let mut announced = Vec::new();
@@ -60,9 +60,9 @@ fn switch_is_silent_while_remote_share_is_less() {
     assert!((1019..1061).contains(&announced[0]), "{announced:?}");
 }
 
-/// A switch that sees the acknowledgements writes an announced share once.
+/// A switch that sees the ACKs writes an announced share once.
 #[test]
-fn announced_share_is_written_once() {
+fn switch_with_the_acks_writes_an_announced_share_once() {
     let mut switch = Switch::new(&[]);
     switch.signal(Signal::Insert { flow: 7, code: 12_005 });
     assert_eq!(switch.back_with(7, Flags::NONE, code(3.0)), code(3.0));

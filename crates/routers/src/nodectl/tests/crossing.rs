@@ -3,9 +3,9 @@
 
 use super::*;
 
-/// A flow has one suggestion at a time, and the answer to it leaves the bottleneck where it is.
+/// A flow has one suggestion at a time, and the answer to it keeps this port as the bottleneck.
 #[test]
-fn flow_has_one_suggestion_at_a_time() {
+fn one_suggestion_at_a_time_keeps_the_bottleneck() {
     let mut node = Node::new(&[]);
     for flow in 1..=4 {
         node.join(flow);
@@ -16,17 +16,22 @@ fn flow_has_one_suggestion_at_a_time() {
     node.terminate(2);
     // Three flows ended within a round trip. The first suggestion stands until it is answered.
     let first = TOTAL / 3;
-    assert_eq!(node.notices().iter().filter(|notice| notice.0 == 1).collect::<Vec<_>>(), [&(1, Increase, first)]);
+    assert_eq!(
+        node.notices().iter().filter(|notice| notice.0 == 1).collect::<Vec<_>>(),
+        [&(1, Increase, first)]
+    );
     assert_eq!(node.request(1, first, 0), Some(first));
     node.answer(1, Negotiation::Success, first, 0);
     // It is still the bottleneck, and suggests the rest.
     node.pass(200);
-    assert!(node.notices().iter().any(|notice| notice.0 == 1 && notice.1 == Increase && near(notice.2, TOTAL)));
+    assert!(
+        node.notices().iter().any(|notice| notice.0 == 1 && notice.1 == Increase && near(notice.2, TOTAL))
+    );
 }
 
-/// A request for an increase that is void leaves the bottleneck where it is.
+/// A request for an increase that has become void keeps this port as the bottleneck.
 #[test]
-fn void_increase_request_keeps_bottleneck() {
+fn request_for_void_increase_keeps_the_bottleneck() {
     let mut node = Node::new(&[]);
     for flow in 1..=3 {
         node.join(flow);
@@ -44,18 +49,20 @@ fn void_increase_request_keeps_bottleneck() {
     assert_eq!(node.request(1, suggested, 0), Some(suggested));
     node.answer(1, Negotiation::Success, suggested, 0);
     node.pass(200);
-    assert!(node.notices().iter().any(|notice| notice.0 == 1 && notice.1 == Increase && near(notice.2, TOTAL)));
+    assert!(
+        node.notices().iter().any(|notice| notice.0 == 1 && notice.1 == Increase && near(notice.2, TOTAL))
+    );
 }
 
-/// An answer that finds the bottleneck elsewhere ends all suggestions.
+/// An answer that shows the bottleneck elsewhere ends all suggestions to its flow.
 #[test]
-fn remote_bottleneck_ends_suggestions() {
+fn answer_with_bottleneck_elsewhere_ends_suggestions() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.join(2);
     node.terminate(2);
     node.notices();
-    // Half is lowered to a third farther on: nothing is repeated, and what is left is suggested to nobody.
+    // A later node lowers the half to a third: nothing is repeated, and the rest is suggested to no flow.
     assert_eq!(node.request(1, TOTAL, 0), Some(TOTAL));
     node.answer(1, Negotiation::Success, TOTAL / 3, 0);
     // A request below the suggestion, lowered before this port, also ends the suggestion.
@@ -65,24 +72,24 @@ fn remote_bottleneck_ends_suggestions() {
     assert_eq!(node.notices(), []);
 }
 
-/// Between request and answer nothing is suggested.
+/// Between request and answer nothing is suggested to a flow.
 #[test]
-fn no_suggestion_between_request_and_answer() {
+fn nothing_is_suggested_between_request_and_answer() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.request(2, ALL, 0);
     node.notices();
     node.terminate(1);
     assert_eq!(node.notices(), []);
-    // The answer says that its bottleneck is elsewhere: the rest remains free.
+    // The answer shows its bottleneck elsewhere: the rest stays free.
     node.answer(2, Negotiation::Success, TOTAL / 4, 0);
     node.pass(2_000);
     assert_eq!(node.notices(), []);
 }
 
-/// A request goes on with the mark that a node took part.
+/// A forwarded request carries the mark that a node took part.
 #[test]
-fn request_carries_mark_of_participation() {
+fn forwarded_request_carries_the_attended_mark() {
     let mut node = Node::new(&[]);
     let message = Message::Negotiation {
         kind: Negotiation::Request,
@@ -108,9 +115,9 @@ fn request_carries_mark_of_participation() {
     assert_eq!(node.reading("given"), TOTAL / 4);
 }
 
-/// Records outlast twice the silence after which requesters ask again.
+/// Records outlast twice the silence after which a requester sends a new request.
 #[test]
-fn records_outlast_requester_silence_twice() {
+fn record_timeout_is_at_least_twice_the_lease() {
     let timeout = Nodectl::INFO.params.iter().find(|param| param.name == "timeout").expect("it has one");
     assert_eq!(Nanos::from_secs_f64(timeout.min), message::LEASE * 2);
 }
