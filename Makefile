@@ -38,7 +38,7 @@ bench: setup
 	$(BIN)/narrows bench $(ARGS)
 
 bench-parts:
-	cargo bench --quiet -p narrows-cc -p narrows-net -p narrows-tcp -p narrows-sim \
+	cargo bench --quiet -p narrows-cc -p narrows-net -p narrows-tcp -p narrows-bench \
 	    --bench schemes --bench elements --bench stream --bench queue -- $(BENCH_PARTS) $(ARGS)
 
 docs: setup

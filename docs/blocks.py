@@ -1,15 +1,15 @@
-"""The fenced blocks of the documents: what each kind means, and how a document is run.
+"""The fenced blocks of the documents: the meaning of each kind, and how a document runs.
 
-| fence | what becomes of it |
+| fence | meaning |
 |---|---|
-| `console` | a line after `$ ` is a command; the lines after it must be what it prints |
+| `console` | a line after `$ ` is a command; the lines after it are its expected output |
 | `sh` | every line is a command that must succeed |
-| `toml` | a scenario in the file that its first line names in a comment |
+| `toml` | a scenario; a comment in its first line names the file |
 | `python` | a cell of a notebook; all cells of a document share one interpreter |
-| `text` right after `python` | what the cell prints, then the value of its last line |
+| `text` right after `python` | the expected output of the cell, then the value of its last line |
 
-In what is printed, `…` stands for anything: on a line of its own for any lines, within a line for any characters.
-A document runs from top to bottom in an empty folder that holds copies of `scenarios` and `papers`.
+In expected output `…` matches anything: alone on a line any lines, within a line any characters. A document runs from
+top to bottom in an empty folder with copies of `scenarios` and `papers`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,24 @@ SHORTER = {
     "narrows reproduce --full": "narrows reproduce nodectl tab3 --quick",
     "narrows bench": "narrows bench cubic-10 --repeats 1 --no-ns3",
 }
-"""Commands that take minutes, and what is run in their place."""
+"""Commands that take minutes, and shorter ones that run in their place."""
+
+MEASURED = (ROOT / "docs" / "results.md",)
+"""Documents whose commands take hours; `docs/results.py` stores their output."""
 
 
-class Wrong(Exception):  # noqa: N818 (it is the document's, not an error of the program)
-    """A block of a document does not do what the document says."""
+def documents() -> list[Path]:
+    """Every document whose blocks run: README and all hand-written pages that have blocks."""
+    pages = [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs" / "topics").glob("*.md")),
+    ]
+    return [page for page in pages if page not in MEASURED and FENCE.search(page.read_text(encoding="utf-8"))]
+
+
+class Wrong(Exception):  # noqa: N818 (the document is wrong, not the program)
+    """A block behaves differently from what its document says."""
 
 
 @dataclass
@@ -49,13 +62,13 @@ class Block:
     kind: str
     body: str
     line: int
-    """Line of the document on which its body begins."""
+    """First line of its body in the document."""
     span: tuple[int, int]
-    """Where its body is in the text."""
+    """Position of its body in the text."""
 
 
 def blocks(text: str) -> list[Block]:
-    """The fenced blocks of a document, in order."""
+    """All fenced blocks of a document, in order."""
     return [
         Block(match[1].strip(), match[2], text.count("\n", 0, match.start(2)) + 1, match.span(2))
         for match in FENCE.finditer(text)
@@ -64,20 +77,20 @@ def blocks(text: str) -> list[Block]:
 
 @dataclass
 class Document:
-    """A document being run."""
+    """A document that runs its blocks."""
 
     path: Path
     folder: Path
-    """Where its commands run."""
+    """Working folder of its commands."""
     commands: list[str] = field(default_factory=list)
-    """Those that were run, as the document shows them."""
+    """Commands that ran, as the document shows them."""
     _status: int = 0
 
     def run(self) -> str:
-        """Run it and return its text with the outputs that were printed now.
+        """Run all blocks and return the text with the output printed now.
 
         Raises:
-            Wrong: A block is of no known kind, a command fails where the document does not say so, or a cell raises.
+            Wrong: A block has an unknown kind, a command fails unexpectedly, or a cell raises.
         """
         text = self.path.read_text(encoding="utf-8")
         for name in ("scenarios", "papers"):
@@ -144,11 +157,11 @@ class Document:
             raise self._wrong(line, f"`{command}` ends with status {self._status}:\n{output}")
 
     def _shell(self, command: str) -> str:
-        """What a command prints."""
+        """The output of a command."""
         command = re.sub(r"\s+", " ", command)
         self.commands.append(command)
         real = SHORTER.get(command, command)
-        if real.startswith("make "):  # targets build the tree and run everything: it is enough that they are there
+        if real.startswith("make "):  # a target builds the tree or runs everything: check that it exists
             real = f"make --dry-run -C {shlex.quote(str(ROOT))} {real.removeprefix('make ')}"
         done = subprocess.run(
             ["bash", "-c", f"(exit {self._status}); {real}"], cwd=self.folder, env=environment(),
@@ -158,7 +171,7 @@ class Document:
         return done.stdout
 
     def _cells(self, cells: list[Block]) -> list[str]:
-        """What each cell prints."""
+        """The output of each cell."""
         work = [{"source": "\n" * (cell.line - 1) + cell.body, "name": self.path.name} for cell in cells]
         done = subprocess.run(
             [sys.executable, "-c", RUN_CELLS], cwd=self.folder, env=environment(), input=json.dumps(work),
@@ -187,7 +200,7 @@ json.dump(printed, sys.stdout)
 
 
 def environment() -> dict[str, str]:
-    """Where commands find `narrows`, and a terminal of 80 columns without colours."""
+    """The environment of commands: `narrows` in the path, and a terminal of 80 columns without colours."""
     kept = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR", "PYTHONPATH")}
     return {
         **kept,
@@ -198,13 +211,13 @@ def environment() -> dict[str, str]:
 
 
 def current(shown: str, printed: str) -> str:
-    """The output a document should show: the one it shows, if that fits, else what was printed."""
+    """The output that a document should show: its own text if that matches, else what was printed."""
     text = "".join(line.rstrip() + "\n" for line in printed.strip("\n").splitlines())
     return shown if fits(shown, text) else text
 
 
 def fits(shown: str, printed: str) -> bool:
-    """Whether an output is as shown."""
+    """Whether printed output matches the shown one."""
     pattern = ""
     for line in shown.splitlines():
         if line.strip() == "…":

@@ -1,7 +1,7 @@
-"""The pictures on the pages of schemes: a flow's life alone, and against another scheme.
+"""The pictures on the pages of schemes: a flow alone, and against another scheme.
 
-A picture is made by the two commands that its page shows, so a scheme that is registered has its pictures. The hash of
-the run's events is kept in the picture and shown on the page: a stale picture is noticed by running, without drawing.
+The two commands that a page shows draw its picture, so every registered scheme has pictures. A picture holds the event
+hash of its run, and the page shows it: a new run detects a stale picture without drawing.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from blocks import ROOT
 
 FOLDER = ROOT / "docs" / "schemes" / "images"
 RIVALS = ("cubic", "newreno")
-"""Whom a scheme meets; the second is for the first."""
+"""The opponent of every scheme; the first scheme meets the second."""
 PATH = ("--rate", "100mbit", "--rtt", "40ms")
 COLOURS = 64
-"""A palette of so many makes a file a third as large, and no difference that is seen."""
+"""Size of the palette: it cuts files to a third without a visible difference."""
 KEY = "Event hash"
 
 
@@ -41,20 +41,20 @@ class Picture:
 
     @property
     def path(self) -> Path:
-        """Its file."""
+        """Path of its file."""
         return FOLDER / f"{self.name}.png"
 
     def run(self) -> list[str]:
-        """The command that makes the run, without what it records."""
+        """The command of the run, without its trace."""
         return ["compare", *self.flows, *PATH, *self.options]
 
     def commands(self, folder: str, target: str) -> Iterator[list[str]]:
-        """The commands that make it."""
+        """The commands that draw it."""
         yield [*self.run(), "--trace", self.trace, "-o", folder]
         yield ["plot", folder, "--series", self.panels, "-o", target]
 
     def section(self) -> Iterator[str]:
-        """What its page shows."""
+        """Its part of the page: the picture, its commands and its event hash."""
         run, plot = (f"narrows {shlex.join(command)}" for command in self.commands(self.name, f"{self.name}.png"))
         yield from (self.about, "", f"![{self.shows}](images/{self.path.name})", "")
         head, _, tail = plot.partition(" -o ")
@@ -62,15 +62,15 @@ class Picture:
         yield from (f"The events of this run have the hash `{self.drawn()}`.", "")
 
     def drawn(self) -> str:
-        """The hash of the run that the file shows."""
+        """The event hash of the run in the file."""
         return stored(self.path) or "none: there is no picture yet"
 
     def now(self) -> str:
-        """The hash that the run has with the present engine. Sampling is part of it, keeping the samples not."""
+        """The event hash of the run with the present engine; sampling changes the hash, storing samples does not."""
         return str(json.loads(narrows([*self.run(), "--set", f"trace.samples={self.trace}", "--json"]))["event_hash"])
 
     def draw(self) -> None:
-        """Make it by its commands."""
+        """Draw it with its commands."""
         from PIL import Image
         from PIL.PngImagePlugin import PngInfo
 
@@ -88,7 +88,7 @@ class Picture:
 
 
 def pictures(scheme: str) -> tuple[Picture, Picture]:
-    """The pictures of a scheme."""
+    """Both pictures of a scheme."""
     rival = next(name for name in RIVALS if name != scheme)
     rates = "pacing_mbit_s+bw_estimate_mbit_s"
     alone = Picture(
@@ -105,14 +105,14 @@ def pictures(scheme: str) -> tuple[Picture, Picture]:
 
 
 def section(scheme: str) -> Iterator[str]:
-    """The pictures on a scheme's page."""
+    """The section of pictures on the page of a scheme."""
     yield from ("## In pictures", "", "One run each over 100 Mbit/s and 40 ms.", "")
     for picture in pictures(scheme):
         yield from picture.section()
 
 
 def stored(path: Path) -> str | None:
-    """The hash that a picture holds, if there is such a picture."""
+    """The event hash in a picture; None without picture or hash."""
     from PIL import Image
 
     if not path.is_file():
@@ -122,10 +122,10 @@ def stored(path: Path) -> str | None:
 
 
 def narrows(arguments: list[str]) -> str:
-    """What a command prints.
+    """The output of a command.
 
     Raises:
-        SystemExit: It fails.
+        SystemExit: The command fails.
     """
     from typer.testing import CliRunner
 
@@ -141,6 +141,6 @@ def narrows(arguments: list[str]) -> str:
 
 
 def unneeded(rows: tuple[Any, ...]) -> Iterator[Path]:
-    """Pictures of schemes that are no more."""
+    """Pictures of schemes that no longer exist."""
     wanted = {picture.path for row in rows for picture in pictures(row.name)}
     yield from (path for path in sorted(FOLDER.glob("*")) if path not in wanted)

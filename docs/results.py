@@ -1,14 +1,18 @@
-"""Writes what was measured into docs/results.md.
+"""Stores measurements in the documents.
 
-    python docs/results.py REPORT BENCH [LAWS]
+    narrows reproduce -o report
+    narrows bench --json > bench.jsonl                    # with ns-3 beside it, where Debian's libns3-dev is installed
+    narrows bench --schemes --json >> bench.jsonl
+    narrows bench --routers --json >> bench.jsonl
+    narrows bench --dccp --json >> bench.jsonl
+    cargo test --release -p narrows-sim --test laws_convergence --test laws_allocation -- --nocapture > laws.txt
+    python docs/results.py report bench.jsonl [laws.txt]  # REPORT BENCH [LAWS]
+    make docs
 
-REPORT is the folder of `narrows reproduce`, of all papers; BENCH a file with the lines of `narrows bench --json`, and
-those of `narrows bench` with `--schemes`, `--allocators` and `--dccp` behind them; LAWS what the laws of convergence
-and of allocation print.
-
-Only the regions between `<!-- NAME -->` and `<!-- /NAME -->` are written; the rest of the page is by hand. Nothing here
-measures: every figure comes from these files, and the table of what was tried for BBR-CWS from its study. A region that
-BENCH or LAWS has no line for stays as it is, which is said; a report that lacks a claim of `papers` is refused.
+The claims of the report go to `docs/papers/measured.jsonl`, from which `docs/generate.py` writes the pages of papers.
+The rest goes to the regions between `<!-- NAME -->` and `<!-- /NAME -->` of `docs/results.md`. Nothing here measures. A
+region without new lines in the files keeps its content, with a note on standard error; BENCH may be an empty file. A
+report that lacks a claim of `papers/` is refused.
 """
 
 from __future__ import annotations
@@ -16,33 +20,22 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tomllib
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from paper_pages import MEASURED as CLAIMS
+from paper_pages import PAPERS, rounded
+
+from narrows.claims import stated
+
 PAGE = Path(__file__).resolve().parent / "results.md"
-STUDY = PAGE.parent / "studies" / "bbr-cws.md"
-PAPERS = PAGE.parents[1] / "papers"
-ORDER = ("holds", "holds in direction", "does not hold")
-
-
-def rounded(value: float) -> str:
-    """Three significant digits, plainly."""
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
-
-
-def interval(ours: dict[str, Any] | None) -> str:
-    """A mean with the half width of its 95 % interval."""
-    if not ours or ours.get("mean") is None:
-        return "no value"
-    half = ours.get("half_width")
-    return rounded(ours["mean"]) + (f" ± {rounded(half)}" if half else "")
 
 
 def bench_table(rows: list[dict[str, Any]]) -> str:
-    """The rows of the benchmark."""
+    """The event loop, by case."""
     lines = [
         "| case | packets delivered | wall s (median) | million packets/s | events | kB per flow, peak | SACK blocks"
         " | recoveries | paced | rate samples | ns-3, packets/s | ratio |",
@@ -61,17 +54,17 @@ def bench_table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def costs_table(rows: list[dict[str, Any]]) -> str:
-    """What an acknowledgement costs each scheme."""
+def schemes_table(rows: list[dict[str, Any]]) -> str:
+    """The cost of an acknowledgement, by scheme."""
     lines = [f"| scheme | ns per acknowledgement | ratio to `{rows[0]['reference']}` |", "|---|---|---|"]
     lines += [f"| `{row['scheme']}` | {row['ns_per_ack']:.1f} | {row['ratio']:.2f} |" for row in rows]
     return "\n".join(lines)
 
 
-def ports_table(rows: list[dict[str, Any]]) -> str:
-    """What allocators cost the link they sit at."""
+def routers_table(rows: list[dict[str, Any]]) -> str:
+    """The cost of a packet and of a wake, by router algorithm."""
     lines = [
-        "| allocator | flows | ns per packet | ratio to none | ns per wake | ns per wake and flow | bytes"
+        "| router algorithm | flows | ns per packet | ratio to none | ns per wake | ns per wake and flow | bytes"
         " | bytes per flow |",
         "|---|---|---|---|---|---|---|---|",
     ]
@@ -79,17 +72,17 @@ def ports_table(rows: list[dict[str, Any]]) -> str:
         wake, each = row["ns_per_wake"], row["ns_per_wake_and_flow"]
         wakes = "– | –" if wake is None else f"{wake:,.0f} | {rounded(each)}"
         lines.append(
-            f"| `{row['allocator']}` | {row['flows']:,} | {row['ns_per_packet']:.1f} | {row['ratio']:.1f} | {wakes} "
+            f"| `{row['router']}` | {row['flows']:,} | {row['ns_per_packet']:.1f} | {row['ratio']:.1f} | {wakes} "
             f"| {row['memory_bytes']:,} | {rounded(row['bytes_per_flow'])} |"
         )
     return "\n".join(lines)
 
 
 def datagrams_table(rows: list[dict[str, Any]]) -> str:
-    """What a datagram costs, by what carries it."""
+    """The cost of a datagram, by transport."""
     ratio = f"ratio to {rows[0]['reference']}"
     lines = [
-        f"| carried by | path | datagram, bytes | ns per datagram | Mbit/s | {ratio} | core busy |",
+        f"| transport | path | datagram, bytes | ns per datagram | Mbit/s | {ratio} | core busy |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -104,92 +97,66 @@ def datagrams_table(rows: list[dict[str, Any]]) -> str:
 Table = Callable[[list[dict[str, Any]]], str]
 MEASURED: tuple[tuple[str, str, str, Table], ...] = (
     ("bench", "packets_per_s", "narrows bench --json", bench_table),
-    ("scheme-cost", "ns_per_ack", "narrows bench --schemes --json", costs_table),
-    ("allocator-cost", "ns_per_packet", "narrows bench --allocators --json", ports_table),
+    ("scheme-cost", "ns_per_ack", "narrows bench --schemes --json", schemes_table),
+    ("router-cost", "ns_per_packet", "narrows bench --routers --json", routers_table),
     ("datagram-cost", "ns_per_datagram", "narrows bench --dccp --json", datagrams_table),
 )
-"""Of each region of a benchmark: the field by which its rows are known, the command that prints them, and its table."""
+"""Regions of benchmarks: the field that identifies their rows, the command that prints them, and the table."""
 
 
-def gaps_list(said: list[str]) -> str:
-    """The laws of allocation, one line for each scheme and kind of network."""
+def gaps_list(printed: list[str]) -> str:
+    """The tests of allocation, one line for each scheme and kind of network."""
     found = re.compile(r"^(?:test \S+ \.\.\. )?(\w+, [A-Z_]+: \d+ flows on .*drops\b.*)$")
-    return "\n".join(f"* {match[1]}" for line in sorted(said) if (match := found.match(line)))
+    return "\n".join(f"* {match[1]}" for line in sorted(printed) if (match := found.match(line)))
 
 
-def claims_tables(claims: list[dict[str, Any]]) -> str:
-    """One table per paper, with the causes of what does not hold below it."""
-    parts = []
-    for paper in dict.fromkeys(claim["paper_id"] for claim in claims):
-        mine = [claim for claim in claims if claim["paper_id"] == paper]
-        counts = Counter(claim["verdict"] for claim in mine)
-        tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
-        lines = [f"### {paper}: {len(mine)} claims: {tally}", "", "| figure | claim | paper | ours | verdict | cause |"]
-        lines.append("|---|---|---|---|---|---|")
-        causes: list[str] = []
-        for claim in mine:
-            note = ""
-            if claim["verdict"] != "holds" and claim["cause"]:
-                if claim["cause"] not in causes:
-                    causes.append(claim["cause"])
-                note = f"{causes.index(claim['cause']) + 1}"
-            unit = f" {claim['unit']}" if claim["unit"] else ""
-            paper_value = "–" if claim["paper"] is None else f"{rounded(claim['paper'])}{unit}"
-            ours = interval(claim["ours"]) + (f" against {interval(claim['than'])}" if claim["than"] else "") + unit
-            text = claim["text"] + (f" ({claim['remark']})" if claim.get("remark") else "")
-            text = text.replace("|", "\\|")
-            verdict = claim["verdict"]
-            lines.append(f"| {claim['figure']} | {text} | {paper_value} | {ours} | {verdict} | {note} |")
-        lines.append("")
-        lines.extend(f"{i}. {cause}" for i, cause in enumerate(causes, start=1))
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
+def outcomes(claims: Sequence[Mapping[str, Any]]) -> str:
+    """The claims of a report as lines of JSON: our value and the verdict."""
+
+    def spread(value: Mapping[str, Any] | None) -> list[Any] | None:
+        return None if not value or value.get("mean") is None else [value["mean"], value.get("half_width")]
+
+    rows = (
+        {
+            "paper": row["paper_id"], "figure": row["figure"], "claim": row["id"],
+            "verdict": row["verdict"], "ours": spread(row["ours"]), "than": spread(row["than"]),
+        }
+        for row in claims
+    )  # fmt: skip
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
 def missing(claims: Sequence[Mapping[str, Any]], folder: Path) -> list[str]:
-    """The claims of a folder of papers that a report has not judged, by paper, figure and id."""
-    told = {(claim["paper_id"], claim["figure"], claim["id"]) for claim in claims}
-    lacking = []
-    for path in sorted(folder.glob("*/*.claims.toml")):
-        place = path.parent.name, path.name.removesuffix(".claims.toml")
-        stated = tomllib.loads(path.read_text()).get("claim", [])
-        lacking += [" ".join((*place, claim["id"])) for claim in stated if (*place, claim["id"]) not in told]
-    return lacking
+    """The claims of a folder of papers that a report lacks, each as paper, figure and name."""
+    reported = {(claim["paper_id"], claim["figure"], claim["id"]) for claim in claims}
+    return [" ".join(claim) for claim in stated(folder) if claim not in reported]
 
 
-def say(text: str) -> None:
-    """What the one who runs this must know."""
+def note(text: str) -> None:
+    """Print a note for the person who runs this."""
     print(f"results.py: {text}", file=sys.stderr)
 
 
 def replace(text: str, name: str, body: str) -> str:
-    """The page with one region written anew."""
+    """A page with one region replaced."""
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
     if not pattern.search(text):
         raise SystemExit(f"{PAGE} has no region `{name}`")
     return pattern.sub(lambda match: f"{match[1]}{body}\n{match[2]}", text)
 
 
-def region(text: str, name: str) -> str:
-    """What stands in one region of a page."""
-    found = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", text, re.DOTALL)
-    if found is None:
-        raise SystemExit(f"{STUDY} has no region `{name}`")
-    return found[1]
-
-
 def measured(page: str, rows: list[dict[str, Any]]) -> str:
-    """The page with the regions of the benchmarks that there are rows for."""
+    """A page with the regions of all benchmarks in `rows` replaced."""
     for name, field, command, table in MEASURED:
         if found := [row for row in rows if field in row]:
             page = replace(page, name, table(found))
         else:
-            say(f"no row of `{command}`: the region `{name}` stays as it is")
+            note(f"no row of `{command}`: the region `{name}` keeps its content")
     return page
 
 
 def main() -> None:
-    """Reads the files and writes the page."""
+    """Read the files, write the page and the outcomes of claims."""
     if len(sys.argv) not in (3, 4):
         raise SystemExit(__doc__)
     claims = json.loads((Path(sys.argv[1]) / "claims.json").read_text())
@@ -201,14 +168,13 @@ def main() -> None:
     rows = [json.loads(line) for line in Path(sys.argv[2]).read_text().splitlines() if line.strip()]
     page = measured(PAGE.read_text(), rows)
     if len(sys.argv) == 4:
-        said = Path(sys.argv[3]).read_text().splitlines()
-        page = replace(page, "convergence", "\n".join(line for line in said if line.startswith("|")))
-        page = replace(page, "gaps", gaps_list(said))
+        printed = Path(sys.argv[3]).read_text().splitlines()
+        page = replace(page, "convergence", "\n".join(line for line in printed if line.startswith("|")))
+        page = replace(page, "gaps", gaps_list(printed))
     else:
-        say("no LAWS: the regions `convergence` and `gaps` stay as they are")
-    page = replace(page, "claims", claims_tables(claims))
-    page = replace(page, "tried", region(STUDY.read_text(), "tried"))
+        note("no laws: the regions `convergence` and `gaps` keep their content")
     PAGE.write_text(page)
+    CLAIMS.write_text(outcomes(claims))
 
 
 if __name__ == "__main__":

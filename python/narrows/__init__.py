@@ -12,15 +12,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from narrows.api import compare, run, sweep
+from narrows.engine import Router, Scheme, routers, schemes, version
 from narrows.engine import ScenarioError as ScenarioError
-from narrows.engine import Scheme, schemes, version
+from narrows.errors import UsageError
 from narrows.radio import radio_trace
-from narrows.scenario import Misuse
 
 if TYPE_CHECKING:
     from narrows.results import Results
 
-__all__ = ["Misuse", "Results", "ScenarioError", "Scheme", "compare", "radio_trace", "run", "schemes", "sweep"]
+__all__ = [
+    "Results",
+    "Router",
+    "ScenarioError",
+    "Scheme",
+    "UsageError",
+    "compare",
+    "radio_trace",
+    "routers",
+    "run",
+    "schemes",
+    "sweep",
+]
 __version__ = version()
 
 

@@ -1,4 +1,4 @@
-"""The command's entry: a Ctrl-C while its modules load is no error either."""
+"""Starts the command. Ctrl-C ends it quietly even while its modules load."""
 
 from __future__ import annotations
 

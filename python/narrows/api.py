@@ -1,7 +1,8 @@
-"""The library's functions. Each builds a scenario, plans its runs, and runs them on all cores."""
+"""The library's functions. Each builds a scenario, plans its runs, and executes them on all cores."""
 
 from __future__ import annotations
 
+import json
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows import engine
-from narrows.runner import Runner, Silent, write_atomic
-from narrows.scenario import COMMAND_LINE, Comparison, Misuse, Scenario, load, override_text, values
+from narrows.errors import UsageError
+from narrows.files import write_atomic
+from narrows.runner import Runner
+from narrows.scenario import COMMAND_LINE, Comparison, Scenario, load, override_text, split_values
 
 if TYPE_CHECKING:
     from narrows.results import Results
@@ -19,7 +22,7 @@ Source = str | Path | Mapping[str, Any]
 Quantities = str | Sequence[str]
 
 TRACE_INTERVAL = "10ms"
-"""How often a trace samples if nothing else is said."""
+"""The default sampling interval of traces."""
 
 
 def run(
@@ -28,33 +31,35 @@ def run(
     seed: int | None = None,
     repeat: int | None = None,
     duration: str | None = None,
-    set: Mapping[str, Any] | None = None,  # noqa: A002 (as the flag is called)
+    set: Mapping[str, Any] | None = None,  # noqa: A002 (named like the option)
     trace: bool | str = False,
     out: str | Path | None = None,
     jobs: int | None = None,
 ) -> Results:
-    """Run a scenario: every point of its grid with every seed.
+    """Run a scenario: every point of its grid, with every seed.
 
     >>> narrows.run("scenarios/two-rtts.toml", repeat=5).flows             # doctest: +SKIP
     >>> narrows.run({"network": {"rate": "10mbit"}, "flows": [{"scheme": "bbr", "rtt": "40ms"}]},
     ...             trace=True).plot("time")                               # doctest: +SKIP
 
     Args:
-        scenario: Path of a TOML file, TOML text, or the same as a dictionary.
+        scenario: The path of a TOML file, TOML text, or a dictionary with the same keys.
         seed: The first seed.
-        repeat: How many seeds.
-        duration: Simulated time, such as "60s".
-        set: Keys and values in place of the scenario's; a list sweeps: `{"network.buffer": ["1bdp", "4bdp"]}`.
-        trace: Record samples every 10 ms, or every so often ("1ms").
-        out: A folder that keeps the results; finished runs found there are reused.
-        jobs: Runs at a time; all cores by default.
+        repeat: The number of seeds.
+        duration: The simulated time, such as "60s".
+        set: Keys and values that replace those of the scenario; a list sweeps: `{"network.buffer": ["1bdp", "4bdp"]}`.
+        trace: Record samples every 10 ms, or at the given interval ("1ms").
+        out: The folder for the results; finished runs in it are reused.
+        jobs: Simultaneous runs; all cores by default.
 
     Raises:
-        ScenarioError: The scenario is not acceptable; the message names line, key and what would be accepted.
-        Misuse: The scenario cannot be read.
+        ScenarioError: The scenario is invalid; the message names line, key and accepted values.
+        UsageError: The scenario cannot be read.
     """
     overrides = [(key, override_text(value)) for key, value in (set or {}).items()]
-    return execute(load(scenario).replaced(common(seed, repeat, duration, overrides)), trace=trace, out=out, jobs=jobs)
+    return execute(
+        load(scenario).replaced(common_overrides(seed, repeat, duration, overrides)), trace=trace, out=out, jobs=jobs
+    )
 
 
 def compare(
@@ -73,7 +78,7 @@ def compare(
     seed: int | None = None,
     repeat: int | None = None,
     duration: str | None = None,
-    set: Mapping[str, Any] | None = None,  # noqa: A002 (as the flag is called)
+    set: Mapping[str, Any] | None = None,  # noqa: A002 (named like the option)
     trace: bool | str = False,
     out: str | Path | None = None,
     jobs: int | None = None,
@@ -84,38 +89,38 @@ def compare(
     >>> narrows.compare("bbr", "cubic", rtt=["10ms", "50ms"], each=True).plot("delay")      # doctest: +SKIP
 
     Args:
-        *schemes: Names, with parameters if wanted ("bbr:cwnd_gain=1.5"); one named twice gives two flows.
+        *schemes: Names, optionally with parameters ("bbr:cwnd_gain=1.5"), one flow each.
         rate: The bottleneck's rate.
-        rtt: Base round-trip time of all flows, or one for each.
+        rtt: The base round-trip time: one value for all flows, or one per flow.
         buffer: The bottleneck's buffer: "1bdp", "100pkt", "64kB", "20ms".
-        start: When the flows start; one for all or one for each.
-        stop: When they stop; one for all or one for each.
-        count: How many times each flow is there.
-        each: Run every scheme alone, with as many flows as `rtt`, `start` or `stop` have values.
-        queue: Queue discipline.
-        loss: Random loss.
+        start: The start time: one value for all flows, or one per flow.
+        stop: The stop time: one value for all flows, or one per flow.
+        count: Copies of each flow.
+        each: Run every scheme alone, with as many flows as the longest of `rtt`, `start` and `stop`.
+        queue: The bottleneck's queue discipline.
+        loss: The bottleneck's random loss.
         ack_every: Segments per acknowledgement.
-        ecn: Classic ECN: flows ask for marks, and the queue discipline sets them.
+        ecn: Negotiate classic ECN, and let the queue discipline set marks.
         seed: The first seed.
-        repeat: How many seeds.
-        duration: Simulated time.
+        repeat: The number of seeds.
+        duration: The simulated time.
         set: Further keys and values.
-        trace: Record samples every 10 ms, or every so often.
-        out: A folder that keeps the results.
-        jobs: Runs at a time.
+        trace: Record samples every 10 ms, or at the given interval.
+        out: The folder for the results.
+        jobs: Simultaneous runs.
 
     Raises:
-        ScenarioError: A value is not acceptable.
-        Misuse: Lists of values do not fit the flows.
+        ScenarioError: A value is invalid.
+        UsageError: A list of values does not match the number of flows.
     """
     comparison = Comparison(
-        schemes=schemes, rate=rate, rtt=values(rtt, "--rtt"), buffer=buffer,
-        start=values(start, "--start"), stop=values(stop, "--stop"),
+        schemes=schemes, rate=rate, rtt=split_values(rtt, "--rtt"), buffer=buffer,
+        start=split_values(start, "--start"), stop=split_values(stop, "--stop"),
         count=count, each=each, queue=queue, loss=loss, ack_every=ack_every, ecn=ecn,
     )  # fmt: skip
     overrides = [(key, override_text(value)) for key, value in (set or {}).items()]
     return execute(
-        comparison.scenario().replaced(common(seed, repeat, duration, overrides)),
+        comparison.scenario().replaced(common_overrides(seed, repeat, duration, overrides)),
         trace=trace,
         out=out,
         jobs=jobs,
@@ -123,44 +128,57 @@ def compare(
 
 
 def sweep(scenario: Source, grid: Mapping[str, Sequence[Any]], **options: Any) -> Results:
-    """Run a scenario at every combination of some values.
+    """Run a scenario at every point of a grid.
 
     >>> narrows.sweep("scenarios/two-rtts.toml", {"network.buffer": ["0.5bdp", "1bdp"]}, repeat=5)  # doctest: +SKIP
 
     Args:
         scenario: As for `run`.
-        grid: Keys, each with its values.
+        grid: Keys, each with a list of values.
         **options: As for `run`.
+
+    Raises:
+        ScenarioError: The scenario or a value is invalid.
+        UsageError: A key has no list of values, or the scenario cannot be read.
     """
-    lone = [key for key, row in grid.items() if isinstance(row, str) or not row]
-    if lone:
-        raise Misuse(f"{lone[0]}: a sweep takes a list of values, such as ['1bdp', '4bdp']")
+    for key, row in grid.items():
+        if isinstance(row, str) or not row:
+            raise UsageError(f"{key}: {row!r} is not a list of values; accepted: a list such as ['1bdp', '4bdp']")
     return run(scenario, set={**options.pop("set", {}), **grid}, **options)
 
 
-def common(
+def common_overrides(
     seed: int | None, repeat: int | None, duration: str | None, further: Sequence[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """The overrides that the common options stand for; those given one by one win."""
+    """Return the overrides of the shared options, followed by `further`, which takes precedence."""
     pairs = [("seed", seed), ("repeat", repeat), ("duration", duration)]
     return [*((key, str(value)) for key, value in pairs if value is not None), *further]
 
 
 def traced(scenario: Scenario, trace: bool | str, packets: bool = False) -> Scenario:
-    """The scenario with a trace asked for."""
+    """Return the scenario with tracing enabled, unless `trace` is false."""
     if not trace:
         return scenario
     overrides = [("trace.samples", trace if isinstance(trace, str) else TRACE_INTERVAL)]
     return scenario.replaced([*overrides, ("trace.packets", "true")] if packets else overrides)
 
 
-def notes(planned: Sequence[engine.Planned]) -> list[str]:
-    """What a person should know of a plan, each thing once with the lines that it is about."""
+def plan(scenario: Scenario, traced: bool) -> list[engine.Planned]:
+    """Return every run of a scenario.
+
+    Raises:
+        ScenarioError: The scenario is invalid.
+    """
+    return engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, traced)
+
+
+def diagnostics(planned: Sequence[engine.Planned]) -> list[str]:
+    """Return the warnings about a plan, each once, with all the lines it concerns."""
     lines: dict[tuple[str, str], list[int]] = {}
-    for note in (note for item in planned for note in item.notes):
-        seen = lines.setdefault((note.source, note.message), [])
-        if note.source != COMMAND_LINE and note.line is not None and note.line not in seen:
-            seen.append(note.line)
+    for found in (found for item in planned for found in item.diagnostics):
+        seen = lines.setdefault((found.source, found.message), [])
+        if found.source != COMMAND_LINE and found.line is not None and found.line not in seen:
+            seen.append(found.line)
     place = {key: f"{key[0]}:{','.join(map(str, seen))}: " if seen else "" for key, seen in lines.items()}
     return [place[key] + key[1] for key in lines]
 
@@ -168,22 +186,40 @@ def notes(planned: Sequence[engine.Planned]) -> list[str]:
 def execute(
     scenario: Scenario, *, trace: bool | str = False, out: str | Path | None = None, jobs: int | None = None
 ) -> Results:
-    """Plan and run, and keep the results where there is a folder."""
+    """Plan and run a scenario, and save the results if there is an output folder."""
     from narrows.results import Results
 
     scenario = traced(scenario, trace)
-    planned = engine.plan(scenario.text, scenario.source, scenario.directory, scenario.overrides, bool(trace))
-    for note in notes(planned):
-        warnings.warn(note, stacklevel=3)
+    planned = plan(scenario, bool(trace))
+    for warning in diagnostics(planned):
+        warnings.warn(warning, stacklevel=3)
     keep = None
     folder = None if out is None else Path(out)
     if trace and folder is None:
         keep = tempfile.TemporaryDirectory(prefix="narrows-")
         folder = Path(keep.name)
-    runner = Runner(out=folder, jobs=jobs, listener=Silent())
-    done = runner.run(planned)
+    done = Runner(out=folder, jobs=jobs).run(planned)
     results = Results([item.point for item in planned], done, folder, keep)
     if folder is not None:
-        write_atomic(folder / "scenario.toml", scenario.as_text())
-        results.save(folder)
+        save(results, scenario, folder)
     return results
+
+
+def save(results: Results, scenario: Scenario, folder: Path) -> None:
+    """Write results and their scenario to a folder."""
+    write_atomic(folder / "scenario.toml", scenario.as_text())
+    results.save(folder)
+
+
+def save_learned(file: Path, result: Mapping[str, Any]) -> None:
+    """Write what the router algorithms of a run have learned, as JSON: one text per link.
+
+    Raises:
+        UsageError: None of them learns.
+    """
+    learned = engine.learned(result)
+    if not learned:
+        raise UsageError(
+            "--learn: no router algorithm of this scenario learns; accepted: a scenario with one that does"
+        )
+    write_atomic(file, json.dumps(learned, indent=1))

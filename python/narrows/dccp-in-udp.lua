@@ -1,10 +1,9 @@
--- DCCP in UDP (RFC 6773) for Wireshark and tshark, which know DCCP as protocol 33 of IP only:
+-- DCCP in UDP (RFC 6773) for Wireshark and tshark, which decode DCCP only as IP protocol 33:
 --
 --     tshark -X lua_script:dccp-in-udp.lua -r capture.pcap
 --
--- What goes over port 6511 is given to the dissector of DCCP. So is what goes over any other port and looks like DCCP with the
--- checksum of zero that the RFC demands (section 3.3); where Wireshark takes a port for something else,
--- `-d udp.port==PORT,dccp` decides.
+-- Packets of port 6511 go to the DCCP dissector. So do packets of other ports that look like DCCP with the zero checksum that
+-- the RFC demands (section 3.3). If Wireshark assigns a port to another protocol, use `-d udp.port==PORT,dccp`.
 
 local DCCP = 33
 local PORT = 6511
@@ -13,15 +12,15 @@ local dccp = DissectorTable.get("ip.proto"):get_dissector(DCCP)
 local ports = DissectorTable.get("udp.port")
 ports:add(PORT, dccp)
 
--- A checksum of zero means that UDP's covers the packet. `-o dccp.check_checksum:TRUE` looks at those of DCCP nevertheless.
+-- A zero checksum means that UDP's covers the packet. `-o dccp.check_checksum:TRUE` checks DCCP checksums nevertheless.
 if set_preference then
     set_preference("dccp.check_checksum", false)
 end
 
--- Bytes of the header without options, by type, with 48-bit numbers: Request, Response, Data, Ack, DataAck, CloseReq, Close,
+-- Header bytes without options, by type, with 48-bit sequence numbers: Request, Response, Data, Ack, DataAck, CloseReq, Close,
 -- Reset, Sync, SyncAck (RFC 4340 section 5).
 local LEAST = { [0] = 20, 28, 16, 24, 24, 24, 24, 28, 24, 24 }
--- Those that may have 24-bit numbers, and their headers then.
+-- Types that may have 24-bit sequence numbers, with their header bytes.
 local SHORT = { [2] = 12, [3] = 16, [4] = 16 }
 
 local function is_dccp(packet)

@@ -1,4 +1,4 @@
-"""The seam to the compiled engine; no other module imports it."""
+"""The seam to the compiled engine. No other module imports `narrows._engine`."""
 
 from __future__ import annotations
 
@@ -21,23 +21,33 @@ __all__ = [
     "Handle",
     "LiveFailed",
     "Planned",
+    "Router",
     "ScenarioError",
     "Scheme",
     "build",
     "datagram_scheme",
     "plan",
     "radio_trace",
+    "routers",
     "run",
     "scheme_order",
     "schemes",
     "version",
 ]
 
+# The engine's own spellings, each written once.
+ROUTER = "router"
+"""A router algorithm: the field of a link and of a benchmark row, the key of a scenario, the prefix of its series."""
+PROVENANCE = "evidence"
+"""The field of a registry row that states the source of an algorithm."""
+DIAGNOSTICS = "notes"
+"""The field of a planned run that lists its diagnostics."""
+
 RUN_FIELDS = (
     "version", "scenario", "seed", "duration_s", "wall_s", "events", "data_packets", "jain", "convergence_s",
     "flows", "links",
 )  # fmt: skip
-"""Fields of a result, in the order in which they are printed."""
+"""Fields of a result, in printing order."""
 
 FLOW_FIELDS = (
     "flow", "scheme", "rtt_base_ms", "goodput_mbit_s", "throughput_mbit_s", "retransmit_percent", "loss_percent",
@@ -50,16 +60,20 @@ LINK_FIELDS = (
 )  # fmt: skip
 """Fields of a link in a result."""
 
-CONNECTION_FIELDS = (
-    "connection", "scheme", "subflows", "goodput_mbit_s", "completion_s", "start_s", "bytes_delivered",
-    "duplicate_bytes", "reorder_peak_bytes", "reinjected_bytes", "rescued_bytes", "paths_given_up",
+CONNECTION_COUNTS = (
+    "bytes_delivered", "duplicate_bytes", "reorder_peak_bytes", "reinjected_bytes", "rescued_bytes", "paths_given_up",
 )  # fmt: skip
-"""Fields of a connection of several subflows in a result, which has `connections` where there are some."""
+"""Whole numbers among the fields of a multipath connection."""
+
+CONNECTION_FIELDS = (
+    "connection", "scheme", "subflows", "goodput_mbit_s", "completion_s", "start_s", *CONNECTION_COUNTS
+)  # fmt: skip
+"""Fields of a multipath connection. A result has `connections` only if it contains such connections."""
 
 
 @dataclass(frozen=True)
-class Note:
-    """A scenario runs, but not as it may have been meant."""
+class Diagnostic:
+    """A warning about a valid scenario, such as a setting without effect."""
 
     source: str
     """The file, or `command line`."""
@@ -69,54 +83,56 @@ class Note:
 
 @dataclass(frozen=True)
 class Planned:
-    """One run that a scenario asks for: a point of its grid with one seed."""
+    """One run of a scenario: a point of its grid, with one seed."""
 
     id: str
     seed: int
     point: Mapping[str, str]
     flows: int
     text: str
-    """What the engine takes back, as it gave it."""
+    """The engine's own description of the run, JSON; passed back to it unchanged."""
     directory: Path | None = None
-    """Where files that the scenario names are found."""
+    """The folder of the files that the scenario names."""
     trace: bool = False
-    """Whether its trace is kept."""
-    notes: tuple[Note, ...] = ()
-    """What a person should know of its point; of several seeds the first one's run has it."""
+    """Whether to keep the trace."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """Diagnostics of the point, attached to the run of its first seed."""
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """What is known of a scheme without running it."""
+    """The registry's entry of a scheme."""
 
     name: str
     aliases: tuple[str, ...]
     summary: str
-    evidence: str
+    provenance: str
     recovery: str
     params: tuple[Mapping[str, Any], ...]
     page: str
+    """The module documentation, Markdown."""
 
 
 @dataclass(frozen=True)
-class Allocator:
-    """What is known of an allocator without running it."""
+class Router:
+    """The registry's entry of a router algorithm."""
 
     name: str
     summary: str
-    evidence: str
+    provenance: str
     params: tuple[Mapping[str, Any], ...]
     page: str
+    """The module documentation, Markdown."""
 
 
 def version() -> str:
-    """The version of the engine."""
+    """Return the version of the engine."""
     return _engine.version()
 
 
 @functools.cache
 def build() -> str:
-    """A fingerprint of the engine's file: a saved run of another build is not reused."""
+    """Return a fingerprint of the engine's file. Saved runs of another build are not reused."""
     path = getattr(_engine, "__file__", None)
     if path is None:
         return "unknown"
@@ -126,42 +142,40 @@ def build() -> str:
 
 @functools.cache
 def schemes() -> tuple[Scheme, ...]:
-    """All registered schemes, in the order of the registry."""
+    """Return all schemes in registry order."""
     return tuple(
-        Scheme(
-            name=row["name"],
-            aliases=tuple(row["aliases"]),
-            summary=row["summary"],
-            evidence=row["evidence"],
-            recovery=row["recovery"],
-            params=tuple(row["params"]),
-            page=row["page"],
-        )
+        Scheme(**_entry(row), aliases=tuple(row["aliases"]), recovery=row["recovery"])
         for row in json.loads(_engine.schemes())
     )
 
 
 @functools.cache
-def allocators() -> tuple[Allocator, ...]:
-    """All registered allocators: what ports do to take part."""
-    return tuple(Allocator(**{**row, "params": tuple(row["params"])}) for row in json.loads(_engine.allocators()))
+def routers() -> tuple[Router, ...]:
+    """Return all router algorithms in registry order."""
+    return tuple(Router(**_entry(row)) for row in json.loads(_engine.routers()))
+
+
+def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that registry rows of all kinds have, under this module's names."""
+    fields = {key: row[key] for key in ("name", "summary", "page")}
+    return {**fields, "provenance": row[PROVENANCE], "params": tuple(row["params"])}
 
 
 @functools.cache
 def scheme_order() -> Mapping[str, int]:
-    """Each scheme's place in the registry, by name and alias."""
+    """Return the registry position of each scheme, by name and alias."""
     return {name: place for place, s in enumerate(schemes()) for name in (s.name, *s.aliases)}
 
 
-def no_scheme(name: str) -> str:
-    """What is said where a name is that of no scheme: the nearest ones first, then all."""
+def unknown_scheme(name: str) -> str:
+    """Return the error text for an unknown scheme: close matches first, then all names."""
     return _unknown("scheme", name, list(scheme_order()), [row.name for row in schemes()])
 
 
-def no_allocator(name: str) -> str:
-    """The same of allocators."""
-    names = [row.name for row in allocators()]
-    return _unknown("allocator", name, names, names)
+def unknown_router(name: str) -> str:
+    """Return the error text for an unknown router algorithm."""
+    names = [row.name for row in routers()]
+    return _unknown("router algorithm", name, names, names)
 
 
 def _unknown(kind: str, name: str, known: list[str], listed: list[str]) -> str:
@@ -171,7 +185,7 @@ def _unknown(kind: str, name: str, known: list[str], listed: list[str]) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of a scenario."""
+    """Return the JSON schema of a scenario."""
     return dict(json.loads(_engine.schema()))
 
 
@@ -182,17 +196,17 @@ def plan(
     overrides: Sequence[tuple[str, str]] = (),
     trace: bool = False,
 ) -> list[Planned]:
-    """Every run a scenario asks for.
+    """Return every run of a scenario: all points of its grid, with all seeds.
 
     Args:
         text: The scenario, TOML.
-        source: The name that errors show for it.
-        directory: Where files that it names are found.
-        overrides: Keys and values that replace or add to those of the scenario.
-        trace: Keep the traces of the runs; the scenario says what they record.
+        source: Its name in error messages.
+        directory: The folder of the files that it names.
+        overrides: Keys and values that replace or extend those of the scenario.
+        trace: Keep the traces of the runs; the scenario selects what they record.
 
     Raises:
-        ScenarioError: The scenario or an override is not acceptable.
+        ScenarioError: The scenario or an override is invalid.
     """
     rows = _engine.plan(text, source, None if directory is None else str(directory), list(overrides))
     planned = []
@@ -207,14 +221,19 @@ def plan(
                 row,
                 directory,
                 trace,
-                tuple(Note(**note) for note in parsed.get("notes", ())),
+                tuple(Diagnostic(**found) for found in parsed.get(DIAGNOSTICS, ())),
             )
         )
     return planned
 
 
 def run(planned: Planned, traces: Path | None, handle: Handle | None) -> dict[str, Any]:
-    """Run it and return its result; its trace goes to a folder. Other threads go on meanwhile.
+    """Execute a run and return its result. Other Python threads continue meanwhile.
+
+    Args:
+        planned: The run.
+        traces: The folder for its trace.
+        handle: Reports progress and cancels the run.
 
     Raises:
         Cancelled: The handle's `cancel` was called.
@@ -225,21 +244,25 @@ def run(planned: Planned, traces: Path | None, handle: Handle | None) -> dict[st
 
 
 def radio_trace(text: str, source: str) -> tuple[str, str, str]:
-    """The texts of the capacity, loss and delay traces that a table of keys asks for, as under `radio` in a scenario.
+    """Generate the capacity, loss and delay traces of a radio path.
+
+    Args:
+        text: The keys of a scenario's `radio` table, JSON.
+        source: The name of that text in error messages.
 
     Raises:
-        ScenarioError: A key or value is not acceptable.
+        ScenarioError: A key or value is invalid.
     """
     return _engine.radio_trace(text, source)
 
 
 def as_point(pairs: Mapping[str, Any]) -> dict[str, str]:
-    """The swept keys of a run with their values as text, in the order of the scenario."""
+    """Return the swept keys of a run, in scenario order, with their values as text."""
     return {str(key): str(value) for key, value in pairs.items()}
 
 
 def ordered(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result with its fixed fields first, and the others after them."""
+    """Return a result with the documented fields first."""
     first = {key: result[key] for key in RUN_FIELDS}
     first["flows"] = [{key: flow[key] for key in FLOW_FIELDS} | flow for flow in result["flows"]]
     first["links"] = [{key: link[key] for key in LINK_FIELDS} | link for link in result["links"]]
@@ -247,45 +270,51 @@ def ordered(result: Mapping[str, Any]) -> dict[str, Any]:
     return {**first, **{key: value for key, value in result.items() if key not in first}}
 
 
+def learned(result: Mapping[str, Any]) -> dict[str, str]:
+    """Return the state that router algorithms of a run have learned, by link."""
+    found = {row["link"]: row.get(ROUTER) or {} for row in result["links"]}
+    return {link: router["learned"] for link, router in found.items() if "learned" in router}
+
+
 def bench_cases() -> list[dict[str, str]]:
-    """Name, description and scenario of the benchmark's cases."""
+    """Return name, description and scenario of each benchmark case."""
     return list(json.loads(_engine.bench_cases()))
 
 
 def bench(name: str, repeats: int) -> dict[str, Any]:
-    """The row of one benchmark case."""
+    """Measure one benchmark case."""
     return dict(json.loads(_engine.bench(name, repeats)))
 
 
 def bench_schemes(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """What an acknowledgement costs schemes: a row each, with the ratio to the first of the registry."""
+    """Measure the cost of an acknowledgement: a row per scheme, with the ratio to the first scheme of the registry."""
     return list(json.loads(_engine.bench_schemes(repeats, list(names))))
 
 
-def bench_allocators(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """What allocators cost the link they sit at: a row for each number of flows, that of no allocator first.
+def bench_routers(repeats: int, names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Measure the cost of router algorithms at a link: a row per number of flows, first those without an algorithm.
 
     Raises:
-        ValueError: There is no such allocator.
+        ValueError: There is no such router algorithm.
     """
-    return list(json.loads(_engine.bench_allocators(repeats, list(names))))
+    return list(json.loads(_engine.bench_routers(repeats, list(names))))
 
 
 def datagram_schemes() -> list[str]:
-    """The schemes that are made for datagrams."""
+    """Return the schemes made for datagrams."""
     return list(json.loads(_engine.datagram_schemes()))
 
 
 def bench_datagrams(scheme: str | None, path: str, duration_s: float) -> dict[str, Any]:
-    """How many datagrams arrived, their size, and the time that took.
+    """Measure datagrams: how many arrived, their size, and the wall time.
 
     Args:
-        scheme: What controls them; none for plain UDP.
-        path: `memory` or `loopback`; of plain UDP `batches` or `calls`.
-        duration_s: About how long to measure.
+        scheme: The scheme that controls them; `None` for plain UDP.
+        path: `memory` or `loopback`; for plain UDP `batches` or `calls`.
+        duration_s: The approximate wall time of the measurement.
 
     Raises:
-        LiveFailed: There was no connection.
+        LiveFailed: No connection was established.
     """
     return dict(json.loads(_engine.bench_datagrams(scheme, path, duration_s)))
 
@@ -301,33 +330,33 @@ def live(
     connections: int,
     capture: Path | None,
     handle: Handle,
-    tell: Callable[[str, str], None],
+    on_event: Callable[[str, str], None],
 ) -> None:
-    """Send or receive DCCP over UDP until it ends or the handle's `cancel` is called; other threads go on meanwhile.
+    """Send or receive DCCP over UDP until the end or `handle.cancel()`. Other Python threads continue meanwhile.
 
     Args:
-        text: A scenario whose first flow says what is sent and how.
-        sender: Send, or receive.
-        address: The other side's address with its port, or the one to listen at.
-        duration_s: When to end, if not before.
-        timeout_s: When an answer that does not come is given up.
-        once: A receiver ends after one connection.
-        connections: How many a receiver serves at a time; others are told that it is too busy.
-        capture: A file for all packets.
-        handle: The means to stop it.
-        tell: Called with `listening` and an address, with `progress` once a second and `ended` for each connection,
-            and a report; JSON.
+        text: A scenario; its first flow configures the sender.
+        sender: Send instead of receive.
+        address: The peer's address with its port, or the address to listen at.
+        duration_s: The longest duration.
+        timeout_s: The longest wait for a silent peer.
+        once: Stop the receiver after one connection.
+        connections: The receiver's limit of simultaneous connections; it refuses others as too busy.
+        capture: A pcap file for all packets.
+        handle: Cancels the work.
+        on_event: Called with a kind and a JSON report: `listening` with an address; for each connection `progress`
+            once a second, and `ended`.
 
     Raises:
-        LiveFailed: There was no connection, or the other side fell silent.
-        ScenarioError: The scenario is not acceptable.
+        LiveFailed: No connection was established, or the peer fell silent.
+        ScenarioError: The scenario is invalid.
     """
     file = None if capture is None else str(capture)
-    _engine.live(text, sender, address, duration_s, timeout_s, once, connections, file, handle, tell)
+    _engine.live(text, sender, address, duration_s, timeout_s, once, connections, file, handle, on_event)
 
 
-def dump(result: Mapping[str, Any]) -> str:
-    """A result on one line of JSON. A number that is not finite has no place there and becomes null."""
+def json_line(result: Mapping[str, Any]) -> str:
+    """Format a result as one line of JSON; infinities and NaN become null."""
     return json.dumps(_finite(result), allow_nan=False, ensure_ascii=False)
 
 

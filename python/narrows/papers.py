@@ -1,14 +1,14 @@
 """Papers as data.
 
-    papers/<paper>/paper.toml            title, authors, venue, year, doi, citation, order
+    papers/<paper>/paper.toml            title, authors, venue, year, doi, citation, order, names
     papers/<paper>/<figure>.toml         an ordinary scenario, with its [sweep] and repeat
-    papers/<paper>/<figure>.claims.toml  [figure]: shorter and longer runs, plots; [[claim]]: what it says
+    papers/<paper>/<figure>.claims.toml  [figure]: shorter and longer runs, plots; [[claim]]: statements of the paper
 
 `quick` and `full` of a figure replace values of its scenario for `--quick` and `--full`. A claim's query runs over the
-tables `flows`, `links` and `runs` (`connections`, where there are some of several subflows; `samples`, where the figure
-asks for a trace) of its figure and gives a row for each seed with columns `seed`, `value` and, where two sides are
-compared, `than`. Swept keys are text columns of all tables, and a case of the sweep is the column `case`.
-Nothing here knows a paper: a new folder is a new paper.
+tables `flows`, `links` and `runs` of its figure (and `connections`, if some have several subflows; `samples`, if the
+figure has a trace). It gives one row per seed with the columns `seed`, `value` and, to compare two sides, `than`. Swept
+keys are text columns of all tables, and a case of the sweep is the column `case`.
+No code here knows a paper: a new folder is a new paper. `claims.py` writes out tables of claims.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narrows import engine, evidence
-from narrows.scenario import Misuse, Scenario, load
+from narrows import claims, engine, provenance
+from narrows.errors import UsageError
+from narrows.scenario import Scenario, load
 from narrows.verdicts import Claim, Outcome, judge
 
 if TYPE_CHECKING:
@@ -29,14 +30,8 @@ if TYPE_CHECKING:
 
     from narrows.results import Results
 
-ENDING = ".claims.toml"
-PAPER_KEYS = {"title", "authors", "venue", "year", "doi", "citation", "order", "note"}
+PAPER_KEYS = {"title", "authors", "venue", "year", "doi", "citation", "order", "note", *claims.SHARED}
 FIGURE_KEYS = {"title", "about", "scenario", "order", "trace", "quick", "full", "plot", "note"}
-CLAIM_KEYS = {
-    "id", "text", "source", "kind", "sql", "paper", "unit", "cause", "tolerance", "within", "baseline", "direction",
-    "schemes",
-}  # fmt: skip
-NEEDED = {"id", "text", "source", "kind", "sql"}
 
 
 @dataclass(frozen=True)
@@ -76,41 +71,44 @@ def find(asked: Path | None) -> Path:
     """The folder of papers: the one asked for, `papers` here, or the one that came with the package.
 
     Raises:
-        Misuse: There is none.
+        UsageError: There is none.
     """
     packaged = Path(__file__).parent / "papers"
     for folder in [asked] if asked is not None else [Path("papers"), packaged]:
         if next(folder.glob("*/paper.toml"), None) is not None:
             return folder
     where = asked if asked is not None else "the current folder or the package"
-    raise Misuse(f"no papers in {where}; accepted: --papers DIR, a folder that holds <paper>/paper.toml")
+    raise UsageError(f"no papers in {where}; accepted: --papers DIR, a folder that holds <paper>/paper.toml")
 
 
 def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()) -> list[Paper]:
     """The papers of a folder, or one of them, or some of its figures.
 
     Raises:
-        Misuse: There is no such paper or figure, or a file of it is not as it must be.
+        UsageError: There is no such paper or figure, or a file of it is not as it must be.
     """
     files = {path.parent.name: path for path in sorted(folder.glob("*/paper.toml"))}
     if paper is not None and paper not in files:
-        raise Misuse(f"no paper {paper!r} in {folder}; accepted: {', '.join(files)}")
+        raise UsageError(f"no paper {paper!r} in {folder}; accepted: {', '.join(files)}")
     ordered = []
     for name, path in files.items():
         if paper in (None, name):
-            data = _read(path, "paper.toml")
-            _keys(path, "", data, PAPER_KEYS, {"title", "authors", "citation"})
+            data = claims.read_toml(path, "paper.toml")
+            claims.check_keys(path, "", data, PAPER_KEYS, {"title", "authors", "citation"})
             ordered.append((data.get("order", 1000), name, data, path.parent))
     ordered.sort(key=lambda row: row[:2])
     papers = []
     for _, name, data, home in ordered:
-        claim_files = {path.name.removesuffix(ENDING): path for path in home.glob(f"*{ENDING}")}
+        claim_files = {path.name.removesuffix(claims.ENDING): path for path in home.glob(f"*{claims.ENDING}")}
+        shared = claims.shared(home / "paper.toml", data)
         unknown = [figure for figure in figures if figure not in claim_files]
         if unknown:
             known = ", ".join(sorted(claim_files, key=_natural))
-            raise Misuse(f"no figure {unknown[0]!r} in {home}; accepted: {known}")
+            raise UsageError(f"no figure {unknown[0]!r} in {home}; accepted: {known}")
         chosen = [
-            _figure(name, figure, path) for figure, path in claim_files.items() if figure in (figures or claim_files)
+            _figure(name, figure, path, shared)
+            for figure, path in claim_files.items()
+            if figure in (figures or claim_files)
         ]
         chosen.sort(key=lambda row: (row[0], _natural(row[1].id)))
         papers.append(
@@ -129,27 +127,20 @@ def load_all(folder: Path, paper: str | None = None, figures: Sequence[str] = ()
     return papers
 
 
-def _figure(paper: str, name: str, path: Path) -> tuple[float, Figure]:
-    data = _read(path, "claims")
-    _keys(path, "", data, {"figure", "claim"}, {"figure"})
-    head = data["figure"]
-    _keys(path, "figure.", head, FIGURE_KEYS, {"title"})
+def _figure(paper: str, name: str, path: Path, shared: claims.Shared) -> tuple[float, Figure]:
+    sheet = claims.read(path, shared)
+    head = sheet.figure
+    claims.check_keys(path, "figure.", head, FIGURE_KEYS, {"title"})
     scenario = load(path.parent / head.get("scenario", f"{name}.toml"))
-    claims: list[Claim] = []
-    for i, row in enumerate(data.get("claim", [])):
-        place = _claim_place(path, i)
-        _keys(place, f"claim {row.get('id', i + 1)}: ", row, CLAIM_KEYS, NEEDED)
-        if row["id"] in {other.id for other in claims}:
-            raise Misuse(f"{place}: two claims are called {row['id']!r}")
+    judged: list[Claim] = []
+    for stated in sheet.claims:
         try:
-            claims.append(_claim(row, scenario))
+            judged.append(_claim(stated.keys, scenario))
         except ValueError as error:
-            raise Misuse(f"{place}: claim {row['id']}: {error}") from None
-    plots = head.get("plot", [])
+            raise UsageError(f"{stated.place}: claim {stated.keys['id']}: {error}") from None
     figure = Figure(
         id=name, paper=paper, path=path, title=head["title"], about=head.get("about", ""),
-        scenario=scenario, claims=tuple(claims),
-        plots=tuple([plots] if isinstance(plots, dict) else plots), trace=head.get("trace"),
+        scenario=scenario, claims=tuple(judged), plots=sheet.plots, trace=head.get("trace"),
         quick=head.get("quick", {}), full=head.get("full", {}), note=head.get("note", ""),
     )  # fmt: skip
     return head.get("order", 1000), figure
@@ -163,18 +154,18 @@ def _claim(row: Mapping[str, Any], scenario: Scenario) -> Claim:
     """
     printed, asked = row.get("paper"), row.get("schemes")
     schemes = _schemes(asked)
-    named = evidence.named_in(row["sql"])
-    forgotten = sorted((named & evidence.reconstructions()) - set(schemes))
+    named = provenance.named_in(row["sql"])
+    forgotten = sorted((named & provenance.reconstructions()) - set(schemes))
     if not named and asked is None:  # about whatever the scenario runs
-        forgotten = sorted(evidence.named_among(_texts(tomllib.loads(scenario.text))) & evidence.reconstructions())
+        forgotten = sorted(provenance.named_among(_texts(tomllib.loads(scenario.text))) & provenance.reconstructions())
     if forgotten:
-        raise ValueError(f"{evidence.subject(forgotten)}; name it in schemes = [...]")
+        raise ValueError(f"{provenance.subject(forgotten)}; name it in schemes = [...]")
     claim = Claim(
         **{
             **row,
             "paper": tuple(printed) if isinstance(printed, list) else printed,
             "schemes": schemes,
-            "remark": evidence.remark(schemes),
+            "remark": provenance.remark(schemes),
         }
     )
     if (fault := claim.fault()) is not None:
@@ -237,37 +228,15 @@ def check(figure: Figure, results: Results) -> list[Outcome]:
     """The verdicts on a figure's claims.
 
     Raises:
-        Misuse: A claim's query fails, or does not give what a claim needs.
+        UsageError: A claim's query fails, or does not give what a claim needs.
     """
     outcomes = []
     for claim in figure.claims:
         try:
             outcomes.append(judge(claim, query(results, claim.sql).to_dicts()))
         except ValueError as error:
-            raise Misuse(f"{figure.path}: claim {claim.id}: {error}") from None
+            raise UsageError(f"{figure.path}: claim {claim.id}: {error}") from None
     return outcomes
-
-
-def _read(path: Path, what: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Misuse(f"{path}: cannot be read as {what}: {error}") from None
-
-
-def _claim_place(path: Path, i: int) -> str:
-    """File and line of a claim; the file alone where claims are not written as tables."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    heads = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*claim\s*\]\]", line)]
-    return f"{path}:{heads[i]}" if i < len(heads) else str(path)
-
-
-def _keys(path: Path | str, where: str, data: Mapping[str, Any], known: set[str], needed: set[str]) -> None:
-    for key in data:
-        if key not in known:
-            raise Misuse(f"{path}: {where}unknown key {key!r}; accepted: {', '.join(sorted(known))}")
-    for key in sorted(needed - data.keys()):
-        raise Misuse(f"{path}: {where}{key} is missing")
 
 
 def _natural(text: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Texts with units as numbers for an axis. What is acceptable in a scenario is for the engine to say."""
+"""Reads texts with units as numbers for an axis. The engine, not this module, validates scenarios."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHAPE = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-zÂ
 
 
 def quantity(text: str) -> tuple[float, str] | None:
-    """The value and its unit: "5mbit" is (5.0, "Mbit/s"), "0.1bdp@10ms" is (0.1, "BDP"); nothing for a word."""
+    """Return value and unit: (5.0, "Mbit/s") for "5mbit", (0.1, "BDP") for "0.1bdp@10ms", `None` for a word."""
     match = _SHAPE.fullmatch(str(text))
     if match is None:
         return None
@@ -25,7 +25,7 @@ def quantity(text: str) -> tuple[float, str] | None:
 
 
 def axis(texts: Sequence[str]) -> tuple[list[float], str] | None:
-    """All values in one unit, or nothing if they are not of one kind (a bare zero goes with any)."""
+    """Return all values in their common unit; `None` if the units differ. A bare zero fits any unit."""
     found = [quantity(text) for text in texts]
     present = [pair for pair in found if pair is not None]
     if len(present) < len(found) or not present:

@@ -1,4 +1,4 @@
-"""Generated radio paths as files."""
+"""Generates radio paths as trace files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from narrows import engine
+from narrows.files import write_atomic
 from narrows.scenario import COMMAND_LINE
 
 CAPACITY, LOSS, DELAY = "capacity.trace", "loss.trace", "delay.trace"
@@ -14,23 +15,21 @@ CAPACITY, LOSS, DELAY = "capacity.trace", "loss.trace", "delay.trace"
 
 @dataclass(frozen=True)
 class RadioTrace:
-    """A path as texts: capacity in mahimahi's format, and loss and delay beside it."""
+    """The three trace files of a radio path, as texts."""
 
     capacity: str
-    """One time in milliseconds per line, at which 1500 bytes may leave."""
+    """Mahimahi's format: one line per 1500-byte opportunity, its time in milliseconds."""
     loss: str
     """Lines of `start_ms end_ms share`."""
     delay: str
     """Lines of `at_ms delay_ms`."""
 
     def write(self, directory: str | Path) -> list[Path]:
-        """Write the three files to a folder, which is made if it is not there.
+        """Write the three files, and create their folder if needed.
 
         Raises:
-            OSError: They cannot be written.
+            OSError: A file cannot be written.
         """
-        from narrows.runner import write_atomic
-
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         texts = {CAPACITY: self.capacity, LOSS: self.loss, DELAY: self.delay}
@@ -50,22 +49,22 @@ def radio_trace(
     handovers: str | None = None,
     delay: str | None = None,
 ) -> RadioTrace:
-    """Generate a radio path: capacity with outages, bursts of loss and steps of the delay.
+    """Generate a radio path: capacity with outages, bursts of loss, and steps of the delay.
 
     >>> narrows.radio_trace(seed=1, duration="60s").write("drive")  # doctest: +SKIP
 
     Args:
-        kind: Which radio: "5g".
-        seed: The same seed gives the same path.
-        duration: How long it is.
-        mean: Mean rate over the long run; "150mbit" if not given.
-        peak: Greatest rate, at least three times the mean; "1gbit".
-        loss: Mean share of packets that is lost; "0.5%".
-        handovers: Mean time to the next handover; "12s".
-        delay: The most by which a cell's delay is longer than the stated one; "10ms".
+        kind: The radio technology: "5g".
+        seed: Selects the path; the same seed gives the same path.
+        duration: The length of the traces.
+        mean: The long-term mean rate; "150mbit" by default.
+        peak: The highest rate, at least three times the mean; "1gbit" by default.
+        loss: The mean share of lost packets; "0.5%" by default.
+        handovers: The mean time between handovers; "12s" by default.
+        delay: The largest delay that a cell adds; "10ms" by default.
 
     Raises:
-        ScenarioError: A value is not acceptable.
+        ScenarioError: A value is invalid.
     """
     keys = {
         "kind": kind, "seed": seed, "period": duration, "mean": mean, "peak": peak, "loss": loss,

@@ -1,4 +1,4 @@
-"""Reports: one HTML file each, with everything it shows inside."""
+"""Writes reports: one HTML file each, with figures and tables inside."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from narrows import engine, plots, tables
-from narrows.runner import write_atomic
-from narrows.scenario import Misuse
+from narrows.errors import UsageError
+from narrows.files import write_atomic
 
 if TYPE_CHECKING:
     from narrows.reproduce import Done, Mode
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def environment() -> jinja2.Environment:
-    """Templates, with every value escaped."""
+    """Return the templates; they escape every value."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("narrows"),
         autoescape=True,
@@ -30,7 +30,7 @@ def environment() -> jinja2.Environment:
 
 
 def papers_html(done: Sequence[Done], files: Mapping[str, bytes], mode: Mode) -> str:
-    """The page of a reproduction: counts, then every figure with its claims, their causes and its plots."""
+    """Return the page of a reproduction: counts, then every figure with its claims, their causes and its plots."""
     from narrows.reproduce import causes, sentence, tally
 
     papers: list[dict[str, Any]] = []
@@ -64,13 +64,13 @@ def papers_html(done: Sequence[Done], files: Mapping[str, bytes], mode: Mode) ->
 
 
 def results_html(results: Results) -> str:
-    """The page of a folder of results."""
+    """Return the page of results."""
     figures = []
     for kind in plots.KINDS:
         try:
             figures.append((kind, _inline(plots.image(plots.plot(results, kind)))))
-        except Misuse:
-            continue  # these results do not hold what this kind shows
+        except UsageError:
+            continue  # the results lack the data of this kind
     scenario = results.out / "scenario.toml" if results.out is not None else None
     names = list(dict.fromkeys(results.runs["scenario"].to_list()))
     return (
@@ -89,12 +89,12 @@ def results_html(results: Results) -> str:
 
 
 def write(results: Results, path: Path) -> None:
-    """Write the page of some results."""
+    """Write the page of results."""
     write_atomic(path, results_html(results))
 
 
 def _tables(results: Results) -> list[dict[str, Any]]:
-    """The terminal's tables as rows of cells."""
+    """Return the terminal's tables as rows of cells."""
     found = []
     for table in results.table().renderables:
         if not hasattr(table, "columns"):

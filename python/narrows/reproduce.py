@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from narrows import engine
+from narrows.errors import UsageError
+from narrows.files import write_atomic
 from narrows.papers import Figure, Paper, check
-from narrows.runner import Execute, Listener, Runner, here, write_atomic
-from narrows.scenario import Misuse, override_text
+from narrows.progress import Listener
+from narrows.runner import Execute, Runner, execute_locally
+from narrows.scenario import override_text
 from narrows.verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -58,7 +61,7 @@ def reproduce(
     seeds: int | None = None,
     jobs: int | None = None,
     listener: Listener,
-    execute: Execute = here,
+    execute: Execute = execute_locally,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[Done]:
     """Run all figures, check all claims and write the report.
@@ -67,7 +70,7 @@ def reproduce(
 
     Raises:
         ScenarioError: A figure's scenario is not acceptable.
-        Misuse: A claim cannot be checked, or a plot not drawn.
+        UsageError: A claim cannot be checked, or a plot not drawn.
         Interrupted: Ctrl-C.
     """
     from narrows import report
@@ -86,7 +89,7 @@ def reproduce(
                 )
             )
     if not plans:
-        raise Misuse("none of the papers has a figure with claims")
+        raise UsageError("none of the papers has a figure with claims")
     tasks: dict[str, engine.Planned] = {}
     for _, _, planned in plans:
         for item in planned:  # figures may share runs
@@ -140,8 +143,8 @@ def _files(row: Done) -> Iterator[tuple[str, bytes]]:
         kind = options.pop("kind", "line")
         try:
             image = plots.image(plots.plot(row.results, kind, **options))
-        except (Misuse, ValueError) as error:
-            raise Misuse(f"{row.figure.path}: plot {number}: {error}") from None
+        except (UsageError, ValueError) as error:
+            raise UsageError(f"{row.figure.path}: plot {number}: {error}") from None
         row.images.append(f"{home}.png" if number == 1 else f"{home}-{number}.png")
         yield row.images[-1], image
 

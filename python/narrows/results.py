@@ -1,7 +1,9 @@
-"""What runs give back: frames, tables and plots."""
+"""The results of runs: frames, tables and plots."""
 
 from __future__ import annotations
 
+import html
+import io
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from narrows import engine
-from narrows.runner import write_atomic
-from narrows.scenario import Misuse
+from narrows.errors import UsageError
+from narrows.files import read_run, write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,25 +22,24 @@ if TYPE_CHECKING:
 TEXT = (
     "version", "scenario", "id", "label", "scheme", "spec", "params", "link", "connection", "event_hash", "run_hash",
 )  # fmt: skip
+"""Columns of text."""
 WHOLE = (
-    "seed", "index", "events", "data_packets", "drops", "peak_flow_bytes", "bytes_delivered", "packets_sent",
-    "timeouts", "datagrams.delivered", "datagrams.unsent", "subflows", "duplicate_bytes", "reorder_peak_bytes",
-    "reinjected_bytes", "rescued_bytes", "paths_given_up",
+    "seed", "index", "events", "data_packets", "drops", "peak_flow_bytes", "packets_sent",
+    "timeouts", "datagrams.delivered", "datagrams.unsent", "subflows", *engine.CONNECTION_COUNTS,
 )  # fmt: skip
+"""Columns of whole numbers."""
 
 
 class Results:
     """The results of one or many runs.
 
-    `flows`, `links`, `connections` and `runs` are polars frames with one row per flow, link, connection of several
-    subflows, and run. Every frame carries the run's
-    `id`, its `seed`, and one text column per swept key (`network.buffer` holds "5bdp"), so they join and group
-    without further ado. Units are in the names of columns, last. `spec` is the scheme with the parameters that differ
-    from their defaults and are not swept: "bbr:cwnd_gain=1.5".
+    The polars frames `flows`, `links`, `connections` and `runs` have one row per flow, link, multipath connection and
+    run. Every frame has the run's `id`, its `seed`, and one text column per swept key (`network.buffer` holds "5bdp"),
+    so frames join and group directly. Column names end with their unit. `spec` is the scheme with the parameters that
+    differ from their defaults and are not swept: "bbr:cwnd_gain=1.5".
 
-    What a result keeps in an object has a column for each field, with a dot: `datagrams.delay_mean_ms` of flows that
-    DCCP carries, `counters.timeouts` of runs. Where connections have several subflows, `connection` names that of a
-    flow, as it stands in `connections`; it is null for the others.
+    A field of a nested object becomes a column with a dot: `datagrams.delay_mean_ms` of flows over DCCP,
+    `counters.timeouts` of runs. `connection` names the multipath connection of a flow, and is null for other flows.
 
     >>> import narrows
     >>> r = narrows.compare("bbr", "cubic", rate="100mbit", rtt="40ms", buffer="4bdp", repeat=5)  # doctest: +SKIP
@@ -54,13 +55,13 @@ class Results:
         keep: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
         self.raw: list[dict[str, Any]] = [dict(result) for result in results]
-        """The results as the engine gave them."""
+        """The engine's results, unchanged."""
         self.out = out
-        """The folder that holds them, if there is one."""
+        """The folder of the results, if there is one."""
         self._keep = keep
         self.points = [column_names(point) for point in points]
         self.keys: list[str] = list(dict.fromkeys(key for point in self.points for key in point))
-        """The swept keys, in the order of the scenario."""
+        """The swept keys, in scenario order."""
         flows: list[dict[str, Any]] = []
         links: list[dict[str, Any]] = []
         connections: list[dict[str, Any]] = []
@@ -90,20 +91,20 @@ class Results:
         )
         """One row per flow of every run."""
         self.links: pl.DataFrame = frame(links, ["id", "seed", *self.keys, "index", *engine.LINK_FIELDS], self.keys)
-        """One row per reported link of every run; the bottleneck has index 0."""
+        """One row per reported link of every run; index 0 is the bottleneck."""
         self.connections: pl.DataFrame = frame(
             connections, ["id", "seed", *self.keys, "index", *engine.CONNECTION_FIELDS], self.keys
         )
-        """One row per connection of several subflows of every run; its subflows are rows of `flows`."""
+        """One row per multipath connection of every run; its subflows are rows of `flows`."""
         self.runs: pl.DataFrame = frame(runs, ["id", "seed", *self.keys], self.keys)
         """One row per run."""
 
     @classmethod
     def load(cls, directory: str | Path) -> Results:
-        """Results that `-o DIR` or `out=DIR` left. After an interruption: the runs that were finished.
+        """Load the results that `-o DIR` or `out=DIR` saved; after an interruption, the finished runs.
 
         Raises:
-            Misuse: There are none.
+            UsageError: The folder has no results.
         """
         directory = Path(directory)
         results: list[dict[str, Any]] = []
@@ -112,50 +113,48 @@ class Results:
             lines = table.read_text(encoding="utf-8").splitlines()
             results = [engine.ordered(json.loads(line)) for line in lines if line.strip()]
         elif (directory / "runs").is_dir():
-            from narrows.runner import read_run
-
             found = [read_run(path) for path in sorted((directory / "runs").glob("*.json"))]
             results = [result for result in found if result is not None]
         if not results:
-            raise Misuse(f"no results in {directory}; accepted: a folder that run, compare or sweep wrote with -o")
+            raise UsageError(
+                f"{directory}: no results in this folder; accepted: what run, compare or sweep wrote with -o"
+            )
         return cls([result.get("point", {}) for result in results], results, directory)
 
     def save(self, directory: str | Path) -> None:
-        """Write `results.jsonl` and the frames as Parquet, each whole or not at all."""
-        import io
-
+        """Write `results.jsonl` and the frames as Parquet files."""
         directory = Path(directory)
         for name, table in self.frames().items():
             buffer = io.BytesIO()
             table.write_parquet(buffer)
             write_atomic(directory / f"{name}.parquet", buffer.getvalue())
-        write_atomic(directory / "results.jsonl", "".join(engine.dump(result) + "\n" for result in self.raw))
+        write_atomic(directory / "results.jsonl", "".join(engine.json_line(result) + "\n" for result in self.raw))
 
     def frames(self) -> dict[str, pl.DataFrame]:
-        """The frames by their names; that of connections of several subflows where there are some."""
+        """Return the frames by name; `connections` only if there are multipath connections."""
         frames = {"flows": self.flows, "links": self.links, "runs": self.runs}
         return {**frames, "connections": self.connections} if len(self.connections) else frames
 
     @property
     def samples(self) -> pl.DataFrame:
-        """What was sampled while running, in long form: one row per time, flow or link, and series.
+        """The samples in long form: one row per time, flow or link, and series.
 
         Raises:
-            Misuse: The runs were made without a trace.
+            UsageError: The runs have no trace.
         """
         return self.scan_samples().collect()
 
     def scan_samples(self) -> pl.LazyFrame:
-        """The same, lazily: long traces need not fit in memory."""
+        """Scan the samples lazily, for traces that exceed memory."""
         return self._scan("samples")
 
     def scan_packets(self) -> pl.LazyFrame:
-        """Every packet event, lazily, where the scenario asked for them."""
+        """Scan the packet events lazily, if the scenario records them."""
         return self._scan("packets")
 
     @property
     def traced(self) -> bool:
-        """Whether samples are there."""
+        """Whether the runs have samples."""
         return any(path.is_file() for path in self._trace_files("samples"))
 
     def _trace_files(self, name: str) -> list[Path]:
@@ -172,26 +171,28 @@ class Results:
                 lazy = pl.scan_parquet(path).with_columns(pl.col(pl.Categorical).cast(pl.String), *columns)
                 frames.append(lazy)
         if not frames:
-            raise Misuse(f"no {name}: the runs were made without a trace; accepted: trace=True, or --trace with -o DIR")
+            raise UsageError(
+                f"{name}: the runs have no trace; accepted: runs with trace=True, or with --trace and -o DIR"
+            )
         return pl.concat(frames, how="diagonal_relaxed")
 
     def plot(self, kind: str | None = None, **options: Any) -> Figure:
-        """A matplotlib figure.
+        """Draw a matplotlib figure.
 
         Args:
             kind: `time` (panels over time, needs a trace), `share`, `loss`, `delay`, `line` or `bar`; by default the
-                first that fits.
-            **options: What the kind takes; see `narrows.plots`.
+                one that suits the results.
+            **options: The options of that kind; see `narrows.plots`.
 
         Raises:
-            Misuse: There is no such kind, or the results do not hold what it shows.
+            UsageError: There is no such kind, or the results lack its data.
         """
         from narrows import plots
 
         return plots.plot(self, kind, **options)
 
     def table(self) -> Any:
-        """The tables that the command prints, as a rich renderable."""
+        """Return the tables that the command prints, as a rich renderable."""
         from narrows import tables
 
         return tables.summary(self)
@@ -208,13 +209,11 @@ class Results:
         return capture.get().rstrip()
 
     def _repr_html_(self) -> str:
-        import html
-
         return f'<pre style="line-height:1.2">{html.escape(repr(self))}</pre>'
 
 
 def spec(flow: Mapping[str, Any], point: Mapping[str, str]) -> str:
-    """The scheme of a flow as a command line names it, without parameters that are swept: those have columns."""
+    """Return a flow's scheme as on the command line. Swept parameters are left out: they have columns."""
     swept = {key.rpartition(".params.")[2] for key in point if ".params." in key}
     kept = [part for part in str(flow.get("params", "")).split(",") if part and part.partition("=")[0] not in swept]
     return f"{flow['scheme']}:{','.join(kept)}" if kept else str(flow["scheme"])
@@ -225,7 +224,7 @@ COLUMNS = frozenset({"id", "seed", "index", "flow", "link", "value", "time_s", *
 
 
 def column_names(point: Mapping[str, str]) -> dict[str, str]:
-    """The columns of a point; a swept key that has the name of another column gets a prefix."""
+    """Return the columns of a point; a swept key that clashes with another column gets a prefix."""
     named = {}
     for key, value in point.items():
         if key in ("seed", "repeat"):
@@ -235,7 +234,7 @@ def column_names(point: Mapping[str, str]) -> dict[str, str]:
 
 
 def frame(rows: Sequence[Mapping[str, Any]], first: Iterable[str], keys: Iterable[str]) -> pl.DataFrame:
-    """Rows as a frame whose columns and types do not depend on which rows and values happen to be there."""
+    """Build a frame whose columns and types do not depend on the rows and values present."""
     columns = list(dict.fromkeys([*first, *(name for row in rows for name in row)]))
     text = {*TEXT, "flow", *keys}
     data = {}
@@ -256,7 +255,7 @@ def frame(rows: Sequence[Mapping[str, Any]], first: Iterable[str], keys: Iterabl
 
 
 def _subflows(result: Mapping[str, Any]) -> dict[str, str]:
-    """The connection of each subflow, by label."""
+    """Return the connection of each subflow, by label."""
     found: dict[str, str] = {}
     for row in result.get("connections", []):
         name = str(row["connection"])

@@ -1,15 +1,18 @@
-"""Scenarios as text: from a file, a dictionary or the flags of the command line."""
+"""Scenarios as text: from a file, a dictionary or command-line options."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from narrows.errors import UsageError
+from narrows.toml import inline, to_toml
+
 COMMAND_LINE = "command line"
-"""What errors name as the source of a scenario built from flags."""
+"""The source that errors name for a scenario built from options."""
 
 FLAGS = {
     "duration": "--duration",
@@ -31,16 +34,12 @@ FLAGS = {
     "dccp.datagram_bytes": "--size",
     "scheme": "SCHEME",
 }
-"""The flag that sets a key; keys of flows by their last part."""
-
-
-class Misuse(ValueError):  # noqa: N818 (it is the person's, not an error of the program)
-    """What was asked for cannot be meant; the message says what can."""
+"""The option that sets a key. Keys of flows are listed without `flows.` and the number."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario's text, where it comes from, and what replaces its values."""
+    """A scenario's text, its source, and the values that replace those in the text."""
 
     text: str
     source: str = COMMAND_LINE
@@ -48,11 +47,11 @@ class Scenario:
     overrides: tuple[tuple[str, str], ...] = ()
 
     def replaced(self, overrides: Sequence[tuple[str, str]]) -> Scenario:
-        """The same with further values replaced."""
+        """Return the scenario with further overrides."""
         return Scenario(self.text, self.source, self.directory, (*self.overrides, *overrides))
 
     def as_text(self) -> str:
-        """The scenario as it is kept beside its results: replaced values are listed in its head."""
+        """Return the text to store beside the results; its head comment lists the overrides."""
         if not self.overrides:
             return self.text
         head = "".join(f"#   {key} = {value}\n" for key, value in self.overrides)
@@ -60,10 +59,10 @@ class Scenario:
 
 
 def load(source: str | Path | Mapping[str, Any]) -> Scenario:
-    """A scenario from a file's path, TOML text (anything with a line break or an equals sign), or a dictionary.
+    """Load a scenario from a path, a dictionary, or TOML text (recognised by a line break or an equals sign).
 
     Raises:
-        Misuse: The file does not exist or cannot be read.
+        UsageError: The file cannot be read.
     """
     if isinstance(source, Mapping):
         return Scenario(to_toml(source), "the dictionary")
@@ -73,21 +72,21 @@ def load(source: str | Path | Mapping[str, Any]) -> Scenario:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise Misuse(f"no scenario file {path}; accepted: the path of a TOML file") from None
+        raise UsageError(f"{path}: there is no such file; accepted: the path of a TOML file") from None
     except IsADirectoryError:
-        raise Misuse(f"{path} is a folder; accepted: the path of a TOML file") from None
+        raise UsageError(f"{path}: this is a folder; accepted: the path of a TOML file") from None
     except UnicodeDecodeError as error:
         line = bytes(error.object[: error.start]).count(b"\n") + 1
         byte = bytes(error.object)[error.start]
-        raise Misuse(f"{path}:{line}: the byte 0x{byte:02x} is not UTF-8; accepted: a TOML file in UTF-8") from None
+        raise UsageError(f"{path}:{line}: the byte 0x{byte:02x} is not UTF-8; accepted: a TOML file in UTF-8") from None
     except OSError as error:
-        raise Misuse(f"cannot read {path}: {error.strerror}; accepted: a TOML file in UTF-8") from None
+        raise UsageError(f"{path}: {error.strerror}; accepted: a readable TOML file in UTF-8") from None
     return Scenario(text, str(path), path.parent)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` is told. Times, rates and sizes are texts with units, as in a scenario file."""
+    """The arguments of `compare`. Times, rates and sizes are texts with units, as in a scenario file."""
 
     schemes: Sequence[str]
     rate: str = "100mbit"
@@ -101,38 +100,35 @@ class Comparison:
     loss: str | None = None
     ack_every: int | None = None
     ecn: bool = False
-    rest: Mapping[str, Any] = field(default_factory=dict)
 
     def scenario(self) -> Scenario:
-        """The scenario that this stands for.
+        """Build the scenario.
 
         Raises:
-            Misuse: The lists of values do not fit the flows.
+            UsageError: A list of values does not match the number of flows.
         """
         if not self.schemes:
-            raise Misuse("SCHEME: compare needs at least one scheme; `narrows schemes` lists them")
+            raise UsageError("SCHEME: no scheme is given; accepted: one or more names that `narrows schemes` lists")
         if self.count < 1:
-            raise Misuse(f"--count: {self.count} flows cannot run; accepted: 1 or more")
-        lists = {"rtt": self.rtt, "start": self.start, "stop": self.stop}
-        data: dict[str, Any] = {
-            "name": " ".join([*self.schemes, *(["each"] if self.each else [])]),
-            **{key: value for key, value in self.rest.items() if not isinstance(value, Mapping)},
-            "network": {"rate": self.rate, "buffer": self.buffer},
-        }
+            raise UsageError(f"--count: {self.count} is too small; accepted: 1 or more")
+        network: dict[str, Any] = {"rate": self.rate, "buffer": self.buffer}
         if self.queue is not None:
-            data["network"]["queue"] = marking(self.queue) if self.ecn else self.queue
+            network["queue"] = marking(self.queue) if self.ecn else self.queue
         if self.loss is not None:
-            data["network"]["loss"] = self.loss
+            network["loss"] = self.loss
         tcp: dict[str, Any] = {}
         if self.ack_every is not None:
             tcp["ack_every"] = self.ack_every
         if self.ecn:
             tcp["ecn"] = True
-        if tcp:
-            data["tcp"] = tcp
-        data |= {key: value for key, value in self.rest.items() if isinstance(value, Mapping)}
+        data: dict[str, Any] = {
+            "name": " ".join([*self.schemes, *(["each"] if self.each else [])]),
+            "network": network,
+            **({"tcp": tcp} if tcp else {}),
+        }
+        lists = {"rtt": self.rtt, "start": self.start, "stop": self.stop}
         if self.each:
-            flows = max(1, *(len(values) for values in lists.values()))
+            flows = max(1, *(len(row) for row in lists.values()))
             data["flows"] = [self._flow(self.schemes[0], i, flows, lists) for i in range(flows)]
             data["sweep"] = {"flows.scheme": list(dict.fromkeys(self.schemes))}
         else:
@@ -142,129 +138,73 @@ class Comparison:
 
     def _flow(self, scheme: str, index: int, flows: int, lists: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         flow: dict[str, Any] = {"scheme": scheme}
-        for key, values in lists.items():
-            if not values:
+        for key, row in lists.items():
+            if not row:
                 continue
-            if len(values) not in (1, flows):
-                raise Misuse(
-                    f"--{key}: {len(values)} values for {flows} flows; accepted: one value for all flows, "
-                    f"or one for each ({', '.join(f'flow {i + 1}' for i in range(min(flows, 4)))}"
-                    f"{', …' if flows > 4 else ''})"
+            if len(row) not in (1, flows):
+                raise UsageError(
+                    f"--{key}: there are {len(row)} values for {flows} flows; "
+                    f"accepted: one value for all flows, or {flows} values in the order of the flows"
                 )
-            flow[key] = values[index if len(values) > 1 else 0]
+            flow[key] = row[index if len(row) > 1 else 0]
         if self.count > 1:
             flow["count"] = self.count
         return flow
 
 
 def marking(queue: str) -> str | dict[str, Any]:
-    """A queue discipline that marks instead of dropping. Drop-tail cannot, and a table says for itself."""
+    """Return a queue discipline that sets ECN marks. Drop-tail cannot; an inline table states its own `ecn`."""
     return queue if queue == "droptail" or "{" in queue else {"kind": queue, "ecn": True}
 
 
-def values(text: str | Sequence[str] | None, flag: str = "") -> tuple[str, ...]:
-    """The values of a comma list, or of a list, that a flag was given.
+def split_values(text: str | Sequence[str] | None, flag: str = "") -> tuple[str, ...]:
+    """Split an option's value at its commas; a list is taken as it is.
+
+    Args:
+        text: The value; `None` gives no values.
+        flag: The option that errors name.
 
     Raises:
-        Misuse: One of them is empty.
+        UsageError: A value is empty.
     """
     if text is None:
         return ()
     parts = tuple(part.strip() for part in text.split(",")) if isinstance(text, str) else tuple(map(str, text))
     if not all(parts):
-        raise Misuse(
-            f"{flag}{': ' if flag else ''}{text!r}: a value before or after a comma is missing; "
-            "accepted: one value, or several such as 10ms,50ms"
-        )
+        place = f"{flag}: " if flag else ""
+        raise UsageError(f"{place}{text!r} has an empty value; accepted: one value, or several such as 10ms,50ms")
     return parts
 
 
-def setting(text: str) -> tuple[str, str]:
-    """The key and the value of `--set key=value`.
+def parse_set(text: str) -> tuple[str, str]:
+    """Split the `key=value` of `--set`.
 
     Raises:
-        Misuse: It has no key or no value.
+        UsageError: The key or the value is missing.
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip() or not value.strip():
-        raise Misuse(f"--set {text}: accepted: key=value, for example --set network.buffer=5bdp")
+        raise UsageError(f"--set: {text!r} is incomplete; accepted: key=value, such as network.buffer=5bdp")
     return key.strip(), value.strip()
 
 
 def override_text(value: Any) -> str:
-    """A value as `--set` takes it: lists become comma lists, dictionaries inline tables."""
+    """Format a value as `--set` takes it: a list becomes a comma list, a dictionary an inline table.
+
+    Raises:
+        UsageError: TOML cannot express the type of a value in a dictionary.
+    """
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
         return ",".join(override_text(inner) for inner in value)
     if isinstance(value, Mapping):
-        return _value(value, "")
+        return inline(value)
     return str(value)
 
 
 def flag_of(key: str | None) -> str | None:
-    """The flag that sets a key, if there is one: `flows.1.rtt` is set by `--rtt`."""
+    """Return the option that sets a key, if there is one: `--rtt` for `flows.1.rtt`."""
     if key is None:
         return None
     return FLAGS.get(re.sub(r"^flows\.(\d+\.)?", "", key))
-
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def to_toml(data: Mapping[str, Any]) -> str:
-    """A dictionary of plain values, lists and dictionaries as TOML.
-
-    Raises:
-        Misuse: A value has a type that TOML does not know.
-    """
-    lines: list[str] = []
-    _table(data, (), lines)
-    return "\n".join(lines).strip() + "\n"
-
-
-def _table(data: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
-    nested: list[tuple[str, Any]] = []
-    for key, value in data.items():
-        if isinstance(value, Mapping) or (
-            isinstance(value, list | tuple) and value and all(isinstance(v, Mapping) for v in value)
-        ):
-            nested.append((key, value))
-        elif value is not None:
-            lines.append(f"{_key(key)} = {_value(value, key)}")
-    for key, value in nested:
-        name = ".".join(_key(part) for part in (*path, key))
-        for row in [value] if isinstance(value, Mapping) else value:
-            lines += ["", f"[{name}]" if isinstance(value, Mapping) else f"[[{name}]]"]
-            _table(row, (*path, key), lines)
-
-
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _string(key)
-
-
-def _string(text: str) -> str:
-    out = []
-    for char in text:
-        if char in '"\\':
-            out.append("\\" + char)
-        elif ord(char) < 0x20 or ord(char) == 0x7F:
-            out.append(f"\\u{ord(char):04X}")
-        else:
-            out.append(char)
-    return '"' + "".join(out) + '"'
-
-
-def _value(value: Any, key: str) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(inner, key) for inner in value) + "]"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(k)} = {_value(v, key)}" for k, v in value.items()) + "}"
-    place = f"{key}: " if key else ""
-    raise Misuse(f"{place}a {type(value).__name__} has no place in a scenario; accepted: text, numbers, lists, tables")

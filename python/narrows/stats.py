@@ -1,4 +1,4 @@
-"""Means over seeds and their 95 % intervals."""
+"""Means over seeds with their 95 % confidence intervals."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 LEVEL = 0.95
 """Two-sided confidence of every interval."""
 
-MOST_PLACES = 4
-"""Digits behind the point that a person is shown."""
+MAX_DECIMALS = 4
+"""Digits after the decimal point in texts for people."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with the half-width of its interval; with one value the half-width is unknown (`None`)."""
+    """A mean and the half-width of its interval; `None` for a single value, whose interval is unknown."""
 
     mean: float
     half: float | None
@@ -24,27 +24,27 @@ class Interval:
 
     @property
     def low(self) -> float:
-        """Lower end; the mean itself if the half-width is unknown."""
+        """The lower end; the mean if the half-width is unknown."""
         return self.mean - (self.half or 0.0)
 
     @property
     def high(self) -> float:
-        """Upper end; the mean itself if the half-width is unknown."""
+        """The upper end; the mean if the half-width is unknown."""
         return self.mean + (self.half or 0.0)
 
     def text(self, digits: int = 3) -> str:
-        """`mean ± half`, to so many significant digits of the mean."""
+        """Format as `mean ± half`, with `digits` significant digits of the mean."""
         if self.half is None:
             return number(self.mean, digits)
-        places = min(_places(self.mean if self.mean else self.half, digits), MOST_PLACES)
+        places = min(_places(self.mean if self.mean else self.half, digits), MAX_DECIMALS)
         return f"{self.mean:.{places}f} ± {self.half:.{places}f}"
 
 
 def interval(values: Iterable[float]) -> Interval:
-    """Mean and Student-t half-width of independent values.
+    """Return mean and Student-t half-width of independent values.
 
     Raises:
-        ValueError: There are no values.
+        ValueError: `values` is empty.
     """
     xs = [float(x) for x in values]
     n = len(xs)
@@ -59,7 +59,7 @@ def interval(values: Iterable[float]) -> Interval:
 
 @functools.cache
 def t_quantile(p: float, freedom: int) -> float:
-    """The value that a Student-t variable of so many degrees of freedom stays below with probability p ≥ 0.5."""
+    """Return the quantile of Student's t distribution for a probability p ≥ 0.5 and `freedom` degrees of freedom."""
     if not 0.5 <= p < 1.0 or freedom < 1:
         raise ValueError(f"no t quantile for p = {p}, {freedom} degrees of freedom")
     low, high = 0.0, 1.0
@@ -77,19 +77,19 @@ def t_quantile(p: float, freedom: int) -> float:
 
 
 def t_cdf(t: float, freedom: int) -> float:
-    """Distribution function of Student's t, for t ≥ 0 (Abramowitz and Stegun 26.7.1 with 26.5.27)."""
+    """Return the distribution function of Student's t at t ≥ 0 (Abramowitz and Stegun 26.7.1 with 26.5.27)."""
     x = freedom / (freedom + t * t)
     return 1.0 - 0.5 * _incomplete_beta(freedom / 2, 0.5, x)
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:
-    """Regularised incomplete beta function by its continued fraction (DLMF 8.17.22)."""
+    """Return the regularised incomplete beta function by its continued fraction (DLMF 8.17.22)."""
     if x <= 0.0 or x >= 1.0:
         return 0.0 if x <= 0.0 else 1.0
-    if x > (a + 1) / (a + b + 2):  # where the fraction converges slowly, use the symmetry (DLMF 8.17.4)
+    if x > (a + 1) / (a + b + 2):  # the fraction converges slowly here, so use the symmetry (DLMF 8.17.4)
         return 1.0 - _incomplete_beta(b, a, 1.0 - x)
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    # The fraction, from its far end: 200 terms are far more than any freedom met here needs.
+    # Evaluate the fraction from its far end. 200 terms exceed what any number of seeds needs.
     tail = 0.0
     for k in range(200, 0, -1):
         m = k // 2
@@ -102,7 +102,7 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number to so many significant digits, without an exponent where a person would not write one."""
+    """Format a number with `digits` significant digits, with an exponent only from 10^7 and below 10^-4."""
     if value is None or not math.isfinite(value):
         return "–"
     if value != 0 and not 1e-4 <= abs(value) < 1e7:

@@ -1,4 +1,4 @@
-"""Traces: the engine writes Arrow streams, which become Parquet here, one batch at a time."""
+"""Converts traces: the engine writes Arrow streams, narrows keeps Parquet files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NAMES = ("samples", "packets")
 
 
 def convert(directory: Path) -> None:
-    """Turn every `<name>.arrow` in a folder into `<name>.parquet`. Memory holds one batch.
+    """Convert every `<name>.arrow` in a folder to `<name>.parquet`. Memory holds one batch at a time.
 
     Raises:
         OSError: A file cannot be read or written.

@@ -1,18 +1,18 @@
-"""What rules for scaling BBR's window achieve on the training grid of BBR-CWS.
+"""Rules for scaling BBR's cwnd, measured on the training grid of BBR-CWS.
 
     python studies/bbr-cws/study.py [-o DIR]        writes the tables and the figure of docs/studies/bbr-cws.md
 
-Finished runs found in DIR are not run again. Stated before any result was looked at:
+Finished runs in DIR are reused. Criteria, fixed before any result was known:
 
 * fairness: the mean of Jain's index over all cells of duel.toml and crowd.toml, and how many of them have 0.9 or more;
 * retransmissions: packets retransmitted in all cells of duel.toml and crowd.toml, by all flows, as a share of BBR's;
 * alone: the least utilisation over the cells of alone.toml, each as a share of BBR's in the same cell.
 
-A rule with less than 97 % of BBR's utilisation in a cell alone is out. Of the others the one with the greatest
+A rule is out if it has less than 97 % of BBR's utilisation alone in any cell. Of the others, the rule with the greatest
 mean Jain index + 0.25 x (1 - retransmissions) is kept.
 
-The rules that the parameters of bbr-cws no longer reach are in discarded.json, as they were measured with the form
-of the scheme that the file names.
+discarded.json holds the measurements of rules that no parameters of bbr-cws select any more. It names the version of
+the scheme behind each.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STEPS = {
     "11": "bbr-cws:push=0",
     "kept": "bbr-cws",
 }
-"""Rules that are reached by parameters, each with one idea more than the one before."""
+"""Rules that parameters select. Each adds one idea to the rule before."""
 
 AROUND = (
     "cut=0.7,speed=0.4",
@@ -58,11 +58,11 @@ AROUND = (
     "scale_min=0.5",
     "queue=1.25",
 )
-"""What was kept, with one thing changed."""
+"""Single changes of the rule that was kept."""
 
 
 def means(part: str, scheme: str, out: Path | None) -> pl.DataFrame:
-    """Means over seeds of each cell: our share, Jain's index, utilisation, packets retransmitted by all and by us."""
+    """Return means over seeds per cell: the rule's share, Jain's index, utilisation, and retransmitted packets."""
     folder = out and out / part / re.sub(r"[:,=]", "_", scheme)
     results = narrows.run(HERE / f"{part}.toml", set={"flows.0.scheme": scheme}, out=folder)
     cell = [key for key in CELL if key in results.runs.columns]
@@ -81,17 +81,17 @@ def means(part: str, scheme: str, out: Path | None) -> pl.DataFrame:
 
 
 def measure(scheme: str, out: Path | None = None) -> pl.DataFrame:
-    """All cells of one rule."""
+    """Measure all cells of a rule."""
     return pl.concat([means(part, scheme, out) for part in ("duel", "crowd", "alone")], how="diagonal")
 
 
 def shared(cells: pl.DataFrame) -> pl.DataFrame:
-    """The cells in which others share the link."""
+    """Return the cells with competing flows."""
     return cells.filter(pl.col("part") != "alone")
 
 
 def figures(cells: pl.DataFrame, base: pl.DataFrame) -> dict[str, float]:
-    """The figures of a rule, as the head defines them; `base` are BBR's cells."""
+    """Return the figures of a rule, as the module docstring defines them; `base` are BBR's cells."""
     jain = shared(cells)["jain"]
     again = float(shared(cells)["again"].sum()) / float(shared(base)["again"].sum())
     alone = cells.filter(pl.col("part") == "alone").join(
@@ -112,7 +112,7 @@ def figures(cells: pl.DataFrame, base: pl.DataFrame) -> dict[str, float]:
 
 
 def line(name: str, row: dict[str, float]) -> str:
-    """One line of a table."""
+    """Format a line of a table."""
     out = row["alone"] < 0.97
     score = f"{row['score']:.3f}" if not out else f"({row['score']:.3f})"
     return (
@@ -122,13 +122,13 @@ def line(name: str, row: dict[str, float]) -> str:
 
 
 def table(rows: dict[str, dict[str, float]], first: str) -> str:
-    """A table in Markdown. Scores of rules that are out stand in parentheses."""
+    """Format a Markdown table. Parentheses mark the scores of rules that are out."""
     head = f"| {first} | Jain, mean | least | 0.9 or more | retransmitted, of BBR's | alone, of BBR's | score |"
     return "\n".join([head, "|---|---:|---:|---:|---:|---:|---:|", *(line(name, row) for name, row in rows.items())])
 
 
 def draw(curves: dict[str, pl.DataFrame]) -> None:
-    """Jain's index of one flow against one of CUBIC over the buffer."""
+    """Draw Jain's index of one flow against one of CUBIC over the buffer."""
     figure, panels = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
     for panel, case in zip(panels, ("50 Mbit/s, 20 ms", "200 Mbit/s, 60 ms"), strict=True):
         for name, cells in curves.items():
@@ -146,7 +146,7 @@ def draw(curves: dict[str, pl.DataFrame]) -> None:
 
 
 def write(regions: dict[str, str]) -> None:
-    """Puts the tables between their marks."""
+    """Write the tables to their regions of the page."""
     page = PAGE.read_text(encoding="utf-8")
     for name, text in regions.items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
@@ -156,9 +156,9 @@ def write(regions: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Runs everything and writes the page."""
+    """Run everything and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("-o", "--out", type=Path, help="folder that keeps the runs")
+    parser.add_argument("-o", "--out", type=Path, help="keep the runs in a folder")
     out: Path | None = parser.parse_args().out
 
     def cells_of(scheme: str) -> pl.DataFrame:

@@ -1,8 +1,8 @@
-"""What BBR-GC's exponents and amplitudes do, and what its correction does to BBR v2 and v3.
+"""The effect of BBR-GC's exponents and amplitudes, and of its correction on BBR v2 and v3.
 
     python studies/bbr-gc/study.py [-o DIR]        writes the tables of docs/studies/bbr-gc.md, and its figure
 
-Finished runs found in DIR are not run again. Stated before any result was looked at:
+Finished runs in DIR are reused. Criteria, fixed before any result was known:
 
 * fairness: mean and least of Jain's index over the cells of two-rtts.toml;
 * delay: mean round-trip time of the 10 ms flow over the same cells;
@@ -10,8 +10,8 @@ Finished runs found in DIR are not run again. Stated before any result was looke
 * alone: the least utilisation over the cells of alone.toml.
 
 A setting qualifies if its least utilisation alone is at least 97 % of that of the paper's setting, and if it
-retransmits at most 1.1 times as much. Of these the one with the greatest mean of Jain's index is recommended, and
-judged on the cells of others.toml, on which nothing was chosen.
+retransmits at most 1.1 times as much. Of these, the setting with the greatest mean of Jain's index is recommended, and
+judged on the cells of others.toml, which did not influence the choice.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Row = dict[str, float]
 
 
 def measure(scheme: str, out: Path | None) -> Row:
-    """The four figures of one scheme or setting."""
+    """Return the figures of a scheme or setting."""
 
     def run(part: str) -> narrows.Results:
         folder = out and out / part / re.sub(r"[:,=]", "_", scheme)
@@ -68,7 +68,7 @@ def measure(scheme: str, out: Path | None) -> Row:
 
 
 def judge(scheme: str, out: Path | None) -> Row:
-    """The same on the other cells: Jain's index per buffer, retransmissions, and the link's use."""
+    """Return the figures on the other cells: Jain's index per buffer, retransmissions, and utilisation."""
     folder = out and out / "others" / re.sub(r"[:,=]", "_", scheme)
     results = narrows.run(HERE / "others.toml", set={"flows.scheme": scheme}, out=folder)
     per_cell = results.runs.group_by("network.buffer", maintain_order=True).agg(pl.col("jain").mean())
@@ -78,7 +78,7 @@ def judge(scheme: str, out: Path | None) -> Row:
 
 
 def setting(up: float, down: float, amplitudes: tuple[float, float] = (0.5, 0.5)) -> str:
-    """How a setting is written on the command line; the paper's is plain `bbr-gc`."""
+    """Return a setting as on the command line; the paper's is plain `bbr-gc`."""
     paper = {"up_gamma": 0.25, "down_gamma": 4, "up_amplitude": 0.5, "down_amplitude": 0.5}
     ours = {"up_gamma": up, "down_gamma": down, "up_amplitude": amplitudes[0], "down_amplitude": amplitudes[1]}
     changed = ",".join(f"{key}={value:g}" for key, value in ours.items() if value != paper[key])
@@ -86,7 +86,7 @@ def setting(up: float, down: float, amplitudes: tuple[float, float] = (0.5, 0.5)
 
 
 def table(rows: Mapping[str, Row], heads: Sequence[str]) -> str:
-    """A table in Markdown: what was run, and its figures."""
+    """Format a Markdown table with a row per setting."""
     lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
     for name, row in rows.items():
         lines.append(f"| {name} | " + " | ".join(f"{value:.3g}" for value in row.values()) + " |")
@@ -94,12 +94,12 @@ def table(rows: Mapping[str, Row], heads: Sequence[str]) -> str:
 
 
 def qualifies(row: Row, paper: Row) -> bool:
-    """The condition stated at the head."""
+    """Whether a setting qualifies, as the module docstring defines it."""
     return row["used"] >= 0.97 * paper["used"] and row["again"] <= 1.1 * paper["again"]
 
 
 def heat(rows: Mapping[str, Row]) -> None:
-    """Fairness and retransmissions over the two exponents."""
+    """Draw fairness and retransmissions over the two exponents."""
     figure, panels = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
     for panel, key, title in zip(panels, ("jain", "again"), ("mean of Jain's index", "retransmitted, %"), strict=True):
         values = [[rows[setting(up, down)][key] for up in UP] for down in DOWN]
@@ -120,7 +120,7 @@ def heat(rows: Mapping[str, Row]) -> None:
 
 
 def write(regions: Mapping[str, str]) -> None:
-    """Puts the tables between their marks."""
+    """Write the tables to their regions of the page."""
     page = PAGE.read_text(encoding="utf-8")
     for name, text in regions.items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
@@ -130,7 +130,7 @@ def write(regions: Mapping[str, str]) -> None:
 
 
 def each(settings: Iterable[str], out: Path | None, known: dict[str, Row]) -> dict[str, Row]:
-    """Measures what is not known yet; tells how far it is."""
+    """Measure the unknown settings, and report progress."""
     wanted = list(settings)
     for i, name in enumerate(wanted, start=1):
         if name not in known:
@@ -140,9 +140,9 @@ def each(settings: Iterable[str], out: Path | None, known: dict[str, Row]) -> di
 
 
 def main() -> None:
-    """Runs everything and writes the page."""
+    """Run everything and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("-o", "--out", type=Path, help="folder that keeps the runs")
+    parser.add_argument("-o", "--out", type=Path, help="keep the runs in a folder")
     out: Path | None = parser.parse_args().out
     known: dict[str, Row] = {}
 
@@ -184,7 +184,7 @@ def main() -> None:
 
 
 def dict_of(spec: str) -> dict[str, str]:
-    """The parameters in a scheme's name on the command line."""
+    """Return the parameters of a scheme as on the command line."""
     _, _, text = spec.partition(":")
     return dict(part.split("=") for part in text.split(",") if part)
 

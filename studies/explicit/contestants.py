@@ -1,4 +1,4 @@
-"""Who takes part in the study, and the network that each is made for."""
+"""The contestants: schemes, each in the network that it is made for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DEEP = "250ms"
-"""The buffer of a discipline that keeps its queue short by itself: for the worst only (RFC 9332, appendix A)."""
+"""The buffer of a discipline that keeps its queue short; it serves the worst case only (RFC 9332, appendix A)."""
 
 
 @dataclass(frozen=True)
@@ -15,25 +15,25 @@ class Contestant:
     """A scheme in its network."""
 
     name: str
-    """What tables call it."""
+    """The name in tables."""
     scheme: str
     explicit: bool = False
-    """Whether routers name its rate; then they have the allocator of the scheme's name."""
+    """Whether routers assign its rate. Their algorithm has the name of the scheme."""
     predicts: bool = False
-    """Whether its allocator learns what flows of a kind use."""
+    """Whether its router algorithm learns the rates of classes of flows."""
     network: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of a scenario that its network differs in."""
+    """The keys of a scenario that its network changes."""
     slotted: Mapping[str, Any] = field(default_factory=dict)
-    """The same where links follow a capacity trace."""
+    """The keys that it changes too if links follow a capacity trace."""
 
     @property
-    def allocator(self) -> str:
-        """What ports that take part have."""
+    def router(self) -> str:
+        """The router algorithm of participating links."""
         return self.scheme.partition(":")[0] if self.explicit else "none"
 
     @property
     def folder(self) -> str:
-        """A name for a folder."""
+        """The name of its folder of results."""
         return "".join(letter if letter.isalnum() else "-" for letter in self.name.lower())
 
 
@@ -54,4 +54,4 @@ ALL = (
     Contestant("BBR v3", "bbr3"),
     Contestant("CUBIC", "cubic"),
 )  # fmt: skip
-"""In the order of tables: those whose rate routers name, then those that routers mark, then those that are alone."""
+"""In table order: schemes with assigned rates, schemes with ECN marks, and schemes without help from routers."""

@@ -1,4 +1,4 @@
-"""Everything that was measured, as the page shows it."""
+"""All measures, as the page shows them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import cached_property
 import measure
 import polars as pl
 from contestants import ALL
-from due import PAYLOAD
+from fairness import PAYLOAD
 from parts import PARTS, Part, Runs, named
 
 import narrows
 
 Figures = dict[str, dict[str, float | None]]
-"""By contestant and by place of a grid."""
+"""Values by contestant and point of a grid."""
 
 SITUATIONS = {
     "RTT 1 ms": ("rtt", "1ms"),
@@ -33,17 +33,20 @@ SITUATIONS = {
     "5G path": ("radio", ""),
     "half deployed": ("partial-half", ""),
     "beside CUBIC": ("coexist", ""),
-    "deaf flow": ("deaf", ""),
+    "unresponsive": ("deaf", ""),
     "switch dies": ("dies", ""),
 }
-"""What the overviews show: a part and a place of its grid."""
+"""The columns of the overviews: a part and a point of its grid."""
+
+FAIR = "fair share"
+"""The row of fair shares in tables."""
 
 FILES = ("arrivals", "mice", "alone")
-"""Parts whose flows come and go by themselves: nobody is due a rate."""
+"""Parts with arriving files, which have no fair share."""
 
 
 class Data:
-    """Results, and the figures that follow from them."""
+    """Results, and the measures that follow from them."""
 
     def __init__(self, runs: Runs, marks: narrows.Results, predictions: Mapping[str, narrows.Results]) -> None:
         self.runs = runs
@@ -58,23 +61,23 @@ class Data:
         }
 
     @cached_property
-    def shortfall(self) -> dict[str, Figures]:
-        """By part, contestant and place."""
-        return self._each(measure.shortfall)
+    def deficit(self) -> dict[str, Figures]:
+        """By part, contestant and point."""
+        return self._each(measure.deficit)
 
     @cached_property
     def queue(self) -> dict[str, Figures]:
-        """By part, contestant and place."""
+        """By part, contestant and point."""
         return self._each(measure.queue)
 
     @cached_property
     def dropped(self) -> dict[str, Figures]:
-        """By part, contestant and place."""
+        """By part, contestant and point."""
         return self._each(measure.dropped)
 
     @cached_property
     def files(self) -> dict[str, dict[str, pl.DataFrame]]:
-        """By part and contestant: the files that arrived."""
+        """The files that arrived, by part and contestant."""
         labels = {"arrivals": "file", "mice": "mouse"}
         return {
             part: {who.name: measure.files(self.runs[part][who.name], label) for who in ALL}
@@ -82,14 +85,14 @@ class Data:
         }
 
     def overview(self, figure: Mapping[str, Figures]) -> Figures:
-        """A figure of every situation."""
+        """Return a measure in every situation."""
         return {
             who.name: {label: figure[part][who.name][where] for label, (part, where) in SITUATIONS.items()}
             for who in ALL
         }
 
     def lives(self, part: str) -> dict[str, tuple[list[float], list[list[float]]]]:
-        """Of a traced part: times, and the throughput of every flow over the next `WINDOW` samples."""
+        """Return the sample times of a traced part, and the throughput of every flow over the next `WINDOW` samples."""
         found = {}
         for who in ALL:
             times, series = measure.throughputs(self.runs[part][who.name])
@@ -132,7 +135,7 @@ class Data:
 
     @cached_property
     def mice(self) -> Figures:
-        """What mice and elephants have of each other."""
+        """Completion of mice, and goodput of the elephants beside them."""
         part = named("mice")
         rows: Figures = {}
         for who in ALL:
@@ -146,11 +149,11 @@ class Data:
         return rows
 
     def neighbours(self) -> dict[str, tuple[Figures, float]]:
-        """Who has what beside CUBIC, and beside a flow that is deaf; and what the first group is due."""
+        """Return goodputs beside CUBIC and beside an unresponsive flow, with the fair share of the scheme's flows."""
         rows = {}
         for name, title, first, second, share in (
             ("coexist", "two flows beside two of CUBIC", "scheme", "cubic", 2 / 4),
-            ("deaf", "three flows beside a deaf one", "obeys", "deaf", 3 / 4),
+            ("deaf", "three flows beside an unresponsive one", "obeys", "deaf", 3 / 4),
         ):
             part = named(name)
             got: Figures = {}
@@ -165,14 +168,15 @@ class Data:
 
     @cached_property
     def limited(self) -> Figures:
-        """Who has what where some flows are limited by their applications."""
+        """Goodputs where applications limit some of the flows."""
         part = named("limited")
         flows = measure.flows_of(part.scenario())
-        due = measure.dues(part, {}, 1)
-        rows: Figures = {"due": {}}
-        for label in ("bulk", "steady", "on-off"):
-            rows["due"][f"{label}, Mbit/s"] = sum(x for x, flow in zip(due, flows, strict=True) if flow.label == label)
-        rows["due"] |= {"steady, RTT p95, ms": None, "dropped, %": None}
+        shares = measure.fair_shares(part, {}, 1)
+        fair: dict[str, float | None] = {
+            f"{label}, Mbit/s": sum(share for share, flow in zip(shares, flows, strict=True) if flow.label == label)
+            for label in ("bulk", "steady", "on-off")
+        }
+        rows: Figures = {FAIR: {**fair, "steady, RTT p95, ms": None, "dropped, %": None}}
         for who in ALL:
             results = self.runs[part.name][who.name]
             got: dict[str, float | None] = {
@@ -186,14 +190,14 @@ class Data:
 
     @cached_property
     def moving(self) -> Figures:
-        """What there is when capacity moves, is not known, or is not guarded."""
+        """Deficit, queue and drops when capacity moves, is unknown, or is not controlled."""
         columns = {"moves": "moving", "unknown": "capacity", "5G": "radio", "half deployed": "partial-half"}
         return {
             who.name: {
-                f"{label}: {what}": figure[part][who.name][""]
+                f"{label}: {measured}": figure[part][who.name][""]
                 for label, part in columns.items()
-                for what, figure in (
-                    ("shortfall, %", self.shortfall),
+                for measured, figure in (
+                    ("deficit, %", self.deficit),
                     ("queue, ms", self.queue),
                     ("dropped, %", self.dropped),
                 )
@@ -203,7 +207,7 @@ class Data:
 
     @cached_property
     def aqm(self) -> Figures:
-        """What one bit does: the cases of aqm.toml."""
+        """Queues that mark: the cases of aqm.toml."""
         joined = self.marks.links.join(self.marks.runs.select("id", "jain"), on="id")
         means = joined.group_by("case", maintain_order=True).agg(
             pl.col("utilization").mean() * 100,
@@ -216,7 +220,7 @@ class Data:
 
     @cached_property
     def predicted(self) -> Figures:
-        """What predictions do: the runs of predict.toml."""
+        """The effect of predictions: the runs of predict.toml."""
         part = Part("predict")
         rows: Figures = {}
         for name, results in self.predictions.items():
@@ -232,21 +236,21 @@ class Data:
 
     @cached_property
     def dead(self) -> Figures:
-        """Who has what from the death of the switch on."""
+        """Goodputs after the failure of the switch."""
         part = named("dies")
-        due = measure.dues(part, {}, 1)
-        rows: Figures = {"due": {f"flow {i + 1}": value for i, value in enumerate(due)}}
-        rows["due"] |= {"shortfall, %": None, "queue, ms": None}
+        shares = measure.fair_shares(part, {}, 1)
+        rows: Figures = {FAIR: {f"flow {i + 1}": value for i, value in enumerate(shares)}}
+        rows[FAIR] |= {"deficit, %": None, "queue, ms": None}
         for who in ALL:
             runs = [[flow["goodput_mbit_s"] for flow in raw["flows"]] for raw in self.runs[part.name][who.name].raw]
             means = [sum(column) / len(column) for column in zip(*runs, strict=True)]
             rows[who.name] = {f"flow {i + 1}": mean for i, mean in enumerate(means)}
-            rows[who.name]["shortfall, %"] = self.shortfall[part.name][who.name][""]
+            rows[who.name]["deficit, %"] = self.deficit[part.name][who.name][""]
             rows[who.name]["queue, ms"] = self.queue[part.name][who.name][""]
         return rows
 
     def tables(self) -> dict[str, Figures]:
-        """The tables of the page, by the names of their regions."""
+        """Return the tables of the page, by region."""
         return {
             "convergence": self.convergence,
             "alone": self.alone,

@@ -1,4 +1,4 @@
-"""The figures of the study, one idea each."""
+"""The figures of the study, one function each."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ from contestants import ALL, Contestant
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
-from narrows import looks, plots
+from narrows import plots
+from narrows.plots import style
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 DPI = 115
-"""So that the widest picture fits a page."""
+"""The resolution at which the widest figure fits a page."""
 Table = Mapping[str, Mapping[str, float | None]]
-"""Figures by contestant and by what was asked."""
+"""Values by contestant and column."""
 
 
 def drawn(name: str, draw: Callable[[], Figure]) -> None:
-    """Draws a figure in the style of all others, and keeps it."""
-    with mpl.rc_context(looks.RC):
+    """Draw and save a figure in the common style."""
+    with mpl.rc_context(style.RC):
         figure = draw()
         plots.save(figure, IMAGES / f"explicit-{name}.png", DPI)
         plt.close(figure)
 
 
-def look(contestant: Contestant) -> dict[str, Any]:
-    """Line and marker of a contestant: dashed unless routers name its rate."""
+def line_style(contestant: Contestant) -> dict[str, Any]:
+    """Return line and marker of a contestant: dashed unless routers assign its rate."""
     place = ALL.index(contestant)
     return {
-        "color": (*looks.COLOURS, "#999999")[place],
-        "marker": looks.MARKERS[place % len(looks.MARKERS)],
+        "color": (*style.COLOURS, "#999999")[place],
+        "marker": style.MARKERS[place % len(style.MARKERS)],
         "linestyle": "-" if contestant.explicit else "--",
         "markersize": 4,
     }
 
 
 def heat(table: Table, title: str, *, logarithmic: bool) -> Figure:
-    """Contestants against situations, the better the lighter."""
+    """Draw contestants against situations; light is good."""
     names, columns = list(table), list(next(iter(table.values())))
     figure, panel = plt.subplots(figsize=(10.5, 1.6 + 0.34 * len(names)), layout="constrained")
     values = np.array([[math.nan if (x := table[name][key]) is None else x for key in columns] for name in names])
@@ -66,7 +67,7 @@ def heat(table: Table, title: str, *, logarithmic: bool) -> Figure:
 
 
 def lives(runs: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]], marks: Sequence[float]) -> Figure:
-    """Throughput of every flow over time, a panel per contestant."""
+    """Draw the throughput of every flow over time, a panel per contestant."""
     columns = 2 if len(runs) <= 4 else 4
     rows = math.ceil(len(runs) / columns)
     size = (10.5, 0.6 + 1.75 * rows)
@@ -75,7 +76,7 @@ def lives(runs: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]],
     )
     for panel, (name, (times, series)) in zip(panels.flat, runs.items(), strict=False):
         for index, values in enumerate(series):
-            panel.plot(times, values, linewidth=0.9, color=looks.COLOURS[index], label=f"flow {index + 1}")
+            panel.plot(times, values, linewidth=0.9, color=style.COLOURS[index], label=f"flow {index + 1}")
         for time in marks:
             panel.axvline(time, color="#888888", linewidth=0.8, linestyle=":")
         panel.set_title(name, loc="left")
@@ -91,12 +92,12 @@ def lives(runs: Mapping[str, tuple[Sequence[float], Sequence[Sequence[float]]]],
 
 
 def curves(contestants: Sequence[Contestant], panels: Mapping[str, Table], *, value: str) -> Figure:
-    """A line per contestant over what was swept, evenly spaced; a panel per table, named by its axis."""
+    """Draw a line per contestant over the swept values, evenly spaced; a panel per table, named by its axis."""
     size = (0.5 + 4.4 * len(panels), 3.2)
     figure, axes = plt.subplots(1, len(panels), figsize=size, layout="constrained", sharey=True, squeeze=False)
     for panel, (axis, table) in zip(axes.flat, panels.items(), strict=True):
         for who in contestants:
-            panel.plot(list(table[who.name]), list(table[who.name].values()), label=who.name, **look(who))
+            panel.plot(list(table[who.name]), list(table[who.name].values()), label=who.name, **line_style(who))
         panel.set_xlabel(axis)
         panel.set_ylim(bottom=0)
     axes[0, 0].set_ylabel(value)
@@ -109,7 +110,7 @@ BINS = (3, 10, 30, 100, 300, 1000, 3000)
 
 
 def slowdowns(contestants: Sequence[Contestant], files: Mapping[str, pl.DataFrame], case: str) -> Figure:
-    """Mean slowdown of files over their size."""
+    """Draw the mean slowdown of files over their size."""
     figure, panel = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
     for who in contestants:
         frame = files[who.name].filter((pl.col("case") == case) & pl.col("slowdown").is_not_null())
@@ -119,28 +120,28 @@ def slowdowns(contestants: Sequence[Contestant], files: Mapping[str, pl.DataFram
             if part.height >= 10:
                 xs.append(math.exp(float(np.log(part["kB"].to_numpy()).mean())))
                 ys.append(float(part["slowdown"].to_numpy().mean()))
-        panel.plot(xs, ys, label=who.name, **look(who))
+        panel.plot(xs, ys, label=who.name, **line_style(who))
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.set_yticks([1, 2, 3, 5, 10], ["1", "2", "3", "5", "10"])
     panel.set_xlabel("size, kB")
-    panel.set_ylabel("completion, of the least possible")
+    panel.set_ylabel("completion over the least possible")
     figure.legend(loc="outside right center")
     return figure
 
 
 def shares(panels: Mapping[str, tuple[Table, float]]) -> Figure:
-    """Stacked bars of who has what of a link, with a line at what those above it are due."""
+    """Draw stacked bars of goodputs, with a line at the fair share of the first group."""
     figure, axes = plt.subplots(1, len(panels), figsize=(10.5, 3.2), layout="constrained", sharey=True, squeeze=False)
-    fills = (looks.COLOURS[0], looks.COLOURS[4])
-    for panel, (title, (table, due)) in zip(axes.flat, panels.items(), strict=True):
+    fills = (style.COLOURS[0], style.COLOURS[4])
+    for panel, (title, (table, fair)) in zip(axes.flat, panels.items(), strict=True):
         places = range(len(table))
         left = np.zeros(len(table))
         for key, fill in zip(next(iter(table.values())), fills, strict=True):
             widths = np.array([float(row[key] or 0.0) for row in table.values()])
             panel.barh(places, widths, left=left, color=fill, label=key, height=0.7)
             left += widths
-        panel.axvline(due, color="black", linewidth=1, linestyle="--")
+        panel.axvline(fair, color="black", linewidth=1, linestyle="--")
         panel.set_yticks(places, list(table))
         panel.set_xlim(0, 100)
         panel.set_xlabel("Mbit/s of payload")

@@ -1,4 +1,4 @@
-"""The figures of the study, from results. Each function's head is the definition that the page refers to."""
+"""The measures of the study, from results. Each docstring is the definition that the page refers to."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from due import PAYLOAD, capacities_of, due, flows_of, mbit, narrowest, seconds
+from fairness import PAYLOAD, capacities_of, flows_of, mbit, narrowest, seconds
+from fairness import fair_shares as max_min_shares
 from parts import HERE, Part
 
 import narrows
 
 STEADY_S = 1.0
-"""What is reached has to last so long."""
+"""How long a state must last to count as reached."""
 WINDOW = 2
-"""Samples of a traced run over which shares are judged: with a full queue of 1 BDP a round trip takes two."""
+"""Samples per window of a traced run. With a full queue of 1 BDP, a round trip takes two samples."""
 FAIR = 0.9
-"""Jain's index from which on shares are fair."""
+"""Shares are fair from this value of Jain's index."""
 FULL = 0.95
-"""The share of a link's capacity from which on it is full."""
+"""A link is full from this share of its capacity."""
 
 
 def at_point(part: Part, point: Mapping[str, Any]) -> dict[str, Any]:
-    """What the part's file says at a point of its grid, in the keys that decide who is due what."""
+    """Return the part's scenario at a point of its grid, as far as fair shares depend on it."""
     scenario = copy.deepcopy(part.scenario())
     cases = scenario.get("sweep", {}).get("cases", ())
     keys = next((case for case in cases if case["label"] == point.get("case")), {}) | dict(part.changed) | dict(point)
@@ -40,12 +41,12 @@ def at_point(part: Part, point: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def times_of(scenario: Mapping[str, Any]) -> tuple[float, float]:
-    """The part of a run that is measured."""
+    """Return begin and end of the measured part of a run."""
     return seconds(scenario["warmup"]), seconds(scenario["duration"])
 
 
-def dues(part: Part, point: Mapping[str, Any], seed: int) -> list[float]:
-    """What each flow of a run is due, in Mbit/s of payload."""
+def fair_shares(part: Part, point: Mapping[str, Any], seed: int) -> list[float]:
+    """Return the fair share of each flow of a run, in Mbit/s of payload."""
     scenario = at_point(part, point)
     begin, end = times_of(scenario)
     flows = flows_of(scenario)
@@ -56,44 +57,44 @@ def dues(part: Part, point: Mapping[str, Any], seed: int) -> list[float]:
     if "radio" in scenario["network"]:
         path = narrows.radio_trace(scenario["network"]["radio"], seed=seed, duration="60s")
         return [narrowest([path.capacity], begin, end) / len(flows)] * len(flows)
-    return due(flows, capacities_of(scenario), begin, end)
+    return max_min_shares(flows, capacities_of(scenario), begin, end)
 
 
 def named(flow: Mapping[str, Any], label: str) -> bool:
-    """Whether a flow has a label; several of one are numbered."""
+    """Whether a flow has a label. Flows of the same label have numbers."""
     return re.fullmatch(rf"{re.escape(label)}(-\d+)?", str(flow["flow"])) is not None
 
 
 DEAF = "deaf"
-"""The label of a flow that is no contestant."""
+"""The label of a flow that ignores advice and is no contestant."""
 
 
-def shortfall(part: Part, results: narrows.Results) -> dict[str, float]:
-    """Per point: of all that max-min fairness would have given, the percentage that flows went without.
+def deficit(part: Part, results: narrows.Results) -> dict[str, float]:
+    """Return the deficit per point: the percentage of the fair shares that flows did not receive.
 
-    100 · Σ max(0, due − goodput) / Σ due, over the flows that take part, averaged over seeds. It counts a link that is
-    not full as well as one of which some have what belongs to others.
+    100 · Σ max(0, fair share − goodput) / Σ fair share over the participating flows, averaged over seeds. An idle link
+    and an unfair one both count.
     """
     sums: dict[str, list[float]] = {}
     for point, raw in zip(results.points, results.raw, strict=True):
-        wanted = dues(part, {key: value for key, value in point.items() if key != part.ours}, int(raw["seed"]))
+        shares = fair_shares(part, {key: value for key, value in point.items() if key != part.ours}, int(raw["seed"]))
         pairs = [
-            (want, flow["goodput_mbit_s"])
-            for want, flow in zip(wanted, raw["flows"], strict=True)
+            (share, flow["goodput_mbit_s"])
+            for share, flow in zip(shares, raw["flows"], strict=True)
             if not named(flow, DEAF)
         ]
-        missing = sum(max(0.0, want - got) for want, got in pairs)
-        sums.setdefault(place(point, part), []).append(100 * missing / sum(want for want, _ in pairs))
+        missing = sum(max(0.0, share - goodput) for share, goodput in pairs)
+        sums.setdefault(place(point, part), []).append(100 * missing / sum(share for share, _ in pairs))
     return {name: math.fsum(values) / len(values) for name, values in sums.items()}
 
 
 def place(point: Mapping[str, Any], part: Part) -> str:
-    """The name of a point: the values of its keys, but for the contestant's."""
+    """Return the name of a point: the values of its keys, except those of the contestant."""
     return ", ".join(str(value) for key, value in point.items() if key != part.ours and key.partition(".")[0] != "tcp")
 
 
 def mean_by_place(part: Part, results: narrows.Results, values: Sequence[float | None]) -> dict[str, float]:
-    """The means over seeds of one value per run."""
+    """Average one value per run over seeds, per point."""
     sums: dict[str, list[float]] = {}
     for point, value in zip(results.points, values, strict=True):
         sums.setdefault(place(point, part), []).append(math.nan if value is None else float(value))
@@ -101,19 +102,19 @@ def mean_by_place(part: Part, results: narrows.Results, values: Sequence[float |
 
 
 def queue(part: Part, results: narrows.Results) -> dict[str, float]:
-    """Per point: the delay in milliseconds that 95 % of the packets do not exceed in the worst of the queues."""
+    """Return the 95th percentile of the queueing delay in the worst queue, in milliseconds, per point."""
     worst = [max(link["queue_delay_p95_ms"] or 0.0 for link in raw["links"]) for raw in results.raw]
     return mean_by_place(part, results, worst)
 
 
 def dropped(part: Part, results: narrows.Results) -> dict[str, float]:
-    """Per point: the packets that queues dropped, in percent of those that arrived at the worst of them."""
+    """Return the percentage of arriving packets that the worst queue dropped, per point."""
     worst = [max(link["drop_percent"] or 0.0 for link in raw["links"]) for raw in results.raw]
     return mean_by_place(part, results, worst)
 
 
 def goodput(part: Part, results: narrows.Results, label: str | None = None) -> dict[str, float]:
-    """Per point: the sum of the goodputs of all flows, or of those of a label, in Mbit/s."""
+    """Return the total goodput of all flows, or of those with a label, in Mbit/s, per point."""
     sums = [
         sum(flow["goodput_mbit_s"] for flow in raw["flows"] if label is None or named(flow, label))
         for raw in results.raw
@@ -122,15 +123,15 @@ def goodput(part: Part, results: narrows.Results, label: str | None = None) -> d
 
 
 RTT_S = 0.04
-"""Of the parts with files, and of that with a trace."""
+"""The base RTT of the parts with files or a trace."""
 RATE_MBIT = 100.0
 
 
 def files(results: narrows.Results, label: str) -> pl.DataFrame:
-    """The files of a label that arrived after the warm-up and at least five seconds before the end.
+    """Return the files of a label that arrived after the warm-up and at least five seconds before the end.
 
-    Columns: `case`, `seed`, `kB`, `completion_s` (none if it did not complete), and `slowdown`: completion over the
-    least that is possible, two round trips (handshake, last byte) and the time its packets take at the link's rate.
+    Columns: `case`, `seed`, `kB`, `completion_s` (null if incomplete), and `slowdown`: completion over the least
+    possible, which is two round trips (handshake, last byte) plus the packets' transmission time at the link's rate.
     """
     runs = results.runs.select("id", "warmup_s", "duration_s")
     frame = results.flows.filter(pl.col("label").str.contains(rf"^{label}(-\d+)?$")).join(runs, on="id")
@@ -148,7 +149,7 @@ def files(results: narrows.Results, label: str) -> pl.DataFrame:
 
 
 def throughputs(results: narrows.Results) -> tuple[list[float], list[list[float]]]:
-    """Of the first traced run: the times of its samples, and the throughput of each flow up to them, in Mbit/s."""
+    """Return the sample times of the first traced run, and each flow's throughput up to each sample, in Mbit/s."""
     first = pl.col("id") == results.raw[0]["id"]
     rows = results.scan_samples().filter(first & (pl.col("kind") == "flow") & (pl.col("series") == "throughput_mbit_s"))
     rows = rows.select("time_s", "index", "value").collect()
@@ -162,9 +163,9 @@ def throughputs(results: narrows.Results) -> tuple[list[float], list[list[float]
 
 
 def settled(times: Sequence[float], good: Sequence[bool], since: float, until: float) -> float | None:
-    """Seconds from `since` to the beginning of the first sample from which on all are good for `STEADY_S`.
+    """Return the seconds from `since` to the first sample from which all samples are good for `STEADY_S`.
 
-    None if there is no such sample before `until`.
+    `None` if there is no such sample before `until`.
     """
     steps = [(left, right, ok) for left, right, ok in zip(times, times[1:], good[1:], strict=False)]
     steps = [step for step in steps if since - 1e-9 <= step[0] and step[1] <= until + 1e-9]
@@ -178,22 +179,22 @@ def settled(times: Sequence[float], good: Sequence[bool], since: float, until: f
 
 
 def windowed(values: Sequence[float]) -> list[float]:
-    """For each sample the mean of it and those that follow, as many as make a window; fewer at the end."""
+    """Average each sample with those that follow it in a window of `WINDOW`; windows at the end are shorter."""
     windows = (values[i : i + WINDOW] for i in range(len(values)))
     return [sum(window) / len(window) for window in windows]
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's index; 0 if there is nothing."""
+    """Return Jain's index; 0 if all values are 0."""
     square = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * square) if square else 0.0
 
 
 def convergence(part: Part, results: narrows.Results) -> tuple[list[float | None], list[float | None]]:
-    """In round trips: from each join to fair shares, and from each leave to fair shares of a full link.
+    """Return round trips from each join to fair shares, and from each leave to fair shares of a full link.
 
-    Judged on windows of `WINDOW` round trips, one of which begins with every round trip: fair is Jain's index of at
-    least `FAIR` among the flows that are there, full is `FULL` of the capacity together. Both last for `STEADY_S`.
+    The windows are `WINDOW` samples long, and one begins with every sample. Shares are fair if Jain's index of the
+    present flows is at least `FAIR`; the link is full at `FULL` of its capacity. Both must last for `STEADY_S`.
     """
     scenario = part.scenario()
     flows = flows_of(scenario)
@@ -204,8 +205,8 @@ def convergence(part: Part, results: narrows.Results) -> tuple[list[float | None
     joins: list[float | None] = []
     leaves: list[float | None] = []
     for event, until in zip(events, [*events[1:], end], strict=True):
-        there = [i for i, flow in enumerate(flows) if flow.start <= event < flow.stop]
-        rates = [[series[i][k] for i in there] for k in range(len(times))]
+        present = [i for i, flow in enumerate(flows) if flow.start <= event < flow.stop]
+        rates = [[series[i][k] for i in present] for k in range(len(times))]
         joined = any(flow.start == event for flow in flows)
         capacity = mbit(scenario["network"]["rate"])
         good = [jain(row) >= FAIR and (joined or sum(row) >= FULL * capacity) for row in rates]

@@ -2,9 +2,9 @@
 
     python studies/explicit/study.py [-o DIR] [--jobs N]        writes docs/studies/explicit.md and its figures
 
-Finished runs found in DIR are not run again. What is asked and how it is scored stands at the head of the page, and in
-`measure.py`; who takes part, and in which network, in `contestants.py`. A finding is a sentence with a condition: if
-the condition is no longer true, the sentence is left out, named, and the exit status is 1.
+Finished runs in DIR are reused. The head of the page and `measure.py` state questions and measures, `contestants.py`
+the schemes and their networks. A finding is a sentence with a condition: if the condition is false, the program omits
+and reports the sentence, and exits with status 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import figures
 import findings
 from contestants import ALL, Contestant
 from data import Data
-from due import seconds
+from fairness import seconds
 from parts import HERE, PARTS, Runs, named, run_all, run_predictions
 
 import narrows
@@ -32,7 +32,7 @@ Cells = Mapping[str, Mapping[str, str]]
 
 
 def table(rows: Cells, first: str = "", align: str = "---:") -> str:
-    """A table in Markdown: a row per key."""
+    """Format a Markdown table with a row per key."""
     heads = list(next(iter(rows.values())))
     lines = [f"| {first} | " + " | ".join(heads) + " |", "|---|" + f"{align}|" * len(heads)]
     lines += [f"| {name} | " + " | ".join(row.values()) + " |" for name, row in rows.items()]
@@ -40,12 +40,12 @@ def table(rows: Cells, first: str = "", align: str = "---:") -> str:
 
 
 def rounded(rows: figures.Table, digits: int = 3) -> dict[str, dict[str, str]]:
-    """The figures as texts."""
+    """Format all values."""
     return {name: {key: shown(value, digits) for key, value in row.items()} for name, row in rows.items()}
 
 
 def shown(value: float | None, digits: int = 3) -> str:
-    """A figure to so many digits; a dash for none."""
+    """Format a value to `digits` significant digits; a dash for none."""
     if value is None or value != value:
         return "–"
     if abs(value) >= 10 ** (digits - 1):
@@ -54,7 +54,7 @@ def shown(value: float | None, digits: int = 3) -> str:
 
 
 def write(page: str, regions: Mapping[str, str]) -> str:
-    """The page with new contents between its marks."""
+    """Return the page with new contents of its regions."""
     for name, text in regions.items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         page, found = pattern.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
@@ -63,16 +63,16 @@ def write(page: str, regions: Mapping[str, str]) -> str:
 
 
 def network(who: Contestant) -> str:
-    """The network of a contestant in words."""
+    """Describe the network of a contestant."""
     if who.explicit:
-        return f"allocator `{who.allocator}` at the ports"
+        return f"router algorithm `{who.router}`"
     queue = who.network.get("network.queue", "droptail")
     words = queue if isinstance(queue, str) else f"{queue['kind']} with ECN"
     return f"{words}, {who.network.get('network.buffer', '1 BDP')}"
 
 
 def triples(rows: figures.Table) -> dict[str, dict[str, str]]:
-    """Columns that are called alike before a colon as one, its figures one after the other."""
+    """Join columns with the same name before the colon."""
     cells: dict[str, dict[str, str]] = {}
     for name, row in rows.items():
         joined: dict[str, list[str]] = {}
@@ -83,47 +83,47 @@ def triples(rows: figures.Table) -> dict[str, dict[str, str]]:
 
 
 def listed(found: Iterable[findings.Finding]) -> str:
-    """What was found, as a list in Markdown."""
+    """Format the true findings as a Markdown list."""
     items = [f"* {one.text}" for one in found if one.holds]
     return "\n".join(textwrap.fill(item, 130, subsequent_indent="  ", break_on_hyphens=False) for item in items)
 
 
 def draw(data: Data) -> None:
-    """All figures."""
-    figures.drawn("shortfall", lambda: figures.heat(data.overview(data.shortfall), "shortfall, %", logarithmic=False))
+    """Draw all figures."""
+    figures.drawn("deficit", lambda: figures.heat(data.overview(data.deficit), "deficit, %", logarithmic=False))
     figures.drawn("queue", lambda: figures.heat(data.overview(data.queue), "queue delay, p95, ms", logarithmic=True))
-    grid = {"round-trip time": data.shortfall["rtt"], "number of flows": data.shortfall["flows"]}
-    figures.drawn("grid", lambda: figures.curves(ALL, grid, value="shortfall, %"))
+    grid = {"round-trip time": data.deficit["rtt"], "number of flows": data.deficit["flows"]}
+    figures.drawn("grid", lambda: figures.curves(ALL, grid, value="deficit, %"))
     figures.drawn("join", lambda: figures.lives(data.lives("join"), ()))
     dead = {who.name: data.lives("dies")[who.name] for who in ALL if who.explicit}
     figures.drawn("dies", lambda: figures.lives(dead, (seconds(named("dies").dies),)))
     figures.drawn("files", lambda: figures.slowdowns(ALL, data.files["arrivals"], "60 %"))
     losses = {
-        "loss before the queue": data.shortfall["loss-before"],
-        "loss behind it": data.shortfall["loss"],
-        "loss of acknowledgements": data.shortfall["feedback"],
+        "loss before the queue": data.deficit["loss-before"],
+        "loss behind it": data.deficit["loss"],
+        "loss of acknowledgements": data.deficit["feedback"],
     }
-    figures.drawn("loss", lambda: figures.curves(ALL, losses, value="shortfall, %"))
+    figures.drawn("loss", lambda: figures.curves(ALL, losses, value="deficit, %"))
     figures.drawn("neighbours", lambda: figures.shares(data.neighbours()))
 
 
 def main() -> int:
-    """Runs everything and writes the page."""
+    """Run everything and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("-o", "--out", type=Path, help="folder that keeps the runs")
-    parser.add_argument("--jobs", type=int, help="runs at a time; all cores by default")
-    parser.add_argument("--plan", action="store_true", help="only say how many runs there are of each part")
-    asked = parser.parse_args()
-    if asked.plan:
+    parser.add_argument("-o", "--out", type=Path, help="keep the runs in a folder")
+    parser.add_argument("--jobs", type=int, help="limit simultaneous runs; all cores by default")
+    parser.add_argument("--plan", action="store_true", help="print the number of runs per part, and exit")
+    arguments = parser.parse_args()
+    if arguments.plan:
         for part in PARTS:
             print(part.name, sum(part.planned(who) for who in ALL))
         return 0
     with tempfile.TemporaryDirectory(prefix="narrows-explicit-") as passing:
-        out = asked.out or Path(passing)
-        runs: Runs = run_all(ALL, out, asked.jobs)
-        marks = narrows.run(HERE / "aqm.toml", out=out / "aqm", jobs=asked.jobs)
+        out = arguments.out or Path(passing)
+        runs: Runs = run_all(ALL, out, arguments.jobs)
+        marks = narrows.run(HERE / "aqm.toml", out=out / "aqm", jobs=arguments.jobs)
         predicting = next(who for who in ALL if who.predicts)
-        data = Data(runs, marks, run_predictions(predicting, out, asked.jobs))
+        data = Data(runs, marks, run_predictions(predicting, out, arguments.jobs))
         draw(data)
         regions = {name: table(rounded(rows)) for name, rows in data.tables().items()}
         regions["moving"] = table(triples(data.moving))
@@ -134,7 +134,7 @@ def main() -> int:
     PAGE.write_text(write(PAGE.read_text(encoding="utf-8"), regions), encoding="utf-8")
     wrong = [one.text for rows in found.values() for one in rows if not one.holds]
     for text in wrong:
-        print(f"no longer true: {text}", file=sys.stderr)
+        print(f"false: {text}", file=sys.stderr)
     return 1 if wrong else 0
 
 

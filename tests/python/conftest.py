@@ -1,17 +1,23 @@
-"""Every test here runs against the stand-in engine, so that the suite needs no build."""
+"""Shared parts of the tests. They run on a stand-in for the engine, so the suite needs no build.
 
+Tests of the built engine start a process of their own, by `built` or by the command.
+"""
+
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "python")]
 
 import fake_engine  # noqa: E402
+from loopback import Starter  # noqa: E402
 
 sys.modules["narrows._engine"] = fake_engine  # type: ignore[assignment]
 
@@ -19,11 +25,36 @@ BOOT = (
     f"import sys; sys.path[:0] = [{str(HERE)!r}, {str(ROOT / 'python')!r}]; import fake_engine; "
     "sys.modules['narrows._engine'] = fake_engine; from narrows.cli import main; main()"
 )
+BUILT_ENV = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "NO_COLOR": "1", "COLUMNS": "80"}
+"""The environment of processes that use the built engine."""
+
+
+def call(*args):
+    """Run the command in this process."""
+    from narrows.cli import app
+    from narrows.cli.options import spelled_out
+
+    return CliRunner().invoke(app, spelled_out([str(arg) for arg in args]))
+
+
+def json_rows(result):
+    """Parse the lines that a command printed, one JSON object each."""
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def built(expression):
+    """Evaluate an expression of `narrows.engine` on the built engine; skip the test if there is none."""
+    code = f"import json; from narrows import engine; print(json.dumps({expression}))"
+    done = subprocess.run([sys.executable, "-c", code], env=BUILT_ENV, capture_output=True, text=True, check=False)
+    if "cannot import name '_engine'" in done.stderr:
+        pytest.skip("the engine is not built: maturin develop")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture
 def command(tmp_path):
-    """Start the command in a process of its own."""
+    """Start the command in a process of its own, on the stand-in."""
 
     def start(*args, env=None):
         return subprocess.Popen(
@@ -33,3 +64,11 @@ def command(tmp_path):
         )  # fmt: skip
 
     return start
+
+
+@pytest.fixture
+def start():
+    """Start `narrows dccp` in processes of their own, on the built engine."""
+    starter = Starter()
+    yield starter
+    starter.stop()

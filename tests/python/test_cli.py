@@ -1,14 +1,16 @@
-"""What a person or a script sees of the command: output, messages, exit statuses."""
+"""The command: output, messages and exit statuses."""
 
 import json
 
 import pytest
-from typer.testing import CliRunner
+import typer.main
 
 import fake_engine
-from narrows import api, engine, options
+from narrows import api, engine
 from narrows.cli import app
-from narrows.options import spelled_out
+from narrows.cli.options import spelled_out
+
+from conftest import call, json_rows  # isort: skip
 
 SCENARIO = """
 name = "two flows"
@@ -32,18 +34,11 @@ def scenario(tmp_path):
     return path
 
 
-def call(*args):
-    return CliRunner().invoke(app, options.spelled_out([str(a) for a in args]))
-
-
-def rows(result):
-    return [json.loads(line) for line in result.stdout.splitlines()]
-
-
-def test_json_is_one_object_per_run_with_the_fixed_fields_first():
+def test_compare_json_fixed_fields_first():
+    """`--json` prints one object per run, with the documented fields first."""
     result = call("compare", "bbr", "cubic", "--repeat", 3, "--json")
     assert result.exit_code == 0
-    printed = rows(result)
+    printed = json_rows(result)
     assert [row["seed"] for row in printed] == [1, 2, 3]
     for row in printed:
         assert tuple(row)[: len(engine.RUN_FIELDS)] == engine.RUN_FIELDS
@@ -52,64 +47,73 @@ def test_json_is_one_object_per_run_with_the_fixed_fields_first():
         assert row["convergence_s"] is None
 
 
-def test_json_stays_pure_when_results_are_kept_and_reused(tmp_path):
+def test_json_output_pure_with_reused_runs(tmp_path):
+    """Standard output holds nothing but JSON, even if results are saved and reused."""
     for _ in range(2):
         result = call("compare", "bbr", "--json", "-o", tmp_path / "out")
-        assert len(rows(result)) == 1
+        assert len(json_rows(result)) == 1
     assert "reused 1 of 1 runs" in result.stderr
 
 
-def test_schemes_run_against_each_other_by_default_and_alone_with_each():
-    together = rows(call("compare", "bbr", "cubic", "--rtt", "10ms,50ms", "--json"))
+def test_compare_each_runs_schemes_alone():
+    """Schemes compete by default; with `--each` every scheme runs alone with all the flows."""
+    together = json_rows(call("compare", "bbr", "cubic", "--rtt", "10ms,50ms", "--json"))
     assert [[(f["scheme"], f["rtt_base_ms"]) for f in r["flows"]] for r in together] == [[("bbr", 10), ("cubic", 50)]]
-    alone = rows(call("compare", "--each", "bbr", "cubic", "--rtt", "10ms,50ms", "--json"))
+    alone = json_rows(call("compare", "--each", "bbr", "cubic", "--rtt", "10ms,50ms", "--json"))
     assert [[(f["scheme"], f["rtt_base_ms"]) for f in r["flows"]] for r in alone] == [
         [("bbr", 10), ("bbr", 50)],
         [("cubic", 10), ("cubic", 50)],
     ]
 
 
-def test_a_scheme_named_several_times_is_several_flows_and_count_multiplies_them():
-    printed = rows(call("compare", "newreno", "newreno", "bbr", "--count", 2, "--json"))
+def test_compare_repeated_scheme_gives_several_flows():
+    """A scheme named several times gives several flows, and `--count` multiplies flows."""
+    printed = json_rows(call("compare", "newreno", "newreno", "bbr", "--count", 2, "--json"))
     assert [f["scheme"] for f in printed[0]["flows"]] == ["newreno"] * 4 + ["bbr"] * 2
 
 
 def test_set_with_commas_sweeps(scenario):
-    printed = rows(call("sweep", scenario, "--set", "network.buffer=1bdp,4bdp", "--repeat", 2, "--json"))
+    """Several values of `--set` make a grid."""
+    printed = json_rows(call("sweep", scenario, "--set", "network.buffer=1bdp,4bdp", "--repeat", 2, "--json"))
     assert [(r["point"]["network.buffer"], r["seed"]) for r in printed] == [
         ("1bdp", 1), ("1bdp", 2), ("4bdp", 1), ("4bdp", 2),
     ]  # fmt: skip
 
 
-def test_flags_replace_what_the_file_says(scenario):
-    printed = rows(call("run", scenario, "--duration", "20s", "--seed", 7, "--json"))
+def test_options_replace_values_of_the_file(scenario):
+    """Options replace the values of the scenario file."""
+    printed = json_rows(call("run", scenario, "--duration", "20s", "--seed", 7, "--json"))
     assert (printed[0]["duration_s"], printed[0]["seed"]) == (20, 7)
 
 
-def test_scheme_replaces_that_of_all_flows_and_several_sweep(scenario):
-    (one,) = rows(call("run", scenario, "--scheme", "newreno", "--json"))
+def test_scheme_option_replaces_or_sweeps_schemes(scenario):
+    """`--scheme` replaces the scheme of all flows, and several schemes sweep."""
+    (one,) = json_rows(call("run", scenario, "--scheme", "newreno", "--json"))
     assert [flow["scheme"] for flow in one["flows"]] == ["newreno", "newreno"]
-    two = rows(call("sweep", scenario, "--scheme", "newreno,bbr", "--json"))
+    two = json_rows(call("sweep", scenario, "--scheme", "newreno,bbr", "--json"))
     assert [row["point"] for row in two] == [{"flows.scheme": "newreno"}, {"flows.scheme": "bbr"}]
 
 
 @pytest.mark.parametrize("args", [["--scheme", "nosuch"], ["--scheme", "bbr", "--set", "flows.scheme=cubic"]])
-def test_a_wrong_scheme_is_named_by_its_flag(scenario, args):
+def test_scheme_option_error_names_option(scenario, args):
+    """An error in a value of `--scheme` names that option and the accepted values."""
     result = call("run", scenario, *args)
     assert result.exit_code == 2
     assert result.stderr.startswith("narrows: --scheme")
     assert "accepted: " in result.stderr
 
 
-def test_schemes_with_different_parameters_are_told_apart_in_tables():
+def test_tables_separate_parameters_of_a_scheme():
+    """Tables have a row for each set of parameters of a scheme; they do not average them."""
     together = call("compare", "bbr:cwnd_gain=1.5", "bbr").stdout
     assert "bbr:cwnd_gain=1.5 " in together
     assert "  bbr " in together
     alone = call("compare", "--each", "bbr:cwnd_gain=1.5", "bbr").stdout.partition("used")[0]
-    assert sum(line.startswith(" bbr") for line in alone.splitlines()) == 2, "they are not averaged"
+    assert sum(line.startswith(" bbr") for line in alone.splitlines()) == 2, "not averaged"
 
 
-def test_the_nearest_scheme_is_hinted_at():
+def test_schemes_unknown_name_suggests_nearest():
+    """The error for an unknown scheme suggests the nearest name."""
     result = call("schemes", "cubik")
     assert result.exit_code == 2
     assert "there is no scheme 'cubik'; did you mean 'cubic'?" in result.stderr
@@ -136,7 +140,8 @@ def test_the_nearest_scheme_is_hinted_at():
         (["compare", "bbr", "--repeat", "many"], ["--repeat"]),
     ],
 )
-def test_misuse_ends_with_status_2_and_names_what_was_wrong(args, named, tmp_path, monkeypatch):
+def test_invalid_usage_exits_2_and_names_place(args, named, tmp_path, monkeypatch):
+    """Invalid usage exits with status 2, names place and accepted values on one screen, and writes nothing."""
     monkeypatch.chdir(tmp_path)
     result = call(*args)
     assert result.exit_code == 2, result.output
@@ -147,7 +152,8 @@ def test_misuse_ends_with_status_2_and_names_what_was_wrong(args, named, tmp_pat
     assert list(tmp_path.iterdir()) == [], "nothing is written"
 
 
-def test_an_error_in_a_file_names_file_line_and_what_is_accepted(scenario, tmp_path):
+def test_file_error_names_file_line_and_accepted(scenario, tmp_path):
+    """An error in a scenario file names the file, the line and the accepted values."""
     scenario.write_text(SCENARIO.replace('buffer = "1bdp"', 'bufer = "1bdp"'))
     result = call("run", scenario, "-o", tmp_path / "out")
     assert result.exit_code == 2
@@ -156,7 +162,8 @@ def test_an_error_in_a_file_names_file_line_and_what_is_accepted(scenario, tmp_p
     assert not (tmp_path / "out").exists()
 
 
-def test_a_failing_run_ends_with_status_1_and_keeps_the_others(tmp_path):
+def test_failed_run_exits_1_and_keeps_others(tmp_path):
+    """A failing run exits with status 1; the runs that finished are kept."""
     out = tmp_path / "out"
     result = call("compare", "--each", "bbr", "cubic", "broken", "--jobs", 1, "-o", out)
     assert result.exit_code == 1
@@ -165,7 +172,8 @@ def test_a_failing_run_ends_with_status_1_and_keeps_the_others(tmp_path):
     assert not (out / "results.jsonl").exists()
 
 
-def test_the_table_states_warmup_seeds_and_fits_80_columns():
+def test_table_states_warmup_and_fits_80_columns():
+    """The table states warm-up and seeds, and fits 80 columns."""
     result = call("compare", "bbr", "cubic", "--repeat", 3, "--set", "network.buffer=1bdp,4bdp")
     assert result.exit_code == 0
     text = " ".join(result.stdout.split())
@@ -174,7 +182,8 @@ def test_the_table_states_warmup_seeds_and_fits_80_columns():
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
 
 
-def test_many_flows_become_one_row_per_scheme():
+def test_table_many_flows_give_one_row_per_scheme():
+    """With many flows the table has one row per scheme."""
     result = call("compare", "bbr", "cubic", "--count", 50)
     body = [line for line in result.stdout.splitlines() if line.split()[:1] in (["bbr"], ["cubic"])]
     assert len(body) == 2
@@ -182,17 +191,19 @@ def test_many_flows_become_one_row_per_scheme():
 
 
 def test_schemes_json_lists_names_and_parameters():
+    """`schemes --json` lists names and parameters; with a name or alias it prints that scheme with its page."""
     listed = json.loads(call("schemes", "--json").stdout)
     assert [row["name"] for row in listed][:6] == ["fixed", "newreno", "cubic", "bbr", "broken", "guess"]
     assert listed[3]["params"][0]["name"] == "cwnd_gain"
     one = json.loads(call("schemes", "reno", "--json").stdout)
     assert one["name"] == "newreno"
-    assert "Its law." in one["page"]
+    assert "Its control law." in one["page"]
 
 
-def test_one_scheme_is_shown_with_law_and_parameters():
+def test_schemes_name_prints_page_and_parameters():
+    """`schemes NAME` prints the documentation and the parameters of a scheme."""
     text = call("schemes", "bbr").stdout
-    assert "Its law." in text
+    assert "Its control law." in text
     assert "cwnd_gain" in text
 
 
@@ -206,8 +217,9 @@ def test_one_scheme_is_shown_with_law_and_parameters():
         (["--trace=5s"], ["--trace=5s"]),
     ],
 )
-def test_the_time_of_trace_may_be_left_out(given, meant):
-    assert options.spelled_out(given) == meant
+def test_trace_option_time_is_optional(given, meant):
+    """`--trace` without a time gets the default interval."""
+    assert spelled_out(given) == meant
 
 
 @pytest.mark.parametrize(
@@ -221,7 +233,8 @@ def test_the_time_of_trace_may_be_left_out(given, meant):
         (["reproduce", "-o", "taken"], ["--out", "taken is a file", "accepted"]),
     ],
 )
-def test_misuse_of_files_and_lists_is_named_and_leaves_nothing(args, named, tmp_path, monkeypatch):
+def test_invalid_files_and_lists_rejected_untouched(args, named, tmp_path, monkeypatch):
+    """Invalid files and lists are rejected with their names, and existing files stay untouched."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "latin.toml").write_bytes(b'seed = 1\nname = "\xff"\n')
     (tmp_path / "taken").write_text("mine")
@@ -243,7 +256,8 @@ def test_misuse_of_files_and_lists_is_named_and_leaves_nothing(args, named, tmp_
         ("two.toml/learned.json", "two.toml is a file"),
     ],
 )
-def test_what_is_learned_has_a_place_before_anything_runs(place, named, tmp_path, monkeypatch):
+def test_learn_unwritable_place_rejected_before_runs(place, named, tmp_path, monkeypatch):
+    """`--learn` with an unwritable place is rejected before anything runs."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
     (tmp_path / "two.toml").write_text(SCENARIO)
@@ -256,17 +270,52 @@ def test_what_is_learned_has_a_place_before_anything_runs(place, named, tmp_path
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["here", "two.toml"]
 
 
-def test_a_note_is_told_once_with_all_its_lines():
-    def planned(*notes):
-        return engine.Planned("0", 1, {}, 1, "", notes=tuple(engine.Note(*note) for note in notes))
+def test_diagnostics_merge_lines_of_equal_messages():
+    """A diagnostic appears once, with all the lines that it concerns."""
+
+    def planned(*rows):
+        return engine.Planned("0", 1, {}, 1, "", diagnostics=tuple(engine.Diagnostic(*row) for row in rows))
 
     rcp, brf = ("a.toml", 6, "rcp finds nothing"), ("a.toml", 9, "brf finds nothing")
     runs = [planned(rcp, brf), planned(rcp), planned(("a.toml", 12, "brf finds nothing")), planned()]
-    assert api.notes(runs) == ["a.toml:6: rcp finds nothing", "a.toml:9,12: brf finds nothing"]
-    assert api.notes([planned(("command line", 12, "brf finds nothing"))] * 2) == ["brf finds nothing"]
+    assert api.diagnostics(runs) == ["a.toml:6: rcp finds nothing", "a.toml:9,12: brf finds nothing"]
+    assert api.diagnostics([planned(("command line", 12, "brf finds nothing"))] * 2) == ["brf finds nothing"]
 
 
-def test_a_time_after_trace_is_its_own_even_if_it_is_a_bad_one():
+def test_trace_option_keeps_invalid_time():
+    """A number after `--trace` is its time even if its unit is missing; a scheme or the end is not."""
     assert spelled_out(["--trace", "10", "-o", "x"]) == ["--trace", "10", "-o", "x"]
     assert spelled_out(["compare", "--trace", "bbr"]) == ["compare", "--trace", "10ms", "bbr"]
     assert spelled_out(["--trace"]) == ["--trace", "10ms"]
+
+
+def test_renamed_command_suggests_present_name():
+    """A command of an earlier version fails with a hint at its present name."""
+    result = call("routers", "--json")
+    assert result.exit_code == 2
+    assert "Did you mean 'routers'?" in " ".join(result.stderr.split())
+
+
+VERBS = {
+    "Acknowledge", "Compare", "Draw", "Generate", "Give", "Keep", "Limit", "List", "Listen", "Load", "Measure",
+    "Negotiate", "Print", "Read", "Receive", "Record", "Replace", "Reproduce", "Run", "Select", "Send", "Serve", "Set",
+    "Show", "Start", "Stop", "Use", "Write",
+}  # fmt: skip
+"""Verbs with which help texts begin."""
+
+
+def helps(command, name):
+    """Yield the help text of a command, of its parameters, and of its own commands."""
+    yield name, command.help
+    for param in command.params:
+        yield f"{name} {param.name}", param.help
+    for inner in getattr(command, "commands", {}).values():
+        yield from helps(inner, f"{name} {inner.name}")
+
+
+def test_help_texts_begin_with_verb():
+    """Every help text of a command, argument or option begins with a verb and ends with a full stop."""
+    texts = dict(helps(typer.main.get_command(app), "narrows"))
+    assert len(texts) > 80
+    assert {name: text for name, text in texts.items() if not text or text.split()[0] not in VERBS} == {}
+    assert [name for name, text in texts.items() if not text.split("\n\n")[0].rstrip().endswith(".")] == []

@@ -1,8 +1,7 @@
-"""The command on the real engine. Everything runs in processes of its own, since the other tests use a stand-in."""
+"""The command on the built engine, in processes of its own: other tests use a stand-in."""
 
 import ast
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -15,11 +14,11 @@ import pytest
 
 from narrows import engine
 
-from conftest import ROOT  # isort: skip
+from conftest import BUILT_ENV as ENV  # isort: skip
+from conftest import ROOT, json_rows  # isort: skip
 
-ENV = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "NO_COLOR": "1", "COLUMNS": "80"}
 RUN = [sys.executable, "-c", "from narrows.cli import main; main()"]
-BUILT = subprocess.run([sys.executable, "-c", "import narrows._engine"], env=ENV, capture_output=True, check=False)
+BUILT = subprocess.run([sys.executable, "-c", "import narrows.engine"], env=ENV, capture_output=True, check=False)
 
 pytestmark = pytest.mark.skipif(BUILT.returncode != 0, reason="the engine is not built: maturin develop")
 
@@ -32,15 +31,12 @@ def call(*args, cwd=None, status=0):
     return done
 
 
-def rows(done):
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 COMPARE = ("compare", "bbr", "cubic", "--rate", "100mbit", "--rtt", "40ms", "--buffer", "4bdp", "--duration", "5s")
 
 
-def test_the_fixed_fields_are_printed_and_hold_numbers():
-    (row,) = rows(call(*COMPARE, "--json"))
+def test_run_json_fixed_fields_hold_numbers():
+    """A run prints the documented fields, and its numbers are plausible."""
+    (row,) = json_rows(call(*COMPARE, "--json"))
     assert tuple(row)[: len(engine.RUN_FIELDS)] == engine.RUN_FIELDS
     assert [flow["scheme"] for flow in row["flows"]] == ["bbr", "cubic"]
     assert sum(flow["goodput_mbit_s"] for flow in row["flows"]) == pytest.approx(100 * 1448 / 1500, rel=0.05)
@@ -49,42 +45,50 @@ def test_the_fixed_fields_are_printed_and_hold_numbers():
     assert row["warmup_s"] == 0.5
 
 
-def test_what_datagrams_and_subflows_did_reaches_the_tables(tmp_path):
+def test_datagrams_and_subflows_reach_parquet(tmp_path):
+    """Fields of datagrams and multipath connections reach the Parquet files unchanged."""
     flow = '[[flows]]\nrtt = "20ms"\nscheme = "newreno"\n'
     call_of = 'label = "call"\nprotocol = "dccp"\napp = { kind = "cbr", rate = "1mbit" }\n'
     text = f'duration = "3s"\n[network]\nrate = "10mbit"\n{flow}{call_of}{flow}label = "D"\nsubflows = 2\n'
     (tmp_path / "mixed.toml").write_text(text)
-    (row,) = rows(call("run", "mixed.toml", "--json", "-o", "kept", cwd=tmp_path))
-    told, joined = row["flows"][0]["datagrams"], row["connections"]
+    (row,) = json_rows(call("run", "mixed.toml", "--json", "-o", "kept", cwd=tmp_path))
+    datagrams, joined = row["flows"][0]["datagrams"], row["connections"]
     flows = polars.read_parquet(tmp_path / "kept" / "flows.parquet")
     kept = {key.removeprefix("datagrams."): value for key, value in flows.to_dicts()[0].items() if "datagrams." in key}
-    assert kept == told and told["delivered"] > 200
+    assert kept == datagrams and datagrams["delivered"] > 200
     assert flows["label"].to_list() == ["call", "D/1", "D/2"]
     assert flows["connection"].to_list() == [None, "D", "D"]
     (connection,) = polars.read_parquet(tmp_path / "kept" / "connections.parquet").to_dicts()
     assert joined == [{key: connection[key] for key in engine.CONNECTION_FIELDS}]
 
 
-def test_a_scheme_that_nobody_answers_is_told_of_once(tmp_path):
+UNSERVED = "{0} finds no router `{0}` on its way"
+"""The engine's diagnostic of a scheme whose router algorithm is missing."""
+
+
+def test_missing_router_warned_once(tmp_path):
+    """A scheme without its router algorithm gives one warning, with all its lines in a file."""
     done = call("compare", "rcp", "brf", "--duration", "1s", "--repeat", 2, "--loss", "0%,1%", "--json")
-    assert len(rows(done)) == 4
-    told = "narrows: note: brf finds no allocator `brf` on its way and sends as CUBIC does"
-    assert [line for line in done.stderr.splitlines() if "note" in line] == [told]
-    assert "note" not in call("compare", "rcp", "brf", "--each", "--duration", "1s").stderr
+    assert len(json_rows(done)) == 4
+    warning = f"narrows: warning: {UNSERVED.format('brf')} and sends as CUBIC does"
+    assert [line for line in done.stderr.splitlines() if "warning" in line] == [warning]
+    assert "warning" not in call("compare", "rcp", "brf", "--each", "--duration", "1s").stderr
     flow = '[[flows]]\nscheme = "nodectl"\nrtt = "20ms"\n'
-    network = 'duration = "1s"\n[network]\nrate = "10mbit"\nallocator = "none"\n'
+    network = f'duration = "1s"\n[network]\nrate = "10mbit"\n{engine.ROUTER} = "none"\n'
     (tmp_path / "none.toml").write_text(network + 2 * flow)
     done = call("run", "none.toml", cwd=tmp_path)
-    assert "narrows: note: none.toml:6,9: nodectl finds no allocator `nodectl` on its way" in done.stderr
+    assert f"narrows: warning: none.toml:6,9: {UNSERVED.format('nodectl')}" in done.stderr
 
 
-def test_a_note_is_a_warning_in_python():
+def test_diagnostic_becomes_python_warning():
+    """A diagnostic is a warning in Python."""
     read = "import narrows; narrows.compare('rcp', 'brf', duration='1s')"
     done = subprocess.run([sys.executable, "-c", read], env=ENV, capture_output=True, text=True, check=True)
-    assert done.stderr.count("UserWarning: brf finds no allocator `brf` on its way and sends as CUBIC does") == 1
+    assert done.stderr.count(f"UserWarning: {UNSERVED.format('brf')} and sends as CUBIC does") == 1
 
 
-def test_a_run_with_no_place_for_what_is_learned_is_refused_and_makes_none(tmp_path):
+def test_learn_needs_existing_folder(tmp_path):
+    """`--learn` rejects a missing folder without creating it, and writes one text per link otherwise."""
     network = 'duration = "1s"\n[network]\nrate = "10mbit"\n'
     (tmp_path / "brf.toml").write_text(network + '[[flows]]\nscheme = "brf"\nrtt = "20ms"\n')
     done = call("run", "brf.toml", "--learn", "new/learned.json", cwd=tmp_path, status=2)
@@ -94,14 +98,16 @@ def test_a_run_with_no_place_for_what_is_learned_is_refused_and_makes_none(tmp_p
     assert json.loads((tmp_path / "learned.json").read_text()).keys() == {"bottleneck"}
 
 
-def test_the_table_fits_80_columns():
+def test_table_fits_80_columns():
+    """The table of a comparison fits 80 columns and states the warm-up."""
     done = call(*COMPARE, "--repeat", 2, "--set", "network.buffer=1bdp,4bdp")
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "the first 0.5 s are left out of the means" in " ".join(done.stdout.split())
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_bytes_on_one_thread_or_many(tmp_path):
+def test_threads_do_not_change_bytes(tmp_path):
+    """One thread and several give the same results and the same bytes of traces; seeds differ."""
     found = []
     for jobs in (1, 2):
         out = tmp_path / str(jobs)
@@ -156,7 +162,8 @@ to = "c"
     ids=["unknown key", "missing unit", "time without unit", "negative rate", "zero capacity", "zero buffer",
          "unknown scheme", "unreachable node", "empty trace", "unsorted trace", "missing trace", "not TOML"],
 )  # fmt: skip
-def test_bad_input_is_one_screen_that_names_file_and_line(text, line, named, tmp_path):
+def test_invalid_file_names_file_and_line(text, line, named, tmp_path):
+    """An invalid scenario gives one screen that names the file, the line and the key, and writes nothing."""
     (tmp_path / "empty.trace").write_text("")
     (tmp_path / "unsorted.trace").write_text("5\n3\n")
     (tmp_path / "s.toml").write_text(text)
@@ -166,7 +173,7 @@ def test_bad_input_is_one_screen_that_names_file_and_line(text, line, named, tmp
     for part in named:
         assert part in done.stderr
     assert len(done.stderr.splitlines()) <= 24
-    assert not (tmp_path / "out").exists(), "nothing half-written"
+    assert not (tmp_path / "out").exists(), "nothing is half-written"
 
 
 @pytest.mark.parametrize(
@@ -177,13 +184,15 @@ def test_bad_input_is_one_screen_that_names_file_and_line(text, line, named, tmp
         (["--duration", "0s"], "--duration"), (["--set", "network.bufer=1bdp"], "--set network.bufer"),
     ],
 )  # fmt: skip
-def test_a_bad_flag_is_named(args, named):
+def test_invalid_option_is_named(args, named):
+    """An invalid value names its option."""
     done = call("compare", "bbr", *args, status=2)
     assert f"narrows: {named}" in done.stderr
     assert done.stdout == ""
 
 
-def test_ctrl_c_stops_a_long_run_at_once(tmp_path):
+def test_ctrl_c_stops_long_run(tmp_path):
+    """Ctrl-C stops a long run with status 130 and prints no result."""
     process = subprocess.Popen(
         [*RUN, "compare", "cubic", "--rate", "10gbit", "--duration", "10000s", "-o", str(tmp_path / "out")],
         env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -201,31 +210,32 @@ def test_ctrl_c_stops_a_long_run_at_once(tmp_path):
 
 
 @pytest.mark.slow
-def test_halving_a_gain_changes_the_table(tmp_path):
-    """Nodectl's table 3 rests on the scheme's own constants, from scenario to verdict."""
+def test_halved_gain_changes_claims(tmp_path):
+    """Halving a gain in Nodectl's table 3 changes the claims about that scheme, and no others."""
     params = json.loads(call("schemes", "bbr", "--json").stdout)["params"]
     gain = next(param for param in params if "gain" in param["name"] and param["kind"] == "number")
     papers = tmp_path / "papers"
     shutil.copytree(ROOT / "papers" / "nodectl", papers / "nodectl")
     scenario = papers / "nodectl" / "tab3.toml"
     reproduce = ("reproduce", "nodectl", "tab3", "--quick", "--papers", papers, "--json")
-    before = {row["id"]: row["ours"] for row in rows(call(*reproduce, "-o", tmp_path / "before"))}
+    before = {row["id"]: row["ours"] for row in json_rows(call(*reproduce, "-o", tmp_path / "before"))}
     text = scenario.read_text()
     halved = max(gain["min"], gain["default"] / 2)
     assert halved < gain["default"]
     scenario.write_text(text.replace('"bbr"', f'"bbr:{gain["name"]}={halved}"'))
-    after = {row["id"]: row["ours"] for row in rows(call(*reproduce, "-o", tmp_path / "after"))}
+    after = {row["id"]: row["ours"] for row in json_rows(call(*reproduce, "-o", tmp_path / "after"))}
     ours = [key for key in before if key.startswith("bbr-")]
     assert ours
     assert any(before[key] != after[key] for key in ours if key[4].isdigit())
     assert all(before[key] == after[key] for key in before if key.startswith("newreno-"))
 
 
-def test_the_stubs_and_the_stand_in_have_what_the_engine_has():
+def test_stubs_and_stand_in_match_engine():
+    """The stub file and the stand-in have every function and class of the engine."""
     stub = ast.parse((ROOT / "python" / "narrows" / "_engine.pyi").read_text())
     names = {node.name for node in stub.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     listed = subprocess.run(
-        [sys.executable, "-c", "import json, narrows._engine as e; print(json.dumps(dir(e)))"],
+        [sys.executable, "-c", "import json; from narrows import _engine; print(json.dumps(dir(_engine)))"],
         env=ENV, capture_output=True, text=True, check=True,
     )  # fmt: skip
     real = {name for name in json.loads(listed.stdout) if not name.startswith("_")}
@@ -250,8 +260,9 @@ TWO = ROOT / "scenarios" / "two-rtts.toml"
         (("run", TWO, "--set", "network.buffer=1bdp", "--scheme", "bbr:cwnd_gain=1.5"), ["cwnd_gain=1.5"] * 2),
     ],
 )
-def test_a_scheme_takes_parameters_wherever_it_is_named(args, set_to):
-    row = rows(call(*args, "--duration", "2s", "--repeat", 1, "--json"))[0]
+def test_scheme_parameters_accepted_everywhere(args, set_to):
+    """A scheme takes parameters as an argument, by `--set`, and by `--scheme`."""
+    row = json_rows(call(*args, "--duration", "2s", "--repeat", 1, "--json"))[0]
     assert [flow["params"] for flow in row["flows"]] == set_to
 
 
@@ -263,22 +274,24 @@ def test_a_scheme_takes_parameters_wherever_it_is_named(args, set_to):
         ("--set", "flows.scheme=bbr:cwnd_gain=1.5,bbr:cwnd_gain=2.5"),
     ],
 )
-def test_a_parameter_is_swept(args):
+def test_parameter_swept_by_options(args):
+    """`--set` and `--scheme` sweep a parameter, and its values change the events."""
     given = ("--set", "network.buffer=1bdp", "--duration", "2s", "--repeat", 1)
     if args[0] == "--set" and "params" in args[1]:
         given = (*given, "--scheme", "bbr")
-    found = rows(call("sweep", TWO, *args, *given, "--json"))
+    found = json_rows(call("sweep", TWO, *args, *given, "--json"))
     assert [row["flows"][1]["params"] for row in found] == ["cwnd_gain=1.5", "cwnd_gain=2.5"]
     assert found[0]["event_hash"] != found[1]["event_hash"]
 
 
-def test_a_parameter_is_swept_in_a_file(tmp_path):
+def test_parameter_swept_in_file(tmp_path):
+    """`[sweep]` sweeps a parameter."""
     file = tmp_path / "sweep.toml"
     file.write_text(
         'duration = "2s"\n[network]\nrate = "10mbit"\n[[flows]]\nscheme = "bbr"\nrtt = "40ms"\n'
         '[sweep]\n"flows.params.cwnd_gain" = [1.5, 2]\n'
     )
-    assert [row["flows"][0]["params"] for row in rows(call("run", file, "--json"))] == ["cwnd_gain=1.5", ""]
+    assert [row["flows"][0]["params"] for row in json_rows(call("run", file, "--json"))] == ["cwnd_gain=1.5", ""]
 
 
 @pytest.mark.parametrize(
@@ -296,20 +309,23 @@ def test_a_parameter_is_swept_in_a_file(tmp_path):
          "bbr:parameter=value"),
     ],
 )  # fmt: skip
-def test_a_wrong_parameter_is_refused_with_what_is_accepted(args, said, accepted):
+def test_invalid_parameter_names_accepted(args, said, accepted):
+    """An invalid parameter names its option and the accepted names or values."""
     done = call(*args, status=2)
     assert said in done.stderr
     assert accepted in done.stderr.partition("accepted: ")[2]
 
 
-def test_the_list_of_schemes_fits_80_columns_and_a_page_shows_parameters_with_range_and_unit():
+def test_schemes_fit_80_columns_with_ranges():
+    """The list of schemes fits 80 columns, and a page shows parameters with range and unit."""
     assert max(map(len, call("schemes").stdout.splitlines())) <= 80
     page = call("schemes", "bbr").stdout
     row = next(line.split() for line in page.splitlines() if line.strip().startswith("probe_rtt_duration "))
     assert row[:7] == ["probe_rtt_duration", "200", "ms", "0", "…", "100000", "ms"]
 
 
-def test_a_table_may_be_given_from_python():
+def test_python_set_accepts_tables():
+    """`set` takes a dictionary for a table, alone or in a list that sweeps."""
     code = """
 import narrows
 codel = {"kind": "codel", "target": "1ms"}
@@ -322,16 +338,16 @@ print(two.keys, len(two), one.links["queue_delay_mean_ms"][0] == delays[1], dela
     assert done.stdout.split("]")[-1].split() == ["2", "True", "True"], done.stderr
 
 
-def test_ecn_makes_the_queue_of_a_comparison_mark():
-    """Flows that ask for marks get them from the queue named beside them."""
+def test_compare_ecn_makes_queue_mark():
+    """`--ecn` negotiates ECN, and the queue of `--queue` marks instead of dropping."""
     done = call("compare", "cubic", "--ecn", "--queue", "codel", "--buffer", "20bdp", "--duration", "3s", "--json")
-    (link,) = rows(done)[0]["links"]
+    (link,) = json_rows(done)[0]["links"]
     assert link["marks"] > 0
     assert link["drops"] == 0
 
 
-def test_results_of_a_comparison_without_a_grid_can_be_reported(tmp_path):
-    """Series and axis of such a plot are the same column."""
+def test_report_of_comparison_without_grid(tmp_path):
+    """A report works for a comparison without a grid, whose plots have the same column as series and axis."""
     call("compare", "bbr", "cubic", "--duration", "2s", "-o", tmp_path / "out")
     call("report", tmp_path / "out")
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000

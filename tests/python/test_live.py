@@ -1,110 +1,69 @@
-"""DCCP on sockets: two processes over loopback."""
+"""DCCP on sockets, between two processes over loopback."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from narrows import live
-
-
-def free_port(family: socket.AddressFamily = socket.AF_INET) -> int:
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1" if family == socket.AF_INET else "::1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Starter:
-    def __init__(self) -> None:
-        self.started: list[subprocess.Popen[str]] = []
-
-    def __call__(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "narrows", "dccp", *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.started.append(process)
-        return process
-
-
-@pytest.fixture
-def start() -> Iterator[Starter]:
-    starter = Starter()
-    yield starter
-    for process in starter.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
-def listening(start: Starter, where: str, port: int, *arguments: str) -> subprocess.Popen[str]:
-    process = start("recv", "--listen", f"{where}:{port}", "--json", *arguments)
-    tables = [Path("/proc/net/udp"), Path("/proc/net/udp6")]
-    until = time.monotonic() + 20
-    while not any(f":{port:04X} " in table.read_text() for table in tables if table.exists()):
-        assert time.monotonic() < until and process.poll() is None, "the receiver does not listen"
-        time.sleep(0.02)
-    return process
-
-
-def done(process: subprocess.Popen[str], status: int, within: float = 20) -> tuple[dict[str, Any], str]:
-    out, err = process.communicate(timeout=within)
-    assert process.returncode == status, err
-    return (json.loads(out) if out.strip() else {}), err
+from loopback import (  # isort: skip
+    ACK, DATA, Starter, connected, done, free_port, listening, records, wait_for_data, wait_for_line,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("where", ["127.0.0.1", "[::1]"])
-def test_every_datagram_of_a_constant_rate_arrives_and_both_ends_agree(start: Starter, where: str) -> None:
+def test_constant_rate_arrives_and_both_ends_agree(start: Starter, where: str) -> None:
+    """Every datagram of a constant rate arrives, and both ends report the same counts and plausible delays."""
     port = free_port(socket.AF_INET6 if "[" in where else socket.AF_INET)
     receiver = listening(start, where, port, "--once")
     sender = start("send", f"{where}:{port}", "--rate", "2mbit", "--size", "1000", "--duration", "1s", "--json")
     sent, _ = done(sender, 0)
     received, _ = done(receiver, 0)
-    # 2 Mbit/s of 8000 bits for a second: 250, and one at the start.
+    # 2 Mbit/s in datagrams of 8000 bits are 250 per second, and one at the start.
     assert 249 <= sent["datagrams"] <= 252
     assert sent["datagrams"] == sent["datagrams_written"] == received["datagrams"]
     assert sent["bytes"] == received["bytes"] == sent["bytes_acknowledged"] == 1000 * sent["datagrams"]
     assert (sent["lost"], sent["end"], received["end"]) == (0, "closed", "closed")
-    # A datagram more or less of 250, and the waits of a busy machine.
+    # The tolerance covers a datagram in 250, and the delays of a busy machine.
     assert sent["throughput_mbit_s"] == pytest.approx(2, rel=0.05)
     assert received["throughput_mbit_s"] == pytest.approx(2, rel=0.05)
     delay = received["delay"]
     assert 0 < delay["min_ms"] <= delay["p50_ms"] * 1.02 <= delay["p95_ms"] * 1.04 <= delay["p99_ms"] * 1.06
 
 
-def test_all_that_arrives_at_full_rate_is_read(start: Starter) -> None:
+def test_full_rate_is_read_without_drops(start: Starter) -> None:
+    """The receiver reads everything that arrives at full rate."""
     port = free_port()
     receiver = listening(start, "127.0.0.1", port, "--once")
     sent, _ = done(start("send", f"127.0.0.1:{port}", "--duration", "1s", "--json"), 0)
     received, _ = done(receiver, 0)
-    # One call of the system brings more datagrams than a connection keeps.
+    # One system call returns more datagrams than a connection can queue.
     assert received["datagrams"] > 10_000
     assert received["queue_drops"] == 0
     assert sent["bytes_acknowledged"] <= received["bytes"] <= sent["bytes"]
 
 
-def test_the_frames_of_a_video_find_room_and_a_queue_can_be_short(start: Starter) -> None:
+def test_video_frames_fit_default_queue_only(start: Starter) -> None:
+    """The frames of a video fit the default queue; a short queue drops datagrams."""
     for limits, most in (((), 0), (("--queue", "20"), None)):
         port = free_port()
         receiver = listening(start, "127.0.0.1", port, "--once")
         video = ("--video", "20mbit", "--duration", "1s", *limits)
         sent, _ = done(start("send", f"127.0.0.1:{port}", *video, "--json"), 0)
         done(receiver, 0)
-        # A frame has some 80 datagrams; those that stand alone are larger.
+        # A frame has about 80 datagrams, a key frame more.
         assert sent["datagrams_written"] == sent["datagrams"] + sent["queue_drops"] > 1_000
         assert sent["queue_drops"] == 0 if most == 0 else sent["queue_drops"] > 100
 
 
-def test_the_round_trip_of_a_paced_sender_is_that_of_the_capture(start: Starter, tmp_path: Path) -> None:
+def test_paced_sender_rtt_matches_capture(start: Starter, tmp_path: Path) -> None:
+    """The RTT that a paced sender reports is that of its capture."""
     port, file = free_port(), tmp_path / "send.pcap"
     receiver = listening(start, "127.0.0.1", port, "--once")
     limits = ("--rate", "1mbit", "--duration", "2s", "--capture", str(file))
@@ -112,25 +71,24 @@ def test_the_round_trip_of_a_paced_sender_is_that_of_the_capture(start: Starter,
     done(receiver, 0)
     left: dict[int, float] = {}
     samples: list[float] = []
-    data, at = file.read_bytes(), 24
-    while at < len(data):
-        seconds, nanoseconds, length = struct.unpack_from("<III", data, at)
-        # IP and UDP take 28 bytes; then DCCP with long numbers (RFC 4340 section 5.1).
-        packet, at = data[at + 16 + 28 : at + 16 + length], at + 16 + length
-        source, kind = struct.unpack_from(">H", data, at - length + 20)[0], packet[8] >> 1 & 15
-        now = (seconds + nanoseconds * 1e-9) * 1e3
-        if source != port and kind == int(DATA):
+    data = file.read_bytes()
+    for now, at, length in records(data):
+        # IP and UDP take 28 bytes; then DCCP with long sequence numbers (RFC 4340 section 5.1).
+        packet = data[at + 28 : at + length]
+        source, kind = struct.unpack_from(">H", data, at + 20)[0], packet[8] >> 1 & 15
+        if source != port and kind == DATA:
             left[int.from_bytes(packet[10:16], "big")] = now
-        elif source == port and kind == int(ACK):
-            # The first data rides on an acknowledgement; a Sync may be acknowledged too.
+        elif source == port and kind == ACK:
+            # The first data are in a DataAck, and a Sync may be acknowledged too.
             samples += [now - left[named] for named in [int.from_bytes(packet[18:24], "big")] if named in left]
     assert len(samples) > 50
-    # The mean that is reported gives the last eight samples two thirds of the weight.
+    # In the reported mean, the last eight samples have two thirds of the weight.
     recent = samples[-16:]
     assert 0.8 * min(recent) < sent["rtt_ms"] < 1.2 * sum(recent) / len(recent) + 0.2
 
 
-def test_several_senders_are_served_at_once_and_the_next_is_told_that_it_is_too_busy(start: Starter) -> None:
+def test_receiver_serves_several_and_refuses_next(start: Starter) -> None:
+    """A receiver serves several senders at a time and refuses the next as too busy, until one leaves."""
     port = free_port()
     to = f"127.0.0.1:{port}"
     receiver = listening(start, "127.0.0.1", port, "--connections", "2")
@@ -143,7 +101,7 @@ def test_several_senders_are_served_at_once_and_the_next_is_told_that_it_is_too_
     for sender in senders:
         sender.send_signal(signal.SIGINT)
         reports.append(done(sender, 130)[0])
-    # There is room again, and packets of those that have left are answered meanwhile.
+    # There is room again, while the receiver still answers packets of closed connections.
     last, _ = done(start("send", to, "--rate", "1mbit", "--duration", "300ms", "--json"), 0)
     receiver.send_signal(signal.SIGINT)
     out, err = receiver.communicate(timeout=20)
@@ -151,11 +109,12 @@ def test_several_senders_are_served_at_once_and_the_next_is_told_that_it_is_too_
     assert [row["end"] for row in received] == ["closed"] * 3, err
     assert len({row["remote"] for row in received}) == 3
     sent = sorted(row["datagrams"] for row in [*reports, last])
-    lost = [row["datagrams"] for row in received]
-    assert all(0 <= was - got <= 1 for was, got in zip(sent, sorted(lost), strict=True))
+    arrived = sorted(row["datagrams"] for row in received)
+    assert all(0 <= left - came <= 1 for left, came in zip(sent, arrived, strict=True))
 
 
-def test_senders_that_are_killed_or_abort_end_no_server(start: Starter) -> None:
+def test_killed_or_aborting_senders_end_no_receiver(start: Starter) -> None:
+    """A receiver survives senders that are killed or abort."""
     port = free_port()
     receiver = listening(start, "127.0.0.1", port, "--timeout", "1s")
     to = f"127.0.0.1:{port}"
@@ -164,7 +123,7 @@ def test_senders_that_are_killed_or_abort_end_no_server(start: Starter) -> None:
     sender.kill()
     abort = start("send", to, "--rate", "1mbit")
     wait_for_data(abort)
-    # Twice: it waits for nobody.
+    # The second signal does not wait for the peer.
     abort.send_signal(signal.SIGINT)
     abort.send_signal(signal.SIGINT)
     assert abort.wait(timeout=20) == 130
@@ -174,10 +133,11 @@ def test_senders_that_are_killed_or_abort_end_no_server(start: Starter) -> None:
     out, err = receiver.communicate(timeout=20)
     assert receiver.returncode == 130, err
     ends = [json.loads(line)["end"] for line in out.splitlines()]
-    assert (ends.count("peer gone"), len(ends)) == (1, 3), "the second is closed or reset, as it came first"
+    assert (ends.count("peer gone"), len(ends)) == (1, 3), "the second is closed or reset, by the order of arrival"
 
 
-def test_answers_come_from_the_address_that_was_asked(start: Starter) -> None:
+def test_receiver_answers_from_addressed_address(start: Starter) -> None:
+    """A receiver at a wildcard address answers from the address that the sender used."""
     port = free_port()
     receiver = listening(start, "0.0.0.0", port, "--once")
     sent, _ = done(start("send", f"127.0.0.2:{port}", "--rate", "1mbit", "--duration", "300ms", "--json"), 0)
@@ -187,6 +147,7 @@ def test_answers_come_from_the_address_that_was_asked(start: Starter) -> None:
 
 @pytest.mark.parametrize("scheme", ["ccid3", "dccp-bbr", "bbr:cwnd_gain=1.5"])
 def test_schemes_carry_a_video(start: Starter, scheme: str) -> None:
+    """Schemes of CCID 3, for datagrams and for TCP carry a video."""
     port = free_port()
     receiver = listening(start, "127.0.0.1", port, "--once")
     sender = start("send", f"127.0.0.1:{port}", "--scheme", scheme, "--video", "1mbit", "--duration", "1s", "--json")
@@ -197,12 +158,14 @@ def test_schemes_carry_a_video(start: Starter, scheme: str) -> None:
     assert sent["datagrams"] == received["datagrams"] > 30
 
 
-def test_a_port_that_nobody_has_refuses(start: Starter) -> None:
+def test_closed_port_refuses(start: Starter) -> None:
+    """A closed port refuses the connection."""
     _, err = done(start("send", f"127.0.0.1:{free_port()}"), 1)
     assert "refused" in err
 
 
-def test_no_answer_ends_in_the_stated_time(start: Starter) -> None:
+def test_silent_peer_times_out(start: Starter) -> None:
+    """A sender gives up on a silent peer after the stated time."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         begin = time.monotonic()
@@ -211,17 +174,18 @@ def test_no_answer_ends_in_the_stated_time(start: Starter) -> None:
     assert "no answer in 1.5s" in err
 
 
-def wait_for_data(process: subprocess.Popen[str]) -> None:
-    assert process.stderr is not None
-    assert "datagrams" in process.stderr.readline()
-
-
 @pytest.mark.parametrize("killed", ["sender", "receiver"])
-def test_a_killed_peer_is_noticed_in_the_stated_time(start: Starter, killed: str) -> None:
-    port = free_port()
-    receiver = listening(start, "127.0.0.1", port, "--once", "--timeout", "1s")
-    sender = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--timeout", "1s", "--json")
-    wait_for_data(sender)
+def test_killed_peer_is_detected_in_time(start: Starter, killed: str) -> None:
+    """Either end detects a killed peer within the stated time."""
+    receiver, sender = connected(
+        start,
+        receiver=(
+            "--once",
+            "--timeout",
+            "1s",
+        ),
+        sender=("--timeout", "1s"),
+    )
     victim, other = (sender, receiver) if killed == "sender" else (receiver, sender)
     victim.kill()
     begin = time.monotonic()
@@ -233,11 +197,9 @@ def test_a_killed_peer_is_noticed_in_the_stated_time(start: Starter, killed: str
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("which", ["sender", "receiver"])
-def test_ctrl_c_and_sigterm_close_properly(start: Starter, which: str, number: signal.Signals) -> None:
-    port = free_port()
-    receiver = listening(start, "127.0.0.1", port, "--once")
-    sender = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--json")
-    wait_for_data(sender)
+def test_signals_close_the_connection(start: Starter, which: str, number: signal.Signals) -> None:
+    """Ctrl-C and SIGTERM at either end close the connection, with the status of the signal."""
+    receiver, sender = connected(start)
     (sender if which == "sender" else receiver).send_signal(number)
     sent, _ = done(sender, 128 + number if which == "sender" else 0)
     received, _ = done(receiver, 128 + number if which == "receiver" else 0)
@@ -245,17 +207,13 @@ def test_ctrl_c_and_sigterm_close_properly(start: Starter, which: str, number: s
     assert 0 <= sent["datagrams"] - received["datagrams"] <= 1
 
 
-def test_an_abort_is_told_from_a_refusal_and_has_its_name(start: Starter) -> None:
-    port = free_port()
-    receiver = listening(start, "127.0.0.1", port)
-    sender = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--json")
-    wait_for_data(sender)
-    # A sender that stands still cannot answer what asks it to close; then it finds the Reset, too.
+def test_abort_is_no_refusal(start: Starter) -> None:
+    """An abort is reported as such, with its name, and not as a refusal."""
+    receiver, sender = connected(start, receiver=())
+    # A stopped sender cannot answer the CloseReq; when it continues, it finds the Reset too.
     sender.send_signal(signal.SIGSTOP)
     receiver.send_signal(signal.SIGINT)
-    assert receiver.stderr is not None
-    while "closing" not in receiver.stderr.readline():
-        pass
+    wait_for_line(receiver, "closing")
     receiver.send_signal(signal.SIGINT)
     done(receiver, 130)
     sender.send_signal(signal.SIGCONT)
@@ -264,11 +222,9 @@ def test_an_abort_is_told_from_a_refusal_and_has_its_name(start: Starter) -> Non
     assert (report["end"], report["reset_code"], report["reset_name"]) == ("reset", 2, "aborted")
 
 
-def test_ctrl_c_has_its_status_where_the_other_side_is_dead(start: Starter) -> None:
-    port = free_port()
-    receiver = listening(start, "127.0.0.1", port, "--once")
-    sender = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--timeout", "2s", "--json")
-    wait_for_data(sender)
+def test_ctrl_c_status_with_dead_peer(start: Starter) -> None:
+    """Ctrl-C exits with its status even if the peer is dead."""
+    receiver, sender = connected(start, sender=("--timeout", "2s"))
     receiver.send_signal(signal.SIGSTOP)
     sender.send_signal(signal.SIGINT)
     sent, err = done(sender, 130)
@@ -276,7 +232,8 @@ def test_ctrl_c_has_its_status_where_the_other_side_is_dead(start: Starter) -> N
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_stops_a_sender_that_nobody_answers(start: Starter, times: int) -> None:
+def test_ctrl_c_stops_unanswered_sender(start: Starter, times: int) -> None:
+    """Ctrl-C, once or twice, stops a sender without an answer."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         sender = start("send", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "60s")
@@ -288,26 +245,23 @@ def test_ctrl_c_stops_a_sender_that_nobody_answers(start: Starter, times: int) -
     assert time.monotonic() - begin < 3
 
 
-def test_ctrl_c_twice_waits_for_no_answer(start: Starter) -> None:
-    port = free_port()
-    receiver = listening(start, "127.0.0.1", port, "--once")
-    sender = start("send", f"127.0.0.1:{port}", "--rate", "1mbit", "--timeout", "60s", "--json")
-    wait_for_data(sender)
+def test_second_ctrl_c_does_not_wait(start: Starter) -> None:
+    """A second Ctrl-C does not wait for the peer."""
+    receiver, sender = connected(start, sender=("--timeout", "60s"))
     receiver.send_signal(signal.SIGSTOP)
     sender.send_signal(signal.SIGINT)
-    assert sender.stderr is not None
-    while "closing" not in sender.stderr.readline():
-        pass
+    wait_for_line(sender, "closing")
     with pytest.raises(subprocess.TimeoutExpired):
         sender.wait(timeout=1)
     sender.send_signal(signal.SIGINT)
     sent, err = done(sender, 130)
     assert (sent["end"], "stopping" in err) == ("reset", True)
     receiver.send_signal(signal.SIGCONT)
-    assert done(receiver, 0)[0]["end"] == "closed", "what came first was Close"
+    assert done(receiver, 0)[0]["end"] == "closed", "the Close came first"
 
 
-def test_a_port_in_use_is_a_failure(start: Starter) -> None:
+def test_port_in_use_fails(start: Starter) -> None:
+    """A port in use is a failure."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("127.0.0.1", 0))
         _, err = done(start("recv", "--listen", f"127.0.0.1:{other.getsockname()[1]}"), 1)
@@ -336,127 +290,20 @@ def test_a_port_in_use_is_a_failure(start: Starter) -> None:
         ("recv", "--listen", "127.0.0.1:99999"),
     ],
 )
-def test_misuse_ends_with_status_2(start: Starter, arguments: tuple[str, ...]) -> None:
+def test_dccp_invalid_usage_exits_2(start: Starter, arguments: tuple[str, ...]) -> None:
+    """Invalid usage exits with status 2 and a message."""
     assert done(start(*arguments), 2)[1]
 
 
-def test_a_wrong_rate_of_a_video_names_its_flag_and_a_scheme_is_told_of_by_its_own(start: Starter) -> None:
-    for rate, told in (("0mbit", "narrows: --video: `0mbit` carries"), ("10", "narrows: --video: `10` has no unit")):
+def test_send_errors_name_their_option(start: Starter) -> None:
+    """Errors of rates and schemes name their own option and the accepted values."""
+    for rate, error in (("0mbit", "narrows: --video: `0mbit` carries"), ("10", "narrows: --video: `10` has no unit")):
         _, err = done(start("send", "127.0.0.1", "--video", rate), 2)
-        assert err.startswith(told) and "accepted: a rate" in err and "--rate" not in err
+        assert err.startswith(error) and "accepted: a rate" in err and "--rate" not in err
     _, err = done(start("send", "127.0.0.1", "--rate", "10"), 2)
     assert err.startswith("narrows: --rate: `10` has no unit")
-    for scheme, told in (("lia", "DCCP cannot carry `lia`"), ("none", "there is no scheme `none`")):
+    for scheme, error in (("lia", "DCCP cannot carry `lia`"), ("none", "there is no scheme `none`")):
         _, err = done(start("send", "127.0.0.1", "--scheme", scheme), 2)
-        assert err.startswith(f"narrows: --scheme: {told}")
+        assert err.startswith(f"narrows: --scheme: {error}")
         accepted = err.partition("accepted: ")[2].strip().split(", ")
         assert {"ccid2", "cubic"} < set(accepted) and not {"lia", "rcp", "nodectl"} & set(accepted)
-
-
-TSHARK = ["tshark", "-X", f"lua_script:{live.DISSECTOR}"]
-FIELDS = ("ip.src", "udp.srcport", "dccp.type", "dccp.seq_raw", "dccp.ack_raw", "dccp.option_type", "dccp.checksum.status",
-          "udp.checksum.status", "frame.protocols", "data.len", "_ws.malformed", "_ws.expert.severity")  # fmt: skip
-WARNING = 0x600000
-REQUEST, RESPONSE, DATA, ACK, DATA_ACK, _, CLOSE, RESET, SYNC, SYNC_ACK = (str(kind) for kind in range(10))
-CHANGE_L, CHANGE_R, VECTORS = "32", "34", {"38", "39"}
-REPORT = {"193", "194"}
-"""Loss Intervals and Receive Rate (RFC 4342 section 8)."""
-
-
-def tshark_reads_dccp() -> str:
-    """Why tshark cannot be asked; nothing if it can."""
-    if shutil.which("tshark") is None:
-        return "tshark is not installed (Debian: tshark)"
-    about = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True).stdout
-    return "" if "with Lua" in about else "this tshark has no Lua"
-
-
-def decoded(file: Path, *options: str) -> list[dict[str, str]]:
-    """What tshark makes of the capture as it is."""
-    fields = [part for name in FIELDS for part in ("-e", name)]
-    plain = ["-o", "dccp.relative_sequence_numbers:FALSE", "-o", "udp.check_checksum:TRUE", *options]
-    command = [*TSHARK, "-r", str(file), *plain, "-T", "fields", *fields]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "Lua: Error" not in shown.stderr, shown.stderr
-    return [dict(zip(FIELDS, line.split("\t"), strict=True)) for line in shown.stdout.splitlines()]
-
-
-def packets(file: Path) -> int:
-    data, at, count = file.read_bytes(), 24, 0
-    while at < len(data):
-        at, count = at + 16 + struct.unpack_from("<I", data, at + 8)[0], count + 1
-    return count
-
-
-@pytest.mark.skipif(bool(tshark_reads_dccp()), reason=tshark_reads_dccp())
-@pytest.mark.parametrize("scheme", ["ccid2", "ccid3"])
-def test_tshark_reads_every_packet_of_a_capture_as_dccp_in_udp(start: Starter, tmp_path: Path, scheme: str) -> None:
-    port = free_port()
-    files = {"send": tmp_path / "send.pcap", "recv": tmp_path / "recv.pcap"}
-    receiver = listening(start, "127.0.0.1", port, "--once", "--capture", str(files["recv"]))
-    to = f"127.0.0.1:{port}"
-    limits = ["--rate", "1mbit", "--duration", "1s"]
-    sender = start("send", to, "--scheme", scheme, *limits, "--json", "--capture", str(files["send"]))
-    sent, told = done(sender, 0)
-    received, _ = done(receiver, 0)
-    assert f"tshark -X lua_script:{live.DISSECTOR} -r {files['send']}" in told
-    for file in files.values():
-        rows = decoded(file, "-d", f"udp.port=={port},dccp")
-        # Nothing is lost on loopback: both captures have all packets of both ends.
-        assert len(rows) == packets(file) == sent["packets_sent"] + sent["packets_received"]
-        for row in rows:
-            assert row["frame.protocols"].removesuffix(":data") == "raw:ip:udp:dccp"
-            assert (row["udp.checksum.status"], row["dccp.checksum.status"]) == ("1", "2"), "good, and not looked at"
-            assert not row["_ws.malformed"]
-            assert all(int(found) < WARNING for found in row["_ws.expert.severity"].split(",") if found)
-        ours = [row for row in rows if row["udp.srcport"] != str(port)]
-        theirs = [row for row in rows if row["udp.srcport"] == str(port)]
-        assert (len(ours), len(theirs)) == (sent["packets_sent"], received["packets_sent"])
-        for side, other in ((ours, theirs), (theirs, ours)):
-            numbers = [int(row["dccp.seq_raw"]) for row in side]
-            assert [number - numbers[0] for number in numbers] == list(range(len(side))), "one by one"
-            known = {row["dccp.seq_raw"] for row in other}
-            assert {row["dccp.ack_raw"] for row in side if row["dccp.ack_raw"]} <= known, (
-                "what is acknowledged was sent"
-            )
-        kinds = [row["dccp.type"] for row in ours]
-        assert (kinds[0], kinds[-1]) == (REQUEST, CLOSE)
-        carried = [row for row in ours if row["dccp.type"] in (DATA, DATA_ACK)]
-        assert [row["data.len"] for row in carried] == ["1400"] * sent["datagrams"]
-        answers = [row["dccp.type"] for row in theirs]
-        assert (answers[0], set(answers[1:-1]) - {SYNC_ACK}, answers[-1]) == (RESPONSE, {ACK}, RESET)
-        assert answers.count(SYNC_ACK) == kinds.count(SYNC), "an expired timer asks whether anybody is there"
-        wanted = set(ours[0]["dccp.option_type"].split(","))
-        assert {CHANGE_L, CHANGE_R} <= wanted, "features are negotiated"
-        vectors = [row for row in theirs if VECTORS & set(row["dccp.option_type"].split(","))]
-        assert len(vectors) >= len(theirs) - 3, "all but the first and last packets tell what arrived"
-        reports = [row for row in theirs if set(row["dccp.option_type"].split(",")) >= REPORT]
-        assert bool(reports) == (scheme == "ccid3"), "CCID 3 tells loss intervals and the rate received, too"
-
-
-@pytest.mark.skipif(bool(tshark_reads_dccp()), reason=tshark_reads_dccp())
-def test_tshark_finds_dccp_on_any_port_and_leaves_the_rest(start: Starter, tmp_path: Path) -> None:
-    port = free_port()
-    file = tmp_path / "send.pcap"
-    receiver = listening(start, "127.0.0.1", port, "--once")
-    limits = ["--rate", "1mbit", "--duration", "200ms"]
-    sent, _ = done(start("send", f"127.0.0.1:{port}", *limits, "--json", "--capture", str(file)), 0)
-    done(receiver, 0)
-    # Some of the ports that systems choose belong to protocols: what a packet looks like comes first here.
-    by_looks = ["-o", "udp.try_heuristic_first:TRUE"]
-    rows = decoded(file, *by_looks)
-    assert len(rows) == sent["packets_sent"] + sent["packets_received"]
-    assert all(row["dccp.type"] for row in rows)
-    # The same with a DCCP checksum, that is, something else.
-    data = bytearray(file.read_bytes())
-    at = 24
-    while at < len(data):
-        data[at + 16 + 20 + 8 + 6] = 1
-        at += 16 + struct.unpack_from("<I", data, at + 8)[0]
-    file.write_bytes(data)
-    assert not any(row["dccp.type"] for row in decoded(file, *by_looks))
-
-
-def test_the_command_tells_where_the_dissector_is(start: Starter) -> None:
-    out, _ = start("dissector").communicate(timeout=20)
-    assert Path(out.strip()).read_text(encoding="utf-8").startswith("-- DCCP in UDP (RFC 6773)")

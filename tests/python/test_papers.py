@@ -13,7 +13,7 @@ import fake_engine
 import narrows
 from narrows import papers, reproduce
 from narrows.cli import app
-from narrows.scenario import Misuse
+from narrows.errors import UsageError
 
 from conftest import ROOT  # isort: skip
 
@@ -237,7 +237,7 @@ def test_misuse_of_reproduce_names_what_there_is(folder, tmp_path, args, named):
 
 
 def test_a_folder_without_papers_is_an_error(tmp_path):
-    with pytest.raises(Misuse, match="--papers DIR"):
+    with pytest.raises(UsageError, match="--papers DIR"):
         papers.find(tmp_path)
 
 

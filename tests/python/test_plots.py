@@ -1,17 +1,19 @@
-"""Figures show what they are given, in stable colours."""
+"""Figures show their data, in stable colours."""
 
 import numpy as np
 import polars as pl
 import pytest
 from matplotlib.image import imread
-from typer.testing import CliRunner
 
 import narrows
 from narrows import engine, plots
-from narrows.cli import app
+from narrows.errors import UsageError
+from narrows.plots import style
+from narrows.plots.time import state_spans
 from narrows.quantities import axis, quantity
 from narrows.results import spec
-from narrows.scenario import Misuse
+
+from conftest import call  # isort: skip
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +28,17 @@ def lines(figure):
     return [line for panel in figure.axes for line in panel.lines if len(line.get_xdata()) > 1]
 
 
-def test_time_has_a_panel_per_series_and_a_line_per_flow(results):
+def test_time_plot_has_panel_per_series(results):
+    """A plot over time has a panel per series and a line per flow."""
     figure = results.plot("time", series=["cwnd_bytes", "queue_pkt"])
     assert [panel.get_ylabel() for panel in figure.axes] == ["cwnd\nkB", "queue\npackets"]
     assert [len(panel.lines) for panel in figure.axes] == [2, 1]
     assert len(figure.axes[0].lines[0].get_xdata()) == 30
-    assert figure.axes[0].lines[0].get_color() == plots.colour("bbr")
+    assert figure.axes[0].lines[0].get_color() == style.scheme_colour("bbr")
 
 
-def test_series_joined_by_plus_share_a_panel(results):
+def test_time_plot_plus_joins_series_in_panel(results):
+    """Series joined by `+` share a panel, with dashes for the second; different units cannot."""
     figure = results.plot("time", series=["cwnd_bytes+inflight_bytes", "nosuch+rtt_ms"])
     assert [panel.get_ylabel() for panel in figure.axes] == ["kB", "RTT\nms"]
     assert [len(panel.lines) for panel in figure.axes] == [4, 2]
@@ -42,40 +46,43 @@ def test_series_joined_by_plus_share_a_panel(results):
     solid, dashed = figure.axes[0].lines[0], figure.axes[0].lines[2]
     assert solid.get_color() == dashed.get_color()
     assert solid.get_linestyle() != dashed.get_linestyle()
-    with pytest.raises(Misuse, match="another unit"):
+    with pytest.raises(UsageError, match="different units"):
         results.plot("time", series=["cwnd_bytes+rtt_ms"])
 
 
-def test_readings_of_an_allocator_are_drawn_and_its_states_are_steps_between_names(results, tmp_path):
-    series = ["allocator_rate_mbit_s+allocator_free_mbit_s", "allocator_state"]
+def test_time_plot_draws_router_readings(results, tmp_path):
+    """Readings of a router algorithm are drawn; its states are steps between their names."""
+    router = engine.ROUTER
+    series = [f"{router}_rate_mbit_s+{router}_free_mbit_s", f"{router}_state"]
     for flows in (["cubic"], ["cubic", "bbr"]):
-        keys = {"network.allocator": "rcp"}
+        keys = {f"network.{router}": "rcp"}
         traced = narrows.compare(*flows, duration="30s", trace=True, out=tmp_path / str(len(flows)), set=keys)
         rates, states = traced.plot("time", series=series).axes
-        assert (rates.get_ylabel(), states.get_ylabel()) == ("Mbit/s", "allocator state\n")
-        told = rates.get_legend()
-        assert [text.get_text() for text in told.get_texts()] == ["allocator rate", "allocator free"]
-        looks = [
-            [(line.get_color(), line.get_linestyle()) for line in some] for some in (told.get_lines(), rates.lines)
+        assert (rates.get_ylabel(), states.get_ylabel()) == ("Mbit/s", f"{router} state\n")
+        legend = rates.get_legend()
+        assert [text.get_text() for text in legend.get_texts()] == [f"{router} rate", f"{router} free"]
+        styles = [
+            [(line.get_color(), line.get_linestyle()) for line in some] for some in (legend.get_lines(), rates.lines)
         ]
-        assert looks[0] == looks[1]
+        assert styles[0] == styles[1]
         assert [text.get_text() for text in states.get_yticklabels()] == ["flow table", "measurement"]
         assert states.lines[0].get_ydata().tolist() == [0] * 10 + [1] * 20
-    with pytest.raises(Misuse, match="accepted: a panel of its own"):
-        traced.plot("time", series=["drops+allocator_state"])
+    with pytest.raises(UsageError, match="accepted: a panel of its own"):
+        traced.plot("time", series=[f"drops+{router}_state"])
     readings = traced.links.row(0, named=True)
-    assert readings["allocator.readings.rate_mbit_s"] == 50.0
-    assert readings["allocator.readings.state"] == "measurement"
+    assert readings[f"{router}.readings.rate_mbit_s"] == 50.0
+    assert readings[f"{router}.readings.state"] == "measurement"
 
 
-def test_the_states_of_a_lone_flow_are_shaded(results, tmp_path):
+def test_time_plot_shades_states_of_lone_flow(results, tmp_path):
+    """The states of a lone flow shade the background; several flows have no shading."""
     figure = narrows.compare("bbr", duration="30s", trace=True, out=tmp_path).plot("time")
     assert [text.get_text() for text in figure.legends[1].get_texts()] == ["startup", "probe bw"]
     for panel in figure.axes:
-        (shaded,) = panel.collections  # the other state is white
+        (shaded,) = panel.collections  # the other state stays white
         box = shaded.get_paths()[0].get_extents()
         assert (box.x0, box.x1) == (0, 10)
-    assert all(not panel.collections for panel in results.plot("time").axes), "two flows have no common state"
+    assert all(not panel.collections for panel in results.plot("time").axes), "several flows have no common state"
 
 
 @pytest.mark.parametrize(
@@ -88,11 +95,13 @@ def test_the_states_of_a_lone_flow_are_shaded(results, tmp_path):
         (["slow_start", "a"] * 100, [(i, min(i + 1, 199), n) for i, n in enumerate(["slow_start", "a"] * 100)]),
     ],
 )
-def test_states_become_spans_and_short_ones_their_family(names, spans):
-    assert plots._spans([float(i) for i in range(len(names))], names) == spans
+def test_state_spans_merge_short_visits(names, spans):
+    """Visits to states become spans, and families of short visits merge."""
+    assert state_spans([float(i) for i in range(len(names))], names) == spans
 
 
-def test_shares_add_up_to_all_of_it(results):
+def test_share_plot_adds_up_to_100(results):
+    """The shares of all schemes add up to 100 %, at the values of the buffer."""
     figure = results.plot("share")
     drawn = {line.get_label(): line for line in figure.axes[0].containers}
     assert set(drawn) == {"bbr", "cubic"}
@@ -101,20 +110,23 @@ def test_shares_add_up_to_all_of_it(results):
     np.testing.assert_allclose(drawn["bbr"].lines[0].get_xdata(), [0.5, 1, 10])
 
 
-def test_throughput_against_loss_has_the_loss_on_the_axis(results):
+def test_loss_plot_has_loss_on_x_axis(results):
+    """The plot against loss has the loss on its x axis."""
     panel = results.plot("loss").axes[0]
     assert panel.get_xlabel() == "loss, %"
     np.testing.assert_allclose(panel.containers[0].lines[0].get_xdata(), [0, 1])
 
 
-def test_delay_against_throughput_has_less_delay_to_the_right(results):
+def test_delay_plot_has_less_delay_to_the_right(results):
+    """The plot of throughput against delay has less delay to the right, with zero inside the frame."""
     panel = results.plot("delay").axes[0]
     left, right = panel.get_xlim()
     assert left > 0 > right > -0.05 * left, "a queue that is always empty is inside the frame"
     assert len(panel.patches) == 12, "an ellipse for each scheme at each of the six points"
 
 
-def test_bars_and_printed_points_stand_side_by_side(results):
+def test_bar_plot_places_printed_points_on_bars(results):
+    """A printed point stands on the bar of its series."""
     points = [{"x": "1bdp", "series": "cubic", "y": 44.0}]
     panel = results.plot("bar", x="network.buffer", points=points).axes[0]
     bars = [patch for patch in panel.patches if patch.get_width() > 0]
@@ -124,7 +136,8 @@ def test_bars_and_printed_points_stand_side_by_side(results):
     assert min(abs(middle - diamond.get_xdata()[0]) for middle in middles) < 1e-9
 
 
-def test_a_query_makes_a_plot(results):
+def test_line_plot_from_query(results):
+    """A query supplies the columns of a plot."""
     sql = 'SELECT "network.buffer" AS x, scheme AS series, rtt_mean_ms / rtt_base_ms AS y, seed FROM flows'
     panel = results.plot("line", sql=sql, ylabel="ratio").axes[0]
     assert panel.get_ylabel() == "ratio"
@@ -138,19 +151,21 @@ SELECT x, series, panel, 'goodput' AS row, y, seed FROM ({GRID}) AS a
 UNION ALL SELECT x, series, panel, 'a tenth of it' AS row, y / 10 AS y, seed FROM ({GRID}) AS b"""
 
 
-def test_a_column_called_panel_makes_panels_side_by_side(results):
+def test_panel_column_makes_panels(results):
+    """A column `panel` makes panels side by side with common scales and one legend."""
     figure = results.plot("line", sql=GRID, ylabel="Mbit/s", xlabel="buffer")
     left, right = figure.axes
     assert [panel.get_title() for panel in figure.axes] == ["10.0 ms", "50.0 ms"]
-    assert left.get_ylim() == right.get_ylim(), "heights can be compared"
+    assert left.get_ylim() == right.get_ylim(), "the scales are common"
     assert (left.get_ylabel(), right.get_ylabel(), right.get_xlabel()) == ("Mbit/s", "", "buffer")
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["bbr", "cubic"], "once for all"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["bbr", "cubic"], "one legend for all"
     flows = results.flows.filter((pl.col("rtt_base_ms") == 50) & (pl.col("scheme") == "cubic"))
     expected = flows.group_by("network.buffer", maintain_order=True).agg(pl.col("goodput_mbit_s").mean())
     np.testing.assert_allclose(right.containers[0].lines[0].get_ydata(), expected["goodput_mbit_s"])
 
 
-def test_a_column_called_row_puts_panels_below_each_other(results):
+def test_row_column_stacks_panels(results):
+    """A column `row` stacks panels, and a printed point goes to its panel."""
     figure = results.plot("line", sql=ROWS, points=[{"x": "1bdp", "y": 1.0, "panel": "50.0 ms", "row": "goodput"}])
     assert [panel.get_title() for panel in figure.axes] == ["10.0 ms", "50.0 ms", "", ""]
     assert [panel.get_ylabel() for panel in figure.axes] == ["a tenth of it", "", "goodput", ""]
@@ -160,12 +175,13 @@ def test_a_column_called_row_puts_panels_below_each_other(results):
     assert diamonds == [0, 0, 0, 1]
 
 
-def test_panels_are_wrapped_and_may_have_axes_of_their_own(results):
+def test_panels_wrap_and_may_own_axes(results):
+    """Panels wrap after two columns, and may have their own scales."""
     sql = GRID.replace("rtt_base_ms || ' ms'", '"network.buffer"')
     wrapped = results.plot("line", sql=sql)
     assert len(wrapped.axes) == 4
     assert [panel.axison for panel in wrapped.axes] == [True, True, True, False]
-    assert wrapped.axes[1].xaxis.get_tick_params()["labelbottom"], "nothing stands below it"
+    assert wrapped.axes[1].xaxis.get_tick_params()["labelbottom"], "no panel is below it"
     own = results.plot("line", sql=sql, columns=3, own_axes=True)
     assert len({panel.get_ylim() for panel in own.axes}) == 3
 
@@ -173,6 +189,7 @@ def test_panels_are_wrapped_and_may_have_axes_of_their_own(results):
 @pytest.mark.parametrize("kind", list(plots.KINDS))
 @pytest.mark.parametrize("form", ["png", "svg"])
 def test_every_kind_draws_something(results, kind, form, tmp_path):
+    """Every kind of plot draws something, as PNG and as SVG."""
     path = tmp_path / f"figure.{form}"
     plots.save(results.plot(kind), path)
     if form == "png":
@@ -182,22 +199,25 @@ def test_every_kind_draws_something(results, kind, form, tmp_path):
         assert path.read_text().count("<path") > 10
 
 
-def test_the_same_results_give_the_same_file(results):
+def test_equal_results_give_equal_files(results):
+    """Equal results give equal bytes of files."""
     for form in ("png", "svg"):
         assert plots.image(results.plot("share"), form) == plots.image(results.plot("share"), form)
 
 
-def test_colours_follow_the_registry_and_neighbours_differ():
+def test_colours_follow_registry():
+    """Colours follow the registry, and an alias has the colour of its scheme."""
     names = [scheme.name for scheme in engine.schemes()]
-    assert [plots.colour(name) for name in names] == list(plots.TONES[: len(names)])
-    assert plots.colour("reno") == plots.colour("newreno")
+    assert [style.scheme_colour(name) for name in names] == list(style.TONES[: len(names)])
+    assert style.scheme_colour("reno") == style.scheme_colour("newreno")
 
 
-def test_a_longer_registry_has_tones_and_other_lines(monkeypatch):
+def test_long_registry_gets_tones_and_lines(monkeypatch):
+    """Beyond seven schemes, tones, lines and markers tell schemes apart."""
     monkeypatch.setattr(engine, "scheme_order", lambda: {f"s{i}": i for i in range(24)})
-    looks = [plots.style(f"s{i}") for i in range(24)]
-    assert len({look["color"] for look in looks[:21]}) == 21
-    assert len({tuple(map(str, look.values())) for look in looks}) == 24
+    styles = [style.scheme_style(f"s{i}") for i in range(24)]
+    assert len({found["color"] for found in styles[:21]}) == 21
+    assert len({tuple(map(str, found.values())) for found in styles}) == 24
 
 
 @pytest.mark.parametrize(
@@ -206,30 +226,33 @@ def test_a_longer_registry_has_tones_and_other_lines(monkeypatch):
         ({"kind": "pie"}, "accepted: time, share"),
         ({"kind": "line", "y": "speed"}, "no column 'speed'"),
         ({"kind": "line", "x": "network.rate"}, "no column 'network.rate'"),
-        ({"kind": "line", "table": "rows"}, "no table"),
-        ({"kind": "time", "run": 99}, "no run 99"),
+        ({"kind": "line", "table": "rows"}, "there is no table"),
+        ({"kind": "time", "run": 99}, "there is no run 99"),
         ({"kind": "time", "series": ["speed"]}, "accepted: cwnd_bytes"),
         ({"kind": "line", "colour": "red"}, "colour"),
         ({"kind": "line", "points": [{"x": "seven", "y": 1}]}, "not on the axis"),
     ],
 )
-def test_a_plot_that_cannot_be_drawn_says_why(results, options, named):
-    with pytest.raises(Misuse, match=named):
+def test_invalid_plot_names_reason(results, options, named):
+    """A plot that cannot be drawn names the reason and the accepted values."""
+    with pytest.raises(UsageError, match=named):
         results.plot(**options)
 
 
-def test_plots_over_time_need_a_trace():
-    with pytest.raises(Misuse, match="without a trace"):
+def test_time_plot_needs_trace():
+    """A plot over time needs a trace."""
+    with pytest.raises(UsageError, match="the runs have no trace"):
         narrows.compare("bbr").plot("time")
 
 
-def test_plot_and_report_commands_write_files(results, tmp_path):
+def test_plot_and_report_write_files(results, tmp_path):
+    """`narrows plot` and `narrows report` write files; a report holds every kind of plot and the notes."""
     for args in (["plot", results.out], ["plot", results.out, "--kind", "share", "--logx", "-o", tmp_path / "s.svg"]):
-        done = CliRunner().invoke(app, [str(a) for a in args])
+        done = call(*args)
         assert done.exit_code == 0, done.stderr
     assert (results.out / "time.png").stat().st_size > 5000
     assert "<svg" in (tmp_path / "s.svg").read_text()
-    done = CliRunner().invoke(app, ["report", str(results.out), "-o", str(tmp_path / "page.html")])
+    done = call("report", results.out, "-o", tmp_path / "page.html")
     assert done.exit_code == 0, done.stderr
     page = (tmp_path / "page.html").read_text()
     assert page.count("data:image/png;base64,") == len(plots.KINDS)
@@ -238,15 +261,17 @@ def test_plot_and_report_commands_write_files(results, tmp_path):
 
 
 @pytest.mark.parametrize("args", [["plot", "."], ["report", "."], ["plot", "nosuch"]])
-def test_a_folder_without_results_is_misuse(args, tmp_path, monkeypatch):
+def test_folder_without_results_rejected(args, tmp_path, monkeypatch):
+    """A folder without results is invalid usage."""
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, args)
+    done = call(*args)
     assert done.exit_code == 2
     assert "no results in" in done.stderr
 
 
-def test_a_wrong_ending_is_misuse(results):
-    done = CliRunner().invoke(app, ["plot", str(results.out), "-o", "figure.txt"])
+def test_plot_unknown_ending_rejected(results):
+    """An unknown ending of the output file is invalid usage."""
+    done = call("plot", results.out, "-o", "figure.txt")
     assert done.exit_code == 2
     assert ".png, .svg or .pdf" in done.stderr
 
@@ -259,19 +284,22 @@ def test_a_wrong_ending_is_misuse(results):
         ("64kB", (64, "kB")), ("7", (7, "")), ("1e-3", (0.001, "")), ("codel", None), ("5 apples", None),
     ],
 )  # fmt: skip
-def test_texts_with_units_become_numbers(text, meant):
+def test_quantity_reads_value_and_unit(text, meant):
+    """Texts with units become numbers, and words do not."""
     found = quantity(text)
     assert found == (meant if meant is None else (pytest.approx(meant[0]), meant[1]))
 
 
-def test_an_axis_is_numeric_only_where_all_values_are_of_one_kind():
+def test_axis_needs_a_common_unit():
+    """An axis is numeric only if all values have a common unit."""
     assert axis(["1bdp", "10bdp"]) == ([1, 10], "BDP")
     assert axis(["0", "1%"]) == ([0, 1], "%")
     assert axis(["1bdp", "100pkt"]) is None
     assert axis(["1bdp", "codel"]) is None
 
 
-def test_variants_of_a_scheme_have_series_of_their_own(tmp_path):
+def test_parameters_of_a_scheme_separate_series(tmp_path):
+    """Schemes with different parameters have their own series, lines and hatches."""
     names = ["bbr:cwnd_gain=1.5", "bbr"]
     results = narrows.compare(*names, trace=True, out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]})
     assert results.flows["spec"].unique(maintain_order=True).to_list() == names
@@ -288,7 +316,8 @@ def test_variants_of_a_scheme_have_series_of_their_own(tmp_path):
     assert results.plot("bar", x="spec", series=None).axes[0].get_xlabel() == "scheme"
 
 
-def test_many_places_are_a_curve_on_a_linear_axis(results):
+def test_many_places_give_plain_curve(results):
+    """More than 40 places give a curve without markers on a linear axis, unless `logx` is set."""
     few = results.plot("line", x="network.buffer").axes[0]
     assert few.get_xscale() == "log"
     assert all(box.lines[0].get_marker() not in ("", "None") for box in few.containers)
@@ -301,7 +330,8 @@ def test_many_places_are_a_curve_on_a_linear_axis(results):
     assert results.plot("line", sql=both, logx=True).axes[0].get_xscale() == "log"
 
 
-def test_a_swept_parameter_is_a_column_and_no_series():
+def test_spec_omits_swept_parameters():
+    """A swept parameter is a column, and no part of the scheme's name."""
     flow = {"scheme": "bbr", "params": "cwnd_gain=1.5,lt_bw=off"}
     assert spec(flow, {}) == "bbr:cwnd_gain=1.5,lt_bw=off"
     assert spec(flow, {"flows.params.cwnd_gain": "1.5"}) == "bbr:lt_bw=off"

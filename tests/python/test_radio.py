@@ -1,17 +1,14 @@
-"""Generated radio paths: the command and the function around the engine's generator."""
+"""Generated radio paths: the command and the function."""
 
 import pytest
-from typer.testing import CliRunner
 
 import narrows
-from narrows.cli import app
+
+from conftest import call  # isort: skip
 
 
-def call(*args):
-    return CliRunner().invoke(app, [str(arg) for arg in args])
-
-
-def test_the_command_writes_three_files(tmp_path):
+def test_trace_command_writes_three_files(tmp_path):
+    """`narrows trace` writes the three files of the path that the function generates."""
     result = call("trace", "5g", "--seed", 3, "--duration", "2s", "-o", tmp_path / "path")
     assert result.exit_code == 0, result.stderr
     names = ("capacity.trace", "loss.trace", "delay.trace")
@@ -27,7 +24,8 @@ def test_the_command_writes_three_files(tmp_path):
     assert (tmp_path / "path" / "delay.trace").read_text() == made.delay
 
 
-def test_the_function_repeats_and_writes(tmp_path):
+def test_radio_trace_repeats_for_equal_seeds(tmp_path):
+    """Equal seeds give equal paths, `write` creates the folder, and an invalid value raises `ScenarioError`."""
     first = narrows.radio_trace(seed=1, duration="5s")
     assert narrows.radio_trace(seed=1, duration="5s") == first
     assert narrows.radio_trace(seed=2, duration="5s").capacity != first.capacity
@@ -37,7 +35,8 @@ def test_the_function_repeats_and_writes(tmp_path):
         narrows.radio_trace(duration="0.1s")
 
 
-def test_a_refusal_names_the_flag(tmp_path):
+def test_trace_command_error_names_option(tmp_path):
+    """An error names the option or argument, and writes nothing."""
     short = call("trace", "5g", "--duration", "0.5s", "-o", tmp_path / "x")
     assert short.exit_code == 2
     assert short.stderr.startswith("narrows: --duration: ")

@@ -1,8 +1,10 @@
-"""The program that writes docs/results.md, on files as the commands leave them."""
+"""The programs that store measurements in the documents, on files as the commands leave them."""
 
 import json
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +12,11 @@ from conftest import ROOT  # isort: skip
 
 sys.path.insert(0, str(ROOT / "docs"))
 
+import paper_pages
 import results
+
+from narrows import claims
+from narrows.verdicts import Claim
 
 PAGE = """By hand.
 <!-- bench -->
@@ -37,43 +43,109 @@ CLAIM = {
 }  # fmt: skip
 
 
-def test_rows_are_told_apart_by_what_they_measure_and_a_region_without_any_stays(capsys):
+def test_benchmark_rows_go_to_the_region_of_their_kind(capsys):
+    """Rows are told apart by what they measure, and a region without any rows keeps its content."""
     page = results.measured(PAGE, DATAGRAMS)
     assert "| UDP | batches | 1,400 | 1,400 | 8,000 | 1.00 | 99 % |" in page
     assert "| `guess` | memory | 1,400 | 2,800 | 4,000 | 0.50 | 100 % |" in page
     assert "old" in page, "rows of datagrams name schemes, and are no costs of acknowledgements"
     told = capsys.readouterr().err
-    assert "no row of `narrows bench --schemes --json`: the region `scheme-cost` stays as it is" in told
+    assert "no row of `narrows bench --schemes --json`: the region `scheme-cost` keeps its content" in told
     assert "datagram-cost" not in told
 
 
+def outcome_of(*claims):
+    rows = map(json.loads, results.outcomes(claims).splitlines())
+    return {(row["paper"], row["figure"], row["claim"]): row for row in rows}
+
+
+def figure_of(*names):
+    claims = [
+        Claim(name, "More | less", "section 1", "value", "", paper=2.0, unit="ms", cause="Why.\n") for name in names
+    ]
+    return SimpleNamespace(
+        id="fig1", title="One", about="", note="", scenario=SimpleNamespace(source="papers/p/fig1.toml"), claims=claims
+    )
+
+
 def test_every_claim_has_its_row_and_a_cause_stands_once():
-    table = results.claims_tables([CLAIM, {**CLAIM, "id": "b"}, {**CLAIM, "id": "c", "verdict": "holds"}])
-    assert table.startswith("### p: 3 claims: 1 holds, 2 does not hold")
-    assert table.count("| fig1 | More \\| less | 2 ms | 2.5 ± 0.25 ms | does not hold | 1 |") == 2
+    """A page has a row per claim, shares causes, omits those of claims that hold, and marks unmeasured claims."""
+    found = outcome_of(CLAIM, {**CLAIM, "id": "b"}, {**CLAIM, "id": "c", "verdict": "holds"})
+    figure = figure_of("a", "b", "c", "new")
+    assert paper_pages.tally("p", [figure], found) == "| 4 | 1 | 0 | 2 |"
+    table = "\n".join(paper_pages.figure_section("p", figure, found))
+    assert table.count("| More \\| less | section 1 | 2 ms | 2.5 ± 0.25 ms | does not hold | 1 |") == 2
     assert table.count("1. Why.") == 1
     assert "| holds |  |" in table
+    assert "| – | not measured |  |" in table
+    assert "Command: `narrows reproduce p fig1`." in table
 
 
-def test_a_report_that_lacks_claims_is_refused(tmp_path):
-    stated = sum(path.read_text().count("[[claim]]") for path in results.PAPERS.glob("*/*.claims.toml"))
+def test_both_sides_of_a_comparison_are_shown():
+    """A comparison shows both means with their intervals; a missing value is named."""
+    sides = {**CLAIM, "than": {"mean": 1500.0, "half_width": None, "seeds": 1}}
+    (row,) = outcome_of(sides).values()
+    assert paper_pages.ours("ms", row) == "2.5 ± 0.25 against 1500 ms"
+    (row,) = outcome_of({**CLAIM, "ours": None}).values()
+    assert paper_pages.ours("ms", row) == "no value ms"
+
+
+def test_outcome_without_a_claim_is_refused(monkeypatch):
+    """A stored outcome whose claim is gone stops the generation of pages."""
+    monkeypatch.setattr(paper_pages, "measured", lambda: outcome_of(CLAIM))
+    with pytest.raises(SystemExit, match="no such claim: p fig1 a"):
+        paper_pages.pages()
+
+
+def test_links_of_findings_survive_the_move_to_the_page():
+    """Relative links of a findings file lead to the same file from the page of the paper."""
+    home = ROOT / "papers" / "brf"
+    text = "[a](fig8.toml) [b](../../docs/results.md#speed) [c](https://example.org/x) [d](#here)"
+    assert paper_pages.moved(text, home) == (
+        "[a](../../papers/brf/fig8.toml) [b](../results.md#speed) [c](https://example.org/x) [d](#here)"
+    )
+
+
+def test_wrapped_lines_never_begin_like_a_list_item():
+    """A paragraph is wrapped so that no line begins with a dash, a plus sign or a number and a dot."""
+    text = "x" * 117 + " - y + z " + "w" * 108 + " 12. end"
+    lines = paper_pages.wrapped(text)
+    assert " ".join(lines) == text
+    assert not any(line.startswith(("- ", "+ ", "12. ")) for line in lines)
+
+
+def test_report_that_lacks_claims_is_refused(tmp_path):
+    """A report of some papers changes nothing and names what it lacks."""
+    stated = len(claims.stated(results.PAPERS))
     assert len(results.missing([], results.PAPERS)) == stated > 400
     (tmp_path / "claims.json").write_text(json.dumps([CLAIM]))
     (tmp_path / "bench.jsonl").write_text("")
     program = ROOT / "docs" / "results.py"
-    before = results.PAGE.read_bytes()
+    before = results.PAGE.read_bytes(), results.CLAIMS.read_bytes()
     done = subprocess.run(
         [sys.executable, str(program), str(tmp_path), str(tmp_path / "bench.jsonl")],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert f"lacks {stated} claims: " in done.stderr and "accepted: what `narrows reproduce -o` writes" in done.stderr
-    assert results.PAGE.read_bytes() == before
+    assert (results.PAGE.read_bytes(), results.CLAIMS.read_bytes()) == before
 
 
-def test_the_page_has_a_region_for_everything_that_is_written():
+def test_page_has_a_region_for_every_measurement():
+    """The page has a region, with content, for everything that the programs write."""
     page = results.PAGE.read_text()
-    for name in [*(name for name, *_ in results.MEASURED), "convergence", "gaps", "claims", "tried"]:
-        assert results.region(page, name)
+    for name in [*(name for name, *_ in results.MEASURED), "convergence", "gaps", "headline", "verdicts"]:
+        assert page.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0].strip(), name
     with pytest.raises(SystemExit, match="has no region"):
         results.replace(page, "nothing", "")
+
+
+def test_every_claim_of_the_papers_is_measured():
+    """The stored outcomes cover every claim of every paper."""
+    stated = set(claims.stated(results.PAPERS))
+    assert stated == paper_pages.measured().keys()
+
+
+def test_findings_files_belong_to_papers():
+    """Every findings file stands beside a paper.toml."""
+    assert all((path.parent / "paper.toml").is_file() for path in Path(results.PAPERS).glob("*/findings.md"))

@@ -1,4 +1,4 @@
-"""Keeping, reusing, stopping and resuming."""
+"""Saving, reusing, stopping and resuming runs; their tables."""
 
 import dataclasses
 import json
@@ -12,7 +12,7 @@ import pytest
 
 import fake_engine
 import narrows
-from narrows import engine, runner
+from narrows import engine, files, progress, runner
 from narrows.runner import Runner
 
 TEXT = '[network]\nrate = "1mbit"\n[[flows]]\nscheme = "bbr"\n[sweep]\n"network.buffer" = ["1bdp", "2bdp", "3bdp"]\n'
@@ -27,22 +27,25 @@ def runs(out):
     return sorted(path.name for path in (out / "runs").iterdir())
 
 
-def test_results_come_in_the_order_of_the_plan_whatever_finishes_first(planned, monkeypatch):
+def test_results_keep_plan_order(planned, monkeypatch):
+    """Results come in the order of the plan, whichever run finishes first."""
+
     def later_first(item, traces, handle, stop):
         time.sleep(0.05 * (planned[-1].id != item.id))
         return engine.run(item, traces, handle)
 
-    told = []
+    reported = []
 
-    class Listener(runner.Silent):
+    class Listener(progress.Silent):
         def result(self, item, result):
-            told.append(item.id)
+            reported.append(item.id)
 
     done = Runner(jobs=6, execute=later_first, listener=Listener()).run(planned)
-    assert [result["id"] for result in done] == [item.id for item in planned] == told
+    assert [result["id"] for result in done] == [item.id for item in planned] == reported
 
 
-def test_finished_runs_are_reused_and_the_others_done(planned, tmp_path):
+def test_finished_runs_are_reused(planned, tmp_path):
+    """Finished runs are reused, and only the others are executed."""
     Runner(out=tmp_path).run(planned[:4])
     before = fake_engine.calls["run"]
     done = Runner(out=tmp_path).run(planned)
@@ -63,7 +66,8 @@ def test_finished_runs_are_reused_and_the_others_done(planned, tmp_path):
     ],
     ids=["cut", "empty", "not a result", "other version", "other build", "field missing"],
 )
-def test_a_damaged_or_foreign_run_is_done_again(planned, tmp_path, damage):
+def test_damaged_or_foreign_run_is_repeated(planned, tmp_path, damage):
+    """A damaged run, and one of another version or build, is executed again."""
     Runner(out=tmp_path).run(planned[:1])
     path = tmp_path / "runs" / f"{planned[0].id}.json"
     whole = path.read_text()
@@ -73,7 +77,8 @@ def test_a_damaged_or_foreign_run_is_done_again(planned, tmp_path, damage):
     assert json.loads(path.read_text()) == json.loads(whole)
 
 
-def test_a_run_without_a_trace_is_done_again_when_a_trace_is_wanted(planned, tmp_path):
+def test_run_is_repeated_for_missing_trace(planned, tmp_path):
+    """A run without a trace is executed again if a trace is requested."""
     traced = dataclasses.replace(planned[0], trace=True)
     Runner(out=tmp_path).run(planned[:1])
     Runner(out=tmp_path).run([traced])
@@ -83,7 +88,8 @@ def test_a_run_without_a_trace_is_done_again_when_a_trace_is_wanted(planned, tmp
     assert fake_engine.calls["run"] == before
 
 
-def test_leftovers_of_a_killed_process_are_removed(planned, tmp_path):
+def test_partial_files_are_removed(planned, tmp_path):
+    """Partial files of a killed process are removed."""
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / f".{planned[0].id}.json.77.88").write_text("{")
     (tmp_path / "traces" / ".abc.77").mkdir(parents=True)
@@ -93,12 +99,14 @@ def test_leftovers_of_a_killed_process_are_removed(planned, tmp_path):
     assert list((tmp_path / "traces").iterdir()) == []
 
 
-def test_two_processes_do_not_write_to_one_folder(planned, tmp_path):
-    with runner.locked(tmp_path), pytest.raises(OSError, match="another narrows"):
+def test_folder_accepts_one_process(planned, tmp_path):
+    """A second process cannot write to the same folder."""
+    with files.locked(tmp_path), pytest.raises(OSError, match="another narrows"):
         Runner(out=tmp_path).run(planned)
 
 
-def test_a_trace_holds_all_batches(tmp_path):
+def test_trace_holds_all_batches(tmp_path):
+    """A Parquet trace holds all batches of the engine, and no Arrow file remains."""
     results = narrows.run(TEXT, set={"network.buffer": "1bdp"}, trace=True, out=tmp_path)
     samples = results.samples
     assert samples.height == 3 * 10 * (7 + 4)
@@ -106,20 +114,22 @@ def test_a_trace_holds_all_batches(tmp_path):
     assert not list(tmp_path.rglob("*.arrow"))
 
 
-def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    """A failed write leaves no file."""
+
     def full(*_):
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="no space"):
-        runner.write_atomic(tmp_path / "a.json", "text")
+        files.write_atomic(tmp_path / "a.json", "text")
     assert list(tmp_path.iterdir()) == []
 
 
 def wait_for(condition, seconds=10):
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.02)
 
 
@@ -135,7 +145,8 @@ SWEEP = [
 ]
 
 
-def test_ctrl_c_keeps_finished_runs_and_the_same_command_resumes(command, tmp_path):
+def test_ctrl_c_keeps_runs_and_command_resumes(command, tmp_path):
+    """Ctrl-C keeps finished runs, and the same command executes the others."""
     process = command(*SWEEP, env={"FAKE_ENGINE_RUN_S": "0.4"})
     out = tmp_path / "out"
     wait_for(lambda: (out / "runs").is_dir() and len(list((out / "runs").glob("*.json"))) >= 2)
@@ -145,7 +156,7 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_resumes(command, tmp_pa
     assert stdout == ""
     kept = len(runs(out))
     assert 2 <= kept < 6
-    assert f"stopped after {kept} of 6 runs; they are kept in out, and the same command does the rest" in stderr
+    assert f"stopped after {kept} of 6 runs; out keeps them, and the same command executes the others" in stderr
     assert "Traceback" not in stderr
     assert not (out / "results.jsonl").exists()
     process = command(*SWEEP)
@@ -155,14 +166,15 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_resumes(command, tmp_pa
     assert len((out / "results.jsonl").read_text().splitlines()) == 6
 
 
-def test_a_kill_leaves_only_whole_runs(command, tmp_path):
+def test_kill_leaves_whole_runs_only(command, tmp_path):
+    """A killed process leaves only whole runs, and the same command resumes."""
     process = command(*SWEEP, "--trace", env={"FAKE_ENGINE_RUN_S": "0.3"})
     out = tmp_path / "out"
     wait_for(lambda: (out / "runs").is_dir() and len(list((out / "runs").glob("*.json"))) >= 2)
     process.kill()
     process.communicate(timeout=10)
     for path in (out / "runs").glob("*.json"):
-        assert runner.read_run(path) is not None
+        assert files.read_run(path) is not None
         assert (out / "traces" / path.stem / "samples.parquet").is_file()
     process = command(*SWEEP, "--trace")
     _, stderr = process.communicate(timeout=20)
@@ -171,14 +183,16 @@ def test_a_kill_leaves_only_whole_runs(command, tmp_path):
     assert all(not path.name.startswith(".") for path in (out / "traces").iterdir())
 
 
-def test_a_scenario_without_flows_that_ran_still_has_a_table(planned):
+def test_results_without_flows_have_table(planned):
+    """Results without flows have a table."""
     result = engine.run(planned[0], None, None)
     results = narrows.Results([planned[0].point], [result | {"flows": []}])
     assert results.flows.height == 0
     assert "bottleneck" in repr(results)
 
 
-def test_datagrams_and_connections_are_columns_with_types_of_their_own(planned, tmp_path):
+def test_datagram_and_connection_columns_are_typed(planned, tmp_path):
+    """Fields of datagrams and multipath connections are columns of whole numbers or floats, null elsewhere."""
     result = engine.run(planned[0], None, None)
     plain = result["flows"][0] | {"label": "D/9", "bytes_delivered": 5}
     datagrams = plain | {"label": "call", "datagrams": {"delivered": 7, "unsent": 0, "delay_mean_ms": None}}
@@ -204,7 +218,11 @@ def test_datagrams_and_connections_are_columns_with_types_of_their_own(planned, 
     assert {flows.schema[name] for name in ("datagrams.delivered", "datagrams.unsent", "bytes_delivered")} == {pl.Int64}
 
 
-def test_tables_name_subflows_and_say_what_their_connection_got(planned):
+def test_tables_show_subflows_and_connections(planned):
+    """Tables name subflows and show the goodput of their connection.
+
+    Many subflows are grouped, and a lone connection has no fair share.
+    """
     result = engine.run(planned[0], None, None)
     plain = result["flows"][0] | {"label": "rival", "goodput_mbit_s": 7.0}
 
@@ -222,13 +240,13 @@ def test_tables_name_subflows_and_say_what_their_connection_got(planned):
     ]  # fmt: skip
     assert ["D", "x", "2", "7.25"] in lines
     assert "Fair" in [word for line in lines for word in line]
-    # Many: counted as what they are.
+    # Many flows: one row for the subflows, one for the single flow.
     lines = shown([f"D-{n}" for n in range(13)])
     scheme = plain["scheme"]
     counts = [line[2:4] for line in lines if line[:1] == [scheme]]
     assert counts == [["26", "3.75"], ["1", "7.00"]]
     assert ["x", "2", "13", "7.25"] in lines
-    # A connection alone has nobody to share with.
+    # A lone connection has no competitor.
     alone = result | {
         "flows": [plain | {"label": "D/1"}, plain | {"label": "D/2"}],
         "connections": [dict.fromkeys(engine.CONNECTION_FIELDS, 3) | {"connection": "D", "scheme": "x", "subflows": 2}],
@@ -237,17 +255,19 @@ def test_tables_name_subflows_and_say_what_their_connection_got(planned):
     assert "Fair" not in repr(narrows.Results([planned[0].point], [alone]))
 
 
-def test_progress_appears_after_a_while_and_only_on_a_terminal(monkeypatch):
+def test_progress_bar_needs_terminal_and_delay(monkeypatch):
+    """The progress bar appears only on a terminal, and only after a delay."""
     for bar, after, appears in ((True, 0, True), (True, 1000, False), (False, 0, False)):
-        monkeypatch.setattr(runner, "PROGRESS_AFTER_S", after)
-        terminal = runner.Terminal(lambda text: None, bar, None)
+        monkeypatch.setattr(progress, "PROGRESS_AFTER_S", after)
+        terminal = progress.Terminal(lambda text: None, bar, None)
         terminal.progress(0.5, 1, 2)
-        assert (terminal._progress is not None) == appears
+        assert terminal.bar_visible == appears
         terminal.close()
-        assert terminal._progress is None
+        assert not terminal.bar_visible
 
 
-def test_ray_is_asked_for_by_name_where_it_is_missing(command, tmp_path):
+def test_ray_missing_names_package(command, tmp_path):
+    """`--ray` without the package names it."""
     (tmp_path / "s.toml").write_text(TEXT)
     process = command("sweep", "s.toml", "--ray", "auto")
     _, stderr = process.communicate(timeout=10)
@@ -255,8 +275,8 @@ def test_ray_is_asked_for_by_name_where_it_is_missing(command, tmp_path):
     assert "narrows[ray]" in stderr
 
 
-def test_ray_runs_elsewhere_and_results_are_kept_here(planned, tmp_path, monkeypatch):
-    """Against a stand-in for ray that runs tasks at once."""
+def test_ray_runs_remotely_and_saves_locally(planned, tmp_path, monkeypatch):
+    """Runs execute on Ray, here a stand-in that executes tasks at once, and their results are saved locally."""
     started = []
 
     class Task:
@@ -274,7 +294,7 @@ def test_ray_runs_elsewhere_and_results_are_kept_here(planned, tmp_path, monkeyp
         get = staticmethod(lambda reference: reference)
 
     monkeypatch.setitem(sys.modules, "ray", Ray)
-    done = Runner(out=tmp_path, execute=runner.ray_execute("ray://head:10001")).run(planned)
+    done = Runner(out=tmp_path, execute=runner.ray_executor("ray://head:10001")).run(planned)
     assert started[0] == {"address": "ray://head:10001", "log_to_driver": False}
     assert len(started) == 1 + len(planned)
     assert [result["id"] for result in done] == [item.id for item in planned]

@@ -1,4 +1,4 @@
-"""Intervals against printed tables and against a direct simulation of their promise."""
+"""Intervals against printed tables and against a direct simulation of their coverage."""
 
 import math
 import random
@@ -15,17 +15,20 @@ from narrows.stats import Interval, interval, number, t_cdf, t_quantile
     # the 97.5 % column of any printed table of Student's t
     [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (9, 2.262), (19, 2.093), (30, 2.042), (120, 1.980)],
 )
-def test_quantiles_are_those_of_the_printed_table(freedom, printed):
+def test_t_quantile_matches_printed_table(freedom, printed):
+    """Quantiles equal those of the printed tables."""
     assert t_quantile(0.975, freedom) == pytest.approx(printed, abs=5e-4)
 
 
-def test_quantiles_of_one_and_two_degrees_of_freedom_have_closed_forms():
+def test_t_quantile_matches_closed_forms():
+    """Quantiles of one and two degrees of freedom equal their closed forms."""
     for p in (0.6, 0.75, 0.9, 0.995):
         assert t_quantile(p, 1) == pytest.approx(math.tan(math.pi * (p - 0.5)), rel=1e-9)
         assert t_quantile(p, 2) == pytest.approx((2 * p - 1) / math.sqrt(2 * p * (1 - p)), rel=1e-9)
 
 
-def test_half_width_by_hand():
+def test_interval_half_width_by_hand():
+    """The half-width of 1 to 5 equals the one computed by hand."""
     # 1..5: s = sqrt(2.5), half = 2.7764 * sqrt(2.5 / 5) = 1.9632
     found = interval([1, 2, 3, 4, 5])
     assert (found.mean, found.n) == (3, 5)
@@ -33,14 +36,16 @@ def test_half_width_by_hand():
     assert (found.low, found.high) == (found.mean - found.half, found.mean + found.half)
 
 
-def test_one_value_has_no_half_width_and_no_values_are_an_error():
+def test_interval_of_one_value_has_no_half_width():
+    """One value has no half-width, and no values are an error."""
     assert interval([7.0]) == Interval(7.0, None, 1)
     assert interval([7.0]).low == interval([7.0]).high == 7.0
     with pytest.raises(ValueError, match="no values"):
         interval([])
 
 
-def test_the_interval_holds_the_mean_as_often_as_it_promises():
+def test_interval_covers_mean_as_often_as_stated():
+    """95 % intervals contain the true mean in 95 % of many samples."""
     rng = random.Random(1)
     found = (interval([rng.gauss(10, 3) for _ in range(5)]) for _ in range(4000))
     held = sum(i.low <= 10 <= i.high for i in found) / 4000
@@ -48,7 +53,8 @@ def test_the_interval_holds_the_mean_as_often_as_it_promises():
 
 
 @given(st.integers(1, 400), st.floats(0.501, 0.9999))
-def test_quantile_and_distribution_are_inverse(freedom, p):
+def test_t_quantile_inverts_t_cdf(freedom, p):
+    """The quantile function inverts the distribution function."""
     assert t_cdf(t_quantile(p, freedom), freedom) == pytest.approx(p, abs=1e-9)
 
 
@@ -64,5 +70,6 @@ def test_quantile_and_distribution_are_inverse(freedom, p):
         (2e-5, "2.00e-05"),
     ],
 )
-def test_numbers_read_as_a_person_writes_them(value, shown):
+def test_number_formats_for_people(value, shown):
+    """Numbers have three significant digits, and no needless exponent."""
     assert number(value) == shown

@@ -1,4 +1,4 @@
-"""The yardsticks of the studies, on cases whose answers follow from the definitions."""
+"""The measures of the studies, on cases whose results follow from the definitions."""
 
 import subprocess
 import sys
@@ -10,53 +10,60 @@ from conftest import ROOT  # isort: skip
 EXPLICIT = ROOT / "studies" / "explicit"
 sys.path.insert(0, str(EXPLICIT))
 
-import due  # noqa: E402
+import fairness  # noqa: E402
 import measure  # noqa: E402
 
-Flow = due.Flow
+Flow = fairness.Flow
 
 
-def test_max_min_fairness_fills_every_link_and_gives_no_more_than_is_wanted():
-    # A long flow over both links, one beside it on each; the first link is the narrow one: 30 / 2, then 100 - 15.
+def test_max_min_rates_fill_every_link():
+    """Progressive filling uses every link and gives no flow more than its application wants."""
+    # A long flow uses both links, and a short one each of them. The first link is narrow: 30 / 2, then 100 - 15.
     flows = [Flow("long", (0, 1)), Flow("first", (0,)), Flow("second", (1,))]
-    assert due.filled(flows, [30.0, 100.0]) == pytest.approx([15.0, 15.0, 85.0])
-    # What a slow application leaves is shared by the others.
+    assert fairness.max_min_rates(flows, [30.0, 100.0]) == pytest.approx([15.0, 15.0, 85.0])
+    # Other flows share the rest of a slow application.
     flows = [Flow("slow", limit=4.0), Flow("fast"), Flow("fast")]
-    assert due.filled(flows, [100.0]) == pytest.approx([4.0, 48.0, 48.0])
-    assert due.filled([], [100.0]) == []
+    assert fairness.max_min_rates(flows, [100.0]) == pytest.approx([4.0, 48.0, 48.0])
+    assert fairness.max_min_rates([], [100.0]) == []
 
 
-def test_what_is_due_is_the_mean_over_the_part_of_a_life_that_is_measured():
+def test_fair_shares_average_over_measured_lifetime():
+    """A fair share is the mean rate over the measured part of a flow's lifetime."""
     # Alone from 5 to 10 s, half of the link until 20, alone until 25: (5 + 10 / 2 + 5) / 20 of it.
     flows = [Flow("stays"), Flow("comes and goes", start=10.0, stop=20.0)]
-    assert due.due(flows, [100.0], 5.0, 25.0) == pytest.approx([75.0, 50.0])
-    # A flow that is silent every other second is due half of its share, and leaves the other half.
+    assert fairness.fair_shares(flows, [100.0], 5.0, 25.0) == pytest.approx([75.0, 50.0])
+    # A flow that is idle every other second has half of its share, and leaves the other half.
     flows = [Flow("bulk"), Flow("on-off", on=1.0, off=1.0)]
-    assert due.due(flows, [100.0], 2.0, 12.0) == pytest.approx([75.0, 25.0])
+    assert fairness.fair_shares(flows, [100.0], 2.0, 12.0) == pytest.approx([75.0, 25.0])
 
 
-def test_dues_follow_from_the_files():
-    part = due.flows_of({"network": {}, "flows": [{"scheme": "fixed:window=9,rate=50", "count": 2, "start": "500ms"}]})
+def test_flows_and_capacities_follow_from_files():
+    """Flows and capacities follow from the scenario, including loss before or behind the queue."""
+    part = fairness.flows_of(
+        {"network": {}, "flows": [{"scheme": "fixed:window=9,rate=50", "count": 2, "start": "500ms"}]}
+    )
     assert part == [Flow("fixed:window=9,rate=50", start=0.5, limit=50.0)] * 2
     chain = {
         "network": {"loss": "10%"},
         "links": [{"from": "A", "to": "B", "rate": "1gbit"}, {"from": "B", "to": "C", "rate": "30mbit"}],
         "flows": [{"scheme": "x", "from": "A", "to": "C"}, {"scheme": "x", "from": "B", "to": "C"}],
     }
-    assert [flow.links for flow in due.flows_of(chain)] == [(0, 1), (1,)]
-    assert due.capacities_of(chain) == pytest.approx([900.0 * due.PAYLOAD, 27.0 * due.PAYLOAD])
-    # What is lost before a queue has not used the link.
+    assert [flow.links for flow in fairness.flows_of(chain)] == [(0, 1), (1,)]
+    assert fairness.capacities_of(chain) == pytest.approx([900.0 * fairness.PAYLOAD, 27.0 * fairness.PAYLOAD])
+    # Packets lost before a queue do not use the link.
     chain["network"]["loss_at"] = "ingress"
-    assert due.capacities_of(chain) == pytest.approx([1000.0 * due.PAYLOAD, 30.0 * due.PAYLOAD])
+    assert fairness.capacities_of(chain) == pytest.approx([1000.0 * fairness.PAYLOAD, 30.0 * fairness.PAYLOAD])
 
 
-def test_the_narrowest_of_two_traces_is_taken_second_by_second():
+def test_narrowest_takes_minimum_per_second():
+    """Of links in series, the narrowest counts in each second."""
     fast, slow = "\n".join(["500"] * 9 + ["2000"] * 3), "\n".join(["1000"] * 4 + ["1500"] * 5 + ["2000"])
     # Packets per second: 9 and 3, 4 and 6; the least are 4 and 3.
-    assert due.narrowest([fast, slow], 0.0, 4.0) == pytest.approx(3.5 * 1500 * 8 / 1e6 * due.PAYLOAD)
+    assert fairness.narrowest([fast, slow], 0.0, 4.0) == pytest.approx(3.5 * 1500 * 8 / 1e6 * fairness.PAYLOAD)
 
 
-def test_convergence_is_the_first_sample_from_which_all_are_good_for_a_second():
+def test_settled_needs_a_second_of_good_samples():
+    """Convergence is the first sample from which all samples are good for a second."""
     times = [i * 0.25 for i in range(21)]  # 0 to 5 s
     good = [time > 2.0 or time == 1.25 for time in times]
     # The sample at 2.25 covers what begins at 2.0.
@@ -68,12 +75,14 @@ def test_convergence_is_the_first_sample_from_which_all_are_good_for_a_second():
     assert measure.jain([0.0, 0.0]) == 0.0
 
 
-def test_a_label_names_its_numbered_flows_and_no_others():
+def test_label_matches_numbered_flows_only():
+    """A label matches its numbered flows and no others."""
     names = ["mouse", "mouse-12", "mouse-x", "dormouse", "mouses"]
     assert [name for name in names if measure.named({"flow": name}, "mouse")] == ["mouse", "mouse-12"]
 
 
-def test_every_part_can_be_planned_for_every_contestant():
+def test_study_parts_plan_for_every_contestant():
+    """The engine accepts every part of the study for every contestant."""
     done = subprocess.run(
         [sys.executable, EXPLICIT / "study.py", "--plan"], capture_output=True, text=True, timeout=120, check=False
     )

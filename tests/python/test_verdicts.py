@@ -22,12 +22,12 @@ def verdict(claim, values, than=None):
 @pytest.mark.parametrize(
     ("paper", "values", "expected"),
     [
-        (100, [110], H),  # one value: 10 % of the printed figure, inclusive
+        (100, [110], H),  # one value: 10 % of the printed value, inclusive
         (100, [110.01], N),
         (100, [90], H),
         (100, [89.99], N),
         (100, [100], H),
-        (120, [107], N),  # 12 wide, not 10.7: the widening is of the printed figure
+        (120, [107], N),  # 12 wide, not 10.7: 10 % of the printed value
         (120, [108], H),
         (-10, [-11], H),
         (-10, [-11.1], N),
@@ -37,11 +37,13 @@ def verdict(claim, values, than=None):
         (125.4, [99, 101], N),  # 112.706 + 12.54 = 125.246
     ],
 )
-def test_a_value_holds_within_the_widened_interval(paper, values, expected):
+def test_value_holds_within_widened_interval(paper, values, expected):
+    """A printed value holds if it lies in the interval widened by 10 % of the value."""
     assert verdict(claim("value", paper), values) == expected
 
 
-def test_tolerance_and_within_replace_the_ten_percent():
+def test_value_tolerance_and_within_replace_default():
+    """`tolerance` and `within` replace the 10 %."""
     assert verdict(claim("value", 100, tolerance=0.02), [102]) == H
     assert verdict(claim("value", 100, tolerance=0.02), [102.1]) == N
     assert verdict(claim("value", 0.0, within=0.1), [0.1]) == H
@@ -67,7 +69,8 @@ def test_tolerance_and_within_replace_the_ten_percent():
         ("between", (1, 2), [1.1, 1.11], H),
     ],
 )
-def test_a_bound_holds_where_the_whole_interval_does(kind, paper, values, expected):
+def test_bound_holds_over_whole_interval(kind, paper, values, expected):
+    """A bound holds if it is true over the whole interval, without widening."""
     assert verdict(claim(kind, paper), values) == expected
 
 
@@ -79,16 +82,18 @@ def test_a_bound_holds_where_the_whole_interval_does(kind, paper, values, expect
         ("greater", [1], [2], N),
         ("less", [1], [2], H),
         ("less", [2], [2], N),
-        ("greater", [10, 20], [9, 19], H),  # both differences are 1, however far apart the seeds are
+        ("greater", [10, 20], [9, 19], H),  # both differences are 1, although the seeds differ widely
         ("greater", [10, 20], [9, 18], N),  # 1.5 ± 6.35
         ("less", [9, 19], [10, 20], H),
     ],
 )
-def test_an_ordering_is_judged_seed_by_seed(kind, values, than, expected):
+def test_ordering_compares_seed_by_seed(kind, values, than, expected):
+    """An ordering is judged by the differences seed by seed."""
     assert verdict(claim(kind), values, than) == expected
 
 
-def test_an_ordering_may_be_against_a_number():
+def test_ordering_accepts_baseline_number():
+    """An ordering may compare with a number; without any comparison it is an error."""
     assert verdict(claim("greater", baseline=1.0), [1.1]) == H
     assert verdict(claim("less", baseline=1.0), [1.1]) == N
     with pytest.raises(ValueError, match="neither"):
@@ -98,7 +103,7 @@ def test_an_ordering_may_be_against_a_number():
 @pytest.mark.parametrize(
     ("given", "values", "than", "expected"),
     [
-        (claim("value", 4.0, baseline=1.0), [1.2], None, D),  # a ratio of 4 was printed: ours is above 1 too
+        (claim("value", 4.0, baseline=1.0), [1.2], None, D),  # the printed ratio is 4, and ours is above 1 too
         (claim("value", 4.0, baseline=1.0), [3.9], None, H),
         (claim("value", 4.0, baseline=1.0), [1.0], None, N),
         (claim("value", 4.0, baseline=1.0), [0.9], None, N),
@@ -110,27 +115,30 @@ def test_an_ordering_may_be_against_a_number():
         (claim("value", 84.0, direction="greater"), [60], [40], D),
         (claim("value", 84.0, direction="greater"), [40], [60], N),
         (claim("value", 84.0, direction="less"), [40], [60], D),
-        (claim("value", 84.0), [60], [40], N),  # a second column, but nobody said which side is greater
+        (claim("value", 84.0), [60], [40], N),  # a second column, but no direction
         (claim("at_least", 0.9, baseline=0.6), [0.8], None, D),
         (claim("at_least", 0.9, baseline=0.6), [0.5], None, N),
         (claim("at_most", 1.0, baseline=5.0), [2.0], None, D),
         (claim("at_least", 0.9), [0.8], [0.7], D),
     ],
 )
-def test_a_direction_needs_something_to_be_compared_with(given, values, than, expected):
+def test_direction_needs_a_comparison(given, values, than, expected):
+    """A claim holds in direction only if it names a baseline or a second column."""
     assert given.fault() is None
     assert verdict(given, values, than) == expected
 
 
 @pytest.mark.parametrize("hole", [None, float("nan"), float("inf")])
-def test_a_seed_without_a_value_never_holds(hole):
+def test_missing_value_never_holds(hole):
+    """A claim with a missing value for a seed never holds, and names the seed."""
     outcome = judge(claim("at_least", 1.0, cause="It stalls."), [{"seed": 1, "value": 5.0}, {"seed": 2, "value": hole}])
     assert (outcome.verdict, outcome.missing) == (N, (2,))
     assert outcome.cause == "No value for seed 2. It stalls."
     assert judge(claim("value", 1.0), [{"seed": 1, "value": hole}]).ours is None
 
 
-def test_a_cause_is_shown_only_where_the_claim_does_not_hold_as_printed():
+def test_cause_appears_unless_claim_holds():
+    """The cause appears only if the claim does not hold as printed."""
     given = claim("value", 4.0, baseline=1.0, cause="The queue is shorter.")
     assert judge(given, [{"seed": 1, "value": 4.0}]).cause == ""
     assert judge(given, [{"seed": 1, "value": 2.0}]).cause == "The queue is shorter."
@@ -146,7 +154,8 @@ def test_a_cause_is_shown_only_where_the_claim_does_not_hold_as_printed():
         ([{"seed": 1, "value": 1}, {"seed": 1, "value": 2}], "more than once"),
     ],
 )
-def test_rows_that_cannot_be_judged_are_errors(rows, message):
+def test_invalid_rows_raise_value_error(rows, message):
+    """Rows without the needed columns, or with a repeated seed, raise an error."""
     with pytest.raises(ValueError, match=message):
         judge(claim("value", 1.0), rows)
 
@@ -165,11 +174,13 @@ def test_rows_that_cannot_be_judged_are_errors(rows, message):
         claim("value", 1.0, baseline=1.0),
     ],
 )
-def test_a_claim_that_cannot_be_judged_is_refused(given):
+def test_invalid_claim_has_fault(given):
+    """A claim that cannot be judged has a fault."""
     assert given.fault()
 
 
-def test_both_sides_read_as_a_person_writes_them():
+def test_claim_texts_read_naturally():
+    """The printed and the measured side read naturally, with units and signs."""
     assert claim("value", 121, unit="ms").printed() == "121 ms"
     assert claim("at_least", 0.916).printed() == "≥ 0.916"
     assert claim("between", (1, 2.5), unit="%").printed() == "1 … 2.5 %"

@@ -3,7 +3,7 @@
 //!
 //!     cargo bench -p narrows-cc --bench schemes
 
-#[path = "../../sim/src/bench/acks.rs"]
+#[path = "../../bench/src/acks.rs"]
 mod acks;
 
 use std::hint::black_box;

@@ -1,12 +1,12 @@
-//! What coupled multipath schemes share: Reno on every subflow, but the increase in avoidance and the decrease on a loss
-//! follow a [`Policy`] that sees all subflows of the connection.
+//! Common core of the coupled multipath schemes: Reno on every subflow, except that a [`Policy`] that sees
+//! all subflows of the connection sets the increase in avoidance and the decrease on a loss.
 //!
-//! Slow start, fast recovery, timeouts and idle restarts are Reno's. A subflow that is alone - on TCP, or because no sibling
-//! takes part - is Reno, event for event. No law adds more than Reno would, 1/w per segment acknowledged, where w is the
-//! window in segments.
+//! Slow start, fast recovery, timeouts and idle restarts are Reno's. A single subflow (on TCP, or without an
+//! active sibling) is Reno, event for event. No policy adds more than Reno, 1/w per segment acknowledged,
+//! where w is cwnd in segments.
 //!
-//! A sibling takes part once it is established and has a round-trip sample. Windows come from
-//! [`PathView`](crate::PathView): a subflow in recovery counts with its threshold (RFC 6356 section 3).
+//! A sibling is active once it is established and has an RTT sample. Windows come from
+//! [`PathView`](crate::PathView): a subflow in recovery counts with its ssthresh (RFC 6356 section 3).
 
 use core::fmt::Debug;
 
@@ -17,17 +17,17 @@ use crate::{
     RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
-/// The parameters that all of them have.
+/// The parameters common to all coupled schemes.
 pub const PARAMS: &[Param] = &[PACED];
 
-/// A subflow that takes part.
+/// An active subflow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Peer {
-    /// w: its window in bytes.
+    /// w: its cwnd in bytes.
     pub window: f64,
-    /// Its smoothed round-trip time in seconds.
+    /// Its smoothed RTT in seconds.
     pub rtt: f64,
-    /// Bytes delivered since its last loss or between the last two, whichever is more.
+    /// Bytes delivered since its last loss, or between the last two if that is more.
     pub loss_interval: f64,
 }
 
@@ -39,7 +39,7 @@ impl Peer {
     }
 }
 
-/// The subflows that take part, as one of them sees them.
+/// The active subflows, as seen by one of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Mesh {
     peers: [Peer; MAX_PATHS_VIEW],
@@ -72,19 +72,19 @@ impl Mesh {
         }
     }
 
-    /// With this as the own window.
+    /// A copy with `window` as the own cwnd.
     fn with_own(mut self, window: Bytes) -> Self {
         self.peers[self.own].window = window.as_f64();
         self
     }
 
-    /// Whether no sibling takes part.
+    /// Whether no sibling is active.
     #[inline]
     pub fn is_alone(&self) -> bool {
         self.count < 2
     }
 
-    /// Those that take part.
+    /// The active subflows.
     #[inline]
     pub fn peers(&self) -> &[Peer] {
         &self.peers[..self.count]
@@ -96,13 +96,13 @@ impl Mesh {
         &self.peers[self.own]
     }
 
-    /// The own segment size in bytes, by which windows are counted in segments.
+    /// The own segment size in bytes, which converts windows to segments.
     #[inline]
     pub fn mss(&self) -> f64 {
         self.mss
     }
 
-    /// w_T: the sum of all windows in bytes.
+    /// w_T: the sum of all cwnds in bytes.
     #[inline]
     pub fn total_window(&self) -> f64 {
         self.peers().iter().map(|peer| peer.window).sum()
@@ -114,49 +114,50 @@ impl Mesh {
         self.peers().iter().map(Peer::rate).sum()
     }
 
-    /// The greatest `of` any of them.
+    /// The maximum of `of` over the active subflows.
     #[inline]
     pub fn greatest(&self, of: impl Fn(&Peer) -> f64) -> f64 {
         self.peers().iter().map(of).fold(0.0, f64::max)
     }
 }
 
-/// How a coupled scheme differs from Reno. The law is asked only where siblings take part.
+/// Differences of a coupled scheme from Reno. Called only if siblings are active.
 pub trait Policy: Clone + Debug {
-    /// What is known of the scheme without running it.
+    /// Static description of the scheme.
     const INFO: Info;
-    /// The least window after a loss, in segments.
+    /// Minimum cwnd after a loss, in segments.
     const FLOOR: u64 = LEAST_THRESHOLD;
 
-    /// From the parameters.
+    /// Builds the policy from the parameters.
     fn new(setup: &Setup) -> Self;
 
-    /// Growth per segment acknowledged, in segments, times the window unit of a byte: Reno's is 1/w with w in bytes.
+    /// Growth in segments per segment acknowledged, divided by the segment size in bytes: Reno's is 1/w, w in
+    /// bytes.
     fn increase(&self, mesh: &Mesh) -> f64;
 
-    /// What of the flight is kept on a loss; the own window in `mesh` is the flight.
+    /// The part of `flight` kept on a loss. The own cwnd in `mesh` equals `flight`.
     fn kept(&self, _mesh: &Mesh, flight: Bytes) -> Bytes {
         flight / 2
     }
 
-    /// The law's own telemetry.
+    /// Telemetry of the policy itself.
     fn telemetry(&self, _mesh: &Mesh, _sink: Telemetry<'_>) {}
 }
 
-/// A subflow that follows the law `L`.
+/// A subflow under the policy `L`.
 #[derive(Clone, Debug)]
 pub struct Coupled<L> {
     law: L,
     reno: Reno,
     mesh: Mesh,
-    /// Growth that does not yet make a segment, in bytes; below zero where the law shrinks the window.
+    /// Growth below one segment, in bytes; negative while the policy shrinks cwnd.
     credit: f64,
     recovering: bool,
     pacing: WindowPacing,
 }
 
 impl<L: Policy> Coupled<L> {
-    /// The window grows, or shrinks, by what the law says of `acked` bytes, in steps of a segment.
+    /// Grows or shrinks cwnd as the policy demands for `acked` bytes, in steps of one segment.
     fn avoid(&mut self, acked: Bytes) {
         let (mss, window) = (self.mesh.mss, self.reno.window.as_f64());
         let increase = self.law.increase(&self.mesh.with_own(self.reno.window));
@@ -258,7 +259,7 @@ impl<L: Policy> CongestionControl for Coupled<L> {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    //! Subflows made by hand.
+    //! Hand-made subflows.
 
     use super::*;
     use crate::testing::{ack, entered, setup};
@@ -266,7 +267,7 @@ pub(crate) mod testing {
 
     pub const MSS: u64 = 1000;
 
-    /// A subflow with a window of `segments`, a round-trip time, and segments between losses.
+    /// A subflow with a cwnd of `segments`, an RTT, and segments between losses.
     pub fn path(segments: u64, rtt_ms: u64, interval: u64) -> PathView {
         PathView {
             window: Bytes::new(segments * MSS),
@@ -277,20 +278,20 @@ pub(crate) mod testing {
         }
     }
 
-    /// The law as subflow `own` of these sees it.
+    /// The mesh as seen by subflow `own` of `paths`.
     pub fn mesh(own: usize, paths: &[PathView]) -> Mesh {
         let mut mesh = Mesh::new(Bytes::new(MSS));
         mesh.update(&Paths::new(own, paths));
         mesh
     }
 
-    /// Segments by which the law lets the window grow per segment acknowledged.
+    /// Growth of cwnd in segments per segment acknowledged.
     pub fn growth<L: Policy>(overrides: &[(&str, f64)], own: usize, paths: &[PathView]) -> f64 {
         let law = L::new(&setup(&L::INFO, MSS, overrides));
         law.increase(&mesh(own, paths)) * MSS as f64
     }
 
-    /// In avoidance as subflow `own` of these.
+    /// Subflow `own` of `paths`, in avoidance.
     pub fn avoiding<L: Policy>(own: usize, paths: &[PathView]) -> Coupled<L> {
         let mut scheme = Coupled::<L>::new(&setup(&L::INFO, MSS, &[]));
         scheme.reno.window = paths[own].window;
@@ -309,7 +310,7 @@ pub(crate) mod testing {
         scheme.control().cwnd.as_f64() / MSS as f64
     }
 
-    /// Acknowledges segments one by one until the window changes: how many that took.
+    /// Acknowledges segments one by one until cwnd changes, and returns their number.
     pub fn acks_to_next_step<L: Policy>(scheme: &mut Coupled<L>) -> u64 {
         let before = scheme.control().cwnd;
         for n in 1..1_000_000 {
@@ -321,7 +322,7 @@ pub(crate) mod testing {
         panic!("a million acknowledgements changed nothing");
     }
 
-    /// The window after a loss with the window in flight.
+    /// cwnd after a loss with a full window in flight.
     pub fn after_loss<L: Policy>(own: usize, paths: &[PathView]) -> f64 {
         let mut scheme = avoiding::<L>(own, paths);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, paths[own].window.as_u64()));
@@ -341,7 +342,7 @@ mod tests {
     use crate::testing::{ack, entered, idle, setup, spurious, timeout};
     use crate::{CongestionCause, PathView};
 
-    /// Grows by half of what it may at most, or shrinks.
+    /// Grows by half of the maximum, or shrinks.
     #[derive(Clone, Debug)]
     struct Half(f64);
 

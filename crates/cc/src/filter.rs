@@ -1,14 +1,14 @@
-//! Windowed extrema in constant space (Kathleen Nichols' algorithm, as Linux `win_minmax.c`).
+//! Windowed extrema in constant space (Kathleen Nichols' algorithm, as in Linux `win_minmax.c`).
 //!
-//! Three samples are kept, each newer than the one before it and no better. The first is the answer; the others stand by
-//! for the day it leaves the window, and are renewed when a quarter and a half of the window have passed without a better
-//! one. What can be relied upon:
+//! The filter keeps three samples, each newer than the one before it and no better. The first is the result.
+//! The others replace it when it leaves the window, and are renewed when a quarter and a half of the window
+//! have passed without a better one. Guarantees:
 //!
-//! * The answer is a sample that was fed, and never older than the window: so it never beats the true extremum.
-//! * No sample newer than it is better.
-//! * It is the true extremum whenever that sample was the extremum of its own window when it was fed. (Samples that were
-//!   overshadowed when they came may have been forgotten by the time what overshadowed them expires: that is the price of
-//!   constant space.)
+//! * The result is a sample that was fed and is never older than the window, so it never beats the true
+//!   extremum.
+//! * No newer sample is better.
+//! * It is the true extremum if that sample was the extremum of its own window when it was fed. A sample
+//!   overshadowed on arrival may be forgotten before the better one expires: the price of constant space.
 //!
 //! Times must not decrease. Ties go to the newer sample.
 
@@ -33,7 +33,7 @@ macro_rules! windowed {
                 self.best[0].1
             }
 
-            /// Forgets everything but this sample.
+            /// Discards all samples but this one.
             pub fn reset(&mut self, at: u64, value: T) {
                 *self = Self::new(at, value);
             }
@@ -132,7 +132,7 @@ mod tests {
         })
     }
 
-    /// The newest of the best among those of `fed` that are no older than the window at the last of them.
+    /// The newest of the best samples of `fed` within the window that ends at the last one.
     fn exact(fed: &[(u64, u32)]) -> (u64, u32) {
         let now = fed.last().unwrap().0;
         *fed.iter().filter(|s| now - s.0 <= WINDOW).max_by_key(|s| (s.1, s.0)).unwrap()

@@ -1,20 +1,20 @@
-//! Pacing gains from the round-trip time by gamma correction (BBR-GC, equations 10, 12 and 13), apart from any core.
+//! Gamma correction of pacing gains by the RTT (BBR-GC, equations 10, 12 and 13), independent of any core.
 
 use core::marker::PhantomData;
 
 use crate::bbr_v2_v3::{Generation, Model, Policy, State};
 use crate::{Ack, Info, Nanos, Param, Params, Setup, Telemetry, Value, WindowedMax};
 
-/// Exponent of the gain that probes up.
+/// Exponent of the probing gain.
 pub const UP_GAMMA: Param =
     Param::number("up_gamma", 0.25, (0.0, 16.0), "", "exponent of RTT / RTT_max in the gain that probes up");
-/// Exponent of the gain that probes down.
+/// Exponent of the draining gain.
 pub const DOWN_GAMMA: Param =
     Param::number("down_gamma", 4.0, (0.0, 16.0), "", "exponent of RTT / RTT_max in the gain that drains");
-/// Amplitude of the gain that probes up.
+/// Amplitude of the probing gain.
 pub const UP_AMPLITUDE: Param =
     Param::number("up_amplitude", 0.5, (0.0, 3.0), "", "the most by which the gain that probes up exceeds 1");
-/// Amplitude of the gain that probes down.
+/// Amplitude of the draining gain.
 pub const DOWN_AMPLITUDE: Param = Param::number(
     "down_amplitude",
     0.5,
@@ -22,7 +22,7 @@ pub const DOWN_AMPLITUDE: Param = Param::number(
     "",
     "the most by which the gain that drains stays below 1",
 );
-/// Age at which the greatest round-trip time is forgotten.
+/// Age at which RTT_max expires.
 pub const RTT_MAX_WINDOW: Param = Param::number(
     "rtt_max_window",
     0.0,
@@ -31,7 +31,7 @@ pub const RTT_MAX_WINDOW: Param = Param::number(
     "length of the RTT_max filter; 0: the whole connection",
 );
 
-/// amplitude · ω^exponent, evaluated anew only when ω changes.
+/// amplitude · ω^exponent, recomputed only when ω changes.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     amplitude: f64,
@@ -55,7 +55,7 @@ impl Curve {
     }
 }
 
-/// ω^exponent; the exponents of the paper and their kin need no logarithm.
+/// ω^exponent. The paper's exponents, and 0.5, 1 and 2, avoid `pow`.
 #[inline]
 fn power(omega: f64, exponent: f64) -> f64 {
     if exponent == 0.25 {
@@ -74,21 +74,21 @@ fn power(omega: f64, exponent: f64) -> f64 {
     }
 }
 
-/// The two gains, and the greatest round-trip time they refer to.
+/// The two gains, and the RTT_max they refer to.
 ///
-/// ω = RTT / RTT_max lies in (0, 1]; the gains are P_up = 1 + a · (1 − ω^γ) and P_down = 1 − b · ω^δ, with a = b = 0.5,
-/// γ = 0.25 and δ = 4 in the paper. Before any sample ω is 1.
+/// ω = RTT / RTT_max lies in (0, 1]; the gains are P_up = 1 + a · (1 − ω^γ) and P_down = 1 − b · ω^δ, with
+/// a = b = 0.5, γ = 0.25 and δ = 4 in the paper. Before any sample ω is 1.
 #[derive(Clone, Debug)]
 pub struct Gamma {
     up: Curve,
     down: Curve,
-    /// `None`: RTT_max is that of the connection.
+    /// Length of the RTT_max filter; `None`: the whole connection.
     window: Option<Nanos>,
     rtt_max: Option<WindowedMax<Nanos>>,
 }
 
 impl Gamma {
-    /// From the values of the five parameters of this module, which the scheme declares.
+    /// Reads the five parameters of this module, which the scheme declares.
     pub fn new(params: &Params) -> Self {
         let window = params.number(RTT_MAX_WINDOW.name);
         Self {
@@ -99,7 +99,7 @@ impl Gamma {
         }
     }
 
-    /// A round-trip time was measured.
+    /// Feeds an RTT sample.
     #[inline]
     pub fn observe(&mut self, now: Nanos, rtt: Nanos) {
         let window = self.window.unwrap_or(Nanos::MAX).as_nanos();
@@ -113,7 +113,7 @@ impl Gamma {
         }
     }
 
-    /// The greatest round-trip time so far, or within the window.
+    /// The maximum RTT so far, or within the window.
     #[inline]
     pub fn rtt_max(&self) -> Option<Nanos> {
         self.rtt_max.as_ref().map(WindowedMax::get)
@@ -128,7 +128,7 @@ impl Gamma {
         }
     }
 
-    /// The gain that probes up (equation 12): from 1 + a at ω = 0 down to 1 at ω = 1.
+    /// The probing gain (equation 12): from 1 + a at ω = 0 down to 1 at ω = 1.
     #[inline]
     pub fn up(&mut self, rtt: Nanos) -> f64 {
         let omega = self.omega(rtt);
@@ -141,7 +141,7 @@ impl Gamma {
         sink("rtt_max", Value::Time(self.rtt_max().unwrap_or(Nanos::ZERO)));
     }
 
-    /// The gain that drains (equation 13): from 1 at ω = 0 down to 1 − b at ω = 1.
+    /// The draining gain (equation 13): from 1 at ω = 0 down to 1 − b at ω = 1.
     #[inline]
     pub fn down(&mut self, rtt: Nanos) -> f64 {
         let omega = self.omega(rtt);
@@ -149,16 +149,16 @@ impl Gamma {
     }
 }
 
-/// What [`Corrected`] corrects.
+/// A scheme that [`Corrected`] corrects.
 pub trait Base: Clone + core::fmt::Debug {
-    /// What is known of the corrected scheme without running it. Its parameters are those of the generation without
-    /// `up_gain` and `down_gain`, and the five of this module.
+    /// Static description of the corrected scheme. Its parameters are those of the generation without
+    /// `up_gain` and `down_gain`, plus the five of this module.
     const INFO: Info;
-    /// Which BBR it is.
+    /// The BBR generation it is based on.
     const GENERATION: Generation;
 }
 
-/// The correction as BBR v2 and v3 take it: the gains of their probing states, anew with every acknowledgement.
+/// The correction for BBR v2 and v3: it recomputes the gains of their probing states at every ACK.
 #[derive(Clone, Debug)]
 pub struct Corrected<B> {
     gamma: Gamma,
@@ -168,7 +168,7 @@ pub struct Corrected<B> {
 }
 
 impl<B: Base> Corrected<B> {
-    /// The gain of a state that is entered, or goes on: P_up, P_down, or 1.
+    /// Sets the gain of a state that begins or continues: P_up, P_down, or 1.
     #[inline]
     fn enter(&mut self, state: State) {
         self.gain = match state {

@@ -1,4 +1,4 @@
-//! HyStart++ (RFC 9406): leave slow start when the round-trip time grows, before packets are lost.
+//! HyStart++ (RFC 9406): leaves slow start when the RTT grows, before packets are lost.
 //!
 //! ```text
 //!                 min RTT of the round up by the threshold
@@ -8,7 +8,7 @@
 //!       +------------------------------------------------------+            v
 //!   any state  -- loss, mark or timeout -->  Done  <------------------------+
 //! ```
-//! It acts in the first slow start only: once done, it stays done.
+//! It applies to the first slow start only: `Done` is final.
 
 use crate::{Bytes, Nanos};
 
@@ -18,26 +18,26 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
-/// L: the most segments one acknowledgement may count for, where nothing paces the burst it releases.
+/// L: maximum number of segments that one ACK counts for, if pacing does not smooth the burst it releases.
 const BURST_LIMIT: u64 = 8;
 
-/// Where the algorithm stands.
+/// State of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HyStartState {
     /// Standard slow start.
     SlowStart,
-    /// Conservative slow start: the delay grew; watch whether it stays.
+    /// Conservative slow start: the delay grew and may fall again.
     Conservative {
-        /// The least round-trip time of the round in which the delay grew.
+        /// Minimum RTT of the round in which the delay grew.
         baseline: Nanos,
-        /// Rounds completed here.
+        /// Rounds completed in this state.
         rounds: u32,
     },
     /// The first slow start is over.
     Done,
 }
 
-/// The algorithm's memory.
+/// HyStart++ of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HyStart {
     state: HyStartState,
@@ -48,13 +48,14 @@ pub(crate) struct HyStart {
 }
 
 impl HyStart {
-    /// At the start of a connection. Without `enabled` it is done at once; `paced` lifts the limit on growth per ACK.
+    /// Starts a connection. Without `enabled` the state is `Done` at once; `paced` lifts the limit on growth
+    /// per ACK.
     pub fn new(enabled: bool, paced: bool) -> Self {
         let state = if enabled { HyStartState::SlowStart } else { HyStartState::Done };
         Self { state, paced, last_round_min: None, current_round_min: None, samples: 0 }
     }
 
-    /// Where it stands.
+    /// The current state.
     pub fn state(&self) -> HyStartState {
         self.state
     }
@@ -64,7 +65,7 @@ impl HyStart {
         self.state = HyStartState::Done;
     }
 
-    /// By how much an acknowledgement of `acked` bytes lets the window grow in slow start (section 4.2).
+    /// Growth of cwnd for an ACK of `acked` bytes in slow start (section 4.2).
     #[inline]
     pub fn growth(&self, acked: Bytes, mss: Bytes) -> Bytes {
         let limit = if self.paced { Bytes::MAX } else { mss * BURST_LIMIT };
@@ -75,7 +76,7 @@ impl HyStart {
         }
     }
 
-    /// Feeds one acknowledgement of the first slow start. Returns whether slow start ends now (ssthresh = cwnd).
+    /// Feeds one ACK of the first slow start. Returns whether slow start ends now (ssthresh = cwnd).
     #[inline]
     pub fn on_ack(&mut self, round_start: bool, rtt: Option<Nanos>) -> bool {
         if self.state == HyStartState::Done {
@@ -108,7 +109,7 @@ impl HyStart {
         false
     }
 
-    /// Returns whether the last conservative round is complete. The partial round it was entered in counts.
+    /// Returns whether the last conservative round is complete. The partial round of the entry counts.
     fn begin_round(&mut self) -> bool {
         self.last_round_min = self.current_round_min.take();
         self.samples = 0;
@@ -127,7 +128,7 @@ impl HyStart {
 mod tests {
     use super::*;
 
-    /// Feeds a round of `n` samples of `ms` each; the first begins the round. Whether slow start ended in it.
+    /// Feeds a round of `n` samples of `ms` each, the first at its start. Returns whether slow start ended.
     fn round(hystart: &mut HyStart, n: u32, ms: u64) -> bool {
         let rtt = Some(Nanos::from_millis(ms));
         (0..n).filter(|&i| hystart.on_ack(i == 0, rtt)).count() > 0

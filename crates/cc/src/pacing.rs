@@ -1,23 +1,23 @@
-//! Optional pacing for schemes that govern a window (Linux `tcp_update_pacing_rate`).
+//! Optional pacing for cwnd-based schemes (Linux `tcp_update_pacing_rate`).
 
 use crate::{Bytes, Nanos, Param, Rate, Setup};
 
-/// In slow start the window doubles within a round trip, so the rate must lead it by as much.
+/// In slow start cwnd doubles within a round trip, so the rate must be twice as high.
 const SLOW_START_RATIO: f64 = 2.0;
-/// In avoidance a little headroom lets the window, not the pacing, be the limit.
+/// In avoidance a little headroom makes cwnd the limit, not the pacing rate.
 const AVOIDANCE_RATIO: f64 = 1.2;
 
-/// A shorter round-trip time is none that could be measured; Linux counts in microseconds too.
+/// Minimum RTT: shorter ones cannot be measured. Linux also counts in microseconds.
 pub(crate) const LEAST_RTT: Nanos = Nanos::from_micros(1);
 
-/// The parameter that switches it on: schemes list it among theirs.
+/// The parameter that enables pacing; schemes list it among theirs.
 pub(crate) const PACED: Param = Param::flag(
     "paced",
     false,
     "space packets at 2 x window / srtt in slow start and 1.2 x after it, as Linux",
 );
 
-/// The pacing rate of a window-based scheme.
+/// Pacing of a cwnd-based scheme.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowPacing {
     on: bool,
@@ -25,23 +25,23 @@ pub(crate) struct WindowPacing {
 }
 
 impl WindowPacing {
-    /// As the parameter [`PACED`] says.
+    /// Reads the parameter [`PACED`].
     pub fn new(setup: &Setup) -> Self {
         Self { on: setup.params.flag(PACED.name), srtt: None }
     }
 
-    /// Whether it was asked for.
+    /// Whether pacing is enabled.
     pub fn is_on(&self) -> bool {
         self.on
     }
 
-    /// Takes note of the smoothed round-trip time.
+    /// Updates the smoothed RTT.
     #[inline]
     pub fn on_ack(&mut self, srtt: Option<Nanos>) {
         self.srtt = srtt;
     }
 
-    /// The rate for this window and threshold; none before the first round-trip sample.
+    /// The pacing rate for this cwnd and ssthresh; `None` if disabled or before the first RTT sample.
     #[inline]
     pub fn rate(&self, window: Bytes, ssthresh: Bytes) -> Option<Rate> {
         let srtt = self.srtt.filter(|_| self.on)?;

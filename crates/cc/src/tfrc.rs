@@ -8,27 +8,28 @@
 //!       = s / (R f(p)),   f(p) = sqrt(2p/3) + 12 sqrt(3p/8) p (1 + 32 p²)
 //! ```
 //!
-//! s: segment size in bytes, R: round-trip time in seconds, p: loss events per packet, 0 < p <= 1.
+//! s: segment size in bytes, R: RTT in seconds, p: loss events per packet, 0 < p <= 1.
 
 use libm::sqrt;
 
 use crate::pacing::LEAST_RTT;
 use crate::{Bytes, Nanos, Rate};
 
-/// The least time that a sender waits for a report. RFC 4342 section 5 asks for at least four round trips; of some microseconds
-/// these are shorter than what hosts take to wake up, and a report that is only late would halve the rate. Linux waited 100 ms at
-/// least when it found that (IP_DCCP_CCID3_RTO, commit 8a508ac26e72), later as long as TCP's least timeout.
+/// Minimum time that a sender waits for a report. RFC 4342 section 5 asks for at least four round trips. If
+/// these take a few microseconds, hosts need longer to wake up, and a report that is merely late would halve
+/// the rate. Linux therefore waited at least 100 ms (IP_DCCP_CCID3_RTO, commit 8a508ac26e72), and later TCP's
+/// minimum RTO.
 pub const LEAST_NO_FEEDBACK: Nanos = Nanos::from_millis(100);
 
-/// Halvings of the interval that holds p: it becomes as narrow as a float can tell.
+/// Halvings of the interval that contains p, enough to exhaust a float's precision.
 const HALVINGS: u32 = 64;
 
-/// f(p): the round trips that one segment takes in the mean.
+/// f(p): mean number of round trips per segment.
 pub fn round_trips_per_segment(p: f64) -> f64 {
     sqrt(2.0 * p / 3.0) + 12.0 * sqrt(3.0 * p / 8.0) * p * (1.0 + 32.0 * p * p)
 }
 
-/// X_Bps: what TCP would send with segments of this size, in bytes per second. No losses: [`Rate::MAX`].
+/// X_Bps: TCP's throughput with segments of this size, in bytes per second. Without loss: [`Rate::MAX`].
 pub fn throughput(segment: Bytes, rtt: Nanos, p: f64) -> Rate {
     if p > 0.0 {
         let rtt = rtt.max(LEAST_RTT).as_secs_f64();
@@ -38,8 +39,8 @@ pub fn throughput(segment: Bytes, rtt: Nanos, p: f64) -> Rate {
     }
 }
 
-/// The p at which the equation gives `rate` (RFC 5348 section 6.3.1, which asks for a rate within 5 %), above 0 and at most 1:
-/// a lower rate than the equation can give is that of p = 1.
+/// The p at which the equation yields `rate` (RFC 5348 section 6.3.1, which asks for a rate within 5 %),
+/// above 0 and at most 1. Rates below the equation's minimum yield p = 1.
 pub fn loss_event_rate(segment: Bytes, rtt: Nanos, rate: Rate) -> f64 {
     let rate = rate.as_bytes_per_sec().max(1) as f64;
     let goal = segment.as_f64() / (rtt.max(LEAST_RTT).as_secs_f64() * rate);

@@ -1,4 +1,4 @@
-//! What every registered scheme must satisfy, over random sequences of events.
+//! Properties of all registered schemes over random event sequences.
 
 mod model;
 
@@ -9,7 +9,7 @@ use narrows_cc::schemes::{ALL, Entry, find};
 use narrows_cc::{Bytes, Evidence, Feedback, Nanos, Params, RecoveryStyle, Value};
 use proptest::prelude::*;
 
-/// Whatever the events: a window of at least a segment, rates above zero, nothing absurd, nothing that is not a number.
+/// For any events: a window of at least a segment, positive rates, finite values below the limits.
 fn check(entry: &Entry, conditions: &Conditions, steps: &[Step]) {
     let name = entry.info.name;
     let mss = Bytes::new(conditions.mss);
@@ -46,7 +46,7 @@ fn run(entry: &Entry, params: &Params, conditions: Conditions, ops: &[Op]) -> Ve
     model.steps
 }
 
-/// One case tries a share of the sets of parameters: together they are many hundreds.
+/// Each case tries a share of the parameter sets, which are many hundreds in total.
 const SHARES: usize = 4;
 
 /// The defaults, each parameter alone at either end of its range, and all of them together.
@@ -69,8 +69,9 @@ fn extreme_params(entry: &Entry) -> Vec<Params> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
+    /// Every scheme stays within bounds and repeats itself.
     #[test]
-    fn every_scheme_stays_within_bounds_and_repeats_itself(conditions in model::conditions(), ops in model::ops()) {
+    fn contract_every_scheme_is_bounded_and_deterministic(conditions in model::conditions(), ops in model::ops()) {
         for entry in ALL {
             let params = Params::defaults(entry.info.params);
             let steps = run(entry, &params, conditions, &ops);
@@ -80,12 +81,13 @@ proptest! {
         }
     }
 
+    /// Loss-based schemes never grow by entering recovery, and restart from one segment after a timeout.
     #[test]
-    fn loss_based_schemes_never_grow_by_entering_recovery_and_restart_from_one_segment(
+    fn contract_loss_based_schemes_never_grow_on_recovery(
         conditions in model::conditions(),
         ops in model::ops(),
     ) {
-        // The schemes that leave recovery to the transport are those that take loss for congestion.
+        // Schemes that leave recovery to the transport treat loss as congestion.
         for entry in ALL.iter().filter(|entry| entry.info.recovery == RecoveryStyle::Prr) {
             let name = entry.info.name;
             let steps = run(entry, &Params::defaults(entry.info.params), conditions, &ops);
@@ -104,8 +106,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
+    /// Every scheme survives the extremes of its parameters.
     #[test]
-    fn every_scheme_survives_the_ends_of_its_parameters(
+    fn contract_every_scheme_survives_parameter_extremes(
         conditions in model::conditions(),
         ops in model::ops(),
         turn in 0..SHARES,
@@ -118,9 +121,10 @@ proptest! {
     }
 }
 
+/// The model of these tests reaches every event and phase.
 #[test]
-fn the_model_reaches_every_event_and_phase() {
-    // Without this, the properties above could hold because nothing happened.
+fn contract_model_reaches_every_event_and_phase() {
+    // Otherwise the properties above could hold only because nothing happened.
     let conditions =
         Conditions { mss: 1_448, initial_window_segments: 10, rtt: Nanos::from_millis(20), seed: 1 };
     let ack = |lost, delivered, marked| Op::Ack { lost, delivered, late: 0, marked };
@@ -172,8 +176,9 @@ fn the_model_reaches_every_event_and_phase() {
     assert_eq!(events, expected);
 }
 
+/// Every entry of the registry is well-formed.
 #[test]
-fn every_entry_of_the_registry_is_well_formed() {
+fn registry_every_entry_is_well_formed() {
     let mut names = BTreeSet::new();
     for entry in ALL {
         let info = entry.info;
@@ -203,8 +208,9 @@ fn every_entry_of_the_registry_is_well_formed() {
     assert!(find("no-such-scheme").is_none());
 }
 
+/// Every scheme has module documentation with the required sections.
 #[test]
-fn every_scheme_has_an_essay() {
+fn registry_every_scheme_has_module_documentation() {
     for entry in ALL {
         let name = entry.info.name;
         let page: Vec<_> = entry.page().collect();

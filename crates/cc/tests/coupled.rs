@@ -1,4 +1,4 @@
-//! Coupled schemes over paths of given loss: what the subflows take together, and where.
+//! Coupled schemes over paths with given loss: the total of the subflows and its distribution.
 //!
 //! ```text
 //!             ┌── path 1: a packet in 1/p₁ is lost ──┐
@@ -58,7 +58,7 @@ impl Subflow {
         }
     }
 
-    /// A packet of a flight is acknowledged.
+    /// Acknowledges a packet of the flight.
     fn acknowledge(&mut self, paths: &Paths) {
         self.since_loss += MSS;
         self.scheme.on_paths(paths);
@@ -83,7 +83,7 @@ impl Subflow {
         });
     }
 
-    /// A flight of a window is sent, and a round trip later known to have arrived, but for what was lost.
+    /// Sends a window and, a round trip later, reports it as delivered or lost.
     fn round(&mut self, paths: &Paths) {
         if self.recovering {
             self.recovering = false;
@@ -117,7 +117,7 @@ impl Subflow {
     }
 }
 
-/// Mean windows in segments of subflows over paths of these loss probabilities.
+/// Mean windows in segments of subflows over paths with these loss probabilities.
 fn windows<const N: usize>(name: &str, losses: [f64; N]) -> [f64; N] {
     let mut number = 0;
     let mut subflows = losses.map(|loss| {
@@ -142,13 +142,15 @@ fn near(found: f64, expected: f64) -> bool {
     (found / expected - 1.0).abs() < 0.08
 }
 
+/// At equal loss the subflows together take the share that their control law gives.
 #[test]
-fn at_equal_loss_the_subflows_together_take_what_their_laws_say() {
+fn coupled_at_equal_loss_take_the_share_of_their_law() {
     for p in [0.002, 0.0005] {
         let one = together("newreno", [p]);
         assert!(near(together("newreno", [p; 2]), 2.0 * one), "uncoupled subflows are two at {p}");
-        // Growth of g/w per segment gives sqrt(g) of Reno's window. EWTCP: g = 1/n²; OLIA: the same at equal windows; so n
-        // subflows are one Reno. SEMI-COUPLED: g = 1/n, so they are sqrt(n) of one.
+        // Growth of g/w per segment gives sqrt(g) of Reno's window. EWTCP: g = 1/n², and OLIA equals it at
+        // equal windows, so n subflows match one Reno flow. SEMI-COUPLED: g = 1/n, so they match sqrt(n)
+        // flows.
         let relative = |name| [together(name, [p; 2]) / one, together(name, [p; 3]) / one];
         for name in ["ewtcp", "olia"] {
             let [two, three] = relative(name);
@@ -156,8 +158,8 @@ fn at_equal_loss_the_subflows_together_take_what_their_laws_say() {
         }
         let [two, three] = relative("mptcp-semicoupled");
         assert!(near(two, 2_f64.sqrt()) && near(three, 3_f64.sqrt()), "SEMI-COUPLED at {p}: {two}, {three}");
-        // LIA and BALIA reckon with the best of windows that swing one by one, which is above their mean: they take more than
-        // one Reno by up to the root of how much. COUPLED swings between the paths.
+        // LIA and BALIA use the best of the subflows' oscillating windows, which exceeds the mean: they take
+        // more than one Reno flow, by up to the root of the excess. COUPLED oscillates between the paths.
         for name in ["lia", "balia", "mptcp-coupled"] {
             let [two, three] = relative(name);
             assert!(
@@ -168,8 +170,9 @@ fn at_equal_loss_the_subflows_together_take_what_their_laws_say() {
     }
 }
 
+/// Traffic moves off the congested path as far as the control law requires.
 #[test]
-fn traffic_moves_off_the_congested_path_as_far_as_the_law_wants() {
+fn coupled_traffic_leaves_congested_path_by_its_law() {
     for good in [0.002, 0.0005] {
         let bad = 4.0 * good;
         let one = together("newreno", [good]);
@@ -177,18 +180,20 @@ fn traffic_moves_off_the_congested_path_as_far_as_the_law_wants() {
             let [first, second] = windows(name, [good, bad]);
             (second / (first + second), (first + second) / one)
         };
-        // Windows as 1/sqrt(p) where the increase is each path's own: a third of the sum, which for EWTCP is three quarters
-        // of a Reno on the better path.
+        // If the increase is each path's own, windows follow 1/sqrt(p): a third of the sum, which for EWTCP
+        // is three quarters of a Reno flow on the better path.
         let (uncoupled, _) = outcome("newreno");
         let (weighted, sum) = outcome("ewtcp");
         assert!(near(uncoupled, 1.0 / 3.0) && near(weighted, 1.0 / 3.0), "{uncoupled}, {weighted}");
         assert!(near(sum, 0.75), "EWTCP: {sum}");
-        // As 1/p where it is shared: a fifth. SEMI-COUPLED's sum: sqrt(a (1/p1 + 1/p2)) = sqrt(1.25) of Reno's.
+        // If the increase is shared, windows follow 1/p: a fifth. SEMI-COUPLED's sum: sqrt(a (1/p1 + 1/p2)) =
+        // sqrt(1.25) of Reno's.
         let (semi, sum) = outcome("mptcp-semicoupled");
         assert!(near(semi, 0.2) && near(sum, 1.25_f64.sqrt()), "SEMI-COUPLED: {semi}, {sum}");
         let (lia, sum) = outcome("lia");
         assert!(near(lia, 0.2) && near(sum, 0.95), "LIA: {lia}, {sum}");
-        // The others go further, in the order of their designs, and none takes much less than Reno on the better path.
+        // The others shift further, in the order of their designs; none takes much less than Reno on the
+        // better path.
         let (balia, of_balia) = outcome("balia");
         let (olia, of_olia) = outcome("olia");
         let (coupled, of_coupled) = outcome("mptcp-coupled");

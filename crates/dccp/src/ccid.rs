@@ -1,4 +1,4 @@
-//! Congestion control identifiers: how data is controlled, and what its receiver reports for it.
+//! Congestion control identifiers (CCIDs) and the feedback each of them uses.
 
 use narrows_cc::Feedback;
 use narrows_cc::schemes::Entry;
@@ -6,22 +6,22 @@ use narrows_cc::schemes::Entry;
 /// The number of all schemes that have none of their own: RFC 4340 section 10 leaves 248 to 254 to experiments.
 const EXPERIMENTAL: u8 = 249;
 
-/// What a CCID asks of the receiver of data, and its number on the wire.
+/// The CCID of a half-connection: its number on the wire and the feedback that the data receiver sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ccid {
     /// TCP-like (RFC 4341): Ack Vectors.
     TcpLike,
-    /// TCP-friendly rate control (RFC 4342): reports of loss events and of the rate received, once per round trip; Ack Vectors with
-    /// them tell which packets were lost.
+    /// TCP-friendly rate control (RFC 4342): loss event and receive rate reports once per round trip; Ack
+    /// Vectors identify the lost packets.
     Tfrc,
-    /// DCCP-BBR: Ack Vectors, and the share of packets lost in the last ten seconds.
+    /// DCCP-BBR: Ack Vectors and the loss rate over the last ten seconds.
     DccpBbr,
-    /// Any other scheme: Ack Vectors. RFC 4340 section 10 leaves 248 to 254 to experiments.
+    /// Any other scheme: Ack Vectors. RFC 4340 section 10 reserves 248 to 254 for experiments.
     Other,
 }
 
 impl Ccid {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::TcpLike, Self::Tfrc, Self::DccpBbr, Self::Other];
 
     /// The number in the CCID feature.
@@ -34,12 +34,12 @@ impl Ccid {
         }
     }
 
-    /// The one with that number.
+    /// The CCID with this number.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|ccid| ccid.number() == number)
     }
 
-    /// The one of a scheme, by what it expects of the receiver.
+    /// The CCID of a registered scheme, by the feedback it expects of the receiver.
     pub fn of(scheme: &Entry) -> Self {
         match scheme.feedback {
             Feedback::CountedPackets => Self::TcpLike,

@@ -1,41 +1,48 @@
-//! One end of a connection (RFC 4340 sections 6 to 11), without I/O.
+//! A DCCP endpoint (RFC 4340 sections 6 to 11), sans-I/O.
 //!
-//! Bytes come in by [`Connection::on_packet`], time by [`Connection::on_timer`] when [`Connection::deadline`] is reached, data by
-//! [`Connection::push`]. After every such call packets are taken with [`Connection::poll_transmit`] until there are no more, and
-//! events with [`Connection::poll_event`].
+//! The caller passes packets to [`Connection::on_packet`], time to [`Connection::on_timer`] at
+//! [`Connection::deadline`], and data to [`Connection::push`]. After each call it drains
+//! [`Connection::poll_transmit`] and [`Connection::poll_event`].
 //!
-//! A packet passes the steps of RFC 4340 section 8.5 in order: `validity` decides whether it belongs here, `options` reads what
-//! it says, `feedback` tells the scheme what became of our data, `receiving` decides what to report of the data of the other side.
+//! A received packet passes the steps of RFC 4340 section 8.5 in order: `validity` checks that it belongs to
+//! the connection, `options` parses its options, `feedback` reports the fate of sent data to the scheme,
+//! `receiving` schedules feedback on received data.
 //!
-//! ## When a peer is gone
-//! RFC 4340 knows no keep-alive; what it bounds, and what follows for a connection that waits for an answer, is:
+//! ## Retransmission and timeouts
+//! RFC 4340 has no keep-alive. It bounds waiting connections as follows (ours: not in the RFC):
 //!
-//! | state | repeated | given up |
+//! | state | retransmission | abort |
 //! |---|---|---|
-//! | REQUEST | Request after 1 s, doubled up to 64 s | [`Config::request_limit`] (3 min), with Reset(Aborted) (8.1.1) |
-//! | RESPOND | only when the Request comes again | 4 MSL (8 min), with Reset(Aborted) (8.1.3) |
-//! | PARTOPEN | Ack after 0.2 s, doubled | 4 MSL, with Reset(Aborted) (8.1.5) |
-//! | OPEN, data or Sync unanswered | Sync at each timeout, doubled up to 64 s | 4 MSL (our choice), with Reset(Aborted) |
-//! | OPEN, nothing sent | nothing | never: the RFC has no timer for it |
-//! | CLOSEREQ, CLOSING | CloseReq or Close after 2 RTT (10 ms at least), doubled up to 64 s (8.3) | 4 MSL (our choice), with Reset(Aborted) |
-//! | TIMEWAIT: who receives the Reset | nothing | 2 MSL (8.3) |
+//! | REQUEST | Request after 1 s, doubled up to 64 s | [`Config::request_limit`] (3 min) (8.1.1) |
+//! | RESPOND | only on a repeated Request | 4 MSL (8 min) (8.1.3) |
+//! | PARTOPEN | Ack after 0.2 s, doubled | 4 MSL (8.1.5) |
+//! | OPEN, data or Sync unanswered | Sync at each timeout, doubled up to 64 s | 4 MSL (ours) |
+//! | OPEN, nothing sent | none | never: RFC 4340 defines no timer |
+//! | CLOSEREQ, CLOSING | CloseReq, Close after 2 RTT (>= 10 ms), doubled up to 64 s (8.3) | 4 MSL (ours) |
+//! | TIMEWAIT (receiver of the Reset) | none | ends after 2 MSL (8.3) |
 //!
-//! ## What a packet can cause
-//! A packet whose numbers are not valid, or that belongs to no connection, causes at most one packet of at most
-//! [`REPLY_LIMIT`] bytes, and at most eight of them are sent per second (section 7.5.4). It changes nothing but counters, the
-//! number of the next packet, and the time of the next such reply.
+//! An abort sends Reset(Aborted).
+//!
+//! ## Replies to invalid packets
+//! A packet with invalid numbers, or without a connection, triggers at most one reply of at most
+//! [`REPLY_LIMIT`] bytes, and at most eight replies per second (section 7.5.4). It changes only counters, the
+//! next sequence number, and the time of the next such reply.
 //!
 //! ## Differences
-//! 1. Requests and Responses carry no application data; what arrives in them is ignored.
-//! 2. Data waits until the CCID that controls it is agreed.
-//! 3. Losses, not proportional rate reduction, shape the window: nothing is sent twice, and RFC 4341 halves it at once.
-//! 4. After a timeout without an answer a Sync asks for one, for there may be no data to send.
-//! 5. Data that finds no room, or whose Data Checksum is wrong, is told of in Data Dropped (sections 9.3 and 11.7). Over UDP a wrong
-//!    Data Checksum takes a memory or a program at fault, for UDP's own covers all. 'Application Not Listening' is heeded, not sent:
-//!    an application either reads or closes. 'Delivered Corrupt' is never sent.
-//! 6. A full receive buffer and Slow Receiver are answered by CCID 2 and CCID 3 as their RFCs say; for other schemes the transport
-//!    takes a packet per round trip off window and rate, or lets them not grow, for a round trip. What is corrupt counts as marked.
-//! 7. In REQUEST a Reset that acknowledges nothing of ours is not answered by one: two ends that ask each other would go on for ever.
+//! 1. Requests and Responses carry no application data; received data in them is dropped.
+//! 2. Data waits until its CCID is agreed.
+//! 3. There is no proportional rate reduction: nothing is retransmitted, and RFC 4341 halves the window at
+//!    once.
+//! 4. A timeout without feedback sends a Sync, because there may be no data to send.
+//! 5. Data that exceeds the receive buffer or fails its Data Checksum is reported in Data Dropped options
+//!    (sections 9.3 and 11.7). Over UDP a Data Checksum failure indicates faulty memory or software, because
+//!    the UDP checksum covers the data. The endpoint obeys 'Application Not Listening' but never sends it: an
+//!    application either reads or closes. It never sends 'Delivered Corrupt'.
+//! 6. CCID 2 and CCID 3 respond to Receive Buffer drops and Slow Receiver as their RFCs require. For other
+//!    schemes the endpoint freezes window and rate for a round trip, and reduces both by one packet per drop.
+//!    Corrupt data counts as ECN marked.
+//! 7. In REQUEST, a Reset that acknowledges no packet of this connection gets no Reset in reply; otherwise
+//!    two endpoints in REQUEST could exchange Resets forever.
 
 mod close;
 mod config;
@@ -43,8 +50,10 @@ mod feedback;
 mod half;
 mod handshake;
 mod limited;
+mod negotiation;
 mod options;
 mod output;
+mod pending;
 mod queue;
 mod ratio;
 mod receiving;
@@ -63,63 +72,64 @@ use std::collections::VecDeque;
 use narrows_cc::{Bytes, Control, Nanos, Phase, Random, Telemetry, schemes::Entry};
 
 pub use config::{Config, Overflow, Role};
-pub use output::REPLY_LIMIT;
+pub use pending::REPLY_LIMIT;
 pub use state::{Event, PushError, Sent, State, Stats};
 
-use crate::feature::{self, Features, Side};
-use crate::{Ccid, Seq};
+use crate::ccid::Ccid;
+use crate::feature::Features;
+use crate::seq::Seq;
 use half::Half;
-use output::Pending;
+use pending::Pending;
 use queue::Queue;
 use receiving::Reception;
 use state::Backoff;
 
-/// One end of a connection.
+/// One DCCP endpoint.
 #[derive(Clone, Debug)]
 pub struct Connection {
     config: Config,
     random: Random,
     state: State,
     remote_port: u16,
-    /// The number of our first packet, as long as the window of acknowledgements may begin before it; of our last.
+    /// ISS, until the acknowledgement window has passed it; GSS.
     iss: Option<Seq>,
     gss: Seq,
-    /// Of the first packet received, likewise; the greatest received; the greatest of ours acknowledged.
+    /// ISR, likewise; GSR; GAR.
     isr: Option<Seq>,
     gsr: Seq,
     gar: Seq,
-    /// The packet that opened the connection.
+    /// OSR: sequence number that opened the connection.
     osr: Seq,
     features: Features,
-    /// The Init Cookie options that the server wants to see again in PARTOPEN, as they came.
+    /// Init Cookie options to return in PARTOPEN, as received.
     cookies: Vec<u8>,
-    /// When the last valid packet came.
+    /// Time of the last valid packet.
     valid_at: Nanos,
-    /// Repeats what the state's change waits for.
+    /// Retransmission timer of handshake and close.
     backoff: Backoff,
     pending: Pending,
-    /// The last handshake packets and when they left: an answer names the one that it measures the round trip with.
+    /// Recent handshake packets and their send times, for the round-trip time.
     handshake: VecDeque<(Seq, Nanos)>,
     half: Half,
     reception: Reception,
     inbox: Queue,
-    /// The numbers of the packets that brought what is there.
+    /// Sequence numbers of the queued datagrams' packets.
     inbox_numbers: VecDeque<Seq>,
-    /// The application has trouble keeping up.
+    /// The application cannot keep up.
     slow: bool,
-    /// Connected, PeerGone, Closed: to be told before and after the datagrams.
+    /// Pending events: Connected, PeerGone, Closed.
     connected: bool,
     gone: bool,
     closed: Option<u8>,
-    /// The application has closed; what it pushed is sent before.
+    /// The application closed; queued data is sent first.
     closing: bool,
     stats: Stats,
-    /// Options are put together here.
+    /// Buffer for options.
     scratch: Vec<u8>,
 }
 
 impl Connection {
-    /// One end at the start: a client's Request is ready to be sent, a server waits for one.
+    /// A new endpoint. A client has a Request to send, a server waits for one.
     pub fn new(config: &Config, mut random: Random, now: Nanos) -> Self {
         let first = Seq::new(config.first_number.unwrap_or_else(|| random.bits()));
         let server = config.role == Role::Server;
@@ -152,93 +162,18 @@ impl Connection {
             config: config.clone(),
             random,
         };
-        connection.wish(now);
+        connection.request_features(now);
         if !server {
             connection.begin_request(now);
         }
         connection
     }
 
-    /// What this end wants of features.
-    fn wish(&mut self, now: Nanos) {
-        let Self { config, features, .. } = self;
-        let mut wanted = vec![Ccid::of(config.scheme).number()];
-        wanted.extend(config.fallback.map(|entry| Ccid::of(entry).number()));
-        // Without agreement the other side keeps CCID 2, which only serves a scheme that is one.
-        let mandatory = !wanted.contains(&2);
-        features.want(now, feature::CCID, Side::Local, &wanted, mandatory);
-        features.accept(feature::CCID, Side::Remote, &config.accept);
-        if !config.accept.contains(&Ccid::TcpLike.number()) {
-            // CCID 2 is what a connection begins with: who cannot take it has to say so at once (section 10).
-            features.want(now, feature::CCID, Side::Remote, &config.accept, true);
-        }
-        for (number, values) in [
-            (feature::SEND_ACK_VECTOR, &[1, 0][..]),
-            (feature::SEND_LOSS_EVENT_RATE, &[1, 0]),
-            (feature::SEND_NDP_COUNT, &[1, 0]),
-        ] {
-            features.accept(number, Side::Local, values);
-        }
-        features.accept(feature::ECN_INCAPABLE, Side::Remote, &[0, 1]);
-        features.accept(feature::CHECK_DATA, Side::Local, &[1, 0]);
-        if config.data_checksum {
-            features.want(now, feature::CHECK_DATA, Side::Remote, &[1], true);
-        }
-        if config.short {
-            features.want(now, feature::SHORT_NUMBERS, Side::Local, &[1, 0], false);
-            features.accept(feature::SHORT_NUMBERS, Side::Remote, &[1, 0]);
-        }
-        if !config.ecn {
-            // Section 12.1.
-            features.want(now, feature::ECN_INCAPABLE, Side::Local, &[1], true);
-        }
-        let (least, most) = feature::SEQUENCE_WINDOWS;
-        features.state(now, feature::SEQUENCE_WINDOW, config.sequence_window.clamp(least, most));
-        let window = u64::from(config.initial_window);
-        features.state(now, feature::ACK_RATIO, u64::from(config.ack_ratio).clamp(1, ratio::most(window)));
-        self.wish_for_reports(now);
-    }
-
-    /// What the receiver of our data shall report.
-    fn wish_for_reports(&mut self, now: Nanos) {
-        // CCID 3 does without vectors, but then nobody knows which packets were lost (RFC 4342 section 6).
-        self.features.want(now, feature::SEND_ACK_VECTOR, Side::Remote, &[1], false);
-        if self.half.ccid == Ccid::Tfrc {
-            self.features.want(now, feature::SEND_LOSS_EVENT_RATE, Side::Remote, &[1], false);
-        }
-    }
-
-    /// Features may have changed: the half-connections follow.
-    fn settle(&mut self, now: Nanos) {
-        let ours = self.features.value(feature::CCID, Side::Local) as u8;
-        if !self.features.is_changing(feature::CCID, Side::Local) && ours != self.half.ccid.number() {
-            let other = self.config.fallback.filter(|entry| Ccid::of(entry).number() == ours);
-            match other {
-                Some(entry) if self.half.offset == 0 => {
-                    self.half.replace(entry, &self.config, &self.random);
-                    self.wish_for_reports(now);
-                }
-                _ => {
-                    self.reset(now, crate::ResetCode::MandatoryError, [1, feature::CCID, ours]);
-                    return;
-                }
-            }
-        }
-        let theirs = self.features.value(feature::CCID, Side::Remote) as u8;
-        if let Some(ccid) = Ccid::from_number(theirs) {
-            let rtt = self.half.rtt.last;
-            self.reception.set_ccid(now, ccid, self.gsr, rtt);
-            if ccid == Ccid::Tfrc {
-                // Its loss intervals count packets with data only (RFC 4342 section 6.1).
-                self.features.want(now, feature::SEND_NDP_COUNT, Side::Remote, &[1], false);
-            }
-        }
-    }
-
-    /// The application has a datagram. To be followed by [`Connection::poll_transmit`].
+    /// Queues a datagram to send. Call [`Connection::poll_transmit`] next.
     ///
     /// # Errors
-    /// If it is empty or too long, the connection is closing, or the queue is full and refuses what is new.
+    /// If the datagram is empty or too long, the connection is closing, or the queue is full and drops the
+    /// newest.
     pub fn push(&mut self, now: Nanos, data: &[u8]) -> Result<(), PushError> {
         if self.half.ended {
             return Err(PushError::Closed);
@@ -252,28 +187,28 @@ impl Connection {
         if taken { Ok(()) } else { Err(PushError::Full) }
     }
 
-    /// How many datagrams may wait to be sent.
+    /// Capacity of the send queue in datagrams.
     pub fn queue_limit(&self) -> u64 {
         self.half.queue.limit() as u64
     }
 
-    /// The application had so many datagrams more that found no room: they count as if they had been pushed.
-    pub fn lose_unsent(&mut self, datagrams: u64) {
+    /// Counts datagrams that the application dropped for lack of queue space as send drops.
+    pub fn count_send_drops(&mut self, datagrams: u64) {
         self.half.queue.dropped += datagrams;
         self.stats.send_drops = self.half.queue.dropped;
     }
 
-    /// Whether a datagram would be taken without a loss.
+    /// Whether the queue accepts a datagram without a drop.
     pub fn can_push(&self) -> bool {
         !self.half.ended && self.half.queue.has_room()
     }
 
-    /// From now on the application always has a datagram of `size` bytes, all zero; 0 ends that.
-    pub fn set_greedy(&mut self, size: u16) {
+    /// Makes the application backlogged with zero-filled datagrams of `size` bytes; 0 ends this.
+    pub fn set_backlogged(&mut self, size: u16) {
         self.half.greedy = (size > 0).then(|| size.min(self.config.datagram));
     }
 
-    /// What the application hears next.
+    /// Next event for the application.
     pub fn poll_event(&mut self) -> Option<Event> {
         if std::mem::take(&mut self.connected) {
             return Some(Event::Connected);
@@ -288,108 +223,112 @@ impl Connection {
         self.closed.take().map(|code| Event::Closed { code })
     }
 
-    /// Gives back the buffer of a datagram that was read, for the next one.
+    /// Returns the buffer of a received datagram for reuse.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         self.inbox.recycle(buffer);
     }
 
-    /// The application has trouble keeping up, or no longer: the other side is asked not to send faster.
-    pub fn set_slow(&mut self, slow: bool) {
+    /// Sets whether the application cannot keep up, which the Slow Receiver option reports to the peer.
+    pub fn set_slow_receiver(&mut self, slow: bool) {
         self.slow = slow;
     }
 
-    /// Whether the other side is to hear that: also where more than half of the queue waits to be read.
-    fn is_slow(&self) -> bool {
+    /// Whether to send Slow Receiver, also because the receive queue is more than half full.
+    fn must_send_slow_receiver(&self) -> bool {
         self.slow || self.inbox.is_filling()
     }
 
-    /// Where it stands.
+    /// Connection state.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// The counters.
+    /// Counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// What the scheme asks for.
+    /// Window and pacing rate of the scheme.
     pub fn control(&self) -> Control {
         *self.half.driver.control()
     }
 
-    /// The scheme in force: the one of the settings, or its fallback.
+    /// The active scheme: the configured one or its fallback.
     pub fn scheme(&self) -> &'static Entry {
         self.half.entry
     }
 
-    /// The congestion control of the data sent here, and of the data received.
+    /// CCIDs of the sent and of the received data.
     pub fn ccids(&self) -> (Ccid, Ccid) {
         (self.half.ccid, self.reception.ccid())
     }
 
-    /// The agreed values of features.
+    /// Agreed features.
     pub fn features(&self) -> &Features {
         &self.features
     }
 
-    /// Named internals of the scheme.
+    /// Reports named internals of the scheme.
     pub fn telemetry(&self, sink: Telemetry<'_>) {
         self.half.driver.scheme().telemetry(sink);
     }
 
-    /// Payload in flight: sent, and neither known to be delivered nor taken for lost.
+    /// Payload in flight: sent and neither delivered nor declared lost.
     pub fn inflight(&self) -> Bytes {
         self.half.inflight
     }
 
-    /// Smoothed round-trip time, zero before the first sample.
+    /// Smoothed round-trip time; zero before the first sample.
     pub fn srtt(&self) -> Nanos {
         self.half.rtt.srtt
     }
 
-    /// The last sample of the round-trip time.
+    /// Latest round-trip time sample.
     pub fn last_rtt(&self) -> Option<Nanos> {
         self.half.rtt.last
     }
 
-    /// The last sample of the round-trip time, if it is new since the last call.
+    /// Latest round-trip time sample, if new since the last call.
     pub fn take_rtt(&mut self) -> Option<Nanos> {
         self.half.rtt.unread.take()
     }
 
-    /// The phase of the answer to losses.
+    /// Loss event rate of the latest CCID 3 feedback; zero without any.
+    pub fn loss_event_rate(&self) -> f64 {
+        self.half.loss_event_rate
+    }
+
+    /// Smoothed round-trip time, or RFC 4340's default before the first sample.
+    pub fn srtt_or_default(&self) -> Nanos {
+        self.half.rtt.or_default()
+    }
+
+    /// Phase of loss recovery.
     pub fn phase(&self) -> Phase {
         self.half.phase
     }
 
-    /// Packets with data sent of which nothing has been heard and that have not been given up.
-    pub fn flying(&self) -> u64 {
+    /// Data packets in flight: sent, and neither acknowledged, declared lost nor given up.
+    pub fn data_packets_in_flight(&self) -> u64 {
         self.half.packets
     }
 
-    /// Datagrams that wait to be sent.
+    /// Datagrams in the send queue.
     pub fn queued(&self) -> usize {
         self.half.queue.len()
     }
 
-    /// Packets sent whose fate is not known and that may still matter.
+    /// Records of sent packets whose fate may still matter.
     pub fn outstanding(&self) -> usize {
         self.half.records.len()
     }
 
-    /// Bytes of memory held behind this value.
+    /// Heap memory in bytes.
     pub fn memory(&self) -> usize {
         self.half.records.memory()
             + self.half.queue.memory()
             + self.inbox.memory()
             + self.reception.memory()
             + self.half.heard.memory()
-    }
-
-    /// Asks for another window of valid sequence numbers.
-    pub fn set_sequence_window(&mut self, now: Nanos, packets: u64) {
-        let (least, most) = feature::SEQUENCE_WINDOWS;
-        self.features.state(now, feature::SEQUENCE_WINDOW, packets.clamp(least, most));
     }
 }

@@ -1,53 +1,55 @@
-//! Data Dropped (RFC 4340 section 11.7): packets that arrived, but whose data did not reach the application.
+//! Data Dropped (RFC 4340 section 11.7): received packets whose data did not reach the application.
 //!
 //! ```text
-//! |0| run length |      Normal Block: these packets, length + 1 of them, are as acknowledgements tell
-//! |1|code|length |      Drop Block: the data of these did not reach the application
+//! |0| run length |      Normal Block: length + 1 packets with the state that the acknowledgement reports
+//! |1|code|length |      Drop Block: length + 1 packets whose data was dropped
 //! ```
-//! The first block begins at the acknowledgement number, the next ones go on to older packets. For acknowledgement 100, the bytes
-//! 0, 160, 3, 162 say: 100 is as usual, 99 was dropped in the receive buffer, 98 to 95 are as usual, 94 to 92 were dropped there.
+//! The first block starts at the acknowledgement number; later blocks describe older packets. With
+//! acknowledgement number 100, the bytes 0, 160, 3, 162 mean: 100 normal, 99 dropped in the receive buffer,
+//! 98 to 95 normal, 94 to 92 dropped in the receive buffer.
 //!
-//! A receiver tells until it knows that it was heard, as it does with its vectors.
+//! As with Ack Vectors, a receiver repeats a report until it is acknowledged.
 //!
 //! ## Differences
-//! 1. The text of that example has packet 95 in two blocks; run lengths of 0, 0, 3 and 2 leave no doubt.
+//! 1. The RFC's description of that example puts packet 95 into two blocks; the run lengths 0, 0, 3 and 2 are
+//!    unambiguous.
 
 use std::collections::VecDeque;
 
-use crate::Seq;
+use crate::seq::Seq;
 use crate::wire::{MAX_VALUE, Opt, options};
 
-/// Why data did not reach the application (table 7).
+/// Drop codes (table 7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum DropCode {
-    /// The protocol forbids it: data on a Request, or for an end whose ECN incapability is not confirmed.
+    /// Protocol Constraints: data on a Request, or before ECN Incapable is confirmed.
     ProtocolConstraints = 0,
-    /// The application listens no longer.
+    /// Application Not Listening.
     NotListening = 1,
-    /// There was no room for it.
+    /// Receive Buffer: no space.
     ReceiveBuffer = 2,
-    /// Its checksum is wrong.
+    /// Corrupt: the Data Checksum failed.
     Corrupt = 3,
 }
 
-/// The most packets in a Normal Block, and in a Drop Block.
-const NORMAL: u64 = 128;
-const DROPPED: u64 = 16;
+/// Longest Normal Block and Drop Block, in packets.
+const MAX_NORMAL: u64 = 128;
+const MAX_DROPPED: u64 = 16;
 
-/// Packets with neighbouring numbers whose data was dropped for one reason.
+/// Consecutive packets dropped for one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Drops {
-    /// The newest of them.
+pub struct DropRun {
+    /// Newest packet.
     pub first: Seq,
-    /// How many there are, from `first` back; 1 to 16.
+    /// Number of packets, from `first` back; 1 to 16.
     pub count: u64,
-    /// The drop code: those of [`DropCode`], 7 for 'delivered corrupt', 4 to 6 are reserved.
+    /// Drop code: a [`DropCode`], or 7 for Delivered Corrupt; 4 to 6 are reserved.
     pub code: u8,
 }
 
-/// The Drop Blocks among a packet's options, newest packets first; `ack` is the packet's acknowledgement number.
-pub fn drops(ack: Seq, bytes: &[u8]) -> impl Iterator<Item = Drops> + '_ {
+/// Decodes the Drop Blocks in a packet's options, newest packet first; `ack` is its acknowledgement number.
+pub fn drop_runs(ack: Seq, bytes: &[u8]) -> impl Iterator<Item = DropRun> + '_ {
     let mut next = ack;
     options(bytes)
         .filter_map(|option| match option {
@@ -60,31 +62,31 @@ pub fn drops(ack: Seq, bytes: &[u8]) -> impl Iterator<Item = Drops> + '_ {
             let count = u64::from(block & if dropped { 15 } else { 127 }) + 1;
             let first = next;
             next = next.add(-(count as i64));
-            dropped.then_some(Drops { first, count, code: block >> 4 & 7 })
+            dropped.then_some(DropRun { first, count, code: block >> 4 & 7 })
         })
 }
 
 /// A packet whose data was dropped.
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct DroppedPacket {
     seq: Seq,
     code: DropCode,
-    /// The first packet of ours that told of it.
-    told: Option<Seq>,
+    /// First packet that reported the drop.
+    reported_in: Option<Seq>,
 }
 
-/// What a receiver has to tell.
+/// Receiver: drops not yet known to the sender.
 #[derive(Clone, Debug)]
-pub(crate) struct Unheard {
-    /// By number, ascending.
-    items: VecDeque<Item>,
+pub(crate) struct PendingDrops {
+    /// Ascending by number.
+    items: VecDeque<DroppedPacket>,
     limit: usize,
-    /// Our packets that told, ascending.
+    /// Packets sent with drop reports, ascending.
     carriers: VecDeque<Seq>,
 }
 
-impl Unheard {
-    /// Nothing was dropped; no more than `limit` packets are remembered.
+impl PendingDrops {
+    /// Remembers at most `limit` packets.
     pub(crate) fn new(limit: usize) -> Self {
         Self { items: VecDeque::new(), limit: limit.max(1), carriers: VecDeque::new() }
     }
@@ -93,23 +95,23 @@ impl Unheard {
         self.items.is_empty()
     }
 
-    /// Bytes of memory held.
+    /// Heap memory in bytes.
     pub(crate) fn memory(&self) -> usize {
-        self.items.capacity() * size_of::<Item>() + self.carriers.capacity() * size_of::<Seq>()
+        self.items.capacity() * size_of::<DroppedPacket>() + self.carriers.capacity() * size_of::<Seq>()
     }
 
-    /// The data of this packet was dropped.
-    pub(crate) fn note(&mut self, seq: Seq, code: DropCode) {
+    /// Records that the data of packet `seq` was dropped.
+    pub(crate) fn record(&mut self, seq: Seq, code: DropCode) {
         let place = self.items.partition_point(|item| seq.after(item.seq));
         if self.items.get(place).is_none_or(|item| item.seq != seq) {
-            self.items.insert(place, Item { seq, code, told: None });
+            self.items.insert(place, DroppedPacket { seq, code, reported_in: None });
         }
         if self.items.len() > self.limit {
             self.items.pop_front();
         }
     }
 
-    /// The other side has our packet `carrier`: what it told need not be told again.
+    /// The peer acknowledged packet `carrier`: forgets the drops that it reported.
     pub(crate) fn acknowledged(&mut self, carrier: Seq) {
         if self.items.is_empty() {
             self.carriers.clear();
@@ -117,12 +119,12 @@ impl Unheard {
         let earlier = self.carriers.partition_point(|&sent| carrier.after(sent));
         if self.carriers.get(earlier) == Some(&carrier) {
             self.carriers.drain(..=earlier);
-            self.items.retain(|item| item.told.is_none_or(|told| told.after(carrier)));
+            self.items.retain(|item| item.reported_in.is_none_or(|first| first.after(carrier)));
         }
     }
 
-    /// Appends what is to be told in our packet `carrier`, which acknowledges `ack`, to `out`, in at most `room` bytes; what does not
-    /// fit is left out, the oldest first.
+    /// Appends the report of packet `carrier`, with acknowledgement number `ack`, to `out`, in at most `room`
+    /// bytes. The oldest drops that do not fit are omitted.
     pub(crate) fn write(&mut self, carrier: Seq, ack: Seq, room: usize, out: &mut Vec<u8>) {
         let mut blocks = Vec::new();
         let most = room - 2 * room.div_ceil(MAX_VALUE + 2).min(room / 2);
@@ -136,21 +138,21 @@ impl Unheard {
             if gap == 0
                 && let Some(last) = blocks.last_mut()
                 && *last & 0xf0 == same
-                && u64::from(*last & 15) + 1 < DROPPED
+                && u64::from(*last & 15) + 1 < MAX_DROPPED
             {
                 *last += 1;
             } else {
-                if blocks.len() as u64 + (gap as u64).div_ceil(NORMAL) >= most as u64 {
+                if blocks.len() as u64 + (gap as u64).div_ceil(MAX_NORMAL) >= most as u64 {
                     break;
                 }
                 while gap > 0 {
-                    let run = (gap as u64).min(NORMAL);
+                    let run = (gap as u64).min(MAX_NORMAL);
                     blocks.push((run - 1) as u8);
                     gap -= run as i64;
                 }
                 blocks.push(same);
             }
-            item.told.get_or_insert(carrier);
+            item.reported_in.get_or_insert(carrier);
             next = item.seq.add(-1);
         }
         if blocks.is_empty() {
@@ -166,39 +168,39 @@ impl Unheard {
     }
 }
 
-/// Drops that a sender has heard of: each counts once, however often it is told.
+/// Sender: drops already reported, to count each once.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct ReportedDrops {
     items: Vec<(Seq, u8)>,
     spare: Vec<(Seq, u8)>,
 }
 
-/// Drops that a sender remembers at most.
-const REMEMBERED: usize = 1 << 10;
+/// Most drops remembered.
+const MAX_REPORTED: usize = 1 << 10;
 
-impl Heard {
-    /// Bytes of memory held.
+impl ReportedDrops {
+    /// Heap memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         (self.items.capacity() + self.spare.capacity()) * size_of::<(Seq, u8)>()
     }
 
-    /// Takes what a packet that acknowledges `ack` tells; `new` is called for each packet of which nothing was told before. Where one
-    /// of the numbers cannot be, nothing is taken.
-    pub(crate) fn take(
+    /// Records the drops in the options of a packet with acknowledgement number `ack` and calls `new` for
+    /// each drop not reported before. If any number is `invalid`, records nothing.
+    pub(crate) fn record(
         &mut self,
         ack: Seq,
         options: &[u8],
-        cannot_be: impl Fn(Seq) -> bool,
+        invalid: impl Fn(Seq) -> bool,
         mut new: impl FnMut(Seq, u8),
     ) {
         self.spare.clear();
-        for Drops { first, count, code } in drops(ack, options) {
+        for DropRun { first, count, code } in drop_runs(ack, options) {
             for back in 0..count {
                 let seq = first.add(-(back as i64));
-                if cannot_be(seq) {
+                if invalid(seq) {
                     return;
                 }
-                if self.spare.len() < REMEMBERED {
+                if self.spare.len() < MAX_REPORTED {
                     self.spare.push((seq, code));
                 }
             }
@@ -206,7 +208,8 @@ impl Heard {
         if self.spare.is_empty() {
             return;
         }
-        // Both lists descend. What is told no more stays remembered while there is room, for acknowledgements are reordered.
+        // Both lists descend. Drops no longer reported stay while there is space, because acknowledgements
+        // are reordered.
         let old = std::mem::take(&mut self.items);
         let mut old = old.into_iter().peekable();
         let mut all = Vec::with_capacity(self.spare.len());
@@ -220,7 +223,7 @@ impl Heard {
             all.push((seq, code));
         }
         all.extend(old);
-        all.truncate(REMEMBERED);
+        all.truncate(MAX_REPORTED);
         self.items = all;
     }
 }
@@ -229,61 +232,62 @@ impl Heard {
 mod tests {
     use super::*;
 
-    fn told(ack: Seq, bytes: &[u8]) -> Vec<(u64, u8)> {
-        drops(ack, bytes)
+    fn decode(ack: Seq, bytes: &[u8]) -> Vec<(u64, u8)> {
+        drop_runs(ack, bytes)
             .flat_map(|d| (0..d.count).map(move |back| (d.first.add(-(back as i64)).get(), d.code)))
             .collect()
     }
 
-    /// The example of section 11.7.
+    /// Drops encode to the example of section 11.7 and decode from it.
     #[test]
-    fn the_example_of_the_rfc() {
+    fn data_dropped_rfc_example_encodes_and_decodes() {
         let ack = Seq::new(100);
         let mut bytes = vec![];
         Opt::DataDropped(&[0, 160, 3, 162]).write(&mut bytes);
-        assert_eq!(told(ack, &bytes), [(99, 2), (94, 2), (93, 2), (92, 2)]);
-        let mut unheard = Unheard::new(100);
+        assert_eq!(decode(ack, &bytes), [(99, 2), (94, 2), (93, 2), (92, 2)]);
+        let mut pending = PendingDrops::new(100);
         for n in [92, 99, 93, 94, 93] {
-            unheard.note(Seq::new(n), DropCode::ReceiveBuffer);
+            pending.record(Seq::new(n), DropCode::ReceiveBuffer);
         }
         let mut again = vec![];
-        unheard.write(Seq::new(1), ack, 100, &mut again);
+        pending.write(Seq::new(1), ack, 100, &mut again);
         assert_eq!(again, bytes);
     }
 
+    /// The sender counts every drop once, whatever the drops and the lost reports.
     #[test]
-    fn any_drops_are_told_and_heard_once() {
+    fn data_dropped_random_drops_are_counted_once() {
         let mut random = narrows_cc::Random::stream(1, "drops", 0);
         for _ in 0..200 {
-            // Around the end of the circle.
+            // Numbers around the wrap at 2^48.
             let base = Seq::new(random.below(600)).add(-300);
-            let (mut unheard, mut heard) = (Unheard::new(1_000), Heard::default());
+            let (mut pending, mut reported) = (PendingDrops::new(1_000), ReportedDrops::default());
             let mut expected = std::collections::BTreeMap::new();
             let mut counted = std::collections::BTreeMap::new();
             for n in 0..1_500u64 {
                 if random.chance(0.1) {
                     for more in 0..random.below(40) {
                         let code = [DropCode::ReceiveBuffer, DropCode::Corrupt][random.below(2) as usize];
-                        unheard.note(base.add((n + more) as i64), code);
+                        pending.record(base.add((n + more) as i64), code);
                         expected.entry(n + more).or_insert(code as u8);
                     }
                 }
                 if n % 100 == 99 {
                     let ack = base.add(n as i64 + 40);
                     let mut bytes = vec![];
-                    unheard.write(Seq::new(n), ack, 2_000, &mut bytes);
-                    // Now and then one of these packets, and its acknowledgement, arrives.
+                    pending.write(Seq::new(n), ack, 2_000, &mut bytes);
+                    // Some of these packets are acknowledged.
                     if random.chance(0.3) {
-                        unheard.acknowledged(Seq::new(n));
-                        unheard.acknowledged(Seq::new(n - 1));
+                        pending.acknowledged(Seq::new(n));
+                        pending.acknowledged(Seq::new(n - 1));
                     }
-                    heard.take(
+                    reported.record(
                         ack,
                         &bytes,
                         |_| false,
                         |seq, code| {
                             let old = counted.insert(seq.minus(base) as u64, code);
-                            assert_eq!(old, None, "once");
+                            assert_eq!(old, None, "counted twice");
                         },
                     );
                 }
@@ -295,34 +299,36 @@ mod tests {
         }
     }
 
+    /// Receiver and sender remember a bounded number of drops, and reports fit their space.
     #[test]
-    fn memory_is_bounded() {
-        let mut unheard = Unheard::new(10);
+    fn data_dropped_memory_is_bounded() {
+        let mut pending = PendingDrops::new(10);
         for n in 0..1_000 {
-            unheard.note(Seq::new(n * 2), DropCode::Corrupt);
+            pending.record(Seq::new(n * 2), DropCode::Corrupt);
         }
-        assert_eq!((unheard.items.len(), unheard.items[0].seq), (10, Seq::new(1_980)));
+        assert_eq!((pending.items.len(), pending.items[0].seq), (10, Seq::new(1_980)));
         for room in 0..30 {
             let mut bytes = vec![];
-            unheard.write(Seq::new(room), Seq::new(2_000), room as usize, &mut bytes);
-            assert!(bytes.len() <= room as usize, "what fits");
+            pending.write(Seq::new(room), Seq::new(2_000), room as usize, &mut bytes);
+            assert!(bytes.len() <= room as usize, "{} bytes in {room}", bytes.len());
         }
-        assert!(unheard.carriers.len() <= 10);
-        let mut heard = Heard::default();
+        assert!(pending.carriers.len() <= 10);
+        let mut reported = ReportedDrops::default();
         let mut blocks = vec![];
         for _ in 0..200 {
             Opt::DataDropped(&[0xff; 253]).write(&mut blocks);
         }
-        heard.take(Seq::new(0), &blocks, |_| false, |_, _| {});
-        assert_eq!(heard.items.len(), REMEMBERED);
+        reported.record(Seq::new(0), &blocks, |_| false, |_, _| {});
+        assert_eq!(reported.items.len(), MAX_REPORTED);
     }
 
+    /// A report with one invalid number records no drop.
     #[test]
-    fn what_cannot_be_is_not_taken() {
+    fn data_dropped_with_invalid_number_records_nothing() {
         let mut bytes = vec![];
         Opt::DataDropped(&[160, 162]).write(&mut bytes);
-        let mut heard = Heard::default();
-        heard.take(Seq::new(5), &bytes, |seq| seq == Seq::new(3), |_, _| panic!("all or nothing"));
-        assert!(heard.items.is_empty());
+        let mut reported = ReportedDrops::default();
+        reported.record(Seq::new(5), &bytes, |seq| seq == Seq::new(3), |_, _| panic!("all or nothing"));
+        assert!(reported.items.is_empty());
     }
 }

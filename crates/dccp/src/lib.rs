@@ -1,14 +1,13 @@
-//! DCCP (RFC 4340): datagrams with congestion control, sans-I/O.
+//! DCCP (RFC 4340): congestion-controlled datagrams, sans-I/O.
 //!
-//! A connection is one end. Whoever drives it hands over packets as bytes when they arrive, calls `on_timer` when
-//! `deadline` is reached, and after each such call takes what `poll_transmit` gives. It reads no clock and draws no random
-//! numbers but from the stream it is given, so the same bytes and times give the same bytes.
+//! A [`Connection`] is one endpoint. The caller passes in received packets as bytes, calls `on_timer` at
+//! `deadline`, and after each such call drains `poll_transmit`. The endpoint reads no clock and draws random
+//! numbers only from the stream passed in, so equal bytes and times produce equal bytes.
 //!
-//! Each direction of data is a half-connection with a congestion control of its own (its CCID); any registered scheme can
-//! be one. What CCIDs tell the other side beyond acknowledgements travels in options.
+//! Each direction of data is a half-connection with its own congestion control (CCID). Any registered scheme
+//! can serve as one; options carry the feedback that a CCID needs beyond acknowledgements.
 
 pub mod ack_vector;
-pub mod bench;
 mod ccid;
 pub mod connection;
 pub mod data_dropped;

@@ -1,33 +1,40 @@
-//! What a receiver of TFRC measures (RFC 5348 sections 5 and 6, with RFC 4342's ways of DCCP), and DCCP-BBR's.
+//! Measurements of a TFRC receiver (RFC 5348 sections 5 and 6, adapted by RFC 4342) and of a DCCP-BBR
+//! receiver.
 //!
-//! * [`LossHistory`]: arrivals to loss events, loss intervals and the loss event rate p.
-//! * [`ReceiveRate`]: bytes per second since the last report. [`CounterRtt`]: the round-trip time that the sender's window
-//!   counter betrays.
-//! * [`Receiver`]: these together: when feedback is due, and its options.
-//! * [`Interval`]: an entry of the Loss Intervals option, both ways.
-//! * [`LossRate`]: the share of packets lost in the last 10 s, for DCCP-BBR.
+//! * [`LossHistory`]: arrivals → loss events, loss intervals, loss event rate p.
+//! * [`ReceiveRate`]: bytes per second since the last report.
+//! * [`CounterRtt`]: round-trip time from the sender's window counter.
+//! * [`Receiver`]: combines these, schedules feedback and writes its options.
+//! * [`Interval`]: an entry of the Loss Intervals option.
+//! * [`LossRate`]: share of packets lost in the last 10 s, for DCCP-BBR.
 //!
 //! ## Control law
 //! ```text
 //! lost:       three packets with greater numbers have arrived (RFC 5348 section 5.1)
-//! when:       T_loss = T_before + (T_after - T_before) (S_loss - S_before) / (S_after - S_before)       (section 5.2)
-//! event:      the first loss, and each whose T_loss is after that of the last event's first loss by more than R; or, with
-//!             the window counter, each before whose predecessor a counter was seen that is more than 4 quarters of R ahead
-//! I_i:        packets from the first loss of an event to that of the next; I_0 to the newest that is decided (section 5.3)
-//! weights:    w = 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2                                                        (section 5.4)
-//! I_mean:     max(sum I_i w_i, sum I_(i+1) w_i) / sum w_i  over i < k, k of up to 8 closed intervals;    p = 1/I_mean
-//! discount:   DF = max(2 I_mean/I_0, 1/4) where I_0 > 2 I_mean, times every weight but I_0's            (section 5.5)
-//! first:      the interval before the first loss counts as 1/p, where p gives X_target = max X_recv      (section 6.3.1)
+//! time:       T_loss = T_before + (T_after - T_before) (S_loss - S_before) / (S_after - S_before)
+//!                                                                                          (section 5.2)
+//! event:      the first loss, and each loss whose T_loss is more than R after the first loss of the last
+//!             event; with the window counter: each loss after a packet whose counter is more than 4 ahead
+//!             of the one before the first loss of the last event
+//! I_i:        packets from the first loss of an event to that of the next; I_0 to the newest settled packet
+//!                                                                                          (section 5.3)
+//! weights:    w = 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2                                           (section 5.4)
+//! I_mean:     max(sum I_i w_i, sum I_(i+1) w_i) / sum w_i  over i < k, for k <= 8 closed intervals
+//! p:          1 / I_mean
+//! discount:   DF = max(2 I_mean/I_0, 1/4) where I_0 > 2 I_mean, on every weight but I_0's  (section 5.5)
+//! first:      the interval before the first loss is 1/p at which p gives X_target = max X_recv
+//!                                                                                          (section 6.3.1)
 //! ```
 //!
 //! ## Differences
-//! 1. A packet that comes after it was found lost stays lost; section 5.1 lets a receiver choose. So three packets are all the
-//!    history of arrivals that there is.
-//! 2. A congestion mark counts when its packet's place is decided: at once, unless a packet before it is missing, then with
-//!    that one, two packets later at most. So losses and marks are met in the order in which they were sent.
-//! 3. Packets without data are no losses (RFC 4342 section 6.1): the NDP count of the packet after a gap says how many of the
-//!    gap's packets they were. Without one, all carried data. Intervals are counted in data packets (its data length).
-//! 4. Where nothing has been received before the first loss, X_target is one packet in two round trips.
+//! 1. A packet that arrives after being declared lost stays lost, which section 5.1 permits. The history
+//!    therefore needs only three arrivals.
+//! 2. An ECN mark counts once its packet is settled: at once, or with an earlier missing packet, at most two
+//!    packets later. Losses and marks are thus processed in sending order.
+//! 3. Packets without data are not losses (RFC 4342 section 6.1): the NDP count of the packet after a gap
+//!    gives their number. Without an NDP count all missing packets count as data. Intervals are measured in
+//!    data packets (data length).
+//! 4. If no data arrived before the first loss, X_target is one packet in two round trips.
 
 mod history;
 mod interval;
@@ -35,8 +42,8 @@ mod rate;
 mod receiver;
 mod window;
 
-pub use history::{Arrival, LossHistory, Path, Separation};
+pub use history::{Arrival, LossHistory, PathEstimate, Separation};
 pub use interval::{Interval, MAX_SKIP, mean_interval, read_intervals, write_intervals};
 pub use rate::{CounterRtt, ReceiveRate};
-pub use receiver::{Receiver, Report};
+pub use receiver::{Feedback, Receiver};
 pub use window::{LossRate, WINDOW};

@@ -1,54 +1,54 @@
-//! Sequence numbers: 48 bits, modulo 2^48 (RFC 4340 section 3.1).
+//! 48-bit sequence numbers, modulo 2^48 (RFC 4340 section 3.1).
 
 use std::fmt;
 
-/// A sequence number. All packets take one, acknowledgements too.
+/// A sequence number. Every packet consumes one, acknowledgements included.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Seq(u64);
 
-/// All numbers there are.
+/// Size of the number space.
 const MODULUS: u64 = 1 << 48;
 
 impl Seq {
-    /// The number `value` modulo 2^48.
+    /// `value` modulo 2^48.
     #[inline]
     pub const fn new(value: u64) -> Self {
         Self(value % MODULUS)
     }
 
-    /// As a number below 2^48.
+    /// The value, below 2^48.
     #[inline]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The number `n` after this one; before it if `n` is negative.
+    /// This number plus `n`, modulo 2^48.
     #[inline]
     #[must_use]
     pub const fn add(self, n: i64) -> Self {
         Self(self.0.wrapping_add_signed(n) % MODULUS)
     }
 
-    /// How far this one is after `other`: from −2^47 to 2^47 − 1.
+    /// Circular distance from `other` to this number: −2^47 to 2^47 − 1.
     #[inline]
     pub const fn minus(self, other: Self) -> i64 {
         let distance = self.0.wrapping_sub(other.0) % MODULUS;
         if distance < MODULUS / 2 { distance as i64 } else { distance as i64 - MODULUS as i64 }
     }
 
-    /// Whether it comes after `other` on the circle.
+    /// Whether this number follows `other` in circular order.
     #[inline]
     pub const fn after(self, other: Self) -> bool {
         self.minus(other) > 0
     }
 
-    /// Whether it lies in the circular range from `first` to `last`, both included.
+    /// Whether this number lies in the circular range from `first` to `last`, inclusive.
     #[inline]
     pub const fn within(self, first: Self, last: Self) -> bool {
         self.0.wrapping_sub(first.0) % MODULUS <= last.0.wrapping_sub(first.0) % MODULUS
     }
 
-    /// The number whose low 24 bits are `low` and that is nearest to `reference` (RFC 4340 section 7.6).
+    /// Extends a 24-bit number to the 48-bit number nearest to `reference` (RFC 4340 section 7.6).
     #[inline]
     pub const fn extend(low: u32, reference: Self) -> Self {
         const LOW: u64 = 1 << 24;
@@ -68,8 +68,9 @@ impl fmt::Debug for Seq {
 mod tests {
     use super::*;
 
+    /// Arithmetic and comparison of sequence numbers wrap at 2^48.
     #[test]
-    fn numbers_go_round() {
+    fn seq_at_2_48_wraps() {
         let last = Seq::new(MODULUS - 1);
         assert_eq!(last.add(1), Seq::new(0));
         assert_eq!(Seq::new(0).add(-1), last);
@@ -79,8 +80,9 @@ mod tests {
         assert!(last.within(last, last));
     }
 
+    /// A short number extends to the 48-bit number nearest to the reference.
     #[test]
-    fn short_numbers_are_extended_to_the_nearest() {
+    fn seq_extend_returns_nearest_number() {
         let reference = Seq::new((5 << 24) + 10);
         assert_eq!(Seq::extend(12, reference), Seq::new((5 << 24) + 12));
         assert_eq!(Seq::extend(0x00ff_fff0, reference), Seq::new((4 << 24) + 0x00ff_fff0));

@@ -1,20 +1,22 @@
-//! DCCP in UDP (RFC 6773): how packets travel where only UDP does.
+//! DCCP-UDP encapsulation (RFC 6773), for paths that pass only UDP.
 //!
 //! ```text
 //! IP | UDP header (8) | DCCP packet, unchanged, its checksum zero
 //! ```
 //!
 //! ## Control law
-//! * The DCCP checksum is sent as zero and not looked at: UDP's covers everything. So there is no partial coverage: what CsCov
-//!   says has no effect, however large.
-//! * A UDP checksum of zero ('none') is not allowed; such a datagram is dropped, and so is one whose checksum is wrong.
-//! * A datagram is dropped if its UDP length is less than 20 (8 and the shortest DCCP header), more than what arrived, or too
-//!   short for the DCCP header in it.
-//! * A connection is known by addresses and UDP ports and the DCCP ports inside, which have nothing to do with those of UDP.
-//! * The server's UDP port is 6511 unless something else was agreed on.
+//! * The sender sets the DCCP checksum to zero and the receiver ignores it: the UDP checksum covers the whole
+//!   packet. Partial coverage does not exist, so any CsCov value has no effect.
+//! * A zero UDP checksum ('none') is invalid. Such datagrams are dropped, and so are those with a wrong
+//!   checksum.
+//! * A datagram is dropped if its UDP length is below 20 (8 bytes and the shortest DCCP header), exceeds the
+//!   received length, or is too short for the DCCP header inside.
+//! * Addresses, UDP ports and DCCP ports together identify a connection. The DCCP ports are independent of
+//!   the UDP ports.
+//! * The server's default UDP port is 6511.
 //!
-//! [`open`] is for whoever reads from a socket, where the system has looked at the UDP header. [`receive`] and [`wrap`] have the
-//! header too: for captures and for networks that are simulated.
+//! [`open`] serves callers that read from a socket, where the kernel has verified the UDP header. [`receive`]
+//! and [`wrap`] include the UDP header, for captures and simulated networks.
 
 use std::net::SocketAddr;
 
@@ -22,74 +24,74 @@ use thiserror::Error;
 
 use crate::wire::{Addresses, Body, DecodeError, Header, MIN_HEADER, internet_checksum};
 
-/// The UDP port that is registered for DCCP.
+/// The registered UDP port of DCCP.
 pub const PORT: u16 = 6511;
 
 /// Bytes of a UDP header.
 pub const HEADER: usize = 8;
 
-/// UDP's number among the protocols of IP.
+/// UDP's IP protocol number.
 const PROTOCOL: u8 = 17;
 
-/// The longest DCCP packet that fits: UDP's length field counts its header.
+/// Longest DCCP packet in UDP; the UDP length field includes the UDP header.
 pub const MAX_PACKET: usize = u16::MAX as usize - HEADER;
 
-/// Which connection a packet belongs to: what has to agree.
+/// Identifies the connection of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Flow {
-    /// The other side's address and UDP port.
+    /// Peer address and UDP port.
     pub remote: SocketAddr,
-    /// The other side's DCCP port.
+    /// Peer DCCP port.
     pub remote_port: u16,
-    /// Our DCCP port. Our address and UDP port are the socket's.
+    /// Local DCCP port. The socket holds the local address and UDP port.
     pub local_port: u16,
 }
 
 impl Flow {
-    /// The connection of a packet that came from `remote`.
+    /// The flow of a packet received from `remote`.
     pub const fn of(remote: SocketAddr, header: &Header) -> Self {
         Self { remote, remote_port: header.source, local_port: header.destination }
     }
 }
 
-/// Why a datagram is dropped, without an answer.
+/// Reason for dropping a datagram without a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Dropped {
-    /// Less than a UDP header.
+    /// Shorter than a UDP header.
     #[error("a datagram of {have} bytes; a UDP header takes {HEADER}")]
     NoHeader {
-        /// Bytes that are there.
+        /// Bytes present.
         have: usize,
     },
     /// The UDP length leaves no room for a DCCP header.
     #[error("bytes 4 and 5: UDP length {length}; a header of DCCP takes {} at least", HEADER + MIN_HEADER)]
     Short {
-        /// What the field says.
+        /// UDP length field.
         length: usize,
     },
-    /// The UDP length is more than there is.
+    /// The UDP length exceeds the datagram.
     #[error("bytes 4 and 5: UDP length {length}, {have} bytes are there")]
     Cut {
-        /// What the field says.
+        /// UDP length field.
         length: usize,
-        /// Bytes that are there.
+        /// Bytes present.
         have: usize,
     },
     /// The sender computed no UDP checksum.
     #[error("bytes 6 and 7: the UDP checksum is zero")]
     NoChecksum,
-    /// The UDP checksum is not that of the datagram.
+    /// The UDP checksum does not match the datagram.
     #[error("bytes 6 and 7: the UDP checksum is wrong")]
     Checksum,
-    /// What UDP carries is not a DCCP packet.
+    /// The UDP payload is not a DCCP packet.
     #[error("the packet in UDP: {0}")]
     Packet(#[from] DecodeError),
 }
 
-/// The packet in what a UDP socket received.
+/// Decodes the DCCP packet in a UDP payload.
 ///
 /// # Errors
-/// If it is none.
+/// If the payload is not a DCCP packet.
 pub fn open(payload: &[u8]) -> Result<(Header, Body<'_>), Dropped> {
     if payload.len() < MIN_HEADER {
         return Err(Dropped::Short { length: HEADER + payload.len() });
@@ -97,11 +99,11 @@ pub fn open(payload: &[u8]) -> Result<(Header, Body<'_>), Dropped> {
     Ok(Header::decode_any_coverage(payload)?)
 }
 
-/// The UDP ports (source, destination) and the packet of a datagram that begins with its UDP header. Without addresses, whether
-/// the UDP checksum is right is not looked at, but it has to be there.
+/// Decodes a datagram with its UDP header: UDP ports (source, destination), DCCP header and body. Without
+/// addresses the UDP checksum must be non-zero but is not verified.
 ///
 /// # Errors
-/// If the datagram is to be dropped.
+/// If the datagram must be dropped.
 pub fn receive(
     addresses: Option<Addresses>,
     datagram: &[u8],
@@ -117,7 +119,7 @@ pub fn receive(
     if field(6) == 0 {
         return Err(Dropped::NoChecksum);
     }
-    // With the field included, the sum is all ones, whose complement is zero.
+    // Including the checksum field, a valid sum is all ones; its complement is zero.
     if addresses
         .is_some_and(|addresses| internet_checksum(Some((addresses, PROTOCOL, length)), &[datagram]) != 0)
     {
@@ -127,7 +129,7 @@ pub fn receive(
     Ok((field(0), field(2), packet, body))
 }
 
-/// Appends `packet` in UDP to `out`, with the checksum for `addresses`.
+/// Appends `packet` in a UDP datagram to `out`, with the checksum for `addresses`.
 ///
 /// # Panics
 /// If the packet is longer than [`MAX_PACKET`].
@@ -138,7 +140,7 @@ pub fn wrap(addresses: Addresses, source: u16, destination: u16, packet: &[u8], 
     header[0..2].copy_from_slice(&source.to_be_bytes());
     header[2..4].copy_from_slice(&destination.to_be_bytes());
     header[4..6].copy_from_slice(&(length as u16).to_be_bytes());
-    // A sum whose complement is zero is sent as all ones: zero means that there is none.
+    // A computed checksum of zero is sent as all ones, because zero means 'no checksum'.
     let checksum = match internet_checksum(Some((addresses, PROTOCOL, length)), &[&header, packet]) {
         0 => u16::MAX,
         sum => sum,

@@ -1,14 +1,14 @@
-//! Ack Vectors against RFC 4340 section 11.4 and against a model that keeps every packet in a map.
+//! Ack Vectors against RFC 4340 section 11.4 and a reference map of all packets.
 
 use std::collections::BTreeMap;
 
-use narrows_dccp::ack_vector::{AckVector, Mark, Recorded, Run, State, runs};
+use narrows_dccp::ack_vector::{AckVector, Mark, PacketState, Recorded, Run, runs};
 use narrows_dccp::seq::Seq;
 use narrows_dccp::wire::{MAX_VALUE, Opt, options};
 use proptest::prelude::*;
 
-/// The states that options tell, from the newest packet back.
-fn told(ack: Seq, bytes: &[u8]) -> Vec<(Seq, State)> {
+/// Packet states in the options, newest first.
+fn states(ack: Seq, bytes: &[u8]) -> Vec<(Seq, PacketState)> {
     runs(ack, bytes)
         .flat_map(|run| (0..run.count).map(move |back| (run.first.add(-(back as i64)), run.state)))
         .collect()
@@ -20,24 +20,25 @@ fn written(vector: &AckVector) -> (Option<Seq>, Vec<u8>) {
     (newest, bytes)
 }
 
-/// Section 11.4: "0,192,3,64,5" with acknowledgement number 100.
+/// The example of section 11.4, "0,192,3,64,5" with acknowledgement number 100, decodes as described.
 #[test]
-fn the_example_of_section_11_4_reads_as_it_says() {
+fn ack_vector_rfc_example_decodes() {
     let read: Vec<Run> = runs(Seq::new(100), &[38, 7, 0, 192, 3, 64, 5]).collect();
     let run = |first, count, state| Run { first: Seq::new(first), count, state };
     let expected = [
-        run(100, 1, State::Received),
-        run(99, 1, State::Missing),
-        run(98, 4, State::Received),
-        run(94, 1, State::Marked),
-        run(93, 6, State::Received),
+        run(100, 1, PacketState::Received),
+        run(99, 1, PacketState::Missing),
+        run(98, 4, PacketState::Received),
+        run(94, 1, PacketState::Marked),
+        run(93, 6, PacketState::Received),
     ];
     assert_eq!(read, expected);
     assert_eq!(read[4].last(), Seq::new(88));
 }
 
+/// A receiver of the packets in the example of section 11.4 writes its vector.
 #[test]
-fn the_example_of_section_11_4_is_written_by_a_receiver_that_saw_it() {
+fn ack_vector_rfc_example_encodes() {
     let mut vector = AckVector::new(100);
     for n in (88..=98).chain([100]) {
         vector.record(Seq::new(n), if n == 94 { Mark::Marked } else { Mark::Received });
@@ -46,24 +47,27 @@ fn the_example_of_section_11_4_is_written_by_a_receiver_that_saw_it() {
     assert_eq!((vector.covered(), vector.len()), (13, 7));
 }
 
+/// Consecutive vectors in a packet continue each other across other options.
 #[test]
-fn several_vectors_of_one_packet_continue_each_other_and_other_options_do_not_disturb() {
+fn ack_vectors_of_one_packet_continue_each_other() {
     let bytes = [38, 4, 0, 193, 2, 43, 4, 0, 9, 39, 3, 66, 0];
-    let read = told(Seq::new(1), &bytes);
+    let read = states(Seq::new(1), &bytes);
     let numbers: Vec<i64> = read.iter().map(|(seq, _)| seq.minus(Seq::new(0))).collect();
     assert_eq!(numbers, [1, 0, -1, -2, -3, -4]);
-    assert_eq!(read.iter().filter(|(_, state)| *state == State::Marked).count(), 3);
+    assert_eq!(read.iter().filter(|(_, state)| *state == PacketState::Marked).count(), 3);
 }
 
+/// Packets in the reserved state are skipped.
 #[test]
-fn of_the_reserved_state_nothing_is_said() {
-    let read = told(Seq::new(10), &[38, 5, 0, 0x80 | 2, 0]);
-    assert_eq!(read, [(Seq::new(10), State::Received), (Seq::new(6), State::Received)]);
+fn ack_vector_reserved_state_is_skipped() {
+    let read = states(Seq::new(10), &[38, 5, 0, 0x80 | 2, 0]);
+    assert_eq!(read, [(Seq::new(10), PacketState::Received), (Seq::new(6), PacketState::Received)]);
 }
 
+/// A received or marked packet keeps its state, whatever order vectors arrive in.
 #[test]
-fn what_a_sender_knows_does_not_depend_on_the_order_of_vectors() {
-    use State::{Marked, Missing, Received};
+fn packet_state_update_ignores_vector_order() {
+    use PacketState::{Marked, Missing, Received};
     for (old, new, known) in [
         (Missing, Received, Received),
         (Missing, Marked, Marked),
@@ -76,15 +80,16 @@ fn what_a_sender_knows_does_not_depend_on_the_order_of_vectors() {
     }
 }
 
+/// A long vector is split into several options and truncated to the space available.
 #[test]
-fn a_vector_longer_than_one_option_takes_several() {
+fn ack_vector_longer_than_option_is_split() {
     let mut vector = AckVector::new(10_000);
     for n in 0..600 {
-        // Every second packet is missing: one byte each.
+        // Every second packet is missing: one byte per packet.
         vector.record(Seq::new(2 * n), Mark::Received);
     }
     let (newest, bytes) = written(&vector);
-    // 1199 runs do not fit in the 996 bytes that a header leaves: 3 options of 253, one of 229.
+    // The header leaves 996 bytes for 1199 runs: 3 options of 253 and one of 229.
     let lengths: Vec<usize> = options(&bytes)
         .map(|option| match option {
             Ok(Opt::AckVector { runs, .. }) => runs.len(),
@@ -92,28 +97,31 @@ fn a_vector_longer_than_one_option_takes_several() {
         })
         .collect();
     assert_eq!(lengths, [MAX_VALUE, MAX_VALUE, MAX_VALUE, 996 - 3 * 255 - 2]);
-    let read = told(newest.unwrap(), &bytes);
+    let read = states(newest.unwrap(), &bytes);
     assert_eq!(read.len(), 3 * MAX_VALUE + 229);
-    assert!(read.iter().all(|(seq, state)| (*state == State::Received) == (seq.get() % 2 == 0)));
+    assert!(read.iter().all(|(seq, state)| (*state == PacketState::Received) == (seq.get() % 2 == 0)));
     let mut some = Vec::new();
     assert_eq!(vector.write_within(2, &mut some), None);
     assert_eq!(vector.write_within(10, &mut some), newest);
     assert_eq!(some.len(), 10);
 }
 
+/// A jump in sequence numbers beyond the limit costs no more than the limit.
 #[test]
-fn a_jump_beyond_the_limit_costs_no_more_than_the_limit() {
+fn ack_vector_jump_beyond_limit_is_bounded() {
     let mut vector = AckVector::new(1000);
     vector.record(Seq::new(5), Mark::Received);
     assert_eq!(vector.record(Seq::new(5 + (1 << 46)), Mark::Received), Recorded::New);
     assert_eq!(vector.covered(), 1000);
     assert_eq!(vector.dropped(), (1 << 46) + 1 - 1000);
-    // 999 missing packets in 16 bytes, the newest in one of its own, and an option's two.
+    // 999 missing packets take 16 bytes, the newest one more, and the option header two.
     assert_eq!(vector.len(), 19);
 }
 
+/// A packet that arrives after being reported missing is reported again, even if that vector was
+/// acknowledged.
 #[test]
-fn what_arrives_after_it_was_told_missing_is_told_again() {
+fn ack_vector_late_packet_is_reported_again() {
     let mut vector = AckVector::new(100);
     for n in [1, 2, 4, 5] {
         vector.record(Seq::new(n), Mark::Received);
@@ -122,14 +130,15 @@ fn what_arrives_after_it_was_told_missing_is_told_again() {
     vector.record(Seq::new(3), Mark::Received);
     vector.record(Seq::new(6), Mark::Received);
     vector.acknowledged(Seq::new(50));
-    // 1 and 2 are known; 3 is news, and 4 and 5 stay beside it.
+    // 1 and 2 are known. 3 is new, and 4 and 5 stay with it.
     assert_eq!(written(&vector), (Some(Seq::new(6)), vec![38, 3, 3]));
     assert_eq!(vector.record(Seq::new(2), Mark::Received), Recorded::Old);
     assert_eq!(vector.record(Seq::new(3), Mark::Received), Recorded::Duplicate);
 }
 
+/// Acknowledgements of packets without a vector free no state.
 #[test]
-fn acknowledgements_of_packets_without_a_vector_say_nothing() {
+fn ack_vector_ack_of_other_packet_frees_nothing() {
     let mut vector = AckVector::new(100);
     vector.record(Seq::new(1), Mark::Received);
     vector.record(Seq::new(2), Mark::Received);
@@ -143,9 +152,9 @@ fn acknowledgements_of_packets_without_a_vector_say_nothing() {
     assert_eq!(vector.covered(), 1);
 }
 
-/// Whatever order a gap fills in, its packets become long runs again.
+/// Late packets merge into long runs, in any order.
 #[test]
-fn late_packets_join_their_neighbours() {
+fn ack_vector_late_packets_merge_runs() {
     let ascending: Vec<u64> = (1..=126).collect();
     let descending: Vec<u64> = ascending.iter().rev().copied().collect();
     let odd_first = |then: &[u64]| -> Vec<u64> {
@@ -158,23 +167,24 @@ fn late_packets_join_their_neighbours() {
         for n in [0, 127].into_iter().chain(order) {
             assert_eq!(vector.record(Seq::new(n), Mark::Received), Recorded::New);
         }
-        // 128 packets are two full runs; a run that had to end before its neighbour was full leaves one more.
+        // 128 packets are two full runs, plus one for a run that ended before its neighbour was full.
         assert!(vector.len() <= 2 + 3, "{} bytes", vector.len());
-        assert_eq!(told(Seq::new(127), &written(&vector).1).len(), 128);
+        assert_eq!(states(Seq::new(127), &written(&vector).1).len(), 128);
     }
 }
 
-/// Every packet in a map, vectors sent as copies of it. Numbers count from the connection's start, without wrapping.
+/// All packets in a map; sent vectors are copies. Numbers count from the start of the connection and do not
+/// wrap.
 #[derive(Default)]
 struct Model {
-    states: BTreeMap<i64, State>,
-    sent: Vec<(i64, BTreeMap<i64, State>)>,
+    states: BTreeMap<i64, PacketState>,
+    sent: Vec<(i64, BTreeMap<i64, PacketState>)>,
     limit: usize,
     dropped: u64,
 }
 
 impl Model {
-    fn record(&mut self, n: i64, state: State) -> Recorded {
+    fn record(&mut self, n: i64, state: PacketState) -> Recorded {
         let Some(newest) = self.newest() else {
             self.states.insert(n, state);
             return Recorded::New;
@@ -182,19 +192,19 @@ impl Model {
         if n <= newest {
             return match self.states.get_mut(&n) {
                 None => Recorded::Old,
-                Some(known @ State::Missing) => {
+                Some(known @ PacketState::Missing) => {
                     *known = state;
                     Recorded::New
                 }
                 Some(_) => Recorded::Duplicate,
             };
         }
-        self.states.extend((newest + 1..n).map(|missing| (missing, State::Missing)));
+        self.states.extend((newest + 1..n).map(|missing| (missing, PacketState::Missing)));
         self.states.insert(n, state);
         while self.states.len() > self.limit {
             let (oldest, state) = self.states.pop_first().unwrap();
             self.dropped += 1;
-            // A vector that told otherwise of what is lost now is worth no more than up to there.
+            // A vector with another state for a dropped packet is valid only up to that packet.
             for (_, known) in self.sent.iter_mut().filter(|(_, known)| known.get(&oldest) != Some(&state)) {
                 known.retain(|&n, _| n < oldest);
             }
@@ -206,7 +216,7 @@ impl Model {
         self.states.last_key_value().map(|(&n, _)| n)
     }
 
-    /// Forgets from the oldest on what the other side knows as it is, never the newest.
+    /// Drops packets that the peer knows in their current state, oldest first; never the newest.
     fn acknowledged(&mut self, packet: i64) {
         let Some(at) = self.sent.iter().position(|(sent, _)| *sent == packet) else { return };
         let (_, known) = self.sent.drain(..=at).next_back().unwrap();
@@ -221,10 +231,10 @@ impl Model {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A packet so far ahead of the newest, or behind it.
+    /// A packet at this distance from the newest, and whether it is ECN marked.
     Arrive(i64, bool),
     Send,
-    /// The other side has the n-th last of our packets.
+    /// The peer acknowledges the n-th last packet.
     Acknowledge(usize),
 }
 
@@ -242,9 +252,10 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Reordering, duplicates, gaps, acknowledged acknowledgements, numbers that wrap at 2^48.
+    /// The receiver matches a reference map of all packets under reordering, duplicates, gaps, acknowledged
+    /// vectors and wrap at 2^48.
     #[test]
-    fn a_receiver_does_what_a_map_of_all_packets_does(
+    fn ack_vector_matches_reference_map(
         steps in prop::collection::vec(step(), 1..300),
         limit in prop_oneof![1usize..4, 60usize..70, Just(200), Just(500)],
         back_from_wrap in prop_oneof![0i64..50, Just(1 << 40)],
@@ -258,7 +269,7 @@ proptest! {
                 Step::Arrive(ahead, marked) => {
                     let n = model.newest().unwrap_or(0) + ahead;
                     let (mark, state) =
-                        if marked { (Mark::Marked, State::Marked) } else { (Mark::Received, State::Received) };
+                        if marked { (Mark::Marked, PacketState::Marked) } else { (Mark::Received, PacketState::Received) };
                     prop_assert_eq!(vector.record(start.add(n), mark), model.record(n, state));
                 }
                 Step::Send => {
@@ -281,7 +292,7 @@ proptest! {
             let (newest, bytes) = written(&vector);
             prop_assert_eq!(newest, model.newest().map(|n| start.add(n)));
             let expected: Vec<_> = model.states.iter().rev().map(|(&n, &state)| (start.add(n), state)).collect();
-            prop_assert_eq!(told(newest.unwrap_or_default(), &bytes), expected);
+            prop_assert_eq!(states(newest.unwrap_or_default(), &bytes), expected);
             prop_assert_eq!(vector.covered(), model.states.len() as u64);
             prop_assert_eq!(vector.dropped(), model.dropped);
             prop_assert_eq!(bytes.len(), vector.len());

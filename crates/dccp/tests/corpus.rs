@@ -1,9 +1,9 @@
-//! The packets of `corpus/`: read as they say, and, changed at random, never the cause of a panic or of a read beyond them.
+//! The packets of `corpus/`: decoding as documented, and mutation without panics or reads outside the packet.
 
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_dccp::ack_vector::{AckVector, Mark, runs};
-use narrows_dccp::data_dropped::drops;
-use narrows_dccp::loss::{Arrival, LossHistory, LossRate, Path, Separation, read_intervals};
+use narrows_dccp::data_dropped::drop_runs;
+use narrows_dccp::loss::{Arrival, LossHistory, LossRate, PathEstimate, Separation, read_intervals};
 use narrows_dccp::seq::Seq;
 use narrows_dccp::wire::{Addresses, Body, Opt, checksum, options, verify};
 use narrows_dccp::{Header, Kind, udp};
@@ -13,7 +13,7 @@ const VALID: &str = include_str!("corpus/valid.hex");
 const MALFORMED: &str = include_str!("corpus/malformed.hex");
 const OPTIONS: &str = include_str!("corpus/options.hex");
 
-/// What is expected, and the packet.
+/// Expected description and packet.
 fn read(text: &str) -> Vec<(&str, Vec<u8>)> {
     text.lines()
         .filter(|line| !line.starts_with('#'))
@@ -26,7 +26,7 @@ fn read(text: &str) -> Vec<(&str, Vec<u8>)> {
         .collect()
 }
 
-/// A packet in the words of the corpus.
+/// Describes a packet as in the corpus.
 fn describe(header: &Header, body: &Body) -> String {
     let mut words =
         format!("{:?} {} seq={}", header.kind, if header.long { "long" } else { "short" }, header.seq);
@@ -57,8 +57,9 @@ fn describe(header: &Header, body: &Body) -> String {
     words + &format!(" data={}", body.data.len())
 }
 
+/// Valid packets decode as the corpus describes and encode to the same bytes.
 #[test]
-fn valid_packets_are_what_the_corpus_says_and_come_back_byte_for_byte() {
+fn corpus_valid_packets_decode_and_encode_exactly() {
     let mut kinds = Vec::new();
     for (expected, bytes) in read(VALID) {
         let (header, body) = Header::decode(&bytes).unwrap_or_else(|error| panic!("{expected}: {error}"));
@@ -71,7 +72,7 @@ fn valid_packets_are_what_the_corpus_says_and_come_back_byte_for_byte() {
         let sum = checksum(Some(ADDRESSES), &again, header.coverage);
         again[6..8].copy_from_slice(&sum.to_be_bytes());
         assert_eq!(again, bytes, "{expected}");
-        // Its options, written again one by one, are the same bytes.
+        // Writing its options one by one gives the same bytes.
         let mut written = Vec::new();
         options(body.options).for_each(|option| option.unwrap().write(&mut written));
         assert_eq!(written, body.options, "{expected}");
@@ -82,15 +83,17 @@ fn valid_packets_are_what_the_corpus_says_and_come_back_byte_for_byte() {
     assert_eq!(kinds.len(), 13, "ten kinds, three of them in both sizes");
 }
 
+/// Malformed packets give the error that the corpus documents.
 #[test]
-fn malformed_packets_are_refused_in_the_corpus_words() {
+fn corpus_malformed_packets_give_documented_error() {
     for (expected, bytes) in read(MALFORMED) {
         assert_eq!(Header::decode(&bytes).unwrap_err().to_string(), expected);
     }
 }
 
+/// Malformed options give the error that the corpus documents.
 #[test]
-fn errors_of_options_are_told_in_the_corpus_words() {
+fn corpus_malformed_options_give_documented_error() {
     for (expected, bytes) in read(OPTIONS) {
         let (_, body) = Header::decode(&bytes).unwrap();
         let error = options(body.options).find_map(Result::err).unwrap();
@@ -98,7 +101,7 @@ fn errors_of_options_are_told_in_the_corpus_words() {
     }
 }
 
-/// xorshift64*: the same changes in each run.
+/// xorshift64*, for reproducible mutations.
 struct Stream(u64);
 
 impl Stream {
@@ -114,14 +117,14 @@ impl Stream {
     }
 }
 
-/// One to four changes: a bit, a byte, the length, a piece of another packet.
+/// One to four mutations: a bit, a byte, the length, a piece of another packet.
 fn mutate(packet: &mut Vec<u8>, all: &[Vec<u8>], random: &mut Stream) {
     for _ in 0..=random.below(4) {
         let at = random.below(packet.len());
         match random.below(7) {
             0 if !packet.is_empty() => packet[at] ^= 1 << random.below(8),
             1 if !packet.is_empty() => packet[at] = [0, 1, 2, 127, 128, 254, 255][random.below(7)],
-            // Header fields that decide about lengths.
+            // Header fields that determine lengths.
             2 if packet.len() > 9 => packet[[4, 5, 8][random.below(3)]] = random.next() as u8,
             3 => packet.truncate(at),
             4 => packet.extend((0..random.below(40)).map(|i| i as u8)),
@@ -136,8 +139,9 @@ fn mutate(packet: &mut Vec<u8>, all: &[Vec<u8>], random: &mut Stream) {
     }
 }
 
+/// Mutated packets decode consistently or are rejected, and receivers stay within their memory limits.
 #[test]
-fn changed_packets_are_read_or_refused() {
+fn corpus_mutated_packets_cause_no_panic() {
     const LIMIT: usize = 500;
     let all: Vec<Vec<u8>> =
         [VALID, MALFORMED, OPTIONS].iter().flat_map(|text| read(text)).map(|(_, b)| b).collect();
@@ -149,7 +153,7 @@ fn changed_packets_are_read_or_refused() {
     for i in 0..200_000u64 {
         let mut packet = all[random.below(all.len())].clone();
         mutate(&mut packet, &all, &mut random);
-        // In a buffer of exactly its length, a read beyond it is a panic.
+        // In a buffer of the exact length a read beyond it panics.
         let packet = packet.into_boxed_slice();
         let _ =
             (udp::open(&packet), udp::receive(Some(ADDRESSES), &packet), verify(Some(ADDRESSES), &packet));
@@ -166,7 +170,7 @@ fn changed_packets_are_read_or_refused() {
         let ack = Seq::new(header.ack.unwrap_or(0));
         let described: u64 = runs(ack, body.options).map(|run| run.count).sum();
         assert!(described <= 64 * body.options.len() as u64);
-        let dropped: u64 = drops(ack, body.options).map(|drops| drops.count).sum();
+        let dropped: u64 = drop_runs(ack, body.options).map(|drops| drops.count).sum();
         assert!(dropped <= 16 * body.options.len() as u64);
         for option in options(body.options).flatten() {
             if let Opt::LossIntervals(value) = option {
@@ -174,7 +178,7 @@ fn changed_packets_are_read_or_refused() {
             }
         }
 
-        // What receivers remember stays bounded, whatever numbers come.
+        // Receivers stay within their memory limits for all numbers.
         let (now, seq) = (Nanos::from_micros(i * 100), Seq::new(header.seq));
         vector.record(seq, if header.ccval & 1 == 1 { Mark::Marked } else { Mark::Received });
         if i % 3 == 0 {
@@ -189,13 +193,17 @@ fn changed_packets_are_read_or_refused() {
         let segment = Bytes::new(1000);
         history.arrive(
             &arrival,
-            &Path { rtt: Nanos::from_millis(50), segment, target: Rate::from_bytes_per_sec(1_000_000) },
+            &PathEstimate {
+                rtt: Nanos::from_millis(50),
+                segment,
+                target: Rate::from_bytes_per_sec(1_000_000),
+            },
         );
         assert!(history.intervals().1.count() <= 9);
         assert!((0.0..=1.0).contains(&history.loss_event_rate()));
         rate.arrive(now, seq);
         assert!(rate.rate(now).is_none_or(|rate| (0.0..=1.0).contains(&rate)));
     }
-    // Both ways have to be gone often, or the changes are too small or too large to find anything.
+    // Both outcomes must be frequent, or the mutations are too small or too large to find anything.
     assert!(taken > 20_000 && refused > 20_000, "{taken} taken, {refused} refused");
 }

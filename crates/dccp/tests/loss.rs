@@ -1,11 +1,11 @@
-//! TFRC's loss history against RFC 5348's formulas, RFC 4342's example, and a model that keeps every arrival.
+//! TFRC's loss history against the formulas of RFC 5348, the example of RFC 4342, and a reference list.
 
 mod loss_model;
 
 use loss_model::{Model, model_mean};
 use narrows_cc::{Bytes, Nanos, Rate, tfrc};
 use narrows_dccp::loss::{
-    Arrival, Interval, LossHistory, Path, Separation, mean_interval, read_intervals, write_intervals,
+    Arrival, Interval, LossHistory, PathEstimate, Separation, mean_interval, read_intervals, write_intervals,
 };
 use narrows_dccp::seq::Seq;
 use narrows_dccp::wire::{Opt, options};
@@ -24,28 +24,30 @@ fn arrival(millis: u64, n: u64) -> Arrival {
     }
 }
 
-/// A path on which the interval before the first loss counts as `first` packets.
-fn path(rtt_ms: u64, first: u64) -> Path {
+/// Path estimates at which the first interval counts as `first` packets.
+fn path(rtt_ms: u64, first: u64) -> PathEstimate {
     let rtt = Nanos::from_millis(rtt_ms);
-    Path { rtt, segment: SEGMENT, target: tfrc::throughput(SEGMENT, rtt, 1.0 / first as f64) }
+    PathEstimate { rtt, segment: SEGMENT, target: tfrc::throughput(SEGMENT, rtt, 1.0 / first as f64) }
 }
 
 fn intervals(history: &LossHistory) -> Vec<Interval> {
     history.intervals().1.collect()
 }
 
-/// Losses of the packets `lost` among 0..=`last`, one packet in each millisecond.
-fn pattern(history: &mut LossHistory, last: u64, lost: &[u64], path: &Path) {
+/// Packets 0..=`last`, one per millisecond, without those in `lost`.
+fn pattern(history: &mut LossHistory, last: u64, lost: &[u64], path: &PathEstimate) {
     for n in (0..=last).filter(|n| !lost.contains(n)) {
         history.arrive(&arrival(n, n), path);
     }
 }
 
-/// RFC 4342 section 8.6.2: packets 10, 19 to 21, 23, 32 and 43 of 0 to 44 are lost, 44 is the newest. Of the interval from 10,
-/// one packet had no data, of that from 19 three, of that from 32 one; that before the first loss counts as 15. The nonce bits
-/// of the example are not ours.
+/// The example of RFC 4342 gives its Loss Intervals option.
+///
+/// RFC 4342 section 8.6.2: packets 10, 19 to 21, 23, 32 and 43 of 0 to 44 are lost. The intervals from 10, 19
+/// and 32 contain one, three and one packets without data; the one before the first loss counts as 15. The
+/// nonce bits of the example are not used.
 #[test]
-fn the_example_of_rfc_4342_gives_its_option() {
+fn loss_intervals_match_example_of_rfc_4342() {
     let path = path(5, 15);
     let mut history = LossHistory::new(Separation::Time, false);
     for n in (0..=44).filter(|n| ![10, 19, 20, 21, 23, 32, 43].contains(n)) {
@@ -75,8 +77,9 @@ fn the_example_of_rfc_4342_gives_its_option() {
     assert_eq!(mean_interval(read.iter().map(|interval| interval.data)), Some(11.0));
 }
 
+/// The mean uses the weights of RFC 5348 section 5.4, and at most eight closed intervals.
 #[test]
-fn the_weights_are_those_of_section_5_4() {
+fn mean_interval_uses_weights_of_section_5_4() {
     // Eight closed intervals of 10, 20, ... 80 packets, newest first, and an open one.
     let closed = [10, 20, 30, 40, 50, 60, 70, 80];
     let weights = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
@@ -89,33 +92,34 @@ fn the_weights_are_those_of_section_5_4() {
     }
     // By hand: (10 + 20 + 30 + 40 + 40 + 36 + 28 + 16)/6 = 220/6.
     assert!((mean_interval([1].into_iter().chain(closed)).unwrap() - 220.0 / 6.0).abs() < 1e-9);
-    // Of one interval all weight is on it; more than eight closed ones do not count.
+    // A single interval has all the weight; a ninth closed interval has none.
     assert_eq!(mean_interval([3, 7]), Some(7.0));
     assert_eq!(mean_interval([8, 7]), Some(8.0));
     assert_eq!(mean_interval([5]), None);
     assert_eq!(mean_interval([5; 9].into_iter().chain([1 << 24])), Some(5.0));
 }
 
+/// Before the first loss the loss event rate is zero and the data length is not reported.
 #[test]
-fn before_the_first_loss_there_is_no_rate() {
+fn loss_event_rate_before_first_loss_is_zero() {
     let mut history = LossHistory::new(Separation::Time, true);
     pattern(&mut history, 500, &[], &path(100, 50));
     assert_eq!((history.mean_interval(), history.inverse_rate()), (None, u32::MAX));
     assert!(history.loss_event_rate().abs() < f64::MIN_POSITIVE);
-    // RFC 4342 section 6.1.1: until the first loss event the data length that is reported is zero.
+    // RFC 4342 section 6.1.1: the reported data length is zero before the first loss event.
     assert_eq!(intervals(&history), [Interval { lossless: 501, lossy: 0, data: 0 }]);
 }
 
-/// Section 6.3.1: p such that the equation gives X_target within 5 %.
+/// The first interval is 1/p at which the equation gives X_target, within 5 % (section 6.3.1).
 #[test]
-fn the_interval_before_the_first_loss_comes_from_the_rate() {
+fn first_loss_interval_follows_from_receive_rate() {
     for rate in [20_000, 100_000, 1_000_000, 20_000_000] {
         let rtt = Nanos::from_millis(50);
-        let path = Path { rtt, segment: SEGMENT, target: Rate::from_bytes_per_sec(rate) };
+        let path = PathEstimate { rtt, segment: SEGMENT, target: Rate::from_bytes_per_sec(rate) };
         let mut history = LossHistory::new(Separation::Time, false);
         pattern(&mut history, 13, &[10], &path);
         let x = |interval: f64| tfrc::throughput(SEGMENT, rtt, 1.0 / interval).as_bytes_per_sec();
-        // An interval is a whole number of packets: half a packet less or more is on the other side.
+        // Intervals are whole packets: half a packet more or less is on the other side.
         let interval = intervals(&history)[1].data as f64;
         assert!(x(interval - 0.5) <= rate && rate <= x(interval + 0.5), "{rate} B/s: {interval} packets");
         if interval > 20.0 {
@@ -125,8 +129,9 @@ fn the_interval_before_the_first_loss_comes_from_the_rate() {
     }
 }
 
+/// Three later packets declare a packet lost. Duplicates do not count, and the loss is final.
 #[test]
-fn a_packet_is_lost_when_three_later_ones_have_come() {
+fn loss_is_declared_after_three_later_packets() {
     let path = path(100, 50);
     let mut history = LossHistory::new(Separation::Time, false);
     for n in [0, 1, 3, 4] {
@@ -137,7 +142,7 @@ fn a_packet_is_lost_when_three_later_ones_have_come() {
     assert!(history.arrive(&arrival(5, 5), &path));
     assert_eq!((history.lost(), history.events(), history.settled()), (1, 1, Some(Seq::new(5))));
     assert!(!history.arrive(&arrival(9, 2), &path));
-    assert_eq!(history.lost(), 1, "what was found lost stays lost");
+    assert_eq!(history.lost(), 1, "a loss is final");
 
     let mut reordered = LossHistory::new(Separation::Time, false);
     for n in [0, 1, 3, 4, 2, 5, 6] {
@@ -146,11 +151,12 @@ fn a_packet_is_lost_when_three_later_ones_have_come() {
     assert_eq!((reordered.lost(), reordered.settled()), (0, Some(Seq::new(6))));
 }
 
+/// Losses within a round trip form one loss event.
 #[test]
-fn losses_within_a_round_trip_are_one_event() {
+fn losses_within_a_round_trip_form_one_event() {
     let path = path(10, 50);
     let mut history = LossHistory::new(Separation::Time, false);
-    // A packet a millisecond: 30 and 40 are one round trip apart, 41 is more after 30.
+    // One packet per millisecond: 30 and 40 are one round trip apart, 41 is more than one after 30.
     pattern(&mut history, 60, &[30, 33, 40, 41, 45], &path);
     assert_eq!(history.events(), 2);
     assert_eq!(
@@ -163,27 +169,28 @@ fn losses_within_a_round_trip_are_one_event() {
     );
 }
 
-/// Section 5.2: the time of a loss lies between those of its neighbours as its number does.
+/// A long gap splits into one event per round trip; nominal arrival times are spaced evenly (section 5.2).
 #[test]
-fn a_long_gap_is_as_many_events_as_its_packets_span() {
+fn long_gap_splits_into_events_by_nominal_time() {
     let path = path(10, 50);
     let mut history = LossHistory::new(Separation::Time, false);
     pattern(&mut history, 100, &(20..=69).collect::<Vec<_>>(), &path);
-    // 20 begins one, 31 is the first more than 10 ms later, then 42, 53, 64.
+    // Packet 20 begins an event; 31 is the first more than 10 ms later, then 42, 53, 64.
     assert_eq!((history.events(), history.lost()), (5, 50));
     let data: Vec<u64> = history.intervals().1.map(|interval| interval.data).collect();
     assert_eq!(data, [37, 11, 11, 11, 11, 50]);
 }
 
+/// A gap of 2^40 packets takes constant time and gives exact counts.
 #[test]
-fn a_gap_of_2_to_the_40_costs_what_a_small_one_does() {
+fn gap_of_2_40_takes_constant_time() {
     let path = path(10, 50);
     let mut history = LossHistory::new(Separation::Time, true);
     let far = 1 << 40;
     for (millis, n) in [(0, 0), (1 << 24, far), (1 << 24, far + 1), (1 << 24, far + 2)] {
         history.arrive(&arrival(millis, n), &path);
     }
-    // 2^40 numbers in 2^24 ms: 65 536 in a millisecond, an event at each of 655 361.
+    // 2^40 numbers in 2^24 ms: 65 536 per millisecond, an event per 655 361.
     assert_eq!(history.lost(), far - 1);
     assert_eq!(history.events(), (far - 1).div_ceil(655_361));
     let data: Vec<u64> = history.intervals().1.map(|interval| interval.data).collect();
@@ -191,30 +198,33 @@ fn a_gap_of_2_to_the_40_costs_what_a_small_one_does() {
     assert_eq!(data[0], (far - 1) - (history.events() - 1) * 655_361 + 3);
 }
 
-/// RFC 4342 section 10.2: another event needs a packet between, more than four quarters after the one before the first loss.
+/// With the window counter, a new event requires a packet in between, more than four quarters after the one
+/// before the first loss (RFC 4342 section 10.2).
 #[test]
-fn with_the_window_counter_events_are_as_far_apart_as_it_says() {
+fn window_counter_separates_loss_events() {
     let run = |lost: &[u64]| {
         let mut history = LossHistory::new(Separation::Counter, false);
         for n in (0..60).filter(|n| !lost.contains(n)) {
-            // Two packets in each quarter of a round trip; times say nothing here.
+            // Two packets per quarter of a round trip; arrival times are equal.
             history.arrive(&Arrival { counter: (n / 2 % 16) as u8, ..arrival(0, n) }, &path(100, 50));
         }
         history.events()
     };
-    // Before 20 is 19 with counter 9: one of 14 has to come, 28 or later, before the next loss can be of another event.
+    // Packet 19, before 20, has counter 9: a packet with counter 14 (28 or later) must arrive before a loss
+    // of another event.
     assert_eq!(run(&[20, 28]), 1);
     assert_eq!(run(&[20, 29]), 2);
     assert_eq!(run(&[20, 28, 29, 30]), 1);
     assert_eq!(run(&[20, 28, 29, 31]), 2);
-    // Counters that came round altogether: 19 and 51 both have 9, but 28 was seen.
+    // The counter wraps: 19 and 51 both have 9, but 28 has arrived.
     assert_eq!(run(&[20, 52]), 2);
-    // Nothing arrives between: one event.
+    // No arrival in between: one event.
     assert_eq!(run(&(20..52).collect::<Vec<_>>()), 1);
 }
 
+/// Missing packets without data are not losses.
 #[test]
-fn lost_packets_without_data_are_no_loss() {
+fn lost_packets_without_data_are_no_losses() {
     let path = path(2, 50);
     let mut history = LossHistory::new(Separation::Time, false);
     let arrivals =
@@ -222,13 +232,14 @@ fn lost_packets_without_data_are_no_loss() {
     for (n, ndp) in arrivals {
         history.arrive(&Arrival { ndp, ..arrival(n, n) }, &path);
     }
-    // 2 and 3 had no data; of 6 and 7, 7 had none.
+    // 2 and 3 had no data; of 6 and 7, only 6 had.
     assert_eq!((history.lost(), history.events()), (1, 1));
     assert_eq!(intervals(&history)[0], Interval { lossless: 5, lossy: 1, data: 5 });
 }
 
+/// An ECN mark on a data packet begins a loss event at once.
 #[test]
-fn marks_begin_events_at_once() {
+fn ecn_marks_begin_events_at_once() {
     let path = path(10, 50);
     let mut history = LossHistory::new(Separation::Time, false);
     let mut begun = Vec::new();
@@ -247,9 +258,9 @@ fn marks_begin_events_at_once() {
     assert!(!acks.arrive(&Arrival { marked: true, data: false, ..arrival(0, 0) }, &path));
 }
 
-/// Section 5.5: an open interval more than twice the mean makes the closed ones count less, down to a quarter.
+/// An open interval of more than twice the mean discounts the closed ones, down to a quarter (section 5.5).
 #[test]
-fn a_long_time_without_loss_discounts_the_past() {
+fn long_open_interval_discounts_history() {
     let path = path(1, 10);
     let run = |last: u64, discounting: bool| {
         let mut history = LossHistory::new(Separation::Time, discounting);
@@ -258,7 +269,7 @@ fn a_long_time_without_loss_discounts_the_past() {
         history.mean_interval().unwrap()
     };
     for (open, factor) in [(15, 1.0), (20, 1.0), (25, 0.8), (40, 0.5), (80, 0.25), (1000, 0.25)] {
-        // The open interval has weight 1, seven of 10 have 5 together, times DF.
+        // The open interval has weight 1; seven intervals of 10 have weight 5 in total, times DF.
         let sum = |df: f64| (open as f64 + 50.0 * df) / (1.0 + 5.0 * df);
         let (plain, discounted) = (run(89 + open, false), run(89 + open, true));
         assert!((plain - sum(1.0).max(10.0)).abs() < 1e-9, "{open}: {plain}");
@@ -270,8 +281,9 @@ fn a_long_time_without_loss_discounts_the_past() {
     }
 }
 
+/// Interval lengths saturate at the width of their fields, and malformed options are rejected.
 #[test]
-fn lengths_beyond_24_bits_are_written_as_the_longest() {
+fn loss_interval_lengths_saturate_at_24_bits() {
     let mut bytes = Vec::new();
     let long = Interval { lossless: 1 << 30, lossy: 1 << 30, data: 1 << 30 };
     write_intervals(9, [long; 40], &mut bytes);
@@ -287,7 +299,7 @@ fn lengths_beyond_24_bits_are_written_as_the_longest() {
     assert_eq!(read_intervals(&[1]).map(|(skip, read)| (skip, read.len())), Some((1, 0)));
 }
 
-/// What comes of one number: delay behind its turn, lost, marked, without data.
+/// Fates of packets: delay, lost, ECN marked, without data.
 fn fates() -> impl Strategy<Value = Vec<(u8, bool, bool, bool)>> {
     let late = prop_oneof![6 => Just(0u8), 2 => 1..3u8, 1 => 3..12u8];
     let fate = (late, prop::bool::weighted(0.08), prop::bool::weighted(0.03), prop::bool::weighted(0.1));
@@ -299,8 +311,10 @@ fn fates() -> impl Strategy<Value = Vec<(u8, bool, bool, bool)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
+    /// The loss history matches a reference list of all arrivals, for both separations, with loss,
+    /// reordering, duplicates, marks and wrap.
     #[test]
-    fn a_history_does_what_a_list_of_all_arrivals_does(
+    fn loss_history_matches_reference_list(
         fates in fates(),
         copies in any::<bool>(),
         counter in any::<bool>(),
@@ -313,7 +327,7 @@ proptest! {
         let separation = if counter { Separation::Counter } else { Separation::Time };
         let path = path(rtt_ms, first);
         let origin = Seq::new(0).add(-from_wrap);
-        // Numbers with a turn each; those that are late come when their turn and delay are over.
+        // Each packet has a turn; late packets arrive after turn and delay.
         let mut order: Vec<(u64, u64)> = Vec::new();
         for (n, (late, lost, ..)) in fates.iter().enumerate() {
             if !lost {
@@ -346,8 +360,8 @@ proptest! {
             model.arrive(n, arrival);
         }
         let expected = model.read(separation, path.rtt, first, discounting);
-        let (skip, told) = history.intervals();
-        let told: Vec<Interval> = told.collect();
+        let (skip, reported) = history.intervals();
+        let reported: Vec<Interval> = reported.collect();
         prop_assert_eq!(history.events(), expected.events);
         prop_assert_eq!(history.lost(), expected.lost);
         prop_assert_eq!(history.settled(), expected.settled.map(|n| origin.add(n as i64)));
@@ -357,7 +371,7 @@ proptest! {
         if expected.events == 0 {
             intervals[0].data = 0;
         }
-        prop_assert_eq!(&told, &intervals);
+        prop_assert_eq!(&reported, &intervals);
         match (history.mean_interval(), model_mean(&expected.weighted)) {
             (None, None) => prop_assert_eq!(history.inverse_rate(), u32::MAX),
             (Some(mean), Some(model)) => {
@@ -365,8 +379,8 @@ proptest! {
                 prop_assert!((1.0..1e9).contains(&mean));
                 prop_assert!((history.loss_event_rate() * mean - 1.0).abs() < 1e-12);
                 if !discounting {
-                    let sent = mean_interval(told.iter().map(|interval| interval.data)).unwrap();
-                    prop_assert!((sent - mean).abs() < 1e-9 * mean, "what a sender reads is what the receiver says");
+                    let sent = mean_interval(reported.iter().map(|interval| interval.data)).unwrap();
+                    prop_assert!((sent - mean).abs() < 1e-9 * mean, "sender and receiver agree");
                 }
             }
             other => prop_assert!(false, "{:?}", other),

@@ -1,4 +1,4 @@
-//! The receive rate, the round-trip time that the window counter shows, CCID 3's reports, and DCCP-BBR's loss rate.
+//! Receive rate, round-trip time from the window counter, CCID 3 feedback, and DCCP-BBR's loss rate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,20 @@ fn ms(n: u64) -> Nanos {
     Nanos::from_millis(n)
 }
 
-/// RFC 4342 section 8.3: the bytes of the last t seconds by t, the longer of R and the time since the last report.
+/// A constant rate is reported within one packet per round trip: bytes of the last t seconds by t, the longer
+/// of R and the time since the last report (RFC 4342 section 8.3).
 #[test]
-fn a_constant_rate_is_reported_as_it_is() {
+fn receive_rate_constant_is_exact_within_a_packet() {
     let rtt = ms(80);
     let mut rate = ReceiveRate::new(Nanos::ZERO);
-    // 1000 bytes each millisecond: 10^6 B/s; reports sooner and later than a round trip after one another.
+    // 1000 bytes per millisecond: 10^6 B/s; reports less and more than a round trip apart.
     let mut reports = 0;
     for millis in 1..=2000 {
         rate.arrive(ms(millis), 1000, rtt);
         if [100, 110, 115, 200, 530, 531, 1000, 2000].contains(&millis) {
-            let told = rate.report(ms(millis), rtt).as_bytes_per_sec();
-            // Within one packet of those of a round trip.
-            assert!(told.abs_diff(1_000_000) <= 1000 * 1000 / 80, "at {millis} ms: {told} B/s");
+            let measured = rate.report(ms(millis), rtt).as_bytes_per_sec();
+            // Within one packet per round trip.
+            assert!(measured.abs_diff(1_000_000) <= 1000 * 1000 / 80, "at {millis} ms: {measured} B/s");
             reports += 1;
         }
     }
@@ -33,8 +34,9 @@ fn a_constant_rate_is_reported_as_it_is() {
     assert_eq!(ReceiveRate::new(ms(5)).rate(ms(5), ms(0)), Rate::ZERO);
 }
 
+/// If more than a round trip passed since the last report, the rate covers that time.
 #[test]
-fn the_time_since_a_report_counts_from_there() {
+fn receive_rate_counts_from_last_report() {
     let rtt = ms(50);
     let mut rate = ReceiveRate::new(Nanos::ZERO);
     rate.arrive(ms(10), 5000, rtt);
@@ -44,9 +46,9 @@ fn the_time_since_a_report_counts_from_there() {
 }
 
 proptest! {
-    /// Bursts: never off by more than what one eighth of a round trip brought.
+    /// For bursts, the rate is exact within the arrivals of one eighth of a round trip.
     #[test]
-    fn a_varying_rate_is_that_of_the_last_round_trip(
+    fn receive_rate_varying_covers_last_round_trip(
         arrivals in prop::collection::vec((0..30u64, 1..1500u64), 1..200),
         rtt_ms in 8..200u64,
         report_every in 1..20usize,
@@ -62,19 +64,19 @@ proptest! {
             if i % report_every == 0 && now > 0 {
                 let t = rtt_ms.max(now - last);
                 let since = |from: i64| -> u64 { all.iter().filter(|(at, _)| **at as i64 > from).map(|(_, n)| n).sum() };
-                let told = rate.report(ms(now), rtt).as_bytes_per_sec();
+                let measured = rate.report(ms(now), rtt).as_bytes_per_sec();
                 if now - last >= rtt_ms {
                     let new = since(last as i64) + if last == 0 { all.get(&0).copied().unwrap_or(0) } else { 0 };
-                    // What came in the very millisecond of a report, after it, belongs to the next: at most that.
+                    // Arrivals in the millisecond of a report may count for the next one.
                     let at_report = all.get(&last).copied().unwrap_or(0);
-                    prop_assert!(told >= new * 1000 / t && told <= (new + at_report) * 1000 / t + 1);
+                    prop_assert!(measured >= new * 1000 / t && measured <= (new + at_report) * 1000 / t + 1);
                 } else {
                     let exact = since(now as i64 - t as i64);
-                    // A part is an eighth long and ends with a packet; it counts by its share of the round trip.
+                    // A part is an eighth of a round trip, ends with a packet, and counts proportionally.
                     let edge = now as i64 - t as i64;
                     let part = rtt_ms as i64 / 8 + 31;
                     let off: u64 = all.range((edge - part).max(0) as u64..=(edge + part).max(0) as u64).map(|(_, n)| n).sum();
-                    prop_assert!((told * t / 1000).abs_diff(exact) <= off + 1, "{} B/s for {} bytes in {} ms", told, exact, t);
+                    prop_assert!((measured * t / 1000).abs_diff(exact) <= off + 1, "{} B/s for {} bytes in {} ms", measured, exact, t);
                 }
                 last = now;
             }
@@ -82,29 +84,31 @@ proptest! {
     }
 }
 
-/// The sender's counter goes up each quarter of R; packets every 3 ms put each step's first packet at most 3 ms late.
+/// The estimate matches R. The counter advances per quarter of R, and packets every 3 ms delay each step by
+/// at most 3 ms.
 #[test]
-fn the_window_counter_shows_the_round_trip_time() {
+fn counter_rtt_follows_window_counter() {
     for rtt in [40, 100, 333] {
         let mut estimate = CounterRtt::new(None);
         for packet in 0..1000u64 {
             let millis = packet * 3;
             estimate.arrive(ms(millis), (millis * 4 / rtt % 16) as u8);
         }
-        let told = estimate.rtt().unwrap().as_millis_f64();
-        assert!((told - rtt as f64).abs() <= 3.0, "{told} ms, not {rtt}");
+        let measured = estimate.rtt().unwrap().as_millis_f64();
+        assert!((measured - rtt as f64).abs() <= 3.0, "{measured} ms, not {rtt}");
     }
 }
 
+/// A jump by five steps yields no sample; the steps before it do.
 #[test]
-fn a_counter_that_jumps_by_five_says_nothing_of_time() {
+fn counter_rtt_jump_of_five_is_no_sample() {
     let mut estimate = CounterRtt::new(Some(ms(70)));
-    // One packet a second: the sender's counter goes up by at most five.
+    // One packet per second: the counter advances by at most five.
     for packet in 0..20u64 {
         estimate.arrive(Nanos::from_secs(packet), (packet * 5 % 16) as u8);
     }
     assert_eq!(estimate.rtt(), Some(ms(70)));
-    // Two steps before a jump are a sample of half a round trip: 2 steps in 20 ms.
+    // Two steps in 20 ms before a jump are a sample of half a round trip.
     let mut estimate = CounterRtt::new(None);
     for (millis, counter) in [(0, 0), (20, 2), (500, 7)] {
         estimate.arrive(ms(millis), counter);
@@ -112,14 +116,15 @@ fn a_counter_that_jumps_by_five_says_nothing_of_time() {
     assert_eq!(estimate.rtt(), Some(ms(40)));
 }
 
-/// R = 100 ms, a packet each millisecond: the window counter goes up every 25.
+/// R = 100 ms, one packet per millisecond: the window counter advances every 25 ms.
 fn data(n: u64) -> Arrival {
     let counter = (n / 25 % 16) as u8;
     Arrival { at: ms(n), seq: Seq::new(n), data: true, ndp: None, marked: false, counter }
 }
 
+/// Feedback is due once per round trip and when a loss event begins.
 #[test]
-fn reports_are_due_once_in_a_round_trip_and_when_a_loss_event_begins() {
+fn feedback_is_due_per_round_trip_and_on_loss_event() {
     let mut receiver = Receiver::new(Nanos::ZERO, None, Separation::Counter, true);
     let mut due = Vec::new();
     for n in (0..600).filter(|n| ![430, 431, 500, 560].contains(n)) {
@@ -128,14 +133,15 @@ fn reports_are_due_once_in_a_round_trip_and_when_a_loss_event_begins() {
             receiver.report(ms(n));
         }
     }
-    // 434 and 563 are the third after a loss; 500 is less than a round trip after 430. The round trip of the report at 434 counts
-    // from its counter, which began at 425.
+    // 434 and 563 are the third packets after a loss; 500 is less than a round trip after 430. The round trip
+    // after the report at 434 counts from the start of its counter at 425.
     assert_eq!(due, [0, 100, 200, 300, 400, 434, 525, 563]);
     assert_eq!((receiver.history().events(), receiver.history().lost()), (2, 4));
 }
 
+/// A feedback packet contains the measured elapsed time, receive rate, loss intervals and loss event rate.
 #[test]
-fn a_report_says_what_was_measured() {
+fn feedback_contains_measured_values() {
     let mut receiver = Receiver::new(Nanos::ZERO, None, Separation::Counter, false);
     for n in (0..=1000).filter(|n| *n != 700) {
         if receiver.arrive(&data(n), 1000) {
@@ -144,9 +150,9 @@ fn a_report_says_what_was_measured() {
     }
     let report = receiver.report(Nanos::from_micros(1_002_340));
     assert_eq!(report.elapsed, 234);
-    let told = report.receive_rate.as_bytes_per_sec();
-    // 102.34 ms since the report at 900 or less than that: two packets of a hundred for the edges.
-    assert!(told.abs_diff(1_000_000) <= 30_000, "{told} B/s");
+    let measured = report.receive_rate.as_bytes_per_sec();
+    // At most 102.34 ms since the report at 900; two packets of a hundred for the edges.
+    assert!(measured.abs_diff(1_000_000) <= 30_000, "{measured} B/s");
     let mut bytes = Vec::new();
     receiver.write(&report, true, &mut bytes);
     let read: Vec<Opt> = options(&bytes).map(Result::unwrap).collect();
@@ -159,10 +165,11 @@ fn a_report_says_what_was_measured() {
     else {
         panic!("{read:?}")
     };
-    assert_eq!(u64::from(rate), told);
+    assert_eq!(u64::from(rate), measured);
     assert_eq!(inverse, report.inverse_rate);
     let lengths: Vec<u64> = read_intervals(value).unwrap().1.map(|interval| interval.data).collect();
-    // 700 to 1000; before it, the interval at which the equation gives 100 packets in a round trip of about 100 ms.
+    // Packets 700 to 1000; before them, the interval at which the equation gives 100 packets per round trip
+    // of 100 ms.
     assert_eq!(lengths[0], 301);
     let p = 1.0 / lengths[1] as f64;
     let x = narrows_cc::tfrc::throughput(Bytes::new(1000), receiver.rtt(), p).as_bytes_per_sec();
@@ -170,9 +177,9 @@ fn a_report_says_what_was_measured() {
     assert!(bytes.len() <= 102);
 }
 
-/// RFC 5348 section 6.3: the first packet makes a report, of a rate of zero.
+/// The first packet triggers feedback with a receive rate of zero (RFC 5348 section 6.3).
 #[test]
-fn the_first_report_has_no_rate() {
+fn feedback_on_first_packet_has_zero_rate() {
     let mut receiver = Receiver::new(Nanos::ZERO, Some(ms(100)), Separation::Counter, false);
     assert!(receiver.arrive(&data(0), 1000));
     assert_eq!(receiver.report(ms(0)).receive_rate, Rate::ZERO);
@@ -182,13 +189,15 @@ fn the_first_report_has_no_rate() {
     assert!(receiver.report(ms(100)).receive_rate > Rate::ZERO);
 }
 
+/// A loss before any data assumes a rate of one packet in two round trips.
 #[test]
-fn a_loss_before_any_data_stands_for_a_packet_in_two_round_trips() {
+fn loss_before_data_assumes_packet_per_two_rtts() {
     let mut receiver = Receiver::new(Nanos::ZERO, Some(ms(100)), Separation::Time, false);
     for n in [0, 2, 3, 4] {
         receiver.arrive(&Arrival { data: false, ..data(n) }, 0);
     }
-    // f(p) = 2 round trips per packet; 1/p to the next whole packet. A byte stands for the unknown size.
+    // f(p) = 2 round trips per packet; 1/p rounded to a whole packet. The unknown packet size counts as one
+    // byte.
     let p = narrows_cc::tfrc::loss_event_rate(Bytes::new(1), ms(100), Rate::from_bytes_per_sec(5));
     assert!((narrows_cc::tfrc::round_trips_per_segment(p) - 2.0).abs() < 1e-6);
     let lengths: Vec<u64> = receiver.intervals().1.map(|interval| interval.data).collect();
@@ -197,7 +206,7 @@ fn a_loss_before_any_data_stands_for_a_packet_in_two_round_trips() {
 
 const HALF: u64 = 500;
 
-/// Equation 11 word for word, over half seconds of which the newest 20 count.
+/// Equation 11, over the newest 20 half seconds.
 fn model_rate(arrivals: &[(u64, u64)], now: u64) -> Option<f64> {
     let mut current = 0;
     let mut entry = None;
@@ -215,13 +224,14 @@ fn model_rate(arrivals: &[(u64, u64)], now: u64) -> Option<f64> {
 }
 
 proptest! {
+    /// The loss rate matches equation 11 of the paper under reordering, loss, idle time and wrap.
     #[test]
-    fn the_loss_rate_is_that_of_equation_11(
+    fn loss_rate_matches_equation_11(
         packets in prop::collection::vec((0..400u64, 0..6u64, prop::bool::weighted(0.25)), 1..400),
         idle in prop::option::of((0..400usize, 0..30_000u64)),
         wrap in 0..200i64,
     ) {
-        // Packets leave `gap` ms apart, some arrive up to `late` places later, some never.
+        // Packets leave `gap` ms apart; some arrive up to `late` places later, some never.
         let origin = Seq::new(0).add(-wrap);
         let (mut now, mut order) = (0, Vec::new());
         for (i, (gap, late, lost)) in packets.iter().enumerate() {
@@ -237,9 +247,9 @@ proptest! {
         let mut rate = LossRate::new(origin);
         for (i, &(at, n)) in order.iter().enumerate() {
             rate.arrive(ms(at), origin.add(n as i64));
-            let (told, expected) = (rate.rate(ms(at)), model_rate(&order[..=i], at));
-            match (told, expected) {
-                (Some(told), Some(expected)) => prop_assert!((told - expected).abs() < 1e-12, "{} and {}", told, expected),
+            let (measured, expected) = (rate.rate(ms(at)), model_rate(&order[..=i], at));
+            match (measured, expected) {
+                (Some(measured), Some(expected)) => prop_assert!((measured - expected).abs() < 1e-12, "{} and {}", measured, expected),
                 other => prop_assert_eq!(other, (None, None)),
             }
         }
@@ -249,28 +259,30 @@ proptest! {
     }
 }
 
+/// The loss rate forgets losses within ten seconds.
 #[test]
-fn a_loss_rate_follows_the_path_within_ten_seconds() {
+fn loss_rate_follows_path_within_ten_seconds() {
     let mut rate = LossRate::new(Seq::new(0));
     assert_eq!(rate.rate(Nanos::ZERO), None);
-    // 1000 packets a second; every fourth is lost in the first 20 s, none after.
-    let mut seen = Vec::new();
+    // 1000 packets per second; every fourth is lost in the first 20 s.
+    let mut rates = Vec::new();
     for n in 1..=40_000u64 {
         if n > 20_000 || n % 4 != 0 {
             rate.arrive(ms(n), Seq::new(n));
         }
         if [15_000, 24_999, 31_000].contains(&n) {
-            seen.push(rate.rate(ms(n)).unwrap());
+            rates.push(rate.rate(ms(n)).unwrap());
         }
     }
-    // At 25 s the window is 10 s or half a second less, of which 5 or 4.5 had losses.
-    assert!((seen[0] - 0.25).abs() < 1e-3, "{seen:?}");
-    assert!((0.25 * 4.5 / 9.5 - 1e-3..=0.125 + 1e-3).contains(&seen[1]), "{seen:?}");
-    assert!(seen[2].abs() < 1e-12, "{seen:?}");
+    // At 25 s the window is 9.5 to 10 s long, of which 4.5 to 5 s had losses.
+    assert!((rates[0] - 0.25).abs() < 1e-3, "{rates:?}");
+    assert!((0.25 * 4.5 / 9.5 - 1e-3..=0.125 + 1e-3).contains(&rates[1]), "{rates:?}");
+    assert!(rates[2].abs() < 1e-12, "{rates:?}");
 }
 
+/// A late packet counts in its own half second.
 #[test]
-fn a_late_packet_is_credited_to_its_own_half_second() {
+fn loss_rate_late_packet_counts_in_its_slot() {
     let mut rate = LossRate::new(Seq::new(0));
     for n in (1..=100).filter(|n| n % 2 == 0) {
         rate.arrive(ms(0), Seq::new(n));
@@ -284,14 +296,15 @@ fn a_late_packet_is_credited_to_its_own_half_second() {
         rate.arrive(ms(9000), Seq::new(n));
     }
     assert_eq!(rate.rate(ms(9000)), Some(0.0));
-    // The first half second is over, and its credits with it.
+    // The first half second has left the window.
     assert_eq!(rate.rate(ms(10_000)), Some(0.0));
     rate.arrive(ms(10_000), Seq::new(50));
     assert_eq!(rate.rate(ms(10_000)), Some(0.0));
 }
 
+/// The Loss Rate option holds the rate in units of 1/(2^32 − 1).
 #[test]
-fn the_option_holds_a_share_of_2_to_the_32_less_one() {
+fn loss_rate_option_scales_to_2_32_minus_1() {
     let mut rate = LossRate::new(Seq::new(0));
     rate.arrive(ms(0), Seq::new(3));
     let option = rate.option(ms(1)).unwrap();

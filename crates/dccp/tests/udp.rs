@@ -1,4 +1,4 @@
-//! RFC 6773: what a receiver checks, what it drops.
+//! RFC 6773: checks and drops of the receiver.
 
 use std::net::SocketAddr;
 
@@ -24,8 +24,9 @@ fn datagram() -> Vec<u8> {
     datagram
 }
 
+/// A wrapped packet decodes to itself, and bytes after the UDP length are ignored.
 #[test]
-fn a_packet_comes_out_as_it_went_in() {
+fn udp_wrap_and_receive_round_trip() {
     let (header, bytes) = packet();
     let datagram = datagram();
     assert_eq!(datagram[..6], [0x82, 0x35, 0x19, 0x6f, 0, 8 + bytes.len() as u8]);
@@ -38,13 +39,14 @@ fn a_packet_comes_out_as_it_went_in() {
     assert_eq!(
         receive(Some(HERE), &trailed).unwrap().3.data,
         b"hello",
-        "what follows the UDP length is not part of it"
+        "bytes after the UDP length are ignored"
     );
 }
 
-/// By hand: an empty Data packet with short numbers, all zero but its offset and type.
+/// The UDP checksum follows RFC 768, computed by hand for an empty Data packet with short numbers, all zero
+/// but offset and type.
 #[test]
-fn the_udp_checksum_is_that_of_rfc_768() {
+fn udp_checksum_matches_rfc_768() {
     let mut packet = Vec::new();
     Header { long: false, ..Header::new(Kind::Data) }.encode(&[], &[], &mut packet);
     let mut datagram = Vec::new();
@@ -55,10 +57,11 @@ fn the_udp_checksum_is_that_of_rfc_768() {
     assert_eq!(datagram[6..8], expected.to_be_bytes());
 }
 
+/// A computed checksum of zero is sent as all ones.
 #[test]
-fn a_checksum_of_zero_is_sent_as_ones() {
+fn udp_zero_checksum_is_sent_as_ones() {
     let (header, _) = packet();
-    // The data's last two bytes go through all values: one of them makes the sum zero.
+    // The last two bytes take all values: for one of them the sum is zero.
     let mut ones = 0;
     for word in 0..=u16::MAX {
         let (mut packet, mut datagram) = (Vec::new(), Vec::new());
@@ -71,22 +74,23 @@ fn a_checksum_of_zero_is_sent_as_ones() {
     assert!(ones >= 1);
 }
 
+/// Datagrams that RFC 6773 drops are dropped with the reason.
 #[test]
-fn datagrams_that_rfc_6773_drops_are_dropped_with_the_reason() {
+fn udp_invalid_datagram_is_dropped_with_reason() {
     let good = datagram();
     let dropped = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut datagram = good.clone();
         change(&mut datagram);
-        let why = receive(Some(HERE), &datagram).unwrap_err();
-        assert!(!why.to_string().is_empty());
-        why
+        let reason = receive(Some(HERE), &datagram).unwrap_err();
+        assert!(!reason.to_string().is_empty());
+        reason
     };
     assert_eq!(dropped(&|d| d.truncate(7)), Dropped::NoHeader { have: 7 });
     assert_eq!(dropped(&|d| d[5] = 19), Dropped::Short { length: 19 });
     assert_eq!(dropped(&|d| d[4] = 1), Dropped::Cut { length: 256 + 41, have: 41 });
     assert_eq!(dropped(&|d| d[6..8].fill(0)), Dropped::NoChecksum);
     assert_eq!(dropped(&|d| d[40] ^= 1), Dropped::Checksum);
-    // With a checksum that fits, what is inside decides.
+    // With a valid UDP checksum the packet inside decides.
     let inside = |change: &dyn Fn(&mut Vec<u8>)| {
         let (mut bytes, mut datagram) = (packet().1, Vec::new());
         change(&mut bytes);
@@ -99,8 +103,9 @@ fn datagrams_that_rfc_6773_drops_are_dropped_with_the_reason() {
     assert_eq!(open(&[0; 5]), Err(Dropped::Short { length: 13 }));
 }
 
+/// The receiver ignores the DCCP checksum and its coverage.
 #[test]
-fn neither_the_dccp_checksum_nor_its_coverage_is_looked_at() {
+fn udp_ignores_dccp_checksum_and_coverage() {
     let (header, mut bytes) = packet();
     bytes[6..8].copy_from_slice(&[0x12, 0x34]);
     bytes[5] |= 15;
@@ -108,8 +113,9 @@ fn neither_the_dccp_checksum_nor_its_coverage_is_looked_at() {
     assert_eq!(open(&bytes).unwrap().0, Header { coverage: 15, ..header });
 }
 
+/// Flows differ by remote address, UDP port and DCCP ports.
 #[test]
-fn connections_differ_by_addresses_and_by_the_ports_of_both() {
+fn udp_flow_differs_by_address_and_both_ports() {
     let (header, _) = packet();
     let remote: SocketAddr = "192.0.2.1:33333".parse().unwrap();
     let flow = Flow::of(remote, &header);
@@ -120,17 +126,19 @@ fn connections_differ_by_addresses_and_by_the_ports_of_both() {
     assert_ne!(flow, Flow::of(remote, &Header { destination: 5002, ..header }));
 }
 
+/// Wrapping a packet longer than a UDP datagram panics.
 #[test]
 #[should_panic(expected = "65528 bytes in UDP; it carries 65527")]
-fn packets_longer_than_udp_are_the_callers_mistake() {
+fn udp_wrap_of_too_long_packet_panics() {
     wrap(HERE, 1, 2, &[0; MAX_PACKET + 1], &mut Vec::new());
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
+    /// Random datagrams decode completely or are dropped.
     #[test]
-    fn arbitrary_datagrams_are_read_or_dropped(bytes in prop::collection::vec(any::<u8>(), 0..100), length in 0..120u8) {
+    fn udp_random_datagrams_decode_or_are_dropped(bytes in prop::collection::vec(any::<u8>(), 0..100), length in 0..120u8) {
         let mut bytes = bytes;
         if let Some(field) = bytes.get_mut(4..6) {
             field.copy_from_slice(&[0, length]);
@@ -142,8 +150,9 @@ proptest! {
         }
     }
 
+    /// Any flipped bit makes the datagram invalid.
     #[test]
-    fn a_changed_bit_is_always_found(place in any::<prop::sample::Index>(), bit in 0..8u32) {
+    fn udp_flipped_bit_is_detected(place in any::<prop::sample::Index>(), bit in 0..8u32) {
         let mut datagram = datagram();
         let at = place.index(datagram.len());
         datagram[at] ^= 1u8 << bit;
@@ -151,9 +160,11 @@ proptest! {
     }
 }
 
+/// Coverage beyond the data has no effect in UDP (RFC 6773 section 3.3.2). A native packet with it is
+/// dropped.
 #[test]
-fn a_coverage_beyond_the_data_stops_no_handshake() {
-    // RFC 6773 section 3.3.2: partial coverage has no effect in UDP. Natively such a packet is dropped.
+fn udp_coverage_beyond_data_allows_handshake() {
+    // A coverage of 56 bytes on a Request without data.
     let mut packet = Vec::new();
     let request = Header { source: 40_000, destination: 5001, seq: 77, ..Header::new(Kind::Request) };
     request.encode(&[], &[], &mut packet);

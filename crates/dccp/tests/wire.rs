@@ -1,4 +1,4 @@
-//! Headers and options: to bytes and back, and what is refused.
+//! Headers and options: encoding, decoding and errors.
 
 use narrows_dccp::wire::{
     Addresses, Body, DecodeError, MAX_HEADER, MAX_VALUE, MIN_HEADER, Opt, OptionError, checksum, options,
@@ -7,25 +7,12 @@ use narrows_dccp::wire::{
 use narrows_dccp::{Header, Kind, ResetCode};
 use proptest::prelude::*;
 
-const KINDS: [Kind; 10] = [
-    Kind::Request,
-    Kind::Response,
-    Kind::Data,
-    Kind::Ack,
-    Kind::DataAck,
-    Kind::CloseReq,
-    Kind::Close,
-    Kind::Reset,
-    Kind::Sync,
-    Kind::SyncAck,
-];
-
-/// Any header that can be written, with fields that its type has.
+/// Any valid header.
 fn header() -> impl Strategy<Value = Header> {
     let fields = (any::<(u16, u16)>(), 0..16u8, 0..16u8, any::<(u64, u64, u32, u8, [u8; 3])>());
-    (0..KINDS.len(), any::<bool>(), fields).prop_map(
+    (0..Kind::ALL.len(), any::<bool>(), fields).prop_map(
         |(kind, long, ((source, destination), ccval, coverage, rest))| {
-            let kind = KINDS[kind];
+            let kind = Kind::ALL[kind];
             let long = long || !kind.may_be_short();
             let (seq, ack, service, code, data) = rest;
             let width = if long { 48 } else { 24 };
@@ -46,14 +33,14 @@ fn header() -> impl Strategy<Value = Header> {
     )
 }
 
-/// What an option is, with the bytes that it borrows.
+/// Ingredients of an option: type, bytes, number, flag.
 fn option() -> impl Strategy<Value = (u8, Vec<u8>, u64, bool)> {
     (0..24u8, prop::collection::vec(any::<u8>(), 0..40), any::<u64>(), any::<bool>())
 }
 
 fn build<'a>((which, bytes, number, flag): &'a (u8, Vec<u8>, u64, bool)) -> Opt<'a> {
     let (value, n, feature) = (bytes.as_slice(), *number as u32, *number as u8);
-    // Small and large numbers alike: the short forms have to be met.
+    // Small and large numbers, so that short forms occur.
     let n = if *flag { n } else { n % 70_000 };
     match which {
         0 => Opt::Padding,
@@ -87,8 +74,9 @@ fn build<'a>((which, bytes, number, flag): &'a (u8, Vec<u8>, u64, bool)) -> Opt<
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
+    /// Any header decodes to itself, with options padded by zeros.
     #[test]
-    fn headers_come_back_as_they_were(
+    fn header_encode_decode_round_trip(
         header in header(),
         options in prop::collection::vec(1..=255u8, 0..1000),
         data in prop::collection::vec(any::<u8>(), 56..200),
@@ -108,9 +96,10 @@ proptest! {
         prop_assert_eq!(&packet[6..8], &[0, 0]);
     }
 
+    /// Any options decode to themselves.
     #[test]
-    fn options_come_back_as_they_were(list in prop::collection::vec(option(), 0..20)) {
-        // A Loss Intervals option without a skip length does not exist.
+    fn options_write_read_round_trip(list in prop::collection::vec(option(), 0..20)) {
+        // A Loss Intervals option requires a skip length.
         let list: Vec<Opt> = list.iter().map(build).filter(|option| *option != Opt::LossIntervals(&[])).collect();
         let mut bytes = Vec::new();
         for option in &list {
@@ -120,9 +109,9 @@ proptest! {
         prop_assert_eq!(read.unwrap(), list);
     }
 
-    /// No panic, no read beyond the packet: slices lie where the data offset says.
+    /// Random bytes cause no panic and no read outside the packet. Decoded packets encode to the same header.
     #[test]
-    fn arbitrary_bytes_decode_or_are_refused(
+    fn header_random_bytes_decode_or_are_rejected(
         bytes in prop::collection::vec(any::<u8>(), 0..120),
         offset in 0..40u8,
         first in any::<bool>(),
@@ -137,7 +126,7 @@ proptest! {
                 prop_assert_eq!(&bytes[header.len()..][..opts.len()], opts);
                 prop_assert_eq!(usize::from(bytes[4]) * 4, header.len() + opts.len());
                 prop_assert!(options(opts).count() <= opts.len());
-                // What was understood is written again: only reserved bits and the checksum may differ.
+                // Re-encoding changes only reserved bits and the checksum.
                 let mut again = Vec::new();
                 header.encode(opts, data, &mut again);
                 prop_assert_eq!(again.len(), bytes.len());
@@ -149,8 +138,9 @@ proptest! {
         verify(None, &bytes);
     }
 
+    /// The option iterator ends on random bytes and reports the position of each error.
     #[test]
-    fn arbitrary_options_end(bytes in prop::collection::vec(any::<u8>(), 0..1020)) {
+    fn options_random_bytes_terminate(bytes in prop::collection::vec(any::<u8>(), 0..1020)) {
         let mut at = 0;
         for option in options(&bytes) {
             match option {
@@ -167,9 +157,9 @@ proptest! {
         }
     }
 
-    /// One bit that changes is always found, unless it lies beyond the coverage.
+    /// The checksum detects any flipped bit within its coverage, and none beyond it.
     #[test]
-    fn the_checksum_finds_a_changed_bit_within_its_coverage(
+    fn checksum_detects_flipped_bit_in_coverage(
         header in header(),
         data in prop::collection::vec(any::<u8>(), 56..100),
         addresses in prop::option::of(any::<([u8; 4], [u8; 4])>()),
@@ -192,8 +182,9 @@ proptest! {
     }
 }
 
+/// Packets encode to the layout of RFC 4340 section 5.
 #[test]
-fn a_packet_has_the_bytes_of_section_5() {
+fn packet_encodes_to_bytes_of_section_5() {
     let mut packet = Vec::new();
     let request = Header {
         source: 0x1234,
@@ -228,10 +219,10 @@ fn a_packet_has_the_bytes_of_section_5() {
     assert_eq!(packet[16..], [0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 5, 7, 8, 9]);
 }
 
-/// The lengths of section 5, per type: long and short.
+/// Header lengths match section 5, per type, long and short.
 #[test]
-fn headers_have_the_lengths_of_section_5() {
-    let lengths: Vec<_> = KINDS.iter().map(|kind| kind.header_len(true)).collect();
+fn header_lengths_match_section_5() {
+    let lengths: Vec<_> = Kind::ALL.iter().map(|kind| kind.header_len(true)).collect();
     assert_eq!(lengths, [20, 28, 16, 24, 24, 24, 24, 28, 24, 24]);
     let short: Vec<_> =
         [Kind::Data, Kind::Ack, Kind::DataAck].iter().map(|kind| kind.header_len(false)).collect();
@@ -240,8 +231,9 @@ fn headers_have_the_lengths_of_section_5() {
     assert_eq!(Header::new(Kind::DataAck).room(), MAX_HEADER - 24);
 }
 
+/// Packet types and reset codes have the numbers of RFC 4340; other numbers are reserved.
 #[test]
-fn numbers_on_the_wire_are_those_of_the_rfc() {
+fn kind_and_reset_code_numbers_match_the_rfc() {
     for number in 0..=255 {
         let kind = Kind::from_wire(number);
         assert_eq!(kind.map(|kind| kind as u8), (number < 10).then_some(number));
@@ -254,8 +246,9 @@ fn refused(bytes: &[u8]) -> String {
     Header::decode(bytes).unwrap_err().to_string()
 }
 
+/// Errors of malformed headers name the byte, and reserved bits are ignored.
 #[test]
-fn malformed_headers_are_refused_with_the_place() {
+fn header_malformed_error_names_the_byte() {
     let mut packet = Vec::new();
     Header::new(Kind::Response).encode(&[], b"12345", &mut packet);
     assert_eq!(refused(&[]), "the packet ends at byte 0, its header takes 12");
@@ -282,8 +275,9 @@ fn malformed_headers_are_refused_with_the_place() {
     );
 }
 
+/// Encoding turns coverage beyond the data into full coverage; decoding rejects it.
 #[test]
-fn a_coverage_of_more_than_there_is_becomes_all() {
+fn header_coverage_beyond_data_encodes_as_full() {
     let mut packet = Vec::new();
     Header { coverage: 15, ..Header::new(Kind::Data) }.encode(&[], b"12345", &mut packet);
     assert_eq!(Header::decode(&packet).unwrap().0.coverage, 0);
@@ -293,21 +287,27 @@ fn a_coverage_of_more_than_there_is_becomes_all() {
     assert_eq!(Header::decode(&packet).unwrap_err(), DecodeError::Coverage { covered: 8, have: 5 });
 }
 
+/// Errors of malformed options name the byte. After an invalid value later options remain readable, after an
+/// invalid length none.
 #[test]
-fn malformed_options_are_told_with_the_place() {
+fn options_malformed_error_names_the_byte() {
     let read = |bytes: &[u8]| {
         options(bytes).map(|option| option.map(|o| o.kind()).map_err(|e| e.to_string())).collect()
     };
-    let told: Vec<Result<u8, String>> = read(&[2, 41, 5, 1, 2, 3, 2]);
+    let read_options: Vec<Result<u8, String>> = read(&[2, 41, 5, 1, 2, 3, 2]);
     let wrong = "byte 1 of the options: option 41 cannot have length 5".to_owned();
-    assert_eq!(told, [Ok(2), Err(wrong), Ok(2)], "the options after it can be read");
+    assert_eq!(read_options, [Ok(2), Err(wrong), Ok(2)], "the options after it can be read");
     for (bytes, message) in [
         (&[2, 38, 1, 0][..], "byte 1 of the options: option 38 says length 1, 3 bytes are left"),
         (&[0, 0, 43, 6, 1][..], "byte 2 of the options: option 43 says length 6, 3 bytes are left"),
         (&[200][..], "byte 0 of the options: option 200 says length 0, 1 bytes are left"),
     ] {
-        let told: Vec<_> = read(bytes);
-        assert_eq!(told.last(), Some(&Err(message.to_owned())), "{bytes:?}: nothing is read after it");
+        let read_options: Vec<_> = read(bytes);
+        assert_eq!(
+            read_options.last(),
+            Some(&Err(message.to_owned())),
+            "{bytes:?}: nothing is read after it"
+        );
     }
     for bytes in [
         &[37, 2][..],
@@ -322,8 +322,9 @@ fn malformed_options_are_told_with_the_place() {
     }
 }
 
+/// Options encode to the bytes of the RFC, in their shortest form.
 #[test]
-fn options_have_the_bytes_of_the_rfc() {
+fn options_encode_to_bytes_of_the_rfc() {
     let written = |option: Opt| {
         let mut bytes = Vec::new();
         option.write(&mut bytes);
@@ -344,9 +345,9 @@ fn options_have_the_bytes_of_the_rfc() {
     assert_eq!(written(Opt::InitCookie(&[5; MAX_VALUE])).len(), 255);
 }
 
-/// Table 3 of section 5.8, the column of DCCP-Data.
+/// The options allowed on Data packets are those of table 3 in section 5.8.
 #[test]
-fn data_packets_carry_few_options() {
+fn options_allowed_on_data_match_table_3() {
     let allowed: Vec<u8> = (0..=255)
         .filter(|&kind| {
             let bytes = [kind, 6, 1, 0, 0, 0];
@@ -356,9 +357,9 @@ fn data_packets_carry_few_options() {
     assert_eq!(allowed, [0, 2, 37, 41, 42, 44]);
 }
 
-/// By hand: a Data packet of 17 bytes from 10.0.0.1 to 10.0.0.2.
+/// The checksum follows section 9, computed by hand for a Data packet of 17 bytes from 10.0.0.1 to 10.0.0.2.
 #[test]
-fn the_checksum_is_that_of_section_9() {
+fn checksum_matches_section_9() {
     let addresses = Addresses { source: [10, 0, 0, 1], destination: [10, 0, 0, 2] };
     let mut packet = Vec::new();
     let header =

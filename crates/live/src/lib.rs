@@ -20,7 +20,6 @@
 #![allow(clippy::disallowed_methods)]
 
 mod alarm;
-pub mod bench;
 mod capture;
 mod client;
 mod peer;
@@ -38,8 +37,9 @@ use std::time::Duration;
 
 pub use client::send;
 pub use report::{Delay, Report};
-pub use server::receive;
+pub use server::{receive, receive_on};
 pub use settings::{Caller, LiveError, Settings, Stop};
+pub use socket::{Arrived, Socket};
 
 /// So often at least it is looked at whether to stop, and captures are flushed.
 const TICK: Duration = Duration::from_millis(50);

@@ -35,7 +35,10 @@ pub fn receive(settings: &Settings, caller: &dyn Caller) -> Result<Option<Report
     receive_on(plain, settings, caller)
 }
 
-/// As [`receive`], on a socket that is there.
+/// As [`receive`], on a bound socket.
+///
+/// # Errors
+/// As [`receive`].
 pub fn receive_on(
     plain: Plain,
     settings: &Settings,

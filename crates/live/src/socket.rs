@@ -31,16 +31,23 @@ pub struct Socket {
 }
 
 /// A packet that arrived.
+#[derive(Debug)]
 pub struct Arrived<'a> {
+    /// The sender's address.
     pub from: SocketAddr,
     /// Our address that it was sent to.
     pub to: SocketAddr,
+    /// The ECN codepoint of its IP header.
     pub ecn: u8,
+    /// Its payload.
     pub bytes: &'a [u8],
 }
 
 impl Socket {
-    /// Bound to `local`; with a peer it exchanges packets with nobody else, and hears when that refuses.
+    /// Binds to `local`. With a peer, it exchanges packets with that address only and reports its refusals.
+    ///
+    /// # Errors
+    /// If the address cannot be used. Call it inside a tokio runtime.
     pub fn open(local: SocketAddr, peer: Option<SocketAddr>) -> io::Result<Self> {
         let plain = Plain::bind(local)?;
         if let Some(peer) = peer {
@@ -49,7 +56,10 @@ impl Socket {
         Self::new(plain)
     }
 
-    /// One that is bound.
+    /// Takes over a bound socket.
+    ///
+    /// # Errors
+    /// If the system refuses an option. Call it inside a tokio runtime.
     pub fn new(plain: Plain) -> io::Result<Self> {
         plain.set_nonblocking(true)?;
         let state = UdpSocketState::new((&plain).into())?;
@@ -69,6 +79,7 @@ impl Socket {
         })
     }
 
+    /// The address that it is bound to.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
@@ -96,20 +107,32 @@ impl Socket {
         mtu.ok().map(|mtu| mtu as usize)
     }
 
+    /// Waits until a packet has arrived.
+    ///
+    /// # Errors
+    /// If the socket fails.
     pub async fn readable(&self) -> io::Result<()> {
         self.socket.readable().await
     }
 
+    /// Polls whether a packet has arrived.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.poll_recv_ready(context)
     }
 
+    /// Waits until there is room to send.
+    ///
+    /// # Errors
+    /// If the socket fails.
     pub async fn writable(&self) -> io::Result<()> {
         self.socket.writable().await
     }
 
     /// Sends `contents`, packets of `size` bytes of which the last may be shorter. `WouldBlock` if there is no room.
     /// It comes from the address `from`, if one is given.
+    ///
+    /// # Errors
+    /// If there is no room, or the system refuses the packets.
     pub fn send(
         &self,
         to: SocketAddr,
@@ -130,6 +153,9 @@ impl Socket {
     }
 
     /// Hands all packets of one call to `take`; `WouldBlock` if there are none.
+    ///
+    /// # Errors
+    /// If there are none, or the peer refuses packets.
     pub fn receive(&mut self, mut take: impl FnMut(Arrived<'_>)) -> io::Result<()> {
         let Self { socket, state, buffer, metas, local, .. } = self;
         let mut parts = buffer.chunks_mut(BUFFER);

@@ -12,7 +12,6 @@ use narrows_traffic::{App, AppConfig};
 use narrows_units::Histogram;
 
 use crate::alarm::Alarm;
-use crate::bench;
 use crate::block_on;
 use crate::capture::Capture;
 use crate::peer::Peer;
@@ -450,17 +449,4 @@ fn messages_say_who_and_why() {
     assert_eq!(text(LiveError::TooLong(there, 1_400, Some(1_188))), format!("{long}; 1188 bytes fit"));
     assert_eq!(text(LiveError::TooLong(there, 1_400, None)), format!("{long}; shorter ones fit"));
     assert_eq!(text(LiveError::NoAnswer(there, Duration::from_secs(3))), "192.0.2.1:6511: no answer in 3s");
-}
-
-#[test]
-fn all_that_is_measured_moves_datagrams() {
-    let short = Duration::from_millis(20);
-    for entry in narrows_dccp::bench::schemes() {
-        assert!(bench::memory(entry, short).expect("it does not stop").datagrams > 0);
-        let found = bench::loopback(entry, short).expect("it connects");
-        assert!(found.datagrams > 0 && found.wall_s > 0.0, "{}: {found:?}", entry.info.name);
-    }
-    for batched in [false, true] {
-        assert!(bench::udp(batched, short).expect("it connects").datagrams > 0);
-    }
 }

@@ -7,22 +7,23 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use narrows_cc::{Bytes, Nanos, Random, Rate};
 use narrows_net::config::{Capacity, Htb, HtbClass, Jitter, Limit, LinkConfig, Loss, Policer, Queue};
 use narrows_net::trace::CapacityTrace;
-use narrows_net::{Link, Offer, Packet, Wire};
+use narrows_net::{DelayLine, Link, Offer};
+use narrows_packet::Packet;
+use narrows_units::{Bytes, Nanos, Random, Rate};
 
 const PACKETS: u64 = 1_000_000;
 const DISTANCE: Nanos = Nanos::from_millis(20);
 
 /// Offers a full packet per transmission time at 1 Gbit/s (12 µs), in bursts of 16, and lets each arrive after 20 ms.
 /// Returns how many arrived.
-fn pass((mut link, mut wire): (Link, Wire)) -> u64 {
+fn pass((mut link, mut wire): (Link<Packet>, DelayLine<Packet>)) -> u64 {
     let mut packet = Packet::new(1);
     packet.payload = 1448;
     let mut arrived = 0;
     for n in 0..PACKETS {
-        packet.seq = n;
+        *packet.tcp_mut().seq = n;
         // Sixteen flows, for the disciplines that tell them apart.
         packet.flow = n as u32 % 16;
         let now = Nanos::from_micros(n / 16 * 16 * 12);
@@ -85,7 +86,12 @@ fn elements(criterion: &mut Criterion) {
         let random = |name| Random::stream(1, name, 0);
         group.bench_function(name, |bencher| {
             bencher.iter_batched(
-                || (Link::new(&config, random("link")), Wire::new(DISTANCE, jitter, None, random("wire"))),
+                || {
+                    (
+                        Link::new(&config, random("link")),
+                        DelayLine::new(DISTANCE, jitter, None, random("wire")),
+                    )
+                },
                 pass,
                 BatchSize::LargeInput,
             );

@@ -4,12 +4,10 @@ mod htb;
 
 use std::sync::Arc;
 
-use narrows_cc::Params;
 use narrows_units::{Bytes, Nanos, Rate};
 
 pub use htb::{Htb, HtbClass, HtbError};
 
-use crate::allocator::{Setup, Tuple};
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
 
@@ -213,38 +211,14 @@ pub struct LinkConfig {
     pub loss_at: LossAt,
     /// A policer before the queue.
     pub policer: Option<Policer>,
-    /// What takes part in the congestion control of the flows.
-    pub allocator: Option<Allocator>,
 }
 
-/// An allocator with its parameters.
-#[derive(Clone, Debug)]
-pub struct Allocator {
-    /// Which one.
-    pub entry: &'static crate::allocator::Entry,
-    /// Values of its parameters, checked.
-    pub params: Params,
-    /// From then on it does nothing; [`Nanos::MAX`]: it lives.
-    pub dies: Nanos,
-    /// What flow numbers stand for.
-    pub flows: Arc<[Tuple]>,
-    /// What it learned in earlier runs.
-    pub learned: Option<Arc<str>>,
-}
-
-impl Allocator {
-    /// One that lives and knows nothing of flows nor of earlier runs.
-    pub fn new(entry: &'static crate::allocator::Entry, params: Params) -> Self {
-        Self { entry, params, dies: Nanos::MAX, flows: Arc::new([]), learned: None }
-    }
-
-    /// What it is created from on a link of this capacity.
-    pub(crate) fn setup(&self, capacity: Rate) -> Setup {
-        Setup {
-            capacity,
-            params: self.params.clone(),
-            flows: Arc::clone(&self.flows),
-            learned: self.learned.clone(),
+impl Capacity {
+    /// The rate; the mean of a trace.
+    pub fn mean_rate(&self) -> Rate {
+        match self {
+            Self::Constant(rate) => *rate,
+            Self::Trace(trace) => trace.mean_rate(),
         }
     }
 }
@@ -260,7 +234,6 @@ impl LinkConfig {
             loss_trace: None,
             loss_at: LossAt::Egress,
             policer: None,
-            allocator: None,
         }
     }
 }

@@ -1,25 +1,25 @@
-//! What stands between endpoints: links, queues, loss, capacity. Every element takes `now` and owns no clock, so that the
-//! same code forwards simulated packets in virtual time and real ones in real time.
+//! The elements between endpoints: links, queues, loss, delay, capacity. They are generic over the [`Frame`] that they carry
+//! and know its length, ECN field, flow key and direction, nothing else. Every element takes `now` and owns no clock, so that
+//! the same code forwards simulated packets in virtual time and real ones in real time.
 
-pub mod allocator;
 pub mod config;
-pub mod controller;
-mod extension;
+mod delay_line;
+mod frame;
+pub mod hook;
 mod link;
 mod loss;
-pub mod packet;
 mod policer;
 mod queue;
 mod ring;
-mod timed;
+#[cfg(test)]
+mod testing;
+mod timed_ring;
 pub mod timeline;
 pub mod trace;
-mod wire;
 
-pub use extension::{Extension, MAPPING_BYTES};
-pub use link::{ClassStats, DropReason, Link, LinkStats, Offer};
+pub use delay_line::DelayLine;
+pub use frame::{Direction, Ecn, Frame};
+pub use link::{ClassStats, DropReason, Link, LinkStats, Offer, PortStatistics};
 pub use loss::LossProcess;
-pub use packet::{Ecn, Flags, Packet};
 pub use policer::TokenBucket;
 pub use ring::Ring;
-pub use wire::Wire;

@@ -3,29 +3,25 @@
 mod live;
 mod wire;
 
-use std::collections::BTreeSet;
-use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use narrows_bench::cases::{self, CASES};
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
 use narrows_cc::{Evidence, Param, ParamKind, RecoveryStyle};
-use narrows_net::allocator;
-use narrows_sim::bench::ports::{Lane, Round};
-use narrows_sim::bench::{CASES, acks};
+use narrows_routers as routers;
+use narrows_scenario::result::RunResult;
+use narrows_scenario::{self as scenario, FileError, Files, Plan, ScenarioError as Refusal, Source};
 use narrows_sim::engine::Engine;
 use narrows_sim::recorder::Recorder;
-use narrows_sim::result::RunResult;
-use narrows_sim::scenario::{self, ScenarioError as SimScenarioError, Source};
-use narrows_sim::spec::Spec;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::json;
-use wire::{Plan, Report};
+use wire::{Planned, Report};
 
 create_exception!(
     _engine,
@@ -111,15 +107,15 @@ fn describe(entry: &Entry) -> serde_json::Value {
            "page": entry.page().collect::<Vec<_>>().join("\n")})
 }
 
-/// All registered allocators, as a JSON list.
-#[pyfunction(name = "allocators")]
-fn list_allocators() -> String {
-    let describe = |entry: &allocator::Entry| {
+/// All registered routers, as a JSON list.
+#[pyfunction(name = "routers")]
+fn list_routers() -> String {
+    let describe = |entry: &routers::RouterEntry| {
         let info = entry.info;
         json!({"name": info.name, "summary": info.summary, "evidence": evidence(info.evidence),
                "params": describe_params(info.params), "page": entry.page().collect::<Vec<_>>().join("\n")})
     };
-    serde_json::Value::from_iter(allocator::ALL.iter().map(describe)).to_string()
+    serde_json::Value::from_iter(routers::ALL.iter().map(describe)).to_string()
 }
 
 /// All registered schemes, as a JSON list.
@@ -134,7 +130,7 @@ fn schema() -> String {
     scenario::schema_json()
 }
 
-pub(crate) fn refuse(py: Python<'_>, error: &SimScenarioError) -> PyErr {
+pub(crate) fn refuse(py: Python<'_>, error: &Refusal) -> PyErr {
     let raised = ScenarioError::new_err(error.to_string());
     let value = raised.value(py);
     let set = |name: &str, result: PyResult<()>| debug_assert!(result.is_ok(), "{name}");
@@ -147,6 +143,16 @@ pub(crate) fn refuse(py: Python<'_>, error: &SimScenarioError) -> PyErr {
     raised
 }
 
+/// The files that a scenario names, relative to its folder; without one, to the current folder.
+struct Folder<'a>(Option<&'a Path>);
+
+impl Files for Folder<'_> {
+    fn read(&self, name: &str) -> Result<String, FileError> {
+        let path = self.0.map_or_else(|| Path::new(name).to_owned(), |folder| folder.join(name));
+        std::fs::read_to_string(&path).map_err(|error| FileError { place: path.display().to_string(), error })
+    }
+}
+
 /// Checks a scenario and expands its sweep: one JSON object per run.
 #[pyfunction]
 #[pyo3(signature = (text, source, directory=None, overrides=vec![]))]
@@ -157,10 +163,10 @@ fn plan(
     directory: Option<&str>,
     overrides: Vec<(String, String)>,
 ) -> PyResult<Vec<String>> {
-    let from = Source { name: source, text, dir: directory.map(Path::new) };
-    let runs = scenario::plan(&from, &overrides).map_err(|e| refuse(py, &e))?;
+    let from = Source { name: source, text, files: &Folder(directory.map(Path::new)) };
+    let runs = scenario::expand(&from, &overrides).map_err(|e| refuse(py, &e))?;
     let out = |planned| {
-        serde_json::to_string(&Plan::from(planned)).map_err(|e| PyValueError::new_err(e.to_string()))
+        serde_json::to_string(&Planned::from(planned)).map_err(|e| PyValueError::new_err(e.to_string()))
     };
     runs.into_iter().map(out).collect()
 }
@@ -169,19 +175,19 @@ fn plan(
 /// traces.
 #[pyfunction]
 fn radio_trace(py: Python<'_>, text: &str, source: &str) -> PyResult<(String, String, String)> {
-    let from = Source { name: source, text, dir: None };
-    let path = py.detach(|| scenario::radio_path(&from).map_err(Box::new)).map_err(|e| refuse(py, &e))?;
+    let path =
+        py.detach(|| scenario::radio_path(source, text).map_err(Box::new)).map_err(|e| refuse(py, &e))?;
     Ok((path.capacity.to_text(), path.loss.to_text(), path.delay.to_text()))
 }
 
 /// Runs the event loop in slices; `None` when cancelled. Returns the time the loop took.
 fn drive(
-    spec: Spec,
+    plan: Plan,
     recorder: Recorder,
     shared: Option<&Shared>,
 ) -> std::io::Result<Option<(RunResult, Duration)>> {
-    let duration = spec.duration;
-    let mut engine = Engine::new(spec, recorder);
+    let duration = plan.duration;
+    let mut engine = Engine::new(plan, recorder);
     // The wall clock is for the report only; nothing in the run sees it.
     #[allow(clippy::disallowed_methods)]
     let started = std::time::Instant::now();
@@ -219,17 +225,17 @@ fn run(
     trace_dir: Option<&str>,
     handle: Option<&Handle>,
 ) -> PyResult<String> {
-    let planned: Plan = serde_json::from_str(planned)
+    let planned: Planned = serde_json::from_str(planned)
         .map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;
-    let spec = scenario::resolve(&planned.scenario, planned.seed, directory.map(Path::new))
+    let plan = scenario::resolve(&planned.scenario, planned.seed, &Folder(directory.map(Path::new)))
         .map_err(|e| refuse(py, &e))?;
     let shared = handle.map(|h| Arc::clone(&h.shared));
     let outcome = py.detach(|| {
         let recorder = match trace_dir {
-            Some(dir) => Recorder::new(&spec.trace, Path::new(dir))?,
+            Some(dir) => Recorder::new(&plan.trace, Path::new(dir))?,
             None => Recorder::off(),
         };
-        drive(spec, recorder, shared.as_deref())
+        drive(plan, recorder, shared.as_deref())
     });
     match outcome.map_err(|e| PyOSError::new_err(e.to_string()))? {
         None => Err(Cancelled::new_err("cancelled")),
@@ -253,53 +259,9 @@ fn bench_cases() -> String {
 /// Runs one case of the benchmark `repeats` times: medians over the event loop alone, as JSON.
 #[pyfunction(name = "bench")]
 fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<String> {
-    let Some(case) = CASES.iter().find(|c| c.name == name) else {
-        let names: Vec<_> = CASES.iter().map(|c| c.name).collect();
-        return Err(PyValueError::new_err(format!("no case `{name}`; there are: {}", names.join(", "))));
-    };
-    let spec = case.spec().map_err(|e| refuse(py, &e))?;
-    let outcome = py.detach(|| {
-        let mut walls = Vec::new();
-        let mut last = None;
-        for _ in 0..repeats.max(1) {
-            let done = drive(spec.clone(), Recorder::off(), None)?;
-            let (result, took) = done.expect("nobody can cancel it");
-            walls.push(took.as_secs_f64());
-            last = Some(result);
-        }
-        Ok::<_, std::io::Error>((walls, last.expect("at least one repeat")))
-    });
-    let (walls, result) = outcome.map_err(|e| PyOSError::new_err(e.to_string()))?;
-    let wall_s = median(walls.iter().copied());
-    Ok(json!({
-        "case": name,
-        "flows": result.flows.len(),
-        "data_packets": result.data_packets,
-        "events": result.events,
-        "wall_s": wall_s,
-        "wall_all_s": walls,
-        "packets_per_s": result.data_packets as f64 / wall_s,
-        "peak_flow_bytes": result.peak_flow_bytes,
-        "counters": result.counters,
-        "event_hash": result.event_hash,
-        "failed": case.unmet(&result.counters),
-    })
-    .to_string())
-}
-
-/// The time of one turn of a scheme, in nanoseconds for each acknowledgement. A turn is one connection, about a millisecond:
-/// short beside the time slices of a busy machine, so that few turns of any scheme are interrupted and medians hold.
-fn turn_of(entry: &Entry, events: &[acks::Event]) -> f64 {
-    #[allow(clippy::disallowed_methods)] // to measure is its purpose
-    let started = std::time::Instant::now();
-    black_box(acks::tell(entry, 1, black_box(events)));
-    started.elapsed().as_secs_f64() * 1e9 / acks::ACKS as f64
-}
-
-fn median(values: impl IntoIterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = values.into_iter().collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
+    let case = cases::find(name).map_err(PyValueError::new_err)?;
+    let row = py.detach(|| case.measure(repeats).map_err(Box::new));
+    row.map(|row| row.to_string()).map_err(|error| refuse(py, &error))
 }
 
 /// What an acknowledgement costs each scheme, or those named: medians over `repeats` rounds, in each of which every scheme
@@ -307,90 +269,18 @@ fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 #[pyfunction]
 #[pyo3(signature = (repeats, names=vec![]))]
 fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
-    let mut chosen = vec![&schemes::ALL[0]];
-    for name in &names {
-        let unknown = || PyValueError::new_err(format!("there is no scheme `{name}`"));
-        chosen.push(schemes::find(name).ok_or_else(unknown)?);
-    }
-    if names.is_empty() {
-        chosen.extend(schemes::ALL);
-    }
-    let mut seen = BTreeSet::new();
-    chosen.retain(|entry| seen.insert(entry.info.name));
-    let rounds: Vec<Vec<f64>> = py.detach(|| {
-        let events = acks::events();
-        (0..repeats.max(1)).map(|_| chosen.iter().map(|entry| turn_of(entry, &events)).collect()).collect()
-    });
-    let row = |(i, entry): (usize, &&Entry)| {
-        json!({
-            "scheme": entry.info.name,
-            "ns_per_ack": median(rounds.iter().map(|round| round[i])),
-            "ratio": median(rounds.iter().map(|round| round[i] / round[0])),
-            "reference": chosen[0].info.name,
-            "acks": acks::ACKS,
-            "ns_all": rounds.iter().map(|round| round[i]).collect::<Vec<_>>(),
-        })
-    };
-    Ok(serde_json::Value::from_iter(chosen.iter().enumerate().map(row)).to_string())
+    let rows = py.detach(|| narrows_bench::schemes::measure(repeats, &names));
+    rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
 }
 
-/// With so many flows each.
-const LANES: [usize; 3] = [1, 1_000, 100_000];
-/// Packets between two turns of an allocator: about a millisecond.
-const LANE_PACKETS: usize = 20_000;
-
-/// What each allocator, or those named, costs the link at whose port it sits, by the number of flows: medians over `repeats`
-/// rounds, in each of which every allocator and a link without one has its turn, and the median of the ratios to that link.
+/// What each router, or those named, costs the link at whose port it sits, by the number of flows: medians over `repeats`
+/// rounds, in each of which every router and a link without one has its turn, and the median of the ratios to that link.
 /// As a JSON list.
 #[pyfunction]
 #[pyo3(signature = (repeats, names=vec![]))]
-fn bench_allocators(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
-    let unknown = |name: &String| {
-        let known: Vec<_> = allocator::ALL.iter().map(|entry| entry.info.name).collect();
-        PyValueError::new_err(format!("there is no allocator `{name}`; accepted: {}", known.join(", ")))
-    };
-    let named: Vec<_> = names
-        .iter()
-        .map(|name| allocator::find(name).ok_or_else(|| unknown(name)))
-        .collect::<PyResult<_>>()?;
-    let chosen: Vec<&allocator::Entry> =
-        if names.is_empty() { allocator::ALL.iter().collect() } else { named };
-    let rows = py.detach(|| LANES.map(|flows| lanes(&chosen, flows, repeats.max(1))).concat());
-    Ok(serde_json::Value::from_iter(rows).to_string())
-}
-
-/// The rows for one number of flows; the first is the link without an allocator.
-fn lanes(chosen: &[&'static allocator::Entry], flows: usize, repeats: usize) -> Vec<serde_json::Value> {
-    #[allow(clippy::disallowed_methods)] // to measure is its purpose
-    let started = std::time::Instant::now();
-    let clock = || started.elapsed().as_secs_f64() * 1e9;
-    let kinds = || std::iter::once(None).chain(chosen.iter().map(|entry| Some(*entry)));
-    let mut lanes: Vec<Lane> = kinds().map(|entry| Lane::new(entry, flows)).collect();
-    let rounds: Vec<Vec<Round>> = (0..repeats)
-        .map(|_| lanes.iter_mut().map(|lane| lane.round(LANE_PACKETS, &clock)).collect())
-        .collect();
-    let per_packet = |round: &Round| round.packets_took / round.packets as f64;
-    let row = |(i, entry): (usize, Option<&allocator::Entry>)| {
-        let mine = || rounds.iter().map(|round| &round[i]);
-        let woken: Vec<_> = mine().filter(|round| round.wakes > 0).collect();
-        let per_wake = (!woken.is_empty())
-            .then(|| median(woken.iter().map(|round| round.wakes_took / round.wakes as f64)));
-        json!({
-            "allocator": entry.map_or("none", |entry| entry.info.name),
-            "flows": flows,
-            "opened": lanes[i].opened(),
-            "ns_per_packet": median(mine().map(per_packet)),
-            "ratio": median(rounds.iter().map(|round| per_packet(&round[i]) / per_packet(&round[0]))),
-            "ns_per_wake": per_wake,
-            "ns_per_wake_and_flow": per_wake.map(|wake| wake / flows as f64),
-            "wakes": mine().map(|round| round.wakes).sum::<u64>(),
-            "packets": mine().map(|round| round.packets).sum::<u64>(),
-            "memory_bytes": lanes[i].memory(),
-            "bytes_per_flow": lanes[i].memory() as f64 / flows as f64,
-            "ns_all": mine().map(per_packet).collect::<Vec<_>>(),
-        })
-    };
-    kinds().enumerate().map(row).collect()
+fn bench_routers(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<String> {
+    let rows = py.detach(|| narrows_bench::ports::measure(repeats, &names));
+    rows.map(|rows| rows.to_string()).map_err(PyValueError::new_err)
 }
 
 /// The scheme that datagrams have where none is stated.
@@ -410,8 +300,8 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(bench_cases, m)?)?;
     m.add_function(wrap_pyfunction!(run_case, m)?)?;
     m.add_function(wrap_pyfunction!(bench_schemes, m)?)?;
-    m.add_function(wrap_pyfunction!(bench_allocators, m)?)?;
-    m.add_function(wrap_pyfunction!(list_allocators, m)?)?;
+    m.add_function(wrap_pyfunction!(bench_routers, m)?)?;
+    m.add_function(wrap_pyfunction!(list_routers, m)?)?;
     m.add_function(wrap_pyfunction!(live::live, m)?)?;
     m.add_function(wrap_pyfunction!(live::bench_datagrams, m)?)?;
     m.add_function(wrap_pyfunction!(live::datagram_schemes, m)?)?;

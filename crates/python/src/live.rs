@@ -6,15 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use narrows_bench::{datagrams, pair};
 use narrows_cc::schemes;
-use narrows_dccp::bench as pair;
-use narrows_live::{Caller, LiveError, Report, Settings, Stop, bench};
-use narrows_sim::scenario::{self, Source};
+use narrows_live::{Caller, LiveError, Report, Settings, Stop};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use serde::Serialize;
-use serde_json::json;
 
 use crate::{Handle, Shared, refuse};
 
@@ -83,19 +81,18 @@ pub fn bench_datagrams(
     let failed = |error: LiveError| LiveFailed::new_err(error.to_string());
     let stuck = || LiveFailed::new_err("the connection in memory stands still");
     let measured = py.detach(|| match (entry, path) {
-        (Some(entry), "memory") => bench::memory(entry, duration).ok_or_else(stuck),
-        (Some(entry), "loopback") => bench::loopback(entry, duration).map_err(failed),
-        (None, "batches" | "calls") => bench::udp(path == "batches", duration).map_err(failed),
+        (Some(entry), "memory") => datagrams::memory(entry, duration).ok_or_else(stuck),
+        (Some(entry), "loopback") => datagrams::loopback(entry, duration).map_err(failed),
+        (None, "batches" | "calls") => datagrams::udp(path == "batches", duration).map_err(failed),
         _ => {
             Err(wrong(format!("path `{path}`; accepted: memory, loopback, without a scheme batches, calls")))
         }
     })?;
-    Ok(json!({"datagrams": measured.datagrams, "wall_s": measured.wall_s, "datagram_bytes": pair::DATAGRAM})
-        .to_string())
+    Ok(measured.row().to_string())
 }
 
-/// Sends or receives DCCP over UDP until it ends or `handle` is cancelled. The first flow of the scenario `text` says what is
-/// sent and how. `tell` is called with `listening` and an address, with `progress` once a second and
+/// Sends or receives DCCP over UDP until it ends or `handle` is cancelled. `text` has the keys of one flow, as under `[[flows]]` in a
+/// scenario: scheme, params, size, app and dccp. `tell` is called with `listening` and an address, with `progress` once a second and
 /// with `ended` for each connection, and a report; JSON.
 #[pyfunction]
 #[pyo3(signature = (text, sender, address, duration_s, timeout_s, once, connections, capture, handle, tell))]
@@ -112,20 +109,12 @@ pub fn live(
     handle: &Handle,
     tell: Py<PyAny>,
 ) -> PyResult<()> {
-    let source = Source { name: "command line", text, dir: None };
-    let planned = scenario::plan(&source, &[]).map_err(|error| refuse(py, &error))?;
-    let run = planned.first().ok_or_else(|| PyValueError::new_err("the scenario plans no run"))?;
-    let spec = scenario::resolve(&run.scenario, run.seed, None).map_err(|error| refuse(py, &error))?;
-    let flow = spec.flows.into_iter().next();
-    let stated =
-        run.scenario.flows.first().and_then(|flow| flow.dccp.as_ref()).is_some_and(|own| own.queue.is_some());
+    let flow = narrows_scenario::datagram_flow("command line", text).map_err(|error| refuse(py, &error))?;
     let wrong = |what: &str| PyValueError::new_err(what.to_owned());
-    let flow = flow.ok_or_else(|| wrong("the scenario has no flow"))?;
     let seconds = |value| Duration::try_from_secs_f64(value).map_err(|error| wrong(&error.to_string()));
-    let config = flow.datagrams.ok_or_else(|| wrong("the flow is not carried by DCCP"))?;
     let settings = Settings {
-        queue: stated.then_some(config.queue),
-        config,
+        queue: flow.queue,
+        config: flow.config,
         address: address.parse::<SocketAddr>().map_err(|error| wrong(&error.to_string()))?,
         app: flow.app,
         duration: duration_s.map(seconds).transpose()?,

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use narrows_sim::result::RunResult;
-use narrows_sim::scenario::{Note, Planned, Scenario};
+use narrows_scenario::result::RunResult;
+use narrows_scenario::{Note, Run, Scenario};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -39,7 +39,7 @@ impl<'de> Deserialize<'de> for Point {
 
 /// One planned run.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Plan {
+pub struct Planned {
     pub point: Point,
     pub seed: u64,
     pub id: String,
@@ -51,15 +51,15 @@ pub struct Plan {
     pub notes: Vec<Note>,
 }
 
-impl From<Planned> for Plan {
-    fn from(planned: Planned) -> Self {
+impl From<Run> for Planned {
+    fn from(run: Run) -> Self {
         Self {
-            point: Point(planned.point),
-            seed: planned.seed,
-            id: planned.id,
-            flows: planned.scenario.flows.len(),
-            scenario: planned.scenario,
-            notes: planned.notes,
+            point: Point(run.point),
+            seed: run.seed,
+            id: run.id,
+            flows: run.scenario.flows.len(),
+            scenario: run.scenario,
+            notes: run.notes,
         }
     }
 }

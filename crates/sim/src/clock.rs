@@ -2,7 +2,7 @@
 
 use narrows_cc::Nanos;
 
-use crate::spec::Spec;
+use narrows_scenario::Plan;
 
 /// Something that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,17 +35,17 @@ pub fn bin_length(duration: Nanos) -> Nanos {
 
 impl Clock {
     /// The clock of a run.
-    pub fn new(spec: &Spec) -> Self {
-        let mut singles: Vec<_> = spec
+    pub fn new(plan: &Plan) -> Self {
+        let mut singles: Vec<_> = plan
             .flows
             .iter()
             .enumerate()
             .filter_map(|(i, flow)| flow.stop.map(|at| (at, Tick::Stop(i as u32))))
             .collect();
-        singles.push((spec.warmup, Tick::Warm));
+        singles.push((plan.warmup, Tick::Warm));
         singles.sort_unstable_by(|a, b| b.cmp(a));
-        let bin = bin_length(spec.duration);
-        let sample = spec.trace.samples;
+        let bin = bin_length(plan.duration);
+        let sample = plan.trace.samples;
         Self { singles, bin, next_bin: bin, sample, next_sample: sample.unwrap_or(Nanos::MAX) }
     }
 

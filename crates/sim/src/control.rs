@@ -1,19 +1,20 @@
-//! What happens beside the ways of packets: messages between allocators, the controller's polls, packets that nodes send.
+//! What happens beside the ways of packets: messages between ports, the controller's polls, packets that nodes send.
 //! All of it waits in one list in the order of its times; the engine has one event source for it.
 
 use std::collections::BTreeMap;
 
 use narrows_cc::Nanos;
-use narrows_net::Packet;
-use narrows_net::allocator::Signal;
-use narrows_net::controller::{Config, Controller, PortStatistics};
+use narrows_net::PortStatistics;
+use narrows_packet::Packet;
+use narrows_routers::Signal;
+use narrows_routers::controller::{Config, Controller};
 
 /// Something that is due at a certain time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Notice {
     /// A packet that a node sent goes on from here; its hop counts the steps already taken.
     Packet(Packet),
-    /// A message reaches the allocator of a link.
+    /// A message reaches the router algorithm of a link.
     Signal { link: u32, signal: Signal },
     /// The controller asks for the counters of all its ports.
     Poll,

@@ -4,7 +4,7 @@
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_dccp::{Connection, Event, Header, Kind, ResetCode, State};
-use narrows_net::{Ecn, Flags, Packet};
+use narrows_packet::{Dccp, Ecn, Flags, Packet};
 use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats};
 use narrows_traffic::App;
 use narrows_units::Histogram;
@@ -35,7 +35,7 @@ impl Bodies {
 
     /// The bytes of a packet.
     fn of(&self, packet: &Packet) -> &[u8] {
-        &self.places[packet.ts_val as usize]
+        &self.places[packet.dccp().handle as usize]
     }
 
     /// Packets that are under way with data.
@@ -53,7 +53,7 @@ impl Bodies {
 
     /// The packet is no more.
     pub fn forget(&mut self, packet: &Packet) {
-        self.free.push(packet.ts_val);
+        self.free.push(packet.dccp().handle);
     }
 }
 
@@ -94,27 +94,20 @@ struct End {
 
 impl End {
     fn on_packet(&mut self, now: Nanos, packet: &Packet, bodies: &mut Bodies) {
-        self.connection.on_packet(now, bodies.of(packet), packet.ecn as u8);
+        self.connection.on_packet(now, bodies.of(packet), packet.ecn() as u8);
         bodies.forget(packet);
     }
 
     fn poll_transmit(&mut self, now: Nanos, bodies: &mut Bodies) -> Option<Packet> {
-        let (id, bytes) = bodies.reserve();
-        let mut packet = Packet::new(self.flow);
-        packet.ts_val = id;
+        let (handle, bytes) = bodies.reserve();
         let Some(sent) = self.connection.poll_transmit(now, bytes) else {
-            bodies.forget(&packet);
+            bodies.free.push(handle);
             return None;
         };
-        packet.seq = sent.seq.get();
+        let mut packet = Packet::datagram(self.flow, Dccp { seq: sent.seq.get(), handle });
         packet.payload = sent.data;
         packet.header = (IP_HEADER + bytes.len()) as u16 - sent.data;
-        packet.ecn = match sent.ecn {
-            1 => Ecn::Ect1,
-            2 => Ecn::Ect0,
-            3 => Ecn::Ce,
-            _ => Ecn::NotEct,
-        };
+        packet.set_ecn(Ecn::from_bits(sent.ecn));
         let way = if self.reverse { Flags::REVERSE } else { Flags::NONE };
         // What switches and nodes look at to tell the life of a flow.
         packet.flags = match sent.kind {
@@ -178,10 +171,10 @@ impl Origin {
             return;
         }
         self.app.on_time(now, Bytes::new(self.written));
-        let greedy = self.app.is_endless();
+        let greedy = self.app.is_backlogged();
         if greedy != self.greedy {
             self.greedy = greedy;
-            self.end.connection.set_greedy(if greedy { self.size } else { 0 });
+            self.end.connection.set_backlogged(if greedy { self.size } else { 0 });
         }
         if greedy {
             return;
@@ -191,7 +184,7 @@ impl Origin {
             // Of more than the queue can hold, written at one time, all but so many find no room, and need no copy to be lost.
             let ready = (limit - self.written).div_ceil(u64::from(self.size));
             let beyond = ready.saturating_sub(self.end.connection.queue_limit());
-            self.end.connection.lose_unsent(beyond);
+            self.end.connection.count_send_drops(beyond);
             self.pushed += beyond;
             self.written += beyond * u64::from(self.size);
         }
@@ -278,7 +271,7 @@ impl Origin {
             self.app.stop(Bytes::new(self.written));
             self.stopped = true;
             self.peak.see(&self.end.connection);
-            self.end.connection.set_greedy(0);
+            self.end.connection.set_backlogged(0);
             self.end.connection.close(now);
         }
     }
@@ -335,7 +328,7 @@ impl Origin {
         account.delivered += stats.delivered_packets;
         account.lost += stats.lost_packets - stats.late_packets;
         account.unanswered += stats.unanswered_packets;
-        account.outstanding += connection.flying();
+        account.outstanding += connection.data_packets_in_flight();
     }
 
     /// Datagrams of the application that were never sent.
@@ -374,7 +367,7 @@ impl Target {
 
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet, bodies: &mut Bodies) {
         self.stats.bytes_received += packet.size().as_u64();
-        self.stats.ce_packets += u64::from(packet.ecn == Ecn::Ce);
+        self.stats.ce_packets += u64::from(packet.ecn() == Ecn::Ce);
         // What a connection had is gone when this packet ends it.
         self.peak.look(
             &self.end.connection,
@@ -436,8 +429,8 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Source, plan, resolve};
     use crate::{Engine, Recorder};
+    use narrows_scenario::{NoFiles, Source, expand, resolve};
 
     #[test]
     fn places_are_used_again() {
@@ -446,15 +439,13 @@ mod tests {
             let (id, place) = bodies.reserve();
             assert!(place.is_empty(), "what was there is gone");
             place.extend_from_slice(&[fill; 3]);
-            let mut packet = Packet::new(0);
-            packet.ts_val = id;
-            packet
+            Packet::datagram(0, Dccp { seq: 0, handle: id })
         };
         let [first, second] = [taken(1), taken(2)];
         assert_eq!((bodies.of(&first), bodies.of(&second)), (&[1; 3][..], &[2; 3][..]));
         for _ in 0..100 {
             bodies.forget(&first);
-            assert_eq!(bodies.reserve().0, first.ts_val);
+            assert_eq!(bodies.reserve().0, first.dccp().handle);
         }
         assert_eq!((bodies.places.len(), bodies.free.len()), (2, 0));
         bodies.forget(&first);
@@ -482,8 +473,8 @@ mod tests {
                 "duration = \"15s\"\n[network]\nrate = \"10mbit\"\n{network}\n[[flows]]\nscheme = \"{scheme}\"\n\
                  protocol = \"dccp\"\nrtt = \"40ms\"\nstop = \"10s\"\ncount = 2\n"
             );
-            let planned = plan(&Source { name: "test", text: &text, dir: None }, &[]).expect(&text);
-            let spec = resolve(&planned[0].scenario, 1, None).expect("it is sound");
+            let planned = expand(&Source { name: "test", text: &text, files: &NoFiles }, &[]).expect(&text);
+            let spec = resolve(&planned[0].scenario, 1, &NoFiles).expect("it is sound");
             let mut engine = Engine::new(spec, Recorder::off());
             engine.run_until(Nanos::from_secs(15)).expect("nothing is written");
             let bodies = &engine.bodies;

@@ -2,7 +2,7 @@
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_dccp::Connection;
-use narrows_net::Packet;
+use narrows_packet::Packet;
 use narrows_tcp::{AckOutcome, Receiver, ReceiverStats, Sender, SenderStats};
 
 use crate::datagrams::{self, Bodies};

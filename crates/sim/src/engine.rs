@@ -10,11 +10,13 @@ mod ports;
 mod routes;
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
-use narrows_net::{Flags, Link, Offer, Packet, Wire};
+use narrows_net::{DelayLine, Offer};
+use narrows_packet::{Flags, Packet};
 use narrows_units::prefetch;
 
 use self::connections::Connections;
 use self::routes::{Routes, Step};
+use crate::Link;
 use crate::clock::{Clock, Tick};
 use crate::control::ControlPlane;
 use crate::datagrams::{Account, Bodies};
@@ -22,8 +24,8 @@ use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::{PacketEvent, Recorder};
-use crate::result::RunResult;
-use crate::spec::Spec;
+use narrows_scenario::Plan;
+use narrows_scenario::result::RunResult;
 
 /// How many packets ahead a packet itself is asked for, the state of its endpoint, and the memory behind that.
 const FARTHEST: usize = 16;
@@ -55,7 +57,7 @@ pub struct Engine {
     control: ControlPlane,
     metrics: Metrics,
     recorder: Recorder,
-    spec: Spec,
+    plan: Plan,
 }
 
 /// Where each kind of event source begins: wires first, then links, senders, receivers, the clock, the control plane and
@@ -76,9 +78,9 @@ const NONE: u32 = u32::MAX;
 /// A wire, and whether it ends at endpoints.
 #[derive(Debug)]
 struct Distance {
-    wire: Wire,
+    wire: DelayLine<Packet>,
     last: bool,
-    /// The link whose allocator stands where it ends and wants to see what comes back.
+    /// The link whose router algorithm stands where it ends and wants to see what comes back.
     returns: u32,
 }
 
@@ -96,7 +98,7 @@ impl Engine {
     /// # Errors
     /// If the trace cannot be written.
     pub fn run_slice(&mut self, until: Nanos, events: u64) -> std::io::Result<bool> {
-        let until = until.min(self.spec.duration);
+        let until = until.min(self.plan.duration);
         let last = self.events.saturating_add(events);
         while self.events < last {
             let (at, source) = match self.queue.pop() {
@@ -205,7 +207,7 @@ impl Engine {
     /// A packet reaches its endpoint.
     #[inline]
     fn deliver(&mut self, packet: &Packet) {
-        self.mix(packet.seq ^ packet.ack.rotate_left(32));
+        self.mix(packet.digest());
         let flow = packet.flow;
         if let Some(connection) = self.connections.of(flow) {
             self.deliver_to(connection, packet);
@@ -286,7 +288,7 @@ impl Engine {
                         link.reset_stats(self.now);
                     }
                     self.metrics.on_warm(self.now, &self.senders, &mut self.receivers);
-                    self.connections.on_warm(self.now, &self.spec);
+                    self.connections.on_warm(self.now, &self.plan);
                 }
                 Tick::Bin => self.metrics.on_bin(self.now, &self.senders, &self.receivers),
                 Tick::Sample => {
@@ -320,7 +322,7 @@ impl Engine {
     /// # Errors
     /// If the trace cannot be written.
     pub fn finish(mut self) -> std::io::Result<RunResult> {
-        self.run_until(self.spec.duration)?;
+        self.run_until(self.plan.duration)?;
         let Self {
             now,
             events,
@@ -331,13 +333,13 @@ impl Engine {
             connections,
             metrics,
             recorder,
-            spec,
+            plan,
             ..
         } = self;
         links.iter_mut().for_each(|link| link.settle(now));
         recorder.finish()?;
-        let mut result = metrics.finish(&spec, now, (events, hash), &links, &senders, &receivers);
-        connections.report(&spec, now, &mut result);
+        let mut result = metrics.finish(&plan, now, (events, hash), &links, &senders, &receivers);
+        connections.report(&plan, now, &mut result);
         Ok(result)
     }
 
@@ -386,6 +388,6 @@ impl Engine {
 }
 
 /// Runs a scenario to its end, with no trace.
-pub fn run(spec: Spec) -> RunResult {
-    Engine::new(spec, Recorder::off()).finish().expect("nothing is written, so nothing can fail")
+pub fn run(plan: Plan) -> RunResult {
+    Engine::new(plan, Recorder::off()).finish().expect("nothing is written, so nothing can fail")
 }

@@ -1,6 +1,5 @@
 //! Virtual time: scenario → topology → events → trace → metrics.
 
-pub mod bench;
 mod clock;
 mod control;
 mod datagrams;
@@ -9,14 +8,12 @@ pub mod engine;
 mod fairness;
 pub mod metrics;
 mod queue;
-pub mod radio;
 pub mod recorder;
-pub mod result;
-pub mod scenario;
-pub mod spec;
-pub mod telemetry;
 
 pub use datagrams::Account;
 pub use engine::{Engine, run};
+pub use narrows_scenario::result::RunResult;
 pub use recorder::Recorder;
-pub use result::RunResult;
+
+/// A link of the simulator: it carries packets, and may have a router algorithm at its port.
+pub type Link = narrows_net::Link<narrows_packet::Packet, narrows_routers::PortAgent>;

@@ -3,19 +3,22 @@
 use std::collections::BTreeMap;
 
 use narrows_cc::{Bytes, Nanos, ParamKind};
+use narrows_net::ClassStats;
 use narrows_net::config::Capacity;
-use narrows_net::{ClassStats, Flags, Link, Packet};
+use narrows_packet::{Flags, Packet};
+use narrows_routers::RouterLink;
 use narrows_tcp::{ReceiverStats, SenderStats};
 use narrows_units::{Histogram, prefetch};
 
+use crate::Link;
 use crate::clock::bin_length;
 use crate::ends::{Origin, Target};
 use crate::fairness::Fairness;
-use crate::result::{
-    AllocatorResult, ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RunResult,
+use narrows_scenario::result::{
+    ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RouterResult, RunResult,
 };
-use crate::spec::{FlowSpec, LinkSpec, Spec};
-use crate::telemetry;
+use narrows_scenario::telemetry;
+use narrows_scenario::{FlowPlan, LinkPlan, Plan};
 
 /// What is measured of one flow besides what its endpoints count themselves.
 #[derive(Debug)]
@@ -66,13 +69,13 @@ pub struct Metrics {
 }
 
 /// The least mean rate along a flow's way.
-fn bottleneck_bdp(flow: &FlowSpec, links: &[LinkSpec]) -> Bytes {
+fn bottleneck_bdp(flow: &FlowPlan, links: &[LinkPlan]) -> Bytes {
     let rate = flow.way.forward.iter().map(|hop| capacity(&links[hop.link])).fold(f64::INFINITY, f64::min);
     Bytes::from_f64(rate * flow.base_rtt.as_secs_f64())
 }
 
 /// (Mean) capacity in bytes per second.
-fn capacity(link: &LinkSpec) -> f64 {
+fn capacity(link: &LinkPlan) -> f64 {
     match &link.config.capacity {
         Capacity::Constant(rate) => rate.as_bytes_per_sec() as f64,
         Capacity::Trace(trace) => trace.mean_rate().as_bytes_per_sec() as f64,
@@ -81,12 +84,12 @@ fn capacity(link: &LinkSpec) -> f64 {
 
 impl Metrics {
     /// Nothing measured yet.
-    pub fn new(spec: &Spec) -> Self {
-        let flows = spec
+    pub fn new(plan: &Plan) -> Self {
+        let flows = plan
             .flows
             .iter()
             .map(|flow| FlowMetrics {
-                bdp: bottleneck_bdp(flow, &spec.links),
+                bdp: bottleneck_bdp(flow, &plan.links),
                 filled_at: Nanos::MAX,
                 last_rtt: Nanos::ZERO,
                 rtt: Histogram::new(),
@@ -96,18 +99,18 @@ impl Metrics {
                 drops_warm: 0,
             })
             .collect();
-        let span = |flow: &FlowSpec| Span {
+        let span = |flow: &FlowPlan| Span {
             from: flow.start,
             stop: flow.stop.unwrap_or(Nanos::MAX),
             received_at_stop: None,
             received: 0,
             per_bin: None,
         };
-        let bin = bin_length(spec.duration);
+        let bin = bin_length(plan.duration);
         Self {
             flows,
-            spans: spec.flows.iter().map(span).collect(),
-            fairness: Fairness::new(spec.flows.iter().map(|flow| flow.start).zip(parties(spec)), bin),
+            spans: plan.flows.iter().map(span).collect(),
+            fairness: Fairness::new(plan.flows.iter().map(|flow| flow.start).zip(parties(plan)), bin),
             bin,
         }
     }
@@ -207,7 +210,7 @@ impl Metrics {
     /// Everything measured, at the end of the run. `tally`: events processed and their hash.
     pub fn finish(
         self,
-        spec: &Spec,
+        plan: &Plan,
         end: Nanos,
         tally: (u64, u64),
         links: &[Link],
@@ -215,28 +218,28 @@ impl Metrics {
         receivers: &[Target],
     ) -> RunResult {
         let flows: Vec<FlowResult> = (0..self.flows.len())
-            .map(|i| self.flow_result(i, spec, end, &senders[i], &receivers[i]))
+            .map(|i| self.flow_result(i, plan, end, &senders[i], &receivers[i]))
             .collect();
         let goodputs: Vec<f64> = flows.iter().map(|f| f.goodput_mbit_s).collect();
         RunResult {
             version: env!("CARGO_PKG_VERSION"),
-            scenario: spec.name.clone(),
-            seed: spec.seed,
-            duration_s: spec.duration.as_secs_f64(),
+            scenario: plan.name.clone(),
+            seed: plan.seed,
+            duration_s: plan.duration.as_secs_f64(),
             wall_s: 0.0,
             events: tally.0,
             data_packets: receivers.iter().map(|r| r.stats().data_packets).sum(),
             jain: jain(goodputs.iter().copied()),
             convergence_s: self.fairness.convergence().map(Nanos::as_secs_f64),
             flows,
-            links: spec
+            links: plan
                 .links
                 .iter()
                 .zip(links)
                 .filter(|(link, _)| link.reported)
-                .map(|(link, state)| link_result(link, state, spec.warmup, end))
+                .map(|(link, state)| link_result(link, state, plan.warmup, end))
                 .collect(),
-            warmup_s: spec.warmup.as_secs_f64(),
+            warmup_s: plan.warmup.as_secs_f64(),
             event_hash: format!("{:016x}", tally.1),
             counters: counters(senders, receivers),
             peak_flow_bytes: senders
@@ -252,12 +255,12 @@ impl Metrics {
     fn flow_result(
         &self,
         index: usize,
-        spec: &Spec,
+        plan: &Plan,
         end: Nanos,
         sender: &Origin,
         receiver: &Target,
     ) -> FlowResult {
-        let (flow, metrics, span) = (&spec.flows[index], &self.flows[index], &self.spans[index]);
+        let (flow, metrics, span) = (&plan.flows[index], &self.flows[index], &self.spans[index]);
         let (sent_before, got_before) = (metrics.sender, metrics.receiver);
         let active = span.end(sender).min(end) - span.from;
         let (sent, got) = (sender.stats(), receiver.stats());
@@ -315,9 +318,9 @@ impl Metrics {
 }
 
 /// Who shares with whom: a number for each flow, the same for all subflows of a connection.
-fn parties(spec: &Spec) -> impl Iterator<Item = usize> {
-    let mut further = vec![false; spec.flows.len()];
-    for own in &spec.connections {
+fn parties(plan: &Plan) -> impl Iterator<Item = usize> {
+    let mut further = vec![false; plan.flows.len()];
+    for own in &plan.connections {
         further[own.first + 1..own.first + own.subflows].fill(true);
     }
     further.into_iter().enumerate().scan(0, |opened, (flow, further)| {
@@ -351,7 +354,7 @@ fn class_result(class: ClassStats, span: Nanos) -> ClassResult {
     }
 }
 
-fn link_result(link: &LinkSpec, state: &Link, warmup: Nanos, end: Nanos) -> LinkResult {
+fn link_result(link: &LinkPlan, state: &Link, warmup: Nanos, end: Nanos) -> LinkResult {
     let span = end - warmup;
     let stats = state.stats();
     let drops = stats.dropped_queue + stats.dropped_policer + stats.dropped_aqm;
@@ -366,13 +369,13 @@ fn link_result(link: &LinkSpec, state: &Link, warmup: Nanos, end: Nanos) -> Link
         random_losses: stats.dropped_loss,
         marks: stats.marked,
         classes: state.classes(end).into_iter().map(|class| class_result(class, span)).collect(),
-        allocator: state.allocator().map(|allocator| {
+        router: state.router().map(|router| {
             let mut readings = BTreeMap::new();
-            allocator.telemetry(&mut |name, value| {
-                let (name, shown) = telemetry::of_allocator(name, value);
+            router.telemetry(&mut |name, value| {
+                let (name, shown) = telemetry::of_router(name, value);
                 readings.insert(name, shown);
             });
-            AllocatorResult { kind: allocator.info().name, readings, learned: allocator.learned() }
+            RouterResult { kind: router.info().name, readings, learned: router.learned() }
         }),
     }
 }

@@ -15,11 +15,13 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
 use narrows_cc::{Bytes, Nanos};
-use narrows_net::{Flags, Link, Packet};
+use narrows_packet::{Flags, Packet};
+use narrows_routers::RouterLink;
 
+use crate::Link;
 use crate::ends::{Origin, Target};
-use crate::spec::TraceSpec;
-use crate::telemetry::{self, Shown};
+use narrows_scenario::TracePlan;
+use narrows_scenario::telemetry::{self, Shown};
 
 /// Rows per record batch.
 const BATCH_ROWS: usize = 32_768;
@@ -200,10 +202,10 @@ impl Samples {
         for class in link.classes(now) {
             number(&format!("class_{}_queue_pkt", class.name), class.waiting_packets as f64);
         }
-        if let Some(allocator) = link.allocator() {
-            allocator.telemetry(&mut |name, reading| {
-                let (name, shown) = telemetry::of_allocator(name, reading);
-                self.row(now, "link", i, &format!("allocator_{name}"), shown);
+        if let Some(router) = link.router() {
+            router.telemetry(&mut |name, reading| {
+                let (name, shown) = telemetry::of_router(name, reading);
+                self.row(now, "link", i, &format!("router_{name}"), shown);
             });
         }
     }
@@ -232,8 +234,9 @@ impl Packets {
         table.link.append_option(link);
         table.flow.append_value(packet.flow);
         // A stream's acknowledgements have no number of their own.
-        let acknowledges = event == PacketEvent::Ack && packet.seq == 0;
-        table.seq.append_value(if acknowledges { packet.ack } else { packet.seq });
+        let (seq, ack) = packet.numbers();
+        let acknowledges = event == PacketEvent::Ack && seq == 0;
+        table.seq.append_value(if acknowledges { ack } else { seq });
         table.bytes.append_value(packet.size().as_u64() as u32);
         table.retransmission.append_value(packet.flags.has(Flags::RETRANSMISSION));
         table.rows += 1;
@@ -245,7 +248,7 @@ impl Packets {
     }
 }
 
-/// Writes what a run's [`TraceSpec`] asks for, or nothing.
+/// Writes what a run's [`TracePlan`] asks for, or nothing.
 #[derive(Default)]
 pub struct Recorder {
     samples: Option<Box<Samples>>,
@@ -268,7 +271,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If a file cannot be created.
-    pub fn new(trace: &TraceSpec, directory: &Path) -> io::Result<Self> {
+    pub fn new(trace: &TracePlan, directory: &Path) -> io::Result<Self> {
         Ok(Self {
             samples: trace.samples.is_some().then(|| Samples::new(directory).map(Box::new)).transpose()?,
             packets: trace.packets.then(|| Packets::new(directory).map(Box::new)).transpose()?,

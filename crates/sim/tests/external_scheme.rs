@@ -5,15 +5,14 @@ mod external;
 
 use external::HALVING;
 use narrows_cc::Params;
-use narrows_sim::scenario::{Source, plan, resolve};
-use narrows_sim::spec::Spec;
+use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
 
 const SCENARIO: &str = "name = \"external\"\nduration = \"10s\"\nseed = 7\n[network]\nrate = \"20mbit\"\nloss = \"0.1%\"\n\
     [[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\n";
 
-fn spec() -> Spec {
-    let planned = plan(&Source { name: "external", text: SCENARIO, dir: None }, &[]).unwrap();
-    resolve(&planned[0].scenario, planned[0].seed, None).unwrap()
+fn spec() -> Plan {
+    let planned = expand(&Source { name: "external", text: SCENARIO, files: &NoFiles }, &[]).unwrap();
+    resolve(&planned[0].scenario, planned[0].seed, &NoFiles).unwrap()
 }
 
 /// A copy of NewReno outside the registry, beside CUBIC, makes the very events that the registered one makes.

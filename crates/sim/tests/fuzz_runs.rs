@@ -3,6 +3,7 @@
 
 mod drawn;
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -11,9 +12,8 @@ use std::sync::OnceLock;
 use drawn::{TRACES, files, scenario};
 use narrows_cc::Bytes;
 use narrows_cc::schemes::ALL;
-use narrows_sim::result::Counters;
-use narrows_sim::scenario::{Source, plan, resolve};
-use narrows_sim::spec::{Spec, TraceSpec};
+use narrows_scenario::result::Counters;
+use narrows_scenario::{Plan, Source, TracePlan, expand, resolve};
 use narrows_sim::{Engine, Recorder, RunResult};
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
@@ -23,28 +23,26 @@ use proptest::test_runner::TestRunner;
 /// No run of this file comes near so many events: one that does will never end.
 const ENDLESS: u64 = 6_000_000;
 
-/// The folder that holds them, and what runs record.
+/// The folder for what runs record.
 fn folder() -> &'static PathBuf {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
         let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fuzz-runs");
         fs::create_dir_all(&dir).unwrap();
-        for (name, text) in TRACES {
-            fs::write(dir.join(name), text).unwrap();
-        }
         dir
     })
 }
 
 /// The run that a text describes, or `None` if the text is refused.
-fn spec(text: &str) -> Option<Spec> {
-    let dir = Some(folder().as_path());
-    let planned = plan(&Source { name: "fuzz.toml", text, dir }, &[]).ok()?;
-    resolve(&planned[0].scenario, planned[0].seed, dir).ok()
+fn spec(text: &str) -> Option<Plan> {
+    let files: BTreeMap<_, _> =
+        TRACES.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect();
+    let planned = expand(&Source { name: "fuzz.toml", text, files: &files }, &[]).ok()?;
+    resolve(&planned[0].scenario, planned[0].seed, &files).ok()
 }
 
 /// Runs a text that is accepted; says so where the run does not end.
-fn run(spec: Spec, recorder: Recorder) -> Result<RunResult, TestCaseError> {
+fn run(spec: Plan, recorder: Recorder) -> Result<RunResult, TestCaseError> {
     let duration = spec.duration;
     let mut engine = Engine::new(spec, recorder);
     let ended = engine.run_slice(duration, ENDLESS).unwrap();
@@ -52,7 +50,7 @@ fn run(spec: Spec, recorder: Recorder) -> Result<RunResult, TestCaseError> {
     Ok(engine.finish().unwrap())
 }
 
-fn check(spec: &Spec, result: &RunResult) -> Result<(), TestCaseError> {
+fn check(spec: &Plan, result: &RunResult) -> Result<(), TestCaseError> {
     let finite = |name: &str, value: f64| {
         prop_assert!(value.is_finite() && value >= 0.0, "{name} is {value}");
         Ok(())
@@ -127,7 +125,7 @@ proptest! {
         let spec = spec(&text);
         prop_assume!(spec.is_some());
         let spec = spec.unwrap();
-        let trace = TraceSpec { samples: Some(spec.duration / 20), packets: true };
+        let trace = TracePlan { samples: Some(spec.duration / 20), packets: true };
         let recorder = if traced { Recorder::new(&trace, folder()).unwrap() } else { Recorder::off() };
         let result = run(spec.clone(), recorder)?;
         check(&spec, &result)?;
@@ -156,7 +154,7 @@ fn the_scenarios_are_mostly_accepted_and_make_every_part_act() {
     let mut runner = TestRunner::deterministic();
     let strategy = scenario();
     let texts: Vec<String> = (0..300).map(|_| strategy.new_tree(&mut runner).unwrap().current()).collect();
-    let specs: Vec<Spec> = texts.iter().filter_map(|text| spec(text)).collect();
+    let specs: Vec<Plan> = texts.iter().filter_map(|text| spec(text)).collect();
     assert!(specs.len() > 200, "only {} of {} are accepted", specs.len(), texts.len());
     let mut schemes = BTreeSet::new();
     let (mut links, mut completed, mut total) = ([0; 3], 0, Counters::default());

@@ -11,8 +11,7 @@ use std::path::PathBuf;
 
 use narrows_cc::Nanos;
 use narrows_cc::schemes::ALL;
-use narrows_sim::scenario::{Source, plan, resolve};
-use narrows_sim::spec::Spec;
+use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
 use narrows_sim::{Engine, Recorder, RunResult};
 
 const SEED: u64 = 7;
@@ -21,16 +20,16 @@ const SEED: u64 = 7;
 const CASE: usize = 32;
 const SCHEME: usize = 20;
 
-fn spec(flows: &[&str], extra: &str) -> Spec {
+fn spec(flows: &[&str], extra: &str) -> Plan {
     let mut text = format!(
         "name = \"golden\"\nduration = \"10s\"\nseed = {SEED}\n{extra}\n[network]\nrate = \"20mbit\"\nloss = \"0.1%\"\n"
     );
     for scheme in flows {
         write!(text, "[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n").unwrap();
     }
-    let planned =
-        plan(&Source { name: "golden", text: &text, dir: None }, &[]).unwrap_or_else(|e| panic!("{e}"));
-    resolve(&planned[0].scenario, planned[0].seed, None).unwrap_or_else(|e| panic!("{e}"))
+    let planned = expand(&Source { name: "golden", text: &text, files: &NoFiles }, &[])
+        .unwrap_or_else(|e| panic!("{e}"));
+    resolve(&planned[0].scenario, planned[0].seed, &NoFiles).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// One line per flow: scheme, parameters, seed, rounded results.

@@ -6,7 +6,7 @@ mod oracle;
 
 use law::run;
 use narrows_cc::Random;
-use narrows_net::allocator::find;
+use narrows_routers::find;
 use oracle::{Network, Ranges, advised, wire};
 
 /// How many networks of each kind a scheme is tried on.
@@ -59,8 +59,8 @@ fn compare(scheme: &str, kind: &str, draw: Kind, bounds: &Bounds) {
         };
         let result = run(&format!(
             "name = \"allocation law\"\nduration = \"24s\"\nwarmup = \"12s\"\n[network]\nbuffer = \"8bdp\"\n\
-             allocator = \"{}\"\n{}",
-            wire.allocator,
+             router = \"{}\"\n{}",
+            wire.router,
             network.tables(scheme)
         ));
         drops += result.links.iter().map(|link| link.drops).sum::<u64>();

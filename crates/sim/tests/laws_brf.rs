@@ -1,10 +1,11 @@
-//! Laws of BRF: the scheme with its allocator at the bottleneck. Shares on the wire count headers, goodput does not: of C the flows
+//! Laws of BRF: the scheme with its router at the bottleneck. Shares on the wire count headers, goodput does not: of C the flows
 //! together get 1448 / 1500.
 
 mod law;
 
 use law::{PAYLOAD, assert_within, goodputs, reading, run, spec};
 use narrows_cc::Nanos;
+use narrows_routers::RouterLink;
 use narrows_sim::{Engine, Recorder};
 
 /// Megabits per second of the bottleneck.
@@ -99,7 +100,7 @@ fn a_flow_that_joins_and_all_others_have_their_shares_two_round_trips_later() {
         assert!(round_trips <= 2.1, "{round_trips}");
         // Told at once, the others are late by the time between two acknowledgements, no round trip.
         assert!(queue <= 30, "{queue}");
-        let (round_trips, queue) = joins(flows, "allocator = { kind = \"brf\", urgent = false }");
+        let (round_trips, queue) = joins(flows, "router = { kind = \"brf\", urgent = false }");
         assert!(round_trips <= 2.1, "{round_trips}");
         // Half of the link for a round trip at most: 333 packets per round trip.
         assert!(queue <= 333 / 2, "{queue}");
@@ -136,7 +137,7 @@ fn random_loss_costs_what_it_takes_and_no_more() {
 #[test]
 fn a_switch_that_dies_stalls_nobody() {
     let all = flows("brf", 20, "count = 2") + &flows("brf", 20, "start = \"10s\"");
-    let network = "allocator = { kind = \"brf\", dies = \"8s\" }";
+    let network = "router = { kind = \"brf\", dies = \"8s\" }";
     let mut engine = Engine::new(spec(&text(30.0, 9.5, network, &all)), Recorder::off());
     let rate = |engine: &Engine| engine.link(0).port_statistics().expect("polled").sent.as_f64();
     let mut before = 0.0;
@@ -187,7 +188,7 @@ fn of_two_switches_the_lower_share_wins_and_the_other_gives_the_rest_away() {
             "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}mbit\"\ndelay = \"5ms\"\nbuffer = \"1000pkt\"\n{extra}\n"
         )
     };
-    let brf = "allocator = \"brf\"";
+    let brf = "router = \"brf\"";
     let text = String::from("name = \"two\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
         + &link("s", "a", 1000, "")
         + &link("a", "b", 80, brf)
@@ -214,7 +215,7 @@ fn acknowledgements_that_return_another_way_still_bring_the_share() {
             "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"10ms\"\nbuffer = \"2000pkt\"\n{extra}\n"
         )
     };
-    let brf = "allocator = \"brf\"";
+    let brf = "router = \"brf\"";
     let text = String::from("name = \"asymmetric\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
         + &link("s", "a", "1gbit", "")
         + &link("a", "b", "50mbit", brf)
@@ -226,7 +227,7 @@ fn acknowledgements_that_return_another_way_still_bring_the_share() {
     let forward = spec.links.iter().position(|link| link.name == "a-b").expect("a link of the scenario");
     let mut engine = Engine::new(spec, Recorder::off());
     engine.run_until(Nanos::from_secs(20)).unwrap();
-    let forward = engine.link(forward).allocator();
+    let forward = engine.link(forward).router();
     assert!(reading(forward, "announced") > 100.0, "{}", reading(forward, "announced"));
     let rates: Vec<f64> = (0..2)
         .map(|flow| engine.pacing_rate(flow).map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 8e-6))
@@ -248,7 +249,7 @@ fn of_two_switches_that_announce_the_lower_share_counts() {
             "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"5ms\"\nbuffer = \"2000pkt\"\n{extra}\n"
         )
     };
-    let brf = "allocator = \"brf\"";
+    let brf = "router = \"brf\"";
     let text = String::from("name = \"announced\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
         + &link("s", "a", "1gbit", "")
         + &link("a", "b", "100mbit", brf)
@@ -286,7 +287,7 @@ fn prediction_keeps_flows_of_a_known_kind_from_taking_more_than_they_use() {
                 &format!("{app}\n{times}\nsource = \"10.7.0.{n}\"\ndestination = \"10.9.0.1\""),
             );
         }
-        let network = format!("allocator = {{ kind = \"brf\", prediction = {prediction} }}");
+        let network = format!("router = {{ kind = \"brf\", prediction = {prediction} }}");
         run(&text(12.0, 3.0, &network, &all)).flows[0].goodput_mbit_s
     };
     let (with, without) = (goodput(true), goodput(false));
@@ -305,7 +306,7 @@ fn a_capacity_that_is_measured_keeps_the_queue_of_a_changing_link_short() {
     let on_5g = |follow: bool| {
         let text = format!(
             "name = \"5g\"\nduration = \"30s\"\nwarmup = \"2s\"\n[network]\nradio = {{ kind = \"5g\", seed = 1 }}\n\
-             buffer = \"3200pkt\"\nallocator = {{ kind = \"brf\", follow = {follow} }}\n{}",
+             buffer = \"3200pkt\"\nrouter = {{ kind = \"brf\", follow = {follow} }}\n{}",
             flows("brf", 30, "count = 2")
         );
         let link = run(&text).links.remove(0);
@@ -328,7 +329,7 @@ fn a_queue_lasts_until_the_controller_has_polled() {
     let drained = |poll_ms: u32, delay_ms: u32| {
         let network = format!(
             "controller = {{ poll = \"{poll_ms}ms\", delay = \"{delay_ms}ms\" }}\n\
-             allocator = {{ kind = \"brf\", urgent = false }}"
+             router = {{ kind = \"brf\", urgent = false }}"
         );
         let all = flows("brf", 40, "") + &flows("brf", 40, "start = \"2.1s\"\ncount = 3");
         let text = text(6.0, 0.0, &network, &all).replace("1000pkt", "400pkt");

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use law::{assert_within, goodputs, lossy, run, spec};
 use narrows_cc::{Bytes, Nanos, Value, tfrc};
 use narrows_net::timeline::LossTrace;
-use narrows_sim::result::{DatagramResult, RunResult};
+use narrows_scenario::result::{DatagramResult, RunResult};
 use narrows_sim::{Engine, Recorder};
 
 /// IP and DCCP headers of a packet of type Data, with numbers of 48 and of 24 bits (RFC 4340 section 5.1).

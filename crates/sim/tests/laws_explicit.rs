@@ -1,10 +1,11 @@
-//! Laws of the schemes with explicit feedback: RCP and XCP with their allocators at the bottleneck of a dumbbell. Rates on
+//! Laws of the schemes with explicit feedback: RCP and XCP with their routers at the bottleneck of a dumbbell. Rates on
 //! the wire count headers, goodput does not: of C the flows together get payload / (payload + header).
 
 mod law;
 
 use law::{assert_within, reading, run, spec};
 use narrows_cc::Nanos;
+use narrows_routers::RouterLink;
 use narrows_sim::{Engine, Recorder, RunResult};
 
 /// Megabits per second of the bottleneck.
@@ -140,9 +141,8 @@ fn joins(scheme: &str, expected: f64, reading: impl Fn(&Engine) -> f64) -> f64 {
 
 #[test]
 fn the_rate_of_rcp_settles_within_thirty_round_trips_of_a_flow_that_joins() {
-    // The queue of the second flow's first round trips is drained with beta; see the allocator's essay.
-    let round_trips =
-        joins("rcp", RATE * 1e6 / 8.0 / 2.0, |engine| reading(engine.link(0).allocator(), "rate"));
+    // The queue of the second flow's first round trips is drained with beta; see the router's essay.
+    let round_trips = joins("rcp", RATE * 1e6 / 8.0 / 2.0, |engine| reading(engine.link(0).router(), "rate"));
     assert!(round_trips < 30.0, "{round_trips}");
 }
 

@@ -1,11 +1,11 @@
-//! Strangers open a hundred thousand flows at a port and use none of them: SYNs, or whatever the allocator's scheme opens a
-//! flow with. The memory of every registered allocator stays bounded, and flows that were there keep their rates.
+//! Strangers open a hundred thousand flows at a port and use none of them: SYNs, or whatever the router's scheme opens a
+//! flow with. The memory of every registered router stays bounded, and flows that were there keep their rates.
 
 mod flood;
 
 use flood::{Port, RATE};
 use narrows_cc::Nanos;
-use narrows_net::allocator::ALL;
+use narrows_routers::ALL;
 
 const FLOWS: u32 = 10;
 const STRANGERS: u32 = 100_000;
@@ -20,11 +20,11 @@ const DURING_NODECTL: f64 = 0.01;
 /// And this much when it is over and forgotten, after [`FORGOTTEN`].
 const AFTER: f64 = 0.90;
 const FORGOTTEN: Nanos = Nanos::from_secs(15);
-/// Of the memory that an allocator takes, whatever comes.
+/// Of the memory that a router takes, whatever comes.
 const MEMORY: usize = 8 << 20;
 
 #[test]
-fn a_flood_of_strangers_neither_grows_an_allocator_nor_takes_rates_from_flows() {
+fn a_flood_of_strangers_neither_grows_a_router_nor_takes_rates_from_flows() {
     for entry in ALL {
         let name = entry.info.name;
         let mut port = Port::new(entry, FLOWS, 2 * STRANGERS);
@@ -41,12 +41,12 @@ fn a_flood_of_strangers_neither_grows_an_allocator_nor_takes_rates_from_flows() 
             port.strangers(first..first + STRANGERS, from, GAP);
             port.run_until(until);
             let least = least_share(&before, &port, from, port.flood - bytes);
-            println!("{name}: {} B, the least share during the flood {least:.3}", port.allocator().memory());
+            println!("{name}: {} B, the least share during the flood {least:.3}", port.router().memory());
             assert!(least >= keeps, "{name}: a flow has {least:.3} of its share");
-            memory = port.allocator().memory().max(memory);
+            memory = port.router().memory().max(memory);
             assert!(memory <= MEMORY, "{name} takes {memory} B");
         }
-        assert_eq!(port.allocator().memory(), memory, "{name}");
+        assert_eq!(port.router().memory(), memory, "{name}");
         let calm = port.now + FORGOTTEN;
         port.run_until(calm);
         let before = port.delivered();

@@ -86,7 +86,7 @@ fn what_a_stopped_flow_leaves_is_lent_to_the_other() {
 #[test]
 fn ceilings_below_the_rate_leave_the_link_idle_whether_it_is_constant_or_follows_a_trace() {
     // Opportunities of 1500 B every millisecond: 12 Mbit/s.
-    for capacity in ["rate = \"12mbit\"", "capacity_trace = \"tests/fixtures/scenario-even.trace\""] {
+    for capacity in ["rate = \"12mbit\"", "capacity_trace = \"even.trace\""] {
         let result = run(&format!(
             r#"
 name = "shaped"

@@ -63,7 +63,7 @@ fn nodectl_gives_a_connection_over_two_ways_the_first_and_half_of_the_one_that_i
     // 10 Mbit/s for itself, 4 Mbit/s with another flow: 10 + 2 by the shares of ports that see one subflow each.
     let ways = Ways {
         rates: [10.0, 4.0],
-        network: "[network]\nallocator = \"nodectl\"\nbuffer = \"100pkt\"".to_owned(),
+        network: "[network]\nrouter = \"nodectl\"\nbuffer = \"100pkt\"".to_owned(),
         ..Ways::default()
     };
     for scheduler in ["lowest-rtt", "round-robin"] {

@@ -4,6 +4,7 @@ mod law;
 
 use law::{PAYLOAD, assert_within, goodputs, reading, run, spec};
 use narrows_cc::Nanos;
+use narrows_routers::RouterLink;
 use narrows_sim::{Engine, Recorder, RunResult};
 
 /// Megabits per second of the bottleneck.
@@ -155,7 +156,7 @@ fn what_the_line_of_a_sender_cannot_carry_is_never_asked_for() {
     let text = text(20.0, 5.0, "", &(narrow + &flow("")));
     let mut engine = Engine::new(spec(&text), Recorder::off());
     engine.run_until(Nanos::from_millis(100)).unwrap();
-    assert_within("given", reading(engine.link(0).allocator(), "given"), RATE * 1e6 / 8.0, 1e-6);
+    assert_within("given", reading(engine.link(0).router(), "given"), RATE * 1e6 / 8.0, 1e-6);
     let result = engine.finish().unwrap();
     assert_rates(&result, &[8.0 / PAYLOAD, RATE - 8.0 / PAYLOAD], 0.001);
     assert_lossless(&result);
@@ -208,7 +209,7 @@ fn a_flow_that_losses_hold_up_has_its_rate_again() {
 
 #[test]
 fn where_no_node_takes_part_a_flow_is_cubic() {
-    let negotiating = run(&text(20.0, 5.0, "allocator = \"none\"", &flow("count = 2")));
+    let negotiating = run(&text(20.0, 5.0, "router = \"none\"", &flow("count = 2")));
     println!("no nodes: {:?}, utilisation {}", goodputs(&negotiating), negotiating.links[0].utilization);
     assert!(negotiating.links[0].utilization > 0.95, "{}", negotiating.links[0].utilization);
     assert!(negotiating.links[0].drops > 0, "it probes");
@@ -218,7 +219,7 @@ fn where_no_node_takes_part_a_flow_is_cubic() {
 #[test]
 fn where_no_node_takes_part_a_flow_with_a_limit_is_cubic_below_it() {
     let limited = flow("count = 2\nmax_rate = \"30mbit\"") + &flow("receive_rate = \"30mbit\"");
-    let result = run(&text(20.0, 5.0, "allocator = \"none\"", &limited));
+    let result = run(&text(20.0, 5.0, "router = \"none\"", &limited));
     let (sent, lost) = (result.counters.data_packets_sent, result.links[0].drops);
     println!("limits above the link: {:?}, {lost} of {sent} packets dropped", goodputs(&result));
     assert!(result.links[0].utilization > 0.95, "{}", result.links[0].utilization);
@@ -226,7 +227,7 @@ fn where_no_node_takes_part_a_flow_with_a_limit_is_cubic_below_it() {
     assert!(lost * 50 < sent, "{lost} of {sent}");
     // Three that the link can carry are held to what they state.
     let limited = flow("count = 2\nmax_rate = \"4mbit\"") + &flow("receive_rate = \"6mbit\"");
-    let result = run(&text(20.0, 5.0, "allocator = \"none\"", &limited));
+    let result = run(&text(20.0, 5.0, "router = \"none\"", &limited));
     assert_rates(&result, &[4.0, 4.0, 6.0], 0.002);
     assert_lossless(&result);
 }
@@ -234,7 +235,7 @@ fn where_no_node_takes_part_a_flow_with_a_limit_is_cubic_below_it() {
 /// The least time-out of a port is twice the silence after which servers ask before they go on.
 #[test]
 fn at_the_least_timeout_pauses_and_long_ways_are_outlasted() {
-    let node = "allocator = { kind = \"nodectl\", timeout = 10 }";
+    let node = "router = { kind = \"nodectl\", timeout = 10 }";
     let pauses = |off: f64, rtt: &str| {
         format!(
             "[[flows]]\nscheme = \"nodectl\"\nrtt = \"{rtt}\"\n\
@@ -249,23 +250,23 @@ fn at_the_least_timeout_pauses_and_long_ways_are_outlasted() {
         + "[[flows]]\nscheme = \"nodectl\"\nrtt = \"3s\"\n";
     let mut engine = Engine::new(spec(&text(60.0, 0.0, node, &flows)), Recorder::off());
     engine.run_until(Nanos::from_secs(60)).unwrap();
-    let read = |name| reading(engine.link(0).allocator(), name);
+    let read = |name| reading(engine.link(0).router(), name);
     assert_eq!((read("flows"), read("expired")), (5.0, 0.0));
     // One that pauses for longer is forgotten, and asks before it goes on: nobody loses anything.
     let flows = pauses(12.0, "20ms") + &pauses(25.0, "200ms") + &flow("");
     let mut engine = Engine::new(spec(&text(60.0, 0.0, node, &flows)), Recorder::off());
     engine.run_until(Nanos::from_secs(60)).unwrap();
-    assert!(reading(engine.link(0).allocator(), "expired") >= 4.0);
+    assert!(reading(engine.link(0).router(), "expired") >= 4.0);
     assert_lossless(&engine.finish().unwrap());
 }
 
 #[test]
 fn a_node_that_dies_stalls_nobody() {
-    let dies = "allocator = { kind = \"nodectl\", dies = \"5s\" }";
+    let dies = "router = { kind = \"nodectl\", dies = \"5s\" }";
     let flows = flow("count = 2") + &flow("start = \"6s\"\nsize = \"2MB\"");
     let mut engine = Engine::new(spec(&text(60.0, 0.0, dies, &flows)), Recorder::off());
     engine.run_until(Nanos::from_secs(10)).unwrap();
-    assert!(reading(engine.link(0).allocator(), "given") > 0.0, "what it knew when it died");
+    assert!(reading(engine.link(0).router(), "given") > 0.0, "what it knew when it died");
     let result = engine.finish().unwrap();
     let completion = result.flows[2].completion_s.expect("it completes");
     println!("after the node's death a file of 2 MB took {completion:.2} s");
@@ -298,7 +299,7 @@ warmup = "{warmup_s}s"
 rate = "10mbit"
 delay = "5ms"
 buffer = "100pkt"
-allocator = "nodectl"
+router = "nodectl"
 {links}
 {flows}
 "#

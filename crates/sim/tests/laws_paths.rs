@@ -26,7 +26,7 @@ fn network(duration_s: u32, warmup_s: f64, flows: &str) -> String {
     .map(|(from, to, rate, delay)| link(from, to, rate, delay))
     .concat();
     format!(
-        "name = \"ways\"\nduration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\nallocator = \"nodectl\"\nbuffer = \"100pkt\"\n{links}{flows}"
+        "name = \"ways\"\nduration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\nrouter = \"nodectl\"\nbuffer = \"100pkt\"\n{links}{flows}"
     )
 }
 
@@ -87,7 +87,7 @@ fn a_flow_that_took_another_way_keeps_its_place_on_what_both_ways_share() {
 #[test]
 fn flows_that_ask_at_once_share_although_answers_return_another_way() {
     let text = "name = \"answers by another way\"\nduration = \"20s\"\n[network]\nkind = \"graph\"\nrate = \"10mbit\"\n\
-        delay = \"10ms\"\nallocator = \"nodectl\"\n\
+        delay = \"10ms\"\nrouter = \"nodectl\"\n\
         [[links]]\nfrom = \"a\"\nto = \"b\"\n[[links]]\nfrom = \"b\"\nto = \"x\"\n[[links]]\nfrom = \"x\"\nto = \"a\"\n\
         [[flows]]\nscheme = \"nodectl\"\nfrom = \"a\"\nto = \"b\"\ncount = 2\nreverse_route = [\"b\", \"x\", \"a\"]\n";
     let result = run(text);

@@ -7,7 +7,7 @@ use law::{goodputs, run};
 /// 100 Mbit/s with a table for two flows, which two BRF flows fill; a CUBIC flow and a third BRF flow come later.
 fn crowded(late: &[&str]) -> Vec<f64> {
     let mut text = "name = \"full table\"\nduration = \"20s\"\nwarmup = \"6s\"\n[network]\nrate = \"100mbit\"\n\
-        allocator = { kind = \"brf\", flows = 2 }\n[[flows]]\nscheme = \"brf\"\nrtt = \"40ms\"\ncount = 2\nstagger = \"500ms\"\n"
+        router = { kind = \"brf\", flows = 2 }\n[[flows]]\nscheme = \"brf\"\nrtt = \"40ms\"\ncount = 2\nstagger = \"500ms\"\n"
         .to_owned();
     for scheme in late {
         text += &format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\nstart = \"1s\"\n");

@@ -1,12 +1,15 @@
 //! Metrics at the edges: flows that stop, that end before the warm-up does, that never meet; the mean queue of a run that
 //! ends with a standing queue.
 
+use narrows_scenario::{NoFiles, Source, expand, resolve};
 use narrows_sim::RunResult;
-use narrows_sim::scenario::{Source, plan, resolve};
 
 fn run(text: &str) -> RunResult {
-    let planned = plan(&Source { name: "edge", text, dir: None }, &[]).unwrap_or_else(|e| panic!("{e}"));
-    narrows_sim::run(resolve(&planned[0].scenario, planned[0].seed, None).unwrap_or_else(|e| panic!("{e}")))
+    let planned =
+        expand(&Source { name: "edge", text, files: &NoFiles }, &[]).unwrap_or_else(|e| panic!("{e}"));
+    narrows_sim::run(
+        resolve(&planned[0].scenario, planned[0].seed, &NoFiles).unwrap_or_else(|e| panic!("{e}")),
+    )
 }
 
 /// Two flows one after the other, each of which fills a buffer of half a second before it stops.

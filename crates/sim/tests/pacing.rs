@@ -7,7 +7,9 @@
 use narrows_cc::schemes::{ALL, Entry};
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup};
 use narrows_net::config::{Limit, LinkConfig};
-use narrows_net::{Link, Offer, Packet, Wire};
+use narrows_net::{DelayLine, Link, Offer};
+use narrows_packet::Packet;
+use narrows_routers::{NegotiationConfig, endpoint};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
@@ -33,13 +35,15 @@ fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
     let app = App::new(AppConfig::Bulk, Random::stream(1, "app", 0), Nanos::ZERO);
     let mut sender = Sender::new(0, tcp.clone(), entry.build(&setup), app, Nanos::ZERO);
     let mut receiver = Receiver::new(0, &tcp);
+    endpoint::attach_sender(&mut sender, &NegotiationConfig::default());
+    endpoint::attach_receiver(&mut receiver, &NegotiationConfig::default());
     let rate = Rate::from_mbit_per_sec(20.0);
     let config = LinkConfig::drop_tail(rate, Limit::Bytes(rate.over(Nanos::from_millis(40))));
     let mut link = Link::new(&config, Random::stream(1, "link", 0));
-    let wire = || Wire::new(Nanos::from_millis(20), None, None, Random::stream(1, "wire", 0));
+    let wire = || DelayLine::new(Nanos::from_millis(20), None, None, Random::stream(1, "wire", 0));
     let (mut forward, mut back) = (wire(), wire());
     let mut out = Vec::new();
-    let mut send = |now: Nanos, sender: &mut Sender, forward: &mut Wire| {
+    let mut send = |now: Nanos, sender: &mut Sender, forward: &mut DelayLine<Packet>| {
         while let Some(packet) = sender.poll_transmit(now) {
             if packet.payload > 0 {
                 let payload = Bytes::new(u64::from(packet.payload));

@@ -1,134 +1,20 @@
-//! The generated 5G path: its averages, its files, and what it does to a run.
+//! Paths that change with time, generated or from files: their effect on a run.
 
-use std::path::Path;
+use std::collections::BTreeMap;
 
-use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_net::timeline::{DelayTrace, LossTrace};
-use narrows_net::trace::CapacityTrace;
-use narrows_sim::radio::{self, Settings};
-use narrows_sim::result::RunResult;
-use narrows_sim::scenario::{Source, plan, radio_path, resolve};
-
-const MINUTES_10: u64 = 600_000;
-
-fn defaults() -> Settings {
-    Settings {
-        mean: Rate::from_mbit_per_sec(150.0),
-        peak: Rate::from_mbit_per_sec(1_000.0),
-        loss: 0.005,
-        handovers: Nanos::from_secs(12),
-        delay: Nanos::from_millis(10),
-    }
-}
-
-/// Mean rate, greatest rate over 20 ms, and loss of the packets that could leave, over several seeds of ten minutes.
-fn measured(settings: &Settings, seeds: std::ops::Range<u64>) -> (f64, f64, f64) {
-    let (mut packets, mut most, mut lost, mut ms) = (0u64, 0u64, 0.0, 0u64);
-    for seed in seeds {
-        let path = radio::generate(seed, MINUTES_10, settings);
-        let mut per_ms = vec![0u64; MINUTES_10 as usize + 1];
-        for &at in &path.capacity.opportunities_ms {
-            per_ms[at as usize] += 1;
-        }
-        packets += path.capacity.opportunities_ms.len() as u64;
-        most = most.max(per_ms.chunks(20).map(|chunk| chunk.iter().sum()).max().unwrap_or(0));
-        for (at, &count) in per_ms.iter().enumerate().filter(|&(_, &count)| count > 0) {
-            lost += path.loss.at(Nanos::from_millis(at as u64)) * count as f64;
-        }
-        ms += MINUTES_10;
-    }
-    let mbit = |packets: u64, ms: u64| packets as f64 * 12_000.0 / ms as f64 / 1e3;
-    (mbit(packets, ms), mbit(most, 20), lost / packets as f64)
-}
-
-#[test]
-fn averages_over_twenty_seeds_are_those_asked_for() {
-    let (mean, peak, loss) = measured(&defaults(), 1..21);
-    assert!((mean / 150.0 - 1.0).abs() < 0.05, "{mean} Mbit/s");
-    assert!((990.0..=1_001.0).contains(&peak), "{peak} Mbit/s");
-    assert!((loss - 0.005).abs() < 0.001, "{loss}");
-}
-
-#[test]
-fn other_averages_come_out_too() {
-    // Cut hard at the peak, with many handovers; a tenth of the packets of the test above, so twice its tolerance.
-    let settings = Settings {
-        mean: Rate::from_mbit_per_sec(30.0),
-        peak: Rate::from_mbit_per_sec(90.0),
-        loss: 0.02,
-        handovers: Nanos::from_secs(2),
-        delay: Nanos::ZERO,
-    };
-    let (mean, peak, loss) = measured(&settings, 1..6);
-    assert!((mean / 30.0 - 1.0).abs() < 0.1, "{mean} Mbit/s");
-    assert!((88.0..=91.0).contains(&peak), "{peak} Mbit/s");
-    assert!((loss / 0.02 - 1.0).abs() < 0.2, "{loss}");
-    let none = Settings { loss: 0.0, ..settings };
-    assert_eq!(measured(&none, 1..2).2, 0.0);
-}
-
-#[test]
-fn handovers_interrupt_for_30_to_80_ms_and_change_the_delay() {
-    let path = radio::generate(3, MINUTES_10, &defaults());
-    let mut delays = path.delay.steps().to_vec();
-    assert!(delays.iter().all(|&(_, delay)| delay <= Nanos::from_millis(10)));
-    // Ten minutes at one in 12.1 s make 50; four standard deviations. One in a hundred draws the delay that was.
-    assert!((20..=80).contains(&delays.len()), "{}", delays.len());
-    for (at, _) in delays.split_off(1) {
-        let at = at.as_nanos() / 1_000_000;
-        let after = path.capacity.opportunities_ms.partition_point(|&ms| ms < at);
-        let before = path.capacity.opportunities_ms[after - 1];
-        // Nothing leaves from `at - outage` to `at - 1`; a slow cell's last packet may have left earlier.
-        assert!(at - before > 30, "silent from {before} to {at}");
-        assert!(path.loss.at(Nanos::from_millis(at)) > 0.4, "the burst begins at {at}");
-        assert!(path.loss.at(Nanos::from_millis(at + 19)) > 0.4, "and lasts 20 ms at least");
-    }
-}
-
-#[test]
-fn the_same_seed_gives_the_same_files_and_they_read_back() {
-    let path = radio::generate(7, 20_000, &defaults());
-    assert_eq!(radio::generate(7, 20_000, &defaults()), path);
-    assert_ne!(radio::generate(8, 20_000, &defaults()).capacity, path.capacity);
-    let period = Nanos::from_millis(20_000);
-    assert_eq!(path.capacity.period_duration(), period);
-    assert_eq!(CapacityTrace::parse(&path.capacity.to_text()), Ok(path.capacity.clone()));
-    assert_eq!(DelayTrace::parse(&path.delay.to_text()).map(|trace| trace.repeating(period)), Ok(path.delay));
-    let loss = LossTrace::parse(&path.loss.to_text()).unwrap().repeating(period);
-    assert!((0..20_000).all(|ms| loss.at(Nanos::from_millis(ms)) == path.loss.at(Nanos::from_millis(ms))));
-}
-
-#[test]
-fn a_table_of_keys_makes_a_path_and_is_refused_with_its_key() {
-    let path = |text| radio_path(&Source { name: "t", text, dir: None }).map_err(|error| error.to_string());
-    assert_eq!(
-        path(r#"{"kind": "5g", "seed": 4, "period": "2s"}"#).unwrap(),
-        radio::generate(4, 2_000, &defaults())
-    );
-    let refused = |text| path(text).unwrap_err();
-    assert_eq!(
-        refused("kind = '5g'\npeak = '400mbit'\n"),
-        "t:2: peak: the peak is too close to the mean\n  accepted: a peak of at least 450mbit, three times the mean"
-    );
-    assert_eq!(
-        refused("kind = '5g'\nloss = '2%'\n"),
-        "t:2: loss: `2%` is more than handovers this rare leave room for\n  accepted: up to 0.99%, or more handovers"
-    );
-    assert!(refused("kind = '6g'\n").contains("`6g`"));
-    assert!(refused("kind = '5g'\nperiod = '2h'\n").starts_with("t:2: period"));
-    assert!(refused("kind = '5g'\nperiod = '0.5s'\n").starts_with("t:2: period"));
-    assert!(refused("kind = '5g'\nhandovers = '1ms'\n").starts_with("t:2: handovers"));
-    assert!(refused("kind = '5g'\ndelay = '2s'\n").starts_with("t:2: delay"));
-}
-
-fn fixtures() -> &'static Path {
-    Path::new("tests/fixtures")
-}
+use narrows_cc::{Nanos, Rate};
+use narrows_scenario::radio::{self, Settings};
+use narrows_scenario::result::RunResult;
+use narrows_scenario::{Source, expand, resolve};
 
 fn run(text: &str) -> RunResult {
-    let planned =
-        plan(&Source { name: "t", text, dir: Some(fixtures()) }, &[]).unwrap_or_else(|e| panic!("{e}"));
-    narrows_sim::run(resolve(&planned[0].scenario, planned[0].seed, Some(fixtures())).unwrap())
+    let fixtures = [
+        ("burst.loss", include_str!("fixtures/burst.loss")),
+        ("step.delay", include_str!("fixtures/step.delay")),
+    ];
+    let files: &BTreeMap<_, _> = &fixtures.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+    let runs = expand(&Source { name: "t", text, files }, &[]).unwrap_or_else(|e| panic!("{e}"));
+    narrows_sim::run(resolve(&runs[0].scenario, runs[0].seed, files).unwrap())
 }
 
 /// A flow of 1.5 Mbit/s, 125 packets a second, over a link that has room for it.
@@ -144,8 +30,8 @@ fn a_step_of_the_delay_moves_the_round_trip_time_by_itself() {
     // 12.5 ms more from 2 s on; 0.12 ms of transmission each way and the acknowledgement's delay are the same before and
     // after, so minimum and minimum differ by the step.
     let plain = thin("", "2.5s").flows[0].rtt_min_ms.unwrap();
-    let before = thin("delay_trace = 'scenario-step.delay'", "1s").flows[0].rtt_min_ms.unwrap();
-    let after = thin("delay_trace = 'scenario-step.delay'", "2.5s").flows[0].rtt_min_ms.unwrap();
+    let before = thin("delay_trace = 'step.delay'", "1s").flows[0].rtt_min_ms.unwrap();
+    let after = thin("delay_trace = 'step.delay'", "2.5s").flows[0].rtt_min_ms.unwrap();
     assert!((before - plain).abs() < 0.05, "{before} {plain}");
     assert!((after - before - 12.5).abs() < 0.05, "{after} {before}");
 }
@@ -158,56 +44,33 @@ fn a_burst_of_share_one_loses_what_leaves_in_it() {
         (result.flows[0].loss_percent / 100.0 * result.counters.data_packets_sent as f64).round()
     };
     assert_eq!(lost(""), 0.0);
-    let burst = lost("loss_trace = 'scenario-burst.loss'");
+    let burst = lost("loss_trace = 'burst.loss'");
     assert!((24.0..=27.0).contains(&burst), "{burst}");
 }
 
 #[test]
-fn a_generated_path_follows_the_runs_seed_unless_it_has_its_own() {
-    let text = |radio: &str| {
-        format!(
-            "duration = '2s'\nrepeat = 2\n[network]\nradio = {radio}\n[[flows]]\nscheme = 'newreno'\nrtt = '40ms'\n"
-        )
-    };
-    let capacities = |radio: &str| -> Vec<Bytes> {
-        let text = text(radio);
-        let runs = plan(&Source { name: "t", text: &text, dir: None }, &[]).unwrap();
-        let specs = runs.iter().map(|run| resolve(&run.scenario, run.seed, None).unwrap());
-        specs
-            .map(|spec| {
-                let link = &spec.links[0];
-                assert!(link.config.loss_trace.is_some() && link.delay_trace.is_some());
-                let narrows_net::config::Capacity::Trace(trace) = &link.config.capacity else { panic!() };
-                trace.bytes_between(Nanos::ZERO, Nanos::from_secs(60))
-            })
-            .collect()
-    };
-    let own = capacities("{ kind = '5g', seed = 9 }");
-    assert_eq!(own[0], own[1]);
-    let the_runs = capacities("'5g'");
-    assert_ne!(the_runs[0], the_runs[1]);
-    assert_eq!(capacities("{ kind = '5g', seed = 2 }")[0], the_runs[1]);
-}
-
-#[test]
 fn a_path_in_files_is_the_path_inside_a_scenario() {
-    let dir = std::env::temp_dir().join(format!("narrows-radio-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    let path = radio::generate(5, 20_000, &defaults());
+    let settings = Settings {
+        mean: Rate::from_mbit_per_sec(150.0),
+        peak: Rate::from_mbit_per_sec(1_000.0),
+        loss: 0.005,
+        handovers: Nanos::from_secs(12),
+        delay: Nanos::from_millis(10),
+    };
+    let path = radio::generate(5, 20_000, &settings);
     let files = [("c", path.capacity.to_text()), ("l", path.loss.to_text()), ("d", path.delay.to_text())];
-    files.iter().for_each(|(name, text)| std::fs::write(dir.join(name), text).unwrap());
+    let files: &BTreeMap<_, _> = &files.map(|(name, text)| (name.to_owned(), text)).into();
     // Longer than the path, so that it repeats.
     let hash = |network: &str| {
         let text = format!(
             "name = 'x'\nduration = '25s'\n[network]\n{network}\n[[flows]]\nscheme = 'newreno'\nrtt = '20ms'\n"
         );
-        let runs = plan(&Source { name: "t", text: &text, dir: Some(&dir) }, &[]).unwrap();
-        narrows_sim::run(resolve(&runs[0].scenario, 1, Some(&dir)).unwrap()).event_hash
+        let runs = expand(&Source { name: "t", text: &text, files }, &[]).unwrap();
+        narrows_sim::run(resolve(&runs[0].scenario, 1, files).unwrap()).event_hash
     };
     let inside = hash("radio = { kind = '5g', seed = 5, period = '20s' }");
     let outside = hash("capacity_trace = 'c'\nloss_trace = 'l'\ndelay_trace = 'd'");
     let without_loss = hash("capacity_trace = 'c'\ndelay_trace = 'd'");
-    std::fs::remove_dir_all(&dir).unwrap();
     assert_eq!(inside, outside);
     assert_ne!(inside, without_loss);
 }

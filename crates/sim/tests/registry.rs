@@ -5,14 +5,11 @@ use std::path::{Path, PathBuf};
 
 use narrows_cc::schemes::ALL;
 
-/// The files of `crates` that may name schemes: the crate of the schemes, the rate allocators that stand in routers, tests.
+/// The files of `crates` that may name schemes: the crates of the schemes and of the routers, tests.
 fn may_name(path: &Path) -> bool {
     // A file `tests.rs`, `some_tests.rs`, or any in a folder `tests`.
     let tests = path.with_extension("").iter().any(|part| part.to_string_lossy().ends_with("tests"));
-    tests
-        || path.starts_with("cc")
-        || path.starts_with("net/src/allocator")
-        || path.ends_with("net/src/allocator.rs")
+    tests || path.starts_with("cc") || path.starts_with("routers")
 }
 
 /// All Rust sources below the `src` folders of the crates, with their paths below `crates`.

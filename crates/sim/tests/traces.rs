@@ -1,4 +1,4 @@
-//! What allocators and classes tell of themselves, in results and in traces.
+//! What routers and classes tell of themselves, in results and in traces.
 
 mod law;
 
@@ -10,7 +10,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use arrow_ipc::reader::StreamReader;
 use law::{assert_within, spec};
-use narrows_sim::telemetry::Shown;
+use narrows_scenario::telemetry::Shown;
 use narrows_sim::{Engine, Recorder, RunResult};
 
 /// Of a series of link 0: times in seconds, and values or texts.
@@ -55,15 +55,15 @@ fn settled(series: &Series) -> Vec<f64> {
 }
 
 #[test]
-fn every_reading_of_an_allocator_is_a_series_of_its_link() {
+fn every_reading_of_a_router_is_a_series_of_its_link() {
     for name in ["rcp", "xcp", "brf", "nodectl"] {
         let (result, series) = traced(name, name, "");
-        let allocator = result.links[0].allocator.as_ref().expect("the scheme brings it");
-        let told: Vec<String> = allocator.readings.keys().map(|item| format!("allocator_{item}")).collect();
-        let sampled: Vec<&String> = series.keys().filter(|name| name.starts_with("allocator_")).collect();
+        let router = result.links[0].router.as_ref().expect("the scheme brings it");
+        let told: Vec<String> = router.readings.keys().map(|item| format!("router_{item}")).collect();
+        let sampled: Vec<&String> = series.keys().filter(|name| name.starts_with("router_")).collect();
         assert_eq!(sampled, told.iter().collect::<Vec<_>>(), "{name}");
-        for (item, shown) in &allocator.readings {
-            let series = &series[&format!("allocator_{item}")];
+        for (item, shown) in &router.readings {
+            let series = &series[&format!("router_{item}")];
             // One sample every 10 ms of 5 s.
             assert!((499..=501).contains(&series.len()), "{name} {item}: {} samples", series.len());
             let text = matches!(shown, Shown::Text(_));
@@ -80,9 +80,9 @@ fn readings_are_in_the_units_that_their_names_end_with() {
         let values = settled(&series[name]);
         values.iter().sum::<f64>() / values.len() as f64
     };
-    assert_within("RCP's rate", mean("allocator_rate_mbit_s"), 50.0, 0.05);
-    assert_within("RCP's round-trip time", mean("allocator_mean_rtt_ms"), 40.0, 0.05);
-    let readings = serde_json::to_value(&result).unwrap()["links"][0]["allocator"]["readings"].clone();
+    assert_within("RCP's rate", mean("router_rate_mbit_s"), 50.0, 0.05);
+    assert_within("RCP's round-trip time", mean("router_mean_rtt_ms"), 40.0, 0.05);
+    let readings = serde_json::to_value(&result).unwrap()["links"][0]["router"]["readings"].clone();
     assert_within("the last rate", readings["rate_mbit_s"].as_f64().unwrap(), 50.0, 0.05);
 }
 
@@ -90,16 +90,16 @@ fn readings_are_in_the_units_that_their_names_end_with() {
 fn the_state_of_brf_is_a_text_of_its_figure() {
     let (result, series) = traced("states-brf", "brf", "");
     let states: Vec<&str> =
-        series["allocator_state"].iter().map(|(_, _, text)| text.as_deref().expect("a text")).collect();
+        series["router_state"].iter().map(|(_, _, text)| text.as_deref().expect("a text")).collect();
     // Before the first packet the table is empty; then the port measures, and allocates in an instant.
     assert_eq!(states[0], "flow_table");
     assert_eq!(states[states.len() - 1], "measurement");
     let json = serde_json::to_value(&result).unwrap();
-    assert_eq!(json["links"][0]["allocator"]["readings"]["state"], "measurement");
+    assert_eq!(json["links"][0]["router"]["readings"]["state"], "measurement");
     // The period is the round-trip time, once that is known.
-    let period = settled(&series["allocator_period_ms"]);
+    let period = settled(&series["router_period_ms"]);
     period.iter().for_each(|&period| assert_within("Δt", period, 40.0, 0.1));
-    settled(&series["allocator_c_brf_mbit_s"]).iter().for_each(|&c| assert_within("C", c, 100.0, 0.05));
+    settled(&series["router_c_brf_mbit_s"]).iter().for_each(|&c| assert_within("C", c, 100.0, 0.05));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_cc::schemes::find;
 use narrows_cc::{Bytes, Nanos, Params, Random, Setup};
-use narrows_net::packet::Packet;
+use narrows_packet::Packet;
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 

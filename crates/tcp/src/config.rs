@@ -1,6 +1,6 @@
 //! What a connection is made of, as plain data.
 
-use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_cc::{Bytes, Nanos};
 
 /// Settings of a reliable stream. [`Default`] is TCP as deployed.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,42 +38,13 @@ pub struct TcpConfig {
     pub ect1: bool,
     /// The most that leaves back to back when pacing: one segment spaces every packet exactly.
     pub max_burst: Bytes,
-    /// What a connection tells networks that negotiate rates.
-    pub negotiation: Negotiation,
-}
-
-/// What a connection tells networks that negotiate rates: who it is and what it wants. Rates are those of the wire, headers
-/// included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Negotiation {
-    /// What is sent. Connections that send the same content to the same destination are subflows of one transmission.
-    pub content: u32,
-    /// Who gets it.
-    pub destination: u32,
-    /// Which subflow of the transmission it is.
-    pub subflow: u16,
-    /// How many ways it has through the network.
-    pub paths: u8,
-    /// With less than this it does not want to send.
-    pub min: Rate,
-    /// More than this the sender cannot send.
-    pub max: Rate,
-    /// More than this the receiver cannot take.
-    pub receive: Rate,
-}
-
-impl Default for Negotiation {
-    fn default() -> Self {
-        let most = Rate::from_bytes_per_sec(125_000_000_000);
-        Self { content: 0, destination: 0, subflow: 0, paths: 1, min: Rate::ZERO, max: most, receive: most }
-    }
 }
 
 impl Default for TcpConfig {
     fn default() -> Self {
         Self {
             segment: 1448,
-            header: narrows_net::packet::HEADER_BYTES,
+            header: narrows_packet::HEADER_BYTES,
             initial_window: 10,
             ack_every: 2,
             ack_delay: Nanos::from_millis(40),
@@ -88,7 +59,6 @@ impl Default for TcpConfig {
             ecn_precise: false,
             ect1: false,
             max_burst: Bytes::new(1448),
-            negotiation: Negotiation::default(),
         }
     }
 }

@@ -8,13 +8,13 @@
 pub mod config;
 pub mod multipath;
 mod ranges;
+pub mod rates;
 mod receiver;
 mod ring;
 mod sender;
 mod stats;
-mod user;
 
-pub use config::{ConnectionConfig, Negotiation, Scheduler, TcpConfig};
+pub use config::{ConnectionConfig, Scheduler, TcpConfig};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{AckOutcome, Sender};
 pub use stats::{ReceiverStats, SenderStats};

@@ -9,7 +9,7 @@
 //! * A piece of at most a segment is handed to a subflow only when it can leave at once. So data waits in the connection,
 //!   not on a path, and what a subflow has been handed is what it has sent.
 //! * `mapping` keeps, for each subflow, which data its numbers stand for until the subflow itself has it acknowledged.
-//!   Every packet, a repeated one too, says so in its header ([`Extension::Mapping`](narrows_net::Extension)).
+//!   Every packet, a repeated one too, says so in its header ([`MptcpOption::Mapping`]).
 //! * The scheduler chooses among subflows with room: the least smoothed round-trip time, or each in turn.
 //! * A path that has had two retransmission timeouts in a row is given up: what it holds is sent again on others before any
 //!   new data, and it gets no new data before it has something acknowledged. It goes on repairing itself, which is the probe.
@@ -50,9 +50,11 @@
 mod allowance;
 mod losses;
 mod mapping;
+mod option;
 mod sink;
 mod source;
 
+pub use option::{MAPPING_BYTES, MptcpOption};
 pub use sink::{Sink, SinkStats};
 pub use source::{Source, SourceStats, Stream};
 

@@ -9,16 +9,13 @@
 //!   (RFC 7323 section 4.3).
 //! * The application reads at once. The window is the buffer less what waits out of order; its right edge never moves back
 //!   (RFC 9293 section 3.8.6).
-//! * Explicit header fields are echoed: the rate that arrived last (RCP), the sum of the changes that arrived since the last
-//!   acknowledgement (XCP).
-//! * Requests for rates are answered by `user`.
+//! * Options and control messages of protocols that settle rates are a matter of the responder, if there is one.
 //! * The direction back carries no data: its FIN rides on the acknowledgement of the peer's FIN.
 
 use narrows_cc::{Bytes, Nanos};
-use narrows_net::Extension;
-use narrows_net::packet::{Ecn, Flags, MAX_SACK_BLOCKS, Packet, timestamp};
+use narrows_packet::{Ecn, Flags, Kind, MAX_SACK_BLOCKS, Packet, timestamp};
 
-use crate::{ReceiverStats, TcpConfig, ranges::Ranges, user::User};
+use crate::{ReceiverStats, TcpConfig, ranges::Ranges, rates::RateResponder};
 
 /// What a packet brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +32,7 @@ pub struct Arrival {
 const NO_FIN: u64 = u64::MAX;
 
 /// The receiving end.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Receiver {
     next: u64,
     /// Payload in order since the last acknowledgement.
@@ -67,10 +64,8 @@ pub struct Receiver {
     /// The stored ranges that changed last, newest first.
     recent: [(u64, u64); MAX_SACK_BLOCKS],
     recent_len: u8,
-    /// The explicit fields of the next acknowledgement.
-    reply: Extension,
-    /// Apart, so that flows that never negotiate do not carry it through the cache.
-    user: Box<User>,
+    /// Takes part in settling the sender's rate, where the sender's scheme asks for it.
+    responder: Option<Box<dyn RateResponder>>,
     pending_message: bool,
     stats: ReceiverStats,
 }
@@ -111,11 +106,15 @@ impl Receiver {
             duplicate: None,
             recent: [(0, 0); MAX_SACK_BLOCKS],
             recent_len: 0,
-            reply: Extension::None,
-            user: Box::new(User::new(&config.negotiation)),
+            responder: None,
             pending_message: false,
             stats: ReceiverStats::default(),
         }
+    }
+
+    /// Gives it a responder that takes part in settling the sender's rate.
+    pub fn attach(&mut self, responder: Box<dyn RateResponder>) {
+        self.responder = Some(responder);
     }
 
     /// The counters.
@@ -125,7 +124,7 @@ impl Receiver {
 
     /// Bytes of memory held. Buffers grow and never shrink, so at the end of a run this is the peak.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + size_of::<User>() + self.stored.memory()
+        size_of::<Self>() + self.stored.memory() + self.responder.as_ref().map_or(0, |own| own.memory())
     }
 
     /// When [`Receiver::on_timer`] wants to be called; [`Nanos::MAX`] for never.
@@ -154,28 +153,31 @@ impl Receiver {
         if packet.flags.has(Flags::REVERSE) {
             return Arrival::default();
         }
-        if packet.flags.has(Flags::CONTROL) {
-            self.stats.messages_refused += u64::from(!self.user.on_packet(packet));
+        if packet.kind() == Kind::Message {
+            let ours = self.responder.as_mut().is_some_and(|own| own.on_message(packet));
+            self.stats.messages_refused += u64::from(!ours);
             self.pending_message = true;
             return Arrival::default();
         }
         self.path = packet.path();
         self.stats.bytes_received += packet.size().as_u64();
-        let marked = packet.ecn == Ecn::Ce;
+        let marked = packet.ecn() == Ecn::Ce;
         self.stats.ce_packets += u64::from(marked);
         if self.ecn && (marked || self.echo) {
             self.update_echo(now, packet, marked);
         }
-        if packet.has_extension() {
-            self.note_extension(packet);
+        if packet.has_option()
+            && let Some(responder) = &mut self.responder
+        {
+            responder.on_option(packet);
         }
         let payload = u64::from(packet.payload);
         let plain = !packet.flags.has(Flags::FIN) && !packet.flags.has(Flags::SYN);
-        if packet.seq != self.next || payload == 0 || !plain || !self.stored.is_empty() || !self.open {
+        if packet.tcp().seq != self.next || payload == 0 || !plain || !self.stored.is_empty() || !self.open {
             return self.on_other_packet(now, packet);
         }
-        if packet.seq <= self.ts_echo_limit {
-            self.ts_recent = packet.ts_val;
+        if packet.tcp().seq <= self.ts_echo_limit {
+            self.ts_recent = packet.tcp().ts_val;
         }
         self.next += payload;
         self.stats.data_packets += 1;
@@ -187,18 +189,6 @@ impl Receiver {
             self.ack_deadline = now.saturating_add(self.ack_delay);
         }
         Arrival { in_order: Bytes::new(payload), distinct: true, duplicate: false }
-    }
-
-    /// Takes over explicit fields.
-    fn note_extension(&mut self, packet: &Packet) {
-        match packet.extension() {
-            Extension::RcpRequest { rate, .. } => self.reply = Extension::RcpReply { rate },
-            Extension::XcpRequest { delta, .. } if delta.is_finite() => {
-                let sum = if let Extension::XcpReply { delta } = self.reply { delta } else { 0.0 };
-                self.reply = Extension::XcpReply { delta: sum + delta };
-            }
-            _ => {}
-        }
     }
 
     /// Decides what acknowledgements echo from now on.
@@ -226,10 +216,10 @@ impl Receiver {
         if !self.open {
             return Arrival::default();
         }
-        if packet.seq <= self.ts_echo_limit {
-            self.ts_recent = packet.ts_val;
+        if packet.tcp().seq <= self.ts_echo_limit {
+            self.ts_recent = packet.tcp().ts_val;
         }
-        let (start, end) = (packet.seq, packet.seq_end());
+        let (start, end) = (packet.tcp().seq, packet.seq_end());
         if start == end {
             // The end of a handshake needs no answer; a probe of the window, which repeats an old number, does.
             self.pending_ack |= start < self.next;
@@ -291,7 +281,7 @@ impl Receiver {
             self.ecn = self.ecn_wanted && asks;
         }
         if self.next == 1 {
-            self.ts_recent = packet.ts_val;
+            self.ts_recent = packet.tcp().ts_val;
             self.pending_syn_ack = true;
         } else {
             self.pending_ack = true;
@@ -330,7 +320,7 @@ impl Receiver {
         if self.pending_syn_ack {
             self.pending_syn_ack = false;
             let mut packet = self.acknowledgement(now);
-            packet.seq = 0;
+            *packet.tcp_mut().seq = 0;
             packet.flags = packet.flags.with(Flags::SYN);
             if self.ecn {
                 packet.flags = packet.flags.with(Flags::ECE);
@@ -338,9 +328,12 @@ impl Receiver {
             return Some(packet);
         }
         if self.pending_message {
-            let message = self.user.poll(self.flow);
+            let message = self.responder.as_mut().and_then(|own| own.poll_message());
             self.pending_message = message.is_some();
-            return message;
+            let (message, path) = message?;
+            let mut packet = Packet::control(self.flow, Flags::REVERSE, message.as_bytes());
+            packet.set_path(path);
+            return Some(packet);
         }
         None
     }
@@ -350,24 +343,20 @@ impl Receiver {
         let mut packet = Packet::new(self.flow);
         packet.header = self.header;
         packet.set_path(self.path);
-        packet.seq = 1;
-        packet.ack = self.next;
         packet.flags = Flags::ACK.with(Flags::REVERSE);
-        packet.ts_val = timestamp(now);
-        packet.ts_ecr = self.ts_recent;
         self.right_edge = self.right_edge.max(self.next + self.buffer.saturating_sub(self.stored.total()));
-        packet.window = (self.right_edge - self.next).min(u64::from(u32::MAX)) as u32;
+        let tcp = packet.tcp_mut();
+        (*tcp.seq, *tcp.ack) = (1, self.next);
+        (*tcp.ts_val, *tcp.ts_ecr) = (timestamp(now), self.ts_recent);
+        *tcp.window = (self.right_edge - self.next).min(u64::from(u32::MAX)) as u32;
         if self.echo {
             packet.flags = packet.flags.with(Flags::ECE);
         }
         if self.next > self.fin {
             packet.flags = packet.flags.with(Flags::FIN);
         }
-        if self.reply != Extension::None {
-            packet.set_extension(self.reply);
-            if let Extension::XcpReply { delta } = &mut self.reply {
-                *delta = 0.0;
-            }
+        if let Some(option) = self.responder.as_mut().and_then(|own| own.option()) {
+            packet.set_option(Some(option));
         }
         if self.sack && (self.duplicate.is_some() || !self.stored.is_empty()) {
             self.push_blocks(&mut packet);

@@ -5,8 +5,8 @@
 //! `sack_loss`, `prr` and `undo`), `ecn`, `handshake`, `milestones`.
 //!
 //! Parts that act on them: `ack` applies acknowledgements, `phases` enters and leaves recovery, `timers` acts when time is
-//! due, `transmit` selects the next packet, `subflow` serves connections of several subflows, `explicit` requests rates from
-//! the network and reads the answers, `negotiation` does so by messages of their own.
+//! due, `transmit` selects the next packet, `subflow` serves connections of several subflows, `rates` carries the agent that
+//! settles the rate with the network, if there is one.
 //!
 //! Deliberate differences from the texts:
 //! 1. The clock granularity G of RFC 6298 is the longest delay of an acknowledgement, so that a delayed one never makes a
@@ -25,14 +25,13 @@
 
 mod ack;
 mod ecn;
-mod explicit;
 mod handshake;
 mod milestones;
-mod negotiation;
 mod pacing;
 mod phases;
 mod prr;
 mod rack;
+mod rates;
 mod recovery;
 mod rto;
 mod sack_loss;
@@ -45,16 +44,14 @@ mod undo;
 mod window;
 
 use narrows_cc::{AnyScheme, Bytes, Nanos, Phase, Rate};
-use narrows_net::allocator::protocol::Explicit;
-use narrows_net::packet::{Flags, Packet};
+use narrows_packet::{Flags, Kind, Packet};
 use narrows_traffic::App;
 
+use crate::rates::{RateAgent, RateEvent};
 use crate::{SenderStats, TcpConfig};
 use ecn::EcnState;
-use explicit::{Freshness, desired, payload_share};
 use handshake::Handshake;
 use milestones::Milestones;
-use negotiation::Server;
 use pacing::Pacing;
 use rack::Path;
 use recovery::Recovery;
@@ -115,7 +112,7 @@ impl Pending {
 }
 
 /// The sending end.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Sender {
     state: State,
     pending: Pending,
@@ -134,20 +131,13 @@ pub struct Sender {
     config: TcpConfig,
     handshake: Handshake,
     milestones: Milestones,
-    /// The explicit header its packets carry.
-    explicit: Option<Explicit>,
-    /// The rate that requests of RCP name.
-    desired: f32,
-    freshness: Freshness,
-    /// Negotiates the rate, where that is the scheme's way.
-    server: Option<Box<Server>>,
+    /// Settles the rate with the network, where the scheme asks for it.
+    agent: Option<Box<dyn RateAgent>>,
 }
 
 impl Sender {
     /// A sender that connects at `start`.
     pub fn new(flow: u32, config: TcpConfig, scheme: AnyScheme, app: App, start: Nanos) -> Self {
-        let explicit = scheme.rate_protocol().and_then(Explicit::named);
-        let share = explicit.map_or(1.0, |explicit| payload_share(&config, &app, explicit));
         Self {
             state: State::Waiting,
             pending: Pending::NONE,
@@ -163,11 +153,7 @@ impl Sender {
             stats: SenderStats::default(),
             handshake: Handshake::new(start),
             milestones: Milestones::default(),
-            explicit,
-            desired: desired(scheme.line_rate(), share),
-            freshness: Freshness::default(),
-            server: (explicit == Some(Explicit::Nodectl))
-                .then(|| Box::new(Server::new(&config.negotiation, scheme.line_rate(), share))),
+            agent: None,
             window: Window::new(scheme),
             config,
         }
@@ -179,8 +165,8 @@ impl Sender {
         if !packet.flags.has(Flags::REVERSE) {
             return AckOutcome::default();
         }
-        if packet.flags.has(Flags::CONTROL) {
-            self.on_control(now, packet);
+        if packet.kind() == Kind::Message {
+            self.report_to_agent(now, RateEvent::Message(packet));
             return AckOutcome::default();
         }
         match self.state {
@@ -193,8 +179,7 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called; [`Nanos::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Nanos {
-        let negotiation = self.server.as_ref().map_or(Nanos::MAX, |server| server.deadline());
-        let timer = self.timers.deadline().min(self.stream.app.deadline()).min(negotiation);
+        let timer = self.timers.deadline().min(self.stream.app.deadline()).min(self.agent_deadline());
         timer.min(self.pacing.deadline())
     }
 

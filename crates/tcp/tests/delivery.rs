@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use common::{Fate, Pipe, sender};
 use narrows_cc::{Bytes, Nanos, Random};
-use narrows_net::packet::Ecn;
+use narrows_packet::Ecn;
 use narrows_tcp::TcpConfig;
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
@@ -90,8 +90,8 @@ proptest! {
             storm(reverse, random.clone()),
         );
         pipe.mangle = Some(Box::new(move |packet| {
-            if packet.ecn == Ecn::Ect0 && random.borrow_mut().chance(forward.marks) {
-                packet.ecn = Ecn::Ce;
+            if packet.ecn() == Ecn::Ect0 && random.borrow_mut().chance(forward.marks) {
+                packet.set_ecn(Ecn::Ce);
             }
         }));
         while !pipe.sender.is_closed() {

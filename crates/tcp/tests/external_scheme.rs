@@ -7,7 +7,7 @@ use common::{Fate, Pipe, ms};
 use external::HALVING;
 use narrows_cc::schemes::{Entry, find};
 use narrows_cc::{AnyScheme, Bytes, Nanos, Params, Random, Setup};
-use narrows_net::packet::Flags;
+use narrows_packet::Flags;
 use narrows_tcp::{Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 

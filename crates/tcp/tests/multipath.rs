@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{ms, scheme};
 use narrows_cc::{Bytes, Nanos, Random};
-use narrows_net::Extension;
-use narrows_net::packet::{Flags, Packet};
-use narrows_tcp::multipath::{Sink, Source, subflow_config};
+use narrows_packet::{Flags, Packet};
+use narrows_tcp::multipath::{MptcpOption, Sink, Source, subflow_config};
 use narrows_tcp::{ConnectionConfig, Receiver, Scheduler, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 use proptest::prelude::*;
@@ -88,7 +87,7 @@ impl Talk {
         let start = |i: usize| if i == 0 { Nanos::ZERO } else { Nanos::MAX };
         let random = |name, i: usize| Random::stream(seed, name, i as u64);
         let sender = |i| {
-            let handed = App::new(AppConfig::Handed, random("app", i), start(i));
+            let handed = App::new(AppConfig::Subflow, random("app", i), start(i));
             Sender::new(7 + i as u32, tcp.clone(), scheme(name, &[], tcp), handed, start(i))
         };
         let receiver = |i| Receiver::new(7 + i as u32, &subflow_config(tcp));
@@ -130,12 +129,12 @@ impl Talk {
     fn transmit(&mut self) {
         while let Some(packet) = self.source.poll_transmit(self.now, &mut self.senders) {
             if packet.payload > 0 {
-                let Extension::Mapping { data, subflow, len, fin } = packet.extension() else {
+                let Some(MptcpOption::Mapping { data, subflow, len, fin }) = MptcpOption::of(&packet) else {
                     panic!("data without a mapping: {packet:?}")
                 };
-                assert_eq!((subflow, len, fin), (packet.seq as u32, packet.payload, false));
+                assert_eq!((subflow, len, fin), (packet.tcp().seq as u32, packet.payload, false));
                 assert_eq!(packet.header, 52 + 20);
-                let meaning = *self.meaning.entry((packet.flow, packet.seq)).or_insert((data, len));
+                let meaning = *self.meaning.entry((packet.flow, packet.tcp().seq)).or_insert((data, len));
                 assert_eq!(meaning, (data, len), "a repetition stands for the same data");
                 assert!(data + u64::from(len) <= self.allowed, "beyond the window");
                 let own = (packet.flow - 7) as usize;
@@ -191,12 +190,12 @@ impl Talk {
     fn arrive(&mut self, packet: &Packet) {
         let own = (packet.flow - 7) as usize;
         if packet.flags.has(Flags::REVERSE) {
-            if let Extension::DataAck { ack } = packet.extension() {
+            if let Some(MptcpOption::DataAck { ack }) = MptcpOption::of(packet) {
                 // Less than 4 GB are sent here, so the number is whole.
                 assert!(u64::from(ack) <= self.whole as u64, "acknowledged before it was whole");
-                self.allowed = self.allowed.max(u64::from(ack) + u64::from(packet.window));
+                self.allowed = self.allowed.max(u64::from(ack) + u64::from(packet.tcp().window));
             } else {
-                self.allowed = self.allowed.max(u64::from(packet.window));
+                self.allowed = self.allowed.max(u64::from(packet.tcp().window));
             }
             self.source.on_packet(self.now, packet, &mut self.senders);
             return;
@@ -204,7 +203,7 @@ impl Talk {
         let refused = self.sink.stats().refused_packets;
         let arrival = self.sink.on_packet(self.now, packet, &mut self.receivers[own]);
         assert_eq!(self.sink.stats().refused_packets, refused, "the sender keeps to the window");
-        if let Extension::Mapping { data, len, .. } = packet.extension() {
+        if let Some(MptcpOption::Mapping { data, len, .. }) = MptcpOption::of(packet) {
             let (start, end) = (data as usize, data as usize + usize::from(len));
             self.arrived.resize(self.arrived.len().max(end), false);
             self.arrived[start..end].fill(true);
@@ -396,15 +395,16 @@ fn a_packet_without_a_mapping_or_beyond_the_window_is_not_even_acknowledged() {
     sink.on_packet(ms(1), &syn, &mut receiver);
     assert!(receiver.poll_transmit(ms(1)).is_some());
     let mut data = Packet::new(0);
-    (data.seq, data.payload) = (1, 1448);
-    let mapping = |data, len| Extension::Mapping { data, subflow: 1, len, fin: false };
-    for wrong in [Extension::None, mapping(0, 7), mapping(1600, 1448), mapping(u64::MAX - 3, 1448)] {
-        data.set_extension(wrong);
+    (*data.tcp_mut().seq, data.payload) = (1, 1448);
+    let mapping = |data, len| MptcpOption::Mapping { data, subflow: 1, len, fin: false };
+    for wrong in [None, Some(mapping(0, 7)), Some(mapping(1600, 1448)), Some(mapping(u64::MAX - 3, 1448))] {
+        data.set_option(None);
+        wrong.into_iter().for_each(|wrong: MptcpOption| wrong.write(&mut data));
         sink.on_packet(ms(2), &data, &mut receiver);
         assert!(receiver.poll_transmit(Nanos::from_secs(1)).is_none() && receiver.deadline() == Nanos::MAX);
     }
     assert_eq!(sink.stats().refused_packets, 4);
-    data.set_extension(mapping(1552, 1448));
+    mapping(1552, 1448).write(&mut data);
     let arrival = sink.on_packet(ms(3), &data, &mut receiver);
     assert!(arrival.distinct && arrival.in_order.is_zero());
 }
@@ -431,8 +431,8 @@ proptest! {
             let start = if near { (next as u64 + at / 8).saturating_sub(10) } else { at };
             let end = start + u64::from(len);
             let mut packet = Packet::new(0);
-            (packet.seq, packet.payload) = (seq, len);
-            packet.set_extension(Extension::Mapping { data: start, subflow: seq as u32, len, fin: false });
+            (*packet.tcp_mut().seq, packet.payload) = (seq, len);
+            MptcpOption::Mapping { data: start, subflow: seq as u32, len, fin: false }.write(&mut packet);
             let arrival = sink.on_packet(ms(1), &packet, &mut receiver);
             if end > next as u64 + window {
                 refused += 1;
@@ -462,8 +462,8 @@ fn a_data_acknowledgement_of_what_was_never_sent_is_not_believed() {
     talk.run(ms(25));
     let mut forged = Packet::new(7);
     forged.flags = Flags::ACK.with(Flags::REVERSE);
-    (forged.ack, forged.window) = (1, u32::MAX);
-    forged.set_extension(Extension::DataAck { ack: 1 << 30 });
+    (*forged.tcp_mut().ack, *forged.tcp_mut().window) = (1, u32::MAX);
+    MptcpOption::DataAck { ack: 1 << 30 }.write(&mut forged);
     talk.source.on_packet(talk.now, &forged, &mut talk.senders);
     assert_eq!(talk.source.acknowledged(), Bytes::ZERO);
     assert!(talk.run(Nanos::from_secs(5)), "it goes on as before");

@@ -27,7 +27,7 @@ use std::path::Path;
 
 use common::scheme;
 use narrows_cc::{Bytes, Nanos, Phase, Random, Rate};
-use narrows_net::packet::{Ecn, Flags, Packet, timestamp};
+use narrows_packet::{Ecn, Flags, Packet, timestamp};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
@@ -213,25 +213,25 @@ impl Run {
         if flags.has(Flags::SYN) {
             text += if flags.has(Flags::ACK) { "syn-ack" } else { "syn" };
         } else if packet.payload > 0
-            && (packet.seq - 1).is_multiple_of(segment)
+            && (packet.tcp().seq - 1).is_multiple_of(segment)
             && u64::from(packet.payload) == segment
         {
-            let _ = write!(text, "data {}", up_to(packet.seq) + 1);
+            let _ = write!(text, "data {}", up_to(packet.tcp().seq) + 1);
         } else if packet.payload > 0 {
-            let _ = write!(text, "bytes {}-{}", packet.seq, packet.seq_end() - 1);
+            let _ = write!(text, "bytes {}-{}", packet.tcp().seq, packet.seq_end() - 1);
         } else if flags.has(Flags::FIN) && !reverse {
-            let _ = write!(text, "fin {}", up_to(packet.seq) + 1);
+            let _ = write!(text, "fin {}", up_to(packet.tcp().seq) + 1);
         } else if reverse {
-            let _ = write!(text, "ack {}", up_to(packet.ack));
+            let _ = write!(text, "ack {}", up_to(packet.tcp().ack));
         } else {
-            let _ = write!(text, "bare {}", packet.seq);
+            let _ = write!(text, "bare {}", packet.tcp().seq);
         }
         if flags.has(Flags::FIN) && reverse {
             text += " fin";
         }
         let mut kind = "";
         for (start, end) in packet.sack_blocks() {
-            let duplicate = kind.is_empty() && end <= packet.ack;
+            let duplicate = kind.is_empty() && end <= packet.tcp().ack;
             let next = if duplicate { " dsack" } else { " sack" };
             text += if kind == next { "" } else { next };
             kind = next;
@@ -246,17 +246,17 @@ impl Run {
         if flags.has(Flags::CWR) {
             text += " cwr";
         }
-        match packet.ecn {
+        match packet.ecn() {
             Ecn::Ect0 => text += " ect0",
             Ecn::Ect1 => text += " ect1",
             Ecn::Ce => text += " ce",
             Ecn::NotEct => {}
         }
         if self.show.iter().any(|s| s == "window") {
-            let _ = write!(text, " window={}", packet.window);
+            let _ = write!(text, " window={}", packet.tcp().window);
         }
         if self.show.iter().any(|s| s == "echo") {
-            let _ = write!(text, " echo={}", f64::from(packet.ts_ecr) / 1e3);
+            let _ = write!(text, " echo={}", f64::from(packet.tcp().ts_ecr) / 1e3);
         }
         text
     }
@@ -265,8 +265,8 @@ impl Run {
     fn packet(&mut self, words: &[&str]) -> Packet {
         let segment = self.segment();
         let mut packet = Packet::new(0);
-        packet.window = self.config.receive_window.as_u64().min(u64::from(u32::MAX)) as u32;
-        packet.ts_val = timestamp(self.now);
+        *packet.tcp_mut().window = self.config.receive_window.as_u64().min(u64::from(u32::MAX)) as u32;
+        *packet.tcp_mut().ts_val = timestamp(self.now);
         let mut rest = words.iter().copied().peekable();
         let mut echo = None;
         let mut blocks = Vec::new();
@@ -276,31 +276,31 @@ impl Run {
                 "syn" => packet.flags = packet.flags.with(Flags::SYN),
                 "syn-ack" => {
                     packet.flags = packet.flags.with(Flags::SYN).with(Flags::ACK).with(Flags::REVERSE);
-                    packet.ack = 1;
+                    *packet.tcp_mut().ack = 1;
                     echo = Some(self.left[0]);
                 }
                 "data" => {
-                    packet.seq = (number(argument()) - 1) * segment + 1;
+                    *packet.tcp_mut().seq = (number(argument()) - 1) * segment + 1;
                     packet.payload = segment as u16;
                     packet.flags = packet.flags.with(Flags::ACK);
                 }
                 "fin" => {
-                    packet.seq = (number(argument()) - 1) * segment + 1;
+                    *packet.tcp_mut().seq = (number(argument()) - 1) * segment + 1;
                     packet.flags = packet.flags.with(Flags::ACK).with(Flags::FIN);
                 }
-                "probe" => packet.seq = number(argument()) * segment,
+                "probe" => *packet.tcp_mut().seq = number(argument()) * segment,
                 "ack" => {
                     let n = argument();
                     packet.flags = packet.flags.with(Flags::ACK).with(Flags::REVERSE);
                     let n = number(n);
-                    packet.ack = n * segment + 1;
+                    *packet.tcp_mut().ack = n * segment + 1;
                     let (before, echo_before) = self.acknowledged;
                     echo = Some(if n > before { self.left[before as usize + 1] } else { echo_before });
                 }
                 // Everything including the FIN after packet N.
                 "ack-fin" => {
                     packet.flags = packet.flags.with(Flags::ACK).with(Flags::FIN).with(Flags::REVERSE);
-                    packet.ack = number(argument()) * segment + 2;
+                    *packet.tcp_mut().ack = number(argument()) * segment + 2;
                 }
                 "dsack" => blocks.push(range(argument())),
                 "sack" => {
@@ -310,17 +310,17 @@ impl Run {
                 }
                 "ece" => packet.flags = packet.flags.with(Flags::ECE),
                 "cwr" => packet.flags = packet.flags.with(Flags::CWR),
-                "ce" => packet.ecn = Ecn::Ce,
-                "ect0" => packet.ecn = Ecn::Ect0,
+                "ce" => packet.set_ecn(Ecn::Ce),
+                "ect0" => packet.set_ecn(Ecn::Ect0),
                 other => match other.split_once('=') {
-                    Some(("window", value)) => packet.window = number(value) as u32,
+                    Some(("window", value)) => *packet.tcp_mut().window = number(value) as u32,
                     Some(("echo", value)) => echo = Some(millis(value)),
                     _ => panic!("what is '{other}'?"),
                 },
             }
         }
-        packet.ts_ecr = timestamp(echo.unwrap_or(Nanos::ZERO));
-        self.acknowledged = (packet.ack.saturating_sub(1) / segment, echo.unwrap_or(Nanos::ZERO));
+        *packet.tcp_mut().ts_ecr = timestamp(echo.unwrap_or(Nanos::ZERO));
+        self.acknowledged = (packet.tcp().ack.saturating_sub(1) / segment, echo.unwrap_or(Nanos::ZERO));
         for (low, high) in blocks {
             packet.push_sack((low - 1) * segment + 1, high * segment + 1);
         }

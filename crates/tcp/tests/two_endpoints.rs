@@ -4,7 +4,7 @@ mod common;
 
 use common::{Pipe, delay, dropping, ms, sender};
 use narrows_cc::{Bytes, Nanos};
-use narrows_net::packet::{Flags, Packet};
+use narrows_packet::{Flags, Packet};
 use narrows_tcp::TcpConfig;
 use narrows_traffic::AppConfig;
 
@@ -64,7 +64,7 @@ fn every_byte_counts_as_delivered_once_also_where_duplicates_are_all_that_tells_
         let config = TcpConfig { sack, rack: sack, tlp: sack, initial_window: 120, ..TcpConfig::default() };
         let forward = Box::new(move |packet: &Packet, _| {
             let fresh = packet.payload > 0 && !packet.flags.has(Flags::RETRANSMISSION);
-            let lost = fresh && packet.seq <= 120 * SEGMENT && (packet.seq / SEGMENT) % 3 == 2;
+            let lost = fresh && packet.tcp().seq <= 120 * SEGMENT && (packet.tcp().seq / SEGMENT) % 3 == 2;
             if lost { vec![] } else { vec![ms(50)] }
         });
         let mut pipe = Pipe::new(sender(scheme, &[], &config, file(400)), &config, forward, delay(ms(50)));
@@ -185,9 +185,9 @@ fn marks_reduce_the_window_without_a_loss() {
     let mut pipe =
         Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
     pipe.mangle = Some(Box::new(|packet| {
-        if packet.seq == 14 * SEGMENT + 1 {
-            assert_eq!(packet.ecn, narrows_net::packet::Ecn::Ect0);
-            packet.ecn = narrows_net::packet::Ecn::Ce;
+        if packet.tcp().seq == 14 * SEGMENT + 1 {
+            assert_eq!(packet.ecn(), narrows_packet::Ecn::Ect0);
+            packet.set_ecn(narrows_packet::Ecn::Ce);
         }
     }));
     pipe.run_until(Nanos::from_secs(10));
@@ -204,8 +204,8 @@ fn precise_feedback_tells_of_every_mark_although_acknowledgements_are_delayed() 
     let sender = sender("dctcp", &[("gain", 1.0)], &config, file(100));
     let mut pipe = Pipe::new(sender, &config, delay(ms(50)), delay(ms(50)));
     pipe.mangle = Some(Box::new(|packet| {
-        if [3, 4, 8].contains(&(packet.seq / SEGMENT + 1)) && packet.payload > 0 {
-            packet.ecn = narrows_net::packet::Ecn::Ce;
+        if [3, 4, 8].contains(&(packet.tcp().seq / SEGMENT + 1)) && packet.payload > 0 {
+            packet.set_ecn(narrows_packet::Ecn::Ce);
         }
     }));
     pipe.run_until(ms(310));

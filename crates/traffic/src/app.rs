@@ -1,40 +1,40 @@
-//! Applications that feed a sender.
+//! Applications that write data to a sender.
 
 use narrows_units::{Bytes, Nanos, Random};
 
 use crate::AppConfig;
 
-/// 'More than can be sent', small enough that sums with it do not overflow.
+/// Limit of a backlogged application, small enough that sums do not overflow.
 pub(crate) const ENDLESS: u64 = u64::MAX / 4;
 
-/// The least length of a busy or silent period, so that drawn periods always move time on.
-const LEAST_PERIOD: Nanos = Nanos::from_micros(1);
+/// Least length of an on or off period, so that random periods always advance time.
+const MIN_PERIOD: Nanos = Nanos::from_micros(1);
 
-/// The least size of a video frame, in parts of its mean; the greatest lies as far above it.
-const LEAST_FRAME: f64 = 0.1;
+/// Least size of a video frame relative to the mean; the greatest is symmetric.
+const MIN_FRAME: f64 = 0.1;
 
-/// An application: it writes data at certain times and may finish.
+/// An application writes data at certain times and may finish.
 ///
-/// Bulk data and files are read from the application as the transport sends them, so what such an application has
-/// written when it is stopped is what the transport has sent.
+/// The transport reads bulk data and files from the application as it sends. A stopped application has
+/// therefore written exactly the data that was sent.
 #[derive(Clone, Debug)]
 pub struct App {
     config: AppConfig,
     random: Random,
     start: Nanos,
-    /// When it acts next.
+    /// Time of the next write or change.
     next_at: Nanos,
-    /// Bytes the transport may send in all, as of now.
+    /// Total bytes that the transport may send by now.
     limit: u64,
-    /// Writes done ([`AppConfig::Cbr`], [`AppConfig::Video`]).
+    /// Number of writes ([`AppConfig::Cbr`], [`AppConfig::Video`]).
     writes: u64,
-    busy: bool,
+    on_period: bool,
     finished: bool,
     stopped: bool,
 }
 
 impl App {
-    /// An application that begins at `start`; `random` is its own stream.
+    /// An application that starts at `start`, with its own random stream.
     pub fn new(config: AppConfig, random: Random, start: Nanos) -> Self {
         Self {
             config,
@@ -43,31 +43,31 @@ impl App {
             next_at: start,
             limit: 0,
             writes: 0,
-            busy: false,
+            on_period: false,
             finished: false,
             stopped: false,
         }
     }
 
-    /// When it acts next; [`Nanos::MAX`] for never.
+    /// Next deadline; [`Nanos::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Nanos {
         self.next_at
     }
 
-    /// Bytes it has written, or offers to write, since its start.
+    /// Bytes written or offered since the start.
     #[inline]
     pub fn limit(&self) -> Bytes {
         Bytes::new(self.limit)
     }
 
-    /// It will write nothing more.
+    /// Whether the application writes no more data.
     #[inline]
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// The size of what it meant to write, if it has one and was not stopped before it was sent.
+    /// File size, unless the application was stopped before it was sent.
     pub fn size(&self) -> Option<Bytes> {
         match self.config {
             AppConfig::File(size) if !self.stopped => Some(size),
@@ -75,11 +75,11 @@ impl App {
         }
     }
 
-    /// Lets it act if its time has come; `sent` is how much of its data the transport has sent.
+    /// Handles all deadlines until `now`; `sent` is the amount of data sent by the transport.
     pub fn on_time(&mut self, now: Nanos, sent: Bytes) {
         while self.next_at <= now {
             match self.config {
-                AppConfig::Handed => self.next_at = Nanos::MAX,
+                AppConfig::Subflow => self.next_at = Nanos::MAX,
                 AppConfig::Bulk => {
                     self.limit = ENDLESS;
                     self.next_at = Nanos::MAX;
@@ -90,23 +90,23 @@ impl App {
                     self.next_at = Nanos::MAX;
                 }
                 AppConfig::OnOff { on, off, random } => {
-                    self.busy = !self.busy;
-                    self.limit = if self.busy { ENDLESS } else { sent.as_u64() };
-                    let length = if self.busy { on } else { off };
+                    self.on_period = !self.on_period;
+                    self.limit = if self.on_period { ENDLESS } else { sent.as_u64() };
+                    let length = if self.on_period { on } else { off };
                     let length = if random {
                         Nanos::from_secs_f64(self.random.exponential(length.as_secs_f64()))
                     } else {
                         length
                     };
-                    self.next_at = self.next_at.saturating_add(length.max(LEAST_PERIOD));
+                    self.next_at = self.next_at.saturating_add(length.max(MIN_PERIOD));
                 }
                 AppConfig::Video { rate, frames, key_every, key_size, variation } => {
                     let group = f64::from(key_every.max(1));
-                    // So that the mean of a group is that of the rate.
+                    // Normalised so that the mean over a group matches the rate.
                     let plain = rate.as_bytes_per_sec() as f64 / frames * group / (group - 1.0 + key_size);
                     let key = self.writes.is_multiple_of(u64::from(key_every.max(1)));
                     let mean = if key { plain * key_size } else { plain };
-                    let size = mean * (1.0 + variation * self.normal()).clamp(LEAST_FRAME, 2.0 - LEAST_FRAME);
+                    let size = mean * (1.0 + variation * self.normal()).clamp(MIN_FRAME, 2.0 - MIN_FRAME);
                     self.writes += 1;
                     self.limit = self.limit.saturating_add((size as u64).max(1)).min(ENDLESS);
                     let next = Nanos::from_secs_f64(self.writes as f64 / frames);
@@ -114,7 +114,7 @@ impl App {
                     self.next_at = next.max(self.next_at.saturating_add(Nanos::from_nanos(1)));
                 }
                 AppConfig::Cbr { rate, write } => {
-                    // From the start, not from the last write: rounding does not add up.
+                    // Computed from the start, so that rounding errors do not accumulate.
                     let write = write.max(Bytes::new(1));
                     self.writes += 1;
                     self.limit = self.limit.saturating_add(write.as_u64()).min(ENDLESS);
@@ -130,35 +130,35 @@ impl App {
         }
     }
 
-    /// Its data is handed to it by a connection of several subflows.
+    /// Whether a multipath connection assigns the data of this subflow.
     #[inline]
-    pub fn is_handed(&self) -> bool {
-        matches!(self.config, AppConfig::Handed)
+    pub fn is_subflow(&self) -> bool {
+        matches!(self.config, AppConfig::Subflow)
     }
 
-    /// It is handed so much more to send.
-    pub fn hand(&mut self, bytes: u64) {
+    /// Assigns `bytes` more to send.
+    pub fn assign(&mut self, bytes: u64) {
         self.limit += bytes;
     }
 
-    /// A number drawn from nearly the standard normal distribution: the sum of twelve uniform ones, less its mean.
+    /// Approximately standard normal: the sum of twelve uniform numbers minus its mean.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.random.unit()).sum::<f64>() - 6.0
     }
 
-    /// It always has something to send, for now.
+    /// Whether the application is backlogged at the moment.
     #[inline]
-    pub fn is_endless(&self) -> bool {
+    pub fn is_backlogged(&self) -> bool {
         self.limit >= ENDLESS
     }
 
-    /// What it writes must not wait: it is worth less later.
+    /// Whether the data is live and loses value when it waits.
     #[inline]
     pub fn is_live(&self) -> bool {
         matches!(self.config, AppConfig::Cbr { .. } | AppConfig::Video { .. })
     }
 
-    /// It stops writing; `sent` as in [`App::on_time`].
+    /// Stops writing; `sent` as in [`App::on_time`].
     pub fn stop(&mut self, sent: Bytes) {
         if self.stopped {
             return;
@@ -183,9 +183,11 @@ mod tests {
         App::new(config, Random::stream(1, "app", 0), Nanos::from_millis(10))
     }
 
+    /// A constant bit rate does not drift with rounding.
     #[test]
-    fn a_constant_rate_does_not_drift() {
-        // 1000 B at 3 MB/s: 333 333.33 ns apart; the 3000th write after the first is exactly one second later.
+    fn cbr_does_not_drift() {
+        // 1000 B at 3 MB/s: one write per 333 333.33 ns, so write 3001 comes exactly one second after the
+        // first.
         let mut app =
             app(AppConfig::Cbr { rate: Rate::from_bytes_per_sec(3_000_000), write: Bytes::new(1000) });
         app.on_time(Nanos::from_millis(10), Bytes::ZERO);
@@ -195,8 +197,9 @@ mod tests {
         assert_eq!(app.limit(), Bytes::new(3_001_000));
     }
 
+    /// Video has the configured rate, frame interval, key frames and variation.
     #[test]
-    fn a_video_has_its_rate_its_frames_and_its_groups() {
+    fn video_has_configured_rate_frames_and_groups() {
         let video = |variation| AppConfig::Video {
             rate: Rate::from_bytes_per_sec(250_000),
             frames: 25.0,
@@ -206,7 +209,7 @@ mod tests {
         };
         let mut still = app(video(0.0));
         let mut last = 0;
-        // 10 kB per frame; a group of ten is 100 kB = 13 plain frames.
+        // 10 kB per frame; a group of ten is 100 kB, or 13 plain frames.
         for frame in 0..20 {
             let at = Nanos::from_millis(10 + 40 * frame);
             assert_eq!(still.deadline(), at);
@@ -215,35 +218,37 @@ mod tests {
             last = still.limit().as_u64();
             assert_eq!(size, if frame % 10 == 0 { 30_769 } else { 7_692 });
         }
-        let mut lively = app(video(0.3));
+        let mut varied = app(video(0.3));
         let mut sizes = Vec::new();
         last = 0;
         for frame in 0..50_000 {
-            lively.on_time(Nanos::from_millis(10 + 40 * frame), Bytes::ZERO);
+            varied.on_time(Nanos::from_millis(10 + 40 * frame), Bytes::ZERO);
             if frame % 10 > 0 {
-                sizes.push((lively.limit().as_u64() - last) as f64 / 7_692.0);
+                sizes.push((varied.limit().as_u64() - last) as f64 / 7_692.0);
             }
-            last = lively.limit().as_u64();
+            last = varied.limit().as_u64();
         }
         let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
         let variance =
             sizes.iter().map(|size| (size - mean) * (size - mean)).sum::<f64>() / sizes.len() as f64;
         assert!((mean - 1.0).abs() < 0.01, "{mean}");
-        // Frames beyond three deviations are cut, 0.3 % of them.
+        // Frames beyond three deviations are clipped, 0.3 % of them.
         assert!((variance.sqrt() - 0.3).abs() < 0.01, "{variance}");
         assert!((last as f64 / 2000.0 / 250_000.0 - 1.0).abs() < 0.01, "{last} bytes in 2000 s");
     }
 
+    /// Writes that overflow saturate at a backlogged application.
     #[test]
-    fn absurd_writes_add_up_to_endless_data() {
+    fn cbr_overflow_saturates_at_endless() {
         let rate = Rate::from_bytes_per_sec(1 << 59);
         let mut app = app(AppConfig::Cbr { rate, write: Bytes::new(1 << 60) });
         app.on_time(Nanos::from_secs(60), Bytes::ZERO);
         assert_eq!(app.limit(), Bytes::new(ENDLESS));
     }
 
+    /// On and off periods alternate until the application stops.
     #[test]
-    fn busy_and_silent_periods_alternate() {
+    fn on_off_periods_alternate() {
         let (on, off) = (Nanos::from_millis(5), Nanos::from_millis(7));
         let mut app = app(AppConfig::OnOff { on, off, random: false });
         assert_eq!(app.deadline(), Nanos::from_millis(10));
@@ -257,8 +262,9 @@ mod tests {
         assert_eq!(app.deadline(), Nanos::MAX);
     }
 
+    /// A file stopped half-way has no size; one stopped at its end has.
     #[test]
-    fn a_file_stopped_half_way_has_no_size() {
+    fn file_stopped_half_way_has_no_size() {
         let mut whole = app(AppConfig::File(Bytes::new(5000)));
         whole.on_time(Nanos::from_millis(10), Bytes::ZERO);
         assert_eq!(

@@ -1,44 +1,43 @@
-//! Settings of applications, as plain data.
+//! Configuration of applications.
 
 use narrows_units::{Bytes, Nanos, Rate};
 
-/// An application's settings.
+/// Configuration of an application.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AppConfig {
-    /// More data than can be sent.
+    /// Backlogged: always has data to send.
     Bulk,
-    /// So many bytes, then the connection is closed.
+    /// A file of this size; then the connection closes.
     File(Bytes),
-    /// Bulk for a while, silent for a while.
+    /// Alternates between backlogged and off periods.
     OnOff {
-        /// (Mean) length of a busy period.
+        /// (Mean) length of an on period.
         on: Nanos,
-        /// (Mean) length of a silent period.
+        /// (Mean) length of an off period.
         off: Nanos,
-        /// Draw the lengths from exponential distributions instead of keeping them.
+        /// Draws the lengths from exponential distributions.
         random: bool,
     },
-    /// A constant bit rate of payload, in writes of `write` bytes.
+    /// Constant bit rate of payload, in writes of `write` bytes.
     Cbr {
         /// Payload rate.
         rate: Rate,
         /// Bytes per write.
         write: Bytes,
     },
-    /// A video of variable bit rate: frames at equal intervals, of which every so many stands alone and is larger, and whose
-    /// sizes vary at random.
+    /// Variable-bit-rate video: frames of random size at equal intervals, with larger key frames.
     Video {
         /// Mean payload rate.
         rate: Rate,
         /// Frames per second.
         frames: f64,
-        /// Every so many frames one stands alone.
+        /// Frames per key frame.
         key_every: u32,
-        /// The size of such a frame in those of the others.
+        /// Mean size of key frames relative to other frames.
         key_size: f64,
-        /// Standard deviation of the size of frames, in parts of their mean.
+        /// Standard deviation of frame sizes relative to the mean.
         variation: f64,
     },
-    /// Data that a multipath connection assigns to one of its subflows.
-    Handed,
+    /// A subflow, to which a multipath connection assigns data.
+    Subflow,
 }

@@ -1,7 +1,7 @@
-//! Applications: when they write how much. Shared by the simulator and by real sockets.
+//! Application traffic: times and amounts of writes. Shared by the simulator and by real sockets.
 //!
-//! An [`App`] takes the time and how much of its data was sent, and gives the bytes it has written and its next deadline.
-//! It reads no clock and does no I/O.
+//! An [`App`] maps the time and the amount of data sent to the bytes written and the next deadline. It reads
+//! no clock and does no I/O.
 
 mod app;
 mod config;

@@ -1,15 +1,15 @@
-//! A log-linear histogram: 32 buckets per octave, so a quantile is off by at most 1/64 (1.6 %), and memory only for the
-//! octaves seen.
+//! Log-linear histogram: 32 buckets per octave bound the error of quantiles to 1/64 (1.6 %). Memory is used
+//! only for octaves with values.
 
 use alloc::vec::Vec;
 
 const SUB_BITS: u32 = 5;
 const SUB: usize = 1 << SUB_BITS;
 
-/// Counts of values between zero and `u64::MAX`, with exact count, mean, least and greatest.
+/// Counts `u64` values; count, sum, mean, minimum and maximum are exact.
 ///
-/// Row 0 holds the values below 32, one bucket each; row r ≥ 1 holds 32·2^(r-1) up to 32·2^r in 32 equal buckets. Only the
-/// rows between the lowest and the highest one seen are stored, 128 bytes each.
+/// Row 0 holds the values below 32, one bucket each. Row r ≥ 1 holds 32·2^(r-1) up to 32·2^r in 32 equal
+/// buckets. Only the rows between the lowest and the highest value are stored, 128 bytes each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u32>,
@@ -28,12 +28,12 @@ impl Default for Histogram {
 
 #[inline]
 const fn bucket_of(value: u64) -> u32 {
-    // Setting bit 5 gives the values below 32 the shift zero; they stay in row 0 because their own bit 5 is clear.
+    // Setting bit 5 shifts values below 32 by zero; they stay in row 0 because their own bit 5 is clear.
     let shift = 63 - SUB_BITS - (value | SUB as u64).leading_zeros();
     (shift << SUB_BITS) + (value >> shift) as u32
 }
 
-/// The middle of a bucket; that of an odd number of integers is one of them.
+/// Midpoint of a bucket.
 fn middle_of(bucket: u32) -> f64 {
     let row = bucket >> SUB_BITS;
     if row == 0 {
@@ -45,18 +45,18 @@ fn middle_of(bucket: u32) -> f64 {
 }
 
 impl Histogram {
-    /// An empty histogram, which owns no memory.
+    /// An empty histogram, without heap memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for the memory of the counts.
+    /// Prefetches the counts.
     #[inline]
     pub fn prefetch(&self) {
         crate::prefetch(self.counts.as_slice(), 4.min(self.counts.len() / 16));
     }
 
-    /// Counts one value. A bucket stays at 2^32 - 1 once it got there.
+    /// Counts one value. Buckets saturate at 2^32 - 1.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.count += 1;
@@ -73,7 +73,7 @@ impl Histogram {
         }
     }
 
-    /// Stores the row of `bucket` too, and all rows between.
+    /// Extends the stored rows to the row of `bucket`.
     #[cold]
     #[inline(never)]
     fn cover(&mut self, bucket: u32) {
@@ -92,33 +92,33 @@ impl Histogram {
         self.first_bucket = first;
     }
 
-    /// How many values were counted.
+    /// Number of values.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their sum, exact.
+    /// Exact sum of the values.
     pub const fn sum(&self) -> u128 {
         self.sum
     }
 
-    /// Their mean, exact up to rounding; zero when empty.
+    /// Mean, exact up to rounding; zero when empty.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// The least, exact; `None` when empty.
+    /// Exact minimum; `None` when empty.
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// The greatest, exact; `None` when empty.
+    /// Exact maximum; `None` when empty.
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The value below or at which a share `q` of the values lies (nearest rank), to 1/64 of itself; exact for `q` of zero
-    /// and one. Zero when empty.
+    /// The `q`-quantile (nearest rank), within 1/64 of its value; exact for `q` of zero and one. Zero when
+    /// empty.
     pub fn quantile(&self, q: f64) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -129,7 +129,7 @@ impl Histogram {
         if q >= 1.0 {
             return self.max as f64;
         }
-        // The smallest rank with rank ≥ q · count.
+        // Smallest rank with rank ≥ q · count.
         let exact = q * self.count as f64;
         let rank = exact as u64 + u64::from(exact > (exact as u64) as f64);
         let mut seen = 0;
@@ -142,7 +142,7 @@ impl Histogram {
         self.max as f64
     }
 
-    /// Adds everything `other` has counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -159,13 +159,13 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes all values but keeps the memory.
     pub fn clear(&mut self) {
         self.counts.fill(0);
         (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);
     }
 
-    /// Bytes of memory it owns.
+    /// Heap memory in bytes.
     pub fn memory(&self) -> usize {
         self.counts.capacity() * size_of::<u32>()
     }
@@ -177,8 +177,9 @@ mod tests {
 
     use super::*;
 
+    /// Buckets are contiguous, and each midpoint lies within 1/64 of the values in its bucket.
     #[test]
-    fn buckets_are_contiguous_and_their_middle_lies_within_one_64th() {
+    fn histogram_bucket_midpoint_is_within_1_64() {
         let mut last = 0;
         for value in (0..5_000u64).chain((13..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]))
         {
@@ -191,18 +192,20 @@ mod tests {
         assert_eq!(bucket_of(u64::MAX), 60 * SUB as u32 - 1);
     }
 
+    /// Values within one octave take one row of 128 bytes; an empty histogram takes no heap memory.
     #[test]
-    fn values_within_one_octave_cost_one_row() {
+    fn histogram_of_one_octave_takes_one_row() {
         let mut histogram = Histogram::new();
         assert_eq!(histogram.memory(), 0);
-        // 40 ms to 62 ms lies between 2^25 and 2^26 nanoseconds.
+        // 40 ms to 62 ms lie between 2^25 and 2^26 nanoseconds.
         (40..=62).for_each(|ms| histogram.record(ms * 1_000_000));
         assert_eq!(histogram.memory(), 128);
         assert_eq!(size_of::<Histogram>(), 80);
     }
 
+    /// A cleared histogram has neither minimum nor maximum, and zero quantiles and mean.
     #[test]
-    fn an_empty_histogram_has_no_extremes() {
+    fn histogram_cleared_has_no_extremes() {
         let mut histogram = Histogram::new();
         histogram.record(7);
         histogram.clear();
@@ -211,8 +214,9 @@ mod tests {
     }
 
     proptest! {
+        /// Quantiles are within 3 % of the sorted values, and a merge equals recording all values.
         #[test]
-        fn quantiles_are_within_three_percent_and_merging_equals_recording(
+        fn histogram_quantiles_and_merge_match_sorted_values(
             mut left in prop::collection::vec(1u64..1 << 40, 1..200),
             right in prop::collection::vec(0u64..1 << 20, 0..200),
             q in 0.0..=1.0f64,

@@ -1,4 +1,4 @@
-//! Quantities with units, seeded random streams and histograms: what every other crate speaks in.
+//! Quantities with units, seeded random streams and histograms, shared by all crates.
 #![no_std]
 
 extern crate alloc;

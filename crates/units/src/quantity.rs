@@ -1,4 +1,4 @@
-//! Quantities as types. The unit stands in constructors and accessors; a bare number never crosses an interface.
+//! Quantities as types. Constructors and accessors name the unit; interfaces never exchange bare numbers.
 
 use core::fmt;
 use core::iter::Sum;
@@ -6,7 +6,7 @@ use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// `a * b / c`, exact also where the product needs more than 64 bits; saturates at `u64::MAX`.
+/// `a * b / c`, exact even if the product exceeds 64 bits; saturates at `u64::MAX`.
 #[inline]
 const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     match a.checked_mul(b) {
@@ -18,7 +18,7 @@ const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     }
 }
 
-/// A point in time since the start of the run, or the length of an interval, in nanoseconds.
+/// A time since the start of the run, or an interval, in nanoseconds.
 ///
 /// Subtraction saturates at zero: an interval is never negative.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
@@ -33,9 +33,9 @@ pub struct Bytes(u64);
 pub struct Rate(u64);
 
 impl Nanos {
-    /// No time.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// Later than everything: 'never' for a deadline.
+    /// Later than any time: 'never' as a deadline.
     pub const MAX: Self = Self(u64::MAX);
 
     /// From nanoseconds.
@@ -54,7 +54,7 @@ impl Nanos {
     pub const fn from_secs(n: u64) -> Self {
         Self(n * NANOS_PER_SEC)
     }
-    /// From seconds with a fraction; negative and not-a-number become zero.
+    /// From fractional seconds; negative values and NaN become zero.
     pub fn from_secs_f64(s: f64) -> Self {
         Self((s * 1e9) as u64)
     }
@@ -70,55 +70,55 @@ impl Nanos {
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
-    /// Multiplied by a ratio; a negative ratio gives zero.
+    /// Product with a ratio; a negative ratio gives zero.
     pub fn mul_f64(self, ratio: f64) -> Self {
         Self((self.0 as f64 * ratio) as u64)
     }
-    /// The sum, or [`Nanos::MAX`] where it would overflow.
+    /// The sum, saturating at [`Nanos::MAX`].
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
-    /// `true` for the empty interval and the start of the run.
+    /// Whether the interval is empty.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 }
 
 impl Bytes {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
     /// No limit.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// From a count of bytes.
+    /// From a number of bytes.
     pub const fn new(n: u64) -> Self {
         Self(n)
     }
-    /// The count of bytes.
+    /// Number of bytes.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
-    /// The count of bytes as a float.
+    /// Number of bytes as a float.
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
-    /// From a fractional count, rounded down; negative and not-a-number become zero.
+    /// From a fractional number, rounded down; negative values and NaN become zero.
     pub fn from_f64(n: f64) -> Self {
         Self(n as u64)
     }
-    /// How many segments of `mss` this is, with a fraction.
+    /// Number of segments of `mss`, with a fraction.
     pub fn in_segments(self, mss: Bytes) -> f64 {
         self.0 as f64 / mss.0 as f64
     }
-    /// Multiplied by a ratio, rounded down.
+    /// Product with a ratio, rounded down.
     pub fn mul_f64(self, ratio: f64) -> Self {
         Self((self.0 as f64 * ratio) as u64)
     }
-    /// `true` for nothing.
+    /// Whether the amount is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
-    /// The rate that carries this amount in `interval`; an empty interval gives [`Rate::MAX`].
+    /// The rate that carries this amount in `interval`; [`Rate::MAX`] for an empty interval.
     pub const fn per(self, interval: Nanos) -> Rate {
         if interval.0 == 0 {
             return Rate::MAX;
@@ -128,7 +128,7 @@ impl Bytes {
 }
 
 impl Rate {
-    /// Nothing per second.
+    /// Zero.
     pub const ZERO: Self = Self(0);
     /// No limit.
     pub const MAX: Self = Self(u64::MAX);
@@ -153,19 +153,19 @@ impl Rate {
     pub fn as_mbit_per_sec(self) -> f64 {
         self.0 as f64 / 125_000.0
     }
-    /// Multiplied by a ratio (a gain), rounded down.
+    /// Product with a ratio (a gain), rounded down.
     pub fn mul_f64(self, gain: f64) -> Self {
         Self((self.0 as f64 * gain) as u64)
     }
-    /// `true` for nothing per second.
+    /// Whether the rate is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
-    /// How much this rate carries in `interval`, rounded down: the bandwidth-delay product when `interval` is an RTT.
+    /// Amount carried in `interval`, rounded down; the bandwidth-delay product if `interval` is an RTT.
     pub const fn over(self, interval: Nanos) -> Bytes {
         Bytes(mul_div(self.0, interval.0, NANOS_PER_SEC))
     }
-    /// How long `amount` takes at this rate, rounded down; [`Nanos::MAX`] at rate zero.
+    /// Time for `amount` at this rate, rounded down; [`Nanos::MAX`] at rate zero.
     pub const fn time_for(self, amount: Bytes) -> Nanos {
         if self.0 == 0 {
             return Nanos::MAX;
@@ -247,22 +247,25 @@ impl fmt::Debug for Rate {
 mod tests {
     use super::*;
 
+    /// BDP, serialisation time and rate match values computed by hand.
     #[test]
-    fn bdp_and_serialisation_time_agree_with_hand_arithmetic() {
+    fn rate_bdp_and_serialisation_time_match_by_hand() {
         let rate = Rate::from_mbit_per_sec(100.0);
         assert_eq!(rate.over(Nanos::from_millis(40)), Bytes::new(500_000));
         assert_eq!(rate.time_for(Bytes::new(1500)), Nanos::from_micros(120));
         assert_eq!(Bytes::new(500_000).per(Nanos::from_millis(40)), rate);
     }
 
+    /// Products beyond 64 bits stay exact.
     #[test]
-    fn products_beyond_64_bits_stay_exact() {
+    fn rate_product_beyond_64_bits_is_exact() {
         let rate = Rate::from_bytes_per_sec(12_500_000_000);
         assert_eq!(rate.over(Nanos::from_secs(10)), Bytes::new(125_000_000_000));
     }
 
+    /// Intervals are never negative.
     #[test]
-    fn intervals_never_go_negative() {
+    fn nanos_subtraction_saturates_at_zero() {
         assert_eq!(Nanos::from_millis(1) - Nanos::from_millis(2), Nanos::ZERO);
     }
 }

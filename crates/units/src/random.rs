@@ -1,16 +1,16 @@
-//! Seeded random streams: one per component, named, so that adding a component never shifts another's draws.
+//! Seeded random streams, one per named component: a new component never shifts another's draws.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A reproducible stream of random numbers (xoshiro256++), the same on every machine.
+/// A reproducible random stream (xoshiro256++), equal on every machine.
 #[derive(Clone, Debug)]
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// The stream of component `name` number `index` in a run with `seed`.
+    /// Stream of component `name` with number `index` in a run with `seed`.
     pub fn stream(seed: u64, name: &str, index: u64) -> Self {
-        // FNV-1a over the name, then the numbers: distinct components get unrelated streams.
+        // FNV-1a over name, seed and index gives unrelated streams.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let bytes = name.bytes().chain(seed.to_le_bytes()).chain(index.to_le_bytes());
         for byte in bytes {
@@ -19,13 +19,13 @@ impl Random {
         Self(Xoshiro256PlusPlus::seed_from_u64(hash))
     }
 
-    /// The next 64 random bits.
+    /// Next 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Uniform in [0, 1), with 53 random bits.
+    /// Uniform in [0, 1) with 53 random bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
@@ -59,8 +59,9 @@ impl Random {
 mod tests {
     use super::*;
 
+    /// Streams repeat, and differ by name, seed and index.
     #[test]
-    fn streams_repeat_and_differ_by_name_seed_and_index() {
+    fn random_stream_depends_on_name_seed_and_index() {
         let first = |seed, name, index| Random::stream(seed, name, index).bits();
         assert_eq!(first(1, "loss", 0), first(1, "loss", 0));
         assert_ne!(first(1, "loss", 0), first(1, "loss", 1));
@@ -68,8 +69,9 @@ mod tests {
         assert_ne!(first(1, "loss", 0), first(1, "jitter", 0));
     }
 
+    /// Sample means match the distributions.
     #[test]
-    fn means_are_those_of_the_distribution() {
+    fn random_means_match_their_distributions() {
         let mut random = Random::stream(7, "test", 0);
         let n = 100_000;
         let hits = (0..n).filter(|_| random.chance(0.1)).count();

@@ -1,10 +1,10 @@
-//! The BBR core: everything BBR v1 does, with hooks where its published variants differ.
+//! The core of BBR v1, with hooks where its published variants differ.
 //!
-//! [`BbrCore`] walks through the steps of one acknowledgement in the order of Linux `tcp_bbr.c`; [`Model`] is
-//! its state, read-only to others; a [`Policy`] says what a variant does differently. All its methods have
-//! defaults, and these are BBR v1.
+//! [`BbrCore`] performs the steps of one ACK in the order of Linux `tcp_bbr.c`. [`Model`] is its state,
+//! read-only to others. A [`Policy`] defines a variant's differences. All its methods have defaults, which
+//! are BBR v1.
 //!
-//! A variant is one file in `schemes/`: the essay, and
+//! A variant is one file in `schemes/`: the module documentation, and
 //!
 //! ```
 //! use narrows_cc::bbr_v1::{BbrCore, Model, Policy};
@@ -13,7 +13,7 @@
 //! /// BBR that probes with a gain of its own.
 //! pub type Gentle = BbrCore<GentleProbe>;
 //!
-//! /// What differs from BBR v1.
+//! /// Differences from BBR v1.
 //! #[derive(Clone, Debug)]
 //! pub struct GentleProbe {
 //!     gain: f64,
@@ -26,10 +26,10 @@
 //!         summary: "BBR with a smaller probing gain",
 //!         evidence: Evidence::Tool,
 //!         recovery: RecoveryStyle::Own,
-//!         // A parameter of a name BBR v1 has replaces that one; here its aggregation term is off by default.
+//!         // A parameter replaces BBR v1's of the same name; here the aggregation term is off by default.
 //!         params: bbr_params![
 //!             Param::number("gentle_gain", 1.1, (1.0, 2.0), "", "pacing gain while probing"),
-//!             Param::flag("extra_acked", false, "window for aggregated acknowledgements"),
+//!             Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),
 //!         ],
 //!     };
 //!

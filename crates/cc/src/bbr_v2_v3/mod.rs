@@ -1,9 +1,10 @@
-//! The core of BBR v3, and of v2: everything both do, with hooks for their variants.
+//! The common core of BBR v2 and v3, with hooks for their variants.
 //!
-//! [`BbrCore`] walks through the steps of one acknowledgement in the order of draft-ietf-ccwg-bbr-06, section 5.2.3; [`Model`]
-//! is its state, read-only to others; [`Policy`] says what a variant does differently and which generation it starts from.
+//! [`BbrCore`] performs the steps of one ACK in the order of draft-ietf-ccwg-bbr-06, section 5.2.3. [`Model`]
+//! is its state, read-only to others. A [`Policy`] names the generation a variant starts from and defines its
+//! differences.
 //!
-//! A variant is one file in `schemes/`: the essay, and
+//! A variant is one file in `schemes/`: the module documentation, and
 //!
 //! ```
 //! use narrows_cc::bbr_v2_v3::{BbrCore, Generation, Model, PARAMS, Policy};
@@ -12,7 +13,7 @@
 //! /// BBR v3 that drains with a gain of its own.
 //! pub type Gentle = BbrCore<GentleDrain>;
 //!
-//! /// What differs from BBR v3.
+//! /// Differences from BBR v3.
 //! #[derive(Clone, Debug)]
 //! pub struct GentleDrain {
 //!     share: f64,

@@ -1,23 +1,23 @@
 //! # Adaptive-BBR
 //!
-//! BBR whose probing and draining gains follow the state of the bottleneck's buffer. Where the buffer is empty
-//! it probes as BBR does; the more of it is in use, the less it probes and the more it drains.
+//! BBR whose probing and draining gains follow the state of the bottleneck's buffer. With an empty buffer it
+//! probes as BBR does. The fuller the buffer, the less it probes and the more it drains.
 //!
-//! The published rule could not be obtained. Known are two lines of other papers' summaries: it adjusts the
+//! The published rule could not be obtained. Two lines in other papers' summaries are known: it adjusts the
 //! sending rate adaptively from the state of the link [2]; it derives the pacing gain dynamically from
-//! information on the bottleneck's buffer, in place of fixed gains [3]. What that information is and how a gain
-//! follows from it is not known. The law below is our reconstruction, chosen for faithfulness to those lines and
-//! not by its score: the information is the share of the buffer that is in use, the gain a linear function of
-//! it that is BBR's own at an empty buffer.
+//! information on the bottleneck's buffer, in place of fixed gains [3]. Neither that information nor its
+//! mapping to a gain is known. The law below is our reconstruction, chosen for faithfulness to those lines
+//! and not by its score: the information is the share of the buffer in use, and the gain is a linear function
+//! of it that equals BBR's at an empty buffer.
 //!
 //! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
-//! | rtt | the newest round-trip sample when a phase of ProbeBW begins | s |
-//! | min_rtt | least round-trip time of the last 10 s | s |
-//! | rtt_max | greatest round-trip time of the connection | s |
-//! | b | (rtt − min_rtt) / (rtt_max − min_rtt) in [0, 1]: the share of the buffer in use; 0 without any queue so far | – |
+//! | rtt | the newest RTT sample when a phase of ProbeBW begins | s |
+//! | min_rtt | minimum RTT of the last 10 s | s |
+//! | rtt_max | maximum RTT of the connection | s |
+//! | b | (rtt − min_rtt) / (rtt_max − min_rtt) in [0, 1]: the share of the buffer in use; 0 before any queue was seen | – |
 //!
 //! ```text
 //! gain of the probing phase  = 1.25 − 0.25 b     from 1.25 (empty) to 1   (full), never below 1
@@ -25,8 +25,8 @@
 //! other phases: 1
 //! ```
 //!
-//! b is taken when a phase begins and holds for it. The two gains move together, so that a cycle takes away more
-//! than it adds where a queue stands: 0.25 · (b at its probe + b at its drain) BDPs of it, if phases last for
+//! b is sampled when a phase begins and holds for that phase. The two gains move together, so with a standing
+//! queue a cycle removes more than it adds: 0.25 · (b at its probe + b at its drain) BDPs, if phases last for
 //! min_rtt.
 //!
 //! ## States
@@ -39,8 +39,8 @@
 //!              └───────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The phases end as BBR's do: the probing one when inflight shows its gain, so earlier with a smaller one; the
-//! draining one when inflight is down to the BDP.
+//! The phases end as BBR's do: the probing phase when inflight reaches its gain, so earlier with a smaller
+//! gain; the draining phase when inflight is down to the BDP.
 //!
 //! ## References
 //!
@@ -49,29 +49,30 @@
 //! 3. A summary elsewhere that names the pacing gain and the buffer.
 //! 4. BBR v1: see `bbr`.
 //!
-//! Not this scheme: github.com/OniricRain/BBRadaptive (phases of the cycle from the history of bandwidth), and
-//! Ad-BBR (Future Internet 2025, 17, 189).
+//! Not this scheme: github.com/OniricRain/BBRadaptive (phases of the cycle from the history of bandwidth),
+//! and Ad-BBR (Future Internet 2025, 17, 189).
 //!
 //! ## Differences
 //!
-//! From BBR v1 as it is here: the law above, and no window for aggregated acknowledgements (`extra_acked` is off
-//! by default: the BBR of early 2019 had none). With `sensitivity = 0` and `extra_acked = 1` it is BBR v1, event
-//! for event.
+//! From BBR v1 as implemented here: the control law above, and no cwnd term for aggregated ACKs
+//! (`extra_acked` is off by default: the BBR of early 2019 had none). With `sensitivity = 0` and
+//! `extra_acked = 1` it is BBR v1, event for event.
 //!
 //! Choices of our reconstruction:
 //!
-//! 1. The newest sample, not a mean: the draining phase is to see what the probe before it has queued.
-//! 2. rtt_max is never forgotten. Startup usually sets it: up to twice the BDP is queued there.
+//! 1. The newest sample, not a mean: the draining phase must see the queue that the probe before it has
+//!    built.
+//! 2. rtt_max never ages. Startup usually sets it: it queues up to twice the BDP.
 //! 3. Startup, Drain and ProbeRTT keep BBR's gains.
 //!
 //! ## Known weaknesses
 //!
-//! * The size of the buffer is not known, only the longest queue so far: flows that started at different times
-//!   judge the same queue differently.
-//! * Beside loss-based flows in deep buffers the queue is always long: the flow stops probing, and drains what
-//!   others fill again.
-//! * A flow that joins a standing queue takes min_rtt for larger and b for smaller than they are, and so probes more
-//!   than those that were there.
+//! * The buffer size is unknown; only the longest queue so far is known. Flows that started at different
+//!   times judge the same queue differently.
+//! * Beside loss-based flows in deep buffers the queue is always long: the flow stops probing, and drains a
+//!   queue that others refill.
+//! * A flow that joins a standing queue overestimates min_rtt and underestimates b, and so probes more than
+//!   the flows that were there first.
 
 use crate::bbr_v1::{BbrCore, BufferFill, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::{Ack, Evidence, Info, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
@@ -99,8 +100,8 @@ impl Policy for Adaptive {
         evidence: Evidence::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::number("sensitivity", 0.25, (0.0, 1.0), "", "fall of the gains from empty to full buffer"),
-            Param::flag("extra_acked", false, "window for aggregated acknowledgements"),
+            Param::number("sensitivity", 0.25, (0.0, 1.0), "", "gain decrease from empty to full buffer"),
+            Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),
         ],
     };
 

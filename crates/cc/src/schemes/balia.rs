@@ -1,11 +1,12 @@
 //! # BALIA: balanced linked adaptation
 //!
-//! A multipath law designed from the fluid model's own conditions: a unique stable equilibrium, friendliness to TCP, and between
-//! how fast it responds and how much its windows swing a compromise in the middle of what is possible. Increase and decrease
-//! both know how the subflow's rate compares with the best one's.
+//! A multipath control law derived from the fluid model's own conditions: a unique stable equilibrium,
+//! friendliness to TCP, and a balance between responsiveness and cwnd oscillation in the middle of the
+//! possible range. Increase and decrease both depend on the ratio of the best subflow's rate to this
+//! subflow's.
 //!
 //! ## Control law
-//! w: window in segments, R: smoothed round-trip time, x = w / R, a = max_k x_k / x; per segment acknowledged:
+//! w: cwnd in segments, R: smoothed RTT, x = w / R, a = max_k x_k / x; per segment acknowledged:
 //!
 //! ```text
 //!             x         1 + a   4 + a
@@ -14,31 +15,34 @@
 //!
 //! loss, mark    w = max(w - w/2 · min(a, 3/2), 1)
 //! ```
-//! For the best path a = 1: the increase of `olia` without its second term, and half the window.
+//! For the best path a = 1: it has the increase of `olia` without its second term, and halves cwnd.
 //!
 //! ## States
 //! Those of `newreno`.
 //!
 //! ## Life of a flow
-//! Two equal paths: a = 1, and each grows by a quarter of Reno's increase. A subflow with a third of the best rate has a = 3: it
-//! grows by 2.8 times what `olia`'s first term would give it, and loses three quarters of its window at a loss.
+//! Two equal paths: a = 1, and each grows at a quarter of Reno's increase. A subflow with a third of the best
+//! rate has a = 3: it grows at 2.8 times the rate of `olia`'s first term, and loses three quarters of its
+//! cwnd at a loss.
 //!
 //! ## References
-//! Q. Peng, A. Walid, J. Hwang, S. H. Low, Multipath TCP: Analysis, Design, and Implementation, IEEE/ACM Transactions on
-//! Networking 24(1), 2016; Linux `mptcp_balia.c` (multipath-tcp/mptcp), whose counter is the inverse of the increase above:
-//! one segment per 10 w (sum x)² / ((x + max) (4 x + max)) acknowledgements.
+//! Q. Peng, A. Walid, J. Hwang, S. H. Low, Multipath TCP: Analysis, Design, and Implementation, IEEE/ACM
+//! Transactions on Networking 24(1), 2016; Linux `mptcp_balia.c` (multipath-tcp/mptcp), whose counter is the
+//! inverse of the increase above: one segment per 10 w (sum x)² / ((x + max) (4 x + max)) acknowledgements.
 //!
 //! ## Differences
-//! 1. In floats. Linux rounds a down to a whole number for the decrease, so that a subflow at 0.6 of the best rate halves;
-//!    here it loses 0.75 of its window, as the paper has it.
-//! 2. The law is evaluated at every acknowledgement; Linux does so when a window changes.
-//! 3. Windows in recovery count with their thresholds, as for the other coupled schemes; Linux takes them as they are.
+//! 1. The law uses floats. Linux rounds a down to a whole number for the decrease, so that a subflow at 0.6
+//!    of the best rate halves. Here it loses 0.75 of its cwnd, as in the paper.
+//! 2. The law is evaluated at every ACK. Linux evaluates it when a cwnd changes.
+//! 3. A subflow in recovery counts with its ssthresh, as in the other coupled schemes. Linux takes cwnd as it
+//!    is.
 //!
 //! ## Known weaknesses
-//! On a loss a slow subflow yields up to three quarters of its window, so a path that is worse only for the moment is left
-//! quickly, and a queue of one bandwidth-delay product does not keep its link busy, though nobody else may use it.
+//! On a loss a slow subflow gives up to three quarters of its cwnd. It quickly leaves a path that is worse
+//! only for the moment. A queue of one bandwidth-delay product then does not keep the link busy, even if no
+//! other flow uses it.
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS, Peer};
+use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
 use crate::{Bytes, Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
 
 /// The most by which the factor of the decrease exceeds a half of the window.
@@ -61,7 +65,7 @@ impl Policy for Balanced {
     const INFO: Info = Info {
         name: "balia",
         aliases: &[],
-        summary: "multipath: increase and decrease by the ratio of the best subflow's rate to the own",
+        summary: "multipath: increase and decrease follow the ratio of the best subflow's rate to this one's",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: PARAMS,
@@ -92,8 +96,9 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
+    /// The increase matches the paper and the inverse of Linux's counter.
     #[test]
-    fn the_increase_is_the_papers_and_the_inverse_of_linuxs_counter() {
+    fn balia_increase_matches_paper_and_linux_counter() {
         // Rates in segments per second: 10 / 0.04 = 250, 20 / 0.1 = 200, 6 / 0.01 = 600.
         let paths = [path(10, 40, 0), path(20, 100, 0), path(6, 10, 0)];
         let (rates, sum, best) = ([250.0, 200.0, 600.0], 1_050.0, 600.0);
@@ -107,8 +112,9 @@ mod tests {
         }
     }
 
+    /// The decrease is half the window on the best path and up to three quarters elsewhere.
     #[test]
-    fn the_decrease_is_half_the_window_on_the_best_path_and_up_to_three_quarters_elsewhere() {
+    fn balia_decrease_is_half_to_three_quarters_of_window() {
         // Rates 1 000, 800 and 250: a = 1, 1.25 and 4, the last limited to 1.5.
         let paths = [path(40, 40, 0), path(32, 40, 0), path(10, 40, 0)];
         assert!(near(after_loss::<Balanced>(0, &paths), 20.0));
@@ -118,8 +124,9 @@ mod tests {
         assert!(near(after_loss::<Balanced>(0, &[path(3, 40, 0), path(60, 40, 0)]), 1.0));
     }
 
+    /// Equal subflows grow by a quarter of Reno's increase.
     #[test]
-    fn equal_subflows_grow_by_a_quarter_of_renos() {
+    fn balia_equal_subflows_grow_by_quarter_of_reno() {
         // x / (R (2x)²) = 1 / (4 w).
         let mut scheme = avoiding::<Balanced>(0, &[path(10, 40, 0), path(10, 40, 0)]);
         assert_eq!(acks_to_next_step(&mut scheme), 40);

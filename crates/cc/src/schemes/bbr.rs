@@ -1,28 +1,28 @@
 //! # BBR v1
 //!
-//! BBR models the path by two numbers, its bandwidth and its propagation delay, and does not take loss for a
-//! sign of congestion. It estimates both from the acknowledgement stream, paces at the bandwidth and keeps
-//! inflight near their product. The two cannot be seen at once (the bandwidth shows when the pipe is
-//! over-full, the delay when it is empty), so it looks for them in turn.
+//! BBR models the path by its bandwidth and its propagation delay, and does not treat loss as a sign of
+//! congestion. It estimates both from the stream of ACKs, paces at the bandwidth and keeps inflight near
+//! their product. The two cannot be measured at once (the bandwidth shows when the pipe is over-full, the
+//! delay when it is empty), so BBR probes for them in turn.
 //!
 //! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
-//! | bw | greatest delivery rate of the last 10 round trips; behind a policer the long-term rate | B/s |
-//! | min_rtt | least round-trip time of the last 10 s | s |
+//! | bw | maximum delivery rate of the last 10 round trips; behind a policer, the long-term rate | B/s |
+//! | min_rtt | minimum RTT of the last 10 s | s |
 //! | BDP | bw × min_rtt | B |
-//! | g, h | pacing gain, window gain: functions of the state | – |
-//! | extra | greatest excess of acknowledged over expected data in 5 to 10 round trips, at most bw × 100 ms | B |
-//! | q | send quantum: what is sent in 2⁻¹⁰ s, at least 2 segments (1 below 1.2 Mbit/s), at most 64 kB and what the transport bursts | B |
+//! | g, h | pacing gain, cwnd gain: functions of the state | – |
+//! | extra | maximum excess of acknowledged over expected data in 5 to 10 round trips, at most bw × 100 ms | B |
+//! | q | send quantum: the data sent in 2⁻¹⁰ s, at least 2 segments (1 below 1.2 Mbit/s), at most 64 kB and the transport's burst limit | B |
 //!
 //! ```text
 //! pacing rate = 0.99 · g · bw
-//! window      = h · BDP + extra + 3q, in whole segments, rounded up to even, + 2 segments while probing up
+//! cwnd        = h · BDP + extra + 3q, in whole segments, rounded up to even, + 2 segments while probing up
 //! ```
 //!
-//! Until the pipe is full the pacing rate never falls and the window never shrinks to its target; afterwards
-//! the window is min(window + acked, target). Outside recovery it is never under 4 segments.
+//! Until the pipe is full, the pacing rate never falls and cwnd never shrinks to its target. Afterwards cwnd
+//! is min(cwnd + acked, target). Outside recovery it is at least 4 segments.
 //!
 //! ## States
 //!
@@ -34,27 +34,28 @@
 //!   │ │                                    │                       │ │
 //!   │ │         min_rtt is 10 s old        │                       │ │
 //!   ▼ │ pipe not yet full                  ▼                       ▼ │ pipe full
-//! ProbeRTT  g = h = 1, window ≤ 4 segments: from when inflight is down to them, 200 ms and one round
+//! ProbeRTT  g = h = 1, cwnd ≤ 4 segments: once inflight is down to that, for 200 ms and one round
 //! ```
 //!
-//! The phase at gain 1.25 goes on after min_rtt until inflight shows 1.25 BDP or a packet is lost; the phase
-//! at 0.75 ends early when inflight is down to the BDP. ProbeBW starts at a random phase, never at 0.75.
+//! The phase at gain 1.25 lasts at least one min_rtt, and then until inflight reaches 1.25 BDP or a packet is
+//! lost. The phase at 0.75 ends early when inflight is down to the BDP. ProbeBW starts at a random phase,
+//! never at 0.75.
 //!
 //! ## Life of a flow
 //!
-//! The handshake gives the first round-trip time: pacing starts at 2.885 windows per round trip. The delivery
-//! rate doubles each round until it meets the bottleneck; three more rounds prove it and leave up to two BDPs
-//! of queue, which Drain removes. From then on one round trip in eight asks for a quarter more. If there is
-//! more, the filter learns it at once and keeps it for ten rounds; if not, the next phase takes the queue
-//! away. After 10 s without a sample as low as min_rtt, inflight falls to four segments for 200 ms so that
-//! everybody on the path can see its true delay.
+//! The handshake yields the first RTT sample: pacing starts at 2.885 windows per round trip. The delivery
+//! rate doubles each round until it meets the bottleneck. Three more rounds confirm it and leave up to two
+//! BDPs of queue, which Drain removes. From then on, one round trip in eight probes for a quarter more. If
+//! more is available, the filter learns it at once and keeps it for ten rounds. If not, the next phase
+//! removes the queue. After 10 s without a sample as low as min_rtt, inflight falls to four segments for 200
+//! ms, so that every flow on the path can see its true delay.
 //!
-//! Loss: entering recovery the window becomes inflight + acked and for one round as much is sent as was
-//! delivered; afterwards it may double per round, and at the end the window from before is restored. bw is
-//! untouched, and so is the pacing rate. A timeout sets the window to what is left in flight and one segment.
+//! Loss: on entering recovery, cwnd becomes inflight + acked, and for one round the flow sends as much as was
+//! delivered. Afterwards cwnd may double per round, and at the end the previous cwnd is restored. bw does not
+//! change, and neither does the pacing rate. A timeout sets cwnd to the remaining inflight plus one segment.
 //! A policer is suspected after two intervals of 4 to 16 rounds with lost/delivered ≥ 50/256 and rates within
-//! 1/8 (or 4 kbit/s); then the mean of the two is bw for 48 rounds of ProbeBW, with no probing. Restarting
-//! from idle, ProbeBW paces at bw without gain until the first acknowledgement.
+//! 1/8 (or 4 kbit/s) of each other. Then the mean of the two rates is bw for 48 rounds of ProbeBW, without
+//! probing. On restarting from idle, ProbeBW paces at bw without gain until the first ACK.
 //!
 //! ## References
 //!
@@ -64,35 +65,35 @@
 //! 3. draft-cardwell-iccrg-bbr-congestion-control-00, 2017.
 //! 4. T. Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016.
 //!
-//! 2 to 4 are background; where they differ from 1, 1 holds.
+//! References 2 to 4 are background. Where they differ from 1, 1 holds.
 //!
 //! ## Differences from Linux
 //!
-//! 1. Data is counted in bytes where Linux counts packets; targets are still whole, even numbers of segments.
-//!    The BDP and the aggregation term are rounded up together, not one by one.
-//! 2. Gains are exact (2.885, 1/2.885) where Linux has multiples of 1/256; times are in ns where Linux has µs
-//!    and jiffies.
+//! 1. Data is counted in bytes, where Linux counts packets. Targets are still whole, even numbers of
+//!    segments. The BDP and the aggregation term are rounded up together, not separately.
+//! 2. Gains are exact (2.885, 1/2.885), where Linux has multiples of 1/256. Times are in ns, where Linux has
+//!    µs and jiffies.
 //! 3. Inflight is not corrected for packets waiting in the pacer: the transport counts a packet when it
-//!    leaves it.
-//! 4. 'Ten packets' (window before any round-trip sample, growth at the start) is the configured initial
-//!    window.
-//! 5. In ProbeRTT Linux marks the connection application-limited. A scheme cannot, so samples of packets sent
-//!    from the start of ProbeRTT until its last flight is delivered are taken as marked here: the same
-//!    samples.
-//! 6. An acknowledgement held back by the receiver may not replace an expired minimum. Linux and this file
-//!    recognise it by a lone packet below full size; here it takes a rate sample to know that the packet was
-//!    alone. A delayed acknowledgement of a full-size packet is recognised by neither.
+//!    leaves the pacer.
+//! 4. 'Ten packets' (cwnd before any RTT sample, growth at the start) is the configured initial window.
+//! 5. In ProbeRTT, Linux marks the connection application-limited. A scheme cannot, so samples of packets
+//!    sent from the start of ProbeRTT until its last flight is delivered count as application-limited here.
+//!    These are the same samples.
+//! 6. An ACK delayed by the receiver may not replace an expired minimum. Linux and this file recognise it by
+//!    a lone packet below full size. Here a rate sample is needed to know that the packet was alone. Neither
+//!    recognises a delayed ACK of a full-size packet.
 //! 7. The age of min_rtt counts from its first sample, not from the creation of the connection.
-//! 8. A response to ECN marks is not recovery, as in Linux, where it is another state; loss during it is.
+//! 8. A response to ECN marks is not recovery (in Linux it is a different state); loss during that response
+//!    is.
 //!
 //! ## Known weaknesses
 //!
-//! * Long round-trip times win: the data queued per probe grows with the RTT, and two BDPs of inflight favour
-//!   the larger BDP.
-//! * Buffers below about one BDP: 2 BDP of inflight overflow them, and loss does not slow it down. Loss-based
-//!   flows starve.
+//! * Long RTTs win: the data queued per probe grows with the RTT, and two BDPs of inflight favour the larger
+//!   BDP.
+//! * Buffers below about one BDP: 2 BDP of inflight overflow them, and loss does not slow BBR down.
+//!   Loss-based flows starve.
 //! * Deep buffers: 2 BDP is a cap, so loss-based flows take more than their share.
-//! * Many flows keep a standing queue of about one BDP, as maxima of bw overestimate each share.
+//! * Many flows keep a standing queue of about one BDP, because maxima of bw overestimate each share.
 //! * Every 10 s the throughput drops for 200 ms.
 
 use crate::bbr_v1::{BbrCore, PARAMS, Policy};

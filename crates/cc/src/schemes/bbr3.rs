@@ -1,34 +1,34 @@
 //! # BBR v3
 //!
-//! Like BBR v1 it models the path by a bandwidth and a propagation delay and sends at their product. Unlike
-//! v1 it keeps bounds on how much may be in flight, learnt from loss at two time scales: what a probe for
-//! bandwidth showed to be too much (long-term, kept from cycle to cycle), and what was delivered in a round
-//! with losses between probes (short-term, forgotten at the next probe). It probes every two to three seconds
-//! instead of every eight round trips, and leaves some room below the long-term bound to others.
+//! Like BBR v1, it models the path by a bandwidth and a propagation delay and sends at their product. Unlike
+//! v1, it bounds inflight by what loss has taught it, at two time scales: the inflight that a bandwidth probe
+//! showed to be too high (long-term, kept across cycles), and the amount delivered in a round with losses
+//! between probes (short-term, forgotten at the next probe). It probes every two to three seconds instead of
+//! every eight round trips, and leaves headroom below the long-term bound for others.
 //!
 //! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
-//! | max_bw | greatest delivery rate of the current and the previous cycle of ProbeBW | B/s |
+//! | max_bw | maximum delivery rate of the current and the previous cycle of ProbeBW | B/s |
 //! | bw_short | short-term bound on the rate, infinite while unset | B/s |
 //! | bw | min(max_bw, bw_short) | B/s |
-//! | min_rtt | least round-trip time of the last 10 s | s |
+//! | min_rtt | minimum RTT of the last 10 s | s |
 //! | BDP | bw × min_rtt | B |
-//! | g, h | pacing gain, window gain: functions of the state | – |
+//! | g, h | pacing gain, cwnd gain: functions of the state | – |
 //! | inflight_long | long-term bound on inflight, infinite while unset | B |
 //! | inflight_short | short-term bound on inflight, infinite while unset | B |
-//! | extra | greatest excess of acknowledged over expected data in 10 round trips (1 in Startup) | B |
-//! | q | send quantum: what is sent in 1 ms, at least 2 segments, at most 64 kB and what the transport bursts | B |
-//! | θ, β | loss threshold 2 %, least share of a bound that a round with loss leaves 0.7 | – |
+//! | extra | maximum excess of acknowledged over expected data in 10 round trips (1 in Startup) | B |
+//! | q | send quantum: the data sent in 1 ms, at least 2 segments, at most 64 kB and the transport's burst limit | B |
+//! | θ, β | loss threshold 2 %; share of a bound that a round with loss leaves at least, 0.7 | – |
 //!
 //! ```text
 //! pacing rate  = 0.99 · g · bw                                (only upwards until the pipe has been full)
 //! max_inflight = max(h · BDP + extra, 3q, 4 segments)         + 2 segments in UP
-//! window       = min(window + acked, max_inflight, cap), at least 4 segments
+//! cwnd         = min(cwnd + acked, max_inflight, cap), at least 4 segments
 //! ```
 //!
-//! | state | g | h | bw_short | cap on the window |
+//! | state | g | h | bw_short | cap on cwnd |
 //! |---|---|---|---|---|
 //! | Startup | 2.77 | 2 | unset | – |
 //! | Drain | 0.5 | 2 | applies | inflight_short |
@@ -38,24 +38,24 @@
 //! | ProbeBW_UP | 1.25 | 2.25 | unset | inflight_long |
 //! | ProbeRTT | 1 | 0.5 | applies | min(0.5 BDP, 0.85 inflight_long, inflight_short) |
 //!
-//! A flight is *too high* when, of the data in flight when a packet left, more than θ was lost by now. If
+//! A flight is *too high* if more than θ of the data in flight when a packet left has been lost by now. If
 //! that packet was sent in a probe (samples from REFILL's end until one round after UP), the bound becomes
-//! the inflight at which losses came to θ, where before the packet `inflight` was in flight and `lost` was
-//! lost:
+//! the inflight at which losses reached θ. `inflight` and `lost` count the data in flight and lost before
+//! that packet:
 //!
 //! ```text
-//! inflight_long = max(inflight + (θ · inflight − lost) / (1 − θ), β · min(BDP, window))      once per probe
+//! inflight_long = max(inflight + (θ · inflight − lost) / (1 − θ), β · min(BDP, cwnd))        once per probe
 //! ```
 //!
-//! A flight beyond the bound that was not too high raises it to itself, in any state. In UP, while the window
+//! In any state, a flight above the bound that was not too high raises the bound to itself. In UP, while cwnd
 //! is at the bound and full, the bound grows by 1, 2, 4, 8 … segments per round.
 //!
-//! Outside of Startup, REFILL and UP, at the end of each round in which a packet was found lost (from max_bw
-//! and the window, where unset):
+//! Outside Startup, REFILL and UP, the short-term bounds change at the end of each round in which a loss was
+//! detected (starting from max_bw and cwnd where unset):
 //!
 //! ```text
-//! bw_short       = max(greatest delivery rate of the round,      β · bw_short)
-//! inflight_short = max(most data delivered in one of its flights, β · inflight_short)
+//! bw_short       = max(maximum delivery rate of the round,          β · bw_short)
+//! inflight_short = max(maximum data delivered in one of its flights, β · inflight_short)
 //! ```
 //!
 //! ## States
@@ -77,46 +77,47 @@
 //!  └──────────┘◄── any state, when no lower round trip was seen for 5 s
 //! ```
 //!
-//! * Full pipe, in Startup and UP: three round trips, not short of data, without growth of the rate by a
-//!   quarter. In UP they do not count while the window is full and at inflight_long: then the bound, not the
-//!   path, holds the rate.
-//! * Loss in Startup: over a whole round in recovery more than θ was lost, in at least six separate ranges of
-//!   the stream. Then inflight_long = max(BDP, most data delivered in a round trip). Without selective
-//!   acknowledgements one loss in recovery is enough, in Startup and in a probe.
-//! * Headroom: inflight ≤ inflight_long less 15 %, and at least a segment less. No queue: inflight ≤ max_bw ×
-//!   min_rtt.
-//! * Time to probe: 2 s and a random part of 1 s since DOWN began; or as many rounds as the BDP (or the
-//!   window, if less) has packets, at most 63, counted from 0 or 1 at random: so a Reno flow of the same BDP
-//!   has about as long to grow between its losses.
+//! * Full pipe, in Startup and UP: three round trips, not application-limited, in which the rate did not grow
+//!   by a quarter. In UP, rounds do not count while cwnd is full and at inflight_long: then the bound, not
+//!   the path, limits the rate.
+//! * Loss in Startup: over a whole round in recovery, more than θ was lost, in at least six separate ranges
+//!   of the stream. Then inflight_long = max(BDP, maximum data delivered in a round trip). Without SACK, one
+//!   loss in recovery is enough, in Startup and in a probe.
+//! * Headroom: inflight is at least 15 %, and at least a segment, below inflight_long. No queue: inflight ≤
+//!   max_bw × min_rtt.
+//! * Time to probe: 2 s plus a random part of 1 s since DOWN began; or as many rounds as the BDP (or cwnd, if
+//!   smaller) has packets, at most 63, counted from 0 or 1 at random. A Reno flow of the same BDP thus has
+//!   about as long to grow between its losses.
 //! * Precaution: after a probe that was too high, the next one ends as soon as inflight reaches
-//!   inflight_long. If one round later that has done no harm, REFILL and UP follow at once, without precaution.
+//!   inflight_long. If that has done no harm one round later, REFILL and UP follow at once, without
+//!   precaution.
 //!
 //! ## Life of a flow
 //!
-//! Startup doubles the rate per round trip; three rounds without growth, or loss, end it with about a BDP of
+//! Startup doubles the rate per round trip. Three rounds without growth, or loss, end it with about a BDP of
 //! queue, which Drain removes within a round. The flow cruises 1 % below its bandwidth. After two to three
-//! seconds REFILL fills the pipe to what is known to be safe, and UP sends a quarter more. With room in the
-//! buffer the plateau ends that after three to four round trips, with a queue of up to 1.25 BDP, the most
-//! that its window gain allows; with less room, loss ends it and leaves a bound behind. DOWN takes the queue
-//! away and makes room; one round after UP the filter forgets the cycle before the last. If bandwidth has
-//! become free, the first UP sees the rate grow and goes on.
+//! seconds, REFILL fills the pipe to the level known to be safe, and UP sends a quarter more. If the buffer
+//! has room, the plateau ends UP after three to four round trips, with a queue of up to 1.25 BDP, the maximum
+//! its cwnd gain allows. With less room, loss ends UP and leaves a bound behind. DOWN removes the queue and
+//! makes room. One round after UP, the filter forgets the cycle before the last. If bandwidth has become
+//! free, the first UP sees the rate grow and continues.
 //!
-//! Losses between probes lower the short-term bounds, at most by 30 % per round and not below what is
-//! delivered: 1 % of random loss costs about that per round, and the next REFILL gives it back. Every 5 s
-//! without a lower round-trip sample the window is half the BDP for 200 ms and a round.
+//! Losses between probes lower the short-term bounds by at most 30 % per round, and not below the amount
+//! delivered: 1 % of random loss costs about 1 % per round, and the next REFILL restores it. Every 5 s
+//! without a lower RTT sample, cwnd is half the BDP for 200 ms and a round.
 //!
-//! Recovery: the bounds act, nothing else; at its end the window from before is allowed again. A timeout
-//! leaves one segment. A recovery that proves spurious is undone: window and bounds are at least what they
-//! were, and if it ended Startup or a probe, Startup or REFILL follow.
+//! Recovery: only the bounds act; at its end the previous cwnd is allowed again. A timeout leaves one
+//! segment. A spurious recovery is undone: cwnd and bounds return to at least their former values, and if it
+//! ended Startup or a probe, Startup or REFILL follow.
 //!
 //! ## Marks
 //!
-//! The draft specifies no answer to ECN. With `ecn` on this is that of Linux v3, meant for marks of a shallow
-//! threshold (DCTCP, L4S) on paths with min_rtt ≤ 5 ms. Per round α ← 15/16 α + 1/16 (share of marked
-//! deliveries), from 1. Outside of probes a round with a mark leaves inflight_short (1 − α/3) of itself. A
-//! round with at least half marked counts as too high in a probe, with the inflight of its newest packet, and
-//! two such rounds end Startup. When marks cease after a cycle with marks and no loss, the next probe comes
-//! at once and grows by half of inflight_long in its first round.
+//! The draft specifies no response to ECN. With `ecn` on, the response is that of Linux v3, meant for marks
+//! at a shallow threshold (DCTCP, L4S) on paths with min_rtt ≤ 5 ms. Per round α ← 15/16 α + 1/16 (share of
+//! marked deliveries), from 1. Outside probes, a round with a mark leaves (1 − α/3) of inflight_short. A
+//! round with at least half of its deliveries marked counts as too high in a probe, with the inflight of its
+//! newest packet. Two rounds with that share end Startup. When marks cease after a cycle with marks and no
+//! loss, the next probe comes at once and grows by half of inflight_long in its first round.
 //!
 //! ## References
 //!
@@ -126,62 +127,63 @@
 //! 2. The editors' working copy after it (`draft-ietf-ccwg-bbr.md`, commit 007dbe1f): read; see difference
 //!    12.
 //! 3. Linux v3, `net/ipv4/tcp_bbr.c` of google/bbr, branch v3: its constants and its short-term bounds were
-//!    read; the rest of the answer to marks is that of v2alpha (`tcp_bbr2.c`, commit 0487ade5, read in full).
+//!    read. The rest of the response to marks is that of v2alpha (`tcp_bbr2.c`, commit 0487ade5, read in
+//!    full).
 //! 4. RFC 8985 (RACK-TLP): why losses are judged by the flight of the lost packet.
 //!
 //! ## Differences
 //!
 //! From the draft:
 //!
-//! 1. State is saved for undoing once per recovery. The pseudocode saves it again at the first loss of every
-//!    round and at the entry of recovery; as the loss that ends a probe resets the round, the next loss would
-//!    forget what it changed, against section 5.5.11.1 and case A.18.
-//! 2. A loss event comes before the acknowledgement that revealed it is counted. Rounds that begin with a
-//!    loss begin with what that acknowledgement delivers, as in Linux.
-//! 3. Initial pacing is set when the first smoothed round-trip time is known, at 2.77 initial windows per
-//!    round trip.
-//! 4. On restarting from idle the aggregation epoch begins with nothing acknowledged, as in Linux; the draft
-//!    moves only its start, so that all that was acknowledged before would count as excess.
-//! 5. The rounds to wait are the packets of the BDP rounded up, so that a BDP below one packet does not probe
-//!    at every acknowledgement.
-//! 6. In ProbeRTT the draft marks the connection application-limited. A scheme cannot, so samples of packets
-//!    sent from its start until its last flight is delivered are taken as marked.
-//! 7. Startup's exit by loss sets full_bw_now too: so case A.2, and not the text of section 5.3.1.3.
-//! 8. A cycle whose filter slot saw no sample does not advance the filter, and the filter has exactly two
-//!    slots.
-//! 9. The send quantum is clipped to what the transport bursts, and with it the three quanta of max_inflight.
-//! 10. Ranges of lost data: a lost packet that continues the last lost range at either end is not counted
+//! 1. Undo state is saved once per recovery. The pseudocode saves it again at the first loss of every round
+//!    and on entering recovery. The loss that ends a probe resets the round, so the next loss would forget
+//!    its changes, against section 5.5.11.1 and case A.18.
+//! 2. A loss event precedes the processing of the ACK that revealed it. Rounds that begin with a loss begin
+//!    with the data that ACK delivers, as in Linux.
+//! 3. Initial pacing is set when the first smoothed RTT is known, at 2.77 initial windows per round trip.
+//! 4. On restarting from idle, the aggregation epoch begins with nothing acknowledged, as in Linux. The draft
+//!    moves only its start, so everything acknowledged before would count as excess.
+//! 5. The number of rounds to wait is the packets of the BDP rounded up, so that a BDP below one packet does
+//!    not probe at every ACK.
+//! 6. In ProbeRTT, the draft marks the connection application-limited. A scheme cannot, so samples of packets
+//!    sent from its start until its last flight is delivered count as application-limited.
+//! 7. Startup's exit by loss also sets full_bw_now: this follows case A.2, not the text of section 5.3.1.3.
+//! 8. A cycle whose filter slot saw no sample does not advance the filter. The filter has exactly two slots.
+//! 9. The send quantum, and with it the three quanta of max_inflight, is limited to the transport's burst
+//!    limit.
+//! 10. Ranges of lost data: a lost packet that extends the last lost range at either end is not counted
 //!     again.
-//! 11. In a probe, too, the share of marks is that of a round, and half is too much. Linux judges rounds in Startup
-//!     alone, and every sample of a probe by the marks during its flight: more than half is too much in v3, half in
-//!     v2alpha.
+//! 11. In a probe, too, the share of marks is that of a round, and half is too much. Linux judges rounds in
+//!     Startup alone, and every sample of a probe by the marks during its flight: too much is more than half
+//!     in v3, and half in v2alpha.
 //! 12. ProbeRTT comes when no lower sample was seen for 5 s, as in draft-06. The working copy after it has
-//!     one filter of 10 s for both, and keeps the window of ProbeRTT fixed at half the BDP of the min_rtt
-//!     that expired. `probe_rtt_interval=10` comes close.
-//! 13. Case A.6 wants inflight_long updated 'appropriately' although samples are application-limited; by the
+//!     one filter of 10 s for both, and fixes the cwnd of ProbeRTT at half the BDP of the min_rtt that
+//!     expired. `probe_rtt_interval=10` comes close.
+//! 13. Case A.6 wants inflight_long updated 'appropriately' although samples are application-limited. By the
 //!     pseudocode, followed here, that means not at all.
-//! 14. The table of section 5.6.1 bounds Drain by inflight_long too; by the pseudocode of section 5.6.4.7,
+//! 14. The table of section 5.6.1 bounds Drain by inflight_long too. By the pseudocode of section 5.6.4.7,
 //!     followed here, inflight_short alone does.
-//! 15. Section 3.7 wants marks answered where packets are sent as capable of them. With `ecn` off they are
+//! 15. Section 3.7 wants a response to marks where packets are sent as ECN-capable. With `ecn` off, marks are
 //!     ignored, whatever the transport does.
 //!
-//! Linux v3 differs from the draft, and so from this, in these numbers: Drain 1/2.885, DOWN 0.91, aggregation
-//! over 5 to 10 rounds and at most 100 ms of bandwidth. All of them are parameters.
+//! Linux v3 differs from the draft, and so from this scheme, in these numbers: Drain 1/2.885, DOWN 0.91,
+//! aggregation over 5 to 10 rounds and at most 100 ms of bandwidth. All of them are parameters.
 //!
 //! ## Known weaknesses
 //!
 //! * Random loss between probes costs its share of the rate per round trip: 1 % over 50 to 60 rounds leaves
 //!   four fifths of the link on average. Above 2 % every probe is too high, and the rate collapses.
-//! * The maximum of two cycles takes two probes, four to six seconds, to follow a bandwidth that falls.
+//! * The maximum of two cycles takes two probes, four to six seconds, to follow a falling bandwidth.
 //! * A probe in a deep buffer queues up to 1.25 BDP for three to four round trips.
-//! * Against one CUBIC flow at 100 Mbit/s and 40 ms it takes twice as much with half a BDP of buffer, nearly
-//!   four times with one, and about as much with five; with ten, CUBIC takes twice as much (over two minutes).
-//! * Long round-trip times still win where flows share a queue, as inflight follows the BDP.
-//! * With `ecn`, an AQM that spaces its marks out (CoDel) seems to have ceased at every pause, and each of them
-//!   starts a probe: the queue is longer than without `ecn`. `ecn_reprobe_gain=0` ends that; with a step of
-//!   marks at a short queue, which this answer is meant for, the queue is shorter with `ecn`.
-//! * Every 5 s the window is halved for 200 ms even where nobody else uses the path: samples equal to the
-//!   least do not put it off.
+//! * Against one CUBIC flow at 100 Mbit/s and 40 ms, it takes twice as much with half a BDP of buffer, nearly
+//!   four times as much with one, and about as much with five. With ten, CUBIC takes twice as much (over two
+//!   minutes).
+//! * Long RTTs still win where flows share a queue, because inflight follows the BDP.
+//! * With `ecn`, marks of an AQM that spaces them out (CoDel) seem to cease at every pause, and each pause
+//!   starts a probe: the queue is longer than without `ecn`. `ecn_reprobe_gain=0` prevents that. With a
+//!   marking step at a short queue, which this response is meant for, the queue is shorter with `ecn`.
+//! * Every 5 s cwnd is halved for 200 ms even on an otherwise unused path: samples equal to the minimum do
+//!   not postpone it.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS, Policy};
 use crate::{Evidence, Info, RecoveryStyle, Setup};
@@ -197,7 +199,7 @@ impl Policy for Draft {
     const INFO: Info = Info {
         name: "bbr3",
         aliases: &["bbrv3"],
-        summary: "BBR bounded by what loss showed to be too much, with cautious probes (BBR v3, IETF draft)",
+        summary: "BBR with inflight bounds learnt from loss and cautious probes (BBR v3, IETF draft)",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: PARAMS,

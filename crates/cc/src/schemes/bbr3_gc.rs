@@ -1,18 +1,18 @@
 //! # BBR-GC over BBR v3
 //!
-//! BBR v3 with the pacing gains of BBR-GC: where BBR v3 probes at a fixed gain and drains at a fixed gain, both follow
-//! the round-trip time, relative to the greatest the connection has seen. Near the greatest
-//! RTT a flow hardly probes and drains deeply; far from it it probes hard and drains little.
+//! BBR v3 with the pacing gains of BBR-GC. BBR v3 probes and drains at fixed gains. Here both gains follow
+//! the RTT relative to the maximum RTT of the connection: near that maximum a flow hardly probes and drains
+//! deeply, and far below it the flow probes hard and drains little.
 //!
-//! No paper defines this scheme: applying the correction to BBR v2 is what the authors of BBR-GC name as future work,
-//! and which of BBR v3's rules stay is **our reconstruction** of that wish. The curves are the paper's.
+//! No paper defines this scheme. The authors of BBR-GC name the correction of BBR v2 as future work. The
+//! choice of the BBR v3 rules that stay is **our reconstruction** of that plan. The curves are the paper's.
 //!
 //! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
-//! | RTT | newest round-trip sample | s |
-//! | RTT_max | greatest sample of the connection | s |
+//! | RTT | newest RTT sample | s |
+//! | RTT_max | maximum sample of the connection | s |
 //! | ω | RTT / RTT_max, in (0, 1] | – |
 //! | P_up | pacing gain of ProbeBW_UP, instead of 1.25 | – |
 //! | P_down | pacing gain of ProbeBW_DOWN, instead of 0.9 | – |
@@ -22,29 +22,31 @@
 //! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
 //! ```
 //!
-//! Both are computed anew with every acknowledgement of their state. All else is BBR v3.
+//! Both are recomputed at every ACK of their state. All else is BBR v3.
 //!
 //! ## States
 //!
-//! BBR v3's, with its conditions; only the gains of ProbeBW_UP and ProbeBW_DOWN differ.
+//! Those of BBR v3, with the same conditions. Only the gains of ProbeBW_UP and ProbeBW_DOWN differ.
 //!
 //! ## References
 //!
-//! 1. W. Pan, X. Li, H. Tan, J. Xu, X. Li, Improvement of RTT Fairness Problem in BBR Congestion Control Algorithm by
-//!    Gamma Correction, Sensors 21(12), 4128, 2021: equations 10, 12 and 13; section 5 for the wish.
+//! 1. W. Pan, X. Li, H. Tan, J. Xu, X. Li, Improvement of RTT Fairness Problem in BBR Congestion Control
+//!    Algorithm by Gamma Correction, Sensors 21(12), 4128, 2021: equations 10, 12 and 13; section 5 for the
+//!    future work.
 //! 2. BBR v3: see its page.
 //!
 //! ## Differences
 //!
-//! 1. The ends of the probing states are BBR v3's, not algorithm 1 of BBR-GC: BBR v3 has rules of its own for loss and
-//!    for a rate that no longer grows, and the bounds it learns there are what makes it BBR v3.
-//! 2. BBR v1 drains for at most one min_rtt; BBR v3 drains until inflight is down to the BDP and leaves headroom. With
-//!    P_down near 1, far from the greatest RTT, that may last until the next probe is due.
+//! 1. The probing states end as in BBR v3, not by algorithm 1 of BBR-GC: BBR v3 has its own rules for loss
+//!    and for a rate that no longer grows, and the bounds it learns there define it.
+//! 2. BBR v1 drains for at most one min_rtt. BBR v3 drains until inflight is down to the BDP and leaves
+//!    headroom. With P_down near 1, far from the maximum RTT, that may last until the next probe is due.
 //!
 //! ## Known weaknesses
 //!
-//! * Those of BBR-GC: RTT_max is whatever the path once did, and ω says how full the path is, not whose the queue is.
-//! * The window gain of 2.25 while probing stays, so a long flow may still hold more of the queue.
+//! * Those of BBR-GC: RTT_max is any RTT the path ever had, and ω says how full the path is, not whose
+//!   packets fill it.
+//! * The cwnd gain of 2.25 while probing stays, so a long-RTT flow may still hold more of the queue.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS};
 use crate::gamma::{Base, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};

@@ -1,51 +1,50 @@
 //! # BBR-A (advanced)
 //!
-//! BBR-ACD that also slows down: while its window is being halved it paces at 0.75 of the bandwidth, so that what
-//! little it sends then does not meet the queue it has just detected.
+//! BBR-ACD that also slows down: while it halves cwnd, it paces at 0.75 of the bandwidth, so that the little
+//! it sends does not meet the queue it has just detected.
 //!
 //! ## Control law
 //!
 //! That of `bbr-acd`, and
 //!
 //! ```text
-//! every acknowledgement while F is on (delivering data):  pacing rate ← 0.99 · 0.75 · bw
+//! every ACK that delivers data while F is on:  pacing rate ← 0.99 · 0.75 · bw
 //! ```
 //!
-//! after the window was set, in place of the state's gain; the gain cycle goes on by its own gains. An
-//! acknowledgement without a round-trip sample ends the row of like samples, but the last sample is kept to
-//! compare the next one with (BBR-ACD forgets it).
+//! after cwnd was set, instead of the state's gain. The gain cycle advances by its own gains. An ACK without
+//! an RTT sample ends the run of similar samples, but the last sample is kept for the next comparison
+//! (BBR-ACD forgets it).
 //!
 //! ## States
 //!
 //! Those of BBR v1.
 //!
 //! ```text
-//!                     ┌─ congestion ──► F on: window / 2, / 4 … 4 segments, pacing 0.75 bw ── round over ──┐
-//! recovery is entered ┤                                                                                    ▼
-//!                     └─ none ──────────────────────────────────────────► window grows to its target as ever
+//!                     ┌─ congestion ──► F on: cwnd / 2, / 4 … 4 segments, pacing 0.75 bw ── round over ──┐
+//! recovery is entered ┤                                                                                  ▼
+//!                     └─ none ──────────────────────────────────────────► cwnd grows to its target as usual
 //! ```
 //!
-//! The window is halved by every acknowledgement of the round trip, down to 4 segments within a few of them: what
-//! `bbr-acd` says of this holds here. Until that round trip is over next to nothing may be sent, so that the
-//! slower pacing concerns a handful of packets. In Startup it changes nothing, as the pacing rate never falls
-//! there.
+//! Every ACK of the round trip halves cwnd, down to 4 segments within a few ACKs, as described for `bbr-acd`.
+//! Until that round trip is over, next to nothing may be sent, so the slower pacing concerns a handful of
+//! packets. In Startup it changes nothing, because the pacing rate never falls there.
 //!
 //! ## References
 //!
 //! 1. I. Mahmud, Y.-Z. Cho, BBR Advanced (BBR-A): Reduced retransmissions with improved fairness, ICT Express
 //!    6(4), 2020. Not read: the authors' code is followed.
-//! 2. `tcp_bbr.c` of github.com/imtiaztee/BBR-Advanced--BBR-A--Linux-Kernel-Code, commit 7510a2489f4d
-//!    (Linux 4.14.64): read in full, and followed.
+//! 2. `tcp_bbr.c` of github.com/imtiaztee/BBR-Advanced--BBR-A--Linux-Kernel-Code, commit 7510a2489f4d (Linux
+//!    4.14.64): read in full, and followed.
 //! 3. BBR v1: see `bbr`.
 //!
 //! ## Differences
 //!
-//! From BBR-ACD as it is here: the law above. From BBR v1: with `detection = 0` and `extra_acked = 1` it is that,
-//! event for event. From the authors' code: those of `bbr-acd`.
+//! From BBR-ACD as implemented here: the control law above. From BBR v1: with `detection = 0` and
+//! `extra_acked = 1` it is BBR v1, event for event. From the authors' code: the differences of `bbr-acd`.
 //!
 //! ## Known weaknesses
 //!
-//! Those of BBR-ACD. The pacing it adds can hardly show, as the window is the tighter limit throughout.
+//! Those of BBR-ACD. The additional pacing hardly shows, because cwnd is always the tighter limit.
 
 use super::bbr_acd::{Acd, BbrAcd};
 use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry};
@@ -66,13 +65,13 @@ impl Policy for Advanced {
     const INFO: Info = Info {
         name: "bbr-a",
         aliases: &[],
-        summary: "BBR-ACD that also paces at 0.75 of the bandwidth while it halves its window",
+        summary: "BBR-ACD that also paces at 0.75 of the bandwidth while it halves cwnd",
         evidence: Evidence::Verified,
         recovery: BbrAcd::INFO.recovery,
         params: bbr_params![
-            Param::flag("detection", true, "recovery by evidence of congestion; off: BBR's own"),
-            Param::number("congested_gain", 0.75, (0.1, 1.0), "", "pacing gain while the window is halved"),
-            Param::flag("extra_acked", false, "window for aggregated acknowledgements"),
+            Param::flag("detection", true, "recover by evidence of congestion; off: as BBR"),
+            Param::number("congested_gain", 0.75, (0.1, 1.0), "", "pacing gain while cwnd is halved"),
+            Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),
         ],
     };
 

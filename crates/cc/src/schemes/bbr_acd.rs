@@ -1,88 +1,90 @@
 //! # BBR-ACD (advanced congestion detection)
 //!
-//! BBR that asks, when packets are lost, whether the path is congested. If round-trip times speak for a queue
-//! it halves its window; if not, the loss was random and it does nothing at all, not even what BBR does in the
+//! BBR that, when packets are lost, tests whether the path is congested. If RTTs indicate a queue, it halves
+//! cwnd. If not, the loss was random and it does nothing at all, not even BBR's packet conservation in the
 //! first round trip of a recovery.
 //!
 //! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
-//! | rtt, last | the newest round-trip sample, and the one before it | s |
-//! | n | how often in a row samples were alike and above min_rtt | – |
-//! | F | window to be halved | flag |
-//! | BDP₁ | the window BBR v1 would want at gain 1: BDP and three send quanta, rounded up to even | B |
+//! | rtt, last | the newest RTT sample, and the one before it | s |
+//! | n | number of consecutive samples above min_rtt and similar to the one before | – |
+//! | F | cwnd is being halved | flag |
+//! | BDP₁ | BBR v1's target cwnd at gain 1: BDP and three send quanta, rounded up to even | B |
 //!
 //! ```text
-//! every acknowledgement that delivers data:
+//! every ACK that delivers data:
 //!     n ← n + 1 if rtt > min_rtt and |rtt − last| ≤ 1 ms, else 0
 //!     congestion := n ≥ 2 or rtt > 2 · min_rtt
-//! the acknowledgement that enters recovery:
+//! the ACK that enters recovery:
 //!     if congestion: F on, and a round trip begins
-//! every acknowledgement while F is on:
-//!     window ← max(4 segments, min(window / 2, BDP₁))
+//! every ACK while F is on:
+//!     cwnd ← max(4 segments, min(cwnd / 2, BDP₁))
 //! a round trip begins, or recovery ends:
-//!     F off; at the end of recovery window ← max(window, window from before)
+//!     F off; at the end of recovery cwnd ← max(cwnd, cwnd before recovery)
 //! ```
 //!
-//! n ≥ 2 means three like samples in a row, of which only the first may be at min_rtt: a queue that stands, or
-//! grows by less than 1 ms from one acknowledgement to the next. Losses are taken from the window before all this,
-//! as in BBR v1.
+//! n ≥ 2 means three consecutive similar samples, of which only the first may be at min_rtt: a queue that
+//! stands, or grows by less than 1 ms from one ACK to the next. Losses are subtracted from cwnd before all
+//! this, as in BBR v1.
 //!
 //! ## States
 //!
-//! Those of BBR v1, with its gains and its pacing. What changes is recovery:
+//! Those of BBR v1, with its gains and its pacing. Recovery differs:
 //!
 //! ```text
-//!                     ┌─ congestion ──► F on: window / 2, / 4, / 8 … 4 segments ── round trip over ──┐
-//! recovery is entered ┤                                                                              ▼
-//!                     └─ none ────────────────────────────────────► window grows to its target as ever,
-//!                                                                   recovery ends: window from before
+//!                     ┌─ congestion ──► F on: cwnd / 2, / 4, / 8 … 4 segments ── round trip over ──┐
+//! recovery is entered ┤                                                                            ▼
+//!                     └─ none ────────────────────────────────────► cwnd grows to its target as usual,
+//!                                                                   recovery ends: cwnd from before
 //! ```
 //!
 //! ## Life of a flow
 //!
-//! The halving is repeated by every acknowledgement of the round trip, not done once: six acknowledgements bring
-//! a window of 256 segments to 4. As what is in flight is far above that, nothing is sent until all of it has
-//! arrived; then four segments go out, and the first acknowledgement of them ends the round trip. From there the
-//! window doubles with each round trip until all losses are repaired and the old window is back at once. So one
-//! recovery with congestion all but empties the pipe for several round trips. BDP₁ binds only if the window
-//! exceeds 2 BDP, as in Startup. In recovery without congestion there is no packet conservation at all: the
-//! window less the losses, and growth to its target.
+//! Every ACK of the round trip halves cwnd again: six ACKs bring a cwnd of 256 segments to 4. Inflight is
+//! then far above cwnd, so nothing is sent until all of it has arrived. Then four segments go out, and their
+//! first ACK ends the round trip. From there cwnd doubles with each round trip until all losses are repaired
+//! and the old cwnd returns at once. So one recovery with congestion all but empties the pipe for several
+//! round trips. BDP₁ binds only if cwnd exceeds 2 BDP, as in Startup. Recovery without congestion has no
+//! packet conservation at all: cwnd is reduced by the losses and grows to its target.
 //!
 //! ## References
 //!
 //! 1. I. Mahmud, G.-H. Kim, T. Lubna, Y.-Z. Cho, BBR-ACD: BBR with Advanced Congestion Detection, Electronics
 //!    2020, 9(1), 136. Not read: the authors' code is followed.
-//! 2. `tcp_bbr.c` of github.com/imtiaztee/BBR-ACD-Linux-Kernel-Code, commit 30c7375c77de (Linux 4.14.64): read
-//!    in full, and followed. An earlier version there (2a0565c9ccfd) repeats the test on every acknowledgement of
-//!    recovery, and its cap is 1/256 BDP by a slip of fixed point.
+//! 2. `tcp_bbr.c` of github.com/imtiaztee/BBR-ACD-Linux-Kernel-Code, commit 30c7375c77de (Linux 4.14.64):
+//!    read in full, and followed. An earlier version there (2a0565c9ccfd) repeats the test on every ACK of
+//!    recovery, and its cap is 1/256 BDP by a fixed-point error.
 //! 3. BBR v1: see `bbr`.
 //!
 //! ## Differences
 //!
-//! From BBR v1 as it is here: the law above, and no window for aggregated acknowledgements (`extra_acked` is off
-//! by default: Linux 4.14 had none). With `detection = 0` and `extra_acked = 1` it is BBR v1, event for event.
+//! From BBR v1 as implemented here: the control law above, and no cwnd term for aggregated ACKs
+//! (`extra_acked` is off by default: Linux 4.14 had none). With `detection = 0` and `extra_acked = 1` it is
+//! BBR v1, event for event.
 //!
 //! From the authors' code:
 //!
-//! 1. What the core does as a later Linux does, here too: 1 % pacing margin (4.14 leaves link headers out of its
-//!    pacing, with the same effect), two segments more only in the probing phase instead of all of ProbeBW, an
-//!    acknowledgement held back does not replace an expired min_rtt.
-//! 2. In the authors' code an unsigned subtraction wraps where the last sample was below 1 ms, so that samples
-//!    there are never alike. Here they are.
-//! 3. BDP₁ uses the greatest delivery rate also behind a policer, where half the window is lower anyway.
+//! 1. Where the core follows a later Linux, so does this scheme: 1 % pacing margin (4.14 omits link headers
+//!    from its pacing, with the same effect), two more segments only in the probing phase instead of all of
+//!    ProbeBW, and a delayed ACK does not replace an expired min_rtt.
+//! 2. In the authors' code an unsigned subtraction wraps if the last sample was below 1 ms, so such samples
+//!    are never similar. Here they are.
+//! 3. BDP₁ uses the maximum delivery rate also behind a policer, where half of cwnd is lower anyway.
 //!
 //! ## Known weaknesses
 //!
-//! * 1 ms is much: where packets arrive every 0.1 ms any queue that lasts for three acknowledgements is
-//!   congestion, one packet long or thousand. BBR's own probe builds one every eight round trips.
-//! * Where RTTs jitter by more than 1 ms, only the doubled min_rtt shows congestion: never in buffers below 1 BDP.
-//! * An emptied pipe per recovery. Beside another flow of its kind that one then meets an idle link, measures nearly
-//!   all of it, and keeps that for ten round trips: two windows of 2 BDPs of almost the whole link overflow the
-//!   buffer, and the next recovery empties the other pipe. Two flows of 10 and 50 ms can lose packets in this way for
-//!   seconds where BBR v1 loses none.
-//! * The bandwidth and the window that is restored stay BBR's, so most of the losses that come from them do, too.
+//! * 1 ms is coarse: where packets arrive every 0.1 ms, any queue that lasts for three ACKs counts as
+//!   congestion, whether one packet long or a thousand. BBR's own probe builds such a queue every eight round
+//!   trips.
+//! * Where RTTs jitter by more than 1 ms, only a doubled min_rtt shows congestion: never in buffers below 1
+//!   BDP.
+//! * Each recovery empties the pipe. A second flow of the same kind then meets an idle link, measures nearly
+//!   all of it, and keeps that estimate for ten round trips: two windows of 2 BDPs of almost the whole link
+//!   overflow the buffer, and the next recovery empties the other pipe. Two flows of 10 and 50 ms can lose
+//!   packets in this way for seconds where BBR v1 loses none.
+//! * The bandwidth and the restored cwnd remain BBR's, and so do most of the losses they cause.
 //! * In deep buffers nothing is lost, and it is BBR v1.
 
 use super::bbr::Standard;
@@ -116,12 +118,12 @@ impl Policy for Acd {
     const INFO: Info = Info {
         name: "bbr-acd",
         aliases: &[],
-        summary: "BBR that halves its window on loss if round-trip times tell of congestion",
+        summary: "BBR that halves cwnd on loss if RTTs indicate congestion",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::flag("detection", true, "recovery by evidence of congestion; off: BBR's own"),
-            Param::flag("extra_acked", false, "window for aggregated acknowledgements"),
+            Param::flag("detection", true, "recover by evidence of congestion; off: as BBR"),
+            Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),
         ],
     };
 

@@ -1,15 +1,16 @@
 //! # BBR-ACW
 //!
-//! BBR v1 with a window gain that adapts. BBR's fixed gain of 2 lets every flow keep a second BDP in the queue, and
-//! the BDP of a long flow is the larger one. BBR-ACW moves the gain of ProbeBW with two factors: how far the flow's
-//! delivery rate lies below the best it has seen, and how much of the round trip is propagation.
+//! BBR v1 with an adaptive cwnd gain. BBR's fixed gain of 2 lets every flow keep a second BDP in the queue,
+//! and the BDP of a flow with a long RTT is the larger one. BBR-ACW adapts the gain of ProbeBW by two
+//! factors: how far the flow's delivery rate lies below its own maximum, and the share of propagation in the
+//! RTT.
 //!
-//! How the two factors combine is **our reconstruction**, and so is the form of the first; the text of the paper could
-//! not be obtained. What is known:
+//! The combination of the two factors is **our reconstruction**, and so is the form of the first. The text of
+//! the paper could not be obtained. The known facts:
 //!
-//! | what | from |
+//! | fact | source |
 //! |---|---|
-//! | only the window gain of ProbeBW changes; it follows 'delivery rate and queue status' | the paper's abstract |
+//! | only the cwnd gain of ProbeBW changes; it follows 'delivery rate and queue status' | the paper's abstract |
 //! | a factor α from the delivery rate and its extrema, undefined where they coincide | readers of the paper |
 //! | a factor β = RTT / (RTT + RTprop) | readers of the paper (its algorithm 1) |
 //! | the paper's prose on flows that do not dominate contradicts its equation | readers of the paper |
@@ -21,44 +22,47 @@
 //! |---|---|---|
 //! | d | newest delivery rate | B/s |
 //! | d_max, d_min | its extrema over the bandwidth filter's 10 round trips | B/s |
-//! | α | 0 at the flow's best rate, 1 at its worst; 1 where the extrema coincide | – |
+//! | α | 0 at the flow's highest rate, 1 at its lowest; 1 where the extrema coincide | – |
 //! | β | RTT / (RTT + min_rtt): 1/2 with an empty queue, towards 1 as it grows | – |
-//! | h | window gain of ProbeBW | – |
+//! | h | cwnd gain of ProbeBW | – |
 //!
 //! ```text
 //! h = 1 + 2 · α · (1 − β), within 1 … 2
 //! ```
 //!
-//! A flow at its own best rate is held near one BDP, and the more so the longer the queue; a flow that has lost
-//! bandwidth may keep up to two.
+//! A flow at its own highest rate is held near one BDP, and the longer the queue, the nearer. A flow that has
+//! lost bandwidth may keep up to two.
 //!
 //! ## States
 //!
-//! BBR's; only the window gain of ProbeBW differs.
+//! Those of BBR. Only the cwnd gain of ProbeBW differs.
 //!
 //! ## References
 //!
-//! 1. W. Pan, H. Tan, X. Li, X. Li, Improved RTT Fairness of BBR Congestion Control Algorithm Based on Adaptive
-//!    Congestion Window, Electronics 10(5), 615, 2021: abstract, and what readers of the text report.
+//! 1. W. Pan, H. Tan, X. Li, X. Li, Improved RTT Fairness of BBR Congestion Control Algorithm Based on
+//!    Adaptive Congestion Window, Electronics 10(5), 615, 2021: abstract, and reports by readers of the text.
 //! 2. W. Pan et al., Sensors 21(12), 4128, 2021 (BBR-GC), by the same authors, which compares itself with it.
 //! 3. BBR v1: see its page.
 //!
 //! ## Differences
 //!
-//! 1. The combination is ours: the simplest of the two factors that stays within BBR's 1 to 2 and is 2 where nothing
-//!    is known and nothing queued. `span` is its factor 2, `cwnd_gain` its upper end.
-//! 2. d is the newest sample of an acknowledgement, and h changes with it.
-//! 3. Samples of a sender short of data, and of ProbeRTT, move neither d nor d_min: they tell nothing of the path.
+//! 1. The combination is ours: the simplest one of the two factors that stays within BBR's 1 to 2 and is 2
+//!    where nothing is known and nothing queued. `span` is its factor 2, `cwnd_gain` its upper end.
+//! 2. d is the newest sample of an ACK, and h changes with it.
+//! 3. Samples of an application-limited sender and of ProbeRTT affect neither d nor d_min: they say nothing
+//!    about the path.
 //!
-//! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 21 and 77 Mbit/s in the mean of 60 s, with mean
-//! gains of 1.32 and 1.26. With `span` = 1, 4 and 8 the short flow gets 21, 23 and 21; with `span` = 0, a gain of 1
-//! throughout, 42. The papers print about 40, so the published gain must come nearer to 1 than ours.
+//! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 21 and 77 Mbit/s on average over 60 s, with
+//! mean gains of 1.32 and 1.26. With `span` = 1, 4 and 8 the 10 ms flow gets 21, 23 and 21; with `span` = 0,
+//! a gain of 1 throughout, 42. The papers print about 40, so the published gain must be closer to 1 than
+//! ours.
 //!
 //! ## Known weaknesses
 //!
-//! * α is made of noise where the rate is steady: extrema that differ by a packet span 0 to 1 like any others.
-//! * Near one BDP a flow cannot probe: the window ends the probe at gain 1.25, so what others leave is found slowly.
-//! * α compares a flow with itself: two flows that share badly but steadily see the same.
+//! * With a steady rate α is noise: extrema that differ by one packet span 0 to 1 like any others.
+//! * Near one BDP a flow cannot probe: cwnd limits the probe at gain 1.25, so bandwidth released by others is
+//!   found slowly.
+//! * α compares a flow with itself: two flows that share badly but steadily see the same α.
 
 use crate::bbr_v1::{BbrCore, Model, Policy, State};
 use crate::{
@@ -106,17 +110,17 @@ impl Policy for AdaptiveWindow {
     const INFO: Info = Info {
         name: "bbr-acw",
         aliases: &[],
-        summary: "BBR v1 whose window gain follows delivery rate and queue",
+        summary: "BBR v1 whose cwnd gain follows delivery rate and queue",
         evidence: Evidence::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::number("cwnd_gain", 2.0, (1.0, 10.0), "", "greatest window gain of ProbeBW"),
+            Param::number("cwnd_gain", 2.0, (1.0, 10.0), "", "maximum cwnd gain of ProbeBW"),
             Param::number(
                 "span",
                 2.0,
                 (0.0, 8.0),
                 "",
-                "weight of the two factors in the window gain (our reconstruction)"
+                "weight of the two factors in the cwnd gain (our reconstruction)"
             ),
         ],
     };

@@ -1,103 +1,107 @@
 //! # BBR-CWS
 //!
-//! BBR with a scaled congestion window, so that loss-based flows beside it get their share. BBR's window is 2 BDP
-//! whatever others do. In a buffer below about 1 BDP that overflows the queue and takes nearly everything from a
-//! loss-based flow; in a deep one it is a cap, and the loss-based flow takes the rest. Here a second window, the
-//! bound, follows the law of CUBIC: a round trip with congestion cuts it, other round trips let it grow. BBR's
-//! window is scaled to the bound; pacing still follows the bandwidth.
+//! BBR with a scaled cwnd, so that loss-based flows beside it get their share. BBR's cwnd is 2 BDP regardless
+//! of other traffic. In a buffer below about 1 BDP that overflows the queue and takes nearly everything from
+//! a loss-based flow. In a deep buffer it is a cap, and the loss-based flow takes the rest. Here a second
+//! window, the bound, follows the control law of CUBIC: a round trip with congestion cuts it, and other round
+//! trips let it grow. BBR's cwnd is scaled to the bound. Pacing still follows the bandwidth.
 //!
-//! The published rule could not be obtained. Known, from abstract and highlights [1]: the name (congestion window
-//! scaling), the aim (fairness between BBR and loss-based flows in all buffers, fewer retransmissions), and what
-//! its authors measured. Everything below is our reconstruction: a design of our own to that aim, chosen among
-//! several rules on a training grid (docs/studies/bbr-cws.md). It must not be taken for the published algorithm.
+//! The published rule could not be obtained. Abstract and highlights [1] give the name (congestion window
+//! scaling), the aim (fairness between BBR and loss-based flows in all buffers, fewer retransmissions) and
+//! the authors' measurements. Everything below is our reconstruction: a design of our own for that aim,
+//! chosen among several rules on a training grid (docs/studies/bbr-cws.md). It must not be taken for the
+//! published algorithm.
 //!
 //! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
 //! | W | the bound, from the first whole round trip in ProbeBW on | B |
-//! | V | the window gain times the BDP: BBR v1's window without its additions | B |
-//! | s | scale of the window in ProbeBW, s_min to s_max | – |
+//! | V | the cwnd gain times the BDP: BBR v1's cwnd without its additions | B |
+//! | s | scale of cwnd in ProbeBW, s_min to s_max | – |
 //! | β, C, α | `cut` 0.75; `speed` 0.32 segments/s³; `friendly` · 3(1 − β)/(1 + β) segments per round trip | |
-//! | P, L | the peak at which W was cut last, and what it was cut to; V each at first | B |
-//! | t, n | seconds and round trips since then, the coming round trip included | s |
-//! | R₀, r, R | least RTT of the connection; least and greatest RTT of the round trip | s |
-//! | Q | greatest r of any round trip with at least 8 samples | s |
+//! | P, L | the peak at which W was last cut, and its value after the cut; both V at first | B |
+//! | t, n | seconds and round trips since then, including the coming round trip | s |
+//! | R₀, r, R | minimum RTT of the connection; minimum and maximum RTT of the round trip | s |
+//! | Q | maximum r of any round trip with at least 8 samples | s |
 //!
 //! Once per round trip, if all of it was in ProbeBW:
 //!
 //! ```text
 //! congestion: packets were lost, the last round trip did not cut, and
 //!             R ≥ R₀ + 0.8 (Q − R₀)  or  more than 1/16 was lost
-//! crowd:      r > 2.25 R₀
+//! crowded:    r > 2.25 R₀
 //!
-//! congestion        P ← min(W, inflight);  W, L ← β P;  P ← (P + L)/2 if P is less than the last one
-//! otherwise         W ← max(W, min(P + C (t − K)³, 1.5 W), L + α n),   K = ((P − L)/C)^⅓
-//!   crowd, no cut yet   W ← 1.125 W
+//! congestion           P ← min(W, inflight);  W, L ← β P;  P ← (P + L)/2 if P is less than the last one
+//! otherwise            W ← max(W, min(P + C (t − K)³, 1.5 W), L + α n),   K = ((P − L)/C)^⅓
+//!   crowded, no cut yet   W ← 1.125 W
 //!
-//! s = W / V, at least 0.25; at most 1 without a crowd, 8 in one (in one with other losses: no more than it was)
-//! window in ProbeBW = s · V + extra + 3q,   rounded as in BBR v1
+//! s = W / V, at least 0.25; at most 1 unless crowded, 8 if crowded (if crowded with other losses: no more than before)
+//! cwnd in ProbeBW = s · V + extra + 3q,   rounded as in BBR v1
 //! ```
 //!
-//! C and α count segments. In a crowd without congestion the pacing gain is at least 1.25, in all phases of
-//! ProbeBW. Drain ends after four round trips, however much is still in flight. The rest is BBR v1.
+//! C and α count segments. While crowded without congestion, the pacing gain is at least 1.25, in all phases
+//! of ProbeBW. Drain ends after four round trips, regardless of inflight. The rest is BBR v1.
 //!
 //! ## States
 //!
 //! Those of BBR v1.
 //!
 //! ```text
-//! Startup ──► Drain ──► ProbeBW ◄─┐ window s · V; in a crowd g ≥ 1.25 in all eight phases
+//! Startup ──► Drain ──► ProbeBW ◄─┐ cwnd s · V; while crowded g ≥ 1.25 in all eight phases
 //!               at most   │     ──┘
-//!               4 rounds  └──► ProbeRTT as ever
+//!               4 rounds  └──► ProbeRTT as in BBR v1
 //! ```
 //!
 //! ## Life of a flow
 //!
-//! Alone in a buffer of 1 BDP or more nothing is lost and no crowd is seen: W stays at V, s at 1, and the flow is
-//! BBR v1, packet by packet. In a small buffer alone, the probe overflows it once; W becomes 0.75 of what was in
-//! flight then and returns within seconds to minutes to just below that, where the probe finds no room to overflow
-//! anything. Losses that strike while the queue is short are taken for random, and cut nothing.
+//! Alone in a buffer of 1 BDP or more, nothing is lost and no round is crowded: W stays at V, s at 1, and the
+//! flow is BBR v1, packet by packet. Alone in a small buffer, the probe overflows it once. W becomes 0.75 of
+//! the inflight at that time and returns within seconds to minutes to just below that inflight, where the
+//! probe has no room left to overflow anything. Losses while the queue is short count as random and cut
+//! nothing.
 //!
-//! Beside CUBIC in a small buffer both are cut when it overflows, and W grows as fast as a CUBIC window does. In a
-//! deep buffer CUBIC keeps a queue that the whole of BBR could not make: round trips take more than 2.25 R₀. That
-//! lifts the limit of s = 1, and pacing pushes inflight up to W. Until its first cut W grows by an eighth per
-//! round trip, as CUBIC's own slow start has taken most of the buffer by then.
+//! Beside CUBIC in a small buffer, both flows are cut when it overflows, and W grows as fast as CUBIC's cwnd
+//! does. In a deep buffer CUBIC keeps a queue longer than BBR alone could build: round trips take more than
+//! 2.25 R₀. That lifts the limit of s = 1, and pacing pushes inflight up to W. Until its first cut W grows by
+//! an eighth per round trip, because CUBIC's own slow start has taken most of the buffer by then.
 //!
-//! Two things are not the window, and both are for deep buffers. Without a limit Drain waits for inflight to fall
-//! to a BDP whose bandwidth falls as fast, until ProbeRTT ends it after ten seconds. And a flow that paces at the
-//! bandwidth it gets can hold its place in a queue, but hardly gain one, however large its window.
+//! Two rules do not concern cwnd, and both are for deep buffers. Without its limit, Drain would wait for
+//! inflight to fall to a BDP whose bandwidth falls as fast, until ProbeRTT ends it after ten seconds. The
+//! pacing gain is raised because a flow that paces at the bandwidth it gets can hold its place in a queue,
+//! but hardly gain one, however large its cwnd.
 //!
 //! ## References
 //!
-//! 1. Y.-J. Song, G.-H. Kim, I. Mahmud, W.-K. Seo, Y.-Z. Cho, BBR-CWS: Improving the Inter-Protocol Fairness of
-//!    BBR, Electronics 2020, 9(5), 862: abstract and highlights only.
-//! 2. RFC 9438 (CUBIC), sections 4.2, 4.3, 4.7: the shape of the growth, its least rate, fast convergence.
+//! 1. Y.-J. Song, G.-H. Kim, I. Mahmud, W.-K. Seo, Y.-Z. Cho, BBR-CWS: Improving the Inter-Protocol Fairness
+//!    of BBR, Electronics 2020, 9(5), 862: abstract and highlights only.
+//! 2. RFC 9438 (CUBIC), sections 4.2, 4.3, 4.7: the shape of the growth, its minimum rate, fast convergence.
 //! 3. BBR v1: see `bbr`.
 //!
 //! ## Differences
 //!
-//! From BBR v1: the law above, with its limit for Drain and its pacing gain in a crowd. From CUBIC's law:
+//! From BBR v1: the control law above, with its limit for Drain and its pacing gain while crowded. From
+//! CUBIC's control law:
 //!
-//! 1. β = 0.75, and C about such that the mean window at a given rate of loss is that of β = 0.7 and C = 0.4:
-//!    C (3 + β)/(4 (1 − β)) is the same within 3 %. A cut to 0.7 left 95 % of BBR's utilisation alone on the
-//!    training grid, less than was allowed.
-//! 2. The law runs once per packet-timed round trip, not per acknowledgement, and packets of the recovery's first
-//!    round trip cannot cut again.
-//! 3. Losses count only where the queue is nearly as full as it has ever been, or if they are many.
+//! 1. β = 0.75, and C is chosen so that the mean cwnd at a given loss rate is about that of β = 0.7 and C =
+//!    0.4: C (3 + β)/(4 (1 − β)) is the same within 3 %. With a cut to 0.7, a flow alone reached 95 % of
+//!    BBR's utilisation on the training grid, less than the design allowed.
+//! 2. The law runs once per packet-timed round trip, not per ACK, and packets of the recovery's first round
+//!    trip cannot cut again.
+//! 3. Losses count only where the queue is nearly as full as it has ever been, or if there are many.
 //!
-//! Chosen without a source: all thresholds. 2.25 R₀ is what BBR flows by themselves, with 2 BDPs in flight each,
-//! hardly pass; 8 samples are more than acknowledgements held back by a receiver yield in a round trip.
+//! All thresholds were chosen without a source. BBR flows alone, with 2 BDPs in flight each, hardly exceed
+//! 2.25 R₀. 8 samples are more than delayed ACKs yield in a round trip.
 //!
 //! ## Known weaknesses
 //!
-//! * Q and R₀ are those of the connection: after a change of path to a longer one every round trip looks
-//!   crowded, and after one to a larger buffer early losses do not count until they are many.
+//! * Q and R₀ are those of the connection. After a change to a longer path every round trip looks crowded.
+//!   After a change to a larger buffer early losses do not count until there are many.
 //! * Behind an AQM that drops long before the buffer is full, or where delay varies by more than the queue,
-//!   congestion and random loss cannot be told apart by delay.
-//! * In a crowd it is a loss-based flow: it fills deep buffers as CUBIC does. Several BBR-CWS flows drive each other
-//!   past 2.25 R₀ at times: four over 100 Mbit/s, 40 ms and 6 BDP have a mean RTT of 110 to 150 ms if they start one after
-//!   the other (BBR 86, CUBIC 247).
+//!   delay cannot distinguish congestion from random loss.
+//! * While crowded it is a loss-based flow: it fills deep buffers as CUBIC does. Several BBR-CWS flows drive
+//!   each other past 2.25 R₀ at times: four over 100 Mbit/s, 40 ms and 6 BDP have a mean RTT of 110 to 150 ms
+//!   if they start one after the other (BBR 86, CUBIC 247).
 //! * Alone in a buffer of 0.1 BDP with 1 % of random loss it has 93 % of the link, where BBR has 97.5 %.
 
 use crate::bbr_v1::{BbrCore, Model, Policy, State};
@@ -165,7 +169,7 @@ impl Policy for Scaling {
     const INFO: Info = Info {
         name: "bbr-cws",
         aliases: &[],
-        summary: "BBR whose window follows loss-based flows while they share the link (our reconstruction)",
+        summary: "BBR whose cwnd follows loss-based flows while they share the link (our reconstruction)",
         evidence: Evidence::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
@@ -174,27 +178,23 @@ impl Policy for Scaling {
                 0.75,
                 (0.1, 1.0),
                 "",
-                "what a round trip with congestion leaves of the bound"
+                "share of the bound kept after a round trip with congestion"
             ),
             Param::number("speed", 0.32, (0.001, 100.0), "pkt/s³", "growth of the bound about its last peak"),
-            Param::number("friendly", 1.0, (0.0, 10.0), "", "least growth, relative to what is fair to Reno"),
+            Param::number("friendly", 1.0, (0.0, 10.0), "", "minimum growth, relative to Reno-fair growth"),
             Param::number(
                 "first",
                 0.125,
                 (0.0, 1.0),
                 "",
-                "growth per round trip in a crowd before the first cut"
+                "growth per crowded round trip before the first cut"
             ),
-            Param::flag(
-                "converge",
-                true,
-                "a peak below the last one is taken for too high (fast convergence)"
-            ),
-            Param::number("scale_min", 0.25, (0.05, 1.0), "", "least scale"),
-            Param::number("scale_max", 8.0, (1.0, 64.0), "", "greatest scale"),
-            Param::number("queue", 2.25, (1.0, 10.0), "", "least delay of a crowded round, in least RTTs"),
-            Param::number("congested", 0.8, (0.0, 1.0), "", "how full the queue is where loss is congestion"),
-            Param::number("push", 1.25, (0.0, 4.0), "", "least pacing gain in a crowd; 0: none"),
+            Param::flag("converge", true, "treat a peak below the last one as too high (fast convergence)"),
+            Param::number("scale_min", 0.25, (0.05, 1.0), "", "minimum scale"),
+            Param::number("scale_max", 8.0, (1.0, 64.0), "", "maximum scale"),
+            Param::number("queue", 2.25, (1.0, 10.0), "", "RTT of a crowded round trip, in minimum RTTs"),
+            Param::number("congested", 0.8, (0.0, 1.0), "", "queue level where loss is congestion"),
+            Param::number("push", 1.25, (0.0, 4.0), "", "minimum pacing gain while crowded; 0: none"),
             Param::count("drain_rounds", 4.0, (0.0, 1e6), "round", "longest Drain; 0: as BBR"),
         ],
     };

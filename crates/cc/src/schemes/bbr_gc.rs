@@ -1,17 +1,17 @@
 //! # BBR-GC
 //!
-//! BBR v1 whose probing gains follow the round-trip time instead of being fixed. A flow with a long RTT keeps more
-//! data in the queue per probe and so wins over a short one (see BBR's page). BBR-GC takes the RTT, relative to the
-//! greatest the connection has seen, as the measure of how much of path and buffer are in use, and lets it bend both
-//! gains by gamma correction: near the greatest RTT a flow hardly probes and drains deeply, far from it it probes
-//! hard and drains little.
+//! BBR v1 whose probing gains follow the RTT instead of being fixed. A flow with a long RTT keeps more data
+//! in the queue per probe and so wins over one with a short RTT (see BBR's page). BBR-GC takes the RTT,
+//! relative to the maximum of the connection, as the measure of how full path and buffer are. Gamma
+//! correction maps it to both gains: near the maximum RTT a flow hardly probes and drains deeply, and far
+//! below it the flow probes hard and drains little.
 //!
 //! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
-//! | RTT | newest round-trip sample | s |
-//! | RTT_max | greatest sample of the connection | s |
+//! | RTT | newest RTT sample | s |
+//! | RTT_max | maximum sample of the connection | s |
 //! | ω | RTT / RTT_max, in (0, 1] | – |
 //! | P_up, P_down | pacing gains of the first and second phase of ProbeBW | – |
 //! | BDP | bw × min_rtt, without quanta or rounding | B |
@@ -21,12 +21,12 @@
 //! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
 //! ```
 //!
-//! Both are computed anew with every acknowledgement of their phase. With 0.25 and 4 that takes two square roots or
-//! two multiplications; other exponents cost a `pow`.
+//! Both are recomputed at every ACK of their phase. With 0.25 and 4 that takes two square roots or two
+//! multiplications. Other exponents cost a `pow`.
 //!
 //! ## States
 //!
-//! BBR's, with other gains and other ends for two phases of ProbeBW:
+//! Those of BBR, with other gains and other ends for two phases of ProbeBW:
 //!
 //! ```text
 //!         inflight > 1.25 BDP, or loss, at once;
@@ -39,60 +39,64 @@
 //!
 //! ## Life of a flow
 //!
-//! Startup overshoots, which sets RTT_max: to about three times the propagation delay in a deep buffer (P_up is then
-//! 1.12 and P_down 0.994 with the queue empty), to that of the full buffer in a shallow one (at 0.1 BDP 1.01 and
-//! 0.66). So a flow alone probes less than BBR, and the queue that its probe builds ends the probe.
+//! Startup overshoots and so sets RTT_max: to about three times the propagation delay in a deep buffer (with
+//! the queue empty, P_up is then 1.12 and P_down 0.994), or to the RTT of the full buffer in a shallow one
+//! (at 0.1 BDP: 1.01 and 0.66). So a flow alone probes less than BBR, and the queue that its probe builds
+//! ends the probe.
 //!
 //! ## References
 //!
-//! 1. W. Pan, X. Li, H. Tan, J. Xu, X. Li, Improvement of RTT Fairness Problem in BBR Congestion Control Algorithm by
-//!    Gamma Correction, Sensors 21(12), 4128, 2021: equations 10, 12, 13 and algorithm 1.
+//! 1. W. Pan, X. Li, H. Tan, J. Xu, X. Li, Improvement of RTT Fairness Problem in BBR Congestion Control
+//!    Algorithm by Gamma Correction, Sensors 21(12), 4128, 2021: equations 10, 12, 13 and algorithm 1.
 //! 2. BBR v1: see its page.
 //!
 //! ## Differences
 //!
-//! The formulas leave no choice; algorithm 1 does. What is open is a parameter:
+//! The formulas are unambiguous; algorithm 1 is not. Its open points are parameters:
 //!
-//! 1. Probing down is entered 'when inflight > 1.25 BDP **and** loss' in the prose, '**or**' in the algorithm: 'or'
-//!    here. The algorithm runs with every acknowledgement, so either ends the probe at once; `early_down = false`
-//!    waits for a min_rtt first, as BBR does.
-//! 2. Of inflight between 1 and 1.25 BDP the algorithm says nothing. Default (`between` = 0): P_up goes on to the end
-//!    of BBR's phase: one min_rtt and until inflight has reached P_up BDPs. 1: the gain is 1 there. 2: the probe
-//!    ends at 1 BDP. 3: the probe goes on until 1.25 BDP or loss, as BBR's does with its fixed gain; near
-//!    ω = 1, where P_up adds nothing, that may be never.
-//! 3. 'BDP' is bandwidth × delay, as the paper defines it, where BBR's own tests add three send quanta and rounding;
-//!    `quanta` adds them. It decides where a flow's BDP is a few segments.
-//! 4. `rtt` says which sample is meant: the newest (the algorithm updates it 'when an ACK is received'), the smoothed
-//!    one, or the least of the last round trip. RTT_max is of the same kind. It never ages, as printed;
-//!    `rtt_max_window` makes it.
-//! 5. The draining phase follows every probe, whatever ended it, and ends as BBR's does: the algorithm's 'pacing_gain
-//!    < 1 and inflight < 1 BDP'. In the six phases the gain is 1 whatever inflight and loss ('next six cycles').
-//! 6. Before any sample ω is 1. A sender short of data stays in its probe until inflight has reached P_up BDPs, as in
-//!    BBR. Behind a policer (BBR's long-term bandwidth) all gains are 1, as in BBR.
+//! 1. The draining phase begins 'when inflight > 1.25 BDP **and** loss' in the prose, '**or**' in the
+//!    algorithm: 'or' here. The algorithm runs at every ACK, so either condition ends the probe at once.
+//!    `early_down = false` waits for a min_rtt first, as BBR does.
+//! 2. Of inflight between 1 and 1.25 BDP the algorithm says nothing. Default (`between` = 0): P_up goes on to
+//!    the end of BBR's phase: one min_rtt and until inflight has reached P_up BDPs. 1: the gain is 1 there.
+//!    2: the probe ends at 1 BDP. 3: the probe goes on until 1.25 BDP or loss, as BBR's does with its fixed
+//!    gain; near ω = 1, where P_up adds nothing, that may be never.
+//! 3. 'BDP' is bandwidth × delay, as the paper defines it. BBR's own tests add three send quanta and
+//!    rounding, and so does `quanta`. The choice matters where a flow's BDP is a few segments.
+//! 4. `rtt` says which sample is meant: the newest (the algorithm updates it 'when an ACK is received'), the
+//!    smoothed one, or the least of the last round trip. RTT_max is of the same kind. It never ages, as
+//!    printed; `rtt_max_window` makes it.
+//! 5. The draining phase follows every probe, whatever ended it, and ends as BBR's does: the algorithm's
+//!    'pacing_gain < 1 and inflight < 1 BDP'. In the six phases the gain is 1 regardless of inflight and loss
+//!    ('next six cycles').
+//! 6. Before any sample ω is 1. An application-limited sender stays in its probe until inflight has reached
+//!    P_up BDPs, as in BBR. Behind a policer (BBR's long-term bandwidth) all gains are 1, as in BBR.
 //!
-//! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 18 and 80 Mbit/s in the mean of 60 s (BBR: 7 and
-//! 91). What the choices move there:
+//! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 18 and 80 Mbit/s on average over 60 s (BBR:
+//! 7 and 91). The effect of each choice:
 //!
 //! | choice | 10 ms | 50 ms | |
 //! |---|---|---|---|
 //! | `between` = 1 or 2 | 36 | 58 | the paper's figures, but estimates then only fall: 43 and 10 after 150 s |
 //! | `between` = 3, `quanta`, `rtt` = 1 or 2 | 17–19 | 79–81 | |
 //! | `early_down = false`, or `down_at = 4` | 7 | 91 | as BBR: the early end of the probe does the work |
-//! | `rtt_max_window` = 10 | 19 | 75 | a flow alone falls to half the link, for ω is 1 then |
+//! | `rtt_max_window` = 10 | 19 | 75 | a flow alone falls to half the link, because ω is 1 then |
 //! | `quantum` = 10 and `tcp.max_burst = "10pkt"` | 40 | 58 | the paper's figures, and BBR's come out too (14 and 84) |
 //!
 //! ## Known weaknesses
 //!
-//! * A flow in a queue longer than a quarter of its own RTT is above 1.25 BDP and never probes: each probe ends with
-//!   the first acknowledgement. That is the short flow in a long one's queue.
-//! * Where the buffer is shallow ω stays near 1 and P_up hardly above it (1.012 at 0.1 BDP), less BBR's pacing margin
-//!   of 1 %: bandwidth that loss or another flow took is found again slowly or not at all. With 1 % of random loss and
-//!   0.1 BDP a flow alone uses half of the link; between flows, who wins startup keeps most of it for tens of seconds.
-//! * In a deep buffer P_down is 0.994 and drains nothing: a flow alone keeps its probe's queue, and needs ProbeRTT to
-//!   see the propagation delay.
-//! * RTT_max is whatever the path once did. One delayed acknowledgement of a lone packet makes 51 ms of 11 and raises
-//!   every later P_up from 1.01 to 1.16: of runs with 20 flows in 0.1 BDP those where it happens fill the link and lose
-//!   11 %, the others use 62 % of it and lose 2 %.
+//! * A flow whose queueing delay exceeds a quarter of its own RTT is above 1.25 BDP and never probes: the
+//!   first ACK ends each probe. A flow with a short RTT in the queue of one with a long RTT is in this
+//!   position.
+//! * In a shallow buffer ω stays near 1 and P_up hardly above it (1.012 at 0.1 BDP), less BBR's pacing margin
+//!   of 1 %: the flow regains bandwidth lost to packet loss or to another flow slowly or not at all. With 1 %
+//!   of random loss and 0.1 BDP a flow alone uses half of the link. Between flows, the one that wins startup
+//!   keeps most of the link for tens of seconds.
+//! * In a deep buffer P_down is 0.994 and drains nothing: a flow alone keeps its probe's queue, and needs
+//!   ProbeRTT to see the propagation delay.
+//! * RTT_max is any RTT the path ever had. One delayed ACK of a lone packet turns 11 ms into 51 and raises
+//!   every later P_up from 1.01 to 1.16. Of the runs with 20 flows in 0.1 BDP, those where this happens fill
+//!   the link and lose 11 %; the others use 62 % of it and lose 2 %.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
@@ -148,7 +152,7 @@ impl Policy for GammaGains {
             Param::number("down_at", 1.25, (1.0, 4.0), "BDP", "inflight at which draining begins"),
             Param::count("between", 0.0, (0.0, 3.0), "", "from 1 BDP on: 0 P_up, 1 gain 1, 2 drain, 3 P_up to down_at"),
             Param::flag("early_down", true, "drain at once, not only after one min_rtt"),
-            Param::flag("quanta", false, "BDPs of inflight include BBR's send quanta and rounding"),
+            Param::flag("quanta", false, "add BBR's send quanta and rounding to BDPs of inflight"),
             Param::count("rtt", 0.0, (0.0, 2.0), "", "0 newest sample, 1 smoothed, 2 least of the last round trip"),
         ],
     };

@@ -1,13 +1,14 @@
 //! # BIC
 //!
-//! CUBIC's predecessor, and Linux's default from 2.6.8 to 2.6.18. A loss tells that the path holds somewhat less than
-//! the window it happened at, and the reduced window was carried: between the two it searches as in a sorted list, by a
-//! quarter of what is left per round trip, so fast at first and slow near the old maximum. Steps are capped, so that no
-//! round trip adds a burst; beyond the maximum the same curve runs backwards in search of a new one.
+//! CUBIC's predecessor, and Linux's default from 2.6.8 to 2.6.18. A loss shows that the path holds somewhat
+//! less than the cwnd at that moment, and that it does carry the reduced cwnd. BIC searches between these two
+//! as in a sorted list: each round trip it adds a quarter of the remaining distance, so it is fast at first
+//! and slow near the old maximum. A cap on the step prevents bursts. Beyond the maximum the same curve runs
+//! backwards in search of a new one.
 //!
 //! ## Control law
-//! W: window in segments; W_max: the window of the last loss, 0 before the first one; S = `s_max` (16); B = 4;
-//! P = `smooth_part` (20); floor(x): the whole part of x.
+//! W: cwnd in segments; W_max: cwnd at the last loss, 0 before the first one; S = `s_max` (16); B = 4; P =
+//! `smooth_part` (20); floor(x): the integer part of x.
 //!
 //! ```text
 //! slow start  W < ssthresh:     W += segments acknowledged
@@ -23,11 +24,11 @@
 //!   always                                    at most W
 //! loss, mark  W_max = W, or W (1 + beta) / 2 if W < W_max (fast convergence)
 //!             ssthresh = beta W (beta = 0.8), or W / 2 if W <= low_window; at least 2;  W = min(W, ssthresh)
-//! timeout     the same ssthresh, once per series of expiries;  W = 1, W_max = 0
+//! timeout     the same ssthresh, once per run of timeouts;  W = 1, W_max = 0
 //! idle for longer than the RTO                W = min(W, initial window)
 //! ```
-//! The window grows only while it is what limits the sender, and not during fast recovery. In the additive part, with
-//! random loss of probability p, W is about sqrt(S (1 + beta) / (2 (1 - beta) p)).
+//! cwnd grows only while it limits the sender, and not during fast recovery. In the additive part, under
+//! random loss with probability p, W is about sqrt(S (1 + beta) / (2 (1 - beta) p)).
 //!
 //! ## States
 //! ```text
@@ -38,20 +39,23 @@
 //! ```
 //!
 //! ## References
-//! L. Xu, K. Harfoush, I. Rhee, Binary Increase Congestion Control for Fast Long-Distance Networks, INFOCOM 2004; Linux
-//! `tcp_bic.c`, read in the versions of 2.6.13 (the shape ns-2.35 has) and 5.0.1, and followed.
+//! L. Xu, K. Harfoush, I. Rhee, Binary Increase Congestion Control for Fast Long-Distance Networks, INFOCOM
+//! 2004; Linux `tcp_bic.c`, read in the versions of 2.6.13 (the form ns-2.35 has) and 5.0.1, and followed.
 //!
 //! ## Differences
-//! 1. Acknowledged bytes count, so Linux's estimate of segments per ACK, by which it divides, is not needed.
-//! 2. inc is exact where Linux truncates W / inc to whole segments; d is truncated as there. beta is 0.8, not 819/1024.
-//! 3. Linux looks at W again only when it has changed or after 1/32 s; here inc is computed at every ACK.
-//! 4. A spurious reduction restores W_max, too; Linux restores the window alone.
-//! 5. A series of timeouts lowers the threshold once (RFC 5681).
-//! 6. No first threshold: slow start goes on to the first loss. Early versions had one of 100 segments.
+//! 1. Growth counts acknowledged bytes, so Linux's division by the estimated segments per ACK is not needed.
+//! 2. inc is exact, where Linux truncates W / inc to whole segments. d is truncated as in Linux. beta is 0.8,
+//!    not 819/1024.
+//! 3. inc is computed at every ACK. Linux recomputes it only when W has changed or after 1/32 s.
+//! 4. A spurious reduction also restores W_max. Linux restores cwnd alone.
+//! 5. A run of timeouts lowers ssthresh once (RFC 5681).
+//! 6. ssthresh is initially unlimited: slow start continues to the first loss. Early versions began with a
+//!    threshold of 100 segments.
 //!
 //! ## Known weaknesses
-//! At short round-trip times and low rates it is far more aggressive than Reno: its growth counts round trips. Flows of
-//! long round-trip times starve beside short ones. It fills the buffer, and random loss is taken for congestion.
+//! At short RTTs and low rates BIC is far more aggressive than Reno, because its growth counts round trips.
+//! Flows with long RTTs starve beside flows with short ones. BIC fills the buffer. Random loss counts as
+//! congestion.
 
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
@@ -155,21 +159,21 @@ impl CongestionControl for Bic {
     const INFO: Info = Info {
         name: "bic",
         aliases: &[],
-        summary: "a binary search between the window of the last loss and the one after it",
+        summary: "binary search between the cwnd of the last loss and the reduced one",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
-            Param::number("s_max", 16.0, (1.0, 10_000.0), "pkt", "the most that is added per round trip"),
+            Param::number("s_max", 16.0, (1.0, 10_000.0), "pkt", "maximum growth per round trip"),
             Param::number(
                 "smooth_part",
                 20.0,
                 (1.0, 10_000.0),
                 "round trips",
-                "for the last 4 segments up to the maximum",
+                "duration of the last 4 segments of growth up to the maximum",
             ),
-            Param::number("low_window", 14.0, (0.0, 10_000.0), "pkt", "be Reno at and below this window"),
-            Param::number("beta", 0.8, (0.1, 0.95), "", "what is kept of the window on loss"),
-            Param::flag("fast_convergence", true, "give way further when the maximum shrinks"),
+            Param::number("low_window", 14.0, (0.0, 10_000.0), "pkt", "behave as Reno up to this cwnd"),
+            Param::number("beta", 0.8, (0.1, 0.95), "", "share of cwnd kept on loss"),
+            Param::flag("fast_convergence", true, "yield further when the maximum shrinks"),
             PACED,
         ],
     };
@@ -301,8 +305,9 @@ mod tests {
         n
     }
 
+    /// Increments follow the table below and above the maximum.
     #[test]
-    fn increments_follow_the_table_on_both_sides_of_the_maximum() {
+    fn bic_increments_follow_table_around_the_maximum() {
         let scheme = avoiding(15, 1000.0, &[]);
         let smooth = 4.0 / 20.0;
         for (w, inc, part) in [
@@ -331,8 +336,9 @@ mod tests {
         }
     }
 
+    /// Before the first loss the window grows by at least a twentieth.
     #[test]
-    fn before_the_first_loss_it_grows_by_a_twentieth_at_least() {
+    fn bic_before_first_loss_grows_by_a_twentieth() {
         let scheme = avoiding(15, 0.0, &[]);
         // Beyond W_max = 0 it probes by W / 3 up to 48 segments, by 16 up to 320, and then by W / 20.
         for (w, inc) in
@@ -345,8 +351,9 @@ mod tests {
         assert_eq!(avoiding(15, 1.0, &[("s_max", 1.0)]).increment(100.0).0, 1.0);
     }
 
+    /// Growth by a segment takes window/increment acknowledged segments.
     #[test]
-    fn one_segment_takes_window_over_increment_acknowledged() {
+    fn bic_segment_takes_window_over_increment_acks() {
         // 800 / 16 = 50; 960 / 10 = 96; 996 at 4/20 per round trip: 4980.
         for (w, acks) in [(800, 50), (960, 96), (996, 4980)] {
             let mut scheme = avoiding(w, 1000.0, &[]);
@@ -358,15 +365,17 @@ mod tests {
         assert_eq!(scheme.reno.window, Bytes::new(802 * MSS));
     }
 
+    /// Growth is never faster than slow start.
     #[test]
-    fn growth_is_never_faster_than_slow_start() {
+    fn bic_growth_is_at_most_slow_start() {
         let mut scheme = avoiding(20, 100_000.0, &[("s_max", 10_000.0)]);
         scheme.on_ack(&ack(20 * MSS));
         assert_eq!(scheme.reno.window, Bytes::new(40 * MSS));
     }
 
+    /// Credit for a long step is worth one segment of a short step.
     #[test]
-    fn credit_for_a_long_step_is_worth_one_segment_of_a_short_one() {
+    fn bic_credit_of_long_step_is_one_segment_of_short_one() {
         let mut scheme = avoiding(996, 1000.0, &[]);
         scheme.on_ack(&ack(4000 * MSS)); // of 4980
         scheme.w_max = 5000.0; // 996 / 16 = 62.25
@@ -374,8 +383,9 @@ mod tests {
         assert_eq!(scheme.reno.window, Bytes::new(997 * MSS));
     }
 
+    /// A loss keeps four fifths of the window, and half of a small one.
     #[test]
-    fn a_loss_keeps_four_fifths_and_half_of_a_small_window() {
+    fn bic_loss_keeps_four_fifths_or_half_of_small_window() {
         let mut scheme = avoiding(100, 0.0, &[]);
         lose(&mut scheme);
         assert_eq!((scheme.reno.window, scheme.reno.ssthresh), (Bytes::new(80 * MSS), Bytes::new(80 * MSS)));
@@ -388,8 +398,9 @@ mod tests {
         assert_eq!(least.reno.window, Bytes::new(2 * MSS));
     }
 
+    /// Fast convergence lowers the maximum to 0.9 of the window if it shrank.
     #[test]
-    fn fast_convergence_lowers_the_maximum_to_09_of_the_window_if_it_shrank() {
+    fn bic_fast_convergence_lowers_maximum_of_shrunk_window() {
         for (overrides, expected) in [(&[][..], 81.0), (&[("fast_convergence", 0.0)][..], 90.0)] {
             let mut scheme = avoiding(90, 100.0, overrides);
             lose(&mut scheme);
@@ -400,8 +411,9 @@ mod tests {
         assert_eq!(grown.w_max, 100.0);
     }
 
+    /// A timeout resets the maximum; a series of timeouts lowers ssthresh once.
     #[test]
-    fn a_timeout_forgets_the_maximum_and_a_series_lowers_the_threshold_once() {
+    fn bic_timeout_resets_maximum_and_lowers_ssthresh_once() {
         let mut scheme = avoiding(100, 100.0, &[]);
         scheme.on_timeout(&timeout(100 * MSS, 1));
         scheme.on_timeout(&timeout(MSS, 2));
@@ -412,8 +424,9 @@ mod tests {
         assert_eq!(acks_to_grow(&mut scheme), 5, "80 / 16: beyond an unknown maximum");
     }
 
+    /// A spurious reduction leaves no trace.
     #[test]
-    fn a_spurious_reduction_leaves_no_trace() {
+    fn bic_spurious_reduction_is_undone() {
         let mut scheme = avoiding(90, 100.0, &[]);
         lose(&mut scheme);
         scheme.on_spurious_loss(&testing::spurious(Phase::Recovery));
@@ -423,16 +436,18 @@ mod tests {
         assert_eq!(scheme.w_max, 100.0);
     }
 
+    /// The window does not grow in recovery or while application-limited.
     #[test]
-    fn no_growth_in_recovery_nor_when_the_application_is_the_limit() {
+    fn bic_in_recovery_or_app_limited_does_not_grow() {
         let mut scheme = avoiding(15, 100.0, &[]);
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(15 * MSS) });
         scheme.on_ack(&Ack { window_limited: false, ..ack(15 * MSS) });
         assert_eq!(scheme.reno.window, Bytes::new(15 * MSS));
     }
 
+    /// Idle time beyond the RTO restarts from the initial window.
     #[test]
-    fn an_idle_time_beyond_the_rto_restarts_from_the_initial_window() {
+    fn bic_idle_beyond_rto_restarts_from_initial_window() {
         let mut scheme = avoiding(40, 100.0, &[]);
         scheme.on_idle_restart(&testing::idle(201, 200));
         assert_eq!((scheme.reno.window, scheme.w_max), (Bytes::new(10 * MSS), 100.0));

@@ -1,51 +1,52 @@
-//! # BRF: the bottleneck's switch names the rate
+//! # BRF: the bottleneck switch sets the rate
 //!
-//! The sender does not probe. Its SYN says that it obeys; the switches with the allocator `brf` on its way divide the bandwidth of
-//! their ports and write each flow's share into its acknowledgements, once per round trip, the lowest share winning. The sender
-//! paces at what it reads. If no share is heard any more it becomes CUBIC, from the rate it had, until one is.
+//! The sender does not probe. Its SYN announces that it obeys. The switches with the router algorithm `brf`
+//! on its path divide the bandwidth of their ports and write each flow's share into its ACKs, once per round
+//! trip; the lowest share wins. The sender paces at that share. If shares stop arriving, it becomes CUBIC at
+//! its current rate until the next share.
 //!
 //! ## Control law
-//! Let R be the share last advised, in payload bytes per second (the transport takes the headers off).
+//! Let R be the share last advised, in payload bytes per second (the transport subtracts the headers).
 //!
-//! * pacing rate = R, `min_rate` packets per second at least
-//! * window = `window_gain` · R' · srtt, four segments at least: it only stops a sender whose acknowledgements have ceased. R'
-//!   is the greatest share of the last round trip: what was sent at a higher one is still in flight, and must not stop a
-//!   sender that has been told to send less.
+//! * pacing rate = R, at least `min_rate` packets per second
+//! * cwnd = `window_gain` · R' · srtt, at least four segments: it only stops a sender whose ACKs have ceased.
+//!   R' is the maximum share of the last round trip: data sent at a higher share is still in flight and must
+//!   not stop a sender whose share was lowered.
 //! * Before the first share: the initial window, not paced.
-//! * A share of zero, or one above `line_rate`, is not believed: ignored, and counted.
-//! * Nothing heard for max(`timeout`, `timeout_rtts` · srtt): CUBIC takes over in avoidance, with W = W_max = R · srtt; with
-//!   the initial window in slow start if there never was a share.
+//! * A share of zero, or one above `line_rate`, is invalid: ignored, and counted.
+//! * No share for max(`timeout`, `timeout_rtts` · srtt): CUBIC takes over in avoidance, with W = W_max = R ·
+//!   srtt, or in slow start with the initial window if there never was a share.
 //!
-//! Loss, marks and retransmission timeouts change nothing while shares are heard.
+//! Loss, marks and retransmission timeouts change nothing while shares arrive.
 //!
 //! ## States
 //! ```text
 //!   waiting ------ a share ------> advised <----- a share -----+
 //!      |  ^                        |     |                     |
-//!      |  +-- a silence of the ----+     |                     |
-//!      |      application as long        |                     |
-//!      |      as the time-out            |                     |
-//!      +---------- time-out -------------+------------> fallback (CUBIC)
+//!      |  +-- idle as long as -----+     |                     |
+//!      |      the timeout                |                     |
+//!      |                                 |                     |
+//!      +---------- timeout --------------+------------> fallback (CUBIC)
 //! ```
-//! After a long silence of the application the share is old: the sender is in `waiting` again, with the initial window paced at the
-//! rate it had, until the next share or the time-out.
+//! After a long idle period the share is outdated: the sender returns to `waiting`, with the initial window
+//! paced at its last rate, until the next share or the timeout.
 //!
 //! ## Life of a flow
-//! The SYN-ACK brings the first share, so that the first window is already paced. A round trip later the flow has been measured,
-//! and another later it has what the others have.
+//! The SYN-ACK brings the first share, so the first window is already paced. One round trip later the flow
+//! has been measured, and after another it has the same share as the others.
 //!
 //! ## References
 //! * The paper of BRF (bottleneck routing feedback), Sensors 24 (2024), 749, section 3.2.
 //!
 //! ## Differences
-//! 1. The paper does without a window. Here one bounds what is lost if the network dies.
-//! 2. The paper says nothing of a switch that stops answering; the fallback to CUBIC is ours. There CUBIC is paced, as it is
-//!    under Linux's `fq`, which the pacing of the paper's sender needs too.
-//! 3. The time-out is ours: a second or four round trips, so that single acknowledgements that are lost change nothing.
+//! 1. The paper has no window. Here a cwnd bounds the loss if the network fails.
+//! 2. The paper does not cover a switch that stops answering; the fallback to CUBIC is ours. There CUBIC is
+//!    paced, as it is under Linux's `fq`, which the pacing of the paper's sender also needs.
+//! 3. The timeout is ours: a second or four round trips, so that single lost ACKs change nothing.
 //!
 //! ## Known weaknesses
-//! It believes the network. On a path whose narrowest link does not take part, while another does, it overruns that link for
-//! ever: loss does not slow it down.
+//! BRF trusts the network. On a path whose narrowest link does not take part while another does, it overruns
+//! that link for ever: loss does not slow it down.
 
 use crate::schemes::Cubic;
 use crate::{
@@ -152,15 +153,15 @@ impl CongestionControl for Brf {
     const INFO: Info = Info {
         name: "brf",
         aliases: &[],
-        summary: "BRF: sends at the rate that the bottleneck's switch writes into acknowledgements",
+        summary: "BRF: sends at the rate that the bottleneck switch writes into ACKs",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
-            Param::number("window_gain", 2.0, (1.0, 10.0), "", "the window in products of rate and srtt"),
-            Param::number("timeout", 1.0, (0.01, 60.0), "s", "without a share for so long it becomes CUBIC"),
-            Param::number("timeout_rtts", 4.0, (1.0, 100.0), "rtt", "and for so many round trips"),
-            Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "a share below this counts as this"),
-            Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "a share above this is not believed"),
+            Param::number("window_gain", 2.0, (1.0, 10.0), "", "cwnd as a multiple of rate times srtt"),
+            Param::number("timeout", 1.0, (0.01, 60.0), "s", "time without a share until CUBIC takes over"),
+            Param::number("timeout_rtts", 4.0, (1.0, 100.0), "rtt", "and at least so many round trips"),
+            Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "a lower share counts as this"),
+            Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "a higher share is invalid"),
         ],
     };
     const RATE_PROTOCOL: Option<&'static str> = Some("brf");
@@ -314,8 +315,9 @@ mod tests {
         brf.control()
     }
 
+    /// The scheme paces at its share, with twice the BDP as window.
     #[test]
-    fn it_paces_at_its_share_with_twice_the_product_as_window() {
+    fn brf_paces_at_share_with_window_of_two_bdp() {
         let mut brf = brf(&[]);
         assert_eq!((brf.control().cwnd, brf.control().pacing_rate), (Bytes::new(10 * MSS), None));
         acked(&mut brf, 40, 40);
@@ -329,8 +331,9 @@ mod tests {
         assert_eq!((slow.cwnd, slow.pacing_rate.unwrap().as_bytes_per_sec()), (Bytes::new(4 * MSS), MSS));
     }
 
+    /// A smaller share slows the sender without a stall.
     #[test]
-    fn a_smaller_share_slows_it_down_and_does_not_stop_it() {
+    fn brf_smaller_share_slows_without_stall() {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         advised(&mut brf, 40, MB);
@@ -345,8 +348,9 @@ mod tests {
         assert_eq!(acked(&mut brf, 160, 40).cwnd, Bytes::new(8_000));
     }
 
+    /// While shares arrive, loss and timeouts change nothing.
     #[test]
-    fn loss_and_timeouts_change_nothing_while_shares_are_heard() {
+    fn brf_loss_and_timeouts_are_ignored_with_share() {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         let control = advised(&mut brf, 40, MB);
@@ -356,8 +360,9 @@ mod tests {
         assert_eq!((brf.control(), brf.state), (control, State::Advised));
     }
 
+    /// Invalid shares are ignored and counted.
     #[test]
-    fn what_cannot_be_followed_is_ignored_and_counted() {
+    fn brf_invalid_share_is_ignored_and_counted() {
         let mut brf = brf(&[("line_rate", 80.0)]);
         acked(&mut brf, 40, 40);
         let control = advised(&mut brf, 40, MB);
@@ -373,8 +378,9 @@ mod tests {
         assert_eq!(advised(&mut brf, 1_050, most).pacing_rate, Some(most));
     }
 
+    /// A second without a share falls back to CUBIC at the current rate; the next share ends that.
     #[test]
-    fn a_second_without_a_share_makes_it_cubic_at_the_rate_it_had_and_the_next_one_ends_that() {
+    fn brf_second_without_share_falls_back_to_cubic() {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         advised(&mut brf, 40, MB);
@@ -399,8 +405,9 @@ mod tests {
         assert_eq!((brf.state, brf.fallbacks), (State::Advised, 1));
     }
 
+    /// The fallback timeout is four round trips if that is longer.
     #[test]
-    fn the_time_out_is_four_round_trips_where_they_are_long() {
+    fn brf_fallback_timeout_is_four_long_round_trips() {
         let mut brf = brf(&[]);
         acked(&mut brf, 500, 500);
         advised(&mut brf, 500, MB);
@@ -410,8 +417,9 @@ mod tests {
         assert_eq!(brf.state, State::Fallback);
     }
 
+    /// Without any share the scheme starts as CUBIC.
     #[test]
-    fn without_any_share_it_starts_as_cubic_does() {
+    fn brf_without_any_share_starts_as_cubic() {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         let control = acked(&mut brf, 1_041, 40);
@@ -422,8 +430,9 @@ mod tests {
         assert_eq!(brf.control().cwnd, Bytes::new(MSS));
     }
 
+    /// The retransmission timer detects a dead network.
     #[test]
-    fn the_retransmission_timer_finds_a_dead_network_out() {
+    fn brf_retransmission_timeout_triggers_fallback() {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         advised(&mut brf, 40, MB);
@@ -431,8 +440,9 @@ mod tests {
         assert_eq!((brf.state, brf.control().cwnd), (State::Fallback, Bytes::new(MSS)));
     }
 
+    /// Idle time of the application does not count towards the fallback timeout.
     #[test]
-    fn a_silent_application_is_no_silent_network() {
+    fn brf_idle_application_triggers_no_fallback() {
         let mut brf = brf(&[]);
         acked(&mut brf, 40, 40);
         advised(&mut brf, 40, MB);

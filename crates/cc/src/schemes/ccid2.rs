@@ -1,7 +1,7 @@
 //! # CCID 2: TCP-like congestion control of DCCP
 //!
-//! TCP's window for datagrams that are never sent again: half on loss, one more per window without. What is lost is told by the
-//! Ack Vector; what is in flight is the transport's count (`pipe`).
+//! TCP's window for datagrams that are never retransmitted: half on loss, one packet more per window without
+//! loss. The Ack Vector reports losses. The transport counts what is in flight (`pipe`).
 //!
 //! ## Control law
 //! All in packets: W = cwnd; A: packets newly acknowledged as received and not marked (Ack Vector state 0).
@@ -12,11 +12,11 @@
 //! avoidance       W >= ssthresh   W += 1 per W of A without loss or mark
 //! loss, mark      W = max(floor(W / 2), 1);  ssthresh = max(W, 2);  once per window of data
 //! timeout         ssthresh = max(floor(W / 2), 2);  W = 1
-//! receive buffer  W = max(W - n, 1) for n packets newly told of as dropped there (Drop Code 2);  slow start ends
+//! receive buffer  W = max(W - n, 1) for n packets newly reported as dropped there (Drop Code 2);  slow start ends
 //! Slow Receiver   slow start ends
 //! ```
-//! R: Ack Ratio, two by default, so slow start grows by half per round trip where TCP with byte counting doubles. At loss
-//! probability p, W is about sqrt(3 / (2 p)).
+//! R: Ack Ratio, two by default, so slow start grows by half per round trip where TCP with byte counting
+//! doubles. At loss probability p, W is about sqrt(3 / (2 p)).
 //!
 //! ## States
 //! ```text
@@ -30,20 +30,23 @@
 //! ```
 //!
 //! ## References
-//! RFC 4341 (2006), sections 5 and 6; RFC 3390 (2002), the initial window; RFC 3465 (2003), byte counting; RFC 5681 (2009),
-//! section 4.1, idle times; Linux `net/dccp/ccids/ccid2.c`.
+//! RFC 4341 (2006), sections 5 and 6; RFC 3390 (2002), the initial window; RFC 3465 (2003), byte counting;
+//! RFC 5681 (2009), section 4.1, idle times; Linux `net/dccp/ccids/ccid2.c`.
 //!
 //! ## Differences
-//! 1. A window of W packets is told as W segments. DCCP counts each of its packets as one, whatever its size; over TCP bytes count.
-//! 2. Ack Ratio control is the transport's. `ack_ratio` is the limit on what one acknowledgement counts for in slow start.
-//! 3. Acknowledgements during recovery count for nothing: they are of the window that had the loss.
-//! 4. After an idle time longer than the RTO the window is no more than the initial one, and it grows only where it is the
-//!    limit: the window validation that section 5.1 refers to, in the form of RFC 5681.
-//! 5. On TCP it is a NewReno that counts in segments, does not undo, and shapes its window in recovery itself (RFC 6675).
+//! 1. A window of W packets is reported as W segments. DCCP counts each of its packets as one, whatever its
+//!    size. Over TCP, bytes count.
+//! 2. The transport controls the Ack Ratio. `ack_ratio` limits the packets that one acknowledgement counts
+//!    for in slow start.
+//! 3. Acknowledgements during recovery do not count: they belong to the window that had the loss.
+//! 4. After an idle time longer than the RTO, cwnd is at most the initial window, and it grows only while it
+//!    limits the sender: the window validation that section 5.1 refers to, in the form of RFC 5681.
+//! 5. On TCP it is a NewReno that counts in segments, does not undo, and shapes its window in recovery itself
+//!    (RFC 6675).
 //!
 //! ## Known weaknesses
-//! Those of `newreno`: random loss above a percent stops it, and buffers are kept full. Slow start is slower by a factor of 1.7
-//! in round trips.
+//! Those of `newreno`: random loss above one per cent stops it, and buffers stay full. Slow start takes 1.7
+//! times as many round trips.
 
 use crate::{
     Ack, Bytes, CongestionControl, Control, Evidence, Feedback, IdleRestart, Info, Param, Phase, RecoveryEntered,
@@ -97,7 +100,7 @@ impl CongestionControl for Ccid2 {
     const INFO: Info = Info {
         name: "ccid2",
         aliases: &[],
-        summary: "TCP-like congestion control of DCCP: a window counted in packets (RFC 4341)",
+        summary: "TCP-like congestion control of DCCP: cwnd counted in packets (RFC 4341)",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: &[Param::number(
@@ -105,7 +108,7 @@ impl CongestionControl for Ccid2 {
             2.0,
             (1.0, 256.0),
             "pkt",
-            "what one acknowledgement counts for at most in slow start",
+            "maximum packets that one acknowledgement counts for in slow start",
         )],
     };
     const FEEDBACK: Feedback = Feedback::CountedPackets;
@@ -227,8 +230,9 @@ mod tests {
         RecoveryLeft { now: crate::Nanos::ZERO, inflight: Bytes::ZERO, delivered: Bytes::ZERO }
     }
 
+    /// The initial window follows RFC 3390.
     #[test]
-    fn it_starts_with_the_window_of_rfc_3390() {
+    fn ccid2_initial_window_follows_rfc_3390() {
         // 4380 / 1400 = 3.1, 4380 / 536 = 8.2, 4380 / 2190 = 2, 4380 / 9000 = 0.5.
         for (size, packets) in [(1400, 3), (536, 4), (1095, 4), (2190, 2), (9000, 2)] {
             let scheme = Ccid2::new(&setup(&Ccid2::INFO, size, &[]));
@@ -236,8 +240,9 @@ mod tests {
         }
     }
 
+    /// The window follows a scripted pattern of losses.
     #[test]
-    fn the_window_follows_a_scripted_pattern_of_losses() {
+    fn ccid2_window_follows_scripted_losses() {
         let mut scheme = ccid2(&[]);
         assert_eq!(window(&scheme), 3);
         // Slow start: a packet per acknowledgement of two.
@@ -271,8 +276,9 @@ mod tests {
         assert_eq!(scheme.ssthresh, 2);
     }
 
+    /// Receive Buffer drops reduce the window by their number and end slow start.
     #[test]
-    fn a_full_receive_buffer_takes_packets_off_the_window_and_ends_slow_start() {
+    fn ccid2_receive_drops_shrink_window_and_end_slow_start() {
         // RFC 4341 section 5.2.
         let none = Report::of_nothing(crate::Nanos::ZERO);
         let mut scheme = ccid2(&[]);
@@ -290,8 +296,9 @@ mod tests {
         assert_eq!([window(&scheme), acks(&mut scheme, 1), acks(&mut scheme, 1)], [3, 3, 4]);
     }
 
+    /// Slow start grows the window by half the Ack Ratio per acknowledgement.
     #[test]
-    fn slow_start_gives_half_the_ack_ratio_per_acknowledgement() {
+    fn ccid2_slow_start_grows_by_half_the_ack_ratio_per_ack() {
         for (ratio, grown) in [(1.0, 5), (2.0, 10), (4.0, 20), (8.0, 30)] {
             let mut scheme = ccid2(&[("ack_ratio", ratio)]);
             // Ten acknowledgements of six packets: min(6, R) / 2 each.
@@ -302,8 +309,9 @@ mod tests {
         }
     }
 
+    /// Marked packets do not grow the window, and a mark counts as a loss.
     #[test]
-    fn marked_packets_do_not_count_and_a_mark_is_a_loss() {
+    fn ccid2_ecn_mark_counts_as_loss_not_as_growth() {
         let mut scheme = ccid2(&[]);
         scheme.on_ack(&Ack { ce: Bytes::new(2 * PACKET), ..ack(2 * PACKET) });
         assert_eq!(window(&scheme), 3);
@@ -312,8 +320,9 @@ mod tests {
         assert_eq!(window(&scheme), 4);
     }
 
+    /// An idle or application-limited sender does not keep a large window.
     #[test]
-    fn an_idle_time_or_a_sender_short_of_data_does_not_leave_a_large_window() {
+    fn ccid2_idle_or_app_limited_sender_loses_unused_window() {
         let mut scheme = ccid2(&[]);
         assert_eq!(acks(&mut scheme, 17), 20);
         scheme.on_ack(&Ack { window_limited: false, ..ack(40 * PACKET) });
@@ -323,8 +332,9 @@ mod tests {
         assert_eq!(window(&scheme), 3);
     }
 
+    /// The mean window follows the square-root law.
     #[test]
-    fn its_mean_window_follows_the_square_root_law() {
+    fn ccid2_mean_window_follows_square_root_law() {
         // Every 1/p-th packet is lost, and found lost a window later. One sawtooth from W/2 to W sends 3/8 W² = 1/p packets
         // in W/2 round trips: in the mean sqrt(3 / (2 p)). Here half a round trip of each is recovery without growth, and
         // windows are whole: 10 %.

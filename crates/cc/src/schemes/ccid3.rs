@@ -1,33 +1,38 @@
 //! # CCID 3: TCP-friendly rate control of DCCP
 //!
-//! No window but a rate, as smooth as media want it: the one that TCP would have in the mean at the loss event rate which the
-//! receiver measures. Half on loss is replaced by an equation. This is the sender's half; loss events are counted by the receiver.
+//! A rate instead of a window, smooth enough for media: the mean rate of TCP at the loss event rate that the
+//! receiver measures. An equation replaces the halving on loss. This is the sender's half; the receiver
+//! counts loss events.
 //!
 //! ## Control law
-//! s: segment in bytes; R: round-trip time in seconds; p: loss event rate; X: allowed rate in bytes per second; X_recv: rate at
-//! which data arrived. Steps and names are those of RFC 5348 sections 4.2 to 4.4.
+//! s: segment size in bytes; R: RTT in seconds; p: loss event rate; X: allowed rate in bytes per second;
+//! X_recv: receive rate. Steps and names are those of RFC 5348 sections 4.2 to 4.4.
 //!
 //! ```text
 //! before any round-trip sample    X = s per second
-//! the first sample                X = X_init = W_init / R,  W_init = min(4 s, max(2 s, 4380 B));  X_recv_set = {infinity}
+//! the first sample                X = X_init = W_init / R,  W_init = min(4 s, max(2 s, 4380 B));
+//!                                 X_recv_set = {infinity}
 //!
 //! report                          R = 0.9 R + 0.1 sample
-//!   typical                       add X_recv to the set, drop what is older than 2 R;  limit = 2 max(set)
+//!   typical                       add X_recv to the set, drop entries older than 2 R;  limit = 2 max(set)
 //!   data-limited, new loss        halve the set, X_recv = 0.85 X_recv;  set = {max of both};  limit = max(set)
 //!   data-limited                  set = {max of it and X_recv, infinity not counted};  limit = 2 max(set)
 //!   n packets dropped in the receive buffer, or Slow Receiver (n = 0)
-//!                                 X_drop = max(X_recv - n s / R, min(X_recv, s / R));  set = {X_drop / 2};  limit = X_drop
+//!                                 X_drop = max(X_recv - n s / R, min(X_recv, s / R));  set = {X_drop / 2};
+//!                                 limit = X_drop
 //!   p > 0                         X = max(min(X_Bps, limit), s / 64)
 //!   p = 0, at most once per R     X = max(min(2 X, limit), X_init)
 //!
 //!                 X_Bps = s / (R (sqrt(2p/3) + 12 sqrt(3p/8) p (1 + 32 p²)))
 //!
-//! no-feedback timer (X_recv = max(set)), nothing sent since it was set, and p > 0, X_recv < X_init or p = 0, X < 2 X_init: none
+//! no-feedback timer (X_recv = max(set))
+//!   nothing sent since it was set, and p > 0, X_recv < X_init or p = 0, X < 2 X_init: no change; otherwise
 //!   p = 0                         X = max(X/2, s/64)
 //!   p > 0, X_Bps > 2 X_recv       limit = X_recv;    set = {limit / 2}, X = max(min(X_Bps, limit), s/64)
 //!   p > 0, else                   limit = X_Bps/2;   the same
 //! ```
-//! pacing rate = X; window = X max(`window_gain` R, 100 ms), four segments at least: it only stops what the timer would stop.
+//! pacing rate = X; cwnd = X max(`window_gain` R, 100 ms), at least four segments: it stops only what the
+//! timer would stop.
 //!
 //! ## States
 //! ```text
@@ -35,36 +40,38 @@
 //! ```
 //!
 //! ## Without reports
-//! On a transport without TFRC feedback (TCP) X never exceeds X_init: a loss or mark halves it, as an expired timer does, and each
-//! round trip without either doubles it up to X_init again. So it is slow but does not stall. From the first report on, losses
-//! that the sender finds itself mean nothing.
+//! On a transport without TFRC feedback (TCP), X never exceeds X_init. A loss, a mark or an expired timer
+//! halves it, and each round trip without them doubles it up to X_init again: slow, but it does not stall.
+//! From the first report on, losses that the sender itself detects are ignored.
 //!
 //! ## Life of a flow
-//! The first report brings the round-trip time and four packets per R; the rate then doubles per R, limited to twice what
-//! arrived. The first loss event leaves p such that the equation gives half of that, and from there X follows p, a mean of the
-//! last eight loss intervals. A silent receiver halves it every four round trips.
+//! The first report brings the RTT and four packets per R. The rate then doubles per R, limited to twice the
+//! receive rate. The first loss event sets p so that the equation yields half of that. From there X follows
+//! p, a mean of the last eight loss intervals. A silent receiver halves X every four round trips.
 //!
 //! ## References
-//! RFC 5348 (2008), TFRC; RFC 4342 (2006), its use in DCCP; S. Floyd, M. Handley, J. Padhye, J. Widmer, Equation-Based Congestion
-//! Control for Unicast Applications, SIGCOMM 2000.
+//! RFC 5348 (2008), TFRC; RFC 4342 (2006), its use in DCCP; S. Floyd, M. Handley, J. Padhye, J. Widmer,
+//! Equation-Based Congestion Control for Unicast Applications, SIGCOMM 2000.
 //!
 //! ## Differences
-//! 1. s is the segment size of the transport; RFC 5348 section 4.1 allows a mean of the sizes sent.
-//! 2. The timer is the transport's: it calls `on_timeout`, its length is max(4 R, 2 s / X, 100 ms), two seconds before the first
-//!    sample. RFC 4342 section 5 says 'at least' four round trips; without the third term, reports that hosts handle some hundred
-//!    microseconds late halve the rate again and again where R is a few microseconds.
-//! 3. The optional reduction of oscillations (section 4.5) is not here.
-//! 4. A set of X_recv holds at most eight values, and only those that may still become its greatest. If there were more, the
-//!    newest takes the place of the one before, which can only make the limit lower.
-//! 5. X is at most `line_rate`, and R is taken to lie between a microsecond and a minute: a report may say anything.
+//! 1. s is the segment size of the transport. RFC 5348 section 4.1 allows a mean of the sizes sent.
+//! 2. The timer is the transport's: it calls `on_timeout`, and its length is max(4 R, 2 s / X, 100 ms), two
+//!    seconds before the first sample. RFC 4342 section 5 says 'at least' four round trips. Without the third
+//!    term, where R is a few microseconds, reports that hosts process some hundred microseconds late would
+//!    halve the rate again and again.
+//! 3. The optional reduction of oscillations (section 4.5) is not implemented.
+//! 4. A set of X_recv holds at most eight values, and only those that may still become its maximum. If there
+//!    were more, the newest replaces the one before, which can only lower the limit.
+//! 5. X is at most `line_rate`, and R is clamped to between a microsecond and a minute: reports are
+//!    untrusted.
 //! 6. X_recv_set's first value, infinity, ages from the first report.
-//! 7. Unused send times give credit for a burst of a millisecond's worth, which hosts need whose timers go by milliseconds; section
-//!    4.6 allows a round trip's.
+//! 7. Unused send times give credit for a burst of 1 ms, which hosts with millisecond timers need. Section
+//!    4.6 allows a round trip's worth.
 //!
 //! ## Known weaknesses
-//! It reacts to fresh bandwidth more slowly than TCP, and to a sudden lack of it within a few round trips only. What it takes
-//! beside TCP depends on the buffer, as the loss rates that both see differ. Short round-trip times leave R to be dominated by
-//! the timers of the hosts.
+//! CCID 3 uses fresh bandwidth more slowly than TCP does, and takes a few round trips to react to a sudden
+//! lack of it. Its share beside TCP depends on the buffer, because the loss rates that both see differ. At
+//! short RTTs the hosts' timers dominate R.
 
 use crate::pacing::LEAST_RTT;
 use crate::{
@@ -250,14 +257,8 @@ impl CongestionControl for Ccid3 {
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
-            Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "the rate is never above this"),
-            Param::number(
-                "window_gain",
-                4.0,
-                (1.0, 10.0),
-                "",
-                "the window in products of rate and round-trip time",
-            ),
+            Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "maximum rate"),
+            Param::number("window_gain", 4.0, (1.0, 10.0), "", "cwnd as a multiple of rate times RTT"),
         ],
     };
     const FEEDBACK: Feedback = Feedback::LossEvents;

@@ -1,30 +1,30 @@
 //! # Compound TCP
 //!
-//! Windows' scheme from Vista on: Reno with a second window that fills what Reno leaves idle. As long as the delay shows
-//! no queue the second window grows by a power of the whole, so that a long fat path is full within seconds; as soon as
-//! a queue is seen it gives way by what is queued, until only Reno is left: where Reno fills the path by itself, this
-//! is Reno.
+//! The scheme of Windows from Vista on: Reno plus a second window for the capacity that Reno leaves idle.
+//! While the delay shows no queue, the second window grows by a power of the total, so a long fat path is
+//! full within seconds. Once a queue shows, the second window shrinks by the number of packets queued, until
+//! only Reno is left. Where Reno alone fills the path, Compound is Reno.
 //!
 //! ## Control law
-//! cwnd: Reno's window, dwnd: the delay window, win = cwnd + dwnd the one in force, in segments; baseRTT: the least
-//! round-trip time seen; RTT: the least of the last round, from at least three samples (one round trip after another);
-//! win_r: win when the packets were sent that the round acknowledged, which is when the round before it began.
+//! cwnd: Reno's window, dwnd: the delay window, win = cwnd + dwnd the window in force, in segments; baseRTT:
+//! minimum RTT seen; RTT: minimum of the last round, from at least three samples (rounds follow one another);
+//! win_r: win when the packets acknowledged in this round were sent, at the start of the previous round.
 //!
 //! ```text
 //! slow start   win < ssthresh:   cwnd as NewReno's by the bytes acknowledged, dwnd = 0
-//! avoidance    cwnd += 1 whenever win more segments are acknowledged
+//! avoidance    cwnd += 1 for every win segments acknowledged
 //!              once per round    diff = win_r (1 - baseRTT / RTT)      own packets queued
 //!              diff < gamma      dwnd += max(alpha win_r^k - 1, 0)     alpha = 1/8, k = 3/4, gamma = 30
 //!              diff >= gamma     dwnd = max(dwnd - zeta diff, 0),      zeta = 1
 //!                                ssthresh = min(ssthresh, win)
 //! loss, mark   dwnd = max((1 - beta) win - cwnd / 2, 0),  cwnd /= 2    beta = 1/2
 //!              ssthresh = win = cwnd + dwnd, at least 2
-//! timeout      dwnd = 0, cwnd = 1; ssthresh = half the data outstanding, once per series of expiries
+//! timeout      dwnd = 0, cwnd = 1; ssthresh = half the data outstanding, once per run of timeouts
 //! idle for longer than the RTO   dwnd = 0, cwnd = min(cwnd, initial window)
 //! ```
-//! The window grows only while it is what limits the sender, and not during fast recovery. Without a queue win grows by
-//! alpha win^k per round trip. If every (1/p)th packet is lost it therefore peaks at
-//! (alpha (2 - k) / (p (1 - (1 - beta)^(2 - k))))^(1 / (2 - k)) = (0.27 / p)^0.8, and is 0.73 of that in the mean.
+//! win grows only while it limits the sender, and not during fast recovery. Without a queue, win grows by
+//! alpha win^k per round trip. If every (1/p)th packet is lost, win therefore peaks at (alpha (2 - k) / (p
+//! (1 - (1 - beta)^(2 - k))))^(1 / (2 - k)) = (0.27 / p)^0.8, and its mean is 0.73 of that.
 //!
 //! ## States
 //! ```text
@@ -33,27 +33,32 @@
 //!       |   +---- timeout: cwnd = 1 --+        | all data outstanding then acknowledged
 //!       +------- loss, mark -----> recovery ---+
 //! ```
-//! In recovery no round is judged, and the first whole one after it is.
+//! Recovery judges no round; the first whole round after it counts again.
 //!
 //! ## References
-//! `tcp_compound.c` of ns-2.35 and L. Andrew's release 1.3 of the same Linux module (2008), both read in full;
-//! K. Tan, J. Song, Q. Zhang, M. Sridharan, A Compound TCP Approach for High-Speed and Long Distance Networks, INFOCOM
-//! 2006 (the law and its constants, as generally cited); draft-sridharan-tcpm-ctcp-02 (2008), as release 1.3 quotes it.
+//! `tcp_compound.c` of ns-2.35 and L. Andrew's release 1.3 of the same Linux module (2008), both read in
+//! full; K. Tan, J. Song, Q. Zhang, M. Sridharan, A Compound TCP Approach for High-Speed and Long Distance
+//! Networks, INFOCOM 2006 (the control law and its constants, as generally cited);
+//! draft-sridharan-tcpm-ctcp-02 (2008), as release 1.3 quotes it.
 //!
 //! ## Differences
-//! 1. The loss rule is the paper's. The modules halve the sum; ns-2.35 then takes all of it from cwnd where it can,
-//!    release 1.3 shares it in proportion, which at beta = 1/2 is the paper's rule.
-//! 2. diff and the windows have fractions; the modules truncate them.
-//! 3. dwnd grows in one step per round, as in the paper and ns-2.35; release 1.3 spreads it over the round's ACKs.
-//! 4. gamma is fixed. The draft tunes it per connection between 5 and 30, and lets dwnd rest below a window of 38.
-//! 5. baseRTT survives idle times, as in the draft.
-//! 6. Giving way lowers ssthresh with the window. In the modules Reno's part would find itself in slow start.
-//! 7. Rounds are the transport's packet-timed ones; a spurious reduction restores both windows. cwnd is halved to one
-//!    segment at least.
+//! 1. The loss rule is the paper's. The modules halve the sum. ns-2.35 then takes all of the cut from cwnd
+//!    where it can; release 1.3 divides it in proportion, which at beta = 1/2 is the paper's rule.
+//! 2. diff and the windows have fractions. The modules truncate them.
+//! 3. dwnd grows in one step per round, as in the paper and ns-2.35. Release 1.3 spreads the step over the
+//!    round's ACKs.
+//! 4. gamma is fixed. The draft tunes it per connection between 5 and 30, and keeps dwnd inactive below a
+//!    window of 38.
+//! 5. baseRTT survives idle periods, as in the draft.
+//! 6. When dwnd shrinks, ssthresh follows win down. In the modules Reno's part would find itself in slow
+//!    start.
+//! 7. Rounds are the transport's packet-timed round trips. A spurious reduction restores both windows.
+//!    Halving leaves cwnd at least one segment.
 //!
 //! ## Known weaknesses
-//! Behind buffers of less than gamma packets the queue is never seen, and losses rule alone. A flow that starts into a
-//! standing queue takes it for propagation delay. As Reno it fills the buffer, and random loss is taken for congestion.
+//! Behind buffers of less than gamma packets the queue is never seen, and only losses slow the flow. A flow
+//! that starts into a standing queue takes the queue for propagation delay. Like Reno, Compound fills the
+//! buffer, and random loss counts as congestion.
 
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
@@ -133,21 +138,21 @@ impl CongestionControl for Compound {
     const INFO: Info = Info {
         name: "compound",
         aliases: &["ctcp"],
-        summary: "Reno and a delay window that fills what Reno leaves idle",
+        summary: "Reno plus a delay window for the capacity that Reno leaves idle",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
             Param::number("alpha", 0.125, (0.0, 10.0), "", "factor of the delay window's growth"),
-            Param::number("k", 0.75, (0.0, 1.0), "", "power of the window it grows by"),
+            Param::number("k", 0.75, (0.0, 1.0), "", "exponent of the window in its growth"),
             Param::number(
                 "gamma",
                 30.0,
                 (0.0, 10_000.0),
                 "pkt",
-                "give way from so many own packets queued on",
+                "shrink from this number of own packets queued on",
             ),
-            Param::number("zeta", 1.0, (0.0, 100.0), "", "give way by so many times what is queued"),
-            Param::number("beta", 0.5, (0.05, 0.95), "", "taken from the whole window on loss"),
+            Param::number("zeta", 1.0, (0.0, 100.0), "", "shrink by this multiple of the packets queued"),
+            Param::number("beta", 0.5, (0.05, 0.95), "", "share of the whole window removed on loss"),
             PACED,
         ],
     };
@@ -306,8 +311,9 @@ mod tests {
         ((win - scheme.dwnd).as_u64(), scheme.dwnd.as_u64())
     }
 
+    /// Without a queue the delay window grows by an eighth of the window to the power of three quarters.
     #[test]
-    fn without_a_queue_the_delay_window_grows_by_an_eighth_of_the_window_to_the_three_quarters() {
+    fn compound_without_queue_grows_dwnd_by_binomial_law() {
         // 16^(3/4) = 8: 8/8 - 1 = 0. 81^(3/4) = 27: 27/8 - 1 = 2.375. 256^(3/4) = 64: 7. 10000^(3/4) = 1000: 124.
         for (win, more) in [(10, 0), (16, 0), (81, 2_375), (256, 7_000), (10_000, 124_000)] {
             let mut scheme = avoiding(win, 0, &[]);
@@ -317,8 +323,9 @@ mod tests {
         near(round(&mut avoiding(56, 200, &[]), 100_000), 56 * MSS, 207 * MSS);
     }
 
+    /// From gamma queued packets on, the delay window shrinks by the queue.
     #[test]
-    fn from_gamma_packets_queued_on_it_gives_way_by_what_is_queued() {
+    fn compound_from_gamma_queued_reduces_dwnd_by_queue() {
         // win = 256: diff = 256 (1 - 100 / RTT). 113.2 ms: 29.85 packets; 113.3 ms: 30.05; 125 ms: 51.2; 200 ms: 128.
         for (micros, dwnd) in [(113_200, 107_000), (113_300, 69_949), (125_000, 48_800), (200_000, 0)] {
             let mut scheme = avoiding(156, 100, &[]);
@@ -329,8 +336,9 @@ mod tests {
         near(round(&mut avoiding(20, 40, &[]), 200_000), 20 * MSS, 10 * MSS);
     }
 
+    /// A round acknowledges data sent under the window of the round before.
     #[test]
-    fn what_a_round_acknowledges_was_sent_under_the_window_of_the_round_before() {
+    fn compound_round_is_judged_by_window_of_round_before() {
         let mut scheme = avoiding(256, 0, &[]);
         near(round(&mut scheme, 100_000), 256 * MSS, 7 * MSS);
         near(round(&mut scheme, 100_000), 256 * MSS, 14 * MSS); // still of 256
@@ -338,16 +346,18 @@ mod tests {
         near(round(&mut scheme, 102_000), 256 * MSS, 8_843); // 263 (1 - 100 / 102) = 5.157
     }
 
+    /// A shrinking delay window does not lead back into slow start.
     #[test]
-    fn giving_way_does_not_lead_back_into_slow_start() {
+    fn compound_shrinking_dwnd_does_not_enter_slow_start() {
         let mut scheme = avoiding(100, 156, &[]);
         round(&mut scheme, 200_000);
         assert!(!scheme.reno.in_slow_start());
         assert_eq!(scheme.reno.ssthresh, Bytes::new(128 * MSS));
     }
 
+    /// Reno's window grows by one segment per whole window acknowledged.
     #[test]
-    fn renos_window_grows_by_one_for_the_whole_window_acknowledged() {
+    fn compound_reno_window_grows_by_one_per_whole_window() {
         let mut scheme = avoiding(40, 60, &[]);
         scheme.on_ack(&ack(99 * MSS));
         assert_eq!(windows(&scheme), (40 * MSS, 60 * MSS));
@@ -355,8 +365,9 @@ mod tests {
         assert_eq!(windows(&scheme), (41 * MSS, 60 * MSS));
     }
 
+    /// The delay window rests in slow start and with fewer than three samples.
     #[test]
-    fn the_delay_window_rests_in_slow_start_and_with_fewer_than_three_samples() {
+    fn compound_dwnd_rests_in_slow_start_or_few_samples() {
         let mut starting = compound(&[]);
         round(&mut starting, 100_000);
         round(&mut starting, 100_000);
@@ -367,8 +378,9 @@ mod tests {
         assert_eq!(windows(&few), (256 * MSS, 0));
     }
 
+    /// A loss halves both windows; another beta leaves the difference to the delay window.
     #[test]
-    fn a_loss_halves_both_windows_and_other_betas_leave_the_difference_to_the_delay_window() {
+    fn compound_loss_halves_both_windows() {
         let lose = |overrides: &[(&str, f64)]| {
             let mut scheme = avoiding(40, 60, overrides);
             scheme.on_recovery_entered(&entered(CongestionCause::Loss, 100 * MSS));
@@ -383,8 +395,9 @@ mod tests {
         assert_eq!(windows(&reno), (20 * MSS, 0));
     }
 
+    /// The first full round after recovery is judged, and no earlier one.
     #[test]
-    fn the_first_full_round_after_recovery_is_judged_and_no_earlier_one() {
+    fn compound_after_recovery_judges_first_full_round() {
         let mut scheme = avoiding(256, 256, &[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 512 * MSS));
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..sample(100_000) });
@@ -392,8 +405,9 @@ mod tests {
         near(round(&mut scheme, 100_000), 128 * MSS, 135 * MSS);
     }
 
+    /// A timeout clears the delay window; a spurious one restores it.
     #[test]
-    fn a_timeout_takes_the_delay_window_away_and_a_spurious_one_gives_it_back() {
+    fn compound_timeout_clears_dwnd_and_spurious_restores() {
         let mut scheme = avoiding(40, 60, &[]);
         scheme.on_timeout(&timeout(100 * MSS, 1));
         scheme.on_timeout(&timeout(MSS, 2));
@@ -402,8 +416,9 @@ mod tests {
         assert_eq!(windows(&scheme), (40 * MSS, 60 * MSS));
     }
 
+    /// Idle time beyond the RTO leaves Reno's initial window.
     #[test]
-    fn an_idle_time_beyond_the_rto_leaves_renos_initial_window() {
+    fn compound_idle_beyond_rto_leaves_reno_initial_window() {
         let mut scheme = avoiding(40, 60, &[]);
         scheme.on_idle_restart(&testing::idle(199, 200));
         assert_eq!(windows(&scheme), (40 * MSS, 60 * MSS));
@@ -411,8 +426,9 @@ mod tests {
         assert_eq!((windows(&scheme), scheme.base_rtt), ((10 * MSS, 0), Some(Nanos::from_millis(100))));
     }
 
+    /// An application-limited window does not grow but may shrink.
     #[test]
-    fn an_application_limited_window_does_not_grow_but_may_give_way() {
+    fn compound_app_limited_dwnd_shrinks_but_does_not_grow() {
         let mut scheme = avoiding(156, 100, &[]);
         let limited = |scheme: &mut Compound, micros| {
             for round_start in [false, false, true] {

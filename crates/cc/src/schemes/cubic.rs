@@ -1,19 +1,20 @@
 //! # CUBIC
 //!
-//! The default of Linux, Windows and macOS. After a loss the window returns to where the loss happened along a cubic curve
-//! of time: fast at first, flat around the old maximum, then faster and faster in search of a new one. Growth depends on
-//! the time since the last loss, not on the round-trip time, which makes it quick on long fat paths; where Reno would have
-//! been quicker, it follows an estimate of Reno's window instead. The first slow start ends by HyStart++ when the delay grows.
+//! The default of Linux, Windows and macOS. After a loss, cwnd returns to the size at which the loss occurred
+//! along a cubic function of time: fast at first, flat around the old maximum, then ever faster in search of
+//! a new one. Growth depends on the time since the last loss, not on the RTT, which makes CUBIC quick on long
+//! fat paths. Where Reno would be quicker, CUBIC follows an estimate of Reno's cwnd. HyStart++ ends the first
+//! slow start when the delay grows.
 //!
 //! ## Control law
-//! W: window, in segments; t: seconds since avoidance began, without the times the application was the limit; C = 0.4
-//! segments/s^3; beta = 0.7; alpha = 3 (1 - beta) / (1 + beta), and 1 once W_est has reached cwnd_prior; n: segments
-//! acknowledged; F: segments outstanding when congestion is detected.
+//! W: cwnd in segments; t: seconds since avoidance began, without application-limited time; C = 0.4
+//! segments/s^3; beta = 0.7; alpha = 3 (1 - beta) / (1 + beta), and 1 once W_est has reached cwnd_prior; n:
+//! segments acknowledged; F: segments outstanding when congestion is detected.
 //!
 //! ```text
 //! W_cubic(t) = C (t - K)^3 + W_max,   K = cbrt((W_max - W_epoch) / C),   W_epoch: W when avoidance began
 //!
-//! slow start (W < ssthresh)     W += n                         (HyStart++: min(n, 8); a quarter in its second part)
+//! slow start (W < ssthresh)     W += n                         (HyStart++: min(n, 8); a quarter when conservative)
 //! avoidance, per ACK            W_est += alpha n / W           (W_est = W_epoch at the beginning)
 //!   W_cubic(t) < W_est          W = max(W, W_est)
 //!   otherwise                   W += n (target - W) / W,   target = W_cubic(t + srtt) within [W, 1.5 W]
@@ -23,7 +24,8 @@
 //! timeout                       the same thresholds;  W = 1;  the next avoidance begins with K = 0, W_max = W
 //! HyStart++ ends slow start     ssthresh = W;  avoidance begins with K = 0, W_max = W
 //! ```
-//! With random loss of probability p, W is about 1.054 (srtt^3 / p^3)^(1/4) outside the Reno-friendly region.
+//! Under random loss with probability p, W is about 1.054 (srtt^3 / p^3)^(1/4) outside the Reno-friendly
+//! region.
 //!
 //! ## States
 //! ```text
@@ -38,21 +40,23 @@
 //! ```
 //!
 //! ## References
-//! RFC 9438 (2023), read as draft-ietf-tcpm-rfc8312bis; RFC 9406 (2023), HyStart++; RFC 8511 (2018), ABE; S. Ha, I. Rhee,
-//! L. Xu, CUBIC, ACM SIGOPS OSR 42(5), 2008. The 2008 paper and RFC 8312 have K = cbrt(W_max (1 - beta) / C), the same
-//! thing when W_epoch = beta W_max.
+//! RFC 9438 (2023), read as draft-ietf-tcpm-rfc8312bis; RFC 9406 (2023), HyStart++; RFC 8511 (2018), ABE; S.
+//! Ha, I. Rhee, L. Xu, CUBIC, ACM SIGOPS OSR 42(5), 2008. The 2008 paper and RFC 8312 have K = cbrt(W_max
+//! (1 - beta) / C), which is equal when W_epoch = beta W_max.
 //!
 //! ## Differences
-//! 1. In the Reno-friendly region the window never falls to W_est when it is above it already (RFC 9438: cwnd is set).
-//! 2. If W_epoch exceeds W_max, then W_max = W_epoch and K = 0, as Linux does; the RFC leaves the case open.
-//! 3. One ACK counts for at most one window of segments, so a late ACK of much data cannot overshoot the target.
-//! 4. Entering recovery never raises the window, though the RFC's least window is two segments.
-//! 5. A spurious reduction restores HyStart++'s state too; a series of timeouts lowers the threshold once (RFC 5681).
-//! 6. The window has fractions of a segment; Linux rounds it down.
+//! 1. In the Reno-friendly region cwnd never falls to W_est if it is already above it (RFC 9438 sets cwnd).
+//! 2. If W_epoch exceeds W_max, then W_max = W_epoch and K = 0, as in Linux. The RFC leaves this case open.
+//! 3. One ACK counts for at most one window of segments, so a late ACK for much data cannot overshoot the
+//!    target.
+//! 4. Entering recovery never raises cwnd, although the RFC's minimum is two segments.
+//! 5. A spurious reduction also restores HyStart++'s state. A run of timeouts lowers ssthresh once (RFC
+//!    5681).
+//! 6. cwnd has fractions of a segment. Linux rounds it down.
 //!
 //! ## Known weaknesses
-//! It fills the buffer, whatever its size; random loss is taken for congestion; flows converge slowly when the window is
-//! large; without pacing its bursts overflow small buffers.
+//! CUBIC fills the buffer, whatever its size. Random loss counts as congestion. Flows with large windows
+//! converge slowly. Without pacing, bursts overflow small buffers.
 
 use crate::hystart::{HyStart, HyStartState};
 use crate::pacing::{PACED, WindowPacing};
@@ -193,19 +197,19 @@ impl CongestionControl for Cubic {
     const INFO: Info = Info {
         name: "cubic",
         aliases: &[],
-        summary: "a cubic curve of the time since the last loss (RFC 9438), with HyStart++ (RFC 9406)",
+        summary: "cubic growth in the time since the last loss (RFC 9438), with HyStart++ (RFC 9406)",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
             Param::number("c", 0.4, (0.001, 100.0), "pkt/s^3", "steepness of the curve"),
-            Param::number("beta", 0.7, (0.1, 0.95), "", "what is kept of the window on loss"),
+            Param::number("beta", 0.7, (0.1, 0.95), "", "share of cwnd kept on loss"),
             Param::flag(
                 "fast_convergence",
                 true,
-                "give way further when the maximum shrinks (RFC 9438 section 4.7)",
+                "yield further when the maximum shrinks (RFC 9438 section 4.7)",
             ),
             Param::flag("hystart", true, "end the first slow start when the delay grows (RFC 9406)"),
-            Param::flag("abe", false, "keep 0.85 of the window on an ECN mark (RFC 8511)"),
+            Param::flag("abe", false, "keep 0.85 of cwnd on an ECN mark (RFC 8511)"),
             PACED,
         ],
     };

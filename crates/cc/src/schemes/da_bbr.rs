@@ -1,57 +1,58 @@
 //! # DA-BBR (delay-aware BBR)
 //!
-//! BBR's window of two BDPs gives a flow of long round-trip time more data in the queue than a short one, and so
-//! more of the link. DA-BBR makes the window follow the delay: one BDP while the queue is empty, towards two as
-//! it grows. It also yields more in recovery, and sends on during ProbeRTT.
+//! BBR's cwnd of two BDPs gives a flow with a long RTT more data in the queue than one with a short RTT, and
+//! so more of the link. DA-BBR makes cwnd follow the delay: one BDP while the queue is empty, towards two as
+//! it grows. It also yields more in recovery, and keeps sending during ProbeRTT.
 //!
 //! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
-//! | rtt | the newest round-trip sample | s |
-//! | min_rtt | least round-trip time of the last 10 s | s |
-//! | prev | min_rtt as it was when it last grew too old in ProbeBW | s |
-//! | W | what one BDP is taken to be, in the window and in every test of inflight | B |
+//! | rtt | the newest RTT sample | s |
+//! | min_rtt | minimum RTT of the last 10 s | s |
+//! | prev | min_rtt at the time it last expired in ProbeBW | s |
+//! | W | the value used as one BDP, in cwnd and in every test of inflight | B |
 //!
 //! ```text
 //! W = bw · min_rtt · rtt / (rtt + min_rtt)   in ProbeBW, unless 1.2 · prev < min_rtt
 //! W = bw · min_rtt                           otherwise
-//! window = h · W + 3q, rounded, as in BBR v1:   h = 2 in ProbeBW, so 1 BDP where rtt = min_rtt, < 2 BDP always
-//! ProbeRTT:          window = a third of the window at its start, at least 4 segments
-//! recovery begins:   window = inflight, pacing gain 0.75; for one round only what is lost changes the window
-//! recovery ends:     the window from before is not restored; it grows by what is acknowledged
+//! cwnd = h · W + 3q, rounded, as in BBR v1:   h = 2 in ProbeBW, so 1 BDP where rtt = min_rtt, < 2 BDP always
+//! ProbeRTT:          cwnd = a third of the cwnd at its start, at least 4 segments
+//! recovery begins:   cwnd = inflight, pacing gain 0.75; for one round only losses change cwnd
+//! recovery ends:     the previous cwnd is not restored; cwnd grows by the amount acknowledged
 //! ```
 //!
 //! ## States
 //!
-//! Those of BBR v1; what differs:
+//! Those of BBR v1, with these differences:
 //!
 //! ```text
 //! Startup, Drain     W = BDP
 //! ProbeBW            W = BDP · rtt / (rtt + min_rtt): from BDP / 2 with no queue, up to BDP
 //!    up              ends after min_rtt: 1.25 W is in flight already unless the queue is long
 //!    down            ends after min_rtt: inflight does not fall to W unless the queue is long
-//! ProbeRTT           a third of the window instead of 4 segments
+//! ProbeRTT           a third of cwnd instead of 4 segments
 //! recovery (any)     gain 0.75 until the state or phase changes
 //! ```
 //!
-//! The gain of 0.75 replaces that of the phase that runs, with its rule: the phase becomes a draining one, and
+//! The gain of 0.75 replaces that of the current phase, and its rule: the phase becomes a draining one, and
 //! ends when inflight is down to W.
 //!
 //! ## Life of a flow
 //!
-//! As BBR v1's to the end of Drain. Alone, the window then holds hardly more than the BDP: a probe finds no room
-//! in it, so more bandwidth is found only as far as the three send quanta beside it reach. The draining phase
-//! lasts all of min_rtt with nothing to drain, which costs a quarter of one phase in eight: alone on a link the
-//! flow uses 31/32 · 0.99 of it. Beside other flows the queue widens the window, and with it what the flow may
-//! keep in the queue, but always below one BDP of it.
+//! As BBR v1's to the end of Drain. cwnd of a flow alone then hardly exceeds the BDP: a probe has no room in
+//! it, so more bandwidth is found only as far as the three send quanta on top reach. The draining phase lasts
+//! all of min_rtt with nothing to drain, which costs a quarter of one phase in eight: alone on a link the
+//! flow uses 31/32 · 0.99 of it. Beside other flows the queue widens cwnd, and with it the flow's share of
+//! the queue, but always below one BDP of it.
 //!
-//! One loss in Startup ends it: the gain of 0.75 stays until Drain, the pacing rate cannot grow with it, and after
-//! three rounds without growth the pipe is taken to be full. If the loss was random, what is missing has to be
-//! found by probing.
+//! One loss in Startup ends it: the gain of 0.75 stays until Drain, the pacing rate cannot grow with it, and
+//! after three rounds without growth the pipe counts as full. If the loss was random, later probes must find
+//! the missing bandwidth.
 //!
-//! min_rtt that is more than 20 % above prev tells that ProbeRTT found a queue that other traffic keeps (a third
-//! of the own window may also be too much to empty it); then the plain BDP is used until the next ProbeRTT.
+//! A min_rtt more than 20 % above prev indicates that ProbeRTT met a queue that other traffic keeps up (a
+//! third of the flow's own cwnd may also be too much to empty it). The plain BDP then applies until the next
+//! ProbeRTT.
 //!
 //! ## References
 //!
@@ -63,32 +64,33 @@
 //!
 //! ## Differences
 //!
-//! From BBR v1 as it is here: the law above, and no window for aggregated acknowledgements (`extra_acked` is off
-//! by default: Linux 4.14 had none). With `delay_scaling = 0`, `cautious_recovery = 0`, `probe_rtt_divisor = 1e6`
-//! and `extra_acked = 1` it is BBR v1, event for event.
+//! From BBR v1 as implemented here: the control law above, and no cwnd term for aggregated ACKs
+//! (`extra_acked` is off by default: Linux 4.14 had none). With `delay_scaling = 0`, `cautious_recovery = 0`,
+//! `probe_rtt_divisor = 1e6` and `extra_acked = 1` it is BBR v1, event for event.
 //!
 //! From the authors' code:
 //!
-//! 1. What the core does as a later Linux does, here too: 1 % pacing margin (4.14 leaves link headers out of its
-//!    pacing, with the same effect), two segments more only in the probing phase instead of all of ProbeBW, an
-//!    acknowledgement held back does not replace an expired min_rtt.
-//! 2. The window of ProbeRTT is never below BBR's own four segments; a third of a window below twelve is, there.
-//! 3. Where an acknowledgement brings no round-trip sample the last one is used; there its absence, −1, enters
-//!    the quotient.
-//! 4. prev is unknown, and the scaling on, until min_rtt first grew too old in ProbeBW; there it begins with the
-//!    handshake's round-trip time. It is also remembered if that acknowledgement brings no sample.
-//! 5. The gain of 0.75 lasts until the phase ends even where a policer is found meanwhile.
+//! 1. Where the core follows a later Linux, so does this scheme: 1 % pacing margin (4.14 omits link headers
+//!    from its pacing, with the same effect), two more segments only in the probing phase instead of all of
+//!    ProbeBW, and a delayed ACK does not replace an expired min_rtt.
+//! 2. The cwnd of ProbeRTT is never below BBR's own four segments. In the code it is, if cwnd is below
+//!    twelve.
+//! 3. If an ACK brings no RTT sample, the last one is used. In the code its absence, −1, enters the quotient.
+//! 4. prev is unknown, and the scaling on, until min_rtt first expires in ProbeBW. In the code prev begins
+//!    with the handshake's RTT. Here it is also stored if that ACK brings no sample.
+//! 5. The gain of 0.75 lasts until the phase ends, even if a policer is detected meanwhile.
 //!
 //! ## Known weaknesses
 //!
-//! * A window that just holds the BDP leaves a flow alone little to probe with, and makes it slow to find bandwidth
-//!   that became free: at most the send quanta, not 25 %, per probe.
-//! * A loss in Startup ends it, wherever it is.
-//! * ProbeRTT empties the queue only if all flows give up enough; where a long queue stands, a third of a window
-//!   of two BDPs is most of what one flow needs to keep it. Then min_rtt drifts upwards.
-//! * Loss-based flows leave it next to nothing. In a deep buffer their queue stands through ProbeRTT; BBR v1 lives
-//!   on the min_rtt that is then too large, while here rtt / (rtt + min_rtt) falls to a half with it. In a shallow
-//!   one every recovery leaves the window at what was in flight, with one BDP to grow back to.
+//! * A cwnd that just holds the BDP leaves a flow alone little to probe with. It finds released bandwidth
+//!   slowly: at most the send quanta, not 25 %, per probe.
+//! * A loss in Startup ends it at whatever rate it has reached.
+//! * ProbeRTT empties the queue only if all flows give up enough. In a long standing queue, a third of a cwnd
+//!   of two BDPs is most of the inflight that one flow needs to maintain the queue. Then min_rtt drifts
+//!   upwards.
+//! * Loss-based flows leave it next to nothing. In a deep buffer their queue persists through ProbeRTT. The
+//!   inflated min_rtt keeps BBR v1 alive, while here rtt / (rtt + min_rtt) falls to a half with it. In a
+//!   shallow buffer every recovery leaves cwnd at inflight, with one BDP to grow back to.
 
 use super::bbr::Standard;
 use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry, State};
@@ -115,15 +117,15 @@ impl Policy for DelayAware {
     const INFO: Info = Info {
         name: "da-bbr",
         aliases: &[],
-        summary: "BBR whose window grows with the queue, from one BDP to two",
+        summary: "BBR whose cwnd grows with the queue, from one BDP to two",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::flag("delay_scaling", true, "window and tests of inflight by the delay; off: plain BDP"),
-            Param::flag("cautious_recovery", true, "window not restored, paced down; off: BBR's recovery"),
+            Param::flag("delay_scaling", true, "scale cwnd and inflight tests by the delay; off: plain BDP"),
+            Param::flag("cautious_recovery", true, "pace slower and do not restore cwnd; off: as BBR"),
             Param::number("recovery_gain", 0.75, (0.1, 1.0), "", "pacing gain from the start of recovery"),
-            Param::number("probe_rtt_divisor", 3.0, (1.0, 1e6), "", "window over that of ProbeRTT"),
-            Param::flag("extra_acked", false, "window for aggregated acknowledgements"),
+            Param::number("probe_rtt_divisor", 3.0, (1.0, 1e6), "", "divisor of cwnd in ProbeRTT"),
+            Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),
         ],
     };
 

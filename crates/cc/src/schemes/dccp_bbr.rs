@@ -1,47 +1,54 @@
 //! # DCCP-BBR
 //!
-//! BBR v1 for datagrams on lossy paths. BBR keeps its estimate of the bandwidth only if what its probe delivers is not less than
-//! the estimate: with a gain of 1.25 that ends where 20 % of the packets are lost. DCCP-BBR lets the receiver measure the loss
-//! rate of the last ten seconds and report it, and above 20 % raises the probing gain to just balance the loss.
+//! BBR v1 for datagrams on lossy paths. BBR keeps its bandwidth estimate only if its probe delivers at least
+//! that rate: with a gain of 1.25, this ends at 20 % packet loss. In DCCP-BBR the receiver measures the loss
+//! rate of the last ten seconds and reports it. Above 20 %, the probing gain rises to just balance the loss.
 //!
 //! ## Control law
-//! LR: the loss rate last reported, latched when a gain cycle begins; g₀, g₁: pacing gains of ProbeBW's first two phases.
+//! LR: the loss rate last reported, latched when a gain cycle begins; g₀, g₁: pacing gains of ProbeBW's first
+//! two phases.
 //!
 //! ```text
 //! LR ≤ 0.2          g₀ = 1.25          g₁ = 0.75                       (paper, eq. 9)
 //! 0.2 < LR ≤ 0.3    g₀ = 1 / (1 − LR)  g₁ = (1 − 2 LR) / (1 − LR) = 2 − g₀
 //! LR > 0.3          g₀ = 1.5           g₁ = 0.5
 //! ```
-//! The middle line is g₀ · bw · (1 − LR) ≥ bw (eq. 8) with equality. The other six phases have a gain of 1, and everything else
-//! is `bbr`. Without reports - on TCP, which has no option for them - and with `conserve` it is `bbr`, event for event.
+//! The middle line is g₀ · bw · (1 − LR) ≥ bw (eq. 8) with equality. The other six phases have a gain of 1,
+//! and everything else is `bbr`. Without reports (TCP has no option for them) and with `conserve` it is
+//! `bbr`, event for event.
 //!
 //! ## States
 //! Those of `bbr`.
 //!
 //! ## Life of a flow
-//! Startup and Drain as ever. The receiver's first reports come with the first acknowledgements; the next cycle probes with them.
-//! Where the loss rate rises beyond 0.3 the gain stays at 1.5, which holds the estimate up to a loss rate of a third.
+//! Startup and Drain as in `bbr`. The receiver's first reports come with the first acknowledgements, and the
+//! next cycle probes with them. When the loss rate rises beyond 0.3 the gain stays at 1.5, which maintains
+//! the estimate up to a loss rate of a third.
 //!
 //! ## References
-//! 1. M. Liu, A Datagram Congestion Control Protocol Based on Improved BBR, Computer Systems & Applications 30(4), 2021,
-//!    pp. 193-198 (in Chinese): read in full.
-//! 2. `bbr` for what it changes.
+//! 1. M. Liu, A Datagram Congestion Control Protocol Based on Improved BBR, Computer Systems & Applications
+//!    30(4), 2021, pp. 193-198 (in Chinese): read in full.
+//! 2. `bbr` for the parts it changes.
 //!
 //! ## Differences
-//! 1. The paper says nothing of the margin by which Linux paces below the estimate (`pacing_margin`, 1 %): it is kept, so that
-//!    without loss this is `bbr`. The balance of eq. 8 then is 0.99; `pacing_margin = 0` restores it.
-//! 2. The paper suggests a smaller gain for Startup without a number: `high_gain` is BBR's.
+//! 1. The paper does not mention the margin by which Linux paces below the estimate (`pacing_margin`, 1 %).
+//!    It is kept, so that without loss this is `bbr`. The balance of eq. 8 is then 0.99; `pacing_margin = 0`
+//!    restores it.
+//! 2. The paper suggests a smaller gain for Startup without a number. `high_gain` is BBR's.
 //! 3. The gains of the first line are BBR's own parameters, `probe_up` and `probe_down`.
-//! 4. Linux conserves packets for the first round of a recovery of TCP, and `bbr` does. DCCP sends nothing again and has no such
-//!    recovery, and the paper names no such rule: here losses do not limit the window. With `conserve`, where losses are many
-//!    one round trip of conservation follows the other: the window is what was delivered, and the probe has no room.
-//! 5. The cycle begins with its probing phase; a flow that enters ProbeBW at a later phase cruises until then, and latches there.
+//! 4. Linux conserves packets in the first round of a TCP recovery, and so does `bbr`. DCCP retransmits
+//!    nothing and has no such recovery, and the paper names no such rule, so losses do not limit cwnd here.
+//!    With `conserve` and heavy loss, one round trip of conservation follows another: cwnd equals the amount
+//!    delivered, and the probe has no room.
+//! 5. The cycle begins with its probing phase. A flow that enters ProbeBW at a later phase cruises until
+//!    then, and latches there.
 //!
 //! ## Known weaknesses
-//! It does not tell random loss from its own: in a buffer that it overflows itself it probes harder. Reports that lie cost
-//! no more than gains of 1.5 and 0.5. The loss rate is ten seconds old in the mean of five. Otherwise those of `bbr`.
-//! With `conserve`, losses above a tenth end what the gains would hold: see difference 4. `lt_bw`, BBR's detection of policers,
-//! takes a loss rate of a fifth for one.
+//! It does not distinguish random loss from its own: in a buffer that it overflows itself it probes harder.
+//! False reports cost no more than gains of 1.5 and 0.5. The loss rate lags by five seconds on average, with
+//! a window of ten. Otherwise, the weaknesses of `bbr`. With `conserve`, losses above a tenth undo the effect
+//! of the gains: see difference 4. `lt_bw`, BBR's policer detection, takes a loss rate of a fifth for a
+//! policer.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
 use crate::{Ack, Bytes, Evidence, Feedback, Info, Param, RecoveryStyle, Report, Setup, Telemetry, Value, bbr_params};
@@ -103,7 +110,7 @@ impl Policy for LossAdaptive {
             Param::flag(
                 "conserve",
                 false,
-                "packet conservation in the first round of a recovery, as bbr has over TCP"
+                "conserve packets in the first round of a recovery, as bbr does over TCP"
             ),
         ],
     };

@@ -1,13 +1,14 @@
 //! # DCTCP
 //!
-//! A switch that marks every packet beyond a short queue tells more than "too much": the share of marked bytes tells how
-//! much too much. DCTCP keeps a moving average of that share and cuts the window in proportion: by half if everything is
-//! marked, by a few per cent if a few packets are. So a queue may be kept short without ever running empty. Otherwise it is
-//! Reno: the same growth, the same answer to a loss.
+//! A switch that marks every packet above a short queue reports the degree of congestion, not only its
+//! presence: the share of marked bytes says by how much the load is too high. DCTCP keeps a moving average of
+//! that share and cuts cwnd in proportion: by half if everything is marked, by a few per cent if a few
+//! packets are. The queue can stay short without running empty. In all else DCTCP is Reno: the same growth
+//! and the same response to loss.
 //!
 //! ## Control law
-//! W: window, A: bytes newly delivered, M: those of them that were marked, S: segment (all in bytes); alpha: the averaged
-//! share, 0 to 1; g: its gain.
+//! W: cwnd, A: bytes newly delivered, M: the marked bytes among them, S: segment size (all in bytes); alpha:
+//! the averaged share, 0 to 1; g: its gain.
 //!
 //! ```text
 //! start                        alpha = 1  (`alpha_init`)
@@ -15,10 +16,11 @@
 //! mark, once per window        ssthresh = max(W (1 - alpha / 2), 2 S);  W = min(W, ssthresh)
 //! growth, loss, timeout, idle  as NewReno
 //! ```
-//! A flow alone on a pipe of P packets whose queue marks above K oscillates by D = W* alpha / 2 below W* + 1, once in D
-//! round trips, with W* = P + K and alpha^2 (1 - alpha / 4) = (2 W* + 1) / (W* + 1)^2, about sqrt(2 / W*) for alpha. It
-//! never drains the queue if K > P / 7. Under independent marks of probability p the window is about 2 / p: the
-//! number of marks per round trip does not depend on the rate, which is what makes a control scalable.
+//! Let the queue of a pipe of P packets mark above K, and W* = P + K. A single flow then oscillates by D = W*
+//! alpha / 2 below W* + 1, with a period of D round trips. Here alpha^2 (1 - alpha / 4) = (2 W* + 1) / (W* +
+//! 1)^2, so alpha is about sqrt(2 / W*). The flow never drains the queue if K > P / 7. Under independent
+//! marks with probability p, cwnd is about 2 / p: the number of marks per round trip does not depend on the
+//! rate, which makes the control scalable.
 //!
 //! ## States
 //! ```text
@@ -32,31 +34,35 @@
 //!          loss, mark         |   all data outstanding at its start acknowledged
 //!                             +---------------------> avoidance
 //! ```
-//! A loss while the reduction after a mark lasts begins fast recovery of its own, with Reno's halving.
+//! A loss during the reduction after a mark starts fast recovery of its own, with Reno's halving.
 //!
 //! ## References
-//! RFC 8257 (2017): sections 3.2 (receiver), 3.3 (sender), 3.5 (loss). M. Alizadeh et al., Data Center TCP, SIGCOMM 2010:
-//! section 3.3 for the saw-tooth. Linux `tcp_dctcp.c` (6.6) for what counts as acknowledged. RFC 5681 for the rest.
+//! RFC 8257 (2017): sections 3.2 (receiver), 3.3 (sender), 3.5 (loss). M. Alizadeh et al., Data Center TCP,
+//! SIGCOMM 2010: section 3.3 for the saw-tooth. Linux `tcp_dctcp.c` (6.6) for the bytes that count as
+//! acknowledged. RFC 5681 for the rest.
 //!
 //! ## Differences
-//! 1. Selectively acknowledged bytes count as delivered at once, as in Linux; the RFC counts cumulative progress only.
-//! 2. A window of data ends when data sent after its beginning is delivered (a packet-timed round trip); the RFC compares
-//!    sequence numbers, which is the same but while losses are repaired.
-//! 3. When the acknowledgement that ends a window is also the first to report a mark, the reduction comes first and so takes
-//!    the average of the windows before.
-//! 4. A cut for marks takes effect at once, as the RFC has it; Linux spreads it over a round trip, whose first packets are
-//!    still marked and cause a second cut. The halving after a loss is spread (proportional rate reduction).
-//! 5. After a reduction because of loss that proves spurious, window and threshold are restored, as for NewReno.
+//! 1. Selectively acknowledged bytes count as delivered at once, as in Linux. The RFC counts cumulative
+//!    progress only.
+//! 2. A window of data ends when data sent after its start is delivered (a packet-timed round trip). The RFC
+//!    compares sequence numbers, which differs only while losses are repaired.
+//! 3. If the ACK that ends a window is also the first to report a mark, the reduction comes first and so uses
+//!    the average of the preceding windows.
+//! 4. A cut for marks takes effect at once, as in the RFC. Linux spreads it over a round trip, whose first
+//!    packets are still marked and cause a second cut. The halving after a loss is spread (proportional rate
+//!    reduction).
+//! 5. If a reduction for loss proves spurious, cwnd and ssthresh are restored, as for NewReno.
 //!
 //! ## Known weaknesses
-//! Made for data centres: beside Reno or CUBIC in a queue that marks or drops for both it takes most of the rate, for it
-//! gives way by less; with RTTs that differ it is as unfair as Reno. Needs every mark: acknowledgements that are lost take
-//! marks with them. One segment per round trip fills a long fat path as slowly as Reno does. The first mark in slow start
-//! finds alpha still large, and costs up to half of the window.
+//! DCTCP is made for data centres. Beside Reno or CUBIC in a queue that marks or drops for both, it takes
+//! most of the rate, because it yields less. With different RTTs it is as unfair as Reno. It needs every
+//! mark, and lost ACKs take marks with them. One segment per round trip fills a long fat path as slowly as
+//! Reno does. The first mark in slow start finds alpha still large and costs up to half of cwnd.
 //!
-//! A SYN that is repeated no longer asks for ECN (RFC 3168 section 6.1.1.1). A flow whose first SYN is lost is therefore Reno,
-//! for its whole life, and packets that cannot be marked are dropped where those of others are marked: it has 0.9 Mbit/s beside
-//! 96 Mbit/s of a flow with ECN, 15 % of it sent again, on a link of 100 Mbit/s and 10 ms that marks above 20 packets.
+//! A repeated SYN no longer requests ECN (RFC 3168 section 6.1.1.1). A flow whose first SYN is lost is
+//! therefore Reno for its whole life, and its packets, which cannot be marked, are dropped where those of
+//! others are marked. On a link of 100 Mbit/s and 10 ms that marks above 20 packets, such a flow gets 0.9
+//! Mbit/s beside 96 Mbit/s of a flow with ECN, and retransmits 15 % of it.
 
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
@@ -134,7 +140,7 @@ impl CongestionControl for Dctcp {
     const INFO: Info = Info {
         name: "dctcp",
         aliases: &[],
-        summary: "Reno that cuts the window in proportion to the share of marked bytes (RFC 8257)",
+        summary: "Reno that cuts cwnd in proportion to the share of marked bytes (RFC 8257)",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[MarkShare::GAIN, MarkShare::ALPHA_INIT, PACED],
@@ -221,8 +227,9 @@ mod tests {
         assert!((found - expected).abs() < 1e-12, "{found} against {expected}");
     }
 
+    /// Alpha starts at one and moves a sixteenth of the way once per window.
     #[test]
-    fn alpha_starts_at_one_and_moves_a_sixteenth_of_the_way_once_per_window() {
+    fn dctcp_alpha_moves_a_sixteenth_per_window_from_one() {
         let mut scheme = dctcp(&[]);
         close(scheme.share.alpha, 1.0);
         scheme.on_ack(&delivered(6, 0, false));
@@ -234,16 +241,18 @@ mod tests {
         close(scheme.share.alpha, 15.2 / 16.0 * 15.0 / 16.0);
     }
 
+    /// Alpha converges to a constant share of marks.
     #[test]
-    fn alpha_converges_to_a_constant_share_of_marks() {
+    fn dctcp_alpha_converges_to_constant_mark_share() {
         let mut scheme = dctcp(&[]);
         (0..300).for_each(|_| scheme.on_ack(&delivered(8, 3, true)));
         // What is left of the start: (15/16)^300 of 5/8, 2.4e-9.
         assert!((scheme.share.alpha - 0.375).abs() < 1e-8, "{}", scheme.share.alpha);
     }
 
+    /// A mark reduces the window by half of alpha, to at least two segments.
     #[test]
-    fn a_mark_keeps_all_but_half_of_alpha_and_at_least_two_segments() {
+    fn dctcp_mark_reduces_window_by_half_of_alpha() {
         let mut scheme = dctcp(&[("alpha_init", 0.25)]);
         scheme.reno.window = Bytes::new(40 * MSS);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
@@ -257,8 +266,9 @@ mod tests {
         assert_eq!(full.reno.window, Bytes::new(2 * MSS));
     }
 
+    /// A loss halves the flight, for any alpha.
     #[test]
-    fn a_loss_halves_the_flight_whatever_alpha_is() {
+    fn dctcp_loss_halves_flight_for_any_alpha() {
         let mut scheme = dctcp(&[("alpha_init", 0.0)]);
         scheme.reno.window = Bytes::new(40 * MSS);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 40 * MSS));
@@ -269,8 +279,9 @@ mod tests {
         assert_eq!((scheme.reno.window, scheme.reno.ssthresh), (Bytes::new(MSS), Bytes::new(9 * MSS)));
     }
 
+    /// Growth is Reno's and pauses during a reduction.
     #[test]
-    fn growth_is_renos_and_pauses_while_a_reduction_lasts() {
+    fn dctcp_grows_as_reno_and_pauses_in_reduction() {
         let mut scheme = dctcp(&[]);
         scheme.on_ack(&ack(2 * MSS));
         assert_eq!(scheme.reno.window, Bytes::new(12 * MSS));
@@ -283,8 +294,9 @@ mod tests {
         assert_eq!(scheme.reno.window, Bytes::new(13 * MSS));
     }
 
+    /// Idle time beyond the RTO restarts from the initial window.
     #[test]
-    fn an_idle_time_beyond_the_rto_restarts_from_the_initial_window() {
+    fn dctcp_idle_beyond_rto_restarts_from_initial_window() {
         let mut scheme = dctcp(&[]);
         scheme.reno.window = Bytes::new(40 * MSS);
         scheme.on_idle_restart(&testing::idle(201, 200));

@@ -1,38 +1,40 @@
 //! # EWTCP: equally weighted TCP
 //!
-//! Every subflow is a Reno with a weight, so small that the subflows together are one TCP if they share a bottleneck. The
-//! subflows know of each other only how many they are: nothing moves between paths.
+//! Every subflow is a Reno with a weight so small that all subflows together are one TCP if they share a
+//! bottleneck. The subflows know only their number; nothing moves between paths.
 //!
 //! ## Control law
-//! w: window in segments, n: subflows that take part; per segment acknowledged:
+//! w: cwnd in segments, n: participating subflows; per segment acknowledged:
 //!
 //! ```text
 //! w += a / w,   a = 1 / n²           (`power`: a = n to the -power)
 //! loss, mark    w = w / 2, two segments at least
 //! ```
-//! At loss probability p, w = sqrt(2 a / p): Reno's window times sqrt(a) = 1/n, and so n of them are one.
+//! At loss probability p, w = sqrt(2 a / p): Reno's cwnd times sqrt(a) = 1/n, so n subflows equal one Reno.
 //!
 //! ## States
 //! Those of `newreno`.
 //!
 //! ## Life of a flow
-//! As Reno's, with a ramp n² times as flat. A subflow that is closed leaves the others a larger share.
+//! As Reno's, with growth n² times slower. When a subflow closes, the others get a larger share.
 //!
 //! ## References
-//! M. Honda, Y. Nishida, L. Eggert, P. Sarolahti, H. Tokuda, Multipath Congestion Control for Shared Bottleneck, PFLDNeT
-//! 2009; D. Wischik et al., NSDI 2011, section 2.2; `COUPLED_TCP` of htsim, which has 1/n².
+//! M. Honda, Y. Nishida, L. Eggert, P. Sarolahti, H. Tokuda, Multipath Congestion Control for Shared
+//! Bottleneck, PFLDNeT 2009; D. Wischik et al., NSDI 2011, section 2.2; `COUPLED_TCP` of htsim, which has
+//! 1/n².
 //!
 //! ## Differences
-//! 1. The weight follows the number of subflows that are established and measured; Honda's adapts weights to the
-//!    throughput, which is left out.
+//! 1. The weight follows the number of subflows that are established and have an RTT sample. Honda's scheme
+//!    also adapts weights to the throughput, which is left out.
 //!
 //! ## Known weaknesses
-//! It is fair only at a shared bottleneck of all its subflows: on n separate paths it takes 1/n of TCP's share on each, so all
-//! in all no more than one TCP, though n links are there. It does not move traffic off a congested path.
+//! EWTCP is fair only if all its subflows share one bottleneck. On n separate paths it takes 1/n of TCP's
+//! share on each: no more than one TCP in total, although n links are available. It does not move traffic off
+//! a congested path.
 
 use libm::pow;
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS};
+use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
 use crate::{Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
 
 /// EWTCP.
@@ -48,10 +50,10 @@ impl Policy for Weighted {
     const INFO: Info = Info {
         name: "ewtcp",
         aliases: &[],
-        summary: "multipath: every subflow is a Reno of weight 1/n², n subflows together are one TCP",
+        summary: "multipath: every subflow is a Reno of weight 1/n², so n subflows equal one TCP",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
-        params: merged_params![PARAMS; Param::number("power", 2.0, (0.0, 4.0), "", "the weight of a subflow is n to the -power")],
+        params: merged_params![PARAMS; Param::number("power", 2.0, (0.0, 4.0), "", "weight of a subflow: n to the -power")],
     };
 
     fn new(setup: &Setup) -> Self {
@@ -72,8 +74,9 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
+    /// The weight is one over the square of the number of subflows.
     #[test]
-    fn the_weight_is_one_over_the_square_of_the_number_of_subflows() {
+    fn ewtcp_weight_is_one_over_square_of_subflows() {
         let paths = [path(10, 40, 0), path(20, 100, 0), path(30, 10, 0)];
         assert!(near(growth::<Weighted>(&[], 0, &paths[..2]), 1.0 / 4.0 / 10.0));
         assert!(near(growth::<Weighted>(&[], 1, &paths), 1.0 / 9.0 / 20.0));
@@ -81,8 +84,9 @@ mod tests {
         assert!(near(growth::<Weighted>(&[("power", 0.0)], 1, &paths), 1.0 / 20.0));
     }
 
+    /// The window balances at one n-th of Reno's.
     #[test]
-    fn its_window_balances_at_one_nth_of_renos() {
+    fn ewtcp_window_balances_at_one_nth_of_reno() {
         // Growth a/w for each segment that arrives against half the window for each lost: a (1 - p) / w = p w / 2, so
         // w = sqrt(2 a (1 - p) / p), which is 1/n of Reno's. At p = 0.02, n = 2: 4.95 segments.
         let p = 0.02;
@@ -95,8 +99,9 @@ mod tests {
         assert!(drift(w * 0.99) > 0.0 && drift(w * 1.01) < 0.0);
     }
 
+    /// A loss halves the subflow's own window, whatever the others have.
     #[test]
-    fn a_loss_halves_the_own_window_whatever_the_others_have() {
+    fn ewtcp_loss_halves_own_window_only() {
         assert!(near(after_loss::<Weighted>(0, &[path(30, 40, 0), path(50, 40, 0)]), 15.0));
         let mut scheme = avoiding::<Weighted>(0, &[path(10, 40, 0), path(50, 40, 0)]);
         assert_eq!(acks_to_next_step(&mut scheme), 40);

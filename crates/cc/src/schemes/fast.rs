@@ -1,24 +1,24 @@
 //! # FAST TCP
 //!
-//! Vegas for fast networks: it too reads the number of its own packets in queues from the delay, and wants it constant,
-//! but steers towards that number by an equation whose steps are as large as the error. The window it lacks is there
-//! within a few round trips, whatever the rate, and in equilibrium every flow of a bottleneck has alpha packets queued,
-//! so that rates are proportionally fair and no buffer overflows that holds the sum.
+//! Vegas for fast networks. FAST also infers the number of its own packets in queues from the delay and holds
+//! that number constant, but its steps are proportional to the error. It closes any gap in cwnd within a few
+//! round trips, whatever the rate. In equilibrium each flow of a bottleneck has alpha packets queued: rates
+//! are proportionally fair, and a buffer that holds the sum does not overflow.
 //!
 //! ## Control law
-//! w: window in segments; baseRTT: the least round-trip time seen; RTT: the mean of the samples, each with weight
-//! 1 / max(256, w/3); w_old: the window that the last samples' packets were sent under.
+//! w: cwnd in segments; baseRTT: minimum RTT seen; RTT: mean of the samples, each with weight 1 / max(256,
+//! w/3); w_old: cwnd when the packets of the latest samples were sent.
 //!
 //! ```text
 //! multiplicative   while RTT - baseRTT < mi_threshold (0.75 ms):   w += segments acknowledged
-//! equation         otherwise, once in `every` (2) round trips,
+//! equation         otherwise, once per `every` (2) round trips,
 //!                  unless alpha <= w_old (1 - baseRTT / RTT) < alpha + band:
 //!                  w = min(2 w, (1 - gamma) w + gamma (w_old baseRTT / RTT + alpha)),   gamma = 1/2, at least 2
 //! loss, mark       w = w/2, at least 2                             timeout   w = 1
 //! idle for longer than the RTO                                     w = min(w, initial window)
 //! ```
-//! alpha = 100 packets, band = 0. The window grows only while it is what limits the sender, and not during fast
-//! recovery. In equilibrium w (1 - baseRTT / RTT) = alpha: with n flows at rate C the queueing delay is n alpha / C.
+//! alpha = 100 packets, band = 0. cwnd grows only while it limits the sender, and not during fast recovery.
+//! In equilibrium w (1 - baseRTT / RTT) = alpha: with n flows at rate C the queueing delay is n alpha / C.
 //!
 //! ## States
 //! ```text
@@ -30,23 +30,25 @@
 //! After recovery the equation waits for `every` whole round trips.
 //!
 //! ## References
-//! C. Jin, D. Wei, S. Low, FAST TCP: Motivation, Architecture, Algorithms, Performance, INFOCOM 2004 (the equation);
-//! `tcp-fast.cc` and `tcp-fast.h` of the Melbourne module 1.1.3 in ns-2.35 (2007), read in full: the mean of RTT, w_old,
-//! the band, the multiplicative phase and the halving on loss are from there.
+//! C. Jin, D. Wei, S. Low, FAST TCP: Motivation, Architecture, Algorithms, Performance, INFOCOM 2004 (the
+//! equation); `tcp-fast.cc` and `tcp-fast.h` of the Melbourne module 1.1.3 in ns-2.35 (2007), read in full:
+//! the source of the mean RTT, w_old, the band, the multiplicative phase and the halving on loss.
 //!
 //! ## Differences
-//! 1. The module's equation is left out of every other round trip and applied each 10 ms in the others; here, as in the
-//!    paper, it is applied once per two round trips. The limit of 2 w is the paper's; the module has none.
-//! 2. The step is taken at once. The module spreads it over the ACKs of its period where baseRTT is 4 ms or more.
-//! 3. Acknowledged bytes count in the multiplicative phase; the module adds a segment per ACK.
-//! 4. A timeout leaves one segment, not two, and a spurious reduction is undone.
-//! 5. The module's beta, the upper end of the band, is alpha + band here, so that changing alpha alone opens no band.
-//! 6. Rounds are the transport's packet-timed ones. baseRTT survives idle times, as in the module.
+//! 1. The equation runs once per two round trips, as in the paper. The module skips every other round trip
+//!    and applies the equation each 10 ms in the rest. The limit of 2 w is the paper's; the module has none.
+//! 2. cwnd takes the whole step at once. Where baseRTT is 4 ms or more, the module spreads it over the ACKs
+//!    of its period.
+//! 3. The multiplicative phase counts acknowledged bytes. The module adds a segment per ACK.
+//! 4. A timeout leaves one segment, not two. A spurious reduction is undone.
+//! 5. The upper end of the band, the module's beta, is alpha + band, so that changing alpha alone opens no
+//!    band.
+//! 6. Rounds are the transport's packet-timed round trips. baseRTT survives idle periods, as in the module.
 //!
 //! ## Known weaknesses
-//! Against loss-based flows it gives way. A flow that starts into a standing queue takes it for propagation delay and
-//! keeps more than its share. A buffer of less than n alpha packets overflows in steady state, and then the windows are
-//! halved together. Below a megabit per second alpha packets are more than a second of delay.
+//! FAST yields to loss-based flows. A flow that starts into a standing queue takes the queue for propagation
+//! delay and keeps more than its share. A buffer of less than n alpha packets overflows in steady state, and
+//! all flows then halve cwnd together. Below 1 Mbit/s, alpha packets are more than a second of delay.
 
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
@@ -132,7 +134,7 @@ impl CongestionControl for Fast {
     const INFO: Info = Info {
         name: "fast",
         aliases: &[],
-        summary: "keeps a fixed number of own packets queued, by an equation in the delay",
+        summary: "keeps a fixed number of its packets queued, by an equation in the delay",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
@@ -142,11 +144,11 @@ impl CongestionControl for Fast {
                 0.0,
                 (0.0, 10_000.0),
                 "pkt",
-                "hold while less than this above alpha is queued",
+                "hold cwnd while the queue is less than this above alpha",
             ),
-            Param::number("gamma", 0.5, (0.01, 1.0), "", "the part of the error made good in one step"),
+            Param::number("gamma", 0.5, (0.01, 1.0), "", "share of the error corrected per step"),
             Param::number("mi_threshold", 0.75, (0.0, 10_000.0), "ms", "multiply below this queueing delay"),
-            Param::count("every", 2.0, (1.0, 100.0), "round trips", "between two uses of the equation"),
+            Param::count("every", 2.0, (1.0, 100.0), "round trips", "interval between uses of the equation"),
             PACED,
         ],
     };
@@ -283,8 +285,9 @@ mod tests {
         assert!((value - expected).abs() < 0.002, "{value} is not {expected}");
     }
 
+    /// One step of the window law matches the value computed by hand.
     #[test]
-    fn one_step_of_the_window_law_computed_by_hand() {
+    fn fast_window_step_matches_by_hand() {
         for (w, mean_ms, next) in [
             (200, 125.0, 230.0),  // 40 queued: (200 + 160 + 100) / 2
             (1000, 200.0, 800.0), // 500 queued: (1000 + 500 + 100) / 2
@@ -298,15 +301,17 @@ mod tests {
         near(period(&mut steady(2, 1000.0, &[("alpha", 0.0)])), 2.0);
     }
 
+    /// The window holds while alpha packets, or fewer than the band above, are queued.
     #[test]
-    fn the_window_holds_while_alpha_packets_or_less_than_the_band_above_are_queued() {
+    fn fast_window_holds_within_band_above_alpha() {
         for (w, next) in [(495, 495.5), (505, 505.0), (750, 750.0), (995, 995.0), (1005, 954.5)] {
             near(period(&mut steady(w, 125.0, &[("band", 100.0)])), next); // a fifth of w is queued
         }
     }
 
+    /// The window law applies every other round.
     #[test]
-    fn the_law_is_applied_every_other_round() {
+    fn fast_window_law_applies_every_other_round() {
         let mut scheme = steady(200, 125.0, &[]);
         // At a mean that stays: 230 has 46 queued, (230 + 184 + 100) / 2 = 257; then (257 + 205.6 + 100) / 2 = 281.3.
         for expected in [200.0, 200.0, 230.0, 230.0, 257.0, 257.0, 281.3] {
@@ -316,8 +321,9 @@ mod tests {
         }
     }
 
+    /// A round acknowledges data sent under the window of the round before.
     #[test]
-    fn what_a_round_acknowledges_was_sent_under_the_window_of_the_round_before() {
+    fn fast_round_is_judged_by_window_of_round_before() {
         let mut scheme = steady(200, 125.0, &[("every", 1.0)]);
         let mut next = |expected| {
             scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
@@ -329,8 +335,9 @@ mod tests {
         next(264.5); // those of 230: (245 + 184 + 100) / 2
     }
 
+    /// Without a queue every acknowledged segment adds one.
     #[test]
-    fn without_a_queue_every_acknowledged_segment_adds_one() {
+    fn fast_without_queue_grows_one_segment_per_ack() {
         let mut scheme = steady(200, 100.7, &[]);
         scheme.on_ack(&ack(50 * MSS));
         assert_eq!(scheme.reno.window, Bytes::new(250 * MSS));
@@ -339,8 +346,9 @@ mod tests {
         assert_eq!(queued.reno.window, Bytes::new(200 * MSS));
     }
 
+    /// The mean covers 256 samples, or a third of the window.
     #[test]
-    fn the_mean_reaches_over_256_samples_or_a_third_of_the_window() {
+    fn fast_mean_covers_256_samples_or_third_of_window() {
         for (w, mean_ms) in [(20, 100.1), (768, 100.1), (3000, 100.0256)] {
             let mut scheme = steady(w, 100.0, &[]);
             scheme.measure(Nanos::from_micros(125_600));
@@ -352,9 +360,11 @@ mod tests {
         assert_eq!(lower.rtt.unwrap().0, 90e6);
     }
 
+    /// n flows settle with alpha packets queued each.
+    ///
     /// n flows over a pipe of 400 packets: the queueing delay follows from the sum of their windows.
     #[test]
-    fn n_flows_settle_with_alpha_packets_queued_each() {
+    fn fast_n_flows_settle_with_alpha_packets_each() {
         let mut all = [50, 350, 650, 950].map(|window| steady(window, 100.0, &[]));
         for n in 1..=all.len() {
             let flows = &mut all[..n];
@@ -374,8 +384,9 @@ mod tests {
         }
     }
 
+    /// A loss halves the window, and the window law pauses for two whole rounds.
     #[test]
-    fn a_loss_halves_the_window_and_the_law_waits_for_two_whole_rounds_after_it() {
+    fn fast_loss_halves_window_and_pauses_law_two_rounds() {
         let mut scheme = steady(200, 125.0, &[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 200 * MSS));
         assert_eq!(scheme.reno.window, Bytes::new(100 * MSS));
@@ -389,8 +400,9 @@ mod tests {
         assert_eq!(small.reno.window, Bytes::new(2 * MSS));
     }
 
+    /// A timeout leaves one segment; a spurious one changes nothing.
     #[test]
-    fn a_timeout_leaves_one_segment_and_a_spurious_one_nothing_changed() {
+    fn fast_timeout_leaves_one_segment_unless_spurious() {
         let mut scheme = steady(200, 125.0, &[]);
         scheme.on_timeout(&timeout(200 * MSS, 1));
         assert_eq!(scheme.reno.window, Bytes::new(MSS));
@@ -398,8 +410,9 @@ mod tests {
         near(period(&mut scheme), 230.0);
     }
 
+    /// An application-limited window does not grow but may shrink.
     #[test]
-    fn an_application_limited_window_does_not_grow_but_may_shrink() {
+    fn fast_app_limited_window_shrinks_but_does_not_grow() {
         let limited = |mut scheme: Fast| {
             for _ in 0..=2 {
                 scheme.on_ack(&Ack { window_limited: false, round_start: true, ..ack(MSS) });
@@ -411,8 +424,9 @@ mod tests {
         near(limited(steady(1000, 200.0, &[])), 800.0);
     }
 
+    /// Idle time beyond the RTO restarts from the initial window.
     #[test]
-    fn an_idle_time_beyond_the_rto_restarts_from_the_initial_window() {
+    fn fast_idle_beyond_rto_restarts_from_initial_window() {
         let mut scheme = steady(40, 100.0, &[]);
         scheme.on_idle_restart(&testing::idle(201, 200));
         assert_eq!((scheme.reno.window, scheme.rtt), (Bytes::new(10 * MSS), Some((100e6, 100e6))));

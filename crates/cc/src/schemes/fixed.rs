@@ -1,10 +1,11 @@
 //! # Fixed window or rate
 //!
-//! No control at all: a constant window, and a constant pacing rate where one is given. It answers neither loss nor marks.
-//! A measuring stick for tests of transports and networks, and a model of constant-bit-rate traffic.
+//! No control at all: a constant cwnd and, optionally, a constant pacing rate. It ignores loss and marks. It
+//! serves as a measuring stick for tests of transports and networks, and as a model of constant-bit-rate
+//! traffic.
 //!
 //! ## Control law
-//! window = `window` segments; pacing rate = `rate` (0: none).
+//! cwnd = `window` segments; pacing rate = `rate` (0: none).
 //!
 //! ## Known weaknesses
 //! It collapses a shared network. Never deploy it.
@@ -24,12 +25,12 @@ impl CongestionControl for Fixed {
     const INFO: Info = Info {
         name: "fixed",
         aliases: &[],
-        summary: "constant window or rate, deaf to congestion; a tool for tests",
+        summary: "constant cwnd or rate that ignores congestion; a tool for tests",
         evidence: Evidence::Tool,
         recovery: RecoveryStyle::Own,
         params: &[
-            Param::number("window", 10.0, (1.0, 1e9), "pkt", "the constant window in segments"),
-            Param::number("rate", 0.0, (0.0, 1e6), "mbit", "the constant pacing rate; 0 means no pacing"),
+            Param::number("window", 10.0, (1.0, 1e9), "pkt", "constant cwnd in segments"),
+            Param::number("rate", 0.0, (0.0, 1e6), "mbit", "constant pacing rate; 0: no pacing"),
         ],
     };
 

@@ -1,12 +1,13 @@
 //! # LIA: linked increases
 //!
-//! The standard coupling of multipath TCP. Every subflow halves its own window, and the increase is shared: alpha is chosen
-//! such that the subflows together take what one TCP would take on the best of their paths, and the minimum with Reno's
-//! increase keeps each of them from harming others on its own path. The more congested path loses more often and regains
-//! less, so traffic moves off it, though some always stays to see the path.
+//! The standard coupling of multipath TCP. Every subflow halves its own cwnd; the increase is shared. alpha
+//! is chosen so that the subflows together take the share of one TCP on the best of their paths. The minimum
+//! with Reno's increase keeps each of them from harming others on its own path. The more congested path loses
+//! more often and regains less, so traffic moves off it, though some always remains to probe it.
 //!
 //! ## Control law
-//! w: window of this subflow, R: its smoothed round-trip time, w_T: sum of windows; per segment acknowledged, in segments:
+//! w: cwnd of this subflow, R: its smoothed RTT, w_T: sum of all cwnds; per segment acknowledged, in
+//! segments:
 //!
 //! ```text
 //! w += min(alpha / w_T, 1 / w)
@@ -17,32 +18,34 @@
 //!
 //! loss, mark    w_r = w_r / 2, two segments at least
 //! ```
-//! With equal round-trip times R cancels: alpha = max(w) / w_T.
+//! With equal RTTs R cancels: alpha = max(w) / w_T.
 //!
 //! ## States
 //! Those of `newreno`.
 //!
 //! ## Life of a flow
-//! Slow start on each subflow. Two equal paths then have alpha = 1/2, and each grows by a quarter of what Reno would. If one
-//! of them becomes congested, it halves more often, and with the smaller window it also gets less of the increase.
+//! Each subflow begins in slow start. Two equal paths then have alpha = 1/2, and each grows at a quarter of
+//! Reno's increase. If one of them becomes congested, it halves more often, and with its smaller cwnd it also
+//! gets less of the increase.
 //!
 //! ## References
-//! RFC 6356 (2011), sections 2 to 4; D. Wischik et al., Design, Implementation and Evaluation of Congestion Control for
-//! Multipath TCP, NSDI 2011; Linux `mptcp_coupled.c` (multipath-tcp/mptcp).
+//! RFC 6356 (2011), sections 2 to 4; D. Wischik et al., Design, Implementation and Evaluation of Congestion
+//! Control for Multipath TCP, NSDI 2011; Linux `mptcp_coupled.c` (multipath-tcp/mptcp).
 //!
 //! ## Differences
-//! 1. alpha is computed from the present windows at every acknowledgement. RFC 6356 section 4.1 allows to do so once per
-//!    window, to save time.
-//! 2. The window grows in whole segments, like all of Reno here. RFC 6356 adds bytes, one at least, at every acknowledgement.
-//! 3. A sibling short of data counts with its window. RFC 6356 section 4 would count what it has in flight; what is in flight
-//!    at one moment does not tell who is short of data.
+//! 1. alpha is computed from the current windows at every ACK. RFC 6356 section 4.1 allows once per window,
+//!    to save time.
+//! 2. cwnd grows in whole segments, like all of Reno here. RFC 6356 adds bytes, at least one, at every ACK.
+//! 3. An application-limited sibling counts with its cwnd. RFC 6356 section 4 would count its inflight, but
+//!    inflight at one moment does not show which subflow is application-limited.
 //!
 //! ## Known weaknesses
-//! alpha goes by the largest of windows that swing one by one: with independent losses of the same rate two or three subflows
-//! take 9 to 19 % more than one TCP (`tests/coupled.rs`). On paths with equal loss it is not Pareto-optimal: it takes capacity
-//! from others that it does not need (the reason for `olia`). Once a path was bad, its small window regains the path slowly.
+//! alpha follows the largest of several cwnds that oscillate independently: with independent losses at the
+//! same rate, two or three subflows take 9 to 19 % more than one TCP (`tests/coupled.rs`). On paths with
+//! equal loss LIA is not Pareto-optimal: it takes capacity from others that it does not need (the motivation
+//! for `olia`). After a path was bad, its small cwnd regains the path slowly.
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS, Peer};
+use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
 use crate::{Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
 
 /// LIA.
@@ -64,7 +67,7 @@ impl Policy for Linked {
     const INFO: Info = Info {
         name: "lia",
         aliases: &[],
-        summary: "multipath: all subflows together take what one TCP would on the best path (RFC 6356)",
+        summary: "multipath: all subflows together take the share of one TCP on the best path (RFC 6356)",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: PARAMS,
@@ -89,8 +92,9 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
+    /// Alpha is that of RFC 6356 for two and three paths.
     #[test]
-    fn alpha_is_that_of_rfc_6356_for_two_and_three_paths() {
+    fn lia_alpha_matches_rfc_6356_for_two_and_three_paths() {
         // Two: 10 segments at 40 ms, 20 at 100 ms. In segments and seconds:
         //   w_T = 30, max(10 / 0.0016, 20 / 0.01) = 6 250, sum = 250 + 200 = 450.
         let two = [path(10, 40, 0), path(20, 100, 0)];
@@ -110,8 +114,9 @@ mod tests {
         assert!(near(growth::<Linked>(&[], 2, &three), alpha / 60.0));
     }
 
+    /// No subflow grows faster than Reno.
     #[test]
-    fn no_subflow_grows_faster_than_reno() {
+    fn lia_grows_at_most_as_reno() {
         // A short path with a tiny window and a long one with a huge window: alpha / w_T = (w/R²) / (sum w/R)² is
         // (2 / 1e-6) / (2 000 + 100)² = 0.4535 for both, and Reno's on the second is 1/100.
         let paths = [path(2, 1, 0), path(100, 1_000, 0)];
@@ -119,8 +124,9 @@ mod tests {
         assert!(near(growth::<Linked>(&[], 1, &paths), 0.01));
     }
 
+    /// Equal subflows share the growth of one flow.
     #[test]
-    fn equal_subflows_share_the_growth_of_one() {
+    fn lia_equal_subflows_share_growth_of_one() {
         // Equal round-trip times and windows: alpha = w / 2w = 1/2, so each takes 4 windows for one segment.
         let paths = [path(10, 40, 0), path(10, 40, 0)];
         assert!(near(Linked::alpha(&mesh(0, &paths)), 0.5));
@@ -128,8 +134,9 @@ mod tests {
         assert_eq!(acks_to_next_step(&mut scheme), 40);
     }
 
+    /// A loss halves the subflow's own window, down to two segments.
     #[test]
-    fn a_loss_halves_the_own_window_down_to_two_segments() {
+    fn lia_loss_halves_own_window_to_at_least_two_segments() {
         assert!(near(after_loss::<Linked>(0, &[path(30, 40, 0), path(50, 40, 0)]), 15.0));
         assert!(near(after_loss::<Linked>(0, &[path(3, 40, 0), path(50, 40, 0)]), 2.0));
     }

@@ -1,6 +1,7 @@
-//! The registry: the one list of schemes. Everything iterates it.
+//! The registry: the only list of schemes. Everything else iterates it.
 //!
-//! A new scheme is a file beside this one and a line in the list below. What schemes cost is compared with the first.
+//! To add a scheme, add a file beside this one and a line to the list below. The benchmark compares each
+//! scheme's cost with the first.
 
 use alloc::boxed::Box;
 use core::fmt::Debug;

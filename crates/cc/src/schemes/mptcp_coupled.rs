@@ -1,41 +1,43 @@
 //! # COUPLED: fully coupled multipath TCP
 //!
-//! The windows of all subflows are one window, spread over the paths: the increase depends on the sum alone, and a loss takes
-//! half of the sum from the path where it occurred. So a path more congested than another loses everything but its floor, and
-//! all traffic leaves it: in the fluid model this is the best use of the network.
+//! The cwnds of all subflows form one window, spread over the paths. The increase depends only on the sum,
+//! and a loss takes half of the sum from the path where it occurred. A path more congested than the others
+//! therefore loses everything above its floor, and all traffic leaves it: in the fluid model, this is the
+//! best use of the network.
 //!
 //! ## Control law
-//! w: window in segments, w_T: sum of the windows; per segment acknowledged:
+//! w: cwnd in segments, w_T: sum of all cwnds; per segment acknowledged:
 //!
 //! ```text
 //! w += a / w_T,                           a = 1
 //! loss, mark    w = max(w - w_T / b, 1),  b = 2
 //! ```
-//! On a loss w is what is in flight, as in RFC 5681.
+//! On a loss w is the data in flight, as in RFC 5681.
 //!
 //! ## States
 //! Those of `newreno`.
 //!
 //! ## Life of a flow
-//! After slow start the subflows grow alike, each by w/w_T segments per round trip. The first loss on a path takes its window
-//! if that is no more than half of the total; from there it regrows only by what its few acknowledgements bring. Of two equal
-//! paths the one that loses first gives way, until the other has a loss: traffic flaps between them.
+//! After slow start the subflows grow alike, each by w/w_T segments per round trip. The first loss on a path
+//! takes all of its cwnd if that is at most half of the total. From there it regrows only by its few ACKs. Of
+//! two equal paths the one that loses first yields, until the other has a loss: traffic flaps between them.
 //!
 //! ## References
-//! F. Kelly, T. Voice, Stability of end-to-end algorithms for joint routing and rate control, CCR 35(2), 2005; D. Wischik et
-//! al., NSDI 2011, section 2.3; `FULLY_COUPLED` of htsim; RFC 6356 section 5 for its flapping.
+//! F. Kelly, T. Voice, Stability of end-to-end algorithms for joint routing and rate control, CCR 35(2),
+//! 2005; D. Wischik et al., NSDI 2011, section 2.3; `FULLY_COUPLED` of htsim; RFC 6356 section 5 for its
+//! flapping.
 //!
 //! ## Differences
-//! 1. The floor of a subflow is one segment, so it still sees its path. ns-3's `Fully_Coupled` has two.
-//! 2. A comparison table of the Nodectl paper says that it halves all subflows and ends the congested one: that is not the
-//!    published law, and not what is here.
-//! 3. Timeouts follow Reno: half the flight as threshold, one segment as window.
+//! 1. The floor of a subflow is one segment, so it still probes its path. ns-3's `Fully_Coupled` has two.
+//! 2. A comparison table in the Nodectl paper claims that it halves all subflows and ends the congested one.
+//!    That is neither the published law nor this one.
+//! 3. Timeouts follow Reno: ssthresh is half the data in flight, cwnd one segment.
 //!
 //! ## Known weaknesses
-//! It assumes equal round-trip times: the increase per acknowledgement is the same on all paths, so short ones win. A path that
-//! was left is rarely tried again, and equal paths are used in turns rather than together.
+//! COUPLED assumes equal RTTs: the increase per ACK is the same on all paths, so paths with short RTTs win.
+//! It rarely retries a path that it left, and uses equal paths in turn rather than together.
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS};
+use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
 use crate::{Bytes, Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
 
 /// COUPLED.
@@ -52,12 +54,12 @@ impl Policy for Full {
     const INFO: Info = Info {
         name: "mptcp-coupled",
         aliases: &[],
-        summary: "multipath: one window over all paths; a loss takes half of the sum from the path that lost",
+        summary: "multipath: one cwnd over all paths; a loss takes half of the sum from the path that lost",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: merged_params![PARAMS;
             Param::number("a", 1.0, (0.01, 10.0), "", "increase per round trip of all subflows together, segments"),
-            Param::number("b", 2.0, (1.0, 16.0), "", "a loss takes 1/b of the sum of windows"),
+            Param::number("b", 2.0, (1.0, 16.0), "", "a loss takes 1/b of the sum of cwnds"),
         ],
     };
     const FLOOR: u64 = 1;
@@ -81,8 +83,9 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
+    /// The increase depends only on the sum of the windows.
     #[test]
-    fn the_increase_depends_on_the_sum_alone() {
+    fn mptcp_coupled_increase_depends_on_sum_alone() {
         let paths = [path(10, 40, 0), path(30, 100, 0), path(60, 10, 0)];
         for own in 0..3 {
             assert!(near(growth::<Full>(&[], own, &paths), 0.01));
@@ -90,8 +93,9 @@ mod tests {
         assert!(near(growth::<Full>(&[("a", 0.5)], 0, &paths), 0.005));
     }
 
+    /// A loss takes half of the sum from the path that lost, down to one segment.
     #[test]
-    fn a_loss_takes_half_of_the_sum_from_the_path_that_lost_down_to_a_segment() {
+    fn mptcp_coupled_loss_takes_half_of_sum_from_its_path() {
         // 60 of 100 segments: 60 - 50; 30 of 100: nothing is left but the floor.
         let paths = [path(60, 40, 0), path(30, 40, 0), path(10, 40, 0)];
         assert!(near(after_loss::<Full>(0, &paths), 10.0));
@@ -101,8 +105,9 @@ mod tests {
         assert!(near(after_loss::<Full>(0, &[path(40, 40, 0), path(40, 40, 0)]), 1.0));
     }
 
+    /// From one segment the window regrows with its acknowledgements.
     #[test]
-    fn from_the_floor_it_regrows_by_what_its_acknowledgements_bring() {
+    fn mptcp_coupled_regrows_from_one_segment() {
         // One of 51 segments, 1/51 each: 51 acknowledgements, at one or two per round trip.
         let mut scheme = avoiding::<Full>(0, &[path(2, 40, 0), path(48, 40, 0)]);
         assert_eq!(acks_to_next_step(&mut scheme), 50);

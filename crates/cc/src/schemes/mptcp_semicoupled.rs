@@ -1,17 +1,18 @@
 //! # SEMI-COUPLED: coupled increase, own decrease
 //!
-//! Between `mptcp-coupled` and independent subflows: the increase depends on the sum of windows, so it is stronger on paths
-//! where more arrives, but each subflow halves its own window only. A congested path keeps a moderate amount of traffic, enough
-//! to see when it recovers, and equal paths are used alike.
+//! Between `mptcp-coupled` and independent subflows. The increase depends on the sum of all cwnds, so it is
+//! stronger on paths that deliver more, but each subflow halves only its own cwnd. A congested path keeps a
+//! moderate amount of traffic, enough to detect its recovery, and equal paths are used equally.
 //!
 //! ## Control law
-//! w: window in segments, w_T: sum of the windows; per segment acknowledged:
+//! w: cwnd in segments, w_T: sum of all cwnds; per segment acknowledged:
 //!
 //! ```text
 //! w += a / w_T,  a = 1
 //! loss, mark     w = w / 2, two segments at least
 //! ```
-//! At loss probabilities p_r, w_r w_T = 2 a (1 - p_r) / p_r: the windows are as 1 / p_r, and w_T = sqrt(2 a sum 1/p_r).
+//! At loss probabilities p_r, w_r w_T = 2 a (1 - p_r) / p_r: cwnd is proportional to 1 / p_r, and w_T =
+//! sqrt(2 a sum 1/p_r).
 //!
 //! ## States
 //! Those of `newreno`.
@@ -20,17 +21,17 @@
 //! As `lia`'s, with the constant a in place of alpha.
 //!
 //! ## References
-//! D. Wischik et al., Design, Implementation and Evaluation of Congestion Control for Multipath TCP, NSDI 2011, section 2.4;
-//! `COUPLED_INC` of htsim.
+//! D. Wischik et al., Design, Implementation and Evaluation of Congestion Control for Multipath TCP, NSDI
+//! 2011, section 2.4; `COUPLED_INC` of htsim.
 //!
 //! ## Differences
-//! None in the law. The name of htsim's form is taken from the paper by its description.
+//! None in the control law. htsim's form was identified by the paper's description.
 //!
 //! ## Known weaknesses
-//! a is fixed. With a = 1, n subflows over one bottleneck take sqrt(n) of what one TCP takes (a = 1/n would be fair), and with
-//! unequal round-trip times no single a is fair: what `lia` computes anew all the time.
+//! a is fixed. With a = 1, n subflows over one bottleneck take sqrt(n) times the share of one TCP (a = 1/n
+//! would be fair). With unequal RTTs no single a is fair; `lia` therefore recomputes it continuously.
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS};
+use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
 use crate::{Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
 
 /// SEMI-COUPLED.
@@ -46,7 +47,7 @@ impl Policy for Half {
     const INFO: Info = Info {
         name: "mptcp-semicoupled",
         aliases: &[],
-        summary: "multipath: increase by the sum of windows, a loss halves the own one",
+        summary: "multipath: increase by the sum of cwnds, a loss halves only the subflow's own",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: merged_params![PARAMS;
@@ -69,24 +70,27 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
+    /// The increase depends on the sum of the windows, the decrease on the subflow's own.
     #[test]
-    fn the_increase_depends_on_the_sum_and_the_decrease_on_the_own_window() {
+    fn mptcp_semicoupled_couples_increase_but_not_decrease() {
         let paths = [path(10, 40, 0), path(30, 100, 0)];
         assert!(near(growth::<Half>(&[], 0, &paths), 1.0 / 40.0));
         assert!(near(growth::<Half>(&[("a", 0.5)], 1, &paths), 0.5 / 40.0));
         assert!(near(after_loss::<Half>(1, &paths), 15.0));
     }
 
+    /// No subflow grows faster than Reno, for any a.
     #[test]
-    fn no_subflow_grows_faster_than_reno_whatever_a_is() {
+    fn mptcp_semicoupled_grows_at_most_as_reno() {
         // a = 10 with a sum of 40: 1/4 asked for on a window of ten, 1/10 given.
         let mut scheme = avoiding::<Half>(0, &[path(10, 40, 0), path(30, 40, 0)]);
         scheme.set_law(Half { a: 10.0 });
         assert_eq!(acks_to_next_step(&mut scheme), 10);
     }
 
+    /// Windows balance inversely to the loss rates.
     #[test]
-    fn windows_balance_as_the_inverse_of_loss() {
+    fn mptcp_semicoupled_windows_balance_as_inverse_loss() {
         // p = 1 % and 4 %: w_T = sqrt(2 (99 + 24)) = 15.68 segments, w = 2 x 99 / w_T and 2 x 24 / w_T.
         let losses = [0.01, 0.04];
         let odds = losses.map(|p| (1.0 - p) / p);

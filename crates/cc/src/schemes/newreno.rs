@@ -1,53 +1,58 @@
 //! # NewReno
 //!
-//! The standard of the Internet's first decades, and the yardstick of fairness: grow the window by one segment per round
-//! trip until a packet is lost, then halve it. The sum of such windows hovers around what the path holds, and of two flows
-//! the larger one loses more at every halving, so they converge. How losses are found and repaired (NewReno's partial
-//! acknowledgements, SACK, RACK) is the transport's part; here is the window.
+//! The Internet's standard for decades, and the yardstick of fairness. cwnd grows by one segment per round
+//! trip until a packet is lost, then halves. The windows of all flows add up to about what the path holds. Of
+//! two flows the larger one loses more at each halving, so they converge. The transport detects and repairs
+//! losses (NewReno's partial ACKs, SACK, RACK). This scheme sets cwnd only.
 //!
 //! ## Control law
-//! W: window, A: bytes newly acknowledged, S: segment, F: data outstanding when congestion is detected (all in bytes).
+//! W: cwnd; A: bytes newly acknowledged; S: segment size; F: data outstanding when congestion is detected
+//! (all in bytes).
 //!
 //! ```text
 //! slow start   W < ssthresh     W += A                            per ACK (`abc` off: min(A, S))
-//! avoidance    W >= ssthresh    W += S  whenever W bytes more are acknowledged
-//!                                       (`abc` off: whenever W/S ACKs more have arrived)
+//! avoidance    W >= ssthresh    W += S  for every W bytes acknowledged
+//!                                       (`abc` off: for every W/S ACKs)
 //! loss, mark                    ssthresh = max(F/2, 2 S);  W = min(W, ssthresh)
-//! timeout                       ssthresh likewise, once per series of expiries;  W = S
-//! mark, `abe` on                0.8 F in place of F/2
+//! timeout                       same ssthresh, once per run of timeouts;  W = S
+//! mark, `abe` on                0.8 F instead of F/2
 //! idle for longer than the RTO  W = min(W, initial window)
 //! ```
-//! The window grows only while it is what limits the sender, and not during fast recovery.
-//! Under random loss of probability p, W is about S sqrt(3 / (2 b p)), b segments per ACK counted (1 with `abc`).
+//! cwnd grows only while it limits the sender, and not during fast recovery. Under random loss with
+//! probability p, W is about S sqrt(3 / (2 b p)), where b is the number of segments per ACK counted (1 with
+//! `abc`).
 //!
 //! ## States
 //! ```text
-//!                  W reaches ssthresh
-//!   slow_start ----------------------------> avoidance
-//!     |   ^                                   |     ^
-//!     |   | timeout: W = S                    |     |
-//!     |   +----------------+------------------+     |
-//!     |                    |          loss, mark    |
-//!     +------------------> recovery <---------------+
-//!          loss, mark         |   all data outstanding at its start acknowledged
-//!                             +---------------------> avoidance
+//!                   W reaches ssthresh
+//!    slow_start ----------------------------> avoidance
+//!      |   ^                                   |     ^
+//!      |   | timeout: W = S                    |     |
+//!      |   +----------------+------------------+     |
+//!      |                    |          loss, mark    |
+//!      +------------------> recovery <---------------+
+//!           loss, mark         |   all data outstanding at its start acknowledged
+//!                              +---------------------> avoidance
 //! ```
 //!
 //! ## References
-//! RFC 5681 (2009), congestion control; RFC 6582 (2012), NewReno recovery; RFC 3465 (2003), byte counting; RFC 3168 (2001),
-//! marks; RFC 8511 (2018), ABE; RFC 6928 (2013), the initial window; Linux `tcp_cong.c` for byte counting as deployed.
+//! RFC 5681 (2009), congestion control; RFC 6582 (2012), NewReno recovery; RFC 3465 (2003), byte counting;
+//! RFC 3168 (2001), ECN; RFC 8511 (2018), ABE; RFC 6928 (2013), the initial window; Linux `tcp_cong.c` for
+//! byte counting as deployed.
 //!
 //! ## Differences
-//! 1. Slow start counts every acknowledged byte, as Linux does. RFC 5681 and RFC 3465 limit one ACK to one or two segments.
-//! 2. With `abc` off one ACK counts for one segment in avoidance, whatever it covers (the form of most analyses), and for
-//!    no more than one in slow start. With delayed ACKs this grows half as fast.
-//! 3. Entering recovery never raises the window: with less than two segments it stays, though ssthresh is two.
-//! 4. The window deflation of RFC 6582 on partial ACKs is left to the transport, which counts what is in flight.
-//! 5. A reduction that proves spurious is undone in full (RFC 5681 knows no undo; this is Linux's).
+//! 1. Slow start counts every acknowledged byte, as Linux does. RFC 5681 and RFC 3465 limit one ACK to one or
+//!    two segments.
+//! 2. With `abc` off, one ACK counts as one segment in avoidance, regardless of how much it acknowledges (the
+//!    form most analyses use), and as at most one segment in slow start. With delayed ACKs cwnd then grows
+//!    half as fast.
+//! 3. Entering recovery never raises cwnd: below two segments it stays, although ssthresh is two.
+//! 4. The transport counts what is in flight, so cwnd is not deflated on partial ACKs (RFC 6582).
+//! 5. A spurious reduction is undone in full, as in Linux. RFC 5681 defines no undo.
 //!
 //! ## Known weaknesses
-//! On long fat paths one segment per round trip takes minutes to recover from one loss; random loss is taken for
-//! congestion; throughput falls with the RTT; drop-tail buffers are kept full.
+//! On long fat paths, one segment per round trip takes minutes to recover from a single loss. Random loss
+//! counts as congestion. Throughput falls as the RTT grows. Drop-tail buffers stay full.
 
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
@@ -201,11 +206,11 @@ impl CongestionControl for NewReno {
     const INFO: Info = Info {
         name: "newreno",
         aliases: &["reno"],
-        summary: "one segment more per round trip, half the window on loss (RFC 5681)",
+        summary: "additive increase of one segment per round trip, half of cwnd on loss (RFC 5681)",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
-            Param::flag("abc", true, "count acknowledged bytes (RFC 3465); off: count acknowledgements"),
+            Param::flag("abc", true, "count acknowledged bytes (RFC 3465); off: count ACKs"),
             Param::flag("abe", false, "keep 0.8 instead of half on an ECN mark (RFC 8511)"),
             PACED,
         ],
@@ -297,8 +302,9 @@ mod tests {
         scheme
     }
 
+    /// Slow start counts bytes, or one segment per acknowledgement.
     #[test]
-    fn slow_start_counts_bytes_or_one_segment_per_ack() {
+    fn newreno_slow_start_counts_bytes_or_segment_per_ack() {
         let mut bytes = newreno(&[]);
         bytes.on_ack(&ack(2 * MSS));
         assert_eq!(window(&bytes), 12 * MSS);
@@ -308,8 +314,9 @@ mod tests {
         assert_eq!(window(&acks), 11 * MSS + 300);
     }
 
+    /// Congestion avoidance adds one segment per window of bytes, or per window of acknowledgements.
     #[test]
-    fn avoidance_adds_one_segment_per_window_of_bytes_or_per_window_of_acks() {
+    fn newreno_avoidance_adds_one_segment_per_window() {
         // Ten segments: five ACKs of two segments are one window of bytes and half a window of ACKs.
         let mut bytes = avoiding(10, &[]);
         let mut acks = avoiding(10, &[("abc", 0.0)]);
@@ -330,8 +337,9 @@ mod tests {
         assert_eq!(window(&bytes), 12 * MSS);
     }
 
+    /// Acknowledged bytes beyond ssthresh count in congestion avoidance.
     #[test]
-    fn what_passes_the_threshold_counts_in_avoidance() {
+    fn newreno_bytes_beyond_ssthresh_count_in_avoidance() {
         let mut scheme = newreno(&[]);
         scheme.reno.ssthresh = Bytes::new(11 * MSS);
         scheme.on_ack(&ack(4 * MSS)); // 1 to the threshold, 3 of credit
@@ -340,8 +348,9 @@ mod tests {
         assert_eq!(window(&scheme), 12 * MSS);
     }
 
+    /// The window grows in loss repair, but not in recovery or while application-limited.
     #[test]
-    fn no_growth_in_recovery_nor_when_the_application_is_the_limit_but_in_loss_repair() {
+    fn newreno_grows_in_loss_repair_not_recovery_or_app_limited() {
         let mut scheme = newreno(&[]);
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(MSS) });
         scheme.on_ack(&Ack { window_limited: false, ..ack(MSS) });
@@ -350,8 +359,9 @@ mod tests {
         assert_eq!(window(&scheme), 11 * MSS);
     }
 
+    /// A loss halves the flight; with ABE a mark keeps four fifths of it.
     #[test]
-    fn loss_halves_the_flight_and_marks_keep_four_fifths_of_it_with_abe() {
+    fn newreno_loss_halves_flight_and_abe_keeps_four_fifths() {
         let mut scheme = avoiding(40, &[("abe", 1.0)]);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 36 * MSS));
         assert_eq!((window(&scheme), scheme.reno.ssthresh), (18 * MSS, Bytes::new(18 * MSS)));
@@ -362,23 +372,26 @@ mod tests {
         assert_eq!(window(&classic), 18 * MSS);
     }
 
+    /// ssthresh is at least two segments, and recovery never raises the window.
     #[test]
-    fn threshold_is_never_below_two_segments_and_recovery_never_raises_the_window() {
+    fn newreno_ssthresh_is_at_least_two_segments() {
         let mut scheme = avoiding(1, &[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, MSS));
         assert_eq!((window(&scheme), scheme.reno.ssthresh), (MSS, Bytes::new(2 * MSS)));
     }
 
+    /// A series of timeouts lowers ssthresh once.
     #[test]
-    fn a_series_of_timeouts_lowers_the_threshold_once() {
+    fn newreno_series_of_timeouts_lowers_ssthresh_once() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_timeout(&timeout(40 * MSS, 1));
         scheme.on_timeout(&timeout(MSS, 2));
         assert_eq!((window(&scheme), scheme.reno.ssthresh), (MSS, Bytes::new(20 * MSS)));
     }
 
+    /// A spurious reduction is undone once.
     #[test]
-    fn a_spurious_reduction_is_undone_once() {
+    fn newreno_spurious_reduction_is_undone_once() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_timeout(&timeout(40 * MSS, 1));
         scheme.on_spurious_loss(&testing::spurious(Phase::Loss));
@@ -388,8 +401,9 @@ mod tests {
         assert_eq!(window(&scheme), 5 * MSS);
     }
 
+    /// Idle time beyond the RTO restarts from the initial window.
     #[test]
-    fn an_idle_time_beyond_the_rto_restarts_from_the_initial_window() {
+    fn newreno_idle_beyond_rto_restarts_from_initial_window() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_idle_restart(&testing::idle(199, 200));
         assert_eq!(window(&scheme), 40 * MSS);
@@ -397,8 +411,9 @@ mod tests {
         assert_eq!(window(&scheme), 10 * MSS);
     }
 
+    /// With pacing, the rate is a fifth more than the window per round trip.
     #[test]
-    fn paced_it_asks_for_a_fifth_more_than_the_window_per_round_trip() {
+    fn newreno_paced_uses_1_2_windows_per_round_trip() {
         let mut scheme = avoiding(10, &[("paced", 1.0)]);
         assert_eq!(scheme.control().pacing_rate, None);
         scheme.on_ack(&Ack { srtt: Some(crate::Nanos::from_millis(100)), ..ack(MSS) });

@@ -1,17 +1,18 @@
-//! # Nodectl: the rate that was negotiated
+//! # Nodectl: negotiated rate
 //!
-//! Before its first data the sender asks the nodes on the way for a rate, and from then on it sends at the rate granted,
-//! no more and no less, until a node has it reduced or another negotiation grants more. It neither probes nor reacts to
-//! loss. The messages are the transport's; the work is done by the allocator `nodectl` at the links.
+//! Before its first data the sender requests a rate from the nodes on the path. From then on it sends at
+//! exactly the granted rate, until a node has it reduced or another negotiation grants more. It neither
+//! probes nor reacts to loss. The transport exchanges the messages. The router algorithm `nodectl` on the
+//! links does the work.
 //!
 //! ## Control law
-//! Let R be the rate granted, in payload bytes per second (the transport takes the headers off: a packet on the wire is
-//! followed by a gap of its whole size divided by the granted rate).
+//! Let R be the granted rate, in payload bytes per second (the transport subtracts the headers: a packet on
+//! the wire is followed by a gap of its whole size divided by the granted rate).
 //!
-//! * pacing rate = R, `min_rate` packets per second at least
-//! * window = `window_gain` · R · srtt, four segments at least: it bounds what is lost if the network dies.
-//! * No rate granted: window and pacing of CUBIC, which begins anew.
-//! * Requests ask for `line_rate` at most. A grant of more is therefore none: ignored, and counted.
+//! * pacing rate = R, at least `min_rate` packets per second
+//! * cwnd = `window_gain` · R · srtt, at least four segments: it bounds the loss if the network fails.
+//! * Without a granted rate: cwnd and pacing of CUBIC, which restarts.
+//! * Requests ask for at most `line_rate`. A grant above it is therefore invalid: ignored, and counted.
 //!
 //! Loss and marks change nothing while a rate is granted.
 //!
@@ -21,26 +22,28 @@
 //! ```
 //!
 //! ## Life of a flow
-//! The transport asks when the handshake is over and holds data back for the answer, a round trip. It gives up asking after
-//! four requests without an answer, each with twice the patience of the one before, and where the answer shows that no node
-//! took part; then data flows by the law of CUBIC. A transport that has asked in vain asks again from time to time.
+//! The transport sends a request when the handshake is over and holds data back until the answer, one round
+//! trip later. It gives up after four requests without an answer, each with twice the timeout of the previous
+//! one, or when the answer shows that no node took part. Data then flows under CUBIC. After a failed
+//! negotiation the transport retries from time to time.
 //!
 //! ## References
-//! H. Liu, H. Ni, R. Han, 'A Transmission Rate Control Method for Active Congestion Reduction Based on Network Node Bandwidth
-//! Allocation', Future Internet 15(12), 385, 2023: Algorithm 3 and section 6.2.
+//! H. Liu, H. Ni, R. Han, 'A Transmission Rate Control Method for Active Congestion Reduction Based on
+//! Network Node Bandwidth Allocation', Future Internet 15(12), 385, 2023: Algorithm 3 and section 6.2.
 //!
 //! ## Differences
-//! 1. The paper says nothing of networks where nobody answers. Here the flow falls back to CUBIC (without the proportional
-//!    rate reduction that CUBIC by itself is given: its window is enforced as it is).
-//! 2. The paper paces and says nothing of a window. Here one bounds what is lost.
-//! 3. What is not a rate is ignored and counted, here and in the transport, which refuses a grant of more than it asked for.
-//!    A `line_rate` of 1 Tbit/s, the default, stands for none. The transport says by a rate of zero that there is none any
-//!    more. The least rate keeps a flow from stalling when it is granted less than a packet per second.
+//! 1. The paper does not cover networks where no node answers. Here the flow falls back to CUBIC (without the
+//!    proportional rate reduction that CUBIC itself gets: its cwnd is enforced as it is).
+//! 2. The paper paces and mentions no window. Here a cwnd bounds the loss.
+//! 3. Invalid rates are ignored and counted, here and in the transport, which refuses a grant above its
+//!    request. A `line_rate` of 1 Tbit/s, the default, means none. The transport signals a withdrawn rate as
+//!    a rate of zero. The minimum rate keeps a flow from stalling when it is granted less than one packet per
+//!    second.
 //!
 //! ## Known weaknesses
-//! Having been granted a rate it keeps to it whatever it loses: if the nodes die, or the way changes to one that was not
-//! asked, it overruns what it meets there until it ends. Beside traffic that does not negotiate it takes what it was
-//! promised.
+//! A flow keeps its granted rate regardless of loss: if the nodes fail, or the path changes to one that was
+//! not part of the negotiation, the flow overruns it until it ends. Beside traffic that does not negotiate,
+//! it takes the rate it was promised.
 
 use super::Cubic;
 use crate::advised::{Bounds, NO_LINE};
@@ -80,7 +83,7 @@ impl CongestionControl for Nodectl {
     const INFO: Info = Info {
         name: "nodectl",
         aliases: &[],
-        summary: "Nodectl: sends at the rate negotiated with the nodes on the way",
+        summary: "Nodectl: sends at the rate negotiated with the nodes on the path",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
@@ -89,16 +92,16 @@ impl CongestionControl for Nodectl {
                 1.0,
                 (0.1, 1000.0),
                 "pkt/s",
-                "a rate granted below this counts as this",
+                "minimum rate; a lower grant counts as this",
             ),
             Param::number(
                 "line_rate",
                 NO_LINE,
                 (1.0, NO_LINE),
                 "mbit",
-                "the most it asks for: a grant above this is ignored; 1000000: no limit is stated",
+                "maximum requested rate; a higher grant is ignored; 1000000: no limit is stated",
             ),
-            Param::number("window_gain", 2.0, (1.0, 10.0), "", "the window in products of rate and srtt"),
+            Param::number("window_gain", 2.0, (1.0, 10.0), "", "cwnd as a multiple of rate times srtt"),
         ],
     };
     const RATE_PROTOCOL: Option<&'static str> = Some("nodectl");
@@ -222,8 +225,9 @@ mod tests {
         Advice::Rate(Rate::from_bytes_per_sec(n))
     }
 
+    /// The scheme sends at the granted rate despite loss.
     #[test]
-    fn it_sends_at_the_granted_rate_whatever_it_loses() {
+    fn nodectl_sends_at_granted_rate_despite_loss() {
         let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[]));
         scheme.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
         // Twice 1 MB/s for 40 ms.
@@ -240,8 +244,9 @@ mod tests {
         assert_eq!(lower.cwnd, Bytes::new(60_000));
     }
 
+    /// Invalid grants are counted and ignored; the last valid one stays in force.
     #[test]
-    fn what_is_no_grant_is_ignored_and_counted_and_the_last_one_stands() {
+    fn nodectl_invalid_grant_is_counted_and_last_one_kept() {
         let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[("line_rate", 80.0)]));
         let start = scheme.control();
         for nothing in [rate(0), rate(10_000_001), Advice::Change(5.0), Advice::Change(f64::NAN)] {
@@ -266,8 +271,9 @@ mod tests {
         assert_eq!(Nodectl::new(&setup(&Nodectl::INFO, 1000, &[])).line_rate(), None);
     }
 
+    /// Without a grant the scheme is CUBIC from the initial window.
     #[test]
-    fn without_a_grant_it_is_cubic_from_the_initial_window_on() {
+    fn nodectl_without_grant_is_cubic() {
         let mut cubic = Cubic::new(&setup(&Cubic::INFO, 1000, &[]));
         let mut scheme = Nodectl::new(&setup(&Nodectl::INFO, 1000, &[]));
         let script = |on_ack: &mut dyn FnMut(&Ack)| {

@@ -1,11 +1,12 @@
 //! # OLIA: opportunistic linked increases
 //!
-//! `lia` shares the load in proportion to the quality of paths and thereby takes capacity on bad ones that others could use
-//! better. OLIA's first term alone would be optimal, but would flap between equal paths; its second term moves window from the
-//! subflows that have the most to those on the best paths that have less, and so keeps traffic on all of the best.
+//! `lia` shares the load in proportion to the quality of paths and so takes capacity on bad paths that others
+//! could use better. OLIA's first term alone would be optimal, but would flap between equal paths. Its second
+//! term moves cwnd from the subflows with the largest windows to those on the best paths with smaller ones,
+//! and so keeps traffic on all of the best paths.
 //!
 //! ## Control law
-//! w: window in segments, R: smoothed round-trip time, n: subflows that take part; per segment acknowledged:
+//! w: cwnd in segments, R: smoothed RTT, n: participating subflows; per segment acknowledged:
 //!
 //! ```text
 //!          w / R²          a
@@ -13,8 +14,8 @@
 //!      (sum_p w_p/R_p)²    w
 //!
 //! l = max(bytes between the last two losses, bytes since the last loss)
-//! B = the paths of the greatest l / R²  (1/l estimates the loss rate: sqrt(l)/R is what TCP would get)
-//! M = the paths of the largest window
+//! B = the paths of the greatest l / R²  (1/l estimates the loss rate: sqrt(l)/R is the rate of a TCP)
+//! M = the paths of the largest cwnd
 //!
 //! B \ M empty:  a = 0 for all
 //! otherwise:    a =  1 / (n |B \ M|)   on the paths of B \ M
@@ -23,30 +24,33 @@
 //!
 //! loss, mark    w = w / 2, two segments at least
 //! ```
-//! Where a is negative the window may shrink in avoidance, by a segment at a time and down to one.
+//! Where a is negative, cwnd may shrink in avoidance, by one segment at a time and down to one.
 //!
 //! ## States
 //! Those of `newreno`.
 //!
 //! ## Life of a flow
-//! On equal paths a is zero whenever all of the best have the same window, and else gives back to those that lost it. On a bad
-//! path only the first term is left, which falls with the square of its share: little but a probe remains.
+//! On equal paths a is zero whenever all of the best have the same cwnd, and otherwise restores those that
+//! lost theirs. On a bad path only the first term remains, and it falls with the square of the path's share:
+//! little more than a probe is left.
 //!
 //! ## References
-//! R. Khalili, N. Gast, M. Popovic, J.-Y. Le Boudec, MPTCP is not Pareto-Optimal: Performance Issues and a Possible Solution,
-//! CoNEXT 2012 and IEEE/ACM Transactions on Networking 21(5), 2013; Linux `mptcp_olia.c` (multipath-tcp/mptcp).
+//! R. Khalili, N. Gast, M. Popovic, J.-Y. Le Boudec, MPTCP is not Pareto-Optimal: Performance Issues and a
+//! Possible Solution, CoNEXT 2012 and IEEE/ACM Transactions on Networking 21(5), 2013; Linux `mptcp_olia.c`
+//! (multipath-tcp/mptcp).
 //!
 //! ## Differences
-//! 1. M compares windows in whole segments, as Linux counts them: else windows would never be equal.
-//! 2. The increase is not more than Reno's. On a path of B \ M the sum of both terms could exceed it.
-//! 3. What is left of the credit after a step is kept; Linux drops it.
-//! 4. n counts established subflows that have a round-trip sample; Linux counts all that are established.
+//! 1. M compares windows in whole segments, as Linux counts them. Otherwise they would never be equal.
+//! 2. The increase never exceeds Reno's. On a path of B \ M the sum of both terms could.
+//! 3. Growth credit left after a step is kept. Linux drops it.
+//! 4. n counts established subflows with an RTT sample. Linux counts all established ones.
 //!
 //! ## Known weaknesses
-//! The set B compares measured numbers for equality, so of two paths that are alike usually one alone is best, and it changes
-//! with each loss. It leaves congested paths nearly empty, and is slow to see that one has recovered.
+//! The set B compares measured numbers for equality, so of two similar paths usually only one is best, and
+//! each loss changes which one. OLIA leaves congested paths nearly empty, and is slow to notice that one has
+//! recovered.
 
-use crate::coupled::{Coupled, Policy, Mesh, PARAMS, Peer};
+use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
 use crate::{Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
 
 /// OLIA.
@@ -108,7 +112,7 @@ impl Policy for Opportunistic {
     const INFO: Info = Info {
         name: "olia",
         aliases: &[],
-        summary: "multipath: linked increases that move window to the best paths (OLIA)",
+        summary: "multipath: linked increases that move cwnd to the best paths (OLIA)",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: PARAMS,
@@ -139,8 +143,9 @@ mod tests {
         core::array::from_fn(|own| Opportunistic::shift(&mesh(own, &paths)))
     }
 
+    /// Window moves from the largest to the best path.
     #[test]
-    fn window_moves_from_the_largest_to_the_best() {
+    fn olia_moves_window_from_largest_to_best_path() {
         // l / R²: 400 / 40², 900 / 40², 100 / 40²: B is the second, M the first; the third is in neither.
         assert_eq!(
             shifts([path(20, 40, 400), path(10, 40, 900), path(5, 40, 100)]),
@@ -151,8 +156,9 @@ mod tests {
         assert_eq!(shifts(four), [-1.0 / 8.0, 1.0 / 8.0, 1.0 / 8.0, -1.0 / 8.0]);
     }
 
+    /// Nothing moves if the best paths have the largest windows.
     #[test]
-    fn nothing_moves_where_the_best_have_the_largest_windows() {
+    fn olia_moves_nothing_if_best_paths_are_largest() {
         assert_eq!(shifts([path(20, 40, 900), path(10, 40, 400)]), [0.0, 0.0]);
         assert_eq!(shifts([path(20, 40, 900), path(20, 40, 900)]), [0.0, 0.0]);
         // Not whole segments: twenty and a half are twenty.
@@ -160,14 +166,16 @@ mod tests {
         assert_eq!(shifts([uneven, path(20, 40, 900)]), [0.0, 0.0]);
     }
 
+    /// The better of the last two inter-loss intervals counts.
     #[test]
-    fn the_better_of_the_last_two_intervals_counts() {
+    fn olia_rates_paths_by_better_of_last_two_intervals() {
         let recovered = PathView { between_losses: Bytes::new(1_000 * MSS), ..path(10, 40, 3) };
         assert_eq!(shifts([path(20, 40, 900), recovered]), [-0.5, 0.5]);
     }
 
+    /// The increase has both terms and does not exceed Reno's.
     #[test]
-    fn the_increase_has_both_terms_and_is_not_more_than_renos() {
+    fn olia_increase_has_both_terms_and_at_most_renos() {
         // 20 segments at 40 ms, 10 at 100 ms, rates 500 and 100 segments per second; B is the second, M the first.
         let paths = [path(20, 40, 100), path(10, 100, 5_000)];
         let sum = 600.0 * 600.0;
@@ -179,8 +187,9 @@ mod tests {
         assert_eq!(acks_to_next_step(&mut avoiding::<Opportunistic>(0, &short)), 10);
     }
 
+    /// The largest window may shrink, and a loss halves it.
     #[test]
-    fn the_largest_window_may_shrink_and_a_loss_halves_it() {
+    fn olia_largest_window_may_shrink_and_loss_halves_it() {
         // 20 of 40 segments at equal round-trip times: the first term is 1/4 of 1/w, a = -1/2: minus a quarter of 1/w.
         let mut paths = [path(20, 40, 100), path(19, 40, 5_000)];
         let growth = 400.0 / (39.0 * 39.0) - 0.5;

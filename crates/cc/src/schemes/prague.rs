@@ -1,27 +1,29 @@
 //! # Prague
 //!
-//! DCTCP made fit for the Internet, and the sender that L4S queues are built for. It sets ECT(1), so a dual queue puts it
-//! where delay is short; it answers the averaged share of marks, as DCTCP does, so that a shallow queue never runs empty; it
-//! paces, so that it does not make a queue of its own; it keeps growing while it cuts; and flows of short round-trip time
-//! behave as if theirs were 25 ms, so that they do not crowd out others. A loss is answered as by Reno.
+//! DCTCP adapted to the Internet, and the sender that L4S queues are built for. Prague sets ECT(1), so a dual
+//! queue puts it where delay is short. Like DCTCP it responds to the averaged share of marks, so a shallow
+//! queue never runs empty. It paces, so it builds no queue of its own. It keeps growing while it cuts. Flows
+//! with short RTTs behave as if their RTT were 25 ms, so they do not crowd out others. It responds to loss as
+//! Reno does.
 //!
 //! ## Control law
-//! W: window, A: bytes newly delivered, M: those of them that were marked, S: segment (all in bytes); R: smoothed round-trip
-//! time, R0: the reference (`rtt_reference`, 25 ms), V = max(R, R0); alpha: the averaged share of marks, g: its gain.
+//! W: cwnd, A: bytes newly delivered, M: the marked bytes among them, S: segment size (all in bytes); R:
+//! smoothed RTT, R0: the reference (`rtt_reference`, 25 ms), V = max(R, R0); alpha: the averaged share of
+//! marks, g: its gain.
 //!
 //! ```text
-//! start                          alpha = 1, untouched until the first mark
-//! once per V                     alpha = (1 - g) alpha + g  (sum of M) / (sum of A)      both sums since the last time
+//! start                          alpha = 1, unchanged until the first mark
+//! once per V                     alpha = (1 - g) alpha + g  (sum of M) / (sum of A)      sums since the last update
 //! marks, once per V              W = max(W (1 - alpha / 2), 2 S);  ssthresh = W
 //! slow start   W < ssthresh      W += A - M
 //! avoidance                      W += (A - M) S / W  min(R / R0, 1)^2       also right after a cut
 //! loss                           ssthresh = max(F / 2, 2 S);  W = min(W, ssthresh)       F: data outstanding
-//! timeout                        ssthresh likewise, once per series of expiries;  W = S
+//! timeout                        same ssthresh, once per run of timeouts;  W = S
 //! idle for longer than the RTO   W = min(W, initial window)
 //! pacing                         W / R,  2 W / R while W < ssthresh / 2;  bursts of at most 1/4096 s
 //! ```
-//! In slow start, and until `rtt_transition` round trips of avoidance have passed, R0 is zero: a new flow converges as fast
-//! as DCTCP. Under marks of probability p the rate is about 2 S (1 - p) / (p V).
+//! In slow start, and until `rtt_transition` round trips of avoidance have passed, R0 is zero: a new flow
+//! converges as fast as DCTCP. Under marks with probability p the rate is about 2 S (1 - p) / (p V).
 //!
 //! ## States
 //! ```text
@@ -32,29 +34,31 @@
 //!     |                                              v    |
 //!     +------------------------------------------- recovery
 //! ```
-//! Marks are no state: the window is cut, and goes on growing.
+//! Marks do not change the state: cwnd is cut and keeps growing.
 //!
 //! ## References
-//! K. De Schepper, O. Tilmans, B. Briscoe: Linux `tcp_prague.c`, version 0.6, of the L4S team's kernel: the source of the law.
-//! draft-briscoe-iccrg-prague-congestion-control-04 (2024) describes the scheme; its text was not at hand. RFC 9331 (2023),
-//! section 4, for what an L4S sender owes; RFC 8257 for the core.
+//! K. De Schepper, O. Tilmans, B. Briscoe: Linux `tcp_prague.c`, version 0.6, of the L4S team's kernel: the
+//! source of the control law. draft-briscoe-iccrg-prague-congestion-control-04 (2024) describes the scheme;
+//! its text was not available. RFC 9331 (2023), section 4, for the duties of an L4S sender; RFC 8257 for the
+//! core.
 //!
 //! ## Differences
-//! 1. A queue that marks classic traffic as well is not detected, which the code leaves out by default too: there Prague
-//!    takes most of the rate.
-//! 2. Cuts are V apart by the clock. The code lets a cut begin only when the kernel's state of window reduction does, so with
-//!    a round-trip time just below R0 it may wait for nearly 2 R.
-//! 3. The share comes from acknowledgements that report changes of the mark at once (RFC 8257 section 3.2), not from
-//!    the counters of Accurate ECN.
-//! 4. The window does not go below two segments on marks, as in the code; RFC 9331 asks for less where that is too much.
-//! 5. A timeout restarts from one segment, with the threshold of RFC 5681.
-//! 6. Of the code's three forms of RTT independence this is the default one (rate).
+//! 1. Queues that also mark classic traffic are not detected; the reference code leaves detection out by
+//!    default too. In such a queue Prague takes most of the rate.
+//! 2. Cuts are V apart by the clock. The code lets a cut begin only when the kernel enters its window
+//!    reduction (CWR) state, so with an RTT just below R0 it may wait for nearly 2 R.
+//! 3. The share of marks comes from ACKs that report changes of the mark at once (RFC 8257 section 3.2), not
+//!    from the counters of Accurate ECN.
+//! 4. Marks do not reduce cwnd below two segments, as in the code. RFC 9331 asks for less where that is too
+//!    much.
+//! 5. A timeout restarts from one segment, with the ssthresh of RFC 5681.
+//! 6. Of the code's three forms of RTT independence, this is the default (rate).
 //!
 //! ## Known weaknesses
-//! Depends on the queue: in a classic one that marks it starves others, in a drop-tail one it is a paced Reno. The first
-//! marks find alpha at 1, so slow start ends with half of the window, and a segment per round trip is slow afterwards.
-//! A SYN that is repeated no longer asks for ECN: a flow whose first SYN is lost is a paced Reno for its whole life, in the
-//! classic queue of a DualPI2.
+//! Prague depends on the queue: in a classic queue that marks, it starves others; in a drop-tail queue it is
+//! a paced Reno. The first marks find alpha at 1, so slow start ends with half of cwnd, and growth by one
+//! segment per round trip is slow afterwards. A repeated SYN no longer requests ECN: a flow whose first SYN
+//! is lost is a paced Reno for its whole life, in the classic queue of a DualPI2.
 
 use super::dctcp::MarkShare;
 use crate::pacing::LEAST_RTT;
@@ -161,7 +165,7 @@ impl CongestionControl for Prague {
     const INFO: Info = Info {
         name: "prague",
         aliases: &[],
-        summary: "DCTCP for the Internet: paced, ECT(1), less dependent on the round-trip time",
+        summary: "DCTCP for the Internet: paced, ECT(1), less dependent on the RTT",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
@@ -172,14 +176,14 @@ impl CongestionControl for Prague {
                 25.0,
                 (0.0, 100.0),
                 "ms",
-                "flows of shorter round-trip time act as if it were this; 0: none do",
+                "RTT that flows with shorter RTTs emulate; 0: off",
             ),
             Param::count(
                 "rtt_transition",
                 500.0,
                 (0.0, 100_000.0),
                 "",
-                "round trips of avoidance before rtt_reference counts",
+                "round trips of avoidance before rtt_reference applies",
             ),
         ],
     };
@@ -309,8 +313,9 @@ mod tests {
         assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} against {expected}");
     }
 
+    /// Growth is a segment per window of unmarked bytes, scaled by the square of the RTT.
     #[test]
-    fn growth_is_a_segment_per_window_of_unmarked_bytes_scaled_by_the_square_of_the_rtt() {
+    fn prague_growth_is_scaled_by_square_of_rtt() {
         let mut plain = avoiding(&[("rtt_reference", 0.0)]);
         plain.on_ack(&delivered(1, 4, 0));
         close(plain.window, 40_000.0 + 4.0 * 1000.0 / 40.0);
@@ -323,8 +328,9 @@ mod tests {
         close(scaled.window, 40_016.0);
     }
 
+    /// The window is cut once per virtual round trip and grows meanwhile.
     #[test]
-    fn the_window_is_cut_once_per_virtual_round_trip_and_grows_on_meanwhile() {
+    fn prague_window_is_cut_once_per_virtual_rtt() {
         let mut scheme = avoiding(&[("rtt_transition", 0.0), ("alpha_init", 0.5)]);
         scheme.on_ack(&delivered(100, 1, 1));
         close(scheme.window, 30_000.0);
@@ -337,8 +343,9 @@ mod tests {
         close(scheme.window, 0.75 * before);
     }
 
+    /// Alpha waits for the first mark, then follows once per virtual round trip.
     #[test]
-    fn alpha_waits_for_the_first_mark_and_then_follows_once_per_virtual_round_trip() {
+    fn prague_alpha_follows_marks_once_per_virtual_rtt() {
         let mut scheme = avoiding(&[("rtt_transition", 0.0)]);
         let at = |ms, n, marked| Ack { round_start: true, ..delivered(ms, n, marked) };
         scheme.on_ack(&at(30, 8, 0));
@@ -350,8 +357,9 @@ mod tests {
         close(scheme.share.alpha(), 15.0 / 16.0 + 2.0 / 16.0 / 16.0);
     }
 
+    /// Slow start ends with the first mark.
     #[test]
-    fn slow_start_ends_with_the_first_mark() {
+    fn prague_slow_start_ends_with_first_mark() {
         let mut scheme = Prague::new(&testing::setup(&Prague::INFO, MSS, &[]));
         scheme.on_ack(&delivered(10, 4, 0));
         close(scheme.window, 14_000.0);
@@ -362,8 +370,9 @@ mod tests {
         assert_eq!(scheme.control().pacing_rate, Some(Rate::from_bytes_per_sec(700_000)));
     }
 
+    /// A loss halves the flight, and a timeout leaves one segment.
     #[test]
-    fn a_loss_halves_the_flight_and_a_timeout_leaves_one_segment() {
+    fn prague_loss_halves_flight_timeout_leaves_one_segment() {
         let mut scheme = avoiding(&[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 36 * MSS));
         close(scheme.window, 40_000.0);

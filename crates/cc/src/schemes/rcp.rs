@@ -1,17 +1,19 @@
-//! # RCP: the routers name the rate
+//! # RCP: routers set the rate
 //!
-//! The sender does not probe: its SYN already asks the network for a rate, every packet asks again, and it sends at the
-//! lowest rate that the routers on the way wrote into the header. The work is done by the allocator `rcp` at the links.
+//! The sender does not probe. Its SYN already requests a rate, every packet requests again, and the sender
+//! uses the lowest rate that the routers on the path wrote into the header. The router algorithm `rcp` on the
+//! links does the work.
 //!
 //! ## Control law
-//! Let R be the rate advised, in payload bytes per second (the transport takes the headers off: a packet on the wire is
-//! followed by a gap of its whole size divided by the router's rate).
+//! Let R be the advised rate, in payload bytes per second (the transport subtracts the headers: a packet on
+//! the wire is followed by a gap of its whole size divided by the router's rate).
 //!
-//! * pacing rate = R, `min_rate` packets per second at least
-//! * window = `window_gain` · R · srtt, four segments at least: it only stops a sender whose acknowledgements have ceased.
+//! * pacing rate = R, at least `min_rate` packets per second
+//! * cwnd = `window_gain` · R · srtt, at least four segments: it only stops a sender whose ACKs have ceased.
 //! * Before the first advice: the initial window, not paced.
-//! * Every packet asks for `line_rate`, the desired rate of the papers; routers only lower it. Advice of zero or above
-//!   `line_rate` is therefore no router's: ignored, and counted; the last rate stands.
+//! * Every packet requests `line_rate`, the desired rate of the papers; routers only lower it. Advice of zero
+//!   or above `line_rate` therefore comes from no router: it is ignored and counted, and the last rate
+//!   stands.
 //!
 //! Loss and marks change nothing.
 //!
@@ -19,29 +21,31 @@
 //! None.
 //!
 //! ## Life of a flow
-//! The SYN brings the first rate back. The first window is already sent at that rate, and a round trip later the flow has
-//! the rate of all others. Short flows end before the queue of a slow start would have formed.
+//! The SYN brings back the first rate. The first window is already sent at that rate, and one round trip
+//! later the flow has the same rate as all others. Short flows end before slow start would have built a
+//! queue.
 //!
 //! ## References
 //! * Dukkipati, Kobayashi, Zhang-Shen, McKeown, 'Processor sharing flows in the Internet', IWQoS 2005.
 //! * The authors' agents for ns-2 (`rcp-host.cc`), as kept in `victorkp/rcp-ns2-result-reproduction`.
 //!
 //! ## Differences
-//! 1. It rides on TCP: handshake, repair of losses and acknowledgements are TCP's, and RCP's fields add 12 bytes to TCP's
-//!    header (two rates, round-trip time, type and spare bits), where the ns-2 agents count 40 bytes for everything.
-//! 2. The ns-2 agents send extra packets to ask for a rate when data is sparser than one packet per round trip. Here a flow
-//!    that resumes sends at the rate it had, and has a new one a round trip later.
-//! 3. The ns-2 agents have no window. Here one bounds what is lost if the network dies.
-//! 4. What is ignored is counted; the least rate keeps a flow from stalling when a router asks for less than a packet per
-//!    second.
-//! 5. The desired rate travels as a 32-bit float, rounded down, so that an echo of it is not above `line_rate`.
-//! 6. A `line_rate` of 1 Tbit/s, the default, stands for none: packets ask without naming a rate, and one that comes back
-//!    unnamed shows that no router took part.
+//! 1. RCP runs on TCP: handshake, loss repair and ACKs are TCP's. RCP's fields add 12 bytes to TCP's header
+//!    (two rates, round-trip time, type and spare bits), where the ns-2 agents count 40 bytes for everything.
+//! 2. The ns-2 agents send extra packets to request a rate when there is less than one data packet per round
+//!    trip. Here a flow that resumes sends at its previous rate, and has a new one after a round trip.
+//! 3. The ns-2 agents have no cwnd. Here one bounds the loss if the network fails.
+//! 4. Ignored advice is counted. The minimum rate keeps a flow from stalling when a router advises less than
+//!    one packet per second.
+//! 5. The desired rate travels as a 32-bit float, rounded down, so that its echo does not exceed `line_rate`.
+//! 6. A `line_rate` of 1 Tbit/s, the default, means none: packets request without naming a rate, and an echo
+//!    without a rate shows that no router took part.
 //!
 //! ## Known weaknesses
-//! It believes whatever comes back within its line rate, and keeps the last rate when routers stop answering. On a path whose
-//! narrowest link does not take part it overruns that link for ever. Where a line rate is stated and no router takes part, the
-//! rate asked for comes back as it was, and the flow sends at it whatever it meets.
+//! RCP trusts any advice within its line rate, and keeps the last rate when routers stop answering. On a path
+//! whose narrowest link does not take part, it overruns that link for ever. If a line rate is stated and no
+//! router takes part, the requested rate returns unchanged, and the flow sends at it regardless of
+//! congestion.
 
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
@@ -66,15 +70,15 @@ impl CongestionControl for Rcp {
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
-            Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "advice below this counts as this"),
+            Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "lower advice counts as this"),
             Param::number(
                 "line_rate",
                 NO_LINE,
                 (1.0, NO_LINE),
                 "mbit",
-                "what is asked for: advice above this is ignored; 1000000: no limit is stated",
+                "requested rate; higher advice is ignored; 1000000: no limit is stated",
             ),
-            Param::number("window_gain", 2.0, (1.0, 10.0), "", "the window in products of rate and srtt"),
+            Param::number("window_gain", 2.0, (1.0, 10.0), "", "cwnd as a multiple of rate times srtt"),
         ],
     };
     const RATE_PROTOCOL: Option<&'static str> = Some("rcp");
@@ -135,8 +139,9 @@ mod tests {
         rcp.control()
     }
 
+    /// The scheme sends at the advised rate within its bounds and ignores invalid advice.
     #[test]
-    fn it_sends_at_the_advised_rate_within_its_bounds_and_ignores_what_is_none() {
+    fn rcp_follows_advised_rate_and_ignores_invalid_advice() {
         let mut rcp = Rcp::new(&setup(&Rcp::INFO, 1000, &[("line_rate", 80.0)]));
         let start = rcp.control();
         assert_eq!((start.cwnd, start.pacing_rate), (Bytes::new(10_000), None));
@@ -162,8 +167,9 @@ mod tests {
         assert_eq!(rcp.ignored, 5);
     }
 
+    /// The scheme requests its line rate if configured, and at least its minimum rate.
     #[test]
-    fn it_asks_for_its_line_rate_if_one_is_stated_and_for_no_less_than_its_least() {
+    fn rcp_requests_line_rate_and_at_least_its_minimum() {
         let asks = |values: &[(&str, f64)]| Rcp::new(&setup(&Rcp::INFO, 1000, values)).line_rate();
         assert_eq!(asks(&[]), None);
         assert_eq!(asks(&[("line_rate", 80.0)]), Some(Rate::from_bytes_per_sec(10_000_000)));

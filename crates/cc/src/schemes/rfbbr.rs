@@ -1,34 +1,34 @@
 //! # RFBBR (RTT-fair BBR)
 //!
-//! BBR with a window gain that depends on the state of the queue. What BBR may keep in flight beyond one BDP
-//! ends up in the queue, and is the more the longer a flow's round-trip time: so long flows win. RFBBR takes
-//! that excess away as the queue fills.
+//! BBR with a cwnd gain that depends on the state of the queue. The inflight that BBR allows beyond one BDP
+//! ends up in the queue, and it grows with the flow's RTT, so flows with long RTTs win. RFBBR removes that
+//! excess as the queue fills.
 //!
 //! The published rule could not be obtained. Known is one line of another paper's comparison [2]: it improves
-//! RTT fairness by setting the congestion window differently according to the state of the queue. Which states
-//! there are, how they are told apart and what window belongs to each is not known. The law below is
-//! our reconstruction, chosen for faithfulness to that line and not by its score: three states, told apart by
-//! the only signs of a queue a sender has, and the least change of BBR that gives each a window.
+//! RTT fairness by setting the congestion window differently according to the state of the queue. The states,
+//! the test for each and the cwnd that belongs to each are unknown. The law below is our reconstruction,
+//! chosen for faithfulness to that line and not by its score: three states, distinguished by the only signs
+//! of a queue a sender has, and the smallest change of BBR that gives each its own cwnd.
 //!
 //! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
-//! | s | least round-trip sample of the round trip that has just ended: what of the queue did not go away | s |
-//! | min_rtt | least round-trip time of the last 10 s | s |
-//! | rtt_max | greatest round-trip time of the connection | s |
-//! | f | (s − min_rtt) / (rtt_max − min_rtt) in [0, 1]; 0 as long as no queue was ever seen | – |
+//! | s | minimum RTT sample of the round trip that has just ended: the part of the queue that did not go away | s |
+//! | min_rtt | minimum RTT of the last 10 s | s |
+//! | rtt_max | maximum RTT of the connection | s |
+//! | f | (s − min_rtt) / (rtt_max − min_rtt) in [0, 1]; 0 until a queue has been seen | – |
 //!
 //! ```text
 //! at the start of each round trip:
 //!     queue := empty if f ≤ 0.1, full if f ≥ 0.9, else building
-//! window gain of ProbeBW:
+//! cwnd gain of ProbeBW:
 //!     2 (BBR's) while empty, 1.5 while building, 1 while full
 //! ```
 //!
 //! ## States
 //!
-//! Those of BBR v1, with its pacing gains; beside them, in ProbeBW, the state of the queue:
+//! Those of BBR v1, with its pacing gains. In ProbeBW, also the state of the queue:
 //!
 //! ```text
 //!            f > 0.1                f ≥ 0.9
@@ -45,22 +45,23 @@
 //!
 //! ## Differences
 //!
-//! From BBR v1 as it is here: the law above, nothing else. Which BBR the authors began with is not known, so the
-//! core's defaults stand. With `building_gain = 2` and `full_gain = 2` it is BBR v1, event for event.
+//! From BBR v1 as implemented here: the control law above, nothing else. Which BBR the authors started from
+//! is unknown, so the core's defaults stand. With `building_gain = 2` and `full_gain = 2` it is BBR v1, event
+//! for event.
 //!
 //! Choices of our reconstruction:
 //!
-//! 1. The least sample of a round trip, not the newest: a burst or one's own probe is no queue.
-//! 2. rtt_max is never forgotten. Startup usually sets it: up to twice the BDP is queued there.
-//! 3. Startup, Drain and ProbeRTT keep BBR's windows.
+//! 1. The minimum sample of a round trip, not the newest: a burst or the flow's own probe is no queue.
+//! 2. rtt_max never ages. Startup usually sets it: it queues up to twice the BDP.
+//! 3. Startup, Drain and ProbeRTT keep BBR's cwnd.
 //!
 //! ## Known weaknesses
 //!
-//! * The length of the buffer is not known, only the longest queue so far: a flow that saw no full buffer takes
-//!   less for full, and flows that started at different times judge differently.
-//! * Beside loss-based flows in deep buffers the queue is nearly always full, so the flow keeps itself at one BDP
-//!   and is left with less than BBR.
-//! * One BDP with a queue in front means less than the bandwidth; the filter holds the old maximum for ten round
+//! * The buffer size is unknown; only the longest queue so far is known. A flow that never saw a full buffer
+//!   takes a shorter queue for full, and flows that started at different times judge differently.
+//! * Beside loss-based flows in deep buffers the queue is nearly always full, so the flow limits itself to
+//!   one BDP and gets less than BBR.
+//! * One BDP with a queue ahead means less than the bandwidth. The filter holds the old maximum for ten round
 //!   trips, but where the queue stays full for longer the estimate sinks.
 
 use crate::bbr_v1::{BbrCore, BufferFill, Model, Policy};
@@ -88,12 +89,12 @@ impl Policy for ByQueue {
     const INFO: Info = Info {
         name: "rfbbr",
         aliases: &[],
-        summary: "BBR with a window of 2, 1.5 or 1 BDP as the queue is empty, building or full",
+        summary: "BBR with a cwnd of 2, 1.5 or 1 BDP as the queue is empty, building or full",
         evidence: Evidence::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
-            Param::number("building_gain", 1.5, (0.5, 10.0), "", "window gain while the queue is building"),
-            Param::number("full_gain", 1.0, (0.5, 10.0), "", "window gain while the queue is full"),
+            Param::number("building_gain", 1.5, (0.5, 10.0), "", "cwnd gain while the queue is building"),
+            Param::number("full_gain", 1.0, (0.5, 10.0), "", "cwnd gain while the queue is full"),
         ],
     };
 

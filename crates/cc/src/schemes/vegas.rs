@@ -1,15 +1,16 @@
 //! # Vegas
 //!
-//! The first scheme to read congestion from delay. Once per round trip it compares the rate it gets with the rate it would
-//! get if no packet waited anywhere; the difference, times the least round-trip time, is the number of its own packets
-//! that stand in queues. It keeps that number between two small bounds, so the bottleneck stays busy and its queue short.
+//! The first scheme to read congestion from delay. Once per round trip it compares its rate with the rate it
+//! would have on empty queues. The difference times the minimum RTT is the number of its own packets in
+//! queues. Vegas keeps that number between two small bounds, so the bottleneck stays busy and its queue
+//! short.
 //!
 //! ## Control law
-//! W: window in segments; baseRTT: the least round-trip time seen; RTT: the least of the last round, from at least three
-//! samples (one round trip after another, each as long as a window of data takes to be acknowledged).
+//! W: cwnd in segments; baseRTT: minimum RTT seen; RTT: minimum of the last round, from at least three
+//! samples. Rounds follow one another; each lasts as long as a window of data takes to be acknowledged.
 //!
 //! ```text
-//! expected W = W baseRTT / RTT        the window that would be in flight without a queue
+//! expected W = W baseRTT / RTT        the inflight without a queue
 //! diff       = W - W baseRTT / RTT    own packets queued
 //!
 //! slow start   W grows as NewReno's, by the bytes acknowledged; once per round:
@@ -20,7 +21,7 @@
 //!              otherwise          W stays
 //! each round   W >= 2;  ssthresh = max(ssthresh, 3/4 W)
 //! fewer than three samples in the round: one NewReno step
-//! loss, mark, timeout: as NewReno. Until the data outstanding then is acknowledged, no round is judged.
+//! loss, mark, timeout: as NewReno; no round is judged until the data outstanding at that time is acknowledged
 //! ```
 //!
 //! ## States
@@ -34,21 +35,23 @@
 //! ```
 //!
 //! ## References
-//! L. Brakmo, L. Peterson, TCP Vegas, IEEE JSAC 13(8), 1995; Linux `tcp_vegas.c` (6.x, and as
-//! copied into ns-2.35).
+//! L. Brakmo, L. Peterson, TCP Vegas, IEEE JSAC 13(8), 1995; Linux `tcp_vegas.c` (6.x, and as copied into
+//! ns-2.35).
 //!
 //! ## Differences
-//! 1. diff is the paper's, W (1 - baseRTT/RTT). Linux today computes W (RTT/baseRTT - 1), larger by RTT/baseRTT.
-//! 2. Windows and diff have fractions; Linux truncates them to whole packets.
-//! 3. The window grows only while it limits the sender. Linux lets an application-limited Vegas window grow on.
-//! 4. Rounds are the transport's packet-timed ones; after recovery the first full round is judged.
-//! 5. ssthresh on loss is half the data outstanding (RFC 5681), not half the window.
-//! 6. The 1994 paper doubles the window every other round trip and retransmits earlier; Linux does neither, nor does this.
+//! 1. diff is the paper's, W (1 - baseRTT/RTT). Linux today computes W (RTT/baseRTT - 1), larger by
+//!    RTT/baseRTT.
+//! 2. cwnd and diff have fractions. Linux truncates them to whole packets.
+//! 3. cwnd grows only while it limits the sender. In Linux an application-limited Vegas keeps growing cwnd.
+//! 4. Rounds are the transport's packet-timed round trips. After recovery the first full round is judged.
+//! 5. On loss, ssthresh is half the data outstanding (RFC 5681), not half of cwnd.
+//! 6. The 1994 paper doubles cwnd every other round trip and retransmits earlier. Neither Linux nor this
+//!    scheme does.
 //!
 //! ## Known weaknesses
-//! Against loss-based flows it gives way until almost nothing is left. A flow that starts into a standing queue takes the
-//! queue for propagation delay and keeps more than its share, as does one whose path grows longer. Jitter and delayed
-//! ACKs look like queues.
+//! Vegas yields to loss-based flows until almost nothing is left. A flow that starts into a standing queue
+//! takes the queue for propagation delay and keeps more than its share, as does a flow whose path grows
+//! longer. Jitter and delayed ACKs look like queues.
 
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
@@ -141,7 +144,7 @@ impl CongestionControl for Vegas {
     const INFO: Info = Info {
         name: "vegas",
         aliases: &[],
-        summary: "keeps two to four own packets in queues, judged by delay once per round trip",
+        summary: "keeps two to four of its packets queued, judged by delay once per round trip",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
@@ -284,8 +287,9 @@ mod tests {
         scheme.control().cwnd.as_u64()
     }
 
+    /// The window moves by one segment per round outside the bounds, and stays at and within them.
     #[test]
-    fn window_moves_by_one_segment_per_round_outside_the_bounds_and_stays_at_and_within_them() {
+    fn vegas_window_moves_one_segment_per_round_to_bounds() {
         // W = 40: diff = 40 (1 - 100 / RTT). RTT 105.263 ms: 2 packets; 111.111 ms: 4 packets.
         for (micros, change) in [
             (100_000, 1),
@@ -304,8 +308,9 @@ mod tests {
         }
     }
 
+    /// At the bounds themselves the window holds.
     #[test]
-    fn the_bounds_themselves_hold_the_window() {
+    fn vegas_at_alpha_or_beta_holds_the_window() {
         // RTT twice the base: diff is half the window, exactly.
         for (segments, change) in [(3, 1), (4, 0), (8, 0), (9, -1)] {
             let mut scheme = avoiding(segments, &[]);
@@ -314,8 +319,9 @@ mod tests {
         }
     }
 
+    /// The window changes once per round, for any number of acknowledgements.
     #[test]
-    fn one_decision_per_round_however_many_acks() {
+    fn vegas_decides_once_per_round() {
         let mut scheme = avoiding(40, &[]);
         for _ in 0..30 {
             scheme.on_ack(&sample(100_000));
@@ -324,16 +330,13 @@ mod tests {
         assert_eq!(round(&mut scheme, 100_000), 41 * MSS);
     }
 
+    /// A round with fewer than three samples makes a Reno step.
     #[test]
-    fn fewer_than_three_samples_make_a_reno_step() {
+    fn vegas_fewer_than_three_samples_make_a_reno_step() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_ack(&sample(200_000));
         scheme.on_ack(&Ack { round_start: true, ..sample(200_000) });
-        assert_eq!(
-            scheme.control().cwnd,
-            Bytes::new(40 * MSS),
-            "the credit of one ACK is short of a window"
-        );
+        assert_eq!(scheme.control().cwnd, Bytes::new(40 * MSS), "the credit of one ACK is short of a window");
         scheme.on_ack(&Ack {
             round_start: true,
             ..Ack { rtt: Some(Nanos::from_millis(200)), ..ack(39 * MSS) }
@@ -341,8 +344,9 @@ mod tests {
         assert_eq!(scheme.control().cwnd, Bytes::new(41 * MSS));
     }
 
+    /// Slow start ends when more than gamma packets are queued.
     #[test]
-    fn slow_start_ends_when_more_than_gamma_packets_are_queued() {
+    fn vegas_slow_start_ends_above_gamma_queued_packets() {
         // W = 10 + 2 by the round's end: diff = 12 (1 - 100/110) = 1.09; expected W = 10.909.
         let mut scheme = vegas(&[]);
         scheme.base_rtt = Some(Nanos::from_millis(100));
@@ -355,8 +359,9 @@ mod tests {
         assert!(scheme.reno.in_slow_start());
     }
 
+    /// Shrinking never leads back into slow start, nor below two segments.
     #[test]
-    fn shrinking_never_leads_back_into_slow_start_nor_below_two_segments() {
+    fn vegas_shrinks_to_two_segments_without_slow_start() {
         let mut scheme = avoiding(40, &[]);
         scheme.reno.ssthresh = Bytes::new(39_500);
         for _ in 0..60 {
@@ -372,8 +377,9 @@ mod tests {
         assert_eq!(eager.control().cwnd, Bytes::new(2 * MSS));
     }
 
+    /// The first full round after recovery is judged, and no earlier one.
     #[test]
-    fn the_first_full_round_after_recovery_is_judged_and_no_earlier_one() {
+    fn vegas_after_recovery_judges_first_full_round() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 40 * MSS));
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..sample(150_000) });
@@ -381,24 +387,27 @@ mod tests {
         assert_eq!(round(&mut scheme, 150_000), 19 * MSS);
     }
 
+    /// In loss repair the window grows as Reno's.
     #[test]
-    fn in_loss_repair_it_grows_as_reno() {
+    fn vegas_in_loss_repair_grows_as_reno() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_timeout(&timeout(40 * MSS, 1));
         scheme.on_ack(&Ack { phase: Phase::Loss, round_start: true, ..sample(400_000) });
         assert_eq!(scheme.control().cwnd, Bytes::new(2 * MSS));
     }
 
+    /// After idle time baseRTT is measured again.
     #[test]
-    fn after_an_idle_time_the_base_is_measured_anew() {
+    fn vegas_after_idle_time_measures_base_rtt_again() {
         let mut scheme = avoiding(40, &[]);
         scheme.on_idle_restart(&testing::idle(100, 200));
         round(&mut scheme, 150_000); // begins the first full round
         assert_eq!(round(&mut scheme, 150_000), 41 * MSS, "nothing queued on a path of 150 ms");
     }
 
+    /// An application-limited window does not grow but may shrink.
     #[test]
-    fn an_application_limited_window_does_not_grow_but_may_shrink() {
+    fn vegas_app_limited_window_shrinks_but_does_not_grow() {
         let mut scheme = avoiding(40, &[]);
         let limited = |scheme: &mut Vegas, micros| {
             for round_start in [false, false, true] {

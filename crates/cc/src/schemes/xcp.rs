@@ -1,21 +1,22 @@
-//! # XCP: the routers change the window
+//! # XCP: routers adjust the window
 //!
-//! Every packet tells the routers the sender's round-trip time and spacing, and asks for as much as they will give; each
-//! router lowers the answer to what it allots to this packet. The sender adds what comes back to its window, and does
-//! nothing else. The work is done by the allocator `xcp` at the links.
+//! Every packet carries the sender's RTT and packet spacing, and requests as much as the routers will give.
+//! Each router lowers the request to its allotment for this packet. The sender adds the result to cwnd, and
+//! does nothing else. The router algorithm `xcp` on the links does the work.
 //!
 //! ## Control law
-//! * Advised change D in payload bytes per second, added up by the receiver over the packets that an acknowledgement
-//!   covers: window += D · srtt, one segment at least.
-//! * No other growth. Loss: the window is halved, two segments at least; a timeout: one segment.
-//! * No pacing: acknowledgements clock packets out.
+//! * Advised change D in payload bytes per second, which the receiver sums over the packets that an ACK
+//!   covers: cwnd += D · srtt, at least one segment.
+//! * No other growth. Loss halves cwnd, to at least two segments. A timeout leaves one segment.
+//! * No pacing: ACKs clock packets out.
 //!
 //! ## States
-//! None of its own; repair of losses is the transport's.
+//! None of its own. The transport repairs losses.
 //!
 //! ## Life of a flow
-//! The SYN knows no round-trip time and asks for nothing. The initial window asks for everything; a round trip later the
-//! window grows by what the routers had to give, in a few control intervals to the share of the flow.
+//! The SYN has no RTT and requests nothing. The initial window requests everything. One round trip later cwnd
+//! grows by the amount the routers had to give, and within a few control intervals it reaches the flow's
+//! share.
 //!
 //! ## References
 //! * Katabi, Handley, Rohrs, 'Congestion control for high bandwidth-delay product networks', SIGCOMM 2002.
@@ -23,26 +24,26 @@
 //! * ns-2.35, `xcp/xcp-end-sys.cc`.
 //!
 //! ## Differences
-//! 1. Fields travel as 32-bit floats; see the allocator.
-//! 2. A change of more than `line_rate` is what the sender asked for, so no router has answered: it is ignored and counted, as
-//!    is what is not a number.
-//! 3. The window is never more than `line_rate` times the round-trip time, or the initial window if that is more.
-//! 4. It starts with the transport's initial window and halves it at a mark too, where it meets queues that mark.
+//! 1. Fields travel as 32-bit floats; see the router algorithm.
+//! 2. A change of more than `line_rate` is the sender's own request, so no router has answered: it is ignored
+//!    and counted, as is any value that is not a number.
+//! 3. cwnd never exceeds `line_rate` times the RTT, or the initial window if that is more.
+//! 4. XCP starts with the transport's initial window and also halves cwnd at a mark, where it meets queues
+//!    that mark.
 //!
 //! ## Known weaknesses
-//! Without routers that answer, the window never grows again after a loss. Feedback on acknowledgements that are lost is
-//! lost.
+//! Without routers that answer, cwnd never grows again after a loss. Lost ACKs lose their feedback.
 //!
-//! It is not max-min fair and may leave a link idle. What the shuffling takes from everybody it offers to everybody; a flow
-//! that is limited elsewhere leaves its part, so that a link of such flows comes to rest as low as at alpha / (alpha + gamma)
-//! of its capacity, 80 % with the allocator's 0.4 and 0.1 (Low, Andrew, Wydrowski, 'Understanding XCP: equilibrium and
-//! fairness', INFOCOM 2005), and a little lower while it shuffles: 77 to 91 % for one flow of 10 ms beside 2 to 30 that a
-//! second link limits.
+//! XCP is not max-min fair and may leave a link idle. Shuffling takes from all flows and offers the result to
+//! all flows. A flow limited elsewhere does not use its part, so a link of such flows settles as low as alpha
+//! / (alpha + gamma) of its capacity, 80 % with the router algorithm's 0.4 and 0.1 (Low, Andrew, Wydrowski,
+//! 'Understanding XCP: equilibrium and fairness', INFOCOM 2005), and a little lower while it shuffles: 77 to
+//! 91 % for one flow of 10 ms beside 2 to 30 that a second link limits.
 //!
-//! It does not pace. With data both ways, acknowledgements wait behind data and then set a whole window free at once; between
-//! such bursts the queue runs empty, and the persistent queue, a minimum, shows nothing. One to five flows each way use 86 to
-//! 90 % of a link of 50 Mbit/s, and packets wait about a round-trip time on the mean, where a paced stream the other way costs
-//! nothing.
+//! XCP does not pace. With data in both directions, ACKs wait behind data and then release a whole window at
+//! once. Between such bursts the queue runs empty, and the persistent queue, a minimum, shows nothing. One to
+//! five flows each way use 86 to 90 % of a link of 50 Mbit/s, and packets wait about one RTT on average,
+//! where a paced stream the other way costs nothing.
 
 use crate::{
     Ack, Advice, Bytes, CongestionControl, Control, Evidence, Info, Nanos, Param, Rate, RateAdvice,
@@ -67,7 +68,7 @@ impl CongestionControl for Xcp {
     const INFO: Info = Info {
         name: "xcp",
         aliases: &[],
-        summary: "XCP: adds the changes of throughput that routers allot to its packets",
+        summary: "XCP: adds to cwnd the throughput changes that routers allot to its packets",
         evidence: Evidence::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[Param::number(
@@ -75,7 +76,7 @@ impl CongestionControl for Xcp {
             100_000.0,
             (1.0, 1e6),
             "mbit",
-            "the sender's own link: advice beyond it is ignored",
+            "rate of the sender's own link; advice beyond it is ignored",
         )],
     };
     const RATE_PROTOCOL: Option<&'static str> = Some("xcp");
@@ -147,8 +148,9 @@ mod tests {
         xcp.control().cwnd.as_u64()
     }
 
+    /// The window changes by the allotted rate times the round-trip time.
     #[test]
-    fn the_window_changes_by_what_is_allotted_times_the_round_trip_time() {
+    fn xcp_window_follows_allotted_rate_times_rtt() {
         let mut xcp = Xcp::new(&setup(&Xcp::INFO, 1000, &[("line_rate", 80.0)]));
         assert_eq!(advised(&mut xcp, 1e6), 10_000, "no round-trip time yet");
         xcp.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
@@ -170,8 +172,9 @@ mod tests {
         }
     }
 
+    /// Loss halves the window; a spurious reduction is undone.
     #[test]
-    fn loss_halves_the_window_and_a_needless_reduction_is_undone() {
+    fn xcp_loss_halves_window_and_spurious_loss_restores_it() {
         let mut xcp = Xcp::new(&setup(&Xcp::INFO, 1000, &[]));
         let window = |xcp: &Xcp| xcp.control().cwnd.as_u64();
         xcp.on_recovery_entered(&entered(CongestionCause::Loss, 10_000));

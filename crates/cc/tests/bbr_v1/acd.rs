@@ -1,4 +1,4 @@
-//! BBR-ACD and BBR-A: recovery by evidence of congestion.
+//! BBR-ACD and BBR-A: recovery from signs of congestion.
 
 use narrows_cc::bbr_v1::{Policy, State};
 use narrows_cc::schemes::{BbrA, BbrAcd};
@@ -13,7 +13,7 @@ type Advanced = <BbrA as Core>::Policy;
 const TICK: Nanos = Nanos::from_nanos(1);
 const MS: Nanos = Nanos::from_millis(1);
 
-/// In ProbeBW's first cruise phase, with the window at its target of 2 BDP: 716 segments.
+/// In PROBE_BW's first cruise phase, with the window at its target of 2 BDP: 716 segments.
 fn cruising<P: Policy>() -> Script<P> {
     let mut script = Script::<P>::new(1, &[]);
     script.reach_probe_bw();
@@ -25,14 +25,14 @@ fn cruising<P: Policy>() -> Script<P> {
     script
 }
 
-/// Feeds an acknowledgement with that round-trip sample, within the round.
+/// Feeds an acknowledgement with this round-trip sample, within the round.
 fn sample<P: Policy>(script: &mut Script<P>, rtt: Option<Nanos>, acked: u64) {
     let ack = script.next_ack(TICK, acked, 0);
     let rate = ack.rate.map(|rate| RateSample { prior_delivered: Bytes::ZERO, ..rate });
     script.cc.on_ack(&Ack { rtt, rate, ..ack });
 }
 
-/// Whether recovery is taken for congestion if its first acknowledgement carries the last of these samples.
+/// Whether recovery counts as congestion if its first acknowledgement carries the last of these samples.
 fn congested<P: Policy>(samples: &[Option<Nanos>]) -> bool {
     let mut script = cruising::<P>();
     let (last, before) = samples.split_last().unwrap();
@@ -48,9 +48,10 @@ fn of_ms<const N: usize>(values: [f64; N]) -> [Option<Nanos>; N] {
     values.map(|ms| Some(Nanos::from_nanos((ms * 1e6) as u64)))
 }
 
+/// Three similar round-trip samples above min_rtt, or one above twice min_rtt, indicate congestion.
 #[test]
-fn three_like_samples_above_min_rtt_or_one_above_twice_of_it_tell_of_congestion() {
-    // min_rtt is 40 ms; every sample is compared with the one before it.
+fn bbr_acd_detects_congestion_by_three_samples_or_one_high() {
+    // min_rtt is 40 ms; each sample is compared with the previous one.
     assert!(congested::<Acd>(&of_ms([45.0, 46.0, 45.0])));
     assert!(congested::<Acd>(&of_ms([60.0, 45.0, 45.9, 46.8])), "a slow rise");
     assert!(congested::<Acd>(&of_ms([40.1, 40.1, 40.1])), "however short the queue");
@@ -64,8 +65,9 @@ fn three_like_samples_above_min_rtt_or_one_above_twice_of_it_tell_of_congestion(
     assert!(!congested::<Acd>(&of_ms([80.0])));
 }
 
+/// The congestion test runs in and outside recovery, on acknowledgements that deliver data.
 #[test]
-fn the_test_runs_outside_recovery_too_but_only_on_what_delivers_data() {
+fn bbr_acd_tests_every_ack_that_delivers_data() {
     let mut script = cruising::<Acd>();
     for _ in 0..2 {
         sample(&mut script, Some(MS * 45), 1);
@@ -83,8 +85,9 @@ fn the_test_runs_outside_recovery_too_but_only_on_what_delivers_data() {
     assert!(!script.cc.model().conserving());
 }
 
+/// An acknowledgement without a sample resets the count; only BBR-A remembers the sample before it.
 #[test]
-fn a_missing_sample_ends_the_row_and_only_bbr_a_remembers_the_one_before_it() {
+fn bbr_acd_missing_sample_resets_the_row() {
     let mut samples = of_ms([45.0, 0.0, 45.2, 45.4]);
     samples[1] = None;
     assert!(!congested::<Acd>(&samples));
@@ -94,7 +97,7 @@ fn a_missing_sample_ends_the_row_and_only_bbr_a_remembers_the_one_before_it() {
     assert!(!congested::<Advanced>(&samples), "the row begins again");
 }
 
-/// Whether a row of like samples whose last one replaces an expired minimum is taken for congestion.
+/// Whether a series of similar samples, the last of which replaces an expired minimum, counts as congestion.
 fn congested_at_expiry<P: Policy>() -> bool {
     let mut script = cruising::<P>();
     for _ in 0..3 {
@@ -107,13 +110,14 @@ fn congested_at_expiry<P: Policy>() -> bool {
     script.cc.model().conserving()
 }
 
+/// A sample that replaces an expired min_rtt does not count as above it.
 #[test]
-fn a_sample_that_replaces_an_expired_minimum_is_not_above_it() {
+fn bbr_acd_sample_replacing_min_rtt_is_not_above_it() {
     assert!(!congested_at_expiry::<Acd>());
     assert!(!congested_at_expiry::<Advanced>());
 }
 
-/// Recovery with congestion: the window has been halved once.
+/// Recovery with congestion: the window was halved once.
 fn congested_recovery<P: Policy>() -> Script<P> {
     let mut script = cruising::<P>();
     script.rtt = MS * 81;
@@ -122,12 +126,13 @@ fn congested_recovery<P: Policy>() -> Script<P> {
     script
 }
 
+/// Every acknowledgement of the congested round halves the window, down to four segments.
 #[test]
-fn every_acknowledgement_of_the_round_halves_the_window_down_to_four_segments() {
+fn bbr_acd_halves_window_per_ack_to_four_segments() {
     let mut script = congested_recovery::<Acd>();
-    // 716 − 16 lost, halved; that is below BDP₁ = 346 + 24 segments.
+    // 716 − 16 lost, halved; the result is below BDP₁ = 346 + 24 segments.
     assert_eq!(script.cc.control().cwnd, MSS * 350);
-    // Losses are taken off before it is halved again.
+    // Losses are subtracted before the window is halved again.
     script.within_round(TICK, 2, 10);
     assert_eq!(script.cc.control().cwnd, MSS * 170);
     for halves in 1..=5_u32 {
@@ -139,19 +144,20 @@ fn every_acknowledgement_of_the_round_halves_the_window_down_to_four_segments() 
         assert_eq!(script.cc.control().cwnd, MSS * 4);
     }
     assert!(script.cc.model().conserving());
-    // The flag goes with the round: growth, still in recovery, whatever the round-trip times say.
+    // The flag ends with the round: the window grows, still in recovery, at any round-trip time.
     script.round(2, 0);
     assert!(!script.cc.model().conserving());
     assert_eq!(script.cc.control().cwnd, MSS * 6);
     script.within_round(TICK, 3, 0);
     assert_eq!(script.cc.control().cwnd, MSS * 9);
-    // The end brings back the window from before recovery.
+    // Leaving recovery restores the window from before.
     script.leave_recovery(1);
     assert_eq!(script.cc.control().cwnd, quantised(1_000_000.0, 8, false));
 }
 
+/// Leaving recovery ends the halving within the round.
 #[test]
-fn leaving_recovery_ends_the_halving_within_the_round() {
+fn bbr_acd_leaving_recovery_ends_the_halving() {
     let mut script = congested_recovery::<Acd>();
     script.within_round(TICK, 2, 0);
     script.phase = narrows_cc::Phase::Open;
@@ -159,8 +165,9 @@ fn leaving_recovery_ends_the_halving_within_the_round() {
     assert_eq!(script.cc.control().cwnd, quantised(1_000_000.0, 8, false));
 }
 
+/// The window is cut to one BDP if half of it is more.
 #[test]
-fn the_window_is_cut_to_one_bdp_if_half_of_it_is_more() {
+fn bbr_acd_cut_is_at_most_one_bdp() {
     let mut script = Script::<Acd>::new(1, &[]);
     script.round(1000, 0); // Startup: 10 and 1000 segments
     script.rtt = MS * 81;
@@ -170,34 +177,36 @@ fn the_window_is_cut_to_one_bdp_if_half_of_it_is_more() {
     assert!(script.cc.control().cwnd < MSS * 500);
 }
 
+/// Random loss reduces the window only by the lost bytes.
 #[test]
-fn random_loss_takes_only_itself_from_the_window() {
+fn bbr_acd_random_loss_reduces_window_by_lost_bytes() {
     let mut script = cruising::<Acd>();
     let window = script.cc.control().cwnd;
     script.inflight = MSS * 300;
     script.enter_recovery(CongestionCause::Loss, 2, 5);
-    // Neither inflight nor conservation: less the losses, plus the acknowledged.
+    // Neither inflight nor conservation: minus the losses, plus the acknowledged data.
     assert_eq!(script.cc.control().cwnd, window - MSS * 3);
-    // Congestion that shows later in this recovery changes nothing.
+    // Congestion later in this recovery changes nothing.
     script.rtt = MS * 100;
     script.within_round(TICK, 2, 0);
     assert_eq!(script.cc.control().cwnd, window - MSS);
     assert!(!script.cc.model().conserving());
 }
 
+/// BBR-A paces at three quarters of the bandwidth while it halves the window; its gain cycle continues.
 #[test]
-fn bbr_a_paces_at_three_quarters_while_it_halves_and_its_cycle_goes_on() {
+fn bbr_a_paces_at_three_quarters_while_halving() {
     let mut script = congested_recovery::<Advanced>();
     let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
-    // From the acknowledgement that entered recovery on.
+    // From the acknowledgement that entered recovery.
     assert_eq!(script.cc.control().pacing_rate, Some(slow));
     assert_eq!(script.cc.control().cwnd, MSS * 350);
     let phase = script.phase_of_cycle();
-    // Inflight at the BDP would end a draining phase; this one is none and lasts for min_rtt.
+    // Inflight at the BDP would end a draining phase; this phase is not draining and lasts min_rtt.
     script.inflight = MSS * 300;
     script.within_round(TICK, 2, 0);
     assert_eq!((script.cc.control().pacing_rate, script.phase_of_cycle()), (Some(slow), phase));
-    // An acknowledgement that delivers nothing does not come to that.
+    // An acknowledgement without delivered data does not count.
     script.within_round(TICK, 0, 0);
     assert_eq!(script.cc.control().pacing_rate, Some(cruise));
     script.within_round(TICK, 2, 0);
@@ -209,8 +218,9 @@ fn bbr_a_paces_at_three_quarters_while_it_halves_and_its_cycle_goes_on() {
     assert_eq!(acd.cc.control().pacing_rate, Some(cruise), "BBR-ACD leaves the pacing alone");
 }
 
+/// BBR-A does not lower the pacing rate in STARTUP.
 #[test]
-fn in_startup_bbr_a_does_not_lower_the_pacing_rate() {
+fn bbr_a_in_startup_keeps_the_pacing_rate() {
     let mut script = Script::<Advanced>::new(1, &[]);
     script.round(100, 0);
     let pacing = script.cc.control().pacing_rate;

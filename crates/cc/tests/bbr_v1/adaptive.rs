@@ -1,4 +1,4 @@
-//! BBR-ACW: the window gain at its edges.
+//! BBR-ACW: the window gain at its limits.
 
 use narrows_cc::schemes::BbrAcw;
 use narrows_cc::{Bytes, CongestionControl, Nanos, Rate};
@@ -14,7 +14,7 @@ fn ms(ms: f64) -> Nanos {
     Nanos::from_secs_f64(ms / 1e3)
 }
 
-/// In the middle of ProbeBW, at 100 Mbit/s and 40 ms; every sample so far was the same.
+/// In PROBE_BW at 100 Mbit/s and 40 ms, after equal samples.
 fn cruising(values: &[(&str, f64)]) -> Script<Acw> {
     let mut script = Script::<Acw>::new(1, values);
     script.reach_probe_bw();
@@ -22,7 +22,7 @@ fn cruising(values: &[(&str, f64)]) -> Script<Acw> {
     script
 }
 
-/// One more acknowledgement with a rate sample of so many Mbit/s and a round trip of so many ms.
+/// One more acknowledgement with a rate sample in Mbit/s and a round-trip sample in ms.
 fn ack(script: &mut Script<Acw>, mbit: f64, rtt: f64) {
     script.rate = Rate::from_mbit_per_sec(mbit);
     script.rtt = ms(rtt);
@@ -43,8 +43,9 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-6
 }
 
+/// With equal rate extrema and an empty queue the gain is BBR's.
 #[test]
-fn where_the_extrema_coincide_and_the_queue_is_empty_the_gain_is_bbrs() {
+fn bbr_acw_equal_extrema_without_queue_use_bbr_gain() {
     let script = cruising(&[("extra_acked", 0.0)]);
     assert!(near(gain(&script), 2.0));
     let mut script = script;
@@ -55,36 +56,39 @@ fn where_the_extrema_coincide_and_the_queue_is_empty_the_gain_is_bbrs() {
     assert_eq!(script.cc.model().window(), quantised(2.0 * BDP, 8, false));
 }
 
+/// With equal rate extrema the gain falls as the queue grows.
 #[test]
-fn with_coinciding_extrema_the_gain_falls_as_the_queue_grows() {
+fn bbr_acw_equal_extrema_lower_gain_with_queue() {
     // alpha = 1: h = 1 + 2 (1 - RTT / (RTT + 40)) = 1 + 80 / (RTT + 40).
     for rtt in [40.0, 60.0, 80.0, 120.0, 360.0] {
         let mut script = cruising(&[]);
         ack(&mut script, 100.0, rtt);
         assert!(near(gain(&script), 1.0 + 80.0 / (rtt + 40.0)), "{rtt}: {}", gain(&script));
     }
-    // Without a queue and with one that does not end: 2 and 1.
+    // Without a queue and with an unlimited one: 2 and 1.
     let mut script = cruising(&[]);
     ack(&mut script, 100.0, 1e6);
     assert!(gain(&script) < 1.001);
 }
 
+/// The gain follows the position of the rate between its extrema.
 #[test]
-fn the_gain_follows_where_the_rate_lies_between_its_extrema() {
+fn bbr_acw_gain_follows_rate_between_extrema() {
     // Extrema 100 and 60 Mbit/s, no queue (beta = 1/2): h = 1 + alpha.
     for (rate, alpha) in [(60.0, 1.0), (70.0, 0.75), (80.0, 0.5), (90.0, 0.25), (100.0, 0.0)] {
         let mut script = cruising(&[]);
         ack(&mut script, 60.0, 40.0);
         ack(&mut script, rate, 40.0);
         assert!(near(gain(&script), 1.0 + alpha), "{rate}: {}", gain(&script));
-        // At twice the round trip beta is 2/3: h = 1 + 2/3 alpha.
+        // At twice the round-trip time beta is 2/3: h = 1 + 2/3 alpha.
         ack(&mut script, rate, 80.0);
         assert!(near(gain(&script), 1.0 + alpha * 2.0 / 3.0), "{rate}: {}", gain(&script));
     }
 }
 
+/// At its maximum rate a flow keeps one BDP in flight.
 #[test]
-fn a_flow_at_its_best_rate_is_held_at_one_bdp() {
+fn bbr_acw_at_maximum_rate_holds_one_bdp() {
     let mut script = cruising(&[("extra_acked", 0.0)]);
     ack(&mut script, 60.0, 80.0);
     for _ in 0..20 {
@@ -94,21 +98,23 @@ fn a_flow_at_its_best_rate_is_held_at_one_bdp() {
     assert_eq!(script.cc.model().window(), quantised(BDP, 8, false));
 }
 
+/// The minimum rate expires with the bandwidth filter.
 #[test]
-fn the_least_rate_is_forgotten_with_the_bandwidth_filter() {
+fn bbr_acw_minimum_rate_expires_with_bandwidth_filter() {
     let mut script = cruising(&[]);
     ack(&mut script, 60.0, 40.0);
     script.rate = Rate::from_mbit_per_sec(90.0);
     for rounds in 1..=12 {
         script.round(1, 0);
-        // Of ten rounds neither 60 nor 100 is left once the eleventh begins: the extrema coincide.
+        // After ten rounds both 60 and 100 have expired, so the extrema coincide.
         let expected = if rounds <= 10 { 1.0 + 10.0 / 40.0 } else { 2.0 };
         assert!(near(gain(&script), expected), "{rounds}: {}", gain(&script));
     }
 }
 
+/// Application-limited samples do not count.
 #[test]
-fn samples_of_a_sender_short_of_data_are_not_counted() {
+fn bbr_acw_ignores_app_limited_samples() {
     let mut script = cruising(&[]);
     script.app_limited = true;
     ack(&mut script, 10.0, 40.0);
@@ -119,8 +125,9 @@ fn samples_of_a_sender_short_of_data_are_not_counted() {
     assert!(near(gain(&script), 1.5), "90 lies between 80 and 100, not between 10 and 100");
 }
 
+/// The weight and the upper end of the gain are parameters.
 #[test]
-fn the_weight_and_the_upper_end_are_parameters() {
+fn bbr_acw_weight_and_upper_gain_are_parameters() {
     let mut wide = cruising(&[("span", 8.0)]);
     ack(&mut wide, 100.0, 40.0);
     assert!(near(gain(&wide), 2.0), "clamped");
@@ -132,8 +139,9 @@ fn the_weight_and_the_upper_end_are_parameters() {
     assert!(near(gain(&none), 1.0));
 }
 
+/// STARTUP, DRAIN and PROBE_RTT keep BBR's gains.
 #[test]
-fn startup_drain_and_probe_rtt_keep_their_gains() {
+fn bbr_acw_keeps_gains_outside_probe_bw() {
     let mut script = Script::<Acw>::new(1, &[]);
     script.round(100, 0);
     assert!(near(gain(&script), 2.885));
@@ -143,7 +151,7 @@ fn startup_drain_and_probe_rtt_keep_their_gains() {
     script.inflight = MSS * 4;
     script.round(1, 0);
     assert!(near(gain(&script), 1.0));
-    // What ProbeRTT lets through is no measure of the path.
+    // The delivery rate in PROBE_RTT does not measure the path.
     ack(&mut script, 1.0, 40.0);
     script.inflight = Bytes::new(500_000);
     let mut least = None;

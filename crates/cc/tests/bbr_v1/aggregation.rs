@@ -1,4 +1,4 @@
-//! Windows for acknowledgements that come in bunches.
+//! Window allowance for aggregated acknowledgements.
 
 use narrows_cc::bbr_v1::Aggregation;
 use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Rate};
@@ -14,24 +14,26 @@ fn sample(aggregation: &mut Aggregation, at_ms: u64, acked: u64) -> u64 {
     aggregation.max().as_u64()
 }
 
+/// The excess is the data acknowledged beyond bandwidth times time.
 #[test]
-fn the_excess_is_what_came_beyond_bandwidth_times_time() {
+fn aggregation_excess_is_acked_beyond_bandwidth() {
     let mut aggregation = Aggregation::default();
-    // The epoch begins with this bunch.
+    // The epoch begins with this burst.
     assert_eq!(sample(&mut aggregation, 100, 5_000), 5_000);
-    // 3 ms later 4000 B: 9000 B in all, where 3000 B were expected.
+    // 3 ms later 4000 B: 9000 B in total, 3000 B expected.
     assert_eq!(sample(&mut aggregation, 103, 4_000), 6_000);
-    // 20 ms later the 9000 B are fewer than the 23 000 B expected: a new epoch, and the maximum stays.
+    // 20 ms later 9000 B are fewer than the 23 000 B expected: a new epoch begins and the maximum stays.
     assert_eq!(sample(&mut aggregation, 123, 1_000), 6_000);
     assert_eq!(sample(&mut aggregation, 124, 8_000), 8_000);
 }
 
+/// The window limits the excess, and an epoch ends at its maximum size.
 #[test]
-fn the_excess_is_limited_by_the_window_and_epochs_by_their_size() {
+fn aggregation_excess_is_limited_by_window_and_epoch() {
     let mut aggregation = Aggregation::default();
     aggregation.sample(Nanos::from_millis(100), Bytes::new(5_000), BW, Bytes::new(3_000), NO_LIMIT);
     assert_eq!(aggregation.max(), Bytes::new(3_000));
-    // An epoch that would reach its limit is closed: 5000 B and 4000 B do not add up.
+    // An epoch that would reach its limit ends: 5000 B and 4000 B do not add up.
     let mut aggregation = Aggregation::default();
     for at in [100, 101] {
         aggregation.sample(Nanos::from_millis(at), Bytes::new(5_000), BW, NO_LIMIT, Bytes::new(10_000));
@@ -39,8 +41,9 @@ fn the_excess_is_limited_by_the_window_and_epochs_by_their_size() {
     assert_eq!(aggregation.max(), Bytes::new(5_000));
 }
 
+/// The maximum excess expires after five to ten rounds.
 #[test]
-fn the_maximum_is_forgotten_after_five_to_ten_rounds() {
+fn aggregation_maximum_expires_after_five_to_ten_rounds() {
     for rounds_before in 0..5 {
         let mut aggregation = Aggregation::default();
         for _ in 0..rounds_before {
@@ -56,29 +59,30 @@ fn the_maximum_is_forgotten_after_five_to_ten_rounds() {
     }
 }
 
+/// The window includes the excess, up to 100 ms of bandwidth.
 #[test]
-fn the_window_has_room_for_the_excess_up_to_100_ms_of_bandwidth() {
+fn aggregation_widens_window_by_up_to_100_ms() {
     let window = |segments: u64, extra_acked: f64| {
         let mut script = Script::<V1>::new(1, &[("extra_acked", extra_acked)]);
         script.reach_probe_bw();
         script.reach_phase(2);
-        // The silence before it ends the old epoch, and the first bunch begins a new one.
+        // The preceding silence ends the old epoch, and the first burst begins a new one.
         let silence = Nanos::from_secs(1);
         for after in [silence, Nanos::from_nanos(1)] {
             script.within_round(after, segments, 0);
         }
-        // Grown to its target.
+        // The window has reached its target.
         for _ in 0..4 {
             script.within_round(Nanos::from_secs(1), segments, 0);
         }
         script.reach_phase(3);
         (script.cc.model().extra_acked(), script.cc.model().window())
     };
-    // Two bunches of 200 segments at once, in the same nanosecond but one.
+    // Two bursts of 200 segments, one nanosecond apart.
     let (extra, grown) = window(200, 1.0);
     assert_eq!(extra, MSS * 400);
     assert_eq!(grown, quantised(1_000_000.0 + 400.0 * 1448.0, 8, false));
-    // 2 x 500 segments are more than the 1 250 000 B of 100 ms.
+    // 2 x 500 segments exceed the 1 250 000 B of 100 ms.
     let (extra, grown) = window(500, 1.0);
     assert_eq!(extra, Bytes::new(1_250_000));
     assert_eq!(grown, quantised(2_250_000.0, 8, false));
@@ -87,8 +91,9 @@ fn the_window_has_room_for_the_excess_up_to_100_ms_of_bandwidth() {
     assert_eq!(grown, quantised(1_000_000.0, 8, false));
 }
 
+/// On a path that aggregates acknowledgements the term raises throughput.
 #[test]
-fn over_a_path_that_bunches_acknowledgements_the_term_buys_throughput() {
+fn aggregation_term_raises_throughput_with_ack_bunching() {
     let goodput = |extra_acked: f64| {
         let mut path = Path::new(50.0, 10);
         path.bunch = Nanos::from_millis(60); // three times the two BDPs of the window
@@ -102,8 +107,9 @@ fn over_a_path_that_bunches_acknowledgements_the_term_buys_throughput() {
     assert!(with > 1.1 * without, "{with} against {without}");
 }
 
+/// A restart from idle begins a new epoch.
 #[test]
-fn an_idle_time_begins_a_new_epoch() {
+fn aggregation_restart_from_idle_begins_new_epoch() {
     let extra = |idle: bool| {
         let mut script = Script::<V1>::new(1, &[]);
         script.reach_probe_bw();

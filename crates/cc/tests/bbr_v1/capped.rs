@@ -1,4 +1,4 @@
-//! BBQ: when a probe is cut short, and what it then injects.
+//! BBQ: the cap on probes and the data that a capped probe injects.
 
 use narrows_cc::bbr_v1::State;
 use narrows_cc::schemes::Bbq;
@@ -13,7 +13,7 @@ fn ms(ms: f64) -> Nanos {
     Nanos::from_secs_f64(ms / 1e3)
 }
 
-/// A script at the start of a probe, on a path of 40 ms; all round trips of the cycle before it took `rtt`.
+/// A script at the start of a probe on a path of 40 ms; all round trips of the preceding cycle took `rtt`.
 fn probing(rtt: f64, values: &[(&str, f64)]) -> Script<Capped> {
     let mut script = Script::<Capped>::new(1, values);
     script.reach_probe_bw();
@@ -23,7 +23,7 @@ fn probing(rtt: f64, values: &[(&str, f64)]) -> Script<Capped> {
     script
 }
 
-/// Acknowledgements 0.1 ms apart, until the probe ends; what is in flight stays below 1.25 BDP.
+/// Acknowledgements 0.1 ms apart until the probe ends; inflight stays below 1.25 BDP.
 fn length(script: &mut Script<Capped>) -> Nanos {
     let began = script.now;
     while script.phase_of_cycle() == 0 && script.now - began < ms(100.0) {
@@ -35,9 +35,11 @@ fn length(script: &mut Script<Capped>) -> Nanos {
     script.now - began
 }
 
+/// A probe ends after 3 ms if there is a queue, and only then.
 #[test]
-fn a_probe_is_cut_after_3_ms_where_there_is_a_queue_and_only_there() {
-    // A queue is more than 10 % above min_rtt. Without one the probe waits for 1.25 BDP, which never come.
+fn bbq_with_queue_ends_probe_after_3_ms() {
+    // A queue is more than 10 % above min_rtt. Without one the probe waits for 1.25 BDP, which it never
+    // reaches.
     for (rtt, capped) in [(40.0, false), (43.9, false), (44.1, true), (80.0, true)] {
         let length = length(&mut probing(rtt, &[]));
         let expected = if capped { ms(3.1) } else { ms(100.0) };
@@ -47,10 +49,11 @@ fn a_probe_is_cut_after_3_ms_where_there_is_a_queue_and_only_there() {
     assert_eq!(length(&mut probing(60.0, &[("alpha", 10.0)])), ms(10.1));
 }
 
+/// The minimum round-trip time of the last round indicates the queue.
 #[test]
-fn the_least_round_trip_of_the_last_round_decides() {
-    // In phase 7 a round begins with a sample of 41 or 80 ms and goes on with 80 ms; the first acknowledgement of the
-    // next round ends the phase.
+fn bbq_queue_is_judged_by_last_rounds_minimum_rtt() {
+    // In phase 7 a round begins with a sample of 41 or 80 ms and continues with 80 ms. The first
+    // acknowledgement of the next round ends the phase.
     for (least, capped) in [(41.0, false), (80.0, true)] {
         let mut script = probing(80.0, &[]);
         script.reach_phase(7);
@@ -66,7 +69,7 @@ fn the_least_round_trip_of_the_last_round_decides() {
     }
 }
 
-/// When each packet was acknowledged, and how much was then in flight.
+/// Time and inflight of each acknowledgement.
 fn run<P: narrows_cc::bbr_v1::Policy>(path: &Path) -> Vec<(Nanos, Bytes)> {
     let mut flow = Flow::<P>::new(path.clone(), 5, &[]);
     let mut seen = Vec::new();
@@ -74,8 +77,9 @@ fn run<P: narrows_cc::bbr_v1::Policy>(path: &Path) -> Vec<(Nanos, Bytes)> {
     seen
 }
 
+/// Flows with round-trip times up to 3 ms behave as BBR with any queue.
 #[test]
-fn a_flow_of_at_most_3_ms_is_bbr_whatever_the_queue() {
+fn bbq_rtt_up_to_3_ms_behaves_as_bbr() {
     for rtt in [1, 2] {
         let mut path = Path::new(50.0, rtt);
         path.drop_every = Some(97);
@@ -83,10 +87,11 @@ fn a_flow_of_at_most_3_ms_is_bbr_whatever_the_queue() {
     }
 }
 
+/// A capped probe injects a quarter of the bandwidth for 3 ms.
 #[test]
-fn what_a_probe_injects_is_a_quarter_of_the_bandwidth_for_3_ms() {
-    // Excess = (0.99 x 1.25 - 1) x bw x L, beside a segment more or less at either end. The round trip is given a
-    // standing queue of a quarter by a threshold that any queue exceeds.
+fn bbq_probe_injects_quarter_of_bandwidth_for_3_ms() {
+    // Excess = (0.99 x 1.25 - 1) x bw x L, plus or minus a segment at either end. A threshold that any queue
+    // exceeds makes every round trip count as queued.
     let path = Path::new(100.0, 40);
     let mut flow = Flow::<Capped>::new(path.clone(), 5, &[("theta", 0.0)]);
     flow.run_for(Nanos::from_secs(2));
@@ -117,12 +122,13 @@ fn what_a_probe_injects_is_a_quarter_of_the_bandwidth_for_3_ms() {
     assert!(probes >= 5, "{probes}");
 }
 
+/// The cap is decided when the probe begins; the draining phase is BBR's.
 #[test]
-fn the_cap_is_decided_when_the_probe_begins_and_the_draining_phase_is_bbrs() {
+fn bbq_cap_is_decided_at_probe_start() {
     let mut script = probing(80.0, &[]);
     assert_eq!(length(&mut script), ms(3.1));
     assert_eq!(script.phase_of_cycle(), 1);
-    // Draining lasts until inflight is down to the BDP, at most one min_rtt of 40 ms.
+    // Draining lasts until inflight falls to the BDP, at most one min_rtt of 40 ms.
     let began = script.now;
     while script.phase_of_cycle() == 1 {
         let mut ack = script.next_ack(ms(0.5), 1, 0);
@@ -134,8 +140,9 @@ fn the_cap_is_decided_when_the_probe_begins_and_the_draining_phase_is_bbrs() {
     assert_eq!(script.cc.model().min_rtt(), Some(ms(40.0)));
 }
 
+/// The cap applies to application-limited senders that see a queue.
 #[test]
-fn a_sender_short_of_data_that_sees_a_queue_is_cut_short_too() {
+fn bbq_app_limited_sender_is_capped_too() {
     let mut script = probing(80.0, &[]);
     script.app_limited = true;
     script.inflight = MSS * 10;

@@ -1,4 +1,4 @@
-//! BBR-CWS, our reconstruction: the law of the scale at its edges.
+//! BBR-CWS, our reconstruction: the law of the scale at its limits.
 
 use narrows_cc::bbr_v1::{PHASE_DOWN, Policy, State};
 use narrows_cc::schemes::BbrCws;
@@ -11,11 +11,11 @@ type Scaling = <BbrCws as Core>::Policy;
 
 const TICK: Nanos = Nanos::from_nanos(1);
 const BDP: f64 = 500_000.0;
-/// The window of BBR v1: scale 1.
+/// Window of BBRv1: scale 1.
 const STANDARD: f64 = 2.0 * BDP;
-/// What a cut leaves.
+/// Factor of a cut.
 const CUT: f64 = 0.75;
-/// Enough in flight that the bound, and not inflight, is where a cut begins.
+/// Enough in flight that a cut starts at the bound, not at inflight.
 const PLENTY: Bytes = Bytes::new(40_000_000);
 
 fn scale(script: &Script<Scaling>) -> f64 {
@@ -28,7 +28,7 @@ fn assert_scale(script: &Script<Scaling>, expected: f64) {
     assert!((got - expected).abs() < 1e-6 * expected, "{got} is not {expected}");
 }
 
-/// In ProbeBW, at the beginning of a round trip whose predecessor showed nothing.
+/// In PROBE_BW, at the start of a round after one without congestion or queue.
 fn cruising(values: &[(&str, f64)]) -> Script<Scaling> {
     let values: Vec<_> = values.iter().copied().chain([("extra_acked", 0.0)]).collect();
     let mut script = Script::<Scaling>::new(1, &values);
@@ -40,7 +40,8 @@ fn cruising(values: &[(&str, f64)]) -> Script<Scaling> {
     script
 }
 
-/// `acks` acknowledgements of 100 segments with a round-trip time of `rtt_ms`, and `lost` losses with the last.
+/// `acks` acknowledgements of 100 segments with a round-trip time of `rtt_ms`; the last one carries `lost`
+/// losses.
 fn within(script: &mut Script<Scaling>, rtt_ms: u64, acks: u32, lost: u64) {
     for i in 1..=acks {
         let mut ack = script.next_ack(TICK, 100, if i == acks { lost } else { 0 });
@@ -49,19 +50,19 @@ fn within(script: &mut Script<Scaling>, rtt_ms: u64, acks: u32, lost: u64) {
     }
 }
 
-/// The round trip ends; the acknowledgement that begins the next one brings no sample of the delay.
+/// Ends the round; the acknowledgement that begins the next one carries no delay sample.
 fn end_round(script: &mut Script<Scaling>) {
     let ack = script.next_ack(script.rtt, 100, 0);
     script.cc.on_ack(&Ack { rtt: None, ..ack });
 }
 
-/// A round trip of ten acknowledgements.
+/// A round of ten acknowledgements.
 fn round(script: &mut Script<Scaling>, rtt_ms: u64, lost: u64) {
     within(script, rtt_ms, 10, lost);
     end_round(script);
 }
 
-/// When what was acknowledged, and what then was in flight.
+/// Time, acknowledged data and inflight of each acknowledgement.
 fn acknowledged<P: Policy>() -> (Vec<(Nanos, Bytes, Bytes)>, f64) {
     let mut flow = Flow::<P>::new(Path::new(20.0, 40), 1, &[]);
     let mut seen = Vec::new();
@@ -69,8 +70,9 @@ fn acknowledged<P: Policy>() -> (Vec<(Nanos, Bytes, Bytes)>, f64) {
     (seen, flow.cc.policy().probe_cwnd_gain(flow.cc.model()))
 }
 
+/// Without loss and without a queue of other flows BBR-CWS behaves as BBRv1.
 #[test]
-fn without_loss_and_others_queue_it_is_bbr_v1() {
+fn bbr_cws_without_loss_or_foreign_queue_is_bbr_v1() {
     let (ours, gain) = acknowledged::<Scaling>();
     assert!(ours.len() > 10_000);
     let (theirs, _) = acknowledged::<V1>();
@@ -80,8 +82,9 @@ fn without_loss_and_others_queue_it_is_bbr_v1() {
     assert_eq!(gain, 2.0);
 }
 
+/// A congested round cuts the bound once; the next round does not cut it.
 #[test]
-fn a_round_with_congestion_cuts_the_bound_once_and_the_next_one_not_at_all() {
+fn bbr_cws_cuts_bound_once_per_congested_round() {
     let mut script = cruising(&[]);
     for _ in 0..5 {
         within(&mut script, 40, 2, 3);
@@ -89,13 +92,13 @@ fn a_round_with_congestion_cuts_the_bound_once_and_the_next_one_not_at_all() {
     }
     end_round(&mut script);
     assert_scale(&script, CUT);
-    // The window, once it has been let grow.
+    // The window, after growing to its bound.
     for _ in 0..20 {
         script.within_round(TICK, 100, 0);
     }
     let quantum = script.cc.model().send_quantum().as_u64() / MSS.as_u64();
     assert_eq!(script.cc.control().cwnd, quantised(CUT * STANDARD, quantum, false));
-    // What was lost before the cut took effect is found in the next round: the bound only grows.
+    // Losses from before the cut appear in the next round: the bound only grows.
     round(&mut script, 40, 3);
     assert!(scale(&script) > CUT && scale(&script) < 1.02 * CUT, "{}", scale(&script));
     let before = scale(&script);
@@ -103,8 +106,9 @@ fn a_round_with_congestion_cuts_the_bound_once_and_the_next_one_not_at_all() {
     assert_scale(&script, CUT * before);
 }
 
+/// A cut starts from inflight if that is below the bound.
 #[test]
-fn a_cut_begins_at_what_was_in_flight_if_that_is_less_than_the_bound() {
+fn bbr_cws_cut_starts_from_inflight_below_bound() {
     let mut script = cruising(&[]);
     script.inflight = Bytes::new(600_000) - MSS * 103;
     end_round(&mut script);
@@ -112,11 +116,12 @@ fn a_cut_begins_at_what_was_in_flight_if_that_is_less_than_the_bound() {
     assert_scale(&script, CUT * 0.6);
 }
 
+/// The bound grows by CUBIC's law and at least as fast as Reno.
 #[test]
-fn the_bound_grows_by_cubics_law_and_at_least_as_fast_as_reno() {
+fn bbr_cws_bound_grows_as_cubic_at_least_as_reno() {
     let segment = MSS.as_f64();
     for (speed, friendly) in [(0.32, 0.0), (50.0, 0.0), (0.001, 10.0)] {
-        // Faster convergence would lower the second peak.
+        // Fast convergence would lower the second peak.
         let values = [("speed", speed), ("friendly", friendly), ("converge", 0.0)];
         let mut script = cruising(&values);
         round(&mut script, 40, 3);
@@ -134,8 +139,9 @@ fn the_bound_grows_by_cubics_law_and_at_least_as_fast_as_reno() {
     }
 }
 
+/// A peak below the last one counts as too high and is reduced further.
 #[test]
-fn a_peak_below_the_last_one_is_taken_for_too_high() {
+fn bbr_cws_lower_peak_is_reduced_further() {
     let after = |converge: f64| {
         let mut script = cruising(&[("converge", converge), ("friendly", 0.0)]);
         for _ in 0..2 {
@@ -150,14 +156,15 @@ fn a_peak_below_the_last_one_is_taken_for_too_high() {
     assert!(after(1.0) < 0.97 * after(0.0), "{} {}", after(1.0), after(0.0));
 }
 
+/// The scale stays within its bounds.
 #[test]
-fn the_scale_stays_between_its_bounds() {
+fn bbr_cws_scale_stays_within_bounds() {
     let mut script = cruising(&[("cut", 0.1)]);
     for _ in 0..4 {
         round(&mut script, 40, 3);
     }
     assert_eq!(scale(&script), 0.25);
-    // Without a queue of others it never passes 1, however long nothing is lost.
+    // Without a foreign queue the scale never exceeds 1, even without loss.
     for _ in 0..1000 {
         round(&mut script, 40, 0);
     }
@@ -169,33 +176,35 @@ fn the_scale_stays_between_its_bounds() {
     assert_eq!(scale(&script), 8.0);
 }
 
+/// The window grows beyond BBR's only while other flows have a queue.
 #[test]
-fn beyond_the_window_of_bbr_it_grows_only_while_others_queue() {
+fn bbr_cws_exceeds_bbr_window_only_with_foreign_queue() {
     let mut script = cruising(&[]);
-    // 2.25 times the least delay is what BBR flows may cause by themselves.
+    // BBR flows alone may cause 2.25 times the minimum delay.
     round(&mut script, 90, 0);
     assert_eq!(scale(&script), 1.0);
     for n in 1..=8 {
         round(&mut script, 91, 0);
         assert!(scale(&script) > 1.125_f64.powi(n) * 0.999, "an eighth per round before the first cut");
     }
-    // With a loss that is no congestion it stays where it is.
+    // A loss without congestion leaves the scale.
     round(&mut script, 400, 0);
     let before = scale(&script);
     round(&mut script, 91, 3);
     assert_scale(&script, before);
-    // One round without the queue ends it.
+    // One round without the queue ends the growth.
     round(&mut script, 90, 0);
     assert_eq!(scale(&script), 1.0);
-    // After a cut there is no such haste.
+    // After a cut the scale grows slowly.
     round(&mut script, 400, 3);
     let before = scale(&script);
     round(&mut script, 400, 0);
     assert!(scale(&script) < 1.1 * before);
 }
 
+/// Loss indicates congestion if the queue is nearly at its maximum or the loss is heavy.
 #[test]
-fn loss_is_congestion_where_the_queue_is_nearly_as_full_as_ever_or_where_it_is_heavy() {
+fn bbr_cws_loss_is_congestion_if_queue_full_or_loss_heavy() {
     // The fullest queue added 40 ms: the threshold is 40 + 0.8 · 40 = 72 ms.
     for (rtt, lost, expected) in [(71, 3, 1.0), (73, 3, CUT), (41, 66, 1.0), (41, 80, CUT)] {
         let mut script = cruising(&[]);
@@ -203,7 +212,7 @@ fn loss_is_congestion_where_the_queue_is_nearly_as_full_as_ever_or_where_it_is_h
         round(&mut script, rtt, lost);
         assert_scale(&script, expected);
     }
-    // A round of few samples does not say how full the queue can be.
+    // A round with few samples does not update the fullest queue.
     let mut script = cruising(&[]);
     round(&mut script, 50, 0);
     within(&mut script, 80, 7, 0);
@@ -212,8 +221,9 @@ fn loss_is_congestion_where_the_queue_is_nearly_as_full_as_ever_or_where_it_is_h
     assert_scale(&script, CUT);
 }
 
+/// Recovery restores at most the scaled window.
 #[test]
-fn recovery_restores_no_more_than_the_scaled_window() {
+fn bbr_cws_recovery_restores_at_most_scaled_window() {
     let mut script = cruising(&[]);
     for _ in 0..20 {
         script.within_round(TICK, 100, 0);
@@ -221,7 +231,7 @@ fn recovery_restores_no_more_than_the_scaled_window() {
     let full = script.cc.control().cwnd;
     script.inflight = Bytes::new(900_000);
     script.enter_recovery(CongestionCause::Loss, 1, 3);
-    // Packet conservation, as in BBR v1.
+    // Packet conservation, as in BBRv1.
     assert_eq!(script.cc.control().cwnd, Bytes::new(900_000) + MSS);
     end_round(&mut script);
     let scaled = scale(&script);
@@ -231,8 +241,9 @@ fn recovery_restores_no_more_than_the_scaled_window() {
     assert!(window < full && window <= quantised(scaled * STANDARD, 24, true), "{window:?}");
 }
 
+/// While other flows have a queue, no phase paces below the push.
 #[test]
-fn in_a_crowd_no_phase_paces_below_the_push() {
+fn bbr_cws_with_foreign_queue_no_phase_paces_below_push() {
     let mut script = cruising(&[]);
     let paced = |script: &Script<Scaling>| {
         let full = script.rate.mul_f64(0.99).as_bytes_per_sec() as f64;
@@ -241,14 +252,15 @@ fn in_a_crowd_no_phase_paces_below_the_push() {
     assert!((paced(&script) - 1.0).abs() < 1e-6);
     round(&mut script, 100, 0);
     assert!((paced(&script) - 1.25).abs() < 1e-6);
-    // Where losses mean congestion, the cycle goes on as in BBR v1.
+    // If losses indicate congestion, the cycle continues as in BBRv1.
     round(&mut script, 100, 3);
     assert!(matches!(script.state(), State::ProbeBw { phase, .. } if phase > PHASE_DOWN));
     assert!((paced(&script) - 1.0).abs() < 1e-6);
 }
 
+/// DRAIN ends after four rounds even if other flows keep the queue.
 #[test]
-fn drain_ends_after_four_rounds_though_others_keep_the_queue() {
+fn bbr_cws_drain_ends_after_four_rounds_despite_queue() {
     for (limit, drains) in [(4.0, 4), (1.0, 1), (0.0, 100)] {
         let mut script = Script::<Scaling>::new(1, &[("drain_rounds", limit)]);
         for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! The gain cycle of ProbeBW.
+//! The gain cycle of PROBE_BW.
 
 use narrows_cc::bbr_v1::{CYCLE_PHASES, State};
 use narrows_cc::{Ack, Bytes, CongestionControl, IdleRestart, Nanos, Rate};
@@ -6,8 +6,7 @@ use narrows_cc::{Ack, Bytes, CongestionControl, IdleRestart, Nanos, Rate};
 use crate::path::{Flow, MSS, Path, V1};
 use crate::script::{Script, quantised};
 
-/// A phase as it was run: its number, its length, and the data in flight before the acknowledgement that
-/// ended it.
+/// A completed phase: number, length, and inflight before the acknowledgement that ended it.
 #[derive(Clone, Copy, Debug)]
 struct Ran {
     phase: u8,
@@ -32,11 +31,12 @@ fn phases(path: Path, from: Nanos, until: Nanos) -> Vec<Ran> {
     ran.split_off(1)
 }
 
+/// The gain cycle has eight phases of one min_rtt each.
 #[test]
-fn the_cycle_has_eight_phases_of_one_min_rtt_each() {
+fn probe_bw_cycle_has_eight_phases_of_one_min_rtt() {
     let path = Path::new(20.0, 40);
-    // The handshake saw 40 ms with an empty queue. Acknowledgements come every 0.58 ms: a phase ends with the
-    // first after more than 40 ms.
+    // The handshake measured 40 ms with an empty queue. Acknowledgements arrive every 0.58 ms; a phase ends
+    // with the first one after more than 40 ms.
     let (min_rtt, gap) = (path.rtt, path.rate.time_for(MSS));
     let ran = phases(path, Nanos::from_secs(2), Nanos::from_secs(9));
     assert!(ran.len() > 150, "{}", ran.len());
@@ -46,29 +46,31 @@ fn the_cycle_has_eight_phases_of_one_min_rtt_each() {
     for phase in ran.iter().filter(|ran| ran.phase >= 2) {
         assert!(phase.length > min_rtt && phase.length <= min_rtt + gap * 2, "{phase:?}");
     }
-    // 125 000 B are 87 segments; 24.5 Mbit/s x 2^-10 s make the quantum two; 87 + 6 = 93, even, and two: 96.
+    // 125 000 B are 87 segments; 24.5 Mbit/s x 2^-10 s give a quantum of two; 87 + 6 = 93, rounded up to
+    // even, plus two: 96.
     let probed = quantised(125_000.0, 2, true);
     assert_eq!(probed, MSS * 96);
     for phase in ran.iter().filter(|ran| ran.phase == 0) {
         assert!(phase.length > min_rtt && phase.inflight >= probed, "{phase:?}");
-        // From about 1.05 BDP, 0.24 BDP are gained per min_rtt: 96 segments are 1.39 BDP, reached within 1.5
-        // min_rtt.
+        // Above about 1.05 BDP the probe gains 0.24 BDP per min_rtt: 96 segments are 1.39 BDP, reached within
+        // 1.5 min_rtt.
         assert!(phase.length <= min_rtt.mul_f64(1.5), "{phase:?}");
     }
-    // Draining at 0.75 takes away what the probe added in about the same time: it ends by either test.
+    // Draining at 0.75 removes the probe's surplus in about the same time, so either test ends it.
     for phase in ran.iter().filter(|ran| ran.phase == 1) {
         let drained = phase.inflight <= quantised(100_000.0, 2, false);
         assert!(drained || phase.length > min_rtt && phase.length <= min_rtt + gap * 2, "{phase:?}");
     }
 }
 
+/// The bottleneck sees the gains of the cycle.
 #[test]
-fn a_bottleneck_shows_the_gains_on_the_wire() {
+fn probe_bw_gains_are_visible_at_the_bottleneck() {
     let path = Path::new(20.0, 40);
     let rate = path.rate;
     let mut flow = Flow::<V1>::new(path, 7, &[]);
     flow.run(Nanos::from_secs(2), |_, _| {});
-    // Packets that left per phase, against gain x rate x length.
+    // Packets sent per phase, compared with gain x rate x length.
     let (mut last, mut sent, mut checked) = (flow.cc.model().state(), flow.sent, 0);
     let mut whole = false;
     flow.run(Nanos::from_secs(6), |flow, _| {
@@ -79,7 +81,7 @@ fn a_bottleneck_shows_the_gains_on_the_wire() {
             let gain = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0][usize::from(phase)];
             let expected = rate.mul_f64(0.99 * gain).over(now - since).in_segments(MSS);
             let measured = (flow.sent - sent) as f64;
-            // One packet at each end, and one whose pacing began at the gain of the phase before.
+            // One packet at each end, and one paced at the gain of the preceding phase.
             assert!(!whole || (measured - expected).abs() <= 3.0, "phase {phase}: {measured} for {expected}");
             checked += u64::from(whole);
             (sent, whole) = (flow.sent, true);
@@ -89,8 +91,9 @@ fn a_bottleneck_shows_the_gains_on_the_wire() {
     assert!(checked > 80, "{checked}");
 }
 
+/// Loss ends the probing phase after one min_rtt if the buffer cannot hold the probe.
 #[test]
-fn loss_ends_the_probing_phase_after_one_min_rtt_where_the_buffer_cannot_hold_it() {
+fn probe_bw_loss_ends_probe_after_one_min_rtt() {
     let mut path = Path::new(20.0, 40);
     path.buffer = Bytes::new(10_000); // a tenth of a BDP: 1.25 BDP never fit
     let min_rtt = path.rtt;
@@ -103,8 +106,9 @@ fn loss_ends_the_probing_phase_after_one_min_rtt_where_the_buffer_cannot_hold_it
     }
 }
 
+/// The probing phase lasts until inflight reaches its target, or a loss.
 #[test]
-fn the_probing_phase_waits_for_its_inflight_or_a_loss() {
+fn probe_bw_probe_lasts_until_inflight_target_or_loss() {
     let up = || {
         let mut script = Script::<V1>::new(1, &[]);
         script.reach_probe_bw();
@@ -112,7 +116,7 @@ fn the_probing_phase_waits_for_its_inflight_or_a_loss() {
         script.within_round(Nanos::from_nanos(1), 1, 0);
         script
     };
-    // 625 000 B and the quantum of 15.5 MB/s (ten segments): 432 + 30, and two.
+    // 625 000 B and the quantum of 15.5 MB/s (ten segments): 432 + 30, plus two.
     let target = quantised(625_000.0, 10, true);
     assert_eq!(target, MSS * 464);
     let end = |script: &mut Script<V1>, after: Nanos, inflight_before: Bytes, lost: u64| {
@@ -128,15 +132,16 @@ fn the_probing_phase_waits_for_its_inflight_or_a_loss() {
     assert_eq!(end(&mut up(), short, MSS, 1), 0, "a loss does not shorten the phase");
 }
 
+/// The draining phase ends with the queue, or after one min_rtt.
 #[test]
-fn the_draining_phase_ends_with_the_queue_or_after_one_min_rtt() {
+fn probe_bw_drain_phase_ends_with_queue_or_min_rtt() {
     let down = || {
         let mut script = Script::<V1>::new(1, &[]);
         script.reach_probe_bw();
         script.reach_phase(1);
         script
     };
-    // 9.28 MB/s make a quantum of six segments.
+    // 9.28 MB/s give a quantum of six segments.
     let bdp = quantised(500_000.0, 6, false);
     let end = |script: &mut Script<V1>, after: Nanos, inflight_before: Bytes| {
         let ack = script.next_ack(after, 1, 0);
@@ -149,8 +154,9 @@ fn the_draining_phase_ends_with_the_queue_or_after_one_min_rtt() {
     assert_eq!(end(&mut down(), Nanos::from_nanos(40_000_001), Bytes::new(1 << 30)), 2);
 }
 
+/// PROBE_BW starts in a random phase other than the draining one.
 #[test]
-fn probe_bw_starts_in_every_phase_but_the_draining_one() {
+fn probe_bw_starts_in_any_phase_but_the_draining_one() {
     let mut seen = [0_u32; CYCLE_PHASES as usize];
     let runs = 700;
     for seed in 0..runs {
@@ -159,14 +165,15 @@ fn probe_bw_starts_in_every_phase_but_the_draining_one() {
         seen[usize::from(script.phase_of_cycle())] += 1;
     }
     assert_eq!(seen[1], 0, "{seen:?}");
-    // 100 each on average; the standard deviation is 9.3: five of them are 46.
+    // 100 each on average; the standard deviation is 9.3, and 46 are five of them.
     for (phase, count) in seen.iter().enumerate().filter(|(phase, _)| *phase != 1) {
         assert!(count.abs_diff(100) < 46, "phase {phase}: {seen:?}");
     }
 }
 
+/// Application-limited samples raise the bandwidth estimate but never lower it.
 #[test]
-fn samples_short_of_data_raise_the_bandwidth_but_never_lower_it() {
+fn probe_bw_app_limited_samples_never_lower_bandwidth() {
     let mut script = Script::<V1>::new(1, &[]);
     script.reach_probe_bw();
     script.app_limited = true;
@@ -178,7 +185,7 @@ fn samples_short_of_data_raise_the_bandwidth_but_never_lower_it() {
     script.rate = Rate::from_mbit_per_sec(110.0);
     script.round(100, 0);
     assert_eq!(script.cc.model().bw(), Rate::from_mbit_per_sec(110.0));
-    // Unlimited samples lower it when the maximum is more than ten rounds old.
+    // Other samples lower the estimate when the maximum is more than ten rounds old.
     script.app_limited = false;
     script.rate = Rate::from_mbit_per_sec(60.0);
     for _ in 0..10 {
@@ -189,8 +196,9 @@ fn samples_short_of_data_raise_the_bandwidth_but_never_lower_it() {
     assert_eq!(script.cc.model().bw(), Rate::from_mbit_per_sec(60.0));
 }
 
+/// After a restart from idle PROBE_BW paces at the bandwidth without gain.
 #[test]
-fn after_an_idle_time_probe_bw_paces_at_the_bandwidth_without_gain() {
+fn probe_bw_restart_from_idle_paces_without_gain() {
     let restart = |app_limited| {
         let mut script = Script::<V1>::new(1, &[]);
         script.reach_probe_bw();
@@ -211,14 +219,14 @@ fn after_an_idle_time_probe_bw_paces_at_the_bandwidth_without_gain() {
     };
     let mut script = restart(true);
     assert_eq!(script.cc.control().pacing_rate, Some(script.rate.mul_f64(0.99)));
-    // The round-trip filter is 11 s old, but the idle time has emptied the pipe: no ProbeRTT.
+    // The round-trip filter is 11 s old, but the idle time emptied the pipe: no PROBE_RTT.
     script.within_round(script.rtt, 10, 0);
     assert!(script.cc.model().in_probe_bw());
-    // That holds for one idle time, not for ever.
+    // The exception holds for one idle time.
     script.rtt += Nanos::from_millis(1);
     script.within_round(Nanos::from_secs(11), 10, 0);
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
-    // Where it was not for want of data, nothing changes, and the old filter counts.
+    // Without an application limit nothing changes, and the old filter counts.
     let mut script = restart(false);
     assert_eq!(script.cc.control().pacing_rate, Some(script.rate.mul_f64(1.25 * 0.99)));
     script.rtt += Nanos::from_millis(1);

@@ -1,4 +1,4 @@
-//! DA-BBR: the window by the delay, recovery, ProbeRTT.
+//! DA-BBR: delay-dependent window, recovery, PROBE_RTT.
 
 use narrows_cc::bbr_v1::State;
 use narrows_cc::schemes::DaBbr;
@@ -9,11 +9,11 @@ use crate::script::{Script, quantised};
 
 type Da = <DaBbr as Core>::Policy;
 
-/// BDP of the script's path.
+/// BDP of the scripted path.
 const BDP: f64 = 500_000.0;
 const TICK: Nanos = Nanos::from_nanos(1);
 
-/// In ProbeBW's first cruise phase.
+/// In PROBE_BW's first cruise phase.
 fn cruising() -> Script<Da> {
     let mut script = Script::<Da>::new(1, &[]);
     script.reach_probe_bw();
@@ -21,7 +21,7 @@ fn cruising() -> Script<Da> {
     script
 }
 
-/// The window where acknowledgements with round-trip times of `rtt` have brought it, within a phase.
+/// The window after acknowledgements with round-trip times of `rtt`, within a phase.
 fn window_at(script: &mut Script<Da>, rtt: Nanos) -> Bytes {
     let before = std::mem::replace(&mut script.rtt, rtt);
     for _ in 0..10 {
@@ -31,19 +31,21 @@ fn window_at(script: &mut Script<Da>, rtt: Nanos) -> Bytes {
     script.cc.control().cwnd
 }
 
+/// The window is one BDP without a queue and approaches two as the queue grows.
 #[test]
-fn the_window_is_one_bdp_without_a_queue_and_tends_to_two_as_it_grows() {
+fn da_bbr_window_grows_from_one_to_two_bdp_with_queue() {
     let mut script = cruising();
     let ms = Nanos::from_millis;
-    // 2 BDP · rtt / (rtt + min_rtt), where min_rtt = 40 ms.
+    // 2 BDP · rtt / (rtt + min_rtt), with min_rtt = 40 ms.
     for (rtt, bdps) in [(40, 1.0), (60, 1.2), (120, 1.5), (360, 1.8), (39_960, 1.998), (40, 1.0)] {
         assert_eq!(window_at(&mut script, ms(rtt)), quantised(bdps * BDP, 8, false), "{rtt} ms");
     }
     assert!(window_at(&mut script, Nanos::from_secs(100_000)) <= quantised(2.0 * BDP, 8, false));
 }
 
+/// Only PROBE_BW scales the window, and with it the inflight targets.
 #[test]
-fn only_probe_bw_scales_and_its_tests_of_inflight_scale_too() {
+fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
     let wanted = |script: &Script<Da>| {
         let model = script.cc.model();
         let quantum = model.send_quantum().as_u64() / MSS.as_u64();
@@ -61,7 +63,7 @@ fn only_probe_bw_scales_and_its_tests_of_inflight_scale_too() {
 
     let mut script = cruising();
     assert_eq!(wanted(&script).0, quantised(BDP / 2.0, 8, false));
-    // Probing up, without a queue: 1.25 · BDP / 2 is in flight, so the phase ends after min_rtt.
+    // Probing, without a queue: 1.25 · BDP / 2 is in flight, so the phase ends after min_rtt.
     script.reach_phase(0);
     let reached = quantised(1.25 * BDP / 2.0, 10, true);
     script.inflight = reached - MSS * 2;
@@ -72,7 +74,7 @@ fn only_probe_bw_scales_and_its_tests_of_inflight_scale_too() {
     script.inflight += MSS;
     script.within_round(TICK, 1, 0);
     assert_eq!(script.phase_of_cycle(), 1);
-    // Draining goes on at one BDP and ends at half of it. The acknowledged segment counts as in flight.
+    // Draining continues at one BDP and ends at half of it. The acknowledged segment counts as in flight.
     script.inflight = Bytes::new(500_000);
     script.within_round(TICK, 1, 0);
     assert_eq!(script.phase_of_cycle(), 1);
@@ -85,7 +87,7 @@ fn only_probe_bw_scales_and_its_tests_of_inflight_scale_too() {
     assert_eq!(script.phase_of_cycle(), 2);
 }
 
-/// min_rtt grows too old and is measured anew as `rtt`; back in ProbeBW's first cruise phase.
+/// min_rtt expires and is measured again as `rtt`; then the first cruise phase of PROBE_BW.
 fn probe_rtt(script: &mut Script<Da>, rtt: Nanos) {
     script.rtt = rtt;
     script.now += Nanos::from_secs(11);
@@ -100,29 +102,31 @@ fn probe_rtt(script: &mut Script<Da>, rtt: Nanos) {
     script.reach_phase(2);
 }
 
+/// Scaling is off while min_rtt is more than a fifth above its value before PROBE_RTT.
 #[test]
-fn the_scaling_is_off_while_min_rtt_is_more_than_a_fifth_above_its_value_before_probe_rtt() {
+fn da_bbr_scaling_is_off_while_min_rtt_rose_by_a_fifth() {
     let (old, limit) = (Nanos::from_millis(40), Nanos::from_millis(48));
     let bdp_at = |rtt: Nanos| 12_500_000.0 * rtt.as_secs_f64();
-    // 1.2 · 40 ms is not less than 48 ms: still on.
+    // 1.2 · 40 ms is not less than 48 ms: scaling stays on.
     let mut script = cruising();
     probe_rtt(&mut script, limit);
     assert_eq!(window_at(&mut script, limit), quantised(bdp_at(limit), 8, false));
-    // A microsecond more: two plain BDPs.
+    // One microsecond more: two plain BDPs.
     let mut script = cruising();
     let risen = limit + Nanos::from_micros(1);
     probe_rtt(&mut script, risen);
     assert_eq!(window_at(&mut script, risen), quantised(2.0 * bdp_at(risen), 8, false));
-    // The next ProbeRTT compares with that one: on again.
+    // The next PROBE_RTT compares with that value: scaling is on again.
     probe_rtt(&mut script, risen);
     assert_eq!(window_at(&mut script, risen), quantised(bdp_at(risen), 8, false));
-    // And it falls without further ado.
+    // A lower min_rtt takes effect at once.
     probe_rtt(&mut script, old);
     assert_eq!(window_at(&mut script, old), quantised(BDP, 8, false));
 }
 
+/// PROBE_RTT keeps a third of the window, at least four segments.
 #[test]
-fn probe_rtt_keeps_a_third_of_the_window_but_never_less_than_four_segments() {
+fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(40));
     let third = window.as_u64() / 3;
@@ -131,13 +135,13 @@ fn probe_rtt_keeps_a_third_of_the_window_but_never_less_than_four_segments() {
     script.inflight = Bytes::new(third + 2);
     script.round(1, 0);
     assert!(matches!(script.state(), State::ProbeRtt { until: None, .. }), "{:?}", script.state());
-    // A third of the window to the byte that floating point may lose.
+    // A third of the window, minus the byte that floating point may lose.
     let kept = script.cc.control().cwnd.as_u64();
     assert!((third - 1..=third + 1).contains(&kept), "{kept}, a third is {third}");
     script.inflight = Bytes::new(kept);
     script.round(1, 0);
     assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }), "the clock starts at a third");
-    // 200 ms and a round later the window from before comes back, up to the target of the new phase.
+    // After 200 ms and a round the prior window returns, up to the target of the new phase.
     while !script.cc.model().in_probe_bw() {
         script.round(1, 0);
     }
@@ -154,14 +158,15 @@ fn probe_rtt_keeps_a_third_of_the_window_but_never_less_than_four_segments() {
     assert_eq!(script.cc.control().cwnd, MSS * 4);
 }
 
+/// Recovery starts at inflight; leaving it restores no window.
 #[test]
-fn recovery_begins_at_what_is_in_flight_and_its_end_restores_nothing() {
+fn da_bbr_recovery_starts_at_inflight_without_restore() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(40));
     script.inflight = MSS * 300;
     script.enter_recovery(CongestionCause::Loss, 2, 50);
     assert_eq!(script.cc.control().cwnd, MSS * 300, "without the two acknowledged");
-    // For a round only losses change it: neither inflight nor what is acknowledged does.
+    // For a round only losses change the window, neither inflight nor acknowledged data.
     script.inflight = MSS * 320;
     script.within_round(TICK, 40, 0);
     assert_eq!(script.cc.control().cwnd, MSS * 300);
@@ -172,27 +177,28 @@ fn recovery_begins_at_what_is_in_flight_and_its_end_restores_nothing() {
     script.leave_recovery(3);
     assert_eq!(script.cc.control().cwnd, MSS * 298);
     assert!(window > MSS * 298 && !script.cc.model().conserving());
-    // Where nothing is left in flight, a segment is.
+    // With nothing in flight one segment remains.
     script.inflight = Bytes::ZERO;
     script.enter_recovery(CongestionCause::Loss, 1, 3);
     assert_eq!(script.cc.control().cwnd, MSS);
 }
 
+/// Recovery paces at three quarters until the phase ends, which drained inflight does.
 #[test]
-fn recovery_paces_at_three_quarters_until_the_phase_ends_which_drained_inflight_does() {
+fn da_bbr_recovery_paces_at_three_quarters_until_drained() {
     let mut script = cruising();
     script.enter_recovery_after(TICK, CongestionCause::Loss, 2, 3);
     let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
-    // The rate was set before recovery was known of, as in Linux.
+    // The rate was set before recovery started, as in Linux.
     assert_eq!(script.cc.model().pacing_rate(), cruise);
     let phase = script.phase_of_cycle();
     script.within_round(TICK, 2, 0);
     assert_eq!((script.cc.model().pacing_rate(), script.phase_of_cycle()), (slow, phase));
-    // Beyond the round and the end of recovery, for it belongs to the phase.
+    // The slow pacing belongs to the phase and outlasts the round and recovery.
     script.leave_recovery(2);
     script.reach_phase((phase + 1) % 8);
     assert_eq!(script.cc.model().pacing_rate(), cruise);
-    // A phase at 0.75 ends when inflight is down to W, here half a BDP.
+    // A phase at 0.75 ends when inflight falls to W, here half a BDP.
     script.enter_recovery_after(TICK, CongestionCause::Loss, 2, 3);
     let phase = script.phase_of_cycle();
     script.inflight = MSS * 150;
@@ -200,7 +206,7 @@ fn recovery_paces_at_three_quarters_until_the_phase_ends_which_drained_inflight_
     assert_eq!((script.cc.model().pacing_rate(), script.phase_of_cycle()), (cruise, phase + 1));
 }
 
-/// The pacing rate after recovery was entered in Startup and the bandwidth has then doubled, and before.
+/// Pacing rates after recovery in STARTUP and a doubling of the bandwidth, and before.
 fn startup_with_loss<P: narrows_cc::bbr_v1::Policy>() -> (f64, f64) {
     let mut script = Script::<P>::new(1, &[]);
     script.rate = script.rate / 4;
@@ -213,16 +219,18 @@ fn startup_with_loss<P: narrows_cc::bbr_v1::Policy>() -> (f64, f64) {
     (before.as_mbit_per_sec(), script.cc.model().pacing_rate().as_mbit_per_sec())
 }
 
+/// A loss in STARTUP freezes the pacing rate.
 #[test]
-fn a_loss_in_startup_freezes_the_pacing_rate_there() {
+fn da_bbr_loss_in_startup_freezes_the_pacing_rate() {
     let (before, after) = startup_with_loss::<Da>();
     assert_eq!(before, after);
     let (before, after) = startup_with_loss::<V1>();
     assert!((after / before - 2.0).abs() < 1e-6, "BBR's doubles: {before} {after}");
 }
 
+/// The start of PROBE_RTT ends the slow pacing; a phase change within the cycle does not.
 #[test]
-fn the_beginning_of_probe_rtt_ends_the_slow_pacing_but_a_step_within_does_not() {
+fn da_bbr_probe_rtt_start_ends_slow_pacing() {
     let mut script = Script::<Da>::new(1, &[]);
     for _ in 0..4 {
         script.round(100, 0);
@@ -246,8 +254,9 @@ fn the_beginning_of_probe_rtt_ends_the_slow_pacing_but_a_step_within_does_not() 
     assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }));
 }
 
+/// A min_rtt that expires outside PROBE_BW is not compared.
 #[test]
-fn min_rtt_that_grows_old_outside_probe_bw_is_not_compared_with() {
+fn da_bbr_min_rtt_expired_outside_probe_bw_is_ignored() {
     let mut script = Script::<Da>::new(1, &[]);
     script.round(20, 0);
     let risen = Nanos::from_millis(60);
@@ -265,8 +274,9 @@ fn min_rtt_that_grows_old_outside_probe_bw_is_not_compared_with() {
     assert_eq!(window_at(&mut script, risen), quantised(1.5 * BDP, 8, false), "one BDP of 60 ms");
 }
 
+/// An acknowledgement without a round-trip sample uses the last one.
 #[test]
-fn without_a_round_trip_sample_the_last_one_counts() {
+fn da_bbr_ack_without_rtt_uses_last_sample() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(120));
     let ack = script.next_ack(TICK, 100, 0);

@@ -1,4 +1,4 @@
-//! DCCP-BBR: the first two gains by the reported loss rate, latched when a cycle begins.
+//! DCCP-BBR: the first two gains follow the reported loss rate and are latched when a cycle begins.
 
 use narrows_cc::schemes::DccpBbr;
 use narrows_cc::{CongestionControl, Nanos, Report};
@@ -32,7 +32,7 @@ fn gain(script: &Script<Adaptive>) -> f64 {
     gain.unwrap()
 }
 
-/// The gains of the eight phases of the cycle that begins next.
+/// The gains of the next cycle's eight phases.
 fn cycle(script: &mut Script<Adaptive>) -> [f64; 8] {
     std::array::from_fn(|phase| {
         script.reach_phase(phase as u8);
@@ -44,8 +44,9 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-12
 }
 
+/// The first two gains of the cycle follow equation 9 of the paper.
 #[test]
-fn the_first_two_gains_follow_equation_9() {
+fn dccp_bbr_first_two_gains_follow_equation_9() {
     let cases = [
         (0.0, 1.25, 0.75),
         (0.1, 1.25, 0.75),
@@ -63,15 +64,16 @@ fn the_first_two_gains_follow_equation_9() {
         let gains = cycle(&mut script);
         assert!(near(gains[0], up) && near(gains[1], down), "{loss_rate}: {gains:?}");
         assert!(gains[2..].iter().all(|gain| near(*gain, 1.0)), "{loss_rate}: {gains:?}");
-        // Up to the cap the product of gain and arriving share keeps the estimate (equation 8).
+        // Up to the cap the product of gain and received share preserves the estimate (equation 8).
         if (0.2..=0.3).contains(&loss_rate) {
             assert!(near(gains[0] * (1.0 - loss_rate), 1.0), "{loss_rate}");
         }
     }
 }
 
+/// The gains are latched when the cycle begins.
 #[test]
-fn gains_are_latched_when_the_cycle_begins() {
+fn dccp_bbr_gains_are_latched_at_cycle_start() {
     let mut script = Script::<Adaptive>::new(1, &[]);
     script.reach_probe_bw();
     script.reach_phase(7);
@@ -82,7 +84,7 @@ fn gains_are_latched_when_the_cycle_begins() {
     script.reach_phase(1);
     report(&mut script, Some(0.0));
     assert!(near(gain(&script), 0.5 / 0.75));
-    // A report without a loss rate, and one that is none, change nothing.
+    // Reports without a loss rate, or with an invalid one, change nothing.
     report(&mut script, None);
     report(&mut script, Some(f64::NAN));
     report(&mut script, Some(7.0));
@@ -90,8 +92,9 @@ fn gains_are_latched_when_the_cycle_begins() {
     assert!(near(gains[0], 1.25) && near(gains[1], 0.75), "{gains:?}");
 }
 
+/// The pacing rate applies the gain.
 #[test]
-fn the_pacing_rate_has_the_gain() {
+fn dccp_bbr_pacing_rate_applies_the_gain() {
     let mut script = Script::<Adaptive>::new(1, &[("pacing_margin", 0.0)]);
     script.reach_probe_bw();
     script.reach_phase(7);
@@ -102,8 +105,9 @@ fn the_pacing_rate_has_the_gain() {
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.5));
 }
 
+/// Without loss reports, or with little loss, DCCP-BBR behaves as BBR.
 #[test]
-fn without_reports_or_with_little_loss_it_is_bbr() {
+fn dccp_bbr_without_reports_or_loss_is_bbr() {
     for told in [None, Some(0.2)] {
         let mut bbr = Script::<V1>::new(7, &[]);
         let mut dccp = Script::<Adaptive>::new(7, &[]);

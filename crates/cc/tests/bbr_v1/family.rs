@@ -1,4 +1,4 @@
-//! What holds for every variant of BBR v1 that is registered: those with its detection of policers.
+//! Properties of all registered variants of BBRv1, recognised by its policer detection.
 
 use narrows_cc::schemes::{ALL, AnyScheme, Bbr, Entry, find};
 use narrows_cc::{
@@ -9,7 +9,8 @@ use proptest::prelude::*;
 
 use crate::flow::{self, Flow, MSS, Path};
 
-/// Any scheme over the common path. What it sends in recovery counts as sent again: the path itself repairs nothing.
+/// Any scheme over the common path. Packets sent in recovery count as retransmissions; the path itself
+/// repairs nothing.
 struct Any {
     scheme: AnyScheme,
     repairing: bool,
@@ -64,8 +65,9 @@ fn start(entry: &Entry, path: &Path, seed: u64, values: &[(&str, f64)]) -> Flow<
     Flow::over(path.clone(), Any { scheme: entry.build(&setup), repairing: false })
 }
 
+/// All BBRv1 variants are registered.
 #[test]
-fn the_family_is_found() {
+fn family_variants_are_registered() {
     let names: Vec<_> = variants().map(|entry| entry.info.name).collect();
     for name in
         ["bbr", "bbr-gc", "bbq", "bbr-acw", "bbr-cws"].into_iter().chain(NEUTRAL.map(|(name, _)| name))
@@ -77,7 +79,7 @@ fn the_family_is_found() {
     }
 }
 
-/// A path without a limit to its buffer, and the seed of the flow over it.
+/// A path with unlimited buffer, and the seed of its flow.
 fn clean_path() -> impl Strategy<Value = (Path, u64)> {
     let path = (2.0..50.0_f64, 5..100_u64).prop_map(|(mbit, ms)| Path::new(mbit, ms));
     (path, any::<u64>()).prop_filter("a BDP of a few segments is no path to judge by", |(path, _)| {
@@ -85,7 +87,7 @@ fn clean_path() -> impl Strategy<Value = (Path, u64)> {
     })
 }
 
-/// Share of what the link could deliver, from round trip 20 to 80.
+/// Share of the link's capacity used from round trip 20 to 80.
 fn used(entry: &Entry, path: &Path, seed: u64) -> f64 {
     let mut flow = start(entry, path, seed, &[]);
     flow.run(path.rtt * 20, |_, _| {});
@@ -94,12 +96,13 @@ fn used(entry: &Entry, path: &Path, seed: u64) -> f64 {
     (flow.delivered - before).as_f64() / path.rate.over(path.rtt * 60).as_f64()
 }
 
-/// The window outside recovery and the pacing rate stay between four segments and what Startup allows: window and
-/// pacing gain 2.885, three of the greatest send quanta so far, rounding to an even number, and what one
-/// acknowledgement may add.
+/// Outside recovery window and pacing rate stay between four segments and the limits of STARTUP: window and
+/// pacing gain 2.885, three of the largest send quanta so far, rounding to an even number, and one
+/// acknowledgement.
 fn check_bounds(entry: &Entry, path: &Path, seed: u64) {
     let mut flow = start(entry, path, seed, &[]);
-    // A tenth more for the window that allows for aggregated acknowledgements: a few segments where none are held back.
+    // A tenth more for windows with an aggregation allowance: a few segments if acknowledgements are not
+    // aggregated.
     let rate = path.rate.as_bytes_per_sec() as f64 * 1.1;
     let bdp = rate * path.min_rtt().as_secs_f64();
     let initial = flow::INITIAL_WINDOW.as_f64() / path.rtt.as_secs_f64();
@@ -121,20 +124,23 @@ fn check_bounds(entry: &Entry, path: &Path, seed: u64) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
+    /// Alone on a clean path every variant fills the link.
+    ///
     /// Nine tenths: BBR loses 1 % to its pacing margin; the variants that keep less than BBR in flight stay above 31/32
     /// of that, their draining phase without a probe.
     #[test]
-    fn alone_on_a_clean_path_every_variant_keeps_the_link_busy((path, seed) in clean_path()) {
+    fn family_alone_on_clean_path_fills_the_link((path, seed) in clean_path()) {
         for entry in variants() {
             let used = used(entry, &path, seed);
-            // A packet that was all but sent before counts as a whole.
+            // A partly sent packet counts as a whole.
             let most = 1.0 + MSS.as_f64() / path.rate.over(path.rtt * 60).as_f64();
             prop_assert!((0.9..=most).contains(&used), "{}: {used} of {path:?}", entry.info.name);
         }
     }
 
+    /// No variant keeps fewer than four segments as its window, or paces above STARTUP.
     #[test]
-    fn no_variant_sends_less_than_four_segments_or_more_than_startup((path, seed) in clean_path(), loss in 20..400_u64) {
+    fn family_window_and_rate_stay_within_bbr_bounds((path, seed) in clean_path(), loss in 20..400_u64) {
         for entry in variants() {
             check_bounds(entry, &path, seed);
             check_bounds(entry, &Path { drop_every: Some(loss), ..path.clone() }, seed);
@@ -142,7 +148,7 @@ proptest! {
     }
 }
 
-/// What makes a variant BBR v1.
+/// Parameters that turn a variant into BBRv1.
 const NEUTRAL: [(&str, &[(&str, f64)]); 7] = [
     ("modest-bbr", &[("response", 0.0), ("extra_acked", 1.0)]),
     (
@@ -161,7 +167,7 @@ const NEUTRAL: [(&str, &[(&str, f64)]); 7] = [
     ("bbq", &[("theta", 10.0)]),
 ];
 
-/// When what was acknowledged, and what the scheme asked for then.
+/// Time, acknowledged data and control of each acknowledgement.
 fn events(
     entry: &Entry,
     path: &Path,
@@ -176,7 +182,7 @@ fn events(
     seen
 }
 
-/// Clean and past two ProbeRTTs, bunched, policed, lossy, shallow.
+/// Paths: clean for two PROBE_RTTs, aggregated, policed, lossy, shallow.
 fn paths() -> [(Path, Nanos); 5] {
     let seconds = Nanos::from_secs;
     let clean = Path::new(10.0, 40);
@@ -194,8 +200,9 @@ fn paths() -> [(Path, Nanos); 5] {
     ]
 }
 
+/// A variant with neutral parameters equals BBRv1 event for event; with its defaults it does not.
 #[test]
-fn a_variant_whose_parameters_are_neutral_is_bbr_v1_event_for_event_and_else_is_not() {
+fn family_with_neutral_parameters_equals_bbr_v1() {
     let bbr = find("bbr").unwrap();
     for seed in [1, 2] {
         let standard = paths().map(|(path, end)| events(bbr, &path, seed, end, &[]));
@@ -207,7 +214,8 @@ fn a_variant_whose_parameters_are_neutral_is_bbr_v1_event_for_event_and_else_is_
                     .collect::<Vec<_>>()
             };
             assert_eq!(same(values), [true; 5], "{name} with {values:?}, seed {seed}");
-            // The neutral settings neutralise something: by default it is another scheme, not for its aggregation term.
+            // The neutral settings matter: with its defaults the variant differs, and not only by its
+            // aggregation term.
             let other: Vec<_> = values.iter().copied().filter(|(name, _)| *name == "extra_acked").collect();
             assert!(same(&other).contains(&false), "{name} by default, seed {seed}");
         }

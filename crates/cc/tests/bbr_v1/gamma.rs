@@ -1,4 +1,4 @@
-//! BBR-GC: the curves, and the ends of the probing phases.
+//! BBR-GC: gain curves and the ends of the probing phases.
 
 use narrows_cc::bbr_v1::State;
 use narrows_cc::gamma::Gamma;
@@ -28,8 +28,9 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-12
 }
 
+/// The gains follow equations 12 and 13 of the paper.
 #[test]
-fn the_gains_are_equations_12_and_13() {
+fn bbr_gc_gains_follow_equations_12_and_13() {
     let mut gamma = gamma(&[]);
     gamma.observe(ms(0.0), ms(100.0));
     // ω^0.25 of 0.0001, 0.0016, 0.0081, 0.0256, 0.0625 and 0.4096 is 0.1, 0.2, 0.3, 0.4, 0.5 and 0.8.
@@ -41,16 +42,17 @@ fn the_gains_are_equations_12_and_13() {
         assert!(near(gamma.up(rtt), 1.5 - 0.5 * root), "{omega}: {}", gamma.up(rtt));
         assert!(near(gamma.down(rtt), 1.0 - 0.5 * omega * omega * omega * omega), "{omega}");
     }
-    // The ends of the ranges that the paper gives: [1, 1.5] and [0.5, 1].
+    // The limits of the paper's ranges: [1, 1.5] and [0.5, 1].
     assert!(near(gamma.up(ms(100.0)), 1.0) && near(gamma.down(ms(100.0)), 0.5));
     let tiny = Nanos::from_nanos(1);
-    // ω = 1e-8 and its fourth root 0.01.
+    // ω = 1e-8; its fourth root is 0.01.
     assert!(near(gamma.up(tiny), 1.5 - 0.5 * 0.01) && near(gamma.down(tiny), 1.0));
 }
 
+/// Every supported exponent matches the power function.
 #[test]
-fn every_exponent_is_the_same_power() {
-    // The exponents that have a short way, and their neighbours that have not.
+fn gamma_exponents_match_the_power_function() {
+    // Exponents with a fast path, and neighbours without one.
     for exponent in [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 3.0, 0.3, 16.0] {
         let mut gamma = gamma(&[("up_gamma", exponent), ("down_gamma", exponent), ("down_amplitude", 0.9)]);
         gamma.observe(ms(0.0), ms(80.0));
@@ -62,8 +64,9 @@ fn every_exponent_is_the_same_power() {
     }
 }
 
+/// The maximum round-trip time only grows, unless its filter has a window.
 #[test]
-fn the_greatest_round_trip_only_grows_unless_it_is_given_a_window() {
+fn bbr_gc_max_rtt_only_grows_without_a_filter_window() {
     let feed = |gamma: &mut Gamma| {
         for (at, rtt) in [(0.0, 40.0), (100.0, 80.0), (200.0, 60.0), (5_000.0, 50.0), (20_000.0, 40.0)] {
             gamma.observe(ms(at), ms(rtt));
@@ -81,7 +84,7 @@ fn the_greatest_round_trip_only_grows_unless_it_is_given_a_window() {
     assert!(near(aging.up(ms(40.0)), 1.0));
 }
 
-/// A script in ProbeBW that has seen 40 and 80 ms (RTT_max), with an empty queue again (ω = 1/2).
+/// A script in PROBE_BW after samples of 40 and 80 ms (RTT_max), with an empty queue (ω = 1/2).
 fn probing(values: &[(&str, f64)]) -> Script<Gc> {
     let mut script = Script::<Gc>::new(1, values);
     script.reach_probe_bw();
@@ -103,8 +106,9 @@ fn ack_at(script: &mut Script<Gc>, before: f64, lost: u64) {
     script.cc.on_ack(&ack);
 }
 
+/// The pacing gain follows every acknowledgement of a probe.
 #[test]
-fn the_pacing_gain_follows_every_acknowledgement_of_a_probe() {
+fn bbr_gc_pacing_gain_follows_every_ack_of_a_probe() {
     let mut script = probing(&[]);
     let paced = |script: &Script<Gc>, gain: f64| {
         let (is, expected) = (script.cc.model().pacing_rate(), script.rate.mul_f64(gain * 0.99));
@@ -115,7 +119,7 @@ fn the_pacing_gain_follows_every_acknowledgement_of_a_probe() {
     script.rtt = ms(80.0 * 0.6561);
     ack_at(&mut script, 0.9, 0);
     assert!(paced(&script, 1.05));
-    // A greater RTT_max bends the curve: 40 of 128 ms are 5/16.
+    // A greater RTT_max flattens the curve: 40 of 128 ms are 5/16.
     script.rtt = ms(128.0);
     ack_at(&mut script, 0.9, 0);
     assert!(paced(&script, 1.0), "at RTT_max nothing is probed for");
@@ -123,7 +127,7 @@ fn the_pacing_gain_follows_every_acknowledgement_of_a_probe() {
     ack_at(&mut script, 0.9, 0);
     assert!(paced(&script, 1.5 - 0.5 * 0.3125_f64.powf(0.25)));
     assert_eq!(script.phase_of_cycle(), 0);
-    // In the draining phase P_down, in the six others 1.
+    // P_down in the draining phase, 1 in the six others.
     script.rtt = ms(64.0);
     ack_at(&mut script, 1.3, 0);
     assert_eq!(script.phase_of_cycle(), 1);
@@ -133,13 +137,14 @@ fn the_pacing_gain_follows_every_acknowledgement_of_a_probe() {
     assert!(paced(&script, 1.0));
 }
 
+/// A probe ends at once above 1.25 BDP in flight, or with a loss.
 #[test]
-fn a_probe_ends_at_once_above_a_quarter_more_than_the_bdp_or_with_a_loss() {
+fn bbr_gc_probe_ends_above_1_25_bdp_or_on_loss() {
     for (before, lost, ends) in [(1.249, 0, false), (1.251, 0, true), (0.5, 1, true)] {
         let mut script = probing(&[]);
         ack_at(&mut script, before, lost);
         assert_eq!(script.phase_of_cycle(), u8::from(ends), "{before} BDP, {lost} lost");
-        // With BBR's patience, not before a min_rtt has passed.
+        // BBR's rule also waits for a min_rtt.
         let mut patient = probing(&[("early_down", 0.0)]);
         ack_at(&mut patient, before, lost);
         assert_eq!(patient.phase_of_cycle(), 0);
@@ -149,8 +154,9 @@ fn a_probe_ends_at_once_above_a_quarter_more_than_the_bdp_or_with_a_loss() {
     }
 }
 
+/// Otherwise a probe ends as BBR's does, once inflight shows its gain.
 #[test]
-fn otherwise_a_probe_ends_as_bbrs_does_once_inflight_shows_its_gain() {
+fn bbr_gc_probe_ends_as_bbr_when_inflight_shows_gain() {
     // P_up is 1.0796 at ω = 1/2.
     for (between, before, ends) in [
         (0.0, 0.9_f64, false),
@@ -169,7 +175,7 @@ fn otherwise_a_probe_ends_as_bbrs_does_once_inflight_shows_its_gain() {
         ack_at(&mut script, before, 0);
         assert_eq!(script.phase_of_cycle(), u8::from(ends), "{between}, {before}");
     }
-    // Draining from 1 BDP on needs no min_rtt; the gain of 1 above it holds at once.
+    // Draining ends at 1 BDP without waiting for min_rtt; the gain of 1 then applies at once.
     let mut draining = probing(&[("between", 2.0)]);
     ack_at(&mut draining, 0.99, 0);
     assert_eq!(draining.phase_of_cycle(), 0);
@@ -182,10 +188,11 @@ fn otherwise_a_probe_ends_as_bbrs_does_once_inflight_shows_its_gain() {
     assert_eq!(flat.cc.model().pacing_rate(), flat.rate.mul_f64(UP_AT_HALF * 0.99));
 }
 
+/// Send quanta count towards the inflight target only if enabled.
 #[test]
-fn quanta_count_only_if_asked_for() {
-    // With BBR's own measure 1.25 BDP are 432 segments and three quanta of 9 (what 1.07 x 100 Mbit/s send in 2^-10 s),
-    // even, and two more.
+fn bbr_gc_counts_send_quanta_only_if_enabled() {
+    // BBR's own target: 1.25 BDP are 432 segments, plus three quanta of 9 (1.07 x 100 Mbit/s for 2^-10 s),
+    // rounded up to even, plus two.
     let threshold = quantised(BDP as f64 * 1.25, 9, true);
     assert_eq!(threshold, MSS * 462);
     for (before, ends) in [(threshold - Bytes::new(1), 0), (threshold, 1)] {
@@ -195,8 +202,9 @@ fn quanta_count_only_if_asked_for() {
     }
 }
 
+/// An application-limited sender keeps probing, as with BBR.
 #[test]
-fn a_sender_short_of_data_keeps_probing_as_bbr_does() {
+fn bbr_gc_app_limited_sender_keeps_probing() {
     let mut script = probing(&[]);
     script.app_limited = true;
     for _ in 0..500 {
@@ -206,9 +214,10 @@ fn a_sender_short_of_data_keeps_probing_as_bbr_does() {
     assert!(script.cc.model().pacing_rate() > script.rate);
 }
 
+/// The smoothed or the minimum round-trip time may replace the latest.
 #[test]
-fn the_smoothed_and_the_least_round_trip_can_take_the_place_of_the_newest() {
-    // One late sample of 160 ms within a round of 40 ms: the newest makes it RTT_max, the others do not.
+fn bbr_gc_rtt_may_be_smoothed_or_minimum() {
+    // One late sample of 160 ms in a round of 40 ms: only the latest sample becomes RTT_max.
     for (kind, greatest) in [(0.0, 160.0), (1.0, 80.0), (2.0, 80.0)] {
         let mut script = probing(&[("rtt", kind)]);
         let mut ack = script.next_ack(ms(1.0), 1, 0);
@@ -226,11 +235,12 @@ fn the_smoothed_and_the_least_round_trip_can_take_the_place_of_the_newest() {
     }
 }
 
+/// A flow alone probes according to the queue that its STARTUP left.
 #[test]
-fn a_flow_alone_probes_by_the_queue_that_its_startup_left() {
-    // Startup fills this buffer of 1 BDP: RTT_max is twice the propagation delay, P_up 1.08 with an empty queue and
-    // less as the probe queues. Pacing at 0.99 of it gains at most 0.07 BDP per min_rtt, so every probe ends between
-    // P_up (measured when it ends) and 1.25 BDP, and nothing is lost any more.
+fn bbr_gc_alone_probes_by_queue_left_from_startup() {
+    // STARTUP fills this buffer of 1 BDP: RTT_max is twice the propagation delay, and P_up is 1.08 with an
+    // empty queue, less as the probe queues. Pacing at 0.99 P_up gains at most 0.07 BDP per min_rtt, so every
+    // probe ends between P_up (measured at its end) and 1.25 BDP, without loss.
     let mut path = Path::new(50.0, 20);
     path.buffer = Bytes::new(125_000);
     let bdp = 125_000.0;

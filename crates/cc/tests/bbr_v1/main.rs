@@ -1,4 +1,4 @@
-//! BBR v1 against the rules of Linux `tcp_bbr.c`, with expectations computed from the path.
+//! BBRv1 against the rules of Linux `tcp_bbr.c`, with expectations computed from the path.
 
 mod acd;
 mod adaptive;

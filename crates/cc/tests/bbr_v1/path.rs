@@ -1,4 +1,4 @@
-//! BBR over the common path, with its model in view.
+//! BBR over the common path, with access to its model.
 
 use narrows_cc::bbr_v1::{BbrCore, Policy};
 use narrows_cc::{CongestionControl, Setup};
@@ -6,7 +6,7 @@ use narrows_cc::{CongestionControl, Setup};
 use crate::flow;
 pub use crate::flow::{INITIAL_WINDOW, MSS, Path};
 
-/// Names the policy of a scheme.
+/// The policy of a scheme.
 pub trait Core {
     type Policy: Policy;
 }
@@ -15,14 +15,14 @@ impl<P: Policy> Core for BbrCore<P> {
     type Policy = P;
 }
 
-/// The policy that is BBR v1.
+/// The policy of BBRv1.
 pub type V1 = <narrows_cc::schemes::Bbr as Core>::Policy;
 
-/// A flow of BBR with a policy.
+/// A BBR flow with a policy.
 pub type Flow<P> = flow::Flow<BbrCore<P>>;
 
 impl<P: Policy> Flow<P> {
-    /// A flow whose handshake has just been completed.
+    /// A flow after its handshake.
     pub fn new(path: Path, seed: u64, values: &[(&str, f64)]) -> Self {
         Self::over(path, BbrCore::new(&setup::<P>(seed, values)))
     }

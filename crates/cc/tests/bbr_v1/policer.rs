@@ -6,8 +6,8 @@ use narrows_cc::{Bytes, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Tim
 use crate::path::{Flow, MSS, Path, V1};
 use crate::script::Script;
 
-/// Runs one sampling interval of `rounds` round trips of 40 ms: 100 segments delivered per round, and `lost`
-/// segments lost in the last.
+/// Runs a sampling interval of `rounds` round trips of 40 ms with 100 segments delivered per round; the last
+/// round loses `lost` segments.
 fn interval(script: &mut Script<V1>, rounds: u64, lost: u64) {
     for _ in 1..rounds {
         script.round(100, 0);
@@ -15,7 +15,7 @@ fn interval(script: &mut Script<V1>, rounds: u64, lost: u64) {
     script.round(100, lost);
 }
 
-/// In ProbeBW, one loss later: an interval has begun.
+/// In PROBE_BW after a loss: an interval has begun.
 fn sampling() -> Script<V1> {
     let mut script = Script::<V1>::new(1, &[]);
     script.reach_probe_bw();
@@ -23,14 +23,15 @@ fn sampling() -> Script<V1> {
     script
 }
 
+/// Two intervals with a fifth of the packets lost and equal rates indicate a policer for 48 rounds.
 #[test]
-fn two_intervals_with_a_fifth_lost_and_equal_rates_are_a_policer_for_48_rounds() {
+fn policer_two_lossy_intervals_of_equal_rate_hold_48_rounds() {
     let mut script = sampling();
-    // The loss that begins sampling begins a round too: the first interval has this round, and three more.
+    // The loss that begins sampling also begins a round: the first interval has this round and three more.
     interval(&mut script, 3, 60);
     assert_eq!(script.cc.model().policed(), None);
     interval(&mut script, 4, 79);
-    // 400 segments in 4 x 40 ms, once 300 in 3 x 40 ms: the same rate, 3.62 MB/s, and the mean of both.
+    // 400 segments in 4 x 40 ms, then 300 in 3 x 40 ms: the same rate, 3.62 MB/s, and the mean of both.
     let rate = (MSS * 400).per(Nanos::from_millis(160));
     assert_eq!(script.cc.model().policed(), Some(rate));
     assert_eq!(script.cc.model().bw(), rate);
@@ -43,22 +44,23 @@ fn two_intervals_with_a_fifth_lost_and_equal_rates_are_a_policer_for_48_rounds()
     assert_eq!(script.cc.model().policed(), Some(rate));
     script.round(100, 0);
     assert_eq!(script.cc.model().policed(), None);
-    // The cycle starts again, as after Drain; the pacing rate is the state's again.
+    // The cycle restarts as after DRAIN, and the pacing rate is that of the state.
     assert!(matches!(script.state(), State::ProbeBw { since, .. } if since == script.now));
     let gain = script.cc.model().settings().probe_gain(script.phase_of_cycle());
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(gain * 0.99));
 }
 
+/// The loss threshold is 50/256 of the delivered packets.
 #[test]
-fn the_loss_threshold_is_50_of_256_per_delivered() {
+fn policer_loss_threshold_is_50_of_256() {
     let two = |lost| {
         let mut script = sampling();
         interval(&mut script, 3, lost);
         interval(&mut script, 4, lost);
         script.cc.model().policed().is_some()
     };
-    // 300 delivered: 58 lost are 19.3 %, below 50/256 = 19.53 %. With 400 delivered the interval would need
-    // 79.
+    // 300 delivered: 58 lost are 19.3 %, below 50/256 = 19.53 %. With 400 delivered 79 losses would be
+    // needed.
     assert!(!two(58));
     let mut script = sampling();
     interval(&mut script, 3, 59);
@@ -70,13 +72,14 @@ fn the_loss_threshold_is_50_of_256_per_delivered() {
     assert!(script.cc.model().policed().is_some());
 }
 
+/// The rates of both intervals must agree within an eighth.
 #[test]
-fn rates_must_agree_within_an_eighth() {
+fn policer_rates_must_agree_within_an_eighth() {
     let second_at = |per_mille: u64| {
         let mut script = sampling();
         script.rtt = Nanos::from_millis(40);
         interval(&mut script, 3, 100);
-        // The same data in other times: rates in the stated proportion.
+        // The same data in other times gives rates in this proportion.
         script.rtt = Nanos::from_nanos(40_000_000 * 1000 / per_mille);
         interval(&mut script, 4, 100);
         script.cc.model().policed().is_some()
@@ -86,14 +89,15 @@ fn rates_must_agree_within_an_eighth() {
     assert!(!second_at(1126) && !second_at(874));
 }
 
+/// Very low rates agree within 4 kbit/s.
 #[test]
-fn very_low_rates_agree_within_4_kbit_per_second() {
+fn policer_low_rates_agree_within_4_kbit_s() {
     let second_after = |rtt_ms: u64| {
         let mut script = Script::<V1>::new(1, &[]);
         script.reach_probe_bw();
         script.rtt = Nanos::from_millis(1000);
         script.round(1, 1);
-        // A segment per second is 11.6 kbit/s.
+        // One segment per second is 11.6 kbit/s.
         for _ in 0..3 {
             script.round(1, 1);
         }
@@ -107,13 +111,14 @@ fn very_low_rates_agree_within_4_kbit_per_second() {
     assert!(!second_after(1550), "7.5 kbit/s: 4.1 less");
 }
 
+/// An interval lasts at least a millisecond.
 #[test]
-fn an_interval_lasts_for_a_millisecond_at_least() {
+fn policer_interval_lasts_at_least_a_millisecond() {
     let mut script = Script::<V1>::new(1, &[]);
     script.reach_probe_bw();
     script.rtt = Nanos::from_micros(100);
     script.round(100, 1);
-    // 16 rounds of 0.1 ms: the first interval ends after ten of them, the second is not over.
+    // 16 rounds of 0.1 ms: the first interval ends after ten of them; the second is incomplete.
     for _ in 0..13 {
         script.round(100, 50);
     }
@@ -124,15 +129,16 @@ fn an_interval_lasts_for_a_millisecond_at_least() {
     assert!(script.cc.model().policed().is_some());
 }
 
+/// Intervals that are too short, too long or application-limited do not count.
 #[test]
-fn intervals_that_are_too_short_too_long_or_short_of_data_do_not_count() {
-    // Heavy loss in the first three rounds ends nothing.
+fn policer_short_long_or_app_limited_interval_is_ignored() {
+    // Heavy loss in the first three rounds does not end the interval.
     let mut script = sampling();
     for _ in 0..2 {
         interval(&mut script, 1, 100);
     }
     assert_eq!(script.cc.model().policed(), None);
-    // An interval of more than 16 rounds starts the whole search over: two more intervals are needed.
+    // An interval of more than 16 rounds restarts the search: two more intervals are needed.
     let mut script = sampling();
     interval(&mut script, 3, 100);
     for _ in 0..17 {
@@ -143,7 +149,7 @@ fn intervals_that_are_too_short_too_long_or_short_of_data_do_not_count() {
     assert_eq!(script.cc.model().policed(), None);
     interval(&mut script, 4, 100);
     assert!(script.cc.model().policed().is_some());
-    // So does a sample short of data.
+    // An application-limited sample restarts it too.
     let mut script = sampling();
     interval(&mut script, 3, 100);
     script.app_limited = true;
@@ -153,8 +159,9 @@ fn intervals_that_are_too_short_too_long_or_short_of_data_do_not_count() {
     assert_eq!(script.cc.model().policed(), None);
 }
 
+/// A timeout counts as a loss at the end of a round.
 #[test]
-fn a_timeout_counts_as_a_loss_at_the_end_of_a_round() {
+fn policer_timeout_counts_as_loss_at_round_end() {
     let mut script = sampling();
     interval(&mut script, 3, 100);
     interval(&mut script, 3, 100);
@@ -164,14 +171,15 @@ fn a_timeout_counts_as_a_loss_at_the_end_of_a_round() {
     let timeout = Timeout { now, flight_size: MSS, inflight: Bytes::ZERO, delivered, consecutive: 1 };
     script.cc.on_timeout(&timeout);
     assert!(script.cc.model().policed().is_some());
-    // The losses were spurious: all is forgotten.
+    // Spurious losses reset the detection.
     let undo = SpuriousLoss { now, inflight: Bytes::ZERO, delivered, phase: Phase::Loss };
     script.cc.on_spurious_loss(&undo);
     assert_eq!(script.cc.model().policed(), None);
 }
 
+/// The parameter disables detection.
 #[test]
-fn the_flag_switches_detection_off() {
+fn policer_detection_can_be_disabled() {
     let mut script = Script::<V1>::new(1, &[("lt_bw", 0.0)]);
     script.reach_probe_bw();
     script.round(100, 1);
@@ -180,10 +188,11 @@ fn the_flag_switches_detection_off() {
     assert_eq!(script.cc.model().policed(), None);
 }
 
+/// Behind a policer the detection finds its rate and ends the losses.
 #[test]
-fn behind_a_real_policer_detection_finds_its_rate_and_ends_the_losses() {
-    // A burst of 200 kB passes at 100 Mbit/s, then everything above 10 Mbit/s is dropped. The bandwidth
-    // filter remembers the burst for ten rounds: time for two intervals of four.
+fn policer_detection_finds_rate_and_ends_losses() {
+    // A burst of 200 kB passes at 100 Mbit/s; then all packets above 10 Mbit/s are dropped. The bandwidth
+    // filter keeps the burst for ten rounds, enough for two intervals of four.
     let mut path = Path::new(100.0, 40);
     path.policer = Some((Rate::from_mbit_per_sec(10.0), Bytes::new(200_000)));
     let mut flow = Flow::<V1>::new(path, 1, &[]);
@@ -191,7 +200,7 @@ fn behind_a_real_policer_detection_finds_its_rate_and_ends_the_losses() {
     flow.run(Nanos::from_secs(20), |flow, ack| {
         let model = flow.cc.model();
         if let Some(rate) = model.policed() {
-            // Within the eighth by which two intervals may differ.
+            // Two intervals may differ by an eighth.
             assert!((rate.as_mbit_per_sec() / 10.0 - 1.0).abs() < 0.125, "{rate:?}");
             let since = *since.get_or_insert(ack.now);
             rounds += u64::from(model.round_start() && ack.now > since);
@@ -201,6 +210,6 @@ fn behind_a_real_policer_detection_finds_its_rate_and_ends_the_losses() {
         }
     });
     assert_eq!(rounds, 47, "the 48th ends it");
-    // What was sent before detection is lost for some round trips more; then nothing.
+    // Packets sent before the detection are lost for some round trips; later ones are not.
     assert!(lost.is_empty(), "{lost:?}");
 }

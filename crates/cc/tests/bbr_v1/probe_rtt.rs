@@ -1,4 +1,4 @@
-//! The round-trip filter and ProbeRTT.
+//! The round-trip filter and PROBE_RTT.
 
 use narrows_cc::bbr_v1::State;
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Nanos, Rate, RateSample};
@@ -6,14 +6,15 @@ use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, Na
 use crate::path::{Flow, MSS, Path, V1};
 use crate::script::Script;
 
+/// After ten seconds without a new minimum PROBE_RTT holds inflight at four segments for 200 ms and a round.
 #[test]
-fn after_ten_seconds_without_a_new_minimum_inflight_falls_to_four_segments_for_200_ms_and_a_round() {
+fn probe_rtt_after_ten_seconds_holds_four_segments() {
     let path = Path::new(20.0, 40);
     let gap = path.rate.time_for(MSS);
     let mut flow = Flow::<V1>::new(path, 1, &[]);
     let (mut last, mut before) = (State::Startup, Bytes::ZERO);
     let (mut entered, mut held, mut round, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    // When the minimum was last confirmed: by the handshake, by a sample as low, or by leaving ProbeRTT.
+    // Last confirmation of the minimum: the handshake, an equal or lower sample, or the end of PROBE_RTT.
     let (mut confirmed, mut due) = (Nanos::from_millis(40), Vec::new());
     flow.run(Nanos::from_secs(22), |flow, ack| {
         let model = flow.cc.model();
@@ -32,7 +33,7 @@ fn after_ten_seconds_without_a_new_minimum_inflight_falls_to_four_segments_for_2
                 (_, State::ProbeRtt { .. }) => round.push(now),
                 (State::ProbeRtt { .. }, _) => {
                     left.push(now);
-                    // The window from before, in one step, and what this acknowledgement delivered.
+                    // The prior window at once, plus the data of this acknowledgement.
                     assert!(model.window() >= before && model.window() <= before + MSS, "{before:?}");
                     assert!(model.in_probe_bw());
                 }
@@ -52,8 +53,7 @@ fn after_ten_seconds_without_a_new_minimum_inflight_falls_to_four_segments_for_2
     assert_eq!((entered.len(), held.len(), round.len(), left.len()), (2, 2, 2, 2));
     for i in 0..2 {
         assert!(entered[i] > due[i] && entered[i] <= due[i] + gap * 2, "{:?} for {:?}", entered[i], due[i]);
-        // The queue drains within the round trip that was under way: 40 ms and up to a quarter of a BDP of
-        // queue.
+        // The queue drains within the current round trip: 40 ms and up to a quarter of a BDP of queue.
         assert!(
             held[i] > entered[i] && held[i] - entered[i] <= Nanos::from_millis(50),
             "{entered:?} {held:?}"
@@ -65,8 +65,9 @@ fn after_ten_seconds_without_a_new_minimum_inflight_falls_to_four_segments_for_2
     }
 }
 
+/// With a round-trip time above 200 ms PROBE_RTT lasts a whole round.
 #[test]
-fn at_long_round_trips_probe_rtt_lasts_for_a_whole_round() {
+fn probe_rtt_on_long_path_lasts_a_whole_round() {
     let mut flow = Flow::<V1>::new(Path::new(20.0, 400), 1, &[]);
     let (mut held, mut left, mut last) = (None, None, State::Startup);
     flow.run(Nanos::from_secs(13), |flow, ack| {
@@ -84,9 +85,10 @@ fn at_long_round_trips_probe_rtt_lasts_for_a_whole_round() {
     assert!(stay >= Nanos::from_millis(400) && stay <= Nanos::from_millis(450), "{stay:?}");
 }
 
+/// PROBE_RTT measures the path without its queue.
 #[test]
-fn probe_rtt_shows_the_path_without_its_queue() {
-    // The handshake saw 40 ms. From 5 s on the path takes 60 ms: only ProbeRTT can find that out.
+fn probe_rtt_measures_the_path_without_queue() {
+    // The handshake measured 40 ms. From 5 s on the path takes 60 ms, which only PROBE_RTT can detect.
     let mut flow = Flow::<V1>::new(Path::new(20.0, 40), 1, &[]);
     flow.run_for(Nanos::from_secs(5));
     flow.path.rtt = Nanos::from_millis(60);
@@ -96,9 +98,10 @@ fn probe_rtt_shows_the_path_without_its_queue() {
     assert_eq!(flow.cc.model().min_rtt(), Some(flow.path.min_rtt()));
 }
 
+/// Rate samples in PROBE_RTT do not lower the bandwidth estimate.
 #[test]
-fn rates_seen_in_probe_rtt_do_not_lower_the_bandwidth() {
-    // 200 ms are 20 round trips of 10 ms, twice the bandwidth filter. Four segments per round trip are 4.6
+fn probe_rtt_samples_do_not_lower_the_bandwidth() {
+    // 200 ms are 20 round trips of 10 ms, twice the bandwidth filter. Four segments per round trip give 4.6
     // Mbit/s.
     let path = Path::new(50.0, 10);
     let rate = path.rate.as_bytes_per_sec() as f64;
@@ -108,7 +111,7 @@ fn rates_seen_in_probe_rtt_do_not_lower_the_bandwidth() {
         let model = flow.cc.model();
         let bw = model.bw().as_bytes_per_sec() as f64;
         if ack.now > Nanos::from_secs(1) {
-            // 1 %: after ProbeRTT the filter is refreshed at a pacing rate 1 % below the bandwidth.
+            // 1 %: after PROBE_RTT the pacing rate that refreshes the filter is 1 % below the bandwidth.
             assert!(bw >= 0.99 * rate && bw <= rate * 1.0001, "{:?} at {:?}", model.bw(), ack.now);
         }
         rounds += u64::from(matches!(model.state(), State::ProbeRtt { .. }) && model.round_start());
@@ -116,8 +119,9 @@ fn rates_seen_in_probe_rtt_do_not_lower_the_bandwidth() {
     assert!(rounds > 10, "{rounds}");
 }
 
+/// A sample equal to min_rtt renews it.
 #[test]
-fn a_sample_as_low_as_the_minimum_renews_it() {
+fn probe_rtt_equal_sample_renews_min_rtt() {
     let mut script = Script::<V1>::new(1, &[]);
     script.reach_probe_bw();
     let run = |script: &mut Script<V1>| {
@@ -133,8 +137,9 @@ fn a_sample_as_low_as_the_minimum_renews_it() {
     assert_eq!(script.cc.model().min_rtt(), Some(script.rtt));
 }
 
+/// A delayed acknowledgement of a single short packet does not replace an expired min_rtt.
 #[test]
-fn a_delayed_acknowledgement_of_a_lone_short_packet_does_not_replace_an_expired_minimum() {
+fn probe_rtt_delayed_ack_does_not_replace_expired_min_rtt() {
     let after_silence = |acked: u64, inflight_when_sent: u64| {
         let mut script = Script::<V1>::new(1, &[]);
         script.reach_probe_bw();
@@ -153,7 +158,7 @@ fn a_delayed_acknowledgement_of_a_lone_short_packet_does_not_replace_an_expired_
     assert_eq!(after_silence(1448, 0), new, "a full packet");
 }
 
-/// In ProbeRTT, its clock set, since 11 s after the last confirmation of the minimum.
+/// In PROBE_RTT with its clock set, 11 s after the last confirmation of the minimum.
 fn in_probe_rtt() -> Script<V1> {
     let mut script = Script::<V1>::new(1, &[]);
     script.reach_probe_bw();
@@ -167,8 +172,9 @@ fn in_probe_rtt() -> Script<V1> {
     script
 }
 
+/// The round of PROBE_RTT starts when inflight has fallen.
 #[test]
-fn the_round_of_probe_rtt_begins_when_inflight_has_fallen() {
+fn probe_rtt_round_starts_when_inflight_has_fallen() {
     let mut script = in_probe_rtt();
     let fallen_at = script.delivered;
     for (before, done) in [(1, false), (0, true)] {
@@ -179,8 +185,9 @@ fn the_round_of_probe_rtt_begins_when_inflight_has_fallen() {
     }
 }
 
+/// The next PROBE_RTT starts ten seconds after the last one ended.
 #[test]
-fn the_next_probe_rtt_comes_ten_seconds_after_the_last_has_ended() {
+fn probe_rtt_repeats_ten_seconds_after_its_end() {
     let mut script = in_probe_rtt();
     script.rtt += Nanos::from_millis(1); // no sample confirms the minimum from here on
     while !script.cc.model().in_probe_bw() {
@@ -194,8 +201,9 @@ fn the_next_probe_rtt_comes_ten_seconds_after_the_last_has_ended() {
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
 }
 
+/// Recovery in PROBE_RTT keeps the window from before.
 #[test]
-fn recovery_in_probe_rtt_does_not_forget_the_window_from_before() {
+fn probe_rtt_recovery_keeps_the_prior_window() {
     let mut script = in_probe_rtt();
     let window = script.cc.model().prior_cwnd();
     assert!(window > MSS * 100);
@@ -205,12 +213,13 @@ fn recovery_in_probe_rtt_does_not_forget_the_window_from_before() {
     while !script.cc.model().in_probe_bw() {
         script.round(4, 0);
     }
-    // What the last acknowledgement delivered comes on top.
+    // Plus the data of the last acknowledgement.
     assert_eq!(script.cc.model().window(), window + MSS * 4);
 }
 
+/// A restart from idle ends PROBE_RTT if its time has passed.
 #[test]
-fn an_idle_time_in_probe_rtt_ends_it_when_its_time_is_over() {
+fn probe_rtt_idle_restart_ends_it_after_its_time() {
     for (idle_ms, over) in [(199, false), (201, true)] {
         let mut script = in_probe_rtt();
         let idle = Nanos::from_millis(idle_ms);
@@ -219,15 +228,16 @@ fn an_idle_time_in_probe_rtt_ends_it_when_its_time_is_over() {
             idle,
             rto: Some(Nanos::from_millis(240)),
             delivered: script.delivered,
-            // ProbeRTT itself counts as being short of data.
+            // PROBE_RTT itself counts as application-limited.
             app_limited: false,
         });
         assert_eq!(script.cc.model().in_probe_bw(), over, "{idle_ms} ms");
     }
 }
 
+/// PROBE_RTT before the pipe is full returns to STARTUP.
 #[test]
-fn without_a_full_pipe_probe_rtt_returns_to_startup() {
+fn probe_rtt_before_full_pipe_returns_to_startup() {
     let mut script = Script::<V1>::new(1, &[]);
     script.app_limited = true; // Startup cannot finish
     script.round(10, 0);
@@ -243,12 +253,13 @@ fn without_a_full_pipe_probe_rtt_returns_to_startup() {
     assert_eq!(script.cc.model().bw(), Rate::from_mbit_per_sec(100.0));
 }
 
+/// A duration of zero disables PROBE_RTT.
 #[test]
-fn a_duration_of_zero_switches_probe_rtt_off() {
+fn probe_rtt_duration_of_zero_disables_it() {
     let mut flow = Flow::<V1>::new(Path::new(20.0, 40), 1, &[("probe_rtt_duration", 0.0)]);
     flow.run(Nanos::from_secs(25), |flow, _| {
         assert!(!matches!(flow.cc.model().state(), State::ProbeRtt { .. }));
     });
-    // The filter still forgets.
+    // The filter still expires.
     assert!(flow.cc.model().min_rtt().unwrap() > flow.path.rtt);
 }

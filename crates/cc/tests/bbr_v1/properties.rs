@@ -1,4 +1,4 @@
-//! What must hold whatever happens.
+//! Invariants of BBRv1.
 
 use narrows_cc::bbr_v1::{CYCLE_PHASES, State};
 use narrows_cc::{
@@ -113,9 +113,11 @@ fn apply(script: &mut Script<V1>, event: &Event) {
 }
 
 proptest! {
+    /// Random event sequences keep BBRv1's invariants.
+    ///
     /// Illegal transitions panic in these builds; the rest is asserted here.
     #[test]
-    fn no_sequence_of_events_breaks_it(seed in any::<u64>(), events in prop::collection::vec(event(), 1..300)) {
+    fn bbr_v1_any_event_sequence_keeps_invariants(seed in any::<u64>(), events in prop::collection::vec(event(), 1..300)) {
         let mut script = Script::<V1>::new(seed, &[]);
         for event in &events {
             apply(&mut script, event);
@@ -147,8 +149,9 @@ proptest! {
     }
 }
 
+/// Only the transitions of the state diagram are legal.
 #[test]
-fn only_the_edges_of_the_diagram_are_legal() {
+fn bbr_v1_only_diagram_transitions_are_legal() {
     let states = || {
         let cycle = (0..CYCLE_PHASES).map(|phase| State::ProbeBw { phase, since: Nanos::ZERO });
         let hold = |until, round_done| State::ProbeRtt { until, round_done };
@@ -157,23 +160,24 @@ fn only_the_edges_of_the_diagram_are_legal() {
         [State::Startup, State::Drain].into_iter().chain(cycle).chain(probe_rtt)
     };
     let count = |from: State| states().filter(|to| from.may_become(*to)).count();
-    // Drain, ProbeRTT.
+    // To DRAIN and PROBE_RTT.
     assert_eq!(count(State::Startup), 2);
-    // Seven phases, ProbeRTT.
+    // To seven phases and PROBE_RTT.
     assert_eq!(count(State::Drain), 8);
     for phase in 0..CYCLE_PHASES {
-        // Seven phases to start again in, ProbeRTT; and from the probing phase on to the draining one.
+        // To seven start phases and PROBE_RTT; from the probing phase also to the draining one.
         assert_eq!(count(State::ProbeBw { phase, since: Nanos::ZERO }), if phase == 0 { 9 } else { 8 });
     }
-    // Startup, seven phases, and the next step inside.
+    // To STARTUP, seven phases, and the next step inside.
     let end = Some(Nanos::from_secs(1));
     assert_eq!(count(State::ProbeRtt { until: None, round_done: false }), 9);
     assert_eq!(count(State::ProbeRtt { until: end, round_done: false }), 9);
     assert_eq!(count(State::ProbeRtt { until: end, round_done: true }), 8);
 }
 
+/// Telemetry names the phase of the gain cycle.
 #[test]
-fn telemetry_names_the_phase_of_the_cycle() {
+fn bbr_v1_telemetry_names_the_cycle_phase() {
     let name = |script: &Script<V1>| {
         let mut state = "";
         script.cc.telemetry(&mut |name, value| {

@@ -1,4 +1,4 @@
-//! Modest BBR, RFBBR, Adaptive-BBR: the laws of our reconstructions at their edges.
+//! Modest BBR, RFBBR, Adaptive-BBR: the laws of our reconstructions at their limits.
 
 use narrows_cc::bbr_v1::Policy;
 use narrows_cc::schemes::{AdaptiveBbr, ModestBbr, RfBbr};
@@ -14,7 +14,7 @@ type Adaptive = <AdaptiveBbr as Core>::Policy;
 const TICK: Nanos = Nanos::from_nanos(1);
 const BDP: f64 = 500_000.0;
 
-/// In the first cruise phase of ProbeBW.
+/// In the first cruise phase of PROBE_BW.
 fn cruising<P: Policy>(values: &[(&str, f64)]) -> Script<P> {
     let mut script = Script::<P>::new(1, values);
     script.reach_probe_bw();
@@ -22,7 +22,7 @@ fn cruising<P: Policy>(values: &[(&str, f64)]) -> Script<P> {
     script
 }
 
-/// `fresh` segments are sent, and `repeated` are sent again.
+/// Sends `fresh` new segments and retransmits `repeated`.
 fn send(script: &mut Script<Modest>, fresh: u64, repeated: u64) {
     for n in 0..fresh + repeated {
         let (now, inflight) = (script.now, script.inflight);
@@ -30,7 +30,7 @@ fn send(script: &mut Script<Modest>, fresh: u64, repeated: u64) {
     }
 }
 
-/// Modest BBR's pacing rate over that of BBR v1 in a phase of gain 1.
+/// Modest BBR's pacing rate relative to BBRv1's in a phase of gain 1.
 fn share(script: &Script<Modest>) -> f64 {
     let full = script.rate.mul_f64(0.99).as_bytes_per_sec() as f64;
     script.cc.control().pacing_rate.unwrap().as_bytes_per_sec() as f64 / full
@@ -42,15 +42,16 @@ fn assert_share(script: &Script<Modest>, expected: f64) {
     assert!((share(script) - expected).abs() < 1e-6, "{} is not {expected}", share(script));
 }
 
+/// Modest BBR uses less bandwidth after a round with retransmissions.
 #[test]
-fn modest_bbr_reckons_with_less_bandwidth_after_a_round_with_retransmissions() {
+fn modest_bbr_round_with_retransmissions_lowers_bandwidth() {
     let mut script = cruising::<Modest>(&[]);
     assert_share(&script, 1.0);
     send(&mut script, 90, 10);
-    // Within the round nothing happens yet.
+    // No change within the round.
     script.within_round(TICK, 1, 0);
     assert_share(&script, 1.0);
-    // It ends: 1 − 0.1 / 2.
+    // The round ends: 1 − 0.1 / 2.
     script.now -= script.rtt - TICK;
     script.round(1, 0);
     assert_share(&script, 0.95);
@@ -65,7 +66,7 @@ fn modest_bbr_reckons_with_less_bandwidth_after_a_round_with_retransmissions() {
         "so do the tests of inflight"
     );
     assert_eq!(script.cc.model().max_bw(), script.rate, "the filter is left alone");
-    // Rounds without retransmissions leave it; the next one with any cuts again.
+    // Rounds without retransmissions keep the factor; the next one with any cuts it again.
     send(&mut script, 50, 0);
     script.round(1, 0);
     assert_share(&script, 0.95);
@@ -76,8 +77,9 @@ fn modest_bbr_reckons_with_less_bandwidth_after_a_round_with_retransmissions() {
     assert_share(&script, 0.95 * 0.9);
 }
 
+/// Modest BBR keeps at least three quarters of the bandwidth and uses all of it again when it probes.
 #[test]
-fn modest_bbr_keeps_three_quarters_and_takes_all_back_when_it_probes() {
+fn modest_bbr_keeps_three_quarters_until_next_probe() {
     let mut script = cruising::<Modest>(&[]);
     send(&mut script, 0, 10); // r = 1: half of it, were it not for the floor
     script.round(1, 0);
@@ -89,7 +91,7 @@ fn modest_bbr_keeps_three_quarters_and_takes_all_back_when_it_probes() {
     assert_share(&script, 0.75);
     script.reach_phase(0);
     assert_share(&script, 1.25);
-    // A cut in the probing phase holds beyond it.
+    // A cut in the probing phase outlasts it.
     send(&mut script, 80, 20);
     script.inflight = Bytes::ZERO;
     script.round(1, 0);
@@ -99,8 +101,9 @@ fn modest_bbr_keeps_three_quarters_and_takes_all_back_when_it_probes() {
     assert_share(&script, 0.9);
 }
 
+/// The response and the floor of Modest BBR are parameters.
 #[test]
-fn modest_bbr_s_response_and_floor_are_parameters() {
+fn modest_bbr_response_and_floor_are_parameters() {
     let mut script = cruising::<Modest>(&[("response", 1.0), ("floor", 0.3)]);
     send(&mut script, 60, 40);
     script.round(1, 0);
@@ -113,13 +116,13 @@ fn modest_bbr_s_response_and_floor_are_parameters() {
     assert_share(&script, 0.3);
 }
 
-/// RFBBR's window after a round trip whose samples, in ms, were these; min_rtt is 40 ms, the greatest 80 ms.
+/// RFBBR's window after a round trip with these samples in ms; min_rtt is 40 ms, the maximum 80 ms.
 fn rf_window(samples: &[f64]) -> Bytes {
     let mut script = cruising::<ByQueue>(&[("extra_acked", 0.0)]);
     let to_rtt = |ms: f64| Nanos::from_nanos((ms * 1e6) as u64);
     script.rtt = Nanos::from_millis(80);
     script.within_round(TICK, 1, 0);
-    // A round begins, with the first sample.
+    // The first sample begins a round.
     let (first, others) = samples.split_first().unwrap();
     script.rtt = to_rtt(*first);
     let ack = script.next_ack(TICK, 1, 0);
@@ -128,7 +131,7 @@ fn rf_window(samples: &[f64]) -> Bytes {
         script.rtt = to_rtt(*rtt);
         script.within_round(TICK, 1, 0);
     }
-    // The next one begins, and with it the judgement; its own sample is not yet part of it.
+    // The next round evaluates the last one; its own sample does not count yet.
     script.rtt = Nanos::from_millis(40);
     let ack = script.next_ack(TICK, 1, 0);
     script.cc.on_ack(&ack);
@@ -139,8 +142,9 @@ fn rf_window(samples: &[f64]) -> Bytes {
     script.cc.control().cwnd
 }
 
+/// RFBBR's window gain follows the queue that persisted for a round.
 #[test]
-fn rfbbr_s_window_gain_follows_the_queue_that_stood_for_a_round() {
+fn rfbbr_window_gain_follows_standing_queue() {
     let window = |gain: f64| quantised(gain * BDP, 8, false);
     // f = (s − 40) / 40: 0.1 is 44 ms, 0.9 is 76 ms.
     for (s, gain) in [(40.0, 2.0), (44.0, 2.0), (44.001, 1.5), (75.999, 1.5), (76.0, 1.0), (80.0, 1.0)] {
@@ -151,8 +155,9 @@ fn rfbbr_s_window_gain_follows_the_queue_that_stood_for_a_round() {
     assert_eq!(rf_window(&[160.0, 90.0]), window(1.5), "the greatest sample may grow: (90 − 40) / 120");
 }
 
+/// RFBBR keeps a window of two BDPs as long as it has seen no queue.
 #[test]
-fn rfbbr_that_never_saw_a_queue_is_at_two_bdps() {
+fn rfbbr_without_queue_keeps_two_bdp() {
     let mut script = cruising::<ByQueue>(&[("extra_acked", 0.0)]);
     for _ in 0..20 {
         script.round(100, 0);
@@ -162,8 +167,8 @@ fn rfbbr_that_never_saw_a_queue_is_at_two_bdps() {
     assert_eq!(script.cc.control().cwnd, quantised(2.0 * BDP, 8, false));
 }
 
-/// Adaptive-BBR's gains of probing and draining where these were the round-trip times at the beginning of the
-/// phases; min_rtt is 40 ms, the greatest 80 ms.
+/// Adaptive-BBR's gains of probing and draining for these round-trip times at the start of the phases;
+/// min_rtt is 40 ms, the maximum 80 ms.
 fn adaptive_gains(up_ms: u64, down_ms: u64, values: &[(&str, f64)]) -> (f64, f64) {
     let mut script = cruising::<Adaptive>(values);
     script.rtt = Nanos::from_millis(80);
@@ -177,7 +182,7 @@ fn adaptive_gains(up_ms: u64, down_ms: u64, values: &[(&str, f64)]) -> (f64, f64
         paced / (script.rate.as_bytes_per_sec() as f64 * 0.99)
     };
     let up = gain(&script);
-    // What comes within the phase does not change its gain.
+    // Samples within the phase do not change its gain.
     script.rtt = Nanos::from_millis(50);
     script.within_round(TICK, 1, 0);
     assert_eq!(gain(&script), up);
@@ -190,8 +195,9 @@ fn adaptive_gains(up_ms: u64, down_ms: u64, values: &[(&str, f64)]) -> (f64, f64
     (up, down)
 }
 
+/// Adaptive BBR's gains fall with the share of the buffer in use.
 #[test]
-fn adaptive_bbr_s_gains_fall_with_the_share_of_the_buffer_in_use() {
+fn adaptive_bbr_gains_fall_with_buffer_occupancy() {
     let near = |(a, b): (f64, f64), (c, d): (f64, f64)| (a - c).abs() < 1e-6 && (b - d).abs() < 1e-6;
     for (up, down, expected) in [
         (40, 40, (1.25, 0.75)),
@@ -204,13 +210,14 @@ fn adaptive_bbr_s_gains_fall_with_the_share_of_the_buffer_in_use() {
         let gains = adaptive_gains(up, down, &[]);
         assert!(near(gains, expected), "{up} and {down} ms: {gains:?}");
     }
-    // Never below 1 and 0.1.
+    // At least 1 and 0.1.
     assert!(near(adaptive_gains(80, 80, &[("sensitivity", 1.0)]), (1.0, 0.1)));
     assert!(near(adaptive_gains(80, 80, &[("sensitivity", 0.0)]), (1.25, 0.75)));
 }
 
+/// Adaptive BBR has BBR's gains as long as it has seen no queue.
 #[test]
-fn adaptive_bbr_that_never_saw_a_queue_has_bbr_s_gains() {
+fn adaptive_bbr_without_queue_has_bbr_gains() {
     let mut script = cruising::<Adaptive>(&[]);
     script.reach_phase(0);
     assert_eq!(script.cc.control().pacing_rate, Some(script.rate.mul_f64(1.25 * 0.99)));

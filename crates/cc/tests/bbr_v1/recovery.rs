@@ -1,11 +1,11 @@
-//! Loss, recovery, timeouts and their undoing.
+//! Loss, recovery, timeouts and undo.
 
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Phase, Rate, SpuriousLoss, Timeout};
 
 use crate::path::{Flow, MSS, Path, V1};
 use crate::script::{Script, quantised};
 
-/// In ProbeBW's first cruise phase, with the window at its target.
+/// In PROBE_BW's first cruise phase, with the window at its target.
 fn cruising() -> Script<V1> {
     let mut script = Script::<V1>::new(1, &[("extra_acked", 0.0)]);
     script.reach_probe_bw();
@@ -17,39 +17,42 @@ fn cruising() -> Script<V1> {
     script
 }
 
+/// Recovery conserves packets for one round; leaving it restores the window.
 #[test]
-fn entering_recovery_conserves_packets_for_one_round_and_leaving_restores_the_window() {
+fn recovery_conserves_packets_for_a_round_then_restores() {
     let mut script = cruising();
     let window = script.cc.model().window();
     script.inflight = MSS * 300;
     script.enter_recovery(CongestionCause::Loss, 2, 50);
     assert!(script.cc.model().conserving());
     assert_eq!(script.cc.model().window(), MSS * 302);
-    // Two more are acknowledged and two sent: the window stays, so as much leaves as arrives.
+    // Two more are acknowledged and two sent: the window is constant.
     script.within_round(Nanos::from_nanos(1), 2, 0);
     assert_eq!(script.cc.model().window(), MSS * 302);
-    // More losses empty the pipe; what is in flight, and what was delivered, is the window's floor.
+    // More losses empty the pipe; the window is at least inflight plus the delivered data.
     script.inflight = MSS * 280;
     script.within_round(Nanos::from_nanos(1), 2, 20);
     assert_eq!(script.cc.model().window(), MSS * 282);
-    // A window less its losses that is still above that floor stays.
+    // A window that stays above this minimum after its losses is kept.
     script.inflight = MSS * 250;
     script.within_round(Nanos::from_nanos(1), 2, 1);
     assert_eq!(script.cc.model().window(), MSS * 281);
-    // The next round: it may grow by what is delivered, so at most two leave for one that arrives.
+    // In the next round the window may grow by the delivered data: at most two packets leave for one that
+    // arrives.
     script.round(10, 0);
     assert!(!script.cc.model().conserving());
     assert_eq!(script.cc.model().window(), MSS * 291);
     script.within_round(Nanos::from_nanos(1), 10, 4);
     assert_eq!(script.cc.model().window(), MSS * 297);
-    // The end: the window from before in one step. Here it is at its target, which caps it.
+    // Leaving recovery restores the prior window at once, here up to its target.
     script.leave_recovery(10);
     assert_eq!(script.cc.model().window(), window);
     assert_eq!(script.cc.model().phase(), Phase::Open);
 }
 
+/// Loss changes neither the bandwidth estimate nor the pacing rate.
 #[test]
-fn the_bandwidth_and_the_pacing_rate_ignore_loss() {
+fn recovery_loss_leaves_bandwidth_and_pacing_unchanged() {
     let mut script = cruising();
     let pacing = script.cc.model().pacing_rate();
     script.inflight = MSS * 300;
@@ -57,13 +60,14 @@ fn the_bandwidth_and_the_pacing_rate_ignore_loss() {
     assert_eq!(script.cc.model().pacing_rate(), pacing);
 }
 
+/// Recovery starts a round, so conservation lasts a whole round trip.
 #[test]
-fn recovery_begins_a_round_so_that_conservation_lasts_for_one_whole_round_trip() {
+fn recovery_starts_a_round_for_full_conservation() {
     let mut script = cruising();
     script.inflight = MSS * 300;
     let entry = script.enter_recovery(CongestionCause::Loss, 2, 50);
     let rounds = script.cc.model().round();
-    // A packet sent before recovery began ends no round.
+    // A packet sent before recovery ends no round.
     let ack = script.next_ack(Nanos::from_nanos(1), 2, 0);
     let rate = ack
         .rate
@@ -77,8 +81,9 @@ fn recovery_begins_a_round_so_that_conservation_lasts_for_one_whole_round_trip()
     assert_eq!(script.cc.model().round(), rounds + 1);
 }
 
+/// On a lossy path the window is held in the first round of recovery and restored at its end.
 #[test]
-fn over_a_lossy_path_the_window_is_held_in_the_first_round_and_restored_at_the_end() {
+fn recovery_on_lossy_path_holds_and_restores_window() {
     let mut path = Path::new(20.0, 40);
     path.drop_every = Some(1000); // about one loss in 0.6 s, so recoveries stay apart
     let mut flow = Flow::<V1>::new(path, 1, &[("lt_bw", 0.0)]);
@@ -92,8 +97,7 @@ fn over_a_lossy_path_the_window_is_held_in_the_first_round_and_restored_at_the_e
                 entered += 1;
             }
             (Phase::Recovery, Phase::Open) => {
-                // Restored, up to the target of the phase the cycle has moved to: two segments less after
-                // probing.
+                // Restored up to the target of the current phase: two segments fewer after probing.
                 assert!(window + MSS * 2 >= before, "{window:?} after {before:?}");
                 left += 1;
             }
@@ -110,25 +114,27 @@ fn over_a_lossy_path_the_window_is_held_in_the_first_round_and_restored_at_the_e
     assert!(entered >= 10 && entered - left <= 1, "{entered} {left}");
 }
 
+/// Random loss of 1 % costs little more than 1 % of the throughput.
 #[test]
-fn random_loss_of_one_percent_costs_little_more_than_itself() {
+fn recovery_random_loss_of_1_percent_costs_little_more() {
     let mut path = Path::new(20.0, 40);
     path.drop_every = Some(100);
     let mut flow = Flow::<V1>::new(path, 1, &[]);
     flow.run(Nanos::from_secs(10), |_, _| {});
-    // The path loses 1 %, the pacing margin takes 1 %, Startup 0.4 s of 10; probes give something back.
+    // The path loses 1 %, the pacing margin takes 1 %, STARTUP 0.4 s of 10; probes regain some.
     let share = flow.delivered.as_f64() / flow.path.rate.over(Nanos::from_secs(10)).as_f64();
     assert!(share > 0.93, "{share}");
 }
 
+/// A response to ECN marks is no recovery.
 #[test]
-fn a_response_to_marks_is_no_recovery() {
+fn recovery_does_not_start_on_ecn_marks() {
     let mut script = cruising();
     let window = script.cc.model().window();
     script.inflight = MSS * 300;
     script.enter_recovery(CongestionCause::Ecn, 2, 0);
     assert_eq!((script.cc.model().window(), script.cc.model().conserving()), (window, false));
-    // But loss in the meantime is.
+    // A loss in the meantime starts recovery.
     script.within_round(Nanos::from_nanos(1), 2, 1);
     assert_eq!((script.cc.model().window(), script.cc.model().conserving()), (MSS * 302, true));
 }
@@ -146,8 +152,9 @@ fn time_out(script: &mut Script<V1>, inflight: Bytes, consecutive: u32) {
     });
 }
 
+/// A timeout leaves one segment; loss repair then grows the window from four segments to the prior one.
 #[test]
-fn a_timeout_leaves_one_segment_and_repair_grows_from_four_to_the_old_window() {
+fn timeout_leaves_one_segment_then_regrows_from_four() {
     let mut script = cruising();
     let window = script.cc.model().window();
     time_out(&mut script, Bytes::ZERO, 1);
@@ -159,16 +166,17 @@ fn a_timeout_leaves_one_segment_and_repair_grows_from_four_to_the_old_window() {
     script.round(4, 0);
     assert_eq!(script.cc.control().cwnd, MSS * 8);
     script.leave_recovery(8);
-    // The window that was saved at the first timeout, not the one segment of the second.
+    // The window saved at the first timeout, not the single segment of the second.
     assert_eq!(script.cc.control().cwnd, window);
-    // What is still in flight stays usable.
+    // Packets still in flight remain usable.
     time_out(&mut script, MSS * 7, 1);
     assert_eq!(script.cc.control().cwnd, MSS * 8);
     assert_eq!(script.cc.model().inflight(), MSS * 7);
 }
 
+/// A timeout in recovery keeps the window from before recovery.
 #[test]
-fn a_timeout_in_recovery_keeps_the_window_from_before_recovery() {
+fn timeout_in_recovery_keeps_the_prior_window() {
     let mut script = Script::<V1>::new(1, &[]);
     script.round(10, 0); // 20 segments
     script.inflight = MSS * 15;
@@ -177,12 +185,13 @@ fn a_timeout_in_recovery_keeps_the_window_from_before_recovery() {
     assert_eq!(script.cc.control().cwnd, MSS * 46);
     time_out(&mut script, Bytes::ZERO, 1);
     script.leave_recovery(2);
-    // 20 from before, and the two delivered: Startup goes on.
+    // 20 from before plus the two delivered: STARTUP continues.
     assert_eq!(script.cc.control().cwnd, MSS * 22);
 }
 
+/// A timeout in STARTUP restarts the detection of bandwidth growth.
 #[test]
-fn a_timeout_in_startup_measures_growth_anew() {
+fn timeout_in_startup_restarts_growth_detection() {
     let mut script = Script::<V1>::new(1, &[]);
     for _ in 0..3 {
         script.round(100, 0);
@@ -195,8 +204,9 @@ fn a_timeout_in_startup_measures_growth_anew() {
     assert_eq!(script.cc.model().full_bw(), script.rate);
 }
 
+/// A spurious loss restores the window and restarts the search for the full pipe.
 #[test]
-fn a_spurious_loss_restarts_the_search_for_the_full_pipe_and_brings_the_window_back() {
+fn spurious_loss_restores_window_and_full_pipe_search() {
     let mut script = Script::<V1>::new(1, &[]);
     for _ in 0..2 {
         script.round(100, 0);
@@ -210,8 +220,8 @@ fn a_spurious_loss_restarts_the_search_for_the_full_pipe_and_brings_the_window_b
     assert_eq!(script.cc.model().full_bw(), Rate::ZERO);
     script.leave_recovery(1);
     assert!(script.cc.model().window() >= window);
-    // Without it, that had been the third round. This acknowledgement set the measure, the next two bring no
-    // growth, and only the third fills the pipe.
+    // Without the undo this would be the third round. This acknowledgement sets the reference, the next two
+    // bring no growth, and only the third fills the pipe.
     for _ in 0..2 {
         script.round(10, 0);
         assert!(!script.cc.model().full_bw_reached());

@@ -1,4 +1,4 @@
-//! Acknowledgements written by hand.
+//! Scripted acknowledgements.
 
 use narrows_cc::bbr_v1::{BbrCore, Policy, State};
 use narrows_cc::{
@@ -8,7 +8,7 @@ use narrows_cc::{
 
 use crate::path::{MSS, setup};
 
-/// A flow fed with acknowledgements, one per round trip unless said otherwise.
+/// A flow fed with acknowledgements, by default one per round trip.
 pub struct Script<P> {
     pub cc: BbrCore<P>,
     pub now: Nanos,
@@ -17,7 +17,7 @@ pub struct Script<P> {
     pub delivered: Bytes,
     pub lost: Bytes,
     pub phase: Phase,
-    /// What the next acknowledgements leave in flight.
+    /// Inflight after the next acknowledgements.
     pub inflight: Bytes,
     pub app_limited: bool,
 }
@@ -41,9 +41,8 @@ impl<P: Policy> Script<P> {
         script
     }
 
-    /// The acknowledgement of `acked` segments `after` the last one, with `lost` segments newly lost. Its
-    /// sample says that the acknowledged packets were sent after the previous acknowledgement, so it begins a
-    /// round trip.
+    /// An acknowledgement of `acked` segments `after` the last one, with `lost` newly lost segments. Its
+    /// sample belongs to packets sent after the previous acknowledgement, so it begins a round trip.
     pub fn next_ack(&mut self, after: Nanos, acked: u64, lost: u64) -> Ack {
         self.now += after;
         let prior_delivered = self.delivered;
@@ -93,14 +92,14 @@ impl<P: Policy> Script<P> {
         }
     }
 
-    /// One round trip later `acked` segments are acknowledged and `lost` are found lost.
+    /// One round trip later, acknowledges `acked` segments with `lost` newly lost.
     pub fn round(&mut self, acked: u64, lost: u64) -> Ack {
         let ack = self.next_ack(self.rtt, acked, lost);
         self.cc.on_ack(&ack);
         ack
     }
 
-    /// `acked` segments are acknowledged `after` the last acknowledgement, within the round trip that runs.
+    /// Acknowledges `acked` segments `after` the last acknowledgement, within the current round trip.
     pub fn within_round(&mut self, after: Nanos, acked: u64, lost: u64) -> Ack {
         let mut ack = self.next_ack(after, acked, lost);
         ack.rate.as_mut().unwrap().prior_delivered = Bytes::ZERO;
@@ -108,7 +107,7 @@ impl<P: Policy> Script<P> {
         ack
     }
 
-    /// Through Startup and Drain into ProbeBW.
+    /// Runs through STARTUP and DRAIN into PROBE_BW.
     pub fn reach_probe_bw(&mut self) {
         let inflight = self.inflight;
         for _ in 0..4 {
@@ -121,7 +120,7 @@ impl<P: Policy> Script<P> {
         self.inflight = inflight;
     }
 
-    /// On to the beginning of a phase of ProbeBW.
+    /// Runs to the start of a phase of PROBE_BW.
     pub fn reach_phase(&mut self, wanted: u8) {
         while !matches!(self.state(), State::ProbeBw { phase, .. } if phase == wanted) {
             let after = self.rtt + Nanos::from_nanos(1);
@@ -130,12 +129,12 @@ impl<P: Policy> Script<P> {
         }
     }
 
-    /// The transport enters recovery with the loss of `lost` segments; `acked` are acknowledged.
+    /// Enters recovery with `lost` segments lost and `acked` acknowledged.
     pub fn enter_recovery(&mut self, cause: CongestionCause, acked: u64, lost: u64) -> Ack {
         self.enter_recovery_after(self.rtt, cause, acked, lost)
     }
 
-    /// The same, `after` the last acknowledgement.
+    /// As above, `after` the last acknowledgement.
     pub fn enter_recovery_after(
         &mut self,
         after: Nanos,
@@ -158,7 +157,7 @@ impl<P: Policy> Script<P> {
         ack
     }
 
-    /// The transport leaves recovery; `acked` segments are acknowledged.
+    /// Leaves recovery with `acked` segments acknowledged.
     pub fn leave_recovery(&mut self, acked: u64) -> Ack {
         self.phase = Phase::Open;
         let ack = self.next_ack(self.rtt, acked, 0);
@@ -183,7 +182,7 @@ impl<P: Policy> Script<P> {
     }
 }
 
-/// Linux's arithmetic of the window, again: whole segments, three quanta, even, two more while probing up.
+/// Linux's rounding of the window: whole segments, three quanta, even, two more while probing.
 pub fn quantised(data: f64, quantum: u64, probing_up: bool) -> Bytes {
     let segments = (data / MSS.as_f64()).ceil() as u64 + 3 * quantum;
     MSS * (segments.div_ceil(2) * 2 + if probing_up { 2 } else { 0 })

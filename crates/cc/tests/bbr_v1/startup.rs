@@ -1,4 +1,4 @@
-//! Startup, the full pipe, Drain, the pacing rate and the send quantum.
+//! STARTUP, full pipe, DRAIN, pacing rate and send quantum.
 
 use narrows_cc::bbr_v1::State;
 use narrows_cc::{Bytes, CongestionControl, Nanos, Rate};
@@ -8,22 +8,24 @@ use crate::script::{Script, quantised};
 
 const MARGIN: f64 = 0.99;
 
+/// The handshake sets the pacing rate to the STARTUP gain times the window per round-trip time.
 #[test]
-fn the_handshake_sets_the_pacing_rate_to_the_startup_gain_times_the_window_per_round_trip() {
+fn startup_initial_pacing_rate_is_gain_times_window_per_rtt() {
     let script = Script::<V1>::new(1, &[]);
     // 14 480 B in 40 ms are 362 000 B/s.
     let expected = Rate::from_bytes_per_sec(362_000).mul_f64(2.885 * MARGIN);
     assert_eq!(script.cc.control().pacing_rate, Some(expected));
     assert_eq!(script.cc.control().cwnd, INITIAL_WINDOW);
     assert_eq!(script.cc.model().delivered_at(), script.now, "time counts from here");
-    // Without a handshake's round-trip time, 1 ms is assumed.
+    // Without a round-trip sample of the handshake 1 ms is assumed.
     let cc = <narrows_cc::schemes::Bbr as CongestionControl>::new(&crate::path::setup::<V1>(1, &[]));
     assert_eq!(cc.control().pacing_rate, Some(Rate::from_bytes_per_sec(14_480_000).mul_f64(2.885 * MARGIN)));
 }
 
+/// STARTUP doubles the pacing rate every round trip until the pipe is full.
 #[test]
-fn startup_doubles_the_pacing_rate_every_round_trip_until_the_pipe_is_full() {
-    // BDP 1 Gbit/s x 40 ms = 5 MB: from 10 segments more than eight doublings.
+fn startup_doubles_pacing_rate_per_round_trip() {
+    // BDP 1 Gbit/s x 40 ms = 5 MB: more than eight doublings from 10 segments.
     let path = Path::new(1000.0, 40);
     let full = path.rate.mul_f64(2.885 * MARGIN);
     let mut flow = Flow::<V1>::new(path, 1, &[]);
@@ -34,30 +36,31 @@ fn startup_doubles_the_pacing_rate_every_round_trip_until_the_pipe_is_full() {
             rates.push(model.pacing_rate());
         }
     });
-    // Each round delivers twice as many packets as the one before; the rate is measured at its first packets.
+    // Each round delivers twice as many packets as the last; its first packets measure the rate.
     let growing: Vec<_> = rates.iter().copied().take_while(|rate| *rate < full.mul_f64(0.9)).collect();
     assert!(growing.len() >= 7, "{rates:?}");
     let ratio = |pair: &[Rate]| pair[1].as_bytes_per_sec() as f64 / pair[0].as_bytes_per_sec() as f64;
-    // A round of few packets shows the rate only coarsely: 15 % for one round, 5 % for the mean of all.
+    // A round of few packets measures coarsely: 15 % for one round, 5 % for the mean of all.
     for pair in growing.windows(2).skip(1) {
         assert!((1.7..=2.3).contains(&ratio(pair)), "{} in {growing:?}", ratio(pair));
     }
     let rounds = (growing.len() - 2) as f64;
     let mean = ratio(&[growing[1], growing[growing.len() - 1]]).powf(1.0 / rounds);
     assert!((mean / 2.0 - 1.0).abs() < 0.05, "{mean}");
-    // At the bottleneck's rate it stays: gain x bw, less the margin. Tolerance: rounding of the samples.
+    // The rate stays at the bottleneck's: gain x bw, minus the margin. Tolerance: rounding of the samples.
     let last = rates.last().unwrap().as_bytes_per_sec() as f64;
     assert!((last / full.as_bytes_per_sec() as f64 - 1.0).abs() < 1e-3, "{rates:?}");
 }
 
+/// STARTUP paces at 2.885 times the bandwidth.
 #[test]
-fn the_startup_gain_paces_at_2_885_times_the_bandwidth() {
+fn startup_paces_at_2_885_times_the_bandwidth() {
     let mut script = Script::<V1>::new(1, &[]);
     script.round(100, 0);
     assert_eq!(script.state(), State::Startup);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(2.885 * MARGIN));
-    // A lower sample does not lower it before the pipe is full, even when the filter has forgotten the higher
-    // one.
+    // Before the pipe is full a lower sample does not lower the rate, even if the filter has dropped the
+    // higher one.
     let high = script.cc.model().pacing_rate();
     script.app_limited = true; // keeps the full-pipe test waiting
     script.rate = Rate::from_mbit_per_sec(50.0);
@@ -67,8 +70,9 @@ fn the_startup_gain_paces_at_2_885_times_the_bandwidth() {
     assert_eq!(script.cc.model().pacing_rate(), high);
 }
 
+/// The pipe is full after three rounds in which the bandwidth grows by less than a quarter.
 #[test]
-fn three_rounds_without_growth_by_a_quarter_fill_the_pipe() {
+fn startup_ends_after_three_rounds_without_25_percent_growth() {
     let mut script = Script::<V1>::new(1, &[]);
     script.inflight = Bytes::new(1 << 30);
     script.round(100, 0);
@@ -77,7 +81,7 @@ fn three_rounds_without_growth_by_a_quarter_fill_the_pipe() {
     script.round(100, 0);
     script.round(100, 0);
     assert!(!script.cc.model().full_bw_reached());
-    // Growth by exactly a quarter starts the count again.
+    // Growth by exactly a quarter restarts the count.
     script.rate = Rate::from_mbit_per_sec(125.0);
     script.round(100, 0);
     assert_eq!(script.cc.model().full_bw(), Rate::from_mbit_per_sec(125.0));
@@ -85,7 +89,7 @@ fn three_rounds_without_growth_by_a_quarter_fill_the_pipe() {
         script.round(100, 0);
         assert_eq!(script.state(), State::Startup);
     }
-    // Neither acknowledgements within a round nor rounds short of data count.
+    // Neither acknowledgements within a round nor application-limited rounds count.
     script.within_round(Nanos::from_millis(1), 10, 0);
     script.app_limited = true;
     script.round(100, 0);
@@ -95,15 +99,16 @@ fn three_rounds_without_growth_by_a_quarter_fill_the_pipe() {
     assert_eq!(script.state(), State::Drain);
 }
 
+/// DRAIN paces at the inverse gain and ends when inflight has fallen to the BDP.
 #[test]
-fn drain_paces_at_the_inverse_gain_and_ends_when_inflight_is_down_to_the_bdp() {
+fn drain_paces_at_inverse_gain_until_inflight_is_bdp() {
     let mut script = Script::<V1>::new(1, &[]);
     for _ in 0..4 {
         script.round(100, 0);
     }
     assert_eq!(script.state(), State::Drain);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(1.0 / 2.885 * MARGIN));
-    // 500 000 B are 346 segments; 4.29 MB/s send 4189 B in 2^-10 s: two segments are the quantum.
+    // 500 000 B are 346 segments; 4.29 MB/s send 4189 B in 2^-10 s: a quantum of two segments.
     assert_eq!(script.cc.control().burst, MSS * 2);
     let bdp = quantised(500_000.0, 2, false);
     assert_eq!(bdp, MSS * 352);
@@ -118,8 +123,9 @@ fn drain_paces_at_the_inverse_gain_and_ends_when_inflight_is_down_to_the_bdp() {
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(gain * MARGIN));
 }
 
+/// STARTUP and DRAIN use the high window gain; PROBE_BW uses two.
 #[test]
-fn startup_and_drain_use_the_high_window_gain_and_probe_bw_two() {
+fn window_gain_is_high_in_startup_and_two_in_probe_bw() {
     let mut script = Script::<V1>::new(3, &[("extra_acked", 0.0)]);
     for _ in 0..4 {
         script.round(100, 0);
@@ -144,8 +150,9 @@ fn startup_and_drain_use_the_high_window_gain_and_probe_bw_two() {
     assert_eq!(script.cc.model().window(), quantised(1_000_000.0, 10, true));
 }
 
+/// The send quantum follows the pacing rate.
 #[test]
-fn the_send_quantum_follows_the_pacing_rate() {
+fn send_quantum_follows_the_pacing_rate() {
     let quantum = |mbit: f64, values: &[(&str, f64)]| {
         let mut script = Script::<V1>::new(1, values);
         script.rate = Rate::from_mbit_per_sec(mbit);
@@ -156,32 +163,34 @@ fn the_send_quantum_follows_the_pacing_rate() {
         assert_eq!(script.state(), State::Drain);
         script.cc.control().burst.as_u64() / MSS.as_u64()
     };
-    // Drain paces at 0.343 bw. 1.2 Mbit/s is the threshold between one and two segments.
+    // DRAIN paces at 0.343 bw. 1.2 Mbit/s is the threshold between one and two segments.
     assert_eq!(quantum(1.19 / MARGIN * 2.885, &[]), 1);
     assert_eq!(quantum(1.21 / MARGIN * 2.885, &[]), 2);
-    // 100 Mbit/s in 2^-10 s are 12 207 B: eight segments; at 10 Gbit/s 64 kB are the limit: 45.
+    // 100 Mbit/s in 2^-10 s are 12 207 B: eight segments. At 10 Gbit/s 64 kB are the limit: 45.
     assert_eq!(quantum(100.1 / MARGIN * 2.885, &[]), 8);
     assert_eq!(quantum(10_000.0 / MARGIN * 2.885, &[]), 45);
     assert_eq!(quantum(10_000.0, &[("quantum", 1.0)]), 1);
 }
 
+/// Before the pipe is full the window grows by the delivered data and never shrinks.
 #[test]
-fn before_the_pipe_is_full_the_window_grows_by_what_is_delivered_and_keeps_what_it_has() {
+fn window_before_full_pipe_grows_by_delivered_data() {
     let mut script = Script::<V1>::new(1, &[]);
     script.rate = Rate::from_mbit_per_sec(10.0); // BDP 50 000 B
     script.round(10, 0);
     assert_eq!(script.cc.model().window(), MSS * 20);
-    // 2.885 BDP are 144 250 B = 100 segments; pacing at 28.6 Mbit/s makes the quantum two.
+    // 2.885 BDP are 144 250 B = 100 segments; pacing at 28.6 Mbit/s gives a quantum of two.
     assert_eq!(quantised(50_000.0 * 2.885, 2, false), MSS * 106);
     for segments in [100, 50] {
         script.within_round(Nanos::from_millis(1), segments, 0);
     }
-    // 120 is above the target: the second acknowledgement adds nothing, and nothing is taken away.
+    // 120 is above the target: the second acknowledgement adds nothing and removes nothing.
     assert_eq!(script.cc.model().window(), MSS * 120);
 }
 
+/// The first ten delivered segments grow the window at any bandwidth estimate.
 #[test]
-fn the_first_ten_segments_grow_the_window_whatever_the_bandwidth_says() {
+fn window_grows_for_first_ten_segments_at_any_bandwidth() {
     let mut script = Script::<V1>::new(1, &[]);
     script.rate = Rate::from_mbit_per_sec(0.1); // 2.885 BDP are one segment, the target four
     script.round(5, 0);

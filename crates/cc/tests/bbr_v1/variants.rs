@@ -1,4 +1,4 @@
-//! The hooks by which variants differ, and the parameters: each must change what is sent.
+//! The hooks by which variants differ, and the parameters: each must change the output.
 
 use narrows_cc::bbr_v1::{Model, PARAMS, PHASE_UP, Policy, RecoveryEntry, State};
 use narrows_cc::{
@@ -18,7 +18,7 @@ const INFO: Info = Info {
     params: bbr_params![],
 };
 
-/// Gains latched when a cycle begins; a probing phase of at most 3 ms; a window of one BDP.
+/// Gains latched at cycle start; a probing phase of at most 3 ms; a window of one BDP.
 #[derive(Clone, Debug)]
 struct Gains {
     latched: f64,
@@ -48,8 +48,9 @@ impl Policy for Gains {
     }
 }
 
+/// A variant can override gains, phase ends and window gain.
 #[test]
-fn gains_the_ends_of_phases_and_the_window_gain_can_be_a_variants_own() {
+fn variant_overrides_gains_phase_ends_and_window_gain() {
     let mut script = Script::<Gains>::new(1, &[("extra_acked", 0.0)]);
     script.reach_probe_bw();
     script.reach_phase(7);
@@ -65,8 +66,8 @@ fn gains_the_ends_of_phases_and_the_window_gain_can_be_a_variants_own() {
     assert_eq!(script.cc.model().window(), quantised(500_000.0, 8, false));
 }
 
-/// Half the BDP in ProbeBW, a third of the window in ProbeRTT; recovery without conservation and restoration,
-/// paced at 0.75.
+/// Half the BDP in PROBE_BW, a third of the window in PROBE_RTT; recovery without conservation or
+/// restoration, paced at 0.75.
 #[derive(Clone, Debug)]
 struct Recovery {
     third: Bytes,
@@ -105,8 +106,9 @@ impl Policy for Recovery {
     }
 }
 
+/// A variant can override the BDP, recovery and PROBE_RTT.
 #[test]
-fn the_bdp_recovery_and_probe_rtt_can_be_a_variants_own() {
+fn variant_overrides_bdp_recovery_and_probe_rtt() {
     let mut script = Script::<Recovery>::new(1, &[("extra_acked", 0.0)]);
     script.reach_probe_bw();
     script.reach_phase(2);
@@ -117,7 +119,7 @@ fn the_bdp_recovery_and_probe_rtt_can_be_a_variants_own() {
     assert_eq!(script.cc.model().window(), window);
     script.inflight = MSS * 200;
     script.enter_recovery(CongestionCause::Loss, 2, 3);
-    // inflight, without what was acknowledged; then growth, for nothing is conserved.
+    // Inflight without the acknowledged data; then growth, because nothing is conserved.
     assert_eq!(script.cc.model().window(), MSS * 202);
     script.within_round(Nanos::from_nanos(1), 5, 0);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.75 * 0.99));
@@ -136,7 +138,7 @@ fn the_bdp_recovery_and_probe_rtt_can_be_a_variants_own() {
     assert!(matches!(script.state(), State::ProbeRtt { until: Some(_), .. }));
 }
 
-/// Four fifths of the bandwidth; the window is halved by every acknowledgement of recovery's first round.
+/// Four fifths of the bandwidth; every acknowledgement in the first round of recovery halves the window.
 #[derive(Clone, Debug)]
 struct Halving {
     acks: u32,
@@ -164,8 +166,9 @@ impl Policy for Halving {
     }
 }
 
+/// A variant can override the bandwidth and the first round of recovery.
 #[test]
-fn the_bandwidth_and_the_first_round_of_recovery_can_be_a_variants_own() {
+fn variant_overrides_bandwidth_and_first_recovery_round() {
     let mut script = Script::<Halving>::new(1, &[]);
     script.reach_probe_bw();
     script.reach_phase(2);
@@ -190,8 +193,9 @@ fn the_bandwidth_and_the_first_round_of_recovery_can_be_a_variants_own() {
     assert_eq!(flow.cc.policy().sent, MSS * flow.sent);
 }
 
+/// A variant's parameters follow BBR's and replace those of the same name.
 #[test]
-fn a_variants_parameters_follow_those_of_bbr_and_replace_those_of_the_same_name() {
+fn variant_parameters_extend_and_replace_those_of_bbr() {
     const MERGED: &[Param] = bbr_params![
         Param::number("own", 3.0, (1.0, 4.0), "pkt", "a number of its own"),
         Param::flag("extra_acked", false, "off"),
@@ -209,8 +213,7 @@ fn a_variants_parameters_follow_those_of_bbr_and_replace_those_of_the_same_name(
     }
 }
 
-/// When every packet was acknowledged on three paths: clean, bunched, policed. A fingerprint of all that was
-/// sent.
+/// Times of all acknowledgements on three paths (clean, aggregated, policed), as a fingerprint of the output.
 fn fingerprint(values: &[(&str, f64)]) -> u64 {
     let clean = Path::new(20.0, 40);
     let mut bunched = Path::new(50.0, 10);
@@ -229,12 +232,13 @@ fn fingerprint(values: &[(&str, f64)]) -> u64 {
     hash
 }
 
+/// Every parameter of every variant changes the packets sent.
 #[test]
-fn every_parameter_changes_what_is_sent() {
+fn variant_parameters_all_change_the_output() {
     let standard = fingerprint(&[]);
     assert_eq!(fingerprint(&[]), standard, "runs repeat");
     for param in PARAMS {
-        // Half of it, or the least it may be; flags and zeros the other way round.
+        // Half the value, or its minimum; flags and zeros inverted.
         let value = if param.default == 0.0 { 1.0 } else { (param.default / 2.0).max(param.min) };
         let value = if param.unit.is_empty() && param.default == 1.0 { 0.0 } else { value };
         assert_ne!(fingerprint(&[(param.name, value)]), standard, "{} = {value}", param.name);

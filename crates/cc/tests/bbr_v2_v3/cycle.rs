@@ -1,12 +1,13 @@
-//! ProbeBW: when it probes, how far, and what it learns.
+//! PROBE_BW: schedule, extent and results of probes.
 
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Bytes, Nanos, Rate, Value};
 
 use crate::script::{BDP, MOMENT, MSS, RTT, Script, V3, segments, setup};
 
+/// The wait before a probe is drawn from two to three seconds, and its round count starts at zero or one.
 #[test]
-fn the_wait_for_a_probe_is_drawn_from_two_to_three_seconds_and_its_rounds_begin_at_none_or_one() {
+fn probe_wait_is_random_from_two_to_three_seconds() {
     let (mut least, mut most, mut rounds) = (Nanos::MAX, Nanos::ZERO, [0, 0]);
     for seed in 0..200 {
         let mut script = Script::<V3>::with(setup::<V3>(seed, &[]));
@@ -22,9 +23,10 @@ fn the_wait_for_a_probe_is_drawn_from_two_to_three_seconds_and_its_rounds_begin_
     assert!((72..=128).contains(&rounds[0]), "{rounds:?}");
 }
 
+/// A probe is due after the wait, or after one round per packet of the BDP, at most 63.
 #[test]
-fn a_probe_is_due_after_the_wait_or_after_as_many_rounds_as_the_bdp_has_packets_at_most_63() {
-    // 500 packets in the BDP, so 63 rounds of 10 ms come first.
+fn probe_is_due_after_wait_or_one_round_per_bdp_packet() {
+    // The BDP has 500 packets, so 63 rounds of 10 ms come first.
     for (wait, rtt, rate, rounds) in [
         (1e4, 10, 400.0, Some(63)),
         (1e4, 10, 4.0, Some(5)),
@@ -56,8 +58,9 @@ fn a_probe_is_due_after_the_wait_or_after_as_many_rounds_as_the_bdp_has_packets_
     }
 }
 
+/// PROBE_DOWN ends in PROBE_CRUISE when inflight leaves headroom and no queue.
 #[test]
-fn down_gives_way_to_cruise_when_there_is_headroom_and_no_queue() {
+fn probe_down_with_headroom_and_no_queue_becomes_cruise() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
     script.lose_too_much(segments(501));
@@ -76,8 +79,9 @@ fn down_gives_way_to_cruise_when_there_is_headroom_and_no_queue() {
     assert_eq!(script.state(), State::Cruise);
 }
 
+/// PROBE_DOWN ends in PROBE_REFILL if a probe is due before inflight leaves headroom.
 #[test]
-fn down_gives_way_to_refill_when_a_probe_is_due_before_there_is_headroom() {
+fn probe_down_with_probe_due_becomes_refill() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_drain();
     script.inflight = BDP * 2;
@@ -93,8 +97,9 @@ fn down_gives_way_to_refill_when_a_probe_is_due_before_there_is_headroom() {
     assert!(script.now - began > Nanos::from_secs(2));
 }
 
+/// PROBE_UP ends on a plateau of three rounds and continues while the rate grows.
 #[test]
-fn a_probe_ends_on_a_plateau_of_three_rounds_and_goes_on_while_the_rate_grows() {
+fn probe_up_ends_after_three_rounds_without_growth() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
     script.round(500);
@@ -108,8 +113,9 @@ fn a_probe_ends_on_a_plateau_of_three_rounds_and_goes_on_while_the_rate_grows() 
     assert_eq!(script.told("probe_too_high"), Some(Value::Number(0.0)));
 }
 
+/// A window at its long-term bound is no plateau.
 #[test]
-fn a_window_at_its_long_term_bound_is_no_plateau() {
+fn probe_up_at_long_term_bound_is_no_plateau() {
     let mut script = bounded_up(600);
     script.window_full = true;
     script.tx_in_flight = Bytes::ZERO;
@@ -126,7 +132,7 @@ fn a_window_at_its_long_term_bound_is_no_plateau() {
     assert_eq!(script.state(), State::Down);
 }
 
-/// In ProbeBW_UP with a long-term bound of about so many segments, the window at it, and no reason for caution.
+/// In PROBE_UP with a long-term bound of about `bound` segments, the window at it, and no reason for caution.
 fn bounded_up(bound: u64) -> Script<V3> {
     let mut script =
         Script::<V3>::new(&[("extra_acked", 0.0), ("precaution", 0.0), ("probe_rtt_duration", 0.0)]);
@@ -144,13 +150,14 @@ fn bounded_up(bound: u64) -> Script<V3> {
     script
 }
 
+/// While the window is full, inflight_longterm grows by 1, 2, 4, 8, ... segments per round.
 #[test]
-fn the_long_term_bound_grows_by_1_2_4_8_segments_per_round_while_the_window_is_full() {
+fn inflight_longterm_grows_by_doubling_steps_per_round() {
     let mut script = bounded_up(600);
     script.window_full = true;
     let mut last = script.cc.model().inflight_long().unwrap();
     for growth in [1, 2, 4, 8, 16] {
-        // A window's worth is acknowledged in each round, in twenty parts; the first of them begins the round.
+        // Each round acknowledges a full window in twenty parts; the first of them begins the round.
         let parts = 20;
         for part in 0..parts {
             let acked = script.window().as_u64() / 1_000 / parts;
@@ -170,8 +177,9 @@ fn the_long_term_bound_grows_by_1_2_4_8_segments_per_round_while_the_window_is_f
     assert!(total.abs_diff(31) <= 2, "{total}");
 }
 
+/// Without a full window inflight_longterm does not grow, but follows a larger safe flight.
 #[test]
-fn the_long_term_bound_does_not_grow_while_the_window_is_not_full_but_follows_a_larger_safe_flight() {
+fn inflight_longterm_with_unused_window_follows_safe_flight() {
     let mut script = bounded_up(600);
     let long = script.cc.model().inflight_long().unwrap();
     script.round(600);
@@ -185,8 +193,9 @@ fn the_long_term_bound_does_not_grow_while_the_window_is_not_full_but_follows_a_
     assert_eq!(script.cc.model().inflight_long(), Some(long + MSS * 50), "that flight was not safe");
 }
 
+/// After a probe with too much loss the next one stops at its bound; a probe without harm continues at once.
 #[test]
-fn after_a_probe_that_lost_too_much_the_next_stops_at_its_bound_and_one_without_harm_probes_on_at_once() {
+fn probe_after_excess_loss_stops_at_bound_then_continues() {
     let mut script = Script::<V3>::new(&[("probe_rtt_duration", 0.0)]);
     script.reach_up();
     script.lose_too_much(segments(600));
@@ -206,7 +215,7 @@ fn after_a_probe_that_lost_too_much_the_next_stops_at_its_bound_and_one_without_
     assert_eq!(script.state(), State::Down);
     assert_eq!(script.told("probe_precautionary"), Some(Value::Number(1.0)));
     assert_eq!(script.told("probe_too_high"), Some(Value::Number(0.0)));
-    // The acknowledgements of that probe show no harm: a probe without caution follows.
+    // The acknowledgements of that probe show no harm, so a probe without caution follows.
     script.round(500);
     assert_eq!(script.state(), State::Refill);
     assert_eq!(script.told("probe_precautionary"), Some(Value::Number(0.0)));
@@ -216,8 +225,9 @@ fn after_a_probe_that_lost_too_much_the_next_stops_at_its_bound_and_one_without_
     assert_eq!(script.state(), State::Up, "inflight is at the bound and stays there");
 }
 
+/// The bandwidth filter advances one round after the probe, unless that round was application-limited.
 #[test]
-fn the_filter_forgets_a_cycle_one_round_after_the_probe_unless_that_round_was_short_of_data() {
+fn max_bw_filter_advances_one_round_after_the_probe() {
     for (app_limited, forgets) in [(false, true), (true, false)] {
         let mut script = Script::<V3>::new(&[]);
         script.reach_up();
@@ -241,8 +251,9 @@ fn the_filter_forgets_a_cycle_one_round_after_the_probe_unless_that_round_was_sh
     }
 }
 
+/// Application-limited samples count only if they raise the estimate.
 #[test]
-fn samples_short_of_data_count_only_if_they_raise_the_estimate() {
+fn max_bw_app_limited_sample_counts_only_if_higher() {
     let mut script = Script::<V3>::new(&[]);
     script.round(10);
     let rate = script.rate;

@@ -1,11 +1,11 @@
-//! Marks.
+//! ECN marks.
 
 use narrows_cc::bbr_v2_v3::{AckPhase, Marks, State};
 use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::script::{MOMENT, MSS, Script, V2, V3, segments};
 
-/// A path short enough for marks to count, of the same rate: a BDP of 50 segments.
+/// A path of the same rate, short enough for marks to count: a BDP of 50 segments.
 fn short<P: narrows_cc::bbr_v2_v3::Policy>(values: &[(&str, f64)]) -> Script<P> {
     let mut all = vec![("ecn", 1.0), ("extra_acked", 0.0)];
     all.extend(values);
@@ -14,8 +14,9 @@ fn short<P: narrows_cc::bbr_v2_v3::Policy>(values: &[(&str, f64)]) -> Script<P> 
     script
 }
 
+/// ecn_alpha is the moving mean of the share of marks per round.
 #[test]
-fn alpha_is_a_moving_mean_of_the_share_of_marks_per_round() {
+fn ecn_alpha_is_moving_mean_of_marks_per_round() {
     let script = Script::<V3>::new(&[]);
     let settings = script.cc.model().settings();
     let mut marks = Marks::default();
@@ -41,8 +42,9 @@ fn alpha_is_a_moving_mean_of_the_share_of_marks_per_round() {
     assert!(!far.on_ack((MSS, MSS), true, beyond, settings), "beyond 5 ms marks do not count");
 }
 
+/// Marks lower inflight_shortterm by a third of alpha, once per round.
 #[test]
-fn marks_lower_the_short_term_inflight_by_alpha_thirds_once_per_round() {
+fn ecn_marks_lower_inflight_shortterm_once_per_round() {
     let mut script = short::<V3>(&[("ecn_reprobe_gain", 0.0)]);
     script.reach_cruise();
     script.round(500);
@@ -59,8 +61,9 @@ fn marks_lower_the_short_term_inflight_by_alpha_thirds_once_per_round() {
     assert_eq!(script.window(), expected);
 }
 
+/// Marks have no effect without the parameter, or with a round-trip time above 5 ms.
 #[test]
-fn without_the_parameter_or_beyond_five_milliseconds_marks_mean_nothing() {
+fn ecn_disabled_or_rtt_above_5_ms_ignores_marks() {
     for (values, rtt) in [(&[("ecn", 0.0)], 4), (&[("ecn", 1.0)], 6)] {
         let mut script = Script::<V3>::new(values);
         script.rtt = Nanos::from_millis(rtt);
@@ -75,8 +78,9 @@ fn without_the_parameter_or_beyond_five_milliseconds_marks_mean_nothing() {
     }
 }
 
+/// Two rounds with half of the deliveries marked end STARTUP.
 #[test]
-fn two_rounds_of_half_marked_deliveries_end_startup() {
+fn ecn_two_rounds_half_marked_end_startup() {
     let mut script = short::<V3>(&[]);
     script.inflight = segments(200);
     script.round(50);
@@ -90,8 +94,9 @@ fn two_rounds_of_half_marked_deliveries_end_startup() {
     assert!(script.cc.model().inflight_long().is_some());
 }
 
+/// A probe with half of the deliveries marked was too high.
 #[test]
-fn a_probe_in_which_half_is_marked_was_too_high() {
+fn ecn_half_marked_probe_is_too_high() {
     let mut script = short::<V3>(&[]);
     script.reach_cruise();
     script.refill_from_cruise();
@@ -102,7 +107,7 @@ fn a_probe_in_which_half_is_marked_was_too_high() {
     script.round(50);
     assert_eq!(script.state(), State::Down);
     assert_eq!(script.cc.model().inflight_long(), Some(segments(60)));
-    // The round that has just begun still brings acknowledgements of the probe.
+    // The new round still carries acknowledgements of the probe.
     assert_eq!(script.cc.model().ack_phase(), AckPhase::Stopping);
     script.within(MOMENT, 1);
     assert_eq!(script.cc.model().ack_phase(), AckPhase::Stopping);
@@ -110,8 +115,9 @@ fn a_probe_in_which_half_is_marked_was_too_high() {
     assert_eq!(script.cc.model().ack_phase(), AckPhase::Init);
 }
 
+/// Marks of a finished probe count until its last acknowledgement.
 #[test]
-fn marks_of_a_probe_that_is_over_count_until_its_last_acknowledgement() {
+fn ecn_marks_count_until_last_ack_of_the_probe() {
     let mut script = short::<V3>(&[]);
     script.reach_cruise();
     script.refill_from_cruise();
@@ -130,8 +136,9 @@ fn marks_of_a_probe_that_is_over_count_until_its_last_acknowledgement() {
     assert_eq!(script.cc.model().ack_phase(), AckPhase::Init);
 }
 
+/// When marks cease, the next probe starts at once and grows by half the bound.
 #[test]
-fn when_marks_cease_the_next_probe_comes_at_once_and_grows_by_half_the_bound() {
+fn ecn_after_marks_cease_next_probe_starts_at_once() {
     let mut script = short::<V3>(&[("precaution", 0.0)]);
     script.reach_cruise();
     script.refill_from_cruise();
@@ -147,7 +154,7 @@ fn when_marks_cease_the_next_probe_comes_at_once_and_grows_by_half_the_bound() {
     script.within(MOMENT, 1);
     assert_eq!(script.state(), State::Refill, "no wait of seconds");
     assert_eq!(script.now, now + MOMENT);
-    // Half of 64 segments: 2^5, so that a round of a full window adds 32.
+    // Half of 64 segments: 2^5, so a round with a full window adds 32.
     script.up_from_refill();
     let long = script.cc.model().inflight_long().unwrap();
     script.window_full = true;
@@ -159,12 +166,13 @@ fn when_marks_cease_the_next_probe_comes_at_once_and_grows_by_half_the_bound() {
     let before = script.cc.model().inflight_long().unwrap();
     script.within(MOMENT, 32);
     let grown = (script.cc.model().inflight_long().unwrap() - before).as_u64() / 1_000;
-    // A window of 64 segments over 32 is two segments acknowledged for one more: 16 for 32.
+    // A window of 64 segments over 32: two acknowledged segments per segment of growth, 16 for 32.
     assert!(grown.abs_diff(16) <= 1, "{grown}");
 }
 
+/// In v2 marks also lower bw_shortterm.
 #[test]
-fn v2_cuts_the_rate_too() {
+fn ecn_marks_lower_bw_shortterm_in_v2() {
     let mut script = short::<V2>(&[]);
     script.reach_cruise();
     script.round(500);
@@ -176,8 +184,8 @@ fn v2_cuts_the_rate_too() {
     assert_eq!(script.cc.model().bw_short(), Some(script.rate.mul_f64(kept)));
 }
 
-/// In BBR v2's ProbeBW_DOWN after a probe whose first round, of ten acknowledgements, was marked but for the first `clean`
-/// ones; with what the marks leave of the bandwidth if they bound it.
+/// In PROBE_DOWN of v2 after a probe in whose first round, of ten acknowledgements, all but the first `clean`
+/// were marked; with the bandwidth that remains if the marks bound it.
 fn marked_probe(clean: u32) -> (Script<V2>, Rate) {
     let mut script = short::<V2>(&[]);
     script.reach_cruise();
@@ -197,8 +205,9 @@ fn marked_probe(clean: u32) -> (Script<V2>, Rate) {
     (script, bound)
 }
 
+/// In v2 a probe marked from its start bounds the rate until a sample exceeds the bound.
 #[test]
-fn in_v2_a_probe_marked_from_its_beginning_bounds_the_rate_until_a_sample_exceeds_the_bound() {
+fn ecn_in_v2_marked_probe_bounds_rate_until_exceeded() {
     let (mut script, bound) = marked_probe(0);
     assert_eq!(script.cc.model().bw(), bound);
     script.within(MOMENT, 1);

@@ -1,15 +1,16 @@
-//! Answers to loss, timeouts, and their undoing.
+//! Responses to loss and timeouts, and their undo.
 
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Bytes, CongestionCause, CongestionControl, Rate, Value};
 
 use crate::script::{BDP, MOMENT, MSS, Script, V3, segments};
 
+/// A probe with too much loss sets inflight_longterm once and ends.
 #[test]
-fn a_probe_that_loses_too_much_sets_the_bound_once_and_ends() {
+fn loss_in_probe_up_sets_inflight_longterm_and_ends_it() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
-    // 600 in flight: 12 losses are 2 %, the 13th is too much. Before it 599 were in flight and 12 lost.
+    // 600 in flight: 12 losses are 2 %, the 13th exceeds it. Before it 599 were in flight and 12 lost.
     for n in 1..=12 {
         script.lose(n, segments(600), n);
         assert_eq!(script.state(), State::Up);
@@ -26,13 +27,14 @@ fn a_probe_that_loses_too_much_sets_the_bound_once_and_ends() {
     assert_eq!(script.cc.model().inflight_long(), Some(long), "only once per probe");
 }
 
+/// The bound is at least beta times the target inflight.
 #[test]
-fn the_bound_is_at_least_beta_times_what_should_be_in_flight() {
+fn loss_bound_is_at_least_beta_of_target_inflight() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
     script.lose(1, segments(10), 1);
     assert_eq!(script.cc.model().inflight_long(), Some(segments(350)), "0.7 of the BDP");
-    // Where congestion cut the window below the BDP, 0.7 of the window.
+    // If congestion cut the window below the BDP: 0.7 of the window.
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
     script.inflight = segments(99);
@@ -41,8 +43,9 @@ fn the_bound_is_at_least_beta_times_what_should_be_in_flight() {
     assert_eq!(script.cc.model().inflight_long(), Some(segments(70)));
 }
 
+/// Loss in an application-limited probe ends it but sets no bound.
 #[test]
-fn a_probe_short_of_data_ends_but_sets_no_bound() {
+fn loss_in_app_limited_probe_ends_it_without_bound() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
     script.app_limited = true;
@@ -51,8 +54,9 @@ fn a_probe_short_of_data_ends_but_sets_no_bound() {
     assert_eq!(script.cc.model().inflight_long(), None);
 }
 
+/// Losses of packets sent outside the probe set no long-term bound.
 #[test]
-fn losses_of_packets_that_did_not_probe_set_no_long_term_bound() {
+fn loss_of_non_probing_packets_sets_no_long_term_bound() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_cruise();
     script.lose_too_much(segments(500));
@@ -62,8 +66,9 @@ fn losses_of_packets_that_did_not_probe_set_no_long_term_bound() {
     assert_eq!(script.state(), State::Refill);
 }
 
+/// Outside probes a round with loss lowers the short-term bounds to the delivered data, or by beta.
 #[test]
-fn outside_of_probes_a_round_with_loss_lowers_the_short_term_bounds_to_what_was_delivered_or_by_beta() {
+fn loss_outside_probes_lowers_short_term_bounds() {
     for (share, expected) in [(0.9, 0.9), (0.5, 0.7)] {
         let mut script = Script::<V3>::new(&[("extra_acked", 0.0)]);
         script.reach_cruise();
@@ -95,8 +100,9 @@ fn outside_of_probes_a_round_with_loss_lowers_the_short_term_bounds_to_what_was_
     }
 }
 
+/// Probes do not lower the short-term bounds.
 #[test]
-fn probes_do_not_lower_the_short_term_bounds() {
+fn loss_in_probes_keeps_short_term_bounds() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
     script.rate = Rate::from_mbit_per_sec(10.0);
@@ -107,8 +113,9 @@ fn probes_do_not_lower_the_short_term_bounds() {
     assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
 }
 
+/// A timeout leaves one segment; the end of loss repair restores the window.
 #[test]
-fn a_timeout_leaves_one_segment_and_the_end_of_repair_brings_the_window_back() {
+fn timeout_leaves_one_segment_until_repair_ends() {
     let mut script = Script::<V3>::new(&[("extra_acked", 0.0)]);
     script.reach_refill();
     script.within(MOMENT, 500);
@@ -126,8 +133,9 @@ fn a_timeout_leaves_one_segment_and_the_end_of_repair_brings_the_window_back() {
     assert_eq!(script.window(), window);
 }
 
+/// A spurious loss undoes the end of STARTUP.
 #[test]
-fn a_spurious_end_of_startup_is_undone() {
+fn spurious_loss_undoes_end_of_startup() {
     let mut script = Script::<V3>::new(&[]);
     script.round(500);
     script.drain_by_loss();
@@ -138,8 +146,9 @@ fn a_spurious_end_of_startup_is_undone() {
     assert_eq!(script.told("undo_state"), None);
 }
 
+/// A spurious loss restarts an ended probe from PROBE_REFILL.
 #[test]
-fn a_spurious_end_of_a_probe_is_undone_by_filling_the_pipe_again() {
+fn spurious_loss_restarts_ended_probe_from_refill() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
     let window = script.window();
@@ -154,15 +163,17 @@ fn a_spurious_end_of_a_probe_is_undone_by_filling_the_pipe_again() {
     assert_eq!(script.state(), State::Refill);
     assert_eq!(script.cc.model().inflight_long(), None, "as before the loss");
     assert_eq!(script.window(), window);
-    // The acknowledgement that proved it was of old data: it does not end the round that fills the pipe.
+    // The acknowledgement that proves the loss spurious covers old data, so it does not end the PROBE_REFILL
+    // round.
     script.within(MOMENT, 1);
     assert_eq!(script.state(), State::Refill);
     script.round(500);
     assert_eq!(script.state(), State::Up);
 }
 
+/// A spurious loss restores the bounds and leaves a state that the loss did not change.
 #[test]
-fn bounds_lowered_in_vain_are_restored_and_the_state_stays_where_loss_did_not_change_it() {
+fn spurious_loss_restores_bounds_and_unchanged_state() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_cruise();
     script.round(500);
@@ -185,8 +196,9 @@ fn bounds_lowered_in_vain_are_restored_and_the_state_stays_where_loss_did_not_ch
     assert_eq!((script.state(), script.cc.model().inflight_long()), (State::Down, long), "switched off");
 }
 
+/// A response to marks is no recovery; a loss during it starts one.
 #[test]
-fn an_answer_to_marks_is_no_recovery_but_a_loss_during_it_is() {
+fn recovery_starts_on_loss_but_not_on_ecn_marks() {
     let mut script = Script::<V3>::new(&[]);
     script.round(500);
     script.enter_recovery(CongestionCause::Ecn);

@@ -1,5 +1,5 @@
-//! The formulas and rules of BBR v3 (draft-ietf-ccwg-bbr-06) and v2 (Linux v2alpha) at their edges, with expectations
-//! computed from the path.
+//! Formulas and rules of BBRv3 (draft-ietf-ccwg-bbr-06) and v2 (Linux v2alpha) at their limits, with
+//! expectations computed from the path.
 
 mod cycle;
 mod ecn;

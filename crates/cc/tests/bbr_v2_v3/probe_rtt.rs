@@ -1,4 +1,4 @@
-//! The round-trip filters, ProbeRTT, and restarting from idle.
+//! Round-trip filters, PROBE_RTT and restart from idle.
 
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Bytes, CongestionControl, IdleRestart, Nanos, Value};
@@ -9,7 +9,7 @@ fn in_probe_rtt(script: &Script<V3>) -> bool {
     matches!(script.state(), State::ProbeRtt { .. })
 }
 
-/// In ProbeBW, with no sample as low as the first for just five seconds.
+/// In PROBE_BW, exactly five seconds after the last sample as low as the first.
 fn aged() -> Script<V3> {
     let mut script = Script::<V3>::new(&[("probe_wait", 1e4), ("probe_rounds", 1e6), ("extra_acked", 0.0)]);
     script.reach_cruise();
@@ -23,8 +23,9 @@ fn aged() -> Script<V3> {
     script
 }
 
+/// PROBE_RTT starts when the minimum round-trip time is five seconds old.
 #[test]
-fn probe_rtt_begins_when_the_least_round_trip_is_five_seconds_old() {
+fn probe_rtt_starts_when_minimum_is_five_seconds_old() {
     let mut script = aged();
     script.within(Nanos::from_nanos(1), 1);
     assert!(in_probe_rtt(&script));
@@ -34,8 +35,9 @@ fn probe_rtt_begins_when_the_least_round_trip_is_five_seconds_old() {
     assert_eq!(script.window(), BDP / 2);
 }
 
+/// A lower sample delays PROBE_RTT; an equal one does not.
 #[test]
-fn a_lower_sample_puts_it_off_and_an_equal_one_does_not() {
+fn probe_rtt_is_delayed_by_lower_but_not_equal_sample() {
     for (rtt, probes) in [(Nanos::from_micros(39_999), false), (RTT, true)] {
         let mut script = aged();
         script.rtt = rtt;
@@ -46,8 +48,9 @@ fn a_lower_sample_puts_it_off_and_an_equal_one_does_not() {
     }
 }
 
+/// PROBE_RTT lasts 200 ms and a round from the time inflight is half the BDP; PROBE_CRUISE follows.
 #[test]
-fn it_lasts_for_200_ms_and_a_round_from_when_inflight_is_half_the_bdp_and_then_cruises() {
+fn probe_rtt_lasts_200_ms_and_a_round_at_half_the_bdp() {
     let mut script = aged();
     let window = script.window();
     script.inflight = BDP;
@@ -78,8 +81,9 @@ fn it_lasts_for_200_ms_and_a_round_from_when_inflight_is_half_the_bdp_and_then_c
     }
 }
 
+/// PROBE_RTT returns to STARTUP if the pipe was never full.
 #[test]
-fn before_the_pipe_was_full_it_returns_to_startup() {
+fn probe_rtt_before_full_pipe_returns_to_startup() {
     let mut script = Script::<V3>::new(&[]);
     script.app_limited = true;
     script.rtt = Nanos::from_millis(45);
@@ -93,8 +97,9 @@ fn before_the_pipe_was_full_it_returns_to_startup() {
     assert_eq!(script.state(), State::Startup);
 }
 
+/// Samples in PROBE_RTT leave the bandwidth estimate unchanged.
 #[test]
-fn samples_of_probe_rtt_say_nothing_of_the_bandwidth() {
+fn probe_rtt_samples_leave_the_bandwidth_unchanged() {
     let mut script = aged();
     script.within(MOMENT, 1);
     script.inflight = BDP / 2;
@@ -105,8 +110,9 @@ fn samples_of_probe_rtt_say_nothing_of_the_bandwidth() {
     assert_eq!(script.cc.model().max_bw(), script.rate * 2);
 }
 
+/// After ten seconds min_rtt becomes the minimum of the last five.
 #[test]
-fn after_ten_seconds_the_least_round_trip_is_replaced_by_the_least_of_five() {
+fn min_rtt_after_ten_seconds_becomes_probe_rtt_min() {
     let mut script =
         Script::<V3>::new(&[("probe_rtt_duration", 0.0), ("probe_wait", 1e4), ("probe_rounds", 1e6)]);
     script.reach_cruise();
@@ -132,8 +138,9 @@ fn idle(script: &mut Script<V3>, span: Nanos, app_limited: bool) {
     });
 }
 
+/// A restart from idle paces at the bandwidth and skips PROBE_RTT once.
 #[test]
-fn restarting_from_idle_paces_at_the_bandwidth_and_skips_probe_rtt_once() {
+fn idle_restart_paces_at_bandwidth_and_skips_probe_rtt() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
     assert_rate(script.cc.control().pacing_rate.unwrap(), paced(1.25));
@@ -148,16 +155,18 @@ fn restarting_from_idle_paces_at_the_bandwidth_and_skips_probe_rtt_once() {
     assert_eq!(script.cc.model().min_rtt(), Some(RTT), "the ten-second filter has not expired");
 }
 
+/// A pause for lack of window is no idle time.
 #[test]
-fn a_pause_of_the_window_is_no_idle_time() {
+fn idle_restart_requires_an_app_limited_sender() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_up();
     idle(&mut script, Nanos::from_secs(1), false);
     assert_eq!(script.told("idle_restart"), Some(Value::Number(0.0)));
 }
 
+/// A restart from idle may end PROBE_RTT.
 #[test]
-fn an_idle_time_in_probe_rtt_may_end_it() {
+fn idle_restart_in_probe_rtt_may_end_it() {
     let mut script = aged();
     script.inflight = BDP / 2;
     script.within(MOMENT, 1);

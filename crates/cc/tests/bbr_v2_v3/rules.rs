@@ -9,8 +9,9 @@ const fn rate(n: u64) -> Rate {
     Rate::from_bytes_per_sec(n)
 }
 
+/// The bandwidth filter holds two cycles; a cycle without a sample does not count.
 #[test]
-fn the_bandwidth_filter_holds_two_cycles_and_a_cycle_without_a_sample_is_none() {
+fn max_bw_filter_holds_two_cycles_with_samples() {
     let mut filter = MaxBw::default();
     filter.update(rate(100));
     filter.update(rate(80));
@@ -24,8 +25,9 @@ fn the_bandwidth_filter_holds_two_cycles_and_a_cycle_without_a_sample_is_none() 
     assert_eq!(filter.get(), rate(70), "nothing new came: nothing is forgotten");
 }
 
+/// The pipe is full after three rounds that grow by less than a quarter; growth restarts the count.
 #[test]
-fn three_rounds_without_growth_by_a_quarter_fill_the_pipe_and_growth_starts_the_count_anew() {
+fn full_bw_needs_three_rounds_without_25_percent_growth() {
     let mut full = FullBw::default();
     full.round(rate(100), 1.25, 3);
     assert_eq!((full.base, full.count), (rate(100), 0));
@@ -40,8 +42,9 @@ fn three_rounds_without_growth_by_a_quarter_fill_the_pipe_and_growth_starts_the_
     assert_eq!((full.base, full.count, full.now), (rate(125), 3, true));
 }
 
+/// A flight loses too much above 2 %, and without SACK with any loss.
 #[test]
-fn a_flight_loses_too_much_above_two_per_cent_and_without_selective_acknowledgements_with_any_loss() {
+fn loss_threshold_is_2_percent_or_any_loss_without_sack() {
     let script = Script::<V3>::new(&[]);
     let too_high = |lost, flight| script.cc.model().is_too_high(Bytes::new(lost), Bytes::new(flight));
     assert!(!too_high(2_000, 100_000), "exactly 2 % is tolerated");
@@ -52,19 +55,21 @@ fn a_flight_loses_too_much_above_two_per_cent_and_without_selective_acknowledgem
     assert!(too_high(1, 100_000) && !too_high(0, 100_000));
 }
 
+/// The inflight at which losses reach the threshold solves the draft's equation.
 #[test]
-fn the_inflight_at_which_losses_reach_the_threshold_solves_the_drafts_equation() {
+fn inflight_at_loss_threshold_solves_draft_equation() {
     let script = Script::<V3>::new(&[]);
     let at = |tx, lost, clamped| {
         script.cc.model().inflight_at_loss(MSS, segments(tx), segments(lost), clamped).as_f64() / 1_000.0
     };
-    // 10 of 500 before it, so 2 % are reached before it: (0.02 * 500 - 10) / 0.98 = 0.
+    // 10 of 500 lost before, so the 2 % were reached before: (0.02 * 500 - 10) / 0.98 = 0.
     assert!((at(501, 11, false) - 500.0).abs() < 0.01);
-    // 9 before it: 500 + 1 / 0.98. At that inflight (9 + 1.0204) / 501.0204 = 2 %.
+    // 9 lost before: 500 + 1 / 0.98. At that inflight (9 + 1.0204) / 501.0204 = 2 %.
     let expected = 500.0 + 1.0 / 0.98;
     assert!((at(501, 10, false) - expected).abs() < 0.01);
     assert!(((9.0 + expected - 500.0) / expected - 0.02).abs() < 1e-9);
-    // More before it than tolerated: the draft goes back by the excess, v2 to where the packet left.
+    // More lost before than tolerated: the draft subtracts the excess, v2 stays at the inflight of the
+    // packet's departure.
     assert!((at(501, 51, false) - (500.0 - 40.0 / 0.98)).abs() < 0.01);
     assert!((at(501, 51, true) - 500.0).abs() < 0.01);
     assert_eq!(at(1, 1, false), 0.0, "a lone packet");
@@ -72,10 +77,11 @@ fn the_inflight_at_which_losses_reach_the_threshold_solves_the_drafts_equation()
     assert_eq!(at(10, 11, false), 0.0, "never below nothing");
 }
 
+/// The headroom is 15 %, at least one segment, and leaves at least four segments.
 #[test]
-fn headroom_is_15_percent_at_least_a_segment_and_leaves_four() {
-    // The bound is what a probe lost too much at. Its floor of beta times the window is out of the way: four segments are
-    // left in the window after a timeout.
+fn headroom_is_15_percent_at_least_one_segment() {
+    // The bound is the inflight at which a probe lost too much. Its minimum of beta times the window does not
+    // matter: after a timeout the window has four segments.
     for bound in [1_000u64, 100, 10, 7, 6, 5, 4, 3] {
         let mut script = Script::<V3>::new(&[("beta", 0.1)]);
         script.reach_up();
@@ -95,8 +101,9 @@ fn headroom_is_15_percent_at_least_a_segment_and_leaves_four() {
     assert_eq!(script.cc.model().inflight_with_headroom(), Bytes::MAX, "no bound, no headroom");
 }
 
+/// max_inflight is gain times BDP, at least three quanta and four segments, plus two segments in PROBE_UP.
 #[test]
-fn max_inflight_is_gain_times_bdp_at_least_three_quanta_and_four_segments_two_more_in_up() {
+fn max_inflight_is_gain_times_bdp_with_minimum() {
     let mut script = Script::<V3>::new(&[("extra_acked", 0.0)]);
     script.reach_up();
     let model = script.cc.model();
@@ -117,9 +124,10 @@ fn max_inflight_is_gain_times_bdp_at_least_three_quanta_and_four_segments_two_mo
     assert_eq!(script.cc.model().inflight_at(Rate::ZERO, 1.0), MSS * 30);
 }
 
+/// The send quantum is a millisecond of pacing, between two segments and 64 kB, within the transport's
+/// maximum burst.
 #[test]
-fn the_send_quantum_is_a_millisecond_of_pacing_between_two_segments_and_64_kb_within_what_the_transport_bursts()
- {
+fn send_quantum_is_one_ms_of_pacing_within_limits() {
     for (mbit, burst, expected) in [
         (100.0, Bytes::MAX, 12),
         (1.0, Bytes::MAX, 2),
@@ -134,8 +142,9 @@ fn the_send_quantum_is_a_millisecond_of_pacing_between_two_segments_and_64_kb_wi
     }
 }
 
+/// Pacing starts at 2.77 initial windows per round-trip time and only rises until the pipe is full.
 #[test]
-fn pacing_starts_at_277_initial_windows_per_round_trip_and_only_rises_until_the_pipe_is_full() {
+fn pacing_starts_at_2_77_initial_windows_per_rtt() {
     let mut script = Script::<V3>::new(&[]);
     assert_rate(script.cc.control().pacing_rate.unwrap(), 2.77 * 10_000.0 / 0.04);
     script.rate = Rate::from_bytes_per_sec(1_000);
@@ -146,6 +155,7 @@ fn pacing_starts_at_277_initial_windows_per_round_trip_and_only_rises_until_the_
     assert_rate(script.cc.control().pacing_rate.unwrap(), paced(2.77));
 }
 
+/// Pacing and window gains are functions of the state.
 #[test]
 fn gains_follow_the_state() {
     let mut script = Script::<V3>::new(&[]);
@@ -171,8 +181,9 @@ fn gains_follow_the_state() {
     check(&script, State::Down, 0.9, 2.0);
 }
 
+/// The window grows by the delivered data up to max_inflight, within the volume bounds of the state.
 #[test]
-fn the_window_grows_by_what_is_delivered_up_to_max_inflight_and_is_bounded_by_the_volume_cap_of_the_state() {
+fn cwnd_grows_by_delivered_data_within_state_bounds() {
     let mut script = Script::<V3>::new(&[("extra_acked", 0.0), ("probe_rtt_duration", 0.0)]);
     script.round(10);
     assert_eq!(script.window(), MSS * 20);
@@ -197,11 +208,12 @@ fn the_window_grows_by_what_is_delivered_up_to_max_inflight_and_is_bounded_by_th
     assert_eq!(script.window(), long, "REFILL: the long-term bound");
 }
 
+/// Aggregation adds the maximum excess of ten rounds, and of one round in STARTUP.
 #[test]
-fn aggregation_adds_the_greatest_excess_of_ten_rounds_and_of_one_in_startup() {
+fn extra_acked_is_maximum_of_ten_rounds_or_one_in_startup() {
     let mut script = Script::<V3>::new(&[]);
     script.reach_cruise();
-    // The epoch begins with an acknowledgement; all that comes at once is excess.
+    // The epoch begins with an acknowledgement; all data acknowledged at the same time is excess.
     for _ in 0..30 {
         script.round(500);
     }
@@ -210,7 +222,8 @@ fn aggregation_adds_the_greatest_excess_of_ten_rounds_and_of_one_in_startup() {
     let grown = script.cc.model().extra_acked();
     assert!(grown >= base + segments(700) - MSS, "{base:?} {grown:?}");
     assert!(grown <= script.cc.model().window());
-    // A long pause ends the epoch; the maximum stays for ten rounds, then the excess of a plain round is left.
+    // A long pause ends the epoch. The maximum stays for ten rounds; then the excess of a plain round
+    // remains.
     for n in 0..12 {
         script.now += RTT * 3;
         script.round(1);
@@ -223,12 +236,13 @@ fn aggregation_adds_the_greatest_excess_of_ten_rounds_and_of_one_in_startup() {
     }
 }
 
+/// States allow only the transitions of the draft and those of undoing.
 #[test]
-fn the_states_have_the_edges_of_the_draft_and_those_of_undoing() {
+fn states_allow_draft_and_undo_transitions_only() {
     let rtt = State::ProbeRtt { until: None, round_done: false };
     let held = State::ProbeRtt { until: Some(RTT), round_done: false };
     let all = [State::Startup, State::Drain, State::Down, State::Cruise, State::Refill, State::Up, rtt, held];
-    // Rows: from; columns in the same order.
+    // Rows: source state; columns: target state, in the same order.
     let allowed = [
         [0, 1, 0, 0, 0, 0, 1, 0],
         [1, 0, 1, 0, 0, 0, 1, 0],

@@ -1,4 +1,4 @@
-//! Acknowledgements written by hand, over a path of 100 Mbit/s and 40 ms: a BDP of 500 segments of 1000 bytes.
+//! Scripted acknowledgements over a path of 100 Mbit/s and 40 ms: a BDP of 500 segments of 1000 bytes.
 
 use narrows_cc::bbr_v2_v3::{BbrCore, Policy, State};
 use narrows_cc::{
@@ -6,7 +6,7 @@ use narrows_cc::{
     RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Timeout, Value,
 };
 
-/// Names the rules of a scheme.
+/// The rules of a scheme.
 pub trait Core {
     type Policy: Policy;
 }
@@ -21,7 +21,7 @@ pub type V2 = <narrows_cc::schemes::Bbr2 as Core>::Policy;
 pub const MSS: Bytes = Bytes::new(1_000);
 pub const BDP: Bytes = Bytes::new(500_000);
 pub const RTT: Nanos = Nanos::from_millis(40);
-/// A moment within a round trip.
+/// A short time within a round trip.
 pub const MOMENT: Nanos = Nanos::from_micros(10);
 
 pub const fn segments(n: u64) -> Bytes {
@@ -43,7 +43,7 @@ pub fn setup<P: Policy>(seed: u64, values: &[(&str, f64)]) -> Setup {
     }
 }
 
-/// A flow and what its transport would say next.
+/// A flow and the state of its scripted transport.
 pub struct Script<P> {
     pub cc: BbrCore<P>,
     pub now: Nanos,
@@ -51,9 +51,9 @@ pub struct Script<P> {
     pub rate: Rate,
     pub delivered: Bytes,
     pub lost: Bytes,
-    /// What the next acknowledgement leaves in flight.
+    /// Inflight after the next acknowledgement.
     pub inflight: Bytes,
-    /// What was in flight when the packet it acknowledges left, and what was lost since.
+    /// Inflight when the acknowledged packet was sent, and losses since.
     pub tx_in_flight: Bytes,
     pub lost_since: Bytes,
     pub phase: Phase,
@@ -64,7 +64,7 @@ pub struct Script<P> {
 }
 
 impl<P: Policy> Script<P> {
-    /// After the handshake.
+    /// A flow after its handshake.
     pub fn new(values: &[(&str, f64)]) -> Self {
         Self::with(setup::<P>(1, values))
     }
@@ -91,7 +91,8 @@ impl<P: Policy> Script<P> {
         script
     }
 
-    /// The acknowledgement of `acked` segments, `after` the last one; of packets sent after it, if it is to begin a round.
+    /// An acknowledgement of `acked` segments, `after` the last one. To begin a round, it covers packets sent
+    /// after the last one.
     pub fn next(&mut self, after: Nanos, acked: u64, round: bool) -> Ack {
         self.now += after;
         let prior_delivered = if round { self.delivered } else { Bytes::ZERO };
@@ -127,20 +128,20 @@ impl<P: Policy> Script<P> {
         }
     }
 
-    /// One round trip later `acked` segments are acknowledged.
+    /// Acknowledges `acked` segments one round trip later.
     pub fn round(&mut self, acked: u64) {
         let ack = self.next(self.rtt, acked, true);
         self.cc.on_ack(&ack);
     }
 
-    /// `acked` segments more are acknowledged within the round trip.
+    /// Acknowledges `acked` more segments within the round trip.
     pub fn within(&mut self, after: Nanos, acked: u64) {
         let ack = self.next(after, acked, false);
         self.cc.on_ack(&ack);
     }
 
-    /// The segment with this number is found lost. It left with `tx` in flight, and `since` segments were lost since then,
-    /// itself included.
+    /// Declares the segment with this number lost. It was sent with `tx` in flight; `since` segments were
+    /// lost since then, including it.
     pub fn lose(&mut self, number: u64, tx: Bytes, since: u64) {
         self.lost += MSS;
         self.newly_lost += MSS;
@@ -158,7 +159,7 @@ impl<P: Policy> Script<P> {
         });
     }
 
-    /// So many segments in a row are found lost that a probe with `tx` in flight was too high.
+    /// Declares enough segments in a row lost that a probe with `tx` in flight was too high.
     pub fn lose_too_much(&mut self, tx: Bytes) {
         let enough = tx.as_u64() / MSS.as_u64() / 50 + 1;
         for n in 1..=enough {
@@ -212,7 +213,7 @@ impl<P: Policy> Script<P> {
         assert_eq!(self.state(), State::Drain);
     }
 
-    /// On to Drain by a round of recovery with six separate losses, 4 % of the flight.
+    /// Runs to DRAIN by a round of recovery with six separate losses, 4 % of the flight.
     pub fn drain_by_loss(&mut self) {
         for n in 0..6 {
             self.lose(10 * n, BDP, 1);
@@ -225,7 +226,8 @@ impl<P: Policy> Script<P> {
         assert_eq!(self.state(), State::Drain);
     }
 
-    /// On through ProbeBW_DOWN, which the acknowledgement that ends Drain ends too: inflight is just below the BDP.
+    /// Runs through PROBE_DOWN, which ends with the acknowledgement that ends DRAIN: inflight is just below
+    /// the BDP.
     pub fn reach_cruise(&mut self) {
         self.reach_drain();
         let model = self.cc.model();
@@ -234,13 +236,13 @@ impl<P: Policy> Script<P> {
         assert_eq!(self.state(), State::Cruise);
     }
 
-    /// On to ProbeBW_REFILL, after the longest wait, with the window at its target.
+    /// Runs to PROBE_REFILL after the longest wait, with the window at its target.
     pub fn reach_refill(&mut self) {
         self.reach_cruise();
         self.refill_from_cruise();
     }
 
-    /// Waits in ProbeBW_CRUISE for as long as it may last.
+    /// Waits in PROBE_CRUISE for its maximum time.
     pub fn refill_from_cruise(&mut self) {
         while self.state() == State::Cruise {
             self.round(500);
@@ -248,7 +250,7 @@ impl<P: Policy> Script<P> {
         assert_eq!(self.state(), State::Refill);
     }
 
-    /// On to ProbeBW_UP.
+    /// Runs to PROBE_UP.
     pub fn reach_up(&mut self) {
         self.reach_refill();
         self.up_from_refill();
@@ -279,12 +281,12 @@ impl<P: Policy> Script<P> {
     }
 }
 
-/// A gain of the bandwidth with the pacing margin.
+/// A gain times the bandwidth with the pacing margin.
 pub fn paced(gain: f64) -> f64 {
     12.5e6 * gain * 0.99
 }
 
-/// Equal but for the rounding of bytes per second.
+/// Equal up to the rounding of bytes per second.
 pub fn assert_rate(rate: Rate, expected: f64) {
     assert!((rate.as_bytes_per_sec() as f64 - expected).abs() <= 1.0, "{rate:?}, expected {expected} B/s");
 }

@@ -1,11 +1,11 @@
-//! The ends of Startup and Drain.
+//! The ends of STARTUP and DRAIN.
 
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{CongestionCause, Setup, Value};
 
 use crate::script::{BDP, MOMENT, MSS, Script, V3, segments, setup};
 
-/// In Startup, in recovery, with `ranges` separate losses in the round that runs; each range has `length` segments.
+/// In STARTUP and recovery, with `ranges` separate losses of `length` segments each in the current round.
 fn losing(script: &mut Script<V3>, ranges: u64, length: u64) {
     script.round(500);
     for range in 0..ranges {
@@ -18,8 +18,9 @@ fn losing(script: &mut Script<V3>, ranges: u64, length: u64) {
     assert_eq!(script.state(), State::Startup, "not before a round in recovery is over");
 }
 
+/// STARTUP ends after a round in recovery with six lost ranges and more than 2 % loss.
 #[test]
-fn startup_ends_after_a_round_in_recovery_with_six_ranges_lost_and_over_two_percent() {
+fn startup_ends_after_lossy_recovery_round() {
     for (ranges, length, lost, ends) in
         [(6, 1, 11, true), (5, 3, 15, false), (6, 1, 10, false), (1, 20, 20, false)]
     {
@@ -39,8 +40,9 @@ fn startup_ends_after_a_round_in_recovery_with_six_ranges_lost_and_over_two_perc
     }
 }
 
+/// Losses outside recovery, or of an earlier round, do not end STARTUP.
 #[test]
-fn losses_outside_recovery_or_of_an_earlier_round_do_not_end_startup() {
+fn startup_continues_on_loss_outside_recovery_round() {
     let mut script = Script::<V3>::new(&[]);
     losing(&mut script, 6, 1);
     script.leave_recovery();
@@ -59,8 +61,9 @@ fn losses_outside_recovery_or_of_an_earlier_round_do_not_end_startup() {
     assert_eq!(script.state(), State::Startup);
 }
 
+/// The long-term bound is the delivered data if that exceeds the BDP.
 #[test]
-fn the_long_term_bound_is_what_was_delivered_if_that_is_more_than_the_bdp() {
+fn startup_end_bound_is_delivered_data_above_bdp() {
     let mut script = Script::<V3>::new(&[]);
     script.round(500);
     script.rtt = script.rtt * 2; // a queue: twice as much is delivered in a round trip
@@ -68,8 +71,9 @@ fn the_long_term_bound_is_what_was_delivered_if_that_is_more_than_the_bdp() {
     assert_eq!(script.cc.model().inflight_long(), Some(BDP * 2));
 }
 
+/// Without SACK a single loss in recovery ends STARTUP.
 #[test]
-fn without_selective_acknowledgements_one_loss_in_recovery_ends_startup() {
+fn startup_without_sack_ends_on_one_loss_in_recovery() {
     let mut script = Script::<V3>::with(Setup { sack: false, ..setup::<V3>(1, &[]) });
     script.round(500);
     script.inflight = BDP * 2;
@@ -79,8 +83,9 @@ fn without_selective_acknowledgements_one_loss_in_recovery_ends_startup() {
     assert_eq!(script.state(), State::Drain);
 }
 
+/// Application-limited rounds never fill the pipe.
 #[test]
-fn rounds_short_of_data_never_fill_the_pipe() {
+fn startup_app_limited_rounds_never_fill_the_pipe() {
     let mut script = Script::<V3>::new(&[]);
     script.round(500);
     script.app_limited = true;
@@ -96,6 +101,7 @@ fn rounds_short_of_data_never_fill_the_pipe() {
     assert_eq!(script.state(), State::Drain);
 }
 
+/// DRAIN ends when inflight has fallen to the BDP.
 #[test]
 fn drain_ends_when_inflight_is_the_bdp() {
     let mut script = Script::<V3>::new(&[]);
@@ -108,6 +114,7 @@ fn drain_ends_when_inflight_is_the_bdp() {
     assert_eq!(script.state(), State::Cruise, "and with it ProbeBW_DOWN, whose aim that is");
 }
 
+/// DRAIN ends in its fourth round at the latest.
 #[test]
 fn drain_ends_in_its_fourth_round_at_the_latest() {
     let mut script = Script::<V3>::new(&[]);

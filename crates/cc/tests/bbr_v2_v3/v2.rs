@@ -1,12 +1,13 @@
-//! What BBR v2 does otherwise.
+//! Differences of BBRv2.
 
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{Ack, Bytes, CongestionCause, CongestionControl, Nanos, Rate, Value};
 
 use crate::script::{BDP, MOMENT, MSS, RTT, Script, V2, assert_rate, paced, segments};
 
+/// The gains of v2 per state.
 #[test]
-fn its_gains() {
+fn v2_gains_follow_the_state() {
     let mut script = Script::<V2>::new(&[]);
     let check = |script: &Script<V2>, state, pacing: f64, window: f64| {
         assert_eq!(script.state(), state);
@@ -22,7 +23,7 @@ fn its_gains() {
     check(&script, State::Down, 0.75, 2.0);
 }
 
-/// In ProbeBW_CRUISE: inflight before the acknowledgement counts, so it has to be less than the BDP.
+/// In PROBE_CRUISE. Inflight before the acknowledgement counts, so it must be below the BDP.
 fn cruising(values: &[(&str, f64)]) -> Script<V2> {
     let mut script = Script::<V2>::new(values);
     script.reach_drain();
@@ -33,15 +34,16 @@ fn cruising(values: &[(&str, f64)]) -> Script<V2> {
     script
 }
 
+/// A probe ends after a round trip with a quarter BDP queued; v2 has no plateau test.
 #[test]
-fn a_probe_ends_when_a_quarter_bdp_is_queued_after_a_round_trip_and_knows_no_plateau() {
+fn v2_probe_ends_at_1_25_bdp_without_plateau_test() {
     let mut script = cruising(&[("extra_acked", 0.0)]);
     script.inflight = BDP;
     script.refill_from_cruise();
     script.round(1);
     assert_eq!(script.state(), State::Up);
     let began = script.now;
-    // 1.25 BDP and two segments for probing; inflight before the acknowledgement counts.
+    // 1.25 BDP plus two segments for probing; inflight before the acknowledgement counts.
     let full = segments(627);
     let ack = script.next(RTT, 1, false);
     script.cc.on_ack(&Ack { inflight_before: full, ..ack });
@@ -59,8 +61,9 @@ fn a_probe_ends_when_a_quarter_bdp_is_queued_after_a_round_trip_and_knows_no_pla
     assert!(script.now > began + RTT);
 }
 
+/// STARTUP ends after eight acknowledgements with losses, with the BDP as bound.
 #[test]
-fn startup_ends_by_eight_acknowledgements_that_tell_of_loss_with_a_bound_of_the_bdp() {
+fn v2_startup_ends_after_eight_lossy_acks() {
     for (events, ends) in [(8, true), (7, false)] {
         let mut script = Script::<V2>::new(&[]);
         script.round(500);
@@ -79,8 +82,9 @@ fn startup_ends_by_eight_acknowledgements_that_tell_of_loss_with_a_bound_of_the_
     }
 }
 
+/// DRAIN has no limit of rounds.
 #[test]
-fn drain_has_no_limit_of_rounds() {
+fn v2_drain_has_no_round_limit() {
     let mut script = Script::<V2>::new(&[]);
     script.reach_drain();
     script.inflight = BDP * 2;
@@ -90,8 +94,9 @@ fn drain_has_no_limit_of_rounds() {
     assert_eq!(script.state(), State::Drain);
 }
 
+/// PROBE_CRUISE bounds inflight_shortterm, if set, by the long-term bound.
 #[test]
-fn cruising_takes_the_long_term_bound_for_the_short_term_one_if_that_is_set() {
+fn v2_cruise_caps_short_term_by_long_term_bound() {
     let mut script = cruising(&[("extra_acked", 0.0)]);
     script.refill_from_cruise();
     script.round(500);
@@ -114,8 +119,9 @@ fn cruising_takes_the_long_term_bound_for_the_short_term_one_if_that_is_set() {
     assert_eq!(script.cc.model().inflight_short(), Some(long));
 }
 
+/// A spurious loss restores the bounds but not the state.
 #[test]
-fn a_spurious_loss_restores_the_bounds_but_not_the_state() {
+fn v2_spurious_loss_restores_bounds_not_state() {
     let mut script = cruising(&[]);
     script.refill_from_cruise();
     script.round(500);
@@ -126,8 +132,9 @@ fn a_spurious_loss_restores_the_bounds_but_not_the_state() {
     assert_eq!((script.state(), script.cc.model().inflight_long()), (State::Down, None));
 }
 
+/// A timeout outside probes bounds inflight by the window before it.
 #[test]
-fn a_timeout_outside_of_probes_bounds_inflight_by_the_window_before_it() {
+fn v2_timeout_outside_probes_bounds_by_prior_window() {
     let mut script = cruising(&[("extra_acked", 0.0)]);
     let window = script.window();
     script.inflight = Bytes::ZERO;
@@ -136,8 +143,9 @@ fn a_timeout_outside_of_probes_bounds_inflight_by_the_window_before_it() {
     assert_eq!(script.cc.model().inflight_short(), Some(window));
 }
 
+/// The plateau test of STARTUP uses the filtered rate.
 #[test]
-fn the_plateau_of_startup_is_that_of_the_filtered_rate() {
+fn v2_startup_plateau_uses_the_filtered_rate() {
     let mut script = Script::<V2>::new(&[]);
     script.round(500);
     let rate = script.rate;

@@ -1,11 +1,11 @@
-//! A.12 and A.13: acknowledgements that come in bunches.
+//! A.12 and A.13: aggregated acknowledgements.
 
 use narrows_cc::{Bytes, Nanos};
 
 use crate::flow::{MSS, Path};
 use crate::record::{Flow, Point, start};
 
-/// The excess over bandwidth x time that section 5.5.9 reckons for each acknowledgement, with the round it came in.
+/// The excess over bandwidth x time (section 5.5.9) of each acknowledgement, with its round.
 fn excesses(trace: &[Point]) -> Vec<(f64, Bytes)> {
     let (mut since, mut delivered) = (Nanos::ZERO, Bytes::ZERO);
     let mut samples = Vec::new();
@@ -22,13 +22,13 @@ fn excesses(trace: &[Point]) -> Vec<(f64, Bytes)> {
     samples
 }
 
-/// The most of the excesses of the rounds after `round - window`.
+/// The maximum excess of the rounds after `round - window`.
 fn most(samples: &[(f64, Bytes)], round: f64, window: f64) -> Bytes {
     samples.iter().rev().take_while(|(at, _)| *at >= round - window).map(|(_, excess)| *excess).max().unwrap()
 }
 
-/// Checks telemetry against the samples at every acknowledgement from a place on: never above what the window may
-/// remember, and never below the latest.
+/// Checks telemetry against the samples at every acknowledgement from a position on: never above the maximum
+/// that the window may hold, and never below the latest excess.
 fn check(flow: &Flow, from: usize, window: f64) {
     let samples = excesses(flow.trace());
     let acks: Vec<_> = flow.trace().iter().skip(1).filter(|point| point.ack().is_some()).collect();
@@ -43,14 +43,14 @@ fn check(flow: &Flow, from: usize, window: f64) {
     }
 }
 
-/// A.12 Achieving Expected STARTUP Bandwidth on a Link With Aggregation. Acknowledgements come every 15 ms over a
-/// path of 20 ms. Section 5.5.9: extra_acked is the largest excess over bandwidth x time within one round; the test
-/// computes the excess of each acknowledgement itself. The window can then pass two BDPs. Section 4.1: the interval
-/// of a sample is the longer of the send and the acknowledgement phase, so no bunch may show more than the link has,
-/// but for the one segment by which bunches of 64 or 65 differ; and STARTUP still doubles its rate per round, in
-/// rounds of up to 35 ms, and ends with the link's rate within 2 %.
+/// A.12 Achieving Expected STARTUP Bandwidth on a Link With Aggregation. Acknowledgements arrive every 15 ms
+/// over a path of 20 ms. Section 5.5.9: extra_acked is the largest excess over bandwidth x time within a
+/// round; the test computes the excess of each acknowledgement itself. The window can then exceed two BDPs.
+/// Section 4.1: the interval of a sample is the longer of its send and acknowledgement phases, so no burst
+/// may show more than the link rate, up to the one segment by which bursts of 64 and 65 differ. STARTUP still
+/// doubles its rate per round, in rounds of up to 35 ms, and ends within 2 % of the link rate.
 #[test]
-fn a12_startup_finds_the_bandwidth_of_a_path_that_bunches_acknowledgements() {
+fn a12_startup_finds_bandwidth_with_ack_aggregation() {
     let mut path = Path::new(50.0, 20);
     path.bunch = Nanos::from_millis(15);
     let mut flow = start(path, &[]);
@@ -60,21 +60,21 @@ fn a12_startup_finds_the_bandwidth_of_a_path_that_bunches_acknowledgements() {
     let rate = flow.path.rate;
     let full = flow.trace().iter().find(|point| point.figures.max_bw >= rate.mul_f64(0.98)).unwrap();
     assert!(point.figures.max_bw <= rate.mul_f64(65.0 / 64.0), "{:?}", point.figures.max_bw);
-    // 12 segments per 20 ms at first; the BDP is 86: three doublings, and one round for the first sample.
+    // 12 segments per 20 ms initially; the BDP is 86: three doublings, and one round for the first sample.
     assert!(full.figures.round <= 6.0, "{}", full.figures.round);
     let bdp = rate.over(flow.path.rtt);
     assert!(point.control.cwnd > bdp * 2, "{:?}", point.control.cwnd);
     assert!(point.figures.extra_acked > bdp / 4, "{:?}", point.figures.extra_acked);
 }
 
-/// A.13 Achieving Expected Cruise Bandwidth on a Link With Aggregation. In PROBE_CRUISE a path of 20 ms begins to
-/// hand over acknowledgements once in 60 ms only: two BDPs of window would be sent within 40 ms and then wait.
-/// Section 5.5.9: extra_acked follows the bunches, with the maximum over ten rounds (the test computes each excess
-/// itself), and section 5.6.4.2 adds it to the window, so that from two bunches later on the link is used to 95 %.
-/// When the bunches have ended and slower data (a tenth of the rate) has ended the last episode, the maximum is
-/// forgotten after ten rounds and not before.
+/// A.13 Achieving Expected Cruise Bandwidth on a Link With Aggregation. In PROBE_CRUISE a path of 20 ms
+/// begins to deliver acknowledgements only every 60 ms: two BDPs of window would leave within 40 ms and then
+/// wait. Section 5.5.9: extra_acked follows the bursts, as the maximum over ten rounds (the test computes
+/// each excess itself). Section 5.6.4.2 adds it to the window, so two bursts later the link is used to 95 %.
+/// After the bursts, slower data (a tenth of the rate) ends the last epoch, and the maximum expires after
+/// exactly ten rounds.
 #[test]
-fn a13_the_window_in_cruise_has_room_for_bunches_of_acknowledgements() {
+fn a13_cruise_window_allows_for_ack_aggregation() {
     let mut flow = start(Path::new(50.0, 20), &[]);
     flow.reach("probe_bw_cruise");
     flow.run_for(Nanos::from_millis(200));
@@ -95,7 +95,7 @@ fn a13_the_window_in_cruise_has_room_for_bunches_of_acknowledgements() {
     }
     flow.path.bunch = Nanos::ZERO;
     flow.write_at(flow.path.rate.mul_f64(0.1));
-    // 0.9 of the rate eat the excess, at most a window, in some 60 ms.
+    // 0.9 of the rate consumes the excess, at most a window, in about 60 ms.
     flow.run_for(Nanos::from_millis(100));
     let round = flow.last().figures.round;
     let until = |flow: &mut Flow, rounds: f64| {

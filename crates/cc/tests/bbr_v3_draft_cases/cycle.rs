@@ -1,11 +1,11 @@
-//! A.8, A.9 and A.22: PROBE_DOWN's exits, and PROBE_REFILL without data.
+//! A.8, A.9 and A.22: exits of PROBE_DOWN, and PROBE_REFILL without data.
 
 use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::flow::Path;
 use crate::record::{Flow, NO_PROBE_RTT, rate_near, start};
 
-/// In the first moment of PROBE_DOWN after a probe; with its place in the record.
+/// The first event of PROBE_DOWN after a probe, with its position in the record.
 fn going_down(buffer: Option<u64>) -> (Flow, usize) {
     let mut path = Path::new(20.0, 40);
     path.buffer = buffer.map_or(path.buffer, Bytes::new);
@@ -16,13 +16,13 @@ fn going_down(buffer: Option<u64>) -> (Flow, usize) {
     (flow, entry)
 }
 
-/// A.8 Exiting PROBE_DOWN on Inflight. Section 5.3.3.1: PROBE_DOWN paces at 0.90 of the bandwidth until inflight is
-/// at or below both BBRInflightWithHeadroom() and BBRInflight(1.0); the acknowledgement that first finds it there
-/// must begin PROBE_CRUISE. Once with room for any queue, where there is no long-term bound and so no headroom to
-/// leave; once over a buffer of a tenth of a BDP, where the probe's losses set the bound and 0.85 of it is the
-/// target.
+/// A.8 Exiting PROBE_DOWN on Inflight. Section 5.3.3.1: PROBE_DOWN paces at 0.90 of the bandwidth until
+/// inflight is at or below both BBRInflightWithHeadroom() and BBRInflight(1.0). The first acknowledgement
+/// that finds it there must begin PROBE_CRUISE. Run with unlimited buffer, without a long-term bound and thus
+/// without headroom, and with a buffer of a tenth of a BDP, where the probe's losses set the bound and 0.85
+/// of it is the target.
 #[test]
-fn a08_probe_down_ends_when_inflight_leaves_headroom_and_no_queue() {
+fn a08_probe_down_ends_with_headroom_and_no_queue() {
     for (buffer, bounded) in [(None, false), (Some(10_000), true)] {
         let (mut flow, entry) = going_down(buffer);
         let exit = flow.leave();
@@ -31,10 +31,10 @@ fn a08_probe_down_ends_when_inflight_leaves_headroom_and_no_queue() {
             let (model, at) = (&pair[0], &pair[1]);
             assert_eq!(model.figures.pacing_gain, 0.9);
             let Some(ack) = at.ack() else { continue };
-            // The bounds are compared as the acknowledgement found them: bw may have been bounded by losses since.
+            // The bounds are compared as of this acknowledgement; later losses may have bounded bw.
             let one = model.figures.max_bw.over(model.figures.min_rtt).max(model.control.burst * 3);
             let headroom = model.figures.inflight_with_headroom();
-            // The bound decides where there is one.
+            // The bound, if any, determines the target.
             assert_eq!(headroom.is_some_and(|bound| bound < one), bounded);
             let low = ack.inflight <= one && headroom.is_none_or(|bound| ack.inflight <= bound);
             assert_eq!(low, place + 1 == exit, "{at:?}");
@@ -44,13 +44,13 @@ fn a08_probe_down_ends_when_inflight_leaves_headroom_and_no_queue() {
     }
 }
 
-/// A.9 Exiting PROBE_DOWN After Max Time. With PROBE_DOWN the link loses 10 % of its rate. 0.9 x 0.99 of the old
-/// bandwidth go into a link of 0.9 of it: one part in a hundred of the queue's surplus is drained per round-trip
-/// time, and inflight stays above the mark. Section 5.3.3.8: when bw_probe_wait (2 to 3 s) has passed since the
-/// start, IsTimeToProbeBW holds and REFILL begins straight from PROBE_DOWN, with the first acknowledgement after that
-/// time. The 63 rounds of the other clock take longer here: with the queue a round is more than 55 ms.
+/// A.9 Exiting PROBE_DOWN After Max Time. With PROBE_DOWN the link loses 10 % of its rate: 0.9 x 0.99 of the
+/// old bandwidth enter a link of 0.9. One hundredth of the queue's surplus drains per round-trip time, and
+/// inflight stays above the target. Section 5.3.3.8: when bw_probe_wait (2 to 3 s) has passed,
+/// IsTimeToProbeBW holds, and the next acknowledgement begins PROBE_REFILL directly from PROBE_DOWN. The 63
+/// rounds of the other clock take longer: with the queue a round exceeds 55 ms.
 #[test]
-fn a09_probe_down_ends_after_its_longest_time_and_goes_straight_to_refill() {
+fn a09_probe_down_ends_in_refill_after_maximum_time() {
     let (mut flow, entry) = going_down(None);
     flow.set_rate(flow.path.rate.mul_f64(0.9));
     let exit = flow.leave();
@@ -65,12 +65,13 @@ fn a09_probe_down_ends_after_its_longest_time_and_goes_straight_to_refill() {
     }
 }
 
-/// A.22 Handling Application-Limited Sending During PROBE_REFILL. When PROBE_REFILL begins, the application falls
-/// silent but for a twentieth of the link's rate, so that a round still ends. Section 5.5.5: samples short of data
-/// and below max_bw do not enter its filter, so max_bw keeps the link's rate; section 5.3.3.3: PROBE_UP follows after
-/// one round all the same. When data is back, PROBE_UP ends by a plateau and the estimate still is the link's rate.
+/// A.22 Handling Application-Limited Sending During PROBE_REFILL. When PROBE_REFILL begins, the application
+/// writes only a twentieth of the link rate, so that rounds still end. Section 5.5.5: application-limited
+/// samples below max_bw do not enter its filter, so max_bw keeps the link rate. Section 5.3.3.3: PROBE_UP
+/// still follows after one round. When data is back, PROBE_UP ends on a plateau and the estimate is still the
+/// link rate.
 #[test]
-fn a22_short_of_data_in_refill_the_bandwidth_estimate_stays() {
+fn a22_app_limited_refill_keeps_bandwidth_estimate() {
     let mut flow = start(Path::new(20.0, 40), NO_PROBE_RTT);
     let entry = flow.reach("probe_bw_refill");
     let (round, known) = (flow.last().figures.round, flow.last().figures.max_bw);
@@ -78,7 +79,7 @@ fn a22_short_of_data_in_refill_the_bandwidth_estimate_stays() {
     let exit = flow.leave();
     assert_eq!(flow.trace()[exit].state(), "probe_bw_up");
     assert_eq!(flow.trace()[exit].figures.round, round + 1.0);
-    // One round trip, and the gap to the next packet of 1 Mbit/s: 11.6 ms.
+    // One round trip, and the interval to the next packet at 1 Mbit/s: 11.6 ms.
     let stay = flow.trace()[exit].at - flow.trace()[entry].at;
     assert!(stay < flow.path.rtt + Nanos::from_millis(25), "{stay:?}");
     flow.run_for(Nanos::from_secs(1));

@@ -1,9 +1,9 @@
-//! A.3 and A.4: how DRAIN ends.
+//! A.3 and A.4: exits of DRAIN.
 
 use crate::flow::Path;
 use crate::record::{Flow, start};
 
-/// In the first moment of DRAIN; with its place in the record.
+/// The first event of DRAIN, with its position in the record.
 fn draining() -> (Flow, usize) {
     let mut flow = start(Path::new(20.0, 40), &[]);
     let entry = flow.leave();
@@ -11,16 +11,16 @@ fn draining() -> (Flow, usize) {
     (flow, entry)
 }
 
-/// A.3 Exiting DRAIN Based on Inflight. Section 5.3.2: DRAIN paces at half the bandwidth (less the margin of 1 %)
-/// until what is in flight is down to BBRInflight(1.0). STARTUP's window leaves about two BDPs in flight, and half
-/// the rate takes one of them away in about two round-trip times; the acknowledgement that first finds inflight at or
-/// below the mark must be the one that ends the state.
+/// A.3 Exiting DRAIN Based on Inflight. Section 5.3.2: DRAIN paces at half the bandwidth (minus the margin of
+/// 1 %) until inflight falls to BBRInflight(1.0). STARTUP leaves about two BDPs in flight, and half the rate
+/// drains one of them in about two round-trip times. The first acknowledgement that finds inflight at or
+/// below the target must end the state.
 #[test]
-fn a03_drain_ends_when_inflight_is_down_to_the_bdp() {
+fn a03_drain_ends_when_inflight_falls_to_the_bdp() {
     let (mut flow, entry) = draining();
     let exit = flow.leave();
     for (place, pair) in flow.trace()[entry - 1..=exit].windows(2).enumerate().skip(1) {
-        // The mark is compared with the model as the acknowledgement found it.
+        // The target is that of the model at this acknowledgement.
         let (mark, at) = (pair[0].figures.inflight_at_one(&pair[0].control), &pair[1]);
         let last = entry - 1 + place + 1 == exit;
         assert_eq!(at.ack().unwrap().inflight <= mark, last, "{at:?}");
@@ -36,12 +36,12 @@ fn a03_drain_ends_when_inflight_is_down_to_the_bdp() {
     assert!(stay < flow.path.rtt * 3, "{stay:?}");
 }
 
-/// A.4 Exiting DRAIN Based on Time. The case takes 10 % of the link away when DRAIN begins and wants inflight to stay
-/// above BBRInflight(1.0) for several rounds. From two BDPs that is too little: DRAIN sends 0.495 of the old rate
-/// into a link of 0.9 and is at the mark within 1 / 0.405 = 2.5 round-trip times, less than two rounds of the queue's
-/// length. So the 10 % are run to show that, and half of the link is taken away to keep inflight up: 0.495 go in and
-/// 0.5 come out. Then DRAIN must end when round_count exceeds the round of its start by more than three, with
-/// inflight still above the mark.
+/// A.4 Exiting DRAIN Based on Time. The case removes 10 % of the link rate when DRAIN begins and expects
+/// inflight to stay above BBRInflight(1.0) for several rounds. From two BDPs that is too little: DRAIN sends
+/// 0.495 of the old rate into a link of 0.9 and reaches the target within 1 / 0.405 = 2.5 round-trip times,
+/// fewer than two rounds with the queue. The test runs the 10 % to show this, then removes half of the rate:
+/// 0.495 enter and 0.5 leave. DRAIN must then end when round_count exceeds the round of its start by more
+/// than three, with inflight still above the target.
 #[test]
 fn a04_drain_ends_after_three_rounds() {
     let (mut flow, entry) = draining();

@@ -1,16 +1,16 @@
-//! A.14 to A.17: very small pipes, sudden changes of the link's rate, and policers.
+//! A.14 to A.17: tiny BDPs, sudden changes of the link rate, and policers.
 
 use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::flow::{MSS, Path};
 use crate::record::{Flow, NO_PROBE_RTT, Point, bounded, near, rate_near, start};
 
-/// A.14 Correctly Managing Sub-Packet BDPs. 64 kbit/s and 10 ms are 80 B, a twentieth of a segment, which alone takes
-/// 181 ms to send. The receiver acknowledges every second segment (bunches of 362 ms). Section 5.6.4.3: the window is
-/// never below four segments, not even in PROBE_RTT, where half a BDP would be 40 B. The bandwidth is within 2 % of
-/// the link's, pacing follows it with the state's gain, and the link is kept busy.
+/// A.14 Correctly Managing Sub-Packet BDPs. 64 kbit/s and 10 ms are 80 B, a twentieth of a segment, which
+/// takes 181 ms to send. The receiver acknowledges every second segment (bursts of 362 ms). Section 5.6.4.3:
+/// the window has at least four segments, even in PROBE_RTT, where half a BDP would be 40 B. The bandwidth is
+/// within 2 % of the link rate, pacing follows it with the state's gain, and the link stays busy.
 #[test]
-fn a14_a_pipe_of_less_than_a_packet_is_kept_full_by_four_segments() {
+fn a14_sub_packet_bdp_is_filled_by_four_segments() {
     let mut path = Path::new(0.064, 10);
     path.bunch = path.rate.time_for(MSS) * 2;
     let mut flow = start(path, &[]);
@@ -36,21 +36,22 @@ fn a14_a_pipe_of_less_than_a_packet_is_kept_full_by_four_segments() {
     assert!(used >= 0.95, "{used}");
 }
 
-/// The first point after a place where a condition holds.
+/// The first position from `from` at which a condition holds.
 #[track_caller]
 fn first(flow: &Flow, from: usize, wanted: impl Fn(&Point) -> bool) -> usize {
     from + flow.trace()[from..].iter().position(wanted).expect("it comes to that")
 }
 
-/// A.15 Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached. A flow on 10 Mbit/s and 40 ms (34 segments)
-/// has an inflight_longterm from a probe over a shallow buffer; then the link grows to 100 Mbit/s (345 segments) and
-/// its buffer to a BDP. Section 5.3.3.5: while the bound limits the flow in PROBE_UP it grows by 1, 2, 4, 8 ...
-/// segments per round, which makes 311 segments in 8.3 rounds. Section 5.6.2: pacing grows by 1.25 x 0.99 per round
-/// at most, ten times in 10.8 rounds. Even if one came after the other the link's rate would be found within 20
-/// rounds of the probe's start. The steps are judged from the second round on in which the bound limits (the first
-/// also has what the round before it left over) as long as pacing can fill it: 4, 8 and 16 segments, each within one.
+/// A.15 Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached. A flow on 10 Mbit/s and 40 ms (34
+/// segments) has an inflight_longterm from a probe over a shallow buffer. Then the link grows to 100 Mbit/s
+/// (345 segments) and its buffer to a BDP. Section 5.3.3.5: while the bound limits the flow in PROBE_UP it
+/// grows by 1, 2, 4, 8, ... segments per round, or 311 segments in 8.3 rounds. Section 5.6.2: pacing grows by
+/// at most 1.25 x 0.99 per round, or tenfold in 10.8 rounds. Even one after the other they find the link rate
+/// within 20 rounds of the probe's start. Steps are checked from the second limited round on (the first
+/// includes the remainder of the round before) as long as pacing can fill them: 4, 8 and 16 segments, each
+/// within one.
 #[test]
-fn a15_ten_times_the_bandwidth_is_found_in_a_logarithm_of_rounds() {
+fn a15_tenfold_bandwidth_is_found_in_log_rounds() {
     let mut flow = bounded(10.0, Bytes::new(500_000));
     flow.set_rate(Rate::from_mbit_per_sec(100.0));
     let up = flow.reach("probe_bw_up");
@@ -62,7 +63,7 @@ fn a15_ten_times_the_bandwidth_is_found_in_a_logarithm_of_rounds() {
     assert!(!flow.lost_since(up));
     assert!(flow.last().figures.max_bw <= flow.path.rate.mul_f64(1.001));
 
-    // The bound at the beginning of each round of the PROBE_UP that found it.
+    // The bound at the start of each round of the PROBE_UP that found the rate.
     let length = flow.trace().iter().rev().take_while(|point| point.state() == "probe_bw_up").count();
     let from = flow.trace().len() - length;
     let mut bounds = Vec::new();
@@ -79,14 +80,14 @@ fn a15_ten_times_the_bandwidth_is_found_in_a_logarithm_of_rounds() {
     }
 }
 
-/// A.16 Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down. In PROBE_CRUISE a link of 100 Mbit/s falls
-/// to 10, with a buffer of 50 kB. Section 5.5.10.3: at the end of each round with loss bw_shortterm becomes the
-/// larger of 0.7 of itself and the latest delivery rate: from 100 to 10 in log(10)/log(1/0.7) = 6.5 steps. A step
-/// takes up to two packet-timed rounds: the round of a loss begins with the first loss after the last step. max_bw
-/// remembers two cycles: it holds the old rate until the second probe after the change is over, and then is within 2
-/// % of the new one.
+/// A.16 Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down. In PROBE_CRUISE a link of 100 Mbit/s
+/// falls to 10, with a buffer of 50 kB. Section 5.5.10.3: at the end of each round with loss bw_shortterm
+/// becomes the larger of 0.7 of itself and the latest delivery rate: from 100 to 10 in log(10)/log(1/0.7) =
+/// 6.5 steps. A step takes up to two packet-timed rounds, because the round of a loss begins with the first
+/// loss after the last step. max_bw covers two cycles: it keeps the old rate until the second probe after the
+/// change has ended, and is then within 2 % of the new one.
 #[test]
-fn a16_a_tenth_of_the_bandwidth_is_followed_by_both_estimates() {
+fn a16_tenth_of_bandwidth_lowers_both_estimates() {
     let mut path = Path::new(100.0, 40);
     path.buffer = Bytes::new(50_000);
     let mut flow = start(path, NO_PROBE_RTT);
@@ -112,7 +113,7 @@ fn a16_a_tenth_of_the_bandwidth_is_followed_by_both_estimates() {
     let rounds = there.0 - short[0].0;
     assert!(rounds <= 14.0, "{rounds} rounds: {values:?}");
 
-    // Two probes later the old maximum has gone.
+    // Two probes later the old maximum has expired.
     flow.reach("probe_bw_up");
     flow.leave();
     flow.run_for(Nanos::from_millis(300));
@@ -124,14 +125,14 @@ fn a16_a_tenth_of_the_bandwidth_is_followed_by_both_estimates() {
     assert!(rate_near(flow.last().figures.max_bw, slow, 0.02), "{:?}", flow.last().figures);
 }
 
-/// A.17 Handling Token Bucket Policers. A policer of 10 Mbit/s before a link of 100 lets 8 MB pass first and then
-/// drops all above its rate, without a queue. The bucket outlasts STARTUP, and is empty about 0.7 s after that in
-/// PROBE_CRUISE. Section 5.5.10.3: the losses set both short-term bounds at the end of their round. In the long run
-/// the flow keeps to the tokens: from 20 s to 60 s it gets at least 90 % of them, and loses less than a tenth. A
-/// cycle is 34 rounds here, the BDP's packets, and what a probe has in flight, some two BDPs, may be lost as a whole
-/// when the tokens run out: 6 %; the rest is lost in the rounds in which the short-term bounds come down.
+/// A.17 Handling Token Bucket Policers. A policer of 10 Mbit/s before a link of 100 passes 8 MB and then
+/// drops all packets above its rate, without a queue. The bucket outlasts STARTUP and is empty about 0.7 s
+/// later, in PROBE_CRUISE. Section 5.5.10.3: the losses set both short-term bounds at the end of their round.
+/// Afterwards the flow follows the tokens: from 20 s to 60 s it gets at least 90 % of them and loses less
+/// than a tenth. A cycle is 34 rounds, the packets of the BDP. A probe's flight of about two BDPs may be lost
+/// entirely when the tokens run out: 6 %. The rest is lost in the rounds in which the short-term bounds fall.
 #[test]
-fn a17_a_policer_is_obeyed_when_its_bucket_is_empty() {
+fn a17_policer_with_empty_bucket_is_obeyed() {
     let mut path = Path::new(100.0, 40);
     let tokens = Rate::from_mbit_per_sec(10.0);
     path.policer = Some((tokens, Bytes::new(8_000_000)));

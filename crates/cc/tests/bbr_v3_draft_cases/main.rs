@@ -1,8 +1,7 @@
-//! BBR v3 through the example test cases of draft-ietf-ccwg-bbr-06, appendix A, under their numbers.
+//! BBRv3 in the example test cases of draft-ietf-ccwg-bbr-06, appendix A, with their numbers.
 //!
-//! The cases see the scheme through its contract alone: events go in, control and telemetry come out. Where a case
-//! asks for a quantity of the draft's pseudocode that telemetry does not tell, the test computes it from the events
-//! as the draft defines it.
+//! The cases use only the scheme's contract: events go in, control and telemetry come out. Quantities of the
+//! draft's pseudocode that telemetry lacks are computed from the events as the draft defines them.
 
 mod aggregation;
 mod cycle;

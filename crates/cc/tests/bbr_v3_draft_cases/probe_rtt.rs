@@ -1,4 +1,4 @@
-//! A.10, A.11 and A.20: PROBE_RTT, where it comes and where it does not.
+//! A.10, A.11 and A.20: entry, exit and skipping of PROBE_RTT.
 
 use narrows_cc::{Nanos, Rate};
 
@@ -8,15 +8,15 @@ use crate::record::{Event, rate_near, start};
 const INTERVAL: Nanos = Nanos::from_secs(5);
 const DURATION: Nanos = Nanos::from_millis(200);
 
-/// A.10 Entering and Exiting PROBE_RTT. The handshake saw 40 ms. Two seconds later the path takes 60 ms, so no sample
-/// renews probe_rtt_min_delay and every sample is inflated. Section 5.3.4.3 (draft-06): with the first
-/// acknowledgement after 5 s PROBE_RTT begins, with a window gain of 0.5, and the window at most half a BDP, reckoned
-/// with the 40 ms that min_rtt still remembers, not with the sample that renews the shorter filter. From inflight at
-/// that window on it lasts 200 ms and a round; the end comes with the acknowledgement that first finds both over. The
-/// flow goes on in PROBE_CRUISE with its old window and the short-term bounds lifted. Five seconds after its end the
-/// next one comes, and min_rtt forgets the 40 ms after 10 s.
+/// A.10 Entering and Exiting PROBE_RTT. The handshake measured 40 ms. Two seconds later the path takes 60 ms,
+/// so every sample is inflated and none renews probe_rtt_min_delay. Section 5.3.4.3 (draft-06): the first
+/// acknowledgement after 5 s begins PROBE_RTT, with a window gain of 0.5 and a window of at most half a BDP,
+/// computed with the 40 ms of min_rtt and not with the sample that renews the shorter filter. Once inflight
+/// has reached that window the state lasts 200 ms and a round, and ends with the first acknowledgement after
+/// both. The flow continues in PROBE_CRUISE with its old window and without short-term bounds. The next
+/// PROBE_RTT comes five seconds after the end, and min_rtt drops the 40 ms after 10 s.
 #[test]
-fn a10_probe_rtt_comes_after_five_seconds_and_lasts_for_200_ms_and_a_round() {
+fn a10_probe_rtt_after_five_seconds_lasts_200_ms_and_round() {
     let mut flow = start(Path::new(20.0, 40), &[]);
     let known = flow.now;
     flow.run(Nanos::from_secs(2), |_, _| {});
@@ -39,7 +39,7 @@ fn a10_probe_rtt_comes_after_five_seconds_and_lasts_for_200_ms_and_a_round() {
     let low = stay.iter().find(|point| point.ack().unwrap().inflight <= half).unwrap();
     assert!(point.at > low.at + DURATION, "{:?} after {:?}", point.at, low.at);
     let previous = flow.trace()[exit - 1];
-    // A round of 60 ms is over long before the 200 ms are: the end comes with the first acknowledgement after those.
+    // A round of 60 ms ends long before the 200 ms, so the first acknowledgement after them ends the state.
     assert!(previous.at <= low.at + DURATION, "{:?} after {:?}", previous.at, low.at);
     assert!(point.control.cwnd >= before.control.cwnd.min(point.figures.bdp() * 2), "{point:?}");
     assert_eq!((point.figures.bw_short, point.figures.inflight_short), (None, None));
@@ -50,16 +50,16 @@ fn a10_probe_rtt_comes_after_five_seconds_and_lasts_for_200_ms_and_a_round() {
     let again = flow.reach("probe_rtt");
     let after = flow.trace()[again].at - point.at;
     assert!(after > INTERVAL && after < INTERVAL + Nanos::from_millis(2), "{after:?}");
-    // 10.04 s have passed: min_rtt is what the 5 s filter holds, the path as it is now.
+    // After 10.04 s min_rtt is the value of the 5 s filter: the current path.
     assert_eq!(flow.last().figures.min_rtt, flow.path.min_rtt());
 }
 
-/// A.11 Skipping PROBE_RTT Due to Application-Limited Sending. In PROBE_BW the application falls silent; what is in
-/// flight comes back, and the 5 s pass. Section 5.4.1: the first packet after that sets idle_restart and paces at
-/// exactly the bandwidth (less the margin). Section 5.3.4.2: the expired filter is renewed by the first sample and no
-/// PROBE_RTT begins; it would 5 s later. A flow that never fell silent enters it after 5 s.
+/// A.11 Skipping PROBE_RTT Due to Application-Limited Sending. In PROBE_BW the application stops writing,
+/// inflight drains, and the 5 s pass. Section 5.4.1: the next packet sets idle_restart and paces at exactly
+/// the bandwidth (minus the margin). Section 5.3.4.2: the first sample renews the expired filter and no
+/// PROBE_RTT begins; the next one would come 5 s later. A flow without idle time enters it after 5 s.
 #[test]
-fn a11_after_an_idle_time_there_is_no_probe_rtt() {
+fn a11_probe_rtt_is_skipped_after_idle_time() {
     let mut flow = start(Path::new(20.0, 40), &[]);
     flow.reach("probe_bw_cruise");
     flow.write_at(Rate::ZERO);
@@ -83,12 +83,11 @@ fn a11_after_an_idle_time_there_is_no_probe_rtt() {
     assert!(busy.trace()[entry].at < resumed);
 }
 
-/// A.20 Entering and Exiting PROBE_RTT During STARTUP. The application writes at a tenth of the link's rate, so
-/// STARTUP cannot end before the 5 s have passed and PROBE_RTT begins. Section 5.3.4.4: the pipe was never filled, so
-/// it returns to STARTUP, and given data the flow finds the link's rate from there, by a plateau, and goes on to
-/// DRAIN.
+/// A.20 Entering and Exiting PROBE_RTT During STARTUP. The application writes at a tenth of the link rate, so
+/// STARTUP cannot end before the 5 s have passed and PROBE_RTT begins. Section 5.3.4.4: the pipe was never
+/// full, so the flow returns to STARTUP. Given data, it finds the link rate by a plateau and enters DRAIN.
 #[test]
-fn a20_probe_rtt_before_the_pipe_is_full_returns_to_startup() {
+fn a20_probe_rtt_before_full_pipe_returns_to_startup() {
     let mut flow = start(Path::new(20.0, 40), &[]);
     flow.write_at(Rate::from_mbit_per_sec(2.0));
     let entry = flow.reach("probe_rtt");

@@ -1,21 +1,21 @@
-//! A.5, A.6, A.7 and A.21: what ends PROBE_UP, and what does not.
+//! A.5, A.6, A.7 and A.21: exits of PROBE_UP.
 
 use narrows_cc::{Bytes, CongestionControl, Lost, Nanos, Rate};
 
 use crate::flow::{MSS, Path};
 use crate::record::{Flow, NO_PROBE_RTT, Plateau, bounded, start};
 
-/// In the first moment of PROBE_UP on 20 Mbit/s and 40 ms: 69 segments of BDP, and room for any queue.
+/// The first event of PROBE_UP on 20 Mbit/s and 40 ms: a BDP of 69 segments and unlimited buffer.
 fn probing_up() -> Flow {
     let mut flow = start(Path::new(20.0, 40), NO_PROBE_RTT);
     flow.reach("probe_bw_up");
     flow
 }
 
-/// A.5 Exiting PROBE_UP on Bandwidth Plateau. A bulk flow uses all that pacing at 1.25 gives it, and nothing is lost.
-/// Section 5.3.3.7: IsTimeToGoDown holds when the detector, started with the rate of the acknowledgement that began
-/// PROBE_UP, has counted three rounds of less than a quarter's growth. The test runs the detector over the samples it
-/// saw.
+/// A.5 Exiting PROBE_UP on Bandwidth Plateau. A bulk flow uses all that pacing at 1.25 permits, without loss.
+/// Section 5.3.3.7: IsTimeToGoDown holds when the detector, started with the rate of the acknowledgement that
+/// began PROBE_UP, has counted three rounds with less than a quarter of growth. The test runs the detector
+/// over the recorded samples.
 #[test]
 fn a05_probe_up_ends_on_a_bandwidth_plateau() {
     let mut flow = probing_up();
@@ -40,19 +40,19 @@ fn a05_probe_up_ends_on_a_bandwidth_plateau() {
     assert!(!before.figures.full_bw_now && at.figures.full_bw_now);
     assert_eq!(at.state(), "probe_bw_down");
     assert!(!flow.lost_since(0));
-    // It had filled the pipe: 1.25 of the bandwidth for three rounds is more than 1.25 BDP in flight.
+    // The flow had filled the pipe: 1.25 of the bandwidth for three rounds is more than 1.25 BDP in flight.
     let inflight = before.ack().unwrap().inflight;
     assert!(inflight >= flow.path.rate.over(flow.path.rtt).mul_f64(1.25), "{inflight:?}");
 }
 
-/// A.6 Exiting PROBE_UP on Loss When Application-Limited. In PROBE_UP the application begins to write at half the
-/// link's rate; the samples become short of data. Then every tenth packet is lost. Section 5.5.10.2: the packet whose
-/// loss takes the losses since its sending over 2 % of the data in flight at its sending ends PROBE_UP at once,
-/// application-limited or not; with 34 packets in flight that is the first one lost. HandleInflightTooHigh takes no
-/// inflight_longterm from a packet sent while the application was the limit, so that stays as it was, here infinite;
-/// the probe counts as too high all the same.
+/// A.6 Exiting PROBE_UP on Loss When Application-Limited. In PROBE_UP the application begins to write at half
+/// the link rate, so samples are application-limited. Then every tenth packet is lost. Section 5.5.10.2:
+/// PROBE_UP ends at once with the packet whose loss raises the losses since its departure above 2 % of the
+/// inflight at its departure, application-limited or not; with 34 packets in flight that is the first loss.
+/// HandleInflightTooHigh takes no inflight_longterm from a packet sent while application-limited, so the
+/// bound stays infinite. The probe still counts as too high.
 #[test]
-fn a06_loss_ends_probe_up_though_the_application_is_the_limit() {
+fn a06_loss_ends_app_limited_probe_up() {
     let mut flow = probing_up();
     flow.write_at(flow.path.rate.mul_f64(0.5));
     flow.run_for(Nanos::from_millis(400));
@@ -69,13 +69,13 @@ fn a06_loss_ends_probe_up_though_the_application_is_the_limit() {
     assert_eq!((before.figures.inflight_long, at.figures.inflight_long), (None, None));
 }
 
-/// A.7 Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss. The application writes at a tenth
-/// and at a quarter of the link's rate. Rounds that are short of data do not count for the detector, so neither state
-/// may end in a thousand rounds. PROBE_RTT, which would end them by its clock, needs the least delay to stand still
-/// for 5 s: the path here grows shorter by a microsecond every second. Without the limit the state ends within the
-/// usual few rounds.
+/// A.7 Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss. The application writes at a
+/// tenth and at a quarter of the link rate. Application-limited rounds do not count for the detector, so
+/// neither state may end in a thousand rounds. PROBE_RTT would end them by its clock if the minimum delay
+/// were constant for 5 s, so the path shrinks by a microsecond per second. Without the application limit the
+/// state ends within the usual few rounds.
 #[test]
-fn a07_an_application_limited_flow_without_loss_stays_in_startup_and_probe_up() {
+fn a07_app_limited_without_loss_stays_in_probe_up() {
     let mut startup = start(Path::new(20.0, 40), &[]);
     startup.write_at(Rate::from_mbit_per_sec(2.0));
     let mut up = start(Path::new(20.0, 40), NO_PROBE_RTT);
@@ -83,7 +83,7 @@ fn a07_an_application_limited_flow_without_loss_stays_in_startup_and_probe_up() 
     up.write_at(Rate::from_mbit_per_sec(5.0));
     for (mut flow, state) in [(startup, "startup"), (up, "probe_bw_up")] {
         let (entry, round) = (flow.trace().len() - 1, flow.last().figures.round);
-        // Below what the handshake saw, which had no segment to send.
+        // Below the sample of the handshake, which had no segment to send.
         flow.path.rtt -= Nanos::from_millis(1);
         for _ in 0..45 {
             flow.path.rtt -= Nanos::from_micros(1);
@@ -96,16 +96,16 @@ fn a07_an_application_limited_flow_without_loss_stays_in_startup_and_probe_up() 
         flow.write_without_end();
         let (from, freed) = (flow.last().figures.round, flow.leave());
         let rounds = flow.trace()[freed].figures.round - from;
-        // STARTUP grows from its tenth of the rate first: four doublings, and three rounds.
+        // STARTUP grows from a tenth of the rate: four doublings, and three rounds.
         assert!((3.0..=9.0).contains(&rounds), "{state}: {rounds}");
     }
 }
 
-/// In PROBE_UP with an inflight_longterm that an earlier probe left behind when the buffer was shallow; now there is
-/// room.
+/// In PROBE_UP with an inflight_longterm from an earlier probe over a shallow buffer; the buffer is larger
+/// now.
 fn probing_up_with_a_long_term_bound() -> Flow {
     let mut flow = bounded(20.0, Bytes::new(1 << 40));
-    // The first probe after one that was too high is precautionary, and the next persists.
+    // The first probe after one that was too high is cautious; the next one persists.
     flow.reach("probe_bw_up");
     flow.leave();
     flow.reach("probe_bw_up");
@@ -113,14 +113,14 @@ fn probing_up_with_a_long_term_bound() -> Flow {
     flow
 }
 
-/// A.21 Handling Loss During PROBE_UP After inflight_longterm is Set. While PROBE_UP is raising its bound, every
-/// twentieth packet is lost. Section 5.5.10.2: HandleInflightTooHigh runs with the packet whose loss takes the losses
-/// over 2 %; inflight_longterm becomes the larger of the inflight at which that happened, inflight_prev + (0.02
-/// inflight_prev - lost_prev) / 0.98, and beta = 0.7 of min(BDP, cwnd); PROBE_DOWN follows with that very packet,
-/// before any plateau is found. On a path that loses evenly the first of the two is the larger; a packet lost from a
-/// small flight shows the second.
+/// A.21 Handling Loss During PROBE_UP After inflight_longterm is Set. While PROBE_UP raises its bound, every
+/// twentieth packet is lost. Section 5.5.10.2: HandleInflightTooHigh runs with the packet whose loss exceeds
+/// 2 %. inflight_longterm becomes the larger of the inflight at that point, inflight_prev + (0.02
+/// inflight_prev - lost_prev) / 0.98, and beta = 0.7 of min(BDP, cwnd). PROBE_DOWN follows with the same
+/// packet, before any plateau. On a path with uniform loss the first value is the larger; a packet lost from
+/// a small flight shows the second.
 #[test]
-fn a21_loss_in_probe_up_lowers_the_long_term_bound_and_goes_down_at_once() {
+fn a21_loss_in_probe_up_lowers_bound_and_ends_it() {
     let mut flow = probing_up_with_a_long_term_bound();
     let entry = flow.trace().len() - 1;
     flow.path.drop_every = Some(20);

@@ -1,4 +1,4 @@
-//! A scheme that writes down all that goes in and comes out.
+//! A scheme that records its input and output.
 
 use narrows_cc::schemes::Bbr3;
 use narrows_cc::{
@@ -8,7 +8,7 @@ use narrows_cc::{
 
 use crate::flow::{self, MSS, Path, setup};
 
-/// What went in.
+/// Input of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     Ack(Ack),
@@ -20,13 +20,13 @@ pub enum Event {
     Restart,
 }
 
-/// What telemetry says, in the draft's terms.
+/// Telemetry in the draft's terms.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
     pub state: &'static str,
     pub bw: Rate,
     pub max_bw: Rate,
-    /// BBR.bw_shortterm; `None`: infinite. The same for the next two.
+    /// BBR.bw_shortterm; `None` if infinite, as for the next two.
     pub bw_short: Option<Rate>,
     pub inflight_short: Option<Bytes>,
     pub inflight_long: Option<Bytes>,
@@ -103,7 +103,7 @@ impl Figures {
     }
 }
 
-/// The state of things after an event.
+/// State after an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     pub at: Nanos,
@@ -126,7 +126,7 @@ impl Point {
     }
 }
 
-/// The scheme and its record.
+/// A scheme and its record.
 pub struct Recorder {
     scheme: Bbr3,
     pub trace: Vec<Point>,
@@ -187,16 +187,16 @@ impl CongestionControl for Recorder {
 /// A recorded flow.
 pub type Flow = flow::Flow<Recorder>;
 
-/// A flow whose handshake has just been completed.
+/// A flow after its handshake.
 pub fn start(path: Path, values: &[(&str, f64)]) -> Flow {
     Flow::over(Path { repairs: true, ..path }, Recorder::new(&setup::<Recorder>(1, values)))
 }
 
-/// Parameters with which no PROBE_RTT comes between.
+/// Parameters without PROBE_RTT.
 pub const NO_PROBE_RTT: &[(&str, f64)] = &[("probe_rtt_interval", 60.0)];
 
-/// A flow over 40 ms in PROBE_CRUISE, to which a buffer of half a BDP has given an inflight_longterm; now the buffer
-/// is larger.
+/// A flow over 40 ms in PROBE_CRUISE with an inflight_longterm from a buffer of half a BDP; the buffer is
+/// larger now.
 pub fn bounded(mbit_per_sec: f64, buffer: Bytes) -> Flow {
     let mut path = Path::new(mbit_per_sec, 40);
     path.buffer = path.rate.over(path.rtt) / 2;
@@ -209,7 +209,7 @@ pub fn bounded(mbit_per_sec: f64, buffer: Bytes) -> Flow {
     flow
 }
 
-/// Longer than any case needs to come to a state.
+/// Longest time that any case needs to reach a state.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 
 impl Flow {
@@ -217,12 +217,12 @@ impl Flow {
         &self.cc.trace
     }
 
-    /// The last point of the record.
+    /// The last position of the record.
     pub fn last(&self) -> &Point {
         self.cc.trace.last().expect("the handshake is on record")
     }
 
-    /// Runs until the state's name begins with `state`; gives the place of that point in the record.
+    /// Runs until the state's name begins with `state`; returns the position of that event.
     #[track_caller]
     pub fn reach(&mut self, state: &str) -> usize {
         if !self.last().state().starts_with(state) {
@@ -232,18 +232,18 @@ impl Flow {
         self.trace().len() - 1
     }
 
-    /// Runs until the state changes; gives the place of that point in the record.
+    /// Runs until the state changes; returns the position of that event.
     #[track_caller]
     pub fn leave(&mut self) -> usize {
         let state = self.last().state();
         let found = self.run_until(self.now + PATIENCE, |flow| flow.last().state() != state);
         assert!(found, "{state} is never left");
-        // Several events may have come at once; the change is with the first of another state.
+        // Several events may coincide; the change is at the first one with another state.
         let back = self.trace().iter().rev().take_while(|point| point.state() != state).count();
         self.trace().len() - back
     }
 
-    /// The states passed through, and when each was entered.
+    /// The states passed and the time of entry of each.
     pub fn states(&self) -> Vec<(&'static str, Nanos)> {
         let mut states: Vec<(&'static str, Nanos)> = Vec::new();
         for point in self.trace() {
@@ -254,21 +254,21 @@ impl Flow {
         states
     }
 
-    /// The names of the states passed through since a place in the record.
+    /// The names of the states passed since a position.
     pub fn states_since(&self, place: usize) -> Vec<&'static str> {
         let mut states: Vec<_> = self.trace()[place..].iter().map(Point::state).collect();
         states.dedup();
         states
     }
 
-    /// Whether there was a loss since a place in the record.
+    /// Whether a loss occurred since a position.
     pub fn lost_since(&self, place: usize) -> bool {
         self.trace()[place..].iter().any(|point| point.lost().is_some())
     }
 }
 
-/// The draft's detector of a plateau (section 5.3.1.2): three rounds, begun by acknowledgements that are not short of
-/// data, without growth by a quarter.
+/// The draft's plateau detector (section 5.3.1.2): three rounds, each begun by an acknowledgement that is not
+/// application-limited, without growth by a quarter.
 #[derive(Default)]
 pub struct Plateau {
     baseline: f64,
@@ -280,7 +280,7 @@ impl Plateau {
         Self { baseline: baseline.as_bytes_per_sec() as f64, count: 0 }
     }
 
-    /// Feeds the first acknowledgement of a round; says whether the plateau is found.
+    /// Processes the first acknowledgement of a round; returns whether the plateau is found.
     pub fn round(&mut self, ack: &Ack) -> bool {
         let Some(sample) = ack.rate.filter(|sample| !sample.app_limited) else { return false };
         let rate = sample.rate.as_bytes_per_sec() as f64;
@@ -293,7 +293,7 @@ impl Plateau {
     }
 }
 
-/// Whether two quantities agree within a part of the second.
+/// Whether two quantities agree within a fraction of the second.
 pub fn near(measured: f64, expected: f64, tolerance: f64) -> bool {
     (measured / expected - 1.0).abs() <= tolerance
 }

@@ -1,12 +1,13 @@
-//! A path of one bottleneck, and a sender without retransmissions that reports every event to its scheme.
+//! A path with one bottleneck, and a sender without retransmissions that reports every event to its scheme.
 //!
 //! ```text
 //!   writer ──► sender ──(pacer)──► [policer] ──► buffer │ rate ──► ─ ─ rtt ─ ─ ► acknowledgement (held up to `bunch`)
 //! ```
 //!
-//! A packet is lost when three sent after it are acknowledged, or when the timer expires. Nothing is sent again.
-//! Recovery ends when a packet sent after its start is acknowledged (with [`Path::repairs`], one sent after its last
-//! loss was found: when a repair would be acknowledged), or when all packets declared lost have turned up after all.
+//! A packet is lost when three packets sent after it are acknowledged, or when the timer expires. Nothing is
+//! retransmitted. Recovery ends when a packet sent after its start is acknowledged, or when all packets
+//! declared lost have arrived. With [`Path::repairs`] it ends when a packet sent after its last loss was
+//! found is acknowledged, as a repair would be.
 
 #![allow(dead_code)] // each test crate uses its part
 
@@ -21,12 +22,12 @@ use narrows_cc::{
 
 pub use path::*;
 
-/// How much of the window was used of late, as Linux decides whether a sender is limited by its window.
+/// Recent usage of the window, as Linux decides whether a sender is cwnd-limited.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     limited: bool,
     most: Bytes,
-    /// Renewed when all up to this packet is acknowledged.
+    /// Renewed when all data up to this packet is acknowledged.
     until: u64,
 }
 
@@ -46,13 +47,13 @@ pub struct Flow<C> {
     pub sent: u64,
     pub lost: u64,
     pub delivered: Bytes,
-    /// What the application has written and is not sent yet; `None`: no end.
+    /// Written data not sent yet; `None`: unlimited.
     pub backlog: Option<Bytes>,
     pub phase: Phase,
     sampler: RateSampler,
     round: RoundCounter,
     usage: Usage,
-    /// What the application adds to the backlog, and when it does so next.
+    /// Next write of the application: amount and time.
     writer: Option<(Rate, Nanos)>,
     flying: VecDeque<Packet>,
     delayed: VecDeque<Packet>,
@@ -62,10 +63,10 @@ pub struct Flow<C> {
     link_free: Nanos,
     tokens: f64,
     tokens_at: Nanos,
-    /// The last packet that had left when recovery began, and when its last loss was found.
+    /// Last packet sent before recovery began, and time at which its last loss was found.
     recover_until: u64,
     repaired_after: u64,
-    /// Packets declared lost in this recovery that may still turn up, and whether some never will.
+    /// Packets declared lost in this recovery that may still arrive, and whether some never will.
     missing: u64,
     missed: bool,
     last_sent_at: Nanos,
@@ -75,7 +76,7 @@ pub struct Flow<C> {
 }
 
 impl<C: CongestionControl> Flow<C> {
-    /// A flow whose handshake has just been completed.
+    /// A flow after its handshake.
     pub fn over(path: Path, cc: C) -> Self {
         let mut flow = Self {
             cc,
@@ -134,12 +135,12 @@ impl<C: CongestionControl> Flow<C> {
         }
     }
 
-    /// Data in flight as the sender sees it.
+    /// The sender's inflight.
     pub fn inflight(&self) -> Bytes {
         self.inflight
     }
 
-    /// Runs until `end`; `watch` sees the flow after every acknowledgement.
+    /// Runs until `end`; `watch` inspects the flow after every acknowledgement.
     pub fn run(&mut self, end: Nanos, mut watch: impl FnMut(&Self, &Ack)) {
         while let Some(ack) = self.step(end) {
             if let Some(ack) = ack {
@@ -148,12 +149,12 @@ impl<C: CongestionControl> Flow<C> {
         }
     }
 
-    /// Runs for `span`, watching nothing.
+    /// Runs for `span`.
     pub fn run_for(&mut self, span: Nanos) {
         self.run(self.now + span, |_, _| {});
     }
 
-    /// Runs until `done` after some event, or until `end`; says whether it was done.
+    /// Runs until `done` holds after an event, or until `end`; returns whether it held.
     pub fn run_until(&mut self, end: Nanos, mut done: impl FnMut(&Self) -> bool) -> bool {
         while self.step(end).is_some() {
             if done(self) {
@@ -163,20 +164,20 @@ impl<C: CongestionControl> Flow<C> {
         false
     }
 
-    /// From now on the application writes at `rate`; what it wrote before is sent, or was without end and is dropped.
+    /// The application writes at `rate` from now on; earlier data is sent, unless unlimited.
     pub fn write_at(&mut self, rate: Rate) {
         self.backlog = Some(self.backlog.unwrap_or(Bytes::ZERO));
         self.writer = (!rate.is_zero()).then_some((rate, self.now));
         self.check_app_limited();
     }
 
-    /// From now on there is always something to send.
+    /// The application is backlogged from now on.
     pub fn write_without_end(&mut self) {
         self.check_app_limited();
         (self.backlog, self.writer) = (None, None);
     }
 
-    /// The link changes its rate; what is queued waits accordingly longer or shorter.
+    /// Changes the link rate; queued packets wait accordingly.
     pub fn set_rate(&mut self, rate: Rate) {
         let now = self.now;
         let stretch = self.path.rate.as_bytes_per_sec() as f64 / rate.as_bytes_per_sec() as f64;
@@ -184,13 +185,13 @@ impl<C: CongestionControl> Flow<C> {
         self.path.rate = rate;
     }
 
-    /// The link stands still for a time.
+    /// Stops the link for a time.
     pub fn stall(&mut self, span: Nanos) {
         self.link_free = self.link_free.max(self.now);
         self.move_queue(|at| at + span);
     }
 
-    /// All that has not left the link yet leaves at another time.
+    /// Changes the departure of all packets still in the link.
     fn move_queue(&mut self, moved: impl Fn(Nanos) -> Nanos) {
         let now = self.now;
         for packet in self.flying.iter_mut().filter(|packet| packet.left_at > now) {
@@ -202,7 +203,7 @@ impl<C: CongestionControl> Flow<C> {
         }
     }
 
-    /// The next event, if it comes until `end`: an acknowledgement, or another.
+    /// The next event until `end`: an acknowledgement or another.
     fn step(&mut self, end: Nanos) -> Option<Option<Ack>> {
         let ack_at = self.next_ack_at();
         let send_at = self.may_send().then(|| self.now.max(self.pace_at));
@@ -303,7 +304,7 @@ impl<C: CongestionControl> Flow<C> {
         }
     }
 
-    /// Whether policer, buffer and pattern let a packet through.
+    /// Whether policer, buffer and loss pattern pass a packet.
     fn passes(&mut self, seq: u64) -> bool {
         if let Some((rate, burst)) = self.path.policer {
             let arrived = rate.over(self.now - self.tokens_at).as_f64();
@@ -318,7 +319,7 @@ impl<C: CongestionControl> Flow<C> {
         queued + MSS <= self.path.buffer && self.path.drop_every.is_none_or(|n| !seq.is_multiple_of(n))
     }
 
-    /// Follows how much of the window is used (Linux `tcp_cwnd_validate`).
+    /// Tracks the usage of the window (Linux `tcp_cwnd_validate`).
     fn note_usage(&mut self) {
         let limited = self.backlog.is_none_or(|left| left >= MSS) && !self.has_room();
         let lines = [&self.flying, &self.delayed, &self.dropped];

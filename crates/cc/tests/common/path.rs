@@ -1,13 +1,13 @@
-//! What a flow runs over, and what it is set up with.
+//! Path and setup of a flow.
 
 use narrows_cc::{Bytes, CongestionControl, Nanos, Params, Random, Rate, SentState, Setup};
 
 pub const MSS: Bytes = Bytes::new(1448);
 pub const INITIAL_WINDOW: Bytes = Bytes::new(14_480);
-/// The retransmission timeout.
+/// Retransmission timeout.
 pub const RTO: Nanos = Nanos::from_secs(1);
 
-/// The set-up of a scheme, with some of its parameters changed.
+/// Setup of a scheme with some parameters changed.
 pub fn setup<C: CongestionControl>(seed: u64, values: &[(&str, f64)]) -> Setup {
     let mut params = Params::defaults(C::INFO.params);
     for (name, value) in values {
@@ -18,7 +18,7 @@ pub fn setup<C: CongestionControl>(seed: u64, values: &[(&str, f64)]) -> Setup {
         initial_window: INITIAL_WINDOW,
         max_burst: Bytes::MAX,
         sack: true,
-        // One stream for all, so that a variant can be compared with what it varies.
+        // One random stream for all, so that variants are comparable.
         random: Random::stream(seed, "bbr", 0),
         params,
     }
@@ -27,17 +27,17 @@ pub fn setup<C: CongestionControl>(seed: u64, values: &[(&str, f64)]) -> Setup {
 /// A path. Everything but rate and rtt is off by default.
 #[derive(Clone, Debug)]
 pub struct Path {
-    /// Changed by [`Flow::set_rate`] once packets are on their way.
+    /// Changed by [`Flow::set_rate`] while packets are in flight.
     pub rate: Rate,
     pub rtt: Nanos,
     pub buffer: Bytes,
     pub policer: Option<(Rate, Bytes)>,
     pub bunch: Nanos,
-    /// The n-th, 2n-th … packet is lost.
+    /// Every n-th packet is lost.
     pub drop_every: Option<u64>,
-    /// So many of the next packets arrive so much later: those behind them overtake them.
+    /// The next packets, by number, arrive later by this time, so later ones overtake them.
     pub delay: Option<(u64, Nanos)>,
-    /// Recovery lasts until the repair of its last loss would be acknowledged.
+    /// Recovery lasts until a repair of its last loss would be acknowledged.
     pub repairs: bool,
 }
 
@@ -55,12 +55,12 @@ impl Path {
         }
     }
 
-    /// Round-trip time of a packet that meets no queue.
+    /// Round-trip time of a packet without queueing.
     pub fn min_rtt(&self) -> Nanos {
         self.rtt + self.rate.time_for(MSS)
     }
 
-    /// When the acknowledgement of a packet that leaves the link at `left` comes back.
+    /// Arrival time of the acknowledgement of a packet that leaves the link at `left`.
     pub(super) fn ack_at(&self, left: Nanos) -> Nanos {
         let at = left + self.rtt;
         if self.bunch.is_zero() {
@@ -78,6 +78,6 @@ pub(super) struct Packet {
     /// When the link is done with it.
     pub(super) left_at: Nanos,
     pub(super) ack_at: Nanos,
-    /// Declared lost, whether it was or not.
+    /// Declared lost, rightly or not.
     pub(super) given_up: bool,
 }

@@ -1,4 +1,4 @@
-//! Acknowledgements, losses, and how recovery begins and ends.
+//! Acknowledgements, losses, and the start and end of recovery.
 
 use narrows_cc::{
     Ack, Bytes, CongestionCause, CongestionControl, Lost, Phase, RecoveryEntered, RecoveryLeft, SpuriousLoss,
@@ -27,7 +27,7 @@ impl<C: CongestionControl> Flow<C> {
         });
     }
 
-    /// Gives up all packets sent before `until`.
+    /// Declares all packets sent before `until` lost.
     fn give_up(&mut self, until: u64) {
         while let Some(packet) = self.dropped.front().copied().filter(|packet| packet.seq < until) {
             self.dropped.pop_front();
@@ -63,7 +63,7 @@ impl<C: CongestionControl> Flow<C> {
         }
     }
 
-    /// Takes over what is delivered until now: the bytes, and the packet sent last.
+    /// Takes the data delivered until now: bytes, and the newest packet.
     fn deliver(&mut self) -> (Bytes, Packet) {
         let (mut acked, mut newest, mut sampled) = (Bytes::ZERO, None::<Packet>, None);
         for line in [&mut self.flying, &mut self.delayed] {
@@ -86,7 +86,7 @@ impl<C: CongestionControl> Flow<C> {
         (acked, newest.expect("called when one is due"))
     }
 
-    /// Delivers all acknowledgements that are due as one.
+    /// Delivers all due acknowledgements as one.
     pub(super) fn acknowledge(&mut self) -> Ack {
         self.check_app_limited();
         let before = self.inflight;

@@ -1,4 +1,4 @@
-//! A small generic transport: enough of one to call a scheme in legal order with consistent numbers, and no more.
+//! A minimal generic transport that calls a scheme in legal order with consistent numbers.
 
 use std::collections::VecDeque;
 
@@ -9,12 +9,12 @@ use narrows_cc::{
 };
 use proptest::prelude::*;
 
-/// The receiver's window: what a scheme allows beyond it is never in flight.
+/// The receive window, which bounds inflight for any congestion window.
 const RECEIVE_WINDOW: u64 = 1 << 26;
-/// No window and no rate may come near this (a petabyte, a petabyte per second): sums of such numbers still fit 64 bits.
+/// Upper limit of windows and rates (a petabyte, a petabyte per second); sums of such numbers fit 64 bits.
 pub const ABSURD: u64 = 1 << 50;
 
-/// The fixed circumstances of a connection.
+/// Fixed properties of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
     pub mss: u64,
@@ -23,27 +23,27 @@ pub struct Conditions {
     pub seed: u64,
 }
 
-/// What happens next. Where it cannot happen in the present phase, nothing does.
+/// The next event, ignored if the phase does not permit it.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// The application offers so many segments.
+    /// The application writes this many segments.
     Send(u64),
-    /// An acknowledgement, `late` thousandths of the RTT after its time: of the oldest packets, `lost` are declared lost
-    /// and `delivered` delivered, all or none of them marked.
+    /// An acknowledgement, late by `late` thousandths of the RTT. Of the oldest packets `lost` are declared
+    /// lost and `delivered` are delivered, all or none of them marked.
     Ack { lost: usize, delivered: usize, late: u64, marked: bool },
-    /// The same with a round-trip time of the extremes' own.
+    /// The same with an extreme round-trip time.
     AckAfter { delivered: usize, rtt: Nanos },
-    /// The retransmission timer expires; all packets or the oldest are taken for lost.
+    /// The retransmission timer expires; all packets or the oldest are declared lost.
     Timeout { all: bool },
-    /// The present recovery proves unnecessary.
+    /// The current recovery proves spurious.
     Spurious,
-    /// Everything is delivered, and then nothing happens for so many milliseconds.
+    /// All packets are delivered; then the connection idles for this many milliseconds.
     Idle(u64),
     /// The network advises a rate.
     Advice(Advice),
-    /// The receiver reports something, at the time that is then.
+    /// The receiver sends feedback.
     Report(Report),
-    /// The subflows of the connection, of which the scheme governs one.
+    /// The subflows of the connection, one of which the scheme controls.
     Paths(Box<Paths>),
 }
 
@@ -62,7 +62,7 @@ pub fn conditions() -> impl Strategy<Value = Conditions> {
     })
 }
 
-/// What a network may say, sound or not.
+/// Advice from the network, valid or not.
 fn advice() -> impl Strategy<Value = Advice> {
     let absurd =
         prop::sample::select(vec![0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, -f64::MAX]);
@@ -74,7 +74,7 @@ fn advice() -> impl Strategy<Value = Advice> {
     ]
 }
 
-/// What a receiver may say, sound or not.
+/// Feedback from a receiver, valid or not.
 fn report() -> impl Strategy<Value = Report> {
     let rtt = prop_oneof![
         4 => (1_000u64..2_000_000).prop_map(Nanos::from_micros),
@@ -164,7 +164,7 @@ struct InFlight {
     retransmission: bool,
 }
 
-/// What a scheme said after an event.
+/// Output of a scheme after an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub event: &'static str,
@@ -185,7 +185,7 @@ pub struct Model {
     to_repeat: u64,
     order: u64,
     phase: Phase,
-    /// Packets up to this order were outstanding when recovery began.
+    /// Newest packet outstanding when recovery began.
     recovery_end: u64,
     consecutive: u32,
     window_limited: bool,
@@ -386,7 +386,7 @@ impl Model {
         self.record("ack");
     }
 
-    /// What holds of any acknowledgement now.
+    /// Common fields of any acknowledgement now.
     fn plain_ack(&self) -> Ack {
         Ack {
             now: self.now,

@@ -1,59 +1,60 @@
-//! The receiver's memory of what arrived.
+//! The receiver's history of arrivals.
 
 use std::collections::VecDeque;
 
-use super::{MAX_RUN, State, byte, count};
-use crate::Seq;
-use crate::wire::{MAX_HEADER, MAX_VALUE, Opt};
+use super::runs::{MAX_RUN, PacketState, byte, count};
+use crate::seq::Seq;
+use crate::wire::{Kind, MAX_HEADER, MAX_VALUE, Opt};
 
-/// How a packet came.
+/// ECN mark of an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
-    /// Without a congestion mark.
+    /// Not marked.
     Received,
-    /// With one.
+    /// Congestion Experienced.
     Marked,
 }
 
-/// What became of an arrival.
+/// Classification of an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recorded {
-    /// The first of its number.
+    /// First packet with its number.
     New,
-    /// This number came before.
+    /// The number arrived before.
     Duplicate,
-    /// Before everything remembered; whether it came before is not known any more.
+    /// Older than the history; possibly a duplicate.
     Old,
 }
 
 /// A vector that was sent.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
-    /// The number of the packet that carried it.
+struct SentVector {
+    /// Number of the packet that carried it.
     packet: Seq,
-    /// The newest packet up to which it told all that is known now.
+    /// Newest packet up to which the vector matches the current state.
     upto: Seq,
 }
 
-/// What arrived and is not yet known to be known: the receiver's half of section 11.4.
+/// Arrivals that the sender may not know: the receiver's part of section 11.4.
 ///
-/// `record` takes constant time for packets in order, and time in proportion to the runs that are newer for those that come
-/// late. Memory: at most a byte for each of `limit` packets, and a record for each of `limit` vectors.
+/// `record` takes constant time for packets in order; for late packets, time proportional to the number of
+/// newer runs. Memory: at most one byte per packet and one record per vector, for `limit` packets and `limit`
+/// vectors.
 #[derive(Clone, Debug)]
 pub struct AckVector {
-    /// Newest first, in the wire's form.
+    /// Newest first, in wire format.
     runs: VecDeque<u8>,
-    /// Packets that `runs` describe.
+    /// Number of packets in `runs`.
     covered: u64,
     newest: Seq,
-    /// Oldest first; `upto` never goes down.
-    sent: VecDeque<Sent>,
+    /// Oldest first, with non-decreasing `upto`.
+    sent: VecDeque<SentVector>,
     limit: u64,
     dropped: u64,
 }
 
 impl AckVector {
-    /// Remembers at most `limit` packets, at least one.
+    /// Keeps at most `limit` packets, at least one.
     pub fn new(limit: usize) -> Self {
         Self {
             runs: VecDeque::new(),
@@ -65,41 +66,41 @@ impl AckVector {
         }
     }
 
-    /// The greatest number recorded: what a vector's first byte describes.
+    /// Greatest number recorded, described by the first byte of the vector.
     pub fn newest(&self) -> Option<Seq> {
         (self.covered > 0).then_some(self.newest)
     }
 
-    /// How many packets a vector would tell of.
+    /// Number of packets in the vector.
     pub const fn covered(&self) -> u64 {
         self.covered
     }
 
-    /// How many bytes of options a whole vector takes.
+    /// Length of the whole vector as options, in bytes.
     pub fn len(&self) -> usize {
         self.runs.len() + 2 * self.runs.len().div_ceil(MAX_VALUE)
     }
 
-    /// Whether nothing has been recorded.
+    /// Whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Bytes of memory held.
+    /// Heap memory in bytes.
     pub fn memory(&self) -> usize {
-        self.runs.capacity() + self.sent.capacity() * size_of::<Sent>()
+        self.runs.capacity() + self.sent.capacity() * size_of::<SentVector>()
     }
 
-    /// Packets forgotten because there was no room, before the sender is known to have been told of them.
+    /// Packets dropped for lack of space before the sender is known to have received their state.
     pub const fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// A packet with this number arrived. Every packet has to be recorded, whatever its type.
+    /// Records the arrival of a packet. Every packet must be recorded, of any type.
     pub fn record(&mut self, seq: Seq, mark: Mark) -> Recorded {
         let state = match mark {
-            Mark::Received => State::Received,
-            Mark::Marked => State::Marked,
+            Mark::Received => PacketState::Received,
+            Mark::Marked => PacketState::Marked,
         };
         if self.covered == 0 {
             self.newest = seq;
@@ -112,13 +113,13 @@ impl AckVector {
         }
         let gap = ahead as u64 - 1;
         if gap >= self.limit {
-            // The gap alone is more than is remembered.
+            // The gap alone exceeds the history.
             self.dropped += self.covered + gap + 1 - self.limit;
             self.runs.clear();
             self.covered = 0;
         }
         self.newest = seq;
-        self.push_newest(State::Missing, gap.min(self.limit - 1));
+        self.push_newest(PacketState::Missing, gap.min(self.limit - 1));
         self.push_newest(state, 1);
         let excess = self.covered.saturating_sub(self.limit);
         self.dropped += excess;
@@ -126,11 +127,11 @@ impl AckVector {
         Recorded::New
     }
 
-    /// Puts `n` packets in `state` in front.
-    fn push_newest(&mut self, state: State, mut n: u64) {
+    /// Prepends `n` packets in `state`.
+    fn push_newest(&mut self, state: PacketState, mut n: u64) {
         self.covered += n;
         if let Some(front) = self.runs.front_mut()
-            && State::of(*front) == Some(state)
+            && PacketState::of(*front) == Some(state)
         {
             let more = n.min(MAX_RUN - count(*front));
             *front += more as u8;
@@ -143,8 +144,8 @@ impl AckVector {
         }
     }
 
-    /// A packet `back` before the newest.
-    fn record_late(&mut self, seq: Seq, back: u64, state: State) -> Recorded {
+    /// Records a packet `back` numbers before the newest.
+    fn record_late(&mut self, seq: Seq, back: u64, state: PacketState) -> Recorded {
         if back >= self.covered {
             return Recorded::Old;
         }
@@ -153,10 +154,10 @@ impl AckVector {
             newer += count(self.runs[index]);
             index += 1;
         }
-        if State::of(self.runs[index]) != Some(State::Missing) {
+        if PacketState::of(self.runs[index]) != Some(PacketState::Missing) {
             return Recorded::Duplicate;
         }
-        // Vectors that told it missing do not tell what is known now.
+        // Vectors that reported it missing no longer match.
         for sent in self.sent.iter_mut().rev() {
             if seq.after(sent.upto) {
                 break;
@@ -167,21 +168,22 @@ impl AckVector {
         Recorded::New
     }
 
-    /// Gives `state` to the packet that is `offset` behind the newest of the missing run at `index`.
-    fn split(&mut self, index: usize, offset: u64, state: State) {
+    /// Sets the state of the packet `offset` behind the newest one of the missing run at `index`.
+    fn split(&mut self, index: usize, offset: u64, state: PacketState) {
         let run = count(self.runs[index]);
         let (newer, older) = (offset, run - offset - 1);
-        let joins =
-            |byte: Option<&u8>| byte.is_some_and(|&b| State::of(b) == Some(state) && count(b) < MAX_RUN);
+        let joins = |byte: Option<&u8>| {
+            byte.is_some_and(|&b| PacketState::of(b) == Some(state) && count(b) < MAX_RUN)
+        };
         let joins_newer = newer == 0 && index > 0 && joins(self.runs.get(index - 1));
         let joins_older = older == 0 && joins(self.runs.get(index + 1));
         if joins_newer && joins_older && count(self.runs[index - 1]) + count(self.runs[index + 1]) < MAX_RUN {
-            // A single missing packet between two runs of its new state: one run.
+            // A single missing packet between two runs of its new state: merge all three.
             self.runs[index - 1] += count(self.runs[index + 1]) as u8 + 1;
             self.runs.drain(index..index + 2);
             return;
         }
-        // What stays missing keeps its place; the packet joins a neighbour or becomes a run of its own.
+        // The packet joins a neighbouring run or becomes a run of its own.
         if joins_newer || joins_older {
             let neighbour = if joins_newer { index - 1 } else { index + 1 };
             self.runs[neighbour] += 1;
@@ -194,14 +196,14 @@ impl AckVector {
         }
         self.runs[index] = byte(state, 1);
         if older > 0 {
-            self.runs.insert(index + 1, byte(State::Missing, older));
+            self.runs.insert(index + 1, byte(PacketState::Missing, older));
         }
         if newer > 0 {
-            self.runs.insert(index, byte(State::Missing, newer));
+            self.runs.insert(index, byte(PacketState::Missing, newer));
         }
     }
 
-    /// Forgets the oldest `n` packets.
+    /// Drops the oldest `n` packets.
     fn drop_oldest(&mut self, mut n: u64) {
         self.covered -= n;
         while n > 0
@@ -217,14 +219,15 @@ impl AckVector {
         }
     }
 
-    /// Appends the vector as options to `out`; see [`AckVector::write_within`]. Leaves room for no others.
+    /// Appends the vector as options to `out` ([`AckVector::write_within`]), using all the space of the
+    /// header.
     pub fn write(&self, out: &mut Vec<u8>) -> Option<Seq> {
-        self.write_within(MAX_HEADER - crate::Kind::DataAck.header_len(true), out)
+        self.write_within(MAX_HEADER - Kind::DataAck.header_len(true), out)
     }
 
-    /// Appends the vector to `out` in as many options as it takes, within `room` bytes: what does not fit is left out, the
-    /// oldest first. Gives the number that its first byte describes: the acknowledgement number to send. None, and nothing
-    /// written, if there is nothing to tell or no room for it.
+    /// Appends the vector to `out`, split into as many options as necessary, within `room` bytes. The oldest
+    /// packets that do not fit are omitted. Returns the acknowledgement number to send, which the first byte
+    /// describes. Returns `None` and writes nothing if the vector is empty or `room` is too small.
     pub fn write_within(&self, room: usize, out: &mut Vec<u8>) -> Option<Seq> {
         let newest = self.newest()?;
         if room < 3 {
@@ -247,8 +250,8 @@ impl AckVector {
         }
     }
 
-    /// The vector as it is now was sent in packet `seq`; numbers go up from call to call. What did not fit counts as told: it
-    /// is the oldest, and the sender will have taken it for lost.
+    /// Notes that packet `seq` carried the current vector; numbers must increase between calls. Omitted
+    /// packets count as reported: they are the oldest, and the sender has declared them lost.
     pub fn sent_in(&mut self, seq: Seq) {
         if self.covered == 0 {
             return;
@@ -256,14 +259,14 @@ impl AckVector {
         if self.sent.len() as u64 >= self.limit {
             self.sent.pop_front();
         }
-        self.sent.push_back(Sent { packet: seq, upto: self.newest });
+        self.sent.push_back(SentVector { packet: seq, upto: self.newest });
     }
 
-    /// The other side has packet `seq`. If it carried a vector, what that told is forgotten, but for the newest packet and what
-    /// has changed since.
+    /// Notes that the peer acknowledged packet `seq`. Drops the state that its vector reported, except for
+    /// the newest packet and later changes.
     pub fn acknowledged(&mut self, seq: Seq) {
         let earlier = self.sent.partition_point(|sent| seq.after(sent.packet));
-        let Some(&Sent { packet, upto }) = self.sent.get(earlier) else { return };
+        let Some(&SentVector { packet, upto }) = self.sent.get(earlier) else { return };
         if packet != seq {
             return;
         }

@@ -1,15 +1,14 @@
-//! The end of a connection (RFC 4340 section 8.3).
+//! Connection close (RFC 4340 section 8.3).
 
 use narrows_cc::Nanos;
 
 use super::Connection;
 use super::config::Role;
 use super::state::{Backoff, State};
-use crate::ResetCode;
+use crate::wire::ResetCode;
 
 impl Connection {
-    /// The application is done: what it pushed is still sent, then the connection is closed. To be followed by
-    /// [`Connection::poll_transmit`].
+    /// Sends the queued data, then closes the connection. Call [`Connection::poll_transmit`] next.
     pub fn close(&mut self, now: Nanos) {
         self.half.ended = true;
         match self.state {
@@ -25,7 +24,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection at once, with a Reset. To be followed by [`Connection::poll_transmit`].
+    /// Terminates the connection with a Reset. Call [`Connection::poll_transmit`] next.
     pub fn abort(&mut self, now: Nanos, code: ResetCode) {
         if self.state == State::Listen {
             self.tear_down(State::Closed, code as u8);
@@ -34,7 +33,7 @@ impl Connection {
         }
     }
 
-    /// Sends Close, or asks for it, once nothing waits to be sent.
+    /// Sends Close or CloseReq once the send queue is empty.
     pub(super) fn close_when_empty(&mut self, now: Nanos) {
         if !self.closing || !self.half.queue.is_empty() || !self.state.is_open() {
             return;
@@ -52,10 +51,10 @@ impl Connection {
     fn begin_closing(&mut self, now: Nanos) {
         self.half.ended = true;
         self.half.timer = Nanos::MAX;
-        self.backoff = Backoff::begin(now, self.two_round_trips(), self.config.msl * 4);
+        self.backoff = Backoff::start(now, self.two_round_trips(), self.config.msl * 4);
     }
 
-    /// Step 13: the server asks us to close.
+    /// Step 13: the server asks to close.
     pub(super) fn on_close_request(&mut self, now: Nanos) {
         match self.state {
             State::PartOpen | State::Open => {
@@ -64,24 +63,24 @@ impl Connection {
                 self.half.queue.clear();
                 self.begin_closing(now);
             }
-            // It asks again: our Close was lost.
+            // A repeated CloseReq: the Close was lost.
             State::Closing => self.pending.close = true,
             _ => {}
         }
     }
 
-    /// Step 14.
+    /// Step 14: the peer closes.
     pub(super) fn on_close(&mut self, now: Nanos) {
         self.reset(now, ResetCode::Closed, [0; 3]);
     }
 
-    /// Step 9.
+    /// Step 9: the peer resets.
     pub(super) fn on_reset(&mut self, now: Nanos, code: u8) {
         self.tear_down(State::TimeWait, code);
-        self.backoff = Backoff::begin(now, self.config.msl * 2, self.config.msl * 2);
+        self.backoff = Backoff::start(now, self.config.msl * 2, self.config.msl * 2);
     }
 
-    /// Sends a Reset, after which there is no connection any more.
+    /// Ends the connection and sends a Reset.
     pub(super) fn reset(&mut self, _now: Nanos, code: ResetCode, data: [u8; 3]) {
         self.tear_down(State::Closed, code as u8);
         self.pending.reset = Some((code, data));
@@ -98,10 +97,10 @@ impl Connection {
         self.half.records = super::records::Records::default();
         self.half.held = false;
         self.reception.end();
-        // The last numbers stay: they must not be confused with what comes late.
+        // The last sequence numbers stay, so that late packets cannot be confused with new ones.
     }
 
-    /// The time to repeat Close or CloseReq, to give up, or to leave TIMEWAIT.
+    /// Retransmits Close or CloseReq, aborts, or leaves TIMEWAIT.
     pub(super) fn on_close_timer(&mut self, now: Nanos) {
         if now >= self.backoff.until {
             if self.state == State::TimeWait {
@@ -112,7 +111,7 @@ impl Connection {
                 self.abort(now, ResetCode::Aborted);
             }
         } else if now >= self.backoff.at {
-            self.backoff.next(now);
+            self.backoff.back_off(now);
             self.pending.close_req |= self.state == State::CloseReq;
             self.pending.close |= self.state == State::Closing;
         }

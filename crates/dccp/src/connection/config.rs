@@ -1,86 +1,86 @@
-//! What a connection is made of, as plain data.
+//! Configuration of a connection.
 
 use narrows_cc::{Nanos, Params, schemes, schemes::Entry};
 
 use crate::ccid::Ccid;
 
-/// Which side of the handshake an end is.
+/// Role in the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// It asks for the connection.
+    /// Sends the Request.
     Client,
-    /// It waits to be asked.
+    /// Waits for a Request.
     Server,
 }
 
-/// What happens to a datagram for which a queue has no room.
+/// Overflow policy of a datagram queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overflow {
-    /// The oldest of the queue makes room: what is new matters most.
+    /// Drops the oldest datagram: new data matters most.
     DropOldest,
-    /// It is refused.
+    /// Rejects the new datagram.
     DropNewest,
 }
 
-/// Settings of one end.
+/// Configuration of one endpoint.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Client or server.
     pub role: Role,
-    /// Port here, inside DCCP.
+    /// Local DCCP port.
     pub local_port: u16,
-    /// Port of the other side; a server with 0 learns it from the Request.
+    /// Peer DCCP port; a server with 0 learns it from the Request.
     pub remote_port: u16,
-    /// Which service is asked for, or offered.
+    /// Service code requested or offered.
     pub service: u32,
-    /// Controls the data sent here.
+    /// Scheme that controls sent data.
     pub scheme: &'static Entry,
-    /// Its parameters.
+    /// Scheme parameters.
     pub params: Params,
-    /// Another scheme that will do if the other side refuses the CCID of the first; it runs with its defaults.
+    /// Scheme to use, with default parameters, if the peer rejects the CCID of `scheme`.
     pub fallback: Option<&'static Entry>,
-    /// Numbers of the CCIDs that the other side may use for its data, most wanted first.
+    /// CCIDs acceptable for received data, in order of preference.
     pub accept: Vec<u8>,
-    /// Packets in the window of valid sequence numbers at first. It grows to five times the packets of a round trip.
+    /// Initial Sequence Window in packets. It grows to five times the packets per round trip.
     pub sequence_window: u64,
-    /// Data packets per acknowledgement that the other side is asked for.
+    /// Ack Ratio requested: data packets per acknowledgement.
     pub ack_ratio: u16,
-    /// 24-bit numbers in Data, Ack and DataAck where both agree.
+    /// Negotiates short (24-bit) sequence numbers for Data, Ack and DataAck.
     pub short: bool,
-    /// Marks are read, and packets with data are sent as ECN-capable.
+    /// Reads ECN marks and sends data as ECN-capable.
     pub ecn: bool,
-    /// The most payload of one datagram.
+    /// Greatest payload of a datagram in bytes.
     pub datagram: u16,
-    /// Datagrams that wait to be sent, and as many that wait to be read.
+    /// Capacity of the send queue and of the receive queue in datagrams.
     pub queue: usize,
-    /// What happens when such a queue is full.
+    /// Overflow policy of both queues.
     pub overflow: Overflow,
-    /// Whether datagrams received are kept for the application; otherwise they are only counted.
+    /// Keeps received datagrams for the application; otherwise only counts them.
     pub deliver: bool,
-    /// Data carries a checksum of its own (RFC 4340 section 9.3), which the other side has to check.
+    /// Adds a Data Checksum to data and requires the peer to check it (RFC 4340 section 9.3).
     pub data_checksum: bool,
-    /// Packets that an Ack Vector covers at most.
+    /// Most packets in an Ack Vector.
     pub ack_vector_limit: usize,
-    /// Packets sent that are remembered at most.
+    /// Most sent packets remembered.
     pub outstanding: usize,
-    /// The longest an acknowledgement waits (RFC 4340 section 11.3: 0.2 s).
+    /// Longest acknowledgement delay (RFC 4340 section 11.3: 0.2 s).
     pub ack_delay: Nanos,
-    /// A packet's longest life in the network (RFC 4340 section 3: 2 min). Handshake, close and an answer that does not come are
-    /// given up after four of it, TIMEWAIT lasts two.
+    /// Maximum segment lifetime (RFC 4340 section 3.4: 2 min). Handshake, close and unanswered data time out
+    /// after 4 MSL; TIMEWAIT lasts 2 MSL.
     pub msl: Nanos,
-    /// Requests are given up after this (RFC 4340 section 8.1.1 suggests 3 min).
+    /// Time limit of the Request (RFC 4340 section 8.1.1 suggests 3 min).
     pub request_limit: Nanos,
-    /// A server that closes asks the client to (CloseReq), so that the client keeps TIMEWAIT; otherwise it sends Close.
+    /// A closing server sends CloseReq, so the client holds TIMEWAIT; otherwise it sends Close.
     pub close_request: bool,
-    /// The number of the first packet; drawn at random where nothing is said.
+    /// Initial sequence number; random if `None`.
     pub first_number: Option<u64>,
-    /// Packets of the initial window, in datagrams of full size (RFC 4341 section 5: RFC 3390, at most 4).
+    /// Initial window in full datagrams (RFC 4341 section 5: RFC 3390, at most 4).
     pub initial_window: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        // RFC 4340 section 10: CCID 2 is what a new connection has.
+        // RFC 4340 section 10: new connections use CCID 2.
         let standard = |entry: &&schemes::Entry| Ccid::of(entry) == Ccid::TcpLike;
         let scheme = schemes::ALL.iter().find(standard).expect("CCID 2 is in the registry");
         Self {
@@ -91,7 +91,7 @@ impl Default for Config {
             scheme,
             params: Params::defaults(scheme.info.params),
             fallback: None,
-            accept: crate::Ccid::ALL.map(crate::Ccid::number).to_vec(),
+            accept: Ccid::ALL.map(Ccid::number).to_vec(),
             sequence_window: 1_000,
             ack_ratio: 2,
             short: false,

@@ -6,9 +6,9 @@ use narrows_cc::{
 
 use super::Connection;
 use super::half::Half;
-use super::options::Told;
+use super::options::ReceivedOptions as Told;
 use super::records::{Fate, Record};
-use crate::ack_vector::{State, runs};
+use crate::ack_vector::{PacketState as State, runs};
 use crate::{Ccid, Seq};
 
 /// The record `back` before the one `named`.
@@ -123,7 +123,7 @@ impl Half {
             runs(ack, options).any(|run| run.state == State::Missing && seq.within(run.last(), run.first))
         };
         let cannot_be = |seq: Seq| iss.is_some_and(|iss| iss.after(seq)) || missing(seq);
-        self.heard.take(ack, options, cannot_be, |seq, code| {
+        self.heard.record(ack, options, cannot_be, |seq, code| {
             stats.dropped_there += u64::from(code != 7);
             match code {
                 0 => {}

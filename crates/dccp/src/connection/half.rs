@@ -11,7 +11,7 @@ use super::queue::Queue;
 use super::ratio::AckRatio;
 use super::records::Records;
 use super::rtt::Rtt;
-use crate::data_dropped::Heard;
+use crate::data_dropped::ReportedDrops as Heard;
 use crate::{Ccid, Seq};
 
 /// The most payload a datagram can have at all: what the length of a UDP packet leaves, headers and options included.

@@ -1,32 +1,33 @@
-//! The handshake (RFC 4340 section 8.1): Request, Response, and a first acknowledgement.
+//! The handshake (RFC 4340 section 8.1): Request, Response, first acknowledgement.
 
 use narrows_cc::Nanos;
 
 use super::Connection;
 use super::state::{Backoff, State};
 use super::validity::Numbers;
-use crate::{Header, Kind, ResetCode, Seq};
+use crate::seq::Seq;
+use crate::wire::{Header, Kind, ResetCode};
 
-/// The first Request is repeated after about a second.
-const REQUEST_AGAIN: Nanos = Nanos::from_secs(1);
+/// First retransmission interval of a Request.
+const REQUEST_INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// In PARTOPEN an acknowledgement is repeated after roughly 200 ms.
-const ACK_AGAIN: Nanos = Nanos::from_millis(200);
+/// First retransmission interval of an Ack in PARTOPEN.
+const PARTOPEN_INTERVAL: Nanos = Nanos::from_millis(200);
 
 impl Connection {
-    /// A client asks.
+    /// Starts a client.
     pub(super) fn begin_request(&mut self, now: Nanos) {
         self.pending.request = true;
-        self.backoff = Backoff::begin(now, REQUEST_AGAIN, self.config.request_limit);
+        self.backoff = Backoff::start(now, REQUEST_INTERVAL, self.config.request_limit);
     }
 
-    /// Step 3: what comes to a server that waits. Whoever asks for the right service opens the connection.
-    pub(super) fn accept(&mut self, now: Nanos, header: &Header) -> Option<Numbers> {
+    /// Step 3: a packet reaches a listening server. A Request for its service code opens the connection.
+    pub(super) fn accept_request(&mut self, now: Nanos, header: &Header) -> Option<Numbers> {
         if header.kind != Kind::Request {
             self.refuse(now, header, ResetCode::NoConnection);
             return None;
         }
-        // Section 8.1.2: the number of all ones is no service.
+        // Section 8.1.2: the service code of all ones is invalid.
         if header.service != self.config.service || header.service == u32::MAX {
             self.refuse(now, header, ResetCode::BadServiceCode);
             return None;
@@ -37,12 +38,12 @@ impl Connection {
         self.isr = Some(seq);
         self.osr = seq;
         self.state = State::Respond;
-        self.backoff = Backoff::begin(now, self.config.msl * 4, self.config.msl * 4);
+        self.backoff = Backoff::start(now, self.config.msl * 4, self.config.msl * 4);
         Some(Numbers { seq, ack: None })
     }
 
-    /// Step 4: a client that has asked takes an answer or a Reset.
-    pub(super) fn answered(&mut self, now: Nanos, header: &Header) -> Option<Numbers> {
+    /// Step 4: a packet reaches a client in REQUEST, which accepts a Response or a Reset.
+    pub(super) fn accept_response(&mut self, now: Nanos, header: &Header) -> Option<Numbers> {
         let ack = header.ack.map(Seq::new).filter(|ack| {
             let (low, high) = self.acknowledgement_window();
             ack.within(low, high) && !low.after(high)
@@ -62,7 +63,7 @@ impl Connection {
         match self.state {
             State::Request => {
                 self.state = State::PartOpen;
-                self.backoff = Backoff::begin(now, ACK_AGAIN, self.config.msl * 4);
+                self.backoff = Backoff::start(now, PARTOPEN_INTERVAL, self.config.msl * 4);
                 self.pending.ack = true;
                 self.pending.refusal = None;
                 self.connected = true;
@@ -87,7 +88,8 @@ impl Connection {
         self.cookies = Vec::new();
     }
 
-    /// The answer to a Request or Response is the first sample of the round-trip time: each repetition has a number of its own.
+    /// The reply to a Request or Response yields the first round-trip sample. Retransmissions have numbers of
+    /// their own, so the sample is unambiguous.
     fn measure_handshake(&mut self, now: Nanos, Numbers { ack, .. }: Numbers) {
         let Some(&(_, sent_at)) = self.handshake.iter().find(|(seq, _)| Some(*seq) == ack) else { return };
         self.handshake.clear();
@@ -96,14 +98,14 @@ impl Connection {
         half.driver.handshake(now, rtt, half.rtt.smoothed(), half.rtt.least());
     }
 
-    /// The time to repeat something in the handshake, or to give up.
+    /// Retransmits or aborts the handshake.
     pub(super) fn on_handshake_timer(&mut self, now: Nanos) {
         if now >= self.backoff.until {
-            // Who is in RESPOND has asked nothing.
+            // An endpoint in RESPOND never expected an answer.
             self.gone |= self.state != State::Respond;
             self.abort(now, ResetCode::Aborted);
         } else if now >= self.backoff.at {
-            self.backoff.next(now);
+            self.backoff.back_off(now);
             self.pending.request |= self.state == State::Request;
             self.pending.ack |= self.state == State::PartOpen;
         }

@@ -1,72 +1,25 @@
-//! What leaves beside data: packets of handshake and close, acknowledgements, Syncs and Resets.
+//! Output other than data: handshake and close packets, acknowledgements, Syncs and Resets.
 
 use narrows_cc::{Nanos, SentState};
 
+use super::pending::REPLY_LIMIT;
 use super::records::{Fate, Record};
 use super::state::{Sent, State};
 use super::{Connection, rtt};
 use crate::feature::{self, Side};
-use crate::{Header, Kind, Opt, ResetCode, Seq};
+use crate::seq::Seq;
+use crate::wire::{Header, Kind, Opt, ResetCode, data_checksum};
 
-/// The longest packet that is sent in reply to one whose numbers prove nothing: a Response that confirms every feature there is,
-/// with long lists of preferences. Syncs, SyncAcks and Resets are 24 and 28 bytes long, and 8 more with an NDP count.
-pub const REPLY_LIMIT: usize = 384;
+/// Handshake packets remembered: all Requests before the abort, and as many Responses.
+const MAX_HANDSHAKE_PACKETS: usize = 16;
 
-/// The least time between two replies to packets that do not belong here: eight per second (RFC 4340 section 7.5.4).
-pub(super) const REPLY_INTERVAL: Nanos = Nanos::from_millis(125);
-
-/// Requests that are remembered: all that are sent before the connection is given up; and as many Responses.
-const MOST_REPEATED: usize = 16;
-
-/// The widest window of numbers with which short ones are still safe: a quarter of their circle (RFC 4340 section 7.6.1).
-const WIDEST_SHORT: u64 = 1 << 22;
-
-/// Packets to be sent as soon as asked for.
-#[derive(Clone, Copy, Default, PartialEq, Debug)]
-pub(super) struct Pending {
-    pub(super) request: bool,
-    pub(super) response: bool,
-    pub(super) ack: bool,
-    pub(super) close: bool,
-    pub(super) close_req: bool,
-    /// A Sync or SyncAck, and which number it acknowledges.
-    pub(super) sync: Option<Seq>,
-    pub(super) sync_ack: Option<Seq>,
-    pub(super) reset: Option<(ResetCode, [u8; 3])>,
-    /// A Reset that belongs to no connection, complete.
-    pub(super) refusal: Option<Header>,
-    /// Replies to packets that do not belong here wait for this time.
-    pub(super) next_reply: Nanos,
-}
-
-impl Pending {
-    fn any(&self) -> bool {
-        let flags = self.request || self.response || self.ack || self.close || self.close_req;
-        flags
-            || self.sync.is_some()
-            || self.sync_ack.is_some()
-            || self.reset.is_some()
-            || self.refusal.is_some()
-    }
-
-    /// Nothing is to be sent any more.
-    pub(super) fn clear(&mut self) {
-        *self = Self { next_reply: self.next_reply, ..Self::default() };
-    }
-
-    /// Whether one more reply to a packet that does not belong here may be sent.
-    pub(super) fn may_reply(&mut self, now: Nanos) -> bool {
-        let may = now >= self.next_reply;
-        if may {
-            self.next_reply = now.saturating_add(REPLY_INTERVAL);
-        }
-        may
-    }
-}
+/// Greatest Sequence Window that permits short sequence numbers: a quarter of their space (RFC 4340 section
+/// 7.6.1).
+const MAX_SHORT_WINDOW: u64 = 1 << 22;
 
 impl Connection {
-    /// Appends the next packet to `out`, if one may leave now. To be called until `None` after every call that changes the
-    /// connection.
+    /// Appends the next packet to `out`, if one may leave now. Call it until it returns `None` after every
+    /// call that changes the connection.
     pub fn poll_transmit(&mut self, now: Nanos, out: &mut Vec<u8>) -> Option<Sent> {
         if self.pending.any()
             && let Some(sent) = self.poll_pending(now, out)
@@ -92,7 +45,7 @@ impl Connection {
     fn poll_pending(&mut self, now: Nanos, out: &mut Vec<u8>) -> Option<Sent> {
         if let Some(mut header) = self.pending.refusal.take() {
             if self.state == State::Request {
-                // Of the numbers here one end is known: the example of section 7.5.6.
+                // One endpoint of these numbers is known: the example of section 7.5.6.
                 header.seq = self.gss.add(1).get();
                 self.note_sent(now, 0);
             }
@@ -123,7 +76,7 @@ impl Connection {
         if std::mem::take(&mut pending.close) {
             return Some(self.send_bare(now, Kind::Close, self.gsr, none, out));
         }
-        // With data at hand the acknowledgement rides on it.
+        // If data can leave, the acknowledgement rides on it.
         if std::mem::take(&mut pending.ack) && self.state.is_open() {
             self.reception.report_now();
             if self.may_send_data(now).is_none() {
@@ -133,7 +86,7 @@ impl Connection {
         None
     }
 
-    /// A packet without options of its own.
+    /// Sends a packet without options of its own.
     fn send_bare(
         &mut self,
         now: Nanos,
@@ -158,7 +111,7 @@ impl Connection {
         Sent { kind, ecn: 0, data: 0, seq: self.gss }
     }
 
-    /// A Request or Response, with all features that are being negotiated.
+    /// Sends a Request or Response, with all pending feature options.
     fn send_negotiating(&mut self, now: Nanos, kind: Kind, out: &mut Vec<u8>) -> Sent {
         let mut header = self.header(kind, self.gsr);
         header.service = self.config.service;
@@ -166,26 +119,26 @@ impl Connection {
         options.clear();
         self.features.write(now, self.gss.add(1), Nanos::from_secs(1), true, &mut options);
         if kind == Kind::Response {
-            // Data of Requests is not taken (section 8.1.3).
+            // Data in Requests is dropped (section 8.1.3).
             self.reception.write_drops(self.gss.add(1), self.gsr, REPLY_LIMIT - 28, &mut options);
         }
         self.note_sent(now, 0);
-        // Request and Response count as packets with data (RFC 4340 section 7.7).
+        // Requests and Responses count as data packets (RFC 4340 section 7.7).
         self.half.ndp = 0;
-        self.handshake.truncate(MOST_REPEATED - 1);
+        self.handshake.truncate(MAX_HANDSHAKE_PACKETS - 1);
         self.handshake.push_front((self.gss, now));
         header.encode(&options, &[], out);
         self.scratch = options;
         Sent { kind, ecn: 0, data: 0, seq: self.gss }
     }
 
-    /// An acknowledgement without data.
+    /// Sends an acknowledgement without data.
     pub(super) fn send_ack(&mut self, now: Nanos, out: &mut Vec<u8>) -> Sent {
         self.stats.acks_sent += 1;
         self.send_with_report(now, Kind::Ack, &[], out)
     }
 
-    /// An Ack or DataAck: with what is to be told of features and of what was received.
+    /// Sends an Ack or DataAck with pending feature options and feedback.
     pub(super) fn send_with_report(
         &mut self,
         now: Nanos,
@@ -206,10 +159,10 @@ impl Connection {
         if self.state == State::PartOpen {
             options.extend_from_slice(&self.cookies);
         }
-        if self.is_slow() {
+        if self.must_send_slow_receiver() {
             Opt::SlowReceiver.write(&mut options);
         }
-        // Room in a packet with data is for data: a long vector then goes by itself.
+        // Data packets reserve their space for data; a long vector travels alone.
         let room = if data.is_empty() { header.room() - 3 } else { 128 };
         let vector = self.features.value(feature::SEND_ACK_VECTOR, Side::Local) == 1;
         let event_rate = self.features.value(feature::SEND_LOSS_EVENT_RATE, Side::Local) == 1;
@@ -224,14 +177,14 @@ impl Connection {
         Sent { kind, ecn: 0, data: data.len() as u16, seq: self.gss }
     }
 
-    /// The checksum of the data that a packet carries, where checksums are sent.
+    /// Writes the Data Checksum option, if enabled.
     pub(super) fn write_checksum(&self, data: &[u8], options: &mut Vec<u8>) {
         if self.config.data_checksum && !data.is_empty() {
-            Opt::DataChecksum(crate::wire::data_checksum(data)).write(options);
+            Opt::DataChecksum(data_checksum(data)).write(options);
         }
     }
 
-    /// How many packets without data came before this one, if the other side wants to know (RFC 4340 section 7.7).
+    /// Writes the NDP count, if the peer requested it (RFC 4340 section 7.7).
     pub(super) fn write_ndp(&self, options: &mut Vec<u8>) {
         let count = self.half.ndp;
         if count > 0 && self.features.value(feature::SEND_NDP_COUNT, Side::Local) == 1 {
@@ -244,7 +197,7 @@ impl Connection {
         let mut header = Header::new(kind);
         header.source = self.config.local_port;
         header.destination = self.remote_port;
-        header.long = !self.short(kind);
+        header.long = !self.uses_short(kind);
         let width = if header.long { u64::MAX } else { 0xff_ffff };
         header.seq = self.gss.add(1).get() & width;
         header.ack = kind.acknowledges().then_some(ack.get() & width);
@@ -252,20 +205,20 @@ impl Connection {
         header
     }
 
-    /// Whether a packet may have short numbers.
-    fn short(&self, kind: Kind) -> bool {
+    /// Whether the packet uses short sequence numbers.
+    fn uses_short(&self, kind: Kind) -> bool {
         let value = |number, side| self.features.value(number, side);
         self.state == State::Open
             && kind.may_be_short()
             && value(feature::SHORT_NUMBERS, Side::Local) == 1
-            && value(feature::SEQUENCE_WINDOW, Side::Local) <= WIDEST_SHORT
-            && value(feature::SEQUENCE_WINDOW, Side::Remote) <= WIDEST_SHORT
+            && value(feature::SEQUENCE_WINDOW, Side::Local) <= MAX_SHORT_WINDOW
+            && value(feature::SEQUENCE_WINDOW, Side::Remote) <= MAX_SHORT_WINDOW
     }
 
-    /// Accounts for a packet that leaves, with `bytes` of data.
+    /// Records the departure of a packet with `bytes` of data.
     #[inline]
     pub(super) fn note_sent(&mut self, now: Nanos, bytes: u32) {
-        self.make_room(now);
+        self.evict_records(now);
         let snapshot = if bytes > 0 {
             self.half.driver.stamp(now, narrows_cc::Bytes::new(u64::from(bytes)), self.half.inflight)
         } else {
@@ -279,7 +232,7 @@ impl Connection {
         });
         self.gss = self.gss.add(1);
         self.stats.packets_sent += 1;
-        // Acknowledgements count as well: the end that only receives data has its numbers out too.
+        // Acknowledgements count too: a pure data receiver also has numbers in flight.
         if self.state.is_open() {
             let outstanding = self.gss.minus(self.gar).max(0) as u64;
             self.widen(now, outstanding);
@@ -291,8 +244,8 @@ impl Connection {
             self.half.ndp = 0;
         }
         if self.state == State::PartOpen {
-            // RFC 4340 section 8.1.5: the timer is set by every packet in this state.
-            self.backoff.push(now);
+            // Every packet sent in PARTOPEN restarts the timer (RFC 4340 section 8.1.5).
+            self.backoff.restart(now);
         }
         if let Some(iss) = self.iss
             && self.gss.minus(iss) > feature::SEQUENCE_WINDOWS.1 as i64
@@ -301,9 +254,9 @@ impl Connection {
         }
     }
 
-    /// Forgets the oldest packets where there are too many: what is not acknowledged among them is lost.
+    /// Drops the oldest half of a full record ring; its unacknowledged packets are lost.
     #[inline]
-    fn make_room(&mut self, now: Nanos) {
+    fn evict_records(&mut self, now: Nanos) {
         let records = &self.half.records;
         if records.len() >= self.config.outstanding.max(16) {
             let until = records.first() + 1 + records.len() as u64 / 2;
@@ -312,8 +265,8 @@ impl Connection {
         }
     }
 
-    /// The first interval of what is repeated after two round trips.
+    /// First interval of retransmissions after two round trips.
     pub(super) fn two_round_trips(&self) -> Nanos {
-        (self.half.rtt.or_default() * 2).clamp(rtt::LEAST, rtt::LONGEST)
+        (self.half.rtt.or_default() * 2).clamp(rtt::GRANULARITY, rtt::LONGEST)
     }
 }

@@ -1,23 +1,23 @@
-//! Datagrams that wait: to be sent, or to be read. Bounded, and without allocation once its buffers have been used.
+//! Bounded queues of datagrams to send or to read. They reuse buffers instead of allocating.
 
 use std::collections::VecDeque;
 
 use super::config::Overflow;
 
-/// A queue of datagrams.
+/// A FIFO of datagrams.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Queue {
     items: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
-    most: usize,
+    limit: usize,
     overflow: Overflow,
-    /// Datagrams that a full queue cost.
+    /// Datagrams dropped by overflow.
     pub(super) dropped: u64,
 }
 
 impl Queue {
-    pub(super) fn new(most: usize, overflow: Overflow) -> Self {
-        Self { items: VecDeque::new(), spare: Vec::new(), most: most.max(1), overflow, dropped: 0 }
+    pub(super) fn new(limit: usize, overflow: Overflow) -> Self {
+        Self { items: VecDeque::new(), spare: Vec::new(), limit: limit.max(1), overflow, dropped: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -28,22 +28,22 @@ impl Queue {
         self.items.len()
     }
 
-    /// How many may wait.
+    /// Capacity in datagrams.
     pub(super) fn limit(&self) -> usize {
-        self.most
+        self.limit
     }
 
-    /// Whether one more fits without a loss.
+    /// Whether a datagram fits without a drop.
     pub(super) fn has_room(&self) -> bool {
-        self.items.len() < self.most
+        self.items.len() < self.limit
     }
 
-    /// Whether more than half of it is taken.
+    /// Whether the queue is more than half full.
     pub(super) fn is_filling(&self) -> bool {
-        self.items.len() * 2 > self.most
+        self.items.len() * 2 > self.limit
     }
 
-    /// Appends a copy; `false` if it is refused.
+    /// Appends a copy; `false` if the queue rejects it.
     pub(super) fn push(&mut self, data: &[u8]) -> bool {
         if !self.has_room() {
             self.dropped += 1;
@@ -68,9 +68,9 @@ impl Queue {
         self.items.pop_front()
     }
 
-    /// Takes a buffer back for the next datagram.
+    /// Takes back a buffer for reuse.
     pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
-        if self.spare.len() < self.most {
+        if self.spare.len() < self.limit {
             self.spare.push(buffer);
         }
     }
@@ -80,7 +80,7 @@ impl Queue {
         self.spare.clear();
     }
 
-    /// Bytes of memory held.
+    /// Heap memory in bytes.
     pub(super) fn memory(&self) -> usize {
         let bytes = |buffer: &Vec<u8>| buffer.capacity() + size_of::<Vec<u8>>();
         self.items.iter().map(bytes).sum::<usize>() + self.spare.iter().map(bytes).sum::<usize>()

@@ -1,43 +1,40 @@
-//! Congestion control of acknowledgements: the ack ratio of CCID 2 (RFC 4341 section 6.1).
+//! Acknowledgement congestion control: the Ack Ratio of CCID 2 (RFC 4341 section 6.1).
 //!
 //! ```text
-//! a window in which an acknowledgement was lost:       R = 2 R
-//! cwnd / (R^2 - R) windows in a row without:           R = R - 1
-//! always:                                              R <= max(ceil(cwnd / 2), 2), and R >= 2 from cwnd = 4 on
+//! a window in which an acknowledgement was lost:    R = 2 R
+//! cwnd / (R^2 - R) windows in a row without loss:   R = R - 1
+//! always:                                           R <= max(ceil(cwnd / 2), 2), and R >= 2 from cwnd = 4 on
 //! ```
 //!
-//! For data under other schemes with Ack Vectors the ratio is the one that was asked for, and the bound by the window holds too:
-//! fewer packets than R in flight wait for the delayed acknowledgement.
+//! For other schemes with Ack Vectors R is the configured ratio under the same upper bound, because fewer
+//! than R packets in flight wait for the delayed acknowledgement.
 //!
-//! What is missing counts as an acknowledgement, for its type is not known: so does data of the other side.
+//! The type of a missing packet is unknown, so missing data packets of the peer count as acknowledgements
+//! too.
 
-use narrows_cc::Nanos;
+use crate::seq::Seq;
 
-use super::Connection;
-use crate::feature::{self, Side};
-use crate::{Ccid, Seq};
+/// Most missing numbers remembered.
+const MAX_MISSING: usize = 8;
 
-/// Numbers that are missing at a time, at most.
-const MISSING: usize = 8;
+/// Number of later packets that declare one lost (RFC 4341 section 5: NUMDUPACK).
+const NUMDUPACK: u8 = 3;
 
-/// A packet is lost when so many later ones have come.
-const LATER: u8 = 3;
-
-/// The acknowledgements of our data.
+/// Losses among the acknowledgements of sent data.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct AckRatio {
     greatest: Option<Seq>,
-    missing: [Option<(Seq, u8)>; MISSING],
-    /// One was lost in this window.
+    missing: [Option<(Seq, u8)>; MAX_MISSING],
+    /// An acknowledgement was lost in this window.
     lost: bool,
-    /// Windows without loss in a row.
+    /// Consecutive windows without loss.
     clean: u64,
-    /// The window ends when this packet of ours is acknowledged.
-    until: u64,
+    /// The window ends with the acknowledgement of a packet beyond this one.
+    window_end: u64,
 }
 
 impl AckRatio {
-    /// A packet came from the other side.
+    /// Records a packet from the peer.
     pub(super) fn on_packet(&mut self, seq: Seq) {
         let Some(greatest) = self.greatest else {
             self.greatest = Some(seq);
@@ -54,21 +51,30 @@ impl AckRatio {
         for slot in &mut self.missing {
             if let Some((_, later)) = slot {
                 *later += 1;
-                self.lost |= *later >= LATER;
-                slot.take_if(|(_, later)| *later >= LATER);
+                self.lost |= *later >= NUMDUPACK;
+                slot.take_if(|(_, later)| *later >= NUMDUPACK);
             }
         }
-        for back in 1..ahead.min(MISSING as i64 + 1) {
+        for back in 1..ahead.min(MAX_MISSING as i64 + 1) {
             match self.missing.iter_mut().find(|slot| slot.is_none()) {
                 Some(slot) => *slot = Some((seq.add(-back), 1)),
-                // More are missing than are remembered: some of them are lost.
+                // More missing numbers than slots: some are lost.
                 None => self.lost = true,
             }
         }
     }
 
-    /// A window of `cwnd` packets is over. Gives the ratio that follows `ratio`.
-    fn next(&mut self, ratio: u64, cwnd: u64) -> u64 {
+    /// Returns whether the window has ended, with a packet beyond it in `known`; the next one ends at `end`.
+    pub(super) fn ends_window(&mut self, known: u64, end: u64) -> bool {
+        let ended = known > self.window_end;
+        if ended {
+            self.window_end = end;
+        }
+        ended
+    }
+
+    /// Ends a window of `cwnd` packets and returns the ratio after `ratio`.
+    pub(super) fn next_ratio(&mut self, ratio: u64, cwnd: u64) -> u64 {
         let mut next = ratio;
         self.clean += 1;
         if std::mem::take(&mut self.lost) {
@@ -79,55 +85,34 @@ impl AckRatio {
             next = ratio - 1;
         }
         let least = if cwnd >= 4 { 2 } else { 1 };
-        next.clamp(least, most(cwnd))
+        next.clamp(least, max_ratio(cwnd))
     }
 }
 
-/// The greatest ratio for a window of `cwnd` packets.
-pub(super) fn most(cwnd: u64) -> u64 {
+/// Greatest ratio for a window of `cwnd` packets.
+pub(super) fn max_ratio(cwnd: u64) -> u64 {
     cwnd.div_ceil(2).clamp(2, 0xffff)
-}
-
-impl Connection {
-    /// After an acknowledgement: once per window the ratio is looked at.
-    pub(super) fn control_acknowledgements(&mut self, now: Nanos) {
-        let half = &mut self.half;
-        if half.ccid == Ccid::Tfrc || half.records.known() <= half.ratio.until {
-            return;
-        }
-        half.ratio.until = half.records.end();
-        if self.features.is_changing(feature::ACK_RATIO, Side::Local) {
-            return;
-        }
-        let ratio = self.features.value(feature::ACK_RATIO, Side::Local);
-        let cwnd = half.driver.control().cwnd.as_u64() / u64::from(self.config.datagram.max(1));
-        let next = match half.ccid {
-            Ccid::TcpLike => half.ratio.next(ratio, cwnd),
-            _ => u64::from(self.config.ack_ratio).clamp(1, most(cwnd)),
-        };
-        if next != ratio {
-            self.features.state(now, feature::ACK_RATIO, next);
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The Ack Ratio doubles after a window with a lost acknowledgement and falls by one after cwnd / (R^2 -
+    /// R) clean windows, down to 2.
     #[test]
-    fn the_ratio_doubles_with_a_loss_and_falls_by_one_after_clean_windows() {
+    fn ack_ratio_doubles_on_loss_and_decrements_after_clean_windows() {
         let mut acks = AckRatio::default();
         for n in [1, 2, 4, 5] {
             acks.on_packet(Seq::new(n));
         }
-        assert_eq!(acks.next(2, 60), 2, "two later ones are not enough");
+        assert_eq!(acks.next_ratio(2, 60), 2, "two later ones are not enough");
         acks.on_packet(Seq::new(6));
-        assert_eq!(acks.next(2, 60), 4);
+        assert_eq!(acks.next_ratio(2, 60), 4);
         // 60 / (16 - 4) = 5 windows, then 60 / (9 - 3) = 10.
         let ratios: Vec<u64> = (0..40)
             .scan(4, |ratio, _| {
-                *ratio = acks.next(*ratio, 60);
+                *ratio = acks.next_ratio(*ratio, 60);
                 Some(*ratio)
             })
             .collect();
@@ -135,18 +120,20 @@ mod tests {
         assert_eq!(ratios, expected, "and 2 is the least");
     }
 
+    /// The Ack Ratio is at most half the window, and may be 1 below four packets.
     #[test]
-    fn the_window_bounds_it() {
+    fn ack_ratio_is_at_most_half_the_window() {
         let mut acks = AckRatio { lost: true, ..AckRatio::default() };
-        assert_eq!(acks.next(4, 10), 5);
+        assert_eq!(acks.next_ratio(4, 10), 5);
         acks.lost = true;
-        assert_eq!(acks.next(2, 3), 2);
-        assert_eq!(acks.next(2, 3), 1, "three packets may be acknowledged one by one");
-        assert_eq!(acks.next(1, 4), 2);
+        assert_eq!(acks.next_ratio(2, 3), 2);
+        assert_eq!(acks.next_ratio(2, 3), 1, "three packets may be acknowledged one by one");
+        assert_eq!(acks.next_ratio(1, 4), 2);
     }
 
+    /// A reordered packet does not count as a lost acknowledgement.
     #[test]
-    fn what_comes_late_was_not_lost() {
+    fn ack_ratio_late_packet_is_no_loss() {
         let mut acks = AckRatio::default();
         for n in [1, 3, 4, 2, 5, 6, 7] {
             acks.on_packet(Seq::new(n));

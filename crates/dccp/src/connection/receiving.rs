@@ -1,60 +1,59 @@
-//! The half-connection of the data received here: what is to be reported of it, and when.
+//! Half-connection of received data: contents and schedule of the feedback.
 
 use narrows_cc::Nanos;
 
 use super::config::Config;
-use crate::ack_vector::Recorded;
-use crate::data_dropped::{DropCode, Unheard};
+use crate::ack_vector::{AckVector, Mark, Recorded};
+use crate::ccid::Ccid;
+use crate::data_dropped::{DropCode, PendingDrops};
 use crate::loss::{Arrival, LossRate, Receiver, Separation};
-use crate::{AckVector, Ccid, Mark, Opt, Seq};
+use crate::seq::Seq;
+use crate::wire::{Opt, TICK_NANOS};
 
-/// The unit of elapsed times and timestamps.
-const TICK: u64 = 10_000;
+/// Least acknowledgement delay reported as Elapsed Time.
+const MIN_ELAPSED: Nanos = Nanos::from_millis(1);
 
-/// From this delay on an acknowledgement says how long it waited.
-const WORTH_TELLING: Nanos = Nanos::from_millis(1);
+/// Longest Ack Vector on a data packet, in bytes.
+pub(super) const MAX_PIGGYBACK: usize = 64;
 
-/// The longest vector that rides on data.
-pub(super) const RIDING: usize = 64;
+/// Most dropped packets remembered.
+const MAX_DROPS: usize = 1 << 10;
 
-/// Packets at most that are remembered because their data was dropped.
-const MOST_DROPS: usize = 1 << 10;
-
-/// A packet that arrived, as far as reports are concerned.
+/// A valid packet, reduced to what feedback needs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrived {
+pub(super) struct ValidPacket {
     pub(super) seq: Seq,
     pub(super) mark: Mark,
     /// Bytes of data.
     pub(super) payload: u32,
     pub(super) ccval: u8,
     pub(super) ndp: Option<u64>,
-    /// Its data is not what was sent.
+    /// The data failed its Data Checksum.
     pub(super) corrupt: bool,
 }
 
-/// Receiving.
+/// The receiver of a half-connection.
 #[derive(Clone, Debug)]
 pub(super) struct Reception {
     ccid: Ccid,
     vector: AckVector,
-    /// Packets whose data did not reach the application.
-    unheard: Unheard,
-    /// The receiver of CCID 3, and that of DCCP-BBR, where they are asked for.
+    /// Packets whose data was dropped before the application.
+    drops: PendingDrops,
+    /// Measurements for CCID 3 and for DCCP-BBR, where in use.
     tfrc: Option<Box<Receiver>>,
     loss: Option<Box<LossRate>>,
     ack_delay: Nanos,
-    /// Packets with data since the last acknowledgement.
+    /// Data packets since the last acknowledgement.
     unreported: u64,
     ack_at: Nanos,
     due: bool,
-    /// The greatest number and when it came.
+    /// Greatest sequence number and its arrival time.
     greatest: Option<(Seq, Nanos)>,
-    /// When a mark was last answered at once.
+    /// Time of the last immediate acknowledgement of an ECN mark.
     marked_at: Option<Nanos>,
-    /// Data has come.
+    /// Data has arrived.
     active: bool,
-    /// Packets without data since our last acknowledgement.
+    /// Non-data packets since the last acknowledgement sent.
     pub(super) unacknowledged: u64,
     timestamp: Option<(u32, Nanos)>,
 }
@@ -64,7 +63,7 @@ impl Reception {
         Self {
             ccid: Ccid::TcpLike,
             vector: AckVector::new(config.ack_vector_limit),
-            unheard: Unheard::new(config.ack_vector_limit.min(MOST_DROPS)),
+            drops: PendingDrops::new(config.ack_vector_limit.min(MAX_DROPS)),
             tfrc: None,
             loss: None,
             ack_delay: config.ack_delay,
@@ -83,7 +82,7 @@ impl Reception {
         self.ccid
     }
 
-    /// The other side's data is controlled by `ccid`; `last` is the greatest number that came.
+    /// Switches to the peer's `ccid`; `last` is the greatest number received.
     pub(super) fn set_ccid(&mut self, now: Nanos, ccid: Ccid, last: Seq, rtt: Option<Nanos>) {
         if ccid == self.ccid {
             return;
@@ -94,12 +93,12 @@ impl Reception {
         self.loss = (ccid == Ccid::DccpBbr).then(|| Box::new(LossRate::new(last)));
     }
 
-    /// A valid packet arrived; after `ratio` packets with data an acknowledgement is due (RFC 4340 section 11.3). Gives whether
-    /// it came for the first time.
-    pub(super) fn on_packet(&mut self, now: Nanos, packet: &Arrived, ratio: u64, srtt: Nanos) -> bool {
-        let Arrived { seq, mark, payload, .. } = *packet;
+    /// Records a valid packet and returns whether it is the first with its number. After `ratio` data packets
+    /// an acknowledgement is due (RFC 4340 section 11.3).
+    pub(super) fn on_packet(&mut self, now: Nanos, packet: &ValidPacket, ratio: u64, srtt: Nanos) -> bool {
+        let ValidPacket { seq, mark, payload, .. } = *packet;
         let recorded = self.vector.record(seq, mark);
-        // What came before everything remembered may be a copy: it is not delivered a second time.
+        // A packet older than the history may be a duplicate and is not delivered.
         if recorded != Recorded::New {
             return false;
         }
@@ -116,7 +115,8 @@ impl Reception {
                 seq,
                 data: payload > 0,
                 ndp: packet.ndp,
-                // RFC 4340 section 11.7.2: what is corrupt counts as marked; of CCID 3 the receiver counts.
+                // RFC 4340 section 11.7.2: corrupt data counts as ECN marked. The CCID 3 receiver does the
+                // counting.
                 marked: mark == Mark::Marked || packet.corrupt,
                 counter: packet.ccval,
             };
@@ -138,32 +138,32 @@ impl Reception {
         if marked {
             self.marked_at = Some(now);
         }
-        // A gap, or a packet that fills one, is told at once.
+        // Gaps and packets that fill gaps are acknowledged at once.
         self.due |= self.unreported >= ratio.max(1) || ahead != 1 || marked;
         true
     }
 
-    /// The data of a packet that arrived is dropped.
+    /// Records that the data of a received packet was dropped.
     pub(super) fn drop_data(&mut self, seq: Seq, code: DropCode) {
-        self.unheard.note(seq, code);
+        self.drops.record(seq, code);
     }
 
-    /// Writes what became of data that arrived, in our packet `carrier` that acknowledges `ack`.
+    /// Writes Data Dropped options for packet `carrier` with acknowledgement number `ack`.
     pub(super) fn write_drops(&mut self, carrier: Seq, ack: Seq, room: usize, out: &mut Vec<u8>) {
-        if !self.unheard.is_empty() {
-            self.unheard.write(carrier, ack, room.saturating_sub(out.len()), out);
+        if !self.drops.is_empty() {
+            self.drops.write(carrier, ack, room.saturating_sub(out.len()), out);
         }
     }
 
-    /// A timestamp is to be returned with the next acknowledgement.
+    /// Echoes a timestamp in the next acknowledgement.
     pub(super) fn on_timestamp(&mut self, now: Nanos, value: u32) {
         self.timestamp = Some((value, now));
     }
 
-    /// The other side has our packet `seq`, and what it said.
+    /// The peer acknowledged packet `seq` and its feedback.
     pub(super) fn acknowledged(&mut self, seq: Seq) {
         self.vector.acknowledged(seq);
-        self.unheard.acknowledged(seq);
+        self.drops.acknowledged(seq);
     }
 
     pub(super) fn report_now(&mut self) {
@@ -181,19 +181,19 @@ impl Reception {
         self.ack_at
     }
 
-    /// Whether an acknowledgement is to be sent now.
+    /// Whether an acknowledgement is due.
     #[inline]
     pub(super) fn must_report(&self) -> bool {
         self.due || (self.active && self.tfrc.as_ref().is_some_and(|tfrc| tfrc.due()))
     }
 
-    /// Whether a report with the vector would be too long to ride on data.
+    /// Whether the Ack Vector is too long for a data packet.
     #[inline]
     pub(super) fn is_long(&self) -> bool {
-        self.active && self.vector.len() > RIDING
+        self.active && self.vector.len() > MAX_PIGGYBACK
     }
 
-    /// Writes what packet `seq` reports, in at most `room` bytes. Gives the number to acknowledge.
+    /// Writes the feedback of packet `seq` in at most `room` bytes. Returns the acknowledgement number.
     pub(super) fn write_report(
         &mut self,
         now: Nanos,
@@ -204,7 +204,8 @@ impl Reception {
         out: &mut Vec<u8>,
     ) -> Option<Seq> {
         if let Some((value, at)) = self.timestamp.take() {
-            let elapsed = u32::try_from((now - at).as_nanos() / TICK).ok().filter(|&elapsed| elapsed > 0);
+            let elapsed =
+                u32::try_from((now - at).as_nanos() / TICK_NANOS).ok().filter(|&elapsed| elapsed > 0);
             Opt::TimestampEcho { value, elapsed }.write(out);
         }
         self.due = false;
@@ -223,8 +224,8 @@ impl Reception {
             return self.write_vector(seq, vector, room, out).or(greatest);
         }
         let waited = self.greatest.map_or(Nanos::ZERO, |(_, at)| now - at);
-        if waited >= WORTH_TELLING {
-            let elapsed = u32::try_from(waited.as_nanos() / TICK).unwrap_or(u32::MAX);
+        if waited >= MIN_ELAPSED {
+            let elapsed = u32::try_from(waited.as_nanos() / TICK_NANOS).unwrap_or(u32::MAX);
             Opt::ElapsedTime(elapsed).write(out);
         }
         if let Some(value) = self.loss.as_mut().and_then(|loss| loss.option(now)) {
@@ -233,7 +234,7 @@ impl Reception {
         self.write_vector(seq, vector, room, out).or(greatest)
     }
 
-    /// Writes the vector, if it is asked for; gives the number that it begins with.
+    /// Writes the Ack Vector if the peer requested it. Returns its first number.
     fn write_vector(&mut self, seq: Seq, wanted: bool, room: usize, out: &mut Vec<u8>) -> Option<Seq> {
         if !wanted {
             return None;
@@ -245,19 +246,19 @@ impl Reception {
         first
     }
 
-    /// The connection is over.
+    /// Frees the state of an ended connection.
     pub(super) fn end(&mut self) {
         self.vector = AckVector::new(1);
-        self.unheard = Unheard::new(1);
+        self.drops = PendingDrops::new(1);
         self.tfrc = None;
         self.loss = None;
         (self.due, self.ack_at) = (false, Nanos::MAX);
     }
 
-    /// Bytes of memory held, about.
+    /// Heap memory in bytes.
     pub(super) fn memory(&self) -> usize {
         let boxes = self.tfrc.as_ref().map_or(0, |_| size_of::<Receiver>())
             + self.loss.as_ref().map_or(0, |_| size_of::<LossRate>());
-        self.vector.memory() + self.unheard.memory() + boxes
+        self.vector.memory() + self.drops.memory() + boxes
     }
 }

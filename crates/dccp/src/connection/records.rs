@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use narrows_cc::{Bytes, SentState};
 
-use crate::ack_vector::State;
+use crate::ack_vector::PacketState as State;
 
 /// A packet is lost when this many later ones have arrived (RFC 4341 section 5: NUMDUPACK).
 const LATER: u64 = 3;

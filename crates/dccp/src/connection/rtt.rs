@@ -1,40 +1,40 @@
-//! Round-trip time, the timeout for want of any acknowledgement (RFC 6298 without its floor of a second: RFC 4341 section 5).
+//! Round-trip time and retransmission timeout (RFC 6298 without the 1 s minimum: RFC 4341 section 5).
 
 use narrows_cc::Nanos;
 
-/// Taken for the round-trip time where there is no sample (RFC 4340 section 3.4).
+/// Round-trip time before the first sample (RFC 4340 section 3.4).
 pub(super) const DEFAULT_RTT: Nanos = Nanos::from_millis(200);
 
-/// The timeout before the first sample (RFC 6298).
-const FIRST: Nanos = Nanos::from_secs(1);
+/// Initial timeout (RFC 6298).
+const INITIAL_RTO: Nanos = Nanos::from_secs(1);
 
-/// The longest timeout (RFC 6298 allows any bound of 60 s and above; RFC 4340 uses 64 s everywhere).
+/// Longest timeout. RFC 6298 permits any bound of at least 60 s; RFC 4340 uses 64 s throughout.
 pub(super) const LONGEST: Nanos = Nanos::from_secs(64);
 
-/// What stands for the clock's granularity in RFC 6298: a process may have to wait so long for its turn, whatever the path.
-pub(super) const LEAST: Nanos = Nanos::from_millis(10);
+/// Clock granularity G of RFC 6298: scheduling delay of a process on any path.
+pub(super) const GRANULARITY: Nanos = Nanos::from_millis(10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rtt {
     pub(super) srtt: Nanos,
     pub(super) min: Nanos,
     pub(super) last: Option<Nanos>,
-    /// The last sample, until somebody asks.
+    /// Latest sample, until read.
     pub(super) unread: Option<Nanos>,
     variation: Nanos,
     rto: Nanos,
     backoff: u32,
-    /// The receiver may hold an acknowledgement this long, so the timeout allows for it.
+    /// Longest acknowledgement delay of the receiver, added to the timeout.
     ack_delay: Nanos,
 }
 
 impl Rtt {
     pub(super) fn new(ack_delay: Nanos) -> Self {
         let (srtt, min, variation) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
-        Self { srtt, min, last: None, unread: None, variation, rto: FIRST, backoff: 0, ack_delay }
+        Self { srtt, min, last: None, unread: None, variation, rto: INITIAL_RTO, backoff: 0, ack_delay }
     }
 
-    /// Takes note of a sample without letting it into the mean.
+    /// Records a sample without updating the smoothed time.
     pub(super) fn glance(&mut self, rtt: Nanos) -> Nanos {
         let rtt = rtt.max(Nanos::from_nanos(1));
         (self.last, self.unread) = (Some(rtt), Some(rtt));
@@ -42,7 +42,7 @@ impl Rtt {
         rtt
     }
 
-    /// Takes a sample; returns what counts.
+    /// Records a sample and returns it, at least 1 ns.
     pub(super) fn on_sample(&mut self, rtt: Nanos) -> Nanos {
         let rtt = self.glance(rtt);
         if self.srtt.is_zero() {
@@ -53,11 +53,11 @@ impl Rtt {
             self.variation = (self.variation * 3 + error) / 4;
             self.srtt = (self.srtt * 7 + rtt) / 8;
         }
-        self.rto = (self.srtt + (self.variation * 4).max(LEAST) + self.ack_delay).min(LONGEST);
+        self.rto = (self.srtt + (self.variation * 4).max(GRANULARITY) + self.ack_delay).min(LONGEST);
         rtt
     }
 
-    /// The smoothed time, or what stands for it.
+    /// Smoothed round-trip time, or the default before the first sample.
     pub(super) fn or_default(&self) -> Nanos {
         if self.srtt.is_zero() { DEFAULT_RTT } else { self.srtt }
     }
@@ -89,8 +89,9 @@ impl Rtt {
 mod tests {
     use super::*;
 
+    /// The timeout has no 1 s minimum, includes the acknowledgement delay, and backs off to its maximum.
     #[test]
-    fn the_timeout_has_no_floor_but_the_delay_of_acknowledgements() {
+    fn rto_has_ack_delay_but_no_one_second_minimum() {
         let ms = Nanos::from_millis;
         let mut rtt = Rtt::new(ms(10));
         assert_eq!(rtt.rto(), Nanos::from_secs(1));
@@ -99,7 +100,7 @@ mod tests {
         for _ in 0..60 {
             rtt.on_sample(ms(100));
         }
-        assert_eq!(rtt.rto(), ms(120)); // the variation is gone
+        assert_eq!(rtt.rto(), ms(120)); // RTTVAR decays to 0, so the granularity applies
         for _ in 0..40 {
             rtt.back_off();
         }

@@ -1,35 +1,38 @@
-//! Where a connection stands.
+//! Connection states, events, counters and the back-off timer.
 //!
 //! ```text
 //!  client                                        server
 //!  REQUEST --Response--> PARTOPEN --any--> OPEN  LISTEN --Request--> RESPOND --Ack--> OPEN
-//!  OPEN --close--> CLOSING --Reset--> TIMEWAIT --2 MSL--> CLOSED        (client, or a server that sends Close)
-//!  OPEN --close--> CLOSEREQ --Close, answered by Reset--> CLOSED        (server)
-//!  any  --Reset--> TIMEWAIT        any --Close, answered by Reset--> CLOSED        any --abort, limit--> CLOSED
+//!  OPEN --close--> CLOSING --Reset--> TIMEWAIT --2 MSL--> CLOSED   (client, or server that sends Close)
+//!  OPEN --close--> CLOSEREQ --Close, then sends Reset--> CLOSED    (server)
+//!  any --Reset--> TIMEWAIT     any --Close, then sends Reset--> CLOSED     any --abort, limit--> CLOSED
 //! ```
 
 use narrows_cc::Nanos;
 
-/// The states of RFC 4340 section 4.3.
+use crate::seq::Seq;
+use crate::wire::Kind;
+
+/// Connection states (RFC 4340 section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum State {
-    /// There is none any more.
+    /// No connection.
     Closed,
-    /// A server before the first packet.
+    /// Server waiting for a Request.
     Listen,
-    /// A client has asked.
+    /// Client that sent a Request.
     Request,
-    /// A server has answered.
+    /// Server that sent a Response.
     Respond,
-    /// A client has the answer, and does not know whether the server knows.
+    /// Client that received the Response; the server may not know.
     PartOpen,
-    /// Data flows.
+    /// Data transfer.
     Open,
-    /// A server has asked the client to close.
+    /// Server that asked the client to close.
     CloseReq,
-    /// Close is on its way.
+    /// Close sent.
     Closing,
-    /// The other side has ended it; late packets die meanwhile.
+    /// The peer ended the connection; late packets expire.
     TimeWait,
 }
 
@@ -39,42 +42,42 @@ impl State {
         matches!(self, Self::PartOpen | Self::Open)
     }
 
-    /// Whether it is over.
+    /// Whether the connection has ended.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Closed | Self::TimeWait)
     }
 }
 
-/// What the application hears.
+/// Event for the application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Data can flow.
+    /// The connection can carry data.
     Connected,
     /// A datagram arrived.
     Datagram(Vec<u8>),
-    /// The connection is over: by the other side's Reset, with the code that it gave, or by ours.
+    /// The connection ended, by a Reset from either endpoint.
     Closed {
-        /// The reset code, as on the wire.
+        /// Reset code on the wire.
         code: u8,
     },
-    /// The other side has said nothing for as long as the connection waits.
+    /// The peer sent nothing until the connection timed out.
     PeerGone,
 }
 
-/// What one call of `poll_transmit` appended.
+/// The packet that one `poll_transmit` call appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// Its type.
-    pub kind: crate::Kind,
-    /// The ECN codepoint for the IP header: 0, or 2 (ECT(0)), or 1 (ECT(1)).
+    /// Packet type.
+    pub kind: Kind,
+    /// ECN codepoint for the IP header: 0, 2 (ECT(0)) or 1 (ECT(1)).
     pub ecn: u8,
     /// Bytes of application data.
     pub data: u16,
-    /// The packet's number.
-    pub seq: crate::Seq,
+    /// Sequence number.
+    pub seq: Seq,
 }
 
-/// Why a datagram was not taken.
+/// Reason for rejecting a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PushError {
     /// The queue is full.
@@ -83,73 +86,72 @@ pub enum PushError {
     /// The connection takes no more data.
     #[error("the connection is closed or closing")]
     Closed,
-    /// It is empty, or longer than the connection's datagrams are.
+    /// The datagram is empty or exceeds the maximum size.
     #[error("a datagram has 1 to {0} bytes")]
     Length(u16),
 }
 
-/// Counters of one end.
+/// Counters of one endpoint.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Stats {
-    /// Packets of all types sent.
+    /// Packets sent, of all types.
     pub packets_sent: u64,
-    /// Valid packets of all types received.
+    /// Valid packets received, of all types.
     pub packets_received: u64,
-    /// Packets with data sent, and their payload.
+    /// Data packets sent.
     pub data_packets_sent: u64,
-    /// Payload sent.
+    /// Payload bytes sent.
     pub bytes_sent: u64,
-    /// Packets with data received, copies not counted.
+    /// Data packets received, without duplicates.
     pub data_packets_received: u64,
-    /// Payload received.
+    /// Payload bytes received.
     pub bytes_received: u64,
-    /// Payload known to have been received by the other side.
+    /// Payload bytes acknowledged.
     pub bytes_delivered: u64,
-    /// Packets with data known to have been received by the other side. With those lost and not late, those unanswered and those
-    /// outstanding they are all that were sent, at any time.
+    /// Data packets acknowledged. Sent = delivered + lost − late + unanswered + in flight, at any time.
     pub delivered_packets: u64,
-    /// Packets with data taken for lost.
+    /// Data packets declared lost.
     pub lost_packets: u64,
-    /// Those of them that turned out to be late only.
+    /// Lost packets that were acknowledged later.
     pub late_packets: u64,
-    /// Packets with data that were given up after a timeout of CCID 3, whose receivers report on data only: of the last ones nothing
-    /// may be heard. Those of which something was heard later are taken off.
+    /// Data packets given up after a CCID 3 timeout. CCID 3 receivers report only on data, so the last
+    /// packets may never be acknowledged. Packets acknowledged later are subtracted.
     pub unanswered_packets: u64,
-    /// Packets with data that the other side reports as marked.
+    /// Data packets acknowledged as ECN marked.
     pub marked_packets: u64,
-    /// Acknowledgements without data sent.
+    /// Acks sent without data.
     pub acks_sent: u64,
-    /// Syncs sent because something was out of line.
+    /// Syncs sent, after invalid packets or timeouts.
     pub syncs_sent: u64,
-    /// Packets dropped because their numbers lie outside the windows.
+    /// Packets dropped for sequence or acknowledgement numbers outside the windows.
     pub out_of_window: u64,
-    /// Packets dropped because they are none, are not for this connection, or have no place in its state.
+    /// Packets dropped because they are malformed, misaddressed, or unexpected in the state.
     pub ignored: u64,
-    /// Packets with data that came again.
+    /// Duplicate data packets.
     pub duplicates: u64,
     /// Timeouts.
     pub timeouts: u64,
-    /// Times that losses made the scheme slow down.
+    /// Reductions after losses.
     pub recoveries: u64,
-    /// Times that marks did.
+    /// Reductions after ECN marks.
     pub ecn_reductions: u64,
-    /// Recoveries that turned out to be needless.
+    /// Recoveries found spurious.
     pub spurious_recoveries: u64,
-    /// Departures that the pacer put off.
+    /// Packets delayed by the pacer.
     pub paced_waits: u64,
-    /// Datagrams that did not fit into the queue towards the network.
+    /// Datagrams dropped for lack of space in the send queue.
     pub send_drops: u64,
-    /// Datagrams that did not fit into the queue towards the application.
+    /// Datagrams dropped for lack of space in the receive queue.
     pub receive_drops: u64,
-    /// Packets whose data did not have its checksum.
+    /// Packets that failed their Data Checksum.
     pub corrupt_packets: u64,
-    /// Packets with data that arrived, but of which the other side says that their data did not reach its application.
+    /// Data packets that the peer received but dropped before its application (Data Dropped).
     pub dropped_there: u64,
-    /// Packets in which the other side said that it has trouble keeping up.
+    /// Packets received with Slow Receiver.
     pub slow_reports: u64,
 }
 
-/// An interval that doubles from one repetition to the next, and when all of it ends.
+/// A timer with exponential back-off and a limit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Backoff {
     pub(super) at: Nanos,
@@ -160,12 +162,12 @@ pub(super) struct Backoff {
 impl Backoff {
     pub(super) const NEVER: Self = Self { at: Nanos::MAX, interval: Nanos::ZERO, until: Nanos::MAX };
 
-    pub(super) fn begin(now: Nanos, interval: Nanos, limit: Nanos) -> Self {
+    pub(super) fn start(now: Nanos, interval: Nanos, limit: Nanos) -> Self {
         Self { at: now.saturating_add(interval), interval, until: now.saturating_add(limit) }
     }
 
-    /// The time has come: the next interval is twice as long, 64 s at most (RFC 4340 section 8).
-    pub(super) fn next(&mut self, now: Nanos) {
+    /// Doubles the interval, up to 64 s (RFC 4340 section 8).
+    pub(super) fn back_off(&mut self, now: Nanos) {
         self.interval = (self.interval * 2).min(Nanos::from_secs(64));
         self.at = now.saturating_add(self.interval);
     }
@@ -176,8 +178,8 @@ impl Backoff {
 }
 
 impl Backoff {
-    /// What is repeated was sent for another reason: the interval begins anew.
-    pub(super) fn push(&mut self, now: Nanos) {
+    /// Restarts the interval after another transmission.
+    pub(super) fn restart(&mut self, now: Nanos) {
         if self.at != Nanos::MAX {
             self.at = now.saturating_add(self.interval);
         }

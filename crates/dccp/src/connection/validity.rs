@@ -1,21 +1,22 @@
-//! A packet arrives: does it belong here (RFC 4340 sections 7.5 and 8.5)?
+//! Packet reception and validity checks (RFC 4340 sections 7.5 and 8.5).
 
 use narrows_cc::Nanos;
 
 use super::Connection;
 use super::config::Role;
-use super::receiving::Arrived;
+use super::receiving::ValidPacket;
 use super::state::State;
 use crate::ack_vector::Mark;
+use crate::ccid::Ccid;
 use crate::data_dropped::DropCode;
 use crate::feature::{self, Side};
-use crate::wire::{Body, data_checksum};
-use crate::{Header, Kind, ResetCode, Seq};
+use crate::seq::Seq;
+use crate::wire::{Body, Header, Kind, ResetCode, data_checksum};
 
-/// The ECN codepoint for 'congestion experienced'.
+/// ECN codepoint Congestion Experienced.
 const CE: u8 = 3;
 
-/// A packet's numbers in full.
+/// Full 48-bit sequence and acknowledgement numbers of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Numbers {
     pub(super) seq: Seq,
@@ -23,9 +24,10 @@ pub(super) struct Numbers {
 }
 
 impl Connection {
-    /// A packet arrived with an IP header that said `ecn` (0 to 3). To be followed by [`Connection::poll_transmit`].
+    /// Receives a packet with the ECN codepoint `ecn` (0 to 3) of its IP header. Call
+    /// [`Connection::poll_transmit`] next.
     pub fn on_packet(&mut self, now: Nanos, bytes: &[u8], ecn: u8) {
-        // Step 1. What is no packet is dropped.
+        // Step 1: drop malformed packets.
         let Ok((header, body)) = Header::decode(bytes) else {
             self.stats.ignored += 1;
             return;
@@ -33,29 +35,29 @@ impl Connection {
         self.on_decoded(now, &header, &body, ecn);
     }
 
-    /// As [`Connection::on_packet`], for a packet that was read elsewhere, by the rules of what carries it
+    /// Like [`Connection::on_packet`], for a packet decoded under the rules of its encapsulation
     /// ([`crate::udp::open`]).
     pub fn on_decoded(&mut self, now: Nanos, header: &Header, body: &Body<'_>, ecn: u8) {
-        let stranger = self.remote_port != 0 && header.source != self.remote_port;
-        if header.destination != self.config.local_port || stranger {
+        let wrong_source = self.remote_port != 0 && header.source != self.remote_port;
+        if header.destination != self.config.local_port || wrong_source {
             self.stats.ignored += 1;
             return;
         }
-        // Step 2.
+        // Step 2: no connection.
         if self.state.is_over() {
             self.refuse(now, header, ResetCode::NoConnection);
             return;
         }
         let numbers = match self.state {
-            State::Listen => match self.accept(now, header) {
+            State::Listen => match self.accept_request(now, header) {
                 Some(numbers) => numbers,
                 None => return,
             },
-            State::Request => match self.answered(now, header) {
+            State::Request => match self.accept_response(now, header) {
                 Some(numbers) => numbers,
                 None => return,
             },
-            _ => match self.numbers(header) {
+            _ => match self.full_numbers(header) {
                 Some(numbers) => numbers,
                 None => {
                     self.stats.ignored += 1;
@@ -66,18 +68,18 @@ impl Connection {
         if !self.is_in_window(now, header.kind, numbers) || !self.is_expected(now, header.kind, numbers) {
             return;
         }
-        self.update(header.kind, numbers);
+        self.update_numbers(header.kind, numbers);
         self.stats.packets_received += 1;
         self.valid_at = now;
         self.process(now, header, numbers, body, ecn & 3 == CE);
-        // Somebody was there now. What is still on its way waits for an answer from now on.
+        // The peer is alive. Data still in flight waits for feedback from now on.
         self.half.waiting = (self.half.packets > 0).then_some(now);
     }
 
-    /// Steps 8 and on, for a packet that belongs here.
+    /// Steps 8 to 16, for a valid packet.
     fn process(&mut self, now: Nanos, header: &Header, numbers: Numbers, body: &Body<'_>, marked: bool) {
-        let told = match self.read_options(now, header, numbers, body.options) {
-            Ok(told) => told,
+        let received = match self.read_options(now, header, numbers, body.options) {
+            Ok(received) => received,
             Err((code, data)) => {
                 self.reset(now, code, data);
                 return;
@@ -90,20 +92,20 @@ impl Connection {
         let payload = if header.kind.is_data() { body.data.len() as u32 } else { 0 };
         let payload = if matches!(header.kind, Kind::Request | Kind::Response) { 0 } else { payload };
         let ratio = self.features.value(feature::ACK_RATIO, Side::Remote);
-        let corrupt = told.checksum.is_some_and(|sum| sum != data_checksum(body.data));
+        let corrupt = received.checksum.is_some_and(|sum| sum != data_checksum(body.data));
         let arrived =
-            Arrived { seq: numbers.seq, mark, payload, ccval: header.ccval, ndp: told.ndp, corrupt };
+            ValidPacket { seq: numbers.seq, mark, payload, ccval: header.ccval, ndp: received.ndp, corrupt };
         let fresh = self.reception.on_packet(now, &arrived, ratio, self.half.rtt.srtt);
-        let refused = self.refuses_data(header.kind, body.data, corrupt).filter(|_| fresh);
+        let refused = self.drop_reason(header.kind, body.data, corrupt).filter(|_| fresh);
         if let Some(code) = refused {
             self.reception.drop_data(numbers.seq, code);
             self.stats.corrupt_packets += u64::from(corrupt);
         }
-        if told.slow {
+        if received.slow {
             self.stats.slow_reports += 1;
             self.half.on_slow(now);
         }
-        if self.half.ccid == crate::Ccid::TcpLike {
+        if self.half.ccid == Ccid::TcpLike {
             self.half.ratio.on_packet(numbers.seq);
         }
         if header.kind == Kind::Reset {
@@ -115,7 +117,7 @@ impl Connection {
             && matches!(header.kind, Kind::Ack | Kind::DataAck | Kind::SyncAck)
         {
             self.reception.acknowledged(ack);
-            self.on_feedback(now, ack, body.options, &told);
+            self.on_feedback(now, ack, body.options, &received);
         }
         match header.kind {
             Kind::CloseReq => self.on_close_request(now),
@@ -134,14 +136,14 @@ impl Connection {
             self.stats.data_packets_received += 1;
             self.stats.bytes_received += u64::from(payload);
             if self.config.deliver && refused.is_none() {
-                self.keep(numbers.seq, body.data);
+                self.deliver(numbers.seq, body.data);
             }
         }
     }
 
-    /// Why the data of a packet is not for the application.
-    fn refuses_data(&self, kind: Kind, data: &[u8], corrupt: bool) -> Option<DropCode> {
-        // Until the other side has confirmed that marks are not read here, no data is taken (section 12.1).
+    /// Reason for dropping the data of a packet.
+    fn drop_reason(&self, kind: Kind, data: &[u8], corrupt: bool) -> Option<DropCode> {
+        // Until the peer confirms ECN Incapable, data is dropped (section 12.1).
         let unconfirmed =
             || !self.config.ecn && self.features.is_changing(feature::ECN_INCAPABLE, Side::Local);
         match kind {
@@ -153,8 +155,8 @@ impl Connection {
         }
     }
 
-    /// A datagram waits to be read, if there is room; what finds none, or makes room, is told of.
-    fn keep(&mut self, seq: Seq, data: &[u8]) {
+    /// Queues a datagram for the application. Records a drop on overflow.
+    fn deliver(&mut self, seq: Seq, data: &[u8]) {
         let full = !self.inbox.has_room();
         let taken = self.inbox.push(data);
         if full {
@@ -167,8 +169,8 @@ impl Connection {
         self.stats.receive_drops = self.inbox.dropped;
     }
 
-    /// The numbers in full; none if short ones are not allowed (section 7.6.1).
-    fn numbers(&self, header: &Header) -> Option<Numbers> {
+    /// Extends short sequence numbers; `None` if they are not allowed (section 7.6.1).
+    fn full_numbers(&self, header: &Header) -> Option<Numbers> {
         if header.long {
             return Some(Numbers { seq: Seq::new(header.seq), ack: header.ack.map(Seq::new) });
         }
@@ -179,7 +181,7 @@ impl Connection {
         })
     }
 
-    /// The window of the other side's numbers: SWL and SWH (section 7.5.1).
+    /// The sequence number window: SWL and SWH (section 7.5.1).
     pub(super) fn sequence_window(&self) -> (Seq, Seq) {
         let width = self.features.value(feature::SEQUENCE_WINDOW, Side::Remote) as i64;
         let low = self.gsr.add(1 - width / 4);
@@ -187,7 +189,7 @@ impl Connection {
         (low, self.gsr.add((3 * width + 3) / 4))
     }
 
-    /// The window of acknowledgement numbers: AWL and AWH.
+    /// The acknowledgement number window: AWL and AWH (section 7.5.1).
     pub(super) fn acknowledgement_window(&self) -> (Seq, Seq) {
         let width = self.features.value(feature::SEQUENCE_WINDOW, Side::Local) as i64;
         let low = self.gss.add(1 - width);
@@ -195,14 +197,14 @@ impl Connection {
         (low, self.gss)
     }
 
-    /// Steps 5 and 6.
+    /// Steps 5 and 6: sequence number validity.
     fn is_in_window(&mut self, now: Nanos, kind: Kind, Numbers { seq, ack }: Numbers) -> bool {
         let (swl, swh) = self.sequence_window();
         let (awl, awh) = self.acknowledgement_window();
         let valid = match kind {
             Kind::Sync | Kind::SyncAck => {
-                // Any number from SWL on: that is how two ends that have lost each other meet again. While packets come, none
-                // is lost: the window holds (section 7.5.3).
+                // Syncs may carry any number from SWL on, so that endpoints can resynchronise. While valid
+                // packets arrive, the endpoints are synchronised and the window applies (section 7.5.3).
                 let active = now <= self.valid_at.saturating_add(self.half.rtt.or_default() * 3);
                 let known = if active { seq.within(swl, swh) } else { !swl.after(seq) };
                 let valid = known && ack.is_some_and(|ack| ack.within(awl, awh));
@@ -214,7 +216,7 @@ impl Connection {
             }
             Kind::CloseReq | Kind::Close | Kind::Reset => {
                 let low = self.gsr.add(1);
-                // In the packet that answers a Request nothing came before it.
+                // Every number is valid in the reply to a Request.
                 let low = if self.state == State::Request { seq } else { low };
                 seq.within(low, swh)
                     && ack.is_some_and(|ack| !self.gar.after(ack) && !ack.after(awh) && !awl.after(ack))
@@ -229,14 +231,14 @@ impl Connection {
         valid
     }
 
-    /// Asks the other side for its numbers, if the last time was long enough ago.
+    /// Sends a Sync, within the reply limit.
     fn send_sync(&mut self, now: Nanos, ack: Seq) {
         if self.pending.may_reply(now) {
             self.pending.sync = Some(ack);
         }
     }
 
-    /// Step 7: packet types that cannot come now.
+    /// Step 7: unexpected packet types.
     fn is_expected(&mut self, now: Nanos, kind: Kind, Numbers { seq, .. }: Numbers) -> bool {
         let server = self.config.role == Role::Server;
         let late = self.state >= State::Open && !self.osr.after(seq);
@@ -254,8 +256,8 @@ impl Connection {
         !unexpected
     }
 
-    /// The greatest numbers follow.
-    fn update(&mut self, kind: Kind, Numbers { seq, ack }: Numbers) {
+    /// Updates GSR and GAR.
+    fn update_numbers(&mut self, kind: Kind, Numbers { seq, ack }: Numbers) {
         if seq.after(self.gsr) {
             self.gsr = seq;
         }
@@ -270,10 +272,11 @@ impl Connection {
         {
             self.isr = None;
         }
-        self.features.keep_up(self.gsr, self.gss);
+        self.features.limit_lag(self.gsr, self.gss);
     }
 
-    /// A Reset for a packet that belongs to no connection (section 8.3.1), or that a connection without numbers cannot take.
+    /// Sends a Reset for a packet without a connection (section 8.3.1), or for one that an endpoint in LISTEN
+    /// or REQUEST cannot accept.
     pub(super) fn refuse(&mut self, now: Nanos, header: &Header, code: ResetCode) {
         self.stats.ignored += 1;
         if header.kind == Kind::Reset || !self.pending.may_reply(now) {

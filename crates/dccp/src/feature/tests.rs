@@ -1,11 +1,11 @@
-//! Two sides agree.
+//! Negotiation between two endpoints.
 
 use super::*;
 use crate::{ack_vector, options};
 
 const NOW: Nanos = Nanos::ZERO;
 
-/// One side's packet `seq`, acknowledging `ack`, reaches the other.
+/// Delivers packet `seq` with acknowledgement number `ack` from one endpoint to the other.
 fn carry(from: &mut Features, to: &mut Features, now: Nanos, seq: u64, ack: u64) -> Outcome {
     let mut bytes = vec![];
     let (seq, ack) = (Seq::new(seq), Some(Seq::new(ack)));
@@ -14,33 +14,29 @@ fn carry(from: &mut Features, to: &mut Features, now: Nanos, seq: u64, ack: u64)
     for option in options(&bytes) {
         match option.expect("a well-formed option") {
             Opt::Mandatory => mandatory = true,
-            Opt::ChangeL { feature, value } => {
-                to.on_change(seq, true, feature, value, std::mem::take(&mut mandatory))?;
-            }
-            Opt::ChangeR { feature, value } => {
-                to.on_change(seq, false, feature, value, std::mem::take(&mut mandatory))?;
-            }
-            Opt::ConfirmL { feature, value } => to.on_confirm(seq, ack, true, feature, value)?,
-            Opt::ConfirmR { feature, value } => to.on_confirm(seq, ack, false, feature, value)?,
-            other => panic!("{other:?}"),
+            option => to
+                .on_option(seq, ack, &option, std::mem::take(&mut mandatory))
+                .expect("a feature option")
+                .map_err(|(code, _)| code)?,
         }
     }
-    to.received(seq);
+    to.end_options(seq);
     Ok(())
 }
 
+/// Both endpoints agree on the server's preference although their Changes cross.
 #[test]
-fn wishes_that_cross_lead_both_sides_to_the_servers_preference() {
-    // The client wants its CCID to be 3 or 2 while the server wants it to be 2 or 3, or one that is not common at all.
+fn features_crossing_changes_agree_on_server_preference() {
+    // The client prefers CCID 3, then 2; the server has the same two, or a list with one or no common value.
     for (theirs, expected) in [(&[2, 3][..], 2), (&[3, 2], 3), (&[9, 3], 3), (&[9], 2)] {
         let (mut client, mut server) = (Features::new(false), Features::new(true));
-        client.want(NOW, CCID, Side::Local, &[3, 2], false);
-        server.want(NOW, CCID, Side::Remote, theirs, false);
-        // Both Changes are on their way at once.
+        client.request(NOW, CCID, Side::Local, &[3, 2], false);
+        server.request(NOW, CCID, Side::Remote, theirs, false);
+        // Both Changes are in flight at once.
         let mut crossed = client.clone();
         carry(&mut crossed, &mut server, NOW, 10, 0).unwrap();
         let mut reply = Features::new(true);
-        reply.want(NOW, CCID, Side::Remote, theirs, false);
+        reply.request(NOW, CCID, Side::Remote, theirs, false);
         if reply.is_changing(CCID, Side::Remote) {
             carry(&mut reply, &mut crossed, NOW, 20, 9).unwrap();
         }
@@ -54,12 +50,13 @@ fn wishes_that_cross_lead_both_sides_to_the_servers_preference() {
     }
 }
 
+/// A Confirm of an older Change does not end the newer one, which is retransmitted with back-off.
 #[test]
-fn a_confirm_of_an_older_change_is_not_taken_for_the_newer_ones() {
+fn features_confirm_of_older_change_leaves_change_pending() {
     let (mut a, mut b) = (Features::new(false), Features::new(true));
-    a.state(NOW, SEQUENCE_WINDOW, 500);
+    a.set_local(NOW, SEQUENCE_WINDOW, 500);
     carry(&mut a, &mut b, NOW, 1, 0).unwrap();
-    a.state(NOW, SEQUENCE_WINDOW, 900);
+    a.set_local(NOW, SEQUENCE_WINDOW, 900);
     let mut bytes = vec![];
     a.write(NOW, Seq::new(2), Nanos::from_millis(80), false, &mut bytes); // lost
     carry(&mut b, &mut a, NOW, 7, 1).unwrap();
@@ -67,7 +64,7 @@ fn a_confirm_of_an_older_change_is_not_taken_for_the_newer_ones() {
         (a.value(SEQUENCE_WINDOW, Side::Local), a.is_changing(SEQUENCE_WINDOW, Side::Local)),
         (100, true)
     );
-    // After 80 ms the Change is repeated, then after 160 ms.
+    // The Change is retransmitted after 80 ms, then after 160 ms.
     assert!(!a.has_news(Nanos::from_millis(79)) && a.has_news(Nanos::from_millis(80)));
     carry(&mut a, &mut b, Nanos::from_millis(80), 3, 7).unwrap();
     assert_eq!(a.deadline(), Nanos::from_millis(240));
@@ -76,10 +73,11 @@ fn a_confirm_of_an_older_change_is_not_taken_for_the_newer_ones() {
     assert_eq!(a.deadline(), Nanos::MAX);
 }
 
+/// A Confirm with a value outside the preference list is an option error.
 #[test]
-fn a_value_that_was_not_offered_is_an_option_error() {
+fn features_confirm_of_unoffered_value_is_option_error() {
     let mut a = Features::new(false);
-    a.want(NOW, CCID, Side::Local, &[3, 2], false);
+    a.request(NOW, CCID, Side::Local, &[3, 2], false);
     let mut bytes = vec![];
     a.write(NOW, Seq::new(1), Nanos::ZERO, true, &mut bytes);
     assert_eq!(bytes, [32, 5, CCID, 3, 2]);
@@ -88,9 +86,10 @@ fn a_value_that_was_not_offered_is_an_option_error() {
     assert_eq!(confirm, Err(ResetCode::OptionError));
 }
 
+/// An empty Confirm means 'unknown feature' (section 6.6.7). For features that every DCCP must implement it
+/// is an option error.
 #[test]
-fn a_feature_that_everybody_has_is_not_unknown() {
-    // Section 6.6.7: an empty Confirm says so; of those that every DCCP must know it is an error.
+fn features_empty_confirm_of_required_feature_is_option_error() {
     for (number, outcome) in [
         (CCID, Err(ResetCode::OptionError)),
         (SHORT_NUMBERS, Err(ResetCode::OptionError)),
@@ -100,9 +99,9 @@ fn a_feature_that_everybody_has_is_not_unknown() {
     ] {
         let mut a = Features::new(false);
         if number == SEQUENCE_WINDOW {
-            a.state(NOW, number, 500);
+            a.set_local(NOW, number, 500);
         } else {
-            a.want(NOW, number, Side::Local, &[3, 1], false);
+            a.request(NOW, number, Side::Local, &[3, 1], false);
         }
         a.write(NOW, Seq::new(1), Nanos::ZERO, true, &mut vec![]);
         assert_eq!(a.on_confirm(Seq::new(7), Some(Seq::new(1)), false, number, &[]), outcome, "{number}");

@@ -1,45 +1,46 @@
-//! Loss intervals: their mean (RFC 5348 sections 5.4 and 5.5) and the option that carries them (RFC 4342 section 8.6).
+//! Loss intervals: their mean (RFC 5348 sections 5.4 and 5.5) and the Loss Intervals option (RFC 4342 section
+//! 8.6).
 
-use crate::wire::Opt;
+use crate::wire::{MAX_VALUE, Opt};
 
-/// Intervals that the mean looks at, the open one apart.
+/// Closed intervals in the mean.
 pub(super) const CLOSED: usize = 8;
 
-/// Section 5.4's weights, newest first, in fifths: so a mean of whole intervals is exact.
+/// Weights of section 5.4, newest first, in fifths so that means of whole intervals are exact.
 const WEIGHTS: [f64; CLOSED] = [5.0, 5.0, 5.0, 5.0, 4.0, 3.0, 2.0, 1.0];
 
-/// The least that history discounting leaves of a weight (section 5.5: THRESHOLD).
+/// Lower bound of the discount factor (section 5.5: THRESHOLD).
 const LEAST_DISCOUNT: f64 = 0.25;
 
-/// The most packets that an option may pass over: what waits for three later ones (RFC 4342 section 8.6.1).
+/// Greatest skip length, for packets waiting for three later ones (RFC 4342 section 8.6.1).
 pub const MAX_SKIP: u8 = 3;
 
-/// Bytes of an interval on the wire.
+/// Bytes per interval on the wire.
 const ENTRY: usize = 9;
 
-/// The most that a length of 24 or 23 bits says.
+/// Greatest values of the 24-bit and 23-bit length fields.
 const MAX_LENGTH: u64 = (1 << 24) - 1;
 const MAX_LOSSY: u64 = (1 << 23) - 1;
 
-/// A loss interval: a lossy part, from the first packet lost to the last one of the same event, and the packets after it.
+/// A loss interval: a lossy part, from the first to the last lost packet of an event, and a lossless part.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Interval {
-    /// Packets after the lossy part, of all types.
+    /// Lossless length: packets of all types after the lossy part.
     pub lossless: u64,
-    /// Packets in the lossy part; 0 before the first loss.
+    /// Loss length: packets in the lossy part; 0 before the first loss.
     pub lossy: u64,
-    /// Data packets in both, lost ones included: the length that p is computed from.
+    /// Data length: data packets in both parts, including lost ones. Determines p.
     pub data: u64,
 }
 
-/// An interval that has ended, and what discounting has left of its weight.
+/// A closed interval and the discount factor of its weight.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Closed {
     pub(super) interval: Interval,
     pub(super) discount: f64,
 }
 
-/// The mean of closed intervals alone, DF_i applied (section 5.5: I_tot1/W_tot1); none without any.
+/// Mean of the closed intervals with DF_i applied (section 5.5: I_tot1/W_tot1); `None` without intervals.
 fn mean_closed(closed: &[Closed]) -> Option<f64> {
     let weights =
         || closed.iter().zip(WEIGHTS).map(|(closed, w)| (closed.interval.data as f64, w * closed.discount));
@@ -47,7 +48,7 @@ fn mean_closed(closed: &[Closed]) -> Option<f64> {
     (total > 0.0).then(|| weights().map(|(length, w)| length * w).sum::<f64>() / total)
 }
 
-/// How much less than before the closed intervals count (section 5.5: DF), because the open one is so long.
+/// Discount factor that a long open interval applies to the closed ones (section 5.5: DF).
 pub(super) fn discount(open: u64, closed: &[Closed]) -> f64 {
     match mean_closed(closed) {
         Some(mean) if open as f64 > 2.0 * mean => (2.0 * mean / open as f64).max(LEAST_DISCOUNT),
@@ -55,11 +56,12 @@ pub(super) fn discount(open: u64, closed: &[Closed]) -> f64 {
     }
 }
 
-/// I_mean, the closed intervals counting `factor` (DF) in the sum that has the open one; none without closed ones.
+/// I_mean; `factor` (DF) scales the closed intervals in the sum with the open one. `None` without closed
+/// intervals.
 pub(super) fn mean(open: u64, closed: &[Closed], factor: f64) -> Option<f64> {
     let older = mean_closed(closed)?;
     let (mut sum, mut total) = (open as f64 * WEIGHTS[0], WEIGHTS[0]);
-    // The open interval takes the place of the oldest: k weights for k intervals.
+    // The open interval replaces the oldest: k weights for k intervals.
     for (closed, w) in closed[..closed.len() - 1].iter().zip(&WEIGHTS[1..]) {
         let w = w * closed.discount * factor;
         sum += closed.interval.data as f64 * w;
@@ -68,8 +70,8 @@ pub(super) fn mean(open: u64, closed: &[Closed], factor: f64) -> Option<f64> {
     Some(older.max(sum / total))
 }
 
-/// I_mean without discounting, from data lengths as an option carries them, the open interval's first; none if no interval is
-/// closed. More than eight closed ones are not looked at. The loss event rate is its inverse.
+/// I_mean without discounting, from the data lengths of an option, open interval first. `None` without a
+/// closed interval. Uses at most eight closed intervals. Its inverse is the loss event rate.
 pub fn mean_interval(lengths: impl IntoIterator<Item = u64>) -> Option<f64> {
     let mut lengths = lengths.into_iter();
     let open = lengths.next()?;
@@ -82,15 +84,15 @@ pub fn mean_interval(lengths: impl IntoIterator<Item = u64>) -> Option<f64> {
     mean(open, &closed[..count], 1.0)
 }
 
-/// Appends a Loss Intervals option to `out`: the number of the newest packets that it passes over, at most [`MAX_SKIP`], and
-/// intervals from the newest to the oldest, at most 28. Longer lengths than the option's 24 bits are written as the longest.
+/// Appends a Loss Intervals option to `out`: the skip length, at most [`MAX_SKIP`], and at most 28 intervals,
+/// newest first. Lengths saturate at the width of their fields.
 pub fn write_intervals(skip: u8, intervals: impl IntoIterator<Item = Interval>, out: &mut Vec<u8>) {
-    const MOST: usize = (crate::wire::MAX_VALUE - 1) / ENTRY;
+    const MOST: usize = (MAX_VALUE - 1) / ENTRY;
     let mut value = [0; 1 + MOST * ENTRY];
     value[0] = skip.min(MAX_SKIP);
     let mut used = 1;
     for (slot, interval) in value[1..].chunks_exact_mut(ENTRY).zip(intervals) {
-        // The top bit of the middle length is an ECN nonce, which is historic (RFC 8311): zero.
+        // The top bit of the loss length is the ECN nonce, which is historic (RFC 8311) and sent as zero.
         let lengths =
             [interval.lossless.min(MAX_LENGTH), interval.lossy.min(MAX_LOSSY), interval.data.min(MAX_LENGTH)];
         for (to, length) in slot.chunks_exact_mut(3).zip(lengths) {
@@ -101,8 +103,8 @@ pub fn write_intervals(skip: u8, intervals: impl IntoIterator<Item = Interval>, 
     Opt::LossIntervals(&value[..used]).write(out);
 }
 
-/// The value of a Loss Intervals option: how many of the newest packets it passes over, and its intervals, newest first. None
-/// if it has no skip length or part of an interval.
+/// Decodes a Loss Intervals option: skip length and intervals, newest first. `None` if the skip length is
+/// missing or an interval is truncated.
 pub fn read_intervals(value: &[u8]) -> Option<(u8, impl ExactSizeIterator<Item = Interval> + '_)> {
     let (&skip, entries) = value.split_first()?;
     if !entries.len().is_multiple_of(ENTRY) {

@@ -1,24 +1,24 @@
-//! How fast data arrives (RFC 4342 section 8.3), and the round-trip time as the window counter shows it (section 8.1).
+//! Receive rate (RFC 4342 section 8.3) and round-trip time from the window counter (section 8.1).
 
 use narrows_cc::{Bytes, Nanos, Rate};
 
-/// Parts of a round trip by which arrivals are remembered.
+/// Resolution of the history: parts per round trip.
 const PARTS: u64 = 8;
 
-/// Parts that are kept: two round trips.
+/// History length in parts: two round trips.
 const KEPT: usize = 2 * PARTS as usize;
 
-/// What arrived in some time.
+/// Bytes that arrived since `start`.
 #[derive(Clone, Copy, Default, Debug)]
 struct Part {
     start: Nanos,
     bytes: u64,
 }
 
-/// X_recv: bytes of data per second, over the longer of R and the time since the last report.
+/// X_recv: bytes of data per second over the longer of R and the time since the last report.
 ///
-/// Since the last report bytes are counted; the rest of a round trip is remembered by eighths, an eighth counting by the share of
-/// it that lies in the round trip.
+/// Counts bytes since the last report exactly. For the rest of a round trip it keeps eighths; a partly
+/// covered eighth counts proportionally.
 #[derive(Clone, Debug)]
 pub struct ReceiveRate {
     reported: Nanos,
@@ -28,12 +28,12 @@ pub struct ReceiveRate {
 }
 
 impl ReceiveRate {
-    /// Data begins to arrive after `now`.
+    /// Starts measuring at `now`.
     pub fn new(now: Nanos) -> Self {
         Self { reported: now, bytes: 0, parts: [Part { start: now, bytes: 0 }; KEPT] }
     }
 
-    /// So much data arrived.
+    /// Records the arrival of data.
     pub fn arrive(&mut self, now: Nanos, bytes: u64, rtt: Nanos) {
         self.bytes += bytes;
         if (now - self.parts[0].start).as_nanos() >= rtt.as_nanos() / PARTS {
@@ -43,7 +43,7 @@ impl ReceiveRate {
         self.parts[0].bytes += bytes;
     }
 
-    /// The rate that a report sent now would carry.
+    /// X_recv for a report sent now.
     pub fn rate(&self, now: Nanos, rtt: Nanos) -> Rate {
         let since = now - self.reported;
         if since >= rtt {
@@ -65,7 +65,7 @@ impl ReceiveRate {
         Bytes::new(bytes).per(rtt)
     }
 
-    /// The rate of a report that is sent now.
+    /// X_recv for a report sent now; restarts the measurement.
     pub fn report(&mut self, now: Nanos, rtt: Nanos) -> Rate {
         let rate = self.rate(now, rtt);
         self.reported = now;
@@ -74,24 +74,24 @@ impl ReceiveRate {
     }
 }
 
-/// The part of a new sample in the estimate, as senders have it (RFC 5348 section 4.3: q = 0.9).
-const NEW: f64 = 0.1;
+/// Weight of a new sample, as at senders (RFC 5348 section 4.3: q = 0.9).
+const GAIN: f64 = 0.1;
 
-/// R as a receiver finds it: the sender's window counter goes up by one each quarter of its round-trip time, so the time between
-/// two packets whose counters differ by n is about n quarters.
+/// Receiver's estimate of R. The sender increments the window counter every quarter of its round-trip time,
+/// so packets whose counters differ by n are about n quarters apart.
 ///
-/// A sample is taken over four steps, or over fewer if the counter jumps beyond: a jump of five says 'five or more'.
+/// A sample spans four steps, or fewer if the counter jumps further: a jump of five means 'five or more'.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterRtt {
-    /// The first packet with its counter.
+    /// First packet and its counter.
     from: Option<(Nanos, u8)>,
-    /// The first packet with the counter furthest ahead of that, by the steps that are given.
+    /// First packet with the greatest counter since then: time, steps.
     upto: (Nanos, u8),
     rtt: Option<Nanos>,
 }
 
 impl CounterRtt {
-    /// No sample yet; `first`: what else is known, from the handshake.
+    /// No sample yet; `first` is the handshake's estimate, if any.
     pub const fn new(first: Option<Nanos>) -> Self {
         Self { from: None, upto: (Nanos::ZERO, 0), rtt: first }
     }
@@ -101,7 +101,7 @@ impl CounterRtt {
         self.rtt
     }
 
-    /// A data packet arrived whose number is greater than all before.
+    /// Records a data packet whose number exceeds all earlier ones.
     pub fn arrive(&mut self, now: Nanos, counter: u8) {
         let Some((start, from)) = self.from else {
             self.from = Some((now, counter % 16));
@@ -136,7 +136,7 @@ impl CounterRtt {
 
     fn sample(&mut self, time: Nanos, steps: u8) {
         let sample = time.as_nanos() as f64 * 4.0 / f64::from(steps);
-        let rtt = self.rtt.map_or(sample, |old| old.as_nanos() as f64 * (1.0 - NEW) + sample * NEW);
+        let rtt = self.rtt.map_or(sample, |old| old.as_nanos() as f64 * (1.0 - GAIN) + sample * GAIN);
         self.rtt = Some(Nanos::from_nanos(rtt as u64));
     }
 }

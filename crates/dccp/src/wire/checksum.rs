@@ -1,26 +1,29 @@
-//! The checksum (RFC 4340 section 9): the Internet checksum over a pseudo-header, the header with its options, and as much of
-//! the data as CsCov says.
+//! The checksum (RFC 4340 section 9): the Internet checksum over a pseudo-header, the header with its
+//! options, and the part of the data that CsCov selects.
 
-/// The IPv4 addresses of the pseudo-header.
+use super::header::MIN_HEADER;
+
+/// IPv4 addresses of the pseudo-header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Addresses {
-    /// Of the sender.
+    /// Sender address.
     pub source: [u8; 4],
-    /// Of the receiver.
+    /// Receiver address.
     pub destination: [u8; 4],
 }
 
-/// DCCP's number among the protocols of IP.
+/// DCCP's IP protocol number.
 const PROTOCOL: u8 = 33;
 
-/// Where the checksum stands in the header.
+/// Position of the checksum field in the header.
 const FIELD: std::ops::Range<usize> = 6..8;
 
-/// The checksum of a whole packet whose coverage is `coverage` (CsCov), its checksum field taken as zero. Without addresses
-/// the pseudo-header is left out.
+/// Checksum of a whole packet with coverage `coverage` (CsCov), taking the checksum field as zero. Without
+/// addresses the pseudo-header is left out.
 ///
-/// The pseudo-header's length is that of the whole packet, also where not all of it is covered (section 9.1). A data offset
-/// or a coverage beyond the packet's end covers all there is: whether such a packet is one, [`super::Header::decode`] says.
+/// The pseudo-header carries the length of the whole packet even under partial coverage (section 9.1). A data
+/// offset or coverage beyond the end of the packet covers the whole packet; [`super::Header::decode`] rejects
+/// such packets.
 pub fn checksum(addresses: Option<Addresses>, packet: &[u8], coverage: u8) -> u16 {
     let covered = covered(packet, coverage);
     let (before, after) =
@@ -28,7 +31,7 @@ pub fn checksum(addresses: Option<Addresses>, packet: &[u8], coverage: u8) -> u1
     internet_checksum(pseudo_header(addresses, packet), &[before, after])
 }
 
-/// The bytes of a packet that its checksum covers.
+/// The bytes that the checksum covers.
 fn covered(packet: &[u8], coverage: u8) -> &[u8] {
     let offset = packet.get(4).map_or(0, |&words| usize::from(words) * 4);
     match coverage & 15 {
@@ -41,12 +44,12 @@ fn pseudo_header(addresses: Option<Addresses>, packet: &[u8]) -> Option<(Address
     addresses.map(|addresses| (addresses, PROTOCOL, packet.len()))
 }
 
-/// The Internet checksum (RFC 1071) over a pseudo-header of addresses, protocol and length, and over parts that all but the last
-/// have an even length.
+/// Internet checksum (RFC 1071) over a pseudo-header (addresses, protocol, length) and parts. Every part but
+/// the last must have an even length.
 pub(crate) fn internet_checksum(pseudo: Option<(Addresses, u8, usize)>, parts: &[&[u8]]) -> u16 {
     let mut sum: u64 = parts.iter().map(|part| sum_words(part)).sum();
     if let Some((Addresses { source, destination }, protocol, length)) = pseudo {
-        // 32-bit words fold to the sum of their halves: 2^16 is 1 in one's complement.
+        // A 32-bit word folds to the sum of its halves, because 2^16 is 1 in one's complement.
         sum += u64::from(u32::from_be_bytes(source)) + u64::from(u32::from_be_bytes(destination));
         sum += u64::from(protocol) + length as u64;
     }
@@ -56,23 +59,23 @@ pub(crate) fn internet_checksum(pseudo: Option<(Addresses, u8, usize)>, parts: &
     !(sum as u16)
 }
 
-/// Puts the checksum into a packet whose header says its coverage. Packets shorter than a header are left alone.
+/// Writes the checksum, for the coverage in the header. Packets shorter than a header stay unchanged.
 pub fn seal(addresses: Option<Addresses>, packet: &mut [u8]) {
-    if packet.len() < super::MIN_HEADER {
+    if packet.len() < MIN_HEADER {
         return;
     }
     let value = checksum(addresses, packet, packet[5]);
     packet[FIELD].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Whether the packet carries the checksum that its header and addresses ask for.
+/// Whether the checksum matches header and addresses.
 pub fn verify(addresses: Option<Addresses>, packet: &[u8]) -> bool {
-    // With the field included the sum is all ones, whose complement is zero.
-    packet.len() >= super::MIN_HEADER
+    // Including the checksum field, a valid sum is all ones; its complement is zero.
+    packet.len() >= MIN_HEADER
         && internet_checksum(pseudo_header(addresses, packet), &[covered(packet, packet[5])]) == 0
 }
 
-/// The sum of the 16-bit words, a last odd byte padded with zero.
+/// Sum of the 16-bit words; an odd last byte is padded with zero.
 fn sum_words(bytes: &[u8]) -> u64 {
     let (pairs, odd) = bytes.as_chunks::<2>();
     let sum: u64 = pairs.iter().map(|&pair| u64::from(u16::from_be_bytes(pair))).sum();

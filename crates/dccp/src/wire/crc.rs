@@ -1,6 +1,6 @@
-//! CRC-32c, as SCTP has it (RFC 3309): for Data Checksums (RFC 4340 section 9.3).
+//! CRC-32c as in SCTP (RFC 3309), for the Data Checksum option (RFC 4340 section 9.3).
 
-/// Of every byte: the remainder of its reflection by 0x1EDC6F41.
+/// Remainder of each byte for the reflected polynomial 0x1EDC6F41.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut n = 0;
@@ -17,8 +17,8 @@ const TABLE: [u32; 256] = {
     table
 };
 
-/// The value of a Data Checksum option for this data. SCTP's procedure swaps the bytes of the remainder before they are sent in
-/// network order, so that the least significant one comes first on the wire.
+/// Value of the Data Checksum option for `data`. SCTP swaps the bytes of the remainder before network order,
+/// so the least significant byte comes first on the wire.
 pub fn data_checksum(data: &[u8]) -> u32 {
     let rest = data
         .iter()
@@ -30,13 +30,14 @@ pub fn data_checksum(data: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
+    /// The Data Checksum has the published check values of CRC-32c.
     #[test]
-    fn known_values() {
-        // The check value of the CRC catalogues, and test patterns of RFC 3720 appendix B.4, which has the order of the wire.
+    fn data_checksum_matches_known_values() {
+        // Check value of the CRC catalogues, then test patterns of RFC 3720 appendix B.4, in wire order.
         assert_eq!(data_checksum(b"123456789").swap_bytes(), 0xe306_9283);
         assert_eq!(data_checksum(&[0; 32]).to_be_bytes(), [0xaa, 0x36, 0x91, 0x8a]);
         assert_eq!(data_checksum(&[0xff; 32]).to_be_bytes(), [0x43, 0xab, 0xa8, 0x62]);
-        // RFC 4340 section 9.3: that of no bytes is zero.
+        // RFC 4340 section 9.3: the checksum of empty data is zero.
         assert_eq!(data_checksum(&[]), 0);
     }
 }

@@ -1,155 +1,97 @@
-//! Headers to bytes and back (RFC 4340 sections 5.1 to 5.6).
+//! Header encoding and decoding (RFC 4340 sections 5.1 to 5.6).
 
 use thiserror::Error;
 
-use super::{Header, Kind, ResetCode};
-use crate::Seq;
+use super::kind::{Kind, ResetCode};
+use crate::seq::Seq;
 
-/// The most that header and options may take: the data offset counts 32-bit words in one byte.
+/// Longest header with options: the data offset counts 32-bit words in one byte.
 pub const MAX_HEADER: usize = 255 * 4;
 
-/// The shortest header: Data with a short number.
-pub const MIN_HEADER: usize = 12;
+/// Shortest header: Data with a short sequence number.
+pub const MIN_HEADER: usize = Kind::Data.header_len(false);
 
-/// What follows the header.
+/// Packet contents after the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Body<'a> {
-    /// Options with their padding; [`super::options`] reads them.
+    /// Options with padding; [`super::options`] parses them.
     pub options: &'a [u8],
     /// Application data.
     pub data: &'a [u8],
 }
 
-/// Why bytes are not a packet. RFC 4340 section 8.5, step 1: such packets are dropped without an answer.
+/// Reason for rejecting bytes as a packet. RFC 4340 section 8.5, step 1: such packets are dropped without a
+/// reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum DecodeError {
     /// The packet ends inside its fixed header.
     #[error("the packet ends at byte {have}, its header takes {needed}")]
     Truncated {
-        /// Bytes that the header of this type takes.
+        /// Header length of this type in bytes.
         needed: usize,
-        /// Bytes that are there.
+        /// Bytes present.
         have: usize,
     },
     /// A reserved packet type.
     #[error("byte 8: packet type {0} is reserved; types are 0 to 9")]
     Kind(u8),
-    /// Short numbers where there are none.
+    /// A short sequence number on a type that requires a long one.
     #[error("byte 8: {0:?} has a short sequence number (X = 0); only Data, Ack and DataAck may")]
     Short(Kind),
-    /// Data would start inside the header.
+    /// The data offset points inside the header.
     #[error("byte 4: data starts at byte {offset}, inside the header of {needed} bytes")]
     OffsetInHeader {
-        /// Where data starts, in bytes.
+        /// Data offset in bytes.
         offset: usize,
-        /// Bytes that the header takes.
+        /// Header length in bytes.
         needed: usize,
     },
-    /// Data would start after the packet's end.
+    /// The data offset points beyond the end of the packet.
     #[error("byte 4: data starts at byte {offset}, after the packet's end at {have}")]
     OffsetBeyond {
-        /// Where data starts, in bytes.
+        /// Data offset in bytes.
         offset: usize,
-        /// Bytes that are there.
+        /// Bytes present.
         have: usize,
     },
-    /// The checksum would cover more than there is.
+    /// The checksum coverage exceeds the data.
     #[error("byte 5: the checksum covers {covered} bytes of data, there are {have}")]
     Coverage {
-        /// Bytes of data that CsCov names.
+        /// Bytes of data that CsCov selects.
         covered: usize,
-        /// Bytes of data that are there.
+        /// Bytes of data present.
         have: usize,
     },
 }
 
-impl Kind {
-    /// The type with this number on the wire; none if the number is reserved.
-    pub const fn from_wire(number: u8) -> Option<Self> {
-        Some(match number {
-            0 => Self::Request,
-            1 => Self::Response,
-            2 => Self::Data,
-            3 => Self::Ack,
-            4 => Self::DataAck,
-            5 => Self::CloseReq,
-            6 => Self::Close,
-            7 => Self::Reset,
-            8 => Self::Sync,
-            9 => Self::SyncAck,
-            _ => return None,
-        })
-    }
-
-    /// Whether it carries an acknowledgement number.
-    pub const fn acknowledges(self) -> bool {
-        !matches!(self, Self::Request | Self::Data)
-    }
-
-    /// Whether its numbers may be short (X = 0).
-    pub const fn may_be_short(self) -> bool {
-        matches!(self, Self::Data | Self::Ack | Self::DataAck)
-    }
-
-    /// Whether it is a data packet in the sense of RFC 4340: what loss of data and the NDP count are about.
-    pub const fn is_data(self) -> bool {
-        matches!(self, Self::Request | Self::Response | Self::Data | Self::DataAck)
-    }
-
-    /// Bytes of its header without options, with long or short numbers.
-    pub const fn header_len(self, long: bool) -> usize {
-        let generic = if long { 16 } else { MIN_HEADER };
-        let acknowledgement = match (self.acknowledges(), long) {
-            (false, _) => 0,
-            (true, true) => 8,
-            (true, false) => 4,
-        };
-        let own = if matches!(self, Self::Request | Self::Response | Self::Reset) { 4 } else { 0 };
-        generic + acknowledgement + own
-    }
-}
-
-impl ResetCode {
-    /// The code with this number; none for numbers that are reserved or a CCID's (128 and above).
-    pub const fn from_wire(number: u8) -> Option<Self> {
-        Some(match number {
-            0 => Self::Unspecified,
-            1 => Self::Closed,
-            2 => Self::Aborted,
-            3 => Self::NoConnection,
-            4 => Self::PacketError,
-            5 => Self::OptionError,
-            6 => Self::MandatoryError,
-            7 => Self::ConnectionRefused,
-            8 => Self::BadServiceCode,
-            9 => Self::TooBusy,
-            10 => Self::BadInitCookie,
-            11 => Self::AggressionPenalty,
-            _ => return None,
-        })
-    }
-
-    /// Its name in RFC 4340 section 5.6, in small letters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unspecified => "unspecified",
-            Self::Closed => "closed",
-            Self::Aborted => "aborted",
-            Self::NoConnection => "no connection",
-            Self::PacketError => "packet error",
-            Self::OptionError => "option error",
-            Self::MandatoryError => "mandatory error",
-            Self::ConnectionRefused => "connection refused",
-            Self::BadServiceCode => "bad service code",
-            Self::TooBusy => "too busy",
-            Self::BadInitCookie => "bad init cookie",
-            Self::AggressionPenalty => "aggression penalty",
-        }
-    }
+/// A header without options. Fields that the type lacks are zero or `None`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// DCCP source port.
+    pub source: u16,
+    /// DCCP destination port.
+    pub destination: u16,
+    /// CCVal: four bits of the sender's CCID; CCID 3's window counter.
+    pub ccval: u8,
+    /// Checksum coverage (CsCov): 0 covers everything, n covers the header and 4(n − 1) bytes of data.
+    pub coverage: u8,
+    /// Packet type.
+    pub kind: Kind,
+    /// Long sequence numbers (X = 1).
+    pub long: bool,
+    /// Sequence number; the low 24 bits if `long` is not set.
+    pub seq: u64,
+    /// Acknowledgement number, of the same width; `None` for Request and Data.
+    pub ack: Option<u64>,
+    /// Service code of Request and Response.
+    pub service: u32,
+    /// Reset: code as received and three bytes of data.
+    pub reset: (u8, [u8; 3]),
 }
 
 impl Header {
-    /// A header of `kind` with long numbers and everything else zero; acknowledging types acknowledge number 0.
+    /// A header of `kind` with long sequence numbers and all other fields zero. Acknowledging types get
+    /// acknowledgement number 0.
     pub const fn new(kind: Kind) -> Self {
         Self {
             source: 0,
@@ -165,12 +107,12 @@ impl Header {
         }
     }
 
-    /// The Reset for a packet of no connection: its number follows the acknowledgement, if there is one (RFC 4340 section 8.3.1).
-    /// A Reset is not to be answered so.
+    /// The Reset for a packet without a connection. Its sequence number is the acknowledgement number plus
+    /// one, or 0 (RFC 4340 section 8.3.1). A Reset must not trigger it.
     pub fn refusal(&self, code: ResetCode) -> Self {
         let mut reset = Self::new(Kind::Reset);
         (reset.source, reset.destination) = (self.destination, self.source);
-        // Of short numbers the upper half is zero.
+        // The upper 24 bits of short numbers are zero.
         let width = if self.is_long() { u64::MAX } else { 0xff_ffff };
         reset.seq = self.ack.map_or(0, |ack| Seq::new(ack).add(1).get() & width);
         reset.ack = Some(self.seq);
@@ -178,30 +120,31 @@ impl Header {
         reset
     }
 
-    /// Bytes that the header takes without options.
+    /// Header length in bytes without options.
     pub const fn len(&self) -> usize {
         self.kind.header_len(self.is_long())
     }
 
-    /// Never: a header has at least 12 bytes.
+    /// Always `false`: a header has at least 12 bytes.
     pub const fn is_empty(&self) -> bool {
         false
     }
 
-    /// Bytes that options may take, padding included.
+    /// Bytes available for options, padding included.
     pub const fn room(&self) -> usize {
         MAX_HEADER - self.len()
     }
 
-    /// Types that have no short form are long whatever the field says.
+    /// Types without a short form are long regardless of the field.
     const fn is_long(&self) -> bool {
         self.long || !self.kind.may_be_short()
     }
 
-    /// The header, options and data of a whole packet. The checksum is not looked at: [`super::verify`] does that.
+    /// Decodes header, options and data of a whole packet. Does not check the checksum; [`super::verify`]
+    /// does.
     ///
     /// # Errors
-    /// Where the packet's lengths contradict each other or its type is reserved (RFC 4340 section 8.5, step 1).
+    /// If the lengths contradict each other or the type is reserved (RFC 4340 section 8.5, step 1).
     pub fn decode(bytes: &[u8]) -> Result<(Self, Body<'_>), DecodeError> {
         let (header, body) = Self::decode_any_coverage(bytes)?;
         let covered = usize::from(header.coverage.saturating_sub(1)) * 4;
@@ -211,7 +154,7 @@ impl Header {
         Ok((header, body))
     }
 
-    /// As [`Header::decode`], for a carrier that makes the coverage meaningless.
+    /// Like [`Header::decode`], for encapsulations without partial coverage.
     pub(crate) fn decode_any_coverage(bytes: &[u8]) -> Result<(Self, Body<'_>), DecodeError> {
         let have = bytes.len();
         if have < MIN_HEADER {
@@ -263,14 +206,14 @@ impl Header {
         Ok((header, Body { options: &bytes[needed..offset], data: &bytes[offset..] }))
     }
 
-    /// Appends the packet to `out`: this header, `options` padded to a multiple of 32 bits, `data`. The checksum is zero;
-    /// [`super::seal`] puts one in.
+    /// Appends the packet to `out`: header, `options` padded to a multiple of 32 bits, `data`. The checksum
+    /// is zero until [`super::seal`].
     ///
-    /// Numbers keep as many low bits as their fields have. A coverage of more data than there is becomes 0, everything. A
-    /// type that must acknowledge and has no number acknowledges 0; one that cannot, ignores it.
+    /// Sequence numbers are truncated to the width of their fields. A coverage beyond the data becomes 0
+    /// (everything). An acknowledging type without a number acknowledges 0; other types ignore `ack`.
     ///
     /// # Panics
-    /// If the options take more than [`Header::room`].
+    /// If the options exceed [`Header::room`].
     pub fn encode(&self, options: &[u8], data: &[u8], out: &mut Vec<u8>) {
         let long = self.is_long();
         let padded = options.len().next_multiple_of(4);
@@ -313,17 +256,17 @@ impl Header {
     }
 }
 
-/// The first 48 bits.
+/// The first 48 bits as a number.
 fn number48(b: &[u8]) -> u64 {
     u64::from_be_bytes([0, 0, b[0], b[1], b[2], b[3], b[4], b[5]])
 }
 
-/// The first 24 bits.
+/// The first 24 bits as a number.
 fn number24(b: &[u8]) -> u64 {
     u64::from_be_bytes([0, 0, 0, 0, 0, b[0], b[1], b[2]])
 }
 
-/// The low 48 or 24 bits.
+/// Appends the low 48 or 24 bits of `n`.
 fn put_number(n: u64, long: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(&n.to_be_bytes()[if long { 2 } else { 5 }..]);
 }

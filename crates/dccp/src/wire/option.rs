@@ -1,126 +1,130 @@
-//! Options (RFC 4340 section 5.8, RFC 4342 section 8): what stands between header and data.
+//! Options (RFC 4340 section 5.8, RFC 4342 section 8), between header and data.
 
 use thiserror::Error;
 
-/// The most bytes that one option's value may have: its length byte counts type and length too.
+/// Unit of Timestamp, Timestamp Echo and Elapsed Time in nanoseconds: 10 µs.
+pub(crate) const TICK_NANOS: u64 = 10_000;
+
+/// Longest option value; the length byte includes type and length.
 pub const MAX_VALUE: usize = 253;
 
-/// An option. Types 128 to 255 belong to the CCID in use; those named here are CCID 3's (192 to 194) and ours (195).
+/// An option. Types 128 to 255 belong to the CCID in use: 192 to 194 are CCID 3's, 195 is this crate's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opt<'a> {
-    /// Nothing: fills up to 32 bits.
+    /// Pads to a multiple of 32 bits.
     Padding,
-    /// The next option must be understood, or the connection ends.
+    /// Requires the peer to process the next option or reset the connection.
     Mandatory,
-    /// The receiver has trouble keeping up.
+    /// The receiver cannot keep up.
     SlowReceiver,
-    /// The feature's location wants this value (section 6.1), or these in order of preference.
+    /// The feature location requests a value (section 6.1), or a preference list.
     ChangeL {
-        /// Number of the feature.
+        /// Feature number.
         feature: u8,
-        /// As the feature defines it.
+        /// Value in the format of the feature.
         value: &'a [u8],
     },
-    /// The feature's location confirms a value.
+    /// The feature location confirms a value.
     ConfirmL {
-        /// Number of the feature.
+        /// Feature number.
         feature: u8,
-        /// The value chosen, then its preferences; empty: not understood.
+        /// The agreed value, then the preference list; empty if the feature is unknown.
         value: &'a [u8],
     },
-    /// The other side wants a value.
+    /// The feature remote requests a value.
     ChangeR {
-        /// Number of the feature.
+        /// Feature number.
         feature: u8,
-        /// As the feature defines it.
+        /// Value in the format of the feature.
         value: &'a [u8],
     },
-    /// The other side confirms a value.
+    /// The feature remote confirms a value.
     ConfirmR {
-        /// Number of the feature.
+        /// Feature number.
         feature: u8,
-        /// The value chosen, then its preferences; empty: not understood.
+        /// The agreed value, then the preference list; empty if the feature is unknown.
         value: &'a [u8],
     },
-    /// The server's state in the client's keeping (section 8.1.4).
+    /// Server state stored at the client (section 8.1.4).
     InitCookie(&'a [u8]),
-    /// How many packets before this one carried no data, in a row (section 7.7); below 2^48.
+    /// Length of the run of non-data packets before this packet (section 7.7), below 2^48.
     NdpCount(u64),
-    /// States of packets from the acknowledgement number back (section 11.4); [`crate::ack_vector`] reads it.
+    /// Packet states back from the acknowledgement number (section 11.4), parsed by [`crate::ack_vector`].
     AckVector {
-        /// The sum of ECN nonces.
+        /// ECN nonce sum.
         nonce: bool,
         /// One byte per run.
         runs: &'a [u8],
     },
-    /// What the receiver did with data (section 11.7), one byte per block.
+    /// Disposition of received data (section 11.7), one byte per block.
     DataDropped(&'a [u8]),
-    /// The sender's clock, 10 µs units (section 13.1).
+    /// Sender clock in units of 10 µs (section 13.1).
     Timestamp(u32),
-    /// A timestamp returned (section 13.3).
+    /// Echoed timestamp (section 13.3).
     TimestampEcho {
-        /// As it came.
+        /// Timestamp value as received.
         value: u32,
-        /// 10 µs units between its arrival and now; none is as good as zero.
+        /// Time since its receipt in units of 10 µs; `None` is equivalent to zero.
         elapsed: Option<u32>,
     },
-    /// 10 µs units between the arrival of the packet acknowledged and now (section 13.2).
+    /// Time since receipt of the acknowledged packet in units of 10 µs (section 13.2).
     ElapsedTime(u32),
     /// CRC-32c of the data (section 9.3).
     DataChecksum(u32),
-    /// CCID 3: the inverse of the loss event rate, rounded up; `u32::MAX` before the first loss (RFC 4342 section 8.5).
+    /// CCID 3: inverse loss event rate, rounded up; `u32::MAX` before the first loss (RFC 4342 section 8.5).
     LossEventRate(u32),
-    /// CCID 3: skip length, then nine bytes per interval (RFC 4342 section 8.6); [`crate::loss`] reads it.
+    /// CCID 3: skip length, then nine bytes per interval (RFC 4342 section 8.6), parsed by [`crate::loss`].
     LossIntervals(&'a [u8]),
-    /// CCID 3: bytes per second received (RFC 4342 section 8.3).
+    /// CCID 3: receive rate in bytes per second (RFC 4342 section 8.3).
     ReceiveRate(u32),
-    /// DCCP-BBR: packets lost in the last 10 s, in parts of 2^32 − 1. The paper names no option number; this one is ours.
+    /// DCCP-BBR: share of packets lost in the last 10 s, in units of 1/(2^32 − 1). The paper assigns no
+    /// option number; this one is our choice.
     LossRate(u32),
-    /// Any other; ignored unless Mandatory came before it.
+    /// Any other option; ignored unless preceded by Mandatory.
     Unknown {
-        /// Its type.
+        /// Option type.
         kind: u8,
-        /// What follows its length byte; empty for the types below 32, which have none.
+        /// Bytes after the length byte; empty for types below 32, which have none.
         value: &'a [u8],
     },
 }
 
-/// What is wrong with an option, and where.
+/// Defect of an option and its position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum OptionError {
-    /// The length byte is missing, less than two or beyond the options' end: this option and all after it are to be ignored
-    /// (section 5.8), and nothing follows from the iterator.
+    /// The length byte is missing, below two, or beyond the end of the options. Section 5.8: ignore this
+    /// option and all that follow. The iterator ends.
     #[error("byte {at} of the options: option {kind} says length {length}, {have} bytes are left")]
     Length {
-        /// Where the option starts.
+        /// Offset of the option.
         at: usize,
-        /// Its type.
+        /// Option type.
         kind: u8,
-        /// What its length byte says, 0 if it is missing.
+        /// Length byte, 0 if missing.
         length: usize,
-        /// Bytes from its start to the options' end.
+        /// Bytes from the option to the end of the options.
         have: usize,
     },
-    /// An option of a known type has a length that this type cannot have. The options after it can be read.
+    /// A known option with an invalid length. Later options remain readable.
     #[error("byte {at} of the options: option {kind} cannot have length {length}")]
     Value {
-        /// Where the option starts.
+        /// Offset of the option.
         at: usize,
-        /// Its type.
+        /// Option type.
         kind: u8,
-        /// What its length byte says.
+        /// Length byte.
         length: usize,
     },
 }
 
-/// The options of a packet in order; see [`options`].
+/// Iterator over the options of a packet; see [`options`].
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// The options in the option bytes of a packet, padding included, in order. After [`OptionError::Length`] there are no more.
+/// Parses the option bytes of a packet in order, padding included. Ends after [`OptionError::Length`].
 pub const fn options(bytes: &[u8]) -> Options<'_> {
     Options { bytes, at: 0 }
 }
@@ -154,7 +158,7 @@ impl<'a> Iterator for Options<'a> {
 impl std::iter::FusedIterator for Options<'_> {}
 
 impl<'a> Opt<'a> {
-    /// An option with a length byte; none if its type cannot have this length.
+    /// Decodes an option with a length byte; `None` if the length is invalid for its type.
     fn read(kind: u8, value: &'a [u8]) -> Option<Self> {
         let word = |bytes: &[u8]| bytes.iter().fold(0, |sum: u32, &byte| sum << 8 | u32::from(byte));
         Some(match (kind, value) {
@@ -186,7 +190,7 @@ impl<'a> Opt<'a> {
         })
     }
 
-    /// Its type on the wire.
+    /// Type number on the wire.
     pub const fn kind(&self) -> u8 {
         match *self {
             Self::Padding => 0,
@@ -212,15 +216,15 @@ impl<'a> Opt<'a> {
         }
     }
 
-    /// Whether it may stand in a Data packet; there, the others are ignored (section 5.8, table 3).
+    /// Whether the option may appear on a Data packet; others are ignored there (section 5.8, table 3).
     pub const fn allowed_on_data(&self) -> bool {
         matches!(self.kind(), 0 | 2 | 37 | 41 | 42 | 44)
     }
 
-    /// Appends it to `out`, in the shortest form that holds its value.
+    /// Appends the option to `out`, in the shortest form that holds its value.
     ///
     /// # Panics
-    /// If its value takes more than [`MAX_VALUE`] bytes.
+    /// If the value exceeds [`MAX_VALUE`] bytes.
     pub fn write(&self, out: &mut Vec<u8>) {
         let kind = self.kind();
         match *self {
@@ -254,12 +258,12 @@ impl<'a> Opt<'a> {
     }
 }
 
-/// Two bytes instead of four if the number fits.
+/// The low two bytes if the high two are zero, otherwise all four.
 fn shortest(bytes: &[u8; 4]) -> &[u8] {
     if bytes[..2] == [0, 0] { &bytes[2..] } else { bytes }
 }
 
-/// An option with a length byte, its value in parts.
+/// Appends an option with a length byte and a value in parts.
 fn put(kind: u8, parts: &[&[u8]], out: &mut Vec<u8>) {
     let length = parts.iter().map(|part| part.len()).sum::<usize>();
     assert!(length <= MAX_VALUE, "{length} bytes in option {kind}; one holds {MAX_VALUE}");

@@ -1,27 +1,27 @@
-//! RFC 5348 section 5 word for word, from a list of all arrivals.
+//! RFC 5348 section 5 on a list of all arrivals.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use narrows_cc::Nanos;
 use narrows_dccp::loss::{Arrival, Interval, Separation};
 
-/// Every arrival that counts, and what was found lost, by numbers that do not wrap.
+/// Valid arrivals and losses, by numbers that do not wrap.
 #[derive(Default)]
 pub struct Model {
     received: BTreeMap<u64, Arrival>,
     lost: BTreeSet<u64>,
 }
 
-/// What the arrivals mean.
+/// Results of the model.
 pub struct Reading {
     pub events: u64,
     pub lost: u64,
     pub settled: Option<u64>,
-    /// Numbers after `settled` up to the greatest.
+    /// Packets after `settled` up to the greatest number.
     pub waiting: u64,
     /// Newest first, at most nine.
     pub intervals: Vec<Interval>,
-    /// Lengths and weights' discounts, newest first, the open one's with DF for the others.
+    /// Lengths and discount factors, newest first; the first factor is the DF of the closed intervals.
     pub weighted: Vec<(u64, f64)>,
 }
 
@@ -35,7 +35,7 @@ impl Model {
             return;
         }
         self.received.insert(n, arrival);
-        // Lost: three with greater numbers have come.
+        // A packet is lost after three with greater numbers.
         let greatest: Vec<u64> = self.received.keys().rev().take(3).copied().collect();
         if let [_, _, third] = greatest[..] {
             self.lost.extend((start..third).filter(|n| !self.received.contains_key(n)));
@@ -100,7 +100,7 @@ impl Model {
         reading
     }
 
-    /// A data packet that is lost or marked.
+    /// Whether the packet is a lost or marked data packet.
     fn hit(&self, n: u64) -> bool {
         if let Some(arrival) = self.received.get(&n) {
             return arrival.marked && arrival.data;
@@ -123,7 +123,7 @@ impl Model {
         t0 + (t1 - t0) * (n - s0) / (s1 - s0)
     }
 
-    /// Whether `n` is more than a round trip after the event's first loss; within one gap without rounding.
+    /// Whether `n` is more than a round trip after the event's first loss, exact within a gap.
     fn later(&self, event: &Event, n: u64, rtt: Nanos) -> bool {
         if self.received.contains_key(&n) {
             return self.time(n) > event.start + rtt.as_nanos();
@@ -144,7 +144,7 @@ impl Model {
         };
         let before = data(0..event.first);
         let from = before.last().copied().unwrap_or_else(|| {
-            // Nothing with data before: the counter of whatever came first.
+            // No data before: the counter of the first arrival.
             self.received.first_key_value().unwrap().1.counter
         });
         data(event.first..n).into_iter().any(|counter| counter.wrapping_sub(from) % 16 > 4)
@@ -158,7 +158,7 @@ struct Event {
 
 const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
 
-/// DF of section 5.5, from the open interval and the closed ones with their DF_i.
+/// DF of section 5.5, from the lengths (open interval first) and the DF_i of the closed intervals.
 fn factor(lengths: &[u64], discounts: &[f64]) -> f64 {
     let (mut sum, mut total) = (0.0, 0.0);
     for i in 0..discounts.len() {

@@ -1,5 +1,5 @@
 //! A link in one direction: ingress loss, then the policer, then the queue, then the transmission, then egress loss.
-//! Propagation is not part of it; see [`crate::Wire`].
+//! Propagation is not part of it; see [`crate::DelayLine`].
 //!
 //! Times given to one link never go backwards.
 
@@ -12,28 +12,28 @@ mod stats;
 mod tests;
 mod transmitter;
 
-use narrows_units::{Bytes, Nanos, Random};
+use narrows_units::{Bytes, Nanos, Random, Rate};
 
+pub(crate) use stats::Tally;
 pub use stats::{ClassStats, LinkStats};
 
 use self::fifo::Fifo;
 use self::scheduled::{Scheduled, Taken};
-use crate::Packet;
-use crate::allocator::{AnyAllocator, Outgoing, Signal};
+use crate::Frame;
 use crate::config::{Capacity, Limit, LinkConfig, Loss, LossAt, Queue};
-use crate::controller::PortStatistics;
+use crate::hook::{Port, PortHook};
 use crate::loss::LossProcess;
 use crate::policer::TokenBucket;
 
 /// In packets of this size a room stated in bytes or time is counted.
 const FULL_PACKET: u64 = 1500;
 
-/// What became of a packet that was offered to a link.
+/// The fate of a frame that was offered to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// It is gone.
     Dropped(DropReason),
-    /// Its transmission ends at `at`; the caller carries it on from there, unless it is then lost.
+    /// Its transmission ends at `at`; the caller forwards it from there unless `lost`.
     Departs {
         /// The end of its transmission.
         at: Nanos,
@@ -42,11 +42,11 @@ pub enum Offer {
     },
     /// The link keeps it; see [`Link::next_service`].
     Queued,
-    /// It was meant for the node before the link, which has it.
+    /// It was meant for the node before the link, whose hook has it.
     Consumed,
 }
 
-/// Why a packet was dropped.
+/// Why a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
     /// It did not fit into the queue, or queue management dropped it.
@@ -58,25 +58,46 @@ pub enum DropReason {
 }
 
 #[derive(Clone, Debug)]
-enum Service {
+enum Service<F, H> {
     Fifo(Fifo),
-    Scheduled(Box<Scheduled>),
+    Scheduled(Box<Scheduled<F, H>>),
 }
 
-/// A link in one direction.
+/// A link in one direction that carries frames of type `F`, possibly with a hook `H` at its port.
 #[derive(Clone, Debug)]
-pub struct Link {
-    service: Service,
+pub struct Link<F, H = ()> {
+    service: Service<F, H>,
     ingress_loss: LossProcess,
     egress_loss: LossProcess,
     policer: Option<TokenBucket>,
-    stats: LinkStats,
+    stats: Tally<F>,
     since: Nanos,
 }
 
-impl Link {
-    /// An idle link; `random` is its own stream.
-    pub fn new(config: &LinkConfig, mut random: Random) -> Self {
+/// The counters of a port, as a controller reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortStatistics {
+    /// Bytes that have used the link since it was made.
+    pub sent: Bytes,
+    /// Packets that wait.
+    pub waiting: u64,
+    /// Packets for which there is room. Of a queue with classes this is the room of one of them: where traffic is of one kind
+    /// the others are empty, and a threshold on their sum would be several buffers deep.
+    pub room: u64,
+    /// The rate of the link; the mean of a capacity trace.
+    pub capacity: Rate,
+}
+
+impl<F: Frame> Link<F> {
+    /// An idle link without a hook; `random` is its own stream.
+    pub fn new(config: &LinkConfig, random: Random) -> Self {
+        Self::with_hook(config, None, random)
+    }
+}
+
+impl<F: Frame, H: PortHook<F>> Link<F, H> {
+    /// An idle link, possibly with a hook at its port; `random` is its own stream.
+    pub fn with_hook(config: &LinkConfig, hook: Option<H>, mut random: Random) -> Self {
         let seed = random.bits();
         let loss = |at, name| {
             let here = config.loss_at == at;
@@ -89,26 +110,26 @@ impl Link {
                 _ => process,
             }
         };
-        let service = match (&config.capacity, &config.queue, &config.allocator) {
+        let service = match (&config.capacity, &config.queue, &hook) {
             (Capacity::Constant(rate), Queue::DropTail, None) => {
                 Service::Fifo(Fifo::new(*rate, config.limit))
             }
-            _ => Service::Scheduled(Box::new(Scheduled::new(config, Random::stream(seed, "aqm", 0)))),
+            _ => Service::Scheduled(Box::new(Scheduled::new(config, hook, Random::stream(seed, "aqm", 0)))),
         };
         Self {
             service,
             ingress_loss: loss(LossAt::Ingress, "ingress loss"),
             egress_loss: loss(LossAt::Egress, "egress loss"),
             policer: config.policer.as_ref().map(TokenBucket::new),
-            stats: LinkStats::default(),
+            stats: Tally::default(),
             since: Nanos::ZERO,
         }
     }
 
-    /// A packet arrives. Where the link answers [`Offer::Queued`], services due by `now` come first.
+    /// A frame arrives. Where the link answers [`Offer::Queued`], services due by `now` come first.
     #[inline]
-    pub fn offer(&mut self, now: Nanos, packet: &Packet) -> Offer {
-        let size = packet.size();
+    pub fn offer(&mut self, now: Nanos, frame: &F) -> Offer {
+        let size = frame.size();
         self.stats.arrived_packets += 1;
         self.stats.arrived_bytes += size.as_u64();
         if self.ingress_loss.takes(now) {
@@ -131,7 +152,7 @@ impl Link {
                     }
                 }
             }
-            Service::Scheduled(scheduled) => match scheduled.offer(now, packet, &mut self.stats) {
+            Service::Scheduled(scheduled) => match scheduled.offer(now, frame, &mut self.stats) {
                 Taken::Queued => Offer::Queued,
                 Taken::Dropped => Offer::Dropped(DropReason::Queue),
                 Taken::Consumed => Offer::Consumed,
@@ -140,7 +161,7 @@ impl Link {
     }
 
     /// When [`Link::serve`] must next be called; [`Nanos::MAX`] if there is nothing to serve, as always for links that
-    /// answer [`Offer::Departs`]. A link with an allocator may have something to do before its first packet.
+    /// answer [`Offer::Departs`]. A link with a hook may have something to do before its first packet.
     #[inline]
     pub fn next_service(&self) -> Nanos {
         match &self.service {
@@ -149,19 +170,19 @@ impl Link {
         }
     }
 
-    /// Ends the transmission that is due and starts the next one. Returns the packet that left, possibly marked; `None` if
+    /// Ends the transmission that is due and starts the next one. Returns the frame that left, possibly marked; `None` if
     /// it was lost or nothing left. To be called while `next_service() <= now`.
-    pub fn serve(&mut self, now: Nanos) -> Option<Packet> {
+    pub fn serve(&mut self, now: Nanos) -> Option<F> {
         match &mut self.service {
             Service::Fifo(_) => None,
             Service::Scheduled(scheduled) => scheduled.serve(now, &mut self.egress_loss, &mut self.stats),
         }
     }
 
-    /// A packet that was dropped after it had been accepted, each once; `None` when there is none left. To be asked after
-    /// every offer that was queued and every service, so that its flow can be told.
+    /// A frame that was dropped after it had been accepted, each once; `None` when there is none left. To be called after
+    /// every offer that was queued and every service.
     #[inline]
-    pub fn take_dropped(&mut self) -> Option<Packet> {
+    pub fn take_dropped(&mut self) -> Option<F> {
         self.stats.evicted.pop()
     }
 
@@ -174,42 +195,36 @@ impl Link {
         }
     }
 
-    /// The allocator at its port.
-    pub fn allocator(&self) -> Option<&AnyAllocator> {
+    /// The hook at its port.
+    #[inline]
+    pub fn hook(&self) -> Option<&H> {
         match &self.service {
             Service::Fifo(_) => None,
-            Service::Scheduled(scheduled) => scheduled.allocator(),
+            Service::Scheduled(scheduled) => scheduled.hook(),
         }
     }
 
-    /// What its allocator has sent, each once, oldest first; `None` when there is nothing left. To be asked after every
-    /// offer that was not answered by a departure, every service, and the two calls below.
+    /// The same, to change. What changes its wakes or its queue goes through [`Link::call_hook`].
     #[inline]
-    pub fn take_outgoing(&mut self) -> Option<Outgoing> {
+    pub fn hook_mut(&mut self) -> Option<&mut H> {
         match &mut self.service {
             Service::Fifo(_) => None,
-            Service::Scheduled(scheduled) => scheduled.take_outgoing(),
+            Service::Scheduled(scheduled) => scheduled.hook_mut(),
         }
     }
 
-    /// A packet on its way back to a sender passes the node before the link. Services due by `now` come first.
-    pub fn on_return(&mut self, now: Nanos, packet: &mut Packet) {
+    /// Calls the hook, if there is one, for an event beside arrivals and departures. Services due by `now` come first, and
+    /// [`Link::next_service`] may be another afterwards.
+    pub fn call_hook(&mut self, now: Nanos, event: impl FnOnce(&mut H, &mut Port<'_>)) {
         if let Service::Scheduled(scheduled) = &mut self.service {
-            scheduled.on_return(now, packet, &mut self.stats);
+            scheduled.with_hook(now, &mut self.stats, event);
         }
     }
 
-    /// A message for its allocator. Services due by `now` come first.
-    pub fn on_signal(&mut self, now: Nanos, signal: &Signal) {
-        if let Service::Scheduled(scheduled) = &mut self.service {
-            scheduled.on_signal(now, signal, &mut self.stats);
-        }
-    }
-
-    /// What a controller reads at its port; only ports of allocators can be asked.
+    /// The counters of its port, where there is a hook.
     pub fn port_statistics(&self) -> Option<PortStatistics> {
         let Service::Scheduled(scheduled) = &self.service else { return None };
-        scheduled.allocator()?;
+        scheduled.hook()?;
         let capacity = scheduled.mean_rate();
         let room = match scheduled.limit() {
             Limit::Packets(packets) => packets,
@@ -291,7 +306,7 @@ impl Link {
     /// Its counters since it was made or they were last reset.
     #[inline]
     pub const fn stats(&self) -> &LinkStats {
-        &self.stats
+        self.stats.stats()
     }
 
     /// Starts the statistics anew at `now`. What waits then departs in the new statistics without having arrived in them.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
-use super::stats::{ClassStats, LinkStats};
+use super::stats::{ClassStats, Tally};
 use super::transmitter::Transmitter;
-use crate::Packet;
-use crate::allocator::{AnyAllocator, Outgoing, Seat, Signal};
-use crate::config::{Capacity, Limit, LinkConfig, Queue};
+use crate::Frame;
+use crate::config::{Capacity, Limit, LinkConfig};
+use crate::hook::{Admission, Port, PortHook};
 use crate::loss::LossProcess;
 use crate::queue::{Discipline, Room};
 use crate::trace::{CapacityTrace, OPPORTUNITY_BYTES};
@@ -27,12 +27,12 @@ enum Clock {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Scheduled {
+pub(crate) struct Scheduled<F, H> {
     clock: Clock,
-    queue: Discipline,
+    queue: Discipline<F>,
     limit: Limit,
     /// In transmission, with the bytes of it that are still to be carried.
-    current: Option<(Packet, u64)>,
+    current: Option<(F, u64)>,
     next_service: Nanos,
     /// Nothing is in transmission, and what waits may not leave before about `next_service`.
     held: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Scheduled {
     /// How long packets have waited since the statistics began, in nanoseconds, added up, as of `waited_at`.
     waited: u128,
     waited_at: Nanos,
-    allocator: Option<Box<Seat>>,
+    hook: Option<Box<H>>,
     /// Bytes that have used the link since it was made.
     sent: u64,
 }
@@ -55,26 +55,25 @@ pub(crate) struct Scheduled {
 pub(crate) enum Taken {
     Queued,
     Dropped,
-    /// The allocator kept it.
+    /// The hook kept it.
     Consumed,
 }
 
-impl Scheduled {
-    pub(crate) fn new(config: &LinkConfig, random: Random) -> Self {
+fn port<F: Frame>(now: Nanos, queue: &mut Discipline<F>) -> Port<'_> {
+    Port { now, backlog: Bytes::new(queue.bytes()), classes: queue, class: None }
+}
+
+impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
+    pub(crate) fn new(config: &LinkConfig, hook: Option<H>, random: Random) -> Self {
         let (clock, rate) = match &config.capacity {
             Capacity::Constant(rate) => (Clock::Constant(Transmitter::new(*rate)), *rate),
             Capacity::Trace(trace) => {
                 (Clock::Trace { trace: Arc::clone(trace), number: 0, credit: 0 }, trace.mean_rate())
             }
         };
-        // Where nothing but a plain queue is asked for, an allocator may bring its own discipline.
-        let own = match (&config.allocator, &config.queue) {
-            (Some(allocator), Queue::DropTail) => allocator.entry.queue(&allocator.setup(rate)),
-            _ => None,
-        };
         Self {
             clock,
-            queue: Discipline::new(own.as_ref().unwrap_or(&config.queue), rate, config.limit, random),
+            queue: Discipline::new(&config.queue, rate, config.limit, random),
             limit: config.limit,
             current: None,
             next_service: Nanos::MAX,
@@ -84,34 +83,26 @@ impl Scheduled {
             carried: 0,
             waited: 0,
             waited_at: Nanos::ZERO,
-            allocator: config
-                .allocator
-                .as_ref()
-                .map(|allocator| Box::new(Seat::new(allocator, rate, own.is_some()))),
+            hook: hook.map(Box::new),
             sent: 0,
         }
     }
 
-    pub(crate) fn take_outgoing(&mut self) -> Option<Outgoing> {
-        self.allocator.as_mut().and_then(|seat| seat.take_outgoing())
-    }
-
-    pub(crate) fn on_return(&mut self, now: Nanos, packet: &mut Packet, stats: &mut LinkStats) {
-        if let Some(seat) = &mut self.allocator {
-            seat.on_return(now, &mut self.queue, packet);
+    /// Calls the hook for something that is neither an arrival nor a departure.
+    pub(crate) fn with_hook(
+        &mut self,
+        now: Nanos,
+        stats: &mut Tally<F>,
+        event: impl FnOnce(&mut H, &mut Port<'_>),
+    ) {
+        if let Some(hook) = &mut self.hook {
+            event(hook, &mut port(now, &mut self.queue));
             self.wake_held(now, stats);
         }
     }
 
-    pub(crate) fn on_signal(&mut self, now: Nanos, signal: &Signal, stats: &mut LinkStats) {
-        if let Some(seat) = &mut self.allocator {
-            seat.on_signal(now, &mut self.queue, signal);
-            self.wake_held(now, stats);
-        }
-    }
-
-    /// The allocator may have given more to a class that waits for tokens.
-    fn wake_held(&mut self, now: Nanos, stats: &mut LinkStats) {
+    /// The hook may have given more to a class that waits for tokens.
+    fn wake_held(&mut self, now: Nanos, stats: &mut Tally<F>) {
         if self.held && self.next_service > now {
             self.wake(now, stats);
         }
@@ -132,26 +123,30 @@ impl Scheduled {
         self.limit
     }
 
-    pub(crate) fn allocator(&self) -> Option<&AnyAllocator> {
-        self.allocator.as_deref().map(Seat::allocator)
+    pub(crate) fn hook(&self) -> Option<&H> {
+        self.hook.as_deref()
     }
 
-    /// Takes a packet in or not; drops are counted.
-    pub(crate) fn offer(&mut self, now: Nanos, packet: &Packet, stats: &mut LinkStats) -> Taken {
+    pub(crate) fn hook_mut(&mut self) -> Option<&mut H> {
+        self.hook.as_deref_mut()
+    }
+
+    /// Takes a frame in or not; drops are counted.
+    pub(crate) fn offer(&mut self, now: Nanos, frame: &F, stats: &mut Tally<F>) -> Taken {
         self.account(now);
-        let (mut seen, mut class) = (*packet, None);
-        let packet = match &mut self.allocator {
-            Some(seat) => {
-                let arrived = seat.on_arrival(now, &mut self.queue, &mut seen);
-                if arrived.consumed {
+        let (mut seen, mut class) = (*frame, None);
+        let frame = match &mut self.hook {
+            Some(hook) => {
+                let mut port = port(now, &mut self.queue);
+                if hook.on_arrival(&mut port, &mut seen) == Admission::Consume {
                     stats.consumed += 1;
                     self.wake_held(now, stats);
                     return Taken::Consumed;
                 }
-                class = arrived.class;
+                class = port.class;
                 &seen
             }
-            None => packet,
+            None => frame,
         };
         let room = if self.current.is_none() && self.queue.packets() == 0 {
             Room::Idle
@@ -163,7 +158,7 @@ impl Scheduled {
                 Limit::Time(_) => Room::Packets(self.queue.packets()),
             }
         };
-        let taken = self.queue.enqueue(now, packet, class, room, stats);
+        let taken = self.queue.enqueue(now, frame, class, room, stats);
         if self.held || (taken && self.current.is_none() && self.next_service == Nanos::MAX) {
             self.wake(now, stats);
         }
@@ -185,23 +180,23 @@ impl Scheduled {
 
     #[inline]
     pub(crate) fn next_service(&self) -> Nanos {
-        match &self.allocator {
-            Some(seat) => self.next_service.min(seat.next_wake()),
+        match &self.hook {
+            Some(hook) => self.next_service.min(hook.next_wake()),
             None => self.next_service,
         }
     }
 
-    /// The next packet to transmit, as it leaves the allocator.
-    fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
+    /// The next frame to transmit, as it leaves the hook.
+    fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         let mut next = self.queue.dequeue(now, stats);
-        if let (Some(seat), Some((_, packet))) = (&mut self.allocator, &mut next) {
-            seat.on_departure(now, &mut self.queue, packet);
+        if let (Some(hook), Some((_, frame))) = (&mut self.hook, &mut next) {
+            hook.on_departure(&mut port(now, &mut self.queue), frame);
         }
         next
     }
 
     /// The first packet after an idle time is there, or those that are held may be ready earlier than was known.
-    fn wake(&mut self, now: Nanos, stats: &mut LinkStats) {
+    fn wake(&mut self, now: Nanos, stats: &mut Tally<F>) {
         match &mut self.clock {
             Clock::Constant(_) => self.start(now, stats),
             Clock::Trace { trace, number, credit } => {
@@ -234,7 +229,7 @@ impl Scheduled {
     }
 
     /// Begins the next transmission at constant rate.
-    fn start(&mut self, now: Nanos, stats: &mut LinkStats) {
+    fn start(&mut self, now: Nanos, stats: &mut Tally<F>) {
         self.account(now);
         let next = self.dequeue(now, stats);
         let Clock::Constant(transmitter) = &mut self.clock else { return };
@@ -261,10 +256,12 @@ impl Scheduled {
         &mut self,
         now: Nanos,
         egress_loss: &mut LossProcess,
-        stats: &mut LinkStats,
-    ) -> Option<Packet> {
-        if let Some(seat) = &mut self.allocator {
-            seat.wake(now, &mut self.queue);
+        stats: &mut Tally<F>,
+    ) -> Option<F> {
+        if let Some(hook) = &mut self.hook {
+            if hook.next_wake() <= now {
+                hook.on_wake(&mut port(now, &mut self.queue));
+            }
             self.wake_held(now, stats);
         }
         if self.next_service > now {
@@ -296,7 +293,7 @@ impl Scheduled {
 
     /// Spends the opportunity that is due on the current packet and those behind it, until one packet is done or the
     /// opportunity is used up.
-    fn use_opportunity(&mut self, stats: &mut LinkStats) -> Option<Packet> {
+    fn use_opportunity(&mut self, stats: &mut Tally<F>) -> Option<F> {
         let at = self.next_service;
         self.account(at);
         self.held = false;

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use narrows_cc::Params;
 use narrows_units::Rate;
 use proptest::prelude::*;
 
 use super::tests::{any_limit, any_loss, packet};
 use super::*;
-use crate::config::{self, DualPi2, Htb, HtbClass, Limit, Policer};
+use crate::Ecn;
+use crate::config::{DualPi2, Htb, HtbClass, Limit, Policer};
+use crate::testing::Packet;
 use crate::trace::CapacityTrace;
-use crate::{Ecn, Extension, Flags};
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-fn link(config: &LinkConfig) -> Link {
+fn link(config: &LinkConfig) -> Link<Packet> {
     Link::new(config, Random::stream(1, "link", 0))
 }
 
@@ -22,13 +22,13 @@ fn link(config: &LinkConfig) -> Link {
 const TRANSPARENT: Queue =
     Queue::Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
 
-fn trace_link(text: &str, limit: Limit) -> Link {
+fn trace_link(text: &str, limit: Limit) -> Link<Packet> {
     let trace = Arc::new(CapacityTrace::parse(text).expect("valid"));
     link(&LinkConfig { capacity: Capacity::Trace(trace), ..LinkConfig::drop_tail(Rate::ZERO, limit) })
 }
 
 /// Serves all that is due by `until`: the times and numbers of what leaves.
-fn serve(link: &mut Link, until: Nanos) -> Vec<(Nanos, u64)> {
+fn serve(link: &mut Link<Packet>, until: Nanos) -> Vec<(Nanos, u64)> {
     let mut left = Vec::new();
     while link.next_service() <= until && link.next_service() < Nanos::MAX {
         let at = link.next_service();
@@ -128,7 +128,7 @@ fn the_limit_of_a_trace_link_lets_one_packet_through_when_it_is_idle() {
 }
 
 /// Arrivals of full packets at `load` times the rate for 20 s: the link after that.
-fn overload(queue: Queue, load: f64, ecn: Ecn) -> Link {
+fn overload(queue: Queue, load: f64, ecn: Ecn) -> Link<Packet> {
     let rate = Rate::from_mbit_per_sec(12.0);
     let mut link = link(&LinkConfig { queue, ..LinkConfig::drop_tail(rate, Limit::Packets(1_000)) });
     let mut sent = packet(0, 1500);
@@ -256,7 +256,7 @@ proptest! {
         let policer = Policer { rate: Rate::from_mbit_per_sec(8.0), burst: Bytes::new(20_000) };
         let loss_at = if at_ingress { LossAt::Ingress } else { LossAt::Egress };
         let policer = policed.then_some(policer);
-        let mut link = link(&LinkConfig { capacity, limit, queue: queue.clone(), loss, loss_trace: None, loss_at, policer, allocator: None });
+        let mut link = link(&LinkConfig { capacity, limit, queue: queue.clone(), loss, loss_trace: None, loss_at, policer });
         let (mut now, mut left, mut kept) = (Nanos::ZERO, Vec::new(), 0u64);
         for (n, &(gap, size, flow)) in arrivals.iter().enumerate() {
             now += Nanos::from_nanos(gap);
@@ -378,26 +378,5 @@ proptest! {
         }
         serve(&mut link, Nanos::MAX);
         prop_assert_eq!(link.stats().queue_delay_sum_ns, foreseen);
-    }
-}
-
-#[test]
-fn an_allocator_uses_the_classes_it_asked_for_and_leaves_stated_ones_alone() {
-    let class = |name: &str| HtbClass::new(name, Rate::from_mbit_per_sec(5.0));
-    let stated = Queue::Htb(Arc::new(Htb::new(vec![class("default"), class("other")], 0).unwrap()));
-    for (queue, joins) in [(stated, "default"), (Queue::DropTail, "mice")] {
-        let entry = crate::allocator::find("brf").unwrap();
-        let params = Params::defaults(entry.info.params);
-        let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(10.0), Limit::Packets(100));
-        (config.queue, config.allocator) = (queue, Some(config::Allocator::new(entry, params)));
-        let mut link = link(&config);
-        // An offer to obey, which BRF steers to the mice: class number 1.
-        let mut syn = Packet::new(0);
-        syn.flags = Flags::SYN;
-        syn.set_extension(Extension::BrfOffer);
-        assert_eq!(link.offer(Nanos::ZERO, &syn), Offer::Queued);
-        link.serve(link.next_service());
-        let sent: Vec<_> = link.classes(MS(1)).into_iter().filter(|class| class.sent_packets == 1).collect();
-        assert_eq!(sent.last().map(|class| class.name.as_str()), Some(joins));
     }
 }

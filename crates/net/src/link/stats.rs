@@ -1,8 +1,8 @@
 //! What a link has done since its statistics began.
 
-use narrows_units::Histogram;
+use std::ops::{Deref, DerefMut};
 
-use crate::Packet;
+use narrows_units::Histogram;
 
 /// Counters of one link. Packets still waiting or in transmission have arrived and not yet departed.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +23,7 @@ pub struct LinkStats {
     pub dropped_policer: u64,
     /// Packets dropped by active queue management before the queue was full.
     pub dropped_aqm: u64,
-    /// Packets meant for the node itself, which an allocator kept.
+    /// Packets meant for the node itself, which its hook kept.
     pub consumed: u64,
     /// Packets marked instead of dropped.
     pub marked: u64,
@@ -31,8 +31,6 @@ pub struct LinkStats {
     pub queue_delay_sum_ns: u128,
     /// The distribution of that waiting time, in nanoseconds.
     pub queue_delay: Histogram,
-    /// Packets dropped after they had been accepted, until the link's owner asks for them.
-    pub(crate) evicted: Vec<Packet>,
 }
 
 /// What one class of a queue with classes, and all below it, have done since the statistics began.
@@ -80,7 +78,42 @@ impl LinkStats {
     pub(crate) fn clear(&mut self) {
         let mut queue_delay = std::mem::take(&mut self.queue_delay);
         queue_delay.clear();
-        let evicted = std::mem::take(&mut self.evicted);
-        *self = Self { queue_delay, evicted, ..Self::default() };
+        *self = Self { queue_delay, ..Self::default() };
+    }
+}
+
+/// The counters of a link, and the frames that it dropped after it had accepted them, until its owner takes them.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally<F> {
+    stats: LinkStats,
+    pub(crate) evicted: Vec<F>,
+}
+
+impl<F> Default for Tally<F> {
+    fn default() -> Self {
+        Self { stats: LinkStats::default(), evicted: Vec::new() }
+    }
+}
+
+impl<F> Tally<F> {
+    #[inline]
+    pub(crate) const fn stats(&self) -> &LinkStats {
+        &self.stats
+    }
+}
+
+impl<F> Deref for Tally<F> {
+    type Target = LinkStats;
+
+    #[inline]
+    fn deref(&self) -> &LinkStats {
+        &self.stats
+    }
+}
+
+impl<F> DerefMut for Tally<F> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut LinkStats {
+        &mut self.stats
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Limit, Policer};
-use crate::packet::HEADER_BYTES;
+use crate::testing::{HEADER_BYTES, Packet};
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
 
@@ -16,12 +16,12 @@ pub(super) fn packet(n: u64, size: u16) -> Packet {
     packet
 }
 
-fn link(config: &LinkConfig) -> Link {
+fn link(config: &LinkConfig) -> Link<Packet> {
     Link::new(config, Random::stream(1, "link", 0))
 }
 
 /// 12 Mbit/s: 1500 bytes take a millisecond.
-fn millisecond_link(limit: Limit) -> Link {
+fn millisecond_link(limit: Limit) -> Link<Packet> {
     link(&LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), limit))
 }
 
@@ -202,7 +202,7 @@ fn the_mean_queue_counts_the_time_within_the_statistics_only() {
             LinkConfig { queue, ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(10)) };
         let mut link = link(&config);
         (0..4).for_each(|n| _ = link.offer(ms(0), &packet(n, 1500)));
-        let advance = |link: &mut Link, to: u64| {
+        let advance = |link: &mut Link<Packet>, to: u64| {
             while link.next_service() <= ms(to) {
                 link.serve(link.next_service());
             }

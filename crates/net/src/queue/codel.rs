@@ -4,8 +4,8 @@
 use narrows_units::Nanos;
 
 use super::{Backlog, MTU, mark};
-use crate::Packet;
-use crate::link::LinkStats;
+use crate::Frame;
+use crate::link::Tally;
 
 /// The parameters of CoDel.
 #[derive(Clone, Copy, Debug)]
@@ -39,12 +39,12 @@ impl CoDelParams {
 
 impl CoDel {
     /// The next packet, and whether it may be dropped (section 5.6).
-    fn take(
+    fn take<F: Frame>(
         &mut self,
         now: Nanos,
         params: &CoDelParams,
-        backlog: &mut Backlog,
-    ) -> Option<(Nanos, Packet, bool)> {
+        backlog: &mut Backlog<F>,
+    ) -> Option<(Nanos, F, bool)> {
         let Some((arrived, packet)) = backlog.pop() else {
             self.first_above = None;
             return None;
@@ -60,13 +60,13 @@ impl CoDel {
     }
 
     /// The next packet to transmit, after the drops that are due (section 5.5).
-    pub(crate) fn dequeue(
+    pub(crate) fn dequeue<F: Frame>(
         &mut self,
         now: Nanos,
         params: &CoDelParams,
-        backlog: &mut Backlog,
-        stats: &mut LinkStats,
-    ) -> Option<(Nanos, Packet)> {
+        backlog: &mut Backlog<F>,
+        stats: &mut Tally<F>,
+    ) -> Option<(Nanos, F)> {
         let Some((mut arrived, mut packet, mut above)) = self.take(now, params, backlog) else {
             self.dropping = false;
             return None;
@@ -124,13 +124,14 @@ impl CoDel {
 mod tests {
     use super::*;
     use crate::Ecn;
+    use crate::testing::Packet;
 
     const MS: u64 = 1_000_000;
     const PARAMS: CoDelParams =
         CoDelParams { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
 
-    fn full_packets(count: u64, at: Nanos, ecn: Ecn) -> Backlog {
-        let mut backlog = Backlog::default();
+    fn full_packets(count: u64, at: Nanos, ecn: Ecn) -> Backlog<Packet> {
+        let mut backlog = Backlog::<Packet>::default();
         let mut packet = Packet::new(0);
         (packet.payload, packet.ecn) = (1448, ecn);
         (0..count).for_each(|_| backlog.push(at, &packet));
@@ -148,11 +149,11 @@ mod tests {
     fn drop_times(
         codel: &mut CoDel,
         params: &CoDelParams,
-        backlog: &mut Backlog,
+        backlog: &mut Backlog<Packet>,
         from: u64,
         drops: usize,
-    ) -> (Vec<u64>, LinkStats) {
-        let (mut stats, mut times) = (LinkStats::default(), Vec::new());
+    ) -> (Vec<u64>, Tally<Packet>) {
+        let (mut stats, mut times) = (Tally::default(), Vec::new());
         let mut now = from;
         while times.len() < drops {
             let before = stats.dropped_aqm + stats.marked;
@@ -201,7 +202,7 @@ mod tests {
         let mut backlog = full_packets(2_000, Nanos::ZERO, Ecn::NotEct);
         let (times, mut stats) = drop_times(&mut codel, &PARAMS, &mut backlog, 1, 10);
         let end = Nanos::from_millis(times[9] + 1);
-        let mut backlog = Backlog::default();
+        let mut backlog = Backlog::<Packet>::default();
         assert!(codel.dequeue(end, &PARAMS, &mut backlog, &mut stats).is_none());
         let again = times[9] + pause_ms;
         let mut backlog = full_packets(2_000, Nanos::from_millis(again), Ecn::NotEct);
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn delay_below_target_or_a_last_packet_is_never_dropped() {
         let mut codel = CoDel::default();
-        let mut stats = LinkStats::default();
+        let mut stats = Tally::default();
         for n in 0..10_000 {
             // 4.999 ms of delay, with ten packets behind.
             let now = Nanos::from_nanos((n + 5) * MS);

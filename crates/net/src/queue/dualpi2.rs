@@ -11,8 +11,8 @@ use narrows_units::{Nanos, Rate};
 
 use super::{Backlog, MTU, Room, mark};
 use crate::config::DualPi2 as Config;
-use crate::link::LinkStats;
-use crate::{Ecn, Packet};
+use crate::link::Tally;
+use crate::{Ecn, Frame};
 
 /// Answers "yes" as often as a probability says, evenly spaced (the appendix's `recur`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,12 +30,12 @@ impl Accumulator {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct DualPi2 {
+pub(crate) struct DualPi2<F> {
     config: Config,
     /// Where the ramp of the low-latency queue begins: not below one packet at the link's rate.
     ramp_min: Nanos,
-    low: Backlog,
-    classic: Backlog,
+    low: Backlog<F>,
+    classic: Backlog<F>,
     /// p', 0 to 1.
     base: f64,
     delay_before: Nanos,
@@ -46,11 +46,11 @@ pub(crate) struct DualPi2 {
     classic_count: Accumulator,
 }
 
-fn sojourn(backlog: &Backlog, at: Nanos) -> Nanos {
+fn sojourn<F: Frame>(backlog: &Backlog<F>, at: Nanos) -> Nanos {
     backlog.oldest().map_or(Nanos::ZERO, |arrived| at - arrived)
 }
 
-impl DualPi2 {
+impl<F: Frame> DualPi2<F> {
     pub(crate) fn new(config: Config, rate: Rate) -> Self {
         Self {
             ramp_min: config.ramp_min.max(rate.time_for(narrows_units::Bytes::new(MTU))),
@@ -123,15 +123,15 @@ impl DualPi2 {
         }
     }
 
-    pub(crate) fn enqueue(&mut self, now: Nanos, packet: &Packet, room: Room, stats: &mut LinkStats) -> bool {
+    pub(crate) fn enqueue(&mut self, now: Nanos, frame: &F, room: Room, stats: &mut Tally<F>) -> bool {
         self.update(now);
-        if !room.holds(self.packets() + 1, self.bytes() + packet.size().as_u64()) {
+        if !room.holds(self.packets() + 1, self.bytes() + frame.size().as_u64()) {
             stats.dropped_queue += 1;
             return false;
         }
         // RFC 9331 section 5.1: a packet that is marked already may have been an L4S one.
-        let low = matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
-        if low { &mut self.low } else { &mut self.classic }.push(now, packet);
+        let low = matches!(frame.ecn(), Ecn::Ect1 | Ecn::Ce);
+        if low { &mut self.low } else { &mut self.classic }.push(now, frame);
         true
     }
 
@@ -143,7 +143,7 @@ impl DualPi2 {
         }
     }
 
-    pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
+    pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         self.update(now);
         let saturated = self.coupled() >= 1.0;
         loop {
@@ -152,7 +152,7 @@ impl DualPi2 {
             let (arrived, mut packet) = queue.pop()?;
             let (dropped, marked) = if !low {
                 let taken = self.classic_count.takes(self.classic_probability());
-                (taken && (saturated || packet.ecn == Ecn::NotEct), taken)
+                (taken && (saturated || packet.ecn() == Ecn::NotEct), taken)
             } else if saturated {
                 // Marks cannot be more frequent: both queues are dropped from alike (appendix A.2).
                 let dropped = self.low_drops.takes(self.classic_probability());
@@ -177,11 +177,12 @@ impl DualPi2 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Packet;
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
     const NO_LIMIT: Room = Room::Packets(u64::MAX);
 
-    fn dualpi2() -> DualPi2 {
+    fn dualpi2() -> DualPi2<Packet> {
         DualPi2::new(Config::default(), Rate::from_mbit_per_sec(40.0))
     }
 
@@ -191,8 +192,8 @@ mod tests {
         packet
     }
 
-    fn fill(queue: &mut DualPi2, at: Nanos, packets: u64, ecn: Ecn) {
-        let mut stats = LinkStats::default();
+    fn fill(queue: &mut DualPi2<Packet>, at: Nanos, packets: u64, ecn: Ecn) {
+        let mut stats = Tally::default();
         (0..packets).for_each(|seq| assert!(queue.enqueue(at, &packet(seq, ecn), NO_LIMIT, &mut stats)));
     }
 
@@ -257,7 +258,7 @@ mod tests {
             close(queue.ramp(Nanos::from_micros(waited)), expected);
         }
         // At 4 Mbit/s a packet takes 3 ms.
-        let slow = DualPi2::new(Config::default(), Rate::from_mbit_per_sec(4.0));
+        let slow = DualPi2::<Packet>::new(Config::default(), Rate::from_mbit_per_sec(4.0));
         close(slow.ramp(Nanos::from_micros(2_999)), 0.0);
         close(slow.ramp(Nanos::from_micros(3_200)), 0.5);
     }
@@ -267,7 +268,7 @@ mod tests {
         let mut queue = dualpi2();
         fill(&mut queue, Nanos::ZERO, n, ecn);
         queue.base = base;
-        let mut stats = LinkStats::default();
+        let mut stats = Tally::default();
         while queue.dequeue(Nanos::ZERO, &mut stats).is_some() {}
         assert_eq!(stats.evicted.len() as u64, stats.dropped_aqm);
         (stats.dropped_aqm, stats.marked)
@@ -297,7 +298,7 @@ mod tests {
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
             let mut queue = dualpi2();
             queue.base = 1.0;
-            let mut stats = LinkStats::default();
+            let mut stats = Tally::default();
             for seq in 0..10 {
                 assert!(queue.enqueue(Nanos::ZERO, &packet(seq, ecn), NO_LIMIT, &mut stats));
                 assert!(queue.dequeue(Nanos::ZERO, &mut stats).is_some());
@@ -313,7 +314,7 @@ mod tests {
         fill(&mut queue, MS(50), 1, Ecn::Ect1);
         fill(&mut queue, MS(51), 1, Ecn::Ce);
         queue.base = 0.0;
-        let mut stats = LinkStats::default();
+        let mut stats = Tally::default();
         let mut next = || queue.dequeue(MS(51), &mut stats).map(|(_, packet)| packet.ecn == Ecn::Ect0);
         assert_eq!([next(), next(), next(), next()], [Some(false), Some(true), Some(false), None]);
     }

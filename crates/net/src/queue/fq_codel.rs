@@ -5,8 +5,8 @@ use narrows_units::{Nanos, Random};
 
 use super::codel::{CoDel, CoDelParams};
 use super::{Backlog, Room};
-use crate::link::LinkStats;
-use crate::{Flags, Packet};
+use crate::link::Tally;
+use crate::{Direction, Frame};
 
 const NONE: u32 = u32::MAX;
 
@@ -14,8 +14,8 @@ const NONE: u32 = u32::MAX;
 const DROP_BATCH: u64 = 64;
 
 #[derive(Clone, Debug)]
-struct FlowQueue {
-    backlog: Backlog,
+struct FlowQueue<F> {
+    backlog: Backlog<F>,
     codel: CoDel,
     /// Bytes it may still send in this turn.
     credit: i64,
@@ -34,7 +34,7 @@ struct List {
 impl List {
     const EMPTY: Self = Self { head: NONE, tail: NONE };
 
-    fn push(&mut self, queues: &mut [FlowQueue], index: u32) {
+    fn push<F>(&mut self, queues: &mut [FlowQueue<F>], index: u32) {
         queues[index as usize].next = NONE;
         match self.tail {
             NONE => self.head = index,
@@ -43,7 +43,7 @@ impl List {
         self.tail = index;
     }
 
-    fn pop(&mut self, queues: &[FlowQueue]) {
+    fn pop<F>(&mut self, queues: &[FlowQueue<F>]) {
         self.head = queues[self.head as usize].next;
         if self.head == NONE {
             self.tail = NONE;
@@ -52,10 +52,10 @@ impl List {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct FqCoDel {
+pub(crate) struct FqCoDel<F> {
     params: CoDelParams,
     quantum: i64,
-    queues: Box<[FlowQueue]>,
+    queues: Box<[FlowQueue<F>]>,
     new: List,
     old: List,
     packets: u64,
@@ -63,7 +63,7 @@ pub(crate) struct FqCoDel {
     salt: u64,
 }
 
-impl FqCoDel {
+impl<F: Frame> FqCoDel<F> {
     pub(crate) fn new(params: CoDelParams, queues: u32, quantum: u32, mut random: Random) -> Self {
         let queue = FlowQueue {
             backlog: Backlog::default(),
@@ -92,9 +92,9 @@ impl FqCoDel {
         self.bytes
     }
 
-    /// The queue of a packet: flow and direction stand for the 5-tuple, mixed with a salt (the finaliser of SplitMix64).
-    fn queue_of(&self, packet: &Packet) -> u32 {
-        let tuple = u64::from(packet.flow) << 1 | u64::from(packet.flags.has(Flags::REVERSE));
+    /// The queue of a frame: flow key and direction stand for the 5-tuple, mixed with a salt (the finaliser of SplitMix64).
+    fn queue_of(&self, frame: &F) -> u32 {
+        let tuple = u64::from(frame.flow()) << 1 | u64::from(frame.direction() == Direction::Reverse);
         let mut hash = tuple.wrapping_add(self.salt);
         hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -102,13 +102,13 @@ impl FqCoDel {
         (hash % self.queues.len() as u64) as u32
     }
 
-    /// Section 4.1. Whether the packet itself is still there when the queues are short enough again.
-    pub(crate) fn enqueue(&mut self, now: Nanos, packet: &Packet, room: Room, stats: &mut LinkStats) -> bool {
-        let index = self.queue_of(packet);
+    /// Section 4.1. Whether the frame itself is still there when the queues are short enough again.
+    pub(crate) fn enqueue(&mut self, now: Nanos, frame: &F, room: Room, stats: &mut Tally<F>) -> bool {
+        let index = self.queue_of(frame);
         let queue = &mut self.queues[index as usize];
-        queue.backlog.push(now, packet);
+        queue.backlog.push(now, frame);
         self.packets += 1;
-        self.bytes += packet.size().as_u64();
+        self.bytes += frame.size().as_u64();
         if !queue.active {
             queue.active = true;
             queue.credit = self.quantum;
@@ -126,7 +126,7 @@ impl FqCoDel {
     }
 
     /// Drops half of the queue with most bytes, at its head, but at most 64 packets.
-    fn drop_from_longest(&mut self, stats: &mut LinkStats) {
+    fn drop_from_longest(&mut self, stats: &mut Tally<F>) {
         let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.backlog.bytes()) else { return };
         for _ in 0..longest.backlog.packets().div_ceil(2).min(DROP_BATCH) {
             let Some((_, packet)) = longest.backlog.pop() else { return };
@@ -138,7 +138,7 @@ impl FqCoDel {
     }
 
     /// Section 4.2.
-    pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
+    pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         loop {
             let from_new = self.new.head != NONE;
             let list = if from_new { &mut self.new } else { &mut self.old };
@@ -175,12 +175,13 @@ impl FqCoDel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Packet;
 
     const PARAMS: CoDelParams =
         CoDelParams { target: Nanos::from_millis(5), interval: Nanos::from_millis(100), ecn: false };
     const NO_LIMIT: Room = Room::Packets(u64::MAX);
 
-    fn fq(queues: u32) -> FqCoDel {
+    fn fq(queues: u32) -> FqCoDel<Packet> {
         FqCoDel::new(PARAMS, queues, 1514, Random::stream(1, "aqm", 0))
     }
 
@@ -191,14 +192,14 @@ mod tests {
     }
 
     /// Flows and sequence numbers of the next `n` packets to leave, at time zero.
-    fn leave(fq: &mut FqCoDel, n: usize) -> Vec<(u32, u64)> {
-        let mut stats = LinkStats::default();
+    fn leave(fq: &mut FqCoDel<Packet>, n: usize) -> Vec<(u32, u64)> {
+        let mut stats = Tally::default();
         let next = || fq.dequeue(Nanos::ZERO, &mut stats).map(|(_, packet)| (packet.flow, packet.seq));
         std::iter::from_fn(next).take(n).collect()
     }
 
-    fn fill(fq: &mut FqCoDel, flow: u32, packets: u64, size: u16) {
-        let mut stats = LinkStats::default();
+    fn fill(fq: &mut FqCoDel<Packet>, flow: u32, packets: u64, size: u16) {
+        let mut stats = Tally::default();
         for seq in 0..packets {
             assert!(fq.enqueue(Nanos::ZERO, &packet(flow, seq, size), NO_LIMIT, &mut stats));
         }
@@ -222,7 +223,7 @@ mod tests {
         let mut from_standing = 0;
         for seq in 0..200 {
             if !fq.queues.iter().any(|queue| queue.backlog.packets() == 1) {
-                fq.enqueue(Nanos::ZERO, &packet(2, seq, 1500), NO_LIMIT, &mut LinkStats::default());
+                fq.enqueue(Nanos::ZERO, &packet(2, seq, 1500), NO_LIMIT, &mut Tally::default());
             }
             from_standing += leave(&mut fq, 1).iter().filter(|&&(flow, _)| flow == 1).count();
         }
@@ -253,8 +254,8 @@ mod tests {
         fill(&mut fq, 1, 10, 1500);
         leave(&mut fq, 2);
         let mut ack = packet(1, 77, 52);
-        ack.flags = Flags::REVERSE;
-        fq.enqueue(Nanos::ZERO, &ack, NO_LIMIT, &mut LinkStats::default());
+        ack.direction = Direction::Reverse;
+        fq.enqueue(Nanos::ZERO, &ack, NO_LIMIT, &mut Tally::default());
         assert_eq!(leave(&mut fq, 1), [(1, 77)]);
     }
 
@@ -263,7 +264,7 @@ mod tests {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 20, 1500);
         fill(&mut fq, 2, 25, 100);
-        let mut stats = LinkStats::default();
+        let mut stats = Tally::default();
         assert!(fq.enqueue(Nanos::ZERO, &packet(2, 25, 100), Room::Packets(45), &mut stats));
         // Flow 2 has more packets, flow 1 more bytes: ten of its twenty go.
         assert_eq!((stats.dropped_queue, fq.packets(), fq.bytes()), (10, 36, 10 * 1500 + 26 * 100));
@@ -277,7 +278,7 @@ mod tests {
     #[test]
     fn a_packet_that_must_go_itself_is_not_taken_in() {
         let mut fq = fq(1);
-        let mut stats = LinkStats::default();
+        let mut stats = Tally::default();
         assert!(!fq.enqueue(Nanos::ZERO, &packet(1, 0, 1500), Room::Packets(0), &mut stats));
         assert_eq!((stats.dropped_queue, fq.packets(), fq.bytes()), (1, 0, 0));
         assert_eq!(leave(&mut fq, 1), []);

@@ -74,20 +74,20 @@ use self::bucket::Bucket;
 use self::class::{Class, Counts, Derived, Mode, round};
 use self::turn::Turn;
 use super::{Backlog, MTU, Room};
-use crate::Packet;
+use crate::Frame;
 use crate::config::{self, HtbClass, Limit};
-use crate::link::{ClassStats, LinkStats};
+use crate::link::{ClassStats, Tally};
 
 const PRIORITIES: usize = config::Htb::PRIORITIES as usize;
 /// Leaves have level 0; the link has the highest.
 const LEVELS: usize = config::Htb::MAX_DEPTH + 1;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Htb {
+pub(crate) struct Htb<F> {
     config: Arc<config::Htb>,
     round: Nanos,
     /// As configured, and the link last.
-    classes: Box<[Class]>,
+    classes: Box<[Class<F>]>,
     /// Green classes with something to send, by level and priority.
     rows: [[Turn; PRIORITIES]; LEVELS],
     /// The priorities at which the rows of a level are not empty, as bits.
@@ -97,7 +97,7 @@ pub(crate) struct Htb {
     bytes: u64,
 }
 
-impl Htb {
+impl<F: Frame> Htb<F> {
     /// Empty queues and full buckets, before a link of `rate`. `limit` is that of classes that state none.
     pub(crate) fn new(config: &Arc<config::Htb>, rate: Rate, limit: Limit) -> Self {
         let round = round(config, rate);
@@ -163,19 +163,19 @@ impl Htb {
         self.classes.len() - 1
     }
 
-    /// Takes a packet in or drops it. `class` steers it; otherwise the table of flows says where it belongs.
+    /// Takes a frame in or drops it. `class` steers it; otherwise the table of flows says where it belongs.
     pub(crate) fn enqueue(
         &mut self,
         now: Nanos,
-        packet: &Packet,
+        frame: &F,
         class: Option<u8>,
         room: Room,
-        stats: &mut LinkStats,
+        stats: &mut Tally<F>,
     ) -> bool {
-        let index = usize::from(self.config.leaf_of(packet.flow, class));
+        let index = usize::from(self.config.leaf_of(frame.flow(), class));
         let class = &mut self.classes[index];
-        let size = packet.size().as_u64();
-        if !class.fits(packet, room) {
+        let size = frame.size().as_u64();
+        if !class.fits(frame, room) {
             class.counts.dropped += 1;
             stats.dropped_queue += 1;
             return false;
@@ -191,7 +191,7 @@ impl Htb {
             class.ceil.spend(size);
         }
         class.account(now);
-        class.backlog.push(now, packet);
+        class.backlog.push(now, frame);
         self.packets += 1;
         self.bytes += size;
         if class.active == 0 {
@@ -203,7 +203,7 @@ impl Htb {
     }
 
     /// The next packet that may leave, with the time of its arrival.
-    pub(crate) fn dequeue(&mut self, now: Nanos) -> Option<(Nanos, Packet)> {
+    pub(crate) fn dequeue(&mut self, now: Nanos) -> Option<(Nanos, F)> {
         self.change_modes(now);
         let level = self.ready.iter().position(|&priorities| priorities != 0)?;
         let priority = self.ready[level].trailing_zeros() as usize;
@@ -294,7 +294,7 @@ impl Htb {
     }
 
     /// The leaves at and below a class.
-    fn below(&self, class: usize) -> impl Iterator<Item = &Class> {
+    fn below(&self, class: usize) -> impl Iterator<Item = &Class<F>> {
         let link = self.link();
         let under = move |mut leaf: usize| {
             while leaf != class && leaf != link {

@@ -19,9 +19,10 @@ use self::pie::Pie;
 use self::red::Red;
 use self::step::Step;
 use crate::config::{Limit, Queue};
-use crate::link::{ClassStats, LinkStats};
-use crate::timed::TimedRing;
-use crate::{Ecn, Packet};
+use crate::hook::ClassQueue;
+use crate::link::{ClassStats, Tally};
+use crate::timed_ring::TimedRing;
+use crate::{Ecn, Frame};
 
 /// The largest packet the disciplines reckon with.
 const MTU: u64 = 1500;
@@ -46,14 +47,20 @@ impl Room {
     }
 }
 
-/// Packets that wait in order of arrival, with their arrival times.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Backlog {
-    waiting: TimedRing,
+/// Frames that wait in order of arrival, with their arrival times.
+#[derive(Clone, Debug)]
+pub(crate) struct Backlog<F> {
+    waiting: TimedRing<F>,
     bytes: u64,
 }
 
-impl Backlog {
+impl<F> Default for Backlog<F> {
+    fn default() -> Self {
+        Self { waiting: TimedRing::default(), bytes: 0 }
+    }
+}
+
+impl<F: Frame> Backlog<F> {
     pub(crate) const fn packets(&self) -> u64 {
         self.waiting.len() as u64
     }
@@ -67,20 +74,20 @@ impl Backlog {
         self.waiting.first_time()
     }
 
-    fn push(&mut self, now: Nanos, packet: &Packet) {
-        self.bytes += packet.size().as_u64();
-        self.waiting.push(now, packet);
+    fn push(&mut self, now: Nanos, frame: &F) {
+        self.bytes += frame.size().as_u64();
+        self.waiting.push(now, frame);
     }
 
-    fn pop(&mut self) -> Option<(Nanos, Packet)> {
-        let (arrived, packet) = self.waiting.pop()?;
-        self.bytes -= packet.size().as_u64();
-        Some((arrived, packet))
+    fn pop(&mut self) -> Option<(Nanos, F)> {
+        let (arrived, frame) = self.waiting.pop()?;
+        self.bytes -= frame.size().as_u64();
+        Some((arrived, frame))
     }
 
-    /// Whether one more packet fits.
-    fn fits(&self, packet: &Packet, room: Room) -> bool {
-        room.holds(self.packets() + 1, self.bytes + packet.size().as_u64())
+    /// Whether one more frame fits.
+    fn fits(&self, frame: &F, room: Room) -> bool {
+        room.holds(self.packets() + 1, self.bytes + frame.size().as_u64())
     }
 }
 
@@ -93,29 +100,44 @@ pub(crate) enum Verdict {
     Drop,
 }
 
-/// Marks a packet as having experienced congestion, if it is ECN-capable (RFC 3168).
-fn mark(packet: &mut Packet) -> bool {
-    let capable = packet.ecn != Ecn::NotEct;
+/// Marks a frame as having experienced congestion, if it is ECN-capable (RFC 3168).
+fn mark<F: Frame>(frame: &mut F) -> bool {
+    let capable = frame.ecn() != Ecn::NotEct;
     if capable {
-        packet.ecn = Ecn::Ce;
+        frame.set_ecn(Ecn::Ce);
     }
     capable
 }
 
 /// A queue with its discipline.
 #[derive(Clone, Debug)]
-pub(crate) enum Discipline {
-    DropTail(Backlog),
-    CoDel(Backlog, CoDelParams, CoDel),
-    FqCoDel(FqCoDel),
-    Pie(Backlog, Pie),
-    Red(Backlog, Red),
-    Step(Backlog, Step),
-    DualPi2(DualPi2),
-    Htb(Box<Htb>),
+pub(crate) enum Discipline<F> {
+    DropTail(Backlog<F>),
+    CoDel(Backlog<F>, CoDelParams, CoDel),
+    FqCoDel(FqCoDel<F>),
+    Pie(Backlog<F>, Pie),
+    Red(Backlog<F>, Red),
+    Step(Backlog<F>, Step),
+    DualPi2(DualPi2<F>),
+    Htb(Box<Htb<F>>),
 }
 
-impl Discipline {
+impl<F: Frame> ClassQueue for Discipline<F> {
+    fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
+        if let Self::Htb(classes) = self {
+            classes.set_class(now, class, rate, ceil);
+        }
+    }
+
+    fn class_backlog(&self, class: u8) -> Bytes {
+        match self {
+            Self::Htb(classes) => classes.class_backlog(class),
+            _ => Bytes::ZERO,
+        }
+    }
+}
+
+impl<F: Frame> Discipline<F> {
     /// An empty queue before a link of `rate` (on average); `limit` is that of the link.
     pub(crate) fn new(config: &Queue, rate: Rate, limit: Limit, random: Random) -> Self {
         let backlog = Backlog::default();
@@ -137,24 +159,24 @@ impl Discipline {
         }
     }
 
-    /// Takes a packet in or drops it; drops and marks are counted. `class` steers it where there are classes.
+    /// Takes a frame in or drops it; drops and marks are counted. `class` steers it where there are classes.
     pub(crate) fn enqueue(
         &mut self,
         now: Nanos,
-        packet: &Packet,
+        frame: &F,
         class: Option<u8>,
         room: Room,
-        stats: &mut LinkStats,
+        stats: &mut Tally<F>,
     ) -> bool {
         let (backlog, verdict) = match self {
             Self::DropTail(backlog) | Self::CoDel(backlog, ..) => (backlog, Verdict::Pass),
-            Self::FqCoDel(queues) => return queues.enqueue(now, packet, room, stats),
-            Self::DualPi2(queues) => return queues.enqueue(now, packet, room, stats),
-            Self::Htb(classes) => return classes.enqueue(now, packet, class, room, stats),
+            Self::FqCoDel(queues) => return queues.enqueue(now, frame, room, stats),
+            Self::DualPi2(queues) => return queues.enqueue(now, frame, room, stats),
+            Self::Htb(classes) => return classes.enqueue(now, frame, class, room, stats),
             Self::Pie(backlog, pie) => {
                 pie.update(now, backlog);
                 // Arrivals that find the queue full are no matter of chance.
-                let verdict = if backlog.fits(packet, room) { pie.judge(backlog) } else { Verdict::Pass };
+                let verdict = if backlog.fits(frame, room) { pie.judge(backlog) } else { Verdict::Pass };
                 (backlog, verdict)
             }
             Self::Step(backlog, step) => {
@@ -166,17 +188,17 @@ impl Discipline {
                 (backlog, verdict)
             }
         };
-        let mut packet = *packet;
-        let marked = verdict == Verdict::Mark && mark(&mut packet);
+        let mut frame = *frame;
+        let marked = verdict == Verdict::Mark && mark(&mut frame);
         let accepted = if verdict == Verdict::Drop || (verdict == Verdict::Mark && !marked) {
             stats.dropped_aqm += 1;
             false
-        } else if !backlog.fits(&packet, room) {
+        } else if !backlog.fits(&frame, room) {
             stats.dropped_queue += 1;
             false
         } else {
             stats.marked += u64::from(marked);
-            backlog.push(now, &packet);
+            backlog.push(now, &frame);
             true
         };
         if accepted && let Self::Red(_, red) = self {
@@ -185,9 +207,9 @@ impl Discipline {
         accepted
     }
 
-    /// The next packet to transmit, with the time of its arrival; `None` if none may leave yet. Drops and marks on the way are
+    /// The next frame to transmit, with the time of its arrival; `None` if none may leave yet. Drops and marks on the way are
     /// counted.
-    pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut LinkStats) -> Option<(Nanos, Packet)> {
+    pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         match self {
             Self::DropTail(backlog) | Self::Red(backlog, _) | Self::Step(backlog, _) => backlog.pop(),
             Self::CoDel(backlog, params, codel) => codel.dequeue(now, params, backlog, stats),
@@ -201,28 +223,12 @@ impl Discipline {
         }
     }
 
-    /// When [`Discipline::dequeue`] may find a packet: `now` if it can be asked at once, never if nothing waits.
+    /// When [`Discipline::dequeue`] may find a frame: `now` if it can be asked at once, never if nothing waits.
     pub(crate) fn ready_at(&self, now: Nanos) -> Nanos {
         match self {
             Self::Htb(classes) => classes.ready_at(now),
             _ if self.packets() == 0 => Nanos::MAX,
             _ => now,
-        }
-    }
-
-    /// Gives a class another rate and ceiling, if there are classes; [`Rate::MAX`] is no ceiling. After that
-    /// [`Discipline::ready_at`] may be earlier.
-    pub(crate) fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
-        if let Self::Htb(classes) = self {
-            classes.set_class(now, class, rate, ceil);
-        }
-    }
-
-    /// Bytes that wait in a class and below it.
-    pub(crate) fn class_backlog(&self, class: u8) -> Bytes {
-        match self {
-            Self::Htb(classes) => classes.class_backlog(class),
-            _ => Bytes::ZERO,
         }
     }
 

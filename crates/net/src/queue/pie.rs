@@ -7,6 +7,7 @@
 use narrows_units::{Nanos, Random};
 
 use super::{Backlog, MTU, Verdict};
+use crate::Frame;
 
 const UPDATE_INTERVAL: Nanos = Nanos::from_millis(15);
 const MAX_BURST: Nanos = Nanos::from_millis(150);
@@ -56,7 +57,7 @@ impl Pie {
     }
 
     /// Runs the updates due by `now`, before an arrival or departure then changes the queue.
-    pub(crate) fn update(&mut self, now: Nanos, backlog: &Backlog) {
+    pub(crate) fn update<F: Frame>(&mut self, now: Nanos, backlog: &Backlog<F>) {
         while self.next_update <= now {
             let delay = backlog.oldest().map_or(Nanos::ZERO, |arrived| self.next_update - arrived);
             if delay.is_zero()
@@ -91,7 +92,7 @@ impl Pie {
     }
 
     /// What to do with an arriving packet (section 4.1).
-    pub(crate) fn judge(&mut self, backlog: &Backlog) -> Verdict {
+    pub(crate) fn judge<F: Frame>(&mut self, backlog: &Backlog<F>) -> Verdict {
         let harmless = self.delay_before < self.target / 2 && self.probability < 0.2;
         if !self.burst_allowance.is_zero() || harmless || backlog.bytes() <= 2 * MTU {
             return Verdict::Pass;
@@ -107,7 +108,7 @@ impl Pie {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Packet;
+    use crate::testing::Packet;
 
     fn pie(ecn: bool) -> Pie {
         Pie::new(Nanos::from_millis(15), ecn, Random::stream(1, "aqm", 0))
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(lazy.burst_allowance, Nanos::from_millis(150 - 90));
         assert_eq!(lazy.next_update, Nanos::from_millis(105));
         // A long idle time leaves the same state however it is walked through.
-        let empty = Backlog::default();
+        let empty = Backlog::<Packet>::default();
         let mut walked = lazy.clone();
         (1..100_000).for_each(|n| walked.update(Nanos::from_millis(100 + n), &empty));
         lazy.update(Nanos::from_millis(100 + 99_999), &empty);
@@ -189,7 +190,7 @@ mod tests {
         (0..3).for_each(|_| backlog.push(Nanos::ZERO, &full_packet()));
         pie.probability = 0.3;
         pie.delay_before = Nanos::from_millis(20);
-        let drops = |pie: &mut Pie, backlog: &Backlog| {
+        let drops = |pie: &mut Pie, backlog: &Backlog<Packet>| {
             (0..10_000).filter(|_| pie.judge(backlog) == Verdict::Drop).count() as f64
         };
         assert_eq!(drops(&mut pie, &backlog), 0.0);

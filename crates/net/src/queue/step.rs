@@ -23,10 +23,11 @@ impl Step {
 mod tests {
     use narrows_units::{Nanos, Random, Rate};
 
+    use crate::Ecn;
     use crate::config::{Limit, Queue};
-    use crate::link::LinkStats;
+    use crate::link::Tally;
     use crate::queue::{Discipline, Room};
-    use crate::{Ecn, Packet};
+    use crate::testing::Packet;
 
     #[test]
     fn arrivals_beyond_the_threshold_are_marked_or_dropped_and_no_others() {
@@ -37,7 +38,7 @@ mod tests {
             Limit::Packets(100),
             Random::stream(1, "aqm", 0),
         );
-        let mut stats = LinkStats::default();
+        let mut stats = Tally::default();
         let mut offer = |ecn| {
             let mut packet = Packet::new(0);
             (packet.payload, packet.ecn) = (1448, ecn);

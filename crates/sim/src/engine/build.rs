@@ -2,13 +2,15 @@
 
 use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_dccp::{Connection, Role};
-use narrows_net::{Link, Wire};
-use narrows_tcp::{Receiver, Sender, multipath};
+use narrows_net::DelayLine;
+use narrows_routers::{RouterLink, endpoint};
+use narrows_tcp::{Receiver, Sender, TcpConfig, multipath};
 use narrows_traffic::{App, AppConfig};
 
 use super::connections::Connections;
 use super::routes::{Routes, intern};
 use super::{Distance, Engine, NONE, Sources};
+use crate::Link;
 use crate::clock::Clock;
 use crate::control::ControlPlane;
 use crate::datagrams::{self, Bodies};
@@ -16,14 +18,23 @@ use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
 use crate::queue::{EventQueue, SourceId};
 use crate::recorder::Recorder;
-use crate::spec::{FlowSpec, Spec, Way};
+use narrows_scenario::{FlowPlan, LinkPlan, Plan, Way};
+
+/// The receiving end of a stream, which takes part where the scheme settles its rate with the network.
+fn stream_receiver(number: u32, flow: &FlowPlan, tcp: &TcpConfig) -> Receiver {
+    let mut receiver = Receiver::new(number, tcp);
+    if flow.scheme.rate_protocol.is_some() {
+        endpoint::attach_receiver(&mut receiver, &flow.negotiation);
+    }
+    receiver
+}
 
 impl Engine {
     /// Builds the network and the endpoints of a run; nothing moves yet.
-    pub fn new(spec: Spec, recorder: Recorder) -> Self {
+    pub fn new(plan: Plan, recorder: Recorder) -> Self {
         let (mut steps, mut wire_keys, mut known) = (Vec::new(), Vec::new(), Vec::new());
         let mut others: Vec<Routes> = Vec::new();
-        let routes: Vec<Routes> = spec
+        let routes: Vec<Routes> = plan
             .flows
             .iter()
             .map(|flow| {
@@ -37,13 +48,15 @@ impl Engine {
                 first
             })
             .collect();
-        let random = |name, index: usize| Random::stream(spec.seed, name, index as u64);
-        let links: Vec<Link> =
-            spec.links.iter().enumerate().map(|(i, l)| Link::new(&l.config, random("link", i))).collect();
+        let random = |name, index: usize| Random::stream(plan.seed, name, index as u64);
+        let link = |(i, own): (usize, &LinkPlan)| {
+            narrows_routers::link(&own.config, own.router.as_ref(), random("link", i))
+        };
+        let links: Vec<Link> = plan.links.iter().enumerate().map(link).collect();
         let mut returns = vec![NONE; links.len()];
         for (i, link) in links.iter().enumerate() {
-            if let Some(opposite) = spec.links[i].opposite
-                && link.allocator().is_some_and(|allocator| allocator.wants_returns())
+            if let Some(opposite) = plan.links[i].opposite
+                && link.router().is_some_and(|router| router.wants_returns())
             {
                 returns[opposite] = i as u32;
             }
@@ -52,16 +65,16 @@ impl Engine {
             .iter()
             .enumerate()
             .map(|(i, &(wire_link, delay, last))| {
-                let link = &spec.links[wire_link];
-                let mut wire = Wire::new(delay, link.jitter, link.reordering, random("wire", i));
+                let link = &plan.links[wire_link];
+                let mut wire = DelayLine::new(delay, link.jitter, link.reordering, random("wire", i));
                 if let Some(delays) = &link.delay_trace {
                     wire = wire.following(delays.clone(), random("wire", i));
                 }
                 Distance { wire, last, returns: returns[wire_link] }
             })
             .collect();
-        let connections = Connections::new(&spec);
-        let senders: Vec<Origin> = spec
+        let connections = Connections::new(&plan);
+        let senders: Vec<Origin> = plan
             .flows
             .iter()
             .enumerate()
@@ -86,24 +99,28 @@ impl Engine {
                 let own = connections.of(i as u32).map(|own| &connections.all[own]);
                 let (app, start) = match own {
                     None => (flow.app, flow.start),
-                    Some(own) if own.flows.start == i => (AppConfig::Handed, flow.start),
-                    Some(_) => (AppConfig::Handed, Nanos::MAX),
+                    Some(own) if own.flows.start == i => (AppConfig::Subflow, flow.start),
+                    Some(_) => (AppConfig::Subflow, Nanos::MAX),
                 };
                 let app = App::new(app, random("app", i), start);
-                Origin::Stream(Sender::new(i as u32, flow.tcp.clone(), scheme, app, start))
+                let mut sender = Sender::new(i as u32, flow.tcp.clone(), scheme, app, start);
+                endpoint::attach_sender(&mut sender, &flow.negotiation);
+                Origin::Stream(sender)
             })
             .collect();
-        let receiver = |(i, flow): (usize, &FlowSpec)| match (connections.of(i as u32), &flow.datagrams) {
+        let receiver = |(i, flow): (usize, &FlowPlan)| match (connections.of(i as u32), &flow.datagrams) {
             (_, Some(sending)) => {
                 // Its own data is none, so any scheme will do for that.
                 let config = narrows_dccp::Config { role: Role::Server, ..sending.clone() };
                 let connection = Connection::new(&config, random("receiver", i), Nanos::ZERO);
                 Target::Datagrams(Box::new(datagrams::Target::new(i as u32, connection)))
             }
-            (None, None) => Target::Stream(Receiver::new(i as u32, &flow.tcp)),
-            (Some(_), None) => Target::Stream(Receiver::new(i as u32, &multipath::subflow_config(&flow.tcp))),
+            (None, None) => Target::Stream(stream_receiver(i as u32, flow, &flow.tcp)),
+            (Some(_), None) => {
+                Target::Stream(stream_receiver(i as u32, flow, &multipath::subflow_config(&flow.tcp)))
+            }
         };
-        let receivers = spec.flows.iter().enumerate().map(receiver).collect();
+        let receivers = plan.flows.iter().enumerate().map(receiver).collect();
 
         let first_sender = (wires.len() + links.len()) as SourceId;
         let flows = senders.len() as SourceId;
@@ -123,19 +140,17 @@ impl Engine {
             queue.schedule(sources.senders + i as SourceId, sender.deadline());
         }
         for (i, link) in links.iter().enumerate() {
-            // Allocators may ask to be woken before the first packet.
+            // Router algorithms may ask to be woken before the first packet.
             if link.next_service() < Nanos::MAX {
                 queue.schedule(sources.links + i as SourceId, link.next_service());
             }
         }
-        let clock = Clock::new(&spec);
+        let clock = Clock::new(&plan);
         queue.schedule(sources.clock, clock.next());
-        let polled = spec
-            .links
-            .iter()
-            .map(|link| link.config.allocator.as_ref().is_some_and(|allocator| allocator.entry.controlled));
+        let polled =
+            plan.links.iter().map(|link| link.router.as_ref().is_some_and(|router| router.entry.controlled));
         let polled = polled.enumerate().filter(|(_, polled)| *polled).map(|(i, _)| i as u32);
-        let control = ControlPlane::new(spec.controller, polled.collect());
+        let control = ControlPlane::new(plan.controller, polled.collect());
         queue.schedule(sources.control, control.next());
         Self {
             now: Nanos::ZERO,
@@ -154,9 +169,9 @@ impl Engine {
             sources,
             clock,
             control,
-            metrics: Metrics::new(&spec),
+            metrics: Metrics::new(&plan),
             recorder,
-            spec,
+            plan,
         }
     }
 }

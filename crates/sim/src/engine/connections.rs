@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use narrows_cc::{Bytes, Nanos, Random};
-use narrows_net::{Flags, Packet};
+use narrows_packet::{Flags, Packet};
 use narrows_tcp::ConnectionConfig;
 use narrows_tcp::multipath::{Sink, Source};
 use narrows_traffic::App;
@@ -12,8 +12,8 @@ use super::{Engine, NONE};
 use crate::metrics::jain;
 use crate::queue::SourceId;
 use crate::recorder::PacketEvent;
-use crate::result::{ConnectionResult, RunResult};
-use crate::spec::{ConnectionSpec, FlowSpec, Spec};
+use narrows_scenario::result::{ConnectionResult, RunResult};
+use narrows_scenario::{ConnectionPlan, FlowPlan, Plan};
 
 /// A connection and the numbers of its subflows.
 #[derive(Debug)]
@@ -34,11 +34,11 @@ impl Connection {
     }
 
     /// When it ended, as far as is known.
-    fn end(&self, plan: &FlowSpec) -> Nanos {
+    fn end(&self, plan: &FlowPlan) -> Nanos {
         self.source.completed_at().or(plan.stop).unwrap_or(Nanos::MAX)
     }
 
-    fn result(&self, plan: &ConnectionSpec, flow: &FlowSpec, end: Nanos) -> ConnectionResult {
+    fn result(&self, plan: &ConnectionPlan, flow: &FlowPlan, end: Nanos) -> ConnectionResult {
         let (sent, got) = (self.source.stats(), self.sink.stats());
         let active = self.end(flow).min(end) - self.from;
         let measured = self.at_stop.unwrap_or(got.bytes_in_order) - self.before;
@@ -71,52 +71,51 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(spec: &Spec) -> Self {
+    pub(super) fn new(plan: &Plan) -> Self {
         let mut of_flow = Vec::new();
-        if !spec.connections.is_empty() {
-            of_flow.resize(spec.flows.len(), NONE);
+        if !plan.connections.is_empty() {
+            of_flow.resize(plan.flows.len(), NONE);
         }
-        let connection = |(number, plan): (usize, &ConnectionSpec)| {
-            let flows = plan.first..plan.first + plan.subflows;
+        let connection = |(number, row): (usize, &ConnectionPlan)| {
+            let flows = row.first..row.first + row.subflows;
             of_flow[flows.clone()].fill(number as u32);
-            let first = &spec.flows[plan.first];
+            let first = &plan.flows[row.first];
             let config = ConnectionConfig {
-                scheduler: plan.scheduler,
-                subflows: plan.subflows,
+                scheduler: row.scheduler,
+                subflows: row.subflows,
                 coupled: first.scheme.coupled,
                 segment: first.tcp.segment,
-                receive_window: plan.receive_window,
+                receive_window: row.receive_window,
             };
-            let random = Random::stream(spec.seed, "app", plan.first as u64);
+            let random = Random::stream(plan.seed, "app", row.first as u64);
             Connection {
-                sink: Sink::new(plan.first as u32, &config),
-                source: Source::new(plan.first as u32, config, App::new(plan.app, random, first.start)),
+                sink: Sink::new(row.first as u32, &config),
+                source: Source::new(row.first as u32, config, App::new(row.app, random, first.start)),
                 flows,
                 from: first.start,
                 before: 0,
                 at_stop: None,
             }
         };
-        Self { all: spec.connections.iter().enumerate().map(connection).collect(), of_flow }
+        Self { all: plan.connections.iter().enumerate().map(connection).collect(), of_flow }
     }
 
     /// The warm-up ends: means start here, but for connections that are over.
-    pub(super) fn on_warm(&mut self, now: Nanos, spec: &Spec) {
+    pub(super) fn on_warm(&mut self, now: Nanos, plan: &Plan) {
         for own in &mut self.all {
-            if own.end(&spec.flows[own.flows.start]) > now {
+            if own.end(&plan.flows[own.flows.start]) > now {
                 (own.from, own.before) = (own.from.max(now), own.delivered());
             }
         }
     }
 
     /// Adds the rows of connections to the results of a run.
-    pub(super) fn report(&self, spec: &Spec, end: Nanos, result: &mut RunResult) {
+    pub(super) fn report(&self, plan: &Plan, end: Nanos, result: &mut RunResult) {
         if self.all.is_empty() {
             return;
         }
-        let row =
-            |(own, plan): (&Connection, &ConnectionSpec)| own.result(plan, &spec.flows[plan.first], end);
-        result.connections = self.all.iter().zip(&spec.connections).map(row).collect();
+        let row = |(own, row): (&Connection, &ConnectionPlan)| own.result(row, &plan.flows[row.first], end);
+        result.connections = self.all.iter().zip(&plan.connections).map(row).collect();
         let alone = result.flows.iter().zip(&self.of_flow).filter(|(_, own)| **own == NONE);
         let alone = alone.map(|(flow, _)| flow.goodput_mbit_s);
         result.jain = jain(alone.chain(result.connections.iter().map(|own| own.goodput_mbit_s)));

@@ -1,9 +1,9 @@
 //! What links do by themselves: departures that are decided one by one, packets dropped behind the queue's entry, and
-//! allocators with what they send beside the ways of packets.
+//! router algorithms with what they send beside the paths of packets.
 
 use narrows_cc::Nanos;
-use narrows_net::allocator::Outgoing;
-use narrows_net::{Flags, Packet};
+use narrows_packet::{Flags, Packet};
+use narrows_routers::{Outgoing, RouterLink};
 
 use super::Engine;
 use crate::control::Notice;
@@ -30,7 +30,7 @@ impl Engine {
         self.collect(index);
     }
 
-    /// Attributes packets that a queue discipline dropped by itself, and sends off what an allocator has sent.
+    /// Attributes packets that a queue discipline dropped by itself, and sends off what a router algorithm has sent.
     pub(super) fn collect(&mut self, index: usize) {
         while let Some(packet) = self.links[index].take_dropped() {
             self.note_drop(index as u32, &packet);
@@ -40,7 +40,7 @@ impl Engine {
         }
     }
 
-    /// A packet on its way back passes the node of an allocator.
+    /// A packet on its way back passes the node of a router algorithm.
     pub(super) fn on_return(&mut self, link: u32, packet: &mut Packet) {
         let index = link as usize;
         if self.links[index].next_service() <= self.now {
@@ -51,21 +51,22 @@ impl Engine {
         self.queue.schedule(self.sources.links + link, self.links[index].next_service());
     }
 
-    /// An allocator sends something.
+    /// A router algorithm sends something.
     fn send_off(&mut self, index: usize, out: Outgoing) {
         match out {
             Outgoing::Broadcast(signal) => {
                 let at = self.now.saturating_add(self.control.delay());
                 for link in 0..self.links.len() {
-                    if link != index && self.links[link].allocator().is_some() {
+                    if link != index && self.links[link].router().is_some() {
                         self.control.at(at, Notice::Signal { link: link as u32, signal });
                     }
                 }
             }
-            Outgoing::ToSender(mut packet) => {
-                packet.flags = packet.flags.with(Flags::REVERSE);
+            Outgoing::ToSender { flow, path, message } => {
+                let mut packet = Packet::control(flow, Flags::REVERSE, message.as_bytes());
+                packet.set_path(path);
                 let routes = self.routes_of(&packet);
-                let opposite = self.spec.links[index].opposite;
+                let opposite = self.plan.links[index].opposite;
                 let back = self.way(routes.reverse).position(|step| Some(step.link as usize) == opposite);
                 let mut at = self.now;
                 if let Some(taken) = back {
@@ -122,9 +123,9 @@ impl Engine {
             self.bodies.forget(packet);
         }
         self.recorder.packet(self.now, PacketEvent::Drop, Some(link), packet);
-        // Even a packet that is dropped may set an allocator's clock going, or make it send something.
+        // Even a packet that is dropped may wake a router algorithm, or make it send something.
         let port = &mut self.links[link as usize];
-        if port.allocator().is_some() {
+        if port.router().is_some() {
             let next = port.next_service();
             while let Some(out) = self.links[link as usize].take_outgoing() {
                 self.send_off(link as usize, out);

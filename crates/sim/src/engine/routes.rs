@@ -1,10 +1,10 @@
 //! The ways of packets: steps over links and wires, shared by all flows that take the same ones.
 
 use narrows_cc::Nanos;
-use narrows_net::{Flags, Packet};
+use narrows_packet::{Flags, Packet};
 
 use super::Engine;
-use crate::spec::Hop;
+use narrows_scenario::Hop;
 
 /// One step of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! When rates have settled: what flows deliver, sampled ten times per round-trip time, against their fair rates.
 
 use narrows_cc::Nanos;
-use narrows_sim::spec::Spec;
+use narrows_scenario::Plan;
 use narrows_sim::{Engine, Recorder, RunResult};
 
 /// Samples per round-trip time.
@@ -17,7 +17,7 @@ pub struct Deliveries {
 
 impl Deliveries {
     /// Runs a scenario, taking samples by a stated round-trip time.
-    pub fn of(spec: Spec, rtt: Nanos) -> (Self, RunResult) {
+    pub fn of(spec: Plan, rtt: Nanos) -> (Self, RunResult) {
         let (flows, duration) = (spec.flows.len(), spec.duration);
         let mut engine = Engine::new(spec, Recorder::off());
         let mut samples = vec![vec![0; flows]];

@@ -1,19 +1,22 @@
-//! One port with an allocator, flows of real endpoints through it, and strangers who open flows that they never use.
+//! One port with a router, flows of real endpoints through it, and strangers who open flows that they never use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate, Setup, schemes};
-use narrows_net::allocator::protocol::Explicit;
-use narrows_net::allocator::{AnyAllocator, Entry, Outgoing, Tuple};
-use narrows_net::config::{Allocator, Limit, LinkConfig};
-use narrows_net::{Flags, Link, Packet};
-use narrows_tcp::{Negotiation, Receiver, Sender, TcpConfig};
+use narrows_net::config::{Limit, LinkConfig};
+use narrows_packet::{Flags, Kind, Packet};
+use narrows_routers::protocol::Explicit;
+use narrows_routers::{
+    AnyRouter, FiveTuple, NegotiationConfig, Outgoing, RouterConfig, RouterEntry, RouterLink, endpoint,
+};
+use narrows_sim::Link;
+use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
 /// What the link carries.
 pub const RATE: Rate = Rate::from_bytes_per_sec(12_500_000);
-/// The most flows that an allocator with a table knows.
+/// The most flows that a router with a table knows.
 const ROOM: f64 = 1_000.0;
 /// From the link to the receivers, and from there back past the port to the senders beside it.
 const WAY: Nanos = Nanos::from_millis(10);
@@ -40,10 +43,10 @@ pub struct Port {
     pub flood: u64,
 }
 
-/// The scheme that speaks to an allocator.
-fn scheme_of(entry: &Entry) -> &'static schemes::Entry {
+/// The scheme that speaks to a router.
+fn scheme_of(entry: &RouterEntry) -> &'static schemes::Entry {
     let speaks = |scheme: &&schemes::Entry| {
-        scheme.rate_protocol.and_then(Explicit::named).map(Explicit::allocator) == Some(entry.info.name)
+        scheme.rate_protocol.and_then(Explicit::named).map(Explicit::router) == Some(entry.info.name)
     };
     schemes::ALL.iter().find(speaks).unwrap_or_else(|| panic!("no scheme speaks to {}", entry.info.name))
 }
@@ -60,39 +63,43 @@ fn setup(scheme: &schemes::Entry) -> Setup {
     }
 }
 
-fn sender(scheme: &'static schemes::Entry, flow: u32, start: Nanos) -> (Sender, TcpConfig) {
-    let negotiation = Negotiation { content: flow, destination: flow, ..Negotiation::default() };
-    let config = TcpConfig { negotiation, ..TcpConfig::default() };
+fn sender(scheme: &'static schemes::Entry, flow: u32, start: Nanos) -> (Sender, Receiver) {
+    let config = TcpConfig::default();
     let app = App::new(AppConfig::Bulk, Random::stream(1, "app", u64::from(flow)), start);
-    (Sender::new(flow, config.clone(), scheme.build(&setup(scheme)), app, start), config)
+    let mut sender = Sender::new(flow, config.clone(), scheme.build(&setup(scheme)), app, start);
+    endpoint::attach_sender(&mut sender, &negotiation(flow));
+    let mut receiver = Receiver::new(flow, &config);
+    endpoint::attach_receiver(&mut receiver, &negotiation(flow));
+    (sender, receiver)
+}
+
+fn negotiation(flow: u32) -> NegotiationConfig {
+    NegotiationConfig { content: flow, destination: flow, ..NegotiationConfig::default() }
 }
 
 impl Port {
     /// `flows` flows that always have data begin one after the other; flow numbers go up to `strangers`.
-    pub fn new(entry: &'static Entry, flows: u32, strangers: u32) -> Self {
-        let mut config = LinkConfig::drop_tail(RATE, Limit::Packets(2_000));
-        let tuple = |flow: u32| Tuple {
+    pub fn new(entry: &'static RouterEntry, flows: u32, strangers: u32) -> Self {
+        let config = LinkConfig::drop_tail(RATE, Limit::Packets(2_000));
+        let tuple = |flow: u32| FiveTuple {
             source: (10 << 24) | (flow >> 8),
             destination: 11 << 24,
             source_port: 1_024 + (flow & 255) as u16,
             destination_port: 443,
-            protocol: Tuple::TCP,
+            protocol: FiveTuple::TCP,
         };
         let mut params = Params::defaults(entry.info.params);
         if entry.info.params.iter().any(|param| param.name == "flows") {
             params.set("flows", ROOM).expect("it is in range");
         }
         let tuples = (0..flows + strangers).map(tuple).collect::<Arc<[_]>>();
-        config.allocator = Some(Allocator { flows: tuples, ..Allocator::new(entry, params) });
+        let router = RouterConfig { flows: tuples, ..RouterConfig::new(entry, params) };
         let scheme = scheme_of(entry);
         let ends = (0..flows).map(|flow| sender(scheme, flow, Nanos::from_millis(50) * u64::from(flow)));
-        let (senders, receivers) = ends
-            .enumerate()
-            .map(|(flow, (sender, config))| (sender, Receiver::new(flow as u32, &config)))
-            .unzip();
+        let (senders, receivers) = ends.unzip();
         Self {
             now: Nanos::ZERO,
-            link: Link::new(&config, Random::stream(1, "link", 0)),
+            link: narrows_routers::link(&config, Some(&router), Random::stream(1, "link", 0)),
             scheme,
             senders,
             receivers,
@@ -102,8 +109,8 @@ impl Port {
         }
     }
 
-    pub fn allocator(&self) -> &AnyAllocator {
-        self.link.allocator().expect("it has one")
+    pub fn router(&self) -> &AnyRouter {
+        self.link.router().expect("it has one")
     }
 
     /// Payload that each flow has delivered in order.
@@ -121,8 +128,7 @@ impl Port {
     pub fn strangers(&mut self, numbers: std::ops::Range<u32>, start: Nanos, gap: Nanos) {
         for (n, flow) in numbers.enumerate() {
             let at = start + gap * n as u64;
-            let (mut stranger, config) = sender(self.scheme, flow, at);
-            let mut other = Receiver::new(flow, &config);
+            let (mut stranger, mut other) = sender(self.scheme, flow, at);
             stranger.on_timer(at);
             let syn = stranger.poll_transmit(at).expect("a sender opens at its start");
             other.on_packet(at, &syn);
@@ -131,7 +137,7 @@ impl Port {
             stranger.on_packet(later, &answer);
             let request = std::iter::from_fn(|| stranger.poll_transmit(later))
                 .take_while(|packet| packet.payload == 0)
-                .find(|packet| packet.flags.has(Flags::CONTROL));
+                .find(|packet| packet.kind() == Kind::Message);
             for (at, packet) in std::iter::once((at, syn)).chain(request.map(|request| (later, request))) {
                 self.flood += packet.size().as_u64();
                 self.put(at, Place::Link, packet);
@@ -141,9 +147,10 @@ impl Port {
 
     fn collect(&mut self) {
         while let Some(out) = self.link.take_outgoing() {
-            if let Outgoing::ToSender(mut packet) = out {
-                packet.flags = packet.flags.with(Flags::REVERSE);
-                if (packet.flow as usize) < self.senders.len() {
+            if let Outgoing::ToSender { flow, path, message } = out {
+                let mut packet = Packet::control(flow, Flags::REVERSE, message.as_bytes());
+                packet.set_path(path);
+                if (flow as usize) < self.senders.len() {
                     self.put(self.now, Place::Sender, packet);
                 }
             }

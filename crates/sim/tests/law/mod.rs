@@ -1,17 +1,24 @@
 //! What the laws share: scenario texts as runs, and comparison with a stated tolerance.
 #![allow(dead_code)] // every file of laws uses a part of it
 
+use std::collections::BTreeMap;
+
 use narrows_cc::Nanos;
-use narrows_net::allocator::{AnyAllocator, Reading};
-use narrows_sim::scenario::{Source, plan, resolve};
-use narrows_sim::spec::Spec;
+use narrows_routers::{AnyRouter, Reading};
+use narrows_scenario::{Plan, Source, expand, resolve};
 use narrows_sim::{Engine, Recorder, RunResult};
 
+/// The files that laws name.
+fn files() -> BTreeMap<String, String> {
+    BTreeMap::from([("even.trace".to_owned(), include_str!("../fixtures/even.trace").to_owned())])
+}
+
 /// One scenario text as a run.
-pub fn spec(text: &str) -> Spec {
-    let planned = plan(&Source { name: "law", text, dir: None }, &[]).unwrap_or_else(|e| panic!("{e}"));
+pub fn spec(text: &str) -> Plan {
+    let files = &files();
+    let planned = expand(&Source { name: "law", text, files }, &[]).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(planned.len(), 1, "one run per law");
-    resolve(&planned[0].scenario, planned[0].seed, None).unwrap_or_else(|e| panic!("{e}"))
+    resolve(&planned[0].scenario, planned[0].seed, files).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// The share of payload in a full packet.
@@ -44,9 +51,9 @@ pub fn run_with_mean_window(text: &str) -> (RunResult, f64) {
     (engine.finish().unwrap(), sum / samples)
 }
 
-/// A named internal of an allocator, in bytes, seconds or bytes per second.
-pub fn reading(allocator: Option<&AnyAllocator>, name: &str) -> f64 {
-    let told = allocator.expect("the scheme brings its allocator").reading(name);
+/// A named internal of a router, in bytes, seconds or bytes per second.
+pub fn reading(router: Option<&AnyRouter>, name: &str) -> f64 {
+    let told = router.expect("the scheme brings its router").reading(name);
     told.and_then(Reading::number).expect("it tells this number")
 }
 

@@ -1,15 +1,15 @@
 //! Random connected networks with flows on them, as the oracle and as a scenario see them.
 
 use narrows_cc::{Bytes, Random, schemes};
-use narrows_net::allocator::protocol::Explicit;
+use narrows_routers::protocol::Explicit;
 
 use super::{Flow, max_min, max_min_beside_acks};
 
 /// What the packets of a scheme look like on the wire, and what stands at the links.
 #[derive(Clone, Debug)]
 pub struct Wire {
-    /// The allocator of its header.
-    pub allocator: &'static str,
+    /// The router of its header.
+    pub router: &'static str,
     /// The share of payload in a full packet.
     pub payload: f64,
     /// Bytes of acknowledgements for each byte of full packets: one for two.
@@ -34,11 +34,7 @@ pub fn wire(scheme: &str) -> Wire {
     let explicit = explicit(entry).unwrap_or_else(|| panic!("{scheme} takes no advice"));
     let header = HEADER + f64::from(explicit.header_bytes());
     let packet = SEGMENT.as_f64() + header;
-    Wire {
-        allocator: explicit.allocator(),
-        payload: SEGMENT.as_f64() / packet,
-        acks: header / (2.0 * packet),
-    }
+    Wire { router: explicit.router(), payload: SEGMENT.as_f64() / packet, acks: header / (2.0 * packet) }
 }
 
 /// A duplex link. Its two directions are links of their own for the oracle: twice its number, and one more for the way back.
@@ -126,7 +122,7 @@ impl Network {
     }
 
     /// One link between two nodes, and flows that come to it and leave it by links of their own, fast enough for all, where
-    /// no allocator stands.
+    /// no router stands.
     pub fn one_bottleneck(random: &mut Random, ranges: &Ranges) -> Self {
         let rate = uniform(random, ranges.rates);
         let mut network = Self {
@@ -247,7 +243,7 @@ impl Network {
                 "[[links]]\nfrom = \"n{a}\"\nto = \"n{b}\"\nrate = \"{rate}mbit\"\ndelay = \"{delay}ms\"\n"
             );
             if !shared {
-                text += "allocator = \"none\"\n";
+                text += "router = \"none\"\n";
             }
         }
         for (i, traffic) in self.traffic.iter().enumerate() {

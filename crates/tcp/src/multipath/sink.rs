@@ -1,9 +1,9 @@
 //! The receiving half: puts data from several subflows together.
 
 use narrows_cc::{Bytes, Nanos};
-use narrows_net::Extension;
-use narrows_net::packet::{Flags, Packet};
+use narrows_packet::{Flags, Kind, Packet};
 
+use super::option::MptcpOption;
 use crate::ranges::Ranges;
 use crate::{Arrival, ConnectionConfig, Receiver};
 
@@ -57,14 +57,14 @@ impl Sink {
 
     /// A packet from the sender for the subflow of `receiver`. What it brought to the connection.
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet, receiver: &mut Receiver) -> Arrival {
-        let ours = !packet.flags.has(Flags::REVERSE) && !packet.flags.has(Flags::CONTROL);
+        let ours = !packet.flags.has(Flags::REVERSE) && packet.kind() == Kind::Tcp;
         if !ours || (packet.payload == 0 && !packet.flags.has(Flags::FIN)) {
             receiver.on_packet(now, packet);
             return Arrival::default();
         }
-        let start = match packet.extension() {
-            Extension::Mapping { data, subflow, len, fin }
-                if subflow == packet.seq as u32 && len == packet.payload =>
+        let start = match MptcpOption::of(packet) {
+            Some(MptcpOption::Mapping { data, subflow, len, fin })
+                if subflow == packet.tcp().seq as u32 && len == packet.payload =>
             {
                 self.stats.ended |= fin && data <= self.next;
                 data
@@ -110,14 +110,15 @@ impl Sink {
 
     /// Completes a packet that a subflow's receiver is about to send.
     pub fn complete(&self, packet: &mut Packet) {
-        if packet.flags.has(Flags::CONTROL) {
+        if packet.kind() != Kind::Tcp {
             return;
         }
-        packet.window = self.buffer as u32;
-        packet.set_extension(match (packet.flags.has(Flags::SYN), packet.flow - self.base) {
-            (true, 0) => Extension::Capable { answer: true },
-            (true, own) => Extension::Join { address: own as u8, answer: true },
-            (false, _) => Extension::DataAck { ack: self.next as u32 },
-        });
+        *packet.tcp_mut().window = self.buffer as u32;
+        let option = match (packet.flags.has(Flags::SYN), packet.flow - self.base) {
+            (true, 0) => MptcpOption::Capable { answer: true },
+            (true, own) => MptcpOption::Join { address: own as u8, answer: true },
+            (false, _) => MptcpOption::DataAck { ack: self.next as u32 },
+        };
+        option.write(packet);
     }
 }

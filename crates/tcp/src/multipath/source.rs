@@ -1,12 +1,12 @@
 //! The sending half: which subflow gets which data.
 
 use narrows_cc::{Bytes, MAX_PATHS_VIEW, Nanos, PathView, Paths};
-use narrows_net::Extension;
-use narrows_net::packet::{Flags, Packet};
+use narrows_packet::{Flags, Kind, Packet};
 
 use super::allowance::Allowance;
 use super::losses::Losses;
 use super::mapping::Mappings;
+use super::option::MptcpOption;
 use crate::ranges::Ranges;
 use crate::{AckOutcome, ConnectionConfig, Scheduler, Sender};
 use narrows_traffic::App;
@@ -155,10 +155,10 @@ impl Source {
         let own = (packet.flow - self.base) as usize;
         self.show_paths(own, senders);
         let mut plain = *packet;
-        if !packet.flags.has(Flags::CONTROL) {
+        if packet.kind() == Kind::Tcp {
             self.on_data_ack(packet);
             // The window is the connection's.
-            plain.window = u32::MAX;
+            *plain.tcp_mut().window = u32::MAX;
         }
         let sender = senders[own].as_mut();
         let before = sender.delivered();
@@ -203,30 +203,31 @@ impl Source {
 
     /// The connection's header of a packet that leaves.
     fn complete(&self, own: usize, packet: &mut Packet) {
-        if packet.flags.has(Flags::CONTROL) {
+        if packet.kind() != Kind::Tcp {
             return;
         }
         let fin = packet.flags.has(Flags::FIN);
-        let extension = if packet.flags.has(Flags::SYN) {
+        let option = if packet.flags.has(Flags::SYN) {
             if own == 0 {
-                Extension::Capable { answer: false }
+                MptcpOption::Capable { answer: false }
             } else {
-                Extension::Join { address: own as u8, answer: false }
+                MptcpOption::Join { address: own as u8, answer: false }
             }
         } else if packet.payload > 0 || fin {
             // A FIN comes after the last byte of data.
-            let data = self.subflows[own].mappings.data_of(packet.seq).unwrap_or(self.next);
-            Extension::Mapping { data, subflow: packet.seq as u32, len: packet.payload, fin }
+            let seq = packet.tcp().seq;
+            let data = self.subflows[own].mappings.data_of(seq).unwrap_or(self.next);
+            MptcpOption::Mapping { data, subflow: seq as u32, len: packet.payload, fin }
         } else {
             return;
         };
-        packet.set_extension(extension);
+        option.write(packet);
     }
 
     /// What the receiver says of the connection's data.
     fn on_data_ack(&mut self, packet: &Packet) {
-        let ack = match packet.extension() {
-            Extension::DataAck { ack } => {
+        let ack = match MptcpOption::of(packet) {
+            Some(MptcpOption::DataAck { ack }) => {
                 let ahead = ack.wrapping_sub(self.acked as u32) as i32;
                 self.acked.saturating_add_signed(i64::from(ahead))
             }
@@ -237,7 +238,7 @@ impl Source {
         if ack > self.next {
             return;
         }
-        self.right_edge = self.right_edge.max(ack + u64::from(packet.window));
+        self.right_edge = self.right_edge.max(ack + u64::from(packet.tcp().window));
         if ack > self.acked {
             self.acked = ack;
             self.again.remove_below(ack);

@@ -1,14 +1,14 @@
 //! An acknowledgement arrives.
 
 use narrows_cc::{AckEnd, AckProgress, Bytes, CongestionCause, Driver, Nanos, Phase};
-use narrows_net::Extension;
-use narrows_net::packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
+use narrows_packet::{Flags, MAX_SACK_BLOCKS, Packet, timestamp};
 
 use super::rack::Rack;
 use super::scoreboard::Record;
 use super::timers::LossTimer;
 use super::undo::Undo;
 use super::{AckOutcome, Pending, Sender, State};
+use crate::rates::RateEvent;
 
 /// What one acknowledgement delivered.
 pub(super) struct Progress {
@@ -97,9 +97,9 @@ impl Sender {
     pub(super) fn on_syn_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
         self.state = State::Established;
         self.milestones.established_at = Some(now);
-        self.stream.open(packet.ack, u64::from(packet.window));
+        self.stream.open(packet.tcp().ack, u64::from(packet.tcp().window));
         self.ecn.open(self.config.ecn && packet.flags.has(Flags::ECE));
-        self.handshake.peer_timestamp = packet.ts_val;
+        self.handshake.peer_timestamp = packet.tcp().ts_val;
         self.timers.rto_at = Nanos::MAX;
         self.pending.add(Pending::ACK);
         let mut outcome = AckOutcome::default();
@@ -112,40 +112,39 @@ impl Sender {
             self.rtt.on_lost_syn();
         }
         self.window.follow(self.mss());
-        if packet.has_extension() {
-            let fresh = self.freshness.note(packet, 0);
-            self.on_reply(now, packet, fresh);
+        if packet.has_option() {
+            let reply = self.read_reply(packet, 0, u64::MAX);
+            self.follow_reply(now, reply);
         }
-        self.begin_negotiation(now);
+        self.report_to_agent(now, RateEvent::Established);
         outcome
     }
 
     pub(super) fn on_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
-        if packet.ack > self.stream.nxt {
+        let reply = self.read_reply(packet, self.stream.una, self.stream.nxt);
+        if packet.tcp().ack > self.stream.nxt {
             // It acknowledges what was never sent: nothing it says is believed.
-            self.stats.stale_advice += u64::from(matches!(packet.extension(), Extension::BrfRate { .. }));
             return AckOutcome::default();
         }
-        let fresh = self.explicit.is_none() || self.freshness.note(packet, self.stream.una);
         self.check_app_limited();
-        self.handshake.peer_timestamp = packet.ts_val;
+        self.handshake.peer_timestamp = packet.tcp().ts_val;
         let begun = self.window.driver.begin_ack(self.in_network());
-        let advanced = packet.ack > self.stream.una;
+        let advanced = packet.tcp().ack > self.stream.una;
         let window_changed = self.update_right_edge(packet);
 
-        let mut progress = Progress::new(begun, now, packet.ts_ecr, self.rtt.min_rtt_or_zero());
+        let mut progress = Progress::new(begun, now, packet.tcp().ts_ecr, self.rtt.min_rtt_or_zero());
         if advanced && !self.config.sack {
-            self.window.driver.advancing(Bytes::new(packet.ack - self.stream.una), self.mss());
+            self.window.driver.advancing(Bytes::new(packet.tcp().ack - self.stream.una), self.mss());
         }
         {
             let Self { board, window, recovery, .. } = self;
-            board.acknowledge(packet.ack, |record| {
+            board.acknowledge(packet.tcp().ack, |record| {
                 progress.deliver(record, &mut window.driver, &mut recovery.rack);
                 progress.judge(record, &recovery.undo, true);
             });
         }
         if advanced {
-            progress.cumulative = self.stream.advance(packet.ack);
+            progress.cumulative = self.stream.advance(packet.tcp().ack);
             self.timers.timeouts = 0;
             self.recovery.on_advance();
         }
@@ -156,7 +155,7 @@ impl Sender {
         } else if !self.config.sack
             && !advanced
             && !window_changed
-            && packet.ack == self.stream.una
+            && packet.tcp().ack == self.stream.una
             && !self.board.is_empty()
         {
             self.recovery.duplicate_acks += 1;
@@ -203,9 +202,7 @@ impl Sender {
         let result = self.window.driver.finish_ack(&progress.driver, &end);
         self.stats.rate_samples += u64::from(result.sampled);
         self.window.follow(self.mss());
-        if packet.has_extension() {
-            self.on_reply(now, packet, fresh);
-        }
+        self.follow_reply(now, reply);
         self.rearm_after_ack(now, advanced, progress.newest > 0);
         if advanced {
             self.note_completion(now);
@@ -215,10 +212,10 @@ impl Sender {
 
     #[inline]
     fn update_right_edge(&mut self, packet: &Packet) -> bool {
-        if packet.ack < self.stream.una {
+        if packet.tcp().ack < self.stream.una {
             return false;
         }
-        let changed = self.stream.offer(packet.ack, u64::from(packet.window));
+        let changed = self.stream.offer(packet.tcp().ack, u64::from(packet.tcp().window));
         if self.timers.persist && self.stream.admits(1) {
             self.timers.end_persist();
         }
@@ -243,7 +240,7 @@ impl Sender {
         // the second block.
         let (first, second) = (blocks[0], blocks[1]);
         let inside = n > 1 && first.0 >= second.0 && first.1 <= second.1;
-        let duplicate = (first.1 <= packet.ack || inside).then_some(first);
+        let duplicate = (first.1 <= packet.tcp().ack || inside).then_some(first);
         if duplicate.is_some() {
             blocks[0] = (0, 0);
         }
@@ -294,7 +291,7 @@ impl Sender {
         }
         if self.stream.is_complete() {
             self.close();
-            self.end_negotiation(now);
+            self.report_to_agent(now, RateEvent::Completed);
         }
     }
 

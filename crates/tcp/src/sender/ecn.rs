@@ -1,7 +1,7 @@
 //! Explicit congestion notification (RFC 3168): what data packets carry for it.
 
 use narrows_cc::Bytes;
-use narrows_net::packet::{Ecn, Flags, Packet};
+use narrows_packet::{Ecn, Flags, Packet};
 
 /// What was negotiated, and what the next packet has to say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +40,7 @@ impl EcnState {
         if !self.negotiated {
             return;
         }
-        packet.ecn = if ect1 { Ecn::Ect1 } else { Ecn::Ect0 };
+        packet.set_ecn(if ect1 { Ecn::Ect1 } else { Ecn::Ect0 });
         if self.cwr {
             self.cwr = false;
             packet.flags = packet.flags.with(Flags::CWR);

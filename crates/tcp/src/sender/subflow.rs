@@ -1,15 +1,16 @@
 //! What a connection of several subflows asks of each: room, data one piece at a time, and what its siblings are to know.
 
 use narrows_cc::{Bytes, Nanos, PathView, Paths};
-use narrows_net::MAPPING_BYTES;
 
 use super::{Pending, Sender, State};
 use crate::TcpConfig;
+use crate::multipath::MAPPING_BYTES;
+use crate::rates::RateEvent;
 use narrows_traffic::App;
 
 /// See [`Sender::data_header`].
 pub(super) fn data_header(config: &TcpConfig, app: &App) -> u16 {
-    config.header.saturating_add(if app.is_handed() { MAPPING_BYTES } else { 0 })
+    config.header.saturating_add(if app.is_subflow() { MAPPING_BYTES } else { 0 })
 }
 
 impl AsRef<Self> for Sender {
@@ -43,7 +44,7 @@ impl Sender {
             && !self.stream.has_unsent()
             && !self.stream.app.is_finished()
             && !self.board.has_lost()
-            && !self.server.as_ref().is_some_and(|server| server.holds());
+            && !self.agent_holds();
         if !ready {
             return false;
         }
@@ -57,7 +58,7 @@ impl Sender {
     /// Hands over `len` bytes and returns the sequence number of the first. To be followed by [`Sender::poll_transmit`].
     pub fn hand(&mut self, len: u64) -> u64 {
         let first = self.stream.app_end;
-        self.stream.app.hand(len);
+        self.stream.app.assign(len);
         self.stream.note_written();
         first
     }
@@ -66,7 +67,7 @@ impl Sender {
     pub fn set_waiting(&mut self, now: Nanos, waiting: u64, written: bool) {
         self.stream.waiting = waiting;
         if written {
-            self.note_backlog(now);
+            self.report_to_agent(now, RateEvent::Written);
         }
     }
 
@@ -83,7 +84,7 @@ impl Sender {
         }
     }
 
-    /// Header bytes of a packet with data, without those that its scheme's explicit header takes.
+    /// Header bytes of a packet with data, without the option of its agent.
     pub(super) fn data_header(&self) -> u16 {
         data_header(&self.config, &self.stream.app)
     }

@@ -4,6 +4,7 @@ use narrows_cc::{Bytes, CongestionCause, Flight, Nanos, Phase};
 
 use super::scoreboard::Place;
 use super::{Pending, Sender, State};
+use crate::rates::RateEvent;
 
 /// The probe timeout before the first sample (RFC 8985 section 7.2).
 const FIRST_PROBE: Nanos = Nanos::from_secs(1);
@@ -98,7 +99,7 @@ impl Timers {
 impl Sender {
     /// Time has reached the deadline.
     pub fn on_timer(&mut self, now: Nanos) {
-        self.on_negotiation_timer(now);
+        self.on_agent_timer(now);
         if self.state == State::Closed {
             return;
         }
@@ -107,7 +108,7 @@ impl Sender {
         }
         if now >= self.stream.app.deadline() {
             self.stream.on_time(now);
-            self.note_backlog(now);
+            self.report_to_agent(now, RateEvent::Written);
         }
         if now >= self.timers.loss_timer_at {
             self.timers.loss_timer_at = Nanos::MAX;

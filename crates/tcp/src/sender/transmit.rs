@@ -1,10 +1,11 @@
 //! What leaves next.
 
 use narrows_cc::{Bytes, Nanos, Sent};
-use narrows_net::packet::{Flags, Packet, timestamp};
+use narrows_packet::{Flags, Packet, timestamp};
 
 use super::rack::Probe;
 use super::{Pending, Sender, State};
+use crate::rates::RateEvent;
 
 impl Sender {
     /// The next packet to send, if one may leave now. To be called until `None` after every call that changes the sender.
@@ -44,9 +45,7 @@ impl Sender {
         }
         if self.pending.take(Pending::ACK) && !self.stream.has_unsent() && !self.stream.app.is_finished() {
             // With data at hand the first data packet ends the handshake.
-            let mut packet = self.packet(now);
-            packet.seq = self.stream.nxt;
-            return Some(packet);
+            return Some(self.packet(now, self.stream.nxt));
         }
         if self.pending.take(Pending::RETRANSMISSION)
             && let Some(id) = self.board.next_lost()
@@ -58,9 +57,7 @@ impl Sender {
         }
         if self.pending.take(Pending::WINDOW_PROBE) {
             // An old number makes the receiver answer with its window, as Linux probes.
-            let mut packet = self.packet(now);
-            packet.seq = self.stream.una - 1;
-            return Some(packet);
+            return Some(self.packet(now, self.stream.una - 1));
         }
         None
     }
@@ -71,16 +68,14 @@ impl Sender {
         let mut packet = Packet::new(self.flow);
         packet.header = self.config.header;
         packet.flags = Flags::SYN;
-        packet.ts_val = timestamp(now);
-        packet.window = self.config.receive_window.as_u64().min(u64::from(u32::MAX)) as u32;
+        *packet.tcp_mut().ts_val = timestamp(now);
+        *packet.tcp_mut().window = self.config.receive_window.as_u64().min(u64::from(u32::MAX)) as u32;
         // RFC 3168 section 6.1.1; a repeated SYN does not ask again.
         if self.config.ecn && first {
             packet.flags = packet.flags.with(Flags::ECE).with(Flags::CWR);
         }
         packet.set_path(self.path);
-        if let Some(explicit) = self.explicit {
-            packet.set_extension(self.request(explicit, true));
-        }
+        self.write_option(now, &mut packet);
         packet
     }
 
@@ -187,7 +182,7 @@ impl Sender {
     fn restart(&mut self, now: Nanos) {
         self.timers.quiet_since = Nanos::MAX;
         let idle = now - self.timers.last_sent_at;
-        self.renew_negotiation(now, idle);
+        self.report_to_agent(now, RateEvent::Resumed { idle });
         self.window.driver.idle_restart(now, idle, Some(self.rtt.rto()));
         self.window.follow(self.mss());
     }
@@ -195,8 +190,7 @@ impl Sender {
     /// Sends `len` bytes of new data, or the FIN if `len` is zero.
     #[inline]
     fn send_new(&mut self, now: Nanos, len: u64) -> Packet {
-        let mut packet = self.packet(now);
-        packet.seq = self.stream.nxt;
+        let mut packet = self.packet(now, self.stream.nxt);
         packet.payload = len as u16;
         if len > 0 {
             self.ecn.label(&mut packet, self.config.ect1);
@@ -204,7 +198,7 @@ impl Sender {
         let bytes = Bytes::new(len);
         let snapshot = self.window.driver.stamp(now, bytes, self.board.inflight());
         self.board.push(self.stream.nxt, len as u16, snapshot);
-        self.stream.nxt = packet.seq + len;
+        self.stream.nxt += len;
         if len == 0 {
             packet.flags = packet.flags.with(Flags::FIN);
             self.stream.fin_sent = true;
@@ -231,8 +225,7 @@ impl Sender {
     fn retransmit(&mut self, now: Nanos, id: u32) -> Packet {
         let record = *self.board.get(id);
         let bytes = record.bytes();
-        let mut packet = self.packet(now);
-        packet.seq = record.seq;
+        let mut packet = self.packet(now, record.seq);
         packet.payload = record.len;
         packet.flags = packet.flags.with(Flags::RETRANSMISSION);
         let snapshot = self.window.driver.stamp(now, bytes, self.board.inflight());
@@ -266,20 +259,18 @@ impl Sender {
         self.window.follow(self.mss());
     }
 
-    /// An empty packet of this connection.
+    /// An empty packet of this connection with this sequence number.
     #[inline]
-    fn packet(&self, now: Nanos) -> Packet {
+    fn packet(&self, now: Nanos, seq: u64) -> Packet {
         let mut packet = Packet::new(self.flow);
         packet.header = self.config.header;
         packet.flags = Flags::ACK;
-        packet.ack = 1;
-        packet.ts_val = timestamp(now);
-        packet.ts_ecr = self.handshake.peer_timestamp;
-        packet.window = u32::from(u16::MAX);
+        let tcp = packet.tcp_mut();
+        (*tcp.seq, *tcp.ack) = (seq, 1);
+        (*tcp.ts_val, *tcp.ts_ecr) = (timestamp(now), self.handshake.peer_timestamp);
+        *tcp.window = u32::from(u16::MAX);
         packet.set_path(self.path);
-        if let Some(explicit) = self.explicit {
-            packet.set_extension(self.request(explicit, false));
-        }
+        self.write_option(now, &mut packet);
         packet
     }
 

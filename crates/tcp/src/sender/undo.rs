@@ -1,7 +1,7 @@
 //! Whether a reduction was unnecessary: that nothing it repaired had been lost.
 
 use narrows_cc::{Bytes, Nanos, Phase};
-use narrows_net::packet::timestamp;
+use narrows_packet::timestamp;
 
 /// The repairs of one reduction, as far as it can be undone.
 #[derive(Clone, Copy, Debug, Default)]

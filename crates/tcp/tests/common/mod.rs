@@ -1,10 +1,12 @@
-//! Two endpoints and a pipe between them.
+//! Two endpoints, with what their schemes need to settle rates with the network, and a pipe between them. The tests of crate
+//! `routers` use it too.
 #![allow(dead_code, missing_docs)] // each test uses a part of it
 
 use std::collections::BTreeMap;
 
 use narrows_cc::{Bytes, Nanos, Params, Random, Setup, schemes};
-use narrows_net::packet::{Flags, Packet};
+use narrows_packet::{Flags, Kind, Packet};
+use narrows_routers::{NegotiationConfig, endpoint};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
@@ -61,7 +63,9 @@ pub fn scheme(name: &str, values: &[(&str, f64)], config: &TcpConfig) -> narrows
 
 pub fn sender(name: &str, values: &[(&str, f64)], config: &TcpConfig, app: AppConfig) -> Sender {
     let app = App::new(app, Random::stream(1, "app", 0), Nanos::ZERO);
-    Sender::new(0, config.clone(), scheme(name, values, config), app, Nanos::ZERO)
+    let mut sender = Sender::new(0, config.clone(), scheme(name, values, config), app, Nanos::ZERO);
+    endpoint::attach_sender(&mut sender, &NegotiationConfig::default());
+    sender
 }
 
 /// A pipe that only delays.
@@ -73,16 +77,18 @@ pub fn delay(by: Nanos) -> Fate {
 pub fn dropping(by: Nanos, segment: u64, lost: &'static [u64]) -> Fate {
     Box::new(move |packet, _| {
         let fresh = packet.payload > 0 && !packet.flags.has(Flags::RETRANSMISSION);
-        if fresh && lost.contains(&((packet.seq - 1) / segment + 1)) { vec![] } else { vec![by] }
+        if fresh && lost.contains(&((packet.tcp().seq - 1) / segment + 1)) { vec![] } else { vec![by] }
     })
 }
 
 impl Pipe {
     pub fn new(sender: Sender, config: &TcpConfig, forward: Fate, reverse: Fate) -> Self {
+        let mut receiver = Receiver::new(0, config);
+        endpoint::attach_receiver(&mut receiver, &NegotiationConfig::default());
         Self {
             now: Nanos::ZERO,
             sender,
-            receiver: Receiver::new(0, config),
+            receiver,
             delivered: 0,
             acked: 0,
             log: Vec::new(),
@@ -140,7 +146,10 @@ impl Pipe {
         if arrival == next {
             let (_, packet) = self.wire.pop_first().unwrap();
             if packet.flags.has(Flags::REVERSE) {
-                self.right_edge = self.right_edge.max(packet.ack + u64::from(packet.window));
+                if packet.kind() == Kind::Tcp {
+                    let edge = packet.tcp().ack + u64::from(packet.tcp().window);
+                    self.right_edge = self.right_edge.max(edge);
+                }
                 self.acked += self.sender.on_packet(self.now, &packet).acked.as_u64();
             } else {
                 self.delivered += self.receiver.on_packet(self.now, &packet).in_order.as_u64();
@@ -171,7 +180,7 @@ impl Pipe {
             let fits = self.sender.inflight() <= self.sender.window() || before.is_zero();
             self.beyond_window += u64::from(packet.payload > 0 && !fits);
             before = self.sender.inflight();
-            let end = packet.seq + u64::from(packet.payload);
+            let end = packet.numbers().0 + u64::from(packet.payload);
             assert!(packet.payload == 0 || end <= self.right_edge, "beyond the receive window: {packet:?}");
             self.log.push((self.now, packet));
             self.put(packet);
@@ -187,7 +196,7 @@ impl Pipe {
 
     /// When the data packets with this number, counted from 1, left.
     pub fn sent_at(&self, number: u64, segment: u64) -> Vec<Nanos> {
-        let wanted = |p: &Packet| p.payload > 0 && (p.seq - 1) / segment + 1 == number;
+        let wanted = |p: &Packet| p.payload > 0 && (p.tcp().seq - 1) / segment + 1 == number;
         self.log.iter().filter(|(_, p)| wanted(p)).map(|&(at, _)| at).collect()
     }
 }

@@ -70,8 +70,9 @@ fn close(a: u64, b: u64) -> bool {
     a.abs_diff(b) <= 1 // a rate is a whole number
 }
 
+/// The rate starts at one packet per second, then at the initial window per round trip.
 #[test]
-fn it_starts_with_a_packet_per_second_and_then_the_initial_window_per_round_trip() {
+fn ccid3_starts_at_packet_per_second_then_initial_window() {
     assert_eq!(rate(&ccid3()), S);
     for (size, window) in [(500, 2000), (1460, 4380), (2190, 4380), (3000, 6000)] {
         let mut scheme = Ccid3::new(&setup(&Ccid3::INFO, size, &[]));
@@ -81,8 +82,9 @@ fn it_starts_with_a_packet_per_second_and_then_the_initial_window_per_round_trip
     }
 }
 
+/// The first feedback replaces the round-trip sample of the handshake.
 #[test]
-fn the_first_report_takes_the_place_of_the_handshake() {
+fn ccid3_first_report_replaces_handshake_sample() {
     // The handshake took 400 ms: a quarter of the rate. RFC 5348 section 4.3 step 2: R = R_sample; section 4.2: X = W_init / R,
     // instead of step 4.
     let mut scheme = ccid3();
@@ -95,8 +97,9 @@ fn the_first_report_takes_the_place_of_the_handshake() {
     assert_eq!(rate(&scheme), 2 * INITIAL);
 }
 
+/// Short round trips do not outrun timers.
 #[test]
-fn short_round_trips_do_not_outrun_timers() {
+fn ccid3_short_round_trips_do_not_outrun_timers() {
     // R = 50 us: X = 87.6 MB/s. A millisecond's worth of unused send times is limited to a round trip's (section 4.6); the window
     // holds what is sent until the timer expires, not what four round trips take.
     let mut scheme = ccid3();
@@ -110,8 +113,9 @@ fn short_round_trips_do_not_outrun_timers() {
     assert_eq!((scheme.control().burst, scheme.control().cwnd), (Bytes::new(S), Bytes::new(4 * 4_380)));
 }
 
+/// Slow start doubles once per round trip, up to twice the receive rate.
 #[test]
-fn slow_start_doubles_once_per_round_trip_up_to_twice_what_arrived() {
+fn ccid3_slow_start_doubles_up_to_twice_receive_rate() {
     let mut scheme = reported(&[report(100, 40_000, 0.0)]);
     scheme.on_report(&report(199, 43_800, 0.0)); // not yet a round trip
     assert_eq!(rate(&scheme), INITIAL);
@@ -129,8 +133,9 @@ fn slow_start_doubles_once_per_round_trip_up_to_twice_what_arrived() {
     assert_eq!(rate(&scheme), INITIAL);
 }
 
+/// With losses the rate follows the throughput equation.
 #[test]
-fn with_losses_the_rate_is_the_equations() {
+fn ccid3_with_losses_follows_throughput_equation() {
     for p in [0.0001, 0.001, 0.01, 0.1, 0.5, 1.0] {
         let scheme = reported(&[report(100, 10_000_000, 0.0), report(200, 10_000_000, p)]);
         // s / 64 = 22 B/s is not reached even at p = 1: 60 B/s.
@@ -143,8 +148,9 @@ fn with_losses_the_rate_is_the_equations() {
     assert_eq!(rate(&reported(&[report(100, 1, 0.0), report(400, 0, 0.01)])), S / 64);
 }
 
+/// The round-trip time is smoothed.
 #[test]
-fn the_round_trip_time_is_smoothed() {
+fn ccid3_round_trip_time_is_smoothed() {
     let mut scheme = reported(&[report(100, 10_000_000, 0.01)]);
     let first = rate(&scheme);
     scheme.on_report(&Report { rtt: Some(ms(200)), ..report(300, 10_000_000, 0.01) });
@@ -152,8 +158,9 @@ fn the_round_trip_time_is_smoothed() {
     assert!(rate(&scheme).abs_diff((first as f64 / 1.1) as u64) <= 2, "{} after {first}", rate(&scheme));
 }
 
+/// A data-limited interval keeps the earlier receive rates.
 #[test]
-fn an_interval_short_of_data_keeps_what_had_arrived_before() {
+fn ccid3_data_limited_interval_keeps_receive_rates() {
     let limited = |report: Report| Report { data_limited: true, ..report };
     let before = [report(100, 1, 0.0), report(200, 90_000, 0.0001)];
     // Only a fifth was offered: the limit stays at twice 90 000, though far more than two round trips have passed.
@@ -175,8 +182,9 @@ fn an_interval_short_of_data_keeps_what_had_arrived_before() {
     assert_eq!(rate(&higher), 17_000);
 }
 
+/// Receive Buffer drops and Slow Receiver limit the rate.
 #[test]
-fn a_receiver_without_room_is_heeded() {
+fn ccid3_receive_drops_and_slow_receiver_limit_rate() {
     // RFC 4342 section 5.2: X_recv = 40 000 B/s of 14 600 B/s per packet and round trip.
     let before = [report(100, 40_000, 0.0), report(200, 43_800, 0.0), report(300, 80_000, 0.0001)];
     let told = |dropped, slow| Report { dropped, slow, ..report(400, 40_000, 0.0001) };
@@ -198,8 +206,9 @@ fn a_receiver_without_room_is_heeded() {
     assert_eq!(rate(&starting), S * 10);
 }
 
+/// The no-feedback timer halves the rate.
 #[test]
-fn the_no_feedback_timer_halves_the_rate() {
+fn ccid3_no_feedback_timer_halves_the_rate() {
     // Before any sample, down to a packet in 64 seconds.
     let mut silent = ccid3();
     for halvings in 1..10 {
@@ -232,8 +241,9 @@ fn the_no_feedback_timer_halves_the_rate() {
     assert_eq!(rate(&limited), 20_000);
 }
 
+/// An idle sender keeps a moderate rate.
 #[test]
-fn an_idle_sender_keeps_a_moderate_rate() {
+fn ccid3_idle_sender_keeps_a_moderate_rate() {
     // Nothing sent since the last report. p = 0, X < 2 X_init: kept; else halved down to there.
     let mut idle = reported(&[report(100, 40_000, 0.0)]);
     assert_eq!(expire(&mut idle, 500), INITIAL);
@@ -248,8 +258,9 @@ fn an_idle_sender_keeps_a_moderate_rate() {
     assert_eq!(expire(&mut ccid3(), 2_000), S);
 }
 
+/// Without feedback the sender keeps the initial rate, and recovers from losses.
 #[test]
-fn without_reports_it_keeps_to_the_initial_rate_and_recovers_from_losses() {
+fn ccid3_without_feedback_keeps_initial_rate_and_recovers() {
     let mut scheme = ccid3();
     let round = |now| Ack { now: ms(now), rtt: Some(R), round_start: true, ..ack(S) };
     for now in [100, 200, 300] {
@@ -275,8 +286,9 @@ fn without_reports_it_keeps_to_the_initial_rate_and_recovers_from_losses() {
     assert_eq!(rate(&scheme), told);
 }
 
+/// Impossible feedback has a bounded effect.
 #[test]
-fn a_report_that_cannot_be_true_is_bounded() {
+fn ccid3_impossible_feedback_is_bounded() {
     let most = Rate::from_mbit_per_sec(100_000.0);
     for p in [0.0, f64::NAN, f64::INFINITY, -1.0, 2.0] {
         let mut scheme = ccid3();
@@ -289,8 +301,9 @@ fn a_report_that_cannot_be_true_is_bounded() {
     }
 }
 
+/// The receive rates keep the maximum of two round trips.
 #[test]
-fn receive_rates_keep_the_greatest_of_two_round_trips() {
+fn ccid3_receive_rates_keep_maximum_of_two_rtts() {
     let mut rates = ReceiveRates::of(ms(0), Rate::MAX);
     let mut plain: Vec<(u64, u64)> = Vec::new();
     for (now, value) in [(250, 50), (300, 40), (350, 45), (400, 30), (460, 20), (520, 10), (700, 5), (710, 8)]

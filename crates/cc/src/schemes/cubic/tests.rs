@@ -40,8 +40,9 @@ fn state(scheme: &Cubic) -> &'static str {
     state
 }
 
+/// The window follows the cubic curve at points computed by hand.
 #[test]
-fn window_follows_the_cubic_curve_at_points_computed_by_hand() {
+fn cubic_window_follows_curve_computed_by_hand() {
     // W_max = 100, W_epoch = 70: K = cbrt(30 / 0.4) = cbrt(75) = 4.217163326508746 s, W(t) = 0.4 (t - K)^3 + 100.
     let mut scheme = reduced(100.0, &[]);
     near(scheme.curve.cwnd, 70.0);
@@ -57,8 +58,9 @@ fn window_follows_the_cubic_curve_at_points_computed_by_hand() {
     near(ack_window(&mut scheme, 6.5, 0.5), 108.620315189868);
 }
 
+/// The window approaches the target in proportion to the acknowledged data.
 #[test]
-fn the_window_goes_only_its_share_of_the_way_to_the_target() {
+fn cubic_window_approaches_target_proportionally() {
     let mut scheme = reduced(100.0, &[]);
     ack_window(&mut scheme, 0.0, 0.0);
     let before = scheme.curve.cwnd;
@@ -66,15 +68,17 @@ fn the_window_goes_only_its_share_of_the_way_to_the_target() {
     near(scheme.curve.cwnd, before + 2.0 * (86.680763835130 - before) / before);
 }
 
+/// The target is at most half above the window.
 #[test]
-fn target_is_at_most_half_above_the_window() {
+fn cubic_target_is_at_most_1_5_windows() {
     let mut scheme = reduced(100.0, &[]);
     let before = ack_window(&mut scheme, 0.0, 0.0);
     near(ack_window(&mut scheme, 1000.0, 0.1), 1.5 * before);
 }
 
+/// Fast convergence lowers the maximum to 0.85 of the window if it shrank.
 #[test]
-fn fast_convergence_lowers_the_maximum_to_085_of_the_window_if_it_shrank() {
+fn cubic_fast_convergence_lowers_maximum_to_0_85() {
     for (overrides, expected) in [(&[][..], 68.0), (&[("fast_convergence", 0.0)][..], 80.0)] {
         let mut scheme = reduced(100.0, overrides);
         scheme.curve.cwnd = 80.0;
@@ -88,8 +92,9 @@ fn fast_convergence_lowers_the_maximum_to_085_of_the_window_if_it_shrank() {
     near(grown.curve.w_max, 100.0);
 }
 
+/// Reno-friendly growth is 0.529 segments per round trip up to the prior window and 1 beyond.
 #[test]
-fn reno_friendly_growth_is_0529_per_round_trip_up_to_the_prior_window_and_1_beyond() {
+fn cubic_reno_friendly_growth_is_0_529_then_1_per_rtt() {
     // C = 0.001: K = cbrt(30 / 0.001) = 31 s, so in 10 ms the curve rises by at most 3 C K^2 / 100 = 0.03 segments.
     let mut scheme = reduced(100.0, &[("c", 0.001)]);
     let alpha = 3.0 * 0.3 / 1.7;
@@ -104,8 +109,9 @@ fn reno_friendly_growth_is_0529_per_round_trip_up_to_the_prior_window_and_1_beyo
     near(ack_window(&mut scheme, 0.59, 0.01), reached + 2.0);
 }
 
+/// Application-limited time does not advance the curve.
 #[test]
-fn time_in_which_the_application_is_the_limit_does_not_count() {
+fn cubic_app_limited_time_does_not_count() {
     let mut scheme = reduced(100.0, &[]);
     ack_window(&mut scheme, 10.0, 0.0);
     for ms in [10_500, 11_000, 25_000] {
@@ -115,8 +121,9 @@ fn time_in_which_the_application_is_the_limit_does_not_count() {
     near(ack_window(&mut scheme, 29.0, 0.0), 86.680763835130); // W(1)
 }
 
+/// After a timeout the curve starts flat at ssthresh.
 #[test]
-fn after_a_timeout_the_curve_starts_flat_from_the_threshold() {
+fn cubic_after_timeout_curve_starts_flat_at_ssthresh() {
     let mut scheme = reduced(100.0, &[]);
     scheme.on_timeout(&timeout(60 * MSS, 1));
     scheme.on_timeout(&timeout(MSS, 2));
@@ -131,8 +138,9 @@ fn after_a_timeout_the_curve_starts_flat_from_the_threshold() {
     near(ack_window(&mut scheme, 8.0, 0.0), 52.8);
 }
 
+/// With ABE a mark keeps 0.85 of the window, down to one segment.
 #[test]
-fn marks_keep_085_with_abe_and_go_down_to_one_segment() {
+fn cubic_ecn_mark_with_abe_keeps_0_85_of_window() {
     let mut scheme = cubic(&[("abe", 1.0)]);
     scheme.curve.cwnd = 100.0;
     scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 100 * MSS));
@@ -146,8 +154,9 @@ fn marks_keep_085_with_abe_and_go_down_to_one_segment() {
     near(small.curve.ssthresh, 2.0);
 }
 
+/// A spurious reduction leaves no trace.
 #[test]
-fn a_spurious_reduction_leaves_no_trace() {
+fn cubic_spurious_reduction_is_undone() {
     let mut disturbed = reduced(100.0, &[]);
     ack_window(&mut disturbed, 0.0, 0.1);
     let mut calm = disturbed.clone();
@@ -159,16 +168,18 @@ fn a_spurious_reduction_leaves_no_trace() {
     }
 }
 
+/// Undoing a reduction keeps a window that has grown beyond the prior one.
 #[test]
-fn a_window_grown_beyond_the_prior_one_is_not_undone() {
+fn cubic_undo_keeps_window_grown_beyond_prior() {
     let mut scheme = reduced(10.0, &[]);
     scheme.curve.cwnd = 20.0;
     scheme.on_spurious_loss(&testing::spurious(Phase::Recovery));
     near(scheme.curve.cwnd, 20.0);
 }
 
+/// Growing delay ends the first slow start, and the curve starts flat there.
 #[test]
-fn growing_delay_ends_the_first_slow_start_and_the_curve_starts_flat_there() {
+fn cubic_hystart_ends_slow_start_with_flat_curve() {
     let mut scheme = cubic(&[]);
     let mut now = Nanos::ZERO;
     let mut feed = |scheme: &mut Cubic, rounds: u64, ms: u64| {
@@ -192,8 +203,9 @@ fn growing_delay_ends_the_first_slow_start_and_the_curve_starts_flat_there() {
     near(ack_window(&mut scheme, 3.0, 0.0), 34.25 + 0.4 * 8.0);
 }
 
+/// The first window is the initial window to the byte.
 #[test]
-fn the_first_window_is_the_initial_window_to_the_byte() {
+fn cubic_first_window_is_initial_window_to_the_byte() {
     for mss in [1, 536, 1448, 8948] {
         let setup = testing::setup(&Cubic::INFO, mss, &[]);
         assert_eq!(Cubic::new(&setup).control().cwnd, Bytes::new(10 * mss));

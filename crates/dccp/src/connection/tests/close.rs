@@ -1,10 +1,10 @@
-//! The end: from either side, from both, against losses.
+//! Closing by the client, the server and both, with losses.
 
 use narrows_cc::Nanos;
 
 use super::net::*;
 use crate::connection::*;
-use crate::{Header, Kind, ResetCode};
+use crate::{Kind, ResetCode, Seq};
 
 fn open(scheme: &str, request: bool) -> Net {
     let mut server = config(Role::Server, scheme);
@@ -23,21 +23,23 @@ fn of_close(net: &Net, end: usize) -> Vec<Kind> {
     net.sent(end).into_iter().filter(|kind| kinds.contains(kind)).collect()
 }
 
+/// A closing client receives the Reset and holds TIMEWAIT for 2 MSL.
 #[test]
-fn a_client_closes_and_keeps_timewait() {
+fn close_by_client_holds_timewait_for_two_msl() {
     let mut net = open("newreno", true);
     net.close(CLIENT);
     net.run(ms(2_000));
     assert_eq!((of_close(&net, CLIENT), of_close(&net, SERVER)), (vec![Kind::Close], vec![Kind::Reset]));
     assert_eq!(net.states(), (State::TimeWait, State::Closed));
-    // Two lives of a packet after the Reset, which arrives at 1.04 s.
+    // 2 MSL after the Reset, which arrives at 1.04 s.
     assert_eq!(net.ends[CLIENT].deadline(), ms(241_040));
     net.run(ms(241_041));
     assert_eq!(net.states().0, State::Closed);
 }
 
+/// A closing server sends CloseReq, or Close if configured.
 #[test]
-fn a_server_asks_the_client_to_close_or_does_it_itself() {
+fn close_by_server_sends_close_req_or_close() {
     let mut net = open("newreno", true);
     net.close(SERVER);
     net.run(ms(2_000));
@@ -51,8 +53,9 @@ fn a_server_asks_the_client_to_close_or_does_it_itself() {
     assert_eq!(net.states(), (State::Closed, State::TimeWait));
 }
 
+/// Both endpoints may close at the same time.
 #[test]
-fn both_may_close_at_once() {
+fn close_by_both_endpoints_succeeds() {
     for request in [true, false] {
         let mut net = open("newreno", request);
         let now = net.now;
@@ -67,8 +70,9 @@ fn both_may_close_at_once() {
     }
 }
 
+/// A closing endpoint sends its queue first and accepts no more data.
 #[test]
-fn what_was_pushed_is_sent_before_the_end() {
+fn close_sends_queued_data_first() {
     let mut net = open("bbr", true);
     for i in 0..100 {
         net.push(CLIENT, &[i; 1_000]);
@@ -81,8 +85,9 @@ fn what_was_pushed_is_sent_before_the_end() {
     assert_eq!(net.states(), (State::TimeWait, State::Closed));
 }
 
+/// The close succeeds if any one of its packets is lost.
 #[test]
-fn any_packet_of_the_end_may_be_lost() {
+fn close_survives_loss_of_any_packet() {
     for by in [CLIENT, SERVER] {
         for kind in [Kind::CloseReq, Kind::Close, Kind::Reset] {
             let mut net = open("newreno", true);
@@ -90,7 +95,7 @@ fn any_packet_of_the_end_may_be_lost() {
             net.lose = Box::new(move |_, header| header.kind == kind && !std::mem::replace(&mut lost, true));
             net.close(by);
             net.run(ms(10_000));
-            // What closes is repeated after two round trips of 40 ms.
+            // Close and CloseReq are retransmitted after two round trips of 40 ms.
             let (client, server) = net.states();
             assert!(client.is_over() && server.is_over(), "{by} {kind:?}: {client:?} {server:?}");
             for end in [CLIENT, SERVER] {
@@ -107,8 +112,10 @@ fn any_packet_of_the_end_may_be_lost() {
     }
 }
 
+/// On a path of microseconds a Close is retransmitted only after 10 ms, because the peer's process may have
+/// to wait for the CPU.
 #[test]
-fn a_close_on_a_short_path_waits_for_the_turn_of_the_other_process() {
+fn close_on_short_path_waits_for_scheduling_delay() {
     let mut net = open("newreno", false);
     net.link.delay = Nanos::from_micros(15);
     for _ in 0..100 {
@@ -116,7 +123,7 @@ fn a_close_on_a_short_path_waits_for_the_turn_of_the_other_process() {
         net.run_for(ms(1));
     }
     assert!(net.ends[CLIENT].srtt() < ms(1));
-    // The answer takes 9 ms: the other process was busy.
+    // The reply takes 9 ms, because the peer's process waits for the CPU.
     let now = net.now;
     net.ends[CLIENT].close(now);
     let mut close = vec![];
@@ -127,8 +134,9 @@ fn a_close_on_a_short_path_waits_for_the_turn_of_the_other_process() {
     assert_eq!(of_close(&net, CLIENT), [Kind::Close]);
 }
 
+/// An unanswered close is retransmitted with back-off and aborted after 4 MSL.
 #[test]
-fn a_close_that_nobody_answers_is_given_up_after_four_lives() {
+fn close_unanswered_aborts_after_four_msl() {
     for by in [CLIENT, SERVER] {
         let mut net = open("newreno", true);
         net.lose = Box::new(|_, _| true);
@@ -144,8 +152,9 @@ fn a_close_that_nobody_answers_is_given_up_after_four_lives() {
     }
 }
 
+/// An abort sends its reset code to the peer.
 #[test]
-fn an_abort_tells_its_code() {
+fn abort_sends_its_reset_code() {
     let mut net = open("newreno", true);
     let now = net.now;
     net.ends[SERVER].abort(now, ResetCode::AggressionPenalty);
@@ -154,24 +163,22 @@ fn an_abort_tells_its_code() {
     assert_eq!(net.events[CLIENT].last(), Some(&Event::Closed { code: ResetCode::AggressionPenalty as u8 }));
 }
 
+/// An endpoint in TIMEWAIT replies to packets with a Reset, within the reply limit, but not to Resets.
 #[test]
-fn after_the_end_packets_are_refused_but_resets_are_not_answered() {
+fn timewait_resets_packets_but_not_resets() {
     let mut net = open("newreno", true);
     net.close(CLIENT);
     net.run(ms(2_000));
     net.log.clear();
     for kind in [Kind::Reset, Kind::Data, Kind::Close] {
-        let mut header = Header::new(kind);
-        (header.source, header.destination, header.seq) = (5001, 5001, 4_242);
-        let mut bytes = vec![];
-        header.encode(&[], &[], &mut bytes);
+        let bytes = packet(kind, Seq::new(4_242), Seq::new(0), &[], &[]);
         for _ in 0..10 {
             let now = net.now;
             net.inject(now, CLIENT, bytes.clone(), 0);
         }
         net.run_for(ms(130));
     }
-    // One for ten Data packets that come at once, one for ten Closes.
+    // One reply to ten simultaneous Data packets, one to ten Closes.
     let refusals: Vec<u64> = net.log.iter().map(|(_, _, header)| header.seq).collect();
     assert_eq!(refusals, [0, 1], "zero for packets without acknowledgement number, else one more than that");
     assert_eq!(net.states().0, State::TimeWait);

@@ -1,4 +1,4 @@
-//! Data both ways, over good and bad links.
+//! Data transfer in both directions, over good and bad links.
 
 use narrows_cc::{Bytes, Nanos, Rate};
 
@@ -6,7 +6,7 @@ use super::net::*;
 use crate::connection::*;
 use crate::{Ccid, Kind};
 
-/// Payload that an end received.
+/// Payload bytes that an endpoint received.
 fn received(net: &Net, end: usize) -> u64 {
     net.ends[end].stats().bytes_received
 }
@@ -17,57 +17,64 @@ fn received(net: &Net, end: usize) -> u64 {
 /// ```
 fn bottleneck(scheme: &str) -> Net {
     let rate = Rate::from_bits_per_sec(10_000_000);
-    let link = Link { line: Some((rate, 75_000)), ..Link::default() };
+    let link = Link { bottleneck: Some((rate, 75_000)), ..Link::default() };
     let (mut client, mut server) = (config(Role::Client, scheme), config(Role::Server, scheme));
     server.deliver = false;
     client.ecn = false;
     let mut net = Net::new(&client, &server, link, 1);
-    net.ends[CLIENT].set_greedy(1_400);
+    net.ends[CLIENT].set_backlogged(1_400);
     net
 }
 
+/// Window-based, rate-based and CCID schemes fill the bottleneck.
 #[test]
-fn every_kind_of_scheme_uses_a_bottleneck() {
+fn schemes_fill_a_bottleneck() {
     for scheme in ["newreno", "cubic", "bbr", "bbr3", "ccid2", "ccid3", "dccp-bbr"] {
         let mut net = bottleneck(scheme);
         net.run(Nanos::from_secs(5));
         let early = received(&net, SERVER);
         net.run(Nanos::from_secs(25));
-        // The line carries 1400 of 1416 or 1424 bytes: 1.23 MB/s. CCID 3 is smooth, not greedy, at 40 ms of buffer.
+        // The link carries 1400 of 1416 or 1424 bytes: 1.23 MB/s. CCID 3 is smooth and uses less with 40 ms
+        // of buffer.
         let share = (received(&net, SERVER) - early) as f64 / (20.0 * 1_250_000.0 * 1400.0 / 1424.0);
         let least = if scheme == "ccid3" { 0.6 } else { 0.85 };
         let stats = net.ends[CLIENT].stats();
-        assert!((least..=1.02).contains(&share), "{scheme} reaches {share} of the line: {stats:?}");
+        assert!((least..=1.02).contains(&share), "{scheme} reaches {share} of the bottleneck: {stats:?}");
         assert!(net.ends[CLIENT].memory() < 4 << 20, "{scheme}");
     }
 }
 
+/// Delivered, lost and unanswered packets add up to the packets sent, and match the receiver's count.
 #[test]
-fn what_was_lost_and_delivered_adds_up_to_what_was_sent() {
+fn counters_of_lossy_transfer_add_up_to_sent() {
     for scheme in ["newreno", "bbr", "ccid2", "ccid3", "dccp-bbr"] {
         let mut net = bottleneck(scheme);
         net.link.loss = 0.02;
         net.run(Nanos::from_secs(10));
-        net.ends[CLIENT].set_greedy(0);
+        net.ends[CLIENT].set_backlogged(0);
         net.run(Nanos::from_secs(30));
         let stats = *net.ends[CLIENT].stats();
         assert!(stats.lost_packets > 10, "{scheme}");
         assert_eq!(net.ends[CLIENT].inflight(), Bytes::ZERO, "{scheme}");
         let lost = (stats.lost_packets - stats.late_packets + stats.unanswered_packets) * 1_400;
         assert_eq!(stats.bytes_delivered + lost, stats.bytes_sent, "{scheme}");
-        // Packets whose last acknowledgements were lost arrived without our knowing; CCID 3 acknowledges only what is followed by
-        // more, a round trip later.
+        // The last acknowledgements may be lost. CCID 3 acknowledges data only with later data, a round trip
+        // later.
         let arrived = received(&net, SERVER);
-        let unheard = if scheme == "ccid3" { 40 } else { 3 };
+        let unacknowledged = if scheme == "ccid3" { 40 } else { 3 };
         assert!(arrived >= stats.bytes_delivered, "{scheme}: {arrived} of {stats:?}");
-        assert!(arrived - stats.bytes_delivered <= unheard * 1_400, "{scheme}: {arrived} of {stats:?}");
+        assert!(
+            arrived - stats.bytes_delivered <= unacknowledged * 1_400,
+            "{scheme}: {arrived} of {stats:?}"
+        );
     }
 }
 
+/// CCID 2's window counts packets, whatever their size (RFC 4341 section 5).
 #[test]
-fn ccid_2_counts_packets_whatever_their_size() {
-    // RFC 4341 section 5: pipe < cwnd, in packets; cwnd is 3 at first, 4380 bytes in datagrams of 1400, and grows by one for two that
-    // are acknowledged.
+fn ccid2_window_counts_packets_of_any_size() {
+    // pipe < cwnd, in packets. cwnd starts at 3 packets (4380 bytes in datagrams of 1400) and grows by one
+    // per two acknowledged packets.
     for size in [1, 100, 1_400] {
         let mut net = Net::with("ccid2");
         net.run(ms(100));
@@ -79,16 +86,17 @@ fn ccid_2_counts_packets_whatever_their_size() {
             net.run(ms(120 + 40 * round));
             sent.push(net.ends[CLIENT].stats().data_packets_sent);
         }
-        // Windows of 3, 4, 6 and 9; of the first, two packets are acknowledged at once.
+        // Windows of 3, 4, 6 and 9; two packets of the first are acknowledged at once.
         assert_eq!(sent, [3, 3 + 3, 6 + 6, 12 + 9], "{size} bytes");
         net.run(ms(5_000));
         assert_eq!(net.datagrams(SERVER).len(), 100);
     }
 }
 
+/// CCID 2 takes one round-trip sample per window (RFC 4341 section 5).
 #[test]
-fn the_round_trip_of_ccid_2_is_sampled_once_per_window() {
-    // RFC 4341 section 5. A window of about 67 packets; each sample is a sixteenth of a second in the line's queue at most.
+fn ccid2_rtt_is_sampled_once_per_window() {
+    // A window has about 67 packets, which queue for at most a sixteenth of a second.
     let mut net = bottleneck("ccid2");
     net.run(Nanos::from_secs(2));
     let end = &net.ends[CLIENT].half;
@@ -107,8 +115,9 @@ fn the_round_trip_of_ccid_2_is_sampled_once_per_window() {
     assert!(samples.abs_diff(windows) <= 2, "{samples} samples in {windows} windows");
 }
 
+/// Datagrams arrive whole and at most once over a link with loss, duplication and reordering.
 #[test]
-fn bad_links_deliver_datagrams_whole_and_once() {
+fn datagrams_over_bad_link_arrive_whole_and_once() {
     for (scheme, seed) in [("newreno", 1), ("bbr", 2), ("ccid2", 3), ("ccid3", 4), ("dccp-bbr", 5)] {
         let reorder = (0.1, ms(30));
         let link = Link { loss: 0.1, duplicate: 0.1, reorder, ..Link::default() };
@@ -137,7 +146,7 @@ fn bad_links_deliver_datagrams_whole_and_once() {
             numbers.dedup();
             assert_eq!(numbers.len(), n, "{scheme}: none twice");
             let stats = net.ends[1 - end].stats();
-            // A tenth of them is lost; 5 % covers four standard deviations of 600 packets and more.
+            // A tenth of the packets is lost; 5 % covers four standard deviations of 600 packets.
             assert!(
                 n as f64 >= 0.85 * stats.data_packets_sent as f64 && n > 100,
                 "{scheme}: {n} of {stats:?}"
@@ -147,9 +156,11 @@ fn bad_links_deliver_datagrams_whole_and_once() {
     }
 }
 
+/// A reordered packet declared lost is counted as late, and its recovery as spurious.
 #[test]
-fn a_late_packet_is_no_loss_in_the_end() {
-    // One packet in twenty is late by up to 15 ms, with one every 2 ms: more than three overtake some of them.
+fn loss_of_late_packet_is_undone() {
+    // One packet in twenty is delayed by up to 15 ms, at one packet per 2 ms: more than three overtake some
+    // of them.
     let link = Link { reorder: (0.05, ms(15)), ..Link::default() };
     let mut client = config(Role::Client, "newreno");
     client.initial_window = 40;
@@ -167,8 +178,10 @@ fn a_late_packet_is_no_loss_in_the_end() {
     assert_eq!(net.ends[SERVER].stats().data_packets_received, stats.data_packets_sent);
 }
 
+/// A receiver acknowledges every second packet, and a single packet after the acknowledgement delay. The
+/// delay is no part of the round-trip time.
 #[test]
-fn an_acknowledgement_comes_for_every_second_packet_or_after_the_delay() {
+fn ack_follows_every_second_packet_or_ack_delay() {
     let mut net = Net::with("newreno");
     net.run(ms(100));
     for i in 0..40 {
@@ -176,19 +189,20 @@ fn an_acknowledgement_comes_for_every_second_packet_or_after_the_delay() {
         net.push(CLIENT, &[1; 100]);
     }
     net.run(ms(900));
-    // 20 for 40 packets; the last of them arrives at 510 ms.
+    // 20 Acks for 40 packets; the last packet arrives at 510 ms.
     assert_eq!(net.times(SERVER, Kind::Ack).len(), 20);
     net.push(CLIENT, &[1; 100]);
     net.run(ms(2_000));
-    // Alone: it arrives at 920 ms and is acknowledged 0.2 s later.
+    // A single packet arrives at 920 ms and is acknowledged 0.2 s later.
     assert_eq!(net.times(SERVER, Kind::Ack)[20..], [ms(1_120)]);
-    // The time it waited is no part of the round trip.
+    // The acknowledgement delay is no part of the round-trip time.
     assert_eq!(net.ends[CLIENT].last_rtt(), Some(ms(40)));
     assert_eq!(net.ends[CLIENT].stats().timeouts, 0);
 }
 
+/// The receiver acknowledges at the agreed Ack Ratio.
 #[test]
-fn the_ack_ratio_that_was_agreed_is_kept() {
+fn ack_ratio_agreed_is_kept() {
     for ratio in [1u16, 4, 10] {
         let mut client = config(Role::Client, "newreno");
         (client.ack_ratio, client.initial_window) = (ratio, 40);
@@ -199,7 +213,7 @@ fn the_ack_ratio_that_was_agreed_is_kept() {
             net.push(CLIENT, &[1; 100]);
         }
         net.run(ms(495));
-        // 76 packets have been sent 20 ms ago and before.
+        // 76 packets were sent at least 20 ms ago.
         assert_eq!(
             net.sent(SERVER).iter().filter(|&&kind| kind == Kind::Ack).count(),
             76 / usize::from(ratio)
@@ -207,24 +221,27 @@ fn the_ack_ratio_that_was_agreed_is_kept() {
     }
 }
 
+/// A configured Ack Ratio above half the window does not stall the sender.
 #[test]
-fn a_ratio_beyond_half_the_window_does_not_stop_a_sender() {
+fn ack_ratio_above_half_the_window_does_not_stall() {
     for scheme in ["bbr", "cubic", "dccp-bbr"] {
         let mut net = bottleneck(scheme);
         let mut client = config(Role::Client, scheme);
         client.ack_ratio = 100;
         net.ends[CLIENT] = Connection::new(&client, narrows_cc::Random::stream(1, "end", 0), Nanos::ZERO);
-        net.ends[CLIENT].set_greedy(1_400);
+        net.ends[CLIENT].set_backlogged(1_400);
         net.run(Nanos::from_secs(20));
         let share = received(&net, SERVER) as f64 / (20.0 * 1_250_000.0);
         assert!(share > 0.7, "{scheme}: {share}");
     }
 }
 
+/// The handshake measures a round-trip time above the initial timeout, because each Request has its own
+/// number.
 #[test]
-fn a_round_trip_longer_than_the_first_timeout_is_measured_in_the_handshake() {
-    // The Request is repeated after a second; the answer names the one that it is for. CCID 3 sends a packet in the first
-    // second without a measure (RFC 5348 section 4.2).
+fn handshake_measures_rtt_above_initial_timeout() {
+    // The Request is retransmitted after a second. CCID 3 sends a packet in the first second without a sample
+    // (RFC 5348 section 4.2).
     for scheme in ["newreno", "ccid2", "dccp-bbr"] {
         let (mut net, delay) = (bottleneck(scheme), ms(700));
         net.link.delay = delay;
@@ -237,20 +254,22 @@ fn a_round_trip_longer_than_the_first_timeout_is_measured_in_the_handshake() {
     }
 }
 
+/// Acknowledgements of acknowledgements bound the memory of Ack Vectors.
 #[test]
-fn the_memory_of_a_vector_is_given_back_by_acknowledgements_of_acknowledgements() {
+fn ack_vector_memory_is_freed_by_acks_of_acks() {
     let mut net = bottleneck("newreno");
     net.run(Nanos::from_secs(20));
     let dataacks = net.times(CLIENT, Kind::DataAck).len();
-    // Once per round trip of 40 to 100 ms, more or less, over 20 s.
+    // About once per round trip of 40 to 100 ms, over 20 s.
     assert!((150..=520).contains(&dataacks), "{dataacks}");
     let longest = net.ends[SERVER].memory();
-    // A record of 16 bytes for each vector of a round trip or two; of 20 s they would be 150 kB.
+    // A 16-byte record per vector of one or two round trips; for 20 s the records would take 150 kB.
     assert!(longest < 4_096, "{longest} bytes of a vector");
 }
 
+/// An Ack Vector that outgrew its packet is short again after one acknowledgement of it.
 #[test]
-fn a_vector_that_outgrew_its_packet_is_short_again_after_one_acknowledgement_of_it() {
+fn ack_vector_longer_than_header_recovers_after_one_ack() {
     // A quarter of the packets is lost, and for 25 s every acknowledgement of an acknowledgement.
     let mut net = bottleneck("fixed");
     net.link.loss = 0.25;
@@ -271,16 +290,17 @@ fn a_vector_that_outgrew_its_packet_is_short_again_after_one_acknowledgement_of_
     assert!(after < 400, "{after} of {before} bytes");
 }
 
+/// Every packet after a non-data packet carries the NDP count (RFC 4340 section 7.7).
 #[test]
-fn the_ndp_count_is_on_every_packet_after_one_without_data() {
-    // RFC 4340 section 7.7: Request and Response count as packets with data, Sync, Close and Reset as packets without.
+fn ndp_count_follows_every_non_data_packet() {
+    // Requests and Responses count as data packets; Syncs, Closes and Resets do not.
     let mut net = Net::with("ccid3");
     net.run(ms(500));
     for _ in 0..20 {
         net.push(CLIENT, &[1; 100]);
         net.run_for(ms(100));
     }
-    // A number far ahead is answered with a Sync.
+    // A packet far ahead triggers a Sync.
     let mut stray = vec![];
     let (_, _, last) = *net.log.iter().rev().find(|packet| packet.1 == SERVER).expect("a packet");
     let mut header = last;
@@ -295,7 +315,7 @@ fn the_ndp_count_is_on_every_packet_after_one_without_data() {
     let mut without = 0;
     for ((_, end, header), (_, ndp)) in net.log.iter().zip(&net.sizes) {
         if *end == CLIENT {
-            // The option is agreed on in the handshake.
+            // The handshake negotiates the option.
             let agreed = !matches!(header.kind, Kind::Request | Kind::Response);
             assert_eq!(ndp.unwrap_or(0), if agreed { without } else { 0 }, "{:?}", header.kind);
             without = if header.kind.is_data() { 0 } else { without + 1 };
@@ -305,58 +325,62 @@ fn the_ndp_count_is_on_every_packet_after_one_without_data() {
     assert!(seen.contains(&Kind::Sync) && seen.contains(&Kind::Close), "{seen:?}");
 }
 
+/// A duplicate or reordered feedback packet is valid but does not reach the scheme.
 #[test]
-fn a_report_that_comes_again_or_late_is_no_news() {
+fn ccid3_duplicate_or_old_feedback_is_ignored() {
     let mut net = bottleneck("ccid3");
     net.run(ms(9_800));
     let early = net.last_ack[SERVER].clone();
     net.run(Nanos::from_secs(10));
-    let heard = |net: &Net| (net.ends[CLIENT].half.loss_event_rate, *net.ends[CLIENT].half.driver.control());
-    let before = heard(&net);
+    let feedback_state = |net: &Net| (net.ends[CLIENT].loss_event_rate(), net.ends[CLIENT].control());
+    let before = feedback_state(&net);
     assert!(before.0 > 0.0, "there were losses by now");
     let received = net.ends[CLIENT].stats().packets_received;
     for copy in [early, net.last_ack[SERVER].clone()] {
         let now = net.now;
         net.ends[CLIENT].on_packet(now, &copy, 0);
-        assert_eq!(heard(&net), before);
+        assert_eq!(feedback_state(&net), before);
     }
     assert_eq!(net.ends[CLIENT].stats().packets_received, received + 2, "both are valid");
 }
 
 fn link_that_marks() -> Link {
     let rate = Rate::from_bits_per_sec(10_000_000);
-    Link { line: Some((rate, 1_000_000)), mark: Some(ms(20)), ..Link::default() }
+    Link { bottleneck: Some((rate, 1_000_000)), mark: Some(ms(20)), ..Link::default() }
 }
 
+/// ECN marks keep the queue short without loss under every CCID. An endpoint that cannot read marks receives
+/// no ECN-capable packets.
 #[test]
-fn marks_slow_a_sender_without_loss() {
-    // CCID 2, CCID 3, 248 and 249.
+fn ecn_marks_slow_senders_without_loss() {
+    // CCIDs 2, 3, 248 and 249.
     for (scheme, ccid) in
         [("ccid2", 2), ("ccid3", 3), ("dccp-bbr", 248), ("newreno", 249), ("cubic", 249), ("bbr", 249)]
     {
         let (client, server) = (config(Role::Client, scheme), config(Role::Server, scheme));
         let mut net = Net::new(&client, &server, link_that_marks(), 1);
-        net.ends[CLIENT].set_greedy(1_400);
+        net.ends[CLIENT].set_backlogged(1_400);
         net.run(Nanos::from_secs(20));
         assert_eq!(net.ends[CLIENT].ccids().0.number(), ccid, "{scheme}");
         let stats = net.ends[CLIENT].stats();
         assert!(stats.marked_packets > 5, "{scheme}: {stats:?}");
-        // CCID 3 hears of marks as loss events from its receiver; BBR takes a mark for no reason to slow down.
+        // The CCID 3 receiver reports marks as loss events. BBR ignores marks.
         match scheme {
-            "ccid3" => assert!(net.ends[CLIENT].half.loss_event_rate > 0.0),
+            "ccid3" => assert!(net.ends[CLIENT].loss_event_rate() > 0.0),
             _ => assert!(stats.ecn_reductions > 3, "{scheme}: {stats:?}"),
         }
         assert_eq!((stats.lost_packets, stats.timeouts), (0, 0), "{scheme}");
         let share = received(&net, SERVER) as f64 / (20.0 * 1_250_000.0);
         assert!(share > if ccid == 3 { 0.6 } else { 0.85 }, "{scheme}: {share}");
-        // What waits: 20 ms before a mark, and what comes until its answer acts; without marks it would be 800 ms.
+        // The queue: 20 ms before a mark, and the arrivals until the reduction acts. Without marks it would
+        // hold 800 ms.
         let srtt = net.ends[CLIENT].srtt();
         assert!(srtt < ms(150), "{scheme}: {srtt:?}");
-        // An end that cannot read marks gets no packet that can be marked, and reports none.
-        let mut blind = config(Role::Server, scheme);
-        blind.ecn = false;
-        let mut net = Net::new(&config(Role::Client, scheme), &blind, link_that_marks(), 1);
-        net.ends[CLIENT].set_greedy(1_400);
+        // An endpoint that cannot read marks receives no ECN-capable packets and reports no marks.
+        let mut no_ecn = config(Role::Server, scheme);
+        no_ecn.ecn = false;
+        let mut net = Net::new(&config(Role::Client, scheme), &no_ecn, link_that_marks(), 1);
+        net.ends[CLIENT].set_backlogged(1_400);
         net.run(Nanos::from_secs(2));
         let stats = net.ends[CLIENT].stats();
         assert_eq!(stats.marked_packets, 0, "{scheme}");
@@ -364,17 +388,18 @@ fn marks_slow_a_sender_without_loss() {
     }
 }
 
+/// An endpoint with unanswered data aborts 4 MSL after the peer disappears.
 #[test]
-fn a_peer_that_disappears_is_noticed_after_four_lives_of_a_packet() {
+fn connection_to_dead_peer_aborts_after_four_msl() {
     for scheme in ["newreno", "bbr", "ccid3"] {
-        for greedy in [false, true] {
+        for backlogged in [false, true] {
             let mut net = Net::with(scheme);
             net.run(ms(1_000));
             net.push(CLIENT, &[1; 100]);
             net.run(ms(2_000));
             net.lose = Box::new(|_, _| true);
-            if greedy {
-                net.ends[CLIENT].set_greedy(1_000);
+            if backlogged {
+                net.ends[CLIENT].set_backlogged(1_000);
             }
             net.push(CLIENT, &[1; 100]);
             net.run(Nanos::from_secs(1_000));
@@ -382,7 +407,7 @@ fn a_peer_that_disappears_is_noticed_after_four_lives_of_a_packet() {
             assert!(net.events[CLIENT].contains(&Event::PeerGone));
             assert_eq!(net.states(), (State::Closed, State::Open), "who sends nothing notices nothing");
             assert_eq!(net.ends[SERVER].deadline(), Nanos::MAX);
-            // In the last two minutes the timeouts are as long as they get.
+            // In the last two minutes the timeouts have their longest interval.
             let late = |packet: &&(Nanos, usize, crate::Header)| packet.0 > ms(360_000) && packet.1 == CLIENT;
             let packets = net.log.iter().filter(late).count();
             assert!(packets < 20, "{scheme}: {packets} packets to nobody");
@@ -390,15 +415,16 @@ fn a_peer_that_disappears_is_noticed_after_four_lives_of_a_packet() {
     }
 }
 
+/// An endpoint aborts 4 MSL after the last feedback if the peer acknowledged only part of the data.
 #[test]
-fn a_peer_that_answers_a_part_and_disappears_is_noticed_too() {
+fn connection_to_peer_dead_mid_flight_aborts() {
     for scheme in ["newreno", "ccid3"] {
         let mut net = Net::with(scheme);
         net.run(ms(1_000));
         net.push(CLIENT, &[1; 100]);
         net.push(CLIENT, &[2; 100]);
         net.run(ms(2_000));
-        // The first of these is answered, what comes after it is not.
+        // The first packet is acknowledged, later ones are not.
         net.push(CLIENT, &[3; 100]);
         net.run(ms(2_010));
         net.lose = Box::new(|end, _| end == CLIENT);
@@ -410,33 +436,39 @@ fn a_peer_that_answers_a_part_and_disappears_is_noticed_too() {
         let gone = net.times(CLIENT, Kind::Reset);
         assert!(net.events[CLIENT].contains(&Event::PeerGone), "{scheme}");
         assert_eq!(gone.len(), 1, "{scheme}");
-        // From the last sign of life, or from the data that waits, which is a little older.
+        // Since the last feedback, or since the slightly older data in flight.
         let waited = gone[0] - answered;
         assert!(waited <= Nanos::from_secs(480) && waited > Nanos::from_secs(479), "{scheme}: {waited:?}");
     }
 }
 
+/// Transfers resume after a network outage of a minute.
 #[test]
-fn a_pause_of_the_network_is_survived() {
+fn connection_survives_network_pause() {
     for scheme in ["newreno", "bbr", "ccid2", "ccid3", "dccp-bbr"] {
         let mut net = bottleneck(scheme);
         net.run(Nanos::from_secs(5));
         net.lose = Box::new(|_, _| true);
         net.run(Nanos::from_secs(65));
         net.lose = Box::new(|_, _| false);
-        // The timeout has backed off to at most 64 s by then. CCID 3 is down to a packet in 64 s, and doubles its rate with
-        // each report (RFC 5348 sections 4.3 and 4.4).
+        // The timeout has backed off to at most 64 s. CCID 3 has slowed to a packet per 64 s and doubles its
+        // rate with each report (RFC 5348 sections 4.3 and 4.4).
         let back = Nanos::from_secs(if scheme == "ccid3" { 400 } else { 135 });
         net.run(back);
         let before = received(&net, SERVER);
         net.run_for(Nanos::from_secs(10));
         let share = (received(&net, SERVER) - before) as f64 / (10.0 * 1_250_000.0);
-        assert!(share > 0.4, "{scheme}: {share} of the line after a pause; {:?}", net.ends[CLIENT].stats());
+        assert!(
+            share > 0.4,
+            "{scheme}: {share} of the bottleneck after a pause; {:?}",
+            net.ends[CLIENT].stats()
+        );
     }
 }
 
+/// A full send queue drops the newest or the oldest datagram, as configured.
 #[test]
-fn a_queue_that_is_full_drops_what_it_was_told_to() {
+fn send_queue_overflow_follows_policy() {
     for (overflow, kept) in [(Overflow::DropNewest, [0, 1, 2]), (Overflow::DropOldest, [7, 8, 9])] {
         let mut client = config(Role::Client, "newreno");
         (client.queue, client.overflow) = (3, overflow);
@@ -452,19 +484,21 @@ fn a_queue_that_is_full_drops_what_it_was_told_to() {
     }
 }
 
+/// Each direction of data has its own CCID.
 #[test]
-fn data_of_both_sides_has_its_own_control() {
+fn half_connections_have_their_own_ccids() {
     let mut net = Net::new(&config(Role::Client, "ccid3"), &config(Role::Server, "bbr"), Link::default(), 1);
-    net.ends[CLIENT].set_greedy(500);
-    net.ends[SERVER].set_greedy(700);
+    net.ends[CLIENT].set_backlogged(500);
+    net.ends[SERVER].set_backlogged(700);
     net.run(ms(300));
     assert_eq!(net.ends[CLIENT].ccids(), (Ccid::Tfrc, Ccid::Other));
     assert_eq!(net.ends[SERVER].ccids(), (Ccid::Other, Ccid::Tfrc));
     assert!(received(&net, CLIENT) > 10 * 700 && received(&net, SERVER) > 5 * 500);
 }
 
+/// The window counter of CCID 3 advances by one per quarter of a round trip, at most five at a time.
 #[test]
-fn the_window_counter_of_ccid_3_counts_quarters_of_round_trips() {
+fn ccid3_window_counter_steps_per_quarter_rtt() {
     let mut net = bottleneck("ccid3");
     net.run(Nanos::from_secs(10));
     let data = |packet: &&(Nanos, usize, crate::Header)| packet.1 == CLIENT && packet.2.kind == Kind::Data;
@@ -472,10 +506,10 @@ fn the_window_counter_of_ccid_3_counts_quarters_of_round_trips() {
         net.log.iter().filter(data).map(|packet| (packet.0, packet.2.ccval)).collect();
     let steps: Vec<u8> = sent.windows(2).map(|pair| pair[1].1.wrapping_sub(pair[0].1) % 16).collect();
     assert!(steps.iter().all(|&step| step <= 5));
-    // Over the last five seconds: one step for each quarter of the time that a round trip takes.
+    // Over the last five seconds: one step per quarter of a round trip.
     let late = sent.iter().position(|packet| packet.0 > Nanos::from_secs(5)).unwrap();
     let counted = steps[late..].iter().map(|&step| u64::from(step)).sum::<u64>() as f64;
     let expected = 4.0 * 5.0 / net.ends[CLIENT].srtt().as_secs_f64();
-    // The smoothed time differs from the time of each moment, and quarters begin with packets.
+    // The smoothed round-trip time differs from the current one, and quarters begin with packets.
     assert!((0.7..=1.3).contains(&(counted / expected)), "{counted} steps for {expected}");
 }

@@ -1,30 +1,31 @@
-//! Data that arrives and does not reach the application; receivers that cannot follow.
+//! Data dropped before the application, and slow receivers.
 
 use narrows_cc::{Nanos, Rate};
 
 use super::net::*;
 use crate::connection::*;
-use crate::data_dropped::drops;
-use crate::{Header, Kind, Opt, feature, options};
+use crate::data_dropped::drop_runs;
+use crate::{Header, Kind, Opt, Seq, feature, options};
 
 const SCHEMES: [&str; 5] = ["newreno", "bbr", "ccid2", "ccid3", "dccp-bbr"];
 
-/// Two ends with room for eight datagrams at the server.
-fn narrow(scheme: &str, overflow: Overflow) -> Net {
+/// Two endpoints; the server's receive queue holds eight datagrams.
+fn small_receive_queue(scheme: &str, overflow: Overflow) -> Net {
     let mut server = config(Role::Server, scheme);
     (server.queue, server.overflow) = (8, overflow);
     Net::new(&config(Role::Client, scheme), &server, Link::default(), 1)
 }
 
+/// Every datagram that exceeds the receive queue is reported once, despite loss.
 #[test]
-fn every_datagram_that_found_no_room_is_told_of_once() {
+fn receive_drops_are_reported_once() {
     for scheme in SCHEMES {
         for overflow in [Overflow::DropNewest, Overflow::DropOldest] {
-            let mut net = narrow(scheme, overflow);
+            let mut net = small_receive_queue(scheme, overflow);
             net.link.loss = 0.05;
             net.run(ms(1_000));
             for i in 0..400 {
-                net.deaf[SERVER] = (100..200).contains(&i);
+                net.not_reading[SERVER] = (100..200).contains(&i);
                 let now = net.now;
                 let _ = net.ends[CLIENT].push(now, &[1; 200]);
                 net.run_for(ms(10));
@@ -39,41 +40,44 @@ fn every_datagram_that_found_no_room_is_told_of_once() {
     }
 }
 
+/// A sender whose receiver has no space slows to about a packet per round trip and recovers afterwards.
+///
 /// 10 Mbit/s and 40 ms: 35 datagrams per round trip.
 #[test]
-fn a_sender_whose_receiver_has_no_room_sends_a_packet_per_round_trip() {
+fn receive_drops_reduce_sender_to_packet_per_round_trip() {
     for scheme in SCHEMES {
-        let mut net = narrow(scheme, Overflow::DropNewest);
-        net.link.line = Some((Rate::from_bits_per_sec(10_000_000), 75_000));
-        net.ends[CLIENT].set_greedy(1_400);
+        let mut net = small_receive_queue(scheme, Overflow::DropNewest);
+        net.link.bottleneck = Some((Rate::from_bits_per_sec(10_000_000), 75_000));
+        net.ends[CLIENT].set_backlogged(1_400);
         net.run(Nanos::from_secs(3));
         let sent = |net: &Net| net.ends[CLIENT].stats().data_packets_sent;
-        net.deaf[SERVER] = true;
+        net.not_reading[SERVER] = true;
         net.run(Nanos::from_secs(4));
         let (before, timeouts) = (sent(&net), net.ends[CLIENT].stats().timeouts);
         net.run(Nanos::from_secs(5));
-        // 25 round trips of 40 ms, of up to 240 where a packet is acknowledged alone. Windows grow by a packet or two until the next
-        // report; a rate probes.
+        // 25 round trips of 40 ms, or of up to 240 ms if a packet is acknowledged alone. Windows grow by a
+        // packet or two until the next report, and a rate probes.
         let few = sent(&net) - before;
         assert!((4..=4 * 25).contains(&few), "{scheme}: {few} packets");
         assert_eq!(net.ends[CLIENT].stats().timeouts, timeouts, "{scheme}");
-        net.deaf[SERVER] = false;
+        net.not_reading[SERVER] = false;
         net.run(Nanos::from_secs(20));
         let before = sent(&net);
         net.run(Nanos::from_secs(25));
         let most = 5.0 * 1_250_000.0 / 1_424.0;
         let share = (sent(&net) - before) as f64 / most;
-        assert!(share > 0.5, "{scheme}: back at {share} of the line");
+        assert!(share > 0.5, "{scheme}: back at {share} of the bottleneck");
     }
 }
 
+/// Slow Receiver options stop the growth of window and rate.
 #[test]
-fn a_slow_receiver_keeps_its_sender_from_growing() {
+fn slow_receiver_stops_sender_growth() {
     for scheme in ["newreno", "ccid2", "ccid3"] {
         let mut net = Net::with(scheme);
         net.run(ms(100));
-        net.ends[SERVER].set_slow(true);
-        net.ends[CLIENT].set_greedy(1_000);
+        net.ends[SERVER].set_slow_receiver(true);
+        net.ends[CLIENT].set_backlogged(1_000);
         net.run(ms(300));
         let room = |net: &Net| {
             let control = net.ends[CLIENT].control();
@@ -81,23 +85,24 @@ fn a_slow_receiver_keeps_its_sender_from_growing() {
         };
         let before = room(&net);
         net.run(ms(1_000));
-        // CCID 2 may have grown by a packet between reports; a rate is what arrived.
+        // CCID 2 may grow by a packet between reports; a rate equals the receive rate.
         assert!(room(&net) <= before + 1_400 + before / 10, "{scheme}: {} after {before}", room(&net));
         assert!(net.ends[CLIENT].stats().slow_reports > 5, "{scheme}");
-        net.ends[SERVER].set_slow(false);
+        net.ends[SERVER].set_slow_receiver(false);
         net.run(ms(1_300));
         assert!(room(&net) > 2 * before, "{scheme}: {} after {before}", room(&net));
     }
 }
 
-/// The next packet of an end.
+/// The next packet of an endpoint.
 fn next(end: &mut Connection, now: Nanos) -> Option<Vec<u8>> {
     let mut bytes = vec![];
     end.poll_transmit(now, &mut bytes).map(|_| bytes)
 }
 
+/// Data that fails its Data Checksum is not delivered and counts as ECN marked.
 #[test]
-fn data_that_is_not_what_was_sent_is_not_delivered_and_counts_as_marked() {
+fn corrupt_data_is_dropped_and_counts_as_marked() {
     for scheme in SCHEMES {
         let configs =
             [Role::Client, Role::Server].map(|role| Config { data_checksum: true, ..config(role, scheme) });
@@ -121,82 +126,79 @@ fn data_that_is_not_what_was_sent_is_not_delivered_and_counts_as_marked() {
         assert_eq!(net.ends[SERVER].stats().corrupt_packets, 1, "{scheme}");
         let stats = net.ends[CLIENT].stats();
         assert_eq!((stats.dropped_there, stats.lost_packets), (1, 0), "{scheme}");
-        // CCID 3 hears of it as a loss event, from its receiver.
+        // The CCID 3 receiver reports corrupt data as a loss event.
         assert_eq!(
             (stats.marked_packets, stats.ecn_reductions),
             (1, u64::from(scheme != "ccid3")),
             "{scheme}"
         );
         if scheme == "ccid3" {
-            assert!(net.ends[CLIENT].half.loss_event_rate > 0.0);
+            assert!(net.ends[CLIENT].loss_event_rate() > 0.0);
         }
     }
 }
 
-/// An open client, with two packets sent, gets an Ack with these options.
-fn told(scheme: &str, bytes: &[u8]) -> Connection {
+/// An open client with two packets in flight, after an Ack with these options.
+fn client_after_ack(scheme: &str, options: &[u8]) -> Connection {
     let mut net = Net::with(scheme);
     net.run(ms(200));
     net.push(CLIENT, &[1; 100]);
     net.push(CLIENT, &[2; 100]);
     let end = &mut net.ends[CLIENT];
-    let mut header = Header::new(Kind::Ack);
-    (header.source, header.destination) = (5001, 5001);
-    (header.seq, header.ack) = (end.gsr.add(1).get(), Some(end.gss.get()));
-    let mut packet = vec![];
-    header.encode(bytes, &[], &mut packet);
-    end.on_packet(ms(240), &packet, 0);
+    let ack = packet_for(end, Kind::Ack, options);
+    end.on_packet(ms(240), &ack, 0);
     end.clone()
 }
 
+/// After Application Not Listening the endpoint accepts no more data.
 #[test]
-fn nothing_is_sent_to_an_application_that_does_not_listen() {
+fn application_not_listening_stops_the_sender() {
     let mut options = vec![];
     Opt::DataDropped(&[0x90]).write(&mut options);
-    let mut client = told("newreno", &options);
+    let mut client = client_after_ack("newreno", &options);
     assert_eq!(client.push(ms(240), &[3; 100]), Err(PushError::Closed));
     assert_eq!(client.stats().dropped_there, 1);
 }
 
+/// Data Dropped options that contradict the Ack Vector are ignored.
 #[test]
-fn drops_that_contradict_the_vector_are_ignored() {
-    // The newest packet arrived, the one before is missing; both, or the newest one, are said to have been dropped.
+fn data_dropped_contradicting_ack_vector_is_ignored() {
+    // The newest packet arrived and the one before it is missing. The option reports both, or only the
+    // newest, as dropped.
     for (block, dropped) in [(0xa1, 0), (0xa0, 1)] {
         let mut options = vec![];
         Opt::AckVector { nonce: false, runs: &[0, 0xc0] }.write(&mut options);
         Opt::DataDropped(&[block]).write(&mut options);
-        assert_eq!(told("newreno", &options).stats().dropped_there, dropped);
+        assert_eq!(client_after_ack("newreno", &options).stats().dropped_there, dropped);
     }
 }
 
+/// Data on a Request (section 8.1.3), or before ECN Incapable is confirmed (section 12.1), is reported as
+/// Protocol Constraints until acknowledged.
 #[test]
-fn data_that_the_protocol_forbids_is_told_of() {
-    // In a Request (section 8.1.3), and to an end that cannot read marks before that is confirmed (section 12.1).
+fn data_forbidden_by_protocol_is_reported() {
+    // Data in a Request, then data before ECN Incapable is confirmed.
     let mut config = config(Role::Server, "newreno");
     config.ecn = false;
     let mut server = Connection::new(&config, narrows_cc::Random::stream(1, "end", 0), ms(0));
-    let packet = |server: &mut Connection, kind: Kind, seq: u64| {
-        let mut header = Header::new(kind);
-        (header.source, header.destination, header.seq) = (5001, 5001, seq);
-        header.ack = header.ack.map(|_| server.gss.get());
-        let mut bytes = vec![];
-        header.encode(&[], &[7; 50], &mut bytes);
+    let exchange = |server: &mut Connection, kind: Kind, seq: u64| {
+        let bytes = packet(kind, Seq::new(seq), server.gss, &[], &[7; 50]);
         server.on_packet(ms(seq), &bytes, 0);
         let reply = next(server, ms(seq)).unwrap();
         let (header, body) = Header::decode(&reply).unwrap();
-        let told: Vec<_> = drops(crate::Seq::new(header.ack.unwrap()), body.options).collect();
-        let asked = options(body.options)
+        let reported: Vec<_> = drop_runs(Seq::new(header.ack.unwrap()), body.options).collect();
+        let changes_ecn = options(body.options)
             .any(|option| matches!(option, Ok(Opt::ChangeL { feature: feature::ECN_INCAPABLE, value: [1] })));
         (
             header.kind,
-            told.iter().map(|drop| (drop.first.get(), drop.count, drop.code)).collect::<Vec<_>>(),
-            asked,
+            reported.iter().map(|drop| (drop.first.get(), drop.count, drop.code)).collect::<Vec<_>>(),
+            changes_ecn,
         )
     };
-    assert_eq!(packet(&mut server, Kind::Request, 1), (Kind::Response, vec![(1, 1, 0)], true));
-    assert_eq!(packet(&mut server, Kind::Request, 2), (Kind::Response, vec![(2, 2, 0)], true));
-    // What the Response told is known with its acknowledgement. (A gap is acknowledged at once.)
-    let (kind, told, _) = packet(&mut server, Kind::DataAck, 5);
-    assert_eq!((kind, told), (Kind::Ack, vec![(5, 1, 0)]));
+    assert_eq!(exchange(&mut server, Kind::Request, 1), (Kind::Response, vec![(1, 1, 0)], true));
+    assert_eq!(exchange(&mut server, Kind::Request, 2), (Kind::Response, vec![(2, 2, 0)], true));
+    // An acknowledgement of the Response ends its report. (A gap is acknowledged at once.)
+    let (kind, reported, _) = exchange(&mut server, Kind::DataAck, 5);
+    assert_eq!((kind, reported), (Kind::Ack, vec![(5, 1, 0)]));
     assert!(server.poll_event() == Some(Event::Connected) && server.poll_event().is_none());
 }

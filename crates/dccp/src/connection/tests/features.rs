@@ -1,9 +1,9 @@
-//! What two ends agree on.
+//! Feature negotiation between connections.
 
 use super::net::*;
 use crate::connection::*;
 use crate::feature::{self, Side};
-use crate::{Ccid, Kind, ResetCode};
+use crate::{Ccid, Header, Kind, Opt, ResetCode, options};
 
 fn agreed(net: &Net, number: u8) -> [(u64, u64); 2] {
     net.ends
@@ -11,12 +11,13 @@ fn agreed(net: &Net, number: u8) -> [(u64, u64); 2] {
         .map(|end| (end.features().value(number, Side::Local), end.features().value(number, Side::Remote)))
 }
 
+/// Non-negotiable features take the value of their location, server-priority features a common value.
 #[test]
-fn numbers_are_stated_and_lists_are_reconciled() {
+fn features_of_both_endpoints_are_negotiated() {
     let (mut client, mut server) = (config(Role::Client, "ccid2"), config(Role::Server, "ccid3"));
     (client.sequence_window, server.sequence_window) = (5_000, 70_000);
     (client.ack_ratio, server.ack_ratio) = (3, 5);
-    // A ratio is at most half a window.
+    // The Ack Ratio is at most half the window.
     (client.initial_window, server.initial_window) = (10, 10);
     (client.short, server.short, client.ecn) = (true, true, false);
     let mut net = Net::new(&client, &server, Link::default(), 1);
@@ -26,15 +27,16 @@ fn numbers_are_stated_and_lists_are_reconciled() {
     assert_eq!(agreed(&net, feature::CCID), [(2, 3), (3, 2)]);
     assert_eq!(agreed(&net, feature::SHORT_NUMBERS), [(1, 1), (1, 1)]);
     assert_eq!(agreed(&net, feature::ECN_INCAPABLE), [(1, 0), (0, 1)]);
-    // Who receives data sends vectors; who receives CCID 3's sends rates, too.
+    // Data receivers send Ack Vectors; the receiver of CCID 3 data also sends loss event rates.
     assert_eq!(agreed(&net, feature::SEND_ACK_VECTOR), [(1, 1), (1, 1)]);
     assert_eq!(agreed(&net, feature::SEND_LOSS_EVENT_RATE), [(1, 0), (0, 1)]);
     assert_eq!(agreed(&net, feature::SEND_NDP_COUNT), [(0, 1), (1, 0)]);
 }
 
+/// A mandatory CCID that the peer rejects resets the connection.
 #[test]
-fn a_ccid_that_the_other_side_refuses_ends_the_connection() {
-    // The scheme is no CCID 2, and the server takes nothing else.
+fn ccid_rejected_by_peer_resets_the_connection() {
+    // The client's scheme needs another CCID than 2, and the server accepts only CCID 2.
     let mut server = config(Role::Server, "ccid2");
     server.accept = vec![2];
     let mut net = Net::new(&config(Role::Client, "bbr"), &server, Link::default(), 1);
@@ -45,8 +47,9 @@ fn a_ccid_that_the_other_side_refuses_ends_the_connection() {
     assert_eq!(net.events[CLIENT], [Event::Closed { code: ResetCode::MandatoryError as u8 }]);
 }
 
+/// The server's preference decides the CCID, and the client switches to its fallback scheme.
 #[test]
-fn the_servers_preference_decides_and_a_fallback_helps() {
+fn ccid_fallback_is_used_when_server_prefers_it() {
     for (accept, name) in
         [(vec![2], "ccid2"), (vec![2, 3], "ccid2"), (vec![3, 2], "ccid3"), (vec![248, 3], "ccid3")]
     {
@@ -64,19 +67,20 @@ fn the_servers_preference_decides_and_a_fallback_helps() {
     }
 }
 
+/// An endpoint that cannot receive CCID 2 sends a mandatory Change R(CCID) in its first packet (section 10).
 #[test]
-fn who_cannot_take_ccid_2_says_so_at_once() {
-    // Section 10: Mandatory Change(CCID) on the first packets. The client sends with 249, and takes nothing but 249.
+fn ccid_2_unacceptable_is_announced_in_request() {
+    // The client sends with CCID 249 and accepts only CCID 249.
     for (scheme, agreed) in [("newreno", true), ("ccid2", false), ("ccid3", false)] {
         let mut client = config(Role::Client, "newreno");
         client.accept = vec![249];
         let mut net = Net::new(&client, &config(Role::Server, scheme), Link::default(), 1);
         let mut bytes = vec![];
         net.ends[CLIENT].clone().poll_transmit(ms(0), &mut bytes).unwrap();
-        let (_, body) = crate::Header::decode(&bytes).unwrap();
-        let all: Vec<_> = crate::options(body.options).map(Result::unwrap).collect();
-        let asked = crate::Opt::ChangeR { feature: feature::CCID, value: &[249] };
-        assert!(all.windows(2).any(|pair| pair == [crate::Opt::Mandatory, asked]), "{all:?}");
+        let (_, body) = Header::decode(&bytes).unwrap();
+        let all: Vec<_> = options(body.options).map(Result::unwrap).collect();
+        let change = Opt::ChangeR { feature: feature::CCID, value: &[249] };
+        assert!(all.windows(2).any(|pair| pair == [Opt::Mandatory, change]), "{all:?}");
         net.run(ms(200));
         if agreed {
             net.push(SERVER, &[1; 100]);
@@ -84,55 +88,59 @@ fn who_cannot_take_ccid_2_says_so_at_once() {
             assert_eq!(net.datagrams(CLIENT).len(), 1);
             assert_eq!(net.ends[CLIENT].ccids().1.number(), 249);
         } else {
-            let code = crate::ResetCode::MandatoryError as u8;
+            let code = ResetCode::MandatoryError as u8;
             assert_eq!(net.events[CLIENT].last(), Some(&Event::Closed { code }), "{scheme}");
         }
     }
 }
 
+/// The sender's Sequence Window grows with the packets in flight, and can be set at any time.
 #[test]
-fn the_sequence_window_grows_with_the_flight() {
+fn sequence_window_grows_with_packets_in_flight() {
     let mut client = config(Role::Client, "newreno");
     client.sequence_window = 100;
     let mut net = Net::new(&client, &config(Role::Server, "newreno"), Link::default(), 1);
     let rate = narrows_cc::Rate::from_bits_per_sec(100_000_000);
-    net.link.line = Some((rate, 500_000));
-    net.ends[CLIENT].set_greedy(1_000);
+    net.link.bottleneck = Some((rate, 500_000));
+    net.ends[CLIENT].set_backlogged(1_000);
     net.run(ms(20_000));
-    // 12.2 packets per ms and 40 ms: 488 in flight, plus what waits.
+    // 12.2 packets per ms over 40 ms: 488 in flight, plus the queue.
     let width = net.ends[SERVER].features().value(feature::SEQUENCE_WINDOW, Side::Remote);
     assert!((2_048..=16_384).contains(&width), "{width}");
     let stats = net.ends.each_ref().map(|end| *end.stats());
     assert_eq!((stats[0].out_of_window, stats[1].out_of_window), (0, 0));
     let share = stats[1].bytes_received as f64 / (20.0 * 12_500_000.0);
     assert!(share > 0.85, "{share}");
-    // It can be set at any time.
+    // The application may set the window at any time.
     let now = net.now;
     net.ends[CLIENT].set_sequence_window(now, 100_000);
     net.run_for(ms(500));
     assert_eq!(agreed(&net, feature::SEQUENCE_WINDOW).map(|(a, b)| a.max(b)), [100_000; 2]);
 }
 
+/// The data receiver's Sequence Window grows with its acknowledgements in flight.
 #[test]
-fn the_sequence_window_of_the_receiver_of_data_grows_with_its_acknowledgements() {
+fn sequence_window_of_receiver_grows_with_acks_in_flight() {
     let configs = [Role::Client, Role::Server].map(|role| {
         let mut config = config(role, "newreno");
         config.sequence_window = 100;
         config
     });
     let mut net = Net::new(&configs[0], &configs[1], Link::default(), 1);
-    net.link.line = Some((narrows_cc::Rate::from_bits_per_sec(100_000_000), 500_000));
-    net.ends[CLIENT].set_greedy(1_000);
+    net.link.bottleneck = Some((narrows_cc::Rate::from_bits_per_sec(100_000_000), 500_000));
+    net.ends[CLIENT].set_backlogged(1_000);
     net.run(ms(20_000));
-    // An acknowledgement for two of 12.2 packets per ms, acknowledged once per round trip of 40 ms or more: at least 244.
+    // One Ack per two of 12.2 packets per ms, acknowledged once per round trip of at least 40 ms: at least
+    // 244 in flight.
     let width = net.ends[CLIENT].features().value(feature::SEQUENCE_WINDOW, Side::Remote);
     assert!(width >= 5 * 244, "{width}");
     let stats = net.ends.each_ref().map(|end| *end.stats());
     assert_eq!((stats[0].out_of_window, stats[1].out_of_window), (0, 0));
 }
 
+/// A lost Change is retransmitted until confirmed.
 #[test]
-fn changes_are_repeated_until_they_are_confirmed() {
+fn features_change_is_retransmitted_until_confirmed() {
     let mut net = Net::with("newreno");
     net.run(ms(1_000));
     net.lose = Box::new(|end, _| end == CLIENT);
@@ -144,106 +152,104 @@ fn changes_are_repeated_until_they_are_confirmed() {
     assert!(!net.ends[CLIENT].features().is_changing(feature::SEQUENCE_WINDOW, Side::Local));
 }
 
-/// An open server gets an Ack with these options; what it answers.
-fn answer(options: &[u8]) -> (Net, Option<crate::Header>, Vec<u8>) {
+/// Sends an Ack with these options to an open server; returns the network and the reply: header, options.
+fn reply_to(options: &[u8]) -> (Net, Option<Header>, Vec<u8>) {
     let mut net = Net::with("newreno");
     net.run(ms(1_000));
     let end = &mut net.ends[SERVER];
-    let mut header = crate::Header::new(Kind::Ack);
-    (header.source, header.destination) = (5001, 5001);
-    (header.seq, header.ack) = (end.gsr.add(1).get(), Some(end.gss.get()));
-    let mut bytes = vec![];
-    header.encode(options, &[], &mut bytes);
-    end.on_packet(ms(1_000), &bytes, 0);
+    let ack = packet_for(end, Kind::Ack, options);
+    end.on_packet(ms(1_000), &ack, 0);
     let mut out = vec![];
     end.poll_transmit(ms(1_000), &mut out);
-    match crate::Header::decode(&out) {
+    match Header::decode(&out) {
         Ok((header, body)) => (net, Some(header), body.options.to_vec()),
         Err(_) => (net, None, vec![]),
     }
 }
 
+/// A mandatory option, feature or value that the endpoint cannot process resets the connection, with the
+/// option in the Reset data.
 #[test]
-fn options_that_must_be_understood_and_are_not_end_the_connection() {
+fn options_mandatory_and_unknown_reset_the_connection() {
     let cases: [(&[u8], [u8; 3], ResetCode); 6] = [
-        // Mandatory and an option that nobody knows.
+        // Mandatory, unknown option.
         (&[1, 77, 4, 5, 6], [77, 5, 6], ResetCode::MandatoryError),
-        // Mandatory and a feature that nobody knows.
+        // Mandatory, unknown feature.
         (&[1, 32, 4, 120, 9], [32, 120, 9], ResetCode::MandatoryError),
-        // Mandatory and a value that cannot be: a window of 31 packets.
+        // Mandatory, invalid value: a Sequence Window of 31 packets.
         (&[1, 32, 4, 3, 31], [32, 3, 31], ResetCode::MandatoryError),
-        // Mandatory and no common value.
+        // Mandatory, no common value.
         (&[1, 32, 4, 1, 99], [32, 1, 99], ResetCode::MandatoryError),
         // Mandatory twice, or at the end.
         (&[1, 1, 0, 0], [1, 0, 0], ResetCode::OptionError),
         (&[0, 0, 0, 1], [1, 0, 0], ResetCode::OptionError),
     ];
     for (options, data, code) in cases {
-        let (net, reset, _) = answer(options);
+        let (net, reset, _) = reply_to(options);
         assert_eq!(reset.map(|header| header.reset), Some((code as u8, data)), "{options:?}");
         assert_eq!(net.ends[SERVER].state(), State::Closed);
     }
 }
 
+/// Unknown features get an empty Confirm, invalid values change nothing, and unknown options are skipped.
 #[test]
-fn what_is_not_understood_is_confirmed_as_empty_and_what_is_impossible_changes_nothing() {
+fn options_unknown_feature_gets_empty_confirm() {
     let cases: [(&[u8], &[u8]); 9] = [
-        // Mandatory and Padding are padding (section 5.8.2), also before an option that nobody knows.
+        // Mandatory before Padding is padding (section 5.8.2), even before an unknown option.
         (&[1, 0, 0, 0], &[]),
         (&[1, 0, 77, 4, 5, 6], &[]),
-        // An ack ratio in one byte (section 6.6.8).
+        // An Ack Ratio in one byte (section 6.6.8).
         (&[32, 4, 5, 7], &[35, 3, 5]),
-        // Unknown features at either side.
+        // Unknown features at either endpoint.
         (&[32, 4, 120, 9], &[35, 3, 120]),
         (&[34, 4, 120, 9], &[33, 3, 120]),
-        // A sequence window below 32; an ack ratio of 7; a feature that is no list.
+        // A Sequence Window below 32; an Ack Ratio of 7.
         (&[32, 4, 3, 31], &[35, 3, 3]),
         (&[32, 5, 5, 0, 7], &[35, 5, 5, 0, 7]),
-        // No common value: what holds is confirmed, with our preferences.
+        // No common value: the Confirm holds the current value and the preference list.
         (&[32, 4, 1, 99], &[35, 8, 1, 249, 2, 3, 248, 249]),
-        // Unknown options are passed over.
+        // Unknown options are skipped.
         (&[77, 4, 5, 6], &[]),
     ];
     for (options, expected) in cases {
-        let (net, _, confirm) = answer(options);
+        let (net, _, confirm) = reply_to(options);
         assert_eq!(confirm[..expected.len()], *expected, "{options:?}");
         assert_eq!(net.ends[SERVER].state(), State::Open);
         assert_eq!(net.ends[SERVER].features().value(feature::SEQUENCE_WINDOW, Side::Remote), 1_000);
     }
 }
 
+/// A reordered older Change does not undo a newer one.
 #[test]
-fn an_older_change_does_not_undo_a_newer_one() {
+fn features_reordered_older_change_is_ignored() {
     let mut net = Net::with("newreno");
     net.run(ms(1_000));
     let end = &mut net.ends[SERVER];
     let base = end.gsr;
     for (ahead, width) in [(5, 700u16), (3, 600)] {
-        let mut header = crate::Header::new(Kind::Ack);
-        (header.source, header.destination) = (5001, 5001);
-        (header.seq, header.ack) = (base.add(ahead).get(), Some(end.gss.get()));
         let [high, low] = width.to_be_bytes();
-        let mut bytes = vec![];
-        header.encode(&[32, 9, 3, 0, 0, 0, 0, high, low], &[], &mut bytes);
+        let options = [32, 9, 3, 0, 0, 0, 0, high, low];
+        let bytes = packet(Kind::Ack, base.add(ahead), end.gss, &options, &[]);
         end.on_packet(ms(1_000), &bytes, 0);
     }
     assert_eq!(end.features().value(feature::SEQUENCE_WINDOW, Side::Remote), 700);
 }
 
+/// CCID 2 raises the Ack Ratio while acknowledgements are lost and lowers it afterwards.
 #[test]
-fn the_ack_ratio_follows_lost_acknowledgements() {
+fn ack_ratio_rises_and_falls_with_lost_acks() {
     let rate = narrows_cc::Rate::from_bits_per_sec(50_000_000);
-    let line = Some((rate, 400_000));
+    let bottleneck = Some((rate, 400_000));
     let mut net = Net::new(
         &config(Role::Client, "ccid2"),
         &config(Role::Server, "ccid2"),
-        Link { line, ..Link::default() },
+        Link { bottleneck, ..Link::default() },
         1,
     );
-    net.ends[CLIENT].set_greedy(1_400);
+    net.ends[CLIENT].set_backlogged(1_400);
     net.run(ms(3_000));
     assert_eq!(agreed(&net, feature::ACK_RATIO)[SERVER].1, 2);
-    // Every tenth packet of the server is lost for a second: ten windows, with more than ten packets each.
+    // Every tenth packet of the server is lost for a second: ten windows of more than ten packets each.
     let mut n = 0;
     net.lose = Box::new(move |end, _| {
         n += u64::from(end == SERVER);

@@ -1,4 +1,4 @@
-//! Any bytes, any order of calls: no panic, bounded memory, bounded replies.
+//! Random packets and calls: no panic, bounded memory, bounded replies.
 
 use narrows_cc::{Nanos, Random};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use super::net::*;
 use crate::connection::*;
 use crate::{Header, Kind, ResetCode, Seq};
 
-/// Memory behind a connection that only small queues and rings may take.
+/// Memory limit of a connection with small queues and rings.
 pub(super) const MEMORY: usize = 1 << 20;
 
 pub(super) fn small(role: Role, scheme: &str) -> Config {
@@ -16,11 +16,11 @@ pub(super) fn small(role: Role, scheme: &str) -> Config {
     config
 }
 
-/// One call.
+/// One call on the connection.
 #[derive(Clone, Debug)]
 enum Step {
     Bytes(Vec<u8>),
-    /// A packet whose numbers are near the right ones.
+    /// A packet with numbers close to valid ones.
     Near {
         kind: u8,
         seq: i16,
@@ -30,17 +30,17 @@ enum Step {
         data: u8,
         ecn: u8,
     },
-    /// The other end of an honest pair gets what was sent.
-    Honest,
+    /// Exchanges all packets with the peer.
+    Exchange,
     Time(u32),
     Push(u16),
-    Greedy(u16),
+    Backlogged(u16),
     Window(u64),
     Close,
     Abort,
 }
 
-/// Options that are often well-formed.
+/// Options, often well-formed.
 pub(super) fn options() -> impl Strategy<Value = Vec<u8>> {
     let value = proptest::collection::vec(any::<u8>(), 0..12);
     let kind = prop_oneof![Just(1u8), 32..=45u8, 192..=195u8, any::<u8>()];
@@ -63,17 +63,17 @@ fn step() -> impl Strategy<Value = Step> {
         6 => near.prop_map(|(kind, seq, ack, long, options, data, ecn)| {
             Step::Near { kind, seq, ack, long, options, data, ecn }
         }),
-        6 => Just(Step::Honest),
+        6 => Just(Step::Exchange),
         3 => (0..2_000_000u32).prop_map(Step::Time),
         1 => any::<u32>().prop_map(Step::Time),
         3 => (0..1500u16).prop_map(Step::Push),
-        1 => (0..1500u16).prop_map(Step::Greedy),
+        1 => (0..1500u16).prop_map(Step::Backlogged),
         1 => any::<u64>().prop_map(Step::Window),
         1 => prop_oneof![4 => Just(Step::Push(1)), 1 => Just(Step::Close), 1 => Just(Step::Abort)],
     ]
 }
 
-/// Takes all packets of an end, at most `most` of them.
+/// Polls up to `most` packets from an endpoint.
 pub(super) fn drain(end: &mut Connection, now: Nanos, most: usize) -> Vec<Vec<u8>> {
     let mut packets = vec![];
     while packets.len() < most {
@@ -89,8 +89,10 @@ pub(super) fn drain(end: &mut Connection, now: Nanos, most: usize) -> Vec<Vec<u8
 proptest! {
     #![proptest_config(ProptestConfig::default())]
 
+    /// Random packets and calls in any order cause no panic, bound the memory, and keep the packet counters
+    /// consistent.
     #[test]
-    fn no_calls_in_any_order_break_a_connection(
+    fn connection_random_calls_keep_invariants(
         steps in proptest::collection::vec(step(), 1..120),
         scheme in prop_oneof![Just("newreno"), Just("bbr"), Just("ccid2"), Just("ccid3"), Just("dccp-bbr")],
         role in prop_oneof![Just(CLIENT), Just(SERVER)],
@@ -114,7 +116,7 @@ proptest! {
                     header.encode(&options, &vec![7; usize::from(data)], &mut bytes);
                     end.on_packet(now, &bytes, ecn);
                 }
-                Step::Honest => {
+                Step::Exchange => {
                     for packet in sent.drain(..) {
                         other.on_packet(now, &packet, 0);
                     }
@@ -130,7 +132,7 @@ proptest! {
                 Step::Push(size) => {
                     let _ = end.push(now, &vec![1; usize::from(size)]);
                 }
-                Step::Greedy(size) => end.set_greedy(size),
+                Step::Backlogged(size) => end.set_backlogged(size),
                 Step::Window(width) => end.set_sequence_window(now, width),
                 Step::Close => end.close(now),
                 Step::Abort => end.abort(now, ResetCode::Aborted),
@@ -144,21 +146,23 @@ proptest! {
             }
             while other.poll_event().is_some() {}
             prop_assert!(end.memory() < MEMORY, "{} bytes", end.memory());
-            let flying = end.half.inflight.as_u64();
-            prop_assert!(flying <= end.half.offset);
-            prop_assert_eq!(end.half.packets == 0, flying == 0);
-            // What was sent is delivered, lost, given up or on its way, at any time.
+            let inflight = end.inflight().as_u64();
+            prop_assert!(inflight <= end.stats().bytes_sent);
+            prop_assert_eq!(end.data_packets_in_flight() == 0, inflight == 0);
+            // Sent = delivered + lost − late + unanswered + in flight, at any time.
             let stats = end.stats();
             let known = stats.delivered_packets + stats.lost_packets - stats.late_packets;
-            prop_assert_eq!(stats.data_packets_sent, known + stats.unanswered_packets + end.flying());
+            prop_assert_eq!(stats.data_packets_sent, known + stats.unanswered_packets + end.data_packets_in_flight());
         }
     }
 
+    /// A packet with arbitrary numbers triggers at most one reply, within the limit, in LISTEN, REQUEST, OPEN
+    /// and TIMEWAIT.
     #[test]
-    fn a_reply_without_proof_is_one_packet_and_short(
+    fn connection_unproven_packet_gets_one_short_reply(
         kind in 0..10u8, seq in any::<u64>(), ack in any::<u64>(), options in options(), state in 0..4usize,
     ) {
-        // LISTEN, REQUEST, OPEN, TIMEWAIT; numbers anywhere.
+        // LISTEN, REQUEST, OPEN and TIMEWAIT, with arbitrary numbers.
         let mut net = Net::with("newreno");
         if state >= 2 {
             net.run(ms(1_000));
@@ -171,11 +175,8 @@ proptest! {
         let now = net.now;
         let end = &mut net.ends[to];
         drain(end, now, 10);
-        let mut header = Header::new(Kind::from_wire(kind).expect("a type"));
-        (header.source, header.destination, header.seq) = (5001, 5001, Seq::new(seq).get());
-        header.ack = header.ack.map(|_| Seq::new(ack).get());
-        let mut bytes = vec![];
-        header.encode(&options, &[], &mut bytes);
+        let kind = Kind::from_wire(kind).expect("a type");
+        let bytes = packet(kind, Seq::new(seq), Seq::new(ack), &options, &[]);
         end.on_packet(now, &bytes, 0);
         let replies = drain(end, now, 10);
         prop_assert!(replies.len() <= 1);
@@ -183,9 +184,10 @@ proptest! {
     }
 }
 
+/// A Response that confirms every feature fits the reply limit.
 #[test]
-fn the_longest_response_keeps_the_limit() {
-    // A Request that asks for every feature at both sides, and for unknown ones.
+fn handshake_longest_response_fits_reply_limit() {
+    // A Request with Changes for every feature at both endpoints, and for unknown features.
     let mut options = vec![];
     for feature in (1..=9).chain([192, 200, 201, 202, 203, 204]) {
         for kind in [32, 34] {
@@ -197,11 +199,8 @@ fn the_longest_response_keeps_the_limit() {
     config.accept = vec![2, 3, 248, 249, 250, 251, 252, 253];
     config.fallback = narrows_cc::schemes::find("ccid2");
     let mut end = Connection::new(&config, Random::stream(1, "end", 0), Nanos::ZERO);
-    let mut header = Header::new(Kind::Request);
-    (header.source, header.destination, header.seq) = (5001, 5001, 99);
-    let mut bytes = vec![];
-    header.encode(&options, &[], &mut bytes);
-    end.on_packet(Nanos::ZERO, &bytes, 0);
+    let request = packet(Kind::Request, Seq::new(99), Seq::new(0), &options, &[]);
+    end.on_packet(Nanos::ZERO, &request, 0);
     let replies = drain(&mut end, Nanos::ZERO, 10);
     assert_eq!(replies.len(), 1);
     assert_eq!(Header::decode(&replies[0]).unwrap().0.kind, Kind::Response);

@@ -1,11 +1,13 @@
-//! Three ways: Request, Response, Ack.
+//! The three-way handshake: Request, Response, Ack.
 
 use super::net::*;
 use crate::connection::*;
-use crate::{Header, Kind, ResetCode};
+use crate::feature::{SEND_ACK_VECTOR, Side};
+use crate::{Ccid, Header, Kind, Opt, ResetCode, Seq, options};
 
+/// The handshake takes three packets and yields one round-trip sample at each endpoint.
 #[test]
-fn a_handshake_takes_three_packets_and_a_round_trip_and_a_half() {
+fn handshake_takes_three_packets() {
     let mut net = Net::with("newreno");
     net.run(ms(100));
     assert_eq!(net.sent(CLIENT)[..2], [Kind::Request, Kind::Ack]);
@@ -16,13 +18,14 @@ fn a_handshake_takes_three_packets_and_a_round_trip_and_a_half() {
         (&net.events[CLIENT][..], &net.events[SERVER][..]),
         (&[Event::Connected][..], &[Event::Connected][..])
     );
-    // One exact sample each: from Request to Response, from Response to Ack.
+    // One exact sample each: Request to Response, Response to Ack.
     assert_eq!(net.ends.each_ref().map(|end| end.last_rtt()), [Some(ms(40)), Some(ms(40))]);
-    assert_eq!(net.ends[0].ccids(), (crate::Ccid::Other, crate::Ccid::Other));
+    assert_eq!(net.ends[0].ccids(), (Ccid::Other, Ccid::Other));
 }
 
+/// A client transfers data to the server and closes the connection.
 #[test]
-fn data_flows_one_way_and_the_connection_closes() {
+fn connection_transfers_data_and_closes() {
     for scheme in ["newreno", "cubic", "bbr", "bbr3"] {
         let mut net = Net::with(scheme);
         net.run(ms(100));
@@ -43,8 +46,9 @@ fn data_flows_one_way_and_the_connection_closes() {
     }
 }
 
+/// The handshake succeeds if any one of its packets is lost.
 #[test]
-fn any_one_packet_of_the_handshake_may_be_lost() {
+fn handshake_survives_loss_of_any_packet() {
     for side in [CLIENT, SERVER] {
         for n in 0..4 {
             let mut net = Net::with("newreno");
@@ -60,25 +64,22 @@ fn any_one_packet_of_the_handshake_may_be_lost() {
             }
             net.run(ms(20_000));
             assert_eq!(net.states(), (State::Open, State::Open), "packet {n} of {side}");
-            // Datagrams are not sent twice: at most the one that was lost is missing.
+            // Datagrams are not retransmitted: at most the lost one is missing.
             assert!(net.datagrams(SERVER).len() >= 19, "packet {n} of {side}");
             assert_eq!(net.ends[CLIENT].ccids(), net.ends[SERVER].ccids());
-            assert_eq!(
-                net.ends[CLIENT]
-                    .features()
-                    .value(crate::feature::SEND_ACK_VECTOR, crate::feature::Side::Remote),
-                1
-            );
+            assert_eq!(net.ends[CLIENT].features().value(SEND_ACK_VECTOR, Side::Remote), 1);
         }
     }
 }
 
+/// An unanswered Request is retransmitted with back-off, under new sequence numbers, and aborted after the
+/// limit.
 #[test]
-fn a_request_is_repeated_with_back_off_and_given_up() {
+fn request_unanswered_backs_off_and_aborts() {
     let mut net = Net::with("newreno");
     net.lose = Box::new(|_, _| true);
     net.run(Nanos::from_secs(1_000));
-    // After 1 s, then 2, 4, 8, 16, 32, 64: the next would come after the limit of 180 s.
+    // After 1 s, then 2, 4, 8, 16, 32 and 64 s; the next would exceed the limit of 180 s.
     let expected: Vec<Nanos> = [0, 1, 3, 7, 15, 31, 63, 127].map(Nanos::from_secs).to_vec();
     assert_eq!(net.times(CLIENT, Kind::Request), expected);
     assert_eq!(net.times(CLIENT, Kind::Reset), [Nanos::from_secs(180)]);
@@ -88,13 +89,14 @@ fn a_request_is_repeated_with_back_off_and_given_up() {
     assert_eq!(net.events[CLIENT], [Event::PeerGone, Event::Closed { code }]);
     assert_eq!(net.states().0, State::Closed);
     assert_eq!(net.ends[CLIENT].deadline(), Nanos::MAX);
-    // Each has a number of its own.
+    // Each retransmission has a new sequence number.
     let numbers: Vec<u64> = net.log.iter().map(|(_, _, header)| header.seq).collect();
     assert!(numbers.windows(2).all(|pair| pair[1] == (pair[0] + 1) % (1 << 48)));
 }
 
+/// An endpoint in PARTOPEN retransmits its Ack and aborts after 4 MSL; the server leaves RESPOND likewise.
 #[test]
-fn acknowledgements_are_repeated_in_partopen_and_given_up_after_four_lives() {
+fn partopen_unanswered_aborts_after_four_msl() {
     let mut net = Net::with("newreno");
     net.lose =
         Box::new(|end, header| header.kind == Kind::Reset || (end == CLIENT && header.kind != Kind::Request));
@@ -103,148 +105,122 @@ fn acknowledgements_are_repeated_in_partopen_and_given_up_after_four_lives() {
     assert_eq!(acks[..4], [ms(40), ms(240), ms(640), ms(1_440)]);
     assert_eq!(net.times(CLIENT, Kind::Reset), [Nanos::from_secs(480) + ms(40)]);
     assert!(net.events[CLIENT].contains(&Event::PeerGone));
-    // The server leaves RESPOND as late.
+    // The server leaves RESPOND after the same time.
     assert_eq!(net.times(SERVER, Kind::Reset), [Nanos::from_secs(480) + ms(20)]);
     assert_eq!(net.states(), (State::Closed, State::Closed));
 }
 
+/// A listening server resets Requests for another service code and all other packets.
 #[test]
-fn the_wrong_service_and_strange_packets_are_refused() {
+fn listen_wrong_service_or_type_gets_reset() {
     let mut server = config(Role::Server, "newreno");
     server.service = 7;
     let mut net = Net::new(&config(Role::Client, "newreno"), &server, Link::default(), 1);
     net.run(ms(500));
     assert_eq!(net.states(), (State::TimeWait, State::Listen));
     assert_eq!(net.events[CLIENT], [Event::Closed { code: ResetCode::BadServiceCode as u8 }]);
-    // Section 8.3.1: the Reset answers with the numbers that the packet gives.
-    let mut ack = Header::new(Kind::Ack);
-    (ack.source, ack.destination, ack.seq, ack.ack) = (5001, 5001, 1000, Some(77));
-    let mut bytes = vec![];
-    ack.encode(&[], &[], &mut bytes);
-    net.inject(ms(600), SERVER, bytes, 0);
+    // Section 8.3.1: the Reset derives its numbers from the packet.
+    let ack = packet(Kind::Ack, Seq::new(1000), Seq::new(77), &[], &[]);
+    net.inject(ms(600), SERVER, ack, 0);
     net.run(ms(700));
     let reset = net.log.last().unwrap().2;
     assert_eq!((reset.kind, reset.seq, reset.ack), (Kind::Reset, 78, Some(1000)));
     assert_eq!(reset.reset.0, ResetCode::NoConnection as u8);
 }
 
-/// A client that has asked, and what a Response with these options to its last Request looks like.
-fn asked(options: &[u8]) -> (Connection, Vec<u8>) {
+/// A client that sent its Request, and the Response with these options.
+fn requested(options: &[u8]) -> (Connection, Vec<u8>) {
     let random = narrows_cc::Random::stream(1, "end", 0);
     let mut client = Connection::new(&config(Role::Client, "newreno"), random, ms(0));
     let mut bytes = vec![];
     client.poll_transmit(ms(0), &mut bytes).unwrap();
-    (client, response(500, &bytes, options))
-}
-
-fn response(seq: u64, request: &[u8], options: &[u8]) -> Vec<u8> {
-    let (request, _) = Header::decode(request).unwrap();
-    let mut response = Header::new(Kind::Response);
-    (response.source, response.destination) = (5001, 5001);
-    (response.seq, response.ack) = (seq, Some(request.seq));
-    let mut packet = vec![];
-    response.encode(options, &[], &mut packet);
-    packet
+    let (request, _) = Header::decode(&bytes).unwrap();
+    (client, packet(Kind::Response, Seq::new(500), Seq::new(request.seq), options, &[]))
 }
 
 fn cookies(values: &[&[u8]]) -> Vec<u8> {
     let mut options = vec![];
     for value in values {
-        crate::Opt::InitCookie(value).write(&mut options);
+        Opt::InitCookie(value).write(&mut options);
     }
     options
 }
 
-/// The next packet: its header, and the options in it that are Init Cookies.
+/// The next packet: header and Init Cookies.
 fn next(end: &mut Connection, at: Nanos) -> (Header, Vec<Vec<u8>>) {
     let mut bytes = vec![];
     end.poll_transmit(at, &mut bytes).unwrap();
     let (header, body) = Header::decode(&bytes).unwrap();
-    let found = crate::options(body.options).filter_map(|option| match option {
-        Ok(crate::Opt::InitCookie(value)) => Some(value.to_vec()),
+    let found = options(body.options).filter_map(|option| match option {
+        Ok(Opt::InitCookie(value)) => Some(value.to_vec()),
         _ => None,
     });
     (header, found.collect())
 }
 
+/// A client returns the cookies of the acknowledged Response in every packet until OPEN, in order (section
+/// 8.1.4).
 #[test]
-fn cookies_come_back_in_every_packet_until_the_connection_is_open() {
-    // Section 8.1.4: all of them, in their order; those of the Response that is acknowledged.
-    let (mut client, packet) = asked(&cookies(&[b"first", b"second"]));
-    client.on_packet(ms(40), &packet, 0);
+fn init_cookies_are_returned_until_open() {
+    // All cookies of the acknowledged Response, in order.
+    let (mut client, response) = requested(&cookies(&[b"first", b"second"]));
+    client.on_packet(ms(40), &response, 0);
     let returned = [b"first".to_vec(), b"second".to_vec()];
     for at in [40, 240] {
         client.on_timer(ms(at));
         let (ack, found) = next(&mut client, ms(at));
         assert_eq!((ack.kind, &found[..]), (Kind::Ack, &returned[..]));
     }
-    // A Sync gets them too, also one that answers a packet from nowhere.
-    let mut stray = Header::new(Kind::Data);
-    (stray.source, stray.destination, stray.seq) = (5001, 5001, 1 << 40);
-    let mut bytes = vec![];
-    stray.encode(&[], &[1], &mut bytes);
-    client.on_packet(ms(250), &bytes, 0);
+    // Syncs return them too, even in reply to an invalid packet.
+    client.on_packet(ms(250), &packet(Kind::Data, Seq::new(1 << 40), Seq::new(0), &[], &[1]), 0);
     let (sync, found) = next(&mut client, ms(250));
     assert_eq!((sync.kind, &found[..]), (Kind::Sync, &returned[..]));
-    // Another Response: another cookie, and none of the old ones.
-    let mut request = Header::new(Kind::Request);
-    request.seq = client.iss.unwrap().get();
-    let mut bytes = vec![];
-    request.encode(&[], &[], &mut bytes);
-    client.on_packet(ms(260), &response(501, &bytes, &cookies(&[b"third"])), 0);
+    // Another Response replaces the cookies.
+    let iss = client.iss.unwrap();
+    let response = packet(Kind::Response, Seq::new(501), iss, &cookies(&[b"third"]), &[]);
+    client.on_packet(ms(260), &response, 0);
     let (ack, found) = next(&mut client, ms(260));
     assert_eq!((ack.kind, ack.ack, &found[..]), (Kind::Ack, Some(501), &[b"third".to_vec()][..]));
     client.on_packet(ms(280), &from_server(&client, Kind::Ack, 502), 0);
     assert_eq!(client.state(), State::Open);
     client.on_packet(ms(290), &from_server(&client, Kind::Sync, 503), 0);
     assert_eq!(next(&mut client, ms(290)).1, Vec::<Vec<u8>>::new());
-    // More than an answer may hold ends it.
-    let (mut client, packet) = asked(&cookies(&[&[1; 250], &[2; 250]]));
-    client.on_packet(ms(40), &packet, 0);
+    // Cookies that exceed the reply limit end the connection.
+    let (mut client, response) = requested(&cookies(&[&[1; 250], &[2; 250]]));
+    client.on_packet(ms(40), &response, 0);
     assert_eq!(next(&mut client, ms(40)).0.reset, (ResetCode::OptionError as u8, [36, 0, 0]));
 }
 
-/// A packet of the server that acknowledges all.
+/// A packet of the server that acknowledges GSS.
 fn from_server(client: &Connection, kind: Kind, seq: u64) -> Vec<u8> {
-    let mut header = Header::new(kind);
-    (header.source, header.destination) = (5001, 5001);
-    (header.seq, header.ack) = (seq, Some(client.gss.get()));
-    let mut bytes = vec![];
-    header.encode(&[], &[], &mut bytes);
-    bytes
+    packet(kind, Seq::new(seq), client.gss, &[], &[])
 }
 
+/// A client that restarted resets the half-open connection of its peer (third example of section 7.5.6).
 #[test]
-fn a_half_open_connection_is_cleaned_up() {
-    // The third example of section 7.5.6: the client has crashed and asks again from number 400; the server, at 10, is open.
+fn handshake_with_half_open_peer_resets_it() {
+    // The client has restarted with sequence number 400; the server is OPEN at 10.
     let mut config = config(Role::Client, "newreno");
     config.first_number = Some(400);
     let mut client = Connection::new(&config, narrows_cc::Random::stream(1, "end", 0), ms(0));
     assert_eq!(next(&mut client, ms(0)).0.seq, 400);
-    let mut sync = Header::new(Kind::Sync);
-    (sync.source, sync.destination, sync.seq, sync.ack) = (5001, 5001, 11, Some(400));
-    let mut bytes = vec![];
-    sync.encode(&[], &[], &mut bytes);
-    client.on_packet(ms(40), &bytes, 0);
+    client.on_packet(ms(40), &packet(Kind::Sync, Seq::new(11), Seq::new(400), &[], &[]), 0);
     let reset = next(&mut client, ms(40)).0;
     assert_eq!((reset.kind, reset.seq, reset.ack), (Kind::Reset, 401, Some(11)));
     assert_eq!(reset.reset.0, ResetCode::PacketError as u8);
     assert_eq!(client.state(), State::Request);
     client.on_timer(ms(1_000));
     assert_eq!(next(&mut client, ms(1_000)).0.seq, 402);
-    // A packet without acknowledgement number gets a Reset with the next number too, not with 0.
-    let mut data = Header::new(Kind::Data);
-    (data.source, data.destination, data.seq) = (5001, 5001, 12);
-    let mut bytes = vec![];
-    data.encode(&[], &[1], &mut bytes);
-    client.on_packet(ms(1_100), &bytes, 0);
+    // A Reset for a packet without acknowledgement number also uses the next number, not 0.
+    client.on_packet(ms(1_100), &packet(Kind::Data, Seq::new(12), Seq::new(0), &[], &[1]), 0);
     let reset = next(&mut client, ms(1_100)).0;
     assert_eq!((reset.kind, reset.seq, reset.ack), (Kind::Reset, 403, Some(12)));
 }
 
+/// A Reset for a packet with short numbers has zero upper bits (section 8.3.1), even where P.ackno + 1 wraps.
 #[test]
-fn a_refusal_of_short_numbers_has_short_numbers() {
-    // Section 8.3.1: the upper halves are zero, also where P.ackno + 1 goes round.
+fn reset_of_short_number_packet_has_upper_bits_zero() {
+    // P.ackno + 1 wraps.
     let mut server =
         Connection::new(&config(Role::Server, "newreno"), narrows_cc::Random::stream(1, "end", 0), ms(0));
     let mut ack = Header::new(Kind::Ack);
@@ -256,9 +232,10 @@ fn a_refusal_of_short_numbers_has_short_numbers() {
     assert_eq!((reset.kind, reset.seq, reset.ack), (Kind::Reset, 0, Some(9)));
 }
 
+/// Service code 4294967295 is invalid (section 8.1.2), even for a server configured with it.
 #[test]
-fn the_service_of_all_ones_is_refused() {
-    // Section 8.1.2: by a server that was given it, too.
+fn listen_service_of_all_ones_is_rejected() {
+    // Client and server are configured with this code.
     let (mut client, mut server) = (config(Role::Client, "newreno"), config(Role::Server, "newreno"));
     (client.service, server.service) = (u32::MAX, u32::MAX);
     let mut net = Net::new(&client, &server, Link::default(), 1);
@@ -266,27 +243,23 @@ fn the_service_of_all_ones_is_refused() {
     assert_eq!(net.events[CLIENT], [Event::Closed { code: ResetCode::BadServiceCode as u8 }]);
 }
 
+/// CCID 2 sends no data before the peer confirms Send Ack Vector (RFC 4341 section 4).
 #[test]
-fn data_waits_for_the_vectors_that_ccid_2_needs() {
-    // RFC 4341 section 4: Change R(Send Ack Vector, 1) is to be confirmed first. The first Response, which does that, is lost as
-    // far as that option goes: its successor is the answer to the client's Ack.
+fn ccid2_data_waits_for_send_ack_vector() {
+    // The Response confirms Change R(Send Ack Vector, 1); it arrives at 40 ms.
     let mut net = Net::with("ccid2");
     net.run(ms(19));
     net.push(CLIENT, &[1; 100]);
     net.run(ms(39));
     assert_eq!(net.ends[CLIENT].stats().data_packets_sent, 0);
     net.run(ms(45));
-    assert!(
-        !net.ends[CLIENT]
-            .features()
-            .is_changing(crate::feature::SEND_ACK_VECTOR, crate::feature::Side::Remote)
-    );
+    assert!(!net.ends[CLIENT].features().is_changing(SEND_ACK_VECTOR, Side::Remote));
     assert_eq!(net.ends[CLIENT].stats().data_packets_sent, 1);
     let mut silent = Net::with("ccid2");
     silent.run(ms(45));
     let end = &mut silent.ends[CLIENT];
-    end.features.accept(crate::feature::SEND_ACK_VECTOR, crate::feature::Side::Remote, &[0]);
-    end.features.want(ms(45), crate::feature::SEND_ACK_VECTOR, crate::feature::Side::Remote, &[0], false);
+    end.features.set_preferences(SEND_ACK_VECTOR, Side::Remote, &[0]);
+    end.features.request(ms(45), SEND_ACK_VECTOR, Side::Remote, &[0], false);
     silent.push(CLIENT, &[1; 100]);
     assert_eq!(silent.ends[CLIENT].stats().data_packets_sent, 0, "a change is under way");
     silent.run(ms(200));

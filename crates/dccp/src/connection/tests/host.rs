@@ -1,8 +1,8 @@
-//! Two real hosts: each serves its end only when it wakes up, late, and every packet costs it time.
+//! Two real hosts: each serves its endpoint only when it wakes up, late, and every packet costs CPU time.
 //!
 //! ```text
-//!  client --- 5 to 20 us, nothing lost ---> server     woken by a packet: 5 to 40 us later, or as long as others have
-//!         <--------------------------------            the processor; by a timer: at the next step of the clock
+//!  client --- 5 to 20 us, no loss ---> server     woken by a packet: after 5 to 40 us, or a stall;
+//!         <---------------------------            woken by a timer: at the next clock step
 //! ```
 
 use std::collections::VecDeque;
@@ -16,31 +16,31 @@ const fn us(n: u64) -> Nanos {
     Nanos::from_micros(n)
 }
 
-/// What one packet costs a host, sent or received.
+/// CPU time per packet sent or received.
 const COST: Nanos = us(1);
 
-/// Packets that wait in a socket at most: Linux's default of 208 KiB, with 2.3 KiB for each.
+/// Socket buffer in packets: Linux's default of 208 KiB at 2.3 KiB per packet.
 const SOCKET: usize = 92;
 
-/// One host with its end.
+/// One host with its endpoint.
 struct Host {
     end: Connection,
-    /// Its own time: it is busy until then.
+    /// The host is busy until this time.
     now: Nanos,
-    /// What the connection was last told.
-    told: Nanos,
+    /// Latest time passed to the connection.
+    clock: Nanos,
     socket: VecDeque<(Nanos, Vec<u8>)>,
-    /// The packet that wakes it, and when it will be awake.
+    /// Arrival time of the packet that wakes the host, and the wake-up time.
     woken: (Nanos, Nanos),
     events: Vec<Event>,
 }
 
-/// How late hosts are.
+/// Scheduling delays of hosts.
 #[derive(Clone, Copy, Debug)]
 struct Lateness {
-    /// Steps of the clock that timers go by.
+    /// Clock step of timers.
     step: Nanos,
-    /// The chance that somebody else has the processor when a packet wakes the host, and for how long at most.
+    /// Probability and maximum duration of a busy CPU when a packet wakes the host.
     stall: (f64, Nanos),
 }
 
@@ -48,7 +48,7 @@ struct Pair {
     hosts: [Host; 2],
     late: Lateness,
     random: Random,
-    /// Packets for which a socket had no room.
+    /// Packets dropped by full sockets.
     dropped: u64,
 }
 
@@ -57,7 +57,7 @@ impl Pair {
         let host = |config: &Config, i| Host {
             end: Connection::new(config, Random::stream(seed, "end", i), Nanos::ZERO),
             now: Nanos::ZERO,
-            told: Nanos::ZERO,
+            clock: Nanos::ZERO,
             socket: VecDeque::new(),
             woken: (Nanos::MAX, Nanos::MAX),
             events: vec![],
@@ -66,7 +66,7 @@ impl Pair {
         Self { hosts, late, random: Random::stream(seed, "hosts", 0), dropped: 0 }
     }
 
-    /// When a host wakes up next.
+    /// Next wake-up of a host.
     fn wakes(&mut self, i: usize) -> Nanos {
         let Lateness { step, stall } = self.late;
         let host = &mut self.hosts[i];
@@ -76,7 +76,7 @@ impl Pair {
             if self.random.chance(stall.0) {
                 late += Nanos::from_nanos(self.random.below(stall.1.as_nanos()));
             }
-            // A host that is busy finds the packet when it is done.
+            // A busy host finds the packet when it is done.
             let at = if packet <= host.now { host.now } else { packet.saturating_add(late) };
             host.woken = (packet, at);
         }
@@ -87,32 +87,32 @@ impl Pair {
         timer.min(host.woken.1).max(host.now)
     }
 
-    /// A host does what a driver does: packets first, then all that was due at the time it was due.
+    /// Serves a host like an event loop: packets first, then every deadline at its time.
     fn serve(&mut self, i: usize, at: Nanos) {
         self.hosts[i].now = at;
         for _ in 0..64 {
             let host = &mut self.hosts[i];
             let Some((_, bytes)) = host.socket.pop_front_if(|packet| packet.0 <= host.now) else { break };
             host.now += COST;
-            host.told = host.told.max(host.now);
-            host.end.on_packet(host.told, &bytes, 0);
+            host.clock = host.clock.max(host.now);
+            host.end.on_packet(host.clock, &bytes, 0);
         }
         let now = self.hosts[i].now;
         loop {
             let host = &mut self.hosts[i];
-            let due = host.end.deadline().min(now).max(host.told);
-            host.told = due;
+            let due = host.end.deadline().min(now).max(host.clock);
+            host.clock = due;
             if host.end.deadline() <= due {
                 host.end.on_timer(due);
             }
             let left = self.transmit(i);
             let host = &self.hosts[i];
-            if host.told >= now || !left && host.end.deadline() <= host.told {
+            if host.clock >= now || !left && host.end.deadline() <= host.clock {
                 break;
             }
         }
         let host = &mut self.hosts[i];
-        host.told = now.max(host.told);
+        host.clock = now.max(host.clock);
         self.transmit(i);
         let host = &mut self.hosts[i];
         while let Some(event) = host.end.poll_event() {
@@ -125,7 +125,7 @@ impl Pair {
         loop {
             let host = &mut self.hosts[i];
             let mut bytes = vec![];
-            if host.end.poll_transmit(host.told, &mut bytes).is_none() {
+            if host.end.poll_transmit(host.clock, &mut bytes).is_none() {
                 return left;
             }
             left = true;
@@ -159,17 +159,17 @@ fn pair(scheme: &str, late: Lateness) -> Pair {
     let mut server = config(Role::Server, scheme);
     server.deliver = false;
     let mut pair = Pair::new(&config(Role::Client, scheme), &server, late, 1);
-    pair.hosts[CLIENT].end.set_greedy(1_400);
+    pair.hosts[CLIENT].end.set_backlogged(1_400);
     pair
 }
 
-/// Timers of 50 us and of 1 ms; packets always served soon, or one time in fifty only when another process is done.
+/// Timers of 50 us and of 1 ms; packets served soon, always or except for one in fifty.
 fn hosts() -> [Lateness; 4] {
     [(us(50), 0.0), (us(50), 0.02), (ms(1), 0.0), (ms(1), 0.02)]
         .map(|(step, chance)| Lateness { step, stall: (chance, ms(1)) })
 }
 
-/// Payload received per second in 400 ms, in Mbit/s, and the timeouts of the sender.
+/// Receive rate over 400 ms in Mbit/s, and the sender's timeouts.
 fn measure(scheme: &str, late: Lateness) -> (u64, u64) {
     let mut pair = pair(scheme, late);
     pair.run(ms(400));
@@ -177,27 +177,31 @@ fn measure(scheme: &str, late: Lateness) -> (u64, u64) {
     (received * 8 / 400_000, pair.hosts[CLIENT].end.stats().timeouts)
 }
 
+/// CCID 3 neither times out nor stalls on hosts whose scheduling delays exceed the round-trip time.
 #[test]
-fn rate_control_is_not_stopped_by_hosts_that_are_slower_than_the_round_trip() {
+fn ccid3_on_slow_hosts_keeps_up_with_ccid2() {
     for late in hosts() {
         let (rate, timeouts) = measure("ccid3", late);
         let (window, _) = measure("ccid2", late);
-        // With a no-feedback timer of four round trips there are 50 to 300 timeouts; without credit for unused send times one
-        // packet per wake-up: about 160 Mbit/s where timers go by milliseconds.
+        // A no-feedback timer of four round trips would expire 50 to 300 times. Without credit for unused
+        // send times, one packet per wake-up gives about 160 Mbit/s with millisecond timers.
         assert_eq!(timeouts, 0, "{late:?}");
         assert!(rate > window / 2, "{late:?}: {rate} Mbit/s, where a window reaches {window}");
     }
 }
 
+/// Feedback stays at about one packet per round trip if a quarter of the round trip is shorter than a
+/// wake-up.
 #[test]
-fn a_window_counter_that_time_outruns_still_separates_round_trips() {
-    // A quarter of the round trip is less than a wake-up: the counter jumps, by five at most, and by four after each report.
+fn ccid3_counter_outrun_by_time_still_paces_feedback() {
+    // A quarter of the round trip is shorter than a wake-up: the counter jumps by at most five, and by four
+    // after each report.
     let mut pair = pair("ccid3", hosts()[2]);
     pair.run(ms(100));
     let reports = pair.hosts[SERVER].end.stats().acks_sent;
     let srtt = pair.hosts[CLIENT].end.srtt();
     let round_trips = ms(100).as_nanos() / srtt.as_nanos();
-    // One report per round trip, or per packet where round trips have less: never none for several of them.
+    // One report per round trip, or per packet if round trips are shorter.
     assert!(
         reports >= round_trips / 2 && reports <= 4 * round_trips,
         "{reports} reports in {round_trips} round trips"

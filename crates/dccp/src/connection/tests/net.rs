@@ -1,4 +1,4 @@
-//! The network of the tests.
+//! The test network: two endpoints and a link in virtual time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,30 +16,30 @@ pub(super) const fn ms(n: u64) -> Nanos {
 pub(super) const CLIENT: usize = 0;
 pub(super) const SERVER: usize = 1;
 
-/// What happens to packets, each way.
+/// Link properties, in both directions.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) delay: Nanos,
     pub(super) loss: f64,
     pub(super) duplicate: f64,
-    /// The chance that a packet takes up to this much longer.
+    /// Probability and maximum of an extra delay.
     pub(super) reorder: (f64, Nanos),
-    /// A bottleneck for what the client sends: its rate, and the bytes that may wait for it.
-    pub(super) line: Option<(Rate, u64)>,
-    /// What waits at least so long is marked instead, if it can be.
+    /// Bottleneck from client to server: rate and buffer in bytes.
+    pub(super) bottleneck: Option<(Rate, u64)>,
+    /// Queueing delay from which ECN-capable packets are marked.
     pub(super) mark: Option<Nanos>,
 }
 
 impl Default for Link {
     fn default() -> Self {
         let (loss, duplicate, reorder) = (0.0, 0.0, (0.0, Nanos::ZERO));
-        Self { delay: ms(20), loss, duplicate, reorder, line: None, mark: None }
+        Self { delay: ms(20), loss, duplicate, reorder, bottleneck: None, mark: None }
     }
 }
 
 type Filter = Box<dyn FnMut(usize, &Header) -> bool>;
 
-/// When it arrives, in which order, where, bytes, codepoint.
+/// Arrival time, order, receiver, bytes, ECN codepoint.
 type Flying = Reverse<(Nanos, u64, usize, Vec<u8>, u8)>;
 
 pub(super) struct Net {
@@ -47,25 +47,40 @@ pub(super) struct Net {
     pub(super) events: [Vec<Event>; 2],
     pub(super) now: Nanos,
     pub(super) link: Link,
-    /// Every packet that was sent: when, by whom, what.
+    /// Packets sent: time, sender, header.
     pub(super) log: Vec<(Nanos, usize, Header)>,
-    /// Bytes of each, and what it carried as the NDP count.
+    /// Size and NDP count of each.
     pub(super) sizes: Vec<(usize, Option<u64>)>,
-    /// The bytes of the last acknowledgement that an end sent.
+    /// Last Ack that each endpoint sent.
     pub(super) last_ack: [Vec<u8>; 2],
-    /// Says which packets are lost.
+    /// Selects lost packets.
     pub(super) lose: Filter,
-    /// So late are the client's timers.
-    pub(super) tardy: Nanos,
-    /// Whose application reads nothing.
-    pub(super) deaf: [bool; 2],
+    /// Delay of the client's timers.
+    pub(super) timer_delay: Nanos,
+    /// Endpoints whose application reads nothing.
+    pub(super) not_reading: [bool; 2],
     flying: BinaryHeap<Flying>,
     count: u64,
     random: Random,
     free_at: Nanos,
 }
 
-/// Settings with a scheme.
+/// Encodes a packet between the default ports, with long sequence numbers.
+pub(super) fn packet(kind: Kind, seq: Seq, ack: Seq, options: &[u8], data: &[u8]) -> Vec<u8> {
+    let mut header = Header::new(kind);
+    (header.source, header.destination) = (5001, 5001);
+    (header.seq, header.ack) = (seq.get(), kind.acknowledges().then_some(ack.get()));
+    let mut bytes = vec![];
+    header.encode(options, data, &mut bytes);
+    bytes
+}
+
+/// The next packet of the peer of `end`, which acknowledges GSS.
+pub(super) fn packet_for(end: &Connection, kind: Kind, options: &[u8]) -> Vec<u8> {
+    packet(kind, end.gsr.add(1), end.gss, options, &[])
+}
+
+/// The default configuration with a scheme.
 pub(super) fn config(role: Role, scheme: &str) -> Config {
     let scheme = schemes::find(scheme).expect("a scheme of the registry");
     let params = Params::defaults(scheme.info.params);
@@ -84,8 +99,8 @@ impl Net {
             sizes: vec![],
             last_ack: [vec![], vec![]],
             lose: Box::new(|_, _| false),
-            tardy: Nanos::ZERO,
-            deaf: [false; 2],
+            timer_delay: Nanos::ZERO,
+            not_reading: [false; 2],
             flying: BinaryHeap::new(),
             count: 0,
             random: Random::stream(seed, "net", 0),
@@ -93,7 +108,7 @@ impl Net {
         }
     }
 
-    /// Two ends with one scheme and a plain link.
+    /// Two endpoints with one scheme and the default link.
     pub(super) fn with(scheme: &str) -> Self {
         Self::new(&config(Role::Client, scheme), &config(Role::Server, scheme), Link::default(), 1)
     }
@@ -117,7 +132,7 @@ impl Net {
                 self.carry(end, bytes, sent.ecn);
             }
         }
-        while !self.deaf[end]
+        while !self.not_reading[end]
             && let Some(event) = self.ends[end].poll_event()
         {
             self.events[end].push(event);
@@ -129,7 +144,7 @@ impl Net {
             return;
         }
         let mut leaves = self.now;
-        if let Some((rate, buffer)) = self.link.line
+        if let Some((rate, buffer)) = self.link.bottleneck
             && from == CLIENT
         {
             let size = Bytes::new(bytes.len() as u64);
@@ -154,13 +169,13 @@ impl Net {
         }
     }
 
-    /// A packet arrives at an end.
+    /// Delivers a packet to an endpoint at `at`.
     pub(super) fn inject(&mut self, at: Nanos, to: usize, bytes: Vec<u8>, ecn: u8) {
         self.count += 1;
         self.flying.push(Reverse((at, self.count, to, bytes, ecn)));
     }
 
-    /// Time passes until `end`.
+    /// Runs until `end`.
     pub(super) fn run(&mut self, end: Nanos) {
         self.poll(CLIENT);
         self.poll(SERVER);
@@ -168,7 +183,7 @@ impl Net {
         loop {
             steps += 1;
             assert!(steps < 20_000_000, "time stands still at {:?}", self.now);
-            let (late, now) = ([self.tardy, Nanos::ZERO], self.now);
+            let (late, now) = ([self.timer_delay, Nanos::ZERO], self.now);
             let timer = |i: usize| self.ends[i].deadline().saturating_add(late[i]).max(now);
             let packet = self.flying.peek().map_or(Nanos::MAX, |Reverse(packet)| packet.0);
             let next = packet.min(timer(0)).min(timer(1));
@@ -215,12 +230,12 @@ impl Net {
         (self.ends[CLIENT].state(), self.ends[SERVER].state())
     }
 
-    /// Types of the packets that an end sent.
+    /// Types of the packets that an endpoint sent.
     pub(super) fn sent(&self, end: usize) -> Vec<Kind> {
         self.log.iter().filter(|packet| packet.1 == end).map(|packet| packet.2.kind).collect()
     }
 
-    /// When an end sent packets of a type.
+    /// Times at which an endpoint sent packets of a type.
     pub(super) fn times(&self, end: usize, kind: Kind) -> Vec<Nanos> {
         let of = |packet: &&(Nanos, usize, Header)| packet.1 == end && packet.2.kind == kind;
         self.log.iter().filter(of).map(|packet| packet.0).collect()

@@ -1,11 +1,11 @@
-//! Sequence numbers: their windows, short ones, the end of the circle.
+//! Sequence numbers: validity windows, short numbers, wrap.
 
 use narrows_cc::Nanos;
 
 use super::net::*;
 use crate::{Header, Kind, Opt, Seq};
 
-/// A connection in the middle of a transfer each way.
+/// A connection after transfers in both directions.
 fn busy(scheme: &str) -> Net {
     let mut net = Net::with(scheme);
     net.run(ms(100));
@@ -18,40 +18,28 @@ fn busy(scheme: &str) -> Net {
     net
 }
 
-/// What of a connection must not move: all but counters, the number of the next packet, and what replies are due.
-pub(super) fn core(connection: &Connection) -> String {
+/// State that invalid packets must not change: everything but counters, GSS and pending replies.
+pub(super) fn protocol_state(connection: &Connection) -> String {
     let mut copy = connection.clone();
     copy.stats = Stats::default();
     copy.pending = Pending::default();
     format!("{copy:?}")
 }
 
-fn packet(net: &Net, to: usize, kind: Kind, seq: Seq, ack: Seq) -> Vec<u8> {
-    let mut header = Header::new(kind);
-    (header.source, header.destination) = (net.ends[to].remote_port, net.ends[to].config.local_port);
-    (header.seq, header.ack) = (seq.get(), Some(ack.get()));
+/// A packet whose options would change features and records.
+fn packet_with_options(kind: Kind, seq: Seq, ack: Seq) -> Vec<u8> {
     let mut options = vec![];
     if kind != Kind::Data {
         Opt::ChangeL { feature: 3, value: &[0, 0, 0, 0, 1, 0] }.write(&mut options);
         Opt::AckVector { nonce: false, runs: &[63, 63, 63] }.write(&mut options);
     }
-    let mut bytes = vec![];
-    header.encode(&options, &[9; 100], &mut bytes);
-    bytes
+    packet(kind, seq, ack, &options, &[9; 100])
 }
 
+/// A packet with numbers outside the windows triggers a Sync (none for Syncs) and leaves the connection
+/// unchanged, for every type that carries numbers.
 #[test]
-fn packets_outside_the_windows_move_nothing() {
-    let kinds = [
-        Kind::Data,
-        Kind::Ack,
-        Kind::DataAck,
-        Kind::CloseReq,
-        Kind::Close,
-        Kind::Reset,
-        Kind::Sync,
-        Kind::SyncAck,
-    ];
+fn packet_outside_windows_gets_sync_and_changes_nothing() {
     for to in [CLIENT, SERVER] {
         let net = busy("newreno");
         let end = &net.ends[to];
@@ -63,7 +51,7 @@ fn packets_outside_the_windows_move_nothing() {
         assert_eq!((swl, swh), (back(end.gsr, 250, isr), end.gsr.add(750)));
         assert_eq!((awl, awh), (back(end.gss, 1_000, iss), end.gss));
         let good = end.gsr.add(1);
-        for kind in kinds {
+        for &kind in &Kind::ALL[2..] {
             let mut cases =
                 vec![(swl.add(-1), awh), (good, awh.add(1)), (good, awl.add(-1)), (good, awl.add(-1 << 40))];
             if !matches!(kind, Kind::Sync | Kind::SyncAck) {
@@ -77,11 +65,12 @@ fn packets_outside_the_windows_move_nothing() {
                     continue; // it has no acknowledgement number
                 }
                 let mut end = end.clone();
-                let before = core(&end);
-                end.on_packet(net.now, &packet(&net, to, kind, seq, ack), 0);
-                assert_eq!(core(&end), before, "{kind:?} {seq:?} {ack:?}");
+                let before = protocol_state(&end);
+                end.on_packet(net.now, &packet_with_options(kind, seq, ack), 0);
+                assert_eq!(protocol_state(&end), before, "{kind:?} {seq:?} {ack:?}");
                 assert_eq!(end.stats.out_of_window, 1);
-                // The answer is a Sync for the packet's number; for a Reset's, the greatest received; none to a Sync.
+                // The reply is a Sync that acknowledges the packet's number, or GSR for a Reset. Syncs get no
+                // reply.
                 let mut out = vec![];
                 let sent = end.poll_transmit(net.now, &mut out);
                 if matches!(kind, Kind::Sync | Kind::SyncAck) {
@@ -97,30 +86,32 @@ fn packets_outside_the_windows_move_nothing() {
     }
 }
 
+/// A Sync beyond SWH is invalid within three round trips of a valid packet, and valid later (section 7.5.3).
 #[test]
-fn a_sync_far_ahead_is_believed_only_when_nothing_else_comes() {
-    // Section 7.5.3: more stringent checks for connections that had a valid packet within three round trips of 40 ms.
+fn sync_beyond_window_is_accepted_only_when_idle() {
+    // The stricter check holds for three round trips of 40 ms.
     let net = busy("newreno");
     for kind in [Kind::Sync, Kind::SyncAck] {
         let mut end = net.ends[SERVER].clone();
         let (_, swh) = end.sequence_window();
-        let far = packet(&net, SERVER, kind, swh.add(1), end.gss);
+        let far = packet_with_options(kind, swh.add(1), end.gss);
         let last = end.valid_at;
-        let before = core(&end);
+        let before = protocol_state(&end);
         end.on_packet(last + ms(120), &far, 0);
-        assert_eq!((core(&end), end.stats.out_of_window), (before, 1), "{kind:?}");
+        assert_eq!((protocol_state(&end), end.stats.out_of_window), (before, 1), "{kind:?}");
         end.on_packet(last + ms(121), &far, 0);
         assert_eq!(end.gsr, swh.add(1), "{kind:?}");
-        // Within the window it is taken at any time.
-        let near = packet(&net, SERVER, kind, end.gsr.add(1), end.gss);
+        // A Sync within the window is always valid.
+        let near = packet_with_options(kind, end.gsr.add(1), end.gss);
         end.on_packet(last + ms(121), &near, 0);
         assert_eq!(end.gsr, swh.add(2));
     }
 }
 
+/// An Ack Vector that covers packets before the first one is ignored (section 11.4).
 #[test]
-fn a_vector_that_goes_back_beyond_the_first_packet_tells_nothing() {
-    // Section 11.4. The client has sent few packets; the vector says that all arrived, and one more.
+fn ack_vector_beyond_first_packet_is_ignored() {
+    // The client has sent few packets. The vector reports them as received, with and without one more.
     let mut net = Net::with("newreno");
     net.run(ms(100));
     net.push(CLIENT, &[1; 100]);
@@ -129,24 +120,21 @@ fn a_vector_that_goes_back_beyond_the_first_packet_tells_nothing() {
     let sent = end.gss.minus(end.iss.unwrap()) as u8 + 1;
     for (count, delivered) in [(sent + 1, 100), (sent, 200)] {
         let mut end = end.clone();
-        let mut header = Header::new(Kind::Ack);
-        (header.source, header.destination) = (5001, 5001);
-        (header.seq, header.ack) = (end.gsr.add(1).get(), Some(end.gss.get()));
         let mut options = vec![];
         Opt::AckVector { nonce: false, runs: &[count - 1] }.write(&mut options);
-        let mut bytes = vec![];
-        header.encode(&options, &[], &mut bytes);
-        end.on_packet(net.now, &bytes, 0);
-        // The acknowledgement number stands for its packet alone.
+        let ack = packet_for(&end, Kind::Ack, &options);
+        end.on_packet(net.now, &ack, 0);
+        // The acknowledgement number counts for its own packet only.
         assert_eq!(end.stats.bytes_delivered, delivered);
     }
 }
 
+/// An endpoint sends at most eight Syncs per second.
 #[test]
-fn syncs_are_limited_to_eight_per_second() {
+fn sync_rate_is_at_most_eight_per_second() {
     let mut net = busy("newreno");
     let far = net.ends[SERVER].gsr.add(100_000);
-    let bytes = packet(&net, SERVER, Kind::Data, far, far);
+    let bytes = packet_with_options(Kind::Data, far, far);
     let before = net.ends[SERVER].stats().syncs_sent;
     for _ in 0..3_000 {
         let now = net.now;
@@ -154,29 +142,31 @@ fn syncs_are_limited_to_eight_per_second() {
         net.run_for(ms(1));
     }
     assert_eq!(net.ends[SERVER].stats().syncs_sent - before, 24);
-    // The client finds that all is well, and so it stays.
+    // The client's replies show that all is well, so the connection stays open.
     assert_eq!(net.states(), (State::Open, State::Open));
 }
 
+/// A packet type that the state does not permit triggers a Sync and changes nothing.
 #[test]
-fn packets_that_cannot_come_now_are_answered_with_a_sync() {
+fn packet_of_unexpected_type_gets_sync() {
     let net = busy("newreno");
     for (to, kind) in [(SERVER, Kind::CloseReq), (SERVER, Kind::Response), (CLIENT, Kind::Request)] {
         let mut end = net.ends[to].clone();
-        let before = core(&end);
+        let before = protocol_state(&end);
         let good = end.gsr.add(1);
         let ack = end.gss;
-        end.on_packet(net.now, &packet(&net, to, kind, good, ack), 0);
-        assert_eq!(core(&end), before, "{kind:?}");
+        end.on_packet(net.now, &packet_with_options(kind, good, ack), 0);
+        assert_eq!(protocol_state(&end), before, "{kind:?}");
         let mut out = vec![];
         end.poll_transmit(net.now, &mut out).unwrap();
         assert_eq!(Header::decode(&out).unwrap().0.kind, Kind::Sync);
     }
 }
 
+/// Endpoints resynchronise after losing more packets than the Sequence Window.
 #[test]
-fn two_ends_meet_again_after_a_long_burst_of_losses() {
-    // More packets than the window holds are lost: the next ones are beyond it, until a Sync brings the ends together.
+fn connection_resynchronises_after_long_loss_burst() {
+    // After more losses than the window, packets are invalid until a Sync resynchronises the endpoints.
     let (mut client, server) = (config(Role::Client, "newreno"), config(Role::Server, "newreno"));
     client.sequence_window = 32;
     let mut net = Net::new(&client, &server, Link::default(), 1);
@@ -197,11 +187,13 @@ fn two_ends_meet_again_after_a_long_burst_of_losses() {
     assert_eq!(net.ends[SERVER].stats().data_packets_received - before, 40);
 }
 
+/// Data packets use short sequence numbers if both endpoints agree; otherwise received short numbers are
+/// invalid.
 #[test]
-fn short_numbers_are_used_where_both_agree_and_save_their_bytes() {
+fn short_numbers_are_used_only_when_agreed() {
     let (mut client, mut server) = (config(Role::Client, "newreno"), config(Role::Server, "newreno"));
     (client.short, server.short) = (true, true);
-    // The low 24 bits go round during the transfer.
+    // The low 24 bits wrap during the transfer.
     client.first_number = Some((7 << 24) + (1 << 24) - 50);
     let mut net = Net::new(&client, &server, Link { loss: 0.05, ..Link::default() }, 1);
     for _ in 0..400 {
@@ -215,7 +207,7 @@ fn short_numbers_are_used_where_both_agree_and_save_their_bytes() {
     let stats = net.ends[SERVER].stats();
     assert!(stats.data_packets_received > 300 && stats.out_of_window == 0, "{stats:?}");
     assert!(net.ends[SERVER].gsr.get() > 8 << 24);
-    // Where they are not agreed on they are not believed.
+    // Short numbers without agreement are invalid.
     let mut net = Net::with("newreno");
     net.run(ms(1_000));
     let mut header = Header::new(Kind::Data);
@@ -223,13 +215,14 @@ fn short_numbers_are_used_where_both_agree_and_save_their_bytes() {
     header.seq = net.ends[SERVER].gsr.add(1).get() & 0xff_ffff;
     let mut bytes = vec![];
     header.encode(&[], &[1], &mut bytes);
-    let before = core(&net.ends[SERVER]);
+    let before = protocol_state(&net.ends[SERVER]);
     net.ends[SERVER].on_packet(ms(1_000), &bytes, 0);
-    assert_eq!(core(&net.ends[SERVER]), before);
+    assert_eq!(protocol_state(&net.ends[SERVER]), before);
 }
 
+/// Transfer, feedback and close work across the wrap of the sequence numbers.
 #[test]
-fn numbers_go_round_at_two_to_the_48() {
+fn connection_survives_sequence_wrap_at_2_48() {
     for scheme in ["newreno", "ccid3", "dccp-bbr"] {
         let (mut client, mut server) = (config(Role::Client, scheme), config(Role::Server, scheme));
         client.first_number = Some((1 << 48) - 60);

@@ -1,17 +1,17 @@
-//! Every state against packets that prove nothing, and against the corpus.
+//! Every state against invalid packets and against the corpus.
 
 use narrows_cc::{Nanos, Random};
 use proptest::prelude::*;
 
 use super::fuzz::{MEMORY, drain, options, small};
 use super::net::*;
-use super::numbers::core;
+use super::numbers::protocol_state;
 use crate::{Header, Kind, Seq};
 
 const CORPUS: [&str; 2] =
     [include_str!("../../../tests/corpus/valid.hex"), include_str!("../../../tests/corpus/options.hex")];
 
-/// All that an end can be in: which end, and its state.
+/// All states of all endpoints.
 const STATES: [(usize, State); 12] = [
     (SERVER, State::Listen),
     (CLIENT, State::Request),
@@ -27,7 +27,7 @@ const STATES: [(usize, State); 12] = [
     (SERVER, State::Closed),
 ];
 
-/// An end in this state, with nothing to send, and the time.
+/// An endpoint in this state, with nothing to send, and the time.
 fn end_in(side: usize, state: State, scheme: &str) -> (Connection, Nanos) {
     let (client, mut server) = (small(Role::Client, scheme), small(Role::Server, scheme));
     server.close_request = side != SERVER || state == State::CloseReq;
@@ -71,7 +71,7 @@ fn end_in(side: usize, state: State, scheme: &str) -> (Connection, Nanos) {
     (end, now)
 }
 
-/// The table of RFC 4340 section 7.5.3, for an end that had a valid packet within three round trips or not.
+/// The table of RFC 4340 section 7.5.3; `active`: a valid packet arrived within three round trips.
 fn is_valid(end: &Connection, kind: Kind, seq: Seq, ack: Option<Seq>, active: bool) -> bool {
     let ((swl, swh), (awl, awh)) = (end.sequence_window(), end.acknowledgement_window());
     let between = |n: Seq, low: Seq, high: Seq| n.minus(low) >= 0 && high.minus(n) >= 0;
@@ -87,8 +87,10 @@ fn is_valid(end: &Connection, kind: Kind, seq: Seq, ack: Option<Seq>, active: bo
 proptest! {
     #![proptest_config(ProptestConfig::default())]
 
+    /// An invalid packet changes no state of any endpoint and triggers at most one short reply, eight per
+    /// second.
     #[test]
-    fn packets_off_the_windows_move_no_state(
+    fn invalid_packet_changes_no_state(
         at in prop::sample::select(STATES.to_vec()),
         scheme in prop::sample::select(vec!["newreno", "ccid2", "ccid3", "dccp-bbr"]),
         packets in prop::collection::vec(
@@ -97,20 +99,16 @@ proptest! {
         ),
     ) {
         let (mut end, mut now) = end_in(at.0, at.1, scheme);
-        // Until the other side is known, or where there is no connection, only the right packet is taken.
-        let strange = at.1 <= State::Request || at.1 == State::TimeWait;
+        // Without a known peer, or without a connection, only specific packets are accepted.
+        let resets = at.1 <= State::Request || at.1 == State::TimeWait;
         let first = now;
         let mut replies = 0;
         for (kind, seq, ack, options, data) in packets {
             let kind = Kind::from_wire(kind).expect("a type");
             let (seq, number) = (end.gsr.add(seq), end.gss.add(ack));
-            let mut header = Header::new(kind);
-            (header.source, header.destination, header.seq) = (5001, 5001, seq.get());
-            header.ack = header.ack.map(|_| number.get());
-            let mut bytes = vec![];
-            header.encode(&options, &vec![7; data], &mut bytes);
-            let ack = header.ack.map(|_| number);
-            let active = now <= end.valid_at.saturating_add(end.half.rtt.or_default() * 3);
+            let bytes = packet(kind, seq, number, &options, &vec![7; data]);
+            let ack = kind.acknowledges().then_some(number);
+            let active = now <= end.valid_at.saturating_add(end.srtt_or_default() * 3);
             let taken = match at.1 {
                 State::Closed | State::TimeWait => false,
                 State::Listen => kind == Kind::Request,
@@ -124,24 +122,23 @@ proptest! {
             if taken {
                 continue;
             }
-            // What it has to say of its own.
+            // Drain the endpoint's own packets.
             drain(&mut end, now, 10);
-            let before = core(&end);
+            let before = protocol_state(&end);
             let size = bytes.len();
             end.on_packet(now, &bytes, 3);
-            prop_assert_eq!(core(&end), before, "{:?} {:?} {:?}", kind, seq, ack);
+            prop_assert_eq!(protocol_state(&end), before, "{:?} {:?} {:?}", kind, seq, ack);
             let answers = drain(&mut end, now, 10);
             prop_assert!(answers.len() <= 1);
             replies += answers.len();
             for answer in &answers {
                 prop_assert!(answer.len() <= REPLY_LIMIT, "{} bytes for {size}", answer.len());
                 let (answer, _) = Header::decode(answer).expect("a packet");
-                let reset = strange || at.1 == State::Closed;
+                let reset = resets || at.1 == State::Closed;
                 prop_assert_eq!(answer.kind, if reset { Kind::Reset } else { Kind::Sync });
-                // Neither to a Reset that nobody asked for, nor to a Sync.
-                // Resets are not answered where there are no numbers, Syncs not where there are.
-                let mute: &[Kind] = if reset { &[Kind::Reset] } else { &[Kind::Sync, Kind::SyncAck] };
-                prop_assert!(!mute.contains(&kind));
+                // In states without numbers Resets get no reply; in other states Syncs get none.
+                let no_reply: &[Kind] = if reset { &[Kind::Reset] } else { &[Kind::Sync, Kind::SyncAck] };
+                prop_assert!(!no_reply.contains(&kind));
             }
             prop_assert!(end.memory() < MEMORY);
             now += ms(10);
@@ -151,9 +148,10 @@ proptest! {
     }
 }
 
-/// Packets of the corpus, with the checksum's errors and all, some bytes of them changed.
+/// Mutated packets of the corpus, mostly with valid numbers, cause no panic and bound the memory in every
+/// state.
 #[test]
-fn the_corpus_breaks_no_state() {
+fn corpus_packets_keep_every_state_sound() {
     let packets: Vec<Vec<u8>> = CORPUS
         .iter()
         .flat_map(|text| text.lines())
@@ -175,7 +173,7 @@ fn the_corpus_breaks_no_state() {
             let (mut end, mut now) = (start.clone(), start_at);
             for _ in 0..1_500 {
                 let mut bytes = packets[random.below(packets.len() as u64) as usize].clone();
-                // To our port, and mostly with numbers that are near.
+                // To our port, mostly with numbers close to valid ones.
                 bytes[2..4].copy_from_slice(&5001u16.to_be_bytes());
                 if random.chance(0.8)
                     && let Ok((mut header, body)) = Header::decode(&bytes)
@@ -200,7 +198,7 @@ fn the_corpus_breaks_no_state() {
                 assert!(end.memory() < MEMORY, "{side} {state:?} {scheme}: {} bytes", end.memory());
                 now += Nanos::from_micros(random.below(20_000));
                 end.on_timer(now);
-                // Once it is over, from the beginning.
+                // Restart ended connections.
                 if end.state() == state {
                     kept += 1
                 } else {

@@ -5,7 +5,7 @@ use narrows_units::{Bytes, Nanos, Rate};
 use super::bucket::Bucket;
 use super::turn::Turn;
 use super::{LEVELS, PRIORITIES};
-use crate::Packet;
+use crate::Frame;
 use crate::config::{self, HtbClass, Limit};
 use crate::queue::{Backlog, MTU, Room};
 
@@ -22,7 +22,7 @@ pub(super) enum Mode {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Class {
+pub(super) struct Class<F> {
     /// The link's own is itself.
     pub(super) parent: usize,
     pub(super) level: usize,
@@ -42,7 +42,7 @@ pub(super) struct Class {
     pub(super) quantum: i64,
     /// Bytes it may still send in its turn, for each level that it may borrow from.
     pub(super) deficits: [i64; LEVELS],
-    pub(super) backlog: Backlog,
+    pub(super) backlog: Backlog<F>,
     pub(super) counts: Counts,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Counts {
     pub(super) waited_at: Nanos,
 }
 
-impl Class {
+impl<F: Frame> Class<F> {
     pub(super) fn fill(&mut self, now: Nanos) {
         let elapsed = now - self.filled_at;
         self.tokens.fill(elapsed);
@@ -79,7 +79,7 @@ impl Class {
     }
 
     /// Whether one more packet may wait.
-    pub(super) fn fits(&self, packet: &Packet, room: Room) -> bool {
+    pub(super) fn fits(&self, frame: &F, room: Room) -> bool {
         let room = match self.limit {
             _ if matches!(room, Room::Idle) => Room::Idle,
             Limit::Packets(packets) => Room::Packets(packets),
@@ -89,7 +89,7 @@ impl Class {
             Limit::Time(wait) if self.rate.time_for(Bytes::new(self.backlog.bytes())) <= wait => Room::Idle,
             Limit::Time(_) => Room::Packets(self.backlog.packets()),
         };
-        self.backlog.fits(packet, room)
+        self.backlog.fits(frame, room)
     }
 
     /// To be called before the number of those that wait changes.

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::Link;
 use crate::config::{Capacity, LinkConfig, Queue};
+use crate::testing::Packet;
 use crate::trace::CapacityTrace;
 
 const LINK_RATE: u64 = 1_000_000;
@@ -211,7 +212,7 @@ fn with_flows(htb: &Arc<config::Htb>) -> Arc<config::Htb> {
 /// the model.
 fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>, TestCaseError> {
     let (mut queue, mut model) = (Htb::new(htb, LINK, Limit::Packets(1)), Model::new(htb));
-    let mut stats = LinkStats::default();
+    let mut stats = Tally::default();
     let mut arriving = arrivals.iter().enumerate();
     let (mut next, mut at) = (arriving.next(), Nanos::ZERO);
     at += Nanos::from_nanos(next.map_or(0, |(_, arrival)| arrival.0));
@@ -358,9 +359,9 @@ proptest! {
 }
 
 /// What leaves a link, with the times.
-fn pass(link: &mut Link, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>, TestCaseError> {
+fn pass(link: &mut Link<Packet>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>, TestCaseError> {
     let (mut now, mut left) = (Nanos::ZERO, Vec::new());
-    let serve = |link: &mut Link, until: Nanos, left: &mut Vec<(Nanos, u64)>| {
+    let serve = |link: &mut Link<Packet>, until: Nanos, left: &mut Vec<(Nanos, u64)>| {
         let mut services = 0;
         while link.next_service() <= until && link.next_service() < Nanos::MAX {
             let at = link.next_service();

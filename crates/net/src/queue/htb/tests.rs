@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::{LinkConfig, Queue};
+use crate::testing::Packet;
 use crate::{Link, Offer};
 use narrows_units::Random;
 
@@ -16,7 +17,7 @@ fn class(name: &str, rate: f64) -> HtbClass {
 }
 
 /// A link whose flow n belongs to class n.
-fn link(rate: Rate, classes: Vec<HtbClass>, limit: Limit) -> Link {
+fn link(rate: Rate, classes: Vec<HtbClass>, limit: Limit) -> Link<Packet> {
     let flows = (0..classes.len() as u8).collect();
     let sound = |default| config::Htb::new(classes.clone(), default).ok();
     let htb = (0..64).find_map(sound).expect("there is a leaf").with_flows(flows);
@@ -296,14 +297,14 @@ fn a_buffer_that_the_link_states_as_a_time_is_that_at_the_link_s_rate_whatever_a
     let classes = vec![HtbClass::new("borrows all", Rate::from_bytes_per_sec(1)), class("other", 99.0)];
     let mut link = link(mbit(100.0), classes, Limit::Time(Nanos::from_millis(10)));
     link.offer(Nanos::ZERO, &packet(1, 1500));
-    let kept = |flow, link: &mut Link| {
+    let kept = |flow, link: &mut Link<Packet>| {
         (0..200).filter(|_| link.offer(Nanos::ZERO, &packet(flow, 1500)) == Offer::Queued).count()
     };
     assert_eq!([kept(0, &mut link), kept(1, &mut link)], [84, 84]);
 }
 
 /// Sends all that may leave at once.
-fn drain(htb: &mut Htb, now: Nanos) -> u64 {
+fn drain(htb: &mut Htb<Packet>, now: Nanos) -> u64 {
     std::iter::from_fn(|| htb.dequeue(now)).map(|(_, packet)| packet.size().as_u64()).sum()
 }
 
@@ -319,7 +320,7 @@ fn another_rate_neither_mints_tokens_nor_loses_them() {
     };
     let mut htb = Htb::new(&Arc::new(config::Htb::new(vec![shaped], 0).unwrap()), mbit(100.0), AMPLE);
     for _ in 0..10_000 {
-        htb.enqueue(Nanos::ZERO, &packet(0, 1000), None, Room::Idle, &mut LinkStats::default());
+        htb.enqueue(Nanos::ZERO, &packet(0, 1000), None, Room::Idle, &mut Tally::default());
     }
     // The bucket, and one packet of debt.
     assert_eq!(drain(&mut htb, Nanos::ZERO), 11_000);

@@ -1,0 +1,56 @@
+//! What an event costs the loop, queue included, where the queue matters: few flows, many flows of one round-trip time, and
+//! many flows of round-trip times of their own, each of which has wires of its own in the queue. One measurement is a
+//! million events, so its milliseconds are nanoseconds for each.
+//!
+//!     cargo bench -p narrows-bench --bench queue
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use narrows_cc::Nanos;
+use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
+use narrows_sim::{Engine, Recorder};
+
+const EVENTS: u64 = 1_000_000;
+
+fn spec(flows: u32, stagger_us: u64) -> Plan {
+    let mut text = String::from("name = \"queue\"\nduration = \"10000s\"\n[network]\nrate = \"10gbit\"\n");
+    let one = |rtt_us: u64, count: u32| {
+        format!("[[flows]]\nscheme = \"fixed:window=20\"\nrtt = \"{rtt_us}us\"\ncount = {count}\n")
+    };
+    if stagger_us == 0 {
+        text += &one(20_000, flows);
+    } else {
+        (0..u64::from(flows)).for_each(|i| text += &one(20_000 + i * stagger_us, 1));
+    }
+    let source = Source { name: "queue", text: &text, files: &NoFiles };
+    let planned = expand(&source, &[]).unwrap_or_else(|error| panic!("{error}"));
+    resolve(&planned[0].scenario, 1, &NoFiles).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn queue(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("million events");
+    group.throughput(Throughput::Elements(EVENTS));
+    for (name, flows, stagger_us) in
+        [("10 flows", 10, 0), ("1000 flows, one RTT", 1_000, 0), ("1000 flows, 1000 RTTs", 1_000, 10)]
+    {
+        let spec = spec(flows, stagger_us);
+        let begun = || {
+            let mut engine = Engine::new(spec.clone(), Recorder::off());
+            engine.run_until(Nanos::from_millis(200)).expect("nothing is written");
+            engine
+        };
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                begun,
+                |mut engine| {
+                    assert!(!engine.run_slice(spec.duration, EVENTS).expect("nothing is written"));
+                    engine
+                },
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, queue);
+criterion_main!(benches);

@@ -1,0 +1,128 @@
+//! The cases: whole scenarios, and the features that must have acted in each for its figure to count.
+
+use std::time::Instant;
+
+use narrows_scenario::result::Counters;
+use narrows_scenario::{NoFiles, Plan, ScenarioError, Source, expand, resolve};
+use narrows_sim::{Engine, Recorder};
+use serde_json::{Value, json};
+
+use crate::median;
+
+/// Something a case cannot do without.
+type Need = (&'static str, fn(&Counters) -> u64);
+
+/// One case.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Its name.
+    pub name: &'static str,
+    /// One line.
+    pub description: &'static str,
+    /// The scenario.
+    pub scenario: &'static str,
+    needs: &'static [Need],
+}
+
+const SACK: Need = ("SACK", |c| c.sack_blocks);
+const RECOVERY: Need = ("recovery", |c| c.recoveries);
+const PACING: Need = ("pacing", |c| c.paced_waits);
+const RATE: Need = ("rate samples", |c| c.rate_samples);
+const RTT: Need = ("RTT samples", |c| c.rtt_samples);
+
+/// All cases.
+pub const CASES: &[Case] = &[
+    Case {
+        name: "cubic-10",
+        description: "10 CUBIC flows, 100 Mbit/s, 40 ms, 60 s",
+        scenario: include_str!("cases/cubic-10.toml"),
+        needs: &[SACK, RECOVERY, RATE, RTT],
+    },
+    Case {
+        name: "bbr-10",
+        description: "10 BBR flows, 1 Gbit/s, 20 ms, 10 s",
+        scenario: include_str!("cases/bbr-10.toml"),
+        needs: &[PACING, RATE, RTT],
+    },
+    Case {
+        name: "cubic-100",
+        description: "100 CUBIC flows, 10 Gbit/s, 20 ms, 10 s",
+        scenario: include_str!("cases/cubic-100.toml"),
+        needs: &[SACK, RECOVERY, RATE, RTT],
+    },
+    Case {
+        name: "cubic-1000",
+        description: "1 000 CUBIC flows, 10 Gbit/s, 20 ms, 1 BDP, starts spread over 2 s, 5 s",
+        scenario: include_str!("cases/cubic-1000.toml"),
+        needs: &[SACK, RECOVERY, RATE, RTT],
+    },
+    Case {
+        name: "cubic-10000",
+        description: "10 000 CUBIC flows, 10 Gbit/s, 20 ms, 1 BDP, starts spread over 2 s, 5 s",
+        scenario: include_str!("cases/cubic-10000.toml"),
+        needs: &[SACK, RECOVERY, RATE, RTT],
+    },
+];
+
+/// The case of this name.
+///
+/// # Errors
+/// If there is none; the message names those there are.
+pub fn find(name: &str) -> Result<&'static Case, String> {
+    CASES.iter().find(|case| case.name == name).ok_or_else(|| {
+        let names: Vec<_> = CASES.iter().map(|case| case.name).collect();
+        format!("no case `{name}`; there are: {}", names.join(", "))
+    })
+}
+
+impl Case {
+    /// The run.
+    ///
+    /// # Errors
+    /// If the scenario is refused.
+    #[allow(clippy::result_large_err)] // once per case, and its fields are what callers print
+    pub fn plan(&self) -> Result<Plan, ScenarioError> {
+        let planned = expand(&Source { name: self.name, text: self.scenario, files: &NoFiles }, &[])?;
+        resolve(&planned[0].scenario, planned[0].seed, &NoFiles)
+    }
+
+    /// Runs it `repeats` times: the median over the event loop alone.
+    ///
+    /// # Errors
+    /// If the scenario is refused.
+    #[allow(clippy::result_large_err)] // once per case, and its fields are what callers print
+    pub fn measure(&self, repeats: usize) -> Result<Value, ScenarioError> {
+        let plan = self.plan()?;
+        let mut walls = Vec::new();
+        let result = loop {
+            let mut engine = Engine::new(plan.clone(), Recorder::off());
+            let started = Instant::now();
+            engine.run_until(plan.duration).expect("nothing is written");
+            walls.push(started.elapsed().as_secs_f64());
+            let result = engine.finish().expect("nothing is written");
+            if walls.len() >= repeats {
+                break result;
+            }
+        };
+        let wall_s = median(walls.iter().copied());
+        Ok(json!({
+            "case": self.name,
+            "flows": result.flows.len(),
+            "data_packets": result.data_packets,
+            "events": result.events,
+            "wall_s": wall_s,
+            "wall_all_s": walls,
+            "packets_per_s": result.data_packets as f64 / wall_s,
+            "peak_flow_bytes": result.peak_flow_bytes,
+            "counters": result.counters,
+            "event_hash": result.event_hash,
+            "failed": self.unmet(&result.counters),
+        }))
+    }
+
+    /// Needed features that never acted.
+    pub fn unmet(&self, counters: &Counters) -> Vec<String> {
+        let idle = self.needs.iter().filter(|(_, count)| count(counters) == 0);
+        idle.map(|(name, _)| format!("{name} never acted")).collect()
+    }
+}

@@ -1,0 +1,22 @@
+//! Benchmarks, as `narrows bench` runs them. [`cases`]: whole scenarios. [`schemes`]: the cost of an acknowledgement
+//! ([`acks`]) to a scheme.
+//! [`ports`]: the cost of a router algorithm to a link. [`datagrams`]: the cost of a datagram, in memory ([`pair`]) and on
+//! sockets.
+//!
+//! Rows are JSON, as the command line prints them.
+
+// To measure wall time is the purpose.
+#![allow(clippy::disallowed_methods)]
+
+pub mod acks;
+pub mod cases;
+pub mod datagrams;
+pub mod pair;
+pub mod ports;
+pub mod schemes;
+
+fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}

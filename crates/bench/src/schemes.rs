@@ -1,0 +1,50 @@
+//! The cost of an acknowledgement to each scheme, in turns.
+
+use std::collections::BTreeSet;
+use std::hint::black_box;
+use std::time::Instant;
+
+use narrows_cc::schemes::{self, Entry};
+use serde_json::{Value, json};
+
+use crate::{acks, median};
+
+/// The time of one turn of a scheme, in nanoseconds for each acknowledgement. A turn is one connection, about a millisecond:
+/// short beside the time slices of a busy machine, so that few turns of any scheme are interrupted and medians hold.
+fn turn_of(entry: &Entry, events: &[acks::Event]) -> f64 {
+    let started = Instant::now();
+    black_box(acks::tell(entry, 1, black_box(events)));
+    started.elapsed().as_secs_f64() * 1e9 / acks::ACKS as f64
+}
+
+/// A row for each scheme, or for those named: medians over `repeats` rounds, in each of which every scheme has its turn, and the
+/// median of the ratios to the first of the registry, which has its turn too.
+///
+/// # Errors
+/// If there is no such scheme.
+pub fn measure(repeats: usize, names: &[String]) -> Result<Value, String> {
+    let mut chosen = vec![&schemes::ALL[0]];
+    for name in names {
+        let unknown = || format!("there is no scheme `{name}`");
+        chosen.push(schemes::find(name).ok_or_else(unknown)?);
+    }
+    if names.is_empty() {
+        chosen.extend(schemes::ALL);
+    }
+    let mut seen = BTreeSet::new();
+    chosen.retain(|entry| seen.insert(entry.info.name));
+    let events = acks::events();
+    let round = || chosen.iter().map(|entry| turn_of(entry, &events)).collect();
+    let rounds: Vec<Vec<f64>> = (0..repeats.max(1)).map(|_| round()).collect();
+    let row = |(i, entry): (usize, &&Entry)| {
+        json!({
+            "scheme": entry.info.name,
+            "ns_per_ack": median(rounds.iter().map(|round| round[i])),
+            "ratio": median(rounds.iter().map(|round| round[i] / round[0])),
+            "reference": chosen[0].info.name,
+            "acks": acks::ACKS,
+            "ns_all": rounds.iter().map(|round| round[i]).collect::<Vec<_>>(),
+        })
+    };
+    Ok(Value::from_iter(chosen.iter().enumerate().map(row)))
+}

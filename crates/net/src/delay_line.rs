@@ -1,0 +1,285 @@
+//! A delay line: frames in flight over a propagation delay, kept in the order in which they will arrive.
+
+use narrows_units::{Nanos, Random};
+
+use crate::Frame;
+use crate::config::{Jitter, Reordering};
+use crate::timed_ring::TimedRing;
+use crate::timeline::DelayTrace;
+
+/// Frames in flight over a propagation delay.
+#[derive(Clone, Debug)]
+pub struct DelayLine<F> {
+    in_flight: TimedRing<F>,
+    delay: Nanos,
+    disturbance: Option<Box<Disturbance>>,
+}
+
+#[derive(Clone, Debug)]
+struct Disturbance {
+    jitter: Option<Jitter>,
+    reordering: Option<Reordering>,
+    delays: Option<DelayTrace>,
+    random: Random,
+    /// The latest arrival among packets that keep their order.
+    latest: Nanos,
+}
+
+impl Disturbance {
+    const fn new(jitter: Option<Jitter>, reordering: Option<Reordering>, random: Random) -> Self {
+        Self { jitter, reordering, delays: None, random, latest: Nanos::ZERO }
+    }
+
+    /// When a packet arrives that departs at `departs` and would arrive at `undisturbed`.
+    fn arrival(&mut self, departs: Nanos, undisturbed: Nanos) -> Nanos {
+        let mut arrival = undisturbed;
+        if let Some(delays) = &self.delays {
+            arrival += delays.at(departs);
+        }
+        if let Some(jitter) = self.jitter {
+            arrival += Nanos::from_nanos(self.random.below(jitter.max.as_nanos() + 1));
+        }
+        // A packet that is held back takes no part in keeping order: the others pass it.
+        if let Some(reordering) = self.reordering
+            && self.random.chance(reordering.probability)
+        {
+            return arrival + reordering.delay;
+        }
+        // Where the delay falls, what leaves then waits for what left before; only jitter may undo the order.
+        if self.jitter.map_or(self.delays.is_some(), |jitter| !jitter.reorder) {
+            arrival = arrival.max(self.latest);
+            self.latest = arrival;
+        }
+        arrival
+    }
+}
+
+impl<F: Frame> DelayLine<F> {
+    /// A delay line of `delay`, possibly disturbed; `random` is its own stream.
+    pub fn new(delay: Nanos, jitter: Option<Jitter>, reordering: Option<Reordering>, random: Random) -> Self {
+        let disturbed = jitter.is_some() || reordering.is_some();
+        let disturbance = disturbed.then(|| Box::new(Disturbance::new(jitter, reordering, random)));
+        Self { in_flight: TimedRing::default(), delay, disturbance }
+    }
+
+    /// With a delay that changes with time in addition. A packet keeps the delay at the moment when it leaves, and order is
+    /// kept: where the delay falls, packets arrive together with the last one of the longer delay until that has passed.
+    #[must_use]
+    pub fn following(mut self, delays: DelayTrace, random: Random) -> Self {
+        let disturbance = self.disturbance.take();
+        let mut disturbance = disturbance.unwrap_or_else(|| Box::new(Disturbance::new(None, None, random)));
+        disturbance.delays = Some(delays);
+        self.disturbance = Some(disturbance);
+        self
+    }
+
+    /// Sends a frame off at `departs`; calls come in order of that time. Returns whether it became the first to arrive.
+    #[inline]
+    pub fn push(&mut self, departs: Nanos, frame: &F) -> bool {
+        let arrival = departs + self.delay;
+        match &mut self.disturbance {
+            None => {
+                let first = self.in_flight.is_empty();
+                self.in_flight.push(arrival, frame);
+                first
+            }
+            Some(disturbance) => self.in_flight.insert(disturbance.arrival(departs, arrival), frame) == 0,
+        }
+    }
+
+    /// When the first packet arrives; [`Nanos::MAX`] if there is none.
+    #[inline]
+    pub fn next(&self) -> Nanos {
+        self.in_flight.first_time().unwrap_or(Nanos::MAX)
+    }
+
+    /// Takes out the first frame to arrive, with the time of its arrival.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Nanos, F)> {
+        self.in_flight.pop()
+    }
+
+    /// Drops the first frame to arrive. With [`DelayLine::peek`] the cheap form of [`DelayLine::pop`]: the frame is copied once,
+    /// straight from its place.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.in_flight.advance();
+    }
+
+    /// Asks for the memory of the frame that will arrive after `ahead` others.
+    #[inline]
+    pub fn prefetch(&self, ahead: usize) {
+        self.in_flight.prefetch(ahead);
+    }
+
+    /// The frame that will arrive first once `ahead` others have arrived.
+    #[inline]
+    pub fn peek(&self, ahead: usize) -> Option<&F> {
+        self.in_flight.peek(ahead)
+    }
+
+    /// How many frames are on their way.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Whether none is.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// The undisturbed propagation delay.
+    pub const fn delay(&self) -> Nanos {
+        self.delay
+    }
+
+    /// Bytes of memory it owns.
+    pub fn memory(&self) -> usize {
+        self.in_flight.memory() + self.disturbance.as_ref().map_or(0, |_| size_of::<Disturbance>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::Packet;
+
+    fn random() -> Random {
+        Random::stream(1, "wire", 0)
+    }
+
+    fn numbered(n: u64) -> Packet {
+        let mut packet = Packet::new(0);
+        packet.seq = n;
+        packet
+    }
+
+    /// An undisturbed delay line adds its delay and names its first arrival.
+    #[test]
+    fn undisturbed_delay_line_adds_its_delay() {
+        let ms = Nanos::from_millis;
+        let mut line = DelayLine::new(ms(20), None, None, random());
+        assert_eq!(line.next(), Nanos::MAX);
+        assert!(line.push(ms(1), &numbered(1)));
+        assert!(!line.push(ms(1), &numbered(2)));
+        assert_eq!((line.next(), line.len()), (ms(21), 2));
+        let arrived: Vec<_> = std::iter::from_fn(|| line.pop()).map(|(at, p)| (at, p.seq)).collect();
+        assert_eq!(arrived, [(ms(21), 1), (ms(21), 2)]);
+        assert!(line.is_empty());
+    }
+
+    /// A cache line in flight takes 72 bytes: itself and its time.
+    #[test]
+    fn memory_cache_line_takes_72_bytes() {
+        let mut line = DelayLine::new(Nanos::ZERO, None, None, random());
+        (0..1024).for_each(|n| _ = line.push(Nanos::from_nanos(n), &numbered(n)));
+        assert_eq!((size_of::<Packet>(), line.memory()), (64, 1024 * 72));
+    }
+
+    /// A frame keeps the delay it left with, and order holds where the delay falls.
+    #[test]
+    fn falling_delay_keeps_order() {
+        // 20 ms; 10 ms more from 5 ms on, 4 ms more from 8 ms on. One packet a millisecond.
+        let ms = Nanos::from_millis;
+        let delays = DelayTrace::parse("5 10\n8 4\n").expect("valid");
+        let mut line = DelayLine::new(ms(20), None, None, random()).following(delays, random());
+        (0..20).for_each(|n| _ = line.push(ms(n), &numbered(n)));
+        let arrived: Vec<_> =
+            std::iter::from_fn(|| line.pop()).map(|(at, p)| (p.seq, at.as_nanos() / 1_000_000)).collect();
+        let expected: Vec<_> = (0..20)
+            .map(|n| match n {
+                0..5 => (n, n + 20),
+                5..8 => (n, n + 30),
+                // The last of the longer delay left at 7 ms; what would arrive before 37 ms waits for it.
+                _ => (n, (n + 24).max(37)),
+            })
+            .collect();
+        assert_eq!(arrived, expected);
+    }
+
+    /// Jitter is uniform from zero to its maximum.
+    #[test]
+    fn jitter_is_uniform_up_to_its_maximum() {
+        // Mean of U(0, 10 ms) is 5 ms, its standard deviation 10/sqrt(12) ms; four standard errors of 10 000 draws.
+        let jitter = Jitter { max: Nanos::from_millis(10), reorder: true };
+        let mut line = DelayLine::new(Nanos::from_millis(3), Some(jitter), None, random());
+        let n = 10_000;
+        let mut sum = 0.0;
+        for _ in 0..n {
+            line.push(Nanos::ZERO, &numbered(0));
+            let (at, _) = line.pop().expect("just sent");
+            assert!(at >= Nanos::from_millis(3) && at <= Nanos::from_millis(13));
+            sum += at.as_millis_f64() - 3.0;
+        }
+        let tolerance = 4.0 * 10.0 / 12f64.sqrt() / f64::from(n).sqrt();
+        assert!((sum / f64::from(n) - 5.0).abs() < tolerance, "{}", sum / f64::from(n));
+    }
+
+    /// Frames that are held back are overtaken by those that left within the delay.
+    #[test]
+    fn reordered_frames_are_overtaken() {
+        // One packet a millisecond; a tenth of them is held back by 3.5 ms, so three others pass each.
+        let held = Reordering { probability: 0.1, delay: Nanos::from_micros(3_500) };
+        let mut line = DelayLine::new(Nanos::from_millis(50), None, Some(held), random());
+        let n = 20_000;
+        (0..n).for_each(|i| _ = line.push(Nanos::from_millis(i), &numbered(i)));
+        let mut late = 0u64;
+        let mut last = Nanos::ZERO;
+        while let Some((at, packet)) = line.pop() {
+            assert!(at >= last, "arrivals are in order of time");
+            last = at;
+            let undisturbed = Nanos::from_millis(packet.seq + 50);
+            assert!(at == undisturbed || at == undisturbed + held.delay);
+            late += u64::from(at > undisturbed);
+        }
+        let tolerance = 4.0 * (n as f64 * 0.1 * 0.9).sqrt();
+        assert!((late as f64 - 0.1 * n as f64).abs() < tolerance, "{late}");
+    }
+
+    proptest! {
+        /// Every frame arrives once, in time, and in order unless reordering is allowed.
+        #[test]
+        fn frames_arrive_once_in_time_and_in_order(
+            gaps in prop::collection::vec(0u64..3_000_000, 1..200),
+            max in 0u64..20_000_000,
+            reorder: bool,
+            hold in prop::option::of(0.0..0.5f64),
+            seed: u64,
+        ) {
+            let delay = Nanos::from_millis(5);
+            let jitter = Jitter { max: Nanos::from_nanos(max), reorder };
+            let held = hold.map(|probability| Reordering { probability, delay: Nanos::from_millis(7) });
+            let mut line = DelayLine::new(delay, Some(jitter), held, Random::stream(seed, "wire", 0));
+            let (mut now, mut sent, mut arrived) = (Nanos::ZERO, Vec::new(), Vec::new());
+            for (n, gap) in gaps.into_iter().enumerate() {
+                now += Nanos::from_nanos(gap);
+                while line.next() <= now {
+                    arrived.extend(line.pop());
+                }
+                let before = line.next();
+                let first = line.push(now, &numbered(n as u64));
+                prop_assert_eq!(first, line.next() < before);
+                sent.push(now);
+            }
+            arrived.extend(std::iter::from_fn(|| line.pop()));
+            prop_assert!(arrived.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+            let latest = delay + jitter.max + held.map_or(Nanos::ZERO, |held| held.delay);
+            for (at, packet) in &arrived {
+                let left = sent[packet.seq as usize];
+                prop_assert!(*at >= left + delay);
+                // Order is kept by waiting for earlier packets, and each of those is here by its own latest time.
+                prop_assert!(*at <= left + latest);
+            }
+            let mut numbers: Vec<_> = arrived.iter().map(|(_, packet)| packet.seq).collect();
+            if !reorder && held.is_none() {
+                prop_assert!(numbers.is_sorted());
+            }
+            numbers.sort_unstable();
+            prop_assert!(numbers.into_iter().eq(0..sent.len() as u64));
+        }
+    }
+}

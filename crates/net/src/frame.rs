@@ -1,0 +1,57 @@
+//! The frame: what network elements know of the packets they carry.
+
+use std::fmt;
+
+use narrows_units::Bytes;
+
+/// The ECN codepoint of the IP header (RFC 3168).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable, L4S (RFC 9331).
+    Ect1 = 1,
+    /// ECN-capable.
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// The codepoint in the two lowest bits; the others are ignored.
+    #[inline]
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+}
+
+/// Which way a frame goes between the two ends of its flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From sender to receiver.
+    Forward,
+    /// From receiver to sender.
+    Reverse,
+}
+
+/// A packet, or a handle to a buffer with one. Links and queues copy it and hold it until it leaves, so it is at most a cache
+/// line, and they read and change nothing but this.
+pub trait Frame: Copy + fmt::Debug {
+    /// Its length on the wire.
+    fn size(&self) -> Bytes;
+    /// Its ECN codepoint.
+    fn ecn(&self) -> Ecn;
+    /// Gives it another ECN codepoint.
+    fn set_ecn(&mut self, ecn: Ecn);
+    /// The flow key: a number that all frames of a flow have in common. Of real packets it is a hash of the 5-tuple.
+    fn flow(&self) -> u32;
+    /// Which way it goes. Both directions of a connection may have the same flow key.
+    fn direction(&self) -> Direction;
+}

@@ -1,0 +1,86 @@
+//! Frames with a time each, in two parallel rings: of a cache line 72 bytes each where a pair would be padded to 128.
+
+use narrows_units::Nanos;
+
+use crate::{Frame, Ring};
+
+#[derive(Clone, Debug)]
+pub(crate) struct TimedRing<F> {
+    times: Ring<Nanos>,
+    frames: Ring<F>,
+}
+
+impl<F> Default for TimedRing<F> {
+    fn default() -> Self {
+        Self { times: Ring::default(), frames: Ring::default() }
+    }
+}
+
+impl<F: Frame> TimedRing<F> {
+    #[inline]
+    pub(crate) const fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
+    /// The time of the first frame.
+    #[inline]
+    pub(crate) fn first_time(&self) -> Option<Nanos> {
+        self.times.front().copied()
+    }
+
+    /// Drops the first frame.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        self.times.advance();
+        self.frames.advance();
+    }
+
+    /// Asks for the memory of the frame that will be first after `ahead` others.
+    #[inline]
+    pub(crate) fn prefetch(&self, ahead: usize) {
+        self.frames.prefetch(ahead);
+    }
+
+    /// The frame that will be first after `ahead` others.
+    #[inline]
+    pub(crate) fn peek(&self, ahead: usize) -> Option<&F> {
+        self.frames.get(ahead)
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, at: Nanos, frame: &F) {
+        self.times.push_back(at);
+        self.frames.push_back(*frame);
+    }
+
+    /// Inserts in order of time, after those of the same time, searching from the back. Returns the position.
+    #[inline]
+    pub(crate) fn insert(&mut self, at: Nanos, frame: &F) -> usize {
+        let mut position = self.len();
+        while position > 0 && self.times.get(position - 1).is_some_and(|&before| before > at) {
+            position -= 1;
+        }
+        if position == self.len() {
+            self.push(at, frame);
+        } else {
+            self.times.insert(position, at);
+            self.frames.insert(position, *frame);
+        }
+        position
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<(Nanos, F)> {
+        Some((self.times.pop_front()?, self.frames.pop_front()?))
+    }
+
+    /// Bytes of memory it owns.
+    pub(crate) fn memory(&self) -> usize {
+        self.times.memory() + self.frames.memory()
+    }
+}

@@ -1,0 +1,103 @@
+//! What a packet carries without interpreting it: TCP options and control messages.
+
+use std::fmt;
+
+/// Eight bytes of a TCP option.
+pub type Slot = (u32, u32);
+
+/// A TCP option as the packet keeps it: a tag, up to two slots of eight bytes, and its length on the wire. Its meaning is a
+/// matter of whoever writes and reads it. Tags are one number space for all of them, as the option kinds of TCP are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawOption {
+    pub(crate) tag: u8,
+    pub(crate) used: u8,
+    pub(crate) length: u8,
+    pub(crate) slots: [Slot; 2],
+}
+
+impl RawOption {
+    /// The highest tag; the lowest is 1.
+    pub const MAX_TAG: u8 = 13;
+    /// The longest option in bytes.
+    pub const MAX_BYTES: u16 = 28;
+
+    /// An option of `wire_bytes` bytes on the wire.
+    ///
+    /// # Panics
+    /// If the tag is out of range, the length no multiple of four or above [`RawOption::MAX_BYTES`], or there are more than
+    /// two slots.
+    #[inline]
+    pub const fn new(tag: u8, wire_bytes: u16, slots: &[Slot]) -> Self {
+        assert!(tag > 0 && tag <= Self::MAX_TAG, "no such tag");
+        assert!(wire_bytes <= Self::MAX_BYTES && wire_bytes.is_multiple_of(4), "no such length");
+        let (used, slots) = match *slots {
+            [] => (0, [(0, 0); 2]),
+            [first] => (1, [first, (0, 0)]),
+            [first, second] => (2, [first, second]),
+            _ => panic!("an option has two slots"),
+        };
+        Self { tag, used, length: wire_bytes as u8, slots }
+    }
+
+    /// Which option it is.
+    #[inline]
+    pub const fn tag(&self) -> u8 {
+        self.tag
+    }
+
+    /// Its slots; those that it does not use may hold anything.
+    #[inline]
+    pub const fn slots(&self) -> [Slot; 2] {
+        self.slots
+    }
+
+    /// Bytes on the wire.
+    #[inline]
+    pub const fn wire_bytes(&self) -> u16 {
+        self.length as u16
+    }
+}
+
+/// The bytes of a control message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ControlMessage {
+    pub(crate) bytes: [u8; Self::MAX_BYTES],
+    len: u8,
+}
+
+impl ControlMessage {
+    /// The longest message in bytes.
+    pub const MAX_BYTES: usize = 40;
+
+    /// A message of these bytes.
+    ///
+    /// # Panics
+    /// If there are more than [`ControlMessage::MAX_BYTES`].
+    pub fn new(message: &[u8]) -> Self {
+        assert!(message.len() <= Self::MAX_BYTES, "a message of {} bytes", message.len());
+        let mut bytes = [0; Self::MAX_BYTES];
+        bytes[..message.len()].copy_from_slice(message);
+        Self { bytes, len: message.len() as u8 }
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len()]
+    }
+
+    /// How many they are.
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl fmt::Debug for ControlMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ControlMessage({:02x?})", self.as_bytes())
+    }
+}

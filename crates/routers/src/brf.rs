@@ -1,0 +1,487 @@
+//! # BRF: the bottleneck switch divides its bandwidth
+//!
+//! The switch keeps a table of a port's flows, entered by their SYN. Each flow that offers to obey gets a share, which
+//! the switch writes into its ACKs once per round trip. CUBIC and all other flows share a class of their own, in
+//! proportion to their number. UDP is policed. A new flow starts with the rate that flows of its kind have used. Then
+//! the switch measures rates, and gives the bandwidth that one application leaves unused to the others.
+//!
+//! ## Control law
+//! Rates in bytes per second on the wire. C: link capacity; N: numbers of flows; BW_i: the share of flow i.
+//!
+//! * (8) C_BRF : C_CUBIC = N_BRF : N_CUBIC, of C less the share of UDP (`udp_share`), which is taken while there is
+//!   UDP.
+//! * (9, 10) A new flow: BW_i = min(`beta` · F(5-tuple), C_BRF / N_BRF). F is the average bandwidth seen for the tuple,
+//!   else for the service, else between the networks, else for all; with nothing learned, or without `prediction`, the
+//!   cap.
+//! * (11–13) R = C_BRF − Σ used. If R ≥ BW_i, the others keep their shares; else these are multiplied by (C_BRF − BW_i)
+//!   / Σ used.
+//! * (15) Every Δt = max RTT of the BRF flows: (14) a flow that used less than `alpha` of its share is
+//!   application-limited and gets `beta` times its usage; the others divide the rest equally.
+//! * If the controller reports a long queue (16, 17): BW_i · (1 − q / (γ Σ BW)) with q bytes of the class queued, for γ
+//!   = `gamma` · Δt; if it reports a loaded link (18): BW_i · `utilization` · C_BRF / Σ measured, for as long. Never
+//!   below the floor: `floor`, or half of an equal share if that is less.
+//! * (7) A share is written if the ACK carries none or a higher one.
+//!
+//! The ACK carries the rate as a 16-bit decimal number: see `brf/code.rs`.
+//!
+//! ## States
+//! ```text
+//!                 new flow                       measured for Δt
+//!   flow_table ------------> initial_allocation ----> measurement <----------> allocation
+//!       ^                        ^   |    ^               |  |                     ^
+//!       |  the last flow leaves  |   |    +-- new flow ---+  | congested           | after γ
+//!       +------------------------+   |                       v                     |
+//!                                    +------------> congestion_reduction ----------+
+//! ```
+//!
+//! ## Life of a flow
+//! SYN: an entry in the table, which is bounded. SYN-ACK: the initial share, so the sender's first packet is already
+//! paced. First packet of the sender: the RTT since the SYN. One period later its rate has been measured. Silence: its
+//! share goes to others, and the flow joins as a new one when it sends again. FIN: the share is free at once; the entry
+//! stays until the receiver's FIN, for retransmissions.
+//!
+//! If a flow sends but none of its ACKs is seen, these take another path: its share is announced to the other switches
+//! once per Δt, and the switch that sees its ACKs writes it into the next one.
+//!
+//! ## Layers
+//! On a hierarchical token bucket (its default queue) the BRF class has three leaves, in this order of priority: mice
+//! (flows that have sent less than `mice` bytes), application-limited flows, elephants. Each leaf is assured the shares
+//! of its members, revised every Δt.
+//!
+//! ## References
+//! * The paper of BRF (bottleneck routing feedback), Sensors 24 (2024), 749, sections 3.1 to 3.3. Misprints are
+//!   corrected at the equations in `brf/shares.rs` and `brf/code.rs`.
+//!
+//! ## Differences
+//! 1. The paper compares the rate measured between two allocations with the share given at the first. But data arriving
+//!    in that time was sent under the previous share, for at least a round trip: a flow whose share rose would count as
+//!    application-limited and gain 5 to 10 % per period instead of all. Here it is compared with the lowest share that
+//!    can have governed the measured data, over at least ten packets, and a packet that a period may have missed counts
+//!    as sent. A flow found limited is measured over `small_packets` packets from then on, where one packet more or
+//!    less makes no difference. A new flow is measured from the next allocation on.
+//! 2. A limited flow gets at most the equal share of the others (`Shares::begin`): the result is max-min fair within
+//!    `beta`.
+//! 3. In (11), unlimited flows count with their whole share, limited flows with their measured rate: a share just
+//!    raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all equations.
+//! 4. `alpha · beta` is above 1 by default. With 0.95 and 1.05, both in the paper's ranges, a limited flow that gets
+//!    `beta` times its rate would count as unlimited in the next period, and as limited again in the one after. For the
+//!    same reason F is multiplied by `beta`: a flow that begins with exactly the usage of its kind counts as unlimited.
+//! 5. (16) asks for the queue of the BRF flows, not for that of CUBIC beside them. Where the port has classes, q is the
+//!    backlog of the BRF class, not the controller's count.
+//! 6. Where ACKs already carry another switch's share, this switch compares its own with every such share, and writes
+//!    into other ACKs only after two round trips without one. If each switch wrote in its own turn, a sender would read
+//!    all shares in turn, not the lowest.
+//! 7. Against floods: only flows whose sender has answered count as flows of their class, but a flow already has its
+//!    share at the SYN-ACK if at most `HALF_OPEN` or half of the flows are in this state. At most half of the table is
+//!    for half-open flows. Every refusal is counted.
+//! 8. A share that has fallen by a tenth is written into the next ACK, not a round trip after the last one. Otherwise
+//!    flows learn of a new flow up to a round trip after it has begun to send, and the queue takes the excess.
+//!    `urgent = false` restores the paper's once per round trip.
+//! 9. ACKs of data in the other direction also cross the port: their measured rate, times `beta`, is deducted from C.
+//! 10. Flows that are silent for a while have no share. The paper keeps them until they end or are idle. N counts flows
+//!     that send, in both classes.
+//! 11. All flows get equal parts, beyond their shares, of what (14) leaves unclaimed (`Shares::begin`). A flow limited
+//!     by another port looks application-limited here; with `beta` times its rate from each of two ports, measured in
+//!     turn, it would stay where a momentary cut had put it, at the floor, on idle links.
+//! 12. A cut lasts long enough for two packets of every flow; otherwise it would be over before the flows learn of it.
+//!     Where the floor exceeds half of an equal share, the cut goes down to that half, or many flows would never let a
+//!     queue drain.
+//! 13. Untracked flows (the table was full, or they predate it) count as one of the others in (8) while two of their
+//!     packets come within 2 s, so a host that fills the table cannot starve them.
+//!
+//! ## Known weaknesses
+//! BRF needs to know its capacity. For a link that follows a trace it takes the mean, and a link that carries less
+//! builds a queue. With `follow`, which is ours, it measures departures while packets wait, and tries a quarter more
+//! per period while none do. The shares add up to the whole capacity, so a queue, once formed, stays until the
+//! controller sees it, or is cut for at once with `drain`, which is ours. A sender whose packets are lost before the
+//! switch beyond 1 − `alpha` looks application-limited, and gets less and less. The average of a kind of flows reflects
+//! the load of their time: a flow that could use a free link starts lower than without prediction. A flow's RTT is that
+//! of its handshake: on a path that becomes longer, the control interval stays the same. A flow that moves to a layer
+//! of higher priority may overtake its own packets that wait in the other.
+
+mod allocate;
+mod code;
+mod flow;
+mod learned;
+mod members;
+#[cfg(test)]
+mod random_tests;
+mod returns;
+mod shares;
+mod state;
+mod telling;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use narrows_cc::{Evidence, Nanos, Param, Rate};
+
+pub use code::RateCode;
+
+use self::allocate::Departures;
+use self::flow::{Class, Flow, Layer};
+use self::learned::Learned;
+use self::returns::Guest;
+use self::shares::{Classes, Limit, Shares};
+use self::state::State;
+use narrows_net::config::{self, HtbClass};
+
+use crate::{
+    FiveTuple, FlowTable, Port, RateHeader, Router, RouterFrame, RouterInfo, RouterSetup, Signal, TelemetrySink,
+};
+
+/// Classes of the queue: the BRF class and its leaves, then the two others.
+const BRF: u8 = 0;
+const FIRST_LAYER: u8 = 1;
+const OTHERS: u8 = 4;
+const UDP: u8 = 5;
+
+/// So many half-open flows may have a share, or as many as there are established ones if these are more.
+const HALF_OPEN: usize = 8;
+/// How long a half-open flow keeps a share, and its place in the table.
+const HANDSHAKE: Nanos = Nanos::from_secs(1);
+const HANDSHAKE_ENTRY: Nanos = Nanos::from_secs(3);
+/// UDP has gone when none was seen for so long.
+const UDP_GONE: Nanos = Nanos::from_secs(2);
+/// Flows that are not in the table count as one of the others for so long.
+const STRANGERS_GONE: Nanos = Nanos::from_secs(2);
+/// Bounds of Δt, and its length while no round-trip time is known.
+const PERIOD_MIN: Nanos = Nanos::from_millis(1);
+const PERIOD_MAX: Nanos = Nanos::from_secs(1);
+const PERIOD_UNKNOWN: Nanos = Nanos::from_millis(100);
+/// Of each of its averages the model keeps so many.
+const LEARNED_LIMIT: usize = 4096;
+
+/// What happened, for telemetry.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    refused: u64,
+    expired: u64,
+    allocations: u64,
+    reductions: u64,
+    announced: u64,
+    written: u64,
+}
+
+/// The switch's side of BRF.
+#[derive(Clone, Debug)]
+pub struct Brf {
+    /// What the link carries, as stated and as believed now.
+    nominal: f64,
+    capacity: f64,
+    udp_share: f64,
+    limit: Limit,
+    gamma: f64,
+    utilization: f64,
+    packets: f64,
+    mice: u64,
+    idle: Nanos,
+    prediction: bool,
+    urgent: bool,
+    drain: bool,
+    follow: bool,
+    size: usize,
+
+    state: State,
+    shares: Shares,
+    table: FlowTable<Flow>,
+    /// Flows whose shares other switches announced.
+    guests: FlowTable<Guest>,
+    tuples: Arc<[FiveTuple]>,
+    learned: Learned,
+    /// Flows whose sender has not answered, by class, and those of them that have a share.
+    half_open: [usize; 2],
+    reserved: usize,
+    /// Other flows that send.
+    others: usize,
+    udp_seen: Option<Nanos>,
+    /// When a packet of a flow came that is not in the table, and whether such flows count.
+    strangers_seen: Option<Nanos>,
+    strangers: bool,
+    classes: Classes,
+    /// Shares of the members of each layer, added up.
+    layers: [f64; Layer::COUNT],
+    /// Δt; whether a round-trip time is known; when all is divided next.
+    period: Nanos,
+    period_known: bool,
+    allocate_at: Nanos,
+    swept_at: Nanos,
+    /// Σ measured.
+    load: f64,
+    departures: Departures,
+    /// Bytes of acknowledgements that other flows' data in the opposite direction sends through the port, since the last
+    /// allocation; and the rate set aside for them.
+    acks: u64,
+    acks_since: Nanos,
+    acks_rate: f64,
+    demands: Vec<f64>,
+    gone: Vec<u32>,
+    counts: Counts,
+}
+
+impl Router for Brf {
+    const INFO: RouterInfo = RouterInfo {
+        name: "brf",
+        summary: "BRF: a measured share per flow, divided anew every round trip, written into ACKs",
+        evidence: Evidence::Verified,
+        params: &[
+            Param::number(
+                "alpha",
+                0.95,
+                (0.5, 1.0),
+                "",
+                "share utilisation below which a flow is application-limited",
+            ),
+            Param::number("beta", 1.10, (1.0, 2.0), "", "share of such a flow, as a multiple of its usage"),
+            Param::number("gamma", 1.0, (0.5, 10.0), "rtt", "time to drain a queue, in longest RTTs"),
+            Param::number("utilization", 0.98, (0.5, 1.0), "", "part of a loaded link that rates are cut to"),
+            Param::number("udp_share", 0.05, (0.0, 0.5), "", "share of UDP while there is any"),
+            Param::number(
+                "floor",
+                0.5,
+                (0.001, 100.0),
+                "mbit",
+                "minimum share of a flow, unless half of an equal share is less",
+            ),
+            Param::number("mice", 100_000.0, (0.0, 1e9), "byte", "bytes sent up to which a flow is a mouse"),
+            Param::number(
+                "small_packets",
+                50.0,
+                (0.0, 1000.0),
+                "pkt",
+                "packets over which limited flows are measured",
+            ),
+            Param::flag("classes", true, "add a token bucket if the scenario states no queue but droptail"),
+            Param::flag("prediction", true, "start with the rate learned for flows of the kind"),
+            Param::flag(
+                "urgent",
+                true,
+                "write a share that has fallen by a tenth at once, not a round trip after the last",
+            ),
+            Param::flag(
+                "drain",
+                false,
+                "cut by (16) for the backlog at every allocation, without the controller",
+            ),
+            Param::flag(
+                "follow",
+                false,
+                "measure the link's capacity, and drain as with `drain`: for variable links",
+            ),
+            Param::count("flows", 10_000.0, (2.0, 1e6), "", "maximum number of flows in the table"),
+            Param::number("idle", 30.0, (1.0, 3600.0), "s", "silence after which a flow is forgotten"),
+        ],
+    };
+    const RETURNS: bool = true;
+    const CONTROLLED: bool = true;
+
+    fn new(setup: &RouterSetup) -> Self {
+        let number = |name| setup.params.number(name);
+        let capacity = (setup.capacity.as_bytes_per_sec() as f64).max(1.0);
+        let size = number("flows") as usize;
+        let known = setup.learned.as_deref().and_then(|text| Learned::from_text(text, LEARNED_LIMIT).ok());
+        Self {
+            nominal: capacity,
+            capacity,
+            udp_share: number("udp_share"),
+            limit: Limit { alpha: number("alpha"), beta: number("beta") },
+            gamma: number("gamma"),
+            utilization: number("utilization"),
+            packets: number("small_packets"),
+            mice: number("mice") as u64,
+            idle: Nanos::from_secs_f64(number("idle")),
+            prediction: setup.params.flag("prediction"),
+            urgent: setup.params.flag("urgent"),
+            drain: setup.params.flag("drain"),
+            follow: setup.params.flag("follow"),
+            size,
+            state: State::default(),
+            shares: Shares::new(number("floor") * 125_000.0),
+            // It is kept from being full, so it pushes nothing out by itself.
+            table: FlowTable::new(size, Nanos::MAX),
+            guests: FlowTable::new(size, HANDSHAKE_ENTRY),
+            tuples: Arc::clone(&setup.flows),
+            learned: known.unwrap_or_else(|| Learned::new(LEARNED_LIMIT)),
+            half_open: [0; 2],
+            reserved: 0,
+            others: 0,
+            udp_seen: None,
+            strangers_seen: None,
+            strangers: false,
+            classes: Classes::divide(capacity, 0, 0, false, 0.0),
+            layers: [0.0; Layer::COUNT],
+            period: PERIOD_UNKNOWN,
+            period_known: false,
+            allocate_at: Nanos::MAX,
+            swept_at: Nanos::ZERO,
+            load: 0.0,
+            acks: 0,
+            acks_since: Nanos::ZERO,
+            acks_rate: 0.0,
+            departures: Departures { since: Nanos::ZERO, bytes: 0, starved: true },
+            demands: Vec::new(),
+            gone: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn queue(setup: &RouterSetup) -> Option<config::Queue> {
+        if !setup.params.flag("classes") {
+            return None;
+        }
+        let all = setup.capacity;
+        let udp = all.mul_f64(setup.params.number("udp_share")).max(Rate::from_bytes_per_sec(1));
+        let class = |name, parent, rate, priority| HtbClass { parent, priority, ..HtbClass::new(name, rate) };
+        let layer = |name, priority| class(name, Some(BRF), all / 3, priority);
+        let classes = vec![
+            class("brf", None, all, 0),
+            layer("mice", 0),
+            layer("limited", 1),
+            layer("elephants", 2),
+            class("others", None, all, 2),
+            HtbClass { policed: true, ceil: Some(udp), ..class("udp", None, udp, 2) },
+        ];
+        // The tree is sound, so this never fails.
+        config::Htb::new(classes, OTHERS).ok().map(|htb| config::Queue::Htb(Arc::new(htb)))
+    }
+
+    fn on_open<F: RouterFrame>(&mut self, port: &mut Port<'_>, syn: &F) {
+        let (now, id) = (port.now, syn.flow());
+        if self.is_udp(id) || syn.is_reverse() {
+            return;
+        }
+        let class = if syn.rate_header() == RateHeader::BrfOffer { Class::Brf } else { Class::Other };
+        if let Some(known) = self.table.get(now, id) {
+            if !known.closed {
+                // Repeated, or forged: what is established stays. Which of several is answered is not known; the last.
+                if !known.established {
+                    known.opened = now;
+                }
+                return;
+            }
+            self.forget(port, id);
+        }
+        if self.table.len() == self.size && now - self.swept_at >= HANDSHAKE {
+            self.sweep(port);
+        }
+        if self.table.len() == self.size || self.half_open.iter().sum::<usize>() >= (self.size / 2).max(1) {
+            self.counts.refused += 1;
+            return;
+        }
+        if self.table.insert(now, id, Flow::new(now, class)).is_some() {
+            self.half_open[class as usize] += 1;
+        }
+    }
+
+    fn on_close<F: RouterFrame>(&mut self, port: &mut Port<'_>, fin: &F) {
+        if fin.is_reverse() {
+            return;
+        }
+        if let Some(mut flow) = self.table.remove(fin.flow()) {
+            self.half_open[flow.class as usize] -= usize::from(!flow.established);
+            self.retire(port, fin.flow(), &mut flow);
+            // What is repeated after it still belongs to its queue.
+            (flow.closed, flow.established) = (true, true);
+            self.table.insert(port.now, fin.flow(), flow);
+        }
+    }
+
+    fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
+        let id = packet.flow();
+        if packet.is_reverse() || packet.is_message() {
+            // Acknowledgements of flows in the other direction, and messages: small, and others wait for them.
+            self.write_for_others(port.now, packet);
+            self.acks += packet.size().as_u64();
+            port.steer(FIRST_LAYER);
+            return;
+        }
+        let now = port.now;
+        if let Some(flow) = self.table.get(now, id) {
+            if !packet.opens() {
+                if !flow.established {
+                    self.establish(port, id);
+                } else if !flow.active {
+                    self.activate(port, id);
+                }
+            }
+            let Some(flow) = self.table.get(now, id) else { return };
+            let size = packet.size().as_u64();
+            flow.seen = now;
+            if flow.asked <= flow.returned {
+                flow.asked = now;
+            }
+            flow.sent += size;
+            flow.arrived += size;
+            port.steer(if flow.class == Class::Brf { FIRST_LAYER + flow.layer as u8 } else { OTHERS });
+        } else if self.is_udp(id) {
+            let known = self.udp_seen.replace(now).is_some_and(|seen| now - seen < UDP_GONE);
+            if !known {
+                self.divide_classes(port, 0);
+            }
+            port.steer(UDP);
+        } else {
+            let again = self.strangers_seen.replace(now).is_some_and(|seen| now - seen < STRANGERS_GONE);
+            // One packet may be a late repeat.
+            if again && !self.strangers {
+                self.strangers = true;
+                self.divide_classes(port, 0);
+            }
+            port.steer(OTHERS);
+        }
+    }
+
+    fn on_departure<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
+        self.departures.bytes += packet.size().as_u64();
+        self.departures.starved |= port.backlog.is_zero();
+    }
+
+    fn on_return<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
+        if !packet.is_message() {
+            self.write_own(port, packet);
+            self.write_for_others(port.now, packet);
+        }
+    }
+
+    fn on_signal(&mut self, port: &mut Port<'_>, signal: &Signal) {
+        match *signal {
+            Signal::Insert { flow, code } => self.note_guest(port.now, flow, code),
+            Signal::Congested(congestion) => self.reduce(port, congestion),
+        }
+    }
+
+    fn next_wake(&self) -> Nanos {
+        self.allocate_at
+    }
+
+    fn on_wake(&mut self, port: &mut Port<'_>) {
+        if self.allocate_at <= port.now {
+            self.allocate(port);
+        }
+    }
+
+    fn learned(&self) -> Option<String> {
+        // What is still open is not taught yet.
+        let mut learned = self.learned.clone();
+        for (id, flow) in self.table.clone().iter_mut() {
+            if let (Class::Brf, Some(tuple), Some(rate)) =
+                (flow.class, self.tuples.get(id as usize), flow.mean_rate())
+            {
+                learned.teach(tuple, rate);
+            }
+        }
+        Some(learned.to_text())
+    }
+
+    fn check_learned(text: &str) -> Result<(), String> {
+        Learned::from_text(text, LEARNED_LIMIT).map(|_| ())
+    }
+
+    fn memory(&self) -> usize {
+        self.table.memory()
+    }
+
+    fn telemetry(&self, sink: TelemetrySink<'_>) {
+        self.tell(sink);
+    }
+}

@@ -1,0 +1,210 @@
+//! The full allocation, every Δt: one pass to measure, one to divide (equation 14), and what is due on the way. And the cuts between
+//! two of them, when the controller says so.
+
+use narrows_cc::Nanos;
+
+use super::flow::{Class, Layer};
+use super::returns::patience;
+use super::state::State;
+use super::{BRF, Brf, HANDSHAKE, HANDSHAKE_ENTRY, OTHERS, PERIOD_MAX, PERIOD_MIN, UDP, flow};
+use crate::brf::RateCode;
+use crate::{Congestion, Outgoing, Port, Signal};
+
+/// A flow has fallen silent after so many periods without a packet, so long, and when it could have sent so many.
+const SILENT_PERIODS: u64 = 2;
+const SILENT: Nanos = Nanos::from_millis(20);
+const SILENT_PACKETS: f64 = 2.0;
+/// How long a flow that has ended is remembered for its repeats.
+const CLOSED: Nanos = Nanos::from_secs(1);
+
+/// With `follow`: the capacity believed lies within this range, in parts of the stated one; it is raised by so much per period
+/// while so much of it is used and nothing waits.
+const FOLLOW_RANGE: (f64, f64) = (0.02, 20.0);
+const FOLLOW_GAIN: f64 = 1.25;
+const FOLLOW_USED: f64 = 0.7;
+
+/// What has left the queue since some time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departures {
+    pub(super) since: Nanos,
+    pub(super) bytes: u64,
+    /// At times nothing waited.
+    pub(super) starved: bool,
+}
+
+impl Brf {
+    /// Time to divide everything.
+    pub(super) fn allocate(&mut self, port: &mut Port<'_>) {
+        self.sweep(port);
+        if self.state == State::FlowTable {
+            return;
+        }
+        self.state.transition(State::Allocation);
+        self.counts.allocations += 1;
+        if self.follow {
+            self.follow_capacity(port);
+        }
+        self.measure(port.now);
+        let elapsed = (port.now - self.acks_since).as_secs_f64();
+        if elapsed > 0.0 {
+            let rate = self.acks as f64 / elapsed * self.limit.beta;
+            // Smoothed, and never most of the link.
+            self.acks_rate = ((self.acks_rate + rate) / 2.0).min(self.capacity / 2.0);
+            (self.acks, self.acks_since) = (0, port.now);
+        }
+        // The numbers of flows are known now; UDP may have gone.
+        self.divide_classes(port, 0);
+        self.shares.begin(&mut self.demands);
+        self.layers = [0.0; Layer::COUNT];
+        for (_, flow) in self.table.iter_mut() {
+            if flow.active && flow.class == Class::Brf {
+                flow.base = self.shares.grant(flow.demand, flow.used);
+                let layer = flow.place(self.mice);
+                self.layers[layer as usize] += self.shares.rate(flow.base);
+            }
+        }
+        if self.drain || self.follow {
+            let gamma = self.period.mul_f64(self.gamma).max(PERIOD_MIN);
+            self.shares.drain(Self::backlog(port), gamma.as_secs_f64());
+        }
+        self.set_classes(port);
+        self.announce(port);
+        self.state.transition(State::Measurement);
+        self.allocate_at = port.now.saturating_add(self.period);
+    }
+
+    /// What the link carries, as the last period showed: what has left, if packets waited all the time; at least that, if none
+    /// did and the shares were used. Then it is tried whether it is more.
+    fn follow_capacity(&mut self, port: &Port<'_>) {
+        let elapsed = (port.now - self.departures.since).as_secs_f64();
+        let rate = self.departures.bytes as f64 / elapsed;
+        let (least, most) = (self.nominal * FOLLOW_RANGE.0, self.nominal * FOLLOW_RANGE.1);
+        if self.departures.starved || (self.departures.bytes == 0 && port.backlog.is_zero()) {
+            if rate > FOLLOW_USED * self.capacity {
+                self.capacity = (self.capacity * FOLLOW_GAIN).min(most);
+            }
+        } else {
+            self.capacity = rate.clamp(least, most);
+        }
+        self.departures = Departures { since: port.now, bytes: 0, starved: false };
+    }
+
+    /// Drops what has ended, was never established, or is silent.
+    pub(super) fn sweep(&mut self, port: &mut Port<'_>) {
+        let now = port.now;
+        self.swept_at = now;
+        let silent = (self.period * SILENT_PERIODS).max(SILENT);
+        let mut gone = std::mem::take(&mut self.gone);
+        for (id, flow) in self.table.iter_mut() {
+            let (quiet, age) = (now - flow.seen, now - flow.opened);
+            let expired = if flow.closed {
+                quiet > CLOSED
+            } else if flow.established {
+                quiet > self.idle
+            } else {
+                age > HANDSHAKE_ENTRY
+            };
+            // Who keeps to a small share is silent between two packets.
+            let between =
+                || Nanos::from_secs_f64(SILENT_PACKETS * flow::PACKET / self.shares.rate(flow.base));
+            let passive = flow.active
+                && if flow.established { quiet > silent && quiet > between() } else { age > HANDSHAKE };
+            if expired || passive {
+                gone.push(id);
+            }
+            if expired {
+                // Marks it for what follows.
+                flow.seen = Nanos::ZERO;
+                flow.closed = true;
+            }
+        }
+        for id in gone.drain(..) {
+            if let Some(mut flow) = self.table.remove(id) {
+                let expired = flow.closed && flow.seen.is_zero();
+                self.retire(port, id, &mut flow);
+                if expired {
+                    self.half_open[flow.class as usize] -= usize::from(!flow.established);
+                    self.counts.expired += 1;
+                } else {
+                    self.table.insert(now, id, flow);
+                }
+            }
+        }
+        self.gone = gone;
+    }
+
+    /// Measures every flow that has a share, and lists their demands.
+    fn measure(&mut self, now: Nanos) {
+        let mut longest = Nanos::ZERO;
+        self.demands.clear();
+        self.load = 0.0;
+        for (_, flow) in self.table.iter_mut() {
+            if !flow.active || flow.class != Class::Brf {
+                continue;
+            }
+            let share = self.shares.rate(flow.base);
+            flow.measure(now, self.period, self.packets, self.limit, share);
+            self.load += flow.rate;
+            self.demands.push(flow.demand);
+            longest = longest.max(flow.rtt);
+        }
+        if !longest.is_zero() {
+            self.period = longest.clamp(PERIOD_MIN, PERIOD_MAX);
+        }
+    }
+
+    /// Shares whose acknowledgements do not come by here are announced to the other switches.
+    fn announce(&mut self, port: &mut Port<'_>) {
+        let now = port.now;
+        for (id, flow) in self.table.iter_mut() {
+            let sends = flow.active && flow.established && flow.class == Class::Brf;
+            let unanswered = flow.asked > flow.returned && now - flow.asked > patience(flow.rtt);
+            if sends && unanswered && now - flow.announced >= flow.rtt {
+                flow.announced = now;
+                let share = self.shares.rate(flow.base);
+                flow.advise(share);
+                let advice = self.shares.advice(flow.base);
+                // Of several switches on the way the one with the least share speaks (equation 7), or the sender would
+                // read them all in turn; the others take over when it falls silent.
+                let fresh = patience(flow.rtt).max(self.period * 2);
+                let lower = |(code, at): (RateCode, _)| code.decode() < advice && now - at < fresh;
+                if !flow.heard.is_some_and(lower) {
+                    let code = RateCode::encode(advice).0;
+                    port.send(Outgoing::Broadcast(Signal::Insert { flow: id, code }));
+                    self.counts.announced += 1;
+                }
+            }
+        }
+    }
+}
+
+impl Brf {
+    /// What waits of the BRF flows, in bytes: all that waits, where the queue has no classes.
+    pub(super) fn backlog(port: &Port<'_>) -> f64 {
+        let [brf, others, udp] = [BRF, OTHERS, UDP].map(|class| port.class_backlog(class));
+        if (brf + others + udp).is_zero() { port.backlog.as_f64() } else { brf.as_f64() }
+    }
+
+    /// The controller found congestion (equations 16 to 18): once per signal, and for γ.
+    pub(super) fn reduce(&mut self, port: &mut Port<'_>, congestion: Congestion) {
+        if self.state != State::Measurement {
+            return;
+        }
+        // Long enough for every flow to be told: there is an acknowledgement for two packets.
+        let told = 2.0 * flow::PACKET * self.shares.count() as f64 / self.shares.allocated().max(1.0);
+        let gamma = self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(told)).max(PERIOD_MIN);
+        match congestion {
+            Congestion::Queue { packets } => {
+                let waiting = Self::backlog(port).min(packets as f64 * flow::PACKET);
+                if waiting == 0.0 {
+                    return;
+                }
+                self.shares.drain(waiting, gamma.as_secs_f64());
+            }
+            Congestion::Load => self.shares.unload(self.utilization, self.load),
+        }
+        self.state.transition(State::CongestionReduction);
+        self.counts.reductions += 1;
+        self.allocate_at = port.now.saturating_add(gamma);
+    }
+}

@@ -1,0 +1,184 @@
+//! Who holds a share: flows join, are established, retire and are forgotten, and the classes follow their numbers.
+
+use narrows_cc::{Nanos, Rate};
+
+use super::allocate::Departures;
+use super::flow::{Class, Flow, Layer};
+use super::shares::Classes;
+use super::state::State;
+use super::{
+    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_MIN, PERIOD_UNKNOWN, STRANGERS_GONE, UDP,
+    UDP_GONE,
+};
+use crate::{Port, FiveTuple};
+
+impl Brf {
+    pub(super) fn is_udp(&self, flow: u32) -> bool {
+        self.tuples.get(flow as usize).is_some_and(|tuple| tuple.protocol == FiveTuple::UDP)
+    }
+
+    /// Equation 9, with the margin of equation 14: a flow that begins with exactly what its kind uses would count as one that
+    /// could use more.
+    pub(super) fn predict(&self, flow: u32) -> Option<f64> {
+        let tuple = self.tuples.get(flow as usize).filter(|_| self.prediction)?;
+        Some(self.learned.predict(tuple)? * self.limit.beta)
+    }
+
+    /// Flows of the class whose SYN was seen and that have no share yet; no more than may have one before they answer.
+    pub(super) fn waiting(&self) -> usize {
+        let half_open = self.half_open[Class::Brf as usize];
+        half_open.saturating_sub(self.reserved).min(self.believed())
+    }
+
+    /// How many half-open flows are believed to be real.
+    pub(super) fn believed(&self) -> usize {
+        (self.shares.count() - self.reserved).max(HALF_OPEN)
+    }
+
+    /// Equation 8, whenever a number has changed by which it divides. `joining` BRF flows are about to.
+    pub(super) fn divide_classes(&mut self, port: &mut Port<'_>, joining: usize) {
+        let udp = self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
+        let brf = self.shares.count() + joining;
+        // Whoever found no room in the table, and what was there before this switch, are not left with nothing.
+        self.strangers &= self.strangers_seen.is_some_and(|seen| port.now - seen < STRANGERS_GONE);
+        let others = self.others + usize::from(self.strangers);
+        let classes = Classes::divide(self.capacity - self.acks_rate, brf, others, udp, self.udp_share);
+        if classes != self.classes {
+            self.classes = classes;
+            self.shares.set_capacity(classes.brf);
+            self.set_classes(port);
+        }
+    }
+
+    /// Tells the queue. What a class leaves unused the others may have, but for UDP.
+    pub(super) fn set_classes(&self, port: &mut Port<'_>) {
+        let rate = |rate: f64| Rate::from_bytes_per_sec(rate.max(1.0) as u64);
+        // The link is the ceiling.
+        let all = Rate::MAX;
+        port.set_class(BRF, rate(self.classes.brf + self.acks_rate), all);
+        // A layer without members is assured a little, so that a new flow need not wait for others' tokens.
+        let least = 0.05 * self.classes.brf;
+        let sum: f64 = self.layers.iter().map(|layer| layer + least).sum();
+        for (class, layer) in (FIRST_LAYER..).zip(self.layers) {
+            let part = if sum > 0.0 { (layer + least) / sum } else { 0.0 };
+            let acks = if class == FIRST_LAYER { self.acks_rate } else { 0.0 };
+            port.set_class(class, rate(self.classes.brf * part + acks), all);
+        }
+        port.set_class(OTHERS, rate(self.classes.others), all);
+        port.set_class(UDP, rate(self.classes.udp), rate(self.classes.udp));
+    }
+
+    /// A flow of the BRF class that has no share gets its first one (equations 8 to 13), while so many others wait for theirs:
+    /// N counts those whose SYN was seen, as far as they are believed. Returns the flow's base, and whether it got less than an
+    /// equal share by prediction.
+    pub(super) fn admit(
+        &mut self,
+        port: &mut Port<'_>,
+        prediction: Option<f64>,
+        waiting: usize,
+    ) -> (f64, bool) {
+        let reducing = self.state == State::CongestionReduction;
+        if self.state == State::FlowTable {
+            self.allocate_at = port.now.saturating_add(self.period);
+            self.departures = Departures { since: port.now, bytes: 0, starved: false };
+            (self.acks, self.acks_since) = (0, port.now);
+        }
+        self.state.transition(State::InitialAllocation);
+        self.divide_classes(port, 1);
+        let before = self.shares.allocated();
+        let first = self.shares.initial(prediction, waiting);
+        let predicted = first < self.shares.initial(None, waiting);
+        let base = self.shares.join(first);
+        let initial = self.shares.rate(base);
+        let kept = if before > 0.0 { (self.shares.allocated() - initial) / before } else { 0.0 };
+        self.layers = self.layers.map(|layer| layer * kept);
+        self.layers[Layer::Mice as usize] += initial;
+        self.set_classes(port);
+        self.state.transition(if reducing { State::CongestionReduction } else { State::Measurement });
+        (base, predicted)
+    }
+
+    /// A flow counts no more: it ended, fell silent or was never established.
+    pub(super) fn retire(&mut self, port: &mut Port<'_>, id: u32, flow: &mut Flow) {
+        if let (Class::Brf, Some(tuple), Some(rate)) =
+            (flow.class, self.tuples.get(id as usize), flow.take_mean())
+        {
+            self.learned.teach(tuple, rate);
+        }
+        if !flow.active {
+            return;
+        }
+        flow.active = false;
+        match flow.class {
+            Class::Brf => {
+                self.reserved -= usize::from(!flow.established);
+                let share = self.shares.rate(flow.base);
+                let layer = &mut self.layers[flow.layer as usize];
+                *layer = (*layer - share).max(0.0);
+                self.shares.leave(flow.base, flow.used.min(share));
+                if self.shares.count() == 0 {
+                    self.state.transition(State::FlowTable);
+                    self.allocate_at = Nanos::MAX;
+                    (self.period, self.period_known) = (PERIOD_UNKNOWN, false);
+                    self.layers = [0.0; Layer::COUNT];
+                }
+            }
+            Class::Other => self.others -= 1,
+        }
+        self.divide_classes(port, 0);
+    }
+
+    /// Takes a flow out of the table.
+    pub(super) fn forget(&mut self, port: &mut Port<'_>, id: u32) {
+        if let Some(mut flow) = self.table.remove(id) {
+            self.half_open[flow.class as usize] -= usize::from(!flow.established);
+            self.retire(port, id, &mut flow);
+        }
+    }
+
+    /// The sender has answered: the flow counts from now on.
+    pub(super) fn establish(&mut self, port: &mut Port<'_>, id: u32) {
+        let Some(flow) = self.table.get(port.now, id) else { return };
+        let rtt = port.now - flow.opened;
+        flow.established = true;
+        flow.rtt = rtt;
+        flow.restart(port.now);
+        self.half_open[flow.class as usize] -= 1;
+        if flow.class == Class::Brf {
+            self.reserved -= usize::from(flow.active);
+            if !self.period_known || rtt > self.period {
+                // The beat of a longer period is kept; the first one begins now.
+                if !self.period_known && self.allocate_at != Nanos::MAX {
+                    self.allocate_at = port.now.saturating_add(rtt.clamp(PERIOD_MIN, PERIOD_MAX));
+                }
+                self.period_known = true;
+                self.period = rtt.clamp(PERIOD_MIN, PERIOD_MAX);
+            }
+        }
+        self.activate(port, id);
+    }
+
+    /// A flow that sends is counted.
+    pub(super) fn activate(&mut self, port: &mut Port<'_>, id: u32) {
+        let Some(flow) = self.table.get(port.now, id) else { return };
+        if flow.active || flow.closed {
+            return;
+        }
+        match flow.class {
+            Class::Other => {
+                flow.active = true;
+                self.others += 1;
+                self.divide_classes(port, 0);
+            }
+            Class::Brf => {
+                // One that is back and could use more when it fell silent needs no prediction.
+                let greedy = flow.is_greedy();
+                let prediction = if greedy { None } else { self.predict(id) };
+                let (base, predicted) = self.admit(port, prediction, self.waiting());
+                if let Some(flow) = self.table.get(port.now, id) {
+                    flow.join(port.now, base, predicted);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What comes back: shares are written into acknowledgements (equation 7), and those of other switches for them.
+
+use narrows_cc::{Nanos, Rate};
+
+use super::flow::Class;
+use super::{Brf, RateCode};
+use crate::{Port, RateHeader, RouterFrame};
+
+/// A share that another switch announced.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guest {
+    code: u16,
+    /// It has not been written since.
+    due: bool,
+}
+
+/// How long no acknowledgement need be seen of a flow that sends, before they are taken to go another way.
+pub(super) fn patience(rtt: Nanos) -> Nanos {
+    (rtt * 3).max(Nanos::from_millis(100))
+}
+
+/// A router only lowers the value carried (equation 7).
+fn write<F: RouterFrame>(packet: &mut F, rate: Rate) {
+    let lower = match packet.rate_header() {
+        RateHeader::None => true,
+        RateHeader::BrfRate { code } => RateCode(code).decode() > rate,
+        // Somebody else's header.
+        _ => false,
+    };
+    if lower {
+        packet.set_rate_header(RateHeader::BrfRate { code: RateCode::encode(rate).0 });
+    }
+}
+
+impl Brf {
+    /// An acknowledgement of a flow of this port, or of another.
+    pub(super) fn write_own<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
+        let (now, id) = (port.now, packet.flow());
+        let Some(flow) = self.table.get(now, id) else { return };
+        flow.returned = now;
+        if flow.closed {
+            if packet.closes() {
+                self.forget(port, id);
+            }
+            return;
+        }
+        if flow.class != Class::Brf {
+            return;
+        }
+        if !flow.active {
+            // A flow that fell silent has no share until it sends again; a new one has it with the SYN-ACK.
+            if !flow.established && packet.opens() {
+                self.offer(port, packet);
+            }
+            return;
+        }
+        let carried = match packet.rate_header() {
+            RateHeader::BrfRate { code } => {
+                flow.beyond = Some((RateCode(code).decode().as_bytes_per_sec() as f64, now));
+                true
+            }
+            _ => false,
+        };
+        let share = self.shares.rate(flow.base);
+        // What is above the share of a switch that leads is no news to the sender, and would be taken for the least one.
+        let led = flow.beyond.is_some_and(|(least, seen)| now - seen < flow.rtt * 2 && least <= share);
+        let urgent = self.urgent && !led && flow.has_fallen_to(share);
+        if !carried && !urgent && now < flow.write_at {
+            return;
+        }
+        // Another switch that writes sets the pace; this one takes over when it has not for two round trips.
+        flow.write_at = now.saturating_add(if carried { flow.rtt * 2 } else { flow.rtt });
+        flow.advise(share);
+        write(packet, self.shares.advice(flow.base));
+        self.counts.written += 1;
+    }
+
+    /// The SYN-ACK of a flow without a share.
+    fn offer<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
+        let prediction = self.predict(packet.flow());
+        let waiting = self.waiting().saturating_sub(1);
+        if self.reserved < self.believed() {
+            let (base, predicted) = self.admit(port, prediction, waiting);
+            self.reserved += 1;
+            if let Some(flow) = self.table.get(port.now, packet.flow()) {
+                flow.join(port.now, base, predicted);
+                flow.advise(self.shares.rate(base));
+            }
+            write(packet, self.shares.advice(base));
+        } else {
+            // Too many half-open flows: it is told what it will have, and has it when it answers.
+            self.divide_classes(port, 0);
+            let initial = self.shares.initial(prediction, waiting);
+            write(packet, Rate::from_bytes_per_sec((initial as u64).max(1)));
+        }
+        self.counts.written += 1;
+    }
+
+    /// Another switch announces the share of a flow; one on its way if the flow crosses this port too.
+    pub(super) fn note_guest(&mut self, now: Nanos, flow: u32, code: u16) {
+        // A share of nothing is none.
+        let rate = RateCode(code).decode();
+        if let (false, Some(own)) = (rate.is_zero(), self.table.peek_mut(flow)) {
+            own.heard = Some((RateCode(code), now));
+            own.beyond = Some((rate.as_bytes_per_sec() as f64, now));
+        }
+        if rate.is_zero() || self.guests.insert(now, flow, Guest { code, due: true }).is_none() {
+            self.counts.refused += 1;
+        }
+    }
+
+    /// Writes a share that another switch announced into the next acknowledgement of its flow.
+    pub(super) fn write_for_others<F: RouterFrame>(&mut self, now: Nanos, packet: &mut F) {
+        if self.guests.is_empty() || !packet.is_reverse() || packet.is_message() {
+            return;
+        }
+        let Some(guest) = self.guests.get(now, packet.flow()) else { return };
+        if std::mem::take(&mut guest.due) {
+            write(packet, RateCode(guest.code).decode());
+            self.counts.written += 1;
+        }
+        if packet.closes() {
+            self.guests.remove(packet.flow());
+        }
+    }
+}

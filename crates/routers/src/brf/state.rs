@@ -1,0 +1,100 @@
+//! The states of figure 5.
+
+/// Where the allocation of a port stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum State {
+    /// The flow table is set up; no flow of the BRF class holds a share.
+    #[default]
+    FlowTable,
+    /// A new flow is given its first share (equations 9 to 13).
+    InitialAllocation,
+    /// The rates of all flows are measured.
+    Measurement,
+    /// All shares are divided again (equation 14).
+    Allocation,
+    /// Shares are cut until a queue has drained or the load has fallen (equations 16 to 18).
+    CongestionReduction,
+}
+
+impl State {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FlowTable => "flow_table",
+            Self::InitialAllocation => "initial_allocation",
+            Self::Measurement => "measurement",
+            Self::Allocation => "allocation",
+            Self::CongestionReduction => "congestion_reduction",
+        }
+    }
+
+    /// Whether the figure and the text of section 3.2 lead from here to `to`.
+    pub const fn leads_to(self, to: Self) -> bool {
+        use State::{Allocation, CongestionReduction, FlowTable, InitialAllocation, Measurement};
+        match (self, to) {
+            // A new flow, in whatever state the port waits.
+            (FlowTable | Measurement | CongestionReduction, InitialAllocation) => true,
+            // 'For the newly added traffic the initial bandwidth is calculated, and then the bandwidth is measured'; a cut
+            // that was in force goes on.
+            (InitialAllocation, Measurement | CongestionReduction) => true,
+            // 'After one RTT, the bandwidth allocation phase is entered, and the process is repeated.'
+            (Measurement, Allocation) | (Allocation, Measurement) => true,
+            // The controller detects congestion; then everything is divided anew.
+            (Measurement, CongestionReduction) | (CongestionReduction, Allocation) => true,
+            // The last flow has gone.
+            (Measurement | Allocation | CongestionReduction, FlowTable) => true,
+            _ => false,
+        }
+    }
+
+    /// Goes on to another state.
+    ///
+    /// # Panics
+    /// If that is no edge of the figure: a slip in the router.
+    pub fn transition(&mut self, to: Self) {
+        assert!(self.leads_to(to), "no edge from {} to {}", self.name(), to.name());
+        *self = to;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::State::{self, Allocation, CongestionReduction, FlowTable, InitialAllocation, Measurement};
+
+    #[test]
+    fn the_life_of_a_port_is_a_path_through_the_figure() {
+        let mut state = State::default();
+        for to in [
+            InitialAllocation,
+            Measurement,
+            Allocation,
+            Measurement,
+            CongestionReduction,
+            InitialAllocation,
+            CongestionReduction,
+            Allocation,
+            Measurement,
+            FlowTable,
+        ] {
+            state.transition(to);
+            assert_eq!(state, to);
+        }
+    }
+
+    #[test]
+    fn what_the_figure_does_not_have_is_no_edge() {
+        let all = [FlowTable, InitialAllocation, Measurement, Allocation, CongestionReduction];
+        let edges = all.iter().flat_map(|from| all.iter().map(move |to| (*from, *to)));
+        let legal = edges.filter(|(from, to)| from.leads_to(*to)).count();
+        assert_eq!(legal, 12);
+        assert!(all.iter().all(|state| !state.leads_to(*state)));
+        // Without flows there is nothing to measure, to divide or to cut.
+        assert!([Measurement, Allocation, CongestionReduction].iter().all(|to| !FlowTable.leads_to(*to)));
+    }
+
+    #[test]
+    #[should_panic(expected = "no edge from flow_table to allocation")]
+    fn a_wrong_edge_is_refused() {
+        State::default().transition(Allocation);
+    }
+}

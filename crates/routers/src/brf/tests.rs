@@ -1,0 +1,473 @@
+//! The switch at its port, packet by packet. Rates are in bytes per second; a port carries 10 MB/s.
+
+use std::sync::Arc;
+
+use narrows_cc::{Nanos, Params, Rate};
+use narrows_packet::{Flags, Packet};
+
+use super::{Brf, RateCode, State};
+use crate::{Congestion, FiveTuple, RateHeader, Router, RouterFrame, RouterSetup, Signal, TestPort};
+
+mod ways;
+
+const MB: f64 = 1e6;
+
+/// A switch with one port, and the clock.
+struct Switch {
+    brf: Brf,
+    port: TestPort,
+    now: Nanos,
+}
+
+fn setup(overrides: &[(&str, f64)]) -> RouterSetup {
+    let mut params = Params::defaults(Brf::INFO.params);
+    for (name, value) in overrides {
+        params.set(name, *value).expect("a parameter within its range");
+    }
+    // Flow 9 is UDP; all others TCP, from one client each to one service.
+    let tuple = |flow: u32| FiveTuple {
+        source: flow << 8,
+        destination: 1,
+        source_port: 40_000,
+        destination_port: 80,
+        protocol: if flow == 9 { FiveTuple::UDP } else { FiveTuple::TCP },
+    };
+    RouterSetup {
+        capacity: Rate::from_bytes_per_sec(10_000_000),
+        params,
+        flows: (0..20_000).map(tuple).collect::<Vec<_>>().into(),
+        learned: None,
+    }
+}
+
+impl Switch {
+    fn new(overrides: &[(&str, f64)]) -> Self {
+        Self { brf: Brf::new(&setup(overrides)), port: TestPort::default(), now: Nanos::from_millis(1) }
+    }
+
+    /// The same with the queue it asks for.
+    fn with_classes() -> Self {
+        let setup = setup(&[]);
+        let queue = Brf::queue(&setup).expect("it has a queue of its own");
+        Self { port: TestPort::new(&queue), ..Self::new(&[]) }
+    }
+
+    fn at(&mut self, ms: u64) -> &mut Self {
+        let until = Nanos::from_millis(ms);
+        while self.brf.next_wake() <= until {
+            let at = self.brf.next_wake();
+            self.brf.on_wake(&mut self.port.at(at, 0));
+            assert!(self.brf.next_wake() > at, "time goes on");
+        }
+        self.now = until;
+        self
+    }
+
+    /// A packet from the sender; the class it is steered to.
+    fn forth(&mut self, flow: u32, flags: Flags, payload: u16, extension: RateHeader) -> Option<u8> {
+        let mut packet = Packet::new(flow);
+        packet.flags = flags;
+        packet.payload = payload;
+        packet.set_rate_header(extension);
+        let mut port = self.port.at(self.now, 0);
+        if flags.has(Flags::SYN) {
+            self.brf.on_open(&mut port, &packet);
+        }
+        if flags.has(Flags::FIN) {
+            self.brf.on_close(&mut port, &packet);
+        }
+        self.brf.on_arrival(&mut port, &mut packet);
+        port.steered()
+    }
+
+    fn syn(&mut self, flow: u32) -> &mut Self {
+        self.forth(flow, Flags::SYN, 0, RateHeader::BrfOffer);
+        self
+    }
+
+    /// A full packet of data: 1500 bytes.
+    fn data(&mut self, flow: u32) -> Option<u8> {
+        self.forth(flow, Flags::ACK, 1448, RateHeader::None)
+    }
+
+    /// A packet to the sender that carries this; what it carries then.
+    fn back_with(&mut self, flow: u32, flags: Flags, extension: RateHeader) -> RateHeader {
+        let mut packet = Packet::new(flow);
+        packet.flags = flags.with(Flags::ACK).with(Flags::REVERSE);
+        packet.set_rate_header(extension);
+        self.brf.on_return(&mut self.port.at(self.now, 0), &mut packet);
+        packet.rate_header()
+    }
+
+    /// The rate that an acknowledgement brings, in MB/s; zero for none.
+    fn ack(&mut self, flow: u32) -> f64 {
+        rate(self.back_with(flow, Flags::NONE, RateHeader::None))
+    }
+
+    /// A flow is set up with a round trip of `rtt_ms` from now, the switch being next to the sender; its first rate.
+    fn open(&mut self, flow: u32, rtt_ms: u64) -> f64 {
+        let ms = self.now.as_nanos() / 1_000_000;
+        self.syn(flow);
+        self.at(ms + rtt_ms);
+        let first = rate(self.back_with(flow, Flags::SYN, RateHeader::None));
+        self.data(flow);
+        first
+    }
+
+    /// A millisecond's worth of all that the port carries.
+    fn flood(&mut self, flow: u32) {
+        for _ in 0..7 {
+            self.data(flow);
+        }
+    }
+
+    /// Until `ms`, flows send full packets at these rates (MB/s) and are acknowledged once per millisecond. What was told last.
+    fn send(&mut self, ms: u64, flows: &[(u32, f64)]) -> Vec<f64> {
+        let mut told = vec![0.0; flows.len()];
+        let mut credit = vec![0.0; flows.len()];
+        for now in self.now.as_nanos() / 1_000_000 + 1..=ms {
+            self.at(now);
+            for (i, &(flow, rate)) in flows.iter().enumerate() {
+                credit[i] += rate * 1e3;
+                while credit[i] >= 1500.0 {
+                    credit[i] -= 1500.0;
+                    self.data(flow);
+                }
+                let heard = self.ack(flow);
+                told[i] = if heard > 0.0 { heard } else { told[i] };
+            }
+        }
+        told
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.brf.on_signal(&mut self.port.at(self.now, 0), &signal);
+    }
+
+    fn reading(&self, name: &str) -> f64 {
+        let mut found = None;
+        self.brf.telemetry(&mut |item, value| {
+            if item == name {
+                found = value.number();
+            }
+        });
+        found.expect("it tells this")
+    }
+}
+
+fn rate(extension: RateHeader) -> f64 {
+    match extension {
+        RateHeader::BrfRate { code } => RateCode(code).decode().as_bytes_per_sec() as f64 / MB,
+        _ => 0.0,
+    }
+}
+
+fn code(mb: f64) -> RateHeader {
+    RateHeader::BrfRate { code: RateCode::encode(Rate::from_bytes_per_sec((mb * MB) as u64)).0 }
+}
+
+#[track_caller]
+fn near(value: f64, expected: f64, tolerance: f64) {
+    assert!((value - expected).abs() <= tolerance * expected, "{value}, not {expected}");
+}
+
+#[test]
+fn the_first_rate_comes_with_the_syn_ack_and_then_one_per_round_trip() {
+    let mut switch = Switch::new(&[]);
+    assert_eq!(switch.open(1, 40), 10.0);
+    // The round-trip time is known now: the next acknowledgement may carry a rate, and then none does for 40 ms.
+    assert_eq!(switch.ack(1), 10.0);
+    let mut carried = Vec::new();
+    for ms in 42..242 {
+        switch.at(ms).flood(1);
+        if switch.ack(1) > 0.0 {
+            carried.push(ms);
+        }
+    }
+    assert_eq!(carried, [81, 121, 161, 201, 241]);
+    // Who does not offer gets none, and neither do flows that nobody has set up.
+    switch.forth(2, Flags::SYN, 0, RateHeader::None);
+    assert_eq!(switch.back_with(2, Flags::SYN, RateHeader::None), RateHeader::None);
+    assert_eq!(switch.ack(77), 0.0);
+}
+
+#[test]
+fn a_router_only_lowers_the_value_carried() {
+    let mut switch = Switch::new(&[]);
+    switch.open(1, 40);
+    assert_eq!(switch.back_with(1, Flags::NONE, code(3.0)), code(3.0));
+    assert_eq!(switch.back_with(1, Flags::NONE, code(30.0)), code(10.0));
+    // Another header is not touched, nor a flow of somebody else.
+    let other = RateHeader::RcpReply { rate: 5.0 };
+    assert_eq!(switch.back_with(1, Flags::NONE, other), other);
+    assert_eq!(switch.back_with(5, Flags::NONE, code(30.0)), code(30.0));
+    // While another switch writes, this one leaves it the pace; two round trips after the last it takes over.
+    let mut carried = Vec::new();
+    for ms in 42..=200 {
+        switch.at(ms).flood(1);
+        if ms < 90 && ms % 40 == 0 {
+            assert_eq!(switch.back_with(1, Flags::NONE, code(3.0)), code(3.0));
+        } else if switch.ack(1) > 0.0 {
+            carried.push(ms);
+        }
+    }
+    assert_eq!(carried, [160, 200]);
+}
+
+#[test]
+fn flows_join_with_equal_shares_and_a_share_that_falls_is_told_at_once() {
+    for urgent in [1.0, 0.0] {
+        let mut switch = Switch::new(&[("urgent", urgent)]);
+        switch.open(1, 40);
+        assert_eq!(switch.ack(1), 10.0);
+        // The first flow is told every 40 ms, last at 81 ms. The second one's SYN-ACK comes 9 ms later.
+        switch.send(51, &[(1, 10.0)]);
+        switch.syn(2);
+        switch.send(90, &[(1, 10.0)]);
+        assert_eq!(rate(switch.back_with(2, Flags::SYN, RateHeader::None)), 5.0);
+        let mut told = Vec::new();
+        for ms in 91..=140 {
+            switch.at(ms).flood(1);
+            if switch.ack(1) == 5.0 {
+                told.push(ms);
+            }
+        }
+        assert_eq!(told, if urgent > 0.0 { vec![91, 131] } else { vec![121] });
+    }
+}
+
+#[test]
+fn a_share_that_falls_is_not_told_while_that_of_another_switch_is_less() {
+    let mut switch = Switch::new(&[]);
+    switch.open(1, 40);
+    switch.send(50, &[(1, 10.0)]);
+    switch.syn(2);
+    switch.send(90, &[(1, 10.0)]);
+    switch.back_with(2, Flags::SYN, RateHeader::None);
+    // The first flow has 5 MB/s here, and 2 by another switch.
+    assert_eq!(switch.back_with(1, Flags::NONE, code(2.0)), code(2.0));
+    switch.syn(3).at(100);
+    assert_eq!(switch.back_with(1, Flags::NONE, code(2.0)), code(2.0));
+    switch.back_with(3, Flags::SYN, RateHeader::None);
+    switch.flood(1);
+    assert_eq!(switch.ack(1), 0.0);
+    // By another one it has more than here.
+    assert_eq!(switch.back_with(1, Flags::NONE, code(9.0)), code(3.333));
+    switch.syn(4).at(110);
+    switch.back_with(4, Flags::SYN, RateHeader::None);
+    near(switch.ack(1), 2.5, 0.001);
+}
+
+#[test]
+fn flows_that_set_up_at_once_know_of_each_other() {
+    let mut switch = Switch::new(&[]);
+    switch.syn(1).syn(2).syn(3).at(41);
+    let first: Vec<f64> =
+        (1..=3).map(|flow| rate(switch.back_with(flow, Flags::SYN, RateHeader::None))).collect();
+    assert_eq!(first, [3.333, 3.333, 3.333]);
+}
+
+#[test]
+fn a_limited_flow_gets_what_it_uses_and_a_tenth_and_the_others_the_rest() {
+    let mut switch = Switch::new(&[]);
+    switch.open(1, 20);
+    switch.open(2, 20);
+    // The first sends what it is told, the second 2 MB/s.
+    let mut rates = [5.0, 2.0];
+    for ms in (41..1_000).step_by(20) {
+        rates[0] = switch.send(ms + 20, &[(1, rates[0]), (2, 2.0)])[0].max(0.1);
+    }
+    // A packet more or less in 20 ms is 4 % of 2 MB/s.
+    near(rates[0], 10.0 - 1.1 * 2.0, 0.015);
+    near(switch.reading("used"), rates[0] * MB + 2.0 * MB, 0.015);
+    // The second wants more: whatever it is given it uses, until both have the same.
+    rates[1] = 2.2;
+    for ms in (1_001..3_000).step_by(20) {
+        let told = switch.send(ms + 20, &[(1, rates[0]), (2, rates[1])]);
+        rates = [told[0].max(0.1), told[1].max(0.1)];
+    }
+    assert_eq!(rates, [5.0, 5.0]);
+}
+
+#[test]
+fn a_flow_that_is_given_more_is_not_taken_for_a_limited_one() {
+    let mut switch = Switch::new(&[]);
+    switch.open(1, 100);
+    switch.open(2, 20);
+    let mut rates = [5.0, 5.0];
+    for ms in (220..600).step_by(10) {
+        let told = switch.send(ms, &[(1, rates[0]), (2, rates[1])]);
+        for (rate, told) in rates.iter_mut().zip(told) {
+            *rate = if told > 0.0 { told } else { *rate };
+        }
+    }
+    near(rates[0], 5.0, 0.01);
+    switch.forth(2, Flags::FIN.with(Flags::ACK), 0, RateHeader::None);
+    assert_eq!(switch.reading("brf_flows"), 1.0);
+    // It hears of all the link within two periods, and sends so a round trip of 100 ms later. Meanwhile it uses half of its
+    // share, and is not taken for limited.
+    let mut heard = vec![5.0; 10];
+    for ms in (600..2_000).step_by(10) {
+        let told = switch.send(ms, &[(1, heard[heard.len() - 10])])[0];
+        heard.push(if told > 0.0 { told } else { *heard.last().unwrap() });
+    }
+    let first = heard.iter().position(|rate| *rate == 10.0).expect("it hears of all the link");
+    assert!(first <= 10 + 20, "{first}");
+    assert!(heard[first..].iter().all(|rate| *rate == 10.0), "{heard:?}");
+}
+
+#[test]
+fn silence_ends_a_share_and_the_port_sleeps_until_somebody_sends_again() {
+    let mut switch = Switch::new(&[("prediction", 0.0)]);
+    switch.open(1, 20);
+    switch.open(2, 20);
+    switch.send(400, &[(1, 5.0), (2, 5.0)]);
+    switch.send(800, &[(1, 10.0)]);
+    assert_eq!(switch.reading("brf_flows"), 1.0);
+    near(switch.reading("allocated"), 10.0 * MB, 0.001);
+    switch.at(5_000);
+    assert_eq!((switch.reading("brf_flows"), switch.brf.next_wake()), (0.0, Nanos::MAX));
+    // Both are still known: they join with their first packet.
+    assert_eq!(switch.reading("table"), 2.0);
+    switch.data(1);
+    assert_eq!(switch.ack(1), 10.0);
+    assert!(switch.brf.next_wake() <= switch.now + Nanos::from_millis(100));
+    // After the idle time they are not.
+    switch.send(40_000, &[(1, 0.1)]);
+    assert_eq!(switch.reading("table"), 1.0);
+}
+
+#[test]
+fn a_forged_syn_takes_nothing_from_a_flow_and_a_fin_frees_its_share() {
+    let mut switch = Switch::new(&[]);
+    switch.open(1, 20);
+    switch.send(200, &[(1, 10.0)]);
+    switch.syn(1);
+    switch.forth(1, Flags::SYN, 0, RateHeader::None);
+    assert_eq!((switch.reading("brf_flows"), switch.reading("half_open")), (1.0, 0.0));
+    switch.forth(1, Flags::FIN.with(Flags::ACK), 0, RateHeader::None);
+    assert_eq!((switch.reading("brf_flows"), switch.reading("table")), (0.0, 1.0));
+    // Repeats still go to the class; the receiver's FIN ends it. Then the number may be used again.
+    assert_eq!(switch.data(1), Some(super::FIRST_LAYER + 2));
+    switch.back_with(1, Flags::FIN, RateHeader::None);
+    assert_eq!(switch.reading("table"), 0.0);
+    assert_eq!(switch.data(1), Some(super::OTHERS));
+    near(switch.open(1, 20), 10.0, 0.01);
+}
+
+#[test]
+fn a_flood_of_syns_is_bounded_counted_and_takes_little_from_who_was_there() {
+    let mut switch = Switch::new(&[("flows", 1000.0)]);
+    switch.open(1, 20);
+    switch.send(100, &[(1, 10.0)]);
+    let memory = switch.reading("table_memory");
+    for flow in 100..20_000 {
+        if flow % 100 == 0 {
+            let ms = switch.now.as_nanos() / 1_000_000;
+            switch.send(ms + 1, &[(1, 1.0)]);
+        }
+        switch.syn(flow);
+        switch.back_with(flow, Flags::SYN, RateHeader::None);
+    }
+    // Half of the table is for flows that have not answered. Eight of them at most have a share.
+    assert_eq!((switch.reading("half_open"), switch.reading("table")), (500.0, 501.0));
+    assert_eq!(switch.reading("refused"), 19_900.0 - 500.0);
+    assert_eq!(switch.reading("table_memory"), memory);
+    assert!(switch.reading("brf_flows") <= 9.0);
+    // A second later they have none, three seconds later they are forgotten, and who comes is let in.
+    switch.send(1_500, &[(1, 10.0)]);
+    assert_eq!(switch.reading("brf_flows"), 1.0);
+    switch.send(4_000, &[(1, 10.0)]);
+    assert_eq!((switch.reading("half_open"), switch.reading("expired")), (0.0, 500.0));
+    assert_eq!(switch.open(2, 20), 5.0);
+}
+
+#[test]
+fn a_signal_cuts_once_for_gamma_and_then_all_is_divided_anew() {
+    let mut switch = Switch::new(&[("gamma", 2.0)]);
+    switch.open(1, 50);
+    switch.send(300, &[(1, 10.0)]);
+    let queue = Signal::Congested(Congestion::Queue { packets: 200 });
+    // 150 kB of 200 kB waiting by the packets that the controller counted: 300 kB · 1/2 within 100 ms is 3 MB/s.
+    switch.brf.on_signal(&mut switch.port.at(switch.now, 300_000), &queue);
+    near(switch.reading("allocated"), 7.0 * MB, 1e-9);
+    assert_eq!(switch.brf.state, State::CongestionReduction);
+    // Told again it does nothing.
+    switch.brf.on_signal(&mut switch.port.at(switch.now, 300_000), &queue);
+    near(switch.reading("allocated"), 7.0 * MB, 1e-9);
+    assert_eq!(switch.brf.next_wake(), switch.now + Nanos::from_millis(100));
+    switch.send(401, &[(1, 7.0)]);
+    near(switch.reading("allocated"), 10.0 * MB, 1e-9);
+    // Load: 10 MB/s measured of 10, of which 98 % may be.
+    switch.send(700, &[(1, 10.0)]);
+    switch.signal(Signal::Congested(Congestion::Load));
+    near(switch.reading("allocated"), 9.8 * MB, 0.005);
+    // Without flows there is nothing to cut.
+    let mut empty = Switch::new(&[]);
+    empty.signal(queue);
+    assert_eq!((empty.brf.state, empty.reading("reductions")), (State::FlowTable, 0.0));
+}
+
+#[test]
+fn acknowledgements_of_the_other_direction_are_taken_off() {
+    let mut switch = Switch::new(&[]);
+    switch.open(1, 20);
+    // 19 of 52 bytes per millisecond are 988 kB/s.
+    for ms in 22..400 {
+        switch.at(ms).flood(1);
+        switch.ack(1);
+        for _ in 0..19 {
+            switch.forth(5, Flags::ACK.with(Flags::REVERSE), 0, RateHeader::None);
+        }
+    }
+    near(switch.reading("c_brf"), (10.0 - 1.1 * 0.988) * MB, 0.005);
+    // When they end it is given back, half of what is left in each period.
+    switch.send(600, &[(1, 9.0)]);
+    near(switch.reading("c_brf"), 10.0 * MB, 0.001);
+}
+
+#[test]
+fn classes_divide_by_flows_and_packets_join_their_layer() {
+    let mut switch = Switch::with_classes();
+    switch.open(1, 20);
+    assert_eq!(switch.reading("c_brf"), 10.0 * MB);
+    switch.forth(2, Flags::SYN, 0, RateHeader::None);
+    // A SYN alone counts for nothing.
+    assert_eq!(switch.reading("c_brf"), 10.0 * MB);
+    assert_eq!(switch.data(2), Some(super::OTHERS));
+    assert_eq!(switch.reading("c_brf"), 5.0 * MB);
+    assert_eq!(switch.data(9), Some(super::UDP));
+    near(switch.reading("c_brf"), 4.75 * MB, 1e-9);
+    // Mice up to 100 kB, then an elephant; one that uses less than it may is in the layer between.
+    assert_eq!(switch.data(1), Some(super::FIRST_LAYER));
+    switch.send(100, &[(1, 4.75), (2, 4.75)]);
+    assert_eq!(switch.data(1), Some(super::FIRST_LAYER + 2));
+    switch.send(400, &[(1, 1.0), (2, 8.75)]);
+    assert_eq!(switch.data(1), Some(super::FIRST_LAYER + 1));
+    // UDP was not seen for two seconds, and the other flow for long.
+    switch.send(3_000, &[(1, 4.0)]);
+    assert_eq!((switch.reading("c_brf"), switch.reading("other_flows")), (10.0 * MB, 0.0));
+    switch.data(2);
+    assert_eq!(switch.reading("c_brf"), 5.0 * MB);
+}
+
+#[test]
+fn a_new_flow_begins_with_what_its_kind_was_measured_at() {
+    let mut switch = Switch::new(&[]);
+    switch.open(1, 20);
+    switch.send(500, &[(1, 2.0)]);
+    switch.forth(1, Flags::FIN.with(Flags::ACK), 0, RateHeader::None);
+    // Another client of the same service: 2 MB/s, and the margin of a tenth.
+    near(switch.open(2, 20), 2.2, 0.02);
+    let text = switch.brf.learned().expect("it has learned");
+    let made = |learned: &str, prediction| {
+        let mut setup = setup(&[("prediction", prediction)]);
+        setup.learned = Some(Arc::from(learned));
+        let mut next = Switch { brf: Brf::new(&setup), ..Switch::new(&[]) };
+        next.open(3, 20)
+    };
+    // It lives on in another run; nonsense is as good as nothing.
+    near(made(&text, 1.0), 2.2, 0.02);
+    assert_eq!(made(&text, 0.0), 10.0);
+    assert_eq!(made("tuple of nonsense", 1.0), 10.0);
+}

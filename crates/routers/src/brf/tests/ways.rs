@@ -1,0 +1,74 @@
+//! Acknowledgements that return by another way, and what switches announce for them.
+
+use narrows_cc::Rate;
+use narrows_packet::{Flags, Packet};
+
+use super::{RateCode, Switch, code};
+use crate::{Outgoing, RateHeader, Router, RouterFrame, Signal};
+
+#[test]
+fn shares_whose_acknowledgements_go_another_way_are_announced_once_per_round_trip() {
+    let mut switch = Switch::new(&[]);
+    switch.syn(1).at(41).data(1);
+    // No acknowledgement of that comes by. With the first allocation after three round trips the others are told, then every 40 ms.
+    let mut announced = Vec::new();
+    for ms in 42..400 {
+        switch.at(ms).flood(1);
+        for sent in switch.port.outbox.drain(..) {
+            let Outgoing::Broadcast(Signal::Insert { flow, code }) = sent else { panic!("{sent:?}") };
+            assert_eq!((flow, RateCode(code).decode()), (1, Rate::from_bytes_per_sec(10_000_000)));
+            announced.push(ms);
+        }
+    }
+    assert_eq!(announced, [201, 241, 281, 321, 361]);
+    // One that is seen ends that.
+    switch.ack(1);
+    for ms in 400..500 {
+        switch.at(ms).flood(1);
+        switch.ack(1);
+    }
+    assert!(switch.port.outbox.is_empty());
+}
+
+/// Equation 7 where several switches of a way announce: only the one with the least share does.
+#[test]
+fn a_switch_says_nothing_while_another_of_the_way_announces_less() {
+    let mut switch = Switch::new(&[]);
+    switch.syn(1).at(41).data(1);
+    let mut announced = Vec::new();
+    for ms in 42..900 {
+        switch.at(ms).flood(1);
+        // Until 300 ms another announces 9 MB/s every 50 ms, then more than the 10 MB/s here.
+        if ms % 50 == 0 {
+            let other =
+                RateCode::encode(Rate::from_bytes_per_sec(if ms <= 300 { 9_000_000 } else { 11_000_000 }));
+            switch.signal(Signal::Insert { flow: 1, code: other.0 });
+        }
+        announced.extend(switch.port.outbox.drain(..).map(|_| ms));
+    }
+    // The first allocation after the other's word is no longer the last: 11 MB/s are heard at 350 ms.
+    assert_eq!(announced[..2], [361, 401]);
+    // One that falls silent is not waited for longer than acknowledgements are, three round trips.
+    switch.signal(Signal::Insert { flow: 1, code: RateCode::encode(Rate::from_bytes_per_sec(9_000_000)).0 });
+    announced.clear();
+    for ms in 900..1200 {
+        switch.at(ms).flood(1);
+        announced.extend(switch.port.outbox.drain(..).map(|_| ms));
+    }
+    assert!((1019..1061).contains(&announced[0]), "{announced:?}");
+}
+
+#[test]
+fn a_switch_that_sees_the_acknowledgements_writes_what_was_announced_once() {
+    let mut switch = Switch::new(&[]);
+    switch.signal(Signal::Insert { flow: 7, code: 12_005 });
+    assert_eq!(switch.back_with(7, Flags::NONE, code(3.0)), code(3.0));
+    switch.signal(Signal::Insert { flow: 7, code: 12_005 });
+    assert_eq!([switch.ack(7), switch.ack(7)], [120.0, 0.0]);
+    // Also where acknowledgements leave by the port itself.
+    switch.signal(Signal::Insert { flow: 7, code: 12_005 });
+    let mut ack = Packet::new(7);
+    ack.flags = Flags::ACK.with(Flags::REVERSE);
+    switch.brf.on_arrival(&mut switch.port.at(switch.now, 0), &mut ack);
+    assert_eq!(ack.rate_header(), RateHeader::BrfRate { code: 12_005 });
+}

@@ -1,0 +1,480 @@
+//! # Nodectl: nodes that negotiate rates
+//!
+//! Before a requester (the paper's server) sends data, it requests a rate along the path. Every port on the path states
+//! what it can give and lowers the request; the responder (the paper's user) answers with the result. From then on the
+//! ports notify requesters when the rate must fall, because flows have joined, and when it may rise, because flows have
+//! left. Data packets carry nothing.
+//!
+//! ## Control law
+//! Bandwidths in bytes per second on the wire, headers included. Bz is the port's bandwidth, Bv its unallocated part,
+//! Qz the number of transmissions served, Qctl and Bctl number and bandwidth of those whose bottleneck is this port, VQ
+//! the rate at which new transmissions arrive, Rtt the round-trip time in the request.
+//!
+//! ```text
+//! T  = alpha Rtt         QT = max(1, VQ T)        transmissions until the data comes, including this one
+//! Bs = Bv / QT           Ba = Bz / (Qz + QT)
+//! |Bs - Ba| <= beta Ba   Bc = Bs
+//! Ba - Bs   >  beta Ba   Bc = Ba                              those above Ba are notified to reduce
+//! Bs - Ba   >  beta Ba   Bc = (Bv + Bctl) / (QT + Qctl)       those bottlenecked here are notified to come to Bc
+//! ```
+//!
+//! * Request (Algorithm 4): if Bc < Min, a failure goes back and the request goes no further. If Bc < Max, Max = Bc. Bc
+//!   is recorded and the others are notified.
+//! * Success on its way back: the port is the bottleneck of the transmission if Bc = Max, not if Bc > Max. The
+//!   bandwidth it gave beyond Max is free again.
+//! * Failure on its way back: the changes of the negotiation are undone.
+//! * Termination, or silence for `timeout`: the record is deleted.
+//! * Freed bandwidth is handed out by the last line of the law, where QT counts only expected arrivals.
+//! * Subflows (Algorithm 2): flows of the same content and destination are one transmission in all of this, and divide
+//!   its bandwidth by weight, the Max of their first request.
+//!
+//! ## States
+//! ```text
+//! of a record     request -> negotiating -- success --> granted: bottlenecked here | elsewhere
+//!                    ^            |                        |   ^
+//!                    |         failure: as before          +---+ reduced, increase suggested
+//!                    +-- request after an increase --------+
+//!                 termination, silence: gone
+//! ```
+//!
+//! ## Messages that get lost
+//! Only requests are acknowledged. Once per control interval, the longest RTT of its flows, a port checks whether a
+//! flow sends more than its reservation. If so, the flow missed a notification, and the port repeats it. An increase
+//! that no request answers is repeated three times; then the flow counts as bottlenecked elsewhere. A flow has one
+//! suggestion at a time, none between request and answer, and none from a port that an answer shows not to be its
+//! bottleneck. The timeout covers a lost termination. The requester's next request, handled as if it were the first,
+//! covers a lost success.
+//!
+//! ## References
+//! H. Liu, H. Ni, R. Han, 'A Transmission Rate Control Method for Active Congestion Reduction Based on Network Node
+//! Bandwidth Allocation', Future Internet 15(12), 385, 2023. Its algorithms are pictures; this is our reading of its
+//! text.
+//!
+//! ## Differences
+//! 1. The two corrections of Algorithm 1 that `nodectl/allocation.rs` explains: the third line also reduces, and a
+//!    request for less than its share costs the others no more than that.
+//! 2. The paper does not say which node hands out bandwidth freed by a termination or by a success for less. Here the
+//!    port does, at once.
+//! 3. Between request and answer a flow counts as bottlenecked here if this port lowered its Max. If answers return by
+//!    another path, it keeps that status.
+//! 4. A requester that receives a reduction while its success is in transit would follow the success, which is the
+//!    later message but the older decision. A port that meets a success above the current reservation lowers it.
+//! 5. A port that reduces a transmission is its bottleneck from then on. A port that forwards another's reduction is
+//!    not.
+//! 6. A request that answers an increase, or announces a reduction, asks for no more than that message said. The port
+//!    that sent the message remains the bottleneck, although its Bc may meanwhile exceed the Max it receives.
+//! 7. A new subflow gets the current share of its transmission (Algorithm 1 without the transmission's own part)
+//!    instead of its former one, so that a share that another subflow cannot use is not lost.
+//! 8. `beta` is a share of Ba. Increases of less than a thousandth are not worth a message.
+//! 9. The message has no sequence number. Answers repeat the Rtt of their request, and requesters vary it slightly each
+//!    time. A port accepts only the answer to the last request it saw. One bit of Rtt records that the request met a
+//!    node: otherwise a requester with a limit of its own would take the answer for a granted rate on a path without
+//!    nodes.
+//! 10. A full table answers new requests with a failure.
+//! 11. From 128 transmissions on, a newcomer does not move each of the others, which would take as many messages; see
+//!     `nodectl/allocation.rs`.
+//! 12. Bz excludes traffic that is not negotiated: ACKs and messages of flows in the other direction, as measured in
+//!     the last control interval plus a tenth, and handshakes and messages. The paper allocates the whole link.
+//! 13. A requester that was told to reduce requests its current rate once reductions have ceased, so that the other
+//!     nodes on its path learn it. A requester whose application has less data requests the rate it uses. In the paper
+//!     nothing corrects such records.
+//! 14. A flow without notification for 2.5 s receives its own rate as a reduction, which changes nothing. A requester
+//!     without notification for 10 s sends a request, and so detects failed nodes.
+//! 15. A requester that receives a reduction between request and answer cannot know which is the later decision. It
+//!     keeps the lower rate. Once reductions have ceased it requests the answer's rate again, and the nodes grant or
+//!     lower it.
+//!
+//! ## Known weaknesses
+//! * Traffic that does not negotiate is not in the reservation table: beside it the port allocates bandwidth it does
+//!   not have.
+//! * A host that claims many contents gets many shares, until the table is full.
+//! * When a flow with a short RTT joins flows with long ones, its data may arrive before theirs has decreased.
+//! * Unused reservations are lost: a twentieth of the rate of applications with little data, or the difference to two
+//!   packets per round trip, and the whole reservation of a flow without data until its requester or the timeout
+//!   returns it.
+//! * Loss before the port does not change a reservation.
+//! * The port allocates all of its bandwidth, so a queue, once formed, persists. On a link that follows a trace it
+//!   allocates the mean, regardless of the current capacity.
+//! * Requests cross the port but are not in its reservation table. With hundreds of transmissions, each one that ends
+//!   causes a message to each of the others and a request from each: 400 on 100 Mbit/s, of which 20 per second end and
+//!   are replaced, keep a queue of more than half a BDP.
+//! * While others fill the table, newcomers are refused and do not send.
+//! * A flow whose RTT exceeds `timeout` is forgotten before its data arrives.
+
+mod adjust;
+mod allocation;
+mod arrivals;
+mod counts;
+#[cfg(test)]
+mod fuzz_tests;
+pub mod message;
+mod records;
+#[cfg(test)]
+mod tests;
+
+use narrows_cc::{Evidence, Nanos, Param, Rate};
+
+use self::allocation::Part;
+use self::arrivals::{Arrivals, Predictor};
+use self::counts::Counts;
+use self::message::{ATTENDED, Adjustment, MOST, Message, Negotiation};
+use self::records::Book;
+use narrows_packet::ControlMessage;
+
+use crate::{Outgoing, Port, Reading, Router, RouterFrame, RouterInfo, RouterSetup, TelemetrySink};
+
+/// Bounds of the beat.
+const SHORTEST_BEAT: Nanos = Nanos::from_millis(10);
+const LONGEST_BEAT: Nanos = Nanos::from_secs(1);
+/// The node's side of Nodectl.
+#[derive(Clone, Debug)]
+pub struct Nodectl {
+    /// What the port has to give if nothing else crosses it.
+    capacity: u64,
+    alpha: f64,
+    beta: f64,
+    arrivals: Arrivals,
+    book: Book,
+    /// When the beat under way began, and when it ends.
+    beat_start: Nanos,
+    beat_end: Nanos,
+    /// The longest round-trip time of the flows.
+    rtt: Nanos,
+    /// Bytes since the beat began that belong to flows of the other direction, and their rate.
+    returning: u64,
+    returns: f64,
+    /// The same for messages and handshakes of this direction.
+    passing: u64,
+    overhead: f64,
+    /// When the last transmission began.
+    joined_at: Nanos,
+    counts: Counts,
+    /// Lists that are made and emptied again.
+    places: Vec<u32>,
+    flows: Vec<u32>,
+    parts: Vec<Part>,
+}
+
+fn rate(bytes_per_sec: u64) -> Rate {
+    Rate::from_bytes_per_sec(bytes_per_sec)
+}
+
+/// Sends a message to the sender of a flow, along the way on which the flow passed this port.
+fn tell(port: &mut Port<'_>, (flow, path): (u32, u8), message: &Message) {
+    let message = ControlMessage::new(message.encode().as_bytes());
+    port.send(Outgoing::ToSender { flow, path, message });
+}
+
+impl Router for Nodectl {
+    const INFO: RouterInfo = RouterInfo {
+        name: "nodectl",
+        summary: "Nodectl: negotiates a rate with every sender and notifies it of changes",
+        evidence: Evidence::Verified,
+        params: &[
+            Param::number(
+                "alpha",
+                1.0,
+                (1.0, 10.0),
+                "",
+                "round trips ahead for which arrivals are predicted",
+            ),
+            Param::number("beta", 0.0, (0.0, 0.9), "", "tolerated unfairness, as a share of the mean"),
+            Param::number("share", 1.0, (0.1, 1.0), "", "share of the capacity that is allocated"),
+            Param::count(
+                "predictor",
+                0.0,
+                (0.0, 2.0),
+                "",
+                "arrivals to come: 0 the present rate, 1 its exponential mean, 2 level and trend (Holt)",
+            ),
+            Param::number("gain", 0.125, (0.01, 1.0), "", "weight of the present rate in predictors 1 and 2"),
+            Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor 2"),
+            Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "interval over which arrivals are counted"),
+            Param::number("timeout", 10.0, (10.0, 600.0), "s", "silence after which a record is deleted"),
+            Param::count("flows", 100_000.0, (1.0, 1e6), "", "maximum number of records"),
+        ],
+    };
+    const RETURNS: bool = true;
+
+    fn new(setup: &RouterSetup) -> Self {
+        let number = |name| setup.params.number(name);
+        let capacity = setup.capacity.mul_f64(number("share")).min(MOST).as_bytes_per_sec().max(1);
+        let (gain, trend) = (number("gain"), number("trend"));
+        let predictor = match number("predictor") as u64 {
+            0 => Predictor::Present,
+            1 => Predictor::Ewma { gain },
+            _ => Predictor::Holt { gain, trend },
+        };
+        let idle = Nanos::from_secs_f64(number("timeout"));
+        Self {
+            capacity,
+            alpha: number("alpha"),
+            beta: number("beta"),
+            arrivals: Arrivals::new(predictor, Nanos::from_secs_f64(number("slot") / 1e3)),
+            book: Book::new(capacity, number("flows") as usize, idle),
+            beat_start: Nanos::ZERO,
+            beat_end: Nanos::MAX,
+            rtt: Nanos::ZERO,
+            returning: 0,
+            returns: 0.0,
+            passing: 0,
+            overhead: 0.0,
+            joined_at: Nanos::ZERO,
+            counts: Counts::default(),
+            places: Vec::new(),
+            flows: Vec::new(),
+            parts: Vec::new(),
+        }
+    }
+
+    fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
+        if packet.is_reverse() {
+            self.returning += packet.size().as_u64();
+        } else if packet.is_message() {
+            self.passing += packet.size().as_u64();
+            self.on_message(port, packet);
+        } else if packet.opens() {
+            self.passing += packet.size().as_u64();
+        } else if let Some(record) = self.book.records.get(port.now, packet.flow()) {
+            record.arrived += packet.size().as_u64();
+        }
+    }
+
+    fn on_departure<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _packet: &mut F) {}
+
+    fn on_return<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
+        if packet.is_message() {
+            self.on_answer(port, packet);
+        }
+    }
+
+    fn next_wake(&self) -> Nanos {
+        self.beat_end
+    }
+
+    fn on_wake(&mut self, port: &mut Port<'_>) {
+        while self.book.expire(port.now) {
+            self.counts.expired += 1;
+        }
+        self.look_after_each(port);
+        self.allow_for_returns(port);
+        self.hand_out(port);
+        self.beat_start = port.now;
+        self.beat_end = if self.book.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.beat()) };
+    }
+
+    fn telemetry(&self, sink: TelemetrySink<'_>) {
+        sink("flows", Reading::count(self.book.records.len() as u64));
+        sink("transmissions", Reading::count(self.book.served() as u64));
+        sink("given", Reading::Rate(self.book.given() as f64));
+        let free = self.book.total().saturating_sub(self.book.given());
+        sink("free", Reading::Rate(free as f64));
+        sink("returns", Reading::Rate(self.returns));
+        self.counts.report(sink);
+    }
+
+    fn memory(&self) -> usize {
+        self.book.memory()
+    }
+}
+
+impl Nodectl {
+    /// A control packet on its way to the user.
+    fn on_message<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
+        match Message::decode(packet.message().as_bytes()) {
+            Ok(message @ Message::Negotiation { kind: Negotiation::Request, .. }) => {
+                self.on_request(port, packet, message);
+            }
+            Ok(Message::Adjustment { kind: Adjustment::Terminate, id, .. }) => {
+                match self.book.records.peek_mut(packet.flow()).map(|record| (record.id == id, record.path)) {
+                    Some((true, path)) if path == packet.path() => {
+                        self.book.close(packet.flow());
+                        self.hand_out(port);
+                    }
+                    Some((false, _)) => self.counts.foreign += 1,
+                    // Repeated, or its record has timed out; or it leaves a way and comes by on another.
+                    _ => {}
+                }
+            }
+            // Nothing else goes to the user: it is stopped here.
+            _ => {
+                self.counts.refused += 1;
+                port.consume();
+            }
+        }
+    }
+
+    /// Algorithm 4, lines 3 to 18.
+    fn on_request<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F, message: Message) {
+        let Message::Negotiation { max, min, id, rtt_us: field, .. } = message else { return };
+        let rtt_us = field & !ATTENDED;
+        let flow = packet.flow();
+        let known = self.book.records.get(port.now, flow).map(|record| record.id);
+        if known.is_some_and(|known| known != id) {
+            self.counts.foreign += 1;
+            port.consume();
+            return;
+        }
+        if known.is_none() {
+            let fresh = self.book.find(&id).is_none();
+            let weight = max.as_bytes_per_sec().min(self.capacity);
+            if self.book.open(port.now, flow, id, weight).is_none() {
+                self.counts.full += 1;
+                self.refuse(port, packet, &message, 0);
+                return;
+            }
+            if fresh {
+                self.arrivals.on_arrival(port.now);
+                self.joined_at = port.now;
+            }
+        }
+        let Some(own) = self.book.records.peek_mut(flow).map(|record| record.transmission) else { return };
+        let asked = max.as_bytes_per_sec();
+        let rtt = Nanos::from_micros(u64::from(rtt_us));
+        let (whole, mut allocated, adjust) = self.allocate(port.now, flow, own, asked, rtt);
+        if allocated < min.as_bytes_per_sec().max(1) {
+            self.refuse(port, packet, &message, allocated);
+            self.undo(port, flow);
+            return;
+        }
+        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        let announced = record.before.is_none() && record.is_bottleneck() && asked == record.rate();
+        let repeated = record.before.is_some() && asked == record.echoed;
+        let suggested = [record.suggested, record.withdrawn].contains(&asked);
+        let echoes = suggested || announced || repeated;
+        record.echoed = if echoes { asked } else { 0 };
+        if echoes {
+            // Difference 6.
+            allocated = allocated.min(asked);
+        }
+        record.withdrawn = 0;
+        if asked >= record.suggested {
+            record.suggested = 0;
+        }
+        if record.before.is_none() {
+            record.before = Some((record.rate(), record.is_bottleneck()));
+            record.path_before = record.path;
+        }
+        record.token = rtt_us;
+        record.rtt = rtt;
+        record.path = packet.path();
+        record.told_at = port.now;
+        record.allocated = allocated;
+        self.rtt = self.rtt.max(rtt);
+        let granted = allocated.min(asked);
+        self.book.set(flow, granted, allocated <= asked);
+        let (kind, max) = (Negotiation::Request, rate(granted));
+        let passed_on = Message::Negotiation { kind, max, min, id, rtt_us: rtt_us | ATTENDED };
+        packet.set_message(passed_on.encode().as_bytes());
+        self.divide(port, own, whole, Some(flow));
+        self.adjust(port, adjust, Some(own), (0, u64::MAX));
+        if self.beat_end == Nanos::MAX {
+            self.beat_start = port.now;
+            self.returning = 0;
+            self.passing = 0;
+            self.beat_end = port.now.saturating_add(self.beat());
+        }
+    }
+
+    /// How long a beat lasts.
+    fn beat(&self) -> Nanos {
+        self.rtt.max(SHORTEST_BEAT).min(LONGEST_BEAT)
+    }
+
+    /// Answers a request with a failure: it goes no further.
+    fn refuse<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &F, request: &Message, there_is: u64) {
+        let Message::Negotiation { min, id, rtt_us, .. } = *request else { return };
+        self.counts.failures += 1;
+        port.consume();
+        let kind = Negotiation::Failure;
+        let answer = Message::Negotiation { kind, max: rate(there_is), min, id, rtt_us };
+        tell(port, (packet.flow(), packet.path()), &answer);
+    }
+
+    /// The negotiation of a flow has failed: it has what it had before.
+    fn undo(&mut self, port: &mut Port<'_>, flow: u32) {
+        let free = self.book.load(None).free;
+        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        let has = record.rate();
+        match record.before.take() {
+            Some((before, here)) if before > 0 => {
+                record.path = record.path_before;
+                self.book.set(flow, before.min(has + free), here);
+            }
+            None if has > 0 => return,
+            _ => self.book.close(flow),
+        }
+        self.hand_out(port);
+    }
+
+    /// A control packet on its way to the server: Algorithm 4, lines 20 to 25.
+    fn on_answer<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
+        let Ok(message) = Message::decode(packet.message().as_bytes()) else {
+            self.counts.refused += 1;
+            return;
+        };
+        let flow = packet.flow();
+        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        if record.id != message.id() {
+            self.counts.foreign += 1;
+            return;
+        }
+        match message {
+            Message::Negotiation { kind: Negotiation::Request, .. }
+            | Message::Adjustment { kind: Adjustment::Terminate, .. } => self.counts.refused += 1,
+            Message::Adjustment { kind: Adjustment::Increase, .. } => {}
+            Message::Negotiation { kind, max, min, id, rtt_us } => {
+                if rtt_us & !ATTENDED != record.token || record.before.is_none() {
+                    return;
+                }
+                let (has, allocated) = (record.rate(), record.allocated);
+                if kind == Negotiation::Failure {
+                    self.undo(port, flow);
+                } else if rate(has) < min {
+                    // Reduced meanwhile below what is of use.
+                    let kind = Negotiation::Failure;
+                    packet.set_message(
+                        Message::Negotiation { kind, max: rate(has), min, id, rtt_us }.encode().as_bytes(),
+                    );
+                    self.undo(port, flow);
+                } else {
+                    record.before = None;
+                    if max > rate(has) {
+                        // Difference 4.
+                        let lowered = Message::Negotiation { kind, max: rate(has), min, id, rtt_us };
+                        packet.set_message(lowered.encode().as_bytes());
+                    }
+                    let max = max.as_bytes_per_sec();
+                    let here = max >= allocated;
+                    if !here {
+                        // What was suggested while this port passed for the bottleneck is void.
+                        record.suggested = 0;
+                    }
+                    self.book.set(flow, max.min(has), here);
+                    if max < has {
+                        self.hand_out(port);
+                    }
+                }
+            }
+            Message::Adjustment { kind: Adjustment::Reduce, speed, .. } => {
+                let speed = speed.as_bytes_per_sec();
+                if let Some((before, here)) = &mut record.before
+                    && speed < *before
+                {
+                    (*before, *here) = (speed, false);
+                }
+                // About the way of the last request, not one that the flow is leaving.
+                // It may have crossed a request under way, whose answer is the later word.
+                let settled = record.before.is_none();
+                if settled && speed < record.rate() && packet.path() == record.path {
+                    record.suggested = 0;
+                    record.withdrawn = 0;
+                    // What is on its way was sent before it was told.
+                    record.told_at = port.now;
+                    self.book.set(flow, speed, false);
+                    self.hand_out(port);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! What a port remembers: a record per flow, a transmission per content and destination, and the sums over them that make
+//! Algorithm 1 start from numbers at hand.
+
+use narrows_cc::Nanos;
+
+use crate::FlowTable;
+use super::allocation::Load;
+use super::message::Id;
+
+/// No flow.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// One flow. Rates are in bytes per second.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) id: Id,
+    /// Its transmission in the table of those.
+    pub(super) transmission: u32,
+    /// The next subflow of the transmission.
+    next: u32,
+    /// The Max of its first request, no more than the port's bandwidth: its weight among subflows.
+    pub(super) weight: u64,
+    /// The Rtt field of its last request: only the answer that repeats it counts.
+    pub(super) token: u32,
+    pub(super) rtt: Nanos,
+    /// The way of the flow that leads over this port.
+    pub(super) path: u8,
+    /// What the last request was given here; more than `rate` where other nodes or the ends allow less.
+    pub(super) allocated: u64,
+    /// What is set aside for it.
+    rate: u64,
+    /// What was set aside before the negotiation that is under way, if one is, and whether the port was its bottleneck;
+    /// zero if it is the first.
+    pub(super) before: Option<(u64, bool)>,
+    /// The way at that time.
+    pub(super) path_before: u8,
+    /// The flag: this port is its bottleneck.
+    bottleneck: bool,
+    /// When its rate last changed, or it was last told.
+    pub(super) told_at: Nanos,
+    /// Bytes that arrived since the last beat.
+    pub(super) arrived: u64,
+    /// The rate of the last increase that was sent and not yet asked for; zero: none.
+    pub(super) suggested: u64,
+    /// The last increase that a reduction made void: a request for it may be on its way.
+    pub(super) withdrawn: u64,
+    /// The Max of the last request, if this port had said it: a repeated request says it again.
+    pub(super) echoed: u64,
+    /// How often that was repeated.
+    pub(super) repeats: u8,
+}
+
+impl Record {
+    pub(super) fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    pub(super) fn is_bottleneck(&self) -> bool {
+        self.bottleneck
+    }
+}
+
+/// Flows of the same content and destination.
+#[derive(Clone, Debug)]
+pub(super) struct Transmission {
+    content: u32,
+    destination: u32,
+    first: u32,
+    subflows: u32,
+    /// Those of them whose bottleneck is this port.
+    controlled: u32,
+    pub(super) rate: u64,
+}
+
+impl Transmission {
+    pub(super) fn is_controlled(&self) -> bool {
+        self.controlled > 0
+    }
+}
+
+/// The records of a port.
+#[derive(Clone, Debug)]
+pub(super) struct Book {
+    pub(super) records: FlowTable<Record>,
+    transmissions: FlowTable<Transmission>,
+    /// Of the tables, until they are made.
+    limit: usize,
+    idle: Nanos,
+    total: u64,
+    given: u64,
+    controlled: u64,
+    controlled_rate: u64,
+}
+
+/// Where a transmission is looked for first.
+fn key(content: u32, destination: u32) -> u32 {
+    let mixed = (u64::from(content) << 32 | u64::from(destination)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32
+}
+
+/// Keys that are tried where different transmissions have the same.
+const PROBES: u32 = 4;
+
+impl Book {
+    /// An empty book of a port with bandwidth `total`, for `limit` flows that are forgotten after a silence of `idle`.
+    pub(super) fn new(total: u64, limit: usize, idle: Nanos) -> Self {
+        Self {
+            // Most ports never see a request: the tables are made for the first one.
+            records: FlowTable::new(1, idle),
+            transmissions: FlowTable::new(1, Nanos::MAX),
+            limit,
+            idle,
+            total,
+            given: 0,
+            controlled: 0,
+            controlled_rate: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    pub(super) fn served(&self) -> usize {
+        self.transmissions.len()
+    }
+
+    pub(super) fn given(&self) -> u64 {
+        self.given
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The port's bandwidth is another.
+    pub(super) fn set_total(&mut self, total: u64) {
+        self.total = total;
+    }
+
+    /// Bytes of memory it owns.
+    pub(super) fn memory(&self) -> usize {
+        self.records.memory() + self.transmissions.memory()
+    }
+
+    /// The transmission of a content and destination, if it is served.
+    pub(super) fn find(&mut self, id: &Id) -> Option<u32> {
+        let first = key(id.content, id.destination);
+        (0..PROBES).map(|probe| first.wrapping_add(probe)).find(|&at| {
+            self.transmissions
+                .peek_mut(at)
+                .is_some_and(|known| known.content == id.content && known.destination == id.destination)
+        })
+    }
+
+    /// The numbers of Algorithm 1, without one transmission.
+    pub(super) fn load(&mut self, without: Option<u32>) -> Load {
+        let mut load = Load {
+            total: self.total,
+            free: self.total.saturating_sub(self.given),
+            served: self.transmissions.len() as u64,
+            controlled: self.controlled,
+            controlled_rate: self.controlled_rate,
+        };
+        if let Some(own) = without.and_then(|at| self.transmissions.peek_mut(at)) {
+            load.free = self.total.saturating_sub(self.given - own.rate);
+            load.served -= 1;
+            if own.is_controlled() {
+                load.controlled -= 1;
+                load.controlled_rate -= own.rate;
+            }
+        }
+        load
+    }
+
+    /// Adds a flow that has nothing yet, after those whose time is over have gone. `None` if there is no room.
+    pub(super) fn open(&mut self, now: Nanos, flow: u32, id: Id, weight: u64) -> Option<()> {
+        if self.limit > 0 {
+            self.records = FlowTable::new(self.limit, self.idle);
+            // It never has more entries than the other, so nothing is evicted from it.
+            self.transmissions = FlowTable::new(self.limit, Nanos::MAX);
+            self.limit = 0;
+        }
+        while self.expire(now) {}
+        let known = self.find(&id);
+        let first = key(id.content, id.destination);
+        let at = known.or_else(|| {
+            (0..PROBES)
+                .map(|probe| first.wrapping_add(probe))
+                .find(|&at| self.transmissions.peek_mut(at).is_none())
+        })?;
+        let next = match known {
+            Some(at) => self.transmissions.peek_mut(at)?.first,
+            None => NONE,
+        };
+        self.records.insert(
+            now,
+            flow,
+            Record {
+                id,
+                transmission: at,
+                next,
+                weight: weight.max(1),
+                token: 0,
+                rtt: Nanos::ZERO,
+                path: 0,
+                allocated: 0,
+                rate: 0,
+                before: None,
+                path_before: 0,
+                bottleneck: false,
+                told_at: now,
+                arrived: 0,
+                suggested: 0,
+                withdrawn: 0,
+                echoed: 0,
+                repeats: 0,
+            },
+        )?;
+        match self.transmissions.peek_mut(at) {
+            Some(transmission) => {
+                transmission.first = flow;
+                transmission.subflows += 1;
+            }
+            None => {
+                let fresh = Transmission {
+                    content: id.content,
+                    destination: id.destination,
+                    first: flow,
+                    subflows: 1,
+                    controlled: 0,
+                    rate: 0,
+                };
+                self.transmissions.insert(now, at, fresh)?;
+            }
+        }
+        Some(())
+    }
+
+    /// Gives a flow another rate and flag.
+    pub(super) fn set(&mut self, flow: u32, rate: u64, bottleneck: bool) {
+        let Some(record) = self.records.peek_mut(flow) else { return };
+        let Some(transmission) = self.transmissions.peek_mut(record.transmission) else { return };
+        if transmission.is_controlled() {
+            self.controlled -= 1;
+            self.controlled_rate -= transmission.rate;
+        }
+        self.given = self.given - record.rate + rate;
+        transmission.rate = transmission.rate - record.rate + rate;
+        transmission.controlled =
+            transmission.controlled - u32::from(record.bottleneck) + u32::from(bottleneck);
+        record.rate = rate;
+        record.bottleneck = bottleneck;
+        if transmission.is_controlled() {
+            self.controlled += 1;
+            self.controlled_rate += transmission.rate;
+        }
+    }
+
+    /// Forgets a flow; what it had is free.
+    pub(super) fn close(&mut self, flow: u32) {
+        self.set(flow, 0, false);
+        let Some(record) = self.records.remove(flow) else { return };
+        let at = record.transmission;
+        let Some(transmission) = self.transmissions.peek_mut(at) else { return };
+        transmission.subflows -= 1;
+        if transmission.subflows == 0 {
+            self.transmissions.remove(at);
+            return;
+        }
+        if transmission.first == flow {
+            transmission.first = record.next;
+            return;
+        }
+        let mut before = transmission.first;
+        while let Some(subflow) = self.records.peek_mut(before) {
+            if subflow.next == flow {
+                subflow.next = record.next;
+                return;
+            }
+            before = subflow.next;
+        }
+    }
+
+    /// Forgets the flow that has been silent for longest if its time is over. Whether there was one.
+    pub(super) fn expire(&mut self, now: Nanos) -> bool {
+        match self.records.oldest() {
+            Some((flow, seen)) if now - seen >= self.idle => {
+                self.close(flow);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Puts the subflows of a transmission into `flows`, which is emptied first.
+    pub(super) fn subflows(&mut self, at: u32, flows: &mut Vec<u32>) {
+        flows.clear();
+        let mut flow = self.transmissions.peek_mut(at).map_or(NONE, |transmission| transmission.first);
+        while let Some(record) = self.records.peek_mut(flow) {
+            flows.push(flow);
+            flow = record.next;
+        }
+    }
+
+    /// All transmissions with where they are, in an order that depends on nothing but the calls made.
+    pub(super) fn transmissions(&mut self) -> impl Iterator<Item = (u32, &mut Transmission)> {
+        self.transmissions.iter_mut()
+    }
+
+    /// Counts everything that is kept incrementally again and compares.
+    #[cfg(test)]
+    pub(super) fn check(&mut self) {
+        let flows: Vec<_> = self
+            .records
+            .iter_mut()
+            .map(|(flow, record)| (flow, record.transmission, record.rate, record.bottleneck))
+            .collect();
+        assert_eq!(flows.iter().map(|flow| flow.2).sum::<u64>(), self.given);
+        let places: Vec<u32> = self.transmissions.iter_mut().map(|(at, _)| at).collect();
+        let (mut controlled, mut controlled_rate, mut seen) = (0, 0, 0);
+        for at in places {
+            let mut chain = Vec::new();
+            self.subflows(at, &mut chain);
+            let known = self.transmissions.peek_mut(at).expect("it was listed").clone();
+            let own: Vec<_> = flows.iter().filter(|flow| flow.1 == at).collect();
+            assert_eq!((chain.len(), own.len()), (known.subflows as usize, known.subflows as usize));
+            assert!(own.iter().all(|flow| chain.contains(&flow.0)));
+            assert_eq!(known.rate, own.iter().map(|flow| flow.2).sum::<u64>());
+            assert_eq!(known.controlled as usize, own.iter().filter(|flow| flow.3).count());
+            controlled += u64::from(known.is_controlled());
+            controlled_rate += if known.is_controlled() { known.rate } else { 0 };
+            seen += chain.len();
+        }
+        assert_eq!(seen, flows.len());
+        assert_eq!((controlled, controlled_rate), (self.controlled, self.controlled_rate));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const IDLE: Nanos = Nanos::from_secs(10);
+
+    fn id(content: u32, subflow: u16) -> Id {
+        Id { content, destination: 9, subflow }
+    }
+
+    #[test]
+    fn subflows_are_one_transmission_until_the_last_is_gone() {
+        let mut book = Book::new(100, 8, IDLE);
+        let now = Nanos::ZERO;
+        for (flow, id) in [(1, id(7, 0)), (2, id(7, 1)), (3, id(8, 0))] {
+            book.open(now, flow, id, 5).unwrap();
+            book.set(flow, 10, flow != 2);
+        }
+        assert_eq!((book.records.len(), book.served(), book.given()), (3, 2, 30));
+        let all = book.load(None);
+        assert_eq!((all.free, all.served, all.controlled, all.controlled_rate), (70, 2, 2, 30));
+        let seven = book.find(&id(7, 5));
+        let others = book.load(seven);
+        assert_eq!((others.free, others.served, others.controlled, others.controlled_rate), (90, 1, 1, 10));
+        book.close(1);
+        let all = book.load(None);
+        assert_eq!((all.served, all.controlled, all.controlled_rate), (2, 1, 10));
+        book.close(2);
+        assert_eq!((book.served(), book.find(&id(7, 0))), (1, None));
+        book.check();
+    }
+
+    #[test]
+    fn a_full_book_refuses_and_a_silent_record_expires() {
+        let mut book = Book::new(100, 2, IDLE);
+        book.open(Nanos::ZERO, 1, id(1, 0), 1).unwrap();
+        book.open(Nanos::from_secs(1), 2, id(2, 0), 1).unwrap();
+        assert!(book.open(Nanos::from_secs(9), 3, id(3, 0), 1).is_none());
+        assert!(!book.expire(Nanos::from_secs(9)));
+        book.set(1, 50, true);
+        assert!(book.expire(Nanos::from_secs(10)));
+        assert!(!book.expire(Nanos::from_secs(10)));
+        assert_eq!((book.given(), book.records.len()), (0, 1));
+        book.open(Nanos::from_secs(10), 3, id(3, 0), 1).unwrap();
+        book.check();
+    }
+
+    proptest! {
+        #[test]
+        fn the_sums_are_those_of_the_records(
+            calls in prop::collection::vec((0u8..5, 0u32..12, 0u32..5, 0u64..1000, any::<bool>()), 1..300),
+        ) {
+            let mut book = Book::new(10_000, 8, IDLE);
+            let mut now = Nanos::ZERO;
+            for (call, flow, content, rate, flag) in calls {
+                now += Nanos::from_millis(500);
+                match call {
+                    0 | 1 => {
+                        if book.records.peek_mut(flow).is_none() {
+                            book.open(now, flow, id(content, flow as u16), rate);
+                        }
+                    }
+                    2 => book.set(flow, rate, flag),
+                    3 => book.close(flow),
+                    _ => while book.expire(now) {},
+                }
+                book.check();
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Telemetry of router algorithms.
+
+/// The value of one telemetry item, in the units that router algorithms count in: these are fluid, so whole bytes and
+/// nanoseconds would be too coarse.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reading {
+    /// A rate, in bytes per second.
+    Rate(f64),
+    /// An amount of data, in bytes.
+    Bytes(f64),
+    /// A time or interval, in seconds.
+    Time(f64),
+    /// A dimensionless number.
+    Number(f64),
+    /// The name of a state.
+    State(&'static str),
+}
+
+impl Reading {
+    /// A count.
+    pub const fn count(n: u64) -> Self {
+        Self::Number(n as f64)
+    }
+
+    /// The number in it, in the units above; a state has none.
+    pub const fn number(self) -> Option<f64> {
+        match self {
+            Self::Rate(x) | Self::Bytes(x) | Self::Time(x) | Self::Number(x) => Some(x),
+            Self::State(_) => None,
+        }
+    }
+}
+
+/// Where telemetry goes: called once per named item.
+pub type TelemetrySink<'a> = &'a mut dyn FnMut(&'static str, Reading);

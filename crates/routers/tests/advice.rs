@@ -1,0 +1,404 @@
+//! Answers of the network that nobody vouches for, in acknowledgements and in messages: any tag, any field, any bytes,
+//! replayed, late, forged. A sender with data always sends again within a stated time, and what it could not use it has
+//! counted.
+
+#[path = "../../tcp/tests/common/mod.rs"]
+mod common;
+
+use common::{Fate, Pipe, ms, sender};
+use narrows_cc::schemes::{ALL, Entry};
+use narrows_cc::{Bytes, Nanos, Rate, Value};
+use narrows_packet::{Flags, Kind, Packet, RawOption};
+use narrows_routers::negotiation::{ATTENDED, MOST, Message, Negotiation};
+use narrows_routers::protocol::Explicit;
+use narrows_routers::{RateHeader, RouterFrame};
+use narrows_tcp::{Sender, TcpConfig};
+use narrows_traffic::AppConfig;
+use proptest::prelude::*;
+
+const SEGMENTS: u64 = 60;
+/// Acknowledgements take up to this long.
+const LATEST: u64 = 300;
+/// The longest that a sender with data may be silent: at the least rate a packet leaves every second, a probe that leaves
+/// before its time is paid for with another second, and the acknowledgement that opens a window takes [`LATEST`], its delay
+/// of 40 ms and 20 ms of the way there.
+const SILENCE: Nanos = Nanos::from_millis(2_400);
+
+/// Every scheme that speaks an explicit header, with that header.
+fn explicit() -> Vec<(&'static Entry, Explicit)> {
+    ALL.iter().filter_map(|entry| Some((entry, Explicit::named(entry.rate_protocol?)?))).collect()
+}
+
+fn pipe(scheme: &str, app: AppConfig, reverse: Fate) -> Pipe {
+    let config = TcpConfig::default();
+    Pipe::new(sender(scheme, &[], &config, app), &config, common::delay(ms(20)), reverse)
+}
+
+/// All that a sender tells of advice that it did not follow.
+fn ignored(sender: &Sender) -> f64 {
+    let mut found = None;
+    sender.scheme().telemetry(&mut |name, value| {
+        if let ("advice_ignored", Value::Number(count)) = (name, value) {
+            found = Some(count);
+        }
+    });
+    found.expect("a scheme that takes advice counts what it ignores")
+}
+
+/// Runs until everything is delivered, and checks that the sender is never silent for long while it has data to send.
+fn deliver(scheme: &str, pipe: &mut Pipe) {
+    let mut sent = 0;
+    let mut last = Nanos::ZERO;
+    while pipe.sender.completed_at().is_none() {
+        assert!(pipe.now < Nanos::from_secs(200), "{scheme} sends, but nothing that counts");
+        assert!(pipe.step(), "{scheme} is at an end before its time");
+        for &(at, _) in &pipe.log[sent..] {
+            assert!(at - last <= SILENCE, "{scheme} is silent from {last:?} to {at:?}");
+            last = at;
+        }
+        sent = pipe.log.len();
+        assert!(pipe.now - last <= SILENCE, "{scheme} is silent since {last:?}");
+    }
+    assert_eq!(pipe.delivered, SEGMENTS * 1448, "{scheme}");
+}
+
+/// The header in an option with this tag, if there is one.
+fn header(tag: u8, slots: [(u32, u32); 2]) -> RateHeader {
+    let known = (1..=RawOption::MAX_TAG).contains(&tag);
+    if known { RateHeader::decode(RawOption::new(tag, 0, &slots)) } else { RateHeader::None }
+}
+
+/// The fate of the rate header of one acknowledgement.
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    /// Any tag and any fields.
+    Raw(u8, [(u32, u32); 2]),
+    /// A tag that exists, and fields that are numbers of some sort.
+    Fields(u8, f32, u32),
+    /// One that was sent so many acknowledgements ago.
+    Replayed(usize),
+    /// What the receiver wrote.
+    Untouched,
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    let number = prop_oneof![
+        Just(0.0f32),
+        Just(-0.0f32),
+        Just(1.0f32),
+        2.0..1e5f32,
+        Just(f32::INFINITY),
+        Just(f32::NEG_INFINITY),
+        Just(f32::NAN),
+        Just(f32::MAX),
+        Just(f32::MIN_POSITIVE),
+        -1e9..1e9f32
+    ];
+    prop_oneof![
+        2 => (any::<u8>(), any::<[(u32, u32); 2]>()).prop_map(|(tag, slots)| Said::Raw(tag, slots)),
+        4 => (0u8..12, number, any::<u32>()).prop_map(|(tag, field, other)| Said::Fields(tag, field, other)),
+        1 => (1usize..20).prop_map(Said::Replayed),
+        1 => Just(Said::Untouched),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_acknowledgements_say_a_sender_with_data_sends_again(
+        all in prop::collection::vec(said(), 1..60),
+        fates in prop::collection::vec(prop::collection::vec(20..=LATEST, 1..3), 1..30),
+    ) {
+        for (entry, _) in explicit() {
+            let (all, fates) = (all.clone(), fates.clone());
+            let reverse: Fate =
+                Box::new(move |_, n| fates[n as usize % fates.len()].iter().copied().map(ms).collect());
+            let mut pipe = pipe(entry.info.name, AppConfig::File(Bytes::new(SEGMENTS * 1448)), reverse);
+            let mut history: Vec<RateHeader> = Vec::new();
+            pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| {
+                // Messages have no such fields; see below.
+                if packet.kind() == Kind::Message {
+                    return;
+                }
+                let n = history.len();
+                let extension = match all[n % all.len()] {
+                    Said::Raw(tag, slots) => header(tag, slots),
+                    Said::Fields(tag, field, other) => {
+                        header(tag, [(field.to_bits(), other), (field.to_bits(), other)])
+                    }
+                    Said::Replayed(ago) => history.get(n.wrapping_sub(ago)).copied().unwrap_or_default(),
+                    Said::Untouched => packet.rate_header(),
+                };
+                history.push(extension);
+                packet.set_rate_header(extension);
+            }));
+            deliver(entry.info.name, &mut pipe);
+        }
+    }
+}
+
+/// Answers that no sender can follow. Nodectl is advised by messages; see below.
+fn impossible(explicit: Explicit) -> Vec<RateHeader> {
+    match explicit {
+        // The last three are more than the 1 Tbit/s beyond which no rate is one.
+        Explicit::Rcp => [0.0, -0.0, -1.0, f32::NAN, f32::NEG_INFINITY, f32::INFINITY, f32::MAX, 1.4e11]
+            .map(|rate| RateHeader::RcpReply { rate })
+            .into(),
+        // More per second than the sender's line carries, 100 Gbit/s.
+        Explicit::Xcp => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 2e10]
+            .map(|delta| RateHeader::XcpReply { delta })
+            .into(),
+        // Nothing, nothing times 10^9; 13, 2000 and 6552 times 10^9 B/s: above 100 Gbit/s.
+        Explicit::Brf => [0, 9, 139, 20_009, 65_529].map(|code| RateHeader::BrfRate { code }).into(),
+        Explicit::Nodectl => Vec::new(),
+    }
+}
+
+#[test]
+fn advice_that_cannot_be_followed_is_counted_each_time_and_changes_nothing() {
+    for (entry, explicit) in explicit() {
+        let name = entry.info.name;
+        for extension in impossible(explicit) {
+            let mut pipe = pipe(name, AppConfig::File(Bytes::new(SEGMENTS * 1448)), common::delay(ms(20)));
+            pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| packet.set_rate_header(extension)));
+            let window = pipe.sender.window();
+            deliver(name, &mut pipe);
+            // The SYN-ACK, an acknowledgement for every two segments, and that of the FIN.
+            assert!(ignored(&pipe.sender) >= SEGMENTS as f64 / 2.0, "{name}: {extension:?}");
+            assert_eq!(
+                (pipe.sender.window(), pipe.sender.pacing_rate()),
+                (window, None),
+                "{name}: {extension:?}"
+            );
+        }
+    }
+}
+
+/// The most that can be asked of a sender, by its parameter `line_rate`, here in Mbit/s.
+#[test]
+fn no_advice_makes_a_sender_faster_than_its_line_and_too_much_is_no_advice() {
+    const LINE: f64 = 8.0;
+    for (entry, explicit) in explicit() {
+        let name = entry.info.name;
+        let high = match explicit {
+            // What it asked for comes back every other time; see below.
+            Explicit::Rcp => RateHeader::RcpReply { rate: f32::INFINITY },
+            // Each in itself within the line; together they ask for many times as much.
+            Explicit::Xcp => RateHeader::XcpReply { delta: 0.9e6 },
+            // It ignores what is above its line, and follows what is not: 10^6 B/s.
+            Explicit::Brf => RateHeader::BrfRate { code: 10_003 },
+            Explicit::Nodectl => RateHeader::None,
+        };
+        let config = TcpConfig::default();
+        let made = sender(name, &[("line_rate", LINE)], &config, AppConfig::Bulk);
+        let mut pipe = Pipe::new(made, &config, common::delay(ms(20)), common::delay(ms(20)));
+        let mut n = 0;
+        pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| {
+            grant(packet, 1 << 40);
+            n += 1;
+            if explicit != Explicit::Rcp || n % 2 == 0 {
+                packet.set_rate_header(high);
+            }
+        }));
+        pipe.run_until(Nanos::from_secs(3));
+        let settled = pipe.delivered;
+        pipe.run_until(Nanos::from_secs(13));
+        let rate = (pipe.delivered - settled) as f64 * 8.0 / 10.0 / 1e6;
+        if explicit == Explicit::Rcp {
+            let (ignored, acks) = (ignored(&pipe.sender), pipe.receiver.stats().acks_sent as f64);
+            // Those of the last round trip, 14, are on their way.
+            assert!((ignored - acks / 2.0).abs() <= 10.0, "{ignored} of {acks}");
+        }
+        // Of a window for a smoothed round-trip time that counts delayed acknowledgements, a little more.
+        assert!((0.5 * LINE..=1.05 * LINE).contains(&rate), "{name}: {rate} Mbit/s");
+    }
+}
+
+#[test]
+fn rates_in_acknowledgements_that_are_old_or_of_what_was_never_sent_are_counted_and_ignored() {
+    // Each acknowledgement names a higher rate than the one before, 100 kB/s and 1 kB/s more each time, and comes a second
+    // time 55 ms later. Every fourth acknowledges what was never sent, and names 1 kB/s.
+    let reverse: Fate = Box::new(|_, _| vec![ms(20), ms(75)]);
+    let mut pipe = pipe("brf", AppConfig::File(Bytes::new(SEGMENTS * 1448)), reverse);
+    let mut n = 0;
+    pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| {
+        n += 1;
+        let forged = n % 4 == 0 && n > 4;
+        *packet.tcp_mut().ack += if forged { 1 << 30 } else { 0 };
+        let code = if forged { 1_000 } else { (100 + n) * 10 + 3 };
+        packet.set_rate_header(RateHeader::BrfRate { code });
+    }));
+    let mut rate = None;
+    while pipe.sender.completed_at().is_none() {
+        assert!(pipe.step());
+        let now = pipe.sender.pacing_rate();
+        assert!(now >= rate, "from {rate:?} to {now:?} at {:?}", pipe.now);
+        rate = now;
+    }
+    assert!(rate.is_some_and(|rate| rate.as_bytes_per_sec() > 100_000), "{rate:?}");
+    // All second copies, a quarter of the first ones.
+    let (acks, stale) = (pipe.receiver.stats().acks_sent, pipe.sender.stats().stale_advice);
+    assert!(stale >= acks, "{stale} of {acks} acknowledgements");
+    assert_eq!(ignored(&pipe.sender), 0.0);
+}
+
+/// A node grants this rate, in bytes per second, where `packet` is the answer to a request.
+fn grant(packet: &mut Packet, rate: u64) {
+    if packet.kind() != Kind::Message {
+        return;
+    }
+    let message = packet.message();
+    if let Ok(Message::Negotiation { kind: Negotiation::Success, min, id, rtt_us, max }) =
+        Message::decode(message.as_bytes())
+    {
+        let max = max
+            .min(Rate::from_bytes_per_sec(rate))
+            .min(Rate::from_bytes_per_sec(MOST.as_bytes_per_sec() - 1));
+        let rtt_us = rtt_us | ATTENDED;
+        let lowered = Message::Negotiation { kind: Negotiation::Success, max, min, id, rtt_us };
+        packet.set_message(lowered.encode().as_bytes());
+    }
+}
+
+fn message(bytes: &[u8]) -> Packet {
+    Packet::control(0, Flags::REVERSE, bytes)
+}
+
+/// A message to a sender that no node sent.
+#[derive(Clone, Debug)]
+enum Forged {
+    Bytes(Vec<u8>),
+    Negotiation(u16, u64, u64, u32),
+    Adjustment(u16, u64, bool),
+}
+
+impl Forged {
+    fn packet(&self) -> Packet {
+        // The connection's own ID is all zeros here.
+        match *self {
+            Self::Bytes(ref bytes) => message(bytes),
+            Self::Negotiation(kind, max, min, rtt) => {
+                let fields = [&kind.to_be_bytes()[..], &max.to_be_bytes(), &min.to_be_bytes(), &[0; 10]];
+                message(&[&fields.concat()[..], &rtt.to_be_bytes()].concat())
+            }
+            Self::Adjustment(kind, speed, own) => {
+                let id = if own { [0; 10] } else { [7; 10] };
+                message(&[&kind.to_be_bytes()[..], &id, &speed.to_be_bytes()].concat())
+            }
+        }
+    }
+}
+
+fn forged() -> impl Strategy<Value = Forged> {
+    let kind = || prop_oneof![0x10u16..0x15, 0x20u16..0x25, any::<u16>()];
+    let rate = || prop_oneof![Just(0u64), Just(1), 1_000..1_000_000_000u64, Just(u64::MAX), any::<u64>()];
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..=40).prop_map(Forged::Bytes),
+        (kind(), rate(), rate(), prop_oneof![0u32..200_000, any::<u32>()])
+            .prop_map(|(kind, max, min, rtt)| Forged::Negotiation(kind, max, min, rtt)),
+        (kind(), rate(), any::<bool>()).prop_map(|(kind, speed, own)| Forged::Adjustment(kind, speed, own)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_messages_arrive_a_sender_with_data_sends_again(
+        all in prop::collection::vec((0u64..3_000, forged()), 0..60),
+        rate in prop_oneof![Just(None), (1u64..10_000_000).prop_map(Some)],
+    ) {
+        for (entry, _) in explicit() {
+            let app = AppConfig::File(Bytes::new(SEGMENTS * 1448));
+            let mut pipe = pipe(entry.info.name, app, common::delay(ms(20)));
+            if let Some(rate) = rate {
+                pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| grant(packet, rate)));
+            }
+            for (at, forged) in &all {
+                pipe.forge(ms(*at), forged.packet());
+            }
+            deliver(entry.info.name, &mut pipe);
+        }
+    }
+}
+
+#[test]
+fn messages_that_are_impossible_foreign_or_unasked_for_are_refused_and_counted() {
+    let refused = [
+        Forged::Bytes(vec![]),
+        Forged::Bytes(vec![0; 40]),
+        // A request does not go to a sender; a success and a failure that answer nothing; no such type.
+        Forged::Negotiation(0x11, 1_000, 0, 40_000),
+        Forged::Negotiation(0x12, 1_000, 0, 77),
+        Forged::Negotiation(0x13, 0, 1_000, 77),
+        Forged::Negotiation(0x14, 1_000, 0, 40_000),
+        // A rate of zero, one above all that can be said, another's; a termination does not go to a sender.
+        Forged::Adjustment(0x21, 0, true),
+        Forged::Adjustment(0x22, u64::MAX, true),
+        Forged::Adjustment(0x21, 1_000, false),
+        Forged::Adjustment(0x23, 0, true),
+    ];
+    let count = refused.len() as u64;
+    let mut pipe = pipe("nodectl", AppConfig::Bulk, common::delay(ms(20)));
+    pipe.mangle_back = Some(Box::new(|packet: &mut Packet| grant(packet, 1_000_000)));
+    pipe.run_until(ms(500));
+    let granted = pipe.sender.pacing_rate();
+    assert!(granted.is_some());
+    for forged in &refused {
+        pipe.forge(ms(600), forged.packet());
+    }
+    pipe.run_until(ms(1_000));
+    assert_eq!(pipe.sender.stats().messages_refused, count);
+    assert_eq!(pipe.sender.pacing_rate(), granted);
+    // One that is in order is followed: 100 kB/s on the wire.
+    pipe.forge(ms(1_100), Forged::Adjustment(0x21, 100_000, true).packet());
+    pipe.run_until(ms(1_200));
+    assert_eq!(pipe.sender.stats().messages_refused, count);
+    let reduced = pipe.sender.pacing_rate().expect("a rate").as_bytes_per_sec() as f64;
+    assert!((reduced / (100_000.0 * 1448.0 / 1500.0) - 1.0).abs() < 1e-3, "{reduced}");
+}
+
+#[test]
+fn a_grant_above_the_line_is_refused_and_one_within_it_is_followed() {
+    // 8 Mbit/s of payload are 1 MB/s, and 1 035 911 B/s on the wire; the request asks for no more.
+    const WIRE: u64 = 1_000_000 * 1500 / 1448;
+    for (granted, refused) in [(WIRE + 1, true), (1 << 36, true), (WIRE, false)] {
+        let config = TcpConfig::default();
+        let made =
+            sender("nodectl", &[("line_rate", 8.0)], &config, AppConfig::File(Bytes::new(1448 * SEGMENTS)));
+        let mut pipe = Pipe::new(made, &config, common::delay(ms(20)), common::delay(ms(20)));
+        pipe.mangle = Some(Box::new(|packet: &mut Packet| {
+            if let Some(Message::Negotiation { max, .. }) = read(packet) {
+                assert_eq!(max.as_bytes_per_sec(), WIRE);
+            }
+        }));
+        pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| raise(packet, granted)));
+        pipe.run_until(ms(200));
+        let (rate, count) = (pipe.sender.pacing_rate(), pipe.sender.stats().messages_refused);
+        if refused {
+            // It asked at 40 ms and, the answer being none, at 120 ms.
+            assert_eq!((rate, count), (None, 2), "{granted}");
+        } else {
+            // Rounded down to whole bytes twice.
+            let rate = rate.expect("a rate").as_bytes_per_sec();
+            assert!((999_998..=1_000_000).contains(&rate) && count == 0, "{rate}");
+        }
+        deliver("nodectl", &mut pipe);
+    }
+}
+
+/// The message in a packet, if it is one.
+fn read(packet: &Packet) -> Option<Message> {
+    let read = || Message::decode(packet.message().as_bytes()).expect("a sound message");
+    (packet.kind() == Kind::Message).then(read)
+}
+
+/// An answer grants this rate, whatever was asked.
+fn raise(packet: &mut Packet, rate: u64) {
+    if let Some(Message::Negotiation { min, id, rtt_us, .. }) = read(packet) {
+        let max = Rate::from_bytes_per_sec(rate);
+        let raised = Message::Negotiation { kind: Negotiation::Success, max, min, id, rtt_us };
+        packet.set_message(raised.encode().as_bytes());
+    }
+}

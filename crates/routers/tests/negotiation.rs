@@ -1,0 +1,410 @@
+//! The server of Nodectl against answers written by hand, and both ends against messages that nobody vouches for.
+
+#[path = "../../tcp/tests/common/mod.rs"]
+mod common;
+mod talk;
+
+use common::{Pipe, delay, ms};
+use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_packet::{Flags, Packet};
+use narrows_routers::negotiation::{ATTENDED, Adjustment, Id, MOST, Message, Negotiation};
+use narrows_routers::{NegotiationConfig as Settings, endpoint};
+use narrows_tcp::TcpConfig;
+use narrows_traffic::AppConfig;
+use proptest::prelude::*;
+use talk::{ID, RTT, Talk, is_message, made, rate, read, with_id};
+
+#[test]
+fn no_data_leaves_before_the_answer_and_then_at_the_rate_granted() {
+    let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
+    let (max, token, path) = talk.request();
+    assert_eq!((max, path), (MOST, 0));
+    // The round-trip time with the number of the request in its lowest bits.
+    assert_eq!((token & !7, token & 7), (40_000, 1));
+    talk.pass(ms(50), true);
+    assert_eq!(talk.data(), 0);
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    assert_eq!(talk.data(), 1);
+    talk.pass(ms(100), true);
+    // 1500 B at 1.5 MB/s: one packet per millisecond.
+    assert_eq!(talk.data(), 101);
+}
+
+#[test]
+fn a_request_is_repeated_with_growing_patience_and_given_up_after_four() {
+    let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
+    talk.pass(Nanos::from_millis(1_300), true);
+    let sent = talk.sent();
+    let requests: Vec<_> =
+        sent.iter().filter(|(_, packet)| is_message(packet)).map(|(at, packet)| (*at, *packet)).collect();
+    // 40 ms after the start; then 80, 160 and 320 ms later, and data after another 640.
+    let at: Vec<_> = requests.iter().map(|request| request.0).collect();
+    assert_eq!(at, [ms(40), ms(120), ms(280), ms(600)]);
+    let first_data = sent.iter().find(|(_, packet)| packet.payload > 0).expect("it gives up");
+    assert_eq!(first_data.0, ms(1_240));
+    // CUBIC's initial window, and more with every acknowledgement.
+    assert_eq!(sent.iter().filter(|(at, packet)| *at == ms(1_240) && packet.payload > 0).count(), 10);
+    // Only the last request can still be answered; it asks again ten seconds later.
+    for (n, (_, packet)) in requests.iter().enumerate() {
+        let Message::Negotiation { rtt_us, .. } = read(packet) else { panic!("a request") };
+        talk.answer(Negotiation::Success, 1_500_000, rtt_us);
+        assert_eq!(talk.sender.stats().messages_refused, (n as u64 + 1).min(3));
+    }
+    talk.assert_rate(1_500_000);
+}
+
+/// The answer of a user whom the request has reached as it left.
+fn unattended(max: u64, token: u32) -> Message {
+    Message::Negotiation {
+        kind: Negotiation::Success,
+        max: rate(max),
+        min: Rate::ZERO,
+        id: ID,
+        rtt_us: token,
+    }
+}
+
+#[test]
+fn an_answer_says_whether_a_node_took_part_whatever_limits_the_ends_have() {
+    let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
+    let (_, token, _) = talk.request();
+    talk.hear(&unattended(MOST.as_bytes_per_sec(), token));
+    // CUBIC's initial window at once.
+    assert_eq!((talk.data(), talk.sender.pacing_rate()), (10, None));
+    // A limit of its own: CUBIC's window, paced no faster than that.
+    let settings = Settings { max: rate(150_000), ..Settings::default() };
+    let mut talk = Talk::begin(settings, AppConfig::Bulk);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, rate(150_000));
+    talk.hear(&unattended(150_000, token));
+    talk.assert_rate(150_000);
+    assert_eq!((talk.sender.window(), talk.data()), (Bytes::new(14_480), 1));
+    // The user's.
+    let mut talk = Talk::begin(settings, AppConfig::Bulk);
+    let (_, token, _) = talk.request();
+    talk.hear(&unattended(50_000, token));
+    talk.assert_rate(50_000);
+    assert_eq!(talk.sender.window(), Bytes::new(14_480));
+    // The same from a node is a rate: the window is twice 50 kB/s of 40 ms, but four segments at least.
+    let mut talk = Talk::begin(settings, AppConfig::Bulk);
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, 50_000, token);
+    talk.assert_rate(50_000);
+    assert_eq!(talk.sender.window(), Bytes::new(4 * 1_448));
+}
+
+#[test]
+fn after_a_failure_it_waits_a_second_and_asks_again() {
+    let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
+    let (_, token, _) = talk.request();
+    talk.fail(token);
+    talk.pass(ms(999), true);
+    assert!(talk.sent().is_empty());
+    talk.pass(ms(1), true);
+    let (_, token, _) = talk.request();
+    assert_eq!(talk.data(), 0);
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    assert_eq!(talk.data(), 1);
+}
+
+#[test]
+fn after_a_failure_other_ways_are_asked_first() {
+    let settings = Settings { paths: 3, min: rate(100), ..Settings::default() };
+    let mut talk = Talk::begin(settings, AppConfig::Bulk);
+    let (_, token, path) = talk.request();
+    assert_eq!(path, 0);
+    talk.fail(token);
+    let (_, token, path) = talk.request();
+    assert_eq!(path, 1);
+    talk.fail(token);
+    let (_, token, path) = talk.request();
+    assert_eq!(path, 2);
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.pass(ms(10), true);
+    assert!(talk.data() > 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 2));
+}
+
+#[test]
+fn a_reduction_is_obeyed_at_once_and_announced_when_all_is_quiet() {
+    let mut talk = Talk::granted(Settings::default(), 1_500_000);
+    talk.pass(ms(100), true);
+    talk.adjust(Adjustment::Reduce, 1_000_000);
+    talk.assert_rate(1_000_000);
+    // One more puts it off; a higher one is none.
+    talk.pass(ms(300), true);
+    talk.adjust(Adjustment::Reduce, 900_000);
+    talk.adjust(Adjustment::Reduce, 1_200_000);
+    talk.assert_rate(900_000);
+    let from = talk.now;
+    talk.sent();
+    // Eight round trips at least, twice as many at most.
+    talk.pass(RTT * 8, true);
+    assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
+    while talk.log.iter().all(|(_, packet)| !is_message(packet)) {
+        talk.pass(ms(1), true);
+        assert!(talk.now <= from + RTT * 17, "it is not announced");
+    }
+    let (max, token, _) = talk.request();
+    assert_eq!(max, rate(900_000));
+    talk.answer(Negotiation::Success, 900_000, token);
+    talk.pass(RTT * 40, true);
+    assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
+    talk.assert_rate(900_000);
+}
+
+#[test]
+fn where_a_reduction_and_an_answer_cross_the_lower_rate_holds_until_nodes_have_said_which_it_is() {
+    let mut talk = Talk::granted(Settings::default(), 1_000_000);
+    talk.pass(ms(100), true);
+    talk.sent();
+    talk.adjust(Adjustment::Increase, 1_500_000);
+    let (_, token, _) = talk.request();
+    // Said before the node met the request, or after: the sender cannot know.
+    talk.adjust(Adjustment::Reduce, 700_000);
+    talk.answer(Negotiation::Success, 1_400_000, token);
+    talk.assert_rate(700_000);
+    talk.pass(RTT * 17, true);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, rate(1_400_000));
+    talk.answer(Negotiation::Success, 1_400_000, token);
+    talk.assert_rate(1_400_000);
+    // All is said: nothing more is asked.
+    talk.pass(RTT * 40, true);
+    assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
+}
+
+#[test]
+fn after_ten_seconds_of_silence_it_asks_whether_the_nodes_live() {
+    let mut talk = Talk::granted(Settings::default(), 150_000);
+    talk.pass(Nanos::from_secs(9), true);
+    // A node says what it has said before.
+    talk.adjust(Adjustment::Reduce, 150_000);
+    talk.sent();
+    talk.pass(ms(9_999), true);
+    assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
+    talk.pass(ms(1), true);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, MOST);
+    talk.assert_rate(150_000);
+    // No node has met it: it is on its own.
+    talk.hear(&unattended(MOST.as_bytes_per_sec(), token));
+    assert_eq!(talk.sender.pacing_rate(), None);
+}
+
+#[test]
+fn an_increase_is_asked_for_and_followed_when_it_is_granted() {
+    let mut talk = Talk::granted(Settings { max: rate(2_000_000), ..Settings::default() }, 1_000_000);
+    talk.sent();
+    talk.adjust(Adjustment::Increase, 1_500_000);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, rate(1_500_000));
+    talk.assert_rate(1_000_000);
+    talk.answer(Negotiation::Success, 1_400_000, token);
+    talk.assert_rate(1_400_000);
+    // No more than it can send; and a failure leaves it what it has.
+    talk.adjust(Adjustment::Increase, 9_000_000);
+    let (max, token, _) = talk.request();
+    assert_eq!(max, rate(2_000_000));
+    talk.fail(token);
+    talk.assert_rate(1_400_000);
+    // Less than it has is no increase.
+    talk.adjust(Adjustment::Increase, 1_300_000);
+    assert_eq!(talk.sent().iter().filter(|(_, packet)| is_message(packet)).count(), 0);
+}
+
+#[test]
+fn a_hot_node_is_left_for_another_way_while_data_flows_on() {
+    let settings = Settings { paths: 2, min: rate(600_000), ..Settings::default() };
+    let mut talk = Talk::granted(settings, 1_000_000);
+    talk.pass(ms(20), true);
+    talk.sent();
+    talk.adjust(Adjustment::Reduce, 500_000);
+    talk.assert_rate(500_000);
+    let (max, token, path) = talk.request();
+    assert_eq!((max, path), (MOST, 1));
+    talk.pass(ms(20), true);
+    assert!(talk.data() >= 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 0));
+    // Refused there: it goes on, and asks again a second later, or when nobody answers what it tells this way's nodes.
+    talk.fail(token);
+    talk.assert_rate(500_000);
+    talk.pass(ms(3_500), true);
+    let sent = talk.sent();
+    let asked: Vec<_> =
+        sent.iter().filter(|(_, packet)| is_message(packet)).map(|(_, packet)| packet.path()).collect();
+    assert!(asked.contains(&1), "{asked:?}");
+    let settings = Settings { paths: 2, min: rate(600_000), ..Settings::default() };
+    let mut talk = Talk::granted(settings, 1_000_000);
+    talk.sent();
+    talk.adjust(Adjustment::Reduce, 500_000);
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, 2_000_000, token);
+    talk.assert_rate(2_000_000);
+    let sent = talk.sent();
+    let end = Message::Adjustment { kind: Adjustment::Terminate, id: ID, speed: Rate::ZERO };
+    let (_, first) = sent.iter().find(|(_, packet)| is_message(packet)).expect("the old way is told");
+    assert_eq!((read(first), first.path()), (end, 0));
+    talk.pass(ms(20), true);
+    assert!(talk.sent().iter().all(|(_, packet)| packet.path() == 1));
+    // What a node of the old way says now is late.
+    talk.adjust(Adjustment::Reduce, 400_000);
+    talk.assert_rate(2_000_000);
+    talk.adjust_over(1, Adjustment::Reduce, 1_500_000);
+    talk.assert_rate(1_500_000);
+}
+
+#[test]
+fn the_end_is_told_twice() {
+    let mut talk = Talk::begin(Settings::default(), AppConfig::File(Bytes::new(14_480)));
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.pass(Nanos::from_secs(10), true);
+    assert!(talk.sender.is_closed());
+    let ends: Vec<_> = talk
+        .sent()
+        .into_iter()
+        .filter(|(_, packet)| is_message(packet))
+        .map(|(at, packet)| (at, read(&packet)))
+        .collect();
+    let end = Message::Adjustment { kind: Adjustment::Terminate, id: ID, speed: Rate::ZERO };
+    assert_eq!(ends.iter().map(|end| end.1).collect::<Vec<_>>(), [end; 2]);
+    assert!(ends[1].0 - ends[0].0 >= RTT * 2);
+    assert_eq!(talk.sender.deadline(), Nanos::MAX);
+}
+
+#[test]
+fn after_a_long_silence_it_asks_before_it_goes_on() {
+    let app = AppConfig::OnOff { on: ms(200), off: Nanos::from_secs(8), random: false };
+    let mut talk = Talk::begin(Settings::default(), app);
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.pass(ms(400), true);
+    assert!(talk.data() > 100);
+    talk.sent();
+    talk.pass(ms(7_760), true);
+    // It resumes after 8.2 s with a request; the one before that asked for less, when it had nothing to send.
+    let sent = talk.sent();
+    let (at, last) = sent.last().expect("it resumes");
+    assert_eq!(*at, ms(8_200));
+    let Message::Negotiation { max, rtt_us, .. } = read(last) else { panic!("a request") };
+    assert_eq!((max, talk.data()), (MOST, 0));
+    talk.answer(Negotiation::Success, 1_500_000, rtt_us);
+    assert_eq!(talk.data(), 1);
+}
+
+#[test]
+fn a_sender_short_of_data_asks_for_what_it_uses_and_for_all_when_data_waits() {
+    // 1448 B every 10 ms, 150 kB/s on the wire, of 1.5 MB/s granted.
+    let app = AppConfig::Cbr { rate: rate(144_800), write: Bytes::new(1_448) };
+    let mut talk = Talk::begin(Settings::default(), app);
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.sent();
+    talk.pass(ms(330), true);
+    let (max, token, _) = talk.request();
+    // After eight round trips, 320 ms: 32 or 33 packets and those that had waited, and a twentieth more.
+    let packets = max.as_bytes_per_sec() as f64 / 1.05 * 0.32 / 1500.0;
+    assert!((31.0..=38.0).contains(&packets), "{packets}");
+    talk.answer(Negotiation::Success, max.as_bytes_per_sec(), token);
+    // Reduced to half of what it needs it asks for everything, when more waits than four segments.
+    talk.adjust(Adjustment::Reduce, 75_000);
+    talk.pass(ms(100), true);
+    let (max, _, _) = talk.request();
+    assert_eq!(max, MOST);
+}
+
+#[test]
+fn messages_that_are_not_for_it_are_counted_and_ignored() {
+    let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
+    let (_, token, _) = talk.request();
+    let foreign = Id { content: 8, ..ID };
+    let mut refused = 0;
+    let mut check = |talk: &mut Talk, message: &Message| {
+        talk.hear(message);
+        refused += 1;
+        assert_eq!(talk.sender.stats().messages_refused, refused, "{message:?}");
+        assert!(talk.sent().is_empty(), "{message:?}");
+    };
+    let answer =
+        |kind, max, id, rtt_us| Message::Negotiation { kind, max: rate(max), min: Rate::ZERO, id, rtt_us };
+    check(&mut talk, &answer(Negotiation::Success, 5_000, foreign, token));
+    check(&mut talk, &answer(Negotiation::Success, 5_000, ID, token + 1));
+    check(&mut talk, &answer(Negotiation::Request, 5_000, ID, token));
+    check(&mut talk, &answer(Negotiation::Failure, 0, ID, token ^ 4));
+    check(&mut talk, &Message::Adjustment { kind: Adjustment::Reduce, id: foreign, speed: rate(1) });
+    check(&mut talk, &Message::Adjustment { kind: Adjustment::Terminate, id: ID, speed: Rate::ZERO });
+    talk.sender.on_packet(talk.now, &Packet::control(0, Flags::REVERSE, &[1, 2, 3]));
+    assert_eq!(talk.sender.stats().messages_refused, refused + 1);
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.assert_rate(1_500_000);
+    // The same answer again, and one that was never asked for.
+    talk.answer(Negotiation::Success, 1_500_000, token);
+    talk.answer(Negotiation::Failure, 1, token);
+    talk.assert_rate(1_500_000);
+    // More than was asked.
+    talk.sent();
+    talk.adjust(Adjustment::Increase, 2_000_000);
+    let (_, token, _) = talk.request();
+    talk.answer(Negotiation::Success, 2_000_001, token);
+    talk.assert_rate(1_500_000);
+}
+
+fn messages() -> impl Strategy<Value = Vec<u8>> {
+    let kinds = prop::sample::select(vec![0x11u8, 0x12, 0x13, 0x21, 0x22, 0x23]);
+    let amount = prop_oneof![1u64..1_000_000_000, Just(0), Just(MOST.as_bytes_per_sec()), any::<u64>()];
+    let sound =
+        (kinds, amount, 0u64..1_000, any::<bool>(), 0u32..8).prop_map(|(kind, amount, min, own, serial)| {
+            let id = if own { ID } else { Id { content: 1, ..ID } };
+            let (max, min) = (rate(amount), rate(min));
+            let negotiation = |kind| Message::Negotiation {
+                kind,
+                max,
+                min,
+                id,
+                rtt_us: 40_000 | serial | (ATTENDED * (serial & 1)),
+            };
+            let adjustment = |kind| Message::Adjustment { kind, id, speed: max };
+            let message = match kind {
+                0x11 => negotiation(Negotiation::Request),
+                0x12 => negotiation(Negotiation::Success),
+                0x13 => negotiation(Negotiation::Failure),
+                0x21 => adjustment(Adjustment::Reduce),
+                0x22 => adjustment(Adjustment::Increase),
+                _ => adjustment(Adjustment::Terminate),
+            };
+            message.encode().as_bytes().to_vec()
+        });
+    prop_oneof![4 => sound, 1 => prop::collection::vec(any::<u8>(), 0..=40)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_messages_say_every_flow_gets_through(
+        said in prop::collection::vec((messages(), any::<bool>(), 1usize..30), 1..40),
+    ) {
+        let segments = 60;
+        let settings = with_id(Settings { paths: 2, min: rate(1_000), ..Settings::default() });
+        let sender = made(&settings, AppConfig::File(Bytes::new(segments * 1_448)));
+        let mut pipe = Pipe::new(sender, &TcpConfig::default(), delay(ms(20)), delay(ms(20)));
+        endpoint::attach_receiver(&mut pipe.receiver, &settings);
+        for (bytes, back, steps) in &said {
+            for _ in 0..*steps {
+                if !pipe.step() {
+                    break;
+                }
+            }
+            if *back {
+                pipe.sender.on_packet(pipe.now, &Packet::control(0, Flags::REVERSE, bytes));
+            } else {
+                pipe.receiver.on_packet(pipe.now, &Packet::control(0, Flags::NONE, bytes));
+            }
+        }
+        // The least that can be granted is a packet per second.
+        while pipe.sender.completed_at().is_none() {
+            prop_assert!(pipe.now < Nanos::from_secs(300), "it stalls");
+            prop_assert!(pipe.step(), "it is at an end before its time");
+        }
+        prop_assert_eq!(pipe.delivered, segments * 1_448);
+    }
+}

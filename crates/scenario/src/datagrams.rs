@@ -1,0 +1,243 @@
+//! Flows that carry datagrams: which ones do, and their transport's settings.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use narrows_cc::{Params, schemes};
+use narrows_dccp::Ccid;
+use narrows_dccp::connection::Overflow;
+use narrows_traffic::AppConfig;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::app::app;
+use crate::choice::{App, TextOr, table};
+use crate::fault::{Fault, key_in};
+use crate::flows;
+use crate::quantity::Size;
+use crate::schema::{Flow, ParamValue, Protocol};
+
+/// What happens to a datagram for which the sender's queue has no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OverflowKind {
+    /// It takes the place of the oldest.
+    #[default]
+    DropOldest,
+    /// It is refused.
+    DropNewest,
+}
+
+/// A whole number from `LEAST` to `MOST`. Others are refused where they are read, whether a flow would use them or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Within<const LEAST: u64, const MOST: u64>(u64);
+
+impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Within<LEAST, MOST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WithinVisitor)
+    }
+}
+
+struct WithinVisitor<const LEAST: u64, const MOST: u64>;
+
+impl<const LEAST: u64, const MOST: u64> Visitor<'_> for WithinVisitor<LEAST, MOST> {
+    type Value = Within<LEAST, MOST>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from {LEAST} to {MOST}")
+    }
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
+        if (LEAST..=MOST).contains(&value) { Ok(Within(value)) } else { Err(beyond(value, LEAST, MOST)) }
+    }
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Self::Value, E> {
+        u64::try_from(value).map_or_else(|_| Err(beyond(value, LEAST, MOST)), |value| self.visit_u64(value))
+    }
+}
+
+fn beyond<E: de::Error>(found: impl fmt::Display, least: u64, most: u64) -> E {
+    E::custom(format!("`{found}` is out of range\n  accepted: {least} to {most}"))
+}
+
+impl<const LEAST: u64, const MOST: u64> JsonSchema for Within<LEAST, MOST> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        format!("From{LEAST}To{MOST}").into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": LEAST, "maximum": MOST })
+    }
+}
+
+table! {
+    /// Settings of DCCP.
+    #[derive(Default)]
+    Dccp {
+        ; // optional:
+        /// The most payload of a datagram, in bytes (1448).
+        datagram_bytes: Within<1, 65_000>,
+        /// Packets of data per acknowledgement (2).
+        ack_ratio: Within<1, 1_000>,
+        /// 24-bit sequence numbers where they will do (false).
+        short_sequence_numbers: bool,
+        /// How many numbers ahead are valid, at first (1000).
+        sequence_window: Within<32, { (1 << 46) - 1 }>,
+        /// Datagrams that wait at the sender (256).
+        queue: Within<1, 1_000_000>,
+        /// What happens when it is full: drop-oldest or drop-newest (drop-oldest).
+        overflow: OverflowKind,
+        /// ECN (true).
+        ecn: bool,
+        /// Initial window in datagrams (3). CCID 2 takes less where RFC 3390 gives less: 2 to 4, by their size. CCID 3 has none,
+        /// but a rate at first (RFC 5348 section 4.2).
+        initial_window: Within<1, 10_000>,
+    }
+}
+
+/// What carries a flow: what it says, else what its scheme is made for.
+pub(crate) fn protocol(flow: &Flow, scheme: &schemes::Entry) -> Protocol {
+    let made_for_datagrams = Ccid::of(scheme) != Ccid::Other;
+    flow.protocol.unwrap_or(if made_for_datagrams { Protocol::Dccp } else { Protocol::Tcp })
+}
+
+/// Why datagrams cannot be under this scheme, if that is so.
+fn unable(scheme: &schemes::Entry) -> Option<&'static str> {
+    if scheme.rate_protocol.is_some() {
+        Some("its header exists for TCP only")
+    } else {
+        scheme.coupled.then_some("it couples subflows, which DCCP does not have")
+    }
+}
+
+/// The names of schemes that may control datagrams.
+pub(crate) fn carried() -> impl Iterator<Item = &'static str> + Clone {
+    schemes::ALL
+        .iter()
+        .filter(|entry| unable(entry).is_none())
+        .flat_map(|entry| [entry.info.name].into_iter().chain(entry.info.aliases.iter().copied()))
+}
+
+/// The settings of the sending end of the flow in `table`, if datagrams carry it.
+pub(crate) fn settings(
+    common: &Dccp,
+    flow: &Flow,
+    table: &str,
+    scheme: &'static schemes::Entry,
+    params: &Params,
+) -> Result<Option<narrows_dccp::Config>, Fault> {
+    let key = |name: &str| key_in(table, name);
+    if protocol(flow, scheme) != Protocol::Dccp {
+        return match &flow.dccp {
+            Some(_) => Err(Fault::new(key("dccp"), "this flow is not carried by DCCP")
+                .accepted("this table with protocol = \"dccp\", or no such table")),
+            None => Ok(None),
+        };
+    }
+    let cannot = |name: &str, why: &str, accepted: &str| Err(Fault::new(key(name), why).accepted(accepted));
+    if flow.tcp.is_some() {
+        return cannot("tcp", "this flow is carried by DCCP", "its settings in the table `dccp`");
+    }
+    if flow.subflows.is_some() {
+        return cannot("subflows", "this flow is carried by DCCP", "one way, or protocol = \"tcp\"");
+    }
+    config(common, flow.dccp.as_ref(), table, scheme, params).map(Some)
+}
+
+/// The settings that the table `dccp` in `table` states, else the common ones, else those of DCCP.
+fn config(
+    common: &Dccp,
+    own: Option<&Dccp>,
+    table: &str,
+    scheme: &'static schemes::Entry,
+    params: &Params,
+) -> Result<narrows_dccp::Config, Fault> {
+    let key = |name: &str| key_in(table, name);
+    if let Some(why) = unable(scheme) {
+        return Err(Fault::new(key("scheme"), format!("DCCP cannot carry `{}`: {why}", scheme.info.name))
+            .accepted(carried().collect::<Vec<_>>().join(", ")));
+    }
+    let default = narrows_dccp::Config::default();
+    let own = own.cloned().unwrap_or_default();
+    macro_rules! stated {
+        ($field:ident, $default:expr) => {
+            own.$field.or(common.$field).unwrap_or($default)
+        };
+    }
+    // Ranges fit the types that they become.
+    macro_rules! number {
+        ($field:ident, $default:expr) => {
+            own.$field.or(common.$field).map_or($default, |within| within.0 as _)
+        };
+    }
+    let (queue, datagram) = (number!(queue, default.queue), number!(datagram_bytes, DATAGRAM));
+    let waiting = queue as u64 * u64::from(datagram);
+    if waiting > MOST_WAITING {
+        let place = if own.queue.is_some() { key("dccp.queue") } else { "dccp.queue".to_owned() };
+        let found = format!("{queue} datagrams of {datagram} B are {:.1} GB", waiting as f64 / 1e9);
+        let accepted = format!("at most {} of this size, which are 2 GB", MOST_WAITING / u64::from(datagram));
+        return Err(Fault::new(place, found).accepted(accepted));
+    }
+    Ok(narrows_dccp::Config {
+        scheme,
+        params: params.clone(),
+        datagram,
+        ack_ratio: number!(ack_ratio, default.ack_ratio),
+        sequence_window: number!(sequence_window, default.sequence_window),
+        queue,
+        initial_window: number!(initial_window, default.initial_window),
+        short: stated!(short_sequence_numbers, false),
+        ecn: stated!(ecn, true),
+        overflow: match stated!(overflow, OverflowKind::default()) {
+            OverflowKind::DropOldest => Overflow::DropOldest,
+            OverflowKind::DropNewest => Overflow::DropNewest,
+        },
+        ..default
+    })
+}
+
+/// More than this in one sender's queue is surely a slip, and more than most machines can spare.
+const MOST_WAITING: u64 = 2_000_000_000;
+
+/// The payload of a full TCP segment, so that packets of both have nearly the same size.
+const DATAGRAM: u16 = 1448;
+
+table! {
+    /// A flow of datagrams by itself, as real sockets send it: those keys of a scenario's flow that need no network.
+    DatagramFlow {
+        /// The congestion control scheme, with parameters after a colon.
+        scheme: String,
+        ; // optional:
+        /// Parameters of the scheme.
+        params: BTreeMap<String, ParamValue>,
+        /// A file of this size instead of bulk data.
+        size: Size,
+        /// What feeds it (bulk).
+        app: TextOr<App>,
+        /// Settings of DCCP.
+        dccp: Dccp,
+    }
+}
+
+/// A flow of datagrams, checked.
+#[derive(Clone, Debug)]
+pub struct DatagramPlan {
+    /// The sending end's settings.
+    pub config: narrows_dccp::Config,
+    /// What feeds it.
+    pub app: AppConfig,
+    /// The length of the sender's queue, if it is stated.
+    pub queue: Option<usize>,
+}
+
+impl DatagramFlow {
+    pub(crate) fn plan(&self) -> Result<DatagramPlan, Fault> {
+        let (scheme, params) = flows::scheme(&self.scheme, self.params.as_ref(), Some(Protocol::Dccp), "")?;
+        let config = config(&Dccp::default(), self.dccp.as_ref(), "", scheme, &params)?;
+        let app = app(self.size.as_ref(), self.app.as_ref().map(|app| &app.0), "", config.datagram)?;
+        let stated = self.dccp.as_ref().is_some_and(|own| own.queue.is_some());
+        Ok(DatagramPlan { queue: stated.then_some(config.queue), config, app })
+    }
+}

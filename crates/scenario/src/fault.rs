@@ -1,0 +1,268 @@
+//! What is wrong with a scenario, said so that it can be put right: where, what was found, what is accepted.
+
+use std::fmt;
+
+use narrows_cc::{Nanos, schemes};
+use serde::{Deserialize, Serialize, de};
+
+use crate::tree::{Origin, Tree};
+
+/// A scenario was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// The file, or "command line".
+    pub source: String,
+    /// The line, from 1, where it is known.
+    pub line: Option<usize>,
+    /// The column, from 1, in characters.
+    pub column: Option<usize>,
+    /// The key, dotted: `flows.0.rtt`.
+    pub key: Option<String>,
+    /// What was found.
+    pub message: String,
+    /// What would be accepted.
+    pub accepted: Option<String>,
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, ": {key}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        match &self.accepted {
+            Some(accepted) => write!(f, "\n  accepted: {accepted}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// A scenario runs, but not as it may have been meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// The file, or "command line".
+    pub source: String,
+    /// The line, from 1, where it is known.
+    pub line: Option<usize>,
+    /// What will happen.
+    pub message: String,
+}
+
+impl From<ScenarioError> for Note {
+    fn from(found: ScenarioError) -> Self {
+        Self { source: found.source, line: found.line, message: found.message }
+    }
+}
+
+/// A refusal on its way out: the key grows segment by segment, the place is set by whoever knows it first.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    at: Option<Origin>,
+    key: String,
+    message: String,
+    accepted: Option<String>,
+}
+
+/// Stands between message and accepted values where only one text can be handed over.
+const ACCEPTED: &str = "\n  accepted: ";
+
+impl Fault {
+    /// `key` is wrong.
+    pub(crate) fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { at: None, key: key.into(), message: message.into(), accepted: None }))
+    }
+
+    /// With what would be accepted.
+    pub(crate) fn accepted(mut self, accepted: impl Into<String>) -> Self {
+        self.0.accepted = Some(accepted.into());
+        self
+    }
+
+    /// At `origin`, unless a better place is known.
+    pub(crate) fn at(mut self, origin: Origin) -> Self {
+        self.0.at.get_or_insert(origin);
+        self
+    }
+
+    /// Inside `segment`.
+    pub(crate) fn within(mut self, segment: &str) -> Self {
+        self.0.key = match self.0.key.as_str() {
+            "" => segment.to_owned(),
+            key => format!("{segment}.{key}"),
+        };
+        self
+    }
+
+    /// For the user. A place that is not known yet is looked up in `tree` by the key.
+    pub(crate) fn report(self, name: &str, text: &str, tree: Option<&Tree>) -> ScenarioError {
+        let Inner { at, key, message, accepted } = *self.0;
+        let origin = at.or_else(|| tree.map(|tree| tree.origin(&key))).unwrap_or(Origin::Unknown);
+        let (source, place) = match origin {
+            Origin::Unknown => (name, None),
+            Origin::CommandLine => ("command line", None),
+            Origin::Text(offset) => (name, Some(place(text, offset))),
+        };
+        ScenarioError {
+            source: source.to_owned(),
+            line: place.map(|(line, _)| line),
+            column: place.map(|(_, column)| column),
+            key: (!key.is_empty()).then_some(key),
+            message,
+            accepted,
+        }
+    }
+}
+
+/// The dotted key of `name` in `table`; no table stands for the top of the text.
+pub(crate) fn key_in(table: &str, name: &str) -> String {
+    if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
+}
+
+/// A time in the unit that reads best.
+pub(crate) fn show(time: Nanos) -> String {
+    match time.as_nanos() % 1_000_000_000 {
+        0 => format!("{}s", time.as_nanos() / 1_000_000_000),
+        _ => format!("{}ms", time.as_millis_f64()),
+    }
+}
+
+/// Line and column, from 1, of the byte at `offset`.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl de::Error for Fault {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        let text = message.to_string();
+        match text.split_once(ACCEPTED) {
+            Some((message, accepted)) => Self::new("", message).accepted(accepted),
+            None => Self::new("", text),
+        }
+    }
+
+    fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        Self::new("", format!("found {}", describe(&found))).accepted(expected.to_string())
+    }
+
+    fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        Self::invalid_type(found, expected)
+    }
+
+    fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
+        unknown(&format!("`{found}` is not known"), found, expected.iter().copied())
+    }
+
+    fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
+        // `sweep` is taken out before the scenario's own keys are read.
+        let sweep = expected.contains(&"flows").then_some("sweep");
+        unknown("unknown key", found, expected.iter().copied().chain(sweep))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        let fault = Self::new(field, "this key is missing");
+        match field {
+            "scheme" => fault
+                .accepted(schemes::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ")),
+            "from" | "to" => fault.accepted("the name of a node"),
+            _ => fault,
+        }
+    }
+
+    fn duplicate_field(_field: &'static str) -> Self {
+        Self::new("", "this key appears twice")
+    }
+}
+
+fn describe(found: &de::Unexpected<'_>) -> String {
+    match found {
+        de::Unexpected::Map => "a table".into(),
+        de::Unexpected::Seq => "a list".into(),
+        de::Unexpected::Str(text) => format!("the text `{text}`"),
+        de::Unexpected::Bool(value) => format!("`{value}`"),
+        de::Unexpected::Signed(value) => format!("`{value}`"),
+        de::Unexpected::Unsigned(value) => format!("`{value}`"),
+        de::Unexpected::Float(value) => format!("`{value}`"),
+        other => other.to_string(),
+    }
+}
+
+/// `found` is not among the `known` names: says which one it looks like, and lists them.
+pub(crate) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> Fault {
+    let message = match nearest(found, known.clone()) {
+        Some(name) => format!("{message}; did you mean `{name}`?"),
+        None => message.to_owned(),
+    };
+    Fault::new("", message).accepted(known.collect::<Vec<_>>().join(", "))
+}
+
+/// The name that `found` was probably meant to be.
+fn nearest<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let length = found.chars().count();
+    let allowed = (1 + length / 4).min(length.saturating_sub(1));
+    known
+        .map(|name| (edit_distance(found, name), name))
+        .filter(|&(distance, _)| distance <= allowed)
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, name)| name)
+}
+
+/// Insertions, deletions and replacements that turn `a` into `b` (Levenshtein 1966).
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edit_distances_are_those_of_the_textbook() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("bbr", "bbr"), 0);
+    }
+
+    #[test]
+    fn a_slip_is_recognised_and_a_different_word_is_not() {
+        let known = ["buffer", "rate"];
+        assert_eq!(nearest("bufer", known.into_iter()), Some("buffer"));
+        assert_eq!(nearest("queue", known.into_iter()), None);
+    }
+
+    #[test]
+    fn lines_and_columns_count_from_one_and_in_characters() {
+        assert_eq!(place("a\nbc", 0), (1, 1));
+        assert_eq!(place("a\nbc", 3), (2, 2));
+        assert_eq!(place("# é\né = 1", 7), (2, 2));
+    }
+}

@@ -1,0 +1,51 @@
+//! Files that a scenario names: capacity, loss and delay traces, and what routers learned. The caller reads them, so that this
+//! crate needs no file system.
+
+use std::collections::BTreeMap;
+use std::io;
+
+/// Reads the files that scenarios name.
+pub trait Files {
+    /// The text of the file, whose name is as written in the scenario.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn read(&self, name: &str) -> Result<String, FileError>;
+}
+
+/// A file could not be read.
+#[derive(Debug)]
+pub struct FileError {
+    /// Where it was looked for, as messages show it.
+    pub place: String,
+    /// The cause.
+    pub error: io::Error,
+}
+
+impl FileError {
+    /// Whether there is no such file.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self.error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    }
+
+    fn missing(name: &str) -> Self {
+        Self { place: name.to_owned(), error: io::ErrorKind::NotFound.into() }
+    }
+}
+
+/// For scenarios that name no file.
+#[derive(Clone, Copy, Debug)]
+pub struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&self, name: &str) -> Result<String, FileError> {
+        Err(FileError::missing(name))
+    }
+}
+
+/// Files in memory: names and texts.
+impl Files for BTreeMap<String, String> {
+    fn read(&self, name: &str) -> Result<String, FileError> {
+        self.get(name).cloned().ok_or_else(|| FileError::missing(name))
+    }
+}

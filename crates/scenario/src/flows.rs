@@ -1,0 +1,454 @@
+//! From the flows of a scenario to connections: schemes and their parameters, transport settings, opening times.
+
+use std::collections::BTreeMap;
+
+use narrows_cc::{Bytes, EcnNeed, Nanos, Param, ParamError, ParamKind, Params, Random, schemes};
+use narrows_tcp::TcpConfig;
+use narrows_tcp::multipath::MAPPING_BYTES;
+use narrows_traffic::AppConfig;
+
+use crate::app::app;
+use crate::choice::{FileSize, SizeKind};
+use crate::datagrams;
+use crate::fault::{Fault, key_in, show, unknown};
+use crate::quantity::{DataAmount, Time};
+use crate::schema::{Arrivals, ParamValue, Protocol, Scenario, Tcp};
+
+/// More flows than this are surely a slip.
+pub(crate) const MAX_FLOWS: u64 = 100_000;
+
+/// The largest window that can be advertised, and told apart by 32-bit sequence numbers (RFC 7323 section 2.3).
+const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
+
+/// Room for three SACK blocks is left to the 65535 bytes of a packet.
+const MAX_HEADER: u16 = 65_507;
+
+/// Header bytes of a full datagram packet: IP, DCCP and what options most packets have.
+const DATAGRAM_HEADER: u16 = 20 + 16;
+
+/// A connection before its route is known.
+pub(crate) struct Draft {
+    /// Which entry of `flows` it comes from.
+    pub(crate) entry: usize,
+    /// Which subflow of its connection it is.
+    pub(crate) leg: usize,
+    pub(crate) app: AppConfig,
+    pub(crate) start: Nanos,
+    pub(crate) stop: Option<Nanos>,
+}
+
+/// What all connections of one entry share.
+pub(crate) struct Kind {
+    pub(crate) scheme: &'static schemes::Entry,
+    pub(crate) params: Params,
+    pub(crate) tcp: TcpConfig,
+    /// Datagrams carry it.
+    pub(crate) datagrams: Option<narrows_dccp::Config>,
+}
+
+/// The scheme and transport of entry `index`.
+pub(crate) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Fault> {
+    let flow = &scenario.flows[index];
+    let table = format!("flows.{index}");
+    let (scheme, params) = scheme(&flow.scheme, flow.params.as_ref(), flow.protocol, &table)?;
+    let mapped = if flow.subflows.is_some() { MAPPING_BYTES } else { 0 };
+    let datagrams = datagrams::settings(&scenario.dccp, flow, &table, scheme, &params)?;
+    let mut tcp = tcp(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn, mapped)?;
+    if let Some(datagrams) = &datagrams {
+        // What a packet's size is reckoned by.
+        (tcp.segment, tcp.header) = (datagrams.datagram, DATAGRAM_HEADER);
+    }
+    Ok(Kind { scheme, params, tcp, datagrams })
+}
+
+fn describe(param: &Param) -> String {
+    match param.kind {
+        ParamKind::Flag => format!("{} (on or off)", param.name),
+        ParamKind::Number | ParamKind::Count => {
+            let unit = if param.unit.is_empty() { String::new() } else { format!(" {}", param.unit) };
+            let whole = if param.kind == ParamKind::Count { "a whole number from " } else { "" };
+            format!("{} ({whole}{} to {}{unit})", param.name, param.min, param.max)
+        }
+    }
+}
+
+/// The scheme that the key `scheme` of `table` names, with its parameters from the text after the colon and from the table.
+pub(crate) fn scheme(
+    text: &str,
+    table_params: Option<&BTreeMap<String, ParamValue>>,
+    protocol: Option<Protocol>,
+    table: &str,
+) -> Result<(&'static schemes::Entry, Params), Fault> {
+    let key = key_in(table, "scheme");
+    let (name, inline) = match text.split_once(':') {
+        Some((name, inline)) => (name.trim(), Some(inline)),
+        None => (text.trim(), None),
+    };
+    let Some(entry) = schemes::find(name) else {
+        let message = format!("there is no scheme `{name}`");
+        let known = schemes::ALL
+            .iter()
+            .flat_map(|entry| [entry.info.name].into_iter().chain(entry.info.aliases.iter().copied()));
+        let fault = match protocol {
+            Some(Protocol::Dccp) => unknown(&message, name, datagrams::carried()),
+            _ => unknown(&message, name, known),
+        };
+        return Err(fault.within(&key));
+    };
+    let mut params = Params::defaults(entry.info.params);
+    let mut stated: Vec<&str> = Vec::new();
+    for part in inline.into_iter().flat_map(|inline| inline.split(',')) {
+        let Some((param, text)) = part.split_once('=') else {
+            return Err(Fault::new(&key, format!("`{part}` does not set a parameter"))
+                .accepted(format!("{name}:parameter=value,…")));
+        };
+        let (param, text) = (param.trim(), text.trim());
+        if stated.contains(&param) {
+            return Err(Fault::new(&key, format!("`{param}` is set twice")).accepted("each parameter once"));
+        }
+        stated.push(param);
+        set(&mut params, entry.info.name, entry.info.params, param, text, &key)?;
+    }
+    for (param, value) in table_params.into_iter().flatten() {
+        let key = key_in(table, &format!("params.{param}"));
+        if stated.contains(&param.as_str()) {
+            return Err(Fault::new(key, format!("`{param}` is set by the scheme's text too"))
+                .accepted("one of the two"));
+        }
+        set(&mut params, entry.info.name, entry.info.params, param, &plain(value), &key)?;
+    }
+    Ok((entry, params))
+}
+
+/// A value as text.
+pub(crate) fn plain(value: &ParamValue) -> String {
+    match value {
+        ParamValue::Flag(on) => on.to_string(),
+        ParamValue::Number(number) => number.to_string(),
+        ParamValue::Text(text) => text.clone(),
+    }
+}
+
+/// Sets a parameter of `owner`, whose parameters are `known`, from a text.
+pub(crate) fn set(
+    params: &mut Params,
+    owner: &str,
+    known: &[Param],
+    name: &str,
+    text: &str,
+    key: &str,
+) -> Result<(), Fault> {
+    let Some(param) = known.iter().find(|param| param.name == name) else {
+        let message = format!("`{owner}` has no parameter `{name}`");
+        if known.is_empty() {
+            return Err(Fault::new(key, message).accepted("no parameter"));
+        }
+        let list: Vec<_> = known.iter().map(describe).collect();
+        return Err(unknown(&message, name, known.iter().map(|param| param.name))
+            .accepted(list.join(", "))
+            .within(key));
+    };
+    let refuse = || Fault::new(key, format!("`{text}` is no value of `{name}`")).accepted(describe(param));
+    let value = match param.kind {
+        ParamKind::Flag => match text {
+            "on" | "true" => 1.0,
+            "off" | "false" => 0.0,
+            _ => return Err(refuse()),
+        },
+        ParamKind::Number | ParamKind::Count => {
+            let number = text.strip_suffix(param.unit).unwrap_or(text).trim_end();
+            number.parse::<f64>().ok().filter(|number| number.is_finite()).ok_or_else(refuse)?
+        }
+    };
+    params.set(name, value).map_err(|error| match error {
+        ParamError::Unknown => refuse(),
+        ParamError::OutOfRange(_) => {
+            Fault::new(key, format!("`{name}` = {text} is out of range")).accepted(describe(param))
+        }
+        ParamError::Fraction(_) => {
+            Fault::new(key, format!("`{name}` = {text} is no whole number")).accepted(describe(param))
+        }
+    })
+}
+
+/// Transport settings: those of the flow, else the common ones, else the marks that its scheme needs, else TCP as deployed.
+/// Where packets say where their data belongs (`mapped` bytes), a segment has so much less, so that a full packet has its size.
+fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed, mapped: u16) -> Result<TcpConfig, Fault> {
+    let needed = need != EcnNeed::Nothing;
+    let plain = TcpConfig::default();
+    let segment = plain.segment - mapped;
+    let default =
+        TcpConfig { segment, ecn: needed, ecn_precise: needed, ect1: need == EcnNeed::L4s, ..plain };
+    let key =
+        |name: &str, in_own: bool| if in_own { format!("{table}.tcp.{name}") } else { format!("tcp.{name}") };
+    macro_rules! stated {
+        ($field:ident) => {
+            match own.and_then(|own| own.$field.as_ref()) {
+                Some(value) => Some((value, key(stringify!($field), true))),
+                None => common.$field.as_ref().map(|value| (value, key(stringify!($field), false))),
+            }
+        };
+    }
+    macro_rules! from_one {
+        ($field:ident, $default:expr) => {
+            match stated!($field) {
+                Some((0, key)) => {
+                    return Err(Fault::new(key, "`0` is out of range").accepted("a whole number from 1"))
+                }
+                Some((value, _)) => *value,
+                None => $default,
+            }
+        };
+    }
+    let time =
+        |stated: Option<(&Time, String)>, default: Nanos| stated.map_or(default, |(time, _)| time.value());
+    let segment = from_one!(segment_bytes, default.segment);
+    let header = match stated!(header_bytes) {
+        Some((&header, key)) if !(20..=MAX_HEADER).contains(&header) => {
+            return Err(Fault::new(key, format!("`{header}` is out of range"))
+                .accepted(format!("20 to {MAX_HEADER}")));
+        }
+        Some((header, _)) => *header,
+        None => default.header,
+    };
+    let packet = u32::from(header) + u32::from(segment);
+    let size_key = stated!(segment_bytes).or(stated!(header_bytes)).map(|(_, key)| key);
+    if let Some(key) = size_key.filter(|_| packet > u32::from(u16::MAX)) {
+        return Err(Fault::new(key, format!("a segment of {segment} B and a header of {header} B"))
+            .accepted(format!("packets of at most {} B", u16::MAX)));
+    }
+    let mss = Bytes::new(segment.into());
+    let flag = |stated: Option<(&bool, String)>, default: bool| stated.map_or(default, |(flag, _)| *flag);
+    let sack = flag(stated!(sack), default.sack);
+    let rack = flag(stated!(rack), default.rack && sack);
+    let tlp = flag(stated!(tlp), default.tlp && rack);
+    if let Some((_, key)) = stated!(rack).filter(|_| rack && !sack) {
+        return Err(
+            Fault::new(key, "RACK needs selective acknowledgements").accepted("rack = false, or sack = true")
+        );
+    }
+    if let Some((_, key)) = stated!(tlp).filter(|_| tlp && !rack) {
+        return Err(Fault::new(key, "tail-loss probes need RACK").accepted("tlp = false, or rack = true"));
+    }
+    let at_least_a_segment = |stated: Option<(Bytes, String, String)>, default: Bytes| match stated {
+        Some((bytes, text, key)) if bytes < mss => {
+            Err(Fault::new(key, format!("`{text}` is less than a segment"))
+                .accepted(format!("at least {}B", mss.as_u64())))
+        }
+        Some((bytes, _, _)) => Ok(bytes),
+        None => Ok(default),
+    };
+    let receive_window = stated!(receive_window);
+    if let Some((size, key)) = receive_window.as_ref().filter(|(size, _)| size.value() > RECEIVE_WINDOW_MAX) {
+        return Err(
+            Fault::new(key, format!("`{size}` is more than a header can tell")).accepted("at most 1GiB")
+        );
+    }
+    let receive_window = receive_window.map(|(size, key)| (size.value(), size.to_string(), key));
+    let max_burst = stated!(max_burst).map(|(amount, key)| {
+        let bytes = match amount.value() {
+            DataAmount::Packets(packets) => Bytes::new(mss.as_u64().saturating_mul(packets)),
+            DataAmount::Bytes(bytes) => bytes,
+        };
+        (bytes, amount.to_string(), key)
+    });
+    let (min_rto, initial_rto, max_rto) = (stated!(min_rto), stated!(initial_rto), stated!(max_rto));
+    let rto_key = min_rto.as_ref().or(initial_rto.as_ref()).or(max_rto.as_ref()).map(|(_, key)| key.clone());
+    let (min_rto, initial_rto) = (time(min_rto, default.min_rto), time(initial_rto, default.initial_rto));
+    let max_rto = time(max_rto, default.max_rto);
+    if let Some(key) = rto_key
+        && (min_rto.is_zero() || initial_rto.max(min_rto) > max_rto || initial_rto.is_zero())
+    {
+        let message = format!(
+            "timeouts of {} at least, {} at first, {} at most",
+            show(min_rto),
+            show(initial_rto),
+            show(max_rto)
+        );
+        return Err(Fault::new(key, message).accepted("times above zero, the greatest not below the others"));
+    }
+    Ok(TcpConfig {
+        segment,
+        header,
+        initial_window: from_one!(initial_window, default.initial_window),
+        ack_every: from_one!(ack_every, default.ack_every),
+        ack_delay: time(stated!(ack_delay), default.ack_delay),
+        receive_window: at_least_a_segment(receive_window, default.receive_window)?,
+        min_rto,
+        initial_rto,
+        max_rto,
+        sack,
+        rack,
+        tlp,
+        ecn: flag(stated!(ecn), default.ecn),
+        ecn_precise: flag(stated!(ecn_precise), default.ecn_precise),
+        ect1: flag(stated!(ect1), default.ect1),
+        max_burst: at_least_a_segment(max_burst, mss)?,
+    })
+}
+
+/// The connections of entry `index`, in the order in which they open; each as its `legs` subflows.
+pub(crate) fn expand(
+    scenario: &Scenario,
+    index: usize,
+    seed: u64,
+    (segment, legs): (u16, usize),
+    drafts: &mut Vec<Draft>,
+) -> Result<(), Fault> {
+    let push = |app, start, stop, drafts: &mut Vec<Draft>| {
+        drafts.extend((0..legs).map(|leg| Draft { entry: index, leg, app, start, stop }));
+    };
+    let flow = &scenario.flows[index];
+    let table = format!("flows.{index}");
+    let key = |name: &str| format!("{table}.{name}");
+    let duration = scenario.duration.value();
+    let start = flow.start.as_ref().map_or(Nanos::ZERO, Time::value);
+    let stop = flow.stop.as_ref().map(Time::value);
+    let late = |name: &str, start: Nanos| {
+        Fault::new(
+            key(name),
+            format!("a flow would open at {}, but the run ends at {}", show(start), scenario.duration),
+        )
+        .accepted(format!("a time before {}", scenario.duration))
+    };
+    if start >= duration {
+        return Err(late("start", start));
+    }
+    if let Some(arrivals) = &flow.arrivals {
+        let excluded = [
+            ("count", flow.count.is_some()),
+            ("size", flow.size.is_some()),
+            ("app", flow.app.is_some()),
+            ("stagger", flow.stagger.is_some()),
+            ("spread", flow.spread.is_some()),
+        ];
+        if let Some((name, _)) = excluded.iter().find(|(_, stated)| *stated) {
+            return Err(
+                Fault::new(key(name), "arrivals say this themselves").accepted("either this key or arrivals")
+            );
+        }
+        let end = stop.unwrap_or(duration).min(duration);
+        if end <= start {
+            return Err(
+                Fault::new(key("stop"), "arrivals stop before they start").accepted("a time after start")
+            );
+        }
+        let before = drafts.len();
+        arrive(
+            arrivals,
+            &key("arrivals"),
+            start,
+            end,
+            Random::stream(seed, "arrivals", index as u64),
+            |start, size| push(AppConfig::File(size), start, None, drafts),
+        )?;
+        return check_count(drafts.len(), drafts.len() - before, &key("arrivals.rate"));
+    }
+    let count = flow.count.unwrap_or(1);
+    if count == 0 {
+        return Err(Fault::new(key("count"), "`0` flows").accepted("a whole number from 1"));
+    }
+    let all = (count as usize).saturating_mul(legs);
+    check_count(drafts.len().saturating_add(all), all, &key("count"))?;
+    let app = app(flow.size.as_ref(), flow.app.as_ref().map(|app| &app.0), &table, segment)?;
+    if flow.stagger.is_some() && flow.spread.is_some() {
+        return Err(Fault::new(key("spread"), "there is a stagger too").accepted("either stagger or spread"));
+    }
+    for i in 0..u64::from(count) {
+        let (name, offset) = match (&flow.stagger, &flow.spread) {
+            (Some(stagger), _) => {
+                ("stagger", Nanos::from_nanos(stagger.value().as_nanos().saturating_mul(i)))
+            }
+            (_, Some(spread)) => ("spread", spread.value().mul_f64(i as f64 / f64::from(count))),
+            (None, None) => ("start", Nanos::ZERO),
+        };
+        let start = start.saturating_add(offset);
+        if start >= duration {
+            return Err(late(name, start));
+        }
+        if stop.is_some_and(|stop| stop <= start) {
+            return Err(Fault::new(
+                key("stop"),
+                format!("a flow would open at {}, not before its stop", show(start)),
+            )
+            .accepted(format!("a time after {}", show(start))));
+        }
+        push(app, start, stop, drafts);
+    }
+    Ok(())
+}
+
+fn check_count(total: usize, of_entry: usize, key: &str) -> Result<(), Fault> {
+    if total as u64 > MAX_FLOWS {
+        return Err(Fault::new(key, format!("{of_entry} flows here, {total} in all"))
+            .accepted(format!("at most {MAX_FLOWS} flows in a run")));
+    }
+    Ok(())
+}
+
+/// Calls `file` for every arrival: exponential gaps make the process Poisson.
+fn arrive(
+    arrivals: &Arrivals,
+    table: &str,
+    start: Nanos,
+    end: Nanos,
+    mut random: Random,
+    mut file: impl FnMut(Nanos, Bytes),
+) -> Result<(), Fault> {
+    let rate = arrivals.rate.value();
+    if rate <= 0.0 {
+        return Err(Fault::new(
+            format!("{table}.rate"),
+            format!("`{}`: nothing would arrive", arrivals.rate),
+        )
+        .accepted("a frequency above zero such as 10/s"));
+    }
+    if arrivals.limit == Some(0) {
+        return Err(Fault::new(format!("{table}.limit"), "`0` flows").accepted("a whole number from 1"));
+    }
+    let limit = u64::from(arrivals.limit.unwrap_or(u32::MAX));
+    let expected = rate * (end - start).as_secs_f64();
+    if expected.min(limit as f64) > MAX_FLOWS as f64 {
+        return Err(Fault::new(format!("{table}.rate"), format!("about {expected:.0} flows would arrive"))
+            .accepted(format!("at most {MAX_FLOWS} flows in a run")));
+    }
+    let draw = sizes(&arrivals.size.0, &format!("{table}.size"))?;
+    let (mut at, mut arrived) = (start.as_secs_f64(), 0);
+    loop {
+        at += random.exponential(1.0 / rate);
+        let now = Nanos::from_secs_f64(at);
+        if now >= end || arrived == limit {
+            return Ok(());
+        }
+        arrived += 1;
+        file(now, draw(&mut random));
+    }
+}
+
+/// Draws file sizes.
+fn sizes(size: &FileSize, table: &str) -> Result<impl Fn(&mut Random) -> Bytes + use<>, Fault> {
+    let mean = size.mean.value();
+    if mean.is_zero() {
+        return Err(Fault::new(table, "empty files").accepted("a size above zero"));
+    }
+    if size.shape.is_some() && size.kind != SizeKind::Pareto {
+        return Err(Fault::new(format!("{table}.shape"), "only `pareto` has a shape")
+            .accepted("kind = \"pareto\", or no shape"));
+    }
+    let (kind, shape) = (size.kind, size.shape.unwrap_or(1.2));
+    if shape <= 1.0 {
+        return Err(Fault::new(format!("{table}.shape"), format!("`{shape}`: the mean would be infinite"))
+            .accepted("a number above 1, such as 1.2"));
+    }
+    Ok(move |random: &mut Random| {
+        let bytes = match kind {
+            SizeKind::Fixed => return mean,
+            SizeKind::Exponential => random.exponential(mean.as_f64()),
+            // A Pareto variate is its least value times e^(E/shape) with E exponential of mean 1.
+            SizeKind::Pareto => {
+                mean.as_f64() * (shape - 1.0) / shape * libm::exp(random.exponential(1.0) / shape)
+            }
+        };
+        Bytes::from_f64(bytes).max(Bytes::new(1))
+    })
+}

@@ -1,0 +1,344 @@
+//! The classes of a hierarchical token bucket, checked and resolved.
+
+use narrows_cc::{Bytes, Nanos, Rate, schemes};
+use narrows_net::config::{self, HtbClass, HtbError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::choice::{Queue, table};
+use crate::fault::{Fault, unknown};
+use crate::link;
+use crate::quantity;
+use crate::schema::Protocol;
+
+table! {
+    /// A class of a hierarchical token bucket. A flow belongs to the first class without children of which it meets all that is
+    /// stated of flows, schemes and protocol.
+    Class {
+        /// Its name.
+        name: String,
+        /// What it and its children may always send.
+        rate: quantity::Rate,
+        ; // optional:
+        /// The class that it borrows from (the link).
+        parent: String,
+        /// What it may send at most (what the link carries).
+        ceil: quantity::Rate,
+        /// From 0 to 7: the lowest goes first, among classes within their rates as among those that borrow (0).
+        priority: u8,
+        /// What it may send per turn (a tenth of a second of its rate, 1500B to 200kB).
+        quantum: quantity::Size,
+        /// The most it may save up at its rate (a packet, and what arrives in 1ms and while the link sends two packets per leaf);
+        /// a policed class must state it.
+        burst: quantity::Size,
+        /// The same at its ceiling.
+        ceil_burst: quantity::Size,
+        /// How much its queue holds; a BDP or time is that at its rate (what the link states).
+        buffer: quantity::Buffer,
+        /// What exceeds its rate and burst is dropped when it arrives, and it does not borrow (false).
+        policed: bool,
+        /// Labels of flows that belong to it.
+        flows: Vec<String>,
+        /// Schemes whose flows belong to it.
+        schemes: Vec<String>,
+        /// What flows are that belong to it.
+        protocol: Protocol,
+    }
+}
+
+/// What a connection is known by.
+pub(crate) struct Member<'a> {
+    /// Its own label, and the one it shares with others of its entry.
+    pub(crate) labels: [&'a str; 2],
+    pub(crate) scheme: &'static schemes::Entry,
+    pub(crate) protocol: Protocol,
+    /// Whether any of its ways uses the link.
+    pub(crate) crosses: bool,
+}
+
+/// The link before which a queue stands.
+pub(crate) struct Place<'a> {
+    pub(crate) rate: Rate,
+    /// What a BDP is taken at.
+    pub(crate) rtt: Nanos,
+    /// A full packet.
+    pub(crate) packet: Bytes,
+    /// All connections, in their order; only queues with classes read them.
+    pub(crate) members: Vec<Member<'a>>,
+}
+
+/// The classes of a queue.
+struct Reader<'a> {
+    table: &'a str,
+    classes: &'a [Class],
+    place: &'a Place<'a>,
+}
+
+/// The queue in `table`.
+pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<config::Htb, Fault> {
+    let key = format!("{table}.classes");
+    let classes = queue.classes.as_deref().unwrap_or_default();
+    if classes.is_empty() || classes.len() > config::Htb::MAX_CLASSES {
+        return Err(Fault::new(key, format!("{} classes", classes.len())).accepted(format!(
+            "1 to {} tables such as {{ name = \"a\", rate = \"5mbit\" }}",
+            config::Htb::MAX_CLASSES
+        )));
+    }
+    let reader = Reader { table, classes, place };
+    let parents = reader.parents()?;
+    let resolved = (0..classes.len()).map(|class| reader.class(class, &parents));
+    let resolved: Vec<HtbClass> = resolved.collect::<Result<_, _>>()?;
+    reader.check_sums(&parents)?;
+    let flows = reader.flows(&parents)?;
+    let default = reader.default(queue.default.as_deref(), &parents, &flows)?;
+    let flows = flows.iter().map(|class| class.unwrap_or(default)).collect();
+    let htb = config::Htb::new(resolved, default).map_err(|error| reader.refuse(error))?;
+    Ok(htb.with_flows(flows))
+}
+
+impl Reader<'_> {
+    fn key(&self, class: usize, name: &str) -> String {
+        format!("{}.classes.{class}.{name}", self.table)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.classes.iter().map(|class| class.name.as_str())
+    }
+
+    /// The place of each class's parent in the list.
+    fn parents(&self) -> Result<Vec<Option<usize>>, Fault> {
+        for (number, class) in self.classes.iter().enumerate() {
+            if self.names().take(number).any(|name| name == class.name) {
+                return Err(Fault::new(
+                    self.key(number, "name"),
+                    format!("two classes are called `{}`", class.name),
+                )
+                .accepted("a name of its own"));
+            }
+        }
+        let parent = |(number, class): (usize, &Class)| {
+            let Some(parent) = &class.parent else { return Ok(None) };
+            self.names().position(|name| name == parent).map(Some).ok_or_else(|| {
+                let others = self.names().filter(|name| *name != class.name);
+                unknown(&format!("there is no class `{parent}`"), parent, others)
+                    .within(&self.key(number, "parent"))
+            })
+        };
+        let parents: Vec<_> = self.classes.iter().enumerate().map(parent).collect::<Result<_, _>>()?;
+        for (number, class) in self.classes.iter().enumerate() {
+            // After as many steps as there are classes it is a circle.
+            let above = std::iter::successors(parents[number], |&above| parents[above]);
+            let mut steps = above.take(self.classes.len());
+            if steps.any(|above| above == number) {
+                let message = format!("`{}` is its own ancestor", class.name);
+                return Err(Fault::new(self.key(number, "parent"), message)
+                    .accepted("a class that is not below it, or no such key"));
+            }
+        }
+        Ok(parents)
+    }
+
+    fn class(&self, number: usize, parents: &[Option<usize>]) -> Result<HtbClass, Fault> {
+        let class = &self.classes[number];
+        let key = |name: &str| self.key(number, name);
+        let packet = self.place.packet;
+        let stray = |keys: &[(&str, bool)], message: String, accepted: &str| {
+            let found = keys.iter().find(|(_, stated)| *stated);
+            found.map_or(Ok(()), |(name, _)| Err(Fault::new(key(name), message).accepted(accepted)))
+        };
+        let policed = class.policed.unwrap_or(false);
+        if parents.contains(&Some(number)) {
+            let keys = [
+                ("quantum", class.quantum.is_some()),
+                ("buffer", class.buffer.is_some()),
+                ("policed", policed),
+                ("flows", class.flows.is_some()),
+                ("schemes", class.schemes.is_some()),
+                ("protocol", class.protocol.is_some()),
+            ];
+            let message = format!("`{}` has children, and only these hold packets", class.name);
+            stray(&keys, message, "this key with a class that has no children")?;
+        }
+        let rate = if policed {
+            let keys = [("ceil", class.ceil.is_some()), ("ceil_burst", class.ceil_burst.is_some())];
+            stray(
+                &keys,
+                format!("`{}` is policed and sends no more than its rate", class.name),
+                "rate and burst",
+            )?;
+            if class.burst.is_none() {
+                return Err(Fault::new(key("burst"), "a policed class needs this key")
+                    .accepted("a size such as 15kB"));
+            }
+            link::rate(&key("rate"), &class.rate)?
+        } else {
+            class.rate.value()
+        };
+        let at_least_a_packet = |name: &str, size: &quantity::Size| match size.value() {
+            bytes if bytes < packet => Err(Fault::new(key(name), format!("`{size}` is less than a packet"))
+                .accepted(format!("at least {}B", packet.as_u64()))),
+            bytes => Ok(bytes),
+        };
+        let size = |name: &str, size: &Option<quantity::Size>| {
+            size.as_ref().map(|size| at_least_a_packet(name, size)).transpose()
+        };
+        let ceil = match &class.ceil {
+            Some(ceil) if ceil.value() < rate => {
+                return Err(Fault::new(
+                    key("ceil"),
+                    format!("`{ceil}` is less than the rate, `{}`", class.rate),
+                )
+                .accepted("at least the rate"));
+            }
+            Some(ceil) => Some(link::rate(&key("ceil"), ceil)?),
+            None => policed.then_some(rate),
+        };
+        let quantum = match size("quantum", &class.quantum)? {
+            Some(bytes) => Some(u32::try_from(bytes.as_u64()).map_err(|_| {
+                Fault::new(key("quantum"), format!("`{}` bytes is out of range", bytes.as_u64()))
+                    .accepted("less than 4GiB")
+            })?),
+            None => None,
+        };
+        if let Some(priority) = class.priority.filter(|&priority| priority >= config::Htb::PRIORITIES) {
+            return Err(
+                Fault::new(key("priority"), format!("`{priority}` is out of range")).accepted("0 to 7")
+            );
+        }
+        let burst = size("burst", &class.burst)?;
+        let limit = class.buffer.as_ref();
+        Ok(HtbClass {
+            parent: parents[number].map(|parent| parent as u8),
+            ceil,
+            priority: class.priority.unwrap_or(0),
+            quantum,
+            burst,
+            ceil_burst: if policed { burst } else { size("ceil_burst", &class.ceil_burst)? },
+            limit: limit
+                .map(|buffer| {
+                    link::limit(&key("buffer"), "in this class", buffer, rate, self.place.rtt, packet)
+                })
+                .transpose()?,
+            policed,
+            ..HtbClass::new(class.name.clone(), rate)
+        })
+    }
+
+    /// What is assured must be there.
+    fn check_sums(&self, parents: &[Option<usize>]) -> Result<(), Fault> {
+        let sum = |parent: Option<usize>| {
+            let children = (0..parents.len()).filter(|&child| parents[child] == parent);
+            children.map(|child| self.classes[child].rate.value()).fold(Rate::ZERO, |sum, rate| {
+                Rate::from_bytes_per_sec(sum.as_bytes_per_sec().saturating_add(rate.as_bytes_per_sec()))
+            })
+        };
+        let show = |rate: Rate| format!("{}mbit", rate.as_mbit_per_sec());
+        for (number, class) in self.classes.iter().enumerate() {
+            let children = sum(Some(number));
+            if children > class.rate.value() {
+                let message =
+                    format!("`{}` is less than the rates of its children, {}", class.rate, show(children));
+                return Err(Fault::new(self.key(number, "rate"), message)
+                    .accepted("at least their sum, or children of lower rates"));
+            }
+        }
+        let all = sum(None);
+        if all > self.place.rate {
+            let message =
+                format!("rates of {} together, and the link carries {}", show(all), show(self.place.rate));
+            return Err(Fault::new(format!("{}.classes", self.table), message)
+                .accepted("rates that add up to at most the link's, without those of children"));
+        }
+        Ok(())
+    }
+
+    /// The class that each flow belongs to by what it is.
+    fn flows(&self, parents: &[Option<usize>]) -> Result<Vec<Option<u8>>, Fault> {
+        let members = &self.place.members;
+        for (number, class) in self.classes.iter().enumerate() {
+            for (place, label) in class.flows.iter().flatten().enumerate() {
+                if !members.iter().any(|member| member.labels.contains(&label.as_str())) {
+                    let mut known: Vec<_> = members.iter().map(|member| member.labels[1]).collect();
+                    known.dedup();
+                    return Err(unknown(&format!("there is no flow `{label}`"), label, known.into_iter())
+                        .within(&self.key(number, &format!("flows.{place}"))));
+                }
+            }
+            for (place, name) in class.schemes.iter().flatten().enumerate() {
+                if schemes::find(name).is_none() {
+                    let known = schemes::ALL.iter().map(|entry| entry.info.name);
+                    return Err(unknown(&format!("there is no scheme `{name}`"), name, known)
+                        .within(&self.key(number, &format!("schemes.{place}"))));
+                }
+            }
+        }
+        let belongs = |member: &Member<'_>, number: usize| {
+            let class = &self.classes[number];
+            let states = class.flows.is_some() || class.schemes.is_some() || class.protocol.is_some();
+            let labelled =
+                |labels: &Vec<String>| labels.iter().any(|label| member.labels.contains(&label.as_str()));
+            let of_scheme = |names: &Vec<String>| {
+                let found = names.iter().filter_map(|name| schemes::find(name));
+                found.into_iter().any(|entry| entry.info.name == member.scheme.info.name)
+            };
+            states
+                && !parents.contains(&Some(number))
+                && class.flows.as_ref().is_none_or(labelled)
+                && class.schemes.as_ref().is_none_or(of_scheme)
+                && class.protocol.is_none_or(|protocol| protocol == member.protocol)
+        };
+        let class_of = |member| (0..self.classes.len()).find(|&number| belongs(member, number));
+        Ok(members.iter().map(|member| class_of(member).map(|number| number as u8)).collect())
+    }
+
+    /// The class of all other flows.
+    fn default(
+        &self,
+        stated: Option<&str>,
+        parents: &[Option<usize>],
+        flows: &[Option<u8>],
+    ) -> Result<u8, Fault> {
+        let key = format!("{}.default", self.table);
+        let leaf = |number: &usize| !parents.contains(&Some(*number));
+        let mut leaves = (0..self.classes.len()).filter(leaf);
+        let Some(name) = stated else {
+            let mut lost = self
+                .place
+                .members
+                .iter()
+                .zip(flows)
+                .filter(|(member, class)| member.crosses && class.is_none());
+            return match lost.next() {
+                Some((member, _)) => {
+                    Err(Fault::new(key, format!("flow `{}` belongs to no class", member.labels[0])).accepted(
+                        "the name of a class for such flows, or a class of which it meets flows, schemes and protocol",
+                    ))
+                }
+                None => Ok(leaves.next().unwrap_or(0) as u8),
+            };
+        };
+        let names: Vec<_> = leaves.map(|number| self.classes[number].name.as_str()).collect();
+        match self.names().position(|class| class == name) {
+            Some(number) if leaf(&number) => Ok(number as u8),
+            Some(_) => Err(Fault::new(key, format!("`{name}` has children, and only these hold packets"))
+                .accepted(names.join(", "))),
+            None => {
+                Err(unknown(&format!("there is no class `{name}`"), name, names.into_iter()).within(&key))
+            }
+        }
+    }
+
+    /// What remains to be refused when everything above is in order: trees that are too deep.
+    fn refuse(&self, error: HtbError) -> Fault {
+        let most = config::Htb::MAX_DEPTH;
+        let (key, message) = match error {
+            HtbError::TooDeep(class) => {
+                let name = &self.classes[usize::from(class)].name;
+                let message = format!("`{name}` has more than {} ancestors", most - 1);
+                (self.key(usize::from(class), "parent"), message)
+            }
+            _ => (format!("{}.classes", self.table), error.to_string()),
+        };
+        Fault::new(key, message).accepted(format!("at most {most} levels of classes"))
+    }
+}

@@ -1,0 +1,119 @@
+//! Who a connection is to the network: the addresses that switches see, and what it tells nodes that negotiate rates.
+
+use std::net::Ipv4Addr;
+
+use narrows_routers::{FiveTuple, NegotiationConfig};
+
+use crate::fault::Fault;
+use crate::link;
+use crate::schema::{Flow, Protocol, Scenario};
+
+/// What the connections of one entry of `flows` share.
+pub(crate) struct Identity {
+    tuple: FiveTuple,
+    negotiation: NegotiationConfig,
+    /// The content is the entry's own: each connection is a transmission of its own.
+    stated: bool,
+}
+
+/// Where senders and receivers live unless they say so: a network of its own for each entry.
+const SENDERS: u32 = 10 << 24;
+const RECEIVERS: u32 = (10 << 24) | (128 << 16);
+/// The port of receivers unless they say so.
+const PORT: u16 = 5001;
+/// The first port of senders, and how many there are (RFC 6335 section 6).
+const EPHEMERAL: u16 = 49_152;
+/// Contents that nobody states are numbered from here.
+const OWN_CONTENT: u32 = 1 << 31;
+
+fn address(key: String, text: &str) -> Result<u32, Fault> {
+    text.parse::<Ipv4Addr>().map(u32::from).map_err(|_| {
+        Fault::new(key, format!("`{text}` is no address")).accepted("an IPv4 address such as 10.0.0.1")
+    })
+}
+
+impl Identity {
+    pub(crate) fn new(
+        scenario: &Scenario,
+        index: usize,
+        paths: usize,
+        protocol: Protocol,
+    ) -> Result<Self, Fault> {
+        let flow = &scenario.flows[index];
+        let key = |name: &str| format!("flows.{index}.{name}");
+        let host = |network: u32, entry: usize| network + ((entry as u32) << 8) + 1;
+        // Subflows of one content go to one receiver.
+        let same = |other: &Flow| other.content.is_some() && other.content == flow.content;
+        let home = scenario.flows.iter().position(same).unwrap_or(index);
+        let source = match &flow.source {
+            Some(text) => address(key("source"), text)?,
+            None => host(SENDERS, index),
+        };
+        let destination = match &flow.destination {
+            Some(text) => address(key("destination"), text)?,
+            None => host(RECEIVERS, home),
+        };
+        let tuple = FiveTuple {
+            source,
+            destination,
+            source_port: EPHEMERAL,
+            destination_port: flow.port.unwrap_or(PORT),
+            protocol: match protocol {
+                Protocol::Tcp => FiveTuple::TCP,
+                Protocol::Udp => FiveTuple::UDP,
+                Protocol::Dccp => FiveTuple::DCCP,
+            },
+        };
+        let default = NegotiationConfig::default();
+        let rate = |name: &str, stated: &Option<_>, default| match stated {
+            Some(rate) => link::rate(&key(name), rate),
+            None => Ok(default),
+        };
+        let min = rate("min_rate", &flow.min_rate, default.min)?;
+        let max = rate("max_rate", &flow.max_rate, default.max)?;
+        let receive = rate("receive_rate", &flow.receive_rate, default.receive)?;
+        if min > max {
+            return Err(Fault::new(key("min_rate"), "it is more than max_rate").accepted("at most max_rate"));
+        }
+        if let Some(content) = flow.content
+            && content >= OWN_CONTENT
+        {
+            return Err(Fault::new(key("content"), format!("`{content}` is out of range"))
+                .accepted(format!("a whole number below {OWN_CONTENT}")));
+        }
+        let negotiation = NegotiationConfig {
+            content: flow.content.unwrap_or_default(),
+            destination,
+            subflow: 0,
+            paths: paths as u8,
+            min,
+            max,
+            receive,
+        };
+        Ok(Self { tuple, negotiation, stated: flow.content.is_some() })
+    }
+
+    /// The addresses of the entry's connection number `nth`.
+    pub(crate) fn tuple(&self, nth: usize) -> FiveTuple {
+        let port = EPHEMERAL + (nth % usize::from(u16::MAX - EPHEMERAL + 1)) as u16;
+        FiveTuple { source_port: port, ..self.tuple }
+    }
+
+    /// What flow number `flow` of the run tells, which is subflow number `leg` of its connection; `before` are those of the
+    /// flows before it.
+    pub(crate) fn negotiation(
+        &self,
+        flow: usize,
+        leg: usize,
+        before: &[NegotiationConfig],
+    ) -> NegotiationConfig {
+        if !self.stated {
+            let content = OWN_CONTENT + (flow - leg) as u32;
+            return NegotiationConfig { content, subflow: leg as u16, ..self.negotiation };
+        }
+        let same = |other: &&NegotiationConfig| {
+            (other.content, other.destination) == (self.negotiation.content, self.negotiation.destination)
+        };
+        NegotiationConfig { subflow: before.iter().filter(same).count() as u16, ..self.negotiation }
+    }
+}

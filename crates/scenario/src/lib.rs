@@ -1,0 +1,246 @@
+//! Scenarios: text → checked → [`Plan`].
+//!
+//! A scenario is TOML, or JSON of the same keys (which the command line builds from its flags). [`expand`] reads it, applies
+//! overrides, spreads `[sweep]` and `repeat` into runs, and checks every run; [`resolve`] turns one run into a [`Plan`].
+//! A refusal names the file, the line, the key, what was found and what would be accepted.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+mod app;
+pub mod choice;
+pub mod datagrams;
+mod entry;
+mod fault;
+pub mod files;
+mod flows;
+pub mod htb;
+mod identity;
+mod link;
+mod plan;
+pub mod quantity;
+mod queue;
+pub mod radio;
+mod reader;
+mod resolve;
+pub mod result;
+mod schema;
+pub mod subflows;
+mod sweep;
+pub mod telemetry;
+mod topology;
+mod tree;
+mod unheard;
+
+use datagrams::DatagramFlow;
+pub use datagrams::DatagramPlan;
+pub use fault::{Note, ScenarioError};
+pub use files::{FileError, Files, NoFiles};
+pub use plan::{ConnectionPlan, FlowPlan, Hop, LinkPlan, Plan, TracePlan, Way};
+pub use schema::{
+    Arrivals, Flow, Link, LossAt, Network, NetworkKind, ParamValue, Policer, Reorder, Scenario, Tcp, Trace,
+};
+
+use fault::Fault;
+use link::Traces;
+use reader::Reader;
+use sweep::{Grid, MAX_RUNS};
+use tree::{Origin, Tree};
+
+/// Where a scenario comes from.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// The name shown in messages: a file name, or "command line".
+    pub name: &'a str,
+    /// The text, TOML or JSON.
+    pub text: &'a str,
+    /// The files that it names.
+    pub files: &'a dyn Files,
+}
+
+/// One run of a scenario.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The swept keys with their values as written, in the order of the axes.
+    pub point: Vec<(String, String)>,
+    /// The seed.
+    pub seed: u64,
+    /// The scenario of this run alone, with its seed: no sweep, no repetition.
+    pub scenario: Scenario,
+    /// 16 hexadecimal digits that name the run: a hash of scenario, seed, capacity traces and version.
+    pub id: String,
+    /// What a person should know of its point; of several seeds the first one's run has it.
+    pub notes: Vec<Note>,
+}
+
+/// All runs of a scenario: the points of its sweep (the last axis varies fastest), each with all its seeds. Overrides are
+/// dotted keys with values; a list such as `0.1bdp,1bdp` makes an axis of the sweep.
+///
+/// # Errors
+/// If anything is wrong with any of the runs.
+#[allow(clippy::result_large_err)] // once per command, and its fields are what callers print
+pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec<Run>, ScenarioError> {
+    let report = |fault: Fault, tree: Option<&Tree>| fault.report(source.name, source.text, tree);
+    let tree = Tree::parse(source.text).map_err(|fault| report(fault, None))?;
+    let grid = Grid::new(tree, overrides).map_err(|fault| report(fault, None))?;
+    let points = grid.len().filter(|&points| points <= MAX_RUNS).ok_or_else(|| {
+        let message = match grid.len() {
+            Some(points) => format!("{points} points"),
+            None => "more points than can be counted".to_owned(),
+        };
+        report(Fault::new("sweep", message).accepted(format!("at most {MAX_RUNS} runs")), Some(grid.base()))
+    })?;
+    let mut traces = Traces::default();
+    let mut all = Vec::new();
+    for index in 0..points {
+        let (point, tree) = grid.point(index).map_err(|fault| report(fault, None))?;
+        let runs = runs_of(source, points, &point, &tree, &mut traces)
+            .map_err(|fault| report(fault, Some(&tree)))?;
+        all.extend(runs);
+    }
+    Ok(all)
+}
+
+/// The runs of one point, one per seed.
+fn runs_of(
+    source: &Source<'_>,
+    points: u64,
+    point: &[(String, String)],
+    tree: &Tree,
+    traces: &mut Traces,
+) -> Result<Vec<Run>, Fault> {
+    let mut scenario = Scenario::deserialize(Reader(tree))?;
+    if scenario.name.is_empty() {
+        let stem = Path::new(source.name).file_stem();
+        scenario.name =
+            stem.map_or_else(|| source.name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    }
+    let (first, repeat) = (scenario.seed, scenario.repeat);
+    if repeat == 0 {
+        return Err(Fault::new("repeat", "`0` runs").accepted("a whole number from 1"));
+    }
+    let total = points * u64::from(repeat);
+    if total > MAX_RUNS {
+        return Err(Fault::new("repeat", format!("{points} points × {repeat} seeds make {total} runs"))
+            .accepted(format!("at most {MAX_RUNS} runs")));
+    }
+    let last = first.checked_add(u64::from(repeat) - 1).ok_or_else(|| {
+        Fault::new("seed", format!("{repeat} seeds from {first} go beyond the largest"))
+            .accepted(format!("a whole number up to {}", u64::MAX - u64::from(repeat) + 1))
+    })?;
+    scenario.repeat = 1;
+    // Only random arrivals make what is checked depend on the seed.
+    let random = scenario.flows.iter().any(|flow| flow.arrivals.is_some());
+    let mut runs = Vec::new();
+    for seed in first..=last {
+        scenario.seed = seed;
+        let mut notes = Vec::new();
+        if seed == first || random {
+            let resolved = resolve::resolve(&scenario, seed, source.files, traces)?;
+            if seed == first {
+                let note = |note: Fault| Note::from(note.report(source.name, source.text, Some(tree)));
+                notes.extend(resolved.notes.into_iter().map(note));
+            }
+        }
+        let id = id(&scenario, traces);
+        runs.push(Run { point: point.to_vec(), seed, scenario: scenario.clone(), id, notes });
+    }
+    Ok(runs)
+}
+
+/// What the simulator runs. Messages name no line: a [`Scenario`] has none.
+///
+/// # Errors
+/// If the scenario is impossible.
+#[allow(clippy::result_large_err)] // once per run
+pub fn resolve(scenario: &Scenario, seed: u64, files: &dyn Files) -> Result<Plan, ScenarioError> {
+    resolve::resolve(scenario, seed, files, &mut Traces::default())
+        .map(|resolved| resolved.plan)
+        .map_err(|fault| fault.at(Origin::Unknown).report(&scenario.name, "", None))
+}
+
+/// The JSON Schema of scenario files.
+pub fn schema_json() -> String {
+    let mut schema = schemars::schema_for!(Scenario);
+    let sweep = serde_json::json!({
+        "description": "Keys with lists of values: every combination is run. `cases` is one axis whose points set several \
+            keys at once.",
+        "type": "object",
+        "properties": {
+            "cases": {
+                "type": "array",
+                "items": { "type": "object", "properties": { "label": { "type": "string" } } }
+            }
+        },
+        "additionalProperties": { "anyOf": [{ "type": "array", "minItems": 1 }, { "type": "object" }] }
+    });
+    let properties = schema.ensure_object().get_mut("properties").and_then(serde_json::Value::as_object_mut);
+    match properties {
+        Some(properties) => properties.insert("sweep".into(), sweep),
+        None => unreachable!("a scenario has keys"),
+    };
+    match serde_json::to_string_pretty(&schema) {
+        Ok(text) => text,
+        Err(error) => unreachable!("a schema is plain JSON: {error}"),
+    }
+}
+
+/// The files that are named.
+fn files<'a>(common: &'a Option<String>, own: impl Iterator<Item = &'a Option<String>>) -> Vec<&'a str> {
+    std::iter::once(common).chain(own).flatten().map(String::as_str).collect()
+}
+
+/// The flow of datagrams that a table of keys describes, as under `flows` in a scenario, without a network.
+///
+/// # Errors
+/// If a key or value is not acceptable.
+#[allow(clippy::result_large_err)] // once per command
+pub fn datagram_flow(name: &str, text: &str) -> Result<DatagramPlan, ScenarioError> {
+    let tree = Tree::parse(text).map_err(|fault| fault.report(name, text, None))?;
+    let flow = DatagramFlow::deserialize(Reader(&tree)).and_then(|flow| flow.plan());
+    flow.map_err(|fault| fault.report(name, text, Some(&tree)))
+}
+
+/// The radio path that a table of keys asks for, as under `radio` in a scenario; the seed is 1 where none is stated.
+///
+/// # Errors
+/// If a key or value is not acceptable.
+#[allow(clippy::result_large_err)] // once per command
+pub fn radio_path(name: &str, text: &str) -> Result<radio::RadioPath, ScenarioError> {
+    let tree = Tree::parse(text).map_err(|fault| fault.report(name, text, None))?;
+    let recipe = choice::Radio::deserialize(Reader(&tree)).and_then(|radio| link::recipe("", &radio, 1));
+    let (seed, length_ms, settings) = recipe.map_err(|fault| fault.report(name, text, Some(&tree)))?;
+    Ok(radio::generate(seed, length_ms, &settings))
+}
+
+/// A stable name of a run.
+fn id(scenario: &Scenario, traces: &Traces) -> String {
+    let json = match serde_json::to_string(scenario) {
+        Ok(json) => json,
+        Err(error) => unreachable!("a scenario is plain JSON: {error}"),
+    };
+    // FNV-1a, then the finalizer of SplitMix64 (Steele, Lea and Flood 2014) to spread its weak low bits.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut eat = |bytes: &[u8]| {
+        for &byte in bytes {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    };
+    eat(env!("CARGO_PKG_VERSION").as_bytes());
+    eat(&scenario.seed.to_le_bytes());
+    eat(json.as_bytes());
+    // What a generated path is made from is in the scenario.
+    let (network, links) = (&scenario.network, &scenario.links);
+    let capacity = files(&network.capacity_trace, links.iter().map(|link| &link.capacity_trace));
+    let loss = files(&network.loss_trace, links.iter().map(|link| &link.loss_trace));
+    let delay = files(&network.delay_trace, links.iter().map(|link| &link.delay_trace));
+    traces.contents([&capacity, &loss, &delay], |word| eat(&word.to_le_bytes()));
+    for (link, text) in &traces.learned {
+        eat(link.as_bytes());
+        eat(text.as_bytes());
+    }
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    format!("{:016x}", hash ^ (hash >> 31))
+}

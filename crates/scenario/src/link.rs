@@ -1,0 +1,470 @@
+//! The elements of a link, checked and resolved.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use narrows_cc::{Bytes, Nanos, Params, Rate};
+use narrows_net::config::{self, Capacity, Limit};
+use narrows_net::timeline::{DelayTrace, LossTrace, Timeline, TimelineError};
+use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};
+use narrows_routers::protocol::Explicit;
+use narrows_routers::{self as routers, RouterConfig, controller};
+
+use crate::choice::{self, Loss, LossKind, Radio};
+use crate::fault::{Fault, unknown};
+use crate::files::{FileError, Files};
+use crate::flows;
+use crate::quantity::{self, BufferSize};
+use crate::radio;
+use crate::schema;
+
+/// Of queues that are to drop nothing: those of access links and of the way back.
+pub(crate) const AMPLE: Limit = Limit::Packets(1_000_000);
+
+/// The longest period of a capacity trace: 115 days.
+const LONGEST_TRACE_MS: u64 = 10_000_000_000;
+
+/// The most opportunities that a generated path may have: 400 MB of memory.
+const MOST_OPPORTUNITIES: f64 = 50e6;
+
+/// Traces that were read, by path, so that a sweep reads each file once.
+#[derive(Default)]
+pub(crate) struct Traces {
+    capacity: BTreeMap<String, Arc<CapacityTrace>>,
+    loss: BTreeMap<String, LossTrace>,
+    delay: BTreeMap<String, DelayTrace>,
+    /// The path generated last, with what it was generated from.
+    radio: Option<(Recipe, Carried)>,
+    /// What routers learned in earlier runs, as read last.
+    pub(crate) learned: BTreeMap<String, String>,
+}
+
+/// Seed, length in milliseconds and settings of a generated path.
+type Recipe = (u64, u64, radio::Settings);
+
+/// What a link carries, and what changes with it.
+#[derive(Clone)]
+pub(crate) struct Carried {
+    pub(crate) capacity: Capacity,
+    /// The mean rate.
+    pub(crate) rate: Rate,
+    pub(crate) loss: Option<LossTrace>,
+    pub(crate) delay: Option<DelayTrace>,
+}
+
+/// The keys of one table that state what a link carries, and the table's name.
+pub(crate) struct Stated<'a> {
+    pub(crate) table: &'a str,
+    pub(crate) rate: Option<&'a quantity::Rate>,
+    pub(crate) file: Option<&'a str>,
+    pub(crate) radio: Option<&'a Radio>,
+}
+
+/// What links are made from besides the scenario: files, the seed of the run, and what was read before.
+pub(crate) struct Inputs<'a> {
+    pub(crate) files: &'a dyn Files,
+    pub(crate) seed: u64,
+    pub(crate) traces: &'a mut Traces,
+}
+
+fn read(key: &str, file: &str, files: &dyn Files, format: &str) -> Result<String, Fault> {
+    files.read(file).map_err(|failed| unreadable(key, &failed, format))
+}
+
+fn unreadable(key: &str, failed: &FileError, format: &str) -> Fault {
+    Fault::new(key, format!("cannot read `{}`: {}", failed.place, failed.error)).accepted(format)
+}
+
+/// The timeline in `file`, repeated with the capacity of its link if that repeats.
+fn timeline<T: Copy + Default>(
+    known: &mut BTreeMap<String, Timeline<T>>,
+    parse: fn(&str) -> Result<Timeline<T>, TimelineError>,
+    format: &str,
+    (key, file): (&str, &str),
+    files: &dyn Files,
+    capacity: &Capacity,
+) -> Result<Timeline<T>, Fault> {
+    let read_now = match known.get(file) {
+        Some(known) => known.clone(),
+        None => {
+            let parsed = parse(&read(key, file, files, format)?)
+                .map_err(|error| Fault::new(key, format!("`{file}`: {error}")).accepted(format))?;
+            known.insert(file.to_owned(), parsed.clone());
+            parsed
+        }
+    };
+    let Capacity::Trace(trace) = capacity else { return Ok(read_now) };
+    let period = trace.period_duration();
+    if read_now.end() > period {
+        let ms = |time: Nanos| time.as_nanos() / 1_000_000;
+        let found =
+            format!("`{file}` goes on to {} ms, the capacity trace to {} ms", ms(read_now.end()), ms(period));
+        return Err(Fault::new(key, found).accepted("times within the capacity trace, with which it repeats"));
+    }
+    Ok(read_now.repeating(period))
+}
+
+impl Traces {
+    /// The capacity trace in `file`.
+    fn load(&mut self, key: &str, file: &str, files: &dyn Files) -> Result<Arc<CapacityTrace>, Fault> {
+        if let Some(trace) = self.capacity.get(file) {
+            return Ok(Arc::clone(trace));
+        }
+        const FORMAT: &str = "a file in mahimahi format: one time in milliseconds per line, ascending";
+        let text = read(key, file, files, FORMAT)?;
+        let trace = CapacityTrace::parse(&text)
+            .map_err(|error| Fault::new(key, format!("`{file}`: {error}")).accepted(FORMAT))?;
+        if trace.opportunities_ms.last().is_some_and(|&ms| ms > LONGEST_TRACE_MS) {
+            return Err(
+                Fault::new(key, format!("`{file}` goes beyond {LONGEST_TRACE_MS} ms")).accepted(FORMAT)
+            );
+        }
+        let trace = Arc::new(trace);
+        self.capacity.insert(file.to_owned(), Arc::clone(&trace));
+        Ok(trace)
+    }
+
+    /// Passes on the content of those files that a run uses: capacity, loss and delay, each in the order of their names.
+    pub(crate) fn contents(&self, used: [&[&str]; 3], mut eat: impl FnMut(u64)) {
+        let [capacity, loss, delay] = used;
+        for (_, trace) in self.capacity.iter().filter(|(file, _)| capacity.contains(&file.as_str())) {
+            trace.opportunities_ms.iter().for_each(|&ms| eat(ms));
+        }
+        for (_, trace) in self.loss.iter().filter(|(file, _)| loss.contains(&file.as_str())) {
+            trace.steps().iter().for_each(|&(at, share)| {
+                eat(at.as_nanos());
+                eat(share.to_bits());
+            });
+        }
+        for (_, trace) in self.delay.iter().filter(|(file, _)| delay.contains(&file.as_str())) {
+            trace.steps().iter().for_each(|&(at, delay)| {
+                eat(at.as_nanos());
+                eat(delay.as_nanos());
+            });
+        }
+    }
+}
+
+impl Inputs<'_> {
+    /// The loss that a file states.
+    pub(crate) fn loss(&mut self, key: &str, file: &str, capacity: &Capacity) -> Result<LossTrace, Fault> {
+        const FORMAT: &str = "a file with lines of `start_ms end_ms share`";
+        timeline(&mut self.traces.loss, LossTrace::parse, FORMAT, (key, file), self.files, capacity)
+    }
+
+    /// The delay that a file states.
+    pub(crate) fn delay(&mut self, key: &str, file: &str, capacity: &Capacity) -> Result<DelayTrace, Fault> {
+        const FORMAT: &str = "a file with lines of `at_ms delay_ms`";
+        timeline(&mut self.traces.delay, DelayTrace::parse, FORMAT, (key, file), self.files, capacity)
+    }
+
+    /// What the keys of one table say that a link carries; nothing if there is no such key.
+    pub(crate) fn carried(&mut self, stated: &Stated<'_>) -> Result<Option<Carried>, Fault> {
+        let key = |name: &str| format!("{}.{name}", stated.table);
+        let plain = |capacity, rate| Carried { capacity, rate, loss: None, delay: None };
+        Ok(Some(match (stated.rate, stated.file, stated.radio) {
+            (None, None, None) => return Ok(None),
+            (Some(stated), None, None) => {
+                let rate = rate(&key("rate"), stated)?;
+                plain(Capacity::Constant(rate), rate)
+            }
+            (None, Some(file), None) => {
+                let trace = self.traces.load(&key("capacity_trace"), file, self.files)?;
+                let mean = trace.mean_rate();
+                plain(Capacity::Trace(trace), mean)
+            }
+            (None, None, Some(radio)) => {
+                let recipe = recipe(&key("radio"), radio, self.seed)?;
+                match &self.traces.radio {
+                    Some((known, carried)) if *known == recipe => carried.clone(),
+                    _ => {
+                        let path = radio::generate(recipe.0, recipe.1, &recipe.2);
+                        let rate = path.capacity.mean_rate();
+                        let capacity = Capacity::Trace(Arc::new(path.capacity));
+                        let carried =
+                            Carried { capacity, rate, loss: Some(path.loss), delay: Some(path.delay) };
+                        self.traces.radio = Some((recipe, carried.clone()));
+                        carried
+                    }
+                }
+            }
+            (_, Some(_), None) => {
+                return Err(Fault::new(key("capacity_trace"), "there is a rate too")
+                    .accepted("either rate or capacity_trace"));
+            }
+            (_, _, Some(_)) => {
+                return Err(Fault::new(key("radio"), "there is a rate or capacity_trace too")
+                    .accepted("one of rate, capacity_trace and radio"));
+            }
+        }))
+    }
+}
+
+/// What a path is generated from. `table` is empty where the keys stand alone.
+pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Fault> {
+    let key = |name: &str| if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") };
+    let refuse = |name: &str, message: String, accepted: String| {
+        Err(Fault::new(key(name), message).accepted(accepted))
+    };
+    let rate_or = |name: &str, stated: Option<&quantity::Rate>, default| match stated {
+        Some(stated) => rate(&key(name), stated),
+        None => Ok(Rate::from_mbit_per_sec(default)),
+    };
+    let time_or = |stated: Option<&quantity::Time>, default| {
+        stated.map_or(Nanos::from_millis(default), quantity::Time::value)
+    };
+    let settings = radio::Settings {
+        mean: rate_or("mean", radio.mean.as_ref(), 150.0)?,
+        peak: rate_or("peak", radio.peak.as_ref(), 1_000.0)?,
+        loss: radio.loss.as_ref().map_or(0.005, quantity::Share::value),
+        handovers: time_or(radio.handovers.as_ref(), 12_000),
+        delay: time_or(radio.delay.as_ref(), 10),
+    };
+    let period = time_or(radio.period.as_ref(), 60_000);
+    let (mean, peak) = (settings.mean.as_bytes_per_sec(), settings.peak.as_bytes_per_sec());
+    if peak < mean.saturating_mul(radio::LEAST_PEAK) {
+        let least = (mean * radio::LEAST_PEAK) as f64 * 8.0 / 1e6;
+        let name = if radio.peak.is_none() { "mean" } else { "peak" };
+        return refuse(
+            name,
+            "the peak is too close to the mean".into(),
+            format!("a peak of at least {least}mbit, three times the mean"),
+        );
+    }
+    if settings.handovers < radio::LEAST_HANDOVERS || settings.handovers > Nanos::from_secs(3_600) {
+        return refuse(
+            "handovers",
+            "the mean time to the next handover is out of range".into(),
+            "a time from 500ms to 60min".into(),
+        );
+    }
+    if settings.delay > Nanos::from_secs(1) {
+        return refuse("delay", "the delay of a cell is out of range".into(), "a time up to 1s".into());
+    }
+    if settings.loss > settings.most_loss() {
+        let most = libm::floor(settings.most_loss() * 1e4) / 1e2;
+        let found = format!("`{}%` is more than handovers this rare leave room for", settings.loss * 100.0);
+        return refuse("loss", found, format!("up to {most}%, or more handovers"));
+    }
+    let length_ms = period.as_nanos() / 1_000_000;
+    let opportunities = period.as_secs_f64() * mean as f64 / OPPORTUNITY_BYTES as f64;
+    if length_ms < 1_000 || opportunities > MOST_OPPORTUNITIES {
+        let longest = libm::floor(MOST_OPPORTUNITIES * OPPORTUNITY_BYTES as f64 / mean as f64);
+        return refuse(
+            "period",
+            "the path is too short or too long".into(),
+            format!("a time from 1s to {longest}s at this mean rate"),
+        );
+    }
+    Ok((radio.seed.unwrap_or(seed), length_ms, settings))
+}
+
+/// A rate that is not zero.
+pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Fault> {
+    match rate.value() {
+        Rate::ZERO => Err(Fault::new(key, format!("`{rate}` carries nothing"))
+            .accepted("a rate above zero such as 100mbit")),
+        rate => Ok(rate),
+    }
+}
+
+/// When the queue is full. `place` is the link in words, `rtt` what a BDP is taken at, `packet` the largest packet.
+pub(crate) fn limit(
+    key: &str,
+    place: &str,
+    buffer: &quantity::Buffer,
+    rate: Rate,
+    rtt: Nanos,
+    packet: Bytes,
+) -> Result<Limit, Fault> {
+    let limit = match buffer.value() {
+        BufferSize::Bdp { multiple, rtt: stated } => {
+            // Rounded to the nearest byte: 0.7 of 1000 is 700, though 0.7 has no exact binary form.
+            Limit::Bytes(Bytes::from_f64(rate.over(stated.unwrap_or(rtt)).as_f64() * multiple + 0.5))
+        }
+        BufferSize::Packets(packets) => Limit::Packets(packets),
+        BufferSize::Bytes(bytes) => Limit::Bytes(bytes),
+        BufferSize::Time(time) => Limit::Time(time),
+    };
+    let refuse = |message: String| {
+        Err(Fault::new(key, message)
+            .accepted(format!("a buffer of at least one packet of {} B", packet.as_u64())))
+    };
+    match limit {
+        Limit::Bytes(bytes) if bytes < packet => {
+            refuse(format!("`{buffer}` is {} B {place} and holds no packet", bytes.as_u64()))
+        }
+        Limit::Packets(0) | Limit::Time(Nanos::ZERO) => refuse(format!("`{buffer}` holds no packet")),
+        limit => Ok(limit),
+    }
+}
+
+/// `key` belongs to another kind.
+fn stray(table: &str, key: &str, kind: &str, allowed: &[&str]) -> Fault {
+    let accepted = if allowed.is_empty() { "no parameter".to_owned() } else { allowed.join(", ") };
+    Fault::new(format!("{table}.{key}"), format!("`{kind}` has no such parameter")).accepted(accepted)
+}
+
+pub(crate) fn check_keys<T: serde::Serialize>(
+    table: &str,
+    value: &T,
+    kind: &str,
+    allowed: &[&str],
+) -> Result<(), Fault> {
+    match choice::stray_key(value, allowed) {
+        Some(key) => Err(stray(table, &key, kind, allowed)),
+        None => Ok(()),
+    }
+}
+
+/// A time that must not be zero, or its default.
+pub(crate) fn time_or(key: String, time: Option<&quantity::Time>, default: Nanos) -> Result<Nanos, Fault> {
+    match time.map(quantity::Time::value) {
+        Some(Nanos::ZERO) => Err(Fault::new(key, "a time of zero").accepted("a time above zero")),
+        Some(time) => Ok(time),
+        None => Ok(default),
+    }
+}
+
+/// Random loss.
+pub(crate) fn loss(table: &str, loss: &Loss) -> Result<config::Loss, Fault> {
+    let allowed: &[&str] = match loss.kind {
+        LossKind::Bernoulli => &["probability"],
+        LossKind::GilbertElliott => &["to_bad", "to_good", "loss_good", "loss_bad"],
+        LossKind::Periodic => &["every"],
+    };
+    let kind = choice::name_of(&loss.kind);
+    check_keys(table, loss, &kind, allowed)?;
+    let missing = |name: &str| Fault::new(format!("{table}.{name}"), format!("`{kind}` needs this key"));
+    let share = |name: &str, share: &Option<quantity::Share>| {
+        share
+            .as_ref()
+            .map(quantity::Share::value)
+            .ok_or_else(|| missing(name).accepted("a percentage such as 0.1%"))
+    };
+    match loss.kind {
+        LossKind::Bernoulli => match share("probability", &loss.probability)? {
+            0.0 => Ok(config::Loss::None),
+            1.0 => {
+                Err(Fault::new(table, "with `100%` nothing would pass").accepted("a percentage below 100%"))
+            }
+            probability => Ok(config::Loss::Bernoulli(probability)),
+        },
+        LossKind::GilbertElliott => Ok(config::Loss::GilbertElliott {
+            to_bad: share("to_bad", &loss.to_bad)?,
+            to_good: share("to_good", &loss.to_good)?,
+            loss_good: loss.loss_good.as_ref().map_or(0.0, quantity::Share::value),
+            loss_bad: loss.loss_bad.as_ref().map_or(1.0, quantity::Share::value),
+        }),
+        LossKind::Periodic => match loss.every {
+            Some(0 | 1) => Err(Fault::new(format!("{table}.every"), "nothing would pass")
+                .accepted("a whole number from 2: one packet in so many is lost")),
+            Some(every) => Ok(config::Loss::Periodic(every)),
+            None => Err(missing("every").accepted("a whole number such as 1000")),
+        },
+    }
+}
+
+/// A policer.
+pub(crate) fn policer(
+    table: &str,
+    policer: &schema::Policer,
+    packet: Bytes,
+) -> Result<config::Policer, Fault> {
+    let burst = policer.burst.value();
+    if burst < packet {
+        return Err(Fault::new(format!("{table}.burst"), format!("`{}` lets no packet pass", policer.burst))
+            .accepted(format!("at least one packet of {} B", packet.as_u64())));
+    }
+    Ok(config::Policer { rate: rate(&format!("{table}.rate"), &policer.rate)?, burst })
+}
+
+/// A router, if one is meant.
+pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<RouterConfig>, Fault> {
+    if stated.kind == "none" {
+        let dies = stated.dies.as_ref().map(|_| "dies");
+        return match stated.params.keys().map(String::as_str).next().or(dies) {
+            Some(key) => Err(stray(table, key, "none", &[])),
+            None => Ok(None),
+        };
+    }
+    let Some(entry) = routers::find(&stated.kind) else {
+        let known = routers::ALL.iter().map(|entry| entry.info.name).chain(["none"]);
+        return Err(
+            unknown(&format!("there is no router `{}`", stated.kind), &stated.kind, known).within(table)
+        );
+    };
+    let mut params = Params::defaults(entry.info.params);
+    for (name, value) in &stated.params {
+        let key = format!("{table}.{name}");
+        flows::set(&mut params, entry.info.name, entry.info.params, name, &flows::plain(value), &key)?;
+    }
+    let dies = stated.dies.as_ref().map_or(Nanos::MAX, quantity::Time::value);
+    Ok(Some(RouterConfig { dies, ..RouterConfig::new(entry, params) }))
+}
+
+/// The router that answers an explicit header, with default parameters.
+pub(crate) fn default_router(explicit: Explicit) -> RouterConfig {
+    match routers::find(explicit.router()) {
+        Some(entry) => RouterConfig::new(entry, Params::defaults(entry.info.params)),
+        None => unreachable!("every explicit header has its router"),
+    }
+}
+
+/// Reads what routers learned in earlier runs, by link.
+pub(crate) fn learned(file: Option<&str>, files: &dyn Files, traces: &mut Traces) -> Result<(), Fault> {
+    const FORMAT: &str = "a JSON object with a text for each link";
+    traces.learned.clear();
+    let Some(file) = file else { return Ok(()) };
+    match files.read(file) {
+        Ok(text) => {
+            traces.learned = serde_json::from_str(&text)
+                .map_err(|error| Fault::new(LEARNED, format!("`{file}`: {error}")).accepted(FORMAT))?;
+            Ok(())
+        }
+        // Nothing was learned yet.
+        Err(failed) if failed.is_missing() => Ok(()),
+        Err(failed) => Err(unreadable(LEARNED, &failed, FORMAT)),
+    }
+}
+
+/// Gives a router what it learned at this link.
+pub(crate) fn teach(link: &str, own: &mut RouterConfig, traces: &Traces) -> Result<(), Fault> {
+    if let Some(text) = traces.learned.get(link) {
+        own.entry.check_learned(text).map_err(|problem| {
+            Fault::new(LEARNED, format!("what `{link}` learned cannot be read: {problem}"))
+                .accepted("a file that `narrows run --learn` wrote, or none")
+        })?;
+        own.learned = Some(Arc::from(text.as_str()));
+    }
+    Ok(())
+}
+
+const LEARNED: &str = "network.learned";
+
+/// The controller.
+pub(crate) fn controller(stated: Option<&schema::Controller>) -> Result<controller::Config, Fault> {
+    let default = controller::Config::default();
+    let Some(stated) = stated else { return Ok(default) };
+    let time =
+        |stated: &Option<quantity::Time>, default| stated.as_ref().map_or(default, quantity::Time::value);
+    let share = |stated: &Option<quantity::Share>, default| stated.as_ref().map_or(default, |s| s.value());
+    let poll = time(&stated.poll, default.poll);
+    if poll.is_zero() {
+        return Err(
+            Fault::new("network.controller.poll", "polls without a pause").accepted("a time above zero")
+        );
+    }
+    Ok(controller::Config {
+        poll,
+        delay: time(&stated.delay, default.delay),
+        utilization: share(&stated.utilization, default.utilization),
+        queue: share(&stated.queue, default.queue),
+    })
+}
+
+/// Reordering.
+pub(crate) fn reordering(table: &str, reorder: &schema::Reorder) -> Result<config::Reordering, Fault> {
+    let delay = time_or(format!("{table}.delay"), Some(&reorder.delay), Nanos::ZERO)?;
+    Ok(config::Reordering { probability: reorder.probability.value(), delay })
+}

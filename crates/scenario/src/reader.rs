@@ -1,0 +1,179 @@
+//! Reads Rust values out of a [`Tree`]; every refusal leaves with its key and place.
+
+use serde::de::{self, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::forward_to_deserialize_any;
+
+use crate::fault::Fault;
+use crate::tree::{Entry, Node, Tree};
+
+/// A [`Tree`] as serde wants it.
+pub(crate) struct Reader<'a>(pub(crate) &'a Tree);
+
+impl Reader<'_> {
+    /// It is something else than `accepted`.
+    fn not(&self, accepted: &str) -> Fault {
+        let found = match &self.0.node {
+            Node::Text(text) => format!("found the text `{text}`"),
+            Node::Integer(_) | Node::Float(_) | Node::Bool(_) => format!("found `{}`", self.0),
+            _ => format!("found {}", self.0.kind()),
+        };
+        Fault::new("", found).accepted(accepted).at(self.0.at)
+    }
+
+    fn whole_number(&self, min: i128, max: i128) -> Result<i128, Fault> {
+        let found = match &self.0.node {
+            Node::Integer(value) if (min..=max).contains(value) => return Ok(*value),
+            Node::Integer(_) => format!("`{}` is out of range", self.0),
+            _ => return Err(self.not(&format!("a whole number from {min} to {max}"))),
+        };
+        Err(Fault::new("", found).accepted(format!("a whole number from {min} to {max}")).at(self.0.at))
+    }
+}
+
+macro_rules! whole_numbers {
+    ($($method:ident $visit:ident $type:ty,)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+            visitor.$visit(self.whole_number(<$type>::MIN.into(), <$type>::MAX.into())? as $type)
+        }
+    )*};
+}
+
+impl<'de> de::Deserializer<'de> for Reader<'_> {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let at = self.0.at;
+        match &self.0.node {
+            Node::Null => visitor.visit_unit(),
+            Node::Text(text) => visitor.visit_str(text),
+            Node::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
+                (Ok(value), _) => visitor.visit_u64(value),
+                (_, Ok(value)) => visitor.visit_i64(value),
+                _ => Err(Fault::new("", format!("`{value}` is out of range")).accepted("a smaller number")),
+            },
+            Node::Float(value) => visitor.visit_f64(*value),
+            Node::Bool(value) => visitor.visit_bool(*value),
+            Node::List(items) => visitor.visit_seq(Items { items: items.iter().enumerate() }),
+            Node::Table(entries) => visitor.visit_map(Entries { entries: entries.iter(), current: None }),
+        }
+        .map_err(|fault| fault.at(at))
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.0.node {
+            Node::Integer(value) => visitor.visit_f64(value as f64),
+            Node::Float(value) => visitor.visit_f64(value),
+            _ => Err(self.not("a number without a unit")),
+        }
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.0.node {
+            Node::Bool(value) => visitor.visit_bool(value),
+            _ => Err(self.not("true or false")),
+        }
+    }
+
+    whole_numbers! {
+        deserialize_u8 visit_u8 u8,
+        deserialize_u16 visit_u16 u16,
+        deserialize_u32 visit_u32 u32,
+        deserialize_u64 visit_u64 u64,
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.0.node {
+            Node::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match &self.0.node {
+            Node::Text(text) => visitor.visit_enum(text.as_str().into_deserializer()),
+            _ => Err(self.not(&names.join(", "))),
+        }
+        .map_err(|fault: Fault| fault.at(self.0.at))
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.0.node {
+            Node::List(_) => self.deserialize_any(visitor),
+            _ => Err(self.not("a list; tables are listed as [[flows]]")),
+        }
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.0.node {
+            Node::Table(_) => self.deserialize_any(visitor),
+            _ => Err(self.not("a table of keys")),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        self.deserialize_map(visitor)
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.0.node {
+            Node::Text(_) => self.deserialize_any(visitor),
+            _ => Err(self.not("a text in quotes")),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 i32 i64 i128 u128 f32 char str bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
+    }
+}
+
+struct Items<'a> {
+    items: std::iter::Enumerate<std::slice::Iter<'a, Tree>>,
+}
+
+impl<'de> SeqAccess<'de> for Items<'_> {
+    type Error = Fault;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+        let Some((index, item)) = self.items.next() else { return Ok(None) };
+        seed.deserialize(Reader(item)).map(Some).map_err(|fault| fault.at(item.at).within(&index.to_string()))
+    }
+}
+
+struct Entries<'a> {
+    entries: std::slice::Iter<'a, Entry>,
+    current: Option<&'a Entry>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'_> {
+    type Error = Fault;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+        self.current = self.entries.next();
+        let Some(entry) = self.current else { return Ok(None) };
+        let key = entry.key.as_str().into_deserializer();
+        seed.deserialize(key).map(Some).map_err(|fault: Fault| fault.at(entry.at).within(&entry.key))
+    }
+
+    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Fault> {
+        let Some(entry) = self.current.take() else { unreachable!("a value is asked for after its key") };
+        seed.deserialize(Reader(&entry.value)).map_err(|fault| fault.at(entry.value.at).within(&entry.key))
+    }
+}

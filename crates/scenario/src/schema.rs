@@ -1,0 +1,453 @@
+//! The tables and keys of a scenario. Their doc comments become the descriptions of the JSON Schema.
+
+use std::collections::BTreeMap;
+
+use narrows_net::config;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::choice::{App, FileSize, Jitter, Loss, Queue, Radio, Router, TextOr, table};
+use crate::datagrams::Dccp;
+use crate::quantity::{Amount, Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
+use crate::subflows::{SchedulerKind, Subflows};
+
+/// A default, which is known to be sound.
+fn default<T: std::str::FromStr>(text: &str) -> T {
+    match text.parse() {
+        Ok(value) => value,
+        Err(_) => unreachable!("the default `{text}` is sound"),
+    }
+}
+
+/// One run, without sweep: what a scenario file says, defaults filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scenario {
+    /// Its name in results (the file's name).
+    pub name: String,
+    /// How long it runs.
+    pub duration: Time,
+    /// The part at the start that is left out of means.
+    pub warmup: Warmup,
+    /// The seed of all random streams.
+    pub seed: u64,
+    /// Run so many times, with seeds seed, seed + 1, ….
+    pub repeat: u32,
+    /// The network: a dumbbell unless `kind` or `links` say otherwise.
+    pub network: Network,
+    /// The links of a graph. What one does not state is taken from `network`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Link>,
+    /// Transport settings of all flows.
+    pub tcp: Tcp,
+    /// Settings of all flows that DCCP carries.
+    pub dccp: Dccp,
+    /// The flows.
+    pub flows: Vec<Flow>,
+    /// What is recorded besides the metrics.
+    pub trace: Trace,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            duration: default("60s"),
+            warmup: default("10%"),
+            seed: 1,
+            repeat: 1,
+            network: Network::default(),
+            links: Vec::new(),
+            tcp: Tcp::default(),
+            dccp: Dccp::default(),
+            flows: Vec::new(),
+            trace: Trace::default(),
+        }
+    }
+}
+
+/// The shape of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetworkKind {
+    /// All flows share one bottleneck.
+    Dumbbell,
+    /// A chain of equal links between r0, r1, …, rN.
+    ParkingLot,
+    /// The links listed in `links`.
+    Graph,
+}
+
+/// Where random loss strikes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LossAt {
+    /// After the queue: a lost packet has used the link.
+    #[default]
+    Egress,
+    /// Before the queue: a lost packet uses nothing.
+    Ingress,
+}
+
+impl From<LossAt> for config::LossAt {
+    fn from(at: LossAt) -> Self {
+        match at {
+            LossAt::Egress => Self::Egress,
+            LossAt::Ingress => Self::Ingress,
+        }
+    }
+}
+
+/// What nodes of the network take a flow for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// UDP: whatever its scheme, switches treat it as datagrams.
+    Udp,
+    /// DCCP: that is what carries it.
+    Dccp,
+}
+
+/// Packets that are held back and so arrive late.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reorder {
+    /// The share of packets that are held back.
+    pub probability: Share,
+    /// For how long.
+    pub delay: Time,
+}
+
+/// A token bucket that drops what exceeds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Policer {
+    /// The rate at which tokens arrive.
+    pub rate: Rate,
+    /// The most that may pass at once.
+    pub burst: Size,
+}
+
+/// The network. In a dumbbell these keys describe the bottleneck; in a parking lot every link; in a graph what the links
+/// themselves do not state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Network {
+    /// Its shape (dumbbell; graph where `links` are listed).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<NetworkKind>,
+    /// The bottleneck's rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// A file in mahimahi format instead of a rate; relative to the scenario.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_trace: Option<String>,
+    /// A generated radio path instead of a rate: capacity, loss and delay of data packets change with time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub radio: Option<TextOr<Radio>>,
+    /// A file of loss that changes with time, in addition to `loss`: lines of `start_ms end_ms share`, share from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_trace: Option<String>,
+    /// A file of delay in addition to that of the way of data, as it changes with time: lines of `at_ms delay_ms`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_trace: Option<String>,
+    /// How much the queue holds. A BDP is that of the longest base RTT unless another is named: 5bdp@10ms.
+    pub buffer: Buffer,
+    /// The queue discipline.
+    pub queue: TextOr<Queue>,
+    /// Random loss of data packets.
+    pub loss: TextOr<Loss>,
+    /// Where it strikes.
+    pub loss_at: LossAt,
+    /// Variation of the delay of data packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<TextOr<Jitter>>,
+    /// Data packets that arrive late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Reorder>,
+    /// A policer before the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policer: Option<Policer>,
+    /// What takes part in congestion control at the port: a router by name, or none. In a dumbbell where nothing is stated, the
+    /// router of the first flow whose scheme needs one; elsewhere none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub router: Option<TextOr<Router>>,
+    /// A file of what routers learned in earlier runs, one text per link, as JSON; relative to the scenario. A file that is
+    /// not there means: nothing yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learned: Option<String>,
+    /// The controller of the routers that need one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Controller>,
+    /// Rate of a link of its own for every sender, and every receiver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access_rate: Option<Rate>,
+    /// One-way delay of each access link, counted inside the stated RTT (0ms).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access_delay: Option<Time>,
+    /// What an access link's queue holds (ample).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access_buffer: Option<Buffer>,
+    /// Receivers have access links too (true).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiver_access: Option<bool>,
+    /// Rate of the way back in a dumbbell (that of the way forth).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reverse_rate: Option<Rate>,
+    /// What the queue of the way back holds in a dumbbell (ample).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reverse_buffer: Option<Buffer>,
+    /// Number of links of a parking lot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hops: Option<u32>,
+    /// One-way delay of each link of a parking lot or graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Time>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            kind: None,
+            rate: None,
+            capacity_trace: None,
+            radio: None,
+            loss_trace: None,
+            delay_trace: None,
+            buffer: default("1bdp"),
+            queue: TextOr(Queue::default()),
+            loss: TextOr(crate::choice::no_loss()),
+            loss_at: LossAt::Egress,
+            jitter: None,
+            reorder: None,
+            policer: None,
+            router: None,
+            learned: None,
+            controller: None,
+            access_rate: None,
+            access_delay: None,
+            access_buffer: None,
+            receiver_access: None,
+            reverse_rate: None,
+            reverse_buffer: None,
+            hops: None,
+            delay: None,
+        }
+    }
+}
+
+table! {
+    /// The controller of a software-defined network, which polls the ports of routers that need one.
+    #[derive(Default)]
+    Controller {
+        ; // optional:
+        /// The time between two polls of a port (1s).
+        poll: Time,
+        /// How long a message takes between controller and node, and between two nodes (10ms).
+        delay: Time,
+        /// A link used beyond this share is congested (98%).
+        utilization: Share,
+        /// A queue filled beyond this share is congested (10%).
+        queue: Share,
+    }
+}
+
+table! {
+    /// A link of a graph.
+    Link {
+        /// The node it leaves.
+        from: String,
+        /// The node it enters.
+        to: String,
+        /// A link of the same rate, delay, buffer and queue leads back; loss, jitter, reordering and policing act on the way
+        /// from `from` to `to` only.
+        #[serde(default = "yes")]
+        duplex: bool,
+        ; // optional:
+        /// Its name in results (from-to).
+        name: String,
+        /// Its rate.
+        rate: Rate,
+        /// A file in mahimahi format instead of a rate.
+        capacity_trace: String,
+        /// A generated radio path instead of a rate.
+        radio: TextOr<Radio>,
+        /// A file of loss that changes with time, in addition to `loss`.
+        loss_trace: String,
+        /// A file of delay in addition to its own, as it changes with time.
+        delay_trace: String,
+        /// Its one-way delay.
+        delay: Time,
+        /// How much its queue holds. A BDP is that of the longest base RTT among the flows that use the link.
+        buffer: Buffer,
+        /// Its queue discipline.
+        queue: TextOr<Queue>,
+        /// Random loss.
+        loss: TextOr<Loss>,
+        /// Where it strikes.
+        loss_at: LossAt,
+        /// Variation of its delay.
+        jitter: TextOr<Jitter>,
+        /// Packets that arrive late.
+        reorder: Reorder,
+        /// A policer before the queue.
+        policer: Policer,
+        /// What takes part in congestion control at its port, in both directions of a duplex link: a router by name, or none.
+        router: TextOr<Router>,
+    }
+}
+
+const fn yes() -> bool {
+    true
+}
+
+table! {
+    /// Transport settings.
+    #[derive(Default)]
+    Tcp {
+        ; // optional:
+        /// Initial window in segments (10).
+        initial_window: u32,
+        /// Full segments per acknowledgement (2).
+        ack_every: u32,
+        /// The longest an acknowledgement is held back (40ms).
+        ack_delay: Time,
+        /// Payload bytes of a full segment (1448).
+        segment_bytes: u16,
+        /// Header bytes of every packet (52).
+        header_bytes: u16,
+        /// The receiver's buffer (64MiB).
+        receive_window: Size,
+        /// Least retransmission timeout (200ms).
+        min_rto: Time,
+        /// Retransmission timeout before the first RTT sample (1s).
+        initial_rto: Time,
+        /// Greatest retransmission timeout (120s).
+        max_rto: Time,
+        /// Selective acknowledgements (true).
+        sack: bool,
+        /// Time-based loss detection, RFC 8985 (true where there is sack).
+        rack: bool,
+        /// Tail-loss probes (true where there is rack).
+        tlp: bool,
+        /// ECN, RFC 3168 (true for schemes that need marks, else false).
+        ecn: bool,
+        /// The receiver echoes every mark, RFC 8257 section 3.2 (true for schemes that need their share, else false).
+        ecn_precise: bool,
+        /// Data leaves as ECT(1), RFC 9331 (true for L4S schemes, else false).
+        ect1: bool,
+        /// The most that leaves back to back when pacing (1pkt).
+        max_burst: Amount,
+    }
+}
+
+/// The value of a scheme's parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "not a value of a parameter\n  accepted: a number, a text, true or false")]
+pub enum ParamValue {
+    /// On or off.
+    Flag(bool),
+    /// A number in the parameter's own unit.
+    Number(f64),
+    /// A number with its unit, or on or off.
+    Text(String),
+}
+
+table! {
+    /// Files that arrive at random (a Poisson process), each a flow of its own.
+    Arrivals {
+        /// How many arrive on average.
+        rate: Frequency,
+        /// How large they are.
+        size: TextOr<FileSize>,
+        ; // optional:
+        /// At most so many.
+        limit: u32,
+    }
+}
+
+table! {
+    /// A flow, or several of a kind.
+    Flow {
+        /// The congestion control scheme, with parameters after a colon: `cubic:beta=0.8`.
+        scheme: String,
+        ; // optional:
+        /// Parameters of the scheme.
+        params: BTreeMap<String, ParamValue>,
+        /// The label in results (the scheme's name); several flows of one label are numbered.
+        label: String,
+        /// Base round-trip time. In a graph or parking lot it may be left out: then it is that of the way.
+        rtt: Time,
+        /// So many flows (1).
+        count: u32,
+        /// When it opens (0s).
+        start: Time,
+        /// When its application stops writing.
+        stop: Time,
+        /// Each of the `count` flows opens so much after the one before.
+        stagger: Time,
+        /// The `count` flows open evenly spread over this interval.
+        spread: Time,
+        /// A file of this size instead of bulk data.
+        size: Size,
+        /// What feeds it (bulk).
+        app: TextOr<App>,
+        /// Files that arrive at random.
+        arrivals: Arrivals,
+        /// The sender's node, in a graph or parking lot.
+        from: String,
+        /// The receiver's node, in a graph or parking lot.
+        to: String,
+        /// The nodes its data passes, sender's and receiver's included (the shortest way).
+        route: Vec<String>,
+        /// The nodes its acknowledgements pass (the way of the data, backwards).
+        reverse_route: Vec<String>,
+        /// Other ways that it may choose, in a graph: up to three lists of nodes.
+        alternatives: Vec<Vec<String>>,
+        /// One connection of several subflows (multipath): so many over the same way, or a list of tables with the `route`,
+        /// `reverse_route` and `rtt` of each; what a table does not state is the flow's. From 1 to 8.
+        subflows: Subflows,
+        /// Which subflow new data takes: lowest-rtt, or round-robin (lowest-rtt).
+        scheduler: SchedulerKind,
+        /// What carries it: tcp; dccp, for datagrams; or udp: TCP that nodes of the network take for datagrams (dccp for schemes
+        /// made for that, else tcp).
+        protocol: Protocol,
+        /// The receiver's port, which nodes see (5001).
+        port: u16,
+        /// The sender's IPv4 address, which nodes see (one for each entry of `flows`).
+        source: String,
+        /// The receiver's IPv4 address (one for each entry of `flows`, or for each `content`).
+        destination: String,
+        /// What it sends: flows of the same content and destination are subflows of one transmission (each its own).
+        content: u32,
+        /// With less it does not want to send, where rates are negotiated (any rate will do).
+        min_rate: Rate,
+        /// The most it asks for, where rates are negotiated (no limit). Subflows negotiate for themselves, each with this limit.
+        max_rate: Rate,
+        /// The most its receiver accepts, where rates are negotiated (no limit); of several subflows, on each.
+        receive_rate: Rate,
+        /// Transport settings that differ from the common ones.
+        tcp: Tcp,
+        /// The same of DCCP.
+        dccp: Dccp,
+    }
+}
+
+/// What is recorded besides the metrics.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Trace {
+    /// Sample every flow's and link's state this often, or off.
+    pub samples: Period,
+    /// Record every packet event.
+    pub packets: bool,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self { samples: default("off"), packets: false }
+    }
+}

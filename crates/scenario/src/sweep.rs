@@ -1,0 +1,377 @@
+//! From one text to many runs: overrides, axes, cases and seeds.
+
+use crate::fault::Fault;
+use crate::tree::{Entry, Node, Origin, Tree};
+
+/// More runs than this are surely a slip.
+pub(crate) const MAX_RUNS: u64 = 100_000;
+
+/// One value of an axis: what it is called, and the keys it sets.
+#[derive(Clone, Debug)]
+struct Choice {
+    label: String,
+    sets: Vec<Setting>,
+}
+
+/// A dotted key, where it was written, and its value.
+#[derive(Clone, Debug)]
+struct Setting {
+    key: String,
+    at: Origin,
+    value: Tree,
+}
+
+/// One dimension of the grid.
+#[derive(Clone, Debug)]
+struct Axis {
+    name: String,
+    choices: Vec<Choice>,
+}
+
+/// A grid over one scenario.
+pub(crate) struct Grid {
+    base: Tree,
+    axes: Vec<Axis>,
+    /// Overrides for one item of a list whose items are swept together: they go last.
+    last: Vec<Setting>,
+}
+
+/// The name of the axis that `cases` make.
+const CASE: &str = "case";
+
+impl Grid {
+    /// Takes `[sweep]` out of the scenario and applies the overrides.
+    pub(crate) fn new(mut base: Tree, overrides: &[(String, String)]) -> Result<Self, Fault> {
+        let mut axes = Vec::new();
+        if let Some(sweep) = base.take("sweep") {
+            let Node::Table(entries) = &sweep.value.node else {
+                return Err(Fault::new("sweep", format!("found {}", sweep.value.kind()))
+                    .accepted("a table of keys and lists: \"network.buffer\" = [\"1bdp\", \"5bdp\"]")
+                    .at(sweep.value.at));
+            };
+            for entry in entries {
+                if entry.key == "cases" {
+                    axes.push(cases(entry)?)
+                } else {
+                    read_axes(&entry.key, entry, &mut axes)?
+                }
+            }
+        }
+        check_distinct(&axes)?;
+        let mut grid = Self { base, axes, last: Vec::new() };
+        for (key, text) in overrides {
+            grid.apply(key, text)?;
+        }
+        grid.axes.iter().try_for_each(check_different)?;
+        grid.axes.iter().try_for_each(|axis| grid.check_runs(axis))?;
+        Ok(grid)
+    }
+
+    /// Where every item of a list has a value of its own, the values that are swept for all of them do not run.
+    fn check_runs(&self, axis: &Axis) -> Result<(), Fault> {
+        let Some((list, key)) = axis.name.split_once('.') else { return Ok(()) };
+        let Some(Node::List(items)) = self.base.get(list).map(|entry| &entry.value.node) else {
+            return Ok(());
+        };
+        let swept = || self.axes.iter().flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets);
+        let own = |item: usize| {
+            let own = format!("{list}.{item}.{key}");
+            self.last.iter().chain(swept()).any(|set| set.key == own)
+        };
+        if (0..items.len()).all(own) {
+            let at = axis
+                .choices
+                .first()
+                .and_then(|choice| choice.sets.first())
+                .map_or(Origin::Unknown, |set| set.at);
+            let told =
+                format!("all of {list} have a `{key}` of their own, so what is swept here does not run");
+            return Err(Fault::new(&axis.name, told)
+                .accepted(format!("one value for `{}`, or no value for one of {list}", axis.name))
+                .at(at));
+        }
+        Ok(())
+    }
+
+    /// One override: a list makes (or replaces) an axis, a single value replaces what the file says.
+    fn apply(&mut self, key: &str, text: &str) -> Result<(), Fault> {
+        let at = Origin::CommandLine;
+        if key == "sweep" || key.starts_with("sweep.") {
+            return Err(Fault::new(key, "set the swept key itself")
+                .accepted("network.buffer=0.1bdp,1bdp makes a sweep over network.buffer")
+                .at(at));
+        }
+        let cases = self.axes.iter().filter(|axis| axis.name == CASE);
+        let mut of_cases = cases.flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets);
+        if let Some(set) = of_cases.find(|set| covers(key, &set.key)) {
+            let which = if set.key == key { "this key".to_owned() } else { format!("`{}`", set.key) };
+            return Err(Fault::new(key, format!("{which} is set by sweep.cases of the scenario"))
+                .accepted("a key that no case sets")
+                .at(at));
+        }
+        // What is said of all items ends the file's sweep over one of them.
+        let ended = |axis: &Axis| axis.name != key && covers(key, &axis.name);
+        let own = |axis: &&Axis| {
+            ended(axis) && axis.choices.iter().flat_map(|choice| &choice.sets).any(|set| set.at == at)
+        };
+        if let Some(axis) = self.axes.iter().find(own) {
+            return Err(Fault::new(key, format!("this would undo the sweep of {}", axis.name))
+                .accepted(format!("{key} before {}", axis.name))
+                .at(at));
+        }
+        self.axes.retain(|axis| !ended(axis));
+        let values = split_list(text);
+        let position = self.axes.iter().position(|axis| axis.name == key);
+        if let [value] = values.as_slice() {
+            if let Some(position) = position {
+                self.axes.remove(position);
+            }
+            let value = Tree::from_command_line(value);
+            let of_all: Vec<_> = key.split('.').filter(|segment| segment.parse::<usize>().is_err()).collect();
+            let of_all = of_all.join(".");
+            let swept = |axis: &Axis| {
+                axis.choices.iter().any(|choice| choice.sets.iter().any(|set| set.key == of_all))
+            };
+            if self.axes.iter().any(swept) {
+                self.last.push(Setting { key: key.to_owned(), at, value });
+                return Ok(());
+            }
+            return self.base.set(key, &value, at);
+        }
+        check_sweepable(key, at)?;
+        let choices = values.iter().map(|value| {
+            let value = Tree::from_command_line(value);
+            Choice { label: value.label(), sets: vec![Setting { key: key.to_owned(), at, value }] }
+        });
+        let axis = Axis { name: key.to_owned(), choices: choices.collect() };
+        match position {
+            Some(position) => self.axes[position] = axis,
+            None => {
+                // What the file sweeps inside a swept table is set on it.
+                let inside = self.axes.iter().position(|other| undoes(key, &other.name));
+                self.axes.insert(inside.unwrap_or(self.axes.len()), axis);
+            }
+        }
+        Ok(())
+    }
+
+    /// The scenario without its sweep.
+    pub(crate) const fn base(&self) -> &Tree {
+        &self.base
+    }
+
+    /// The number of points, if it can be counted.
+    pub(crate) fn len(&self) -> Option<u64> {
+        self.axes.iter().try_fold(1u64, |product, axis| product.checked_mul(axis.choices.len() as u64))
+    }
+
+    /// Point number `index`: the last axis varies fastest. Gives the swept keys with their values, and the scenario.
+    pub(crate) fn point(&self, index: u64) -> Result<(Vec<(String, String)>, Tree), Fault> {
+        let mut tree = self.base.clone();
+        let mut point = Vec::with_capacity(self.axes.len());
+        let mut rest = index;
+        let mut stride = self.len().unwrap_or(u64::MAX);
+        for axis in &self.axes {
+            stride /= axis.choices.len() as u64;
+            let choice = &axis.choices[(rest / stride) as usize];
+            rest %= stride;
+            for set in &choice.sets {
+                tree.set(&set.key, &set.value, set.at)?;
+            }
+            point.push((axis.name.clone(), choice.label.clone()));
+        }
+        for set in &self.last {
+            tree.set(&set.key, &set.value, set.at)?;
+        }
+        Ok((point, tree))
+    }
+}
+
+fn check_sweepable(key: &str, at: Origin) -> Result<(), Fault> {
+    match key {
+        "repeat" | "name" => Err(Fault::new(format!("sweep.{key}"), format!("`{key}` cannot be swept"))
+            .accepted("any other key of the scenario")
+            .at(at)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether what is set at `key` replaces what was set at `other`: the same key or one below it, also of one item where `key`
+/// is that of all items of a list.
+fn undoes(key: &str, other: &str) -> bool {
+    let mut rest = key.split('.').peekable();
+    for segment in other.split('.') {
+        match rest.peek() {
+            None => return true,
+            Some(next) if *next == segment => _ = rest.next(),
+            Some(_) if segment.parse::<usize>().is_ok() => {}
+            Some(_) => return false,
+        }
+    }
+    rest.peek().is_none()
+}
+
+/// The same, where `other` is no part of what `key` sets.
+fn covers(key: &str, other: &str) -> bool {
+    let names = |key: &str| key.split('.').filter(|segment| segment.parse::<usize>().is_err()).count();
+    undoes(key, other) && names(key) == names(other)
+}
+
+/// Axes are applied in their order: none may undo what one before it has set, or its values would be names of other runs.
+fn check_distinct(axes: &[Axis]) -> Result<(), Fault> {
+    let mut seen: Vec<&str> = Vec::new();
+    for axis in axes {
+        let mut of_axis: Vec<&Setting> = Vec::new();
+        for set in axis.choices.iter().flat_map(|choice| &choice.sets) {
+            if let Some(earlier) = seen.iter().find(|earlier| undoes(&set.key, earlier)) {
+                let fault = Fault::new(
+                    format!("sweep.{}", set.key),
+                    match *earlier == set.key {
+                        true => "this key is swept twice".to_owned(),
+                        false => format!("this undoes the sweep of {earlier}, which comes before it"),
+                    },
+                );
+                return Err(fault.accepted("each key on one axis").at(set.at));
+            }
+            if !of_axis.iter().any(|other| other.key == set.key) {
+                of_axis.push(set);
+            }
+        }
+        seen.extend(of_axis.iter().map(|set| set.key.as_str()));
+    }
+    Ok(())
+}
+
+/// A value that is listed twice would be run once and count twice in every mean.
+fn check_different(axis: &Axis) -> Result<(), Fault> {
+    for (index, choice) in axis.choices.iter().enumerate() {
+        if axis.choices[..index].iter().any(|earlier| earlier.label == choice.label) {
+            let (key, at) = choice.sets.first().map_or((axis.name.as_str(), Origin::CommandLine), |set| {
+                (if axis.name == CASE { "sweep.cases" } else { set.key.as_str() }, set.at)
+            });
+            return Err(Fault::new(key, format!("`{}` is listed twice", choice.label))
+                .accepted("each value of a sweep once; `repeat` runs more seeds")
+                .at(at));
+        }
+    }
+    Ok(())
+}
+
+/// An axis, or the axes of a table: `network.buffer` without quotes is a table in TOML.
+fn read_axes(key: &str, entry: &Entry, axes: &mut Vec<Axis>) -> Result<(), Fault> {
+    let name = format!("sweep.{key}");
+    match &entry.value.node {
+        Node::Table(entries) => {
+            entries.iter().try_for_each(|entry| read_axes(&format!("{key}.{}", entry.key), entry, axes))
+        }
+        Node::List(items) if items.is_empty() => {
+            Err(Fault::new(name, "the list is empty").accepted("at least one value").at(entry.value.at))
+        }
+        Node::List(items) => {
+            check_sweepable(key, entry.at)?;
+            let choices = items.iter().map(|item| {
+                let set = Setting { key: key.to_owned(), at: item.at, value: item.clone() };
+                Choice { label: item.label(), sets: vec![set] }
+            });
+            axes.push(Axis { name: key.to_owned(), choices: choices.collect() });
+            Ok(())
+        }
+        _ => Err(Fault::new(name, format!("found {}", entry.value.kind()))
+            .accepted("a list of values such as [\"1bdp\", \"5bdp\"]")
+            .at(entry.value.at)),
+    }
+}
+
+/// `cases`: one axis whose points set several keys at once.
+fn cases(entry: &Entry) -> Result<Axis, Fault> {
+    let refuse = |found: String, at| {
+        Fault::new("sweep.cases", found)
+            .accepted("a list of tables such as { label = \"slow\", \"network.rate\" = \"10mbit\" }")
+            .at(at)
+    };
+    let items = match &entry.value.node {
+        Node::List(items) if !items.is_empty() => items,
+        Node::List(_) => return Err(refuse("the list is empty".into(), entry.value.at)),
+        _ => return Err(refuse(format!("found {}", entry.value.kind()), entry.value.at)),
+    };
+    let choice = |item: &Tree| {
+        let Node::Table(entries) = &item.node else {
+            return Err(refuse(format!("found {}", item.kind()), item.at));
+        };
+        let (mut label, mut sets) = (None, Vec::new());
+        for entry in entries {
+            match (&entry.value.node, entry.key.as_str()) {
+                (_, "label") => label = Some(entry.value.label()),
+                // `network.rate = …` without quotes: one level of tables, since a value may itself be a table.
+                (Node::Table(inner), "network" | "tcp" | "trace" | "flows" | "links") => {
+                    sets.extend(
+                        inner.iter().map(|inner| setting(format!("{}.{}", entry.key, inner.key), inner)),
+                    );
+                }
+                _ => sets.push(setting(entry.key.clone(), entry)),
+            }
+        }
+        if sets.is_empty() {
+            return Err(refuse("this case sets nothing".into(), item.at));
+        }
+        sets.iter().try_for_each(|set: &Setting| check_sweepable(&set.key, set.at))?;
+        let values = || sets.iter().map(|set| set.value.label()).collect::<Vec<_>>().join(" ");
+        Ok(Choice { label: label.unwrap_or_else(values), sets })
+    };
+    Ok(Axis { name: CASE.to_owned(), choices: items.iter().map(choice).collect::<Result<_, _>>()? })
+}
+
+fn setting(key: String, entry: &Entry) -> Setting {
+    Setting { key, at: entry.value.at, value: entry.value.clone() }
+}
+
+/// Splits `a,b` at commas outside brackets and quotes. A scheme's parameters stay with it: in `bbr,cubic:beta=0.8,fast=off`
+/// a part that reads `name=value` after a part with a colon continues that part.
+fn split_list(text: &str) -> Vec<String> {
+    let (mut parts, mut depth, mut quote) = (vec![String::new()], 0u32, None);
+    for c in text.chars() {
+        match (c, quote) {
+            ('"' | '\'', None) => quote = Some(c),
+            (_, Some(open)) if c == open => quote = None,
+            ('[' | '{', None) => depth += 1,
+            (']' | '}', None) => depth = depth.saturating_sub(1),
+            (',', None) if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push(c);
+        }
+    }
+    let mut joined: Vec<String> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let continues = |last: &String| last.contains(':') && !last.starts_with(['{', '[', '"', '\'']);
+        match joined.last_mut() {
+            Some(last) if continues(last) && part.contains('=') && !part.contains(':') => {
+                last.push(',');
+                last.push_str(&part);
+            }
+            _ => joined.push(part.trim().to_owned()),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_split_at_commas_but_not_inside_a_value() {
+        assert_eq!(split_list("0.1bdp, 1bdp"), ["0.1bdp", "1bdp"]);
+        assert_eq!(split_list("{kind=\"red\",min=\"5pkt\"},codel"), ["{kind=\"red\",min=\"5pkt\"}", "codel"]);
+        assert_eq!(split_list("[\"a,b\",\"c\"]"), ["[\"a,b\",\"c\"]"]);
+        assert_eq!(
+            split_list("bbr,cubic:beta=0.8,fast=off,reno"),
+            ["bbr", "cubic:beta=0.8,fast=off", "reno"]
+        );
+        assert_eq!(split_list("fixed:window=1,fixed:window=2"), ["fixed:window=1", "fixed:window=2"]);
+    }
+}

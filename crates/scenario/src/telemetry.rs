@@ -1,0 +1,71 @@
+//! Telemetry as people read it: the unit last in the name, rates in Mbit/s, times in ms, states as text.
+
+use std::borrow::Cow;
+
+use narrows_cc::Value;
+use narrows_routers::Reading;
+use serde::Serialize;
+
+/// The value of an item, in the unit that its name ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Shown {
+    /// A number.
+    Number(f64),
+    /// The name of a state.
+    Text(&'static str),
+}
+
+/// The name of an item and its value.
+pub type Item = (Cow<'static, str>, Shown);
+
+fn number(name: &'static str, unit: &str, value: f64) -> Item {
+    (format!("{name}_{unit}").into(), Shown::Number(value))
+}
+
+/// An item of a scheme.
+pub fn of_scheme(name: &'static str, value: Value) -> Item {
+    match value {
+        Value::Rate(rate) => number(name, "mbit_s", rate.as_mbit_per_sec()),
+        Value::Bytes(bytes) => number(name, "bytes", bytes.as_f64()),
+        Value::Time(time) => number(name, "ms", time.as_millis_f64()),
+        Value::Number(x) => (name.into(), Shown::Number(x)),
+        Value::State(text) => (name.into(), Shown::Text(text)),
+    }
+}
+
+/// An item of a router.
+pub fn of_router(name: &'static str, reading: Reading) -> Item {
+    match reading {
+        Reading::Rate(rate) => number(name, "mbit_s", rate / 125_000.0),
+        Reading::Bytes(bytes) => number(name, "bytes", bytes),
+        Reading::Time(seconds) => number(name, "ms", seconds * 1e3),
+        Reading::Number(x) => (name.into(), Shown::Number(x)),
+        Reading::State(text) => (name.into(), Shown::Text(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_cc::{Bytes, Nanos, Rate};
+
+    use super::*;
+
+    #[test]
+    fn a_scheme_and_a_router_that_tell_the_same_are_shown_the_same() {
+        // 1 Mbit/s is 125 000 bytes per second.
+        let rate = Value::Rate(Rate::from_bytes_per_sec(250_000));
+        for (value, reading, name, shown) in [
+            (rate, Reading::Rate(250_000.0), "x_mbit_s", Shown::Number(2.0)),
+            (Value::Bytes(Bytes::new(7)), Reading::Bytes(7.0), "x_bytes", Shown::Number(7.0)),
+            (Value::Time(Nanos::from_micros(1_500)), Reading::Time(0.0015), "x_ms", Shown::Number(1.5)),
+            (Value::Number(0.5), Reading::Number(0.5), "x", Shown::Number(0.5)),
+            (Value::State("up"), Reading::State("up"), "x", Shown::Text("up")),
+        ] {
+            assert_eq!(of_scheme("x", value), (name.into(), shown));
+            assert_eq!(of_router("x", reading), (name.into(), shown));
+        }
+        // What is less than a byte per second is not nothing.
+        assert_eq!(of_router("x", Reading::Rate(0.125)).1, Shown::Number(1e-6));
+    }
+}

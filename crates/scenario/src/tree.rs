@@ -1,0 +1,342 @@
+//! A scenario as it was written: values with their places, keys in the order of the file. TOML, JSON and the command line
+//! all become this tree, so that one reader and one kind of message serves them.
+
+use serde::de::{self, MapAccess, SeqAccess, Visitor};
+use toml::de::{DeTable, DeValue};
+
+use crate::fault::Fault;
+
+/// Where a value was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Not known (JSON carries no places).
+    Unknown,
+    /// At this byte of the text.
+    Text(usize),
+    /// Set on the command line.
+    CommandLine,
+}
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    pub(crate) node: Node,
+    pub(crate) at: Origin,
+}
+
+/// A value.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    Null,
+    Text(String),
+    Integer(i128),
+    Float(f64),
+    Bool(bool),
+    List(Vec<Tree>),
+    Table(Vec<Entry>),
+}
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) at: Origin,
+    pub(crate) value: Tree,
+}
+
+impl Tree {
+    /// From a scenario's text: JSON where the first character is a brace, TOML otherwise.
+    pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
+        if text.trim_start().starts_with('{') { Self::parse_json(text) } else { Self::parse_toml(text) }
+    }
+
+    fn parse_toml(text: &str) -> Result<Self, Fault> {
+        let table = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map_or(Origin::Unknown, |span| Origin::Text(span.start));
+            Fault::new("", format!("not TOML: {}", error.message()))
+                .accepted("TOML: [tables], each key once, and values such as \"100mbit\", 10, true or [1, 2]")
+                .at(at)
+        })?;
+        let at = Origin::Text(table.span().start);
+        Ok(Self { node: from_table(table.get_ref())?, at })
+    }
+
+    fn parse_json(text: &str) -> Result<Self, Fault> {
+        serde_json::from_str(text).map_err(|error| {
+            let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+            let offset = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default();
+            Fault::new("", format!("not JSON: {message}")).at(Origin::Text(offset.min(text.len())))
+        })
+    }
+
+    /// A value given on the command line: as TOML would read it where it can, otherwise text.
+    pub(crate) fn from_command_line(text: &str) -> Self {
+        let value = DeValue::parse(text).ok().and_then(|value| match value.get_ref() {
+            DeValue::Datetime(_) => None,
+            DeValue::Float(float)
+                if !float.as_str().starts_with(|c: char| c.is_ascii_digit() || c == '-') =>
+            {
+                None
+            }
+            value => from_value(value, 0).ok(),
+        });
+        let mut tree =
+            Self { node: value.unwrap_or_else(|| Node::Text(text.to_owned())), at: Origin::CommandLine };
+        tree.move_to(Origin::CommandLine);
+        tree
+    }
+
+    /// Says that all of it was written at `origin`.
+    fn move_to(&mut self, origin: Origin) {
+        self.at = origin;
+        match &mut self.node {
+            Node::List(items) => items.iter_mut().for_each(|item| item.move_to(origin)),
+            Node::Table(entries) => entries.iter_mut().for_each(|entry| {
+                entry.at = origin;
+                entry.value.move_to(origin);
+            }),
+            _ => {}
+        }
+    }
+
+    /// The entry of this key, if it is a table that has it.
+    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+        match &self.node {
+            Node::Table(entries) => entries.iter().find(|entry| entry.key == key),
+            _ => None,
+        }
+    }
+
+    /// Takes an entry out of a table.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Entry> {
+        let Node::Table(entries) = &mut self.node else { return None };
+        let index = entries.iter().position(|entry| entry.key == key)?;
+        Some(entries.remove(index))
+    }
+
+    /// The place of the value at a dotted key, or of the nearest thing around it that was written.
+    pub(crate) fn origin(&self, key: &str) -> Origin {
+        let mut here = self;
+        for segment in key.split('.') {
+            let next = match &here.node {
+                Node::Table(_) => here.get(segment).map(|entry| &entry.value),
+                Node::List(items) => segment.parse::<usize>().ok().and_then(|index| items.get(index)),
+                _ => None,
+            };
+            match next {
+                Some(next) => here = next,
+                None => break,
+            }
+        }
+        here.at
+    }
+
+    /// Sets the value at a dotted key. A list without an index means all its items; tables on the way are made.
+    pub(crate) fn set(&mut self, key: &str, value: &Tree, at: Origin) -> Result<(), Fault> {
+        let path: Vec<&str> = key.split('.').collect();
+        if path.iter().any(|segment| segment.is_empty()) {
+            return Err(Fault::new(key, "a key is missing")
+                .accepted("a dotted key such as network.buffer")
+                .at(at));
+        }
+        self.set_path(&path, 0, value, at)
+    }
+
+    fn set_path(&mut self, path: &[&str], depth: usize, value: &Tree, at: Origin) -> Result<(), Fault> {
+        let Some(&segment) = path.get(depth) else {
+            *self = value.clone();
+            return Ok(());
+        };
+        let whole = || path.join(".");
+        // `queue = "codel"` is short for a table, and so `network.queue.target` can be set on it.
+        if let (Node::Text(kind), "queue" | "app") = (&self.node, path[depth.saturating_sub(1)]) {
+            let value = Tree { node: Node::Text(kind.clone()), at: self.at };
+            self.node = Node::Table(vec![Entry { key: "kind".into(), at: self.at, value }]);
+        }
+        match &mut self.node {
+            Node::Table(entries) => {
+                let index = match entries.iter().position(|entry| entry.key == segment) {
+                    Some(index) => index,
+                    None if depth + 1 < path.len() && matches!(segment, "flows" | "links") => {
+                        return Err(Fault::new(
+                            whole(),
+                            format!("the scenario lists no {segment} to set this on"),
+                        )
+                        .accepted("a key of the scenario's own tables")
+                        .at(at));
+                    }
+                    None => {
+                        let value = Tree { node: Node::Table(Vec::new()), at };
+                        entries.push(Entry { key: segment.to_owned(), at, value });
+                        entries.len() - 1
+                    }
+                };
+                if depth + 1 == path.len() {
+                    entries[index].at = at;
+                }
+                entries[index].value.set_path(path, depth + 1, value, at)
+            }
+            Node::List(items) => match segment.parse::<usize>() {
+                Ok(index) => {
+                    let known = items.len();
+                    let item = items.get_mut(index).ok_or_else(|| {
+                        Fault::new(whole(), format!("there is no item {index}"))
+                            .accepted(format!("an index from 0 to {}", known.saturating_sub(1)))
+                            .at(at)
+                    })?;
+                    item.set_path(path, depth + 1, value, at)
+                }
+                Err(_) => items.iter_mut().try_for_each(|item| item.set_path(path, depth, value, at)),
+            },
+            _ => {
+                let parent = path[..depth].join(".");
+                Err(Fault::new(whole(), "a value has no keys of its own")
+                    .accepted(format!("`{parent}` itself"))
+                    .at(at))
+            }
+        }
+    }
+
+    /// The value as it was written, for labels of swept points.
+    pub(crate) fn label(&self) -> String {
+        match &self.node {
+            Node::Text(text) => text.clone(),
+            _ => self.to_string(),
+        }
+    }
+
+    /// What kind of value it is, with its article.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.node {
+            Node::Null => "nothing",
+            Node::Text(_) => "a text",
+            Node::Integer(_) | Node::Float(_) => "a number",
+            Node::Bool(_) => "true or false",
+            Node::List(_) => "a list",
+            Node::Table(_) => "a table",
+        }
+    }
+}
+
+impl std::fmt::Display for Tree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.node {
+            Node::Null => f.write_str("null"),
+            Node::Text(text) => write!(f, "{text:?}"),
+            Node::Integer(value) => write!(f, "{value}"),
+            Node::Float(value) => write!(f, "{value}"),
+            Node::Bool(value) => write!(f, "{value}"),
+            Node::List(items) => {
+                let items: Vec<_> = items.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", items.join(", "))
+            }
+            Node::Table(entries) => {
+                let entries: Vec<_> =
+                    entries.iter().map(|entry| format!("{} = {}", entry.key, entry.value)).collect();
+                write!(f, "{{{}}}", entries.join(", "))
+            }
+        }
+    }
+}
+
+fn from_table(table: &DeTable<'_>) -> Result<Node, Fault> {
+    let mut entries = Vec::with_capacity(table.len());
+    for (key, value) in table {
+        // A table's own span covers its header only, or nothing where it is implied: its key is the better place.
+        let key_at = key.span().start;
+        let at = if value.get_ref().is_table() { key_at } else { value.span().start };
+        let node =
+            from_value(value.get_ref(), value.span().start).map_err(|fault| fault.within(key.get_ref()))?;
+        let value = Tree { node, at: Origin::Text(at) };
+        entries.push((key_at, Entry { key: key.get_ref().to_string(), at: Origin::Text(key_at), value }));
+    }
+    entries.sort_by_key(|&(at, _)| at);
+    Ok(Node::Table(entries.into_iter().map(|(_, entry)| entry).collect()))
+}
+
+fn from_value(value: &DeValue<'_>, at: usize) -> Result<Node, Fault> {
+    Ok(match value {
+        DeValue::String(text) => Node::Text(text.to_string()),
+        DeValue::Integer(integer) => {
+            let digits = integer.as_str().replace('_', "");
+            Node::Integer(i128::from_str_radix(&digits, integer.radix()).map_err(|_| {
+                Fault::new("", format!("`{digits}` is out of range"))
+                    .accepted("a smaller number")
+                    .at(Origin::Text(at))
+            })?)
+        }
+        DeValue::Float(float) => {
+            let digits = float.as_str().replace('_', "");
+            let value: f64 = digits.parse().unwrap_or(f64::NAN);
+            if !value.is_finite() {
+                return Err(Fault::new("", format!("`{digits}` is not a finite number"))
+                    .accepted("a finite number")
+                    .at(Origin::Text(at)));
+            }
+            Node::Float(value)
+        }
+        DeValue::Boolean(value) => Node::Bool(*value),
+        DeValue::Datetime(datetime) => Node::Text(datetime.to_string()),
+        DeValue::Array(items) => {
+            let items = items.iter().map(|item| {
+                let at = item.span().start;
+                Ok(Tree { node: from_value(item.get_ref(), at)?, at: Origin::Text(at) })
+            });
+            Node::List(items.collect::<Result<_, Fault>>()?)
+        }
+        DeValue::Table(table) => from_table(table)?,
+    })
+}
+
+struct TreeVisitor;
+
+impl<'de> de::Deserialize<'de> for Tree {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TreeVisitor)
+    }
+}
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON value")
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree { node: Node::Bool(value), at: Origin::Unknown })
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+        Ok(Tree { node: Node::Integer(value.into()), at: Origin::Unknown })
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+        Ok(Tree { node: Node::Integer(value.into()), at: Origin::Unknown })
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
+        Ok(Tree { node: Node::Float(value), at: Origin::Unknown })
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
+        Ok(Tree { node: Node::Text(value.to_owned()), at: Origin::Unknown })
+    }
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree { node: Node::Null, at: Origin::Unknown })
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Tree { node: Node::List(items), at: Origin::Unknown })
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((key, value)) = map.next_entry::<String, Tree>()? {
+            // What a front end leaves out may arrive as null.
+            if !matches!(value.node, Node::Null) {
+                entries.push(Entry { key, at: Origin::Unknown, value });
+            }
+        }
+        Ok(Tree { node: Node::Table(entries), at: Origin::Unknown })
+    }
+}

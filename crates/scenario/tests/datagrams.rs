@@ -1,0 +1,207 @@
+//! Flows that datagrams carry: which ones do, what their settings become, and what is refused.
+
+mod texts;
+
+use narrows_dccp::Config;
+use narrows_dccp::connection::Overflow;
+use narrows_scenario::{NoFiles, Plan, Source, datagram_flow, expand};
+use narrows_traffic::AppConfig;
+use texts::spec;
+
+fn flow(scheme: &str, more: &str) -> String {
+    format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n{more}\n")
+}
+
+fn text(head: &str, flows: &[String]) -> String {
+    format!("{head}[network]\nrate = \"10mbit\"\nbuffer = \"100kB\"\n{}", flows.concat())
+}
+
+fn accepted(head: &str, flows: &[String]) -> Plan {
+    spec(&text(head, flows)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The settings of the first flow.
+fn settings(head: &str, scheme: &str, more: &str) -> Config {
+    accepted(head, &[flow(scheme, more)]).flows.remove(0).datagrams.expect("datagrams carry it")
+}
+
+#[test]
+fn schemes_made_for_datagrams_have_them_and_the_others_when_asked() {
+    let flows = [
+        flow("ccid2", ""),
+        flow("ccid3", ""),
+        flow("dccp-bbr", ""),
+        flow("cubic", ""),
+        flow("cubic", "protocol = \"dccp\""),
+        flow("dccp-bbr", "protocol = \"tcp\""),
+        flow("cubic", "protocol = \"udp\""),
+    ];
+    let carried: Vec<_> = accepted("", &flows).flows.iter().map(|flow| flow.datagrams.is_some()).collect();
+    assert_eq!(carried, [true, true, true, false, true, false, false]);
+}
+
+#[test]
+fn what_nothing_is_said_of_is_as_stated() {
+    let plain = settings("", "ccid3", "");
+    assert_eq!((plain.scheme.info.name, plain.datagram, plain.ack_ratio), ("ccid3", 1448, 2));
+    assert_eq!((plain.short, plain.sequence_window, plain.queue), (false, 1_000, 256));
+    assert_eq!((plain.overflow, plain.ecn, plain.initial_window), (Overflow::DropOldest, true, 3));
+    // A packet is reckoned with its headers.
+    let tcp = &accepted("", &[flow("ccid3", "")]).flows[0].tcp;
+    assert_eq!((tcp.segment, tcp.header), (1448, 36));
+}
+
+#[test]
+fn a_flow_says_more_than_the_common_table_key_by_key() {
+    let common = "[dccp]\ndatagram_bytes = 500\nack_ratio = 4\nshort_sequence_numbers = true\nsequence_window = 200\n\
+                  queue = 9\noverflow = \"drop-newest\"\necn = false\ninitial_window = 4\n";
+    let all = settings(common, "ccid2", "");
+    assert_eq!((all.datagram, all.ack_ratio, all.short), (500, 4, true));
+    assert_eq!((all.sequence_window, all.queue, all.overflow), (200, 9, Overflow::DropNewest));
+    assert_eq!((all.ecn, all.initial_window), (false, 4));
+    let own = "dccp = { datagram_bytes = 600, overflow = \"drop-oldest\", ecn = true, short_sequence_numbers = false }";
+    let some = settings(common, "ccid2", own);
+    assert_eq!(
+        (some.datagram, some.overflow, some.ecn, some.short),
+        (600, Overflow::DropOldest, true, false)
+    );
+    assert_eq!((some.ack_ratio, some.sequence_window, some.queue, some.initial_window), (4, 200, 9, 4));
+    // Streams have nothing of it.
+    assert!(accepted(common, &[flow("cubic", "")]).flows[0].datagrams.is_none());
+}
+
+#[test]
+fn a_scheme_keeps_its_parameters() {
+    let set = settings("", "dccp-bbr:loss_low=0.1", "");
+    assert!((set.params.number("loss_low") - 0.1).abs() < 1e-12);
+}
+
+#[test]
+fn the_ends_of_each_range_are_accepted() {
+    for (key, least, most) in [
+        ("datagram_bytes", 1, 65_000),
+        ("ack_ratio", 1, 1_000),
+        ("sequence_window", 32, (1_u64 << 46) - 1),
+        ("queue", 1, 1_000_000),
+        ("initial_window", 1, 10_000),
+    ] {
+        for value in [least, most] {
+            settings(&format!("[dccp]\n{key} = {value}\n"), "ccid2", "");
+            settings("", "ccid2", &format!("dccp = {{ {key} = {value} }}"));
+        }
+    }
+}
+
+#[test]
+fn a_video_has_the_parameters_stated_and_else_those_of_the_reference() {
+    let app = |more: &str| {
+        let app = format!("app = {{ kind = \"video\", rate = \"2mbit\"{more} }}");
+        accepted("", &[flow("ccid3", &app)]).flows[0].app
+    };
+    let of = |app| match app {
+        AppConfig::Video { rate, frames, key_every, key_size, variation } => {
+            (rate.as_bytes_per_sec(), frames, key_every, key_size, variation)
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(of(app("")), (250_000, 30.0, 60, 5.0, 0.2));
+    let all = ", frames = 25, key_every = 1, key_size = 1, variation = 0";
+    assert_eq!(of(app(all)), (250_000, 25.0, 1, 1.0, 0.0));
+}
+
+/// What a person is told: line and message.
+fn notes(text: &str) -> Vec<(Option<usize>, String)> {
+    let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).expect("it is accepted");
+    planned.into_iter().flat_map(|run| run.notes).map(|note| (note.line, note.message)).collect()
+}
+
+#[test]
+fn settings_of_a_transport_that_carries_no_flow_are_told_of() {
+    let head = "[tcp]\nack_every = 8\nsegment_bytes = 500\n[dccp]\nqueue = 9\n";
+    let vain = |line, transport: &str, key: &str| {
+        (Some(line), format!("no flow is carried by {transport}, so `{key}` changes nothing"))
+    };
+    let (ack, segment) = (vain(2, "TCP", "tcp.ack_every"), vain(3, "TCP", "tcp.segment_bytes"));
+    assert_eq!(notes(&text(head, &[flow("ccid2", "")])), [ack, segment]);
+    for carried in [flow("cubic", ""), flow("ccid2", "protocol = \"tcp\"")] {
+        assert_eq!(notes(&text(head, &[carried])), [vain(5, "DCCP", "dccp.queue")]);
+    }
+    assert_eq!(notes(&text(head, &[flow("cubic", ""), flow("ccid2", "")])), []);
+    assert_eq!(notes(&text("", &[flow("ccid2", "")])), []);
+}
+
+#[test]
+fn an_initial_window_that_its_ccid_does_not_take_is_told_of() {
+    let own = |scheme: &str, window: u32, size: u32| {
+        let dccp = format!("dccp = {{ initial_window = {window}, datagram_bytes = {size} }}");
+        notes(&text("", &[flow(scheme, &dccp)])).into_iter().map(|(_, told)| told).collect::<Vec<_>>()
+    };
+    // RFC 3390: 4380 bytes, but two packets at least and four at most.
+    for (size, most) in [(500, 4), (1448, 3), (4000, 2)] {
+        assert_eq!(own("ccid2", most, size), [""; 0]);
+        let told = format!("ccid2 begins with {most} datagrams of this size, as RFC 3390 has it");
+        assert_eq!(own("ccid2", most + 1, size), [told]);
+        let run =
+            settings("", "ccid2", &format!("dccp = {{ initial_window = 10, datagram_bytes = {size} }}"));
+        assert_eq!(run.initial_window, 10, "what was stated is handed on; the scheme takes less");
+    }
+    let told = "ccid3 begins with a rate, so `dccp.initial_window` changes nothing";
+    assert_eq!(own("ccid3", 3, 1448), [told]);
+    assert_eq!(own("dccp-bbr", 100, 1448), [""; 0]);
+    let common = text("[dccp]\ninitial_window = 9\n", &[flow("cubic", ""), flow("ccid3", "")]);
+    assert_eq!(notes(&common), [(Some(2), told.to_owned())]);
+}
+
+#[test]
+fn a_queue_that_would_take_all_memory_is_refused() {
+    let refused = |head: &str, more: &str| spec(&text(head, &[flow("ccid2", more)])).expect_err("too much");
+    assert_eq!(settings("", "ccid2", "dccp = { queue = 1000000, datagram_bytes = 2000 }").queue, 1_000_000);
+    let told = "flows.0.dccp.queue: 1000000 datagrams of 2001 B are 2.0 GB\n  \
+                accepted: at most 999500 of this size, which are 2 GB";
+    let own = refused("", "dccp = { queue = 1000000, datagram_bytes = 2001 }");
+    assert!(own.ends_with(told), "{own}");
+    let common = refused("[dccp]\nqueue = 300000\n", "dccp = { datagram_bytes = 65000 }");
+    assert!(common.contains(": dccp.queue: 300000 datagrams of 65000 B are 19.5 GB"), "{common}");
+}
+
+/// The keys of a flow alone, without a network, mean what they mean in a scenario.
+#[test]
+fn datagram_flow_alone_equals_that_of_a_scenario() {
+    let keys = "scheme = \"ccid3\"\napp = { kind = \"cbr\", rate = \"1mbit\" }\n\
+                dccp = { datagram_bytes = 500, queue = 7, overflow = \"drop-newest\", ecn = false }\n";
+    let alone = datagram_flow("command line", keys).unwrap_or_else(|error| panic!("{error}"));
+    let all = format!("[network]\nrate = \"1gbit\"\n[[flows]]\nrtt = \"1ms\"\n{keys}");
+    let flow = spec(&all).unwrap().flows.remove(0);
+    assert_eq!(format!("{:?}", alone.config), format!("{:?}", flow.datagrams.unwrap()));
+    assert_eq!(alone.app, flow.app);
+    assert_eq!(alone.queue, Some(7));
+}
+
+/// A scheme that TCP carries by default is carried by DCCP here, and a queue that is not stated is left to the caller.
+#[test]
+fn datagram_flow_alone_defaults_to_dccp_and_no_queue() {
+    let flow = datagram_flow("command line", "scheme = \"cubic\"").unwrap();
+    assert_eq!((flow.app, flow.queue), (AppConfig::Bulk, None));
+    assert_eq!(flow.config.scheme.info.name, "cubic");
+}
+
+/// A refusal names the key without a table, and keys that need a network are unknown.
+#[test]
+fn datagram_flow_alone_refusals_name_the_key() {
+    let refused = |text: &str| {
+        let error = datagram_flow("command line", text).expect_err(text);
+        (error.line, error.key.unwrap_or_default(), error.message)
+    };
+    let key = |line, key: &str, message: &str| (Some(line), key.to_owned(), message.to_owned());
+    assert_eq!(
+        refused("scheme = \"ccid2\"\ndccp = { queue = 0 }"),
+        key(2, "dccp.queue", "`0` is out of range")
+    );
+    assert_eq!(
+        refused("scheme = \"ccid2\"\napp = { kind = \"cbr\", rate = \"0mbit\" }"),
+        key(2, "app.rate", "`0mbit` carries nothing")
+    );
+    assert_eq!(refused("scheme = \"ccid2\"\nrtt = \"1ms\"").1, "rtt");
+    assert_eq!(refused("scheme = \"none\"").1, "scheme");
+    assert_eq!(refused("size = \"1MB\"").1, "scheme");
+}

@@ -1,0 +1,406 @@
+//! From one text to many runs: order and number of points, seeds, names of runs, arrivals.
+
+mod texts;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use narrows_cc::{Bytes, Nanos};
+use narrows_scenario::{NoFiles, Run, Source, expand, resolve, schema_json};
+use narrows_traffic::AppConfig;
+use texts::planned;
+
+fn points(runs: &[Run]) -> Vec<String> {
+    let point = |run: &Run| {
+        let point: Vec<_> = run.point.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        format!("{} #{}", point.join(" "), run.seed)
+    };
+    runs.iter().map(point).collect()
+}
+
+const SWEPT: &str = r#"
+seed = 7
+repeat = 2
+[network]
+rate = "100mbit"
+[[flows]]
+scheme = "newreno"
+rtt = "10ms"
+[[flows]]
+scheme = "fixed"
+rtt = "20ms"
+[sweep]
+"network.rate" = ["100mbit", "10mbit"]
+"flows.1.rtt" = ["30ms", "40ms"]
+"#;
+
+#[test]
+fn a_sweep_is_the_product_of_its_axes_in_the_order_of_the_file_times_the_seeds() {
+    let runs = planned(SWEPT, &[]);
+    assert_eq!(
+        points(&runs),
+        [
+            "network.rate=100mbit flows.1.rtt=30ms #7",
+            "network.rate=100mbit flows.1.rtt=30ms #8",
+            "network.rate=100mbit flows.1.rtt=40ms #7",
+            "network.rate=100mbit flows.1.rtt=40ms #8",
+            "network.rate=10mbit flows.1.rtt=30ms #7",
+            "network.rate=10mbit flows.1.rtt=30ms #8",
+            "network.rate=10mbit flows.1.rtt=40ms #7",
+            "network.rate=10mbit flows.1.rtt=40ms #8",
+        ]
+    );
+    let spec = resolve(&runs[5].scenario, runs[5].seed, &NoFiles).unwrap();
+    assert_eq!(spec.seed, 8);
+    assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(10));
+    assert_eq!(spec.flows[1].base_rtt, Nanos::from_millis(30));
+    // 10 Mbit/s × 30 ms.
+    assert_eq!(spec.links[0].config.limit, narrows_net::config::Limit::Bytes(Bytes::new(37_500)));
+}
+
+/// Two flows of which the file sweeps one, as a comparison of controls beside a fixed competitor does.
+const ONE_SWEPT: &str = r#"
+[network]
+rate = "10mbit"
+queue = "codel"
+[[flows]]
+scheme = "newreno"
+label = "a"
+rtt = "10ms"
+[[flows]]
+scheme = "newreno"
+label = "b"
+rtt = "10ms"
+[sweep]
+"network.queue.target" = ["5ms"]
+"flows.0.scheme" = ["vegas", "fixed"]
+"#;
+
+#[test]
+fn what_is_said_of_all_items_ends_the_sweep_of_one_and_points_name_what_runs() {
+    let schemes = |run: &Run| run.scenario.flows.iter().map(|flow| flow.scheme.clone()).collect::<Vec<_>>();
+    let runs = planned(ONE_SWEPT, &[("flows.scheme", "cubic")]);
+    assert_eq!(points(&runs), ["network.queue.target=5ms #1"]);
+    assert_eq!(schemes(&runs[0]), ["cubic", "cubic"]);
+    let runs = planned(ONE_SWEPT, &[("flows.scheme", "cubic,bbr"), ("flows.1.scheme", "reno")]);
+    assert_eq!(
+        points(&runs),
+        ["network.queue.target=5ms flows.scheme=cubic #1", "network.queue.target=5ms flows.scheme=bbr #1"]
+    );
+    assert_eq!(schemes(&runs[0]), ["cubic", "reno"]);
+    assert_eq!(schemes(&runs[1]), ["bbr", "reno"]);
+    // Another item's, and one inside a table that is swept now.
+    let runs = planned(ONE_SWEPT, &[("flows.1.scheme", "bbr"), ("network.queue", "codel,fq-codel")]);
+    assert_eq!(runs.len(), 4);
+    for run in &runs {
+        let point: Vec<_> = run.point.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let queue = serde_json::to_value(&run.scenario.network.queue).unwrap();
+        assert_eq!(point[0], ("network.queue", queue["kind"].as_str().unwrap()));
+        assert_eq!(point[1], ("network.queue.target", queue["target"].as_str().unwrap()));
+        assert_eq!(point[2].1, run.scenario.flows[0].scheme);
+    }
+}
+
+#[test]
+fn an_axis_that_would_undo_another_is_refused() {
+    let told = |text: &str, overrides: &[(&str, &str)]| {
+        let overrides: Vec<_> = overrides.iter().map(|&(key, value)| (key.into(), value.into())).collect();
+        expand(&Source { name: "a.toml", text, files: &NoFiles }, &overrides).unwrap_err().to_string()
+    };
+    assert_eq!(
+        told(&format!("{ONE_SWEPT}\"flows.scheme\" = [\"cubic\"]"), &[]),
+        "a.toml:16: sweep.flows.scheme: this undoes the sweep of flows.0.scheme, which comes before it\n  \
+         accepted: each key on one axis"
+    );
+    assert_eq!(
+        told(ONE_SWEPT, &[("flows.1.scheme", "cubic,bbr"), ("flows.scheme", "reno")]),
+        "command line: flows.scheme: this would undo the sweep of flows.1.scheme\n  \
+         accepted: flows.scheme before flows.1.scheme"
+    );
+    let all = ONE_SWEPT.replace("flows.0.scheme", "flows.scheme");
+    let own = [("flows.0.scheme", "bbr"), ("flows.1.scheme", "reno,cubic")];
+    assert_eq!(
+        told(&all, &own),
+        "a.toml:15: flows.scheme: all of flows have a `scheme` of their own, so what is swept here does not run\n  \
+         accepted: one value for `flows.scheme`, or no value for one of flows"
+    );
+    assert_eq!(planned(&all, &own[..1]).len(), 2, "the other flow runs what is swept");
+    let cases = ONE_SWEPT
+        .replace("\"flows.0.scheme\" = [\"vegas\", \"fixed\"]", "cases = [{ \"flows.0.scheme\" = \"bbr\" }]");
+    assert_eq!(
+        told(&cases, &[("flows.scheme", "reno")]),
+        "command line: flows.scheme: `flows.0.scheme` is set by sweep.cases of the scenario\n  \
+         accepted: a key that no case sets"
+    );
+}
+
+#[test]
+fn an_override_replaces_a_value_or_an_axis_and_a_list_makes_one() {
+    let runs = planned(
+        SWEPT,
+        &[("repeat", "1"), ("network.rate", "1gbit"), ("flows.scheme", "newreno,fixed:window=2,rate=5")],
+    );
+    assert_eq!(
+        points(&runs),
+        [
+            "flows.1.rtt=30ms flows.scheme=newreno #7",
+            "flows.1.rtt=30ms flows.scheme=fixed:window=2,rate=5 #7",
+            "flows.1.rtt=40ms flows.scheme=newreno #7",
+            "flows.1.rtt=40ms flows.scheme=fixed:window=2,rate=5 #7",
+        ]
+    );
+    assert!(runs.iter().all(|run| run.scenario.network.rate.as_ref().unwrap().to_string() == "1gbit"));
+    assert!(runs[1].scenario.flows.iter().all(|flow| flow.scheme == "fixed:window=2,rate=5"));
+    let runs =
+        planned(SWEPT, &[("repeat", "1"), ("network.rate", "1gbit,2gbit,3gbit"), ("flows.1.rtt", "5ms")]);
+    assert_eq!(points(&runs), ["network.rate=1gbit #7", "network.rate=2gbit #7", "network.rate=3gbit #7"]);
+}
+
+#[test]
+fn an_override_of_one_flow_wins_over_a_sweep_of_all() {
+    let text = SWEPT.replace("\"flows.1.rtt\"", "\"flows.rtt\"");
+    let runs = planned(&text, &[("repeat", "1"), ("flows.0.rtt", "99ms")]);
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        let rtts: Vec<_> =
+            run.scenario.flows.iter().map(|flow| flow.rtt.as_ref().unwrap().to_string()).collect();
+        assert_eq!(rtts, ["99ms", run.point[1].1.as_str()]);
+    }
+}
+
+#[test]
+fn cases_set_several_keys_at_once_and_are_one_axis() {
+    let text = r#"
+        [network]
+        rate = "100mbit"
+        [[flows]]
+        scheme = "newreno"
+        rtt = "10ms"
+        [sweep]
+        "network.buffer" = ["1bdp", "2bdp"]
+        cases = [
+            { label = "slow", "network.rate" = "10mbit", "flows.rtt" = "80ms" },
+            { network.rate = "20mbit", "network.queue" = { kind = "codel", target = "1ms" } },
+        ]
+    "#;
+    let runs = planned(text, &[]);
+    assert_eq!(
+        points(&runs),
+        [
+            "network.buffer=1bdp case=slow #1",
+            "network.buffer=1bdp case=20mbit {kind = \"codel\", target = \"1ms\"} #1",
+            "network.buffer=2bdp case=slow #1",
+            "network.buffer=2bdp case=20mbit {kind = \"codel\", target = \"1ms\"} #1",
+        ]
+    );
+    let specs: Vec<_> = runs.iter().map(|run| resolve(&run.scenario, run.seed, &NoFiles).unwrap()).collect();
+    // Slow: 10 Mbit/s × 80 ms; the other: 20 Mbit/s × 10 ms.
+    let limit = |index: usize| match specs[index].links[0].config.limit {
+        narrows_net::config::Limit::Bytes(bytes) => bytes.as_u64(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([0, 1, 2, 3].map(limit), [100_000, 25_000, 200_000, 50_000]);
+}
+
+#[test]
+fn unquoted_dotted_keys_sweep_like_quoted_ones() {
+    let quoted = planned(SWEPT, &[]);
+    let unquoted = planned(
+        &SWEPT.replace("\"network.rate\" =", "network.rate =").replace("\"flows.1.rtt\"", "flows.1.rtt"),
+        &[],
+    );
+    assert_eq!(points(&quoted), points(&unquoted));
+}
+
+#[test]
+fn names_of_runs_are_distinct_stable_and_blind_to_how_a_run_was_planned() {
+    let runs = planned(SWEPT, &[]);
+    let ids: BTreeSet<_> = runs.iter().map(|run| &run.id).collect();
+    assert_eq!(ids.len(), runs.len());
+    assert!(runs.iter().all(|run| run.id.len() == 16 && run.id.bytes().all(|b| b.is_ascii_hexdigit())));
+    assert_eq!(planned(SWEPT, &[])[3].id, runs[3].id);
+    // The same run, asked for alone or with more seeds, has the same name.
+    let alone = planned(
+        SWEPT,
+        &[("repeat", "1"), ("seed", "8"), ("network.rate", "10mbit"), ("flows.1.rtt", "40ms")],
+    );
+    assert_eq!(alone[0].id, runs[7].id);
+    assert_eq!(planned(SWEPT, &[("repeat", "5")])[6].id, planned(SWEPT, &[("repeat", "9")])[10].id);
+    // A default that is written out is the same scenario; another value is not.
+    let id = |overrides: &[(&str, &str)]| planned(SWEPT, overrides)[0].id.clone();
+    assert_eq!(
+        id(&[("network.buffer", "1bdp"), ("duration", "60s"), ("network.queue", "{ kind = 'droptail' }")]),
+        id(&[])
+    );
+    assert_ne!(id(&[("network.buffer", "2bdp")]), id(&[]));
+}
+
+#[test]
+fn a_capacity_traces_content_is_part_of_the_runs_name() {
+    let text = "[network]\ncapacity_trace = \"c\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n";
+    let id = |trace: &str| {
+        let files = BTreeMap::from([("c".to_owned(), trace.to_owned())]);
+        expand(&Source { name: "t", text, files: &files }, &[]).unwrap().remove(0).id
+    };
+    let (first, second, again) = (id("1\n2\n"), id("1\n3\n"), id("1\n2\n"));
+    assert_ne!(first, second);
+    assert_eq!(first, again);
+}
+
+#[test]
+fn loss_and_delay_traces_are_part_of_the_runs_name() {
+    let text = "[network]\nrate = \"10mbit\"\nloss_trace = \"l\"\ndelay_trace = \"d\"\n\
+                [[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n";
+    let id = |loss: &str, delay: &str| {
+        let files = [("l", loss), ("d", delay)].map(|(name, text)| (name.to_owned(), text.to_owned()));
+        expand(&Source { name: "t", text, files: &BTreeMap::from(files) }, &[]).unwrap().remove(0).id
+    };
+    let ids = [id("1 2 0.5", "1 2"), id("1 2 0.25", "1 2"), id("1 2 0.5", "1 3"), id("1 2 0.5", "1 2")];
+    assert_ne!(ids[0], ids[1]);
+    assert_ne!(ids[0], ids[2]);
+    assert_eq!(ids[0], ids[3]);
+}
+
+#[test]
+fn a_scenario_survives_the_way_through_json() {
+    let text = r#"
+        name = "everything"
+        duration = "1.50s"
+        warmup = "3%"
+        [network]
+        rate = "100mbit"
+        buffer = "5bdp@10ms"
+        queue = { kind = "red", min = "5pkt", weight = 0.01, ecn = true }
+        loss = { kind = "gilbert-elliott", to_bad = "1%", to_good = "10%" }
+        jitter = "1ms"
+        access_rate = "1gbit"
+        [tcp]
+        initial_window = 1
+        [[flows]]
+        scheme = "newreno"
+        params = { abc = false }
+        rtt = "10ms"
+        app = { kind = "on-off", on = "1s", off = "1s" }
+        [[flows]]
+        scheme = "fixed"
+        params = { window = 2.5, rate = "3mbit" }
+        rtt = "10ms"
+        arrivals = { rate = "100/s", size = { kind = "pareto", mean = "10kB" }, limit = 50 }
+        [trace]
+        samples = "10ms"
+    "#;
+    let run = planned(text, &[]).remove(0);
+    let json = serde_json::to_string(&run.scenario).unwrap();
+    let again = planned(&json, &[]).remove(0);
+    assert_eq!(again.scenario, run.scenario);
+    assert_eq!(again.id, run.id);
+    assert!(json.contains("\"1.50s\"") && json.contains("\"5bdp@10ms\""), "texts stay as written: {json}");
+    assert_eq!(serde_json::to_string(&again.scenario).unwrap(), json);
+}
+
+#[test]
+fn json_is_a_scenario_too_with_its_sweep_in_order_and_nulls_left_out() {
+    let text = r#" {"network": {"rate": "100mbit", "capacity_trace": null},
+        "flows": [{"scheme": "newreno", "rtt": "10ms", "count": null}],
+        "sweep": {"network.rate": ["1mbit", "2mbit"], "flows.rtt": ["30ms", "20ms"], "duration": ["5s"]}}"#;
+    assert_eq!(
+        points(&planned(text, &[])),
+        [
+            "network.rate=1mbit flows.rtt=30ms duration=5s #1",
+            "network.rate=1mbit flows.rtt=20ms duration=5s #1",
+            "network.rate=2mbit flows.rtt=30ms duration=5s #1",
+            "network.rate=2mbit flows.rtt=20ms duration=5s #1",
+        ]
+    );
+}
+
+fn arrivals(size: &str, seed: u64) -> Vec<(Nanos, u64)> {
+    let text = format!(
+        "duration = \"200s\"\nseed = {seed}\n[network]\nrate = \"1gbit\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n\
+         start = \"100s\"\narrivals = {{ rate = \"100/s\", size = {size} }}\n"
+    );
+    let run = planned(&text, &[]).remove(0);
+    let spec = resolve(&run.scenario, run.seed, &NoFiles).unwrap();
+    let file = |flow: &narrows_scenario::FlowPlan| match flow.app {
+        AppConfig::File(size) => (flow.start, size.as_u64()),
+        other => panic!("{other:?}"),
+    };
+    spec.flows.iter().map(file).collect()
+}
+
+#[test]
+fn arrivals_are_a_poisson_process_that_the_seed_determines() {
+    let files = arrivals("\"100kB\"", 3);
+    assert_eq!(files, arrivals("\"100kB\"", 3));
+    assert_ne!(files, arrivals("\"100kB\"", 4));
+    // 100/s over 100 s: mean 10 000, standard deviation 100; four of them are allowed.
+    assert!((files.len() as f64 - 10_000.0).abs() < 400.0, "{}", files.len());
+    assert!(files.is_sorted_by_key(|&(start, _)| start));
+    assert!(files[0].0 >= Nanos::from_secs(100) && files[files.len() - 1].0 < Nanos::from_secs(200));
+    assert!(files.iter().all(|&(_, size)| size == 100_000));
+    // Exponential gaps: as large a standard deviation as mean (within 5 %, about five standard errors).
+    let gaps: Vec<f64> = files.windows(2).map(|pair| (pair[1].0 - pair[0].0).as_secs_f64()).collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let variance = gaps.iter().map(|gap| (gap - mean) * (gap - mean)).sum::<f64>() / gaps.len() as f64;
+    assert!((variance.sqrt() / mean - 1.0).abs() < 0.05, "{} {mean}", variance.sqrt());
+}
+
+#[test]
+fn file_sizes_have_the_stated_distribution() {
+    let mean =
+        |files: &[(Nanos, u64)]| files.iter().map(|&(_, size)| size as f64).sum::<f64>() / files.len() as f64;
+    let exponential = arrivals("{ kind = \"exponential\", mean = \"50kB\" }", 1);
+    // Standard error of the mean of 10 000 draws: 1 %.
+    assert!((mean(&exponential) / 50_000.0 - 1.0).abs() < 0.04, "{}", mean(&exponential));
+    let above =
+        exponential.iter().filter(|&&(_, size)| size > 100_000).count() as f64 / exponential.len() as f64;
+    // P(X > 2 mean) = e^-2 = 0.1353.
+    assert!((above - 0.1353).abs() < 0.015, "{above}");
+    let pareto = arrivals("{ kind = \"pareto\", mean = \"50kB\", shape = 3 }", 1);
+    // The least value is mean × (shape − 1) / shape; standard error of the mean about 0.6 %.
+    let least = 50_000.0 * 2.0 / 3.0;
+    assert!(pareto.iter().all(|&(_, size)| size as f64 >= least - 1.0));
+    assert!((mean(&pareto) / 50_000.0 - 1.0).abs() < 0.03, "{}", mean(&pareto));
+    // P(X > 2 × least) = 2^-3.
+    let above =
+        pareto.iter().filter(|&&(_, size)| size as f64 > 2.0 * least).count() as f64 / pareto.len() as f64;
+    assert!((above - 0.125).abs() < 0.015, "{above}");
+}
+
+#[test]
+fn arrivals_end_at_the_limit_or_at_stop() {
+    let text = "[network]\nrate = \"1gbit\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\nstop = \"10s\"\n\
+                arrivals = { rate = \"100/s\", size = \"1kB\" }\n";
+    let run = planned(text, &[]).remove(0);
+    let flows = resolve(&run.scenario, 1, &NoFiles).unwrap().flows;
+    assert!(flows.iter().all(|flow| flow.start < Nanos::from_secs(10) && flow.stop.is_none()));
+    // Mean 1000, standard deviation 32.
+    assert!((flows.len() as f64 - 1000.0).abs() < 130.0, "{}", flows.len());
+    let run = planned(text, &[("flows.arrivals.limit", "5")]).remove(0);
+    assert_eq!(resolve(&run.scenario, 1, &NoFiles).unwrap().flows.len(), 5);
+}
+
+#[test]
+fn the_schema_knows_every_table_and_describes_the_units() {
+    let schema: serde_json::Value = serde_json::from_str(&schema_json()).unwrap();
+    let keys: BTreeSet<_> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = [
+        "name", "duration", "warmup", "seed", "repeat", "network", "links", "tcp", "dccp", "flows", "trace",
+        "sweep",
+    ];
+    assert_eq!(keys, expected.into_iter().collect());
+    assert_eq!(schema["additionalProperties"], false);
+    let definitions = &schema["$defs"];
+    assert_eq!(definitions["Rate"]["type"], "string");
+    assert!(definitions["Rate"]["description"].as_str().unwrap().contains("100mbit"));
+    assert_eq!(definitions["Flow"]["required"], serde_json::json!(["scheme"]));
+    assert!(definitions["Network"]["properties"]["queue"]["anyOf"].is_array());
+}
+
+#[test]
+fn lines_may_end_as_on_windows() {
+    let text = SWEPT.replace('\n', "\r\n");
+    assert_eq!(points(&planned(&text, &[])), points(&planned(SWEPT, &[])));
+    let bad = text.replace("10ms", "10");
+    let error = expand(&Source { name: "w.toml", text: &bad, files: &NoFiles }, &[]).unwrap_err();
+    assert_eq!((error.line, error.column), (Some(8), Some(7)));
+}

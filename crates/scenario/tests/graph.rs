@@ -1,0 +1,181 @@
+//! Networks of several links: shortest ways, stated ways, parking lots, the choice of the bottleneck.
+
+mod texts;
+
+use narrows_cc::{Bytes, Nanos};
+use narrows_net::config::{Limit, Loss};
+use narrows_scenario::{FlowPlan, Plan};
+use texts::plan as spec;
+
+/// The names of the links on the way of data, and of acknowledgements.
+fn ways(spec: &Plan, flow: &FlowPlan) -> (Vec<String>, Vec<String>) {
+    let names =
+        |hops: &[narrows_scenario::Hop]| hops.iter().map(|hop| spec.links[hop.link].name.clone()).collect();
+    (names(&flow.way.forward), names(&flow.way.reverse))
+}
+
+fn link(from: &str, to: &str, rate: &str, delay: &str, extra: &str) -> String {
+    format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"{delay}\"\n{extra}\n")
+}
+
+fn flow(extra: &str) -> String {
+    format!("[[flows]]\nscheme = \"newreno\"\n{extra}\n")
+}
+
+//        ┌──10ms── b ──10ms──┐
+//   a ───┤                   ├─── d
+//        └───5ms── c ──14ms──┘
+fn diamond() -> String {
+    link("a", "b", "10mbit", "10ms", "")
+        + &link("b", "d", "10mbit", "10ms", "")
+        + &link("a", "c", "10mbit", "5ms", "")
+        + &link("c", "d", "8mbit", "14ms", "")
+}
+
+#[test]
+fn data_takes_the_way_of_least_delay_and_acknowledgements_the_same_way_back() {
+    let spec = spec(&(diamond() + &flow("from = \"a\"\nto = \"d\"")));
+    let (forward, reverse) = ways(&spec, &spec.flows[0]);
+    assert_eq!(forward, ["a-c", "c-d"]);
+    assert_eq!(reverse, ["d-c", "c-a"]);
+    assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(2 * 19));
+    let delays: Vec<_> = spec.flows[0].way.forward.iter().map(|hop| hop.delay).collect();
+    assert_eq!(delays, [Nanos::from_millis(5), Nanos::from_millis(14)]);
+}
+
+#[test]
+fn ties_go_to_fewer_links_then_to_the_first_name() {
+    // a-d directly takes 20 ms, as the way over b does.
+    let direct = link("a", "d", "10mbit", "20ms", "");
+    let over_b = link("a", "b", "10mbit", "10ms", "") + &link("b", "d", "10mbit", "10ms", "");
+    let over_c = link("a", "c", "10mbit", "10ms", "") + &link("c", "d", "10mbit", "10ms", "");
+    let ends = flow("from = \"a\"\nto = \"d\"");
+    let forward = |links: &str| {
+        let spec = spec(&(links.to_owned() + &ends));
+        ways(&spec, &spec.flows[0]).0
+    };
+    assert_eq!(forward(&(over_b.clone() + &direct)), ["a-d"]);
+    assert_eq!(forward(&(over_c.clone() + &over_b)), ["a-b", "b-d"]);
+    assert_eq!(forward(&(over_b + &over_c)), ["a-b", "b-d"]);
+}
+
+#[test]
+fn stated_routes_are_taken() {
+    let text = diamond() + &flow("route = [\"a\", \"b\", \"d\"]\nreverse_route = [\"d\", \"c\", \"a\"]");
+    let spec = spec(&text);
+    let (forward, reverse) = ways(&spec, &spec.flows[0]);
+    assert_eq!(forward, ["a-b", "b-d"]);
+    assert_eq!(reverse, ["d-c", "c-a"]);
+    assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(20 + 19));
+}
+
+#[test]
+fn acknowledgements_find_another_way_where_a_link_leads_one_way_only() {
+    let text = link("a", "b", "10mbit", "1ms", "duplex = false")
+        + &link("b", "c", "10mbit", "2ms", "")
+        + &link("c", "a", "10mbit", "3ms", "duplex = false")
+        + &flow("from = \"a\"\nto = \"b\"");
+    let spec = spec(&text);
+    let (forward, reverse) = ways(&spec, &spec.flows[0]);
+    assert_eq!(forward, ["a-b"]);
+    assert_eq!(reverse, ["b-c", "c-a"]);
+    assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(6));
+}
+
+#[test]
+fn the_first_link_is_the_slowest_that_data_crosses_and_most_flows_use() {
+    let first = |text: String| spec(&text).links[0].name.clone();
+    // Only c-d has 8 Mbit/s.
+    assert_eq!(first(diamond() + &flow("from = \"a\"\nto = \"d\"")), "c-d");
+    // Nobody's data crosses c-d: among equals the first of the file.
+    assert_eq!(first(diamond() + &flow("route = [\"a\", \"b\", \"d\"]")), "a-b");
+    // Two flows cross b-d, one crosses a-b.
+    let two = flow("route = [\"a\", \"b\", \"d\"]") + &flow("route = [\"b\", \"d\"]\nlabel = \"short\"");
+    assert_eq!(first(diamond() + &two), "b-d");
+    // The links behind it keep the order of the file.
+    let spec = spec(&(diamond() + &two));
+    let listed: Vec<_> =
+        spec.links.iter().filter(|link| link.reported).map(|link| link.name.as_str()).collect();
+    assert_eq!(listed, ["b-d", "a-b", "a-c", "c-d"]);
+}
+
+#[test]
+fn a_way_back_is_reported_where_data_takes_it() {
+    let text =
+        diamond() + &flow("from = \"a\"\nto = \"d\"") + &flow("from = \"c\"\nto = \"a\"\nlabel = \"back\"");
+    let spec = spec(&text);
+    let reported: Vec<_> =
+        spec.links.iter().filter(|link| link.reported).map(|link| link.name.as_str()).collect();
+    assert_eq!(reported, ["c-d", "a-b", "b-d", "a-c", "c-a"]);
+}
+
+#[test]
+fn the_bdp_of_a_link_is_that_of_the_flows_that_use_it() {
+    let text =
+        diamond() + &flow("from = \"a\"\nto = \"d\"") + &flow("from = \"a\"\nto = \"b\"\nlabel = \"short\"");
+    let spec = spec(&text);
+    let limit = |name: &str| spec.links.iter().find(|link| link.name == name).unwrap().config.limit;
+    // 8 Mbit/s × 38 ms, 10 Mbit/s × 38 ms, 10 Mbit/s × 20 ms; no flow uses b-d: the longest of all, 38 ms.
+    assert_eq!(limit("c-d"), Limit::Bytes(Bytes::new(38_000)));
+    assert_eq!(limit("a-c"), Limit::Bytes(Bytes::new(47_500)));
+    assert_eq!(limit("a-b"), Limit::Bytes(Bytes::new(25_000)));
+    assert_eq!(limit("b-d"), Limit::Bytes(Bytes::new(47_500)));
+    assert_eq!(limit("d-c"), Limit::Bytes(Bytes::new(38_000)));
+}
+
+#[test]
+fn a_stated_rtt_adds_at_the_ends_what_the_way_lacks() {
+    let spec = spec(&(diamond() + &flow("from = \"a\"\nto = \"d\"\nrtt = \"50ms\"")));
+    // 50 − 38 = 12 ms, half of it each way.
+    let last = |hops: &[narrows_scenario::Hop]| hops[hops.len() - 1].delay;
+    assert_eq!(last(&spec.flows[0].way.forward), Nanos::from_millis(14 + 6));
+    assert_eq!(last(&spec.flows[0].way.reverse), Nanos::from_millis(5 + 6));
+    assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(50));
+}
+
+#[test]
+fn links_take_from_the_network_what_they_do_not_state_and_loss_acts_one_way() {
+    let text = "[network]\nrate = \"20mbit\"\nbuffer = \"30pkt\"\nloss = \"1%\"\ndelay = \"3ms\"\n\
+                [[links]]\nfrom = \"a\"\nto = \"b\"\n\
+                [[links]]\nfrom = \"b\"\nto = \"c\"\nrate = \"10mbit\"\nbuffer = \"50pkt\"\nloss = \"0%\"\nname = \"slow\"\n"
+        .to_owned()
+        + &flow("from = \"a\"\nto = \"c\"");
+    let spec = spec(&text);
+    let names: Vec<_> = spec.links.iter().map(|link| link.name.as_str()).collect();
+    assert_eq!(names, ["slow", "a-b", "b-a", "c-b"]);
+    let limits: Vec<_> = spec.links.iter().map(|link| link.config.limit).collect();
+    assert_eq!(limits, [50, 30, 30, 50].map(Limit::Packets));
+    let losses: Vec<_> = spec.links.iter().map(|link| link.config.loss).collect();
+    assert_eq!(losses, [Loss::None, Loss::Bernoulli(0.01), Loss::None, Loss::None]);
+    assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(12));
+}
+
+#[test]
+fn a_parking_lot_is_a_chain_with_flows_between_any_two_nodes() {
+    //  r0 ──10ms── r1 ──10ms── r2 ──10ms── r3
+    let text = "[network]\nkind = \"parking-lot\"\nhops = 3\nrate = \"10mbit\"\ndelay = \"10ms\"\n"
+        .to_owned()
+        + &flow("label = \"long\"")
+        + &flow("from = \"r1\"\nto = \"r2\"\nlabel = \"cross\"")
+        + &flow("from = \"r2\"\nto = \"r0\"\nlabel = \"back\"");
+    let spec = spec(&text);
+    let flows: Vec<_> = spec.flows.iter().map(|flow| ways(&spec, flow).0.join(" ")).collect();
+    assert_eq!(flows, ["r0-r1 r1-r2 r2-r3", "r1-r2", "r2-r1 r1-r0"]);
+    let rtts: Vec<_> = spec.flows.iter().map(|flow| flow.base_rtt).collect();
+    assert_eq!(rtts, [60, 20, 40].map(Nanos::from_millis));
+    let reported: Vec<_> =
+        spec.links.iter().filter(|link| link.reported).map(|link| link.name.as_str()).collect();
+    assert_eq!(reported, ["r1-r2", "r0-r1", "r1-r0", "r2-r1", "r2-r3"]);
+}
+
+#[test]
+fn access_links_stand_before_and_after_any_way() {
+    let text = "[network]\naccess_rate = \"1gbit\"\naccess_delay = \"2ms\"\n".to_owned()
+        + &diamond()
+        + &flow("from = \"a\"\nto = \"d\"");
+    let spec = spec(&text);
+    let (forward, reverse) = ways(&spec, &spec.flows[0]);
+    assert_eq!(forward, ["newreno sender up", "a-c", "c-d", "newreno receiver down"]);
+    assert_eq!(reverse, ["newreno receiver up", "d-c", "c-a", "newreno sender down"]);
+    assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(38 + 8));
+}

@@ -1,0 +1,183 @@
+//! Classes as a scenario states them: what they become, and which flow belongs to which.
+
+mod texts;
+
+use narrows_cc::{Bytes, Nanos, Rate};
+use narrows_net::config::{Htb, HtbClass, Limit, Queue};
+use narrows_scenario::Plan;
+use texts::plan as spec;
+
+fn htb(spec: &Plan, link: usize) -> &Htb {
+    match &spec.links[link].config.queue {
+        Queue::Htb(htb) => htb,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The names of the classes of all flows at a link.
+fn classes(spec: &Plan, link: usize) -> Vec<(String, String)> {
+    let htb = htb(spec, link);
+    let of = |(flow, row): (usize, &narrows_scenario::FlowPlan)| {
+        let class = &htb.classes()[usize::from(htb.leaf_of(flow as u32, None))];
+        (row.label.clone(), class.name.clone())
+    };
+    spec.flows.iter().enumerate().map(of).collect()
+}
+
+#[test]
+fn what_is_stated_is_what_the_link_gets() {
+    let spec = spec(
+        r#"
+[network]
+rate = "100mbit"
+buffer = "70pkt"
+[network.queue]
+kind = "htb"
+default = "rest"
+[[network.queue.classes]]
+name = "rest"
+parent = "all"
+rate = "20mbit"
+[[network.queue.classes]]
+name = "all"
+rate = "80mbit"
+ceil = "90mbit"
+ceil_burst = "50kB"
+[[network.queue.classes]]
+name = "first"
+parent = "all"
+rate = "8mbit"
+ceil = "9mbit"
+priority = 3
+quantum = "3kB"
+burst = "20kB"
+buffer = "2bdp"
+schemes = ["bbr"]
+[[network.queue.classes]]
+name = "policed"
+rate = "1mbit"
+policed = true
+burst = "3kB"
+buffer = "5ms"
+flows = ["cubic"]
+[[flows]]
+scheme = "cubic"
+rtt = "40ms"
+"#,
+    );
+    let mbit = Rate::from_mbit_per_sec;
+    let expected = [
+        HtbClass { parent: Some(1), ..HtbClass::new("rest", mbit(20.0)) },
+        HtbClass {
+            ceil: Some(mbit(90.0)),
+            ceil_burst: Some(Bytes::new(50_000)),
+            ..HtbClass::new("all", mbit(80.0))
+        },
+        HtbClass {
+            parent: Some(1),
+            ceil: Some(mbit(9.0)),
+            priority: 3,
+            quantum: Some(3_000),
+            burst: Some(Bytes::new(20_000)),
+            // Twice 8 Mbit/s for 40 ms.
+            limit: Some(Limit::Bytes(Bytes::new(80_000))),
+            ..HtbClass::new("first", mbit(8.0))
+        },
+        HtbClass {
+            ceil: Some(mbit(1.0)),
+            burst: Some(Bytes::new(3_000)),
+            ceil_burst: Some(Bytes::new(3_000)),
+            limit: Some(Limit::Time(Nanos::from_millis(5))),
+            policed: true,
+            ..HtbClass::new("policed", mbit(1.0))
+        },
+    ];
+    assert_eq!(htb(&spec, 0).classes(), expected);
+    assert_eq!(spec.links[0].config.limit, Limit::Packets(70));
+    // The way back of a dumbbell has a queue of its own.
+    assert_eq!(spec.links[1].config.queue, Queue::DropTail);
+}
+
+#[test]
+fn a_flow_belongs_to_the_first_class_of_which_it_meets_all_that_is_stated() {
+    let spec = spec(
+        r#"
+[network]
+rate = "100mbit"
+[network.queue]
+kind = "htb"
+default = "rest"
+classes = [
+    { name = "second of two", rate = "1mbit", flows = ["pair-2"] },
+    { name = "plain pair", rate = "1mbit", flows = ["pair", "file"], protocol = "tcp" },
+    { name = "datagrams", rate = "1mbit", protocol = "udp" },
+    { name = "bbr by tcp", rate = "1mbit", protocol = "tcp", schemes = ["bbr"] },
+    { name = "rest", rate = "1mbit" },
+    { name = "also cubic", rate = "1mbit", schemes = ["cubic"] },
+]
+[[flows]]
+scheme = "newreno"
+rtt = "40ms"
+count = 3
+label = "pair"
+[[flows]]
+scheme = "cubic"
+rtt = "40ms"
+label = "file"
+protocol = "udp"
+[[flows]]
+scheme = "bbr"
+rtt = "40ms"
+[[flows]]
+scheme = "cubic"
+rtt = "40ms"
+[[flows]]
+scheme = "vegas"
+rtt = "40ms"
+"#,
+    );
+    let expected = [
+        ("pair-1", "plain pair"),
+        ("pair-2", "second of two"),
+        ("pair-3", "plain pair"),
+        ("file", "datagrams"),
+        ("bbr", "bbr by tcp"),
+        ("cubic", "also cubic"),
+        ("vegas", "rest"),
+    ];
+    assert_eq!(classes(&spec, 0), expected.map(|(flow, class)| (flow.to_owned(), class.to_owned())));
+}
+
+#[test]
+fn only_flows_that_cross_a_link_need_a_class_there() {
+    let spec = spec(
+        r#"
+[network]
+rate = "10mbit"
+delay = "5ms"
+[[links]]
+from = "a"
+to = "b"
+queue = { kind = "htb", classes = [{ name = "only", rate = "1mbit", schemes = ["cubic"] }] }
+[[links]]
+from = "b"
+to = "c"
+[[flows]]
+scheme = "cubic"
+from = "a"
+to = "c"
+[[flows]]
+scheme = "vegas"
+from = "b"
+to = "c"
+"#,
+    );
+    let with_classes: Vec<_> = spec
+        .links
+        .iter()
+        .filter(|link| matches!(link.config.queue, Queue::Htb(_)))
+        .map(|link| link.name.as_str())
+        .collect();
+    // As any queue, it stands at both ends of a duplex link.
+    assert_eq!(with_classes, ["a-b", "b-a"]);
+}

@@ -1,0 +1,135 @@
+//! Who flows are to the network: addresses, contents, other ways; and the controller.
+
+mod texts;
+
+use narrows_cc::{Nanos, Rate};
+use narrows_routers::FiveTuple;
+use narrows_scenario::Plan;
+use texts::spec;
+
+fn dumbbell(network: &str, flows: &[&str]) -> Result<Plan, String> {
+    let flows = flows.iter().map(|keys| format!("[[flows]]\nscheme = \"rcp\"\nrtt = \"40ms\"\n{keys}\n"));
+    spec(&format!("[network]\nrate = \"10mbit\"\n{network}\n{}", flows.collect::<String>()))
+}
+
+fn tuples(spec: &Plan) -> Vec<FiveTuple> {
+    spec.links[0].router.as_ref().map(|router| router.flows.to_vec()).unwrap_or_default()
+}
+
+#[test]
+fn flows_have_addresses_of_their_own_and_share_those_they_state() {
+    let found = tuples(
+        &dumbbell(
+            "",
+            &[
+                "count = 2",
+                "protocol = \"udp\"\nport = 53\nsource = \"192.0.2.1\"\ndestination = \"192.0.2.255\"",
+            ],
+        )
+        .unwrap(),
+    );
+    let host = |a: u32, b: u32, c: u32, d: u32| (a << 24) | (b << 16) | (c << 8) | d;
+    let tcp = |n: u16| FiveTuple {
+        source: host(10, 0, 0, 1),
+        destination: host(10, 128, 0, 1),
+        source_port: 49_152 + n,
+        destination_port: 5001,
+        protocol: 6,
+    };
+    assert_eq!(found[..2], [tcp(0), tcp(1)]);
+    let udp = (found[2].source, found[2].destination, found[2].destination_port, found[2].protocol);
+    assert_eq!(udp, (host(192, 0, 2, 1), host(192, 0, 2, 255), 53, 17));
+}
+
+#[test]
+fn flows_of_one_content_are_subflows_of_one_transmission() {
+    let spec = dumbbell(
+        "",
+        &[
+            "count = 2",
+            "content = 7\ncount = 2\nmin_rate = \"1mbit\"\nmax_rate = \"8mbit\"\nreceive_rate = \"4mbit\"",
+            "content = 7",
+            "content = 8",
+        ],
+    )
+    .unwrap();
+    let told: Vec<_> = spec.flows.iter().map(|flow| flow.negotiation).collect();
+    let names: Vec<_> = told.iter().map(|told| (told.content, told.subflow)).collect();
+    let own = 1 << 31;
+    assert_eq!(names, [(own, 0), (own + 1, 0), (7, 0), (7, 1), (7, 2), (8, 0)]);
+    assert!(told[2].destination == told[4].destination && told[4].destination != told[5].destination);
+    let mbit = Rate::from_mbit_per_sec;
+    assert_eq!((told[3].min, told[3].max, told[3].receive), (mbit(1.0), mbit(8.0), mbit(4.0)));
+    assert_eq!((told[0].min, told[0].paths), (Rate::ZERO, 1));
+}
+
+const GRAPH: &str = r#"
+[network]
+rate = "10mbit"
+delay = "5ms"
+[[links]]
+from = "a"
+to = "x"
+[[links]]
+from = "a"
+to = "y"
+[[links]]
+from = "x"
+to = "b"
+[[links]]
+from = "y"
+to = "b"
+[[flows]]
+scheme = "rcp"
+from = "a"
+to = "b"
+"#;
+
+#[test]
+fn other_ways_lead_between_the_same_nodes_and_back() {
+    let found = spec(&format!("{GRAPH}alternatives = [[\"a\", \"y\", \"b\"]]\n")).unwrap();
+    let flow = &found.flows[0];
+    let names = |hops: &[narrows_scenario::Hop]| -> Vec<String> {
+        hops.iter().map(|hop| found.links[hop.link].name.clone()).collect()
+    };
+    assert_eq!(names(&flow.way.forward), ["a-x", "x-b"]);
+    assert_eq!((names(&flow.others[0].forward), flow.others.len()), (vec!["a-y".into(), "y-b".into()], 1));
+    assert_eq!(names(&flow.others[0].reverse), ["b-y", "y-a"]);
+    assert_eq!(flow.negotiation.paths, 2);
+    let opposite = |name: &str| {
+        let link = found.links.iter().find(|link| link.name == name).unwrap();
+        link.opposite.map(|index| found.links[index].name.clone())
+    };
+    assert_eq!((opposite("a-x"), opposite("b-y")), (Some("x-a".into()), Some("y-b".into())));
+}
+
+#[test]
+fn a_controller_and_the_death_of_a_router_are_read() {
+    let network =
+        "router = { kind = \"rcp\", dies = \"20s\" }\ncontroller = { poll = \"200ms\", queue = \"5%\" }";
+    let found = dumbbell(network, &[""]).unwrap();
+    assert_eq!(found.links[0].router.as_ref().unwrap().dies, Nanos::from_secs(20));
+    assert_eq!(
+        (found.controller.poll, found.controller.delay),
+        (Nanos::from_millis(200), Nanos::from_millis(10))
+    );
+    assert_eq!((found.controller.utilization, found.controller.queue), (0.98, 0.05));
+    assert_eq!(tuples(&found).len(), 1);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let refused = |result: Result<Plan, String>, part: &str| {
+        let message = result.expect_err(part);
+        assert!(message.contains(part), "{message}");
+    };
+    refused(dumbbell("", &["source = \"10.0.0\""]), "`10.0.0` is no address");
+    refused(dumbbell("", &["min_rate = \"2mbit\"\nmax_rate = \"1mbit\""]), "more than max_rate");
+    refused(dumbbell("", &["content = 3000000000"]), "out of range");
+    refused(dumbbell("", &["alternatives = [[\"a\", \"b\"]]"]), "a dumbbell has but one way");
+    refused(dumbbell("controller = { poll = \"0s\" }", &[""]), "polls without a pause");
+    refused(dumbbell("router = { kind = \"none\", dies = \"1s\" }", &[""]), "dies");
+    refused(spec(&format!("{GRAPH}alternatives = [[\"a\", \"y\"]]\n")), "does not lead from the sender");
+    let four = "[\"a\", \"y\", \"b\"], ".repeat(4);
+    refused(spec(&format!("{GRAPH}alternatives = [{four}]\n")), "4 other ways");
+}

@@ -1,0 +1,37 @@
+//! Scenario texts as runs and plans.
+#![allow(dead_code)] // every file uses a part of it
+
+use std::path::Path;
+
+use narrows_scenario::{FileError, Files, NoFiles, Plan, Run, Source, expand, resolve};
+
+/// The files of a folder.
+pub struct Folder<'a>(pub &'a str);
+
+impl Files for Folder<'_> {
+    fn read(&self, name: &str) -> Result<String, FileError> {
+        let path = Path::new(self.0).join(name);
+        std::fs::read_to_string(&path).map_err(|error| FileError { place: path.display().to_string(), error })
+    }
+}
+
+/// The runs of a text, with keys set from outside.
+pub fn planned(text: &str, overrides: &[(&str, &str)]) -> Vec<Run> {
+    let overrides: Vec<_> =
+        overrides.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    expand(&Source { name: "test.toml", text, files: &NoFiles }, &overrides)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The plan of a text's first run, or what is wrong with the text.
+pub fn spec(text: &str) -> Result<Plan, String> {
+    let planned =
+        expand(&Source { name: "test", text, files: &NoFiles }, &[]).map_err(|error| error.to_string())?;
+    resolve(&planned[0].scenario, planned[0].seed, &NoFiles).map_err(|error| error.to_string())
+}
+
+/// The plan of a text of one run.
+pub fn plan(text: &str) -> Plan {
+    assert_eq!(planned(text, &[]).len(), 1);
+    spec(text).unwrap_or_else(|error| panic!("{error}"))
+}

@@ -1,0 +1,207 @@
+"""The pages of papers: scenarios and claims as data, measured outcomes, and hand-written findings.
+
+| source | gives |
+|---|---|
+| `papers/<paper>` through `narrows.papers` | title, notes, figures, claims with their printed values, causes |
+| `docs/papers/measured.jsonl`, written by `docs/results.py` | our value and the verdict of every claim |
+| `papers/<paper>/findings.md` | the readings and findings that no claim holds |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from blocks import ROOT
+
+PAPERS = ROOT / "papers"
+FOLDER = ROOT / "docs" / "papers"
+MEASURED = FOLDER / "measured.jsonl"
+NOTICE = "<!-- Written by docs/generate.py from papers/{0}, its findings.md and docs/papers/measured.jsonl. -->"
+VERDICTS = ("holds", "holds in direction", "does not hold")
+COLUMNS = "| {} | claims | " + " | ".join(VERDICTS) + " |"
+WIDTH = 120
+NOISE = 1e-12
+"""Half-widths below this share of the mean come from the order of sums."""
+
+Key = tuple[str, str, str]
+"""Paper, figure and claim."""
+Outcomes = Mapping[Key, Mapping[str, Any]]
+
+
+def measured() -> dict[Key, Mapping[str, Any]]:
+    """The stored outcomes, by claim."""
+    lines = MEASURED.read_text(encoding="utf-8").splitlines()
+    return {(row["paper"], row["figure"], row["claim"]): row for row in map(json.loads, lines)}
+
+
+def pages() -> dict[Path, str]:
+    """The page of every paper.
+
+    Raises:
+        SystemExit: An outcome belongs to no claim.
+    """
+    papers, outcomes = load(), measured()
+    known = {(paper.id, figure.id, claim.id) for paper in papers for figure in paper.figures for claim in figure.claims}
+    if stale := sorted(outcomes.keys() - known):
+        raise SystemExit(f"{MEASURED}: no such claim: {', '.join(map(' '.join, stale[:5]))}; run docs/results.py again")
+    return {FOLDER / f"{paper.id}.md": page(paper, outcomes) for paper in papers}
+
+
+def load() -> Sequence[Any]:
+    """All papers of this tree."""
+    from narrows import papers
+
+    return papers.load_all(PAPERS)
+
+
+def headline_region() -> str:
+    """The verdicts over all papers, in one sentence."""
+    outcomes = measured()
+    counts = Counter(row["verdict"] for row in outcomes.values())
+    holds, direction, fails = (counts[verdict] for verdict in VERDICTS)
+    papers = len({paper for paper, *_ in outcomes})
+    return (
+        f"**Of {len(outcomes)} claims in {papers} papers, {holds} hold, {direction} hold in direction only, and "
+        f"{fails} do not hold.** Command: `narrows reproduce`\n"
+    )
+
+
+def verdicts_region() -> str:
+    """The matrix of papers by verdict."""
+    papers, outcomes = load(), measured()
+    rows = [
+        f"| [{paper.title}](papers/{paper.id}.md) (`{paper.id}`) {tally(paper.id, paper.figures, outcomes)}"
+        for paper in papers
+    ]
+    total = tally_of(list(outcomes.values()))
+    return "\n".join([COLUMNS.format("paper"), "|---|" + "---:|" * 4, *rows, f"| all {total}", ""])
+
+
+def papers_region() -> str:
+    """The list of papers for the index of the documents."""
+    rows = [f"| [{paper.title}](papers/{paper.id}.md) | {paper.venue}, {paper.year} |" for paper in load()]
+    return "\n".join(["| paper | published in |", "|---|---|", *rows, ""])
+
+
+def tally(paper: str, figures: Sequence[Any], outcomes: Outcomes) -> str:
+    """The cells of the verdict columns, over some figures of a paper."""
+    found = [outcomes.get((paper, figure.id, claim.id), {}) for figure in figures for claim in figure.claims]
+    return tally_of(found)
+
+
+def tally_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The cells of the verdict columns."""
+    counts = Counter(row.get("verdict") for row in rows)
+    return f"| {len(rows)} | " + " | ".join(str(counts[verdict]) for verdict in VERDICTS) + " |"
+
+
+def page(paper: Any, outcomes: Outcomes) -> str:
+    """The page of a paper."""
+    where = ". ".join(part for part in (paper.venue, str(paper.year or "")) if part)
+    cite = f"{paper.citation}" + (f" [doi:{paper.doi}](https://doi.org/{paper.doi})" if paper.doi else "")
+    out = [NOTICE.format(paper.id), "", f"# {paper.title}", "", *wrapped(cite or where), ""]
+    out += [
+        f"[Scenarios and claims](../../papers/{paper.id}) as data. [How a verdict is reached](../papers.md).",
+        "",
+    ]
+    out += ["```sh", f"narrows reproduce {paper.id}", "```", ""]
+    out += [COLUMNS.format("figure"), "|---|" + "---:|" * 4]
+    out += [
+        f"| [{figure.id}](#{figure.id}): {cell(figure.title)} {tally(paper.id, [figure], outcomes)}"
+        for figure in paper.figures
+    ]
+    out += [f"| all {tally(paper.id, paper.figures, outcomes)}", ""]
+    if paper.note:
+        out += ["## Set-up", "", *wrapped(paper.note), ""]
+    findings = PAPERS / paper.id / "findings.md"
+    if findings.is_file():
+        out += ["## Findings", "", moved(findings.read_text(encoding="utf-8").strip(), findings.parent), ""]
+    for figure in paper.figures:
+        out += figure_section(paper.id, figure, outcomes)
+    return "\n".join(out).rstrip() + "\n"
+
+
+def figure_section(paper: str, figure: Any, outcomes: Outcomes) -> Iterator[str]:
+    """A figure: its set-up, the command that runs it, its claims and the causes of those that do not hold."""
+    yield from (f'<a id="{figure.id}"></a>', f"## {figure.id}: {figure.title}", "")
+    if figure.about:
+        yield from (*wrapped(figure.about), "")
+    if figure.note:
+        yield from (*wrapped(figure.note), "")
+    scenario = Path(figure.scenario.source)
+    target = os.path.relpath(scenario.resolve(), FOLDER)
+    yield from (f"Scenario: [{scenario.name}]({target}). Command: `narrows reproduce {paper} {figure.id}`.", "")
+    yield from ("| claim | source | paper | ours | verdict | cause |", "|---|---|---|---|---|---|")
+    causes: list[str] = []
+    for claim in figure.claims:
+        outcome = outcomes.get((paper, figure.id, claim.id))
+        note = ""
+        if outcome is not None and outcome["verdict"] != "holds" and claim.cause:
+            cause = " ".join(claim.cause.split())
+            if cause not in causes:
+                causes.append(cause)
+            note = str(causes.index(cause) + 1)
+        verdict = "not measured" if outcome is None else outcome["verdict"]
+        cells = (claim.words(), claim.source, claim.printed(), ours(claim.unit, outcome), verdict, note)
+        yield f"| {' | '.join(map(cell, cells))} |"
+    yield ""
+    if causes:
+        yield from ("Causes:", "")
+        for i, cause in enumerate(causes, start=1):
+            yield from wrapped(f"{i}. {cause}", indent=" " * len(f"{i}. "))
+        yield ""
+
+
+def ours(unit: str, outcome: Mapping[str, Any] | None) -> str:
+    """Our value, or both sides of a comparison."""
+    if outcome is None:
+        return "–"
+    text = interval(outcome["ours"]) + (f" against {interval(outcome['than'])}" if outcome.get("than") else "")
+    return f"{text} {unit}".rstrip()
+
+
+def interval(spread: Sequence[float] | None) -> str:
+    """A mean with the half-width of its 95 % interval, unless that is rounding noise."""
+    if spread is None:
+        return "no value"
+    mean, half = spread
+    return rounded(mean) + (f" ± {rounded(half)}" if half and half > NOISE * abs(mean) else "")
+
+
+def rounded(value: float) -> str:
+    """Three significant digits, without an exponent for large values."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def moved(text: str, home: Path) -> str:
+    """A text with its relative links made relative to the folder of the pages."""
+
+    def link(match: re.Match[str]) -> str:
+        target, hash_, anchor = match[1].partition("#")
+        if "://" in target or not target:
+            return match[0]
+        return f"]({os.path.relpath((home / target).resolve(), FOLDER)}{hash_}{anchor})"
+
+    return re.sub(r"\]\(([^)\s]+)\)", link, text)
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """A paragraph in lines, of which none begins like an item of a list."""
+    plain = " ".join(text.split())
+    for width in range(WIDTH, WIDTH - 40, -1):
+        lines = textwrap.wrap(plain, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        if not any(re.match(r"\s*(?:[-+*>|#]|\d+[.)])(?:\s|$)", line) for line in lines[1:]):
+            return lines
+    return [plain]
+
+
+def cell(text: str) -> str:
+    """A text within a table."""
+    return " ".join(text.split()).replace("|", "\\|")

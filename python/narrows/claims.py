@@ -1,0 +1,376 @@
+"""Claims files: `papers/<paper>/<figure>.claims.toml`, with every claim and plot written out.
+
+    [figure]    the figure, and [[figure.plot]] its plots
+    [query]     SQL by name
+    [cases]     variants of claims and plots, such as the columns of a printed table
+    [defaults]  keys that claims leave out
+    [[claim]]   one claim, or with `rows` a table of them
+    [causes]    why claims do not hold, by name
+    [names]     how texts spell values, such as bbr-gc = "BBR-GC"
+
+A `[[claim]]` or `[[figure.plot]]` with `rows` stands for one claim or plot per row. Keys of a row replace those of its
+table. SQL and texts hold placeholders (see `templates.py`) for keys and for queries. A claim or plot that uses a key of
+the cases is made once per case. `[names]`, `[query]` and `[causes]` may also stand in `paper.toml`, for all figures.
+
+Nothing here needs the engine or knows a scheme: `papers.py` checks whether a claim can be judged.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import UsageError
+from narrows.templates import LONE, Sql, Writer
+
+ENDING = ".claims.toml"
+SHARED = ("names", "query", "causes")
+TABLES = {"figure", "claim", "defaults", "cases", *SHARED}
+CLAIM_KEYS = {
+    "id", "text", "source", "kind", "sql", "paper", "unit", "cause", "tolerance", "within", "baseline", "direction",
+    "schemes",
+}  # fmt: skip
+NEEDED = {"id", "text", "source", "sql"}
+KIND = "value"
+"""Kind of a claim that states none."""
+LAYOUT = ("rows", "header", "query")
+"""Keys of a table that say how its claims are written, not what they are."""
+TEXTS = {"id", "text", "source", "kind", "sql", "unit", "cause", "direction", "title", "xlabel", "ylabel"}
+PROSE = {"text", "source", "cause", "title", "xlabel", "ylabel"}
+"""Texts for people: placeholders in them are spelled as `[names]` says."""
+NUMBERS = {"tolerance", "within", "baseline"}
+HEADS = {
+    "claim": re.compile(r"\s*\[\[\s*claim\s*\]\]"),
+    "plot": re.compile(r"\s*\[{1,2}\s*figure\s*\.\s*plot\s*\]{1,2}\s*(#|$)"),
+}
+"""The lines that open a table of claims or of plots."""
+
+Table = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Names, queries and causes that the figures of a paper share."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    causes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A claim as if written out: file and line, and its keys."""
+
+    place: str
+    keys: Table
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A claims file: the table `[figure]`, all claims, and the options of all plots."""
+
+    figure: Table
+    claims: tuple[Stated, ...]
+    plots: tuple[Table, ...]
+
+
+def read(path: Path, paper: Shared) -> Sheet:
+    """Read a claims file and write out its claims and plots.
+
+    Args:
+        path: The file.
+        paper: Names, queries and causes of the paper; those of the file replace them.
+
+    Raises:
+        UsageError: The file cannot be read; a table, key, query, cause or placeholder is unknown, missing or unused; or
+            two claims share an id.
+    """
+    data = read_toml(path, "claims")
+    check_keys(path, "", data, TABLES, {"figure"})
+    for what in ("figure", "defaults", "cases"):
+        if not isinstance(data.get(what, {}), dict):
+            raise UsageError(f"{path}: {what} is not a table; accepted: [{what}]")
+    return _File(path, data, paper).sheet()
+
+
+def shared(path: Path, data: Table) -> Shared:
+    """Names, queries and causes of a `paper.toml` or a claims file.
+
+    Raises:
+        UsageError: One of these tables holds anything but texts.
+    """
+    for what in SHARED:
+        table = data.get(what, {})
+        if not isinstance(table, dict) or not all(isinstance(text, str) for text in table.values()):
+            raise UsageError(f"{path}: {what} is not a table of texts; accepted: [{what}] with NAME = 'TEXT'")
+    return Shared(**{what: data.get(what, {}) for what in SHARED})
+
+
+def stated(folder: Path) -> list[tuple[str, str, str]]:
+    """Paper, figure and id of every claim in a folder of papers.
+
+    Raises:
+        UsageError: A file of a paper is not acceptable.
+    """
+    found = []
+    for path in sorted(folder.glob(f"*/*{ENDING}")):
+        head = path.parent / "paper.toml"
+        sheet = read(path, shared(head, read_toml(head, "paper.toml")))
+        figure = path.name.removesuffix(ENDING)
+        found += [(path.parent.name, figure, claim.keys["id"]) for claim in sheet.claims]
+    return found
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """Read a TOML file; errors call it `what`.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as {what}: {error}") from None
+
+
+def check_keys(place: Path | str, where: str, data: Table, known: Collection[str], needed: Collection[str]) -> None:
+    """Refuse a table with an unknown key, or without a needed one.
+
+    Raises:
+        UsageError: It is such a table.
+    """
+    for key in data:
+        if key not in known:
+            raise UsageError(f"{place}: {where}unknown key {key!r}; accepted: {', '.join(sorted(known))}")
+    for key in sorted(set(needed) - data.keys()):
+        raise UsageError(f"{place}: {where}{key} is missing")
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of a table of claims or plots, in one case."""
+
+    place: str
+    name: str
+    levels: tuple[Table, ...]
+    """Where its keys come from: a later level replaces keys of an earlier one."""
+    case: Table = field(default_factory=dict)
+    """Keys that the case makes of written ones, such as `id = "{id}-small"`."""
+    first: bool = True
+    """This is the first case, or there are none."""
+    own: bool = False
+    """It states keys for this case."""
+
+
+@dataclass
+class _File:
+    path: Path
+    data: Table
+    paper: Shared
+    used: set[str] = field(default_factory=set)
+    """Queries and causes that a claim or a plot has used."""
+
+    def __post_init__(self) -> None:
+        self.lines = self.path.read_text(encoding="utf-8").splitlines()
+        own = shared(self.path, self.data)
+        self.names = {**self.paper.names, **own.names}
+        self.queries = {**self.paper.query, **own.query}
+        self.causes = {**self.paper.causes, **own.causes}
+        self.cases: dict[str, Table] = self.data.get("cases", {})
+        _tables(str(self.path), "cases", list(self.cases.values()))
+        self.case_keys = {key for case in self.cases.values() for key in case} - CLAIM_KEYS
+
+    def sheet(self) -> Sheet:
+        figure, defaults = self.data["figure"], self.data.get("defaults", {})
+        check_keys(self.path, "defaults.", defaults, CLAIM_KEYS - {"id"} | {"query"}, ())
+        claims: dict[str, Stated] = {}
+        for row in self._rows("claim", self.data.get("claim", []), defaults):
+            if (claim := self._claim(row)) is None:
+                continue
+            if claim["id"] in claims:
+                raise UsageError(f"{row.place}: two claims are called {claim['id']!r}")
+            claims[claim["id"]] = Stated(row.place, claim)
+        plots = figure.get("plot", [])
+        drawn = [self._plot(row) for row in self._rows("plot", [plots] if isinstance(plots, dict) else plots, {})]
+        for table in ("query", "causes"):
+            for name in self.data.get(table, {}):
+                if name not in self.used:
+                    raise UsageError(
+                        f"{self._line(name)}: {table}.{name} is unused; accepted: what a claim or a plot uses"
+                    )
+        return Sheet(figure, tuple(claims.values()), tuple(plot for plot in drawn if plot is not None))
+
+    def _rows(self, what: str, tables: Any, defaults: Table) -> Iterator[_Row]:
+        """The rows of all tables of claims or plots, each in every case."""
+        for number, table in enumerate(_tables(str(self.path), what, tables)):
+            head = self._head(what, number)
+            for row in self._listed(head, what, table) if "rows" in table else [{}]:
+                name = str({**table, **row}.get("id", number + 1))
+                place = self._row_line(head, name) if "rows" in table else head
+                if not self.cases:
+                    yield _Row(place, name, (defaults, table, row))
+                for order, (case, changes) in enumerate(self.cases.items()):
+                    values = {key: value for key, value in changes.items() if key not in CLAIM_KEYS}
+                    after = {key: value for key, value in changes.items() if key in CLAIM_KEYS}
+                    own = _tables(
+                        place, f"{what} {name}: {case}", [level[case] for level in (table, row) if case in level]
+                    )
+                    yield _Row(place, name, (defaults, table, values, row, *own), after, order == 0, bool(own))
+
+    def _listed(self, place: str, what: str, table: Table) -> list[Table]:
+        """The rows of a table. With a `header` they are lists of values, and may end with tables of other keys."""
+        header = table.get("header")
+        if header is None:
+            return _tables(place, f"{what}: rows", table["rows"])
+        if not isinstance(header, list) or not all(isinstance(name, str) for name in header):
+            raise UsageError(f"{place}: {what}: header = {header!r}; accepted: a list of names, as ['id', 'paper']")
+        if not isinstance(table["rows"], list):
+            raise UsageError(f"{place}: {what}: rows = {table['rows']!r}; accepted: a list of rows")
+        rows: list[Table] = []
+        for number, row in enumerate(table["rows"], 1):
+            if not isinstance(row, list) or not row:
+                raise UsageError(
+                    f"{place}: {what}: row {number} is no list; accepted: a value for each name of its header"
+                )
+            line = self._row_line(place, str(row[0]))
+            values = [value for value in row if not isinstance(value, dict)]
+            if len(values) > len(header) or row[: len(values)] != values:
+                found = f"{len(values)} values" if len(values) > len(header) else "a table before a value"
+                raise UsageError(
+                    f"{line}: {what} {row[0]}: {found}; accepted: {', '.join(header)}, then tables of other keys"
+                )
+            keys = {key: value for others in row[len(values) :] for key, value in others.items()}
+            for column, value in zip(header, values, strict=False):
+                case, _, key = column.partition(".")
+                inside = keys.setdefault(case, {}) if case in self.cases and key else keys
+                name = column if inside is keys else key
+                if name in inside:
+                    raise UsageError(f"{line}: {what} {row[0]}: {column} is stated twice; accepted: once")
+                inside[name] = value
+            rows.append(keys)
+        return rows
+
+    def _claim(self, row: _Row) -> Table | None:
+        """A claim; none where a later case changes nothing."""
+        try:
+            keys = self._merged(row)
+            written, used = self._filled({"kind": KIND, **keys}, CLAIM_KEYS - {"cause"})
+            if keys.get("cause"):
+                written["cause"], more = self._cause(keys)
+                used |= more
+            for key in keys:
+                if key not in CLAIM_KEYS | self.case_keys | used:
+                    known = ", ".join(sorted({*CLAIM_KEYS, *LAYOUT, *self.cases}))
+                    raise ValueError(f"unknown key {key!r}; accepted: {known}, and names of its placeholders")
+            if used & self.case_keys:
+                after = Writer({**keys, **written}, self.names)
+                for key, text in row.case.items():
+                    written[key] = after.prose(text) if key in PROSE else after.plain(text)
+            elif row.own:
+                raise ValueError(f"it uses no key of the cases; accepted: {', '.join(sorted(self.case_keys))}")
+            elif not row.first:
+                return None
+        except ValueError as error:
+            raise UsageError(f"{row.place}: claim {row.name}: {error}") from None
+        check_keys(row.place, f"claim {row.name}: ", written, CLAIM_KEYS, NEEDED)
+        return written
+
+    def _cause(self, keys: Table) -> tuple[str, set[str]]:
+        """A claim's cause, by its name in `[causes]` or as a sentence, and the names that its placeholders use."""
+        cause = str(keys["cause"])
+        if cause not in self.causes and " " not in cause:
+            raise ValueError(f"no cause {cause!r}; accepted: a sentence{_or(self.causes)}")
+        writer = Writer({**keys, **self.causes}, self.names)
+        written = writer.prose(f"{{{cause}}}" if cause in self.causes else cause)
+        self.used |= writer.used
+        return written, writer.used
+
+    def _plot(self, row: _Row) -> Table | None:
+        """The options of a plot; none where a later case changes nothing."""
+        try:
+            keys = self._merged(row)
+            written, used = self._filled(keys, keys)
+            if not (row.first or used & self.case_keys):
+                return None
+            if isinstance(written.get("points"), dict):
+                written["points"] = list(_points(written["points"]))
+        except ValueError as error:
+            raise UsageError(f"{row.place}: plot {row.name}: {error}") from None
+        return {key: value for key, value in written.items() if key not in self.case_keys | used}
+
+    def _merged(self, row: _Row) -> dict[str, Any]:
+        """The keys of a row, with `query` written as the SQL that it names."""
+        keys: dict[str, Any] = {}
+        for level in row.levels:
+            keys.update(level)
+            if "query" in level:
+                if "sql" in level:
+                    raise ValueError("sql and query; accepted: one of them")
+                if level["query"] not in self.queries:
+                    raise ValueError(f"no query {level['query']!r}; accepted: sql = '…'{_or(self.queries)}")
+                keys["sql"] = f"{{{level['query']}}}"
+        for key in (*LAYOUT, *self.cases):
+            keys.pop(key, None)
+        for key in keys:
+            if key in self.queries:
+                raise ValueError(f"{key!r} is the name of a query; accepted: another name for the value")
+        return keys
+
+    def _filled(self, keys: Table, wanted: Collection[str]) -> tuple[dict[str, Any], set[str]]:
+        """The wanted ones of these keys with their placeholders filled, and the names that these use."""
+        queries = {name: Sql(text) for name, text in self.queries.items()}
+        writer = Writer({**keys, **queries}, self.names)
+        written: dict[str, Any] = {}
+        for key in sorted(keys, key=lambda key: key not in TEXTS | {"points"}):  # these hold the placeholders
+            value = keys[key]
+            if key not in wanted or (key in writer.used and key not in TEXTS | CLAIM_KEYS):
+                continue
+            if key in TEXTS and not isinstance(value, str):
+                raise ValueError(f"{key} = {value!r}; accepted: a text")
+            if key in NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ValueError(f"{key} = {value!r}; accepted: a number")
+            if key == "schemes" and isinstance(value, list):
+                value = [name for name in value if not (lone := LONE.fullmatch(str(name))) or lone[1] in keys]
+            fill = writer.sql if key == "sql" else writer.prose if key in PROSE else writer.plain
+            written[key] = str(fill(value)) if key in TEXTS else fill(value)
+        self.used |= writer.used
+        return written, writer.used
+
+    def _head(self, what: str, number: int) -> str:
+        """File and line of a table of claims or plots; the file alone where it is written in another way."""
+        heads = [at for at, line in enumerate(self.lines, 1) if HEADS[what].match(line)]
+        return f"{self.path}:{heads[number]}" if number < len(heads) else str(self.path)
+
+    def _row_line(self, head: str, name: str) -> str:
+        """File and line of a row of the table that begins at `head`."""
+        start = head.removeprefix(f"{self.path}:")
+        named = re.compile(rf"(\[|\bid\s*=)\s*[\"']{re.escape(name)}[\"']")
+        after = enumerate(self.lines[int(start) :], int(start) + 1) if start.isdigit() else ()
+        return next((f"{self.path}:{at}" for at, line in after if named.search(line)), head)
+
+    def _line(self, key: str) -> str:
+        """File and line of a key."""
+        named = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=")
+        found = (f"{self.path}:{at}" for at, line in enumerate(self.lines, 1) if named.match(line))
+        return next(found, str(self.path))
+
+
+def _tables(place: str, what: str, data: Any) -> list[Table]:
+    if not isinstance(data, list) or not all(isinstance(table, dict) for table in data):
+        raise UsageError(f"{place}: {what} is not a table, or a list of tables")
+    return data
+
+
+def _points(printed: Table) -> Iterator[Table]:
+    """Printed figures, series by series; a number alone is drawn at the place that its series names."""
+    for series, figures in printed.items():
+        for x, y in figures.items() if isinstance(figures, dict) else [(series, figures)]:
+            yield {"series": series, "x": x, "y": y}
+
+
+def _or(names: Collection[str]) -> str:
+    return f", or one of {', '.join(names)}" if names else ""

@@ -1,0 +1,86 @@
+"""The `narrows` command.
+
+`simulate` runs scenarios, `reproduce` papers; `results` draws and reports; `registry` lists schemes and router
+algorithms; `tools` generates traces and measures the engine; `dccp` uses real sockets. `options` holds the options
+that commands share, `outcome` their messages and exit statuses.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from narrows import engine
+from narrows.cli import dccp, registry, reproduce, results, simulate, tools
+from narrows.cli.options import spelled_out
+from narrows.cli.outcome import INTERRUPTED
+
+RENAMED = {"routers": "routers"}
+"""Commands of earlier versions, with their present names."""
+
+
+class Commands(TyperGroup):
+    """The commands, with a hint at the present name of a renamed one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the arguments name."""
+        if args and args[0] in RENAMED:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {RENAMED[args[0]]!r}?")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    name="narrows",
+    cls=Commands,
+    help="Run congestion control schemes over simulated networks, and reproduce published experiments.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        print(f"narrows {engine.version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+for panel, commands in (
+    ("Run experiments", (simulate.run, simulate.compare, simulate.sweep, reproduce.reproduce)),
+    ("Show results", (results.plot, results.report)),
+    ("Look up algorithms", (registry.schemes, registry.routers)),
+    ("Tools", (tools.trace, tools.bench)),
+):
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.add_typer(dccp.app, rich_help_panel="Tools")
+
+
+def main() -> None:
+    """Run the command."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller closed it: narrows … >&-
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open until the end)
+    try:
+        app(args=spelled_out(sys.argv[1:]), prog_name="narrows")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The end of every command: tables on standard output, messages on standard error, and the exit status."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, ParamSpec
+
+import typer
+
+from narrows import engine, runner
+from narrows.errors import Stopped, UsageError
+from narrows.progress import print_status
+from narrows.scenario import COMMAND_LINE, flag_of
+
+USAGE_ERROR, FAILURE = 2, 1
+"""Exit statuses of invalid usage and of failed work."""
+INTERRUPTED = 128 + signal.SIGINT
+SCHEME_KEY = "flows.scheme"
+"""The key that `--scheme` sets."""
+
+P = ParamSpec("P")
+
+
+def print_table(table: Any, width: int | None = None) -> None:
+    """Print to standard output. If that is no terminal, the width is 80 columns or `width`."""
+    from rich.console import Console
+
+    Console(highlight=False, width=None if sys.stdout.isatty() else width).print(table)
+
+
+def fail(text: str, status: int) -> NoReturn:
+    """End the command with a message."""
+    print_status(f"narrows: {text}")
+    raise typer.Exit(status)
+
+
+def guarded(command: Callable[P, None]) -> Callable[P, None]:
+    """Convert the errors of a command to a message and an exit status: 2 usage error, 1 failure, 130 Ctrl-C."""
+
+    @functools.wraps(command)
+    def inner(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except engine.ScenarioError as error:
+            fail(scenario_error(error, set_keys(kwargs.get("sets")), kwargs.get("scheme") is not None), USAGE_ERROR)
+        except UsageError as error:
+            fail(str(error), USAGE_ERROR)
+        except runner.Interrupted as stopped:
+            kept = "; nothing was kept, -o DIR keeps finished runs"
+            if stopped.out is not None:
+                kept = f"; {stopped.out} keeps them, and the same command executes the others"
+            fail(f"{stopped}{kept}", INTERRUPTED)
+        except Stopped as stopped:
+            fail(str(stopped), 128 + stopped.signal)
+        except KeyboardInterrupt:
+            fail("stopped", INTERRUPTED)
+        except runner.RunError as error:
+            fail(f"a run failed: {error}", FAILURE)
+        except engine.LiveFailed as error:
+            fail(str(error), FAILURE)
+        except BrokenPipeError:  # the reader closed standard output
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(FAILURE) from None
+        except OSError as error:
+            named = error.strerror and error.filename
+            fail(f"{error.filename}: {error.strerror}" if named else str(error), FAILURE)
+
+    return inner
+
+
+def set_keys(sets: Any) -> tuple[str, ...]:
+    """Return the keys that `--set` names."""
+    return tuple(str(text).partition("=")[0].strip() for text in sets or ())
+
+
+def scenario_error(error: engine.ScenarioError, keys: Sequence[str] = (), scheme: bool = False) -> str:
+    """Format an error of the engine. A value from the command line has an option instead of a line.
+
+    Args:
+        error: The error.
+        keys: The keys that `--set` names.
+        scheme: Whether `--scheme` set the schemes.
+    """
+    if error.source != COMMAND_LINE:
+        return str(error)
+    named = without_index(error.key or "")
+    key = next((key for key in keys if named == without_index(key) or named.startswith(f"{without_index(key)}.")), None)
+    place = f"--set {key}" if key is not None else flag_of(error.key) or error.key or COMMAND_LINE
+    if scheme and named == SCHEME_KEY:
+        place = "--scheme"
+    return located(error, place)
+
+
+def located(error: engine.ScenarioError, place: str) -> str:
+    """Format an error of the engine with another place than its own."""
+    accepted = f"\n  accepted: {error.accepted}" if error.accepted else ""
+    return f"{place}: {error.message}{accepted}"
+
+
+def without_index(key: str) -> str:
+    """Remove the numbers of items from a key: `flows.rtt` for `flows.0.rtt`."""
+    return re.sub(r"\.\d+(?=\.|$)", "", key)

@@ -1,0 +1,53 @@
+"""`narrows reproduce`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.options import Jobs
+from narrows.cli.outcome import guarded, print_table
+from narrows.errors import UsageError
+from narrows.files import check_writable
+from narrows.progress import Terminal, print_status
+
+
+@guarded
+def reproduce(
+    paper: Annotated[str | None, typer.Argument(metavar="PAPER", help="Reproduce this paper only.")] = None,
+    figures: Annotated[list[str] | None, typer.Argument(metavar="FIGURE", help="Reproduce these figures only.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run one seed, and shorten the runs.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Run as long as the paper did.")] = False,
+    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="Set the number of seeds.")] = None,
+    jobs: Jobs = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Write the report to a folder.")] = Path(
+        "report"
+    ),
+    papers: Annotated[Path | None, typer.Option(metavar="DIR", help="Read the papers from a folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per claim, and nothing else.")] = False,
+) -> None:
+    """Run published experiments and judge their claims."""
+    from narrows import reproduce as work
+    from narrows.papers import find, load_all
+
+    if quick and full:
+        raise UsageError("--quick, --full: these exclude each other; accepted: one of them, or neither")
+    check_writable(out)
+    chosen = load_all(find(papers), paper, figures or ())
+    listener = Terminal(print_status, sys.stderr.isatty(), None)
+    mode: work.Mode = "quick" if quick else "full" if full else "default"
+    try:
+        done = work.reproduce(chosen, out, mode=mode, seeds=seeds, jobs=jobs, listener=listener, tell=print_status)
+    finally:
+        listener.close()
+    print_status(f"the report is {out / 'index.html'}")
+    if as_json:
+        for row, outcome in work.rows(done):
+            print(json.dumps(work.data(row, outcome), ensure_ascii=False))
+        return
+    print_table(work.table(done))
+    print_table(work.sentence(done, mode))

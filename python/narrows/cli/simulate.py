@@ -1,0 +1,115 @@
+"""`narrows run`, `compare` and `sweep`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.options import BOTTLENECK, FLOWS, RUNS, Options, Scheme, with_options
+from narrows.cli.outcome import guarded
+from narrows.scenario import Comparison, load, marking, override_text, split_values
+
+ScenarioFile = Annotated[str, typer.Argument(metavar="FILE", help="Run this scenario file, TOML.")]
+
+
+@guarded
+@with_options
+def run(
+    file: ScenarioFile,
+    scheme: Scheme = None,
+    learn: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Load what router algorithms learned before, if the file exists, and save it after the run.",
+            rich_help_panel=RUNS,
+        ),
+    ] = None,
+    *,
+    options: Options,
+) -> None:
+    """Run a scenario file."""
+    options.execute(load(Path(file)), scheme=scheme, learn=learn)
+
+
+@guarded
+@with_options
+def compare(
+    schemes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SCHEME", help="Run one flow of each scheme. Parameters follow a colon: bbr:cwnd_gain=1.5."
+        ),
+    ],
+    rate: Annotated[
+        str, typer.Option(metavar="RATE", help="Set the bottleneck's rate.", rich_help_panel=BOTTLENECK)
+    ] = "100mbit",
+    rtt: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME,...", help="Set the base RTT: one for all flows, or one per flow.", rich_help_panel=FLOWS
+        ),
+    ] = "40ms",
+    buffer: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="Set the bottleneck's buffer in bdp, pkt, bytes or ms.",
+            rich_help_panel=BOTTLENECK,
+        ),
+    ] = "1bdp",
+    each: Annotated[
+        bool, typer.Option("--each", help="Run every scheme alone, with all the flows.", rich_help_panel=FLOWS)
+    ] = False,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME,...", help="Start flows at this time: one for all, or one per flow.", rich_help_panel=FLOWS
+        ),
+    ] = None,
+    stop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME,...", help="Stop flows at this time: one for all, or one per flow.", rich_help_panel=FLOWS
+        ),
+    ] = None,
+    count: Annotated[
+        int, typer.Option("--count", "--flows", metavar="N", help="Run N copies of each flow.", rich_help_panel=FLOWS)
+    ] = 1,
+    ack_every: Annotated[
+        int | None, typer.Option(metavar="N", help="Acknowledge every N segments.", rich_help_panel=FLOWS)
+    ] = None,
+    ecn: Annotated[
+        bool,
+        typer.Option("--ecn", help="Negotiate classic ECN, and let --queue set marks.", rich_help_panel=FLOWS),
+    ] = False,
+    *,
+    options: Options,
+) -> None:
+    """Run schemes against each other over one bottleneck, or each alone."""
+    comparison = Comparison(
+        schemes=schemes, rate=rate, rtt=split_values(rtt, "--rtt"), buffer=buffer,
+        start=split_values(start, "--start"), stop=split_values(stop, "--stop"),
+        count=count, each=each, ack_every=ack_every, ecn=ecn,
+    )  # fmt: skip
+    if ecn and options.queue is not None:
+        options = replace(options, queue=override_text(marking(options.queue)))
+    options.execute(comparison.scenario())
+
+
+@guarded
+@with_options
+def sweep(
+    file: ScenarioFile,
+    scheme: Scheme = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster.", rich_help_panel=RUNS)
+    ] = None,
+    *,
+    options: Options,
+) -> None:
+    """Run a scenario at every point of a grid: the file's, and that of --set key=value,value."""
+    options.execute(load(Path(file)), scheme=scheme, ray=ray)

@@ -1,0 +1,235 @@
+"""Panels over time, from the trace of one run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from narrows import provenance
+from narrows.errors import UsageError
+from narrows.plots.style import LINES, SPELLED, UNITS, Drawing, scheme_colour
+from narrows.results import spec
+
+if TYPE_CHECKING:
+    from narrows.results import Results
+
+PANELS: Mapping[str, tuple[str, str, float]] = {
+    "cwnd_bytes": ("cwnd", "kB", 1e-3),
+    "inflight_bytes": ("inflight", "kB", 1e-3),
+    "pacing_mbit_s": ("pacing", "Mbit/s", 1.0),
+    "rtt_ms": ("RTT", "ms", 1.0),
+    "srtt_ms": ("SRTT", "ms", 1.0),
+    "min_rtt_ms": ("min RTT", "ms", 1.0),
+    "goodput_mbit_s": ("goodput", "Mbit/s", 1.0),
+    "queue_pkt": ("queue", "packets", 1.0),
+    "queue_delay_ms": ("queue delay", "ms", 1.0),
+}
+"""Label, unit and scale per series. Those of other series follow from their names."""
+DEFAULT_PANELS = ("cwnd_bytes", "inflight_bytes", "pacing_mbit_s", "rtt_ms", "queue_pkt", "goodput_mbit_s")
+
+NEUTRAL = "#444444"
+"""The colour of series of links."""
+SECOND_COLOURS = ("#A0A0A0", "#CFCFCF")
+"""Colours of a lone flow's further series in a panel. Wide lines below the first keep coinciding series visible."""
+TINTS = ("#D6E4F0", "#F8DFC9", "#D5EDE0", "#F1DCE9", "#F6EBC1", "#E3E3E3")
+"""Background colours of states."""
+SHORT_VISIT = 0.02
+"""Share of the visible time. States with shorter visits are drawn as their family."""
+
+
+def over_time(
+    results: Results, *, series: Sequence[str] = DEFAULT_PANELS, run: int = 0, title: str | None = None
+) -> Figure:
+    """Draw series of one run over time: cwnd, rates, RTT, queue, goodput, readings of router algorithms.
+
+    The states of a lone flow's scheme shade the background. A series of states becomes a step line between their names.
+
+    Args:
+        results: The data, with a trace.
+        series: One series per panel; names joined by `+` share a panel.
+        run: The index of the run.
+        title: The title; the scenario and its point by default.
+
+    Raises:
+        UsageError: There is no such run or series, or series of different units share a panel.
+    """
+    if not 0 <= run < len(results):
+        raise UsageError(f"plot time: there is no run {run}; accepted: 0 to {len(results) - 1}")
+    requested = [name.split("+") for name in ([series] if isinstance(series, str) else series)]
+    raw = results.raw[run]
+    rows = (
+        results.scan_samples()
+        .filter((pl.col("id") == raw.get("id", "")) & pl.col("series").is_in(sorted({"state"}.union(*requested))))
+        .select("time_s", "kind", "index", "series", "value", "text")
+        .collect()
+    )
+    present = set(rows["series"].to_list())
+    shown = [names for part in requested if (names := [name for name in part if name in present])]
+    if not shown:
+        names = results.scan_samples().select("series").unique().collect()["series"].sort().to_list()
+        missing = ", ".join(map("+".join, requested))
+        raise UsageError(f"plot time: the trace has no series {missing}; accepted: {', '.join(names)}")
+    figure = Drawing(figsize=(7.0, 0.7 + 1.25 * len(shown)), layout="constrained")
+    panels = np.atleast_1d(figure.subplots(len(shown), 1, sharex=True))
+    lines = _Lines(raw["flows"], [spec(flow, results.points[run]) for flow in raw["flows"]])
+    for names, panel in zip(shown, panels, strict=True):
+        _draw_panel(panel, names, rows, lines)
+    panels[-1].set_xlabel("time, s")
+    handles = next((found for panel in panels if (found := panel.get_legend_handles_labels())[0]), None)
+    if handles is not None and len(handles[0]) <= 12:
+        figure.legend(*handles, loc="outside upper left", ncols=min(4, len(handles[0])))
+    if lines.lone:
+        _shade(figure, panels, rows.filter(pl.col("series") == "state"))
+    point = ", ".join(f"{key} {value}" for key, value in results.points[run].items())
+    head = title or " · ".join(part for part in (raw["scenario"], point, f"seed {raw['seed']}") if part)
+    panels[0].set_title(head, loc="left")
+    return figure
+
+
+class _Lines:
+    """Chooses the lines of a run: colour by scheme, dashes by flow of that scheme and by place in the panel."""
+
+    def __init__(self, flows: Sequence[Mapping[str, Any]], specs: Sequence[str]) -> None:
+        self.flows, self.specs = flows, specs
+        self.lone = len(flows) == 1
+        used: dict[str, int] = {}
+        self.turns: list[int] = []
+        for flow in flows:
+            colour = scheme_colour(flow["scheme"])
+            self.turns.append(used.setdefault(colour, 0))
+            used[colour] += 1
+
+    def style(self, kind: str, index: int, place: int) -> dict[str, Any]:
+        """Return the style of a line.
+
+        Args:
+            kind: `flow` or `link`.
+            index: The number of the flow or link.
+            place: The place of the series in its panel; the first one has the flow's label.
+        """
+        if place and self.lone:
+            return {
+                "color": SECOND_COLOURS[(place - 1) % len(SECOND_COLOURS)],
+                "linewidth": 2.2,
+                "linestyle": LINES[0],
+                "zorder": 2 - place / 10,
+            }
+        line: dict[str, Any] = {"color": NEUTRAL, "linewidth": 0.9, "linestyle": LINES[place % len(LINES)]}
+        if kind == "flow":
+            flow = self.flows[index]
+            line |= {
+                "color": scheme_colour(flow["scheme"]),
+                "linestyle": LINES[(self.turns[index] + place) % len(LINES)],
+            }
+            if place == 0:
+                line["label"] = f"{index + 1} {provenance.marked(self.specs[index])}, {flow['rtt_base_ms']:g} ms"
+        return line
+
+
+def _draw_panel(panel: Axes, names: Sequence[str], rows: pl.DataFrame, lines: _Lines) -> None:
+    label, unit, _ = _quantity(names[0])
+    states: list[str] = []
+    for place, name in enumerate(names):
+        if _quantity(name)[1] != unit:
+            raise UsageError(
+                f"plot time: {name} and {names[0]} have different units; accepted: series of one unit in a panel"
+            )
+        part = rows.filter(pl.col("series") == name)
+        if (part["kind"] == "flow").any():  # flows take precedence over links of the same series
+            part = part.filter(pl.col("kind") == "flow")
+        states = part["text"].drop_nulls().unique(maintain_order=True).to_list()
+        if states and len(names) > 1:
+            raise UsageError(f"plot time: {name} is a series of states; accepted: a panel of its own")
+        for (kind, index), samples in part.group_by(["kind", "index"], maintain_order=True):
+            style = lines.style(str(kind), int(str(index)), place)
+            if states:
+                style["drawstyle"] = "steps-post"
+                heights = [states.index(text) for text in samples["text"]]
+            else:
+                heights = (samples["value"] * _quantity(name)[2]).to_list()
+            panel.plot(samples["time_s"], heights, **style)
+    panel.set_ylabel(f"{label}\n{unit}" if len(names) == 1 else unit)
+    panel.margins(x=0.01)
+    if states:
+        panel.set_yticks(range(len(states)), [text.replace("_", " ") for text in states])
+    else:
+        panel.set_ylim(bottom=0)
+        panel.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=(1, 2, 5, 10), min_n_ticks=3))
+    if len(names) > 1:
+        _series_legend(panel, names, str(panel.lines[0].get_color()) if lines.lone else None)
+
+
+def _quantity(series: str) -> tuple[str, str, float]:
+    """Return label, unit and scale of a series."""
+    if series in PANELS:
+        return PANELS[series]
+    for unit in UNITS:
+        if series.endswith(f"_{unit}"):
+            name = series.removesuffix(f"_{unit}").replace("_", " ")
+            return (name, "kB", 1e-3) if unit == "bytes" else (name, SPELLED.get(unit, unit), 1.0)
+    return series.replace("_", " "), "", 1.0
+
+
+def _series_legend(panel: Axes, names: Sequence[str], lone_colour: str | None) -> None:
+    """Add a legend of the series in a panel, by colour for a lone flow of that colour, else by dashes."""
+    lines = [Line2D([], [], color=lone_colour or NEUTRAL)]
+    for place in range(1, len(names)):
+        second = {"color": SECOND_COLOURS[(place - 1) % len(SECOND_COLOURS)], "linewidth": 2.2}
+        lines.append(Line2D([], [], **(second if lone_colour else {"color": NEUTRAL, "linestyle": LINES[place]})))
+    panel.legend(
+        lines, [_quantity(name)[0] for name in names], loc="lower right", ncols=len(names), fontsize=7,
+        frameon=True, framealpha=0.8, edgecolor="none", borderpad=0.2, handlelength=1.5,
+    )  # fmt: skip
+
+
+def _shade(figure: Figure, panels: Iterable[Axes], rows: pl.DataFrame) -> None:
+    """Shade the states of a scheme behind the panels; the state with the longest total time stays white."""
+    spans = state_spans(rows["time_s"].to_list(), rows["text"].to_list())
+    total: dict[str, float] = {}
+    for begin, end, name in spans:
+        total[name] = total.get(name, 0.0) + end - begin
+    if len(total) < 2:
+        return
+    common = max(total, key=lambda name: total[name])
+    tints = dict(zip((name for name in total if name != common), itertools.cycle(TINTS), strict=False))
+    for panel in panels:
+        for name, tint in tints.items():
+            bars = [(begin, end - begin) for begin, end, other in spans if other == name]
+            panel.broken_barh(bars, (0, 1), transform=panel.get_xaxis_transform(), color=tint, linewidth=0.4, zorder=0)
+    patches = [Patch(facecolor=tints.get(name, "white"), edgecolor="#bbbbbb", linewidth=0.5) for name in total]
+    names = [name.replace("_", " ") for name in total]
+    figure.legend(patches, names, loc="outside lower left", ncols=min(5, len(names)), fontsize=8, handlelength=1.2)
+
+
+def state_spans(times: Sequence[float], names: Sequence[str]) -> list[tuple[float, float, str]]:
+    """Return begin, end and name of each visit to a state.
+
+    States of a family (`probe_bw_up`, `probe_bw_down`) merge if the mean visit of each is shorter than `SHORT_VISIT`:
+    single stripes would be thinner than a pixel.
+    """
+    visits = _visits(times, names)
+    families: dict[str, set[str]] = {}
+    for name in names:
+        families.setdefault(name.rpartition("_")[0], set()).add(name)
+    longest = SHORT_VISIT * (times[-1] - times[0]) if times else 0.0
+    renamed: dict[str, str] = {}
+    for family, members in families.items():
+        means = [np.mean([end - begin for begin, end, name in visits if name == member]) for member in members]
+        if family and len(members) > 1 and max(means) < longest:
+            renamed |= dict.fromkeys(members, family)
+    return _visits(times, [renamed.get(name, name) for name in names])
+
+
+def _visits(times: Sequence[float], names: Sequence[str]) -> list[tuple[float, float, str]]:
+    starts = [i for i, name in enumerate(names) if i == 0 or names[i - 1] != name]
+    ends = [*starts[1:], len(times) - 1] if starts else []
+    return [(times[i], times[end], names[i]) for i, end in zip(starts, ends, strict=True)]

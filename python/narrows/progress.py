@@ -1,0 +1,117 @@
+"""Reports how far the runs are. Standard error carries progress; standard output is for results."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from narrows.engine import Planned
+
+PROGRESS_AFTER_S = 2.0
+"""A bar appears only after this time."""
+LINE_EVERY_S = 30.0
+"""Interval of the progress lines that replace the bar where standard error is no terminal."""
+
+
+def print_status(text: str) -> None:
+    """Print a line to standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+class Listener(Protocol):
+    """Receives the progress of the runs. All calls come from one thread."""
+
+    def reused(self, reused: int, total: int) -> None:
+        """`reused` of the runs were already finished."""
+
+    def progress(self, share: float, finished: int, total: int) -> None:
+        """`share` of the work is done, a number from 0 to 1."""
+
+    def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
+        """The next run finished, in the order of the plan."""
+
+
+class Silent:
+    """A listener that ignores everything."""
+
+    def reused(self, reused: int, total: int) -> None:
+        """Do nothing."""
+
+    def progress(self, share: float, finished: int, total: int) -> None:
+        """Do nothing."""
+
+    def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
+        """Do nothing."""
+
+
+class Terminal:
+    """A listener that shows a bar on a terminal, and a line now and then elsewhere.
+
+    Args:
+        report: Prints a line.
+        bar: Whether to show a bar.
+        each: Receives every result.
+    """
+
+    def __init__(self, report: Callable[[str], None], bar: bool, each: Callable[[dict[str, Any]], None] | None) -> None:
+        self._report, self._bar, self._each = report, bar, each
+        self._begin = self._line = time.monotonic()
+        self._first: float | None = None
+        self._progress: Any = None
+        self._task: Any = None
+
+    @property
+    def bar_visible(self) -> bool:
+        """Whether a bar is on the screen."""
+        return self._progress is not None
+
+    def reused(self, reused: int, total: int) -> None:
+        """Report the number of reused runs."""
+        self._report(f"reused {reused} of {total} runs")
+
+    def progress(self, share: float, finished: int, total: int) -> None:
+        """Move the bar, or print a line if one is due."""
+        if not self._bar:
+            self._print_line(share, finished, total)
+            return
+        if self._progress is None:
+            if time.monotonic() - self._begin < PROGRESS_AFTER_S:
+                return
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._progress.start()
+            self._task = self._progress.add_task("", total=1.0)
+        self._progress.update(self._task, completed=share, description=f"{finished} of {total} runs")
+
+    def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
+        """Pass the result on."""
+        if self._each is not None:
+            self._each(dict(result))
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def _print_line(self, share: float, finished: int, total: int) -> None:
+        now = time.monotonic()
+        if self._first is None:
+            self._first, self._begin = share, now  # reused runs took no time
+        if now - self._line < LINE_EVERY_S or share <= self._first:
+            return
+        self._line = now
+        left = (now - self._begin) / (share - self._first) * (1 - share)
+        remaining = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+        self._report(f"{finished} of {total} runs, about {remaining} left")
