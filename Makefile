@@ -4,6 +4,7 @@
 # make test       everything: check, the laws, the whole Python suite
 # make bench      data packets per second of the event loop
 # make bench-parts nanoseconds per acknowledgement, packet and event of the parts
+# make wasm       build the simulator for a browser, where the compiler has that target
 # make format     format all sources
 # make docs       write the references, the pages of schemes with pictures, and the printed outputs in the documents again
 
@@ -17,7 +18,7 @@ ENGINE_SOURCES = $(wildcard $(shell git ls-files -co --exclude-standard -- 'crat
 # Short measurements: all parts in less than two minutes.
 BENCH_PARTS = --warm-up-time 0.1 --measurement-time 1 --sample-size 10
 
-.PHONY: setup reproduce check test bench bench-parts docs format lint unit laws python
+.PHONY: setup reproduce check test bench bench-parts docs format lint unit laws wasm python
 
 setup: $(VENV)/.built
 
@@ -66,5 +67,8 @@ check: lint unit
 laws:
 	cargo test --quiet -p narrows-sim --tests -- law_
 
-test: check laws
+wasm:
+	@tests/wasm.sh
+
+test: check laws wasm
 	$(BIN)/python -m pytest -q -m slow tests/python

@@ -6,7 +6,7 @@
     [defaults]  keys that claims leave out
     [[claim]]   one claim, or with `rows` a table of them
     [causes]    why claims do not hold, by name
-    [names]     how texts spell values, such as bbr-gc = "BBR-GC"
+    [names]     how texts spell values, such as name = "Name"
 
 A `[[claim]]` or `[[figure.plot]]` with `rows` stands for one claim or plot per row. Keys of a row replace those of its
 table. SQL and texts hold placeholders (see `templates.py`) for keys and for queries. A claim or plot that uses a key of

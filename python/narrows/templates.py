@@ -96,7 +96,7 @@ class Writer:
     scope: Mapping[str, Any]
     """Values by name, and queries as `Sql`."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """How texts for people spell values, such as `bbr-gc = "BBR-GC"`."""
+    """How texts for people spell values, such as `name = "Name"`."""
     used: set[str] = field(default_factory=set)
     """Names of the scope that a template has needed."""
 

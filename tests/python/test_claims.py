@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrows import claims, papers
-from narrows.scenario import Misuse
+from narrows.errors import UsageError
 from narrows.templates import Sql, Writer, literal
 
 from conftest import ROOT  # isort: skip
@@ -342,7 +342,7 @@ def test_claims_file_with_a_slip_is_refused_by_line(read, tmp_path, old, new, li
     text = QUERIES + TABLE
     assert old in text
     text = text.replace(old, new, 1)
-    with pytest.raises(Misuse) as raised:
+    with pytest.raises(UsageError) as raised:
         read(text)
     said = str(raised.value)
     assert said.startswith(str(tmp_path / "fig1.claims.toml"))
@@ -366,14 +366,14 @@ def test_claims_file_with_a_slip_is_refused_by_line(read, tmp_path, old, new, li
 def test_cases_with_a_slip_are_refused(read, old, new, named):
     """Figures for a case that its claim does not use, and a case that is not there, are slips."""
     assert old in CASES
-    with pytest.raises(Misuse) as raised:
+    with pytest.raises(UsageError) as raised:
         read(CASES.replace(old, new, 1))
     assert named in str(raised.value)
 
 
 def test_plot_placeholder_without_value_names_the_plot(read):
     """A plot's template is refused with the line of its table."""
-    with pytest.raises(Misuse, match=r"fig1\.claims\.toml:4: plot 1: \{scheme\} has no value"):
+    with pytest.raises(UsageError, match=r"fig1\.claims\.toml:4: plot 1: \{scheme\} has no value"):
         read('\n[[figure.plot]]\nsql = "SELECT {scheme} AS y"\n')
 
 
@@ -447,5 +447,5 @@ def test_paper_file_with_wrong_names_is_refused(tmp_path):
     home = tmp_path / "p"
     home.mkdir()
     (home / "paper.toml").write_text('title = "T"\nauthors = []\ncitation = "C"\n[names]\nbbr = 3\n')
-    with pytest.raises(Misuse, match=r"paper\.toml: names is not a table of texts"):
+    with pytest.raises(UsageError, match=r"paper\.toml: names is not a table of texts"):
         papers.load_all(tmp_path)

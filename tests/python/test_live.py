@@ -96,7 +96,7 @@ def test_receiver_serves_several_and_refuses_next(start: Starter) -> None:
     for sender in senders:
         wait_for_data(sender)
     _, refused = done(start("send", to, "--rate", "1mbit"), 1)
-    assert "refused by the other side: too busy (9)" in refused
+    assert "the peer refused the connection: too busy (9)" in refused
     reports = []
     for sender in senders:
         sender.send_signal(signal.SIGINT)
@@ -218,7 +218,7 @@ def test_abort_is_no_refusal(start: Starter) -> None:
     done(receiver, 130)
     sender.send_signal(signal.SIGCONT)
     report, err = done(sender, 1)
-    assert "reset by the other side: aborted (2)" in err and "refused" not in err
+    assert "the peer reset the connection: aborted (2)" in err and "refused" not in err
     assert (report["end"], report["reset_code"], report["reset_name"]) == ("reset", 2, "aborted")
 
 

@@ -142,7 +142,7 @@ async fn in_batches(duration: Duration) -> Result<Measured, LiveError> {
         let mut missing = packets;
         while missing > 0 {
             if tokio::time::timeout(PATIENCE, receiver.readable()).await.is_err() {
-                return Err(LiveError::Gone(to, PATIENCE, Box::default()));
+                return Err(LiveError::PeerGone(to, PATIENCE, Box::default()));
             }
             match receiver.receive(|_| missing -= 1) {
                 Err(error) if !forgivable(&error) => return Err(error.into()),

@@ -11,7 +11,8 @@ use narrows_net::config::{Limit, LinkConfig};
 use narrows_packet::{Flags, Packet, timestamp};
 use narrows_routers::protocol::Explicit;
 use narrows_routers::{
-    self as routers, AnyRouter, FiveTuple, NegotiationConfig, Outgoing, RouterConfig, RouterEntry, RouterLink, endpoint,
+    self as routers, AnyRouter, FiveTuple, NegotiationConfig, Outgoing, RouterConfig, RouterEntry,
+    RouterLink, endpoint,
 };
 use narrows_sim::Link;
 use narrows_tcp::{Receiver, Sender, TcpConfig};

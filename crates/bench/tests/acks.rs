@@ -1,32 +1,34 @@
-//! The events that every scheme is given.
+//! The event sequence of the scheme benchmark.
 
 use narrows_bench::acks::{ACKS, Event, GAP, LOSS_EVERY, MSS, WINDOW, events, tell};
 use narrows_cc::schemes::ALL;
 
+/// The sequence has a full window and a loss per thousand ACKs.
 #[test]
-fn the_events_are_a_full_window_with_a_loss_in_every_thousand_acknowledgements() {
+fn bench_acks_have_full_window_and_stated_losses() {
     let events = events();
     let count = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
     assert_eq!(count(|event| matches!(event, Event::Ack(_))), ACKS);
     let losses = ACKS / LOSS_EVERY;
     assert_eq!(count(|event| matches!(event, Event::Lost(_))), losses);
     assert_eq!(count(|event| matches!(event, Event::Entered(_))), losses);
-    // The last recovery outlives the events: its round trip is of packets that are never sent.
+    // The last recovery outlives the sequence: its round trip is of packets that are never sent.
     assert_eq!(count(|event| matches!(event, Event::Left(_))), losses - 1);
-    // Two packets for each acknowledgement, one more for each loss but the last, and the first window.
+    // Two packets per ACK, one more per loss but the last, and the first window.
     assert_eq!(count(|event| matches!(event, Event::Sent(_))), WINDOW + 2 * (ACKS - 1) + losses - 1);
     let acks = events.iter().filter_map(|event| if let Event::Ack(ack) = event { Some(ack) } else { None });
     for ack in acks.skip(WINDOW) {
         assert!(ack.inflight <= MSS * WINDOW as u64);
-        let rate = ack.rate.expect("every packet was sent after a first one").rate;
+        let rate = ack.rate.expect("a rate sample").rate;
         let fair = 2.0 * MSS.as_u64() as f64 / GAP.as_secs_f64();
         // The gap is at most 20 us longer than 240 us, and one packet in two thousand is lost.
         assert!((0.9 * fair..=1.01 * fair).contains(&(rate.as_bytes_per_sec() as f64)), "{rate:?}");
     }
 }
 
+/// Every scheme processes the sequence with the same result each time.
 #[test]
-fn every_scheme_takes_them_and_does_the_same_each_time() {
+fn bench_acks_every_scheme_repeats_its_result() {
     let events = events();
     for entry in ALL {
         let once = tell(entry, 1, &events);

@@ -50,8 +50,8 @@ const DOUBLINGS: u64 = 4;
 /// A connection allocates nothing per packet once its buffers have grown.
 #[test]
 fn connection_steady_state_allocates_nothing() {
-    assert_eq!(count(|| drop(std::hint::black_box(vec![0_u8; 1]))), 1, "the counter counts");
-    // Also a scheme not made for datagrams.
+    assert_eq!(count(|| drop(std::hint::black_box(vec![0_u8; 1]))), 1, "the counter does not count");
+    // Includes a TCP scheme.
     for entry in pair::schemes().chain(find("cubic")) {
         let name = entry.info.name;
         let mut pair = Pair::new(entry);
@@ -59,7 +59,7 @@ fn connection_steady_state_allocates_nothing() {
         let (drops, sent) = (pair.dropped(), pair.client().stats().packets_sent);
         let allocated = count(|| assert!(pair.run(MEASURED), "{name}: stuck at {:?}", pair.now()));
         assert!(pair.client().stats().packets_sent - sent >= MEASURED, "{name}");
-        assert!(pair.dropped() > drops, "{name}: losses are part of it");
+        assert!(pair.dropped() > drops, "{name}: no losses");
         assert!(allocated <= DOUBLINGS, "{name}: {allocated} allocations for {MEASURED} datagrams");
     }
 }

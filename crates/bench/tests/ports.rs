@@ -1,11 +1,12 @@
-//! The link at which router algorithms are measured.
+//! The link of the router benchmark.
 
 use narrows_bench::ports::Lane;
 
+/// Every router opens flows, carries their packets and takes memory.
 #[test]
-fn every_router_lets_flows_open_carries_their_packets_and_takes_memory() {
+fn bench_ports_every_router_opens_and_carries_flows() {
     let clock = std::cell::Cell::new(0.0);
-    // A clock that moves on by one whenever it is read.
+    // A clock that advances by one per reading.
     let tick = || {
         clock.set(clock.get() + 1.0);
         clock.get()
@@ -19,7 +20,7 @@ fn every_router_lets_flows_open_carries_their_packets_and_takes_memory() {
         assert!(lane.memory() > 0, "{name}");
         let round = lane.round(10_000, &tick);
         assert!(round.packets >= 10_000, "{name}: {round:?}");
-        // Readings take all the time there is, and are taken off.
+        // All time passes in clock readings, which the measurement subtracts.
         assert_eq!((round.packets_took, round.wakes_took), (0.0, 0.0), "{name}");
     }
 }

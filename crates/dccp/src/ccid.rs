@@ -3,7 +3,7 @@
 use narrows_cc::Feedback;
 use narrows_cc::schemes::Entry;
 
-/// The number of all schemes that have none of their own: RFC 4340 section 10 leaves 248 to 254 to experiments.
+/// CCID of schemes without one of their own; RFC 4340 section 10 reserves 248 to 254 for experiments.
 const EXPERIMENTAL: u8 = 249;
 
 /// The CCID of a half-connection: its number on the wire and the feedback that the data receiver sends.

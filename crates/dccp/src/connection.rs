@@ -303,6 +303,23 @@ impl Connection {
         self.half.rtt.or_default()
     }
 
+    /// Packet-timed round trips so far.
+    pub fn round(&self) -> u64 {
+        self.half.driver.round()
+    }
+
+    /// CCID 2: number of the packet from which the next round-trip sample counts.
+    #[cfg(test)]
+    pub(crate) fn next_rtt_sample(&self) -> u64 {
+        self.half.sampled_until
+    }
+
+    /// Numbers after the newest acknowledged packet and after the newest sent packet.
+    #[cfg(test)]
+    pub(crate) fn sent_packets(&self) -> (u64, u64) {
+        (self.half.records.known(), self.half.records.end())
+    }
+
     /// Phase of loss recovery.
     pub fn phase(&self) -> Phase {
         self.half.phase

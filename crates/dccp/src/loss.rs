@@ -45,5 +45,5 @@ mod window;
 pub use history::{Arrival, LossHistory, PathEstimate, Separation};
 pub use interval::{Interval, MAX_SKIP, mean_interval, read_intervals, write_intervals};
 pub use rate::{CounterRtt, ReceiveRate};
-pub use receiver::{Feedback, Receiver};
+pub use receiver::{FeedbackPacket, Receiver};
 pub use window::{LossRate, WINDOW};

@@ -18,7 +18,7 @@
 //! [`open`] serves callers that read from a socket, where the kernel has verified the UDP header. [`receive`]
 //! and [`wrap`] include the UDP header, for captures and simulated networks.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use thiserror::Error;
 

@@ -1,5 +1,5 @@
-//! Waiting for a socket or a time, whichever comes first. Tokio's timers are a millisecond coarse, many times a round trip of this
-//! machine: paced packets would leave in bursts. On Linux a timer of the system is used instead.
+//! Waits for a socket or a time, whichever comes first. Tokio's timers have a resolution of a millisecond,
+//! many loopback round trips, so paced packets would leave in bursts. Linux uses a system timer instead.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,26 +11,27 @@ use crate::socket::Socket;
 /// A timer.
 pub struct Alarm {
     timer: system::Timer,
-    /// When it will ring.
+    /// When it expires.
     at: Option<Instant>,
 }
 
 impl Alarm {
-    /// One that is not set.
+    /// An unset timer.
     ///
     /// # Errors
-    /// If the system has none.
+    /// If the system has no timer.
     pub fn new() -> io::Result<Self> {
         Ok(Self { timer: system::Timer::new()?, at: None })
     }
 
-    /// Waits until the socket has something, or `wait` has passed; whether the socket has something. It may return early.
+    /// Waits until the socket is readable or `wait` has passed, and returns whether the socket is readable.
+    /// It may return early.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the socket or the timer fails.
     pub async fn wait(&mut self, socket: &Socket, wait: Duration) -> io::Result<bool> {
         if wait.is_zero() {
-            // Whether something has come is known once the runtime has had its turn.
+            // The runtime has to poll the socket to know whether it is readable.
             tokio::task::yield_now().await;
         }
         let ready = poll_fn(|context| Poll::Ready(socket.poll_readable(context))).await;
@@ -40,22 +41,23 @@ impl Alarm {
         if wait.is_zero() {
             return Ok(false);
         }
-        // To set a timer is what costs most here, above all on a virtual machine: one that rings too early will do.
+        // Setting the timer is the main cost here, above all on a virtual machine: keep one that expires
+        // earlier.
         let now = Instant::now();
         let wanted = now + wait;
         if self.at.is_none_or(|at| at <= now || at > wanted) {
             self.timer.set(wait)?;
             self.at = Some(wanted);
         }
-        let heard = poll_fn(|context| match socket.poll_readable(context) {
+        let readable = poll_fn(|context| match socket.poll_readable(context) {
             Poll::Ready(ready) => Poll::Ready(ready.map(|()| true)),
-            Poll::Pending => self.timer.poll(context).map(|rung| rung.map(|()| false)),
+            Poll::Pending => self.timer.poll(context).map(|expired| expired.map(|()| false)),
         })
         .await?;
-        if !heard {
-            self.at = None; // it has rung
+        if !readable {
+            self.at = None; // expired
         }
-        Ok(heard)
+        Ok(readable)
     }
 }
 
@@ -93,7 +95,7 @@ mod system {
             Ok(())
         }
 
-        /// What it counted is not read: setting it anew clears that.
+        /// Leaves the expiration count unread: setting the timer again clears it.
         pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
             ready!(self.0.poll_read_ready(context))?.clear_ready();
             Poll::Ready(Ok(()))

@@ -1,5 +1,5 @@
-//! A capture file: classic pcap, link type RAW (the packet begins with its IP header). The IP and UDP headers are made from the
-//! addresses and the codepoint; lengths and checksums are those that the packet had on the wire.
+//! Capture file: classic pcap, link type RAW (packets begin with the IP header). The IP and UDP headers come
+//! from the addresses and the ECN codepoint; lengths and checksums equal those on the wire.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,24 +10,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use narrows_dccp::udp;
 use narrows_dccp::wire::Addresses;
 
-/// The format's number with times in nanoseconds.
+/// Magic number of the format with nanosecond timestamps.
 const MAGIC: u32 = 0xa1b2_3c4d;
 /// `LINKTYPE_RAW`.
 const RAW: u32 = 101;
 const UDP: u8 = 17;
 const HOPS: u8 = 64;
 
-/// A capture that is being written.
+/// An open capture file.
 pub struct Capture {
     file: BufWriter<File>,
     packet: Vec<u8>,
 }
 
 impl Capture {
-    /// A new file with its header.
+    /// Creates a file with its header.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn create(path: &Path) -> io::Result<Self> {
         let mut file = BufWriter::new(File::create(path)?);
         file.write_all(&MAGIC.to_le_bytes())?;
@@ -42,12 +42,12 @@ impl Capture {
     /// Appends a DCCP packet in UDP.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn write(&mut self, from: SocketAddr, to: SocketAddr, ecn: u8, dccp: &[u8]) -> io::Result<()> {
         let length = udp::HEADER + dccp.len();
         let packet = &mut self.packet;
         packet.clear();
-        // What came over IPv4 to a socket of IPv6 was an IPv4 packet.
+        // A packet from IPv4 to an IPv6 socket was an IPv4 packet.
         let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
         let (from, to) = (plain(from), plain(to));
         let addresses = match (from, to) {
@@ -74,7 +74,7 @@ impl Capture {
                 packet.extend_from_slice(&to.ip().octets());
                 Addresses { source: folded(from.ip().octets()), destination: folded(to.ip().octets()) }
             }
-            _ => return Ok(()), // no packet has addresses of two kinds
+            _ => return Ok(()), // no packet mixes IPv4 and IPv6
         };
         udp::wrap(addresses, from.port(), to.port(), dccp, packet);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -85,16 +85,16 @@ impl Capture {
         self.file.write_all(packet)
     }
 
-    /// Whoever reads the file now finds all packets so far.
+    /// Flushes the file, so that readers find all packets so far.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
 }
 
-/// Four bytes that count as much in a checksum as an IPv6 address does: the sum of its words, carries added at the other end.
+/// Four bytes with the same checksum contribution as an IPv6 address: the ones' complement sum of its words.
 fn folded(address: [u8; 16]) -> [u8; 4] {
     let words = address
         .chunks_exact(4)

@@ -1,4 +1,4 @@
-//! A sender: one connection, on a socket of its own.
+//! A sender: one connection on its own socket.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use narrows_cc::Nanos;
 use narrows_dccp::{Role, udp};
 
 use crate::alarm::Alarm;
-use crate::peer::{Peer, nanos};
-use crate::port::{Port, Way};
+use crate::port::{AddressPair, Port};
 use crate::report::Report;
+use crate::session::{Session, nanos};
 use crate::settings::{Caller, LiveError, Settings};
 use crate::socket::Socket;
-use crate::{TICK, block_on, forgivable};
+use crate::{TICK, block_on, is_transient};
 
-/// Sends; the report of what was done.
+/// Sends until the source, the duration or the caller ends the connection, and returns its report.
 ///
 /// # Errors
-/// If there is no connection, or the other side falls silent.
+/// If no connection opens, or the peer falls silent.
 pub fn send(settings: &Settings, caller: &dyn Caller) -> Result<Report, LiveError> {
     let address = settings.address;
     let any: SocketAddr = match address {
@@ -26,22 +26,22 @@ pub fn send(settings: &Settings, caller: &dyn Caller) -> Result<Report, LiveErro
     };
     block_on(async {
         let socket = Socket::open(any, Some(address)).map_err(|error| LiveError::Socket(address, error))?;
-        let way = Way { local: socket.local(), remote: address };
+        let addresses = AddressPair { local: socket.local(), remote: address };
         let mut port = Port::new(socket, settings.capture.as_deref())?;
         let mut alarm = Alarm::new()?;
         let start = Instant::now();
-        let mut peer = Peer::new(settings, Role::Client, way, Nanos::ZERO)?;
-        if let Err(error) = drive(&mut peer, &mut port, &mut alarm, start, caller).await {
-            peer.give_up(nanos(start.elapsed()), &mut port).await;
+        let mut session = Session::new(settings, Role::Client, addresses, Nanos::ZERO)?;
+        if let Err(error) = drive(&mut session, &mut port, &mut alarm, start, caller).await {
+            session.give_up(nanos(start.elapsed()), &mut port).await;
             return Err(error);
         }
-        peer.verdict(nanos(start.elapsed()), caller)
+        session.outcome(nanos(start.elapsed()), caller)
     })
 }
 
-/// Goes on until the connection is over.
+/// Drives the session until its connection is over.
 async fn drive(
-    peer: &mut Peer<'_>,
+    session: &mut Session<'_>,
     port: &mut Port,
     alarm: &mut Alarm,
     start: Instant,
@@ -49,41 +49,41 @@ async fn drive(
 ) -> Result<(), LiveError> {
     let clock = || nanos(start.elapsed());
     loop {
-        peer.supervise(clock(), caller, caller.stop());
-        peer.advance(&clock, port).await?;
+        session.supervise(clock(), caller, caller.stop());
+        session.advance(&clock, port).await?;
         port.flush_capture()?;
-        if peer.is_over() {
+        if session.is_over() {
             return Ok(());
         }
-        let wait = peer.deadline().as_nanos().saturating_sub(clock().as_nanos());
+        let wait = session.deadline().as_nanos().saturating_sub(clock().as_nanos());
         if alarm.wait(&port.socket, Duration::from_nanos(wait).min(TICK)).await? {
-            hear(port, peer, clock())?;
+            receive(port, session, clock())?;
         }
     }
 }
 
-/// Hands what the socket has to the connection.
-fn hear(port: &mut Port, peer: &mut Peer<'_>, now: Nanos) -> Result<(), LiveError> {
-    let way = peer.way();
+/// Passes received packets to the session.
+fn receive(port: &mut Port, session: &mut Session<'_>, now: Nanos) -> Result<(), LiveError> {
+    let addresses = session.addresses();
     let Port { socket, capture, .. } = &mut *port;
     let mut failed = Ok(());
     let received = socket.receive(|packet| {
-        if packet.from != way.remote {
-            return; // it came before the socket was bound to its peer
+        if packet.from != addresses.remote {
+            return; // arrived before the socket was connected to its peer
         }
         if let Some(capture) = capture
-            && let Err(error) = capture.write(packet.from, way.local, packet.ecn, packet.bytes)
+            && let Err(error) = capture.write(packet.from, addresses.local, packet.ecn, packet.bytes)
         {
             failed = Err(error);
         }
-        // RFC 6773: what is no packet is dropped without an answer.
+        // RFC 6773: drop malformed packets without an answer.
         if let Ok((header, body)) = udp::open(packet.bytes) {
-            peer.on_packet(now, &header, &body, packet.ecn);
+            session.on_packet(now, &header, &body, packet.ecn);
         }
     });
     failed?;
     match received {
-        Err(error) if !forgivable(&error) => peer.judge(error, port),
+        Err(error) if !is_transient(&error) => session.classify(error, port),
         _ => Ok(()),
     }
 }

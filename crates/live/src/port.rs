@@ -1,4 +1,4 @@
-//! A socket with what goes with it: the batch that is put together for it, and the capture.
+//! A socket with its outgoing batch and its capture.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,17 +11,17 @@ use rustix::io::Errno;
 use crate::capture::Capture;
 use crate::socket::Socket;
 
-/// The two ends of a packet.
+/// Addresses of the two ends of a packet.
 #[derive(Clone, Copy, Debug)]
-pub struct Way {
-    /// Our address.
+pub struct AddressPair {
+    /// The local address.
     pub local: SocketAddr,
-    /// The other side's.
+    /// The peer's address.
     pub remote: SocketAddr,
 }
 
-impl Way {
-    /// Packets leave from the address that the other side knows. A socket that is bound to all of them would have another chosen.
+impl AddressPair {
+    /// Packets leave from the address that the peer knows; a wildcard socket would choose its own.
     fn source(self) -> Option<IpAddr> {
         Some(self.local.ip()).filter(|ip| !ip.is_unspecified())
     }
@@ -35,22 +35,22 @@ pub struct Port {
     batch: Vec<u8>,
     size: usize,
     ecn: u8,
-    /// The packet that did not belong to that batch.
+    /// A packet that did not fit the batch.
     extra: Vec<u8>,
     extra_ecn: u8,
 }
 
 impl Port {
-    /// With a capture file, if one is named.
+    /// Opens the capture file, if any.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn new(socket: Socket, capture: Option<&Path>) -> io::Result<Self> {
-        let named = |path: &Path, error: io::Error| {
+        let with_path = |path: &Path, error: io::Error| {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
         };
         let capture =
-            capture.map(|path| Capture::create(path).map_err(|error| named(path, error))).transpose()?;
+            capture.map(|path| Capture::create(path).map_err(|error| with_path(path, error))).transpose()?;
         Ok(Self {
             socket,
             capture,
@@ -62,16 +62,17 @@ impl Port {
         })
     }
 
-    /// Takes packets of one size and codepoint from a connection, as many as one call sends; `told` hears of each.
+    /// Takes packets of one size and codepoint from a connection, as many as one call sends, and reports each
+    /// to `on_sent`.
     ///
     /// # Errors
     /// If the capture cannot be written.
     pub fn collect(
         &mut self,
         at: Nanos,
-        way: Way,
+        addresses: AddressPair,
         connection: &mut Connection,
-        mut told: impl FnMut(&Sent),
+        mut on_sent: impl FnMut(&Sent),
     ) -> io::Result<usize> {
         let mut count = 0;
         if !self.extra.is_empty() {
@@ -87,9 +88,9 @@ impl Port {
             let Some(sent) = connection.poll_transmit(at, &mut self.batch) else { break };
             let size = self.batch.len() - begin;
             if let Some(capture) = &mut self.capture {
-                capture.write(way.local, way.remote, sent.ecn, &self.batch[begin..])?;
+                capture.write(addresses.local, addresses.remote, sent.ecn, &self.batch[begin..])?;
             }
-            told(&sent);
+            on_sent(&sent);
             if count == 0 {
                 (self.size, self.ecn) = (size, sent.ecn);
             } else if size > self.size || sent.ecn != self.ecn {
@@ -106,31 +107,31 @@ impl Port {
         Ok(count)
     }
 
-    /// A packet is left for the next call of [`Port::collect`].
+    /// Whether a packet is left for the next call of [`Port::collect`].
     pub fn has_extra(&self) -> bool {
         !self.extra.is_empty()
     }
 
-    /// Sends what was collected, when the system has room for it. Whatever happens, it is not sent again.
+    /// Sends the batch when the system has room, and discards it in any case.
     ///
     /// # Errors
-    /// What the system says.
-    pub async fn flush(&mut self, way: Way) -> io::Result<()> {
+    /// The system's error.
+    pub async fn flush(&mut self, addresses: AddressPair) -> io::Result<()> {
         if self.batch.is_empty() {
             return Ok(());
         }
         let refused = [Errno::IO, Errno::INVAL].map(|errno| Some(errno.raw_os_error()));
         let batched = self.batch.len() > self.size;
-        let mut done = self.pass(way, &self.batch).await;
-        // What the interface cannot cut into packets goes by one, and so does everything from then on. Datagrams that are too long
-        // for it are refused in this way too; then the error of the first tells.
+        let mut done = self.send_batch(addresses, &self.batch).await;
+        // If the interface cannot segment a batch, send single packets from now on. Datagrams that are too
+        // long for the interface fail in the same way; then the first packet shows the error.
         if let Err(error) = &done
             && batched
             && refused.contains(&error.raw_os_error())
         {
             self.socket.stop_batches();
             for packet in self.batch.chunks(self.size) {
-                done = self.pass(way, packet).await;
+                done = self.send_batch(addresses, packet).await;
                 if done.is_err() {
                     break;
                 }
@@ -140,16 +141,16 @@ impl Port {
         done
     }
 
-    /// As if these packets of `size` bytes had been collected.
+    /// Fills the batch with packets of `size` bytes.
     #[cfg(test)]
     pub fn put(&mut self, packets: &[u8], size: usize) {
         self.batch.extend_from_slice(packets);
         self.size = size;
     }
 
-    async fn pass(&self, way: Way, contents: &[u8]) -> io::Result<()> {
+    async fn send_batch(&self, addresses: AddressPair, contents: &[u8]) -> io::Result<()> {
         loop {
-            match self.socket.send(way.remote, way.source(), self.ecn, contents, self.size) {
+            match self.socket.send(addresses.remote, addresses.source(), self.ecn, contents, self.size) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.writable().await?,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 done => return done,
@@ -157,19 +158,19 @@ impl Port {
         }
     }
 
-    /// Sends one packet, if that is possible at once: for answers to strangers.
+    /// Sends one packet if that is possible at once: for Resets without a connection.
     ///
     /// # Errors
     /// If the capture cannot be written.
-    pub fn answer(&mut self, way: Way, packet: &[u8]) -> io::Result<()> {
+    pub fn answer(&mut self, addresses: AddressPair, packet: &[u8]) -> io::Result<()> {
         if let Some(capture) = &mut self.capture {
-            capture.write(way.local, way.remote, 0, packet)?;
+            capture.write(addresses.local, addresses.remote, 0, packet)?;
         }
-        let _ = self.socket.send(way.remote, way.source(), 0, packet, packet.len());
+        let _ = self.socket.send(addresses.remote, addresses.source(), 0, packet, packet.len());
         Ok(())
     }
 
-    /// Whoever reads the capture now finds all packets so far.
+    /// Flushes the capture, so that readers find all packets so far.
     ///
     /// # Errors
     /// If it cannot be written.

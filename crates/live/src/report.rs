@@ -1,4 +1,4 @@
-//! What is told of a connection.
+//! Report of a connection.
 
 use narrows_cc::Nanos;
 use narrows_dccp::Connection;
@@ -8,15 +8,15 @@ use serde::Serialize;
 /// One-way delays of datagrams, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Delay {
-    /// The least.
+    /// Minimum.
     pub min_ms: f64,
-    /// The mean.
+    /// Mean.
     pub mean_ms: f64,
-    /// The median.
+    /// Median.
     pub p50_ms: f64,
-    /// That of 95 in a hundred.
+    /// 95th percentile.
     pub p95_ms: f64,
-    /// That of 99 in a hundred.
+    /// 99th percentile.
     pub p99_ms: f64,
 }
 
@@ -33,53 +33,53 @@ impl Delay {
     }
 }
 
-/// One connection, at its end or on the way.
+/// One connection, in progress or at its end.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// `sender` or `receiver`.
     pub role: &'static str,
-    /// The other side.
+    /// The peer's address.
     pub remote: String,
-    /// What controls the data: its scheme at the sender, its CCID at both.
+    /// The sender's scheme; `None` at the receiver.
     pub scheme: Option<&'static str>,
-    /// The number of that CCID on the wire.
+    /// Number of the CCID for the data, at both ends.
     pub ccid: u8,
-    /// Since the connection was there.
+    /// Seconds since the connection opened.
     pub duration_s: f64,
-    /// How it ended: `closed`, `peer gone`, `reset`, or `open` on the way.
+    /// How it ended: `closed`, `peer gone`, `reset`, or `open` if in progress.
     pub end: &'static str,
-    /// The code of the Reset, where one came or was sent.
+    /// Code of the Reset that was received or sent.
     pub reset_code: Option<u8>,
-    /// Its name, if it has one.
+    /// Name of a known Reset code.
     pub reset_name: Option<&'static str>,
-    /// Datagrams that the source wrote.
+    /// Datagrams written by the source.
     pub datagrams_written: u64,
-    /// Datagrams sent or received, copies not counted.
+    /// Datagrams sent or received, without duplicates.
     pub datagrams: u64,
-    /// Their payload.
+    /// Payload bytes of these datagrams.
     pub bytes: u64,
-    /// Of the sender: payload known to have arrived.
+    /// At the sender: acknowledged payload bytes.
     pub bytes_acknowledged: u64,
     /// Packets of all types sent.
     pub packets_sent: u64,
     /// Packets of all types received.
     pub packets_received: u64,
-    /// Of the sender: datagrams lost, as the receiver's reports show, less those that were late only; of a CCID whose reports tell
-    /// the fate of each.
+    /// At the sender: lost datagrams without late ones, as the receiver's reports show, if the CCID reports
+    /// every packet.
     pub lost: Option<u64>,
-    /// Of the sender: their share of datagrams sent.
+    /// At the sender: `lost` as a percentage of datagrams sent.
     pub loss_percent: Option<f64>,
-    /// Datagrams marked by the network.
+    /// Datagrams with ECN marks.
     pub marked: u64,
-    /// Datagrams that found no room in the queue of this end.
+    /// Datagrams dropped by the full queue of this end.
     pub queue_drops: u64,
     /// Timeouts.
     pub timeouts: u64,
-    /// Payload per second, sent or received, from the connection's opening to the last datagram, or to the source's end.
+    /// Payload rate from the opening to the last datagram or the end of the source.
     pub throughput_mbit_s: f64,
     /// Smoothed round-trip time.
     pub rtt_ms: Option<f64>,
-    /// Of the receiver: one-way delays.
+    /// At the receiver: one-way delays.
     pub delay: Option<Delay>,
 }
 

@@ -1,12 +1,13 @@
-//! A receiver: any number of connections, up to a limit, on one socket.
+//! A receiver: several connections up to a limit, on one socket.
 //!
-//! A connection is known by the other side's address and UDP port and by both DCCP ports (RFC 6773 section 3.8). Packets of none
-//! are answered as RFC 4340 says: a Request opens a connection, or is refused with the reason; anything else is told that there is
-//! no connection (section 8.3.1). What has ended with a Reset of the other side stays for TIMEWAIT.
+//! The peer's address and UDP port and both DCCP ports identify a connection (RFC 6773 section 3.8). Packets
+//! without a connection get the answers of RFC 4340: a Request opens a connection or is refused with a
+//! reason, and other packets get a Reset (No Connection, section 8.3.1). A connection that ended with the
+//! peer's Reset remains for TIMEWAIT.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, UdpSocket as Plain};
+use std::net::{SocketAddr, UdpSocket as StdSocket};
 use std::time::{Duration, Instant};
 
 use narrows_cc::Nanos;
@@ -15,24 +16,26 @@ use narrows_dccp::{Header, Kind, ResetCode, Role};
 
 use crate::alarm::Alarm;
 use crate::capture::Capture;
-use crate::peer::{Peer, nanos};
-use crate::port::{Port, Way};
+use crate::port::{AddressPair, Port};
 use crate::report::Report;
+use crate::session::{Session, nanos};
 use crate::settings::{Caller, LiveError, Settings, Stop};
-use crate::socket::{Arrived, Socket};
-use crate::{TICK, block_on, forgivable};
+use crate::socket::{Received, Socket};
+use crate::{TICK, block_on, is_transient};
 
-/// The least time between two Resets to strangers, who get no more bytes than they sent, or eight more.
+/// Least time between two Resets without a connection; each has at most eight bytes more than the packet it
+/// answers.
 const REFUSAL_INTERVAL: Nanos = Nanos::from_millis(10);
 
-/// Receives until it is told to stop, its time is over, or, with `once`, a connection has ended. The reports go to the caller,
-/// the last one comes back, if there was one.
+/// Receives until the caller stops it, its duration ends or, with `once`, a connection has ended. The caller
+/// gets all reports; returns the last one, if any.
 ///
 /// # Errors
-/// If it cannot listen, or the only connection does not end as it should.
+/// If it cannot listen, or its only connection fails.
 pub fn receive(settings: &Settings, caller: &dyn Caller) -> Result<Option<Report>, LiveError> {
-    let plain = Plain::bind(settings.address).map_err(|error| LiveError::Socket(settings.address, error))?;
-    receive_on(plain, settings, caller)
+    let bound =
+        StdSocket::bind(settings.address).map_err(|error| LiveError::Socket(settings.address, error))?;
+    receive_on(bound, settings, caller)
 }
 
 /// As [`receive`], on a bound socket.
@@ -40,12 +43,12 @@ pub fn receive(settings: &Settings, caller: &dyn Caller) -> Result<Option<Report
 /// # Errors
 /// As [`receive`].
 pub fn receive_on(
-    plain: Plain,
+    bound: StdSocket,
     settings: &Settings,
     caller: &dyn Caller,
 ) -> Result<Option<Report>, LiveError> {
     block_on(async {
-        let socket = Socket::new(plain)?;
+        let socket = Socket::new(bound)?;
         let mut port = Port::new(socket, settings.capture.as_deref())?;
         let mut server = Server::new(settings, port.socket.local());
         let mut alarm = Alarm::new()?;
@@ -53,9 +56,9 @@ pub fn receive_on(
         let start = Instant::now();
         let clock = || nanos(start.elapsed());
         loop {
-            let late = settings.duration.is_some_and(|duration| start.elapsed() >= duration);
+            let expired = settings.duration.is_some_and(|duration| start.elapsed() >= duration);
             server.stop = match caller.stop() {
-                Stop::No if late || server.stop == Stop::Close => Stop::Close,
+                Stop::No if expired || server.stop == Stop::Close => Stop::Close,
                 stop => stop,
             };
             server.advance(&clock, caller, &mut port).await?;
@@ -66,7 +69,7 @@ pub fn receive_on(
             let wait = server.deadline().as_nanos().saturating_sub(clock().as_nanos());
             let wait = Duration::from_nanos(wait).min(TICK);
             if alarm.wait(&port.socket, wait).await? {
-                server.hear(&mut port, clock())?;
+                server.receive(&mut port, clock())?;
             }
         }
     })
@@ -75,10 +78,10 @@ pub fn receive_on(
 pub struct Server<'a> {
     settings: &'a Settings,
     local: SocketAddr,
-    peers: BTreeMap<Flow, Peer<'a>>,
-    /// If so, there are no more connections.
+    sessions: BTreeMap<Flow, Session<'a>>,
+    /// When set, refuses further connections.
     stop: Stop,
-    /// What came of the connection that ended last.
+    /// Outcome of the connection that ended last.
     last: Option<Result<Report, LiveError>>,
     refusals: Refusals,
 }
@@ -86,62 +89,62 @@ pub struct Server<'a> {
 impl<'a> Server<'a> {
     pub fn new(settings: &'a Settings, local: SocketAddr) -> Self {
         let refusals = Refusals::default();
-        Self { settings, local, peers: BTreeMap::new(), stop: Stop::No, last: None, refusals }
+        Self { settings, local, sessions: BTreeMap::new(), stop: Stop::No, last: None, refusals }
     }
 
     /// Connections that are not over.
-    fn present(&self) -> usize {
-        self.peers.values().filter(|peer| !peer.is_over()).count()
+    fn active_count(&self) -> usize {
+        self.sessions.values().filter(|session| !session.is_over()).count()
     }
 
-    /// With `once`: the one that is served.
-    fn chosen(&self) -> Option<Flow> {
-        let there = self.peers.iter().filter(|(_, peer)| peer.was_connected());
-        there.min_by_key(|(_, peer)| peer.connected_at()).map(|(flow, _)| *flow)
+    /// With `once`, the connection that is served: the first that completed its handshake.
+    fn served(&self) -> Option<Flow> {
+        let connected = self.sessions.iter().filter(|(_, session)| session.was_connected());
+        connected.min_by_key(|(_, session)| session.connected_at()).map(|(flow, _)| *flow)
     }
 
     pub fn is_done(&self) -> bool {
-        (self.stop != Stop::No || (self.settings.once && self.last.is_some())) && self.present() == 0
+        (self.stop != Stop::No || (self.settings.once && self.last.is_some())) && self.active_count() == 0
     }
 
     pub fn deadline(&self) -> Nanos {
-        self.peers.values().map(Peer::deadline).min().unwrap_or(Nanos::MAX)
+        self.sessions.values().map(Session::deadline).min().unwrap_or(Nanos::MAX)
     }
 
-    /// What is due; ended connections are told of.
+    /// Runs all sessions and reports ended connections.
     pub async fn advance(
         &mut self,
         clock: &impl Fn() -> Nanos,
         caller: &dyn Caller,
         port: &mut Port,
     ) -> Result<(), LiveError> {
-        let chosen = self.chosen().filter(|_| self.settings.once);
-        for (flow, peer) in &mut self.peers {
+        let served = self.served().filter(|_| self.settings.once);
+        for (flow, session) in &mut self.sessions {
             let now = clock();
-            if chosen.is_some_and(|chosen| chosen != *flow) {
-                peer.dismiss(now);
+            if served.is_some_and(|served| served != *flow) {
+                session.dismiss(now);
             }
-            let was_over = peer.is_over();
-            peer.supervise(now, caller, self.stop);
-            peer.advance(clock, port).await?;
-            if peer.is_over() && !was_over && peer.was_connected() && !peer.is_dismissed() {
-                self.last = Some(match peer.verdict(now, caller) {
-                    // Others go on; the report says how this one ended.
-                    Err(LiveError::Gone(_, _, report)) if !self.settings.once => Ok(*report),
+            let was_over = session.is_over();
+            session.supervise(now, caller, self.stop);
+            session.advance(clock, port).await?;
+            if session.is_over() && !was_over && session.was_connected() && !session.is_dismissed() {
+                self.last = Some(match session.outcome(now, caller) {
+                    // A failed connection does not end the others; its report states the end.
+                    Err(LiveError::PeerGone(_, _, report)) if !self.settings.once => Ok(*report),
                     Err(LiveError::Reset(..)) if !self.settings.once => continue,
                     result => result,
                 });
             }
         }
-        self.peers.retain(|_, peer| !peer.is_closed() && !peer.is_listening());
-        for (way, packet) in self.refusals.waiting.drain(..) {
-            port.answer(way, &packet)?;
+        self.sessions.retain(|_, session| !session.is_closed() && !session.is_listening());
+        for (addresses, packet) in self.refusals.waiting.drain(..) {
+            port.answer(addresses, &packet)?;
         }
         Ok(())
     }
 
-    /// Hands what the socket has to the connections.
-    fn hear(&mut self, port: &mut Port, now: Nanos) -> Result<(), LiveError> {
+    /// Passes received packets to their connections.
+    fn receive(&mut self, port: &mut Port, now: Nanos) -> Result<(), LiveError> {
         let Port { socket, capture, .. } = port;
         let mut failed = Ok(());
         let received = socket.receive(|packet| {
@@ -151,8 +154,8 @@ impl<'a> Server<'a> {
         });
         failed?;
         match received {
-            // What ICMP told of one peer; its connection has timers.
-            Err(error) if !forgivable(&error) && error.kind() != io::ErrorKind::ConnectionRefused => {
+            // ICMP errors concern one peer, whose connection has timers.
+            Err(error) if !is_transient(&error) && error.kind() != io::ErrorKind::ConnectionRefused => {
                 Err(LiveError::Socket(self.local, error))
             }
             _ => Ok(()),
@@ -162,31 +165,31 @@ impl<'a> Server<'a> {
     pub fn on_packet(
         &mut self,
         now: Nanos,
-        packet: &Arrived<'_>,
+        packet: &Received<'_>,
         capture: Option<&mut Capture>,
     ) -> io::Result<()> {
         if let Some(capture) = capture {
             capture.write(packet.from, packet.to, packet.ecn, packet.bytes)?;
         }
-        // RFC 6773: what is no packet is dropped without an answer.
+        // RFC 6773: drop malformed packets without an answer.
         let Ok((header, body)) = udp::open(packet.bytes) else { return Ok(()) };
         let flow = Flow::of(packet.from, &header);
-        let way = Way { local: packet.to, remote: packet.from };
-        if !self.peers.contains_key(&flow) {
-            if let Some(code) = self.objection(&header) {
-                self.refusals.add(now, way, &header, code);
+        let addresses = AddressPair { local: packet.to, remote: packet.from };
+        if !self.sessions.contains_key(&flow) {
+            if let Some(code) = self.reset_code(&header) {
+                self.refusals.add(now, addresses, &header, code);
                 return Ok(());
             }
-            self.peers.insert(flow, Peer::new(self.settings, Role::Server, way, now)?);
+            self.sessions.insert(flow, Session::new(self.settings, Role::Server, addresses, now)?);
         }
-        if let Some(peer) = self.peers.get_mut(&flow) {
-            peer.on_packet(now, &header, &body, packet.ecn);
+        if let Some(session) = self.sessions.get_mut(&flow) {
+            session.on_packet(now, &header, &body, packet.ecn);
         }
         Ok(())
     }
 
-    /// Why a packet of no connection does not open one.
-    fn objection(&self, header: &Header) -> Option<ResetCode> {
+    /// Why a packet without a connection does not open one.
+    fn reset_code(&self, header: &Header) -> Option<ResetCode> {
         if header.kind != Kind::Request {
             Some(ResetCode::NoConnection)
         } else if header.destination != self.settings.config.local_port || self.stop != Stop::No {
@@ -194,29 +197,29 @@ impl<'a> Server<'a> {
         } else if header.service != self.settings.config.service {
             Some(ResetCode::BadServiceCode)
         } else {
-            // Who only asks does not keep others out: with `once` the first whose handshake is complete is served.
-            let taken = self.settings.once && (self.last.is_some() || self.chosen().is_some());
-            (taken || self.present() >= self.settings.connections).then_some(ResetCode::TooBusy)
+            // An incomplete handshake does not keep others out: `once` serves the first that completes.
+            let taken = self.settings.once && (self.last.is_some() || self.served().is_some());
+            (taken || self.active_count() >= self.settings.connections).then_some(ResetCode::TooBusy)
         }
     }
 }
 
-/// Resets to packets of no connection, as many as may be.
+/// Rate-limited Resets to packets without a connection.
 #[derive(Default)]
 struct Refusals {
     next: Nanos,
-    waiting: Vec<(Way, Vec<u8>)>,
+    waiting: Vec<(AddressPair, Vec<u8>)>,
 }
 
 impl Refusals {
-    /// Answers `header`, unless another answer was given just now, or it is a Reset itself.
-    fn add(&mut self, now: Nanos, way: Way, header: &Header, code: ResetCode) {
+    /// Answers `header` with a Reset, except a Reset or within the least interval.
+    fn add(&mut self, now: Nanos, addresses: AddressPair, header: &Header, code: ResetCode) {
         if header.kind == Kind::Reset || now < self.next {
             return;
         }
         self.next = now.saturating_add(REFUSAL_INTERVAL);
         let mut packet = Vec::new();
         header.refusal(code).encode(&[], &[], &mut packet);
-        self.waiting.push((way, packet));
+        self.waiting.push((addresses, packet));
     }
 }

@@ -1,4 +1,4 @@
-//! What a live run is asked to do, and how it fails.
+//! Settings of a live run, its errors and its caller.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,99 +11,99 @@ use thiserror::Error;
 
 use crate::report::Report;
 
-/// What a live run is asked to do.
+/// Settings of a live run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The connection's settings; role and ports are set here.
+    /// Settings of the connection; the session sets role and ports.
     pub config: Config,
-    /// Where to: the other side of a sender, the address that a receiver listens at.
+    /// The peer's address for a sender, the listening address for a receiver.
     pub address: SocketAddr,
-    /// What a sender sends.
+    /// The sender's application.
     pub app: AppConfig,
-    /// Datagrams that may wait to be sent; otherwise what the source calls for.
+    /// Limit of queued datagrams; by default what the application needs.
     pub queue: Option<usize>,
-    /// A sender closes, a receiver ends, after this.
+    /// Time after which a sender closes or a receiver ends.
     pub duration: Option<Duration>,
-    /// An answer that does not come is given up after this: a Request's, that of data; a receiver also gives up a sender that is
-    /// silent for so long, for which DCCP has no timer.
+    /// Longest wait for an answer to a Request and for ACKs of data. A receiver also gives up a sender that
+    /// is silent for this time, for which DCCP has no timer.
     pub timeout: Duration,
-    /// A receiver ends after one connection, the first whose handshake is complete, and has no other meanwhile.
+    /// A receiver serves one connection, the first that completes its handshake, and ends after it.
     pub once: bool,
-    /// A receiver serves so many connections at a time; further Requests are answered with Reset (Too Busy).
+    /// Limit of concurrent connections at a receiver; further Requests get a Reset (Too Busy).
     pub connections: usize,
-    /// Where packets are captured.
+    /// Path of the capture file.
     pub capture: Option<PathBuf>,
 }
 
 /// Why a live run failed.
 #[derive(Debug, Error)]
 pub enum LiveError {
-    /// The socket cannot be opened, or fails.
-    #[error("{0}: {1}")]
+    /// The socket cannot be opened or fails.
+    #[error("socket {0}: {1}")]
     Socket(SocketAddr, io::Error),
-    /// Nobody listens there.
-    #[error("{0}: refused: nothing receives there")]
+    /// The port is closed.
+    #[error("{0}: connection refused: no receiver listens at this address")]
     Refused(SocketAddr),
     /// No answer to Requests.
     #[error("{0}: no answer in {1:?}")]
     NoAnswer(SocketAddr, Duration),
-    /// The other side answered the Request with a Reset.
-    #[error("{0}: refused by the other side: {code}", code = code(*.1))]
-    Denied(SocketAddr, u8),
-    /// A Reset ended a connection that was there.
-    #[error("{0}: reset by the other side: {code}", code = code(*.1))]
+    /// The peer answered the Request with a Reset.
+    #[error("{0}: the peer refused the connection: {code}", code = code(*.1))]
+    Rejected(SocketAddr, u8),
+    /// A Reset ended an open connection.
+    #[error("{0}: the peer reset the connection: {code}", code = code(*.1))]
     Reset(SocketAddr, u8),
-    /// The other side fell silent. What was done until then is in the report.
-    #[error("{0}: the other side is gone: nothing came from it for {1:?}")]
-    Gone(SocketAddr, Duration, Box<Report>),
-    /// A datagram with its headers is more than the path takes.
+    /// The peer fell silent. The report covers the connection until then.
+    #[error("{0}: the peer is gone: no packet for {1:?}")]
+    PeerGone(SocketAddr, Duration, Box<Report>),
+    /// A datagram with its headers exceeds the path's MTU.
     #[error(
-        "{0}: datagrams of {1} bytes and their headers are longer than what the path takes in one piece; {fit}",
-        fit = .2.map_or("shorter ones fit".to_owned(), |most| format!("{most} bytes fit"))
+        "{0}: datagrams of {1} bytes with their headers exceed the MTU of the path; accepted: {fit}",
+        fit = .2.map_or("shorter datagrams".to_owned(), |most| format!("at most {most} bytes"))
     )]
     TooLong(SocketAddr, u16, Option<usize>),
-    /// The capture failed, or the system.
+    /// The capture or the system failed.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
-/// A Reset code (RFC 4340 section 5.6) with its number, and what is behind it where the name does not say that.
+/// Name and number of a Reset code (RFC 4340 section 5.6), with an explanation where the name needs one.
 fn code(number: u8) -> String {
     let known = ResetCode::from_wire(number);
     let name = known.map_or("unknown reason", ResetCode::name);
-    let why = match known {
-        Some(ResetCode::NoConnection) => ": it knows no such connection",
-        Some(ResetCode::PacketError) => ": a packet that should not come",
-        Some(ResetCode::OptionError) => ": an option that cannot be",
-        Some(ResetCode::MandatoryError) => ": an option that it must understand and does not",
-        Some(ResetCode::ConnectionRefused) => ": nobody listens at that DCCP port, or it is ending",
-        Some(ResetCode::BadServiceCode) => ": nobody offers that service",
-        Some(ResetCode::TooBusy) => ": it serves as many as it can",
-        Some(ResetCode::AggressionPenalty) => ": it was sent more than congestion allows",
+    let explanation = match known {
+        Some(ResetCode::NoConnection) => ": the peer knows no such connection",
+        Some(ResetCode::PacketError) => ": an unexpected packet",
+        Some(ResetCode::OptionError) => ": an invalid option",
+        Some(ResetCode::MandatoryError) => ": a mandatory option that the peer does not support",
+        Some(ResetCode::ConnectionRefused) => ": no service at this DCCP port, or the receiver is closing",
+        Some(ResetCode::BadServiceCode) => ": the receiver offers another service code",
+        Some(ResetCode::TooBusy) => ": it serves its maximum of connections",
+        Some(ResetCode::AggressionPenalty) => ": the sender exceeded the rate that congestion allows",
         _ => "",
     };
-    format!("{name} ({number}){why}")
+    format!("{name} ({number}){explanation}")
 }
 
-/// Whether to go on.
+/// Stop request of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// Go on.
+    /// Continue.
     No,
-    /// Close connections, and wait for that.
+    /// Close connections and wait for the peer.
     Close,
-    /// Wait for nobody.
+    /// Abort without waiting.
     Abort,
 }
 
-/// What the caller is asked and told.
+/// Callbacks of a live run.
 pub trait Caller {
-    /// Whether to stop.
+    /// Returns the current stop request.
     fn stop(&self) -> Stop;
-    /// A receiver is there, at this address.
+    /// A receiver listens at this address.
     fn listening(&self, at: SocketAddr);
-    /// Once a second.
+    /// Progress of a connection, once a second.
     fn progress(&self, report: &Report);
-    /// A receiver's connection has ended.
+    /// A connection ended.
     fn ended(&self, report: &Report);
 }

@@ -1,9 +1,10 @@
 //! A UDP socket that sends and receives batches, with the ECN codepoint of each packet.
 //!
-//! Packets of one size and codepoint that follow each other leave in one call (UDP segmentation offload), and may arrive in one.
+//! Consecutive packets of one size and codepoint leave in one call (UDP segmentation offload) and may arrive
+//! in one.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket as Plain};
+use std::net::{IpAddr, SocketAddr, UdpSocket as StdSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
@@ -12,11 +13,11 @@ use rustix::net::sockopt;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-/// Bytes that one receiving call may give for each of its buffers.
-const BUFFER: usize = 1 << 16;
-/// The most that one sending call carries.
-const MOST: usize = 60_000;
-/// Buffers of the system: several milliseconds at 1 Gbit/s.
+/// Bytes per buffer of a receive call.
+const RECEIVE_BUFFER: usize = 1 << 16;
+/// Largest batch of a send call, in bytes.
+const MAX_BATCH: usize = 60_000;
+/// Kernel buffer sizes: several milliseconds at 1 Gbit/s.
 const SYSTEM_BUFFER: usize = 4 << 20;
 
 /// A socket with its buffers.
@@ -30,74 +31,80 @@ pub struct Socket {
     single: AtomicBool,
 }
 
-/// A packet that arrived.
+/// A received packet.
 #[derive(Debug)]
-pub struct Arrived<'a> {
+pub struct Received<'a> {
     /// The sender's address.
     pub from: SocketAddr,
-    /// Our address that it was sent to.
+    /// The local address to which it was sent.
     pub to: SocketAddr,
     /// The ECN codepoint of its IP header.
     pub ecn: u8,
-    /// Its payload.
+    /// Its UDP payload.
     pub bytes: &'a [u8],
 }
 
 impl Socket {
-    /// Binds to `local`. With a peer, it exchanges packets with that address only and reports its refusals.
+    /// Binds to `local`. With a peer, connects to it: only its packets and ICMP errors arrive.
     ///
     /// # Errors
-    /// If the address cannot be used. Call it inside a tokio runtime.
+    /// If the address cannot be used.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     pub fn open(local: SocketAddr, peer: Option<SocketAddr>) -> io::Result<Self> {
-        let plain = Plain::bind(local)?;
+        let bound = StdSocket::bind(local)?;
         if let Some(peer) = peer {
-            plain.connect(peer)?;
+            bound.connect(peer)?;
         }
-        Self::new(plain)
+        Self::new(bound)
     }
 
     /// Takes over a bound socket.
     ///
     /// # Errors
-    /// If the system refuses an option. Call it inside a tokio runtime.
-    pub fn new(plain: Plain) -> io::Result<Self> {
-        plain.set_nonblocking(true)?;
-        let state = UdpSocketState::new((&plain).into())?;
-        // Less will do where the system allows no more.
-        let _ = state.set_send_buffer_size((&plain).into(), SYSTEM_BUFFER);
-        let _ = state.set_recv_buffer_size((&plain).into(), SYSTEM_BUFFER);
-        let local = plain.local_addr()?;
-        let socket = UdpSocket::from_std(plain)?;
+    /// If the system refuses an option.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn new(bound: StdSocket) -> io::Result<Self> {
+        bound.set_nonblocking(true)?;
+        let state = UdpSocketState::new((&bound).into())?;
+        // Smaller buffers are acceptable.
+        let _ = state.set_send_buffer_size((&bound).into(), SYSTEM_BUFFER);
+        let _ = state.set_recv_buffer_size((&bound).into(), SYSTEM_BUFFER);
+        let local = bound.local_addr()?;
+        let socket = UdpSocket::from_std(bound)?;
         let metas = [RecvMeta::default(); BATCH_SIZE];
         Ok(Self {
             socket,
             state,
             local,
-            buffer: vec![0; BUFFER * BATCH_SIZE],
+            buffer: vec![0; RECEIVE_BUFFER * BATCH_SIZE],
             metas,
             single: AtomicBool::new(false),
         })
     }
 
-    /// The address that it is bound to.
+    /// The bound address.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// How many packets of `size` bytes one call may send.
+    /// Packets of `size` bytes that one send call may carry.
     pub fn segments(&self, size: usize) -> usize {
         if self.single.load(Ordering::Relaxed) {
             return 1;
         }
-        self.state.max_gso_segments().min(MOST / size.max(1)).max(1)
+        self.state.max_gso_segments().min(MAX_BATCH / size.max(1)).max(1)
     }
 
-    /// From now on each packet needs a call.
+    /// Sends single packets from now on.
     pub fn stop_batches(&self) {
         self.single.store(true, Ordering::Relaxed);
     }
 
-    /// Bytes that one packet to the peer may have, IP header included, as far as the system knows; none for a socket without one.
+    /// MTU towards the peer in bytes with the IP header, if the system knows it; `None` without a peer.
     pub fn mtu(&self) -> Option<usize> {
         let mtu = if self.local.is_ipv4() {
             sockopt::ip_mtu(&self.socket)
@@ -128,11 +135,11 @@ impl Socket {
         self.socket.writable().await
     }
 
-    /// Sends `contents`, packets of `size` bytes of which the last may be shorter. `WouldBlock` if there is no room.
-    /// It comes from the address `from`, if one is given.
+    /// Sends `contents`, packets of `size` bytes of which the last may be shorter, from the address `from` if
+    /// given.
     ///
     /// # Errors
-    /// If there is no room, or the system refuses the packets.
+    /// `WouldBlock` without room, or the system's refusal.
     pub fn send(
         &self,
         to: SocketAddr,
@@ -152,13 +159,13 @@ impl Socket {
         self.socket.try_io(Interest::WRITABLE, || self.state.try_send((&self.socket).into(), &transmit))
     }
 
-    /// Hands all packets of one call to `take`; `WouldBlock` if there are none.
+    /// Passes all packets of one call to `take`.
     ///
     /// # Errors
-    /// If there are none, or the peer refuses packets.
-    pub fn receive(&mut self, mut take: impl FnMut(Arrived<'_>)) -> io::Result<()> {
+    /// `WouldBlock` without packets, or an ICMP error from the peer.
+    pub fn receive(&mut self, mut take: impl FnMut(Received<'_>)) -> io::Result<()> {
         let Self { socket, state, buffer, metas, local, .. } = self;
-        let mut parts = buffer.chunks_mut(BUFFER);
+        let mut parts = buffer.chunks_mut(RECEIVE_BUFFER);
         let mut slices: [io::IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| io::IoSliceMut::new(parts.next().unwrap_or_default()));
         let count =
@@ -167,7 +174,7 @@ impl Socket {
             let to = meta.dst_ip.map_or(*local, |ip: IpAddr| SocketAddr::new(ip, local.port()));
             let ecn = meta.ecn.map_or(0, |ecn| ecn as u8);
             for bytes in slice[..meta.len].chunks(meta.stride.max(1)) {
-                take(Arrived { from: meta.addr, to, ecn, bytes });
+                take(Received { from: meta.addr, to, ecn, bytes });
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
-//! What can be tested without waiting: files, numbers, words, and how a server answers packets that are handed to it.
+//! Tests without waiting: files, numbers, messages, and a server's answers to packets.
 
-mod ends;
+mod pair;
 
-use std::net::{SocketAddr, UdpSocket as Plain};
+use std::net::{SocketAddr, UdpSocket as StdSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use narrows_units::Histogram;
 use crate::alarm::Alarm;
 use crate::block_on;
 use crate::capture::Capture;
-use crate::peer::Peer;
-use crate::port::{Port, Way};
+use crate::port::{AddressPair, Port};
 use crate::report::{Delay, Report};
 use crate::server::Server;
+use crate::session::Session;
 use crate::settings::{Caller, LiveError, Settings, Stop};
-use crate::socket::{Arrived, Socket};
+use crate::socket::{Received, Socket};
 use crate::source::{Source, queue_for};
 
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -54,23 +54,24 @@ impl Caller for Listener {
     }
 }
 
-/// A server on a socket of its own, and clients that share one; packets to the server are handed over, those back are received.
-struct Rig<'a> {
+/// A server with its socket, and clients on one socket. Packets to the server are passed directly, its
+/// answers come through the socket.
+struct TestServer<'a> {
     server: Server<'a>,
     port: Port,
-    plain: Plain,
+    clients: StdSocket,
     listener: Listener,
 }
 
-impl<'a> Rig<'a> {
+impl<'a> TestServer<'a> {
     fn new(settings: &'a Settings) -> Self {
         let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
-        let plain = Plain::bind(any).expect("a port is free");
-        plain.set_read_timeout(Some(Duration::from_secs(5))).expect("it can wait");
-        let socket = Socket::open(any, None).expect("a port is free");
+        let clients = StdSocket::bind(any).expect("a free port");
+        clients.set_read_timeout(Some(Duration::from_secs(5))).expect("a read timeout");
+        let socket = Socket::open(any, None).expect("a free port");
         let server = Server::new(settings, socket.local());
-        let port = Port::new(socket, None).expect("no file is asked for");
-        Self { server, port, plain, listener: Listener::default() }
+        let port = Port::new(socket, None).expect("no capture");
+        Self { server, port, clients, listener: Listener::default() }
     }
 
     fn client(&self, dccp_port: u16) -> Connection {
@@ -78,31 +79,31 @@ impl<'a> Rig<'a> {
         Connection::new(&config, Random::stream(1, "client", 0), Nanos::ZERO)
     }
 
-    /// Hands all packets of a client over; what comes back.
+    /// Delivers all packets of a client and returns the answers.
     async fn exchange(&mut self, now: Nanos, client: &mut Connection) -> Vec<Vec<u8>> {
         let mut packet = Vec::new();
         while client.poll_transmit(now, &mut packet).is_some() {
-            self.hand(now, &std::mem::take(&mut packet));
+            self.deliver(now, &std::mem::take(&mut packet));
         }
         self.answers(now).await
     }
 
-    fn hand(&mut self, now: Nanos, bytes: &[u8]) {
-        let from = self.plain.local_addr().expect("it is bound");
-        let arrived = Arrived { from, to: self.port.socket.local(), ecn: 0, bytes };
-        self.server.on_packet(now, &arrived, None).expect("no capture can fail");
+    fn deliver(&mut self, now: Nanos, bytes: &[u8]) {
+        let from = self.clients.local_addr().expect("a bound socket");
+        let received = Received { from, to: self.port.socket.local(), ecn: 0, bytes };
+        self.server.on_packet(now, &received, None).expect("no capture can fail");
     }
 
     async fn answers(&mut self, now: Nanos) -> Vec<Vec<u8>> {
-        self.port.socket.writable().await.expect("it is open");
+        self.port.socket.writable().await.expect("an open socket");
         self.server.advance(&|| now, &self.listener, &mut self.port).await.expect("the socket works");
-        // A datagram of its own after all others: on loopback they keep their order.
-        let to = self.plain.local_addr().expect("it is bound");
-        let way = Way { local: self.port.socket.local(), remote: to };
-        self.port.answer(way, b"end").expect("no capture can fail");
+        // A marker after all other datagrams: loopback keeps their order.
+        let to = self.clients.local_addr().expect("a bound socket");
+        let addresses = AddressPair { local: self.port.socket.local(), remote: to };
+        self.port.answer(addresses, b"end").expect("no capture can fail");
         let (mut found, mut buffer) = (Vec::new(), [0; 2048]);
         loop {
-            let length = self.plain.recv(&mut buffer).expect("the last datagram arrives");
+            let length = self.clients.recv(&mut buffer).expect("the last datagram arrives");
             if &buffer[..length] == b"end" {
                 return found;
             }
@@ -133,34 +134,37 @@ fn code(packets: &[Vec<u8>]) -> u8 {
     header.reset.0
 }
 
+/// A server serves connections up to its limit, refuses the next as too busy, and accepts again after a
+/// close.
 #[test]
-fn as_many_are_served_as_may_be_and_the_next_is_told() {
+fn server_at_connection_limit_answers_too_busy() {
     let settings = settings();
     block_on(async {
-        let mut rig = Rig::new(&settings);
-        let mut first = rig.connect(SECOND, 50_001).await;
-        let _second = rig.connect(SECOND, 50_002).await;
-        let mut third = rig.client(50_003);
-        let answer = rig.exchange(SECOND * 2, &mut third).await;
+        let mut test = TestServer::new(&settings);
+        let mut first = test.connect(SECOND, 50_001).await;
+        let _second = test.connect(SECOND, 50_002).await;
+        let mut third = test.client(50_003);
+        let answer = test.exchange(SECOND * 2, &mut third).await;
         assert_eq!(code(&answer), ResetCode::TooBusy as u8);
         third.on_packet(SECOND * 2, &answer[0], 0);
-        assert!(third.state().is_over(), "the client takes it for an answer to its Request");
-        // One goes: there is room.
+        assert!(third.state().is_over(), "the Reset does not end the Request");
+        // One connection closes and makes room.
         first.close(SECOND * 3);
-        let answer = rig.exchange(SECOND * 3, &mut first).await;
+        let answer = test.exchange(SECOND * 3, &mut first).await;
         assert_eq!(code(&answer), ResetCode::Closed as u8);
-        assert_eq!(rig.listener.ends.borrow().len(), 1);
-        rig.connect(SECOND * 4, 50_004).await;
+        assert_eq!(test.listener.ends.borrow().len(), 1);
+        test.connect(SECOND * 4, 50_004).await;
         Ok(())
     })
-    .expect("it runs");
+    .expect("no error");
 }
 
+/// Packets without a connection get a Reset with the reason, rate-limited.
 #[test]
-fn what_belongs_to_no_connection_is_told_why_and_seldom() {
+fn server_packets_without_connection_get_limited_resets() {
     let settings = settings();
     block_on(async {
-        let mut rig = Rig::new(&settings);
+        let mut test = TestServer::new(&settings);
         let ask = |change: fn(&mut Header)| {
             let mut header = Header::new(Kind::Request);
             (header.source, header.destination, header.seq) = (50_000, settings.config.local_port, 77);
@@ -175,140 +179,143 @@ fn what_belongs_to_no_connection_is_told_why_and_seldom() {
             (ask(|header| (header.kind, header.ack) = (Kind::Close, Some(41))), ResetCode::NoConnection),
         ];
         for (n, (packet, why)) in (1..).zip(cases) {
-            rig.hand(SECOND * n, &packet);
-            // The same at the same time: no second answer.
-            rig.hand(SECOND * n, &packet);
-            let answers = rig.answers(SECOND * n).await;
+            test.deliver(SECOND * n, &packet);
+            // A duplicate at the same time gets no second answer.
+            test.deliver(SECOND * n, &packet);
+            let answers = test.answers(SECOND * n).await;
             assert_eq!(code(&answers), why as u8);
             let answer = header(&answers);
             assert_eq!(
                 (answer.source, answer.destination),
                 (udp::open(&packet).unwrap().0.destination, 50_000)
             );
-            // RFC 4340 section 8.3.1: the number follows the acknowledgement, or is zero.
+            // RFC 4340 section 8.3.1: the sequence number follows the acknowledgement, or is zero.
             let expected = if why == ResetCode::NoConnection { 42 } else { 0 };
             assert_eq!((answer.seq, answer.ack), (expected, Some(77)));
         }
-        // Resets are not answered, nor is what is no packet.
-        rig.hand(SECOND * 9, &ask(|header| (header.kind, header.ack) = (Kind::Reset, Some(41))));
-        rig.hand(SECOND * 10, &[0; 40]);
-        assert!(rig.answers(SECOND * 10).await.is_empty());
-        assert!(rig.server.deadline() == Nanos::MAX, "nothing is kept of strangers");
+        // Resets and malformed packets get no answer.
+        test.deliver(SECOND * 9, &ask(|header| (header.kind, header.ack) = (Kind::Reset, Some(41))));
+        test.deliver(SECOND * 10, &[0; 40]);
+        assert!(test.answers(SECOND * 10).await.is_empty());
+        assert!(test.server.deadline() == Nanos::MAX, "state without a connection");
         Ok(())
     })
-    .expect("it runs");
+    .expect("no error");
 }
 
+/// A late packet gets a Reset in TIMEWAIT and afterwards; the connection is reported once.
 #[test]
-fn a_late_packet_is_answered_in_timewait_and_after_it() {
+fn server_late_packet_is_answered_in_and_after_timewait() {
     let settings = settings();
     block_on(async {
-        let mut rig = Rig::new(&settings);
-        let mut client = rig.connect(SECOND, 50_001).await;
+        let mut test = TestServer::new(&settings);
+        let mut client = test.connect(SECOND, 50_001).await;
         let mut late = Vec::new();
-        client.push(SECOND, b"late").expect("it takes data");
-        client.poll_transmit(SECOND, &mut late).expect("it may send");
+        client.push(SECOND, b"late").expect("room in the queue");
+        client.poll_transmit(SECOND, &mut late).expect("room in the window");
         client.abort(SECOND, ResetCode::Aborted);
-        assert!(rig.exchange(SECOND, &mut client).await.is_empty(), "a Reset is not answered");
-        let ends = rig.listener.ends.borrow().iter().map(|report| report.end).collect::<Vec<_>>();
+        assert!(test.exchange(SECOND, &mut client).await.is_empty(), "an answer to a Reset");
+        let ends = test.listener.ends.borrow().iter().map(|report| report.end).collect::<Vec<_>>();
         assert_eq!(ends, ["reset"]);
-        // TIMEWAIT lasts 2 MSL, half of the settings' patience.
-        assert_eq!(rig.server.deadline(), SECOND * 5);
+        // TIMEWAIT lasts 2 MSL, half of the timeout.
+        assert_eq!(test.server.deadline(), SECOND * 5);
         for at in [SECOND * 2, SECOND * 6] {
-            rig.hand(at, &late);
-            assert_eq!(code(&rig.answers(at).await), ResetCode::NoConnection as u8, "{at:?}");
-            assert_eq!(rig.server.deadline() == Nanos::MAX, at == SECOND * 6);
+            test.deliver(at, &late);
+            assert_eq!(code(&test.answers(at).await), ResetCode::NoConnection as u8, "{at:?}");
+            assert_eq!(test.server.deadline() == Nanos::MAX, at == SECOND * 6);
         }
-        assert_eq!(rig.listener.ends.borrow().len(), 1, "it is told once");
+        assert_eq!(test.listener.ends.borrow().len(), 1, "one report");
         Ok(())
     })
-    .expect("it runs");
+    .expect("no error");
 }
 
-fn tell(peer: &mut Peer<'_>, now: Nanos, bytes: &[u8]) {
+fn deliver(session: &mut Session<'_>, now: Nanos, bytes: &[u8]) {
     let (header, body) = udp::open(bytes).expect("a packet");
-    peer.on_packet(now, &header, &body, 0);
+    session.on_packet(now, &header, &body, 0);
 }
 
-/// Waits for a packet at a socket, and takes all that are there.
-async fn take(port: &mut Port) -> Vec<Vec<u8>> {
-    let (mut alarm, mut found) = (Alarm::new().expect("the system has one"), Vec::new());
+/// Waits for a packet at a socket and takes all available ones.
+async fn receive_all(port: &mut Port) -> Vec<Vec<u8>> {
+    let (mut alarm, mut found) = (Alarm::new().expect("a timer"), Vec::new());
     while found.is_empty() {
         assert!(
-            alarm.wait(&port.socket, Duration::from_secs(5)).await.expect("it is open"),
-            "something comes"
+            alarm.wait(&port.socket, Duration::from_secs(5)).await.expect("an open socket"),
+            "no packet in 5 s"
         );
         let _ = port.socket.receive(|packet| found.push(packet.bytes.to_vec()));
     }
     found
 }
 
+/// A connection counts as closed although the answer to its Close was lost.
 #[test]
-fn a_close_is_one_even_if_its_answer_is_lost() {
+fn client_close_with_lost_answer_ends_as_closed() {
     let settings = Settings { app: AppConfig::File(Bytes::new(8)), ..settings() };
     block_on(async {
-        let mut rig = Rig::new(&settings);
-        let remote = rig.port.socket.local();
+        let mut test = TestServer::new(&settings);
+        let remote = test.port.socket.local();
         let socket = Socket::open("127.0.0.1:0".parse().unwrap(), Some(remote))?;
-        let way = Way { local: socket.local(), remote };
+        let addresses = AddressPair { local: socket.local(), remote };
         let mut port = Port::new(socket, None)?;
-        let mut peer = Peer::new(&settings, Role::Client, way, SECOND)?;
-        // Request and Response, then the datagram, whose acknowledgement is not yet due.
+        let mut session = Session::new(&settings, Role::Client, addresses, SECOND)?;
+        // Request and Response, then the datagram, whose ACK is not yet due.
         for answered in [true, false] {
-            peer.advance(&|| SECOND, &mut port).await?;
-            for bytes in take(&mut rig.port).await {
-                let arrived = Arrived { from: way.local, to: remote, ecn: 0, bytes: &bytes };
-                rig.server.on_packet(SECOND, &arrived, None)?;
+            session.advance(&|| SECOND, &mut port).await?;
+            for bytes in receive_all(&mut test.port).await {
+                let received = Received { from: addresses.local, to: remote, ecn: 0, bytes: &bytes };
+                test.server.on_packet(SECOND, &received, None)?;
             }
-            rig.server.advance(&|| SECOND, &rig.listener, &mut rig.port).await?;
-            while answered && !peer.was_connected() {
-                for bytes in take(&mut port).await {
-                    tell(&mut peer, SECOND, &bytes);
+            test.server.advance(&|| SECOND, &test.listener, &mut test.port).await?;
+            while answered && !session.was_connected() {
+                for bytes in receive_all(&mut port).await {
+                    deliver(&mut session, SECOND, &bytes);
                 }
             }
         }
-        assert!(peer.was_connected());
+        assert!(session.was_connected());
         let mut answers = Vec::new();
         for n in 2..4 {
-            peer.supervise(SECOND * n, &rig.listener, Stop::Close);
-            peer.advance(&|| SECOND * n, &mut port).await?;
-            for bytes in take(&mut rig.port).await {
-                let arrived = Arrived { from: way.local, to: remote, ecn: 0, bytes: &bytes };
-                rig.server.on_packet(SECOND * n, &arrived, None)?;
+            session.supervise(SECOND * n, &test.listener, Stop::Close);
+            session.advance(&|| SECOND * n, &mut port).await?;
+            for bytes in receive_all(&mut test.port).await {
+                let received = Received { from: addresses.local, to: remote, ecn: 0, bytes: &bytes };
+                test.server.on_packet(SECOND * n, &received, None)?;
             }
-            rig.server.advance(&|| SECOND * n, &rig.listener, &mut rig.port).await?;
-            // The first answer is lost.
-            answers = take(&mut port).await;
+            test.server.advance(&|| SECOND * n, &test.listener, &mut test.port).await?;
+            // Discard the first answer.
+            answers = receive_all(&mut port).await;
         }
         assert_eq!(code(&answers), ResetCode::NoConnection as u8);
-        tell(&mut peer, SECOND * 4, &answers[0]);
-        peer.advance(&|| SECOND * 4, &mut port).await?;
-        assert!(peer.is_over());
-        assert_eq!(peer.verdict(SECOND * 4, &rig.listener)?.end, "closed");
+        deliver(&mut session, SECOND * 4, &answers[0]);
+        session.advance(&|| SECOND * 4, &mut port).await?;
+        assert!(session.is_over());
+        assert_eq!(session.outcome(SECOND * 4, &test.listener)?.end, "closed");
         Ok(())
     })
-    .expect("it runs");
+    .expect("no error");
 }
 
+/// A server gives up a silent sender after the timeout and serves others.
 #[test]
-fn a_silent_sender_is_given_up_in_the_stated_time_and_the_server_goes_on() {
+fn server_gives_up_silent_sender_after_timeout() {
     let settings = settings();
     block_on(async {
-        let mut rig = Rig::new(&settings);
-        let _client = rig.connect(SECOND, 50_001).await;
-        assert!(rig.answers(SECOND * 8).await.is_empty());
-        assert!(rig.listener.ends.borrow().is_empty());
-        assert_eq!(code(&rig.answers(SECOND * 9).await), ResetCode::Aborted as u8);
-        assert_eq!(rig.listener.ends.borrow()[0].end, "peer gone");
-        assert!(!rig.server.is_done());
-        rig.connect(SECOND * 10, 50_001).await;
+        let mut test = TestServer::new(&settings);
+        let _client = test.connect(SECOND, 50_001).await;
+        assert!(test.answers(SECOND * 8).await.is_empty());
+        assert!(test.listener.ends.borrow().is_empty());
+        assert_eq!(code(&test.answers(SECOND * 9).await), ResetCode::Aborted as u8);
+        assert_eq!(test.listener.ends.borrow()[0].end, "peer gone");
+        assert!(!test.server.is_done());
+        test.connect(SECOND * 10, 50_001).await;
         Ok(())
     })
-    .expect("it runs");
+    .expect("no error");
 }
 
-/// The checksum of RFC 1071 over 16-bit words, written anew.
-fn ones(words: &[u8]) -> u16 {
+/// The checksum of RFC 1071 over 16-bit words, independent of the crate's.
+fn checksum(words: &[u8]) -> u16 {
     let mut sum = 0_u64;
     for pair in words.chunks(2) {
         sum += u64::from(pair[0]) * 256 + u64::from(pair.get(1).copied().unwrap_or(0));
@@ -319,50 +326,53 @@ fn ones(words: &[u8]) -> u16 {
     sum as u16
 }
 
+/// The headers of a capture have valid lengths and checksums, for IPv4 and IPv6.
 #[test]
-fn a_capture_has_headers_with_right_lengths_and_checksums() {
+fn capture_headers_have_valid_lengths_and_checksums() {
     let path = std::env::temp_dir().join(format!("narrows-capture-{}.pcap", std::process::id()));
-    let mut capture = Capture::create(&path).expect("the folder is there");
+    let mut capture = Capture::create(&path).expect("a writable folder");
     let mut packet = Vec::new();
     Header::new(Kind::Data).encode(&[], b"odd", &mut packet);
     let [four, six] = ["10.1.2.3:5000", "[fe80::1:2]:5000"].map(|text| text.parse::<SocketAddr>().unwrap());
-    capture.write(four, "10.255.2.4:6511".parse().unwrap(), 2, &packet).expect("it is written");
-    capture.write(six, "[2001:db8::ffff]:6511".parse().unwrap(), 3, &packet).expect("it is written");
-    capture.flush().expect("it is written");
-    let file = std::fs::read(&path).expect("it is there");
-    std::fs::remove_file(&path).expect("it is there");
+    capture.write(four, "10.255.2.4:6511".parse().unwrap(), 2, &packet).expect("a written capture");
+    capture.write(six, "[2001:db8::ffff]:6511".parse().unwrap(), 3, &packet).expect("a written capture");
+    capture.flush().expect("a written capture");
+    let file = std::fs::read(&path).expect("the capture file");
+    std::fs::remove_file(&path).expect("the capture file");
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
     assert_eq!((word(0), word(20)), (0xa1b2_3c4d, 101), "nanoseconds, raw IP");
     let (first, udp_length) = (24 + 16, (8 + packet.len()) as u16);
     assert_eq!([word(32), word(36)], [20 + usize::from(udp_length); 2]);
     let ip = &file[first..first + word(32)];
     assert_eq!((ip[0], ip[1], ip[9]), (0x45, 2, 17));
-    assert_eq!(ones(&ip[..20]), 0xffff, "the header's checksum");
+    assert_eq!(checksum(&ip[..20]), 0xffff, "the header's checksum");
     let pseudo = [&ip[12..20], &[0, 17], &udp_length.to_be_bytes(), &ip[20..]].concat();
-    assert_eq!(ones(&pseudo), 0xffff, "the checksum of UDP");
+    assert_eq!(checksum(&pseudo), 0xffff, "the checksum of UDP");
     assert_eq!(&ip[28..], packet);
     let second = first + word(32) + 16;
     let ip = &file[second..];
     assert_eq!(ip.len(), 40 + usize::from(udp_length));
     assert_eq!((ip[0] >> 4, (ip[1] >> 4) & 3, ip[6]), (6, 3, 17));
     let pseudo = [&ip[8..40], &[0, 17], &udp_length.to_be_bytes(), &ip[40..]].concat();
-    assert_eq!(ones(&pseudo), 0xffff, "the checksum of UDP");
+    assert_eq!(checksum(&pseudo), 0xffff, "the checksum of UDP");
 }
 
+/// The error of a capture that cannot be written names its path.
 #[test]
-fn a_capture_that_cannot_be_written_is_named() {
+fn capture_error_names_its_path() {
     let socket = |path: PathBuf| {
         block_on(async {
             let socket = Socket::open("127.0.0.1:0".parse().unwrap(), None)?;
             Ok(Port::new(socket, Some(&path)).err().map(|error| error.to_string()))
         })
     };
-    let message = socket("/nowhere/x.pcap".into()).unwrap().expect("there is no such folder");
+    let message = socket("/nowhere/x.pcap".into()).unwrap().expect("an error");
     assert!(message.starts_with("/nowhere/x.pcap: "), "{message}");
 }
 
+/// Packets of a batch arrive with their sizes and their codepoint.
 #[test]
-fn packets_of_one_size_may_arrive_together_and_keep_their_codepoint() {
+fn socket_batch_keeps_sizes_and_codepoint() {
     block_on(async {
         let local = "127.0.0.1:0".parse().unwrap();
         let mut to = Socket::open(local, None)?;
@@ -380,7 +390,7 @@ fn packets_of_one_size_may_arrive_together_and_keep_their_codepoint() {
         }
         let (mut got, mut sizes) = (Vec::new(), Vec::new());
         while got.len() < contents.len() {
-            assert!(alarm.wait(&to, Duration::from_secs(5)).await?, "all arrive");
+            assert!(alarm.wait(&to, Duration::from_secs(5)).await?, "no packet in 5 s");
             let _ = to.receive(|packet| {
                 assert_eq!((packet.from, packet.ecn), (from.local(), 2));
                 sizes.push(packet.bytes.len());
@@ -389,16 +399,17 @@ fn packets_of_one_size_may_arrive_together_and_keep_their_codepoint() {
         }
         assert_eq!(got, contents);
         assert_eq!(sizes.iter().filter(|size| **size == 100).count(), count);
-        let nothing = to.receive(|_| panic!("a packet too many"));
-        assert_eq!(nothing.expect_err("there is none").kind(), std::io::ErrorKind::WouldBlock);
-        assert!(!alarm.wait(&to, Duration::from_micros(200)).await?, "nothing else comes");
+        let nothing = to.receive(|_| panic!("an unexpected packet"));
+        assert_eq!(nothing.expect_err("no packets").kind(), std::io::ErrorKind::WouldBlock);
+        assert!(!alarm.wait(&to, Duration::from_micros(200)).await?, "an unexpected packet");
         Ok(())
     })
-    .expect("it runs");
+    .expect("no error");
 }
 
+/// A file is cut into datagrams, and a full queue delays the rest.
 #[test]
-fn a_file_is_cut_into_datagrams_and_each_says_when_it_was_written() {
+fn source_file_is_cut_into_datagrams() {
     let app = App::new(AppConfig::File(Bytes::new(250)), Random::stream(1, "app", 0), Nanos::ZERO);
     let mut source = Source::new(app, 100);
     let config = Config { queue: 2, ..Config::default() };
@@ -411,8 +422,9 @@ fn a_file_is_cut_into_datagrams_and_each_says_when_it_was_written() {
     assert_eq!((source.datagrams, source.is_done()), (3, true));
 }
 
+/// A report counts from the connection and has no delay without datagrams.
 #[test]
-fn a_report_counts_from_the_connection_and_has_no_delay_without_datagrams() {
+fn report_without_datagrams_has_no_delay() {
     let connection = Connection::new(&Config::default(), Random::stream(1, "dccp", 0), Nanos::ZERO);
     let mut delays = Histogram::default();
     let report = Report::of(true, "there".into(), &connection, (SECOND, Nanos::ZERO), 7, &delays);
@@ -424,29 +436,33 @@ fn a_report_counts_from_the_connection_and_has_no_delay_without_datagrams() {
     for ms in 1..=100 {
         delays.record(ms * 1_000_000);
     }
-    let delay = Delay::of(&delays).expect("there are some");
+    let delay = Delay::of(&delays).expect("delays");
     assert_eq!((delay.min_ms, delay.mean_ms), (1.0, 50.5));
-    // Quantiles are those of a bucket.
+    // Quantiles have the resolution of a bucket.
     for (found, exact) in [(delay.p50_ms, 50.0), (delay.p95_ms, 95.0), (delay.p99_ms, 99.0)] {
         assert!((found / exact - 1.0_f64).abs() < 0.03, "{found} {exact}");
     }
 }
 
+/// Errors name the address, the reason and the accepted size.
 #[test]
-fn messages_say_who_and_why() {
+fn errors_name_address_reason_and_accepted() {
     let there: SocketAddr = "192.0.2.1:6511".parse().unwrap();
     let text = |error: LiveError| error.to_string();
     assert_eq!(
-        text(LiveError::Denied(there, ResetCode::TooBusy as u8)),
-        "192.0.2.1:6511: refused by the other side: too busy (9): it serves as many as it can"
+        text(LiveError::Rejected(there, ResetCode::TooBusy as u8)),
+        "192.0.2.1:6511: the peer refused the connection: too busy (9): it serves its maximum of connections"
     );
     assert_eq!(
         text(LiveError::Reset(there, ResetCode::Aborted as u8)),
-        "192.0.2.1:6511: reset by the other side: aborted (2)"
+        "192.0.2.1:6511: the peer reset the connection: aborted (2)"
     );
     assert!(text(LiveError::Reset(there, 77)).ends_with(": unknown reason (77)"));
-    let long = "192.0.2.1:6511: datagrams of 1400 bytes and their headers are longer than what the path takes in one piece";
-    assert_eq!(text(LiveError::TooLong(there, 1_400, Some(1_188))), format!("{long}; 1188 bytes fit"));
-    assert_eq!(text(LiveError::TooLong(there, 1_400, None)), format!("{long}; shorter ones fit"));
+    let long = "192.0.2.1:6511: datagrams of 1400 bytes with their headers exceed the MTU of the path";
+    assert_eq!(
+        text(LiveError::TooLong(there, 1_400, Some(1_188))),
+        format!("{long}; accepted: at most 1188 bytes")
+    );
+    assert_eq!(text(LiveError::TooLong(there, 1_400, None)), format!("{long}; accepted: shorter datagrams"));
     assert_eq!(text(LiveError::NoAnswer(there, Duration::from_secs(3))), "192.0.2.1:6511: no answer in 3s");
 }

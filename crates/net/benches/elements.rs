@@ -1,5 +1,5 @@
-//! What one packet costs on its way through a link and over a distance. One measurement is a million packets, so its
-//! milliseconds are nanoseconds for each.
+//! The cost of one packet through a link and a delay line. One measurement covers a million packets, so its
+//! milliseconds are nanoseconds per packet.
 //!
 //!     cargo bench -p narrows-net --bench elements
 
@@ -14,31 +14,31 @@ use narrows_packet::Packet;
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
 const PACKETS: u64 = 1_000_000;
-const DISTANCE: Nanos = Nanos::from_millis(20);
+const DELAY: Nanos = Nanos::from_millis(20);
 
-/// Offers a full packet per transmission time at 1 Gbit/s (12 µs), in bursts of 16, and lets each arrive after 20 ms.
-/// Returns how many arrived.
-fn pass((mut link, mut wire): (Link<Packet>, DelayLine<Packet>)) -> u64 {
+/// Offers a full packet per transmission time at 1 Gbit/s (12 µs), in bursts of 16, and lets each arrive
+/// after 20 ms. Returns the number that arrived.
+fn pass((mut link, mut line): (Link<Packet>, DelayLine<Packet>)) -> u64 {
     let mut packet = Packet::new(1);
     packet.payload = 1448;
     let mut arrived = 0;
     for n in 0..PACKETS {
         *packet.tcp_mut().seq = n;
-        // Sixteen flows, for the disciplines that tell them apart.
+        // Sixteen flows, for disciplines that separate flows.
         packet.flow = n as u32 % 16;
         let now = Nanos::from_micros(n / 16 * 16 * 12);
         while link.next_service() <= now {
             let at = link.next_service();
             if let Some(packet) = link.serve(now) {
-                wire.push(at, &packet);
+                line.push(at, &packet);
             }
         }
         while link.take_dropped().is_some() {}
-        while wire.next() <= now {
-            arrived += u64::from(wire.pop().is_some());
+        while line.next() <= now {
+            arrived += u64::from(line.pop().is_some());
         }
         if let Offer::Departs { at, lost: false } = link.offer(now, black_box(&packet)) {
-            wire.push(at, &packet);
+            line.push(at, &packet);
         }
     }
     arrived
@@ -86,12 +86,7 @@ fn elements(criterion: &mut Criterion) {
         let random = |name| Random::stream(1, name, 0);
         group.bench_function(name, |bencher| {
             bencher.iter_batched(
-                || {
-                    (
-                        Link::new(&config, random("link")),
-                        DelayLine::new(DISTANCE, jitter, None, random("wire")),
-                    )
-                },
+                || (Link::new(&config, random("link")), DelayLine::new(DELAY, jitter, None, random("wire"))),
                 pass,
                 BatchSize::LargeInput,
             );

@@ -1,37 +1,28 @@
-//! What a link is made of, as plain data. Buffers are already resolved: a BDP became bytes.
+//! The configuration of a link as plain data. Buffer sizes are resolved: a BDP is in bytes here.
 
 mod htb;
+mod limit;
 
 use std::sync::Arc;
 
 use narrows_units::{Bytes, Nanos, Rate};
 
 pub use htb::{Htb, HtbClass, HtbError};
+pub use limit::Limit;
 
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
 
-/// How much a link carries.
+/// The capacity of a link.
 #[derive(Clone, Debug)]
 pub enum Capacity {
-    /// The same at all times.
+    /// A constant rate.
     Constant(Rate),
-    /// Delivery opportunities of one MTU each, as recorded (mahimahi format), repeated without end.
+    /// Recorded delivery opportunities of one MTU each (mahimahi format), repeated without end.
     Trace(Arc<CapacityTrace>),
 }
 
-/// When a queue is full. What is being transmitted does not count as queued.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Limit {
-    /// So many packets wait.
-    Packets(u64),
-    /// So many bytes wait.
-    Bytes(Bytes),
-    /// A packet would wait longer than this.
-    Time(Nanos),
-}
-
-/// Which queue discipline stands before the link, with its parameters.
+/// The queue discipline of a link, with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Queue {
     /// First in, first out; arrivals that do not fit are dropped.
@@ -40,7 +31,7 @@ pub enum Queue {
     CoDel {
         /// Acceptable standing delay (5 ms).
         target: Nanos,
-        /// How long it may be exceeded (100 ms).
+        /// How long the delay may exceed the target (100 ms).
         interval: Nanos,
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool,
@@ -49,7 +40,7 @@ pub enum Queue {
     FqCoDel {
         /// Acceptable standing delay per flow queue (5 ms).
         target: Nanos,
-        /// How long it may be exceeded (100 ms).
+        /// How long the delay may exceed the target (100 ms).
         interval: Nanos,
         /// Number of flow queues (1024).
         queues: u32,
@@ -67,7 +58,7 @@ pub enum Queue {
     },
     /// Marks (or drops) every arrival that finds more than a threshold waiting, as DCTCP's switches do.
     Step {
-        /// So many packets may wait.
+        /// The threshold, in packets.
         above: f64,
     },
     /// RFC 9332.
@@ -104,16 +95,17 @@ pub struct DualPi2 {
     pub beta: f64,
     /// Ratio of the low-latency queue's probability to the base probability (2).
     pub coupling: f64,
-    /// Delay at which the low-latency queue begins to mark by itself (0.8 ms).
+    /// Delay at which the low-latency queue begins to mark on its own (0.8 ms).
     pub ramp_min: Nanos,
-    /// Over so much more delay its probability rises to 1 (0.4 ms); zero makes a step.
+    /// Additional delay over which that probability rises to 1 (0.4 ms); zero makes a step.
     pub ramp_range: Nanos,
-    /// The low-latency queue goes first until the classic one has waited longer by this (50 ms).
+    /// Time shift of the scheduler: the low-latency queue goes first until the classic one has waited longer
+    /// by this (50 ms).
     pub shift: Nanos,
 }
 
 impl DualPi2 {
-    /// What follows from a reference delay and the longest typical round-trip time.
+    /// The constants for a reference delay and the longest typical round-trip time.
     pub fn for_rtt(target: Nanos, rtt_max: Nanos) -> Self {
         let update = target.min(rtt_max / 3).max(Nanos::from_nanos(1));
         let rtt_max = rtt_max.as_secs_f64();
@@ -154,60 +146,60 @@ pub enum Loss {
         /// Loss probability in the bad state.
         loss_bad: f64,
     },
-    /// Every n-th packet, for laws that are stated under periodic loss.
+    /// Every n-th packet, for throughput formulas that assume periodic loss.
     Periodic(u64),
 }
 
-/// Where random loss strikes.
+/// Where random loss occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossAt {
-    /// After the queue, as ns-3 places it: a lost packet has used the link.
+    /// After the queue, as in ns-3: a lost packet has used the link.
     Egress,
-    /// Before the queue, as netem does: a lost packet uses nothing.
+    /// Before the queue, as in netem: a lost packet uses no capacity.
     Ingress,
 }
 
-/// A token bucket that drops what exceeds it.
+/// A token bucket that drops packets without tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policer {
     /// The rate at which tokens arrive.
     pub rate: Rate,
-    /// The most that may pass at once.
+    /// The depth of the bucket: the most that may pass at once.
     pub burst: Bytes,
 }
 
 /// Variation of the propagation delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Jitter {
-    /// Each packet is delayed by a further uniform draw from zero to this.
+    /// The maximum: each packet is delayed by a uniform draw from zero to this.
     pub max: Nanos,
-    /// Packets may overtake each other; otherwise order is kept.
+    /// Packets may overtake each other; otherwise they keep their order.
     pub reorder: bool,
 }
 
-/// Reordering: some packets take longer than the others and arrive late.
+/// Reordering: some packets are delayed longer than the others and arrive late.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reordering {
-    /// The share of packets that are held back.
+    /// The share of packets that are delayed.
     pub probability: f64,
-    /// For how long.
+    /// The additional delay of these packets.
     pub delay: Nanos,
 }
 
 /// A link in one direction.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
-    /// How much it carries.
+    /// Its capacity.
     pub capacity: Capacity,
-    /// When its queue is full.
+    /// The limit of its queue.
     pub limit: Limit,
     /// Its queue discipline.
     pub queue: Queue,
     /// Random loss.
     pub loss: Loss,
-    /// Random loss that changes with time, at the same place as `loss` and independent of it.
+    /// Random loss that changes with time; at the same place as `loss`, and independent of it.
     pub loss_trace: Option<LossTrace>,
-    /// Where both strike.
+    /// Where both occur.
     pub loss_at: LossAt,
     /// A policer before the queue.
     pub policer: Option<Policer>,

@@ -1,4 +1,4 @@
-//! A delay line: frames in flight over a propagation delay, kept in the order in which they will arrive.
+//! The delay line: frames in flight over a propagation delay, in order of arrival.
 
 use narrows_units::{Nanos, Random};
 
@@ -7,7 +7,7 @@ use crate::config::{Jitter, Reordering};
 use crate::timed_ring::TimedRing;
 use crate::timeline::DelayTrace;
 
-/// Frames in flight over a propagation delay.
+/// Frames in flight over a propagation delay, in order of arrival.
 #[derive(Clone, Debug)]
 pub struct DelayLine<F> {
     in_flight: TimedRing<F>,
@@ -30,7 +30,7 @@ impl Disturbance {
         Self { jitter, reordering, delays: None, random, latest: Nanos::ZERO }
     }
 
-    /// When a packet arrives that departs at `departs` and would arrive at `undisturbed`.
+    /// The arrival of a packet that departs at `departs` and would arrive at `undisturbed`.
     fn arrival(&mut self, departs: Nanos, undisturbed: Nanos) -> Nanos {
         let mut arrival = undisturbed;
         if let Some(delays) = &self.delays {
@@ -39,13 +39,13 @@ impl Disturbance {
         if let Some(jitter) = self.jitter {
             arrival += Nanos::from_nanos(self.random.below(jitter.max.as_nanos() + 1));
         }
-        // A packet that is held back takes no part in keeping order: the others pass it.
+        // A packet that is delayed by reordering does not hold back the others.
         if let Some(reordering) = self.reordering
             && self.random.chance(reordering.probability)
         {
             return arrival + reordering.delay;
         }
-        // Where the delay falls, what leaves then waits for what left before; only jitter may undo the order.
+        // Where the delay falls, later packets wait for earlier ones; only jitter may reorder them.
         if self.jitter.map_or(self.delays.is_some(), |jitter| !jitter.reorder) {
             arrival = arrival.max(self.latest);
             self.latest = arrival;
@@ -55,15 +55,15 @@ impl Disturbance {
 }
 
 impl<F: Frame> DelayLine<F> {
-    /// A delay line of `delay`, possibly disturbed; `random` is its own stream.
+    /// A line of `delay`, with optional jitter and reordering; `random` is its own stream.
     pub fn new(delay: Nanos, jitter: Option<Jitter>, reordering: Option<Reordering>, random: Random) -> Self {
         let disturbed = jitter.is_some() || reordering.is_some();
         let disturbance = disturbed.then(|| Box::new(Disturbance::new(jitter, reordering, random)));
         Self { in_flight: TimedRing::default(), delay, disturbance }
     }
 
-    /// With a delay that changes with time in addition. A packet keeps the delay at the moment when it leaves, and order is
-    /// kept: where the delay falls, packets arrive together with the last one of the longer delay until that has passed.
+    /// Adds a delay that changes with time. A packet keeps the delay at its departure, and packets keep their
+    /// order: where the delay falls, packets wait for the last one with the longer delay.
     #[must_use]
     pub fn following(mut self, delays: DelayTrace, random: Random) -> Self {
         let disturbance = self.disturbance.take();
@@ -73,7 +73,8 @@ impl<F: Frame> DelayLine<F> {
         self
     }
 
-    /// Sends a frame off at `departs`; calls come in order of that time. Returns whether it became the first to arrive.
+    /// Adds a frame that departs at `departs`; calls are in order of time. Returns whether it is the first to
+    /// arrive.
     #[inline]
     pub fn push(&mut self, departs: Nanos, frame: &F) -> bool {
         let arrival = departs + self.delay;
@@ -87,26 +88,26 @@ impl<F: Frame> DelayLine<F> {
         }
     }
 
-    /// When the first packet arrives; [`Nanos::MAX`] if there is none.
+    /// The time of the first arrival; [`Nanos::MAX`] if the line is empty.
     #[inline]
     pub fn next(&self) -> Nanos {
         self.in_flight.first_time().unwrap_or(Nanos::MAX)
     }
 
-    /// Takes out the first frame to arrive, with the time of its arrival.
+    /// Removes the first frame to arrive, with its arrival time.
     #[inline]
     pub fn pop(&mut self) -> Option<(Nanos, F)> {
         self.in_flight.pop()
     }
 
-    /// Drops the first frame to arrive. With [`DelayLine::peek`] the cheap form of [`DelayLine::pop`]: the frame is copied once,
-    /// straight from its place.
+    /// Drops the first frame to arrive. With [`DelayLine::peek`] it is a cheaper [`DelayLine::pop`]: the
+    /// frame is copied once, straight from its place.
     #[inline]
     pub fn advance(&mut self) {
         self.in_flight.advance();
     }
 
-    /// Asks for the memory of the frame that will arrive after `ahead` others.
+    /// Prefetches the memory of the frame that will arrive after `ahead` others.
     #[inline]
     pub fn prefetch(&self, ahead: usize) {
         self.in_flight.prefetch(ahead);
@@ -118,13 +119,13 @@ impl<F: Frame> DelayLine<F> {
         self.in_flight.peek(ahead)
     }
 
-    /// How many frames are on their way.
+    /// The number of frames in flight.
     #[inline]
     pub const fn len(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Whether none is.
+    /// Whether the line is empty.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
@@ -172,7 +173,7 @@ mod tests {
         assert!(line.is_empty());
     }
 
-    /// A cache line in flight takes 72 bytes: itself and its time.
+    /// A frame of one cache line takes 72 bytes in flight: itself and its arrival time.
     #[test]
     fn memory_cache_line_takes_72_bytes() {
         let mut line = DelayLine::new(Nanos::ZERO, None, None, random());
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!((size_of::<Packet>(), line.memory()), (64, 1024 * 72));
     }
 
-    /// A frame keeps the delay it left with, and order holds where the delay falls.
+    /// A frame keeps the delay at its departure, and frames keep their order where the delay falls.
     #[test]
     fn falling_delay_keeps_order() {
         // 20 ms; 10 ms more from 5 ms on, 4 ms more from 8 ms on. One packet a millisecond.
@@ -194,7 +195,8 @@ mod tests {
             .map(|n| match n {
                 0..5 => (n, n + 20),
                 5..8 => (n, n + 30),
-                // The last of the longer delay left at 7 ms; what would arrive before 37 ms waits for it.
+                // The last frame with the longer delay left at 7 ms; those that would arrive before 37 ms
+                // wait for it.
                 _ => (n, (n + 24).max(37)),
             })
             .collect();
@@ -204,7 +206,8 @@ mod tests {
     /// Jitter is uniform from zero to its maximum.
     #[test]
     fn jitter_is_uniform_up_to_its_maximum() {
-        // Mean of U(0, 10 ms) is 5 ms, its standard deviation 10/sqrt(12) ms; four standard errors of 10 000 draws.
+        // Mean of U(0, 10 ms) is 5 ms, its standard deviation 10/sqrt(12) ms; four standard errors of 10 000
+        // draws.
         let jitter = Jitter { max: Nanos::from_millis(10), reorder: true };
         let mut line = DelayLine::new(Nanos::from_millis(3), Some(jitter), None, random());
         let n = 10_000;
@@ -219,10 +222,10 @@ mod tests {
         assert!((sum / f64::from(n) - 5.0).abs() < tolerance, "{}", sum / f64::from(n));
     }
 
-    /// Frames that are held back are overtaken by those that left within the delay.
+    /// Frames delayed by reordering are overtaken by frames that left within that delay.
     #[test]
     fn reordered_frames_are_overtaken() {
-        // One packet a millisecond; a tenth of them is held back by 3.5 ms, so three others pass each.
+        // One packet a millisecond; a tenth of them is delayed by 3.5 ms, so three others pass each.
         let held = Reordering { probability: 0.1, delay: Nanos::from_micros(3_500) };
         let mut line = DelayLine::new(Nanos::from_millis(50), None, Some(held), random());
         let n = 20_000;
@@ -271,7 +274,8 @@ mod tests {
             for (at, packet) in &arrived {
                 let left = sent[packet.seq as usize];
                 prop_assert!(*at >= left + delay);
-                // Order is kept by waiting for earlier packets, and each of those is here by its own latest time.
+                // Order is kept by waiting for earlier packets, and each of those is here by its own latest
+                // time.
                 prop_assert!(*at <= left + latest);
             }
             let mut numbers: Vec<_> = arrived.iter().map(|(_, packet)| packet.seq).collect();

@@ -1,4 +1,4 @@
-//! The frame: what network elements know of the packets they carry.
+//! The frame: the view that network elements have of a packet.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// The codepoint in the two lowest bits; the others are ignored.
+    /// The codepoint in the two lowest bits; other bits are ignored.
     #[inline]
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
@@ -32,7 +32,7 @@ impl Ecn {
     }
 }
 
-/// Which way a frame goes between the two ends of its flow.
+/// The direction of a frame between the two ends of its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From sender to receiver.
@@ -41,17 +41,17 @@ pub enum Direction {
     Reverse,
 }
 
-/// A packet, or a handle to a buffer with one. Links and queues copy it and hold it until it leaves, so it is at most a cache
-/// line, and they read and change nothing but this.
+/// A packet, or a handle to a buffer that holds one. Links and queues copy it and keep it until it leaves, so
+/// it should not exceed a cache line. They read and change only these fields.
 pub trait Frame: Copy + fmt::Debug {
-    /// Its length on the wire.
+    /// The length on the wire.
     fn size(&self) -> Bytes;
-    /// Its ECN codepoint.
+    /// The ECN codepoint.
     fn ecn(&self) -> Ecn;
-    /// Gives it another ECN codepoint.
+    /// Sets the ECN codepoint.
     fn set_ecn(&mut self, ecn: Ecn);
-    /// The flow key: a number that all frames of a flow have in common. Of real packets it is a hash of the 5-tuple.
+    /// The flow key: a number that all frames of a flow share. For real packets it is a hash of the 5-tuple.
     fn flow(&self) -> u32;
-    /// Which way it goes. Both directions of a connection may have the same flow key.
+    /// The direction. Both directions of a connection may share a flow key.
     fn direction(&self) -> Direction;
 }

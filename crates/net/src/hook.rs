@@ -1,63 +1,56 @@
-//! The hook of a port: code at the egress of a link that sees every frame that arrives for its queue and every frame that
-//! leaves it.
+//! The hook of a port: code at the egress of a link that sees every frame before it enters the queue and when
+//! its transmission begins.
 
-use narrows_units::{Bytes, Nanos, Random, Rate};
+use narrows_units::{Bytes, Nanos, Rate};
 
 use crate::Frame;
-use crate::config::{Limit, Queue};
-use crate::queue::Discipline;
 
-/// The classes of a queue, as a hook may use them.
+/// The classes of a queue, as a hook controls them.
 pub trait ClassQueue {
-    /// Gives a class another assured rate and ceiling; [`Rate::MAX`] is no ceiling. Queues without classes ignore it.
+    /// Sets the assured rate and the ceiling of a class; [`Rate::MAX`] is no ceiling. Queues without classes
+    /// ignore it.
     fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate);
-    /// Bytes that wait in a class and below it; zero where there are no classes.
+    /// The backlog of a class and its descendants, in bytes; zero for queues without classes.
     fn class_backlog(&self, class: u8) -> Bytes;
 }
 
-/// A port as its hook finds it at an event.
+/// The port at an event of its hook.
 pub struct Port<'a> {
     /// The time.
     pub now: Nanos,
-    /// Bytes that wait: without the frame that arrives or leaves, and without the one in transmission.
+    /// The backlog in bytes, without the frame that arrives or leaves and without the one in transmission.
     pub backlog: Bytes,
     /// The classes of its queue.
     pub classes: &'a mut dyn ClassQueue,
-    /// The class that the arriving frame joins, if the queue has classes; `None` leaves the choice to the queue.
+    /// The class that the arriving frame joins, for queues with classes; `None` leaves the choice to the
+    /// queue.
     pub class: Option<u8>,
 }
 
 /// The fate of an arriving frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It goes on to the queue.
+    /// It enters the queue, unless that drops it.
     Forward,
-    /// It was meant for the node and ends here.
+    /// It was addressed to the node and ends here.
     Consume,
 }
 
-/// Code at the port of a link. It owns no clock: the link calls it and asks when to wake it.
+/// Code at the port of a link. It owns no clock: the link calls it, and reads when to wake it.
 pub trait PortHook<F: Frame> {
-    /// A frame arrives; the queue may yet drop it.
+    /// A frame arrives; the queue may still drop it.
     fn on_arrival(&mut self, _port: &mut Port<'_>, _frame: &mut F) -> Admission {
         Admission::Forward
     }
     /// The transmission of a frame begins.
     fn on_departure(&mut self, _port: &mut Port<'_>, _frame: &mut F) {}
-    /// The time at which to call [`PortHook::on_wake`]; [`Nanos::MAX`]: not before the next frame.
+    /// The time of the next [`PortHook::on_wake`]; [`Nanos::MAX`]: not before the next frame.
     fn next_wake(&self) -> Nanos {
         Nanos::MAX
     }
-    /// That time has come, or is past in real time.
+    /// The time of [`PortHook::next_wake`] has come; in real time it may be past.
     fn on_wake(&mut self, _port: &mut Port<'_>) {}
 }
 
-/// An empty queue of frames `F` before no link, to test and measure a hook on its own. Its rate is 1 Mbit/s.
-pub fn standalone_queue<F: Frame + 'static>(config: &Queue) -> Box<dyn ClassQueue> {
-    let random = Random::stream(1, "standalone", 0);
-    let rate = Rate::from_bytes_per_sec(125_000);
-    Box::new(Discipline::<F>::new(config, rate, Limit::Packets(1000), random))
-}
-
-/// No hook.
+/// The hook that does nothing.
 impl<F: Frame> PortHook<F> for () {}

@@ -1,6 +1,10 @@
-//! The elements between endpoints: links, queues, loss, delay, capacity. They are generic over the [`Frame`] that they carry
-//! and know its length, ECN field, flow key and direction, nothing else. Every element takes `now` and owns no clock, so that
-//! the same code forwards simulated packets in virtual time and real ones in real time.
+//! Network elements: links, queue disciplines, AQM, policers, random loss, delay lines and capacity traces.
+//!
+//! All are generic over the [`Frame`] that they carry and read only its length, ECN field, flow key and
+//! direction. Each call takes `now`; no element owns a clock.
+//!
+//! Imports run one way: `config` and `frame` at the bottom, then rings and `stats`, `hook`, `queue` and
+//! `link` at the top.
 
 pub mod config;
 mod delay_line;
@@ -11,6 +15,7 @@ mod loss;
 mod policer;
 mod queue;
 mod ring;
+mod stats;
 #[cfg(test)]
 mod testing;
 mod timed_ring;
@@ -19,7 +24,9 @@ pub mod trace;
 
 pub use delay_line::DelayLine;
 pub use frame::{Direction, Ecn, Frame};
-pub use link::{ClassStats, DropReason, Link, LinkStats, Offer, PortStatistics};
+pub use link::{DropReason, Link, Offer, PortStatistics};
 pub use loss::LossProcess;
 pub use policer::TokenBucket;
+pub use queue::standalone_queue;
 pub use ring::Ring;
+pub use stats::{ClassStats, LinkStats};

@@ -1,4 +1,4 @@
-//! Random loss: which packets a link loses.
+//! Random loss of packets on a link.
 
 use narrows_units::{Nanos, Random};
 
@@ -11,14 +11,14 @@ enum Model {
     Timed(Box<Timed>),
 }
 
-/// Steady loss, and loss that changes with time, drawn from a stream of its own.
+/// Steady loss plus loss that changes with time, each with its own random stream.
 #[derive(Clone, Debug)]
 struct Timed {
     steady: LossProcess,
     trace: LossTrace,
 }
 
-/// A loss process; each call to [`LossProcess::takes`] is one packet.
+/// A loss process; each call of [`LossProcess::takes`] stands for one packet.
 #[derive(Clone, Debug)]
 pub struct LossProcess {
     model: Model,
@@ -33,7 +33,7 @@ impl LossProcess {
         Self { model: Model::Steady(model), random, bad: false, since_loss: 0 }
     }
 
-    /// With loss that changes with time beside it; `random` is the stream of that.
+    /// Adds loss that changes with time; `random` is the stream of that loss.
     #[must_use]
     pub fn following(self, trace: LossTrace, random: Random) -> Self {
         let timed = Timed { steady: self, trace };
@@ -47,7 +47,7 @@ impl LossProcess {
             Model::Steady(Loss::None) => false,
             &mut Model::Steady(Loss::Bernoulli(probability)) => self.random.chance(probability),
             &mut Model::Steady(Loss::GilbertElliott { to_bad, to_good, loss_good, loss_bad }) => {
-                // First the transition, then the loss in the state it led to.
+                // First the transition, then the loss in the new state.
                 let leaves = self.random.chance(if self.bad { to_good } else { to_bad });
                 self.bad ^= leaves;
                 self.random.chance(if self.bad { loss_bad } else { loss_good })
@@ -61,7 +61,7 @@ impl LossProcess {
                 lost
             }
             Model::Timed(timed) => {
-                // Both are asked, so that neither's draws depend on the other's.
+                // Draw from both, so that neither's draws depend on the other's.
                 let lost = timed.steady.takes(at);
                 self.random.chance(timed.trace.at(at)) | lost
             }
@@ -82,8 +82,9 @@ mod tests {
         lost.iter().filter(|&&lost| lost).count() as f64 / lost.len() as f64
     }
 
+    /// Bernoulli loss takes its share, within four standard errors.
     #[test]
-    fn bernoulli_loses_its_share_within_four_standard_errors() {
+    fn bernoulli_loses_its_share() {
         for p in [0.0001, 0.01, 0.3] {
             let n = 400_000;
             let lost = ratio(&losses(Loss::Bernoulli(p), n));
@@ -94,8 +95,9 @@ mod tests {
         assert_eq!(ratio(&losses(Loss::None, 1000)), 0.0);
     }
 
+    /// Gilbert-Elliott loss has the mean of its stationary states.
     #[test]
-    fn gilbert_elliott_has_the_mean_loss_of_its_stationary_states() {
+    fn gilbert_elliott_has_stationary_mean_loss() {
         // Share of the bad state 0.01 / (0.01 + 0.2) = 1/21; loss = 1/21 * 0.5 + 20/21 * 0.001. States persist for a few
         // packets, so the variance of the mean is that of independent draws times (2 - r) / r with r = 0.21; four sigma.
         let model = Loss::GilbertElliott { to_bad: 0.01, to_good: 0.2, loss_good: 0.001, loss_bad: 0.5 };
@@ -106,8 +108,9 @@ mod tests {
         assert!((lost - expected).abs() < 4.0 * sigma, "{lost} against {expected}");
     }
 
+    /// Gilbert loss comes in bursts of geometric length.
     #[test]
-    fn gilbert_loses_in_bursts_of_geometric_length() {
+    fn gilbert_loses_in_geometric_bursts() {
         // With loss 1 in the bad state and 0 in the good one a burst is a stay in the bad state: mean 1 / to_good = 4
         // packets, variance (1 - g) / g^2 = 12.
         let model = Loss::GilbertElliott { to_bad: 0.02, to_good: 0.25, loss_good: 0.0, loss_bad: 1.0 };
@@ -118,8 +121,9 @@ mod tests {
         assert!((mean - 4.0).abs() < 4.0 * (12.0 / bursts.len() as f64).sqrt(), "{mean}");
     }
 
+    /// Loss that follows a trace adds to the steady loss and leaves its draws alone.
     #[test]
-    fn loss_that_follows_a_trace_adds_to_the_steady_loss_and_leaves_its_draws_alone() {
+    fn loss_trace_adds_to_steady_loss() {
         let steady = Loss::Bernoulli(0.1);
         let trace = LossTrace::parse("100 200 1\n300 400 0.3\n").expect("valid");
         let process = LossProcess::new(steady, Random::stream(3, "loss", 0));
@@ -141,6 +145,7 @@ mod tests {
         assert_eq!(lost[40_000..], alone[40_000..]);
     }
 
+    /// Periodic loss takes every n-th packet.
     #[test]
     fn periodic_loss_takes_every_nth() {
         let lost = losses(Loss::Periodic(3), 9);

@@ -1,4 +1,4 @@
-//! A token bucket that drops what exceeds it.
+//! The policer: a token bucket that drops packets without tokens.
 
 use narrows_units::{Bytes, Nanos};
 
@@ -6,7 +6,7 @@ use crate::config::Policer;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// A policer at work. Tokens are counted in units of 10^-9 byte, so that nothing is lost to rounding.
+/// A policer's token bucket. Tokens are counted in units of 10^-9 byte, so nothing is lost to rounding.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     rate: u64,
@@ -22,7 +22,7 @@ impl TokenBucket {
         Self { rate: policer.rate.as_bytes_per_sec(), full, tokens: full, filled_at: Nanos::ZERO }
     }
 
-    /// Whether a packet of this size passes; if so, its tokens are spent.
+    /// Whether a packet of this size passes; if so, spends its tokens.
     #[inline]
     pub fn passes(&mut self, now: Nanos, size: Bytes) -> bool {
         let elapsed = (now - self.filled_at).as_nanos();
@@ -44,8 +44,9 @@ mod tests {
 
     use super::*;
 
+    /// The token bucket passes its burst and then exactly its rate.
     #[test]
-    fn it_passes_the_burst_and_then_exactly_the_rate() {
+    fn bucket_passes_burst_then_exact_rate() {
         // 8 Mbit/s is 1000 bytes a millisecond. Ten packets of 1000 bytes at once: the burst of 4000 bytes lets four pass.
         // Then one packet every 0.5 ms for one second: every second one finds its 1000 tokens, on the nanosecond.
         let policer = Policer { rate: Rate::from_mbit_per_sec(8.0), burst: Bytes::new(4_000) };
@@ -59,8 +60,9 @@ mod tests {
         assert!(bucket.passes(Nanos::from_nanos(1_001_000_000), size));
     }
 
+    /// The token bucket never holds more than its burst.
     #[test]
-    fn it_never_holds_more_than_the_burst() {
+    fn bucket_never_holds_more_than_burst() {
         let policer = Policer { rate: Rate::from_mbit_per_sec(40_000.0), burst: Bytes::new(3_000) };
         let mut bucket = TokenBucket::new(&policer);
         let late = Nanos::from_secs(100_000);

@@ -1,6 +1,6 @@
-//! A queue of plain values in a power-of-two buffer that doubles when full and is never given back.
+//! A FIFO of plain values in a power-of-two buffer that doubles when full and never shrinks.
 
-/// A first-in, first-out buffer. An empty one owns no memory.
+/// A first-in, first-out buffer. A new one owns no memory.
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
     slots: Box<[T]>,
@@ -22,20 +22,20 @@ impl<T: Copy> Ring<T> {
         Self::default()
     }
 
-    /// How many values it holds.
+    /// The number of values.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether it holds none.
+    /// Whether it is empty.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The slot of the value at `position` from the front. The mask wraps to all ones while there is no slot at all, but
-    /// then no position is asked for.
+    /// The slot of the value at `position` from the front. Without slots the mask wraps to all ones, but then
+    /// no position is valid.
     #[inline]
     const fn slot(&self, position: u32) -> usize {
         self.head.wrapping_add(position) as usize & self.slots.len().wrapping_sub(1)
@@ -70,7 +70,7 @@ impl<T: Copy> Ring<T> {
         self.len += 1;
     }
 
-    /// Takes the oldest value out.
+    /// Removes the oldest value.
     #[inline]
     pub fn pop_front(&mut self) -> Option<T> {
         if self.len == 0 {
@@ -91,7 +91,7 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// Asks for the memory of the value at `position` from the front, whether there is one yet or not.
+    /// Prefetches the slot at `position` from the front, whether it is in use or not.
     #[inline]
     pub fn prefetch(&self, position: usize) {
         if let Some(slot) = self.slots.get(self.slot(position as u32)) {
@@ -99,7 +99,7 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// Inserts a value so that it stands at `position` from the front; whatever stood there or later moves back by one.
+    /// Inserts a value at `position` from the front; later values move back by one.
     ///
     /// # Panics
     /// If `position` is beyond the end.
@@ -114,7 +114,7 @@ impl<T: Copy> Ring<T> {
         self.slots[slot] = value;
     }
 
-    /// Takes everything out and keeps the memory.
+    /// Removes all values and keeps the memory.
     pub fn clear(&mut self) {
         self.head = 0;
         self.len = 0;
@@ -150,8 +150,9 @@ mod tests {
 
     use super::*;
 
+    /// An empty ring owns no memory, and a full one doubles from four places on.
     #[test]
-    fn an_empty_ring_owns_no_memory_and_doubles_from_four() {
+    fn ring_doubles_from_four() {
         let mut ring = Ring::<u64>::new();
         assert_eq!(ring.memory(), 0);
         assert_eq!((ring.front(), ring.back()), (None, None));
@@ -163,8 +164,9 @@ mod tests {
     }
 
     proptest! {
+        /// A ring behaves as a deque.
         #[test]
-        fn it_behaves_as_a_deque(operations in prop::collection::vec((0..4u8, any::<u32>()), 0..400)) {
+        fn ring_behaves_as_deque(operations in prop::collection::vec((0..4u8, any::<u32>()), 0..400)) {
             let (mut ring, mut model) = (Ring::new(), VecDeque::new());
             for (operation, value) in operations {
                 match operation {

@@ -1,4 +1,5 @@
-//! Frames with a time each, in two parallel rings: of a cache line 72 bytes each where a pair would be padded to 128.
+//! Frames with a time each, in two parallel rings: a frame of one cache line takes 72 bytes, where a pair
+//! would be padded to 128.
 
 use narrows_units::Nanos;
 
@@ -40,7 +41,7 @@ impl<F: Frame> TimedRing<F> {
         self.frames.advance();
     }
 
-    /// Asks for the memory of the frame that will be first after `ahead` others.
+    /// Prefetches the memory of the frame that will be first after `ahead` others.
     #[inline]
     pub(crate) fn prefetch(&self, ahead: usize) {
         self.frames.prefetch(ahead);

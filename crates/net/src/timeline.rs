@@ -1,5 +1,5 @@
-//! What changes with time on a link: loss and additional delay, each constant between given moments. The files stand beside a
-//! capacity trace, so their times too are whole milliseconds since the start.
+//! Loss and additional delay that change with time, each constant between steps. Times are whole milliseconds
+//! since the start, as in capacity traces.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use narrows_units::Nanos;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// A value for every moment, constant between steps.
+/// A step function of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline<T> {
     steps: Arc<[(Nanos, T)]>,
@@ -18,15 +18,15 @@ pub struct Timeline<T> {
 /// The share of packets that is lost.
 pub type LossTrace = Timeline<f64>;
 
-/// Delay in addition to that of the distance.
+/// Delay in addition to the propagation delay.
 pub type DelayTrace = Timeline<Nanos>;
 
-/// Why a text is no timeline; lines count from one.
+/// A parse error; lines count from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineError {
-    /// Which line; zero if it is the whole text.
+    /// The line; zero for the whole text.
     pub line: usize,
-    /// What is wrong there.
+    /// The message.
     pub message: String,
 }
 
@@ -45,13 +45,13 @@ fn refuse<T>(line: usize, message: impl Into<String>) -> Result<T, TimelineError
     Err(TimelineError { line, message: message.into() })
 }
 
-/// The lines that say something, with their numbers: neither blank nor a comment that begins with `#`.
+/// Lines with content and their numbers; skips blank lines and comments that begin with `#`.
 pub(crate) fn content_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The words of a line, if there are as many as expected.
+/// The words of a line; an error unless there are `N`.
 fn words<'a, const N: usize>(
     line: usize,
     content: &'a str,
@@ -62,7 +62,7 @@ fn words<'a, const N: usize>(
 }
 
 fn milliseconds(line: usize, word: &str) -> Result<Nanos, TimelineError> {
-    // A time of more than 115 days is surely a slip, and so no sum of times overflows.
+    // A time above 115 days is surely a mistake; the bound also keeps sums from overflowing.
     match word.parse::<u64>() {
         Ok(ms) if ms <= 10_000_000_000 => Ok(Nanos::from_millis(ms)),
         Ok(_) => refuse(line, format!("found {word}; expected at most 10000000000 ms")),
@@ -71,24 +71,25 @@ fn milliseconds(line: usize, word: &str) -> Result<Nanos, TimelineError> {
 }
 
 impl<T: Copy + Default> Timeline<T> {
-    /// From moments in ascending order with the value from there on. Before the first the value is zero.
+    /// A timeline of steps in ascending order of time, each with the value from then on. Before the first
+    /// step the value is zero.
     pub fn new(steps: Vec<(Nanos, T)>) -> Self {
-        debug_assert!(steps.is_sorted_by(|a, b| a.0 < b.0), "moments ascend");
+        debug_assert!(steps.is_sorted_by(|a, b| a.0 < b.0), "times ascend");
         Self { steps: steps.into(), period: None }
     }
 
-    /// The same, starting again after every `period`; steps from there on are never reached.
+    /// The same timeline, repeated after every `period`; steps at or after that are never reached.
     #[must_use]
     pub fn repeating(&self, period: Nanos) -> Self {
         Self { steps: Arc::clone(&self.steps), period: Some(period) }
     }
 
-    /// The moments and what holds from there on.
+    /// The steps: a time, and the value from then on.
     pub fn steps(&self) -> &[(Nanos, T)] {
         &self.steps
     }
 
-    /// The moment of the last step.
+    /// The time of the last step.
     pub fn end(&self) -> Nanos {
         self.steps.last().map_or(Nanos::ZERO, |step| step.0)
     }
@@ -108,12 +109,12 @@ impl<T: Copy + Default> Timeline<T> {
 }
 
 impl LossTrace {
-    /// Reads lines of `start_ms end_ms share`: from `start_ms` to before `end_ms` each packet is lost with probability
-    /// `share`, 0 to 1. Intervals ascend and do not overlap; between them nothing is lost. Blank lines and lines that begin
-    /// with `#` are skipped.
+    /// Reads lines of `start_ms end_ms share`: from `start_ms` to before `end_ms` each packet is lost with
+    /// probability `share`, 0 to 1. Intervals ascend and do not overlap; between them nothing is lost. Blank
+    /// lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
-    /// Names the line that is not so.
+    /// Names the first invalid line.
     pub fn parse(text: &str) -> Result<Self, TimelineError> {
         let mut steps: Vec<(Nanos, f64)> = Vec::new();
         for (line, content) in content_lines(text) {
@@ -134,7 +135,7 @@ impl LossTrace {
                         format!("found {start}; expected a start from {before} on, where the last one ends"),
                     );
                 }
-                // One interval follows upon another.
+                // The intervals are adjacent.
                 Some(&(before, _)) if from == before => _ = steps.pop(),
                 _ => {}
             }
@@ -147,7 +148,7 @@ impl LossTrace {
         Ok(Self::new(steps))
     }
 
-    /// As text that [`LossTrace::parse`] reads.
+    /// Formats it as text that [`LossTrace::parse`] reads.
     pub fn to_text(&self) -> String {
         let spans = self.steps.windows(2).filter(|pair| pair[0].1 > 0.0);
         let line = |pair: &[(Nanos, f64)]| {
@@ -155,17 +156,17 @@ impl LossTrace {
             format!("{} {} {}\n", ms(pair[0].0), ms(pair[1].0), pair[0].1)
         };
         let text: String = spans.map(line).collect();
-        // A file without any interval would be refused as empty.
+        // A file without intervals would be refused as empty.
         if text.is_empty() { "0 1 0\n".to_owned() } else { text }
     }
 }
 
 impl DelayTrace {
-    /// Reads lines of `at_ms delay_ms`: from `at_ms` on the delay is longer by `delay_ms`, which may have decimals. Times
-    /// ascend. Blank lines and lines that begin with `#` are skipped.
+    /// Reads lines of `at_ms delay_ms`: from `at_ms` on the delay is longer by `delay_ms`, which may have
+    /// decimals. Times ascend. Blank lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
-    /// Names the line that is not so.
+    /// Names the first invalid line.
     pub fn parse(text: &str) -> Result<Self, TimelineError> {
         let mut steps: Vec<(Nanos, Nanos)> = Vec::new();
         for (line, content) in content_lines(text) {
@@ -191,7 +192,7 @@ impl DelayTrace {
         Ok(Self::new(steps))
     }
 
-    /// As text that [`DelayTrace::parse`] reads.
+    /// Formats it as text that [`DelayTrace::parse`] reads.
     pub fn to_text(&self) -> String {
         let line = |&(at, delay): &(Nanos, Nanos)| {
             format!("{} {}\n", at.as_nanos() / NANOS_PER_MS, delay.as_nanos() as f64 / NANOS_PER_MS as f64)
@@ -208,8 +209,9 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
+    /// Loss holds from the start of an interval to before its end.
     #[test]
-    fn loss_holds_from_the_start_of_an_interval_to_before_its_end() {
+    fn loss_holds_from_start_to_before_end() {
         let trace = LossTrace::parse("# bursts\n10 20 0.5\n\n20 25 1\n40 50 0.25\n").expect("valid");
         let shares = [0, 9, 10, 19, 20, 24, 25, 39, 40, 49, 50, 1000].map(|at| trace.at(ms(at)));
         assert_eq!(shares, [0.0, 0.0, 0.5, 0.5, 1.0, 1.0, 0.0, 0.0, 0.25, 0.25, 0.0, 0.0]);
@@ -219,8 +221,9 @@ mod tests {
         assert_eq!([55, 65, 85, 90, 100].map(|at| again.at(ms(at))), [0.5, 1.0, 0.25, 0.0, 0.5]);
     }
 
+    /// A delay holds until the next step.
     #[test]
-    fn a_delay_holds_until_the_next_step() {
+    fn delay_holds_until_next_step() {
         let trace = DelayTrace::parse("5 2.5\n30 0\n60 10\n").expect("valid");
         let delays = [0, 4, 5, 29, 30, 60, 9000].map(|at| trace.at(ms(at)).as_nanos() / 1000);
         assert_eq!(delays, [0, 0, 2_500, 2_500, 0, 10_000, 10_000]);
@@ -229,8 +232,9 @@ mod tests {
         assert_eq!(trace.repeating(ms(60)).at(ms(66)), Nanos::from_micros(2_500));
     }
 
+    /// Errors name the line, the text found and the text expected.
     #[test]
-    fn errors_name_the_line_what_was_found_and_what_was_expected() {
+    fn errors_name_line_finding_and_expectation() {
         let loss = |text| LossTrace::parse(text).expect_err("invalid").to_string();
         assert_eq!(loss("#\n"), "the loss trace is empty; expected lines of `start_ms end_ms share`");
         assert_eq!(loss("1 2 0\n3 4\n"), "line 2: found `3 4`; expected `start_ms end_ms share`");

@@ -1,5 +1,5 @@
-//! Capacity traces in mahimahi format: one delivery opportunity of an MTU (1500 bytes) per line, as a time in whole
-//! milliseconds since the start; the last line is also the period after which the trace repeats.
+//! Capacity traces in mahimahi format: one delivery opportunity of an MTU (1500 bytes) per line, as a time in
+//! whole milliseconds since the start; the last line is also the period after which the trace repeats.
 
 use std::fmt::{self, Write as _};
 
@@ -7,7 +7,7 @@ use narrows_units::{Bytes, Nanos, Rate};
 
 use crate::timeline::content_lines;
 
-/// What one opportunity delivers.
+/// Bytes that one opportunity delivers.
 pub const OPPORTUNITY_BYTES: u64 = 1500;
 
 const NANOS_PER_MS: u64 = 1_000_000;
@@ -19,23 +19,23 @@ pub struct CapacityTrace {
     pub opportunities_ms: Vec<u64>,
 }
 
-/// Why a text is no capacity trace.
+/// A parse error; lines count from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceError {
-    /// It holds no opportunity.
+    /// There is no opportunity.
     Empty,
-    /// A line is not a whole number of milliseconds (lines count from one).
+    /// A line is not a whole number of milliseconds.
     NotANumber {
-        /// Which line.
+        /// The line.
         line: usize,
-        /// What stands there.
+        /// The text found.
         found: String,
     },
-    /// A line names an earlier time than the one before.
+    /// A time is earlier than the one before.
     NotSorted {
-        /// Which line.
+        /// The line.
         line: usize,
-        /// The time there, in milliseconds.
+        /// The time found, in milliseconds.
         found: u64,
         /// The time before.
         before: u64,
@@ -91,11 +91,11 @@ impl CapacityTrace {
         }
     }
 
-    /// As text that [`CapacityTrace::parse`] and mahimahi read.
+    /// Formats it as text that [`CapacityTrace::parse`] and mahimahi read.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(7 * self.opportunities_ms.len());
         for ms in &self.opportunities_ms {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             _ = writeln!(text, "{ms}");
         }
         text
@@ -105,7 +105,7 @@ impl CapacityTrace {
         self.opportunities_ms.last().map_or(0, |&ms| ms * NANOS_PER_MS)
     }
 
-    /// After how long it repeats.
+    /// The period after which it repeats.
     pub fn period_duration(&self) -> Nanos {
         Nanos::from_nanos(self.period())
     }
@@ -115,22 +115,22 @@ impl CapacityTrace {
         Bytes::new(self.opportunities_ms.len() as u64 * OPPORTUNITY_BYTES).per(self.period_duration())
     }
 
-    /// When opportunity number `n` comes, counted from zero over all repetitions.
+    /// The time of opportunity `n`, counted from zero over all repetitions.
     pub(crate) fn time_of(&self, n: u64) -> Nanos {
         let count = self.opportunities_ms.len() as u64;
         let (round, index) = (n / count, (n % count) as usize);
         Nanos::from_nanos(round * self.period() + self.opportunities_ms[index] * NANOS_PER_MS)
     }
 
-    /// The number of opportunities that have come up to and including `now`; also the number of the next one.
+    /// The number of opportunities up to and including `now`; also the number of the next one.
     pub(crate) fn number_after(&self, now: Nanos) -> u64 {
-        // The last opportunity of a round lies at its end, so within the current round at least one is always to come.
+        // The last opportunity of a round is at its end, so the current round always has at least one left.
         let (round, offset) = (now.as_nanos() / self.period(), now.as_nanos() % self.period());
         let passed = self.opportunities_ms.partition_point(|&ms| ms * NANOS_PER_MS <= offset);
         round * self.opportunities_ms.len() as u64 + passed as u64
     }
 
-    /// What it could have carried after `from` and up to `to`.
+    /// The capacity after `from` and up to `to`.
     pub fn bytes_between(&self, from: Nanos, to: Nanos) -> Bytes {
         Bytes::new((self.number_after(to) - self.number_after(from.min(to))) * OPPORTUNITY_BYTES)
     }
@@ -140,8 +140,9 @@ impl CapacityTrace {
 mod tests {
     use super::*;
 
+    /// Opportunities repeat with the last time as period.
     #[test]
-    fn opportunities_repeat_with_the_last_time_as_period() {
+    fn opportunities_repeat_after_last_time() {
         let trace = CapacityTrace::parse("# recorded\n0\n2\r\n2\n\n5\n").expect("valid");
         assert_eq!(trace.opportunities_ms, [0, 2, 2, 5]);
         let times: Vec<_> = (0..9).map(|n| trace.time_of(n).as_nanos() / 1_000_000).collect();
@@ -156,8 +157,9 @@ mod tests {
         assert_eq!(trace.bytes_between(ms(7), ms(1)), Bytes::ZERO);
     }
 
+    /// A long recording is read whole, and repeats.
     #[test]
-    fn a_long_recording_is_read_whole_and_repeats() {
+    fn long_recording_is_read_whole() {
         // Ten minutes at 96 Mbit/s: eight opportunities a millisecond.
         let text: String = (1..=600_000u64).map(|ms| format!("{ms}\n").repeat(8)).collect();
         let trace = CapacityTrace::parse(&text).expect("valid");
@@ -167,8 +169,9 @@ mod tests {
         assert_eq!(CapacityTrace::parse(&trace.to_text()), Ok(trace));
     }
 
+    /// Errors name the line, the text found and the text expected.
     #[test]
-    fn errors_name_the_line_what_was_found_and_what_was_expected() {
+    fn errors_name_line_finding_and_expectation() {
         let message = |text| CapacityTrace::parse(text).expect_err("invalid").to_string();
         assert_eq!(
             message("\n\n"),

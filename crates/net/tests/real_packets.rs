@@ -1,5 +1,5 @@
-//! Real IPv4 and IPv6 packets through every queue discipline. The frame is a handle to a buffer: queues copy the handle, and
-//! a mark changes the buffer.
+//! Real IPv4 and IPv6 packets through every queue discipline. The frame is a handle to a buffer: queues copy
+//! the handle, and a mark changes the buffer.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const MS: fn(u64) -> Nanos = Nanos::from_millis;
 #[derive(Clone, Copy, Debug)]
 struct Buffer<'a>(&'a [Cell<u8>]);
 
-/// Addresses are told apart by their last byte.
+/// Addresses differ in their last byte.
 #[derive(Clone, Copy)]
 struct Flow {
     v6: bool,
@@ -36,7 +36,7 @@ fn checksum(bytes: impl IntoIterator<Item = u8>) -> u16 {
     !(sum as u16)
 }
 
-/// A valid packet of `size` bytes in all, whose payload begins with `number`.
+/// A valid packet of `size` bytes in total whose payload begins with `number`.
 fn packet(flow: Flow, number: u32, size: usize, ecn: Ecn) -> Vec<Cell<u8>> {
     let header = if flow.protocol == TCP { 20 } else { 8 };
     let ip = if flow.v6 { 40 } else { 20 };
@@ -96,7 +96,7 @@ impl Buffer<'_> {
         self.0[at + 1].set(low);
     }
 
-    /// The number at the beginning of its payload.
+    /// The number at the start of its payload.
     fn number(self) -> usize {
         let (ip, protocol) = if self.is_v6() { (40, self.0[6].get()) } else { (20, self.0[9].get()) };
         let at = ip + if protocol == TCP { 20 } else { 8 };
@@ -151,14 +151,14 @@ impl Frame for Buffer<'_> {
         tuple.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte.get())).wrapping_mul(0x0100_0193))
     }
 
-    /// The 5-tuple already tells both directions apart.
+    /// The hash of the 5-tuple already differs between both directions.
     fn direction(&self) -> Direction {
         Direction::Forward
     }
 }
 
-/// A queue of every discipline, and whether it marks ECN-capable packets. A new discipline does not compile before it is
-/// part of this chain.
+/// A queue of every discipline, and whether it marks ECN-capable packets. The match is exhaustive, so a new
+/// discipline does not compile until it joins this chain.
 fn every_queue() -> Vec<(Queue, bool)> {
     let (target, interval) = (MS(5), MS(100));
     let class = HtbClass::new("all", Rate::from_mbit_per_sec(5.0));
@@ -205,8 +205,8 @@ fn overload(v6: bool, ecn: Ecn) -> Vec<Vec<Cell<u8>>> {
 
 const GAP: Nanos = Nanos::from_micros(677);
 
-/// Every packet leaves a queue once or is counted as dropped, marks stand in the buffer with a valid header checksum, and
-/// nothing else in the packet changes.
+/// Every packet leaves a queue once or counts as dropped. A mark is in the buffer with a valid header
+/// checksum, and no other byte of the packet changes.
 #[test]
 fn real_packets_survive_every_queue() {
     let kinds = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1];
@@ -251,17 +251,17 @@ fn real_packets_survive_every_queue() {
             assert_eq!(marked > 0, expected, "{case}: {marked} marks");
             let others = left.iter().filter(|frame| frame.ecn() == ecn).count() as u64;
             assert_eq!(others + marked, left.len() as u64, "{case}");
-            assert!(stats.dropped() + marked > 0, "{case}: it is no overload");
+            assert!(stats.dropped() + marked > 0, "{case}: no overload");
         }
     }
 }
 
-/// FQ-CoDel keeps flows apart by their 5-tuple: a single packet goes before the standing queue of another flow, and of the
-/// other direction of the same connection.
+/// FQ-CoDel keeps flows apart by their 5-tuple: a single packet goes before the standing queue of another
+/// flow, and of the other direction of the same connection.
 #[test]
 fn fq_codel_isolates_flows_by_five_tuple() {
     let queue = every_queue().into_iter().find(|(queue, _)| matches!(queue, Queue::FqCoDel { .. }));
-    let (queue, _) = queue.expect("it is one of them");
+    let (queue, _) = queue.expect("FQ-CoDel is in the list");
     for v6 in [false, true] {
         let heavy = Flow { v6, protocol: TCP, source: (1, 40_000), destination: (2, 443) };
         let others = [

@@ -17,9 +17,9 @@ impl Flags {
     pub const ECE: Self = Self(8);
     /// Congestion window reduced (RFC 3168).
     pub const CWR: Self = Self(16);
-    /// Repeats data sent before. Not on the wire: for traces only.
+    /// A retransmission. Not on the wire; for traces only.
     pub const RETRANSMISSION: Self = Self(32);
-    /// Travels from receiver to sender. Not on the wire: it stands for the address pair.
+    /// From receiver to sender. Not on the wire; it stands for the address pair.
     pub const REVERSE: Self = Self(64);
 
     /// Whether all of `other` is set.
@@ -27,7 +27,7 @@ impl Flags {
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
-    /// With `other` set too.
+    /// The union with `other`.
     #[inline]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)

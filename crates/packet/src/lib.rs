@@ -1,8 +1,8 @@
-//! The simulator's frame: one cache line, copied by value, no allocation.
+//! The simulator's frame: one cache line, copied by value, without allocation.
 //!
-//! A [`Packet`] has a part that all kinds share (flow, path, lengths, flags, ECN) and a body that the view of its [`Kind`]
-//! reads: a TCP segment, a DCCP datagram or a control message. TCP options and control messages are opaque here: whoever
-//! writes them owns their meaning.
+//! A [`Packet`] has fields that all kinds share (flow, path, lengths, flags, ECN) and a body, read through
+//! the view of its [`Kind`]: a TCP segment, a DCCP datagram or a control message. TCP options and control
+//! messages are opaque here; the crate that writes them defines their meaning.
 
 mod flags;
 mod raw;
@@ -18,16 +18,16 @@ pub use flags::Flags;
 pub use narrows_net::Ecn;
 pub use raw::{ControlMessage, RawOption, Slot};
 
-/// The most SACK blocks that fit beside timestamps.
+/// The maximum number of SACK blocks beside timestamps.
 pub const MAX_SACK_BLOCKS: usize = 3;
-/// How many paths of its flow a packet can name.
+/// The maximum number of paths of a flow.
 pub const MAX_PATHS: usize = 4;
 /// IP and TCP headers with timestamps: 20 + 20 + 12.
 pub const HEADER_BYTES: u16 = 52;
 /// IP and UDP headers of a control message: 20 + 8.
 pub const MESSAGE_HEADER_BYTES: u16 = 28;
 
-/// The payload of a packet's body.
+/// The type of a packet's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A TCP segment; see [`Packet::tcp`].
@@ -38,17 +38,17 @@ pub enum Kind {
     Message,
 }
 
-/// A packet: what all kinds have in common, and a body of 52 bytes that the kind's view reads. The layout fills one cache
-/// line, which a test checks.
+/// A packet: the fields common to all kinds, and a body of 52 bytes that the kind's view reads. It fills one
+/// cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Packet {
     /// TCP: sequence and acknowledgement number. DCCP: sequence number. Message: bytes 0 to 16.
     longs: [u64; 2],
-    /// TCP: SACK blocks from the front, an option from word 5 backwards, timestamps, window. DCCP: the handle of the bytes.
-    /// Message: bytes 16 to 40.
+    /// TCP: SACK blocks from the front, an option from word 5 backwards, timestamps, window. DCCP: the handle
+    /// of the payload. Message: bytes 16 to 40.
     words: [u32; 9],
-    /// The connection it belongs to.
+    /// The number of its flow.
     pub flow: u32,
     /// Payload bytes.
     pub payload: u16,
@@ -56,16 +56,17 @@ pub struct Packet {
     pub header: u16,
     /// Flags.
     pub flags: Flags,
-    /// Steps of its route already taken. Kept by the simulator.
+    /// Steps of its route already taken; the simulator maintains it.
     pub hop: u8,
-    /// From the lowest bit: 2 bits ECN, 2 bits path, 4 bits content.
+    /// From the lowest bit: 2 bits ECN, 2 bits path, 4 bits content tag.
     mark: u8,
-    /// The TCP options.
+    /// The layout of the TCP options.
     layout: Layout,
 }
 
-/// Where the options of a segment are, from the lowest bit: 2 bits number of SACK blocks, 2 bits slots of the option, 3 bits
-/// its length in 4 bytes. The highest bit is set, so that an `Option<Packet>` takes no more room than a packet.
+/// The layout of a segment's options, from the lowest bit: 2 bits number of SACK blocks, 2 bits number of
+/// option slots, 3 bits option length in units of 4 bytes. The highest bit is set, so that `Option<Packet>`
+/// is no larger than `Packet`.
 #[derive(Clone, Copy, Debug)]
 struct Layout(NonZeroU8);
 
@@ -81,25 +82,25 @@ impl Layout {
         }
     }
 
-    /// How many SACK blocks there are.
+    /// The number of SACK blocks.
     #[inline]
     const fn blocks(self) -> u8 {
         self.0.get() & 3
     }
 
-    /// How many slots the option takes.
+    /// The number of slots of the option.
     #[inline]
     const fn slots(self) -> u8 {
         self.0.get() >> 2 & 3
     }
 
-    /// How many bytes of the header the option takes.
+    /// The length of the option in the header, in bytes.
     #[inline]
     const fn bytes(self) -> u8 {
         (self.0.get() >> 4 & 7) * 4
     }
 
-    /// The same with another number of SACK blocks.
+    /// The layout with another number of SACK blocks.
     #[inline]
     const fn with_blocks(self, blocks: u8) -> Self {
         Self::new(blocks, self.slots(), self.bytes())
@@ -108,20 +109,21 @@ impl Layout {
 
 const PATH_SHIFT: u32 = 2;
 const CONTENT_SHIFT: u32 = 4;
-/// The content of a segment without option is 0; other segments have the tag of their option, 1 to [`RawOption::MAX_TAG`].
+/// Content tags. A segment without option has 0, other segments have the tag of their option, 1 to
+/// [`RawOption::MAX_TAG`].
 const DCCP: u8 = 14;
 const MESSAGE: u8 = 15;
 
-/// Words of the body.
+/// Positions in the words of the body.
 const SLOT_WORDS: usize = 2;
 const TS_VAL: usize = 6;
 const TS_ECR: usize = 7;
 const WINDOW: usize = 8;
 
-/// The header of a TCP segment. Sequence numbers are kept in 64 bits and never wrap.
+/// The header of a TCP segment. Sequence numbers have 64 bits and never wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tcp {
-    /// Sequence number of the first payload byte (data), of the packet itself (SYN, FIN).
+    /// Sequence number of the first payload byte, or of the SYN or FIN itself.
     pub seq: u64,
     /// Next sequence number expected from the peer.
     pub ack: u64,
@@ -148,12 +150,12 @@ pub struct TcpMut<'a> {
     pub window: &'a mut u32,
 }
 
-/// A DCCP datagram. Its bytes travel beside the packet.
+/// A DCCP datagram. Its payload is kept outside the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Dccp {
     /// Sequence number.
     pub seq: u64,
-    /// Where the bytes are: a number of whoever keeps them.
+    /// The handle of the payload, assigned by its owner.
     pub handle: u32,
 }
 
@@ -174,7 +176,7 @@ impl Packet {
         }
     }
 
-    /// A DCCP datagram of `flow` with no payload, no flag and no header yet.
+    /// A DCCP datagram of `flow` with no payload, no flag and an empty header.
     #[inline]
     pub const fn datagram(flow: u32, dccp: Dccp) -> Self {
         let mut packet = Self::new(flow);
@@ -197,7 +199,7 @@ impl Packet {
         packet
     }
 
-    /// What its body holds.
+    /// The type of its body.
     #[inline]
     pub const fn kind(&self) -> Kind {
         match self.mark >> CONTENT_SHIFT {
@@ -219,30 +221,30 @@ impl Packet {
         Ecn::from_bits(self.mark)
     }
 
-    /// Gives it another ECN codepoint.
+    /// Sets the ECN codepoint.
     #[inline]
     pub const fn set_ecn(&mut self, ecn: Ecn) {
         self.mark = (self.mark & !3) | ecn as u8;
     }
 
-    /// Which of its flow's paths it takes; 0 is the first.
+    /// The index of its path among the paths of its flow; 0 is the first.
     #[inline]
     pub const fn path(&self) -> u8 {
         (self.mark >> PATH_SHIFT) & 3
     }
 
-    /// Sends it over another path.
+    /// Sets its path.
     ///
     /// # Panics
-    /// If there cannot be so many paths.
+    /// If `path` is not below [`MAX_PATHS`].
     #[inline]
     pub const fn set_path(&mut self, path: u8) {
         assert!((path as usize) < MAX_PATHS, "no such path");
         self.mark = (self.mark & !(3 << PATH_SHIFT)) | (path << PATH_SHIFT);
     }
 
-    /// Sequence and acknowledgement number, as traces show them: a datagram has no acknowledgement number, and of a message
-    /// they are the first 16 bytes.
+    /// Sequence and acknowledgement number, as traces show them. A datagram has no acknowledgement number; of
+    /// a message these are the first 16 bytes.
     #[inline]
     pub const fn numbers(&self) -> (u64, u64) {
         (self.longs[0], self.longs[1])
@@ -267,7 +269,7 @@ impl Packet {
         }
     }
 
-    /// The same, to change.
+    /// The header of a TCP segment, mutable.
     #[inline]
     pub const fn tcp_mut(&mut self) -> TcpMut<'_> {
         debug_assert!(matches!(self.kind(), Kind::Tcp));
@@ -297,10 +299,10 @@ impl Packet {
         ControlMessage::new(&bytes[..len.min(ControlMessage::MAX_BYTES)])
     }
 
-    /// Gives a control message other bytes.
+    /// Replaces the bytes of a control message.
     ///
     /// # Panics
-    /// If they are more than [`ControlMessage::MAX_BYTES`].
+    /// If there are more than [`ControlMessage::MAX_BYTES`].
     pub fn set_message(&mut self, message: &[u8]) {
         debug_assert_eq!(self.kind(), Kind::Message);
         let message = ControlMessage::new(message);
@@ -320,15 +322,16 @@ impl Packet {
         self.tcp().seq + self.payload as u64 + marks
     }
 
-    /// Appends the SACK block `start..end` unless the options are full, as on the wire. The header grows accordingly (two
-    /// bytes of padding, two of option header, eight per block). An option takes the place of the last blocks.
+    /// Appends the SACK block `start..end` unless the options are full, as on the wire. The header grows by
+    /// eight bytes per block, plus two bytes of padding and two of option header. An option uses the space of
+    /// the last blocks.
     #[inline]
     pub fn push_sack(&mut self, start: u64, end: u64) {
         let n = usize::from(self.layout.blocks());
         if n + usize::from(self.layout.slots()) >= MAX_SACK_BLOCKS {
             return;
         }
-        // The low 32 bits travel, as on the wire.
+        // Only the low 32 bits are kept, as on the wire.
         (self.words[SLOT_WORDS * n], self.words[SLOT_WORDS * n + 1]) = (start as u32, end as u32);
         self.layout = self.layout.with_blocks(n as u8 + 1);
         self.header = self.header.saturating_add(if n == 0 { 12 } else { 8 });
@@ -370,8 +373,8 @@ impl Packet {
         })
     }
 
-    /// Gives a segment another option, or none; the header grows or shrinks accordingly. SACK blocks that stand in its place
-    /// are gone.
+    /// Sets or removes the option of a segment and adjusts the header length. The option replaces SACK blocks
+    /// in its place.
     pub fn set_option(&mut self, option: Option<RawOption>) {
         debug_assert_eq!(self.kind(), Kind::Tcp);
         let (tag, used, length) = option.map_or((0, 0, 0), |option| (option.tag, option.used, option.length));
@@ -393,7 +396,7 @@ impl Packet {
     }
 }
 
-/// A time as a timestamp-option value: microseconds modulo 2^32.
+/// The timestamp-option value of a time: microseconds modulo 2^32.
 #[inline]
 pub const fn timestamp(now: Nanos) -> u32 {
     (now.as_nanos() / 1_000) as u32

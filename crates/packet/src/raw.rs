@@ -1,12 +1,13 @@
-//! What a packet carries without interpreting it: TCP options and control messages.
+//! Opaque contents of packets: TCP options and control messages.
 
 use std::fmt;
 
 /// Eight bytes of a TCP option.
 pub type Slot = (u32, u32);
 
-/// A TCP option as the packet keeps it: a tag, up to two slots of eight bytes, and its length on the wire. Its meaning is a
-/// matter of whoever writes and reads it. Tags are one number space for all of them, as the option kinds of TCP are.
+/// A TCP option as the packet stores it: a tag, up to two slots of eight bytes, and its length on the wire.
+/// Only its writer and reader interpret it. All options share one number space of tags, as TCP option kinds
+/// do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawOption {
     pub(crate) tag: u8,
@@ -24,8 +25,8 @@ impl RawOption {
     /// An option of `wire_bytes` bytes on the wire.
     ///
     /// # Panics
-    /// If the tag is out of range, the length no multiple of four or above [`RawOption::MAX_BYTES`], or there are more than
-    /// two slots.
+    /// If the tag is out of range, the length no multiple of four or above [`RawOption::MAX_BYTES`], or there
+    /// are more than two slots.
     #[inline]
     pub const fn new(tag: u8, wire_bytes: u16, slots: &[Slot]) -> Self {
         assert!(tag > 0 && tag <= Self::MAX_TAG, "no such tag");
@@ -39,19 +40,19 @@ impl RawOption {
         Self { tag, used, length: wire_bytes as u8, slots }
     }
 
-    /// Which option it is.
+    /// The tag that identifies the option.
     #[inline]
     pub const fn tag(&self) -> u8 {
         self.tag
     }
 
-    /// Its slots; those that it does not use may hold anything.
+    /// Its slots; unused slots may hold any value.
     #[inline]
     pub const fn slots(&self) -> [Slot; 2] {
         self.slots
     }
 
-    /// Bytes on the wire.
+    /// The length on the wire, in bytes.
     #[inline]
     pub const fn wire_bytes(&self) -> u16 {
         self.length as u16
@@ -69,7 +70,7 @@ impl ControlMessage {
     /// The longest message in bytes.
     pub const MAX_BYTES: usize = 40;
 
-    /// A message of these bytes.
+    /// A message with these bytes.
     ///
     /// # Panics
     /// If there are more than [`ControlMessage::MAX_BYTES`].
@@ -85,12 +86,12 @@ impl ControlMessage {
         &self.bytes[..self.len()]
     }
 
-    /// How many they are.
+    /// The number of bytes.
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there is none.
+    /// Whether the message is empty.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,17 +1,19 @@
+//! Packets and their views.
+
 use super::*;
 
 /// An option of one slot and 12 bytes, and one of two slots and 20 bytes.
 const SHORT: RawOption = RawOption::new(1, 12, &[(7, 8)]);
 const LONG: RawOption = RawOption::new(RawOption::MAX_TAG, 20, &[(1, 2), (3, u32::MAX)]);
 
-/// A packet is one cache line, also where it may be absent.
+/// A packet takes one cache line, also inside an `Option`.
 #[test]
 fn packet_takes_one_cache_line() {
     assert_eq!((size_of::<Packet>(), align_of::<Packet>()), (64, 64));
     assert_eq!(size_of::<Option<Packet>>(), 64);
 }
 
-/// A packet that waits or travels takes 72 bytes: its cache line and its time.
+/// A packet in flight takes 72 bytes: its cache line and its arrival time.
 #[test]
 fn packet_in_flight_takes_72_bytes() {
     let random = narrows_units::Random::stream(1, "wire", 0);
@@ -32,7 +34,7 @@ fn sack_blocks_survive_32_bit_wire_format() {
     assert_eq!(packet.size(), Bytes::new(52 + 12 + 8));
 }
 
-/// An option counts with its wire size and takes the place of the last SACK blocks.
+/// An option counts with its wire size and replaces the last SACK blocks.
 #[test]
 fn option_takes_place_of_last_sack_blocks() {
     let mut packet = Packet::new(0);
@@ -114,7 +116,7 @@ fn ecn_path_and_kind_are_independent() {
     assert_eq!(datagram.dccp(), Dccp { seq: 9, handle: 5 });
 }
 
-/// The digest mixes the numbers of every kind as runs recorded before kinds existed did.
+/// The digest mixes the numbers of every kind in the way that recorded event hashes require.
 #[test]
 fn digest_mixes_the_numbers_of_every_kind() {
     let mut segment = Packet::new(0);

@@ -6,7 +6,6 @@ mod wire;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
 use narrows_bench::cases::{self, CASES};
 use narrows_cc::Nanos;
@@ -16,7 +15,8 @@ use narrows_routers as routers;
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{self as scenario, FileError, Files, Plan, ScenarioError as Refusal, Source};
 use narrows_sim::engine::Engine;
-use narrows_sim::recorder::Recorder;
+use narrows_sim::observer::Observer;
+use narrows_trace::Recorder;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -180,14 +180,15 @@ fn radio_trace(py: Python<'_>, text: &str, source: &str) -> PyResult<(String, St
     Ok((path.capacity.to_text(), path.loss.to_text(), path.delay.to_text()))
 }
 
-/// Runs the event loop in slices; `None` when cancelled. Returns the time the loop took.
-fn drive(
+/// Runs the event loop in slices; `None` if it ended early, because it was cancelled or `stuck` says that its observer is.
+fn drive<O: Observer>(
     plan: Plan,
-    recorder: Recorder,
+    observer: O,
     shared: Option<&Shared>,
-) -> std::io::Result<Option<(RunResult, Duration)>> {
+    stuck: impl Fn(&O) -> bool,
+) -> Option<RunResult> {
     let duration = plan.duration;
-    let mut engine = Engine::new(plan, recorder);
+    let mut engine = Engine::observed(plan, observer);
     // The wall clock is for the report only; nothing in the run sees it.
     #[allow(clippy::disallowed_methods)]
     let started = std::time::Instant::now();
@@ -196,22 +197,36 @@ fn drive(
     while engine.now() < duration {
         if let Some(shared) = shared {
             if shared.cancelled.load(Ordering::Relaxed) > 0 {
-                return Ok(None);
+                return None;
             }
             let progress = engine.now().as_secs_f64() / duration.as_secs_f64();
             shared.progress.store(progress.to_bits(), Ordering::Relaxed);
         }
-        if engine.run_slice(until, SLICE_EVENTS)? {
+        if engine.run_slice(until, SLICE_EVENTS) {
             until += slice;
+        }
+        if stuck(engine.observer()) {
+            return None;
         }
     }
     let took = started.elapsed();
-    let mut result = engine.finish()?;
+    let mut result = engine.finish();
     result.wall_s = took.as_secs_f64();
     if let Some(shared) = shared {
         shared.progress.store(1f64.to_bits(), Ordering::Relaxed);
     }
-    Ok(Some((result, took)))
+    Some(result)
+}
+
+/// As [`drive`]; records into files in a folder, if one is given.
+fn record(plan: Plan, folder: Option<&Path>, shared: Option<&Shared>) -> std::io::Result<Option<RunResult>> {
+    let Some(folder) = folder else { return Ok(drive(plan, (), shared, |()| false)) };
+    let mut recorder = Recorder::new(&plan.trace, folder)?;
+    let result = drive(plan, &mut recorder, shared, |recorder| recorder.has_failed());
+    if result.is_some() || recorder.has_failed() {
+        recorder.finish()?;
+    }
+    Ok(result)
 }
 
 /// Runs one planned run to its end, without the GIL, and returns its result as JSON. With `trace_dir`, what the scenario's
@@ -230,16 +245,10 @@ fn run(
     let plan = scenario::resolve(&planned.scenario, planned.seed, &Folder(directory.map(Path::new)))
         .map_err(|e| refuse(py, &e))?;
     let shared = handle.map(|h| Arc::clone(&h.shared));
-    let outcome = py.detach(|| {
-        let recorder = match trace_dir {
-            Some(dir) => Recorder::new(&plan.trace, Path::new(dir))?,
-            None => Recorder::off(),
-        };
-        drive(plan, recorder, shared.as_deref())
-    });
+    let outcome = py.detach(|| record(plan, trace_dir.map(Path::new), shared.as_deref()));
     match outcome.map_err(|e| PyOSError::new_err(e.to_string()))? {
         None => Err(Cancelled::new_err("cancelled")),
-        Some((result, _)) => {
+        Some(result) => {
             let out = Report { result: &result, id: &planned.id, point: &planned.point };
             serde_json::to_string(&out).map_err(|e| PyValueError::new_err(e.to_string()))
         }

@@ -75,7 +75,7 @@
 //!     `nodectl/allocation.rs`.
 //! 12. Bz excludes traffic that is not negotiated: ACKs and messages of flows in the other direction, as measured in
 //!     the last control interval plus a tenth, and handshakes and messages. The paper allocates the whole link.
-//! 13. A requester that was told to reduce requests its current rate once reductions have ceased, so that the other
+//! 13. A requester that got a reduction requests its current rate once reductions have ceased, so that the other
 //!     nodes on its path learn it. A requester whose application has less data requests the rate it uses. In the paper
 //!     nothing corrects such records.
 //! 14. A flow without notification for 2.5 s receives its own rate as a reduction, which changes nothing. A requester
@@ -118,38 +118,38 @@ use self::allocation::Part;
 use self::arrivals::{Arrivals, Predictor};
 use self::counts::Counts;
 use self::message::{ATTENDED, Adjustment, MOST, Message, Negotiation};
-use self::records::Book;
+use self::records::ReservationTable;
 use narrows_packet::ControlMessage;
 
 use crate::{Outgoing, Port, Reading, Router, RouterFrame, RouterInfo, RouterSetup, TelemetrySink};
 
 /// Bounds of the beat.
-const SHORTEST_BEAT: Nanos = Nanos::from_millis(10);
-const LONGEST_BEAT: Nanos = Nanos::from_secs(1);
+const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(10);
+const LONGEST_INTERVAL: Nanos = Nanos::from_secs(1);
 /// The node's side of Nodectl.
 #[derive(Clone, Debug)]
 pub struct Nodectl {
-    /// What the port has to give if nothing else crosses it.
+    /// The bandwidth of the port without other traffic.
     capacity: u64,
     alpha: f64,
     beta: f64,
     arrivals: Arrivals,
-    book: Book,
+    table: ReservationTable,
     /// When the beat under way began, and when it ends.
-    beat_start: Nanos,
-    beat_end: Nanos,
+    interval_start: Nanos,
+    interval_end: Nanos,
     /// The longest round-trip time of the flows.
     rtt: Nanos,
-    /// Bytes since the beat began that belong to flows of the other direction, and their rate.
-    returning: u64,
-    returns: f64,
+    /// Bytes of the other direction's flows in this control interval, and their rate.
+    reverse_bytes: u64,
+    reverse_rate: f64,
     /// The same for messages and handshakes of this direction.
-    passing: u64,
-    overhead: f64,
+    control_bytes: u64,
+    control_rate: f64,
     /// When the last transmission began.
     joined_at: Nanos,
     counts: Counts,
-    /// Lists that are made and emptied again.
+    /// Scratch lists, kept for their memory.
     places: Vec<u32>,
     flows: Vec<u32>,
     parts: Vec<Part>,
@@ -160,7 +160,7 @@ fn rate(bytes_per_sec: u64) -> Rate {
 }
 
 /// Sends a message to the sender of a flow, along the way on which the flow passed this port.
-fn tell(port: &mut Port<'_>, (flow, path): (u32, u8), message: &Message) {
+fn notify(port: &mut Port<'_>, (flow, path): (u32, u8), message: &Message) {
     let message = ControlMessage::new(message.encode().as_bytes());
     port.send(Outgoing::ToSender { flow, path, message });
 }
@@ -211,14 +211,14 @@ impl Router for Nodectl {
             alpha: number("alpha"),
             beta: number("beta"),
             arrivals: Arrivals::new(predictor, Nanos::from_secs_f64(number("slot") / 1e3)),
-            book: Book::new(capacity, number("flows") as usize, idle),
-            beat_start: Nanos::ZERO,
-            beat_end: Nanos::MAX,
+            table: ReservationTable::new(capacity, number("flows") as usize, idle),
+            interval_start: Nanos::ZERO,
+            interval_end: Nanos::MAX,
             rtt: Nanos::ZERO,
-            returning: 0,
-            returns: 0.0,
-            passing: 0,
-            overhead: 0.0,
+            reverse_bytes: 0,
+            reverse_rate: 0.0,
+            control_bytes: 0,
+            control_rate: 0.0,
             joined_at: Nanos::ZERO,
             counts: Counts::default(),
             places: Vec::new(),
@@ -229,13 +229,13 @@ impl Router for Nodectl {
 
     fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         if packet.is_reverse() {
-            self.returning += packet.size().as_u64();
+            self.reverse_bytes += packet.size().as_u64();
         } else if packet.is_message() {
-            self.passing += packet.size().as_u64();
+            self.control_bytes += packet.size().as_u64();
             self.on_message(port, packet);
         } else if packet.opens() {
             self.passing += packet.size().as_u64();
-        } else if let Some(record) = self.book.records.get(port.now, packet.flow()) {
+        } else if let Some(record) = self.table.records.get(port.now, packet.flow()) {
             record.arrived += packet.size().as_u64();
         }
     }
@@ -249,54 +249,55 @@ impl Router for Nodectl {
     }
 
     fn next_wake(&self) -> Nanos {
-        self.beat_end
+        self.interval_end
     }
 
     fn on_wake(&mut self, port: &mut Port<'_>) {
-        while self.book.expire(port.now) {
+        while self.table.expire(port.now) {
             self.counts.expired += 1;
         }
         self.look_after_each(port);
         self.allow_for_returns(port);
         self.hand_out(port);
-        self.beat_start = port.now;
-        self.beat_end = if self.book.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.beat()) };
+        self.interval_start = port.now;
+        self.interval_end = if self.table.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.control_interval()) };
     }
 
     fn telemetry(&self, sink: TelemetrySink<'_>) {
-        sink("flows", Reading::count(self.book.records.len() as u64));
-        sink("transmissions", Reading::count(self.book.served() as u64));
-        sink("given", Reading::Rate(self.book.given() as f64));
-        let free = self.book.total().saturating_sub(self.book.given());
+        sink("flows", Reading::count(self.table.records.len() as u64));
+        sink("transmissions", Reading::count(self.table.served() as u64));
+        sink("given", Reading::Rate(self.table.given() as f64));
+        let free = self.table.total().saturating_sub(self.table.given());
         sink("free", Reading::Rate(free as f64));
-        sink("returns", Reading::Rate(self.returns));
+        sink("returns", Reading::Rate(self.reverse_rate));
         self.counts.report(sink);
     }
 
     fn memory(&self) -> usize {
-        self.book.memory()
+        self.table.memory()
     }
 }
 
 impl Nodectl {
-    /// A control packet on its way to the user.
+    /// Handles a control message on its way to the responder.
     fn on_message<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         match Message::decode(packet.message().as_bytes()) {
             Ok(message @ Message::Negotiation { kind: Negotiation::Request, .. }) => {
                 self.on_request(port, packet, message);
             }
             Ok(Message::Adjustment { kind: Adjustment::Terminate, id, .. }) => {
-                match self.book.records.peek_mut(packet.flow()).map(|record| (record.id == id, record.path)) {
+                match self.table.records.peek_mut(packet.flow()).map(|record| (record.id == id, record.path)) {
                     Some((true, path)) if path == packet.path() => {
-                        self.book.close(packet.flow());
+                        self.table.close(packet.flow());
                         self.hand_out(port);
                     }
                     Some((false, _)) => self.counts.foreign += 1,
-                    // Repeated, or its record has timed out; or it leaves a way and comes by on another.
+                    // Repeated, or its record has timed out, or the flow has moved to another path over this
+                    // port.
                     _ => {}
                 }
             }
-            // Nothing else goes to the user: it is stopped here.
+            // No other message goes to the responder: stop it here.
             _ => {
                 self.counts.refused += 1;
                 port.consume();
@@ -309,16 +310,16 @@ impl Nodectl {
         let Message::Negotiation { max, min, id, rtt_us: field, .. } = message else { return };
         let rtt_us = field & !ATTENDED;
         let flow = packet.flow();
-        let known = self.book.records.get(port.now, flow).map(|record| record.id);
+        let known = self.table.records.get(port.now, flow).map(|record| record.id);
         if known.is_some_and(|known| known != id) {
             self.counts.foreign += 1;
             port.consume();
             return;
         }
         if known.is_none() {
-            let fresh = self.book.find(&id).is_none();
+            let fresh = self.table.find(&id).is_none();
             let weight = max.as_bytes_per_sec().min(self.capacity);
-            if self.book.open(port.now, flow, id, weight).is_none() {
+            if self.table.open(port.now, flow, id, weight).is_none() {
                 self.counts.full += 1;
                 self.refuse(port, packet, &message, 0);
                 return;
@@ -328,27 +329,27 @@ impl Nodectl {
                 self.joined_at = port.now;
             }
         }
-        let Some(own) = self.book.records.peek_mut(flow).map(|record| record.transmission) else { return };
+        let Some(own) = self.table.records.peek_mut(flow).map(|record| record.transmission) else { return };
         let asked = max.as_bytes_per_sec();
         let rtt = Nanos::from_micros(u64::from(rtt_us));
-        let (whole, mut allocated, adjust) = self.allocate(port.now, flow, own, asked, rtt);
+        let (total, mut allocated, adjust) = self.allocate(port.now, flow, own, requested, rtt);
         if allocated < min.as_bytes_per_sec().max(1) {
             self.refuse(port, packet, &message, allocated);
             self.undo(port, flow);
             return;
         }
-        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        let Some(record) = self.table.records.peek_mut(flow) else { return };
         let announced = record.before.is_none() && record.is_bottleneck() && asked == record.rate();
         let repeated = record.before.is_some() && asked == record.echoed;
         let suggested = [record.suggested, record.withdrawn].contains(&asked);
         let echoes = suggested || announced || repeated;
-        record.echoed = if echoes { asked } else { 0 };
+        record.echoed = if echoes { requested } else { 0 };
         if echoes {
             // Difference 6.
-            allocated = allocated.min(asked);
+            allocated = allocated.min(requested);
         }
         record.withdrawn = 0;
-        if asked >= record.suggested {
+        if requested >= record.suggested {
             record.suggested = 0;
         }
         if record.before.is_none() {
@@ -358,63 +359,68 @@ impl Nodectl {
         record.token = rtt_us;
         record.rtt = rtt;
         record.path = packet.path();
-        record.told_at = port.now;
+        record.notified_at = port.now;
         record.allocated = allocated;
         self.rtt = self.rtt.max(rtt);
         let granted = allocated.min(asked);
-        self.book.set(flow, granted, allocated <= asked);
+        self.table.set(flow, granted, allocated <= asked);
         let (kind, max) = (Negotiation::Request, rate(granted));
         let passed_on = Message::Negotiation { kind, max, min, id, rtt_us: rtt_us | ATTENDED };
         packet.set_message(passed_on.encode().as_bytes());
-        self.divide(port, own, whole, Some(flow));
+        self.divide(port, own, total, Some(flow));
         self.adjust(port, adjust, Some(own), (0, u64::MAX));
-        if self.beat_end == Nanos::MAX {
-            self.beat_start = port.now;
+        if self.interval_end == Nanos::MAX {
+            self.interval_start = port.now;
             self.returning = 0;
             self.passing = 0;
-            self.beat_end = port.now.saturating_add(self.beat());
+            self.interval_end = port.now.saturating_add(self.control_interval());
         }
     }
 
     /// How long a beat lasts.
-    fn beat(&self) -> Nanos {
-        self.rtt.max(SHORTEST_BEAT).min(LONGEST_BEAT)
+    fn control_interval(&self) -> Nanos {
+        self.rtt.max(SHORTEST_INTERVAL).min(LONGEST_INTERVAL)
     }
 
-    /// Answers a request with a failure: it goes no further.
-    fn refuse<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &F, request: &Message, there_is: u64) {
+    /// The length of a control interval: the longest RTT, within bounds.
+    fn control_interval(&self) -> Nanos {
+        self.rtt.max(SHORTEST_INTERVAL).min(LONGEST_INTERVAL)
+    }
+
+    /// Answers a request with a failure and consumes it.
+    fn refuse<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &F, request: &Message, available: u64) {
         let Message::Negotiation { min, id, rtt_us, .. } = *request else { return };
         self.counts.failures += 1;
         port.consume();
         let kind = Negotiation::Failure;
         let answer = Message::Negotiation { kind, max: rate(there_is), min, id, rtt_us };
-        tell(port, (packet.flow(), packet.path()), &answer);
+        notify(port, (packet.flow(), packet.path()), &answer);
     }
 
-    /// The negotiation of a flow has failed: it has what it had before.
+    /// Undoes the failed negotiation of a flow: restores its reservation of before.
     fn undo(&mut self, port: &mut Port<'_>, flow: u32) {
-        let free = self.book.load(None).free;
-        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        let free = self.table.load(None).free;
+        let Some(record) = self.table.records.peek_mut(flow) else { return };
         let has = record.rate();
         match record.before.take() {
             Some((before, here)) if before > 0 => {
                 record.path = record.path_before;
-                self.book.set(flow, before.min(has + free), here);
+                self.table.set(flow, before.min(has + free), here);
             }
             None if has > 0 => return,
-            _ => self.book.close(flow),
+            _ => self.table.close(flow),
         }
-        self.hand_out(port);
+        self.distribute_free(port);
     }
 
-    /// A control packet on its way to the server: Algorithm 4, lines 20 to 25.
+    /// Handles a control message on its way to the requester: Algorithm 4, lines 20 to 25.
     fn on_answer<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         let Ok(message) = Message::decode(packet.message().as_bytes()) else {
             self.counts.refused += 1;
             return;
         };
         let flow = packet.flow();
-        let Some(record) = self.book.records.peek_mut(flow) else { return };
+        let Some(record) = self.table.records.peek_mut(flow) else { return };
         if record.id != message.id() {
             self.counts.foreign += 1;
             return;
@@ -431,7 +437,7 @@ impl Nodectl {
                 if kind == Negotiation::Failure {
                     self.undo(port, flow);
                 } else if rate(has) < min {
-                    // Reduced meanwhile below what is of use.
+                    // Meanwhile reduced below Min.
                     let kind = Negotiation::Failure;
                     packet.set_message(
                         Message::Negotiation { kind, max: rate(has), min, id, rtt_us }.encode().as_bytes(),
@@ -447,12 +453,12 @@ impl Nodectl {
                     let max = max.as_bytes_per_sec();
                     let here = max >= allocated;
                     if !here {
-                        // What was suggested while this port passed for the bottleneck is void.
+                        // An increase suggested while this port counted as the bottleneck is void.
                         record.suggested = 0;
                     }
-                    self.book.set(flow, max.min(has), here);
+                    self.table.set(flow, max.min(has), here);
                     if max < has {
-                        self.hand_out(port);
+                        self.distribute_free(port);
                     }
                 }
             }
@@ -463,15 +469,15 @@ impl Nodectl {
                 {
                     (*before, *here) = (speed, false);
                 }
-                // About the way of the last request, not one that the flow is leaving.
-                // It may have crossed a request under way, whose answer is the later word.
+                // It must concern the path of the last request, not one that the flow is leaving. If it has
+                // crossed a request, the answer to that decides.
                 let settled = record.before.is_none();
                 if settled && speed < record.rate() && packet.path() == record.path {
                     record.suggested = 0;
                     record.withdrawn = 0;
                     // What is on its way was sent before it was told.
-                    record.told_at = port.now;
-                    self.book.set(flow, speed, false);
+                    record.notified_at = port.now;
+                    self.table.set(flow, speed, false);
                     self.hand_out(port);
                 }
             }

@@ -105,8 +105,9 @@ fn said() -> impl Strategy<Value = Said> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
+    /// Whatever acknowledgements contain, a sender with data sends again.
     #[test]
-    fn whatever_acknowledgements_say_a_sender_with_data_sends_again(
+    fn sender_survives_any_acknowledgements(
         all in prop::collection::vec(said(), 1..60),
         fates in prop::collection::vec(prop::collection::vec(20..=LATEST, 1..3), 1..30),
     ) {
@@ -155,8 +156,9 @@ fn impossible(explicit: Explicit) -> Vec<RateHeader> {
     }
 }
 
+/// Impossible advice is counted each time and changes nothing.
 #[test]
-fn advice_that_cannot_be_followed_is_counted_each_time_and_changes_nothing() {
+fn impossible_advice_is_counted_and_ignored() {
     for (entry, explicit) in explicit() {
         let name = entry.info.name;
         for extension in impossible(explicit) {
@@ -177,7 +179,7 @@ fn advice_that_cannot_be_followed_is_counted_each_time_and_changes_nothing() {
 
 /// The most that can be asked of a sender, by its parameter `line_rate`, here in Mbit/s.
 #[test]
-fn no_advice_makes_a_sender_faster_than_its_line_and_too_much_is_no_advice() {
+fn advice_never_exceeds_line_rate() {
     const LINE: f64 = 8.0;
     for (entry, explicit) in explicit() {
         let name = entry.info.name;
@@ -215,8 +217,9 @@ fn no_advice_makes_a_sender_faster_than_its_line_and_too_much_is_no_advice() {
     }
 }
 
+/// Rates in acknowledgements that are old, or of data never sent, are counted and ignored.
 #[test]
-fn rates_in_acknowledgements_that_are_old_or_of_what_was_never_sent_are_counted_and_ignored() {
+fn stale_or_forged_rates_are_counted_and_ignored() {
     // Each acknowledgement names a higher rate than the one before, 100 kB/s and 1 kB/s more each time, and comes a second
     // time 55 ms later. Every fourth acknowledges what was never sent, and names 1 kB/s.
     let reverse: Fate = Box::new(|_, _| vec![ms(20), ms(75)]);
@@ -304,8 +307,9 @@ fn forged() -> impl Strategy<Value = Forged> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
+    /// Whatever messages arrive, a sender with data sends again.
     #[test]
-    fn whatever_messages_arrive_a_sender_with_data_sends_again(
+    fn sender_survives_any_messages(
         all in prop::collection::vec((0u64..3_000, forged()), 0..60),
         rate in prop_oneof![Just(None), (1u64..10_000_000).prop_map(Some)],
     ) {
@@ -323,8 +327,9 @@ proptest! {
     }
 }
 
+/// Messages that are impossible, foreign or unrequested are refused and counted.
 #[test]
-fn messages_that_are_impossible_foreign_or_unasked_for_are_refused_and_counted() {
+fn unusable_messages_are_refused_and_counted() {
     let refused = [
         Forged::Bytes(vec![]),
         Forged::Bytes(vec![0; 40]),
@@ -359,8 +364,9 @@ fn messages_that_are_impossible_foreign_or_unasked_for_are_refused_and_counted()
     assert!((reduced / (100_000.0 * 1448.0 / 1500.0) - 1.0).abs() < 1e-3, "{reduced}");
 }
 
+/// A grant above the line's rate is refused, and one within it is followed.
 #[test]
-fn a_grant_above_the_line_is_refused_and_one_within_it_is_followed() {
+fn grant_above_line_is_refused() {
     // 8 Mbit/s of payload are 1 MB/s, and 1 035 911 B/s on the wire; the request asks for no more.
     const WIRE: u64 = 1_000_000 * 1500 / 1448;
     for (granted, refused) in [(WIRE + 1, true), (1 << 36, true), (WIRE, false)] {

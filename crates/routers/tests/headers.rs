@@ -27,8 +27,9 @@ fn transfer(scheme: &str, mangle: Option<Mangle>) -> Nanos {
     pipe.sender.completed_at().expect("just seen")
 }
 
+/// Packets carry the header of their scheme, with its size.
 #[test]
-fn packets_carry_the_header_of_their_scheme_and_its_size() {
+fn packets_carry_header_of_their_scheme() {
     for (scheme, bytes) in [("rcp", 12), ("xcp", 20), ("cubic", 0)] {
         let seen = std::rc::Rc::new(std::cell::Cell::new(0));
         let count = seen.clone();
@@ -44,8 +45,9 @@ fn packets_carry_the_header_of_their_scheme_and_its_size() {
     }
 }
 
+/// A network that does not take part stalls no sender.
 #[test]
-fn a_network_that_does_not_take_part_stalls_nobody() {
+fn silent_network_stalls_nobody() {
     for scheme in ["rcp", "xcp", "brf"] {
         // SYN, then three initial windows, one after the other; a rate is never set, a change never allotted.
         let absent = transfer(scheme, Some(Box::new(|packet| packet.set_rate_header(RateHeader::None))));
@@ -55,8 +57,9 @@ fn a_network_that_does_not_take_part_stalls_nobody() {
     }
 }
 
+/// An advised rate spaces whole packets.
 #[test]
-fn an_advised_rate_spaces_whole_packets() {
+fn advised_rate_spaces_whole_packets() {
     // 1512 B on the wire at 151 200 B/s: one packet every 10 ms, the last of 30 leaves 290 ms after the first; the SYN takes
     // one round trip, the last packet another, its acknowledgement no longer than the delay of 40 ms.
     let rate = |packet: &mut Packet| {
@@ -68,8 +71,9 @@ fn an_advised_rate_spaces_whole_packets() {
     assert!(done >= ms(370) && done <= ms(411), "{done:?}");
 }
 
+/// Only the SYN of BRF carries an offer, which takes no room.
 #[test]
-fn only_the_syn_of_brf_offers_and_that_takes_no_room() {
+fn brf_offers_only_in_syn_without_room() {
     let (mut offers, mut others) = (0u32, 0u64);
     let seen = std::rc::Rc::new(std::cell::Cell::new((0u32, 0u64)));
     let count = seen.clone();
@@ -101,8 +105,9 @@ fn rate_ack(ack: u64, us: u32, echo: u32, bytes_per_sec: u64) -> Packet {
     packet
 }
 
+/// A rate in an old or impossible acknowledgement is ignored and counted.
 #[test]
-fn a_rate_in_an_old_or_impossible_acknowledgement_is_ignored_and_counted() {
+fn stale_rate_is_ignored_and_counted() {
     let config = TcpConfig::default();
     let mut sender = sender("brf", &[], &config, AppConfig::Bulk);
     let hear = |sender: &mut Sender, at: u64, packet: &Packet| {
@@ -158,8 +163,9 @@ fn extensions() -> impl Strategy<Value = RateHeader> {
 }
 
 proptest! {
+    /// Whatever headers contain, every flow completes.
     #[test]
-    fn whatever_headers_say_every_flow_gets_through(said in prop::collection::vec(extensions(), 1..40)) {
+    fn any_headers_let_flows_complete(said in prop::collection::vec(extensions(), 1..40)) {
         for scheme in ["rcp", "xcp", "brf", "cubic"] {
             let said = said.clone();
             let mut n = 0;

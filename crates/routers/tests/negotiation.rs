@@ -14,8 +14,9 @@ use narrows_traffic::AppConfig;
 use proptest::prelude::*;
 use talk::{ID, RTT, Talk, is_message, made, rate, read, with_id};
 
+/// No data leaves before the answer; then it leaves at the rate granted.
 #[test]
-fn no_data_leaves_before_the_answer_and_then_at_the_rate_granted() {
+fn data_waits_for_answer_then_follows_grant() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
     let (max, token, path) = talk.request();
     assert_eq!((max, path), (MOST, 0));
@@ -30,8 +31,9 @@ fn no_data_leaves_before_the_answer_and_then_at_the_rate_granted() {
     assert_eq!(talk.data(), 101);
 }
 
+/// A request is repeated with growing patience and given up after four.
 #[test]
-fn a_request_is_repeated_with_growing_patience_and_given_up_after_four() {
+fn request_is_repeated_four_times() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
     talk.pass(Nanos::from_millis(1_300), true);
     let sent = talk.sent();
@@ -64,8 +66,9 @@ fn unattended(max: u64, token: u32) -> Message {
     }
 }
 
+/// An answer shows whether a node took part, whatever limits the ends have.
 #[test]
-fn an_answer_says_whether_a_node_took_part_whatever_limits_the_ends_have() {
+fn answer_shows_whether_node_took_part() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
     let (_, token, _) = talk.request();
     talk.hear(&unattended(MOST.as_bytes_per_sec(), token));
@@ -93,8 +96,9 @@ fn an_answer_says_whether_a_node_took_part_whatever_limits_the_ends_have() {
     assert_eq!(talk.sender.window(), Bytes::new(4 * 1_448));
 }
 
+/// After a failure the requester waits a second and asks again.
 #[test]
-fn after_a_failure_it_waits_a_second_and_asks_again() {
+fn failure_waits_a_second_then_asks_again() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
     let (_, token, _) = talk.request();
     talk.fail(token);
@@ -107,8 +111,9 @@ fn after_a_failure_it_waits_a_second_and_asks_again() {
     assert_eq!(talk.data(), 1);
 }
 
+/// After a failure other paths are asked first.
 #[test]
-fn after_a_failure_other_ways_are_asked_first() {
+fn failure_tries_other_paths_first() {
     let settings = Settings { paths: 3, min: rate(100), ..Settings::default() };
     let mut talk = Talk::begin(settings, AppConfig::Bulk);
     let (_, token, path) = talk.request();
@@ -124,8 +129,9 @@ fn after_a_failure_other_ways_are_asked_first() {
     assert!(talk.data() > 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 2));
 }
 
+/// A reduction is obeyed at once, and announced when all is quiet.
 #[test]
-fn a_reduction_is_obeyed_at_once_and_announced_when_all_is_quiet() {
+fn reduction_is_obeyed_then_announced() {
     let mut talk = Talk::granted(Settings::default(), 1_500_000);
     talk.pass(ms(100), true);
     talk.adjust(Adjustment::Reduce, 1_000_000);
@@ -152,8 +158,9 @@ fn a_reduction_is_obeyed_at_once_and_announced_when_all_is_quiet() {
     talk.assert_rate(900_000);
 }
 
+/// Where a reduction and an answer cross, the lower rate holds until nodes have settled which it is.
 #[test]
-fn where_a_reduction_and_an_answer_cross_the_lower_rate_holds_until_nodes_have_said_which_it_is() {
+fn crossing_reduction_and_answer_keep_lower_rate() {
     let mut talk = Talk::granted(Settings::default(), 1_000_000);
     talk.pass(ms(100), true);
     talk.sent();
@@ -173,8 +180,9 @@ fn where_a_reduction_and_an_answer_cross_the_lower_rate_holds_until_nodes_have_s
     assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
 }
 
+/// After ten seconds of silence the requester asks whether the nodes live.
 #[test]
-fn after_ten_seconds_of_silence_it_asks_whether_the_nodes_live() {
+fn ten_silent_seconds_probe_the_nodes() {
     let mut talk = Talk::granted(Settings::default(), 150_000);
     talk.pass(Nanos::from_secs(9), true);
     // A node says what it has said before.
@@ -191,8 +199,9 @@ fn after_ten_seconds_of_silence_it_asks_whether_the_nodes_live() {
     assert_eq!(talk.sender.pacing_rate(), None);
 }
 
+/// An increase is requested, and followed when it is granted.
 #[test]
-fn an_increase_is_asked_for_and_followed_when_it_is_granted() {
+fn increase_is_requested_and_followed() {
     let mut talk = Talk::granted(Settings { max: rate(2_000_000), ..Settings::default() }, 1_000_000);
     talk.sent();
     talk.adjust(Adjustment::Increase, 1_500_000);
@@ -212,8 +221,9 @@ fn an_increase_is_asked_for_and_followed_when_it_is_granted() {
     assert_eq!(talk.sent().iter().filter(|(_, packet)| is_message(packet)).count(), 0);
 }
 
+/// A hot node is left for another path while data flows on.
 #[test]
-fn a_hot_node_is_left_for_another_way_while_data_flows_on() {
+fn hot_node_is_left_while_data_flows() {
     let settings = Settings { paths: 2, min: rate(600_000), ..Settings::default() };
     let mut talk = Talk::granted(settings, 1_000_000);
     talk.pass(ms(20), true);
@@ -252,8 +262,9 @@ fn a_hot_node_is_left_for_another_way_while_data_flows_on() {
     talk.assert_rate(1_500_000);
 }
 
+/// The termination is sent twice.
 #[test]
-fn the_end_is_told_twice() {
+fn termination_is_sent_twice() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::File(Bytes::new(14_480)));
     let (_, token, _) = talk.request();
     talk.answer(Negotiation::Success, 1_500_000, token);
@@ -271,8 +282,9 @@ fn the_end_is_told_twice() {
     assert_eq!(talk.sender.deadline(), Nanos::MAX);
 }
 
+/// After a long idle time the requester asks before it sends.
 #[test]
-fn after_a_long_silence_it_asks_before_it_goes_on() {
+fn long_idle_sender_asks_before_sending() {
     let app = AppConfig::OnOff { on: ms(200), off: Nanos::from_secs(8), random: false };
     let mut talk = Talk::begin(Settings::default(), app);
     let (_, token, _) = talk.request();
@@ -291,8 +303,9 @@ fn after_a_long_silence_it_asks_before_it_goes_on() {
     assert_eq!(talk.data(), 1);
 }
 
+/// A sender short of data requests the rate that it uses, and all when data waits.
 #[test]
-fn a_sender_short_of_data_asks_for_what_it_uses_and_for_all_when_data_waits() {
+fn short_of_data_requests_only_usage() {
     // 1448 B every 10 ms, 150 kB/s on the wire, of 1.5 MB/s granted.
     let app = AppConfig::Cbr { rate: rate(144_800), write: Bytes::new(1_448) };
     let mut talk = Talk::begin(Settings::default(), app);
@@ -312,8 +325,9 @@ fn a_sender_short_of_data_asks_for_what_it_uses_and_for_all_when_data_waits() {
     assert_eq!(max, MOST);
 }
 
+/// Messages for others are counted and ignored.
 #[test]
-fn messages_that_are_not_for_it_are_counted_and_ignored() {
+fn foreign_messages_are_counted_and_ignored() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
     let (_, token, _) = talk.request();
     let foreign = Id { content: 8, ..ID };
@@ -379,8 +393,9 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
+    /// Whatever messages contain, every flow completes.
     #[test]
-    fn whatever_messages_say_every_flow_gets_through(
+    fn any_messages_let_flows_complete(
         said in prop::collection::vec((messages(), any::<bool>(), 1usize..30), 1..40),
     ) {
         let segments = 60;

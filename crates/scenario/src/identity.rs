@@ -1,6 +1,6 @@
 //! Who a connection is to the network: the addresses that switches see, and what it tells nodes that negotiate rates.
 
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 use narrows_routers::{FiveTuple, NegotiationConfig};
 

@@ -8,24 +8,26 @@ mod build;
 mod connections;
 mod ports;
 mod routes;
+mod sources;
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_net::{DelayLine, Offer};
 use narrows_packet::{Flags, Packet};
+use narrows_scenario::Plan;
+use narrows_scenario::result::RunResult;
 use narrows_units::prefetch;
 
 use self::connections::Connections;
 use self::routes::{Routes, Step};
+use self::sources::{Event, Sources};
 use crate::Link;
 use crate::clock::{Clock, Tick};
 use crate::control::ControlPlane;
 use crate::datagrams::{Account, Bodies};
 use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
+use crate::observer::{Observer, PacketEvent, State};
 use crate::queue::{EventQueue, SourceId};
-use crate::recorder::{PacketEvent, Recorder};
-use narrows_scenario::Plan;
-use narrows_scenario::result::RunResult;
 
 /// How many packets ahead a packet itself is asked for, the state of its endpoint, and the memory behind that.
 const FARTHEST: usize = 16;
@@ -36,13 +38,13 @@ const SENDER_LINES: usize = size_of::<Origin>().div_ceil(64);
 
 /// A run in progress.
 #[derive(Debug)]
-pub struct Engine {
+pub struct Engine<O = ()> {
     now: Nanos,
     events: u64,
     hash: u64,
     queue: EventQueue,
     links: Vec<Link>,
-    wires: Vec<Distance>,
+    wires: Vec<PropagationHop>,
     senders: Vec<Origin>,
     receivers: Vec<Target>,
     connections: Connections,
@@ -56,48 +58,31 @@ pub struct Engine {
     clock: Clock,
     control: ControlPlane,
     metrics: Metrics,
-    recorder: Recorder,
+    observer: O,
     plan: Plan,
-}
-
-/// Where each kind of event source begins: wires first, then links, senders, receivers, the clock, the control plane and
-/// connections.
-#[derive(Clone, Copy, Debug)]
-struct Sources {
-    links: SourceId,
-    senders: SourceId,
-    receivers: SourceId,
-    clock: SourceId,
-    control: SourceId,
-    connections: SourceId,
 }
 
 /// No link.
 const NONE: u32 = u32::MAX;
 
-/// A wire, and whether it ends at endpoints.
+/// A wire to the next link or to endpoints.
 #[derive(Debug)]
-struct Distance {
+struct PropagationHop {
     wire: DelayLine<Packet>,
+    /// It ends at endpoints.
     last: bool,
     /// The link whose router algorithm stands where it ends and wants to see what comes back.
     returns: u32,
 }
 
-impl Engine {
+impl<O: Observer> Engine<O> {
     /// Runs until virtual time `until`, or the end of the run if that is earlier.
-    ///
-    /// # Errors
-    /// If the trace cannot be written.
-    pub fn run_until(&mut self, until: Nanos) -> std::io::Result<()> {
-        self.run_slice(until, u64::MAX).map(|_| ())
+    pub fn run_until(&mut self, until: Nanos) {
+        self.run_slice(until, u64::MAX);
     }
 
     /// As [`Engine::run_until`], but for `events` events at the most; whether it got to the end of the slice.
-    ///
-    /// # Errors
-    /// If the trace cannot be written.
-    pub fn run_slice(&mut self, until: Nanos, events: u64) -> std::io::Result<bool> {
+    pub fn run_slice(&mut self, until: Nanos, events: u64) -> bool {
         let until = until.min(self.plan.duration);
         let last = self.events.saturating_add(events);
         while self.events < last {
@@ -108,39 +93,26 @@ impl Engine {
                         self.queue.schedule(source, at);
                     }
                     self.now = until;
-                    return Ok(true);
+                    return true;
                 }
             };
             self.now = at;
             self.events += 1;
             self.mix(at.as_nanos() ^ (u64::from(source) << 48));
-            if source < self.sources.links {
-                self.on_wire(source);
-            } else if source >= self.sources.senders {
-                if source < self.sources.receivers {
-                    let flow = source - self.sources.senders;
-                    if let Some(connection) = self.connections.of(flow) {
-                        self.on_subflow_timer(connection, flow as usize);
-                    } else {
-                        self.senders[flow as usize].on_timer(at);
-                        self.transmit(flow);
-                    }
-                } else if source < self.sources.clock {
-                    let flow = source - self.sources.receivers;
+            match self.sources.decode(source) {
+                Event::Wire(wire) => self.on_wire(wire),
+                Event::Service(link) => self.on_service(link),
+                Event::SenderTimer(flow) => self.on_sender_timer(flow),
+                Event::ReceiverTimer(flow) => {
                     self.receivers[flow as usize].on_timer(at);
                     self.acknowledge(flow);
-                } else if source == self.sources.clock {
-                    self.on_clock()?;
-                } else if source >= self.sources.connections {
-                    self.on_connection((source - self.sources.connections) as usize);
-                } else {
-                    self.on_control();
                 }
-            } else {
-                self.on_service(source);
+                Event::Clock => self.on_clock(),
+                Event::Control => self.on_control(),
+                Event::Connection(connection) => self.on_connection(connection as usize),
             }
         }
-        Ok(false)
+        false
     }
 
     /// How far it got in virtual time.
@@ -154,10 +126,20 @@ impl Engine {
         self.hash = (self.hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
     }
 
+    #[inline]
+    fn on_sender_timer(&mut self, flow: u32) {
+        if let Some(connection) = self.connections.of(flow) {
+            self.on_subflow_timer(connection, flow as usize);
+        } else {
+            self.senders[flow as usize].on_timer(self.now);
+            self.transmit(flow);
+        }
+    }
+
     /// The head of a wire arrives at its far end.
     #[inline]
-    fn on_wire(&mut self, index: SourceId) {
-        let Distance { wire, last, returns } = &mut self.wires[index as usize];
+    fn on_wire(&mut self, index: u32) {
+        let PropagationHop { wire, last, returns } = &mut self.wires[index as usize];
         let (last, returns) = (*last, *returns);
         let Some(&(mut packet)) = wire.peek(0) else { return };
         wire.advance();
@@ -214,14 +196,14 @@ impl Engine {
             return;
         }
         if packet.flags.has(Flags::REVERSE) {
-            self.recorder.packet(self.now, PacketEvent::Ack, None, packet);
+            self.observer.packet(self.now, PacketEvent::Ack, None, packet);
             let outcome = self.senders[flow as usize].on_packet(self.now, packet, &mut self.bodies);
             if let Some(rtt) = outcome.rtt {
                 self.metrics.on_rtt(flow, rtt);
             }
             self.transmit(flow);
         } else {
-            self.recorder.packet(self.now, PacketEvent::Deliver, None, packet);
+            self.observer.packet(self.now, PacketEvent::Deliver, None, packet);
             self.receivers[flow as usize].on_packet(self.now, packet, &mut self.bodies);
             self.acknowledge(flow);
         }
@@ -240,7 +222,7 @@ impl Engine {
             Offer::Queued | Offer::Consumed => {
                 let next = link.next_service();
                 self.collect(step.link as usize);
-                self.queue.schedule(self.sources.links + step.link, next);
+                self.queue.schedule(self.sources.service(step.link), next);
             }
         }
     }
@@ -257,12 +239,12 @@ impl Engine {
     #[inline]
     fn transmit(&mut self, flow: u32) {
         while let Some(packet) = self.senders[flow as usize].poll_transmit(self.now, &mut self.bodies) {
-            self.recorder.packet(self.now, PacketEvent::Send, None, &packet);
+            self.observer.packet(self.now, PacketEvent::Send, None, &packet);
             self.offer(self.step_of(&packet), &packet);
         }
         let sender = &self.senders[flow as usize];
         self.metrics.on_transmitted(self.now, flow, sender);
-        self.queue.schedule(self.sources.senders + flow, sender.deadline());
+        self.queue.schedule(self.sources.sender(flow), sender.deadline());
     }
 
     /// Sends what a receiver has to send and sets its timer.
@@ -275,15 +257,15 @@ impl Engine {
             self.offer(self.step_of(&packet), &packet);
         }
         let deadline = self.receivers[flow as usize].deadline();
-        self.queue.schedule(self.sources.receivers + flow, deadline);
+        self.queue.schedule(self.sources.receiver(flow), deadline);
     }
 
     /// The clock of the run itself: end of warm-up, bins, samples, applications that stop.
-    fn on_clock(&mut self) -> std::io::Result<()> {
+    fn on_clock(&mut self) {
         while let Some(tick) = self.clock.take(self.now) {
             match tick {
                 Tick::Warm => {
-                    self.recorder.before_reset(self.now, &mut self.links);
+                    self.observer.before_reset(self.now, &mut self.links);
                     for link in &mut self.links {
                         link.reset_stats(self.now);
                     }
@@ -291,16 +273,13 @@ impl Engine {
                     self.connections.on_warm(self.now, &self.plan);
                 }
                 Tick::Bin => self.metrics.on_bin(self.now, &self.senders, &self.receivers),
-                Tick::Sample => {
-                    let metrics = &self.metrics;
-                    self.recorder.sample(
-                        self.now,
-                        &self.senders,
-                        &self.receivers,
-                        |flow| metrics.last_rtt(flow),
-                        &mut self.links,
-                    )?;
-                }
+                Tick::Sample => self.observer.sample(State {
+                    now: self.now,
+                    senders: &self.senders,
+                    receivers: &self.receivers,
+                    metrics: &self.metrics,
+                    links: &mut self.links,
+                }),
                 Tick::Stop(flow) => {
                     let index = flow as usize;
                     self.metrics.on_stop(flow, &self.senders[index], &self.receivers[index]);
@@ -313,34 +292,22 @@ impl Engine {
                 }
             }
         }
-        self.queue.schedule(self.sources.clock, self.clock.next());
-        Ok(())
+        self.queue.schedule(self.sources.clock(), self.clock.next());
     }
 
-    /// Ends the run and says what was measured.
-    ///
-    /// # Errors
-    /// If the trace cannot be written.
-    pub fn finish(mut self) -> std::io::Result<RunResult> {
-        self.run_until(self.plan.duration)?;
-        let Self {
-            now,
-            events,
-            hash,
-            mut links,
-            senders,
-            receivers,
-            connections,
-            metrics,
-            recorder,
-            plan,
-            ..
-        } = self;
+    /// Ends the run and returns its measurements.
+    pub fn finish(mut self) -> RunResult {
+        self.run_until(self.plan.duration);
+        let Self { now, events, hash, mut links, senders, receivers, connections, metrics, plan, .. } = self;
         links.iter_mut().for_each(|link| link.settle(now));
-        recorder.finish()?;
         let mut result = metrics.finish(&plan, now, (events, hash), &links, &senders, &receivers);
         connections.report(&plan, now, &mut result);
-        Ok(result)
+        result
+    }
+
+    /// The observer.
+    pub fn observer(&self) -> &O {
+        &self.observer
     }
 
     /// The window now in force for a flow.
@@ -387,7 +354,7 @@ impl Engine {
     }
 }
 
-/// Runs a scenario to its end, with no trace.
+/// Runs a plan to its end, unobserved.
 pub fn run(plan: Plan) -> RunResult {
-    Engine::new(plan, Recorder::off()).finish().expect("nothing is written, so nothing can fail")
+    Engine::new(plan).finish()
 }

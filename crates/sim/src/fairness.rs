@@ -101,7 +101,7 @@ mod tests {
 
     const BIN: Nanos = Nanos::from_millis(100);
 
-    /// Two flows that open at zero, with these rates per bin; `None`: one has ended.
+    /// Convergence of two flows that start at zero with these rates per bin; `None` ends one.
     fn judged(bin: Nanos, rates: impl Iterator<Item = Option<[u64; 2]>>) -> Option<Nanos> {
         let mut fairness = Fairness::new([(Nanos::ZERO, 0), (Nanos::ZERO, 1)].into_iter(), bin);
         let mut received = [0; 2];
@@ -113,8 +113,9 @@ mod tests {
         fairness.convergence()
     }
 
+    /// Convergence is the first fair window that begins five fair seconds.
     #[test]
-    fn the_first_fair_window_counts_from_which_five_seconds_are_fair() {
+    fn convergence_is_first_window_of_five_fair_seconds() {
         // 3 s of 1 : 9, 4 s of equal shares, 1 s of 0 : 1, then equal shares. Jain's index is 0.9 from a ratio of 2 on.
         let rates = |bin: usize| match bin {
             0..30 => [1, 9],
@@ -127,24 +128,27 @@ mod tests {
         assert_eq!(found, Some(BIN * 77));
     }
 
+    /// Less than five fair seconds are not enough, and silence is not fair.
     #[test]
-    fn fair_for_less_than_five_seconds_is_not_enough_and_silence_is_not_fair() {
+    fn convergence_needs_five_seconds_and_traffic() {
         // Fifty windows of ten bins, each beginning a bin after the one before.
         assert_eq!(judged(BIN, (0..59).map(|_| Some([5, 5]))), Some(Nanos::ZERO));
         assert_eq!(judged(BIN, (0..58).map(|_| Some([5, 5]))), None);
         assert_eq!(judged(BIN, (0..100).map(|_| Some([0, 0]))), None);
     }
 
+    /// Only the time in which all flows are active counts.
     #[test]
-    fn only_the_time_in_which_all_flows_are_active_is_judged() {
+    fn convergence_counts_only_time_with_all_flows() {
         let equal_until = |last| move |bin| (bin < last).then_some([5, 5]);
         assert_eq!(judged(BIN, (0..200).map(equal_until(58))), None);
         assert_eq!(judged(BIN, (0..200).map(equal_until(59))), Some(Nanos::ZERO));
     }
 
-    /// Two subflows of 3 each beside a flow of 6: fair between two, and Jain's index of three would be 0.889.
+    /// The subflows of a connection are one party: two of 3 each beside a flow of 6 are fair, while Jain's
+    /// index of three parties is 0.889.
     #[test]
-    fn the_subflows_of_a_connection_are_one_party() {
+    fn convergence_counts_subflows_as_one_party() {
         let converged = |parties: [usize; 3]| {
             let mut fairness = Fairness::new(parties.map(|party| (Nanos::ZERO, party)).into_iter(), BIN);
             for bin in 1..=100 {
@@ -154,11 +158,12 @@ mod tests {
         };
         assert_eq!(converged([0, 0, 1]), Some(Nanos::ZERO));
         assert_eq!(converged([0, 1, 2]), None);
-        assert_eq!(converged([0, 0, 0]), None, "nobody to share with");
+        assert_eq!(converged([0, 0, 0]), None, "a single party");
     }
 
+    /// Bins longer than five seconds count one by one.
     #[test]
-    fn bins_longer_than_five_seconds_are_judged_one_by_one() {
+    fn convergence_judges_long_bins_one_by_one() {
         let bin = Nanos::from_secs(100);
         assert_eq!(judged(bin, (0..100).map(|_| Some([1, 9]))), None);
         assert_eq!(judged(bin, (0..100).map(|n| Some(if n < 4 { [1, 9] } else { [5, 5] }))), Some(bin * 4));

@@ -7,13 +7,14 @@ mod ends;
 pub mod engine;
 mod fairness;
 pub mod metrics;
+pub mod observer;
 mod queue;
-pub mod recorder;
+pub mod samples;
 
 pub use datagrams::Account;
 pub use engine::{Engine, run};
 pub use narrows_scenario::result::RunResult;
-pub use recorder::Recorder;
+pub use observer::Observer;
 
 /// A link of the simulator: it carries packets, and may have a router algorithm at its port.
 pub type Link = narrows_net::Link<narrows_packet::Packet, narrows_routers::PortAgent>;

@@ -7,6 +7,11 @@ use narrows_net::ClassStats;
 use narrows_net::config::Capacity;
 use narrows_packet::{Flags, Packet};
 use narrows_routers::RouterLink;
+use narrows_scenario::result::{
+    ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RouterResult, RunResult,
+};
+use narrows_scenario::telemetry;
+use narrows_scenario::{FlowPlan, LinkPlan, Plan};
 use narrows_tcp::{ReceiverStats, SenderStats};
 use narrows_units::{Histogram, prefetch};
 
@@ -14,11 +19,6 @@ use crate::Link;
 use crate::clock::bin_length;
 use crate::ends::{Origin, Target};
 use crate::fairness::Fairness;
-use narrows_scenario::result::{
-    ClassResult, Counters, DatagramResult, FlowResult, LinkResult, RouterResult, RunResult,
-};
-use narrows_scenario::telemetry;
-use narrows_scenario::{FlowPlan, LinkPlan, Plan};
 
 /// What is measured of one flow besides what its endpoints count themselves.
 #[derive(Debug)]
@@ -403,8 +403,9 @@ fn counters(senders: &[Origin], receivers: &[Target]) -> Counters {
 mod tests {
     use super::*;
 
+    /// Jain's index matches its closed forms.
     #[test]
-    fn jains_index_matches_its_closed_forms() {
+    fn jain_index_matches_closed_forms() {
         assert_eq!(jain([5.0, 5.0, 5.0].into_iter()), 1.0);
         assert!((jain([1.0, 0.0, 0.0, 0.0].into_iter()) - 0.25).abs() < 1e-12);
         assert!((jain([4.0, 1.0].into_iter()) - 25.0 / 34.0).abs() < 1e-12);

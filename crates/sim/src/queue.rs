@@ -150,8 +150,9 @@ mod tests {
         Nanos::from_millis(n)
     }
 
+    /// Events at equal times pop in the order of their sources.
     #[test]
-    fn equal_times_are_served_in_the_order_of_sources() {
+    fn event_queue_equal_times_pop_in_source_order() {
         let mut queue = EventQueue::new(3);
         for source in [2, 0, 1] {
             queue.schedule(source, ms(5));
@@ -160,8 +161,9 @@ mod tests {
         assert_eq!(order, [0, 1, 2]);
     }
 
+    /// A source that was rescheduled or removed does not pop at its old time.
     #[test]
-    fn a_time_moved_later_or_taken_out_is_not_served_early() {
+    fn event_queue_rescheduled_source_pops_at_new_time() {
         let mut queue = EventQueue::new(2);
         queue.schedule(0, ms(1));
         queue.schedule(1, ms(2));
@@ -172,9 +174,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a model that keeps one time per source in a plain list.
+        /// The queue pops as a model that keeps one time per source in a list.
         #[test]
-        fn it_behaves_as_a_plain_list(ops in prop::collection::vec((0u32..12, 0u64..60, any::<bool>()), 1..400)) {
+        fn event_queue_matches_list_model(ops in prop::collection::vec((0u32..12, 0u64..60, any::<bool>()), 1..400)) {
             let mut queue = EventQueue::new(12);
             let mut model = [Nanos::MAX; 12];
             let mut now = 0;

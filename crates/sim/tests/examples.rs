@@ -9,7 +9,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
 
-/// The files beside the examples.
+/// Files in the examples' folder.
 struct Beside;
 
 impl Files for Beside {
@@ -38,8 +38,9 @@ fn planned(name: &str, text: &str, overrides: &[(&str, &str)]) -> Vec<Run> {
     expand(&Source { name, text, files: &Beside }, &overrides).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Every example is valid and expands to the stated number of runs.
 #[test]
-fn every_example_is_sound_and_makes_the_runs_it_says() {
+fn examples_expand_to_stated_runs() {
     let runs: Vec<_> =
         examples().iter().map(|(name, text)| (name.clone(), planned(name, text, &[]).len())).collect();
     let expected = [
@@ -58,23 +59,25 @@ fn every_example_is_sound_and_makes_the_runs_it_says() {
     assert_eq!(runs, expected.map(|(name, count)| (name.to_owned(), count)));
 }
 
+/// Every example states its purpose and draws its topology in the head comment.
 #[test]
-fn every_example_states_its_purpose_and_draws_its_topology() {
+fn examples_have_head_comment_with_topology() {
     for (name, text) in examples() {
         let head: Vec<_> = text.lines().take_while(|line| line.starts_with('#')).collect();
-        assert!(head.len() >= 6, "{name} has a head comment");
-        assert!(head.iter().any(|line| line.contains("══")), "{name} draws the bottleneck");
+        assert!(head.len() >= 6, "{name}: the head comment has {} lines, expected 6", head.len());
+        assert!(head.iter().any(|line| line.contains("══")), "{name}: no drawing of the bottleneck (══)");
     }
 }
 
+/// Every example runs at its first and last point and fills half of its bottleneck.
 #[test]
-fn every_example_runs_at_its_first_and_last_point() {
+fn examples_first_and_last_point_run() {
     for (name, text) in examples() {
         let runs = planned(&name, &text, &[("duration", "8s"), ("warmup", "1s"), ("repeat", "1")]);
         for run in [&runs[0], &runs[runs.len() - 1]] {
             let spec = resolve(&run.scenario, run.seed, &Beside).unwrap();
             let result = narrows_sim::run(spec);
-            // Half of what fits is little enough to hold for every scheme and queue, and shows that data flows.
+            // Every scheme and queue reaches half of the link's rate.
             assert!(
                 result.links[0].utilization > 0.5,
                 "{name} {:?}: {}",

@@ -1,7 +1,7 @@
-//! Laws of congestion control, with computed expectations and stated tolerances. These take seconds each, so they run in
-//! `make test`, not in `make check`; the name of each begins with `law_`.
+//! Laws of congestion control with computed expectations and stated tolerances. Each takes seconds, so the
+//! laws run in `make test`, not in `make check`. Their names begin with `law_`.
 //!
-//! All of them use one dumbbell:
+//! All laws use one dumbbell:
 //!
 //!     sender ──[ queue │ rate ]── rtt/2 ── receiver
 //!        └───────── rtt/2 ────────────────┘
@@ -10,12 +10,12 @@ mod law;
 
 use law::{assert_within, lossy, run, spec};
 use narrows_cc::Nanos;
-use narrows_sim::{Engine, Recorder};
+use narrows_sim::Engine;
 
-/// Mathis et al. 1997: with one acknowledgement per two segments, W = C / √p with C = √(3/2) = 1.22 where every acknowledged
-/// byte counts, and C = √(3/4) = 0.87 where every acknowledgement counts as one segment at most.
+/// Mathis et al. 1997: with one ACK per two segments, W = C / √p, where C = √(3/2) = 1.22 if every
+/// acknowledged byte counts, and C = √(3/4) = 0.87 if every ACK counts as at most one segment.
 #[test]
-fn law_reno_window_under_random_loss() {
+fn law_reno_random_loss_window_matches_mathis() {
     for p in [0.01, 0.003, 0.001] {
         for (scheme, constant) in [("newreno:abc=on", 1.22), ("newreno:abc=off", 0.87)] {
             // 600 losses' worth of packets at the expected window, plus a tenth for warming up.
@@ -30,9 +30,9 @@ fn law_reno_window_under_random_loss() {
     }
 }
 
-/// RFC 9438 section 5.2, tables of mean windows under deterministic loss.
+/// Mean windows under deterministic loss match the tables of RFC 9438 section 5.2.
 #[test]
-fn law_cubic_window_under_periodic_loss() {
+fn law_cubic_periodic_loss_window_matches_rfc9438() {
     let cells = [
         ("100ms", 1e-2, 12.0, 0.10),
         ("100ms", 1e-3, 38.0, 0.10),
@@ -45,7 +45,7 @@ fn law_cubic_window_under_periodic_loss() {
         let rtt_s = rtt.trim_end_matches("ms").parse::<f64>().unwrap() / 1e3;
         let period = 1.0 / p;
         let per_second = expected / rtt_s;
-        // 40 losses are skipped, 60 more are measured.
+        // Skip 40 losses, measure 60 more.
         let (warmup, duration) = (40.0 * period / per_second, 100.0 * period / per_second);
         let loss = format!("{{ kind = \"periodic\", every = {period:.0} }}");
         let (result, window) = lossy("cubic", rtt, &loss, warmup, duration);
@@ -54,9 +54,10 @@ fn law_cubic_window_under_periodic_loss() {
     }
 }
 
-/// The saw-tooth of one Reno flow over a pipe of 400 packets: 48 Mbit/s × 100 ms = 600 kB.
+/// The saw-tooth of one Reno flow over a pipe of 400 packets (48 Mbit/s × 100 ms = 600 kB) gives its
+/// utilisation per buffer.
 #[test]
-fn law_reno_utilisation_by_buffer() {
+fn law_reno_buffer_size_sets_utilisation() {
     let utilisation = |buffer: &str| {
         let result = run(&format!(
             r#"
@@ -81,9 +82,9 @@ rtt = "100ms"
     assert!(whole >= 0.99, "one BDP: {whole}");
 }
 
-/// Vegas keeps between alpha = 2 and beta = 4 packets of its own in the queue.
+/// Vegas keeps between alpha = 2 and beta = 4 of its packets in the queue.
 #[test]
-fn law_vegas_keeps_two_to_four_packets_queued() {
+fn law_vegas_alone_queues_two_to_four_packets() {
     for rate in ["10mbit", "50mbit"] {
         let result = run(&format!(
             r#"
@@ -108,10 +109,11 @@ rtt = "40ms"
     }
 }
 
-/// BBR alone fills the pipe and leaves the queue empty outside its probes: a probe of 1.25 lasts one of eight phases and
-/// queues at most a quarter of a BDP, which the next phase drains, so the mean is below a sixteenth of a BDP.
+/// BBR alone fills the pipe and leaves the queue empty outside its probes. A probe of 1.25 lasts one of eight
+/// phases and queues at most a quarter of a BDP, which the next phase drains. The mean is therefore below a
+/// sixteenth of a BDP.
 #[test]
-fn law_bbr_alone_fills_the_pipe_and_leaves_the_queue_empty() {
+fn law_bbr_alone_fills_pipe_without_queue() {
     let result = run(r#"
 name = "bbr law"
 duration = "60s"
@@ -133,11 +135,12 @@ rtt = "40ms"
     assert!(flow.rtt_p50_ms.unwrap() < 40.0 * 1.05, "median round trip {:?} ms", flow.rtt_p50_ms);
 }
 
-/// In STARTUP the delivery rate doubles every round trip: the gain 2/ln 2 is the least that allows it. Data first arrives
-/// one and a half round trips after the start. Judged from 40 packets a round on, when the four initial windows' worth no
-/// longer bears the shape of the first one, until the pipe of 862 packets is more than half full.
+/// In STARTUP the delivery rate doubles every round trip: the gain 2/ln 2 is the smallest that allows it.
+/// Data first arrives one and a half round trips after the start. The test judges rounds from 40 packets on,
+/// when the shape of the initial windows no longer matters, until the pipe of 862 packets is more than half
+/// full.
 #[test]
-fn law_bbr_doubles_its_delivery_every_round_of_startup() {
+fn law_bbr_startup_doubles_delivery_each_round() {
     let rtt = Nanos::from_millis(100);
     let spec = spec(
         r#"
@@ -151,11 +154,11 @@ scheme = "bbr"
 rtt = "100ms"
 "#,
     );
-    let mut engine = Engine::new(spec, Recorder::off());
+    let mut engine = Engine::new(spec);
     let mut delivered = Vec::new();
     for round in 0..8 {
-        // Just after the first packets of each round have arrived.
-        engine.run_until(rtt + rtt / 2 + rtt * round + Nanos::from_millis(99)).unwrap();
+        // Just after the first packets of each round arrived.
+        engine.run_until(rtt + rtt / 2 + rtt * round + Nanos::from_millis(99));
         delivered.push(engine.delivered_packets() as f64);
     }
     let rounds: Vec<f64> = delivered.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -169,9 +172,9 @@ rtt = "100ms"
     }
 }
 
-/// BBR holds its rate under random loss up to the point where its probing cannot outweigh it (gain 1.25: 20 %).
+/// BBR holds its rate under random loss until its probing cannot outweigh the loss (gain 1.25: 20 %).
 #[test]
-fn law_bbr_under_random_loss() {
+fn law_bbr_random_loss_keeps_rate_up_to_probe_gain() {
     let share = |loss: f64, warmup: &str| {
         let result = run(&format!(
             r#"
@@ -204,11 +207,11 @@ rtt = "100ms"
     assert!(got < 0.15, "25 %: {got}");
 }
 
-/// CoDel (RFC 8289) holds a loss-based flow's queue near its target of 5 ms, whatever the buffer, at the price of the few
-/// drops that steer it: the sooner a flow backs off, the fewer. A sender that took selectively acknowledged data for its
-/// flight would hardly back off, and lose packets by the hundred.
+/// CoDel (RFC 8289) holds the queue of a loss-based flow near its target of 5 ms with any buffer, at the
+/// price of a few drops. The sooner a flow backs off, the fewer. A sender that counted SACKed data as
+/// inflight would hardly back off and lose hundreds of packets.
 #[test]
-fn law_codel_holds_the_queue_of_loss_based_flows_near_its_target() {
+fn law_codel_loss_based_flow_queue_stays_near_target() {
     for scheme in ["newreno", "cubic"] {
         let result = run(&format!(
             r#"
@@ -230,7 +233,7 @@ rtt = "40ms"
         );
         assert!(link.queue_delay_p95_ms < 10.0, "{scheme}: p95 of the queue {} ms", link.queue_delay_p95_ms);
         assert!(flow.retransmit_percent < 0.05, "{scheme}: {} % retransmitted", flow.retransmit_percent);
-        // A saw-tooth that halves over an empty buffer still fills three quarters of the link.
+        // A saw-tooth that halves over an empty buffer fills three quarters of the link.
         assert!(link.utilization > 0.75, "{scheme}: utilisation {}", link.utilization);
     }
 }

@@ -1,5 +1,5 @@
-//! How the schemes with explicit rates share networks: steady goodput, as rates on the wire, against the max-min fair rates
-//! that the oracle computes. One line of [`laws`] per scheme.
+//! Explicit-rate schemes on random networks: steady goodput, as rates on the wire, against the max-min fair
+//! rates of the oracle. One entry of [`laws`] per scheme.
 
 mod law;
 mod oracle;
@@ -7,9 +7,9 @@ mod oracle;
 use law::run;
 use narrows_cc::Random;
 use narrows_routers::find;
-use oracle::{Network, Ranges, advised, wire};
+use oracle::{Network, Ranges, explicit_rate_schemes, wire};
 
-/// How many networks of each kind a scheme is tried on.
+/// Networks of each kind per scheme.
 const NETWORKS: u64 = 16;
 
 const RANGES: Ranges = Ranges {
@@ -24,11 +24,12 @@ const RANGES: Ranges = Ranges {
 /// A full packet.
 const PACKET_KBIT: f64 = 12.0;
 
-/// How far a rate may lie from the fair one, as parts of that; negative below it. Where links set headroom aside, below the
-/// lower and above the higher of the fair rates with and without it.
+/// Accepted deviation of a rate from the fair rate, as a fraction of the fair rate; negative is below. Where
+/// links reserve headroom, the deviation counts below the lower and above the higher of the fair rates with
+/// and without headroom.
 type Bounds = std::ops::RangeInclusive<f64>;
 
-/// What links set aside for flows that are limited elsewhere, in parts of their rates.
+/// Factor by which links over-reserve for flows that are limited elsewhere.
 fn headroom(scheme: &str) -> f64 {
     let beta = |scheme| {
         find(scheme)?.info.params.iter().find(|param| param.name == "beta").map(|param| param.default)
@@ -36,13 +37,12 @@ fn headroom(scheme: &str) -> f64 {
     if scheme == "brf" { beta("brf").expect("BRF has a beta") } else { 1.0 }
 }
 
-/// How far `rate` lies outside the range between two others, as a part of the nearer one.
+/// Distance of `rate` from the range between two other rates, as a fraction of the nearer one.
 fn outside(rate: f64, one: f64, other: f64) -> f64 {
     rate / rate.clamp(one.min(other), one.max(other)) - 1.0
 }
 
-/// Runs a scheme on networks drawn by `draw`. Whatever its rates, all flows together are compared with the oracle; the
-/// measured extremes are printed.
+/// Runs a scheme on networks that `draw` returns, compares all flows with the oracle and prints the extremes.
 #[track_caller]
 fn compare(scheme: &str, kind: &str, draw: Kind, bounds: &Bounds) {
     let wire = wire(scheme);
@@ -68,7 +68,7 @@ fn compare(scheme: &str, kind: &str, draw: Kind, bounds: &Bounds) {
             let measured = flow.goodput_mbit_s / wire.payload;
             let off = measured / fair[f] - 1.0;
             let rtt = network.rtt(&network.traffic[f]);
-            // Less than a packet per round trip is too little to be measured within one.
+            // Less than a packet per round trip is too little for a measurement.
             if fair[f] * rtt < PACKET_KBIT {
                 below_a_packet += 1;
                 continue;
@@ -91,7 +91,7 @@ fn compare(scheme: &str, kind: &str, draw: Kind, bounds: &Bounds) {
     let mean = offs.iter().map(|off| off.abs()).sum::<f64>() / offs.len() as f64;
     println!(
         "{scheme}, {kind}: {} flows on {NETWORKS} networks, mean gap {:.2} %, from {:+.1} % to {:+.1} %, 5th percentile \
-         {:+.1} %, 95th {:+.1} %; {below_a_packet} flows with less than a packet per round trip left out; {drops} drops; \
+         {:+.1} %, 95th {:+.1} %; {below_a_packet} flows below a packet per round trip left out; {drops} drops; \
          beyond the headroom from {:+.1} % to {:+.1} %",
         offs.len(),
         mean * 100.0,
@@ -103,12 +103,12 @@ fn compare(scheme: &str, kind: &str, draw: Kind, bounds: &Bounds) {
         extremes.1 * 100.0,
     );
     if kind != "DATA_BOTH_WAYS" {
-        assert_eq!(drops, 0, "{scheme}, {kind}: nothing is dropped where all obey");
+        assert_eq!(drops, 0, "{scheme}, {kind}: drops although all flows obey");
     }
     assert!(failures.is_empty(), "{scheme}, {kind}, outside {bounds:?}:\n{failures}");
 }
 
-/// A kind of networks: how one is drawn.
+/// A kind of network: the function that draws one.
 type Kind = fn(&mut Random) -> Network;
 
 const ONE_BOTTLENECK: Kind = |random| Network::one_bottleneck(random, &RANGES);
@@ -130,39 +130,46 @@ macro_rules! laws {
     };
 }
 
+/// Every registered scheme with an explicit-rate protocol has an entry in [`laws`].
 #[test]
-fn every_scheme_that_takes_advice_has_its_bounds() {
-    assert_eq!(advised().iter().filter(|scheme| !STATED.contains(scheme)).count(), 0, "{:?}", advised());
+fn every_explicit_rate_scheme_has_stated_bounds() {
+    assert_eq!(
+        explicit_rate_schemes().iter().filter(|scheme| !STATED.contains(scheme)).count(),
+        0,
+        "{:?}",
+        explicit_rate_schemes()
+    );
 }
 
 laws! {
-    /// What is missing is the queue Q of packets that happen to arrive together: the law comes to rest where
-    /// C - y = beta/alpha Q/d, which is most on slow links with short round-trip times.
+    /// The deficit is the queue Q of packets that arrive together by chance: the control law rests where C -
+    /// y = beta/alpha Q/d. Slow links with short round-trip times lose most.
     rcp {
-        law_flows_share_one_bottleneck: ONE_BOTTLENECK -0.05..=0.05;
-        law_flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.05..=0.05;
+        law_one_bottleneck_rates_match_oracle: ONE_BOTTLENECK -0.05..=0.05;
+        law_data_both_ways_rates_match_oracle: DATA_BOTH_WAYS -0.05..=0.05;
     }
-    /// One bottleneck: a window sends whole packets only, so that of a fair share of four packets a fifth may be missing,
-    /// which the others have. Several: XCP is not max-min fair. What it takes from everybody to shuffle it offers to
-    /// everybody, and flows that are limited elsewhere leave it; with alpha = 0.4 and gamma = 0.1 a link may stand at
-    /// alpha / (alpha + gamma) = 80 % (Low, Andrew, Wydrowski, 'Understanding XCP: equilibrium and fairness', INFOCOM 2005),
-    /// and a little less while it shuffles.
+    /// One bottleneck: a window sends whole packets only, so a fair share of four packets may lack a fifth,
+    /// which the other flows get. Several bottlenecks: XCP is not max-min fair. It offers the bandwidth that
+    /// it shuffles to all flows, and flows that are limited elsewhere leave it unused. With alpha = 0.4 and
+    /// gamma = 0.1 a link may rest at alpha / (alpha + gamma) = 80 % (Low, Andrew, Wydrowski, 'Understanding
+    /// XCP: equilibrium and fairness', INFOCOM 2005), and slightly less while it shuffles.
     xcp {
-        law_flows_share_one_bottleneck: ONE_BOTTLENECK -0.20..=0.10;
-        law_flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.30..=0.10;
+        law_one_bottleneck_rates_match_oracle: ONE_BOTTLENECK -0.20..=0.10;
+        law_data_both_ways_rates_match_oracle: DATA_BOTH_WAYS -0.30..=0.10;
     }
-    /// A flow that its application or another port limits is allowed beta times what it uses, and so are acknowledgements:
-    /// beyond that, flows of few packets per period lack the packet that a measurement may miss.
+    /// A flow that its application or another port limits gets beta times its usage, and so do ACKs. Beyond
+    /// that, flows of few packets per period lack the packet that a measurement may miss.
     brf {
-        law_flows_share_one_bottleneck: ONE_BOTTLENECK -0.05..=0.01;
-        law_flows_share_networks_with_data_one_way: DATA_ONE_WAY -0.05..=0.01;
-        law_flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.05..=0.01;
+        law_one_bottleneck_rates_match_oracle: ONE_BOTTLENECK -0.05..=0.01;
+        law_data_one_way_rates_match_oracle: DATA_ONE_WAY -0.05..=0.01;
+        law_data_both_ways_rates_match_oracle: DATA_BOTH_WAYS -0.05..=0.01;
     }
-    /// Flows whose application has less than their share hold a twentieth more than they send, and two packets per round trip
-    /// at least; acknowledgements are given a tenth more than they need. Beside what the others lack for that, the share of
-    /// messages and the packet that a look may err by are missing.
+    /// Flows whose application uses less than the fair share reserve a twentieth more than they send, and at
+    /// least two packets per round trip. ACKs get a tenth more than they need. Apart from the resulting
+    /// deficit of the others, the deficit is the bandwidth of control messages and a measurement error of one
+    /// packet.
     nodectl {
-        law_flows_share_one_bottleneck: ONE_BOTTLENECK -0.01..=0.005;
-        law_flows_share_networks_with_data_both_ways: DATA_BOTH_WAYS -0.015..=0.005;
+        law_one_bottleneck_rates_match_oracle: ONE_BOTTLENECK -0.01..=0.005;
+        law_data_both_ways_rates_match_oracle: DATA_BOTH_WAYS -0.015..=0.005;
     }
 }

@@ -1,41 +1,30 @@
-//! Laws of BBR v3 on the dumbbell of `laws.rs`, with 50 Mbit/s and 40 ms: 172 segments of BDP, so that a probe comes
-//! every 2 to 3 s or 62 rounds.
+//! Laws of BBR v3 on the dumbbell of `laws.rs` with 50 Mbit/s and 40 ms: the BDP is 172 segments, so a probe
+//! comes every 2 to 3 s or 62 rounds.
 
 mod law;
 
-use law::run;
+use law::{run, scenario};
 use narrows_sim::RunResult;
 
-/// One run; `network` and `flows` are lines of the scenario.
-fn dumbbell(seconds: u32, warmup: u32, network: &str, flows: &str) -> RunResult {
-    run(&format!(
-        r#"
-name = "bbr3 law"
-duration = "{seconds}s"
-warmup = "{warmup}s"
-[network]
-rate = "50mbit"
-{network}
-[tcp]
-receive_window = "20MB"
-{flows}
-"#
-    ))
+/// One run; `network` and `flows` are TOML lines.
+fn dumbbell(seconds: f64, warmup: f64, network: &str, flows: &str) -> RunResult {
+    let network = format!("rate = \"50mbit\"\n{network}\n[tcp]\nreceive_window = \"20MB\"");
+    run(&scenario("bbr3 law", seconds, warmup, &network, flows))
 }
 
 fn flows(scheme: &str, count: u32) -> String {
-    format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\ncount = {count}\nstagger = \"300ms\"\n")
+    law::flows(scheme, 40, &format!("count = {count}\nstagger = \"300ms\""))
 }
 
-/// BBR v3 alone paces 1 % below the bandwidth while it cruises, and half of its window for 200 ms in 5 s costs 2 %
-/// more (section 5.3.4.2 of the draft reckons 0.98): 0.97 of the link, within 1 %. A probe lasts four rounds at the
-/// most, from its first to the third without growth, and each multiplies inflight by 1.2375: 1.35 BDP of queue at its
-/// end. PROBE_DOWN takes 0.109 of the rate away from it: 12.4 round trips. With the four of the probe, longer by the
-/// queue, that is 18 of 62, half of the peak on average: the mean is below 1.35 x 18 / 62 / 2 = 0.20 BDP. Most round
-/// trips see no queue.
+/// BBR v3 alone paces 1 % below the bandwidth while it cruises, and half of its window for 200 ms in 5 s
+/// costs 2 % more (the draft estimates 0.98 in section 5.3.4.2): 0.97 of the link, within 1 %. A probe lasts
+/// at most four rounds, until the third without growth, and each multiplies inflight by 1.2375: 1.35
+/// BDP of queue at its end. PROBE_DOWN drains it with 0.109 of the rate in 12.4 round trips. With the four of
+/// the probe, extended by the queue, that is 18 of 62 round trips at half of the peak on average: the mean is
+/// below 1.35 x 18 / 62 / 2 = 0.20 BDP. Most round trips see no queue.
 #[test]
-fn law_bbr3_alone_fills_the_pipe_with_a_small_queue() {
-    let result = dumbbell(60, 6, "buffer = \"2bdp\"", &flows("bbr3", 1));
+fn law_bbr3_alone_fills_pipe_with_small_queue() {
+    let result = dumbbell(60.0, 6.0, "buffer = \"2bdp\"", &flows("bbr3", 1));
     let (link, flow) = (&result.links[0], &result.flows[0]);
     let bdp_packets = 50e6 / 8.0 * 0.04 / 1500.0;
     let queue = link.queue_mean_pkt / bdp_packets;
@@ -49,14 +38,14 @@ fn law_bbr3_alone_fills_the_pipe_with_a_small_queue() {
     assert_eq!(flow.retransmit_percent, 0.0);
 }
 
-/// Five flows over 0.3 BDP of buffer. BBR v1 keeps twice the BDP in flight whatever is lost, so what does not fit is
-/// lost all the time. BBR v3 loses while it probes only: a probe ends as soon as 2 % of a flight are lost, and the
-/// bound it leaves behind keeps the flow below the buffer's end until the next. So its losses stay below that
-/// threshold, and v1 loses five times as much at the least.
+/// Five flows share 0.3 BDP of buffer. BBR v1 keeps twice the BDP in flight regardless of losses, so the
+/// excess is lost all the time. BBR v3 loses only while it probes: a probe ends as soon as 2 % of a flight is
+/// lost, and its bound keeps the flow below the end of the buffer until the next probe. The losses of v3 stay
+/// below that threshold, and v1 loses at least five times as much.
 #[test]
-fn law_bbr3_loses_a_fifth_of_what_v1_loses_in_a_shallow_buffer() {
+fn law_bbr3_shallow_buffer_loses_a_fifth_of_v1_losses() {
     let retransmitted = |scheme: &str| {
-        let result = dumbbell(40, 10, "buffer = \"0.3bdp\"", &flows(scheme, 5));
+        let result = dumbbell(40.0, 10.0, "buffer = \"0.3bdp\"", &flows(scheme, 5));
         let sent: f64 = result.flows.iter().map(|flow| flow.packets_sent as f64).sum();
         let again: f64 =
             result.flows.iter().map(|flow| flow.retransmit_percent * flow.packets_sent as f64).sum();
@@ -73,17 +62,18 @@ fn law_bbr3_loses_a_fifth_of_what_v1_loses_in_a_shallow_buffer() {
     assert!(v1 >= 5.0 * v3, "v1 retransmits {v1} %, v3 {v3} %");
 }
 
-/// Random loss below the threshold of 2 % lowers only the short-term bounds. In PROBE_DOWN bw_short falls to what is
-/// sent there, 0.9 x 0.99 of the bandwidth; each of the 50 rounds of PROBE_CRUISE then leaves at least 0.99 (1 - p)
-/// of it: at 1 % loss 0.98, on average 0.64, times 0.89: 0.57 of the link for 50 of 62 rounds and all of it for the
-/// others make 0.65. That is the least; the latest rate is a maximum over a round, so part of the losses is not seen.
-/// It never is 0.9, because of PROBE_DOWN's part. Above the threshold every probe is too high, inflight_long falls
-/// with it, and the rate collapses, where BBR v1 goes on to 20 % (`law_bbr_under_random_loss`).
+/// Random loss below the threshold of 2 % lowers only the short-term bounds. In PROBE_DOWN bw_short falls to
+/// the send rate, 0.9 x 0.99 of the bandwidth. Each of the 50 rounds of PROBE_CRUISE then leaves at least
+/// 0.99 (1 - p) of it: at 1 % loss 0.98, on average 0.64, times 0.89. This gives 0.57 of the link for 50 of
+/// 62 rounds, and with the full rate in the other rounds 0.65. That is a lower bound, because the latest rate
+/// is a maximum over a round and hides some losses. PROBE_DOWN keeps the share below 0.97. Above the
+/// threshold every probe is too high, inflight_long falls with it, and the rate collapses, while BBR v1 holds
+/// up to 20 % (`law_bbr_random_loss_keeps_rate_up_to_probe_gain`).
 #[test]
-fn law_bbr3_under_random_loss() {
+fn law_bbr3_random_loss_collapses_above_threshold() {
     let share = |scheme: &str, loss: f64| {
         let network = format!("buffer = \"2bdp\"\nloss = \"{loss}%\"\nloss_at = \"ingress\"");
-        let share = dumbbell(60, 6, &network, &flows(scheme, 1)).links[0].utilization;
+        let share = dumbbell(60.0, 6.0, &network, &flows(scheme, 1)).links[0].utilization;
         println!("{scheme} at {loss} % loss: {share:.3} of the link");
         share
     };
@@ -98,15 +88,15 @@ fn law_bbr3_under_random_loss() {
     assert!(v3 < 0.3 && v1 > 0.9, "3 %: v1 {v1}, v3 {v3}");
 }
 
-/// Against CUBIC in one BDP of buffer BBR v1 leaves what its two BDPs do not fill, and does not answer the losses; v3
-/// answers each lossy round by 0.7 at the most and keeps 15 % of its bound free. Jain's index over all flows is
-/// higher by a tenth at least, and CUBIC's flows get at least twice as much.
+/// Against CUBIC in one BDP of buffer, BBR v1 leaves only the space that its two BDPs do not fill and ignores
+/// losses. BBR v3 reduces its bound to at most 0.7 in a lossy round and keeps 15 % of it free. Jain's index
+/// over all flows is at least a tenth higher, and the CUBIC flows get at least twice as much.
 #[test]
-fn law_bbr3_leaves_more_to_cubic_than_v1() {
+fn law_bbr3_beside_cubic_leaves_more_than_v1() {
     for count in [1, 3] {
         let shares = |scheme: &str| {
             let both = format!("{}{}", flows(scheme, count), flows("cubic", count));
-            let result = dumbbell(60, 20, "buffer = \"1bdp\"", &both);
+            let result = dumbbell(60.0, 20.0, "buffer = \"1bdp\"", &both);
             let cubic = result.flows.iter().filter(|flow| flow.scheme == "cubic");
             let cubic: f64 = cubic.map(|flow| flow.goodput_mbit_s).sum();
             println!(

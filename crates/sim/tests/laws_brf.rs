@@ -1,41 +1,41 @@
-//! Laws of BRF: the scheme with its router at the bottleneck. Shares on the wire count headers, goodput does not: of C the flows
-//! together get 1448 / 1500.
+//! Laws of BRF: the scheme with its router at the bottleneck. Shares on the wire include headers, goodput
+//! does not: together the flows get 1448 / 1500 of C.
 
 mod law;
 
-use law::{PAYLOAD, assert_within, goodputs, reading, run, spec};
+use law::{PAYLOAD, assert_within, flows, goodputs, link, reading, run, scenario, spec};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
-use narrows_sim::{Engine, Recorder};
+use narrows_sim::Engine;
 
-/// Megabits per second of the bottleneck.
+/// Bottleneck rate in Mbit/s.
 const RATE: f64 = 100.0;
 
-/// A scenario on [`RATE`]; `network` has further keys, `flows` are tables.
+/// A scenario on [`RATE`]; `network` holds further keys, `flows` tables.
 fn text(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
-    format!(
-        "name = \"brf law\"\nduration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\nrate = \"{RATE}mbit\"\n\
-         buffer = \"1000pkt\"\n{network}\n{flows}"
-    )
+    let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"1000pkt\"\n{network}");
+    scenario("brf law", duration_s, warmup_s, &network, flows)
 }
 
-fn flows(scheme: &str, rtt_ms: u32, extra: &str) -> String {
-    format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt_ms}ms\"\n{extra}\n")
+/// A table of a link with this buffer; `more` holds further keys.
+fn buffered_link((from, to): (&str, &str), rate: &str, delay: &str, buffer: &str, more: &str) -> String {
+    link(from, to, rate, delay, &format!("buffer = \"{buffer}\"\n{more}"))
 }
 
-/// Runs on, and collects a reading of the port's queue, in packets, every millisecond until `until_s`.
+/// Packets in the port's queue, read every millisecond until `until_s`.
 fn queue_until(engine: &mut Engine, from_s: f64, until_s: f64) -> Vec<u64> {
     let steps = (from_s * 1e3) as u64..(until_s * 1e3) as u64;
     steps
         .map(|ms| {
-            engine.run_until(Nanos::from_millis(ms)).unwrap();
+            engine.run_until(Nanos::from_millis(ms));
             engine.link(0).port_statistics().expect("a port that is polled").waiting
         })
         .collect()
 }
 
+/// Flows of 20 and 100 ms share equally, fill the link and lose nothing.
 #[test]
-fn flows_share_equally_whatever_their_round_trip_times_and_nothing_is_dropped() {
+fn brf_mixed_rtts_share_equally_without_drops() {
     let result =
         run(&text(30.0, 5.0, "", &(flows("brf", 100, "count = 2") + &flows("brf", 20, "count = 3"))));
     for goodput in goodputs(&result) {
@@ -46,16 +46,18 @@ fn flows_share_equally_whatever_their_round_trip_times_and_nothing_is_dropped() 
     assert_eq!((link.drops, result.counters.timeouts), (0, 0));
 }
 
+/// One flow fills the link and keeps less than a packet queued.
 #[test]
-fn one_flow_fills_the_link_without_a_queue() {
+fn brf_one_flow_fills_link_without_queue() {
     let result = run(&text(10.0, 1.0, "", &flows("brf", 20, "")));
     assert_within("goodput", result.flows[0].goodput_mbit_s, RATE * PAYLOAD, 0.01);
-    // The packet in transmission does not count; one behind it may.
+    // The packet in transmission does not count, one behind it may.
     assert!(result.links[0].queue_mean_pkt < 1.0, "{}", result.links[0].queue_mean_pkt);
 }
 
+/// BRF and CUBIC flows share by their numbers, in small and large buffers.
 #[test]
-fn brf_and_cubic_share_by_numbers_of_flows_in_small_buffers_and_large() {
+fn brf_and_cubic_share_by_flow_count_in_any_buffer() {
     for (buffer, cubics) in [("1000pkt", 1), ("100000pkt", 1), ("1000pkt", 3)] {
         let both = flows("brf", 20, "") + &flows("cubic", 20, &format!("count = {cubics}"));
         let text = text(60.0, 5.0, "", &both).replace("1000pkt", buffer);
@@ -66,16 +68,16 @@ fn brf_and_cubic_share_by_numbers_of_flows_in_small_buffers_and_large() {
     }
 }
 
-/// When the windows of the flows that there are came within a tenth of their share for good after a flow joined at 10 s, in
-/// round-trip times of 40 ms; and the longest queue.
+/// Time until all rates stay within a tenth of their fair share after a flow joined at 10 s, in round-trip
+/// times of 40 ms; and the longest queue.
 fn joins(flows_before: u32, network: &str) -> (f64, u64) {
     let flow = |extra: &str| flows("brf", 40, extra);
     let all = flow(&format!("count = {flows_before}")) + &flow("start = \"10s\"");
-    let mut engine = Engine::new(spec(&text(12.0, 0.0, network, &all)), Recorder::off());
+    let mut engine = Engine::new(spec(&text(12.0, 0.0, network, &all)));
     let before = 10_000;
     let (mut settled, mut longest) = (before, 0);
     for ms in before..12_000 {
-        engine.run_until(Nanos::from_millis(ms)).unwrap();
+        engine.run_until(Nanos::from_millis(ms));
         longest = longest.max(engine.link(0).port_statistics().expect("polled").waiting);
         let share = RATE * 1e6 / 8.0 / f64::from(flows_before + 1);
         for flow in 0..=flows_before as usize {
@@ -86,34 +88,35 @@ fn joins(flows_before: u32, network: &str) -> (f64, u64) {
         }
     }
     let round_trips = (settled - before) as f64 / 40.0;
-    println!(
-        "{flows_before} flows and one that joins: settled after {round_trips:.2} RTT, queue {longest} packets"
-    );
+    println!("{flows_before} flows plus one: settled after {round_trips:.2} RTT, queue {longest} packets");
     (round_trips, longest)
 }
 
+/// All flows have their fair share two round trips after a flow joins.
 #[test]
-fn a_flow_that_joins_and_all_others_have_their_shares_two_round_trips_later() {
-    // One for the handshake, and in the paper's form up to one until all others are told: their beats are spread.
+fn brf_join_settles_all_shares_in_two_round_trips() {
+    // One for the handshake, and in the paper's form up to one until all others know their share, because
+    // their control intervals are spread.
     for flows in [1, 4, 9] {
         let (round_trips, queue) = joins(flows, "");
         assert!(round_trips <= 2.1, "{round_trips}");
-        // Told at once, the others are late by the time between two acknowledgements, no round trip.
+        // With urgent announcements the others are late by the time between two ACKs, not by a round trip.
         assert!(queue <= 30, "{queue}");
         let (round_trips, queue) = joins(flows, "router = { kind = \"brf\", urgent = false }");
         assert!(round_trips <= 2.1, "{round_trips}");
-        // Half of the link for a round trip at most: 333 packets per round trip.
+        // At most half of the link for a round trip of 333 packets.
         assert!(queue <= 333 / 2, "{queue}");
     }
 }
 
+/// The remaining flows take the share of a flow that leaves within four round trips.
 #[test]
-fn what_a_flow_leaves_is_taken_within_three_periods() {
+fn brf_leave_frees_share_within_four_round_trips() {
     let all = flows("brf", 40, "count = 2") + &flows("brf", 40, "stop = \"5s\"");
-    let mut engine = Engine::new(spec(&text(8.0, 0.0, "", &all)), Recorder::off());
+    let mut engine = Engine::new(spec(&text(8.0, 0.0, "", &all)));
     let mut settled = 5_000u64;
     for ms in 5_000..8_000 {
-        engine.run_until(Nanos::from_millis(ms)).unwrap();
+        engine.run_until(Nanos::from_millis(ms));
         let rate = engine.pacing_rate(0).map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 8e-6);
         if (rate / (RATE / 2.0 * PAYLOAD) - 1.0).abs() > 0.1 {
             settled = ms;
@@ -121,12 +124,14 @@ fn what_a_flow_leaves_is_taken_within_three_periods() {
     }
     let round_trips = (settled - 5_000) as f64 / 40.0;
     println!("settled {round_trips:.2} RTT after a flow left");
-    // What was written is still delivered; then the FIN; a period until the next allocation, one until it is told.
+    // The written data drains, then comes the FIN, a period until the next allocation, and one until the
+    // sender receives it.
     assert!(round_trips <= 4.0, "{round_trips}");
 }
 
+/// Random loss of 2 % takes 2 % of the goodput, and the queue drops nothing.
 #[test]
-fn random_loss_costs_what_it_takes_and_no_more() {
+fn brf_random_loss_costs_only_lost_packets() {
     let result = run(&text(20.0, 2.0, "loss = \"2%\"", &flows("brf", 20, "count = 2")));
     for goodput in goodputs(&result) {
         assert_within("goodput", goodput, RATE / 2.0 * PAYLOAD * 0.98, 0.01);
@@ -134,29 +139,31 @@ fn random_loss_costs_what_it_takes_and_no_more() {
     assert_eq!(result.links[0].drops, 0);
 }
 
+/// When the switch stops answering, the flows continue with CUBIC and keep the link busy.
 #[test]
-fn a_switch_that_dies_stalls_nobody() {
+fn brf_dead_switch_falls_back_to_cubic() {
     let all = flows("brf", 20, "count = 2") + &flows("brf", 20, "start = \"10s\"");
     let network = "router = { kind = \"brf\", dies = \"8s\" }";
-    let mut engine = Engine::new(spec(&text(30.0, 9.5, network, &all)), Recorder::off());
+    let mut engine = Engine::new(spec(&text(30.0, 9.5, network, &all)));
     let rate = |engine: &Engine| engine.link(0).port_statistics().expect("polled").sent.as_f64();
     let mut before = 0.0;
-    // Before, while the time-out runs, as CUBIC, and when a flow starts that never hears of a share: every half second the link
-    // carries nine tenths of what it can.
+    // Before the failure, during the timeout, as CUBIC, and when a flow starts that never receives a share:
+    // in every half second the link carries nine tenths of its rate.
     for half in 2..60u64 {
-        engine.run_until(Nanos::from_millis(500 * half)).unwrap();
+        engine.run_until(Nanos::from_millis(500 * half));
         let sent = rate(&engine);
         let used = (sent - before) / (RATE * 125_000.0 * 0.5);
-        assert!(half == 2 || used > 0.9, "{used} at {half} halves of a second");
+        assert!(half == 2 || used > 0.9, "utilisation {used} in half second {half}");
         before = sent;
     }
-    let result = engine.finish().unwrap();
-    // CUBIC's fairness, not BRF's, but everybody gets something.
+    let result = engine.finish();
+    // The shares are CUBIC's, but no flow starves.
     assert!(goodputs(&result).iter().all(|goodput| *goodput > RATE / 10.0), "{:?}", goodputs(&result));
 }
 
+/// Application-limited flows keep their rate, and backlogged flows share the rest.
 #[test]
-fn applications_that_send_less_keep_their_rate_and_the_others_have_the_rest() {
+fn brf_app_limited_flows_leave_rest_to_others() {
     let all = flows("brf", 20, "count = 2")
         + &flows("brf", 20, "app = { kind = \"cbr\", rate = \"5mbit\" }\ncount = 2");
     let result = run(&text(20.0, 2.0, "", &all));
@@ -164,57 +171,54 @@ fn applications_that_send_less_keep_their_rate_and_the_others_have_the_rest() {
     for limited in &goodputs[2..] {
         assert_within("limited", *limited, 5.0, 0.001);
     }
-    // The limited flows have ten per cent to spare, and nobody else has it.
+    // The limited flows hold 10 % in reserve, which no other flow gets.
     let rest = (RATE - 2.0 * 1.1 * 5.0 / PAYLOAD) / 2.0 * PAYLOAD;
-    for greedy in &goodputs[..2] {
-        assert_within("greedy", *greedy, rest, 0.02);
+    for backlogged in &goodputs[..2] {
+        assert_within("backlogged", *backlogged, rest, 0.02);
     }
     assert_eq!(result.links[0].drops, 0);
 }
 
+/// Unresponsive UDP gets its share only: the port drops the excess.
 #[test]
-fn udp_has_its_share_and_is_policed() {
+fn brf_udp_flow_gets_share_and_is_policed() {
     let all = flows("brf", 20, "") + &flows("fixed", 20, "protocol = \"udp\"\nparams = { window = 2000 }");
     let result = run(&text(20.0, 2.0, "", &all));
     assert_within("brf", goodputs(&result)[0], RATE * 0.95 * PAYLOAD, 0.02);
-    assert!(result.links[0].drops > 0, "what is above the share is dropped");
+    assert!(result.links[0].drops > 0, "no drops above the share");
 }
 
-/// s ── a ══ b ── d: the first switch has 80 Mbit/s, the second 40; a flow crosses both, another only the first.
+/// s ── a ══ b ── d
+///
+/// The first switch has 80 Mbit/s, the second 40. Two flows cross both, one only the first. The lower share
+/// limits the former, and the first switch gives the rest to the latter.
 #[test]
-fn of_two_switches_the_lower_share_wins_and_the_other_gives_the_rest_away() {
-    let link = |from: &str, to: &str, rate: u32, extra: &str| {
-        format!(
-            "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}mbit\"\ndelay = \"5ms\"\nbuffer = \"1000pkt\"\n{extra}\n"
-        )
-    };
+fn brf_two_switches_lower_share_wins() {
+    let link = |from, to, rate, more| buffered_link((from, to), rate, "5ms", "1000pkt", more);
     let brf = "router = \"brf\"";
     let text = String::from("name = \"two\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
-        + &link("s", "a", 1000, "")
-        + &link("a", "b", 80, brf)
-        + &link("b", "c", 40, brf)
-        + &link("c", "d", 1000, "")
+        + &link("s", "a", "1000mbit", "")
+        + &link("a", "b", "80mbit", brf)
+        + &link("b", "c", "40mbit", brf)
+        + &link("c", "d", "1000mbit", "")
         + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"d\"\ncount = 2\n"
         + "[[flows]]\nscheme = \"brf\"\nfrom = \"s\"\nto = \"b\"\n";
     let result = run(&text);
     let goodputs = goodputs(&result);
     for through in &goodputs[..2] {
-        assert_within("through both", *through, 20.0 * PAYLOAD, 0.01);
+        assert_within("both switches", *through, 20.0 * PAYLOAD, 0.01);
     }
-    // The first switch finds two limited flows, which get ten per cent more there than they use.
-    assert_within("through the first", goodputs[2], (80.0 - 2.0 * 1.1 * 20.0) * PAYLOAD, 0.02);
+    // The first switch gives two limited flows 10 % more than they use.
+    assert_within("first switch", goodputs[2], (80.0 - 2.0 * 1.1 * 20.0) * PAYLOAD, 0.02);
     assert_eq!(result.counters.timeouts, 0);
-    assert!(result.links.iter().all(|link| link.drops == 0), "no drop");
+    assert!(result.links.iter().all(|link| link.drops == 0), "drops");
 }
 
-/// Data takes the way over b, acknowledgements that over c: only the switch at c sees them.
+/// Data crosses b, ACKs cross c: only the switch at c sees them, and the sender still gets the data path's
+/// share.
 #[test]
-fn acknowledgements_that_return_another_way_still_bring_the_share() {
-    let link = |from: &str, to: &str, rate: &str, extra: &str| {
-        format!(
-            "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"10ms\"\nbuffer = \"2000pkt\"\n{extra}\n"
-        )
-    };
+fn brf_acks_on_other_path_carry_share() {
+    let link = |from, to, rate, more| buffered_link((from, to), rate, "10ms", "2000pkt", more);
     let brf = "router = \"brf\"";
     let text = String::from("name = \"asymmetric\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
         + &link("s", "a", "1gbit", "")
@@ -225,8 +229,8 @@ fn acknowledgements_that_return_another_way_still_bring_the_share() {
         + "[[flows]]\nscheme = \"brf\"\nroute = [\"s\", \"a\", \"b\", \"d\"]\nreverse_route = [\"d\", \"c\", \"a\", \"s\"]\ncount = 2\n";
     let spec = spec(&text);
     let forward = spec.links.iter().position(|link| link.name == "a-b").expect("a link of the scenario");
-    let mut engine = Engine::new(spec, Recorder::off());
-    engine.run_until(Nanos::from_secs(20)).unwrap();
+    let mut engine = Engine::new(spec);
+    engine.run_until(Nanos::from_secs(20));
     let forward = engine.link(forward).router();
     assert!(reading(forward, "announced") > 100.0, "{}", reading(forward, "announced"));
     let rates: Vec<f64> = (0..2)
@@ -235,20 +239,17 @@ fn acknowledgements_that_return_another_way_still_bring_the_share() {
     for rate in rates {
         assert_within("pacing rate", rate, 25.0 * PAYLOAD, 0.01);
     }
-    let result = engine.finish().unwrap();
+    let result = engine.finish();
     for goodput in goodputs(&result) {
         assert_within("goodput", goodput, 25.0 * PAYLOAD, 0.02);
     }
 }
 
-/// Two switches on each of two ways, and acknowledgements by the other one: both of a way announce, the least counts (equation 7).
+/// Two paths with two switches each, ACKs over the other path: both switches of a path announce, and the
+/// lower share counts (equation 7).
 #[test]
-fn of_two_switches_that_announce_the_lower_share_counts() {
-    let link = |from: &str, to: &str, rate: &str, extra: &str| {
-        format!(
-            "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"5ms\"\nbuffer = \"2000pkt\"\n{extra}\n"
-        )
-    };
+fn brf_two_announcements_lower_share_counts() {
+    let link = |from, to, rate, more| buffered_link((from, to), rate, "5ms", "2000pkt", more);
     let brf = "router = \"brf\"";
     let text = String::from("name = \"announced\"\nduration = \"20s\"\nwarmup = \"5s\"\n[network]\n")
         + &link("s", "a", "1gbit", "")
@@ -263,19 +264,21 @@ fn of_two_switches_that_announce_the_lower_share_counts() {
     for (goodput, least) in goodputs(&result).into_iter().zip([40.0, 60.0]) {
         assert_within("goodput", goodput, least * PAYLOAD, 0.01);
     }
-    // Reading the shares of both in turn, a sender would keep a queue that grows: 20 ms are the empty path's, and the queue of the
-    // first round trips stays, at most what leaves in as long again as no switch answers for the flow.
+    // A sender that read both shares in turn would keep a growing queue. The empty path takes 20 ms. The
+    // queue of the first round trips stays: at most the data sent in as long again while no switch answers
+    // the flow.
     for flow in &result.flows {
         let mean = flow.rtt_mean_ms.expect("round-trip times");
         assert!(mean < 20.0 + 60.0, "{mean} ms");
     }
 }
 
-/// Flows of 2 Mbit/s for half a second each, one after the other, beside one of a long round trip that takes all it can. With what
-/// was learned of their kind they take 2.2 Mbit/s at once; without, half of the link until they are measured, which takes
-/// between one and two periods of 100 ms, and up to another until the other is told.
+/// Short flows of 2 Mbit/s for half a second each, one after the other, beside a backlogged flow with a long
+/// round trip. With a prediction for their kind they take 2.2 Mbit/s at once. Without it they take half of
+/// the link until their measurement, between one and two periods of 100 ms, and up to another period until
+/// the other flow learns its share.
 #[test]
-fn prediction_keeps_flows_of_a_known_kind_from_taking_more_than_they_use() {
+fn brf_prediction_limits_known_flows_to_their_usage() {
     let goodput = |prediction: bool| {
         let mut all = flows("brf", 100, "");
         for n in 0..20 {
@@ -292,17 +295,20 @@ fn prediction_keeps_flows_of_a_known_kind_from_taking_more_than_they_use() {
     };
     let (with, without) = (goodput(true), goodput(false));
     println!("beside short limited flows: {with:.1} Mbit/s with prediction, {without:.1} without");
-    // 1.1 times what the others use, with headers, is theirs; when they change, that of two of them.
+    // 1.1 times the usage of the short flows, headers included, is theirs; when they change, that of two of
+    // them.
     let rest = (RATE - 1.5 * 1.1 * 2.0 / PAYLOAD) * PAYLOAD;
     assert_within("with", with, rest, 0.02);
-    // Half of the link: until the next allocation, 50 ms on average, for a period, and until the other's beat, 50 ms again.
+    // Half of the link: 50 ms on average until the next allocation, one period, and 50 ms until the other
+    // flow's control interval.
     let lost = (RATE / 2.0 * PAYLOAD - 2.2) * 0.2 / 0.5;
     assert_within("lost", with - without, lost, 0.1);
 }
 
-/// On a link whose capacity changes the mean is too much half of the time. Measured, it is not.
+/// On a link with changing capacity the stated mean is too high half of the time; the measured capacity is
+/// not.
 #[test]
-fn a_capacity_that_is_measured_keeps_the_queue_of_a_changing_link_short() {
+fn brf_measured_capacity_keeps_changing_link_queue_short() {
     let on_5g = |follow: bool| {
         let text = format!(
             "name = \"5g\"\nduration = \"30s\"\nwarmup = \"2s\"\n[network]\nradio = {{ kind = \"5g\", seed = 1 }}\n\
@@ -322,10 +328,11 @@ fn a_capacity_that_is_measured_keeps_the_queue_of_a_changing_link_short() {
     assert!(measured.utilization > 0.8, "{measured:?}");
 }
 
-/// Three flows join at 2.1 s, told once per round trip: the queue that this makes is above a tenth of the buffer, so the controller
-/// has it drained within a longest round-trip time (equation 16), once it has polled and the answer has come.
+/// Three flows join at 2.1 s with one share update per round trip. The resulting queue exceeds a tenth of the
+/// buffer, so the controller drains it within the longest round-trip time (equation 16), after it has polled
+/// and its answer arrived.
 #[test]
-fn a_queue_lasts_until_the_controller_has_polled() {
+fn brf_queue_drains_after_controller_poll() {
     let drained = |poll_ms: u32, delay_ms: u32| {
         let network = format!(
             "controller = {{ poll = \"{poll_ms}ms\", delay = \"{delay_ms}ms\" }}\n\
@@ -333,17 +340,18 @@ fn a_queue_lasts_until_the_controller_has_polled() {
         );
         let all = flows("brf", 40, "") + &flows("brf", 40, "start = \"2.1s\"\ncount = 3");
         let text = text(6.0, 0.0, &network, &all).replace("1000pkt", "400pkt");
-        let mut engine = Engine::new(spec(&text), Recorder::off());
+        let mut engine = Engine::new(spec(&text));
         let queue = queue_until(&mut engine, 2.1, 6.0);
-        let most = *queue.iter().max().expect("it was read");
+        let most = *queue.iter().max().expect("readings");
         assert!((41..400).contains(&most), "{most} packets");
         let until = queue.iter().rposition(|waiting| *waiting > 40).map_or(0, |ms| ms + 1);
         println!("polled every {poll_ms} ms, {delay_ms} ms away: {most} packets, drained after {until} ms");
         until
     };
-    // A poll, there and back; each flow is told within a round trip, sends less for one, and may miss one by a hair.
+    // A poll and the controller's delay both ways. Each flow learns its share within a round trip, sends less
+    // for one, and may barely miss one.
     assert!(drained(100, 5) <= 100 + 10 + 160);
-    // The next poll is at 4 s; the way to the controller and back takes 200 ms.
+    // The next poll is at 4 s; the controller's delay both ways takes 200 ms.
     let slow = drained(2_000, 100);
     assert!((1_900 + 200..=1_900 + 200 + 160).contains(&slow), "{slow}");
 }

@@ -1,4 +1,4 @@
-//! How soon the rates of explicit schemes are fair again when a flow joins or leaves, in round-trip times. One line of
+//! Convergence time of explicit-rate schemes after a flow joins or leaves, in round-trip times. One entry of
 //! [`LAWS`] per scheme; `--nocapture` prints the table.
 
 mod convergence;
@@ -8,29 +8,30 @@ mod oracle;
 use convergence::Deliveries;
 use law::spec;
 use narrows_cc::Nanos;
-use oracle::{Flow, advised, max_min, wire};
+use oracle::{Flow, explicit_rate_schemes, max_min, wire};
 
-/// Of the bottleneck, in Mbit/s.
+/// Bottleneck rate in Mbit/s.
 const RATE: f64 = 100.0;
-/// When one flow joins and when it leaves again, and the end, in seconds.
+/// Times at which one flow joins and leaves, and the end, in seconds.
 const JOINS: u64 = 15;
 const LEAVES: u64 = 30;
 const END: u64 = 45;
 
-/// A scheme with the most round-trip times that all flows may take until they are within a tenth of their fair rates, after
-/// a flow has joined and after one has left; over all cases of [`CASES`].
+/// Per scheme, the accepted round-trip times until all flows stay within a tenth of their fair rates after a
+/// flow joins and after it leaves, over all [`CASES`].
 ///
-/// * RCP gives a newcomer everybody's rate at once; the queue that this makes is what it then drains. At 10 ms, where a slot is
-///   as long as a round-trip time, it corrects twice for one cause and falls to a hundredth of the link. With slots of
-///   2.5 ms it takes as long as at 40 ms.
-/// * XCP moves a tenth of the traffic between flows in each round-trip time: to a newcomer's half that takes about
-///   ln(0.1) / ln(0.9) = 22. What a flow leaves is given away by spare capacity, in a few.
-/// * BRF measures for a round-trip time, divides, and is heard a round trip later; Nodectl asks when the handshake is over.
+/// * RCP gives a new flow the common rate at once and then drains the resulting queue. At 10 ms, where a slot
+///   is as long as a round-trip time, it corrects twice for one cause and falls to a hundredth of the link.
+///   With slots of 2.5 ms it takes as long as at 40 ms.
+/// * XCP moves a tenth of the traffic between flows per round-trip time: to the new flow's half takes about
+///   ln(0.1) / ln(0.9) = 22. Spare capacity redistributes the share of a flow that leaves in a few.
+/// * BRF measures for a round-trip time and allocates; the rates arrive a round trip later. Nodectl requests
+///   a rate after the handshake.
 const LAWS: &[(&str, f64, f64)] =
     &[("rcp", 48.0, 8.0), ("xcp", 28.0, 8.0), ("brf", 4.0, 4.5), ("nodectl", 4.2, 4.0)];
 
-/// Flows that are there all the time, and their round-trip times in milliseconds; the flow that joins has the first of them.
-/// Not more than eight: senders with windows move in whole packets, and of a fair share of 19 packets, which 17 flows have,
+/// Permanent flows with their round-trip times in milliseconds; the joining flow has the first of them. At
+/// most eight: window-based senders move in whole packets, and of a fair share of 19 packets with 17 flows,
 /// two are more than a tenth.
 const CASES: &[(&str, &[u64])] = &[
     ("1 flow", &[40]),
@@ -41,12 +42,13 @@ const CASES: &[(&str, &[u64])] = &[
     ("2 + 2 flows", &[20, 20, 100, 100]),
 ];
 
-/// The fair rates of `flows` on the bottleneck, in payload.
+/// Fair goodput of each of `flows` on the bottleneck.
 fn fair(flows: usize, payload: f64) -> f64 {
-    max_min(&[RATE], &vec![Flow::greedy(&[0]); flows])[0] * payload
+    max_min(&[RATE], &vec![Flow::backlogged(&[0]); flows])[0] * payload
 }
 
-/// Round-trip times, the longest of the case, until rates are fair after the one more flow has joined, and after it has left.
+/// Round-trip times (the longest of the case) until rates are fair after the additional flow joins, and after
+/// it leaves.
 fn measure(scheme: &str, rtts: &[u64]) -> (Option<f64>, Option<f64>) {
     let wire = wire(scheme);
     let mut text = format!(
@@ -70,12 +72,17 @@ fn measure(scheme: &str, rtts: &[u64]) -> (Option<f64>, Option<f64>) {
     (deliveries.settled_after(joins, leaves, &with), deliveries.settled_after(leaves, end, &without))
 }
 
+/// Explicit rates are fair again within the stated round-trip times after a flow joins or leaves.
 #[test]
-fn rates_are_fair_again_within_stated_round_trip_times_of_a_flow_that_joins_or_leaves() {
+fn explicit_rates_join_or_leave_settle_in_stated_time() {
     let show = |rtts: Option<f64>| rtts.map_or("never".to_owned(), |rtts| format!("{rtts:.1}"));
     println!("| scheme | before | RTT | joins: RTTs | leaves: RTTs |\n|---|---|---|---|---|");
     let stated: Vec<&str> = LAWS.iter().map(|law| law.0).collect();
-    assert!(advised().iter().all(|scheme| stated.contains(scheme)), "{:?} need lines", advised());
+    assert!(
+        explicit_rate_schemes().iter().all(|scheme| stated.contains(scheme)),
+        "{:?} need entries in LAWS",
+        explicit_rate_schemes()
+    );
     let mut failures = String::new();
     for &(scheme, most_joining, most_leaving) in LAWS {
         for (name, rtts) in CASES {
@@ -85,11 +92,11 @@ fn rates_are_fair_again_within_stated_round_trip_times_of_a_flow_that_joins_or_l
             let distinct: Vec<String> = distinct.iter().map(u64::to_string).collect();
             let case = format!("| {scheme} | {name} | {} ms", distinct.join(" and "));
             println!("{case} | {} | {} |", show(joining), show(leaving));
-            for (what, measured, most) in
+            for (event, measured, most) in
                 [("joins", joining, most_joining), ("leaves", leaving, most_leaving)]
             {
                 if !measured.is_some_and(|measured| measured <= most) {
-                    failures += &format!("{case}, a flow {what}: {}, at most {most}\n", show(measured));
+                    failures += &format!("{case}, a flow {event}: {}, at most {most}\n", show(measured));
                 }
             }
         }

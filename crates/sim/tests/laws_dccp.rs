@@ -1,4 +1,5 @@
-//! Laws of flows that datagrams carry: goodputs against equations, what applications see, what the transport keeps.
+//! Laws of DCCP flows: goodput against equations, delays at the application, packet conservation in the
+//! transport.
 
 mod law;
 
@@ -8,9 +9,9 @@ use law::{assert_within, goodputs, lossy, run, spec};
 use narrows_cc::{Bytes, Nanos, Value, tfrc};
 use narrows_net::timeline::LossTrace;
 use narrows_scenario::result::{DatagramResult, RunResult};
-use narrows_sim::{Engine, Recorder};
+use narrows_sim::Engine;
 
-/// IP and DCCP headers of a packet of type Data, with numbers of 48 and of 24 bits (RFC 4340 section 5.1).
+/// IP and DCCP headers of a Data packet with sequence numbers of 48 and of 24 bits (RFC 4340 section 5.1).
 const HEADER: f64 = 20.0 + 16.0;
 const SHORT_HEADER: f64 = 20.0 + 12.0;
 
@@ -18,7 +19,7 @@ const SHORT_HEADER: f64 = 20.0 + 12.0;
 #[derive(Clone, Copy)]
 struct Bell<'a> {
     rate: &'a str,
-    /// Further keys of the network, and further tables.
+    /// Further keys of the network and further tables.
     more: &'a str,
     seconds: f64,
     warmup: f64,
@@ -31,7 +32,7 @@ impl Default for Bell<'_> {
 }
 
 impl Bell<'_> {
-    /// Flows with 40 ms there and back: scheme, and further keys.
+    /// Scenario text of flows with 40 ms RTT: scheme and further keys each.
     fn text(&self, flows: &[(&str, &str)]) -> String {
         let mut text = format!(
             "name = \"dccp\"\nduration = \"{}s\"\nwarmup = \"{}s\"\n[network]\nrate = \"{}\"\n{}\n",
@@ -52,14 +53,14 @@ impl Bell<'_> {
 }
 
 fn datagrams(result: &RunResult) -> &DatagramResult {
-    result.flows[0].datagrams.as_ref().expect("datagrams carry it")
+    result.flows[0].datagrams.as_ref().expect("a DCCP flow")
 }
 
 /// A named internal of the first flow's scheme.
 fn internal(engine: &Engine, name: &str) -> Option<f64> {
     let mut found = None;
-    engine.telemetry(0, &mut |told, value| {
-        if told == name {
+    engine.telemetry(0, &mut |internal, value| {
+        if internal == name {
             found = match value {
                 Value::Number(x) => Some(x),
                 Value::Time(time) => Some(time.as_secs_f64()),
@@ -71,11 +72,12 @@ fn internal(engine: &Engine, name: &str) -> Option<f64> {
     found
 }
 
-/// Mathis et al. 1997 with one packet of growth per window: W = sqrt(3/2) / sqrt(p) = 1.22 / sqrt(p) for losses at equal
-/// distances, and 1.31 / sqrt(p) for independent ones (Ott, Kemperman and Mathis 1996). What loss events last (a round trip
-/// without growth, several losses in one) takes some of it: 15 % each way, as for NewReno.
+/// Mathis et al. 1997 with one packet of growth per window: W = sqrt(3/2) / sqrt(p) = 1.22 / sqrt(p) for
+/// periodic losses, and 1.31 / sqrt(p) for independent ones (Ott, Kemperman and Mathis 1996). The duration of
+/// loss events (a round trip without growth, several losses in one) takes some of it: 15 % each way, as for
+/// NewReno.
 #[test]
-fn law_ccid2_follows_the_square_root_of_the_loss_rate() {
+fn law_ccid2_window_follows_root_of_loss_rate() {
     for p in [0.001, 0.005, 0.01] {
         let expected = 1.22 / f64::sqrt(p);
         let seconds = 660.0 / p / expected * 0.1;
@@ -93,43 +95,44 @@ fn law_ccid2_follows_the_square_root_of_the_loss_rate() {
     }
 }
 
-/// RFC 5348: what is sent is the equation's rate at the loss event rate that the receiver reports. That rate: an interval
-/// begins with a loss and holds a round trip, in which further losses do not count, and then 1/p packets in the mean; the round
-/// trip has 1 / f(p) packets.
+/// RFC 5348: the send rate is the equation's rate at the loss event rate that the receiver reports. For that
+/// rate, an interval begins with a loss and holds a round trip, in which further losses do not count, and
+/// then 1/p packets on average. The round trip has 1 / f(p) packets.
 #[test]
-fn law_ccid3_sends_at_the_rate_of_the_equation() {
+fn law_ccid3_rate_matches_tfrc_equation() {
     for p in [0.002, 0.01, 0.03] {
         let text =
             Bell { rate: "1gbit", more: &format!("loss = \"{}%\"", p * 100.0), seconds: 600.0, warmup: 60.0 };
-        let mut engine = Engine::new(spec(&text.text(&[("ccid3", "")])), Recorder::off());
+        let mut engine = Engine::new(spec(&text.text(&[("ccid3", "")])));
         let (mut rates, mut equations, mut intervals, mut samples) = (0.0, 0.0, 0.0, 0.0);
         for second in 600..6_000 {
-            engine.run_until(Nanos::from_millis(second * 100)).expect("nothing is written");
-            let reported = internal(&engine, "loss_event_rate").expect("it is told");
-            let rtt = Nanos::from_secs_f64(internal(&engine, "rtt_estimate").expect("it is told"));
+            engine.run_until(Nanos::from_millis(second * 100));
+            let reported = internal(&engine, "loss_event_rate").expect("an internal of the scheme");
+            let rtt =
+                Nanos::from_secs_f64(internal(&engine, "rtt_estimate").expect("an internal of the scheme"));
             rates += engine.pacing_rate(0).expect("it paces").as_bytes_per_sec() as f64;
             equations += tfrc::throughput(Bytes::new(1448), rtt, reported).as_bytes_per_sec() as f64;
             intervals += 1.0 / reported;
             samples += 1.0;
         }
-        let goodput = engine.finish().expect("nothing is written").flows[0].goodput_mbit_s;
+        let goodput = engine.finish().flows[0].goodput_mbit_s;
         let mut expected = p;
         for _ in 0..50 {
             expected = 1.0 / (1.0 / p + 1.0 / tfrc::round_trips_per_segment(expected));
         }
-        // Short of the equation only where twice the receive rate is less, a round trip after p has fallen.
+        // Below the equation only if twice the receive rate is less, a round trip after p fell.
         assert_within(&format!("rate at {p}"), rates / samples, equations / samples, 0.02);
         assert_within(&format!("goodput at {p}"), goodput, rates / samples * 8e-6 * (1.0 - p), 0.03);
-        // The mean of eight weighted intervals; 540 s hold 3 000 to 10 000 of them.
+        // Mean of eight weighted intervals; 540 s hold 3 000 to 10 000 intervals.
         assert_within(&format!("loss interval at {p}"), intervals / samples, 1.0 / expected, 0.1);
     }
 }
 
-/// RFC 5348 section 1: within a factor of two of what TCP has under the same conditions. RED drops both with the same
-/// probability. A full drop-tail buffer does not: it takes more of a window's bursts than of paced packets, so CCID 3 sees fewer
-/// losses and has more, which is the weakness that its page states.
+/// RFC 5348 section 1: within a factor of two of TCP's rate under the same conditions. RED drops both with
+/// the same probability. A full drop-tail buffer drops more of a window's bursts than of paced packets, so
+/// CCID 3 sees fewer losses and gets more, a weakness that its page states.
 #[test]
-fn law_ccid3_and_ccid2_share_within_a_factor_of_two() {
+fn law_ccid3_and_ccid2_share_within_factor_two() {
     let share = |more: &str| {
         let bell = Bell { more, seconds: 300.0, warmup: 60.0, ..Bell::default() };
         let result = bell.run(&[("ccid2", "count = 3"), ("ccid3", "count = 3")]);
@@ -147,15 +150,15 @@ fn law_ccid3_and_ccid2_share_within_a_factor_of_two() {
     assert!(losses < 0.9 && ratio > 1.0, "{ratio} at {losses} of the losses");
 }
 
-/// What CCID 3 is for: its throughput varies less than that of a window that halves.
+/// CCID 3's purpose: its throughput varies less than that of a window that halves.
 #[test]
-fn law_ccid3_is_smoother_than_ccid2() {
+fn law_ccid3_throughput_is_smoother_than_ccid2() {
     for p in ["0.3%", "1%", "3%"] {
         let bell = Bell { rate: "1gbit", more: &format!("loss = \"{p}\""), seconds: 120.0, warmup: 20.0 };
         let range = |scheme| {
             let result = bell.run(&[(scheme, "")]);
             let flow = &result.flows[0];
-            flow.throughput_range_mbit_s.expect("it has sent") / flow.goodput_mbit_s
+            flow.throughput_range_mbit_s.expect("sent packets") / flow.goodput_mbit_s
         };
         let (smooth, saw) = (range("ccid3"), range("ccid2"));
         println!("{p}: ccid3's range is {smooth:.2} of its mean, ccid2's {saw:.2}");
@@ -163,7 +166,7 @@ fn law_ccid3_is_smoother_than_ccid2() {
     }
 }
 
-/// Mean and standard error over seeds of a lone flow's goodput at a loss of `p` percent.
+/// Mean and standard error over seeds of a single flow's goodput at `p` percent loss.
 fn over_seeds(scheme: &str, p: u32) -> [f64; 2] {
     let bell = Bell {
         rate: "20mbit",
@@ -182,12 +185,13 @@ fn over_seeds(scheme: &str, p: u32) -> [f64; 2] {
 
 const SEEDS: u32 = 8;
 
-/// Up to 20 % of loss the gains of DCCP-BBR are BBR's, so events are the same as where they never change (`loss_low` at its most).
-/// Above, BBR's probe delivers less than its estimate - 1.25 (1 - p) < 1 - where that of DCCP-BBR balances the loss up to 30 %, and
-/// sinks more slowly beyond (1.5 x 0.65 = 0.975 against 0.81 at 35 %). The detection of policers, which losses of a fifth
-/// bring about, and packet conservation, which takes the probe's room, are off.
+/// Up to 20 % loss DCCP-BBR uses BBR's gains, so events are the same as with constant gains (`loss_low` at
+/// its maximum). Above, BBR's probe delivers less than its estimate, because 1.25 (1 - p) < 1. DCCP-BBR's
+/// probe compensates up to 30 % loss and sinks more slowly beyond (1.5 x 0.65 = 0.975 against 0.81 at 35 %).
+/// Policer detection, which triggers at a fifth of losses, and packet conservation, which takes the probe's
+/// room, are off.
 #[test]
-fn law_dccp_bbr_holds_where_bbr_sinks() {
+fn law_dccp_bbr_high_loss_keeps_rate_that_bbr_loses() {
     let model = "dccp-bbr:lt_bw=off";
     let fixed = format!("{model},loss_low=0.45,loss_high=0.45");
     let [bbr, adaptive] = [&*fixed, model].map(|scheme| [5, 15, 25, 35].map(|p| over_seeds(scheme, p)));
@@ -201,7 +205,7 @@ fn law_dccp_bbr_holds_where_bbr_sinks() {
                 "{mean} and {base}"
             );
         } else {
-            // Of eight seeds a difference of four standard errors is no chance.
+            // With eight seeds, a difference of four standard errors is not chance.
             let deviation = (mean - base) / f64::hypot(base_error, error);
             assert!(if n == 1 { deviation.abs() < 4.0 } else { deviation > 4.0 }, "{mean} and {base} at {p}");
         }
@@ -209,11 +213,11 @@ fn law_dccp_bbr_holds_where_bbr_sinks() {
     assert!([bbr, adaptive].iter().all(|means| means.is_sorted_by(|a, b| a[0] > b[0])));
 }
 
-/// A recovery lasts a round trip, for nothing is sent again, and Linux's BBR conserves packets in it: the window is what was
-/// delivered. At 15 % of loss one recovery follows the other and no probe delivers more than the estimate, over DCCP with
-/// either scheme.
+/// A recovery lasts a round trip, because nothing is retransmitted, and Linux's BBR conserves packets in it:
+/// the window equals the delivered data. At 15 % loss recoveries follow each other, and no probe delivers
+/// more than the estimate, with either scheme over DCCP.
 #[test]
-fn law_packet_conservation_takes_the_probes_of_bbr() {
+fn law_bbr_packet_conservation_suppresses_probes() {
     let [bbr, whole, free] = ["bbr:lt_bw=off", "dccp-bbr:lt_bw=off,conserve=on", "dccp-bbr:lt_bw=off"]
         .map(|scheme| over_seeds(scheme, 15));
     println!("bbr {bbr:.3?}, dccp-bbr {whole:.3?}, without conservation {free:.3?}");
@@ -221,70 +225,75 @@ fn law_packet_conservation_takes_the_probes_of_bbr() {
     assert!(free[0] > 2.0 * whole[0]);
 }
 
-/// 10 s hold 1 250 datagrams of a constant rate: the reported share has a standard deviation of sqrt(p (1 - p) / 1250).
+/// 10 s hold 1 250 datagrams of a constant rate: the reported loss rate has a standard deviation of sqrt(p (1
+/// - p) / 1250).
 #[test]
-fn the_loss_rate_of_ten_seconds_reaches_the_sender() {
+fn dccp_bbr_sender_gets_loss_rate_of_ten_seconds() {
     let source = "app = { kind = \"cbr\", rate = \"1mbit\", write = \"1000B\" }";
     for p in [0.0, 0.02, 0.1, 0.3] {
         let bell = Bell { more: &format!("loss = \"{}%\"", p * 100.0), ..Bell::default() };
-        let mut engine = Engine::new(spec(&bell.text(&[("dccp-bbr", source)])), Recorder::off());
+        let mut engine = Engine::new(spec(&bell.text(&[("dccp-bbr", source)])));
         let deviation = f64::sqrt(p * (1.0 - p) / 1_250.0);
         for second in [15, 20, 25, 30] {
-            engine.run_until(Nanos::from_secs(second)).expect("nothing is written");
-            let told = internal(&engine, "loss_rate").expect("it is told");
-            println!("after {second} s: {told:.4} of {p}");
-            assert!((told - p).abs() <= 4.0 * deviation, "{told} of {p} after {second} s");
+            engine.run_until(Nanos::from_secs(second));
+            let reported = internal(&engine, "loss_rate").expect("an internal of the scheme");
+            println!("after {second} s: {reported:.4} of {p}");
+            assert!((reported - p).abs() <= 4.0 * deviation, "{reported} of {p} after {second} s");
         }
     }
 }
 
+/// A constant rate below capacity arrives complete, with propagation and transmission delay only.
 #[test]
-fn a_constant_rate_below_capacity_arrives_whole_and_only_travels() {
+fn dccp_cbr_below_capacity_arrives_without_queueing() {
     let source = "app = { kind = \"cbr\", rate = \"1mbit\", write = \"1000B\" }";
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
         let result = Bell::default().run(&[(scheme, source)]);
-        let told = datagrams(&result);
-        // 125 datagrams a second; the last one or two are under way.
-        assert_eq!((told.unsent, result.links[0].drops), (0, 0), "{scheme}");
-        assert!((3_745..=3_750).contains(&told.delivered), "{scheme}: {}", told.delivered);
+        let reported = datagrams(&result);
+        // 125 datagrams per second; the last one or two are inflight.
+        assert_eq!((reported.unsent, result.links[0].drops), (0, 0), "{scheme}");
+        assert!((3_745..=3_750).contains(&reported.delivered), "{scheme}: {}", reported.delivered);
         assert_within(scheme, result.flows[0].goodput_mbit_s, 1.0, 0.002);
-        // 20 ms there, and 1036 bytes at 10 Mbit/s; now and then a packet acknowledges acknowledgements and is longer.
+        // 20 ms there and 1036 bytes at 10 Mbit/s. A packet that acknowledges ACKs is longer.
         let travel = 20.0 + (1000.0 + HEADER) * 8.0 / 10e3;
-        println!("{scheme}: {told:?}, travel {travel}");
-        assert!((told.delay_min_ms.unwrap() - travel).abs() < 0.001, "{scheme}");
-        assert_within(scheme, told.delay_p95_ms.unwrap(), travel, 0.016);
-        // ProbeRTT: 0.24 s in ten with four packets in flight instead of 5.1, so that 50 ms of data pile up at most.
+        println!("{scheme}: {reported:?}, travel {travel}");
+        assert!((reported.delay_min_ms.unwrap() - travel).abs() < 0.001, "{scheme}");
+        assert_within(scheme, reported.delay_p95_ms.unwrap(), travel, 0.016);
+        // ProbeRTT: 0.24 s in ten with four packets in flight instead of 5.1, so at most 50 ms of data queue
+        // up.
         let waits = if scheme == "dccp-bbr" { 0.05 * 0.3 / 10.0 * 1e3 } else { 0.05 };
-        assert!((told.delay_mean_ms.unwrap() - travel).abs() < waits, "{scheme}");
+        assert!((reported.delay_mean_ms.unwrap() - travel).abs() < waits, "{scheme}");
     }
 }
 
-/// A sender paced below its source: whoever goes when the queue of n is full decides how old the others get. Drop-newest serves
-/// the queue in order, so each waits n / served; with drop-oldest the queue always holds the newest n: n / offered.
+/// A sender paced below its source with a full queue of n: the overflow policy decides the age of delivered
+/// datagrams. Drop-newest serves the queue in order, so each datagram waits n / served. Drop-oldest keeps the
+/// newest n: n / offered.
 #[test]
-fn what_makes_room_decides_how_long_datagrams_wait() {
-    // 250 datagrams of 1000 bytes a second, of which 125 can leave.
+fn dccp_overflow_policy_sets_queueing_delay() {
+    // 250 datagrams of 1000 bytes per second, of which 125 can leave.
     let delay = |overflow: &str| {
         let source = format!(
             "params = {{ rate = 1, window = 1e6 }}\napp = {{ kind = \"cbr\", rate = \"2mbit\", write = \"1000B\" }}\n\
              dccp = {{ queue = 50, overflow = \"{overflow}\" }}"
         );
         let result = Bell::default().run(&[("fixed", &source)]);
-        let told = datagrams(&result);
-        println!("{overflow}: {told:?}");
-        // What was written in 30 s is delivered, dropped or still waits.
-        let rest = 7_500 - (told.delivered + told.unsent);
+        let reported = datagrams(&result);
+        println!("{overflow}: {reported:?}");
+        // A datagram written in 30 s is delivered, dropped or still queued.
+        let rest = 7_500 - (reported.delivered + reported.unsent);
         assert!((50..=56).contains(&rest), "{overflow}: {rest}");
         assert_within(overflow, result.flows[0].goodput_mbit_s, 1.0, 0.01);
-        told.delay_mean_ms.unwrap() - (20.0 + (1000.0 + HEADER) * 8.0 / 10e3)
+        reported.delay_mean_ms.unwrap() - (20.0 + (1000.0 + HEADER) * 8.0 / 10e3)
     };
-    // One datagram more or less: that which is about to leave.
+    // One datagram more or less: the one that is about to leave.
     assert_within("drop-newest", delay("drop-newest"), 50.0 / 0.125, 0.03);
     assert_within("drop-oldest", delay("drop-oldest"), 50.0 / 0.250, 0.03);
 }
 
+/// A video below capacity gets its rate, and only large frames wait.
 #[test]
-fn a_video_has_its_rate_and_waits_for_its_large_frames_only() {
+fn dccp_video_below_capacity_gets_its_rate() {
     let source = |rate: &str| {
         format!(
             "app = {{ kind = \"video\", rate = \"{rate}\", frames = 25, key_every = 25, key_size = 4, variation = 0.2 }}"
@@ -293,46 +302,48 @@ fn a_video_has_its_rate_and_waits_for_its_large_frames_only() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr"] {
         let bell = Bell { rate: "20mbit", seconds: 60.0, ..Bell::default() };
         let result = bell.run(&[(scheme, &source("2mbit"))]);
-        let told = datagrams(&result);
-        println!("{scheme}: {} Mbit/s, {told:?}", result.flows[0].goodput_mbit_s);
-        assert_eq!(told.unsent, 0, "{scheme}");
-        // Frames deviate by 20 %, 55 groups of 25: 0.2 / sqrt(1375) is half a percent.
+        let reported = datagrams(&result);
+        println!("{scheme}: {} Mbit/s, {reported:?}", result.flows[0].goodput_mbit_s);
+        assert_eq!(reported.unsent, 0, "{scheme}");
+        // Frames vary by 20 %, in 55 groups of 25: 0.2 / sqrt(1375) is half a percent.
         assert_within(scheme, result.flows[0].goodput_mbit_s, 2.0, 0.02);
-        // 20 ms there, a packet of one byte at least; a frame of 10 kB in bursts of two round trips at most on average.
+        // 20 ms there for a packet of at least one byte; a frame of 10 kB takes bursts of at most two round
+        // trips on average.
         let [least, mean, p95] =
-            [told.delay_min_ms, told.delay_mean_ms, told.delay_p95_ms].map(Option::unwrap);
+            [reported.delay_min_ms, reported.delay_mean_ms, reported.delay_p95_ms].map(Option::unwrap);
         assert!((20.0..20.6).contains(&least) && mean < p95 && mean < 20.0 + 80.0, "{scheme}");
     }
 }
 
+/// A file completes, and its end closes the connection.
 #[test]
-fn a_file_completes_and_its_end_closes_the_connection() {
+fn dccp_file_completes_and_closes_connection() {
     // 1 000 001 bytes are 690 datagrams of 1448 bytes and one of 881.
     for (more, all) in [("buffer = \"4bdp\"", true), ("loss = \"1%\"", false)] {
         for scheme in ["ccid2", "ccid3", "dccp-bbr", "bbr3"] {
             let bell = Bell { more, warmup: 0.0, seconds: 60.0, ..Bell::default() };
             let result = bell.run(&[(scheme, "size = \"1000001B\"")]);
-            let (flow, told) = (&result.flows[0], datagrams(&result));
+            let (flow, reported) = (&result.flows[0], datagrams(&result));
             let lost = flow.loss_percent / 100.0 * flow.packets_sent as f64;
             println!(
-                "{scheme} {more}: {:?} s, {} sent, {lost:.0} lost, {told:?}",
+                "{scheme} {more}: {:?} s, {} sent, {lost:.0} lost, {reported:?}",
                 flow.completion_s, flow.packets_sent
             );
-            assert_eq!((flow.packets_sent, told.unsent), (691, 0), "{scheme}");
-            assert_eq!(told.delivered + lost.round() as u64, 691, "{scheme}");
-            assert_eq!(flow.bytes_delivered == 1_000_001, told.delivered == 691, "{scheme}");
+            assert_eq!((flow.packets_sent, reported.unsent), (691, 0), "{scheme}");
+            assert_eq!(reported.delivered + lost.round() as u64, 691, "{scheme}");
+            assert_eq!(flow.bytes_delivered == 1_000_001, reported.delivered == 691, "{scheme}");
             assert_eq!(lost > 0.5, !all || result.links[0].drops > 0, "{scheme}");
-            // Not before the link can have carried it.
+            // Not before the link can carry it.
             assert!(flow.completion_s.is_some_and(|s| s > 1.0 * 8.0 / 10.0), "{scheme}");
         }
     }
 }
 
-/// At any time, for every scheme, with every kind of loss and application: what the application handed over was refused, waits or
-/// was sent; what was sent is in the network, lost there or has arrived; and the sender takes each packet for one of delivered,
-/// lost, unanswered (CCID 3's timer) and outstanding, with no more delivered than arrived.
+/// At any time, for every scheme, loss and application: a datagram that the application wrote was refused, is
+/// queued or was sent. A sent datagram is in the network, lost there or has arrived. The sender counts each
+/// packet as delivered, lost, unanswered (CCID 3's timer) or outstanding, and delivers no more than arrived.
 #[test]
-fn law_no_datagram_is_ever_counted_twice_or_not_at_all() {
+fn law_dccp_every_datagram_is_counted_once() {
     let networks = [
         "buffer = \"20pkt\"\nloss = \"2%\"",
         "buffer = \"40pkt\"\nqueue = { kind = \"codel\", ecn = true }",
@@ -346,11 +357,11 @@ fn law_no_datagram_is_ever_counted_twice_or_not_at_all() {
             let app = apps[i % apps.len()];
             let bell = Bell { more: network, seconds: 12.0, warmup: 0.0, ..Bell::default() };
             let more = format!("{app}\nstop = \"10s\"\ncount = 2");
-            let mut engine = Engine::new(spec(&bell.text(&[(scheme, &more)])), Recorder::off());
+            let mut engine = Engine::new(spec(&bell.text(&[(scheme, &more)])));
             let (mut most, mut sent) = (0, 0);
-            // No multiple of a round trip or of a frame.
+            // Not a multiple of a round trip or of a frame.
             for step in 1..=1_200 {
-                engine.run_until(Nanos::from_micros(step * 9_973)).expect("nothing is written");
+                engine.run_until(Nanos::from_micros(step * 9_973));
                 let account = engine.account();
                 if !app.is_empty() {
                     assert_eq!(
@@ -372,9 +383,10 @@ fn law_no_datagram_is_ever_counted_twice_or_not_at_all() {
     }
 }
 
+/// A flow whose connection failed or that was stopped does not complete.
 #[test]
-fn what_was_given_up_or_stopped_is_not_completed() {
-    // The Request is given up after three minutes (RFC 4340 section 8.1.1).
+fn dccp_abandoned_or_stopped_flow_does_not_complete() {
+    // The sender gives up the Request after three minutes (RFC 4340 section 8.1.1).
     let never = Bell { more: "loss = \"99.99%\"", warmup: 0.0, seconds: 200.0, ..Bell::default() };
     let result = never.run(&[("ccid2", "size = \"100kB\"")]);
     assert_eq!((result.flows[0].completion_s, result.flows[0].bytes_delivered), (None, 0));
@@ -382,37 +394,39 @@ fn what_was_given_up_or_stopped_is_not_completed() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr"] {
         let flow = &stopped.run(&[(scheme, "stop = \"5s\"")]).flows[0];
         assert_eq!(flow.completion_s, None, "{scheme}");
-        // Over the four seconds from the warm-up to the stop, not to the end of the connection a round trip later.
+        // Goodput covers the four seconds from the warm-up to the stop, not to the close a round trip later.
         let all = flow.bytes_delivered as f64 * 8.0 / 1e6;
         assert!(flow.goodput_mbit_s > all / 5.0 && flow.goodput_mbit_s <= 10.0, "{scheme}: {flow:?}");
     }
 }
 
+/// Every sent packet arrives or is lost, and nothing follows a stop.
 #[test]
-fn what_is_sent_arrives_or_is_lost_and_nothing_follows_a_stop() {
+fn dccp_stop_ends_sending_and_accounts_every_packet() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
         for loss in ["0%", "2%"] {
             let more = format!("buffer = \"20pkt\"\nloss = \"{loss}\"");
             let bell = Bell { more: &more, seconds: 20.0, warmup: 0.0, ..Bell::default() };
-            let mut engine = Engine::new(spec(&bell.text(&[(scheme, "stop = \"10s\"")])), Recorder::off());
-            engine.run_until(Nanos::from_millis(10_100)).expect("nothing is written");
+            let mut engine = Engine::new(spec(&bell.text(&[(scheme, "stop = \"10s\"")])));
+            engine.run_until(Nanos::from_millis(10_100));
             let until = engine.delivered_packets();
-            let result = engine.finish().expect("nothing is written");
-            let (flow, told) = (&result.flows[0], datagrams(&result));
+            let result = engine.finish();
+            let (flow, reported) = (&result.flows[0], datagrams(&result));
             let lost = (flow.loss_percent / 100.0 * flow.packets_sent as f64).round() as u64;
             println!(
                 "{scheme} {loss}: {} sent, {lost} lost, {} delivered",
-                flow.packets_sent, told.delivered
+                flow.packets_sent, reported.delivered
             );
-            assert_eq!(told.delivered + lost, flow.packets_sent, "{scheme}");
-            assert_eq!((told.delivered, told.unsent), (until, 0), "{scheme}");
-            assert!(told.delivered > 500 && (lost > 0 || result.links[0].drops == 0), "{scheme}");
+            assert_eq!(reported.delivered + lost, flow.packets_sent, "{scheme}");
+            assert_eq!((reported.delivered, reported.unsent), (until, 0), "{scheme}");
+            assert!(reported.delivered > 500 && (lost > 0 || result.links[0].drops == 0), "{scheme}");
         }
     }
 }
 
+/// Schemes respond to ECN marks as to losses.
 #[test]
-fn marks_are_answered_as_losses_are() {
+fn dccp_ecn_marks_reduce_like_losses() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
         let queue = |own: &str| {
             let bell = Bell {
@@ -430,14 +444,15 @@ fn marks_are_answered_as_losses_are() {
         );
         assert!(marks.0 > 0 && marks.1 == 0 && drops.0 == 0 && drops.1 > 0, "{scheme}");
         assert!(scheme == "ccid3" || marked.counters.ecn_reductions > 0, "{scheme}");
-        // Marks hold the queue as losses do: the rate is the link's, the delay that of CoDel.
+        // Marks hold the queue as losses do: the rate is the link's, the delay CoDel's.
         assert_within(scheme, goodputs(&marked)[0], goodputs(&dropped)[0], 0.1);
         assert!(marked.links[0].queue_delay_mean_ms < 25.0, "{scheme}");
     }
 }
 
+/// Short sequence numbers save four bytes per datagram.
 #[test]
-fn short_sequence_numbers_save_four_bytes_of_each_datagram() {
+fn dccp_short_sequence_numbers_save_four_bytes() {
     let measure = |dccp: &str| {
         let source =
             format!("app = {{ kind = \"cbr\", rate = \"1mbit\", write = \"100B\" }}\ndccp = {{ {dccp} }}");
@@ -450,33 +465,35 @@ fn short_sequence_numbers_save_four_bytes_of_each_datagram() {
     assert_within("with 24 bits", short, 1.0 + SHORT_HEADER / 100.0, 0.002);
 }
 
-/// For five seconds nothing arrives.
+/// While a link drops everything for five seconds, the sender stays nearly silent, and then recovers.
 #[test]
-fn a_link_that_dies_silences_the_sender_until_it_lives_again() {
+fn dccp_dead_link_silences_sender_until_it_recovers() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
         let mut spec = spec(&Bell { seconds: 40.0, warmup: 0.0, ..Bell::default() }.text(&[(scheme, "")]));
         spec.links[0].config.loss_trace = Some(LossTrace::parse("10000 15000 1").expect("valid"));
-        let mut engine = Engine::new(spec, Recorder::off());
+        let mut engine = Engine::new(spec);
         let mut at = |ms: u64| {
-            engine.run_until(Nanos::from_millis(ms)).expect("nothing is written");
+            engine.run_until(Nanos::from_millis(ms));
             engine.delivered(0).as_f64()
         };
         let before = at(10_000);
         let (dead, alive, later, end) = (at(10_100), at(15_000), at(25_000), at(40_000));
-        let lost = engine.finish().expect("nothing is written").links[0].random_losses;
+        let lost = engine.finish().links[0].random_losses;
         println!("{scheme}: delivered {before}, {dead}, {alive}, {later}, {end}; {lost} lost");
-        assert_eq!(alive.to_bits(), dead.to_bits(), "{scheme}: nothing arrives");
+        assert_eq!(alive.to_bits(), dead.to_bits(), "{scheme}: data arrives over a dead link");
         // As before within ten seconds.
         assert_within(scheme, (end - later) * 8e-6 / 15.0, 10.0 * 1448.0 / (1448.0 + HEADER), 0.05);
-        // A window: BDP and buffer are 67 packets. CCID 3's rate halves every four round trips, so it sends eight windows in
-        // all. Then the timers: one each, every time after twice as long, from a fifth of a second on; CCID 3 one in 16 s.
+        // One window: BDP and buffer are 67 packets. CCID 3's rate halves every four round trips, so it sends
+        // eight windows. Then timers send one packet each, doubling from a fifth of a second; CCID 3 sends
+        // one in 16 s.
         let most = if scheme == "ccid3" { 8 * 67 } else { 67 + 10 };
         assert!((30..=most + 10).contains(&lost), "{scheme}: {lost} lost");
     }
 }
 
+/// Two runs of a scenario process the same events.
 #[test]
-fn a_run_is_repeated_to_the_event() {
+fn dccp_same_scenario_gives_same_events() {
     let text = Bell { more: "loss = \"1%\"\nbuffer = \"1bdp\"", ..Bell::default() }.text(&[
         ("ccid2", ""),
         ("ccid3", "app = { kind = \"video\", rate = \"3mbit\" }"),

@@ -1,17 +1,17 @@
-//! Laws of the schemes with explicit feedback: RCP and XCP with their routers at the bottleneck of a dumbbell. Rates on
-//! the wire count headers, goodput does not: of C the flows together get payload / (payload + header).
+//! Laws of explicit feedback: RCP and XCP with their routers at the bottleneck of a dumbbell. Rates on the
+//! wire include headers, goodput does not: together the flows get payload / (payload + header) of C.
 
 mod law;
 
-use law::{assert_within, reading, run, spec};
+use law::{assert_within, reading, run, scenario, spec};
 use narrows_cc::Nanos;
 use narrows_routers::RouterLink;
-use narrows_sim::{Engine, Recorder, RunResult};
+use narrows_sim::{Engine, RunResult};
 
-/// Megabits per second of the bottleneck.
+/// Bottleneck rate in Mbit/s.
 const RATE: f64 = 100.0;
 
-/// The share of payload in a full packet, with the explicit header of the scheme.
+/// Payload share of a full packet with the scheme's explicit header.
 fn payload_share(scheme: &str) -> f64 {
     let header = match scheme {
         "rcp" => 52.0 + 12.0,
@@ -21,32 +21,23 @@ fn payload_share(scheme: &str) -> f64 {
     1448.0 / (1448.0 + header)
 }
 
-/// A scenario on [`RATE`], the buffer ample; `flows` are tables.
+/// A scenario on [`RATE`] with an ample buffer; `flows` holds tables.
 fn text(duration_s: f64, warmup_s: f64, flows: &str) -> String {
-    format!(
-        r#"
-name = "explicit law"
-duration = "{duration_s}s"
-warmup = "{warmup_s}s"
-[network]
-rate = "{RATE}mbit"
-buffer = "8bdp"
-{flows}
-"#
-    )
+    let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"8bdp\"");
+    scenario("explicit law", duration_s, warmup_s, &network, flows)
 }
 
-fn flows(scheme: &str, rtt_ms: u32, count: u32) -> String {
-    format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt_ms}ms\"\ncount = {count}\n")
+fn flows(scheme: &str, rtt_ms: u64, count: u32) -> String {
+    law::flows(scheme, rtt_ms, &format!("count = {count}"))
 }
 
-/// The most and the least goodput.
+/// The highest and the lowest goodput.
 fn extremes(result: &RunResult) -> (f64, f64) {
     let all = || result.flows.iter().map(|flow| flow.goodput_mbit_s);
     (all().fold(0.0, f64::max), all().fold(f64::INFINITY, f64::min))
 }
 
-/// Every flow gets the same share of all there is, the link is busy, its queue short, and nothing is dropped.
+/// All flows get the same share of the whole link, its queue is short, and nothing is dropped.
 #[track_caller]
 fn assert_equal_shares(scheme: &str, count: u32, result: &RunResult, tolerance: f64) {
     let link = &result.links[0];
@@ -61,36 +52,39 @@ fn assert_equal_shares(scheme: &str, count: u32, result: &RunResult, tolerance: 
     assert_eq!((link.drops, result.counters.timeouts), (0, 0), "{scheme}: drops, timeouts");
 }
 
+/// RCP flows with equal RTTs share the link equally and keep a short queue.
 #[test]
-fn rcp_flows_of_one_round_trip_time_share_the_link_equally() {
+fn rcp_equal_rtts_share_link_equally() {
     for count in [1, 2, 5, 20] {
         let result = run(&text(30.0, 10.0, &flows("rcp", 40, count)));
         assert_equal_shares("rcp", count, &result, 0.05);
         assert!(result.links[0].utilization > 0.97, "{}", result.links[0].utilization);
-        // 3 % of a bandwidth-delay product of 333 packets of 1500 B.
+        // 3 % of a BDP of 333 packets of 1500 B.
         assert!(result.links[0].queue_mean_pkt < 0.03 * 333.0, "{}", result.links[0].queue_mean_pkt);
     }
 }
 
+/// RCP flows of 10 and 100 ms share the link equally.
 #[test]
-fn rcp_flows_share_equally_whatever_their_round_trip_times() {
+fn rcp_mixed_rtts_share_link_equally() {
     let mixed = flows("rcp", 10, 2) + &flows("rcp", 100, 2);
     let result = run(&text(60.0, 20.0, &mixed));
     assert_equal_shares("rcp", 4, &result, 0.05);
 }
 
-/// A flow whose line carries 20 Mbit/s asks routers for no more and gets it; the others share the rest.
+/// A flow with a line rate of 20 Mbit/s requests no more and gets it, routers refuse no stamp, and the others
+/// share the rest.
 #[test]
-fn an_rcp_flow_asks_for_what_its_line_carries_and_no_stamp_is_refused() {
+fn rcp_line_rate_limits_request_and_others_share_rest() {
     for line in [20.0, 19.999_997] {
         let narrow =
             format!("[[flows]]\nscheme = \"rcp:line_rate={line}\"\nrtt = \"40ms\"\n") + &flows("rcp", 40, 2);
-        let mut engine = Engine::new(spec(&text(30.0, 10.0, &narrow)), Recorder::off());
-        engine.run_until(Nanos::from_secs(29)).unwrap();
-        // Rounded down to the numbers of the header, 2^-24 apart at the worst.
+        let mut engine = Engine::new(spec(&text(30.0, 10.0, &narrow)));
+        engine.run_until(Nanos::from_secs(29));
+        // Rounded down to the header's floating-point numbers, at worst 2^-24 apart.
         let paced = engine.pacing_rate(0).expect("a rate").as_mbit_per_sec();
         assert!((line * (1.0 - 2e-7) - 1e-5..=line).contains(&paced), "{paced}, not {line}");
-        let result = engine.finish().unwrap();
+        let result = engine.finish();
         assert_within("narrow", result.flows[0].goodput_mbit_s, line, 0.001);
         let share = (RATE - line / payload_share("rcp")) / 2.0 * payload_share("rcp");
         for flow in &result.flows[1..] {
@@ -100,8 +94,9 @@ fn an_rcp_flow_asks_for_what_its_line_carries_and_no_stamp_is_refused() {
     }
 }
 
+/// XCP flows with equal RTTs fill the link and keep a short queue.
 #[test]
-fn xcp_fills_the_link_with_hardly_a_queue() {
+fn xcp_equal_rtts_fill_link_with_short_queue() {
     for count in [1, 2, 5, 20] {
         let result = run(&text(30.0, 10.0, &flows("xcp", 40, count)));
         assert_equal_shares("xcp", count, &result, 0.05);
@@ -110,44 +105,48 @@ fn xcp_fills_the_link_with_hardly_a_queue() {
     }
 }
 
+/// XCP flows of 10 and 100 ms share the link equally.
 #[test]
-fn xcp_is_fair_between_flows_of_ten_and_a_hundred_milliseconds() {
+fn xcp_mixed_rtts_share_link_equally() {
     let mixed = flows("xcp", 10, 2) + &flows("xcp", 100, 2);
     let result = run(&text(60.0, 20.0, &mixed));
     assert_equal_shares("xcp", 4, &result, 0.10);
     assert!(result.links[0].utilization > 0.95, "{}", result.links[0].utilization);
 }
 
-/// A second flow joins the first after ten seconds. In round-trip times of 40 ms after that: when `reading` of the run came
-/// within a tenth of `expected` for good.
+/// Round-trip times of 40 ms until `reading` stays within a tenth of `expected` after a second flow joins at
+/// 10 s.
 fn joins(scheme: &str, expected: f64, reading: impl Fn(&Engine) -> f64) -> f64 {
     let second = flows(scheme, 40, 1) + "start = \"10s\"\n";
     let spec = spec(&text(30.0, 0.0, &(flows(scheme, 40, 1) + &second)));
-    let mut engine = Engine::new(spec, Recorder::off());
+    let mut engine = Engine::new(spec);
     let mut settled = 10.0;
     for step in 2_000..6_000 {
         let now = f64::from(step) / 200.0;
-        engine.run_until(Nanos::from_secs_f64(now)).unwrap();
+        engine.run_until(Nanos::from_secs_f64(now));
         if (reading(&engine) / expected - 1.0).abs() > 0.1 {
             settled = now;
         }
     }
-    let result = engine.finish().unwrap();
-    assert_eq!(result.links[0].drops, 0, "{scheme} drops nothing when a flow joins");
+    let result = engine.finish();
+    assert_eq!(result.links[0].drops, 0, "{scheme}: drops after a flow joined");
     let round_trips = (settled - 10.0) / 0.04;
     println!("{scheme}: settled {round_trips:.0} RTTs after a flow joined");
     round_trips
 }
 
+/// RCP's rate settles within 30 round trips after a flow joins.
 #[test]
-fn the_rate_of_rcp_settles_within_thirty_round_trips_of_a_flow_that_joins() {
-    // The queue of the second flow's first round trips is drained with beta; see the router's essay.
+fn rcp_join_settles_rate_within_thirty_round_trips() {
+    // The queue of the second flow's first round trips drains with beta; see the router's module
+    // documentation.
     let round_trips = joins("rcp", RATE * 1e6 / 8.0 / 2.0, |engine| reading(engine.link(0).router(), "rate"));
     assert!(round_trips < 30.0, "{round_trips}");
 }
 
+/// An XCP flow that joins gets its share within 40 round trips.
 #[test]
-fn a_flow_that_joins_has_its_share_of_xcp_within_forty_round_trips() {
+fn xcp_joining_flow_gets_share_within_forty_round_trips() {
     let share = RATE * 1e6 / 8.0 / 2.0 * 0.04 * payload_share("xcp");
     let round_trips = joins("xcp", share, |engine| engine.window(1).as_f64());
     assert!(round_trips < 40.0, "{round_trips}");

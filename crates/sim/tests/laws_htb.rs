@@ -1,4 +1,4 @@
-//! Laws of classes: what a hierarchical token bucket makes of whole connections.
+//! Laws of HTB: the shares that classes give whole connections.
 
 mod law;
 
@@ -6,17 +6,18 @@ use law::{PAYLOAD, assert_within, run};
 use narrows_sim::RunResult;
 
 fn goodput(result: &RunResult, label: &str) -> f64 {
-    result.flows.iter().find(|flow| flow.flow == label).expect("it is in the results").goodput_mbit_s
+    result.flows.iter().find(|flow| flow.flow == label).expect("a flow of the scenario").goodput_mbit_s
 }
 
-/// Three flows of 20 ms on 100 Mbit/s. Besides CUBIC and NewReno a sender that is deaf to loss sends 90 Mbit/s of payload.
+/// Three flows of 20 ms on 100 Mbit/s. Besides CUBIC and NewReno, an unresponsive sender sends 90 Mbit/s of
+/// payload.
 ///
 /// ```text
 ///   cubic     assured 60 ─┐
 ///   newreno   assured 30 ─┼─ 100 Mbit/s
 ///   deaf      10, policed ┘
 /// ```
-fn against_the_deaf(classes: &str, newreno: &str) -> RunResult {
+fn against_unresponsive(classes: &str, newreno: &str) -> RunResult {
     run(&format!(
         r#"
 name = "classes"
@@ -48,44 +49,48 @@ const CLASSES: &str = r#"{ kind = "htb", classes = [
     { name = "d", rate = "10mbit", policed = true, burst = "15kB", protocol = "udp" },
 ] }"#;
 
+/// An unresponsive sender gets the rate of its policed class, and the other classes keep theirs.
 #[test]
-fn a_deaf_sender_gets_what_its_policed_class_has_and_the_others_keep_theirs() {
-    let plain = against_the_deaf("\"droptail\"", "");
-    // Without classes it takes nearly everything it sends.
+fn htb_unresponsive_flow_stays_in_policed_class() {
+    let plain = against_unresponsive("\"droptail\"", "");
+    // Without classes the unresponsive flow takes nearly everything it sends.
     assert!(goodput(&plain, "cubic") + goodput(&plain, "newreno") < 20.0);
     assert!(plain.links[0].classes.is_empty());
-    let result = against_the_deaf(CLASSES, "");
-    let [cubic, newreno, deaf] = &result.links[0].classes[..] else { panic!("three classes") };
-    assert_eq!([&cubic.class, &newreno.class, &deaf.class], ["c", "n", "d"]);
-    assert_within("the policed class", deaf.sent_mbit_s, 10.0, 0.01);
-    // It waits while the others spend what they have saved, and for a packet of debt each and one in transmission; saved are at
-    // most a packet each, and what arrives in 1 ms and the time of six packets.
+    let result = against_unresponsive(CLASSES, "");
+    let [cubic, newreno, policed] = &result.links[0].classes[..] else { panic!("three classes") };
+    assert_eq!([&cubic.class, &newreno.class, &policed.class], ["c", "n", "d"]);
+    assert_within("the policed class", policed.sent_mbit_s, 10.0, 0.01);
+    // It waits while the others spend their tokens, and for a packet of debt each and one in transmission.
+    // Tokens are at most a packet each, and what accrues in 1 ms and the time of six packets.
     let saved = 2.0 * 1500.0 + 90e6 / 8.0 * (1e-3 + 6.0 * 1500.0 / 12.5e6);
     let most = (saved + 3.0 * 1500.0) / 12.5e6 * 1e3;
-    assert!(deaf.queue_delay_mean_ms < most, "{} ms, at most {most} ms", deaf.queue_delay_mean_ms);
-    // A buffer of a BDP of the whole link is enough for either class alone never to run empty.
+    assert!(policed.queue_delay_mean_ms < most, "{} ms, at most {most} ms", policed.queue_delay_mean_ms);
+    // A buffer of a BDP of the whole link keeps either class backlogged.
     assert_within("CUBIC's class", cubic.sent_mbit_s, 60.0, 0.01);
     assert_within("NewReno's class", newreno.sent_mbit_s, 30.0, 0.01);
     assert_within("CUBIC", goodput(&result, "cubic"), 60.0 * PAYLOAD, 0.01);
     assert_within("NewReno", goodput(&result, "newreno"), 30.0 * PAYLOAD, 0.01);
     let drops: u64 = result.links[0].classes.iter().map(|class| class.drops).sum();
     assert_eq!(drops, result.links[0].drops);
-    // The rate of the scheme is that of payload.
+    // The scheme's rate counts payload.
     let beyond = 90.0 / PAYLOAD - 10.0;
-    assert_within("drops of the policed class", deaf.drops as f64, beyond * 1e6 / 12_000.0 * 30.0, 0.001);
+    assert_within("drops of the policed class", policed.drops as f64, beyond * 1e6 / 12_000.0 * 30.0, 0.001);
 }
 
+/// The class of a stopped flow lends its rate to another one.
 #[test]
-fn what_a_stopped_flow_leaves_is_lent_to_the_other() {
-    // NewReno stops at 10 s, where measuring begins: its 30 Mbit/s go to CUBIC, the policed class may not borrow.
-    let result = against_the_deaf(CLASSES, "stop = \"10s\"");
+fn htb_stopped_flow_lends_rate_to_other_class() {
+    // NewReno stops at 10 s, where measuring begins. CUBIC borrows its 30 Mbit/s; the policed class may not
+    // borrow.
+    let result = against_unresponsive(CLASSES, "stop = \"10s\"");
     assert_within("CUBIC", goodput(&result, "cubic"), 90.0 * PAYLOAD, 0.01);
     assert_within("the policed class", result.links[0].classes[2].sent_mbit_s, 10.0, 0.01);
 }
 
+/// A ceiling below the link rate leaves the link idle, for a constant rate and a capacity trace.
 #[test]
-fn ceilings_below_the_rate_leave_the_link_idle_whether_it_is_constant_or_follows_a_trace() {
-    // Opportunities of 1500 B every millisecond: 12 Mbit/s.
+fn htb_ceiling_below_link_rate_leaves_link_idle() {
+    // Delivery opportunities of 1500 B every millisecond: 12 Mbit/s.
     for capacity in ["rate = \"12mbit\"", "capacity_trace = \"even.trace\""] {
         let result = run(&format!(
             r#"

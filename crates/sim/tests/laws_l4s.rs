@@ -1,5 +1,5 @@
-//! Laws of schemes that answer the share of marks: DCTCP before a step, Prague beside CUBIC in a dual queue. As in
-//! `laws.rs`, all use one dumbbell, and expectations are computed.
+//! Laws of schemes that respond to the share of marks: DCTCP at a step queue, Prague beside CUBIC in a dual
+//! queue. All use the dumbbell of `laws.rs`, and expectations are computed.
 
 mod law;
 
@@ -9,7 +9,8 @@ use narrows_sim::RunResult;
 /// 100 Mbit/s × 10 ms in packets.
 const PIPE: f64 = 100e6 / 8.0 * 0.010 / 1500.0;
 
-/// The saw-tooth of one DCTCP flow after Alizadeh et al. 2010, section 3.3, that pauses for a round trip after each cut.
+/// Saw-tooth of one DCTCP flow with a pause of a round trip after each cut (Alizadeh et al. 2010, section
+/// 3.3).
 struct SawTooth {
     alpha: f64,
     depth: f64,
@@ -17,9 +18,10 @@ struct SawTooth {
 }
 
 impl SawTooth {
-    /// The queue passes K at the window W* = P + K. The round trip until the first mark is heard sends W* packets, all
-    /// marked, and ends at W* + 1. The window falls by alpha / 2 of itself, stays for the round trip of the reduction and
-    /// grows by one in each one after it; alpha is the marked share of a cycle's packets.
+    /// The queue passes K at the window W* = P + K. In the round trip until the first mark arrives, the flow
+    /// sends W* packets, all marked, and ends at W* + 1. The window falls by alpha / 2 of itself, stays for
+    /// the round trip of the reduction and then grows by one per round trip. Alpha is the marked share of a
+    /// cycle's packets.
     fn new(threshold: f64) -> Self {
         let critical = PIPE + threshold;
         let peak = critical + 1.0;
@@ -34,7 +36,7 @@ impl SawTooth {
     }
 }
 
-/// One flow on 100 Mbit/s × 10 ms before a step at `threshold` packets.
+/// One flow on 100 Mbit/s × 10 ms with a step at `threshold` packets.
 fn dctcp_alone(threshold: u32, ack_every: u32) -> RunResult {
     run(&format!(
         r#"
@@ -54,11 +56,11 @@ rtt = "10ms"
     ))
 }
 
-/// With an acknowledgement per packet nothing bunches, as the analysis assumes: the share of marks, the length of a cycle
-/// in round trips (within 8 %) and the mean queue (within 1.5 packets) are those of the saw-tooth. No threshold is below a
-/// seventh of the pipe, so the queue never runs empty.
+/// With an ACK per packet nothing bunches, as the analysis assumes. The share of marks, the cycle length in
+/// round trips (within 8 %) and the mean queue (within 1.5 packets) match the saw-tooth. All thresholds
+/// exceed a seventh of the pipe, so the queue never runs empty.
 #[test]
-fn law_dctcp_saw_tooth_before_a_step() {
+fn law_dctcp_step_queue_follows_saw_tooth() {
     for threshold in [15, 30, 60] {
         let result = dctcp_alone(threshold, 1);
         let (link, flow) = (&result.links[0], &result.flows[0]);
@@ -74,7 +76,7 @@ fn law_dctcp_saw_tooth_before_a_step() {
     }
 }
 
-/// The pipe stays full, and the queue does not go beyond its threshold by more than two packets of 0.12 ms.
+/// The pipe stays full, and the queue exceeds its threshold by at most two packets of 0.12 ms.
 fn assert_keeps_near(threshold: u32, result: &RunResult) {
     let link = &result.links[0];
     println!("K {threshold}: p95 {} ms, utilisation {}", link.queue_delay_p95_ms, link.utilization);
@@ -83,10 +85,10 @@ fn assert_keeps_near(threshold: u32, result: &RunResult) {
     assert_eq!(link.drops, 0);
 }
 
-/// Delayed acknowledgements release packets in pairs, so the queue wavers by one and the first marks of a cycle strike every
-/// second packet only: cuts are smaller and more frequent. What the scheme is for still holds.
+/// Delayed ACKs release packets in pairs, so the queue varies by one and the first marks of a cycle hit every
+/// second packet only: cuts are smaller and more frequent. The queue still stays at the threshold.
 #[test]
-fn law_dctcp_with_delayed_acknowledgements_keeps_the_queue_at_the_threshold() {
+fn law_dctcp_delayed_acks_keep_queue_at_threshold() {
     for threshold in [15, 30, 60] {
         let result = dctcp_alone(threshold, 2);
         assert_keeps_near(threshold, &result);
@@ -98,10 +100,10 @@ fn law_dctcp_with_delayed_acknowledgements_keeps_the_queue_at_the_threshold() {
     }
 }
 
-/// Below a seventh of the pipe the saw-tooth reaches under the empty queue, and capacity is lost: at K = 1 the window falls
-/// to D - K - 1 below the pipe, and comes back by one a round trip.
+/// Below a seventh of the pipe the saw-tooth empties the queue and loses capacity: at K = 1 the window falls
+/// to D - K - 1 below the pipe, and recovers by one per round trip.
 #[test]
-fn law_dctcp_loses_capacity_with_too_low_a_threshold() {
+fn law_dctcp_low_threshold_loses_capacity() {
     let result = dctcp_alone(1, 1);
     let law = SawTooth::new(1.0);
     let lack = law.depth - 2.0;
@@ -114,7 +116,7 @@ fn law_dctcp_loses_capacity_with_too_low_a_threshold() {
 
 /// Without marks DCTCP is Reno.
 #[test]
-fn law_dctcp_before_a_plain_queue_is_reno() {
+fn law_dctcp_without_marks_is_reno() {
     let goodput = |scheme: &str| {
         let result = run(&format!(
             r#"
@@ -153,14 +155,14 @@ queue = "dualpi2"
     ))
 }
 
-/// What a full packet and its acknowledgement take at 40 Mbit/s without waiting, in milliseconds.
+/// Transmission time of a full packet and its ACK at 40 Mbit/s, in milliseconds.
 const TRANSMISSION_MS: f64 = (1500.0 + 52.0) * 8.0 / 40e3;
 
-/// The goal of RFC 9332: at equal base RTT flows of both kinds get about the same rate (here within a factor of 2), the
-/// L4S one with less than 1 ms of queue at its 95th percentile, the classic one with the target of 15 ms (within 15 %).
-/// CUBIC hears drops in one case and classic marks in the other.
+/// The goal of RFC 9332: at equal base RTT flows of both kinds get about the same rate (here within a factor
+/// of 2). The L4S flow sees less than 1 ms of queue at its 95th percentile, the classic flow the target of 15
+/// ms (within 15 %). CUBIC gets drops in one case and classic marks in the other.
 #[test]
-fn law_prague_and_cubic_share_a_dual_queue() {
+fn law_prague_and_cubic_share_dual_queue() {
     for ecn in [false, true] {
         let cubic = format!("scheme = \"cubic\"\nrtt = \"20ms\"\ntcp = {{ ecn = {ecn} }}");
         let result = in_dual_queue("scheme = \"prague\"\nrtt = \"20ms\"", &cubic);
@@ -178,10 +180,10 @@ fn law_prague_and_cubic_share_a_dual_queue() {
     }
 }
 
-/// With the reference of 25 ms, round-trip times of 5 and 25 ms get about the same rate; without it the shorter one wins,
-/// as with any control that adds a segment per round trip.
+/// With its reference of 25 ms, Prague flows of 5 and 25 ms get about the same rate. Without it the shorter
+/// one wins, as with any scheme that adds a segment per round trip.
 #[test]
-fn law_prague_of_short_and_long_round_trips_share_alike() {
+fn law_prague_rtt_reference_equalises_rates() {
     let ratio = |params: &str| {
         let flow = |rtt| format!("scheme = \"prague:{params}\"\nrtt = \"{rtt}\"");
         let result = in_dual_queue(&flow("5ms"), &flow("25ms"));
@@ -190,6 +192,6 @@ fn law_prague_of_short_and_long_round_trips_share_alike() {
         ratio
     };
     let (with, without) = (ratio("rtt_transition=0"), ratio("rtt_reference=0"));
-    assert!((0.67..=1.5).contains(&with), "with the reference the short one gets {with} times as much");
-    assert!(without > 2.0, "without it {without} times as much");
+    assert!((0.67..=1.5).contains(&with), "the short flow gets {with} times as much");
+    assert!(without > 2.0, "without the reference: only {without} times as much");
 }

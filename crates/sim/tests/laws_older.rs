@@ -1,5 +1,5 @@
-//! Laws of the schemes between Reno and BBR: BIC, FAST and Compound TCP. As in `laws.rs`, all use one dumbbell; where a
-//! law has no closed form, the expectation is the scheme's rule stepped in a loop without a network.
+//! Laws of the schemes between Reno and BBR: BIC, FAST and Compound TCP, on the dumbbell of `laws.rs`. Where
+//! a law has no closed form, the expectation is the scheme's rule stepped in a loop without a network.
 
 mod law;
 
@@ -26,8 +26,8 @@ rtt = "100ms"
     ))
 }
 
-/// One flow under deterministic loss, as [`lossy`], over so many losses at the expected window; the first two fifths are
-/// left out. Returns the mean window in segments.
+/// Mean window in segments of one flow under deterministic loss, as in [`lossy`], over `losses` losses at the
+/// expected window. Skips the first two fifths.
 fn under_periodic_loss(scheme: &str, period: f64, losses: f64, expected: f64) -> f64 {
     let seconds = losses * period / expected * 0.1;
     let loss = format!("{{ kind = \"periodic\", every = {period:.0} }}");
@@ -37,7 +37,7 @@ fn under_periodic_loss(scheme: &str, period: f64, losses: f64, expected: f64) ->
     window
 }
 
-/// A window on a pipe, over time; rounds last as long as the queue makes them.
+/// A window on a pipe over time; the queue extends rounds.
 struct Path {
     pipe: f64,
     window: f64,
@@ -57,7 +57,7 @@ impl Path {
         (self.window - self.pipe).max(0.0)
     }
 
-    /// So many packets under the present window.
+    /// Sends packets under the present window.
     fn send(&mut self, packets: f64) {
         let lasts = packets / self.window.min(self.pipe);
         self.time += lasts;
@@ -91,9 +91,9 @@ fn bic_increment(w: f64, w_max: f64) -> f64 {
     }
 }
 
-/// BIC's saw-tooth, segment by segment as acknowledgements of two arrive, over 400 losses of which 40 lead in. `lost` says
-/// whether a packet is lost, from the path and what was sent since the last loss was found. It is found `late` windows of
-/// packets later.
+/// BIC's saw-tooth, segment by segment with an ACK per two, over 400 losses of which 40 are skipped. `lost`
+/// decides about a packet from the path and the packets since the last detected loss. Detection is `late`
+/// windows of packets later.
 fn bic(pipe: f64, late: f64, lost: impl Fn(&Path, f64) -> bool) -> Path {
     let (mut path, mut w_max) = (Path::new(pipe, 100.0), 100.0);
     for epoch in 0..400 {
@@ -121,12 +121,12 @@ fn bic(pipe: f64, late: f64, lost: impl Fn(&Path, f64) -> bool) -> Path {
     path
 }
 
-/// BIC's mean window under deterministic loss of every (1/p)th packet is that of its table of increments, from Reno's
-/// region (p = 1/100) over the binary search to the additive one.
+/// BIC's mean window under deterministic loss of every (1/p)th packet follows its table of increments, from
+/// Reno's region (p = 1/100) over the binary search to the additive one.
 #[test]
-fn law_bic_window_under_periodic_loss() {
+fn law_bic_periodic_loss_window_matches_model() {
     for (p, losses) in [(1e-2, 300.0), (1e-3, 200.0), (1e-4, 100.0), (1e-5, 30.0)] {
-        // The period spans the time until a loss is found, at its beginning as at its end.
+        // The period includes the time until loss detection, at its start as at its end.
         let steps = bic(f64::INFINITY, 0.0, |_, sent| sent * p >= 1.0);
         let expected = steps.sent / steps.time;
         let window = under_periodic_loss("bic", 1.0 / p, losses, expected);
@@ -134,13 +134,13 @@ fn law_bic_window_under_periodic_loss() {
     }
 }
 
-/// Compound's mean window where nothing queues. win grows by alpha win^k per round trip from half its peak P to P; two
-/// round trips per loss see no growth: that of the recovery, and the first one after it, which is measured. With
-/// N = 1/p packets per loss, a = 1/8, k = 3/4:
+/// Compound's mean window without a queue. win grows by alpha win^k per round trip from half its peak P to P.
+/// Two round trips per loss see no growth: the recovery and the first one after it, which Compound measures.
+/// With N = 1/p packets per loss, a = 1/8, k = 3/4:
 ///
 ///     N - P = P^(2-k) (1 - 2^(k-2)) / (a (2-k))        T = 2 + P^(1-k) (1 - 2^(k-1)) / (a (1-k))        W = N / T
 #[test]
-fn law_compound_window_under_periodic_loss() {
+fn law_compound_periodic_loss_window_matches_closed_form() {
     for (p, losses) in [(1e-3, 200.0), (1e-4, 100.0), (1e-5, 25.0)] {
         let (n, mut peak): (f64, f64) = (1.0 / p, 0.0);
         for _ in 0..50 {
@@ -151,23 +151,24 @@ fn law_compound_window_under_periodic_loss() {
         let window = under_periodic_loss("compound", n, losses, expected);
         assert_within(&format!("compound p={p}"), window, expected, 0.05);
         let reno = f64::sqrt(1.5 * n);
-        assert!(window > 1.2 * reno, "{window} is hardly more than Reno's {reno}");
+        assert!(window > 1.2 * reno, "{window} is less than 1.2 times Reno's {reno}");
     }
 }
 
-/// A pipe of 833 packets behind a tenth of it as buffer. Reno falls to 0.55 of the pipe and comes back by one packet per
-/// round trip: it wastes (1 - 0.55)² / 2 of 1.1² / 2 - 0.55² / 2 and some. BIC falls to 0.88 and is back within seconds.
+/// A pipe of 833 packets with a tenth of it as buffer. Reno falls to 0.55 of the pipe and returns by one
+/// packet per round trip: it wastes (1 - 0.55)² / 2 of 1.1² / 2 - 0.55² / 2 and some. BIC falls to 0.88 and
+/// returns within seconds.
 #[test]
-fn law_bic_fills_a_long_fat_path_where_reno_does_not() {
+fn law_bic_long_fat_path_is_filled_unlike_reno() {
     let buffer = 0.1 * PIPE;
     let steps = bic(PIPE, 1.0, |path, _| path.queue() > buffer);
     let result = alone("bic", "0.1bdp", 40, 160);
     assert!(result.counters.recoveries >= 20, "only {} recoveries", result.counters.recoveries);
     let (link, reno) = (&result.links[0], reno_utilisation(buffer));
     assert_within("bic: utilisation", link.utilization, steps.utilisation(), 0.01);
-    // Packets come in pairs, so about one more is queued than the steps know of.
+    // Packets come in pairs, so the queue has about one more than the model.
     assert_within("bic: mean queue", link.queue_mean_pkt, steps.mean_queue(), 0.15);
-    assert!(link.utilization > reno + 0.15, "Reno's would be {reno}");
+    assert!(link.utilization > reno + 0.15, "utilisation {}, Reno's {reno}", link.utilization);
     assert_within("reno: utilisation", alone("newreno", "0.1bdp", 60, 300).links[0].utilization, reno, 0.02);
 }
 
@@ -180,13 +181,14 @@ fn reno_utilisation(buffer: f64) -> f64 {
     path.utilisation()
 }
 
-/// On the same path Compound's delay window fills within some 27 round trips what Reno's needs 375 for. From then on win
-/// swings about the pipe until Reno's window alone overflows the buffer: it grows by g = win^(3/4) / 8 per round trip
-/// until gamma = 30 packets are seen in the queue, which takes two to three round trips (a round tells of the one before,
-/// and its least of the end before that), and gives all of them back. So the queue swings between 0 and about
-/// gamma + 2.5 g = 79 packets; the mean is half of that.
+/// On the same path Compound's delay window fills within some 27 round trips the gap for which Reno needs
+/// 375. From then on win oscillates around the pipe until Reno's window alone overflows the buffer. It grows
+/// by g = win^(3/4) / 8 per round trip until it measures gamma = 30 packets in the queue, which takes two to
+/// three round trips (a round reports the one before, and its minimum the end before that), and then gives
+/// all of them back. The queue therefore oscillates between 0 and about gamma + 2.5 g = 79 packets; the mean
+/// is half of that.
 #[test]
-fn law_compound_fills_a_long_fat_path_and_yields_to_its_queue() {
+fn law_compound_long_fat_path_is_filled_with_small_queue() {
     let buffer = 0.1 * PIPE;
     let mut path = Path::new(PIPE, (PIPE + buffer) / 2.0);
     let (mut cwnd, mut dwnd) = (path.window, 0.0);
@@ -204,13 +206,13 @@ fn law_compound_fills_a_long_fat_path_and_yields_to_its_queue() {
     let queue = (30.0 + 2.5 * PIPE.powf(0.75) / 8.0) / 2.0;
     assert_within("compound: mean queue", link.queue_mean_pkt, queue, 0.15);
     let reno = reno_utilisation(buffer);
-    assert!(link.utilization > reno + 0.1, "Reno's would be {reno}");
+    assert!(link.utilization > reno + 0.1, "utilisation {}, Reno's {reno}", link.utilization);
 }
 
-/// Behind a buffer of two pipes the window never falls below 1.5 pipes: more than gamma is always queued, the delay window
-/// stays zero, and Compound is Reno.
+/// With a buffer of two pipes the window never falls below 1.5 pipes: the queue always exceeds gamma, the
+/// delay window stays zero, and Compound is Reno.
 #[test]
-fn law_compound_is_reno_behind_a_deep_buffer() {
+fn law_compound_deep_buffer_is_reno() {
     let results = ["compound", "newreno"].map(|scheme| alone(scheme, "2bdp", 60, 200));
     let [compound, reno] = results.each_ref().map(|result| &result.links[0]);
     assert!(reno.queue_mean_pkt > 0.5 * PIPE, "{} packets queued", reno.queue_mean_pkt);
@@ -218,10 +220,10 @@ fn law_compound_is_reno_behind_a_deep_buffer() {
     assert_eq!(compound.drops, reno.drops);
 }
 
-/// In equilibrium each FAST flow has alpha packets in the queue, whatever the rate and round-trip time; the link never
-/// idles, and nothing is lost in a buffer that holds the sum. What leaves is not counted as queued, so one packet less.
+/// In equilibrium each FAST flow has alpha packets in the queue, at any rate and round-trip time. The link
+/// never idles, and a buffer for the sum loses nothing. The packet in transmission does not count as queued.
 #[test]
-fn law_fast_keeps_alpha_packets_queued_per_flow() {
+fn law_fast_flow_queues_alpha_packets() {
     for (rate, rtt, alpha, flows) in [
         ("50mbit", "40ms", 100, 1),
         ("200mbit", "40ms", 100, 1),

@@ -1,8 +1,8 @@
-//! Flows that negotiate another way through the network: rates on the wire against shares computed by hand.
+//! Laws of flows that negotiate an alternate path: rates on the wire against shares computed by hand.
 
 mod law;
 
-use law::{PAYLOAD, assert_within, run};
+use law::{PAYLOAD, assert_lossless, assert_within, link, run, scenario};
 use narrows_sim::RunResult;
 
 /// ```text
@@ -10,27 +10,23 @@ use narrows_sim::RunResult;
 ///   s -- 50 -- a      b       t -- 100 -- x
 ///             30 y 30
 /// ```
-/// Megabits per second; 4 ms for each link behind `a`, 1 ms for the others.
-fn network(duration_s: u32, warmup_s: f64, flows: &str) -> String {
-    let link = |from: &str, to: &str, rate: u32, delay: u32| {
-        format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}mbit\"\ndelay = \"{delay}ms\"\n")
-    };
+/// Rates in Mbit/s; 4 ms for each link behind `a`, 1 ms for the others.
+fn network(duration_s: f64, warmup_s: f64, flows: &str) -> String {
     let links = [
-        ("s", "a", 50, 1),
-        ("t", "x", 100, 1),
-        ("a", "x", 20, 4),
-        ("x", "b", 20, 4),
-        ("a", "y", 30, 4),
-        ("y", "b", 30, 4),
+        ("s", "a", "50mbit", "1ms"),
+        ("t", "x", "100mbit", "1ms"),
+        ("a", "x", "20mbit", "4ms"),
+        ("x", "b", "20mbit", "4ms"),
+        ("a", "y", "30mbit", "4ms"),
+        ("y", "b", "30mbit", "4ms"),
     ]
-    .map(|(from, to, rate, delay)| link(from, to, rate, delay))
+    .map(|(from, to, rate, delay)| link(from, to, rate, delay, ""))
     .concat();
-    format!(
-        "name = \"ways\"\nduration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\nrouter = \"nodectl\"\nbuffer = \"100pkt\"\n{links}{flows}"
-    )
+    let network = format!("router = \"nodectl\"\nbuffer = \"100pkt\"\n{links}");
+    scenario("ways", duration_s, warmup_s, &network, flows)
 }
 
-/// A flow from `s` to `b` by way of `x`, or of `y` if need be.
+/// A flow from `s` to `b` through `x`, with the alternate path through `y`.
 fn movable(more: &str) -> String {
     format!(
         "[[flows]]\nscheme = \"nodectl\"\nroute = [\"s\", \"a\", \"x\", \"b\"]\nalternatives = [[\"s\", \"a\", \"y\", \"b\"]]\n{more}\n"
@@ -43,49 +39,53 @@ fn flow(route: &str, more: &str) -> String {
 
 #[track_caller]
 fn assert_rates(result: &RunResult, expected: &[f64]) {
-    for (flow, wire) in result.flows.iter().zip(expected) {
-        // Two packets more or less in 1.8 s at 20 Mbit/s and more.
-        assert_within(&flow.flow, flow.goodput_mbit_s, wire * PAYLOAD, 0.001);
-    }
-    let drops: u64 = result.links.iter().map(|link| link.drops).sum();
-    assert_eq!((drops, result.counters.retransmits), (0, 0));
+    // Two packets more or less in 1.8 s at 20 Mbit/s and more.
+    law::assert_rates(result, expected, 0.001);
+    assert_lossless(result);
 }
 
+/// A flow whose minimum one path refuses takes the alternate path.
 #[test]
-fn a_flow_that_is_refused_on_one_way_takes_the_other() {
-    assert_rates(&run(&network(8, 1.0, &movable("min_rate = \"25mbit\""))), &[30.0]);
+fn nodectl_refused_flow_takes_alternate_path() {
+    assert_rates(&run(&network(8.0, 1.0, &movable("min_rate = \"25mbit\""))), &[30.0]);
 }
 
-/// One that enters behind the first link of the others.
+/// A flow that enters behind the first link of the others.
 fn hot() -> String {
     flow("[\"t\", \"x\", \"b\"]", "start = \"2s\"")
 }
 
+/// A flow reduced below its minimum uses its alternate path after a few round trips.
 #[test]
-fn a_flow_that_is_reduced_below_its_minimum_has_another_way_after_a_few_round_trips() {
-    // At 2.01 s the second flow asks, which would leave the first 10 of 20. A round trip on that way or the other takes 18 ms:
-    // one until data leaves by y, one until the second flow hears of it, and one to negotiate.
-    let result = run(&network(4, 2.2, &(movable("min_rate = \"15mbit\"") + &hot())));
+fn nodectl_flow_below_minimum_moves_in_few_round_trips() {
+    // At 2.01 s the second flow requests a rate that would leave the first 10 of 20. A round trip on either
+    // path takes 18 ms: one until data leaves through y, one until the second flow learns of it, and one to
+    // negotiate.
+    let result = run(&network(4.0, 2.2, &(movable("min_rate = \"15mbit\"") + &hot())));
     assert_rates(&result, &[30.0, 20.0]);
 }
 
+/// A flow that moved keeps its reservation on the link that both paths share.
 #[test]
-fn a_flow_that_took_another_way_keeps_its_place_on_what_both_ways_share() {
-    // Of the first link's 50 the first flow has 30, until one joins that goes no further: then both have 25.
+fn nodectl_moved_flow_keeps_share_on_common_link() {
+    // The first flow has 30 of the first link's 50 until another flow joins there: then both have 25.
     let beside = flow("[\"s\", \"a\"]", "start = \"4s\"");
-    let result = run(&network(12, 6.0, &(movable("min_rate = \"15mbit\"") + &hot() + &beside)));
+    let result = run(&network(12.0, 6.0, &(movable("min_rate = \"15mbit\"") + &hot() + &beside)));
     assert_rates(&result, &[25.0, 20.0, 25.0]);
 }
 
-/// Answers return by x, and the second flow asks before the first has its answer: the reduction that this costs the first
-/// arrives before the success that it corrects, and no port can lower that on its way.
+/// Simultaneous requests get fair shares although the answers take another path.
+///
+/// Answers return through x, and the second flow sends its request before the first gets its answer. The
+/// reduction of the first arrives before the success that it corrects, and no port can lower that on its
+/// path.
 ///
 /// ```text
 /// a ---> b      data
 ///  ^--- x <--'  answers
 /// ```
 #[test]
-fn flows_that_ask_at_once_share_although_answers_return_another_way() {
+fn nodectl_simultaneous_requests_share_with_answers_elsewhere() {
     let text = "name = \"answers by another way\"\nduration = \"20s\"\n[network]\nkind = \"graph\"\nrate = \"10mbit\"\n\
         delay = \"10ms\"\nrouter = \"nodectl\"\n\
         [[links]]\nfrom = \"a\"\nto = \"b\"\n[[links]]\nfrom = \"b\"\nto = \"x\"\n[[links]]\nfrom = \"x\"\nto = \"a\"\n\

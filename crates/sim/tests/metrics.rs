@@ -1,18 +1,11 @@
-//! Metrics at the edges: flows that stop, that end before the warm-up does, that never meet; the mean queue of a run that
-//! ends with a standing queue.
+//! Metrics at the edges: flows that stop, end before the warm-up or never meet, and the mean queue of a run
+//! that ends with a standing queue.
 
-use narrows_scenario::{NoFiles, Source, expand, resolve};
-use narrows_sim::RunResult;
+mod law;
 
-fn run(text: &str) -> RunResult {
-    let planned =
-        expand(&Source { name: "edge", text, files: &NoFiles }, &[]).unwrap_or_else(|e| panic!("{e}"));
-    narrows_sim::run(
-        resolve(&planned[0].scenario, planned[0].seed, &NoFiles).unwrap_or_else(|e| panic!("{e}")),
-    )
-}
+use law::{PAYLOAD, run};
 
-/// Two flows one after the other, each of which fills a buffer of half a second before it stops.
+/// Two consecutive flows, each of which fills a buffer of half a second before it stops.
 const ONE_AFTER_THE_OTHER: &str = r#"
 duration = "20s"
 [network]
@@ -30,23 +23,26 @@ start = "8s"
 stop = "10s"
 "#;
 
+/// The queue that drains after a flow stopped does not raise its rate above the link's.
 #[test]
-fn what_drains_after_a_flow_stopped_does_not_raise_its_rate_above_that_of_the_link() {
+fn metrics_stopped_flow_rate_stays_within_link_rate() {
     for flow in &run(ONE_AFTER_THE_OTHER).flows {
-        // 1448 of 1500 bytes are payload; one packet, 1.2 ms of a second, may be under way at either end.
+        // 1448 of 1500 bytes are payload; one packet, 1.2 ms of a second, may be inflight at either end.
         assert!(flow.throughput_mbit_s <= 10.0 * 1.0012, "{} Mbit/s", flow.throughput_mbit_s);
-        assert!(flow.goodput_mbit_s <= 10.0 * 1448.0 / 1500.0 * 1.0012, "{} Mbit/s", flow.goodput_mbit_s);
+        assert!(flow.goodput_mbit_s <= 10.0 * PAYLOAD * 1.0012, "{} Mbit/s", flow.goodput_mbit_s);
         assert!(flow.goodput_mbit_s > 5.0);
     }
 }
 
+/// Flows that never meet do not converge.
 #[test]
-fn flows_that_never_meet_do_not_converge() {
+fn metrics_disjoint_flows_have_no_convergence() {
     assert_eq!(run(ONE_AFTER_THE_OTHER).convergence_s, None);
 }
 
+/// A flow that ends before the warm-up is measured over its whole life.
 #[test]
-fn a_flow_that_ends_before_the_warm_up_does_is_measured_over_its_whole_life() {
+fn metrics_flow_ending_in_warmup_counts_whole_life() {
     let result = run(r#"
 duration = "20s"
 warmup = "10s"
@@ -59,18 +55,19 @@ start = "6s"
 size = "100kB"
 "#);
     let flow = &result.flows[0];
-    let seconds = flow.completion_s.expect("it ends");
+    let seconds = flow.completion_s.expect("a completion time");
     assert!((flow.goodput_mbit_s - 0.8 / seconds).abs() < 1e-9);
     assert_eq!(flow.packets_sent, 70); // 100 000 / 1448 rounded up
     let (least, greatest) = (flow.rtt_min_ms.expect("samples"), flow.rtt_p99_ms.expect("samples"));
-    // Never more than its own 70 packets of 1.2 ms are queued.
+    // At most its own 70 packets of 1.2 ms are queued.
     assert!((100.0..101.0).contains(&least) && greatest < 100.0 + 84.0, "{least} to {greatest} ms");
 }
 
+/// The mean queue counts no wait beyond the end of the run.
 #[test]
-fn the_mean_queue_counts_no_wait_beyond_the_end() {
-    // Twice the rate for ten seconds: the queue grows steadily to what ten seconds carry, 8333 packets, and is half of that on
-    // average; the handshake and the way of the first packet take 1 % off.
+fn metrics_mean_queue_excludes_wait_beyond_end() {
+    // Twice the rate for ten seconds: the queue grows linearly to the 8333 packets of ten seconds, and the
+    // mean is half of that. The handshake and the first packet's delay take 1 % off.
     for queue in ["droptail", "codel", "fq-codel"] {
         let result = run(&format!(
             r#"
@@ -92,15 +89,16 @@ rtt = "40ms"
     }
 }
 
+/// A flow shows the parameters that differ from their defaults, in the syntax of a scheme.
 #[test]
-fn a_flow_names_the_parameters_that_differ_from_their_defaults_as_a_scheme_takes_them() {
+fn metrics_params_show_changes_in_scheme_syntax() {
     let of = |flow: &str| {
         let text =
             format!("duration = \"1s\"\n[network]\nrate = \"10mbit\"\n[[flows]]\nrtt = \"40ms\"\n{flow}");
         run(&text).flows[0].params.clone()
     };
     assert_eq!(of("scheme = \"cubic\""), "");
-    assert_eq!(of("scheme = \"cubic:beta=0.7\""), "", "the default");
+    assert_eq!(of("scheme = \"cubic:beta=0.7\""), "", "beta has its default");
     assert_eq!(
         of("scheme = \"cubic:paced=on,beta=0.8,fast_convergence=off\""),
         "beta=0.8,fast_convergence=off,paced=on"

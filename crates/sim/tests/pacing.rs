@@ -1,5 +1,5 @@
-//! 'Computed but never applied' is the commonest bug of the field, so for every registered scheme the spacing of packets as
-//! they leave is held against the pacing rate the scheme asked for.
+//! Pacing that is computed but never applied is the field's commonest bug. For every registered scheme this
+//! compares the departure times of packets with the scheme's pacing rate.
 //!
 //!     sender ──[ 1 BDP │ 20 Mbit/s ]── 20 ms ── receiver
 //!        └──────────── 20 ms ─────────────────────┘
@@ -13,14 +13,14 @@ use narrows_routers::{NegotiationConfig, endpoint};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
-/// A departure: when, how much, and the pacing rate in force right after it.
+/// Time and payload of a departure, and the pacing rate right after it.
 struct Departure {
     at: Nanos,
     payload: Bytes,
     rate: Option<Rate>,
 }
 
-/// Lets one flow run for ten seconds and notes every departure of payload.
+/// Runs one flow for ten seconds and records every departure of payload.
 fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
     let tcp = TcpConfig::default();
     let mss = Bytes::new(u64::from(tcp.segment));
@@ -77,13 +77,14 @@ fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
     }
 }
 
+/// Every scheme spaces its packets by at least the pacing rate, and often by exactly that.
 #[test]
-fn packets_are_spaced_as_the_pacing_rate_asks_for_every_scheme() {
+fn every_scheme_spaces_packets_at_its_pacing_rate() {
     let mut paced_schemes = 0;
     for entry in ALL {
         let name = entry.info.name;
         let mut params = Params::defaults(entry.info.params);
-        // Schemes that pace only on request are asked to.
+        // Enable pacing where it is optional.
         let on_request = params.set("paced", 1.0).is_ok();
         if name == "fixed" {
             params.set("rate", 5.0).unwrap();
@@ -96,21 +97,21 @@ fn packets_are_spaced_as_the_pacing_rate_asks_for_every_scheme() {
         for pair in sent.windows(2) {
             let Some(rate) = pair[0].rate else { continue };
             paced += 1;
-            let (gap, asked) = (pair[1].at - pair[0].at, rate.time_for(pair[0].payload));
+            let (gap, paced_gap) = (pair[1].at - pair[0].at, rate.time_for(pair[0].payload));
             assert!(
-                gap + Nanos::from_nanos(2) >= asked,
-                "{name}: {gap:?} between packets at {:?} where {rate:?} asks for {asked:?}",
+                gap + Nanos::from_nanos(2) >= paced_gap,
+                "{name}: {gap:?} between packets at {:?} at {rate:?}, expected {paced_gap:?}",
                 pair[0].at
             );
-            exact += usize::from(gap <= asked + Nanos::from_micros(1));
+            exact += usize::from(gap <= paced_gap + Nanos::from_micros(1));
         }
         println!("{name}: {} packets, {paced} paced, {exact} at exactly the rate", sent.len());
-        assert!(paced > 0 || !on_request, "{name} was asked to pace and never did");
+        assert!(paced > 0 || !on_request, "{name}: pacing enabled but no packet paced");
         if paced > 0 {
             paced_schemes += 1;
-            // The rest waited for the window or for acknowledgements.
-            assert!(exact * 10 >= paced, "{name}: only {exact} of {paced} gaps are those asked for");
+            // Other gaps are longer because of the window or missing ACKs.
+            assert!(exact * 10 >= paced, "{name}: only {exact} of {paced} gaps match the pacing rate");
         }
     }
-    assert!(paced_schemes >= 2, "no scheme paced: the test would prove nothing");
+    assert!(paced_schemes >= 2, "fewer than two schemes pace");
 }

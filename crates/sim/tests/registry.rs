@@ -1,18 +1,18 @@
-//! Adding a scheme is one file and one line: outside the schemes themselves nothing names one.
+//! A new scheme is one file and one registry line: no source outside the schemes names one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use narrows_cc::schemes::ALL;
 
-/// The files of `crates` that may name schemes: the crates of the schemes and of the routers, tests.
+/// Whether a path below `crates` may name schemes: in the scheme and router crates, and in tests.
 fn may_name(path: &Path) -> bool {
-    // A file `tests.rs`, `some_tests.rs`, or any in a folder `tests`.
+    // A file `tests.rs` or `some_tests.rs`, or any in a folder `tests`.
     let tests = path.with_extension("").iter().any(|part| part.to_string_lossy().ends_with("tests"));
     tests || path.starts_with("cc") || path.starts_with("routers")
 }
 
-/// All Rust sources below the `src` folders of the crates, with their paths below `crates`.
+/// All Rust sources in the `src` folders of the crates, by path below `crates`.
 fn sources() -> Vec<(PathBuf, String)> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut folders: Vec<PathBuf> =
@@ -32,7 +32,7 @@ fn sources() -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The string literals of a source, with their lines. Comments and characters are passed over.
+/// String literals of a source with their lines, without comments and characters.
 fn literals(source: &str) -> Vec<(usize, String)> {
     let bytes = source.as_bytes();
     let (mut found, mut line, mut i) = (Vec::new(), 1, 0);
@@ -64,27 +64,28 @@ fn literals(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Every name a scheme can be called by.
+/// All names and aliases of schemes.
 fn names() -> Vec<&'static str> {
     ALL.iter().flat_map(|entry| entry.info.aliases.iter().copied().chain([entry.info.name])).collect()
 }
 
-/// The scheme a literal names, alone or with parameters (`fixed:window=10`).
+/// The scheme that a literal names, alone or with parameters (`fixed:window=10`).
 fn named<'a>(literal: &str, names: &[&'a str]) -> Option<&'a str> {
     let name = literal.split(':').next().unwrap_or_default().trim();
     names.iter().copied().find(|known| *known == name)
 }
 
+/// No source outside the scheme and router crates names a scheme.
 #[test]
-fn no_source_outside_the_schemes_names_one() {
+fn sources_outside_schemes_name_none() {
     let (names, sources) = (names(), sources());
     assert!(
         sources.iter().any(|(path, _)| path == Path::new("sim/src/engine.rs")),
-        "the sources are not there"
+        "crates/sim/src/engine.rs not found"
     );
     let mut offences = Vec::new();
     for (path, text) in sources.iter().filter(|(path, _)| !may_name(path)) {
-        // Tests inside a source file stand at its end.
+        // Unit tests are at the end of a source file.
         let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         for (line, literal) in literals(text) {
             if let Some(name) = named(&literal, &names) {
@@ -95,8 +96,9 @@ fn no_source_outside_the_schemes_names_one() {
     assert!(offences.is_empty(), "{}", offences.join("\n"));
 }
 
+/// The scan finds string literals with their lines and skips comments.
 #[test]
-fn literals_are_found_with_their_lines_and_comments_are_not() {
+fn literals_have_lines_and_comments_are_skipped() {
     let source = "// \"cubic\"\nlet c = '\"'; // one: \"bbr\"\nf(\"vegas\",\n r#\"a \"b\" c\"#, \"x\\\"y\", r\"z\");\n";
     let found = literals(source);
     let expected = [(3, "vegas"), (4, "a \"b\" c"), (4, "x\\\"y"), (4, "z")];

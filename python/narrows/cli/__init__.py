@@ -20,7 +20,7 @@ from narrows.cli import dccp, registry, reproduce, results, simulate, tools
 from narrows.cli.options import spelled_out
 from narrows.cli.outcome import INTERRUPTED
 
-RENAMED = {"routers": "routers"}
+RENAMED = {"allocators": "routers"}
 """Commands of earlier versions, with their present names."""
 
 

@@ -272,9 +272,9 @@ impl AckVector {
         }
         self.sent.drain(..=earlier);
         let oldest = self.newest.add(1 - self.covered as i64);
-        let told = upto.minus(oldest) + 1;
-        if told > 0 {
-            self.drop_oldest((told as u64).min(self.covered - 1));
+        let reported = upto.minus(oldest) + 1;
+        if reported > 0 {
+            self.drop_oldest((reported as u64).min(self.covered - 1));
         }
     }
 }

@@ -235,8 +235,8 @@ impl Reception {
     }
 
     /// Writes the Ack Vector if the peer requested it. Returns its first number.
-    fn write_vector(&mut self, seq: Seq, wanted: bool, room: usize, out: &mut Vec<u8>) -> Option<Seq> {
-        if !wanted {
+    fn write_vector(&mut self, seq: Seq, requested: bool, room: usize, out: &mut Vec<u8>) -> Option<Seq> {
+        if !requested {
             return None;
         }
         let first = self.vector.write_within(room.saturating_sub(out.len()), out);

@@ -62,12 +62,12 @@ impl Rtt {
         if self.srtt.is_zero() { DEFAULT_RTT } else { self.srtt }
     }
 
-    /// The smoothed time, once there was a sample.
+    /// Smoothed round-trip time; `None` before the first sample.
     pub(super) fn smoothed(&self) -> Option<Nanos> {
         (!self.srtt.is_zero()).then_some(self.srtt)
     }
 
-    /// The least time, once there was a sample.
+    /// Minimum round-trip time; `None` before the first sample.
     pub(super) fn least(&self) -> Option<Nanos> {
         (!self.min.is_zero()).then_some(self.min)
     }

@@ -1,4 +1,4 @@
-//! Two ends, joined by a network of virtual time.
+//! Two endpoints joined by a network in virtual time.
 
 mod close;
 mod data;
@@ -8,6 +8,7 @@ mod fuzz;
 mod handshake;
 mod host;
 mod late;
+mod liveness;
 mod net;
 mod numbers;
 mod states;

@@ -16,7 +16,7 @@ const REPORT_STEPS: u8 = 4;
 
 /// Contents of a feedback packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Feedback {
+pub struct FeedbackPacket {
     /// Time since the arrival of the greatest sequence number, in units of 10 µs.
     pub elapsed: u32,
     /// X_recv.
@@ -115,7 +115,7 @@ impl Receiver {
     }
 
     /// Contents of a report sent now; the next one is due a round trip later.
-    pub fn report(&mut self, now: Nanos) -> Feedback {
+    pub fn report(&mut self, now: Nanos) -> FeedbackPacket {
         let measured = self.rate.report(now, self.rtt());
         // The first packet alone yields no rate (RFC 5348 section 6.3).
         let receive_rate = if self.reported.is_none() { Rate::ZERO } else { measured };
@@ -123,7 +123,7 @@ impl Receiver {
         self.reported = Some(self.counter);
         self.due = false;
         let waited = self.greatest.map_or(Nanos::ZERO, |(_, at)| now - at);
-        Feedback {
+        FeedbackPacket {
             elapsed: u32::try_from(waited.as_nanos() / TICK_NANOS).unwrap_or(u32::MAX),
             receive_rate,
             loss_event_rate: self.history.loss_event_rate(),
@@ -133,7 +133,7 @@ impl Receiver {
 
     /// Appends the options of a report to `out`: Elapsed Time, Receive Rate, Loss Intervals and, with
     /// `event_rate`, Loss Event Rate (RFC 4342 section 8.5: feature 192). At most 6 + 6 + 84 + 6 bytes.
-    pub fn write(&self, report: &Feedback, event_rate: bool, out: &mut Vec<u8>) {
+    pub fn write(&self, report: &FeedbackPacket, event_rate: bool, out: &mut Vec<u8>) {
         Opt::ElapsedTime(report.elapsed).write(out);
         let rate = u32::try_from(report.receive_rate.as_bytes_per_sec()).unwrap_or(u32::MAX);
         Opt::ReceiveRate(rate).write(out);

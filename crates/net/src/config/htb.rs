@@ -4,36 +4,37 @@ use std::fmt;
 
 use narrows_units::{Bytes, Rate};
 
-use super::Limit;
+use super::limit::Limit;
 
-/// A class of a hierarchical token bucket. What only leaves have is not read of the others: quantum, buffer, policing.
+/// A class of a hierarchical token bucket. Quantum, buffer limit and policing apply to leaves only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HtbClass {
     /// Its name in results.
     pub name: String,
     /// The number of the class it borrows from; `None`: the link itself, which always lends.
     pub parent: Option<u8>,
-    /// What it may always send.
+    /// The assured rate.
     pub rate: Rate,
-    /// What it may send at most, borrowed or not; `None`: what the link carries.
+    /// The most it may send, borrowed or not; `None`: the rate of the link.
     pub ceil: Option<Rate>,
-    /// Among classes that may send, and among those that would borrow from the same one, the lowest number goes first.
+    /// The lowest number goes first, among classes that may send and among borrowers of the same class.
     pub priority: u8,
-    /// Bytes it may send per turn; `None`: a tenth of a second of its rate, from 1500 to 200 000 bytes.
+    /// Bytes it may send per turn; `None`: a tenth of a second at its rate, from 1500 to 200 000 bytes.
     pub quantum: Option<u32>,
-    /// The most tokens it may save up at `rate`; `None`: a packet, and what arrives in a millisecond and while the link sends two
-    /// packets per leaf.
+    /// The depth of the bucket at `rate`; `None`: one packet plus the tokens that arrive in a millisecond and
+    /// in the time in which the link sends two packets per leaf.
     pub burst: Option<Bytes>,
-    /// The same at `ceil`.
+    /// The depth of the bucket at `ceil`, with the same default.
     pub ceil_burst: Option<Bytes>,
-    /// When its queue is full, a time being that at its rate; `None`: as the link's, a time being that at the rate of the link.
+    /// The limit of its queue, a time counting at the class's rate; `None`: the link's limit, a time counting
+    /// at the rate of the link.
     pub limit: Option<Limit>,
     /// Arrivals beyond its tokens are dropped, and it never borrows.
     pub policed: bool,
 }
 
 impl HtbClass {
-    /// A class that hangs on the link, has the first priority and everything else by default.
+    /// A child of the link with the first priority and defaults for the rest.
     pub fn new(name: impl Into<String>, rate: Rate) -> Self {
         Self {
             name: name.into(),
@@ -50,7 +51,7 @@ impl HtbClass {
     }
 }
 
-/// A sound tree of classes, and which flow belongs to which. A class's number is its place in the list.
+/// A valid tree of classes, and the class of each flow. A class's number is its place in the list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Htb {
     classes: Vec<HtbClass>,
@@ -59,10 +60,10 @@ pub struct Htb {
     leaves: u64,
 }
 
-/// Why classes make no hierarchical token bucket.
+/// The reason why classes form no valid tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HtbError {
-    /// There is none.
+    /// There are no classes.
     NoClass,
     /// There are more than [`Htb::MAX_CLASSES`].
     TooManyClasses,
@@ -74,9 +75,9 @@ pub enum HtbError {
     TooDeep(u8),
     /// The priority of this class is not below [`Htb::PRIORITIES`].
     Priority(u8),
-    /// This class has children, and only what queues can be policed.
+    /// This class is policed and has children; only leaves can be policed.
     PolicedParent(u8),
-    /// The default class is no leaf.
+    /// The default class is not a leaf.
     Default(u8),
 }
 
@@ -94,7 +95,7 @@ impl fmt::Display for HtbError {
                 write!(f, "the priority of class {class} is not below {}", Htb::PRIORITIES)
             }
             Self::PolicedParent(class) => write!(f, "class {class} is policed and has children"),
-            Self::Default(class) => write!(f, "class {class} is no leaf, but the default"),
+            Self::Default(class) => write!(f, "class {class} is the default, but not a leaf"),
         }
     }
 }
@@ -102,17 +103,17 @@ impl fmt::Display for HtbError {
 impl std::error::Error for HtbError {}
 
 impl Htb {
-    /// The most classes there can be.
+    /// The maximum number of classes.
     pub const MAX_CLASSES: usize = 63;
-    /// The most classes on the way from a leaf to the link, the leaf included.
+    /// The maximum number of classes from a leaf to the link, the leaf included.
     pub const MAX_DEPTH: usize = 7;
-    /// How many priorities there are.
+    /// The number of priorities.
     pub const PRIORITIES: u8 = 8;
 
-    /// A tree of classes. Packets that nothing assigns join class `default`, a leaf.
+    /// A tree of classes. Packets without a class join `default`, a leaf.
     ///
     /// # Errors
-    /// If the classes are no trees within the limits, or the default is no leaf.
+    /// If the classes form no trees within the limits, or the default is not a leaf.
     pub fn new(classes: Vec<HtbClass>, default: u8) -> Result<Self, HtbError> {
         if classes.is_empty() {
             return Err(HtbError::NoClass);
@@ -147,8 +148,8 @@ impl Htb {
         if htb.is_leaf(default) { Ok(htb) } else { Err(HtbError::Default(default)) }
     }
 
-    /// With the classes of flows, in the order of their numbers; those after the end, and those of a class that is no leaf,
-    /// belong to the default class.
+    /// Sets the classes of flows, in the order of flow numbers. Flows after the end, or of a class that is
+    /// not a leaf, belong to the default class.
     #[must_use]
     pub fn with_flows(mut self, flows: Vec<u8>) -> Self {
         self.flows = flows;
@@ -160,17 +161,17 @@ impl Htb {
         &self.classes
     }
 
-    /// Whether there is such a class and it has no children.
+    /// Whether this class exists and has no children.
     pub const fn is_leaf(&self, class: u8) -> bool {
         class < u64::BITS as u8 && self.leaves & (1 << class) != 0
     }
 
-    /// How many classes have no children.
+    /// The number of classes without children.
     pub const fn leaves(&self) -> u32 {
         self.leaves.count_ones()
     }
 
-    /// The leaf that a packet of `flow` joins if it is steered to `class`.
+    /// The leaf that a packet of `flow` joins, `class` being the one it is steered to.
     pub fn leaf_of(&self, flow: u32, class: Option<u8>) -> u8 {
         let listed = || self.flows.get(flow as usize).copied();
         class
@@ -188,8 +189,9 @@ mod tests {
         HtbClass { parent, ..HtbClass::new("class", Rate::from_mbit_per_sec(1.0)) }
     }
 
+    /// Only trees within the limits, with a leaf as default class, are accepted.
     #[test]
-    fn only_trees_with_a_leaf_for_the_rest_are_sound() {
+    fn tree_without_default_leaf_is_refused() {
         let tree = |parents: &[Option<u8>], default| {
             Htb::new(parents.iter().map(|&parent| class(parent)).collect(), default).map(|htb| htb.leaves())
         };
@@ -213,13 +215,14 @@ mod tests {
         assert_eq!(Htb::new(vec![policed, class(Some(0))], 1), Err(HtbError::PolicedParent(0)));
     }
 
+    /// A packet joins the leaf it is steered to, else the leaf of its flow, else the default leaf.
     #[test]
-    fn a_packet_joins_the_leaf_it_is_steered_to_then_that_of_its_flow_then_the_default() {
+    fn leaf_follows_steering_then_flow_then_default() {
         let classes = vec![class(None), class(Some(0)), class(Some(0)), class(None)];
         let htb = Htb::new(classes, 3).unwrap().with_flows(vec![1, 0, 77]);
         assert_eq!(htb.leaf_of(0, None), 1);
         assert_eq!(htb.leaf_of(0, Some(2)), 2);
-        // Class 0 is no leaf, class 77 does not exist.
+        // Class 0 is not a leaf, class 77 does not exist.
         assert_eq!([1, 2, 3].map(|flow| htb.leaf_of(flow, None)), [3, 3, 3]);
         assert_eq!([0, 77].map(|class| htb.leaf_of(0, Some(class))), [1, 1]);
     }

@@ -1,17 +1,17 @@
-//! The common case: first in, first out, drop-tail, constant rate. A packet's departure is known when it arrives, so the
-//! caller keeps the packet and the link only remembers when each transmission ends.
+//! The common case: a drop-tail FIFO at constant rate. The departure of a packet is known when it arrives, so
+//! the caller keeps the packet, and the link stores only when each transmission ends.
 
 use narrows_units::{Bytes, Nanos, Rate};
 
-use super::stats::LinkStats;
 use super::transmitter::Transmitter;
 use crate::Ring;
 use crate::config::Limit;
 use crate::loss::LossProcess;
+use crate::stats::LinkStats;
 
-/// A packet accepted and not yet gone.
+/// A packet that was accepted and has not left yet.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct Accepted {
     end: Nanos,
     size: u32,
     lost: bool,
@@ -21,15 +21,15 @@ struct Entry {
 pub(crate) struct Fifo {
     transmitter: Transmitter,
     limit: Limit,
-    /// In order of departure; the first is being transmitted, the others wait.
-    entries: Ring<Entry>,
-    /// Their bytes.
+    /// In order of departure; the first is in transmission.
+    entries: Ring<Accepted>,
+    /// Their total size.
     bytes: u64,
-    /// When the last of them, or of those before, ends.
+    /// The end of the last transmission so far.
     free_at: Nanos,
     /// Idle time since the statistics began, up to `free_at`.
     idle: Nanos,
-    /// How long those that waited when the statistics began still had to wait, added up.
+    /// The sum of the remaining waits at the last reset, in nanoseconds.
     waits_at_reset: u128,
 }
 
@@ -46,10 +46,10 @@ impl Fifo {
         }
     }
 
-    /// Counts what has left by `now`.
+    /// Counts departures up to `now`.
     #[inline]
     pub(crate) fn settle(&mut self, now: Nanos, stats: &mut LinkStats) {
-        while let Some(&Entry { end, size, lost }) = self.entries.front()
+        while let Some(&Accepted { end, size, lost }) = self.entries.front()
             && end <= now
         {
             self.entries.pop_front();
@@ -58,7 +58,7 @@ impl Fifo {
         }
     }
 
-    /// When a packet that arrives now will have left and whether it is then lost, or `None` if it does not fit.
+    /// The departure of a packet that arrives now, and whether it is lost then; `None` if it does not fit.
     #[inline]
     pub(crate) fn offer(
         &mut self,
@@ -86,18 +86,18 @@ impl Fifo {
         let lost = egress_loss.takes(end);
         self.free_at = end;
         self.bytes += size;
-        self.entries.push_back(Entry { end, size: size as u32, lost });
+        self.entries.push_back(Accepted { end, size: size as u32, lost });
         stats.waited((start - now).as_nanos());
         Some((end, lost))
     }
 
-    /// After [`Fifo::settle`]: packets behind the one in transmission.
+    /// Packets behind the one in transmission; valid after [`Fifo::settle`].
     #[inline]
     pub(crate) fn waiting_packets(&self) -> u64 {
         self.entries.len().saturating_sub(1) as u64
     }
 
-    /// After [`Fifo::settle`]: their bytes.
+    /// Bytes behind the packet in transmission; valid after [`Fifo::settle`].
     #[inline]
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.bytes - self.entries.front().map_or(0, |entry| u64::from(entry.size))
@@ -108,13 +108,13 @@ impl Fifo {
         self.free_at - now
     }
 
-    /// How long packets have waited since the statistics began, in nanoseconds, added up.
+    /// The sum of all waits since the statistics began, in nanoseconds.
     pub(crate) fn waited(&self, now: Nanos, stats: &LinkStats) -> u128 {
-        // Waits are counted on arrival, those that reach beyond `now` too.
+        // Waits are counted on arrival, even the part after `now`.
         stats.queue_delay_sum_ns + self.waits_at_reset - self.waits_to_come(now)
     }
 
-    /// How long those that wait will still wait.
+    /// The sum of the remaining waits, in nanoseconds.
     fn waits_to_come(&self, now: Nanos) -> u128 {
         let starts = self.entries.iter().map(|entry| entry.end);
         starts
@@ -128,14 +128,14 @@ impl Fifo {
         self.idle + (now - self.free_at)
     }
 
-    /// Statistics begin at `now`; after [`Fifo::settle`].
+    /// Restarts the statistics at `now`; call [`Fifo::settle`] first.
     pub(crate) fn reset(&mut self, now: Nanos) {
         self.waits_at_reset = self.waits_to_come(now);
         self.idle = Nanos::ZERO;
         self.free_at = self.free_at.max(now);
     }
 
-    pub(crate) const fn carries(&self, interval: Nanos) -> Bytes {
+    pub(crate) const fn capacity_in(&self, interval: Nanos) -> Bytes {
         self.transmitter.rate().over(interval)
     }
 }

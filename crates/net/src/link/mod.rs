@@ -1,21 +1,17 @@
-//! A link in one direction: ingress loss, then the policer, then the queue, then the transmission, then egress loss.
-//! Propagation is not part of it; see [`crate::DelayLine`].
+//! A one-way link: ingress loss, policer, queue, transmission, egress loss, in this order. Propagation is
+//! separate; see [`crate::DelayLine`].
 //!
-//! Times given to one link never go backwards.
+//! The times passed to a link never decrease.
 
 mod fifo;
 mod scheduled;
 #[cfg(test)]
 mod scheduled_tests;
-mod stats;
 #[cfg(test)]
 mod tests;
 mod transmitter;
 
 use narrows_units::{Bytes, Nanos, Random, Rate};
-
-pub(crate) use stats::Tally;
-pub use stats::{ClassStats, LinkStats};
 
 use self::fifo::Fifo;
 use self::scheduled::{Scheduled, Taken};
@@ -24,34 +20,35 @@ use crate::config::{Capacity, Limit, LinkConfig, Loss, LossAt, Queue};
 use crate::hook::{Port, PortHook};
 use crate::loss::LossProcess;
 use crate::policer::TokenBucket;
+use crate::stats::{ClassStats, LinkStats, Tally};
 
-/// In packets of this size a room stated in bytes or time is counted.
+/// The packet size in which a limit in bytes or time converts to packets.
 const FULL_PACKET: u64 = 1500;
 
 /// The fate of a frame that was offered to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// It is gone.
+    /// It was dropped.
     Dropped(DropReason),
     /// Its transmission ends at `at`; the caller forwards it from there unless `lost`.
     Departs {
         /// The end of its transmission.
         at: Nanos,
-        /// It is lost at that moment, having used the link.
+        /// It is lost at that time, after it has used the link.
         lost: bool,
     },
-    /// The link keeps it; see [`Link::next_service`].
+    /// The link holds it; see [`Link::next_service`].
     Queued,
-    /// It was meant for the node before the link, whose hook has it.
+    /// It was addressed to the node, and the hook consumed it.
     Consumed,
 }
 
 /// Why a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
-    /// It did not fit into the queue, or queue management dropped it.
+    /// It did not fit into the queue, or the AQM dropped it.
     Queue,
-    /// Random loss took it.
+    /// Random loss.
     Loss,
     /// It exceeded the policer's tokens.
     Policer,
@@ -63,7 +60,7 @@ enum Service<F, H> {
     Scheduled(Box<Scheduled<F, H>>),
 }
 
-/// A link in one direction that carries frames of type `F`, possibly with a hook `H` at its port.
+/// A one-way link that carries frames of type `F`, with an optional hook `H` at its port.
 #[derive(Clone, Debug)]
 pub struct Link<F, H = ()> {
     service: Service<F, H>,
@@ -77,12 +74,12 @@ pub struct Link<F, H = ()> {
 /// The counters of a port, as a controller reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortStatistics {
-    /// Bytes that have used the link since it was made.
+    /// Bytes that have used the link since it was created.
     pub sent: Bytes,
-    /// Packets that wait.
+    /// Packets in the queue.
     pub waiting: u64,
-    /// Packets for which there is room. Of a queue with classes this is the room of one of them: where traffic is of one kind
-    /// the others are empty, and a threshold on their sum would be several buffers deep.
+    /// The limit of the queue in packets. For a queue with classes it is the limit of one class: with traffic
+    /// of one kind the other classes are empty, and a threshold on their sum would be several buffers deep.
     pub room: u64,
     /// The rate of the link; the mean of a capacity trace.
     pub capacity: Rate,
@@ -96,7 +93,7 @@ impl<F: Frame> Link<F> {
 }
 
 impl<F: Frame, H: PortHook<F>> Link<F, H> {
-    /// An idle link, possibly with a hook at its port; `random` is its own stream.
+    /// An idle link with an optional hook at its port; `random` is its own stream.
     pub fn with_hook(config: &LinkConfig, hook: Option<H>, mut random: Random) -> Self {
         let seed = random.bits();
         let loss = |at, name| {
@@ -126,7 +123,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// A frame arrives. Where the link answers [`Offer::Queued`], services due by `now` come first.
+    /// A frame arrives. For links that answer [`Offer::Queued`], the caller first runs the services due by
+    /// `now`.
     #[inline]
     pub fn offer(&mut self, now: Nanos, frame: &F) -> Offer {
         let size = frame.size();
@@ -160,8 +158,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// When [`Link::serve`] must next be called; [`Nanos::MAX`] if there is nothing to serve, as always for links that
-    /// answer [`Offer::Departs`]. A link with a hook may have something to do before its first packet.
+    /// When to call [`Link::serve`] next; [`Nanos::MAX`] if there is nothing to serve, and always for links
+    /// that answer [`Offer::Departs`]. A link with a hook may need service before its first packet.
     #[inline]
     pub fn next_service(&self) -> Nanos {
         match &self.service {
@@ -170,8 +168,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Ends the transmission that is due and starts the next one. Returns the frame that left, possibly marked; `None` if
-    /// it was lost or nothing left. To be called while `next_service() <= now`.
+    /// Ends the transmission that is due and starts the next one. Returns the frame that left, possibly
+    /// marked; `None` if it was lost or no frame left. Call it while `next_service() <= now`.
     pub fn serve(&mut self, now: Nanos) -> Option<F> {
         match &mut self.service {
             Service::Fifo(_) => None,
@@ -179,15 +177,15 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// A frame that was dropped after it had been accepted, each once; `None` when there is none left. To be called after
-    /// every offer that was queued and every service.
+    /// The next frame that was dropped after it had been accepted; `None` if there is none. Call it until
+    /// then after every queued offer and every service.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<F> {
         self.stats.evicted.pop()
     }
 
-    /// Counts in the statistics what has left by `now`. Every offer does this too; before a final look at the statistics
-    /// it is for the caller.
+    /// Counts departures up to `now` in the statistics. Every offer does the same; call it before the
+    /// statistics are read for the last time.
     #[inline]
     pub fn settle(&mut self, now: Nanos) {
         if let Service::Fifo(fifo) = &mut self.service {
@@ -204,7 +202,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// The same, to change. What changes its wakes or its queue goes through [`Link::call_hook`].
+    /// The hook at its port, mutable. Calls that change its wake or its queue go through [`Link::call_hook`].
     #[inline]
     pub fn hook_mut(&mut self) -> Option<&mut H> {
         match &mut self.service {
@@ -213,15 +211,15 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Calls the hook, if there is one, for an event beside arrivals and departures. Services due by `now` come first, and
-    /// [`Link::next_service`] may be another afterwards.
+    /// Calls the hook, if there is one, for an event other than an arrival or a departure. Run the services
+    /// due by `now` first. [`Link::next_service`] may change.
     pub fn call_hook(&mut self, now: Nanos, event: impl FnOnce(&mut H, &mut Port<'_>)) {
         if let Service::Scheduled(scheduled) = &mut self.service {
             scheduled.with_hook(now, &mut self.stats, event);
         }
     }
 
-    /// The counters of its port, where there is a hook.
+    /// The counters of its port; `None` without a hook.
     pub fn port_statistics(&self) -> Option<PortStatistics> {
         let Service::Scheduled(scheduled) = &self.service else { return None };
         scheduled.hook()?;
@@ -235,7 +233,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         Some(PortStatistics { sent, waiting: scheduled.waiting_packets(), room, capacity })
     }
 
-    /// The classes of its queue, in their order; none where the queue has none.
+    /// The statistics of the queue's classes, in their order; empty for queues without classes.
     pub fn classes(&self, now: Nanos) -> Vec<ClassStats> {
         match &self.service {
             Service::Fifo(_) => Vec::new(),
@@ -243,7 +241,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Packets that wait; the one in transmission does not count.
+    /// Packets in the queue, without the one in transmission.
     pub fn backlog_packets(&mut self, now: Nanos) -> u64 {
         self.settle(now);
         match &self.service {
@@ -252,7 +250,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Bytes that wait; the packet in transmission does not count.
+    /// Bytes in the queue, without the packet in transmission.
     pub fn backlog_bytes(&mut self, now: Nanos) -> Bytes {
         self.settle(now);
         match &self.service {
@@ -261,7 +259,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// How long a packet that arrives now would wait if nothing overtook it and nothing before it were dropped.
+    /// The wait of a packet that arrives now, if no packet overtakes it and none before it is dropped.
     pub fn queue_delay(&self, now: Nanos) -> Nanos {
         match &self.service {
             Service::Fifo(fifo) => fifo.queue_delay(now),
@@ -269,8 +267,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// The share of its capacity that was used since the statistics began, between zero and one. Packets lost at egress
-    /// have used it. At constant rate this is the share of time spent transmitting.
+    /// The share of the capacity used since the statistics began, from 0 to 1. Packets lost at egress count.
+    /// At constant rate it is the share of time spent transmitting.
     pub fn utilization(&self, now: Nanos) -> f64 {
         let elapsed = now - self.since;
         if elapsed.is_zero() {
@@ -282,7 +280,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Packets waiting, averaged over the time since the statistics began.
+    /// The time average of the packets in the queue since the statistics began.
     pub fn mean_queue(&self, now: Nanos) -> f64 {
         let elapsed = now - self.since;
         if elapsed.is_zero() {
@@ -295,21 +293,22 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         waited as f64 / elapsed.as_nanos() as f64
     }
 
-    /// What it could have carried after `from` and up to `to`.
+    /// The capacity after `from` and up to `to`.
     pub fn capacity_between(&self, from: Nanos, to: Nanos) -> Bytes {
         match &self.service {
-            Service::Fifo(fifo) => fifo.carries(to - from),
+            Service::Fifo(fifo) => fifo.capacity_in(to - from),
             Service::Scheduled(scheduled) => scheduled.capacity_between(from, to),
         }
     }
 
-    /// Its counters since it was made or they were last reset.
+    /// The counters since its creation or the last reset.
     #[inline]
     pub const fn stats(&self) -> &LinkStats {
         self.stats.stats()
     }
 
-    /// Starts the statistics anew at `now`. What waits then departs in the new statistics without having arrived in them.
+    /// Resets the statistics at `now`. Packets in the queue will depart in the new statistics without having
+    /// arrived in them.
     pub fn reset_stats(&mut self, now: Nanos) {
         self.settle(now);
         self.stats.clear();

@@ -1,19 +1,20 @@
-//! The general case: the link keeps its packets, because which one leaves next, or when, is not known when they arrive.
+//! The general case: the link keeps its packets, because their order or times of departure are not known on
+//! arrival.
 
 use std::sync::Arc;
 
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
-use super::stats::{ClassStats, Tally};
 use super::transmitter::Transmitter;
 use crate::Frame;
 use crate::config::{Capacity, Limit, LinkConfig};
 use crate::hook::{Admission, Port, PortHook};
 use crate::loss::LossProcess;
 use crate::queue::{Discipline, Room};
+use crate::stats::{ClassStats, Tally};
 use crate::trace::{CapacityTrace, OPPORTUNITY_BYTES};
 
-/// When packets in transmission end.
+/// The clock of transmissions.
 #[derive(Clone, Debug)]
 enum Clock {
     Constant(Transmitter),
@@ -21,7 +22,7 @@ enum Clock {
         trace: Arc<CapacityTrace>,
         /// The opportunity at `next_service`.
         number: u64,
-        /// Bytes of the current opportunity not yet used; it lasts only for its moment.
+        /// Bytes of the current opportunity that are still unused; the rest expires at once.
         credit: u64,
     },
 }
@@ -31,31 +32,31 @@ pub(crate) struct Scheduled<F, H> {
     clock: Clock,
     queue: Discipline<F>,
     limit: Limit,
-    /// In transmission, with the bytes of it that are still to be carried.
+    /// The packet in transmission, with its remaining bytes.
     current: Option<(F, u64)>,
     next_service: Nanos,
-    /// Nothing is in transmission, and what waits may not leave before about `next_service`.
+    /// The link is not transmitting, and waiting packets may not leave before about `next_service`.
     held: bool,
-    /// Since when nothing is in transmission (constant rate).
+    /// Start of the idle time (constant rate).
     idle_since: Nanos,
     /// Idle time since the statistics began, up to `idle_since`.
     idle: Nanos,
-    /// Bytes carried since the statistics began.
+    /// Bytes transmitted since the statistics began.
     carried: u64,
-    /// How long packets have waited since the statistics began, in nanoseconds, added up, as of `waited_at`.
+    /// The sum of all waits since the statistics began, up to `waited_at`, in packet nanoseconds.
     waited: u128,
     waited_at: Nanos,
     hook: Option<Box<H>>,
-    /// Bytes that have used the link since it was made.
+    /// Bytes that have used the link since it was created.
     sent: u64,
 }
 
-/// What became of a packet that was offered.
+/// The fate of an offered packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Queued,
     Dropped,
-    /// The hook kept it.
+    /// The hook consumed it.
     Consumed,
 }
 
@@ -88,7 +89,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         }
     }
 
-    /// Calls the hook for something that is neither an arrival nor a departure.
+    /// Calls the hook for an event other than an arrival or a departure.
     pub(crate) fn with_hook(
         &mut self,
         now: Nanos,
@@ -101,7 +102,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         }
     }
 
-    /// The hook may have given more to a class that waits for tokens.
+    /// Restarts service if the hook may have raised the rate of a class that waits for tokens.
     fn wake_held(&mut self, now: Nanos, stats: &mut Tally<F>) {
         if self.held && self.next_service > now {
             self.wake(now, stats);
@@ -131,7 +132,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         self.hook.as_deref_mut()
     }
 
-    /// Takes a frame in or not; drops are counted.
+    /// Accepts a frame or drops it, and counts drops.
     pub(crate) fn offer(&mut self, now: Nanos, frame: &F, stats: &mut Tally<F>) -> Taken {
         self.account(now);
         let (mut seen, mut class) = (*frame, None);
@@ -165,14 +166,14 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         if taken { Taken::Queued } else { Taken::Dropped }
     }
 
-    /// To be called before the number of those that wait changes.
+    /// Accounts for waiting time; call it before the number of waiting packets changes.
     #[inline]
     fn account(&mut self, now: Nanos) {
         self.waited = self.waited(now);
         self.waited_at = self.waited_at.max(now);
     }
 
-    /// How long packets have waited since the statistics began, in nanoseconds, added up.
+    /// The sum of all waits since the statistics began, in packet nanoseconds.
     #[inline]
     pub(crate) fn waited(&self, now: Nanos) -> u128 {
         self.waited + u128::from(self.queue.packets()) * u128::from((now - self.waited_at).as_nanos())
@@ -186,7 +187,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         }
     }
 
-    /// The next frame to transmit, as it leaves the hook.
+    /// The next frame to transmit, after the hook has seen it.
     fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         let mut next = self.queue.dequeue(now, stats);
         if let (Some(hook), Some((_, frame))) = (&mut self.hook, &mut next) {
@@ -195,12 +196,12 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         next
     }
 
-    /// The first packet after an idle time is there, or those that are held may be ready earlier than was known.
+    /// Starts service for the first packet after an idle time, or for held packets that may be ready earlier.
     fn wake(&mut self, now: Nanos, stats: &mut Tally<F>) {
         match &mut self.clock {
             Clock::Constant(_) => self.start(now, stats),
             Clock::Trace { trace, number, credit } => {
-                // An opportunity at this very moment has passed, as in mahimahi.
+                // An opportunity at exactly this time has passed, as in mahimahi.
                 *number = trace.number_after(now);
                 *credit = 0;
                 self.next_service = trace.time_of(*number);
@@ -209,7 +210,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         }
     }
 
-    /// Puts the next service off if nothing may leave yet at `now`, from where on services are not known.
+    /// Postpones the next service if no packet may leave yet at `now`.
     fn hold(&mut self, now: Nanos) {
         let ready = self.queue.ready_at(now);
         self.held = ready > now && self.queue.packets() > 0;
@@ -220,7 +221,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
             Clock::Constant(_) => ready,
             Clock::Trace { .. } if ready == Nanos::MAX => ready,
             Clock::Trace { trace, number, credit } => {
-                // The first opportunity that is not before that time.
+                // The first opportunity at or after that time.
                 *number = trace.number_after(ready - Nanos::from_nanos(1));
                 *credit = 0;
                 trace.time_of(*number)
@@ -275,7 +276,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
                     return None;
                 };
                 self.carried += size;
-                // In real time the call may be late; the next transmission still begins where this one ended.
+                // In real time the call may be late; the next transmission still begins at this one's end.
                 self.start(self.next_service, stats);
                 packet
             }
@@ -291,8 +292,8 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         Some(done)
     }
 
-    /// Spends the opportunity that is due on the current packet and those behind it, until one packet is done or the
-    /// opportunity is used up.
+    /// Spends the current opportunity on the packet in transmission and those behind it, until one packet is
+    /// complete or the opportunity is used up.
     fn use_opportunity(&mut self, stats: &mut Tally<F>) -> Option<F> {
         let at = self.next_service;
         self.account(at);
@@ -323,7 +324,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         let Clock::Trace { trace, number, credit } = &mut self.clock else { return done };
         *credit = rest;
         if self.current.is_none() && self.queue.packets() == 0 {
-            // What is left of the opportunity is wasted.
+            // The rest of the opportunity is wasted.
             *credit = 0;
             self.queue.idle(at);
             self.next_service = Nanos::MAX;
@@ -356,7 +357,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
                 rest.saturating_add(transmitter.rate().time_for(Bytes::new(self.queue.bytes())))
             }
             Clock::Trace { trace, number, credit } => {
-                // The packet's first byte goes with the opportunity that follows all bytes before it.
+                // The packet's first byte leaves with the opportunity after all bytes before it.
                 let before = self.queue.bytes() + self.current.map_or(0, |(_, left)| left);
                 let next = if self.next_service == Nanos::MAX { trace.number_after(now) } else { *number };
                 let used = if *credit > 0 { OPPORTUNITY_BYTES - credit } else { 0 };

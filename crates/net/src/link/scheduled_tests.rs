@@ -18,7 +18,7 @@ fn link(config: &LinkConfig) -> Link<Packet> {
     Link::new(config, Random::stream(1, "link", 0))
 }
 
-/// A RED queue that never interferes: drop-tail by another way.
+/// A RED queue that never drops by itself: drop-tail on a scheduled link.
 const TRANSPARENT: Queue =
     Queue::Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
 
@@ -27,7 +27,7 @@ fn trace_link(text: &str, limit: Limit) -> Link<Packet> {
     link(&LinkConfig { capacity: Capacity::Trace(trace), ..LinkConfig::drop_tail(Rate::ZERO, limit) })
 }
 
-/// Serves all that is due by `until`: the times and numbers of what leaves.
+/// Runs all services due by `until`: the times and numbers of the packets that leave.
 fn serve(link: &mut Link<Packet>, until: Nanos) -> Vec<(Nanos, u64)> {
     let mut left = Vec::new();
     while link.next_service() <= until && link.next_service() < Nanos::MAX {
@@ -37,8 +37,9 @@ fn serve(link: &mut Link<Packet>, until: Nanos) -> Vec<(Nanos, u64)> {
     left
 }
 
+/// An idle link transmits a packet at once; the packets after it wait.
 #[test]
-fn a_packet_is_transmitted_at_once_when_the_link_is_idle_and_the_others_wait() {
+fn idle_link_transmits_at_once_and_others_wait() {
     // 12 Mbit/s: 1500 bytes a millisecond.
     let config = LinkConfig {
         queue: TRANSPARENT,
@@ -53,7 +54,7 @@ fn a_packet_is_transmitted_at_once_when_the_link_is_idle_and_the_others_wait() {
     assert_eq!(link.offer(MS(2), &packet(2, 1500)), Offer::Dropped(DropReason::Queue));
     assert_eq!((link.backlog_packets(MS(2)), link.backlog_bytes(MS(2))), (1, Bytes::new(750)));
     assert_eq!(link.queue_delay(MS(2)), Nanos::from_micros(1_500));
-    // Called late, it still counts from the end of the transmission before.
+    // A late call still counts from the end of the previous transmission.
     assert_eq!(link.serve(MS(10)).map(|packet| packet.seq), Some(0));
     assert_eq!(link.next_service(), Nanos::from_micros(3_500));
     assert_eq!(link.serve(MS(10)).map(|packet| packet.seq), Some(1));
@@ -63,21 +64,24 @@ fn a_packet_is_transmitted_at_once_when_the_link_is_idle_and_the_others_wait() {
     assert_eq!(link.utilization(MS(6)), 0.25);
 }
 
+/// An opportunity carries 1500 bytes: packets share it or split over several, and the rest is wasted.
 #[test]
-fn opportunities_carry_1500_bytes_shared_split_or_wasted() {
+fn opportunity_carries_1500_bytes_shared_or_wasted() {
     // Opportunities at 2, 4, 4, 10, 12, 14, 14, 20 … ms.
     let mut link = trace_link("2\n4\n4\n10\n", Limit::Packets(100));
     // Two small ones share the first; the third is split over the first and one of the two at 4 ms.
     for (n, size) in [700, 700, 1500].into_iter().enumerate() {
         assert_eq!(link.offer(MS(0), &packet(n as u64, size)), Offer::Queued);
     }
-    // 1400 bytes go before the third's first byte, 2900 before that of one more.
+    // 1400 bytes leave before the third's first byte, 2900 before that of one more.
     assert_eq!(link.queue_delay(MS(0)), MS(4));
     assert_eq!(serve(&mut link, MS(9)), [(MS(2), 0), (MS(2), 1), (MS(4), 2)]);
-    // The rest of the opportunities at 4 ms and that at 10 ms are gone; what comes at 10 ms waits for 12 ms.
+    // The rest of the opportunities at 4 ms and that at 10 ms are gone; a packet that arrives at 10 ms waits
+    // for 12 ms.
     assert_eq!(link.next_service(), Nanos::MAX);
     link.offer(MS(10), &packet(3, 1500));
-    // The next begins with what the fourth leaves over and ends at 14 ms, another goes with the second one there.
+    // The next begins with the rest of the fourth and ends at 14 ms; another leaves with the second one
+    // there.
     link.offer(MS(11), &packet(4, 1000));
     link.offer(MS(11), &packet(5, 1500));
     assert_eq!(serve(&mut link, MS(30)), [(MS(12), 3), (MS(14), 4), (MS(14), 5)]);
@@ -85,8 +89,9 @@ fn opportunities_carry_1500_bytes_shared_split_or_wasted() {
     assert_eq!(link.stats().queue_delay_sum_ns, 14_000_000);
 }
 
+/// A saturated link with a capacity trace carries the mean rate of its trace.
 #[test]
-fn a_saturated_trace_link_carries_the_mean_rate_of_its_trace() {
+fn saturated_trace_link_carries_mean_rate() {
     let text = "1\n1\n3\n8\n8\n8\n13\n";
     let mut link = trace_link(text, Limit::Packets(10));
     let trace = CapacityTrace::parse(text).expect("valid");
@@ -104,7 +109,7 @@ fn a_saturated_trace_link_carries_the_mean_rate_of_its_trace() {
             link.serve(now);
         }
     }
-    // Whole packets, so at most one is missing.
+    // Only whole packets depart, so at most one is missing.
     let carried = link.stats().departed_bytes as f64;
     let expected = mean * end.as_secs_f64();
     assert!(carried <= expected && carried > expected - 1500.0, "{carried} of {expected}");
@@ -112,8 +117,9 @@ fn a_saturated_trace_link_carries_the_mean_rate_of_its_trace() {
     assert_eq!(link.utilization(end), 1.0);
 }
 
+/// An idle link with a capacity trace accepts one packet whatever its limit.
 #[test]
-fn the_limit_of_a_trace_link_lets_one_packet_through_when_it_is_idle() {
+fn idle_trace_link_accepts_one_packet_beyond_limit() {
     let accepted = |limit| {
         let mut link = trace_link("5\n", limit);
         (0..10).filter(|&n| link.offer(MS(0), &packet(n, 1500)) == Offer::Queued).count()
@@ -127,7 +133,7 @@ fn the_limit_of_a_trace_link_lets_one_packet_through_when_it_is_idle() {
     assert_eq!(accepted(Limit::Time(MS(10))), 2);
 }
 
-/// Arrivals of full packets at `load` times the rate for 20 s: the link after that.
+/// A link after 20 s of full packets at `load` times its rate; statistics from 10 s on.
 fn overload(queue: Queue, load: f64, ecn: Ecn) -> Link<Packet> {
     let rate = Rate::from_mbit_per_sec(12.0);
     let mut link = link(&LinkConfig { queue, ..LinkConfig::drop_tail(rate, Limit::Packets(1_000)) });
@@ -144,8 +150,9 @@ fn overload(queue: Queue, load: f64, ecn: Ecn) -> Link<Packet> {
     link
 }
 
+/// PIE holds its target delay under an unresponsive overload.
 #[test]
-fn pie_holds_the_target_delay_under_an_unresponsive_overload() {
+fn pie_holds_target_delay_under_overload() {
     // At 1.25 times the rate a fifth must go; the integral part leaves no standing error in the delay.
     let link = overload(Queue::Pie { target: MS(15), ecn: false }, 1.25, Ecn::NotEct);
     let stats = link.stats();
@@ -156,8 +163,9 @@ fn pie_holds_the_target_delay_under_an_unresponsive_overload() {
     assert!((delay - 15.0).abs() < 1.0, "{delay} ms");
 }
 
+/// RED settles where its drop rate matches the overload.
 #[test]
-fn red_settles_where_its_drop_rate_matches_the_overload() {
+fn red_settles_where_drop_rate_matches_overload() {
     // A tenth must go. With uniform gaps on 1 … 1/p - 1 the mean gap is 1/(2p), so p = 0.05, which is the probability half
     // way between the thresholds: 30 packets; the one in transmission is not queued.
     let queue = Queue::Red { min: 20.0, max: 40.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
@@ -168,8 +176,9 @@ fn red_settles_where_its_drop_rate_matches_the_overload() {
     assert!((waiting - 30.0).abs() < 1.5, "{waiting}");
 }
 
+/// ECN-capable packets are marked instead of dropped, and leave marked.
 #[test]
-fn ecn_capable_packets_are_marked_and_leave_marked() {
+fn ecn_capable_packets_leave_marked() {
     let red = Queue::Red { min: 20.0, max: 400.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: true };
     let codel = Queue::CoDel { target: MS(5), interval: MS(100), ecn: true };
     let fq = Queue::FqCoDel { target: MS(5), interval: MS(100), queues: 64, quantum: 1514, ecn: true };
@@ -202,11 +211,11 @@ fn any_queue() -> impl Strategy<Value = Queue> {
             ramp_min: MS(ramp),
             ramp_range: MS(ramp / 2),
             shift: MS(shift),
-            // At the higher gain it is overloaded at once.
+            // The higher gain overloads it at once.
             beta: if high { 100.0 } else { 3.0 },
             ..DualPi2::for_rtt(MS(1), MS(10))
         })),
-        // One class that is shaped below most of the capacities.
+        // One class, shaped below most of the capacities.
         (10_000u64..2_000_000).prop_map(|rate| {
             let rate = Rate::from_bytes_per_sec(rate);
             let class = HtbClass { ceil: Some(rate), ..HtbClass::new("all", rate) };
@@ -242,8 +251,9 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, u16, u32)>> {
 }
 
 proptest! {
+    /// No packet appears twice or vanishes, and flows keep their order.
     #[test]
-    fn no_packet_appears_twice_or_vanishes_and_flows_keep_their_order(
+    fn link_conserves_packets_and_keeps_flow_order(
         arrivals in arrivals(),
         capacity in any_capacity(),
         queue in any_queue(),
@@ -280,7 +290,7 @@ proptest! {
                 prop_assert_eq!(link.stats().departed_packets, left.len() as u64);
                 let gone = left.len() as u64 + link.stats().dropped();
                 let inside = link.stats().arrived_packets - gone;
-                // Besides what waits there is at most the packet in transmission.
+                // Beside the queue there is at most the packet in transmission.
                 let waiting = link.backlog_packets(now);
                 prop_assert!(inside == waiting || inside == waiting + 1, "{inside}, {waiting}");
                 prop_assert_eq!(link.backlog_bytes(now).is_zero(), waiting == 0);
@@ -322,12 +332,12 @@ proptest! {
         }
     }
 
-    /// The two ways to run a drop-tail link of constant rate give the same departures, losses and drops.
+    /// Both implementations of a drop-tail link of constant rate give the same departures, losses and drops.
     #[test]
-    fn knowing_departures_in_advance_changes_nothing(
+    fn fifo_and_scheduled_links_agree(
         arrivals in arrivals(),
         rate in 100_000u64..5_000_000,
-        limit in any_limit().prop_filter("waits are estimated there", |limit| !matches!(limit, Limit::Time(_))),
+        limit in any_limit().prop_filter("scheduled links estimate waits", |limit| !matches!(limit, Limit::Time(_))),
         loss in any_loss(),
     ) {
         let plain = LinkConfig { loss, ..LinkConfig::drop_tail(Rate::from_bytes_per_sec(rate), limit) };
@@ -351,15 +361,15 @@ proptest! {
         found.extend(serve(&mut kept, Nanos::MAX));
         prop_assert_eq!(found, expected);
         fifo.settle(Nanos::MAX);
-        // What is lost after it was accepted is told to whom it belongs.
-        let told = std::iter::from_fn(|| kept.take_dropped()).count() as u64;
-        prop_assert_eq!(told, kept.stats().dropped_loss);
+        // Packets lost after acceptance are reported to the owner.
+        let evicted = std::iter::from_fn(|| kept.take_dropped()).count() as u64;
+        prop_assert_eq!(evicted, kept.stats().dropped_loss);
         prop_assert_eq!(format!("{:?}", fifo.stats()), format!("{:?}", kept.stats()));
     }
 
-    /// On a trace the wait that is foretold at arrival is the wait that is counted.
+    /// On a trace link the delay predicted at arrival equals the delay counted at departure.
     #[test]
-    fn the_delay_of_a_trace_link_is_foreseen_exactly(
+    fn trace_link_predicts_queue_delay_exactly(
         arrivals in arrivals(),
         gaps in prop::collection::vec(0u64..6, 1..20),
     ) {
@@ -367,16 +377,16 @@ proptest! {
         times.sort_unstable();
         let text: String = times.iter().map(|ms| format!("{ms}\n")).collect();
         let mut link = trace_link(&text, Limit::Packets(50));
-        let (mut now, mut foreseen) = (Nanos::ZERO, 0);
+        let (mut now, mut predicted) = (Nanos::ZERO, 0);
         for (n, &(gap, size, _)) in arrivals.iter().enumerate() {
             now += Nanos::from_nanos(gap);
             serve(&mut link, now);
             let wait = link.queue_delay(now);
             if link.offer(now, &packet(n as u64, size)) == Offer::Queued {
-                foreseen += u128::from(wait.as_nanos());
+                predicted += u128::from(wait.as_nanos());
             }
         }
         serve(&mut link, Nanos::MAX);
-        prop_assert_eq!(link.stats().queue_delay_sum_ns, foreseen);
+        prop_assert_eq!(link.stats().queue_delay_sum_ns, predicted);
     }
 }

@@ -37,8 +37,9 @@ const fn departs(at: Nanos) -> Offer {
     Offer::Departs { at, lost: false }
 }
 
+/// Packets follow each other at the rate of the link and start anew after an idle time.
 #[test]
-fn packets_follow_each_other_at_the_rate_and_start_anew_after_idling() {
+fn packets_follow_at_rate_and_restart_after_idling() {
     let mut link = millisecond_link(Limit::Packets(100));
     let us = Nanos::from_micros;
     assert_eq!(link.offer(us(0), &packet(0, 1500)), departs(us(1_000)));
@@ -64,8 +65,9 @@ fn packets_follow_each_other_at_the_rate_and_start_anew_after_idling() {
     assert_eq!(link.utilization(us(7_000)), 0.5);
 }
 
+/// The packet in transmission does not count against the limit.
 #[test]
-fn the_packet_in_transmission_does_not_count_against_the_limit() {
+fn packet_in_transmission_is_outside_the_limit() {
     assert_eq!(accepted_at_once(Limit::Packets(0)), 1);
     assert_eq!(accepted_at_once(Limit::Packets(1)), 2);
     assert_eq!(accepted_at_once(Limit::Packets(7)), 8);
@@ -79,8 +81,9 @@ fn the_packet_in_transmission_does_not_count_against_the_limit() {
     assert_eq!(accepted_at_once(Limit::Time(Nanos::from_millis(3))), 4);
 }
 
+/// A place in the queue is free from the moment the next transmission begins.
 #[test]
-fn a_place_is_free_from_the_moment_the_next_transmission_begins() {
+fn place_is_free_when_next_transmission_begins() {
     let mut link = millisecond_link(Limit::Packets(1));
     let ns = Nanos::from_nanos;
     assert_eq!(link.offer(ns(0), &packet(0, 1500)), departs(ns(1_000_000)));
@@ -90,8 +93,9 @@ fn a_place_is_free_from_the_moment_the_next_transmission_begins() {
     assert_eq!(link.stats().dropped_queue, 1);
 }
 
+/// Sustained throughput equals the rate.
 #[test]
-fn sustained_throughput_equals_the_rate() {
+fn sustained_throughput_equals_rate() {
     // 10 Gbit/s, 3 Mbit/s, and a rate at which a packet takes no whole number of nanoseconds, never idle.
     for rate in
         [Rate::from_mbit_per_sec(10_000.0), Rate::from_mbit_per_sec(3.0), Rate::from_bytes_per_sec(9_999_991)]
@@ -110,8 +114,9 @@ fn sustained_throughput_equals_the_rate() {
     }
 }
 
+/// Packets lost at egress have used the link, packets lost at ingress have not.
 #[test]
-fn loss_at_egress_uses_the_link_and_loss_at_ingress_does_not() {
+fn egress_loss_uses_link_and_ingress_loss_does_not() {
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
     config.loss = Loss::Periodic(2);
     let ms = Nanos::from_millis;
@@ -128,8 +133,9 @@ fn loss_at_egress_uses_the_link_and_loss_at_ingress_does_not() {
     assert_eq!(ingress.offer(ms(0), &packet(2, 1500)), departs(ms(2)));
 }
 
+/// A loss burst with share one loses exactly the packets that pass during it.
 #[test]
-fn a_burst_of_share_one_loses_exactly_what_passes_in_it() {
+fn loss_burst_of_share_one_loses_all_within() {
     // One packet a millisecond, each leaving a millisecond after its arrival; the burst is from 10 ms to before 15 ms.
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
     config.loss_trace = Some(LossTrace::parse("10 15 1\n").unwrap());
@@ -148,7 +154,7 @@ fn a_burst_of_share_one_loses_exactly_what_passes_in_it() {
         let lost = ingress.offer(ms(n), &packet(n, 1500)) == Offer::Dropped(DropReason::Loss);
         assert_eq!(lost, (10..15).contains(&n), "{n}");
     }
-    // A link that keeps its packets loses the same.
+    // A link that keeps its packets loses the same ones.
     config.loss_at = LossAt::Egress;
     let opportunities_ms = (1..=1000).collect();
     config.capacity = Capacity::Trace(Arc::new(CapacityTrace { opportunities_ms }));
@@ -163,8 +169,9 @@ fn a_burst_of_share_one_loses_exactly_what_passes_in_it() {
     assert!(left.iter().copied().eq((0..9).chain(14..30)), "{left:?}");
 }
 
+/// The policer acts before the queue.
 #[test]
-fn the_policer_stands_before_the_queue() {
+fn policer_acts_before_queue() {
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(0));
     config.policer = Some(Policer { rate: Rate::from_mbit_per_sec(1.2), burst: Bytes::new(3_000) });
     let mut link = link(&config);
@@ -178,8 +185,9 @@ fn the_policer_stands_before_the_queue() {
     assert_eq!((link.stats().dropped_policer, link.stats().dropped()), (1, 2));
 }
 
+/// Statistics that begin anew count packets that wait when they depart.
 #[test]
-fn statistics_begin_anew_with_what_waits_left_to_depart() {
+fn reset_statistics_count_waiting_packets_later() {
     let mut link = millisecond_link(Limit::Packets(10));
     let ms = Nanos::from_millis;
     (0..4).for_each(|n| _ = link.offer(ms(0), &packet(n, 1500)));
@@ -191,8 +199,9 @@ fn statistics_begin_anew_with_what_waits_left_to_depart() {
     assert!((link.utilization(ms(8)) - 1.0 / 3.0).abs() < 1e-12);
 }
 
+/// The mean queue counts only time since the statistics began.
 #[test]
-fn the_mean_queue_counts_the_time_within_the_statistics_only() {
+fn mean_queue_counts_only_time_since_reset() {
     // Of four packets of a millisecond each three wait in the first millisecond, two in the second, one in the third.
     let ms = Nanos::from_millis;
     let transparent =
@@ -242,7 +251,7 @@ pub(super) fn any_loss() -> impl Strategy<Value = Loss> {
 proptest! {
     /// The drop-tail link against a model that keeps every packet's start and end.
     #[test]
-    fn a_fifo_conserves_packets_and_keeps_its_limit(
+    fn fifo_conserves_packets_and_keeps_its_limit(
         arrivals in prop::collection::vec((0u64..2_000_000, 60u16..1500), 1..300),
         rate in 100_000u64..20_000_000,
         limit in any_limit(),

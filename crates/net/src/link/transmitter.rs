@@ -1,17 +1,17 @@
-//! How long packets take at a constant rate, without drift.
+//! Transmission times at a constant rate, without drift.
 
 use narrows_units::{Nanos, Rate};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// Turns packet sizes into transmission times in whole nanoseconds and carries the remainder, so that any number of
-/// packets takes the exact time, rounded down once.
+/// Turns packet sizes into transmission times in whole nanoseconds and carries the remainder, so that any
+/// number of packets takes the exact time, rounded down once.
 #[derive(Clone, Debug)]
 pub(crate) struct Transmitter {
     rate: u64,
-    /// Fraction of a nanosecond still owed, in units of 1/rate.
-    owed: u64,
-    /// The division for the size seen last.
+    /// The remainder carried over, a fraction of a nanosecond in units of 1/rate.
+    carry: u64,
+    /// The last size, and quotient and remainder of its division.
     size: u64,
     whole: u64,
     rest: u64,
@@ -19,23 +19,23 @@ pub(crate) struct Transmitter {
 
 impl Transmitter {
     pub(crate) const fn new(rate: Rate) -> Self {
-        Self { rate: rate.as_bytes_per_sec(), owed: 0, size: 0, whole: 0, rest: 0 }
+        Self { rate: rate.as_bytes_per_sec(), carry: 0, size: 0, whole: 0, rest: 0 }
     }
 
     pub(crate) const fn rate(&self) -> Rate {
         Rate::from_bytes_per_sec(self.rate)
     }
 
-    /// When a transmission of `size` bytes ends that begins at `start`.
+    /// The end of a transmission of `size` bytes that begins at `start`.
     #[inline]
     pub(crate) fn end(&mut self, start: Nanos, size: u64) -> Nanos {
         if size != self.size {
             self.divide(size);
         }
-        self.owed += self.rest;
+        self.carry += self.rest;
         let mut time = self.whole;
-        if self.owed >= self.rate {
-            self.owed -= self.rate;
+        if self.carry >= self.rate {
+            self.carry -= self.rate;
             time += 1;
         }
         start.saturating_add(Nanos::from_nanos(time))
@@ -44,7 +44,7 @@ impl Transmitter {
     fn divide(&mut self, size: u64) {
         self.size = size;
         let product = size * NANOS_PER_SEC;
-        // At rate zero nothing ever ends.
+        // At rate zero no transmission ends.
         self.whole = product.checked_div(self.rate).unwrap_or(u64::MAX - 1);
         self.rest = product.checked_rem(self.rate).unwrap_or(0);
     }
@@ -54,8 +54,9 @@ impl Transmitter {
 mod tests {
     use super::*;
 
+    /// Any number of packets takes the exact time.
     #[test]
-    fn any_number_of_packets_takes_the_exact_time() {
+    fn transmitter_accumulates_no_rounding_error() {
         // 1500 bytes at 3 Mbit/s take 4 ms; at 10 Gbit/s 1200 ns; at 7 bytes a second and 999 983 B/s no whole number.
         for rate in [375_000, 1_250_000_000, 7, 999_983, 12_500_000_000] {
             let mut transmitter = Transmitter::new(Rate::from_bytes_per_sec(rate));
@@ -70,8 +71,9 @@ mod tests {
         }
     }
 
+    /// At rate zero no transmission ends.
     #[test]
-    fn at_rate_zero_nothing_ends() {
+    fn transmitter_at_rate_zero_never_ends() {
         let mut transmitter = Transmitter::new(Rate::ZERO);
         assert_eq!(transmitter.end(Nanos::from_secs(1), 1500), Nanos::MAX);
     }

@@ -1,11 +1,11 @@
-//! CoDel (RFC 8289): packets are dropped at the head once the time they spent waiting has exceeded a target for an
-//! interval, then ever faster: the k-th drop is followed by the next after interval / sqrt(k).
+//! CoDel (RFC 8289): drops packets at the head once their sojourn time has exceeded a target for an interval,
+//! then ever faster: the k-th drop is followed by the next after interval / sqrt(k).
 
 use narrows_units::Nanos;
 
-use super::{Backlog, MTU, mark};
+use super::backlog::{Backlog, MTU, mark};
 use crate::Frame;
-use crate::link::Tally;
+use crate::stats::Tally;
 
 /// The parameters of CoDel.
 #[derive(Clone, Copy, Debug)]
@@ -18,18 +18,18 @@ pub(crate) struct CoDelParams {
 /// The state of CoDel for one queue (RFC 8289 section 5).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CoDel {
-    /// When the sojourn time will have been above target for an interval; `None` while it is below.
+    /// When the sojourn time will have exceeded the target for an interval; `None` while it is below.
     first_above: Option<Nanos>,
-    /// When the next drop is due, while dropping; else when it would have been.
+    /// While dropping, the time of the next drop; afterwards the time at which it would have come.
     drop_next: Nanos,
-    /// Drops since the dropping state was entered, with what was carried over from the last time.
+    /// Drops since the dropping state was entered, plus those carried over from the last one.
     count: u64,
     last_count: u64,
     dropping: bool,
 }
 
 impl CoDelParams {
-    /// The control law: one interval over the square root of the number of drops after `from` (section 5.4).
+    /// The control law: interval / sqrt(count) after `from` (section 5.4).
     fn after(&self, from: Nanos, count: u64) -> Nanos {
         from.saturating_add(Nanos::from_nanos(
             (self.interval.as_nanos() as f64 / (count as f64).sqrt()) as u64,
@@ -49,13 +49,13 @@ impl CoDel {
             self.first_above = None;
             return None;
         };
-        // With no more than a packet left behind it the queue cannot be standing.
+        // With at most one packet left behind it, there is no standing queue.
         if now - arrived < params.target || backlog.bytes() <= MTU {
             self.first_above = None;
             return Some((arrived, packet, false));
         }
         let first_above = *self.first_above.get_or_insert(now.saturating_add(params.interval));
-        // Just set, it lies an interval ahead.
+        // If it was just set, it lies one interval ahead.
         Some((arrived, packet, now >= first_above))
     }
 
@@ -97,7 +97,7 @@ impl CoDel {
             }
         } else if above {
             self.dropping = true;
-            // If the last drops were recent, go on from the rate that controlled the queue then.
+            // If the last drops were recent, continue at the rate that controlled the queue then.
             let delta = self.count.saturating_sub(self.last_count);
             let recent = now - self.drop_next < params.interval * 16;
             self.count = if delta > 1 && recent { delta } else { 1 };
@@ -108,7 +108,7 @@ impl CoDel {
             } else {
                 stats.dropped_aqm += 1;
                 stats.evicted.push(packet);
-                // What comes next is sent whatever its sojourn time was.
+                // The next packet is sent, whatever its sojourn time.
                 let Some(next) = self.take(now, params, backlog) else {
                     self.dropping = false;
                     return None;
@@ -138,14 +138,14 @@ mod tests {
         backlog
     }
 
-    /// The k-th drop of one dropping state is due at first + 100 ms (1 + 1/√2 + … + 1/√(k-1)); departures happen on whole
-    /// milliseconds, so it is seen at the next one.
+    /// The k-th drop of one dropping state is due at first + 100 ms (1 + 1/√2 + … + 1/√(k-1)). Departures are
+    /// on whole milliseconds, so the drop happens at the next one.
     fn expected(first_ms: f64, carried: u64, drops: u64) -> Vec<u64> {
         let due = |k| first_ms + (carried..carried + k).map(|i| 100.0 / (i as f64).sqrt()).sum::<f64>();
         (0..drops).map(|k| due(k).ceil() as u64).collect()
     }
 
-    /// One departure per millisecond from `from` on, until `drops` have been counted; when they were.
+    /// One departure per millisecond from `from` on until `drops` have been counted: their times.
     fn drop_times(
         codel: &mut CoDel,
         params: &CoDelParams,
@@ -165,8 +165,9 @@ mod tests {
         (times, stats)
     }
 
+    /// Drops begin after an interval above target and follow the inverse square root.
     #[test]
-    fn drops_begin_after_an_interval_above_target_and_follow_the_inverse_square_root() {
+    fn codel_drops_follow_inverse_square_root() {
         // All packets came at 0, so the one that leaves at 5 ms is the first to have waited for the target; the first drop
         // is one interval later.
         let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::NotEct);
@@ -174,12 +175,13 @@ mod tests {
         assert_eq!(times, expected(105.0, 1, 40));
         assert_eq!(times[..4], [105, 205, 276, 334]);
         assert_eq!((stats.dropped_aqm, stats.marked), (40, 0));
-        // One packet left in each of the milliseconds, and each drop took one more.
+        // One packet left per millisecond, and each drop removed one more.
         assert_eq!(backlog.packets(), 5_000 - times[39] - 40);
     }
 
+    /// Marking keeps the times of drops and loses nothing.
     #[test]
-    fn marking_keeps_the_times_and_loses_nothing() {
+    fn codel_marks_at_drop_times_and_loses_nothing() {
         let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::Ect0);
         let params = CoDelParams { ecn: true, ..PARAMS };
         let (times, stats) = drop_times(&mut CoDel::default(), &params, &mut backlog, 1, 40);
@@ -188,15 +190,17 @@ mod tests {
         assert_eq!(backlog.packets(), 5_000 - times[39]);
     }
 
+    /// Packets that are not ECN-capable are dropped even where others are marked.
     #[test]
-    fn packets_that_are_not_ecn_capable_are_dropped_even_where_others_are_marked() {
+    fn codel_drops_packets_without_ecn() {
         let mut backlog = full_packets(1_000, Nanos::ZERO, Ecn::NotEct);
         let params = CoDelParams { ecn: true, ..PARAMS };
         let (_, stats) = drop_times(&mut CoDel::default(), &params, &mut backlog, 1, 5);
         assert_eq!((stats.dropped_aqm, stats.marked), (5, 0));
     }
 
-    /// Ten drops, then the queue empties for `pause_ms`, then it stands again; the times of the next drops from there.
+    /// Ten drops, an empty queue for `pause_ms`, then a standing queue again: its start, and the times of the
+    /// next drops.
     fn times_after_pause(pause_ms: u64) -> (u64, Vec<u64>) {
         let mut codel = CoDel::default();
         let mut backlog = full_packets(2_000, Nanos::ZERO, Ecn::NotEct);
@@ -209,19 +213,21 @@ mod tests {
         (again, drop_times(&mut codel, &PARAMS, &mut backlog, again + 1, 5).0)
     }
 
+    /// A queue that soon stands again is met at the drop rate that controlled it before.
     #[test]
-    fn a_queue_that_soon_stands_again_is_met_at_the_rate_that_controlled_it() {
+    fn codel_resumes_drop_rate_after_short_pause() {
         // Count went from 1 to 10, so 9 are carried over: the second drop comes 100/√9 ms after the first.
         let (again, times) = times_after_pause(200);
         assert_eq!(times, expected((again + 105) as f64, 9, 5));
         assert_eq!(times[1] - times[0], 34);
-        // Sixteen intervals after the drop that was then due all is forgotten.
+        // Sixteen intervals after the drop that was due then, the count restarts.
         let (again, times) = times_after_pause(1_700);
         assert_eq!(times, expected((again + 105) as f64, 1, 5));
     }
 
+    /// Packets below the target delay, and the last packet of a queue, are never dropped.
     #[test]
-    fn delay_below_target_or_a_last_packet_is_never_dropped() {
+    fn codel_spares_short_delay_and_last_packet() {
         let mut codel = CoDel::default();
         let mut stats = Tally::default();
         for n in 0..10_000 {

@@ -1,20 +1,21 @@
-//! DualPI2 (RFC 9332, appendix A): one queue for senders that answer the share of marks, one for classic ones. A
-//! proportional-integral controller on the delay gives a base probability p'; classic packets are dropped or marked with
-//! its square, the others marked with k times it, so that flows of both kinds get about the same rate.
+//! DualPI2 (RFC 9332, appendix A): a low-latency queue for L4S senders, which respond to the share of marks,
+//! and a classic queue. A proportional-integral controller on the delay gives a base probability p'. Classic
+//! packets are dropped or marked with probability p'^2, L4S packets marked with k p', so that flows of both
+//! kinds get about the same rate.
 //!
-//! A queue's delay is the time its first packet has spent so far. Updates that fell due since the last arrival or departure
-//! are run at the next one, as of their own times. Marks and drops are spread evenly by an accumulator instead of chance, as
-//! in the appendix. Of the schedulers it allows this is the time-shifted FIFO. A packet behind which nothing waits is not
-//! dropped: there is no queue to shorten.
+//! A queue's delay is the sojourn time of its first packet so far. Updates that fell due since the last
+//! arrival or departure run at the next one, with the delays at their own times. An accumulator spreads marks
+//! and drops evenly instead of at random, as in the appendix. Of the schedulers it allows, this is the
+//! time-shifted FIFO. A packet with nothing waiting behind it is not dropped: there is no queue to shorten.
 
 use narrows_units::{Nanos, Rate};
 
-use super::{Backlog, MTU, Room, mark};
+use super::backlog::{Backlog, MTU, Room, mark};
 use crate::config::DualPi2 as Config;
-use crate::link::Tally;
+use crate::stats::Tally;
 use crate::{Ecn, Frame};
 
-/// Answers "yes" as often as a probability says, evenly spaced (the appendix's `recur`).
+/// Evenly spaced events of a given probability (the appendix's `recur`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Accumulator(f64);
 
@@ -32,7 +33,7 @@ impl Accumulator {
 #[derive(Clone, Debug)]
 pub(crate) struct DualPi2<F> {
     config: Config,
-    /// Where the ramp of the low-latency queue begins: not below one packet at the link's rate.
+    /// The delay at which the ramp of the low-latency queue begins: at least one packet's transmission time.
     ramp_min: Nanos,
     low: Backlog<F>,
     classic: Backlog<F>,
@@ -80,7 +81,7 @@ impl<F: Frame> DualPi2<F> {
             let delay = sojourn(&self.classic, self.next_update).max(sojourn(&self.low, self.next_update));
             self.step(delay);
             let calm = self.packets() == 0 && self.base == 0.0 && self.delay_before.is_zero();
-            // Nothing happens in the rest of an idle time.
+            // The rest of an idle time changes nothing.
             let steps = if calm {
                 1 + (now - self.next_update).as_nanos() / self.config.update.as_nanos()
             } else {
@@ -90,8 +91,8 @@ impl<F: Frame> DualPi2<F> {
         }
     }
 
-    /// One update (figure 6). In overload the low-latency queue may be the longer one, so the greater delay counts
-    /// (appendix A.2).
+    /// One update (figure 6). In overload the low-latency queue may be the longer one, so the greater delay
+    /// counts (appendix A.2).
     fn step(&mut self, delay: Nanos) {
         let (q, before) = (delay.as_secs_f64(), self.delay_before.as_secs_f64());
         let change =
@@ -105,12 +106,12 @@ impl<F: Frame> DualPi2<F> {
         self.base * self.base
     }
 
-    /// What the low-latency queue's marking takes over from the classic queue: beyond 1 it is saturated.
+    /// The coupled probability of the low-latency queue; at 1 it is saturated.
     fn coupled(&self) -> f64 {
         self.config.coupling * self.base
     }
 
-    /// The native probability of the low-latency queue for a packet that waited so long.
+    /// The native probability of the low-latency queue for a packet with this sojourn time.
     fn ramp(&self, waited: Nanos) -> f64 {
         if waited < self.ramp_min {
             return 0.0;
@@ -129,13 +130,14 @@ impl<F: Frame> DualPi2<F> {
             stats.dropped_queue += 1;
             return false;
         }
-        // RFC 9331 section 5.1: a packet that is marked already may have been an L4S one.
+        // RFC 9331 section 5.1: a packet that is already marked may have been an L4S packet.
         let low = matches!(frame.ecn(), Ecn::Ect1 | Ecn::Ce);
         if low { &mut self.low } else { &mut self.classic }.push(now, frame);
         true
     }
 
-    /// Whether the low-latency queue is next: its first packet counts as having waited `shift` longer than it has.
+    /// Whether the low-latency queue is next: its first packet counts as having waited `shift` longer than it
+    /// has.
     fn low_is_next(&self) -> bool {
         match (self.low.oldest(), self.classic.oldest()) {
             (Some(low), Some(classic)) => low <= classic + self.config.shift,
@@ -154,7 +156,7 @@ impl<F: Frame> DualPi2<F> {
                 let taken = self.classic_count.takes(self.classic_probability());
                 (taken && (saturated || packet.ecn() == Ecn::NotEct), taken)
             } else if saturated {
-                // Marks cannot be more frequent: both queues are dropped from alike (appendix A.2).
+                // Marks cannot be more frequent: drop from both queues alike (appendix A.2).
                 let dropped = self.low_drops.takes(self.classic_probability());
                 (dropped, !dropped && self.low_count.takes(self.coupled().min(1.0)))
             } else {
@@ -202,8 +204,9 @@ mod tests {
         assert!((found - expected).abs() <= 1e-12, "{found} against {expected}");
     }
 
+    /// The defaults of DualPI2 are those of RFC 9332.
     #[test]
-    fn the_defaults_are_those_of_the_rfc() {
+    fn dualpi2_defaults_match_rfc_9332() {
         let config = Config::default();
         // Tupdate = min(15 ms, 100 ms / 3); alpha = 0.1 × 15 ms / (100 ms)²; beta = 0.3 / 100 ms.
         assert_eq!((config.target, config.update), (MS(15), MS(15)));
@@ -213,8 +216,9 @@ mod tests {
         assert_eq!((config.ramp_min, config.ramp_range), (Nanos::from_micros(800), Nanos::from_micros(400)));
     }
 
+    /// The base probability follows the control law and stays within its bounds.
     #[test]
-    fn the_base_probability_follows_the_control_law_and_stays_within_its_bounds() {
+    fn dualpi2_base_probability_follows_control_law() {
         let mut queue = dualpi2();
         // 0.15 × (35 - 15) ms + 3 × 35 ms = 0.003 + 0.105.
         queue.step(MS(35));
@@ -224,7 +228,7 @@ mod tests {
         // 0.15 × 0 - 3 × 20 ms = -0.06.
         queue.step(MS(15));
         close(queue.base, 0.048);
-        // 0.15 × -15 ms - 3 × 15 ms = -0.04725, and then less than nothing.
+        // 0.15 × -15 ms - 3 × 15 ms = -0.04725, and then below zero.
         queue.step(Nanos::ZERO);
         close(queue.base, 0.00075);
         queue.step(Nanos::ZERO);
@@ -233,8 +237,9 @@ mod tests {
         assert_eq!(queue.base, 1.0);
     }
 
+    /// Late updates run as of their own times, on the longer of both delays.
     #[test]
-    fn updates_run_as_of_their_own_times_on_the_longer_delay() {
+    fn dualpi2_updates_run_at_their_own_times() {
         let mut queue = dualpi2();
         fill(&mut queue, MS(4), 1, Ecn::NotEct);
         fill(&mut queue, MS(2), 1, Ecn::Ect1);
@@ -242,15 +247,16 @@ mod tests {
         let mut expected = dualpi2();
         [13, 28, 43].into_iter().for_each(|delay| expected.step(MS(delay)));
         assert_eq!((queue.base, queue.next_update), (expected.base, MS(60)));
-        // An idle time leaves the same state however it is walked through.
+        // An idle time leaves the same state in one step as in many.
         let (mut idle, mut walked) = (dualpi2(), dualpi2());
         (0..10_000).for_each(|n| walked.update(MS(n)));
         idle.update(MS(9_999));
         assert_eq!((idle.next_update, idle.base), (walked.next_update, walked.base));
     }
 
+    /// The ramp rises over its range and never begins below one packet.
     #[test]
-    fn the_ramp_rises_over_its_range_and_never_begins_below_one_packet() {
+    fn dualpi2_ramp_starts_above_one_packet() {
         let queue = dualpi2();
         for (waited, expected) in
             [(0, 0.0), (800, 0.0), (900, 0.25), (1_000, 0.5), (1_200, 1.0), (9_999, 1.0)]
@@ -263,7 +269,7 @@ mod tests {
         close(slow.ramp(Nanos::from_micros(3_200)), 0.5);
     }
 
-    /// What becomes of `n` packets that leave at once under a base probability: dropped, marked.
+    /// The numbers dropped and marked of `n` packets that leave at once under a base probability.
     fn fate(base: f64, n: u64, ecn: Ecn) -> (u64, u64) {
         let mut queue = dualpi2();
         fill(&mut queue, Nanos::ZERO, n, ecn);
@@ -274,16 +280,19 @@ mod tests {
         (stats.dropped_aqm, stats.marked)
     }
 
+    /// Classic packets are dropped with the square of the base probability, L4S packets marked with k times
+    /// it.
     #[test]
-    fn classic_packets_feel_the_square_and_the_others_k_times_the_base() {
+    fn dualpi2_couples_square_and_k_times_base() {
         // 0.25² of 1600 is 100, 2 × 0.25 of it 800; the accumulator must exceed 1, so one is still owed.
         assert_eq!(fate(0.25, 1600, Ecn::NotEct), (99, 0));
         assert_eq!(fate(0.25, 1600, Ecn::Ect0), (0, 99));
         assert_eq!(fate(0.25, 1600, Ecn::Ect1), (0, 799));
     }
 
+    /// In overload both queues are dropped from alike.
     #[test]
-    fn in_overload_all_are_dropped_alike() {
+    fn dualpi2_overload_drops_both_queues_alike() {
         // At p' = 1/2 the coupled probability is 1 and the classic one 25 %.
         for ecn in [Ecn::NotEct, Ecn::Ect0] {
             assert_eq!(fate(0.5, 1600, ecn), (399, 0));
@@ -293,8 +302,9 @@ mod tests {
         assert_eq!(marked, 1600 - 399 - 1);
     }
 
+    /// A packet behind which nothing waits is not dropped.
     #[test]
-    fn a_packet_that_nothing_waits_behind_is_not_dropped() {
+    fn dualpi2_spares_last_packet() {
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
             let mut queue = dualpi2();
             queue.base = 1.0;
@@ -307,8 +317,9 @@ mod tests {
         }
     }
 
+    /// The low-latency queue goes first until the classic one has waited longer by the shift.
     #[test]
-    fn the_low_latency_queue_goes_first_until_the_classic_one_has_waited_longer_by_the_shift() {
+    fn dualpi2_serves_low_latency_first_within_shift() {
         let mut queue = dualpi2();
         fill(&mut queue, Nanos::ZERO, 1, Ecn::Ect0);
         fill(&mut queue, MS(50), 1, Ecn::Ect1);

@@ -1,25 +1,27 @@
-//! FQ-CoDel (RFC 8290): flows are hashed to queues that take turns by deficit round robin, queues that just became active
-//! first; each is managed by CoDel; when all are too long together, the longest gives way.
+//! FQ-CoDel (RFC 8290): hashes flows to queues and serves these by deficit round robin, newly active queues
+//! first. CoDel manages each queue. When the total exceeds the limit, packets of the longest queue are
+//! dropped.
 
 use narrows_units::{Nanos, Random};
 
+use super::backlog::{Backlog, Room};
 use super::codel::{CoDel, CoDelParams};
-use super::{Backlog, Room};
-use crate::link::Tally;
+use crate::stats::Tally;
 use crate::{Direction, Frame};
 
 const NONE: u32 = u32::MAX;
 
-/// Most packets given up at once by the longest queue; one search for it then serves many drops (section 4.1).
+/// The most packets dropped at once from the longest queue, so that one search serves many drops (section
+/// 4.1).
 const DROP_BATCH: u64 = 64;
 
 #[derive(Clone, Debug)]
 struct FlowQueue<F> {
     backlog: Backlog<F>,
     codel: CoDel,
-    /// Bytes it may still send in this turn.
+    /// Bytes it may still send in this round.
     credit: i64,
-    /// The queue behind it in the list that it is in.
+    /// The next queue in its list.
     next: u32,
     active: bool,
 }
@@ -92,7 +94,8 @@ impl<F: Frame> FqCoDel<F> {
         self.bytes
     }
 
-    /// The queue of a frame: flow key and direction stand for the 5-tuple, mixed with a salt (the finaliser of SplitMix64).
+    /// The queue of a frame: a hash of flow key and direction, which stand for the 5-tuple, and a salt (the
+    /// finaliser of SplitMix64).
     fn queue_of(&self, frame: &F) -> u32 {
         let tuple = u64::from(frame.flow()) << 1 | u64::from(frame.direction() == Direction::Reverse);
         let mut hash = tuple.wrapping_add(self.salt);
@@ -102,7 +105,7 @@ impl<F: Frame> FqCoDel<F> {
         (hash % self.queues.len() as u64) as u32
     }
 
-    /// Section 4.1. Whether the frame itself is still there when the queues are short enough again.
+    /// Section 4.1. Returns whether the frame itself is still queued once the queues fit the limit again.
     pub(crate) fn enqueue(&mut self, now: Nanos, frame: &F, room: Room, stats: &mut Tally<F>) -> bool {
         let index = self.queue_of(frame);
         let queue = &mut self.queues[index as usize];
@@ -119,13 +122,13 @@ impl<F: Frame> FqCoDel<F> {
         }
         let kept = self.queues[index as usize].backlog.packets() > 0;
         if !kept {
-            // The arrival itself went last: the caller hears of it by the answer.
+            // The arrival itself was dropped last; the return value reports it.
             stats.evicted.pop();
         }
         kept
     }
 
-    /// Drops half of the queue with most bytes, at its head, but at most 64 packets.
+    /// Drops half of the queue with the most bytes, at its head and at most 64 packets.
     fn drop_from_longest(&mut self, stats: &mut Tally<F>) {
         let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.backlog.bytes()) else { return };
         for _ in 0..longest.backlog.packets().div_ceil(2).min(DROP_BATCH) {
@@ -163,7 +166,7 @@ impl<F: Frame> FqCoDel<F> {
             }
             list.pop(&self.queues);
             if from_new {
-                // Otherwise a flow that sends one packet at a time would always come first.
+                // Otherwise a flow that sends one packet at a time would always go first.
                 self.old.push(&mut self.queues, index);
             } else {
                 self.queues[index as usize].active = false;
@@ -205,18 +208,20 @@ mod tests {
         }
     }
 
+    /// A sparse flow goes before a standing queue.
     #[test]
-    fn a_sparse_flow_goes_before_a_standing_queue() {
+    fn fq_codel_serves_sparse_flow_first() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 100, 1500);
         assert_eq!(leave(&mut fq, 3), [(1, 0), (1, 1), (1, 2)]);
         fill(&mut fq, 2, 1, 100);
-        // Flow 1 had 1514 - 1500 bytes of credit left, was served once more and then gave way.
+        // Flow 1 had 1514 - 1500 bytes of credit left, was served once more and then lost its turn.
         assert_eq!(leave(&mut fq, 3), [(2, 0), (1, 3), (1, 4)]);
     }
 
+    /// A flow of single packets cannot keep others waiting.
     #[test]
-    fn a_flow_of_single_packets_cannot_keep_others_waiting() {
+    fn fq_codel_single_packets_do_not_starve_others() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 1_000, 1500);
         leave(&mut fq, 2);
@@ -227,12 +232,13 @@ mod tests {
             }
             from_standing += leave(&mut fq, 1).iter().filter(|&&(flow, _)| flow == 1).count();
         }
-        // Each gets a quantum of 1514 bytes a turn, whoever became active again last.
+        // Each gets a quantum of 1514 bytes per round, whichever became active again last.
         assert!((95..=105).contains(&from_standing), "{from_standing}");
     }
 
+    /// Standing queues share by bytes whatever their packet size.
     #[test]
-    fn standing_queues_share_by_bytes_whatever_their_packet_size() {
+    fn fq_codel_shares_by_bytes() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 1_000, 1500);
         fill(&mut fq, 2, 5_000, 300);
@@ -248,8 +254,9 @@ mod tests {
         }
     }
 
+    /// The two directions of a connection are two flows.
     #[test]
-    fn the_two_directions_of_a_connection_are_two_flows() {
+    fn fq_codel_separates_directions() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 10, 1500);
         leave(&mut fq, 2);
@@ -259,14 +266,15 @@ mod tests {
         assert_eq!(leave(&mut fq, 1), [(1, 77)]);
     }
 
+    /// When all is full, the longest queue drops half of its packets at its head.
     #[test]
-    fn when_all_is_full_the_longest_queue_gives_up_half_at_its_head() {
+    fn fq_codel_full_drops_half_of_longest_at_head() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 20, 1500);
         fill(&mut fq, 2, 25, 100);
         let mut stats = Tally::default();
         assert!(fq.enqueue(Nanos::ZERO, &packet(2, 25, 100), Room::Packets(45), &mut stats));
-        // Flow 2 has more packets, flow 1 more bytes: ten of its twenty go.
+        // Flow 2 has more packets, flow 1 more bytes: ten of its twenty are dropped.
         assert_eq!((stats.dropped_queue, fq.packets(), fq.bytes()), (10, 36, 10 * 1500 + 26 * 100));
         assert_eq!(leave(&mut fq, 1), [(1, 10)]);
         fill(&mut fq, 3, 200, 1500);
@@ -275,8 +283,9 @@ mod tests {
         assert_eq!(stats.dropped_queue - before, 64);
     }
 
+    /// A packet that would be dropped at once is refused.
     #[test]
-    fn a_packet_that_must_go_itself_is_not_taken_in() {
+    fn fq_codel_refuses_packet_that_must_go() {
         let mut fq = fq(1);
         let mut stats = Tally::default();
         assert!(!fq.enqueue(Nanos::ZERO, &packet(1, 0, 1500), Room::Packets(0), &mut stats));

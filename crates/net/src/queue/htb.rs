@@ -1,26 +1,28 @@
 //! # Hierarchical token bucket
 //!
-//! Classes form trees that hang on the link. Each is assured a rate and kept below a ceiling; what a class does not use is lent
-//! to those beside it. Only leaves hold packets.
+//! Classes form trees under the link. Each has an assured rate and a ceiling. Siblings may borrow the rate
+//! that a class does not use. Only leaves queue packets.
 //!
 //! ## Control law
 //!
-//! Each class has two buckets, one filled at its rate, one at its ceiling. Its mode (Devera 2002, 'Definitions'):
+//! Each class has two buckets, one filled at its rate, one at its ceiling. Its mode (Devera 2002,
+//! 'Definitions'):
 //!
-//! | mode | when | what it may do |
+//! | mode | condition | permission |
 //! |---|---|---|
 //! | red | its ceiling's bucket is in debt | nothing |
 //! | yellow | else, its rate's bucket is in debt | borrow from its parent, if that is green, or yellow and may borrow itself |
 //! | green | else | send, and lend |
 //!
-//! A leaf that sends by its own tokens pays from both its buckets, and so does each of its ancestors. A leaf that borrows pays,
-//! as each class between it and the lender, from the bucket of the ceiling only; the lender and those above it pay from both.
-//! The link itself is a class that is always green and pays nothing.
+//! A leaf that sends by its own tokens pays from both its buckets, and so does each of its ancestors. A leaf
+//! that borrows pays, as each class between it and the lender, from the bucket of the ceiling only; the
+//! lender and those above it pay from both. The link itself is a class that is always green and never pays.
 //!
-//! A level is the distance of a class that may send from the top: leaves that are green come first, then those that borrow from
-//! a green class, the farthest from the link first. Within a level the lowest priority number goes first, and leaves of the
-//! same priority take turns by deficit round robin (Shreedhar and Varghese 1995) with their quanta. So excess goes to the
-//! backlogged leaves of the best priority in the ratio of their quanta.
+//! The level of a leaf that may send is that of its lender. Green leaves go first (level 0), then leaves that
+//! borrow from a green class, the lender farthest from the link first. Within a level the lowest priority
+//! number goes first, and leaves of equal priority take turns by deficit round robin (Shreedhar and Varghese
+//! 1995) with their quanta. So excess goes to the backlogged leaves of the best priority, in the ratio of
+//! their quanta.
 //!
 //! ## States
 //!
@@ -29,32 +31,34 @@
 //!   green ────────────────────────────────▶ yellow ────────────────────────────────▶ red
 //!     ▲                                      │  ▲                                     │
 //!     └──────────────────────────────────────┘  └─────────────────────────────────────┘
-//!            the debt is paid back                     the debt is paid back
+//!            the debt is paid                          the debt is paid
 //! ```
 //!
 //! ## References
 //!
-//! * M. Devera, 'Hierarchical token bucket theory', 2002: modes, the goal (equations 1 to 3), the order of levels.
-//! * Linux `net/sched/sch_htb.c` (behaviour; version 6): who pays what, one packet of debt, the quantum of a tenth of a second.
+//! * M. Devera, 'Hierarchical token bucket theory', 2002: modes, the goal (equations 1 to 3), the order of
+//!   levels.
+//! * Linux `net/sched/sch_htb.c` (behaviour; version 6): the rules of payment, one packet of debt, the
+//!   quantum of a tenth of a second.
 //!
 //! ## Differences
 //!
-//! 1. Tokens are exact integers, and mode changes happen at the nanosecond; there is no hysteresis and no bound to the debt
-//!    but that of the number, 9 GB. Linux forgives what a class owes beyond 60 s of its rate.
-//! 2. Roots of the trees hang on the link, which always lends. In Linux a root can borrow from nobody; a ceiling equal to the
-//!    rate gives that.
-//! 3. A policed class pays for a packet from its own buckets when it arrives, and is always green: what passed the policer waits
-//!    for other packets only, never for tokens.
-//! 4. Where nothing is stated, a bucket holds a packet and what arrives in a millisecond and while the link sends two packets
-//!    per leaf, so that a class loses no tokens while the others have their turns. Linux's default follows its timer's
-//!    resolution.
-//! 5. Every leaf has its own limit, and there is none for all together, as there would be with one queue.
+//! 1. Tokens are exact integers, and mode changes are exact to the nanosecond. There is no hysteresis, and
+//!    debt is bounded only by the integer's range, 9 GB. Linux forgives debt beyond 60 s of the class's rate.
+//! 2. Roots of the trees are children of the link, which always lends. In Linux a root cannot borrow; a
+//!    ceiling equal to the rate has this effect.
+//! 3. A policed class pays for a packet from its own buckets on arrival, and is always green: accepted
+//!    packets wait for other packets, never for tokens.
+//! 4. By default a bucket holds one packet plus the tokens of a millisecond and of the time in which the link
+//!    sends two packets per leaf, so a class loses no tokens while the others have their turns. Linux derives
+//!    its default from the timer's resolution.
+//! 5. Every leaf has its own limit; there is no common one.
 //!
 //! ## Known weaknesses
 //!
-//! As in Linux, a green leaf sends even if an ancestor is red. Where children's rates add up to no more than their parent's, the
-//! parent exceeds its ceiling by no more than the bursts of the leaves below it; the scenario's reader refuses the rest, but
-//! [`Htb::set_class`] does not.
+//! As in Linux, a green leaf sends even if an ancestor is red. If the rates of children sum to at most their
+//! parent's, the parent exceeds its ceiling by at most the bursts of the leaves below it. Scenarios that
+//! violate this are refused; [`Htb::set_class`] does not check it.
 
 mod agenda;
 mod bucket;
@@ -71,26 +75,22 @@ use narrows_units::{Bytes, Nanos, Rate};
 
 use self::agenda::Agenda;
 use self::bucket::Bucket;
-use self::class::{Class, Counts, Derived, Mode, round};
+use self::class::{Class, Counts, Derived, LEVELS, Mode, PRIORITIES, round};
 use self::turn::Turn;
-use super::{Backlog, MTU, Room};
+use super::backlog::{Backlog, MTU, Room};
 use crate::Frame;
 use crate::config::{self, HtbClass, Limit};
-use crate::link::{ClassStats, Tally};
-
-const PRIORITIES: usize = config::Htb::PRIORITIES as usize;
-/// Leaves have level 0; the link has the highest.
-const LEVELS: usize = config::Htb::MAX_DEPTH + 1;
+use crate::stats::{ClassStats, Tally};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Htb<F> {
     config: Arc<config::Htb>,
     round: Nanos,
-    /// As configured, and the link last.
+    /// The configured classes in order, then the link.
     classes: Box<[Class<F>]>,
-    /// Green classes with something to send, by level and priority.
+    /// Green classes with backlogged leaves, by level and priority.
     rows: [[Turn; PRIORITIES]; LEVELS],
-    /// The priorities at which the rows of a level are not empty, as bits.
+    /// For each level, the priorities with a row that is not empty, as bits.
     ready: [u8; LEVELS],
     agenda: Agenda,
     packets: u64,
@@ -98,10 +98,11 @@ pub(crate) struct Htb<F> {
 }
 
 impl<F: Frame> Htb<F> {
-    /// Empty queues and full buckets, before a link of `rate`. `limit` is that of classes that state none.
+    /// Empty queues and full buckets for a link of `rate`. `limit` applies to classes without their own.
     pub(crate) fn new(config: &Arc<config::Htb>, rate: Rate, limit: Limit) -> Self {
         let round = round(config, rate);
-        // What the link states is stated of the link's rate: of a class that borrows nearly all, its own says nothing.
+        // A time limit of the link counts at the link's rate: for a class that borrows most, its own rate
+        // would mislead.
         let limit = match limit {
             Limit::Time(wait) => Limit::Bytes(Bytes::new(rate.over(wait).as_u64().saturating_add(MTU))),
             limit => limit,
@@ -158,12 +159,12 @@ impl<F: Frame> Htb<F> {
         self.bytes
     }
 
-    /// The class that pays nothing and always lends.
+    /// The index of the link's own class, which always lends and never pays.
     fn link(&self) -> usize {
         self.classes.len() - 1
     }
 
-    /// Takes a frame in or drops it. `class` steers it; otherwise the table of flows says where it belongs.
+    /// Accepts a frame or drops it. `class` steers it; otherwise the table of flows gives its leaf.
     pub(crate) fn enqueue(
         &mut self,
         now: Nanos,
@@ -202,7 +203,7 @@ impl<F: Frame> Htb<F> {
         true
     }
 
-    /// The next packet that may leave, with the time of its arrival.
+    /// The next packet that may leave, with its arrival time.
     pub(crate) fn dequeue(&mut self, now: Nanos) -> Option<(Nanos, F)> {
         self.change_modes(now);
         let level = self.ready.iter().position(|&priorities| priorities != 0)?;
@@ -235,8 +236,8 @@ impl<F: Frame> Htb<F> {
         Some((arrived, packet))
     }
 
-    /// When [`Htb::dequeue`] may find a packet: `now` if one may leave or a mode has to change first, later if all that wait for
-    /// tokens do so, never if nothing waits.
+    /// The earliest time at which [`Htb::dequeue`] may return a packet: `now` if one may leave or a mode
+    /// change is due, later if all packets wait for tokens, [`Nanos::MAX`] if the queue is empty.
     pub(crate) fn ready_at(&self, now: Nanos) -> Nanos {
         if self.packets == 0 {
             Nanos::MAX
@@ -247,8 +248,8 @@ impl<F: Frame> Htb<F> {
         }
     }
 
-    /// Another rate and ceiling, [`Rate::MAX`] being none; of a policed class the lesser of the two counts. Tokens that the
-    /// class has stay, as far as the new depths hold them; debts stay.
+    /// Sets rate and ceiling of a class; [`Rate::MAX`] is no ceiling. For a policed class the lower of both
+    /// counts. Debts stay, and tokens as far as they fit the new depths.
     pub(crate) fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
         let Some(config) = self.config.classes().get(usize::from(class)) else { return };
         let derived = Derived::new(config, self.round, rate, Some(ceil));
@@ -262,19 +263,19 @@ impl<F: Frame> Htb<F> {
         self.renew_mode(now, index);
     }
 
-    /// Bytes that wait in a class and all below it.
+    /// The backlog of a class and its descendants, in bytes.
     pub(crate) fn class_backlog(&self, class: u8) -> Bytes {
         Bytes::new(self.below(usize::from(class)).map(|leaf| leaf.backlog.bytes()).sum())
     }
 
-    /// Forgets what was counted.
+    /// Resets the counters.
     pub(crate) fn reset_stats(&mut self, now: Nanos) {
         for class in &mut self.classes {
             class.counts = Counts { waited_at: now, ..Counts::default() };
         }
     }
 
-    /// What each class and all below it have done since `since`.
+    /// The statistics of each class and its descendants since `since`.
     pub(crate) fn class_stats(&self, since: Nanos, now: Nanos) -> Vec<ClassStats> {
         let elapsed = (now - since).as_nanos().max(1) as f64;
         let of = |(number, class): (usize, &HtbClass)| {
@@ -305,7 +306,8 @@ impl<F: Frame> Htb<F> {
         (0..link).filter(|&n| self.classes[n].level == 0).filter(move |&n| under(n)).map(|n| &self.classes[n])
     }
 
-    /// The leaf whose turn it is. Where all that borrow from a class had their turn, its neighbours have theirs.
+    /// The leaf whose turn it is. When all borrowers of a class have had their turn, the turn passes to its
+    /// neighbours.
     fn leaf_in_turn(&mut self, level: usize, priority: usize) -> usize {
         let mut index = self.rows[level][priority].next_or_first();
         while self.classes[index].level > 0 {
@@ -325,8 +327,8 @@ impl<F: Frame> Htb<F> {
         index
     }
 
-    /// Enters a class at the priorities given where it may send: in a row if it is green, else with its parent, which may thereby
-    /// get something to send itself.
+    /// Enters a class where it may send at the given priorities: in a row if it is green, else in its
+    /// parent's feeds. The parent may become active by this.
     fn attach(&mut self, mut index: usize, mut priorities: u8) {
         while self.classes[index].mode == Mode::Yellow && priorities != 0 {
             let parent = self.classes[index].parent;
@@ -355,7 +357,7 @@ impl<F: Frame> Htb<F> {
             let mut gone = 0;
             for priority in bits(priorities) {
                 let feed = &mut self.classes[parent].feeds[priority];
-                // Whose turn it was has it again when it comes back.
+                // A class that had the turn has it again when it returns.
                 feed.remove(index);
                 gone |= u8::from(feed.is_empty()) << priority;
             }
@@ -373,7 +375,7 @@ impl<F: Frame> Htb<F> {
         }
     }
 
-    /// A leaf has sent with the tokens of the class at `level`.
+    /// Charges a leaf and its ancestors for a packet sent with the tokens of the class at `level`.
     fn charge(&mut self, now: Nanos, mut index: usize, level: usize, size: u64) {
         while index != self.link() {
             let class = &mut self.classes[index];
@@ -390,7 +392,7 @@ impl<F: Frame> Htb<F> {
         }
     }
 
-    /// Gives a class, its buckets being filled, the mode that it has come to.
+    /// Updates the mode of a class whose buckets are filled.
     fn renew_mode(&mut self, now: Nanos, index: usize) {
         let (mode, lasts) = self.classes[index].mode_now();
         let class = &self.classes[index];
@@ -406,7 +408,7 @@ impl<F: Frame> Htb<F> {
         }
     }
 
-    /// The mode changes that are due.
+    /// Runs the mode changes that are due.
     fn change_modes(&mut self, now: Nanos) {
         while let Some((at, index)) = self.agenda.first()
             && at <= now
@@ -417,7 +419,7 @@ impl<F: Frame> Htb<F> {
     }
 }
 
-/// The numbers of the bits that are set.
+/// The positions of the set bits.
 fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let first = mask.trailing_zeros() as usize;

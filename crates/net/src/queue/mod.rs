@@ -1,6 +1,9 @@
-//! Queue disciplines: which packets wait, in what order they leave, and which are dropped or marked before the queue is
-//! full.
+//! Queue disciplines: the order in which packets leave, and which of them AQM drops or marks.
+//!
+//! [`Discipline`] dispatches to one file per discipline; all of these import only `backlog`, `stats` and the
+//! configuration.
 
+mod backlog;
 mod codel;
 mod dualpi2;
 mod fq_codel;
@@ -11,6 +14,7 @@ mod step;
 
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
+use self::backlog::{Backlog, Verdict, mark};
 use self::codel::{CoDel, CoDelParams};
 use self::dualpi2::DualPi2;
 use self::fq_codel::FqCoDel;
@@ -18,96 +22,12 @@ use self::htb::Htb;
 use self::pie::Pie;
 use self::red::Red;
 use self::step::Step;
+use crate::Frame;
 use crate::config::{Limit, Queue};
 use crate::hook::ClassQueue;
-use crate::link::{ClassStats, Tally};
-use crate::timed_ring::TimedRing;
-use crate::{Ecn, Frame};
+use crate::stats::{ClassStats, Tally};
 
-/// The largest packet the disciplines reckon with.
-const MTU: u64 = 1500;
-
-/// How much may wait, the arriving packet included.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Room {
-    /// The link is idle: the packet does not wait at all.
-    Idle,
-    Packets(u64),
-    Bytes(u64),
-}
-
-impl Room {
-    /// Whether `packets` of `bytes` altogether may wait.
-    const fn holds(self, packets: u64, bytes: u64) -> bool {
-        match self {
-            Self::Idle => true,
-            Self::Packets(most) => packets <= most,
-            Self::Bytes(most) => bytes <= most,
-        }
-    }
-}
-
-/// Frames that wait in order of arrival, with their arrival times.
-#[derive(Clone, Debug)]
-pub(crate) struct Backlog<F> {
-    waiting: TimedRing<F>,
-    bytes: u64,
-}
-
-impl<F> Default for Backlog<F> {
-    fn default() -> Self {
-        Self { waiting: TimedRing::default(), bytes: 0 }
-    }
-}
-
-impl<F: Frame> Backlog<F> {
-    pub(crate) const fn packets(&self) -> u64 {
-        self.waiting.len() as u64
-    }
-
-    pub(crate) const fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// When the first one arrived.
-    fn oldest(&self) -> Option<Nanos> {
-        self.waiting.first_time()
-    }
-
-    fn push(&mut self, now: Nanos, frame: &F) {
-        self.bytes += frame.size().as_u64();
-        self.waiting.push(now, frame);
-    }
-
-    fn pop(&mut self) -> Option<(Nanos, F)> {
-        let (arrived, frame) = self.waiting.pop()?;
-        self.bytes -= frame.size().as_u64();
-        Some((arrived, frame))
-    }
-
-    /// Whether one more frame fits.
-    fn fits(&self, frame: &F, room: Room) -> bool {
-        room.holds(self.packets() + 1, self.bytes + frame.size().as_u64())
-    }
-}
-
-/// What active queue management wants done with an arriving packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Pass,
-    /// Mark it if it is ECN-capable, else drop it.
-    Mark,
-    Drop,
-}
-
-/// Marks a frame as having experienced congestion, if it is ECN-capable (RFC 3168).
-fn mark<F: Frame>(frame: &mut F) -> bool {
-    let capable = frame.ecn() != Ecn::NotEct;
-    if capable {
-        frame.set_ecn(Ecn::Ce);
-    }
-    capable
-}
+pub(crate) use self::backlog::Room;
 
 /// A queue with its discipline.
 #[derive(Clone, Debug)]
@@ -138,7 +58,7 @@ impl<F: Frame> ClassQueue for Discipline<F> {
 }
 
 impl<F: Frame> Discipline<F> {
-    /// An empty queue before a link of `rate` (on average); `limit` is that of the link.
+    /// An empty queue for a link of mean rate `rate`; `limit` is the link's.
     pub(crate) fn new(config: &Queue, rate: Rate, limit: Limit, random: Random) -> Self {
         let backlog = Backlog::default();
         match *config {
@@ -159,7 +79,7 @@ impl<F: Frame> Discipline<F> {
         }
     }
 
-    /// Takes a frame in or drops it; drops and marks are counted. `class` steers it where there are classes.
+    /// Accepts a frame or drops it, and counts drops and marks. `class` steers it in queues with classes.
     pub(crate) fn enqueue(
         &mut self,
         now: Nanos,
@@ -175,7 +95,7 @@ impl<F: Frame> Discipline<F> {
             Self::Htb(classes) => return classes.enqueue(now, frame, class, room, stats),
             Self::Pie(backlog, pie) => {
                 pie.update(now, backlog);
-                // Arrivals that find the queue full are no matter of chance.
+                // Arrivals that find the queue full are dropped without a random draw.
                 let verdict = if backlog.fits(frame, room) { pie.judge(backlog) } else { Verdict::Pass };
                 (backlog, verdict)
             }
@@ -207,8 +127,8 @@ impl<F: Frame> Discipline<F> {
         accepted
     }
 
-    /// The next frame to transmit, with the time of its arrival; `None` if none may leave yet. Drops and marks on the way are
-    /// counted.
+    /// The next frame to transmit, with its arrival time; `None` if none may leave yet. Counts drops and
+    /// marks.
     pub(crate) fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         match self {
             Self::DropTail(backlog) | Self::Red(backlog, _) | Self::Step(backlog, _) => backlog.pop(),
@@ -223,7 +143,8 @@ impl<F: Frame> Discipline<F> {
         }
     }
 
-    /// When [`Discipline::dequeue`] may find a frame: `now` if it can be asked at once, never if nothing waits.
+    /// The earliest time at which [`Discipline::dequeue`] may return a frame: `now` if it may at once,
+    /// [`Nanos::MAX`] if the queue is empty.
     pub(crate) fn ready_at(&self, now: Nanos) -> Nanos {
         match self {
             Self::Htb(classes) => classes.ready_at(now),
@@ -232,7 +153,7 @@ impl<F: Frame> Discipline<F> {
         }
     }
 
-    /// What the classes have done since `since`; nothing where there are none.
+    /// The statistics of the classes since `since`; empty for queues without classes.
     pub(crate) fn class_stats(&self, since: Nanos, now: Nanos) -> Vec<ClassStats> {
         match self {
             Self::Htb(classes) => classes.class_stats(since, now),
@@ -240,21 +161,21 @@ impl<F: Frame> Discipline<F> {
         }
     }
 
-    /// The statistics begin anew.
+    /// Resets the statistics.
     pub(crate) fn reset_stats(&mut self, now: Nanos) {
         if let Self::Htb(classes) = self {
             classes.reset_stats(now);
         }
     }
 
-    /// The link has nothing left to transmit.
+    /// The link becomes idle.
     pub(crate) fn idle(&mut self, now: Nanos) {
         if let Self::Red(_, red) = self {
             red.idle(now);
         }
     }
 
-    /// How many packets wait.
+    /// Packets in the queue.
     pub(crate) const fn packets(&self) -> u64 {
         match self {
             Self::DropTail(backlog)
@@ -268,7 +189,7 @@ impl<F: Frame> Discipline<F> {
         }
     }
 
-    /// How many bytes wait.
+    /// Bytes in the queue.
     pub(crate) const fn bytes(&self) -> u64 {
         match self {
             Self::DropTail(backlog)
@@ -281,4 +202,11 @@ impl<F: Frame> Discipline<F> {
             Self::Htb(classes) => classes.bytes(),
         }
     }
+}
+
+/// An empty queue of frames `F` without a link, to test and measure a hook on its own. Its rate is 1 Mbit/s.
+pub fn standalone_queue<F: Frame + 'static>(config: &Queue) -> Box<dyn ClassQueue> {
+    let random = Random::stream(1, "standalone", 0);
+    let rate = Rate::from_bytes_per_sec(125_000);
+    Box::new(Discipline::<F>::new(config, rate, Limit::Packets(1000), random))
 }

@@ -1,12 +1,14 @@
-//! PIE (RFC 8033): a proportional-integral controller turns the queueing delay into a drop probability every 15 ms.
+//! PIE (RFC 8033): a proportional-integral controller turns the queueing delay into a drop probability every
+//! 15 ms.
 //!
-//! The delay is the time the first waiting packet has spent so far, a timestamp measurement (section 4.2 allows any).
-//! Updates that fell due since the last arrival or departure are run at the next one, as of their own times: nothing they
-//! depend on changes in between. Left out are the optional extensions of sections 5.2 to 5.5.
+//! The delay is the sojourn time of the first waiting packet so far, a timestamp measurement (section 4.2
+//! allows any). Updates that fell due since the last arrival or departure run at the next one, with the
+//! delays at their own times: nothing they depend on changes in between. The optional extensions of sections
+//! 5.2 to 5.5 are left out.
 
 use narrows_units::{Nanos, Random};
 
-use super::{Backlog, MTU, Verdict};
+use super::backlog::{Backlog, MTU, Verdict};
 use crate::Frame;
 
 const UPDATE_INTERVAL: Nanos = Nanos::from_millis(15);
@@ -14,9 +16,9 @@ const MAX_BURST: Nanos = Nanos::from_millis(150);
 /// Gains per second of delay (section 4.2).
 const ALPHA: f64 = 1.0 / 8.0;
 const BETA: f64 = 5.0 / 4.0;
-/// Below this probability ECN-capable packets are marked, above they are dropped too (section 5.1).
+/// Below this probability ECN-capable packets are marked, above it they are dropped (section 5.1).
 const MARK_LIMIT: f64 = 0.1;
-/// What remains of the probability at each update while the queue stays empty.
+/// The factor by which the probability decays per update while the queue stays empty.
 const IDLE_KEPT: f64 = 0.98;
 
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ pub(crate) struct Pie {
     random: Random,
 }
 
-/// Scales the step down where the probability is small, so that it takes as long to double as elsewhere (section 4.2).
+/// Scales the step down at small probabilities, so that these take as long to double as others (section 4.2).
 fn scale(probability: f64) -> f64 {
     match probability {
         p if p < 0.000_001 => 1.0 / 2048.0,
@@ -65,7 +67,7 @@ impl Pie {
                 && backlog.packets() == 0
                 && self.delay_before.is_zero()
             {
-                // Nothing happens in the rest of an idle time.
+                // The rest of an idle time changes nothing.
                 let skipped = (now - self.next_update).as_nanos() / UPDATE_INTERVAL.as_nanos();
                 self.next_update += UPDATE_INTERVAL * skipped;
             }
@@ -91,7 +93,7 @@ impl Pie {
         self.delay_before = delay;
     }
 
-    /// What to do with an arriving packet (section 4.1).
+    /// Decides on an arriving packet (section 4.1).
     pub(crate) fn judge<F: Frame>(&mut self, backlog: &Backlog<F>) -> Verdict {
         let harmless = self.delay_before < self.target / 2 && self.probability < 0.2;
         if !self.burst_allowance.is_zero() || harmless || backlog.bytes() <= 2 * MTU {
@@ -125,8 +127,9 @@ mod tests {
         assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} against {expected}");
     }
 
+    /// The probability follows the control law with its scaled steps.
     #[test]
-    fn the_probability_follows_the_control_law_with_its_scaled_steps() {
+    fn pie_probability_follows_control_law() {
         let mut pie = pie(false);
         let ms = Nanos::from_millis;
         // (5 ms / 8 + 20 ms · 5/4) / 2048.
@@ -141,13 +144,14 @@ mod tests {
         pie.step(ms(30));
         expected += 0.015 / 8.0 / 32.0;
         close(pie.probability, expected);
-        // A falling delay lowers it: (-5 ms / 8 - 20 ms · 5/4) / 32 is more than is left.
+        // A falling delay lowers it to zero: (-5 ms / 8 - 20 ms · 5/4) / 32 is below minus its value.
         pie.step(ms(10));
         assert_eq!(pie.probability, 0.0);
     }
 
+    /// Each decade of the probability has its divisor.
     #[test]
-    fn each_decade_of_the_probability_has_its_divisor() {
+    fn pie_scales_steps_per_decade() {
         let divisors = [(0.0, 2048.0), (9.9e-7, 2048.0), (1e-6, 512.0), (1e-5, 128.0), (1e-4, 32.0)];
         let more = [(1e-3, 8.0), (1e-2, 2.0), (0.099, 2.0), (0.1, 1.0), (0.9, 1.0)];
         for (probability, divisor) in divisors.into_iter().chain(more) {
@@ -155,16 +159,18 @@ mod tests {
         }
     }
 
+    /// An empty queue lets the probability decay.
     #[test]
-    fn an_empty_queue_lets_the_probability_decay() {
+    fn pie_probability_decays_when_empty() {
         let mut pie = pie(false);
         pie.probability = 0.05;
         pie.step(Nanos::ZERO);
         close(pie.probability, (0.05 - 0.015 / 8.0 / 2.0) * 0.98);
     }
 
+    /// Late updates run as of their own times.
     #[test]
-    fn updates_that_fell_due_are_run_as_of_their_own_times() {
+    fn pie_updates_run_at_their_own_times() {
         // The first packet came at 4 ms and nothing happened until 100 ms: updates at 15, 30, … 90 ms.
         let mut backlog = Backlog::default();
         backlog.push(Nanos::from_millis(4), &full_packet());
@@ -174,7 +180,7 @@ mod tests {
         assert_eq!(lazy.probability.to_bits(), eager.probability.to_bits());
         assert_eq!(lazy.burst_allowance, Nanos::from_millis(150 - 90));
         assert_eq!(lazy.next_update, Nanos::from_millis(105));
-        // A long idle time leaves the same state however it is walked through.
+        // A long idle time leaves the same state in one step as in many.
         let empty = Backlog::<Packet>::default();
         let mut walked = lazy.clone();
         (1..100_000).for_each(|n| walked.update(Nanos::from_millis(100 + n), &empty));
@@ -183,8 +189,9 @@ mod tests {
         assert_eq!((lazy.probability, walked.probability), (0.0, 0.0));
     }
 
+    /// Bursts pass; then packets are dropped with the probability.
     #[test]
-    fn bursts_pass_and_then_packets_are_dropped_with_the_probability() {
+    fn pie_passes_bursts_then_drops() {
         let mut pie = pie(false);
         let mut backlog = Backlog::default();
         (0..3).for_each(|_| backlog.push(Nanos::ZERO, &full_packet()));
@@ -208,8 +215,9 @@ mod tests {
         assert_eq!(drops(&mut pie, &backlog), 0.0);
     }
 
+    /// Packets are marked only while the probability is small.
     #[test]
-    fn packets_are_marked_only_while_the_probability_is_small() {
+    fn pie_marks_only_at_small_probability() {
         let mut pie = pie(true);
         let mut backlog = Backlog::default();
         (0..3).for_each(|_| backlog.push(Nanos::ZERO, &full_packet()));

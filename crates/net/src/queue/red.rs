@@ -1,11 +1,12 @@
-//! RED (Floyd and Jacobson 1993), gentle (Floyd 2000), optionally adaptive (Floyd, Gummadi and Shenker 2001): packets are
-//! dropped with a probability that grows with a moving average of the queue length, spaced evenly by counting.
+//! RED (Floyd and Jacobson 1993), gentle (Floyd 2000), optionally adaptive (Floyd, Gummadi and Shenker 2001):
+//! packets are dropped with a probability that grows with a moving average of the queue length, and evenly
+//! spaced by counting.
 
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
-use super::Verdict;
+use super::backlog::Verdict;
 
-/// The size of the small packets that would have arrived in an idle time, as in ns-2.
+/// The packet size in which idle time is counted, as in ns-2.
 const SMALL_PACKET: Bytes = Bytes::new(500);
 const ADAPT_INTERVAL: Nanos = Nanos::from_millis(500);
 /// Adaptive RED keeps the average in the middle fifth of the band between the thresholds.
@@ -28,7 +29,7 @@ pub(crate) struct Red {
     count: Option<u64>,
     idle_since: Option<Nanos>,
     small_packet_time: Nanos,
-    /// When `max_p` is adapted next; never if it is not.
+    /// The next adaptation of `max_p`; [`Nanos::MAX`] if it is fixed.
     next_adaptation: Nanos,
     random: Random,
 }
@@ -72,18 +73,18 @@ impl Red {
         }
     }
 
-    /// A packet was taken in: there is something to transmit.
+    /// A packet was accepted: the link is busy.
     pub(crate) const fn busy(&mut self) {
         self.idle_since = None;
     }
 
-    /// There is nothing left to transmit.
+    /// The link becomes idle.
     pub(crate) const fn idle(&mut self, now: Nanos) {
         self.idle_since = Some(now);
     }
 
-    /// The average after an arrival that finds `queued` packets: an idle time counts as so many small packets that would
-    /// have found the queue empty.
+    /// Updates the average for an arrival that finds `queued` packets. Idle time counts as the small packets
+    /// that could have arrived in it and found the queue empty.
     fn average_in(&mut self, now: Nanos, queued: u64) {
         if let Some(since) = self.idle_since {
             let missed = (now - since).as_nanos() / self.small_packet_time.as_nanos();
@@ -106,7 +107,7 @@ impl Red {
         }
     }
 
-    /// What to do with a packet that arrives and finds `queued` packets waiting.
+    /// Decides on a packet that arrives and finds `queued` packets waiting.
     pub(crate) fn judge(&mut self, now: Nanos, queued: u64) -> Verdict {
         self.adapt(now);
         self.average_in(now, queued);
@@ -115,8 +116,8 @@ impl Red {
             self.count = None;
             return Verdict::Pass;
         }
-        // p / (1 - count p): the gap between two drops is uniform instead of geometric. The packet after a drop is number
-        // one, as in the published algorithm and ns-2, so the gap lies between 1 and 1/p - 1.
+        // p / (1 - count p): the gap between two drops is uniform instead of geometric. The packet after a
+        // drop has number one, as in the published algorithm and ns-2, so the gap is between 1 and 1/p - 1.
         let count = self.count.map_or(0, |count| count + 1);
         let rest = 1.0 - count as f64 * base;
         let probability = if rest > 0.0 { base / rest } else { 1.0 };
@@ -128,7 +129,7 @@ impl Red {
         if self.ecn && self.average < 2.0 * self.max { Verdict::Mark } else { Verdict::Drop }
     }
 
-    /// Runs the adaptations of `max_p` that fell due; the average has not changed since.
+    /// Runs the adaptations of `max_p` that are due; the average has not changed since.
     fn adapt(&mut self, now: Nanos) {
         while self.next_adaptation <= now {
             let margin = BAND_MARGIN * (self.max - self.min);
@@ -137,7 +138,7 @@ impl Red {
             } else if self.average > self.max - margin && self.max_p <= MAX_P_TOP {
                 self.max_p += MAX_P_STEP.min(self.max_p / 4.0);
             } else {
-                // Nor will anything change until `now`.
+                // No later adaptation up to `now` changes it.
                 let skipped = (now - self.next_adaptation).as_nanos() / ADAPT_INTERVAL.as_nanos();
                 self.next_adaptation += ADAPT_INTERVAL * skipped;
             }
@@ -163,28 +164,31 @@ mod tests {
         assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{found} against {expected}");
     }
 
+    /// The average approaches a constant queue exponentially.
     #[test]
-    fn the_average_approaches_a_constant_queue_exponentially() {
+    fn red_average_approaches_constant_queue() {
         let mut red = red(0.002, false, false);
         (0..1_000).for_each(|_| red.average_in(Nanos::ZERO, 4));
         close(red.average, 4.0 * (1.0 - 0.998f64.powi(1_000)));
     }
 
+    /// An idle time counts as small packets that found an empty queue.
     #[test]
-    fn an_idle_time_counts_as_small_packets_that_found_nothing() {
+    fn red_idle_time_counts_as_small_packets() {
         let mut red = red(0.002, false, false);
         red.average = 10.0;
         red.idle(Nanos::from_millis(100));
-        // 250.5 ms are 250 packets of 500 bytes, and then there is the one that arrives.
+        // 250.5 ms count as 250 packets of 500 bytes; the arrival is one more.
         red.average_in(Nanos::from_micros(350_500), 0);
         close(red.average, 10.0 * 0.998f64.powi(251));
-        // Dropped or not, that time is not counted again.
+        // That time is not counted again, whether the arrival was dropped or not.
         red.average_in(Nanos::from_micros(350_500), 0);
         close(red.average, 10.0 * 0.998f64.powi(252));
     }
 
+    /// The probability is piecewise linear up to twice the maximum threshold.
     #[test]
-    fn the_probability_is_piecewise_linear_up_to_twice_the_maximum() {
+    fn red_probability_is_piecewise_linear() {
         let mut red = red(0.002, false, false);
         for (average, expected) in [
             (0.0, 0.0),
@@ -201,8 +205,9 @@ mod tests {
         }
     }
 
+    /// Gaps between drops are uniform.
     #[test]
-    fn gaps_between_drops_are_uniform() {
+    fn red_drop_gaps_are_uniform() {
         // Weight 0 keeps the average at 15, where p = 1/10: gaps of 1 to 9 packets, each with probability 1/9.
         let mut red = red(0.0, false, false);
         red.average = 15.0;
@@ -221,8 +226,9 @@ mod tests {
         assert!(gaps[1..].iter().all(|&n| (f64::from(n) - 10_000.0).abs() < tolerance), "{gaps:?}");
     }
 
+    /// Below the minimum nothing is dropped, and beyond twice the maximum everything, even with ECN.
     #[test]
-    fn below_the_minimum_nothing_is_dropped_and_beyond_twice_the_maximum_everything_even_with_ecn() {
+    fn red_drops_none_below_min_and_all_beyond() {
         let mut red = red(0.0, false, true);
         red.average = 4.9;
         assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Pass));
@@ -233,8 +239,9 @@ mod tests {
         assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Drop));
     }
 
+    /// The adaptive variant moves the maximum probability every half second.
     #[test]
-    fn the_adaptive_variant_moves_the_maximum_probability_every_half_second() {
+    fn red_adaptive_moves_max_p_every_half_second() {
         let adapted = |average: f64, max_p: f64, ms: u64| {
             let mut red = red(0.0, true, false);
             (red.average, red.max_p) = (average, max_p);

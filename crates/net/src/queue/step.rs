@@ -1,7 +1,8 @@
-//! A step (RFC 8257 section 3.1; Alizadeh et al. 2010, section 3.1): a packet that finds more than K packets waiting is
-//! marked, or dropped if it is not ECN-capable. Nothing is averaged, so that senders hear of a queue within a round trip.
+//! A step (RFC 8257 section 3.1; Alizadeh et al. 2010, section 3.1): a packet that finds more than K packets
+//! waiting is marked, or dropped if it is not ECN-capable. There is no averaging, so senders receive the mark
+//! within a round trip.
 
-use super::Verdict;
+use super::backlog::Verdict;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
@@ -13,7 +14,7 @@ impl Step {
         Self { above }
     }
 
-    /// What to do with a packet that arrives and finds `queued` packets waiting.
+    /// Decides on a packet that arrives and finds `queued` packets waiting.
     pub(crate) const fn judge(&self, queued: u64) -> Verdict {
         if queued as f64 > self.above { Verdict::Mark } else { Verdict::Pass }
     }
@@ -25,12 +26,13 @@ mod tests {
 
     use crate::Ecn;
     use crate::config::{Limit, Queue};
-    use crate::link::Tally;
     use crate::queue::{Discipline, Room};
+    use crate::stats::Tally;
     use crate::testing::Packet;
 
+    /// Arrivals beyond the threshold are marked or dropped, and no others.
     #[test]
-    fn arrivals_beyond_the_threshold_are_marked_or_dropped_and_no_others() {
+    fn step_marks_or_drops_beyond_threshold() {
         let rate = Rate::from_mbit_per_sec(10.0);
         let mut queue = Discipline::new(
             &Queue::Step { above: 3.0 },

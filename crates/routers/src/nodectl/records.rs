@@ -1,52 +1,52 @@
-//! What a port remembers: a record per flow, a transmission per content and destination, and the sums over them that make
-//! Algorithm 1 start from numbers at hand.
+//! The reservation table of a port: a record per flow, a transmission per content and destination, and
+//! incremental sums for Algorithm 1.
 
 use narrows_cc::Nanos;
 
-use crate::FlowTable;
 use super::allocation::Load;
 use super::message::Id;
+use crate::FlowTable;
 
-/// No flow.
+/// The end of a list of subflows.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// One flow. Rates are in bytes per second.
+/// The record of a flow. Rates are in bytes per second.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) id: Id,
-    /// Its transmission in the table of those.
+    /// The key of its transmission.
     pub(super) transmission: u32,
     /// The next subflow of the transmission.
     next: u32,
-    /// The Max of its first request, no more than the port's bandwidth: its weight among subflows.
+    /// Its weight among subflows: the Max of its first request, at most the port's bandwidth.
     pub(super) weight: u64,
-    /// The Rtt field of its last request: only the answer that repeats it counts.
+    /// The Rtt field of its last request; only an answer that repeats it counts.
     pub(super) token: u32,
     pub(super) rtt: Nanos,
-    /// The way of the flow that leads over this port.
+    /// The path on which the flow passes this port.
     pub(super) path: u8,
-    /// What the last request was given here; more than `rate` where other nodes or the ends allow less.
+    /// The rate allocated to its last request; more than `rate` if other nodes or the ends allow less.
     pub(super) allocated: u64,
-    /// What is set aside for it.
+    /// Its reservation.
     rate: u64,
-    /// What was set aside before the negotiation that is under way, if one is, and whether the port was its bottleneck;
-    /// zero if it is the first.
+    /// During a negotiation, the reservation before it (zero if it is the first) and whether the port was the
+    /// bottleneck.
     pub(super) before: Option<(u64, bool)>,
-    /// The way at that time.
+    /// The path at that time.
     pub(super) path_before: u8,
-    /// The flag: this port is its bottleneck.
+    /// Whether this port is its bottleneck.
     bottleneck: bool,
     /// When its rate last changed, or it was last told.
-    pub(super) told_at: Nanos,
+    pub(super) notified_at: Nanos,
     /// Bytes that arrived since the last beat.
     pub(super) arrived: u64,
-    /// The rate of the last increase that was sent and not yet asked for; zero: none.
+    /// The rate of the increase suggested and not requested yet; zero if none.
     pub(super) suggested: u64,
-    /// The last increase that a reduction made void: a request for it may be on its way.
+    /// The rate of the last increase that a reduction made void; a request for it may be in flight.
     pub(super) withdrawn: u64,
-    /// The Max of the last request, if this port had said it: a repeated request says it again.
+    /// The Max of the last request if it repeats a rate that this port had sent; zero otherwise.
     pub(super) echoed: u64,
-    /// How often that was repeated.
+    /// How often the increase was repeated.
     pub(super) repeats: u8,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Transmission {
     destination: u32,
     first: u32,
     subflows: u32,
-    /// Those of them whose bottleneck is this port.
+    /// The number of those bottlenecked at this port.
     controlled: u32,
     pub(super) rate: u64,
 }
@@ -78,12 +78,12 @@ impl Transmission {
     }
 }
 
-/// The records of a port.
+/// The reservation table of a port.
 #[derive(Clone, Debug)]
-pub(super) struct Book {
+pub(super) struct ReservationTable {
     pub(super) records: FlowTable<Record>,
     transmissions: FlowTable<Transmission>,
-    /// Of the tables, until they are made.
+    /// The size of the tables until they are created; then zero.
     limit: usize,
     idle: Nanos,
     total: u64,
@@ -92,20 +92,20 @@ pub(super) struct Book {
     controlled_rate: u64,
 }
 
-/// Where a transmission is looked for first.
+/// The first key of a transmission.
 fn key(content: u32, destination: u32) -> u32 {
     let mixed = (u64::from(content) << 32 | u64::from(destination)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32
 }
 
-/// Keys that are tried where different transmissions have the same.
+/// The number of keys tried on collisions.
 const PROBES: u32 = 4;
 
-impl Book {
-    /// An empty book of a port with bandwidth `total`, for `limit` flows that are forgotten after a silence of `idle`.
+impl ReservationTable {
+    /// An empty table of a port with bandwidth `total`, for `limit` flows that are forgotten after a silence of `idle`.
     pub(super) fn new(total: u64, limit: usize, idle: Nanos) -> Self {
         Self {
-            // Most ports never see a request: the tables are made for the first one.
+            // Most ports never receive a request: the first one creates the tables.
             records: FlowTable::new(1, idle),
             transmissions: FlowTable::new(1, Nanos::MAX),
             limit,
@@ -133,7 +133,7 @@ impl Book {
         self.total
     }
 
-    /// The port's bandwidth is another.
+    /// Sets the port's bandwidth.
     pub(super) fn set_total(&mut self, total: u64) {
         self.total = total;
     }
@@ -143,7 +143,7 @@ impl Book {
         self.records.memory() + self.transmissions.memory()
     }
 
-    /// The transmission of a content and destination, if it is served.
+    /// The key of a transmission, if it is served.
     pub(super) fn find(&mut self, id: &Id) -> Option<u32> {
         let first = key(id.content, id.destination);
         (0..PROBES).map(|probe| first.wrapping_add(probe)).find(|&at| {
@@ -153,7 +153,7 @@ impl Book {
         })
     }
 
-    /// The numbers of Algorithm 1, without one transmission.
+    /// The inputs of Algorithm 1, without one transmission.
     pub(super) fn load(&mut self, without: Option<u32>) -> Load {
         let mut load = Load {
             total: self.total,
@@ -173,11 +173,11 @@ impl Book {
         load
     }
 
-    /// Adds a flow that has nothing yet, after those whose time is over have gone. `None` if there is no room.
+    /// Removes expired flows and adds one without a rate. `None` if there is no room.
     pub(super) fn open(&mut self, now: Nanos, flow: u32, id: Id, weight: u64) -> Option<()> {
         if self.limit > 0 {
             self.records = FlowTable::new(self.limit, self.idle);
-            // It never has more entries than the other, so nothing is evicted from it.
+            // It never has more entries than `records`, so it evicts none.
             self.transmissions = FlowTable::new(self.limit, Nanos::MAX);
             self.limit = 0;
         }
@@ -209,7 +209,7 @@ impl Book {
                 before: None,
                 path_before: 0,
                 bottleneck: false,
-                told_at: now,
+                notified_at: now,
                 arrived: 0,
                 suggested: 0,
                 withdrawn: 0,
@@ -237,7 +237,7 @@ impl Book {
         Some(())
     }
 
-    /// Gives a flow another rate and flag.
+    /// Sets the rate of a flow and whether this port is its bottleneck.
     pub(super) fn set(&mut self, flow: u32, rate: u64, bottleneck: bool) {
         let Some(record) = self.records.peek_mut(flow) else { return };
         let Some(transmission) = self.transmissions.peek_mut(record.transmission) else { return };
@@ -257,7 +257,7 @@ impl Book {
         }
     }
 
-    /// Forgets a flow; what it had is free.
+    /// Removes a flow and frees its reservation.
     pub(super) fn close(&mut self, flow: u32) {
         self.set(flow, 0, false);
         let Some(record) = self.records.remove(flow) else { return };
@@ -282,7 +282,7 @@ impl Book {
         }
     }
 
-    /// Forgets the flow that has been silent for longest if its time is over. Whether there was one.
+    /// Removes the flow that has been silent for longest if it has expired. Returns whether there was one.
     pub(super) fn expire(&mut self, now: Nanos) -> bool {
         match self.records.oldest() {
             Some((flow, seen)) if now - seen >= self.idle => {
@@ -293,7 +293,7 @@ impl Book {
         }
     }
 
-    /// Puts the subflows of a transmission into `flows`, which is emptied first.
+    /// Lists the subflows of a transmission in `flows`, which is cleared first.
     pub(super) fn subflows(&mut self, at: u32, flows: &mut Vec<u32>) {
         flows.clear();
         let mut flow = self.transmissions.peek_mut(at).map_or(NONE, |transmission| transmission.first);
@@ -303,12 +303,12 @@ impl Book {
         }
     }
 
-    /// All transmissions with where they are, in an order that depends on nothing but the calls made.
+    /// All transmissions with their keys, in an order that depends only on the calls made.
     pub(super) fn transmissions(&mut self) -> impl Iterator<Item = (u32, &mut Transmission)> {
         self.transmissions.iter_mut()
     }
 
-    /// Counts everything that is kept incrementally again and compares.
+    /// Recounts everything that is kept incrementally and compares.
     #[cfg(test)]
     pub(super) fn check(&mut self) {
         let flows: Vec<_> = self
@@ -349,63 +349,66 @@ mod tests {
         Id { content, destination: 9, subflow }
     }
 
+    /// Subflows are one transmission until the last one is gone.
     #[test]
-    fn subflows_are_one_transmission_until_the_last_is_gone() {
-        let mut book = Book::new(100, 8, IDLE);
+    fn subflows_form_one_transmission() {
+        let mut table = ReservationTable::new(100, 8, IDLE);
         let now = Nanos::ZERO;
         for (flow, id) in [(1, id(7, 0)), (2, id(7, 1)), (3, id(8, 0))] {
-            book.open(now, flow, id, 5).unwrap();
-            book.set(flow, 10, flow != 2);
+            table.open(now, flow, id, 5).unwrap();
+            table.set(flow, 10, flow != 2);
         }
-        assert_eq!((book.records.len(), book.served(), book.given()), (3, 2, 30));
-        let all = book.load(None);
+        assert_eq!((table.records.len(), table.served(), table.given()), (3, 2, 30));
+        let all = table.load(None);
         assert_eq!((all.free, all.served, all.controlled, all.controlled_rate), (70, 2, 2, 30));
-        let seven = book.find(&id(7, 5));
-        let others = book.load(seven);
+        let seven = table.find(&id(7, 5));
+        let others = table.load(seven);
         assert_eq!((others.free, others.served, others.controlled, others.controlled_rate), (90, 1, 1, 10));
-        book.close(1);
-        let all = book.load(None);
+        table.close(1);
+        let all = table.load(None);
         assert_eq!((all.served, all.controlled, all.controlled_rate), (2, 1, 10));
-        book.close(2);
-        assert_eq!((book.served(), book.find(&id(7, 0))), (1, None));
-        book.check();
+        table.close(2);
+        assert_eq!((table.served(), table.find(&id(7, 0))), (1, None));
+        table.check();
     }
 
+    /// A full table refuses new flows, and a silent record expires.
     #[test]
-    fn a_full_book_refuses_and_a_silent_record_expires() {
-        let mut book = Book::new(100, 2, IDLE);
-        book.open(Nanos::ZERO, 1, id(1, 0), 1).unwrap();
-        book.open(Nanos::from_secs(1), 2, id(2, 0), 1).unwrap();
-        assert!(book.open(Nanos::from_secs(9), 3, id(3, 0), 1).is_none());
-        assert!(!book.expire(Nanos::from_secs(9)));
-        book.set(1, 50, true);
-        assert!(book.expire(Nanos::from_secs(10)));
-        assert!(!book.expire(Nanos::from_secs(10)));
-        assert_eq!((book.given(), book.records.len()), (0, 1));
-        book.open(Nanos::from_secs(10), 3, id(3, 0), 1).unwrap();
-        book.check();
+    fn full_table_refuses_and_silent_record_expires() {
+        let mut table = ReservationTable::new(100, 2, IDLE);
+        table.open(Nanos::ZERO, 1, id(1, 0), 1).unwrap();
+        table.open(Nanos::from_secs(1), 2, id(2, 0), 1).unwrap();
+        assert!(table.open(Nanos::from_secs(9), 3, id(3, 0), 1).is_none());
+        assert!(!table.expire(Nanos::from_secs(9)));
+        table.set(1, 50, true);
+        assert!(table.expire(Nanos::from_secs(10)));
+        assert!(!table.expire(Nanos::from_secs(10)));
+        assert_eq!((table.given(), table.records.len()), (0, 1));
+        table.open(Nanos::from_secs(10), 3, id(3, 0), 1).unwrap();
+        table.check();
     }
 
     proptest! {
+        /// The sums are those of the records.
         #[test]
-        fn the_sums_are_those_of_the_records(
+        fn sums_match_records(
             calls in prop::collection::vec((0u8..5, 0u32..12, 0u32..5, 0u64..1000, any::<bool>()), 1..300),
         ) {
-            let mut book = Book::new(10_000, 8, IDLE);
+            let mut table = ReservationTable::new(10_000, 8, IDLE);
             let mut now = Nanos::ZERO;
             for (call, flow, content, rate, flag) in calls {
                 now += Nanos::from_millis(500);
                 match call {
                     0 | 1 => {
-                        if book.records.peek_mut(flow).is_none() {
-                            book.open(now, flow, id(content, flow as u16), rate);
+                        if table.records.peek_mut(flow).is_none() {
+                            table.open(now, flow, id(content, flow as u16), rate);
                         }
                     }
-                    2 => book.set(flow, rate, flag),
-                    3 => book.close(flow),
-                    _ => while book.expire(now) {},
+                    2 => table.set(flow, rate, flag),
+                    3 => table.close(flow),
+                    _ => while table.expire(now) {},
                 }
-                book.check();
+                table.check();
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The node against messages written by hand.
+//! A Nodectl node against messages written by hand.
 
 mod crossing;
 mod paths;
@@ -6,9 +6,9 @@ mod paths;
 use narrows_cc::{Nanos, Params, Rate};
 use narrows_packet::{ControlMessage, Flags, Packet};
 
-use super::message::{self, Adjustment, Id, MOST, Message, Negotiation};
 use super::Nodectl;
-use crate::{Outgoing, Router, RouterSetup, TestPort};
+use super::message::{self, Adjustment, Id, MOST, Message, Negotiation};
+use crate::{Outgoing, Reading, Router, RouterSetup, TestPort, telemetry};
 
 /// Bytes per second of the port.
 pub(super) const TOTAL: u64 = 3_600_000;
@@ -35,7 +35,7 @@ pub(super) fn control(flow: u32, flags: Flags, message: &Message) -> Packet {
 }
 
 pub(super) fn read(message: &ControlMessage) -> Message {
-    Message::decode(message.as_bytes()).expect("a node writes sound messages")
+    Message::decode(message.as_bytes()).expect("a node writes valid messages")
 }
 
 impl Node {
@@ -49,43 +49,38 @@ impl Node {
     }
 
     pub(super) fn reading(&self, name: &str) -> u64 {
-        let mut found = None;
-        self.nodectl.telemetry(&mut |item, value| {
-            if item == name {
-                found = value.number().map(|x| x as u64);
-            }
-        });
-        found.expect("it tells this")
+        let reading = telemetry::find(|sink| self.nodectl.telemetry(sink), name);
+        reading.and_then(Reading::number).map(|x| x as u64).expect("a number with this name")
     }
 
-    /// A packet passes to the user; whether it went on.
+    /// Passes a packet towards the responder; whether the node forwards it.
     pub(super) fn forward(&mut self, packet: &mut Packet) -> bool {
         let mut port = self.port.at(self.now, 0);
         self.nodectl.on_arrival(&mut port, packet);
         let on = !port.consumed();
-        self.nodectl.book.check();
+        self.nodectl.table.check();
         on
     }
 
     pub(super) fn back(&mut self, packet: &mut Packet) {
         self.nodectl.on_return(&mut self.port.at(self.now, 0), packet);
-        self.nodectl.book.check();
+        self.nodectl.table.check();
     }
 
-    /// Lets time pass, with the wakes that are due.
+    /// Advances time and runs the wakes that are due.
     pub(super) fn pass(&mut self, ms: u64) {
         let end = self.now + Nanos::from_millis(ms);
         while self.nodectl.next_wake() <= end {
             self.now = self.nodectl.next_wake();
             self.nodectl.on_wake(&mut self.port.at(self.now, 0));
-            self.nodectl.book.check();
+            self.nodectl.table.check();
         }
         self.now = end;
     }
 
-    /// What was told since last asked: flow, type, rate.
-    fn told(&mut self) -> Vec<(u32, Adjustment, u64)> {
-        let told = self.port.outbox.drain(..).filter_map(|out| match out {
+    /// Adjustments sent since the last call: flow, type, rate.
+    fn notices(&mut self) -> Vec<(u32, Adjustment, u64)> {
+        let notices = self.port.outbox.drain(..).filter_map(|out| match out {
             Outgoing::ToSender { flow, message, .. } => match read(&message) {
                 Message::Adjustment { kind, id, speed } => {
                     assert_eq!(id.content, flow);
@@ -95,10 +90,10 @@ impl Node {
             },
             Outgoing::Broadcast(_) => None,
         });
-        told.collect()
+        notices.collect()
     }
 
-    /// A request with a round-trip time of 20 ms: the Max with which it goes on.
+    /// Sends a request with an RTT of 20 ms; the Max with which the node forwards it.
     fn request(&mut self, flow: u32, max: u64, min: u64) -> Option<u64> {
         self.request_of(flow, id(flow), max, min)
     }
@@ -119,7 +114,7 @@ impl Node {
         })
     }
 
-    /// The answer to the last request passes; what it says afterwards.
+    /// Passes an answer to the last request; its kind and Max afterwards.
     fn answer(&mut self, flow: u32, kind: Negotiation, max: u64, min: u64) -> (Negotiation, u64) {
         let message = Message::Negotiation {
             kind,
@@ -136,9 +131,9 @@ impl Node {
         }
     }
 
-    /// A negotiation from request to success.
+    /// Runs a negotiation from request to success.
     fn join(&mut self, flow: u32) -> u64 {
-        let max = self.request(flow, ALL, 0).expect("it goes on");
+        let max = self.request(flow, ALL, 0).expect("the node forwards it");
         assert_eq!(self.answer(flow, Negotiation::Success, max, 0), (Negotiation::Success, max));
         max
     }
@@ -157,93 +152,99 @@ impl Node {
 
 use Adjustment::{Increase, Reduce};
 
-/// Equal but for the little that is set aside for messages.
+/// Equal up to the small deduction for messages.
 fn near(measured: u64, expected: u64) -> bool {
     measured.abs_diff(expected) < expected / 10_000
 }
 
+/// Each flow that joins gets an equal share, and the others are notified at once.
 #[test]
-fn each_that_joins_gets_an_equal_share_and_the_others_are_told_at_once() {
+fn join_gets_equal_share_and_notifies_others() {
     let mut node = Node::new(&[]);
     assert_eq!(node.join(1), TOTAL);
-    assert_eq!(node.told(), []);
+    assert_eq!(node.notices(), []);
     assert_eq!(node.join(2), TOTAL / 2);
-    assert_eq!(node.told(), [(1, Reduce, TOTAL / 2)]);
+    assert_eq!(node.notices(), [(1, Reduce, TOTAL / 2)]);
     assert_eq!(node.join(3), TOTAL / 3);
-    assert_eq!(node.told(), [(1, Reduce, TOTAL / 3), (2, Reduce, TOTAL / 3)]);
+    assert_eq!(node.notices(), [(1, Reduce, TOTAL / 3), (2, Reduce, TOTAL / 3)]);
     assert_eq!((node.reading("given"), node.reading("reduces")), (TOTAL, 3));
 }
 
+/// Bandwidth freed by a termination goes to the flows that request it.
 #[test]
-fn a_termination_is_handed_out_to_those_that_ask_for_it() {
+fn termination_is_handed_out_on_request() {
     let mut node = Node::new(&[]);
     for flow in 1..=3 {
         node.join(flow);
     }
-    node.told();
+    node.notices();
     node.terminate(2);
-    assert_eq!(node.told(), [(1, Increase, TOTAL / 2), (3, Increase, TOTAL / 2)]);
+    assert_eq!(node.notices(), [(1, Increase, TOTAL / 2), (3, Increase, TOTAL / 2)]);
     assert_eq!(node.reading("free"), TOTAL / 3);
     for flow in [1, 3] {
         assert_eq!(node.request(flow, TOTAL / 2, 0), Some(TOTAL / 2));
         assert_eq!(node.answer(flow, Negotiation::Success, TOTAL / 2, 0).1, TOTAL / 2);
     }
-    assert_eq!((node.told(), node.reading("given")), (vec![], TOTAL));
+    assert_eq!((node.notices(), node.reading("given")), (vec![], TOTAL));
     // Repeated: nothing happens.
     node.terminate(2);
-    assert_eq!(node.told(), []);
+    assert_eq!(node.notices(), []);
 }
 
+/// An increase that no request answers is repeated three times and given up.
 #[test]
-fn an_increase_without_a_request_is_repeated_three_times_and_given_up() {
+fn unanswered_increase_is_repeated_three_times() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.join(2);
     node.terminate(1);
-    assert_eq!(node.told().last(), Some(&(2, Increase, TOTAL)));
+    assert_eq!(node.notices().last(), Some(&(2, Increase, TOTAL)));
     node.pass(2_000);
-    assert_eq!(node.told(), [(2, Increase, TOTAL); 3]);
+    assert_eq!(node.notices(), [(2, Increase, TOTAL); 3]);
     // It does not want more, so a third gets the other half at once.
     assert!(near(node.join(3), TOTAL / 2));
-    assert!(node.told().iter().all(|told| told.1 == Reduce && near(told.2, TOTAL / 2)));
+    assert!(node.notices().iter().all(|notice| notice.1 == Reduce && near(notice.2, TOTAL / 2)));
 }
 
+/// A repeated request for an increase leaves the bottleneck where it is.
 #[test]
-fn a_repeated_request_for_an_increase_leaves_the_bottleneck_where_it_is() {
+fn repeated_increase_request_keeps_bottleneck() {
     let mut node = Node::new(&[]);
     for flow in 1..=3 {
         node.join(flow);
     }
     node.terminate(3);
-    // The first answer is lost; meanwhile the other has gone too, so that more could be had.
+    // The first answer is lost; meanwhile the other flow has ended too, so more would be available.
     assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
     node.terminate(2);
     assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
-    node.told();
+    node.notices();
     node.answer(1, Negotiation::Success, TOTAL / 2, 0);
     node.pass(200);
-    assert!(node.told().iter().any(|told| told.1 == Increase && near(told.2, TOTAL)));
+    assert!(node.notices().iter().any(|notice| notice.1 == Increase && near(notice.2, TOTAL)));
 }
 
+/// A success on its way back tells the bottleneck and frees the rest.
 #[test]
-fn what_comes_back_says_who_is_the_bottleneck_and_frees_the_rest() {
+fn success_names_bottleneck_and_frees_rest() {
     let mut node = Node::new(&[]);
     assert_eq!(node.request(1, ALL, 0), Some(TOTAL));
-    // The user takes a third: the rest is free, and this port is not the bottleneck.
+    // The responder takes a third: the rest is free, and this port is not the bottleneck.
     assert_eq!(node.answer(1, Negotiation::Success, TOTAL / 3, 0).1, TOTAL / 3);
     assert_eq!(node.reading("given"), TOTAL / 3);
     assert_eq!(node.join(2), TOTAL * 2 / 3);
-    assert_eq!(node.told(), []);
+    assert_eq!(node.notices(), []);
     node.terminate(2);
-    assert_eq!(node.told(), [], "nobody here can use it");
+    assert_eq!(node.notices(), [], "nobody here can use it");
     // A failure from farther on undoes the negotiation.
     assert_eq!(node.request(3, ALL, 0), Some(TOTAL * 2 / 3));
     node.answer(3, Negotiation::Failure, 0, 0);
     assert_eq!((node.reading("given"), node.reading("flows")), (TOTAL / 3, 1));
 }
 
+/// A failed change restores the rate before it.
 #[test]
-fn a_failed_change_leaves_what_there_was() {
+fn failed_change_restores_rate() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.join(2);
@@ -253,8 +254,9 @@ fn a_failed_change_leaves_what_there_was() {
     assert_eq!((node.reading("given"), node.reading("flows")), (TOTAL / 2, 1));
 }
 
+/// A share below Min is refused, and no flow is adjusted for it.
 #[test]
-fn a_share_below_min_is_refused_and_nobody_is_adjusted_for_it() {
+fn share_below_min_is_refused_without_effect() {
     let mut node = Node::new(&[]);
     node.join(1);
     assert_eq!(node.request(2, ALL, TOTAL / 2 + 1), None);
@@ -268,20 +270,21 @@ fn a_share_below_min_is_refused_and_nobody_is_adjusted_for_it() {
         rtt_us: 20_000 + node.serial,
     };
     assert_eq!((flow, read(&message)), (2, expected));
-    assert_eq!((node.told(), node.reading("given"), node.reading("flows")), (vec![], TOTAL, 1));
+    assert_eq!((node.notices(), node.reading("given"), node.reading("flows")), (vec![], TOTAL, 1));
     assert_eq!(node.request(2, ALL, TOTAL / 2), Some(TOTAL / 2));
 }
 
+/// A success above a rate that was reduced meanwhile is lowered.
 #[test]
-fn a_success_above_what_was_reduced_meanwhile_is_lowered() {
+fn success_above_meanwhile_reduced_is_lowered() {
     let mut node = Node::new(&[]);
     assert_eq!(node.request(1, ALL, 0), Some(TOTAL));
     let first = node.serial;
     assert_eq!(node.request(2, ALL, 0), Some(TOTAL / 2));
-    assert_eq!(node.told(), [(1, Reduce, TOTAL / 2)]);
+    assert_eq!(node.notices(), [(1, Reduce, TOTAL / 2)]);
     node.serial = first;
     assert_eq!(node.answer(1, Negotiation::Success, TOTAL, 0), (Negotiation::Success, TOTAL / 2));
-    // Below what it would have been content with it becomes a failure.
+    // Below Min it becomes a failure.
     let mut node = Node::new(&[]);
     node.request(1, ALL, TOTAL / 2 + 1);
     let first = node.serial;
@@ -292,6 +295,7 @@ fn a_success_above_what_was_reduced_meanwhile_is_lowered() {
     assert_eq!(node.reading("flows"), 1);
 }
 
+/// Stale and repeated answers change nothing.
 #[test]
 fn stale_and_repeated_answers_change_nothing() {
     let mut node = Node::new(&[]);
@@ -310,8 +314,9 @@ fn stale_and_repeated_answers_change_nothing() {
     assert_eq!((node.reading("given"), node.reading("flows")), (TOTAL / 2, 1));
 }
 
+/// Silence ends a record, and data keeps it.
 #[test]
-fn silence_ends_a_record_and_data_keeps_it() {
+fn silence_ends_record_and_data_keeps_it() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.join(2);
@@ -321,19 +326,20 @@ fn silence_ends_a_record_and_data_keeps_it() {
     }
     assert_eq!((node.reading("flows"), node.reading("expired")), (1, 1));
     assert!(
-        node.told().iter().any(|told| (told.0, told.1) == (1, Increase) && near(told.2, TOTAL)),
+        node.notices().iter().any(|notice| (notice.0, notice.1) == (1, Increase) && near(notice.2, TOTAL)),
         "what the silent one had is handed out"
     );
     node.pass(11_000);
     assert_eq!((node.reading("flows"), node.nodectl.next_wake()), (0, Nanos::MAX));
 }
 
+/// A reduction that a flow does not obey is repeated.
 #[test]
-fn a_reduction_that_is_not_obeyed_is_repeated() {
+fn disobeyed_reduction_is_repeated() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.join(2);
-    node.told();
+    node.notices();
     // 1 goes on with all of the bandwidth, 2400 packets of 1500 B per second; 2 keeps to its half, packet by packet.
     for n in 0..480 {
         node.data(1);
@@ -343,14 +349,15 @@ fn a_reduction_that_is_not_obeyed_is_repeated() {
         node.now += Nanos::from_nanos(416_667);
         node.pass(0);
     }
-    let told = node.told();
-    assert!((2..10).contains(&told.len()), "{told:?}");
-    assert!(told.iter().all(|told| *told == (1, Reduce, TOTAL / 2)), "{told:?}");
-    assert_eq!(node.reading("disobeyed"), told.len() as u64);
+    let notices = node.notices();
+    assert!((2..10).contains(&notices.len()), "{notices:?}");
+    assert!(notices.iter().all(|notice| *notice == (1, Reduce, TOTAL / 2)), "{notices:?}");
+    assert_eq!(node.reading("disobeyed"), notices.len() as u64);
 }
 
+/// Subflows share the bandwidth of one transmission.
 #[test]
-fn subflows_share_what_one_transmission_gets() {
+fn subflows_share_one_transmission() {
     let mut node = Node::new(&[]);
     let subflow = |subflow| Id { content: 7, destination: 1, subflow };
     node.join(1);
@@ -359,23 +366,24 @@ fn subflows_share_what_one_transmission_gets() {
     node.port.outbox.clear();
     assert_eq!(node.request_of(8, subflow(1), ALL, 0), Some(TOTAL / 4));
     let outbox = std::mem::take(&mut node.port.outbox);
-    let told: Vec<_> = outbox
+    let notices: Vec<_> = outbox
         .iter()
         .map(|out| match out {
             Outgoing::ToSender { flow, message, .. } => (*flow, read(message)),
-            Outgoing::Broadcast(_) => panic!("a node broadcasts nothing"),
+            Outgoing::Broadcast(_) => panic!("a node sends no broadcasts"),
         })
         .collect();
     let reduced = Message::Adjustment { kind: Reduce, id: subflow(0), speed: rate(TOTAL / 4) };
-    assert_eq!(told, [(7, reduced)]);
+    assert_eq!(notices, [(7, reduced)]);
     assert_eq!((node.reading("flows"), node.reading("transmissions")), (3, 2));
-    // By weight: a third one asks for half the port, so it gets a fifth of the transmission's half.
+    // By weight: a third one requests half the port, so it gets a fifth of the transmission's half.
     assert_eq!(node.request_of(9, subflow(2), TOTAL / 2, 0), Some(TOTAL / 2 / 5));
     assert_eq!(node.reading("given"), TOTAL);
 }
 
+/// Expected arrivals find room.
 #[test]
-fn arrivals_that_are_expected_find_room() {
+fn expected_arrivals_find_room() {
     // Ten transmissions per second, ten round-trip times of 20.011 ms (the eleventh request): QT = 2.0011.
     let mut node = Node::new(&[("slot", 1_000.0), ("alpha", 10.0)]);
     for flow in 0..10 {
@@ -384,13 +392,14 @@ fn arrivals_that_are_expected_find_room() {
     }
     node.pass(1_000);
     assert!(near(node.join(20), (TOTAL as f64 / 2.0011) as u64));
-    // In the slot after that only one came, and a second later nobody is expected: the rest is handed out.
+    // The next slot has only one arrival, and a second later none is expected: the rest is distributed.
     node.pass(2_500);
-    assert!(node.told().iter().any(|told| told.1 == Increase && near(told.2, TOTAL)));
+    assert!(node.notices().iter().any(|notice| notice.1 == Increase && near(notice.2, TOTAL)));
 }
 
+/// A flood of requests cannot grow the table.
 #[test]
-fn a_flood_of_requests_cannot_grow_the_table() {
+fn request_flood_cannot_grow_table() {
     let mut node = Node::new(&[("flows", 100.0)]);
     node.request(0, ALL, 0);
     let memory = node.nodectl.memory();
@@ -405,8 +414,9 @@ fn a_flood_of_requests_cannot_grow_the_table() {
     assert_eq!(node.reading("flows"), 0);
 }
 
+/// Messages with impossible fields or directions are stopped and counted.
 #[test]
-fn messages_that_say_or_go_what_cannot_be_are_stopped_and_counted() {
+fn impossible_messages_are_stopped_and_counted() {
     let mut node = Node::new(&[]);
     node.join(1);
     let mut short = Packet::control(1, Flags::NONE, &[0, 0x11, 9]);
@@ -423,7 +433,7 @@ fn messages_that_say_or_go_what_cannot_be_are_stopped_and_counted() {
         assert!(!node.forward(&mut control(1, Flags::NONE, &message)));
     }
     assert_eq!(node.reading("messages_refused"), 3);
-    // Requests and terminations for the transmission of another.
+    // Requests and terminations for another flow's transmission.
     assert_eq!(node.request_of(1, id(2), ALL, 0), None);
     let end = Message::Adjustment { kind: Adjustment::Terminate, id: id(2), speed: Rate::ZERO };
     node.forward(&mut control(1, Flags::NONE, &end));
@@ -438,27 +448,29 @@ fn messages_that_say_or_go_what_cannot_be_are_stopped_and_counted() {
     assert_eq!((node.reading("given"), node.reading("flows")), (TOTAL, 1));
 }
 
+/// A passing reduction by another node frees the bandwidth that it takes.
 #[test]
-fn a_reduction_by_another_node_that_passes_frees_what_it_takes() {
+fn passing_reduction_frees_bandwidth() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.join(2);
-    node.told();
+    node.notices();
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));
-    assert_eq!(node.told(), [(2, Increase, TOTAL - TOTAL / 6)]);
+    assert_eq!(node.notices(), [(2, Increase, TOTAL - TOTAL / 6)]);
     // One that overtakes a request says nothing of the answer to that.
     assert_eq!(node.request(1, TOTAL / 3, 0), Some(TOTAL / 3));
     node.back(&mut control(1, Flags::REVERSE, &reduce));
     assert_eq!(node.answer(1, Negotiation::Success, TOTAL / 4, 0), (Negotiation::Success, TOTAL / 4));
 }
 
+/// Traffic that returns to other senders is left out of the bandwidth.
 #[test]
-fn what_returns_to_other_senders_is_left_out_of_the_bandwidth() {
+fn returning_traffic_reduces_bandwidth() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.join(2);
-    node.told();
+    node.notices();
     // 52 B every 100 us are 520 kB/s; with a tenth more, 572 kB/s.
     for _ in 0..1_000 {
         let mut ack = Packet::new(9);
@@ -469,9 +481,9 @@ fn what_returns_to_other_senders_is_left_out_of_the_bandwidth() {
     }
     let given = node.reading("given");
     assert!((TOTAL - 580_000..=TOTAL - 572_000 + 4_000).contains(&given), "{given}");
-    let told = node.told();
-    assert!(told.iter().filter(|told| told.1 == Reduce).count() >= 2, "{told:?}");
+    let notices = node.notices();
+    assert!(notices.iter().filter(|notice| notice.1 == Reduce).count() >= 2, "{notices:?}");
     // When they cease it is handed out again.
     node.pass(2_000);
-    assert_eq!(node.told().last().map(|told| told.1), Some(Increase));
+    assert_eq!(node.notices().last().map(|notice| notice.1), Some(Increase));
 }

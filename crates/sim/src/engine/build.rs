@@ -4,21 +4,22 @@ use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_dccp::{Connection, Role};
 use narrows_net::DelayLine;
 use narrows_routers::{RouterLink, endpoint};
+use narrows_scenario::{FlowPlan, LinkPlan, Plan, Way};
 use narrows_tcp::{Receiver, Sender, TcpConfig, multipath};
 use narrows_traffic::{App, AppConfig};
 
 use super::connections::Connections;
 use super::routes::{Routes, intern};
-use super::{Distance, Engine, NONE, Sources};
+use super::sources::Sources;
+use super::{Engine, NONE, PropagationHop};
 use crate::Link;
 use crate::clock::Clock;
 use crate::control::ControlPlane;
 use crate::datagrams::{self, Bodies};
 use crate::ends::{Origin, Target};
 use crate::metrics::Metrics;
-use crate::queue::{EventQueue, SourceId};
-use crate::recorder::Recorder;
-use narrows_scenario::{FlowPlan, LinkPlan, Plan, Way};
+use crate::observer::Observer;
+use crate::queue::EventQueue;
 
 /// The receiving end of a stream, which takes part where the scheme settles its rate with the network.
 fn stream_receiver(number: u32, flow: &FlowPlan, tcp: &TcpConfig) -> Receiver {
@@ -31,7 +32,14 @@ fn stream_receiver(number: u32, flow: &FlowPlan, tcp: &TcpConfig) -> Receiver {
 
 impl Engine {
     /// Builds the network and the endpoints of a run; nothing moves yet.
-    pub fn new(plan: Plan, recorder: Recorder) -> Self {
+    pub fn new(plan: Plan) -> Self {
+        Self::observed(plan, ())
+    }
+}
+
+impl<O: Observer> Engine<O> {
+    /// As [`Engine::new`], for a run that `observer` sees.
+    pub fn observed(plan: Plan, observer: O) -> Self {
         let (mut steps, mut wire_keys, mut known) = (Vec::new(), Vec::new(), Vec::new());
         let mut others: Vec<Routes> = Vec::new();
         let routes: Vec<Routes> = plan
@@ -61,7 +69,7 @@ impl Engine {
                 returns[opposite] = i as u32;
             }
         }
-        let wires: Vec<Distance> = wire_keys
+        let wires: Vec<PropagationHop> = wire_keys
             .iter()
             .enumerate()
             .map(|(i, &(wire_link, delay, last))| {
@@ -70,7 +78,7 @@ impl Engine {
                 if let Some(delays) = &link.delay_trace {
                     wire = wire.following(delays.clone(), random("wire", i));
                 }
-                Distance { wire, last, returns: returns[wire_link] }
+                PropagationHop { wire, last, returns: returns[wire_link] }
             })
             .collect();
         let connections = Connections::new(&plan);
@@ -122,36 +130,27 @@ impl Engine {
         };
         let receivers = plan.flows.iter().enumerate().map(receiver).collect();
 
-        let first_sender = (wires.len() + links.len()) as SourceId;
-        let flows = senders.len() as SourceId;
-        let sources = Sources {
-            links: wires.len() as SourceId,
-            senders: first_sender,
-            receivers: first_sender + flows,
-            clock: first_sender + 2 * flows,
-            control: first_sender + 2 * flows + 1,
-            connections: first_sender + 2 * flows + 2,
-        };
-        let mut queue = EventQueue::new(sources.connections as usize + connections.all.len());
-        for (i, connection) in connections.all.iter().enumerate() {
-            queue.schedule(sources.connections + i as SourceId, connection.source.deadline());
+        let sources = Sources::new(wires.len(), links.len(), senders.len(), connections.all.len());
+        let mut queue = EventQueue::new(sources.count());
+        for (i, connection) in (0..).zip(&connections.all) {
+            queue.schedule(sources.connection(i), connection.source.deadline());
         }
-        for (i, sender) in senders.iter().enumerate() {
-            queue.schedule(sources.senders + i as SourceId, sender.deadline());
+        for (i, sender) in (0..).zip(&senders) {
+            queue.schedule(sources.sender(i), sender.deadline());
         }
-        for (i, link) in links.iter().enumerate() {
+        for (i, link) in (0..).zip(&links) {
             // Router algorithms may ask to be woken before the first packet.
             if link.next_service() < Nanos::MAX {
-                queue.schedule(sources.links + i as SourceId, link.next_service());
+                queue.schedule(sources.service(i), link.next_service());
             }
         }
         let clock = Clock::new(&plan);
-        queue.schedule(sources.clock, clock.next());
+        queue.schedule(sources.clock(), clock.next());
         let polled =
             plan.links.iter().map(|link| link.router.as_ref().is_some_and(|router| router.entry.controlled));
         let polled = polled.enumerate().filter(|(_, polled)| *polled).map(|(i, _)| i as u32);
         let control = ControlPlane::new(plan.controller, polled.collect());
-        queue.schedule(sources.control, control.next());
+        queue.schedule(sources.control(), control.next());
         Self {
             now: Nanos::ZERO,
             events: 0,
@@ -170,7 +169,7 @@ impl Engine {
             clock,
             control,
             metrics: Metrics::new(&plan),
-            recorder,
+            observer,
             plan,
         }
     }

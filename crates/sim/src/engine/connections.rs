@@ -4,16 +4,15 @@ use std::ops::Range;
 
 use narrows_cc::{Bytes, Nanos, Random};
 use narrows_packet::{Flags, Packet};
+use narrows_scenario::result::{ConnectionResult, RunResult};
+use narrows_scenario::{ConnectionPlan, FlowPlan, Plan};
 use narrows_tcp::ConnectionConfig;
 use narrows_tcp::multipath::{Sink, Source};
 use narrows_traffic::App;
 
 use super::{Engine, NONE};
 use crate::metrics::jain;
-use crate::queue::SourceId;
-use crate::recorder::PacketEvent;
-use narrows_scenario::result::{ConnectionResult, RunResult};
-use narrows_scenario::{ConnectionPlan, FlowPlan, Plan};
+use crate::observer::{Observer, PacketEvent};
 
 /// A connection and the numbers of its subflows.
 #[derive(Debug)]
@@ -134,20 +133,20 @@ impl Connections {
     }
 }
 
-impl Engine {
+impl<O: Observer> Engine<O> {
     /// A packet of a subflow reaches its endpoint.
     pub(super) fn deliver_to(&mut self, connection: usize, packet: &Packet) {
         let (now, flow) = (self.now, packet.flow);
         let own = &mut self.connections.all[connection];
         if packet.flags.has(Flags::REVERSE) {
-            self.recorder.packet(now, PacketEvent::Ack, None, packet);
+            self.observer.packet(now, PacketEvent::Ack, None, packet);
             let outcome = own.source.on_packet(now, packet, &mut self.senders[own.flows.clone()]);
             if let Some(rtt) = outcome.rtt {
                 self.metrics.on_rtt(flow, rtt);
             }
             self.transmit_from(connection);
         } else {
-            self.recorder.packet(now, PacketEvent::Deliver, None, packet);
+            self.observer.packet(now, PacketEvent::Deliver, None, packet);
             own.sink.on_packet(now, packet, self.receivers[flow as usize].as_mut());
             self.acknowledge(flow);
         }
@@ -161,16 +160,16 @@ impl Engine {
             let Some(packet) = own.source.poll_transmit(self.now, &mut self.senders[flows.clone()]) else {
                 break;
             };
-            self.recorder.packet(self.now, PacketEvent::Send, None, &packet);
+            self.observer.packet(self.now, PacketEvent::Send, None, &packet);
             self.offer(self.step_of(&packet), &packet);
         }
         for flow in flows {
             let sender = &self.senders[flow];
             self.metrics.on_transmitted(self.now, flow as u32, sender);
-            self.queue.schedule(self.sources.senders + flow as SourceId, sender.deadline());
+            self.queue.schedule(self.sources.sender(flow as u32), sender.deadline());
         }
         let deadline = self.connections.all[connection].source.deadline();
-        self.queue.schedule(self.sources.connections + connection as SourceId, deadline);
+        self.queue.schedule(self.sources.connection(connection as u32), deadline);
     }
 
     /// The timer of a subflow's sender.

@@ -8,15 +8,14 @@ use narrows_routers::{Outgoing, RouterLink};
 use super::Engine;
 use crate::control::Notice;
 use crate::ends::Origin;
-use crate::queue::SourceId;
-use crate::recorder::PacketEvent;
+use crate::observer::{Observer, PacketEvent};
 
-impl Engine {
+impl<O: Observer> Engine<O> {
     /// A link whose departures are decided one by one ends a transmission.
-    pub(super) fn on_service(&mut self, source: SourceId) {
-        let index = (source - self.sources.links) as usize;
+    pub(super) fn on_service(&mut self, link: u32) {
+        let index = link as usize;
         self.serve_due(index);
-        self.queue.schedule(source, self.links[index].next_service());
+        self.queue.schedule(self.sources.service(link), self.links[index].next_service());
     }
 
     /// Ends the transmissions of a link that are due.
@@ -48,7 +47,7 @@ impl Engine {
         }
         self.links[index].on_return(self.now, packet);
         self.collect(index);
-        self.queue.schedule(self.sources.links + link, self.links[index].next_service());
+        self.queue.schedule(self.sources.service(link), self.links[index].next_service());
     }
 
     /// A router algorithm sends something.
@@ -80,7 +79,7 @@ impl Engine {
                 self.control.at(at, Notice::Packet(packet));
             }
         }
-        self.queue.schedule(self.sources.control, self.control.next());
+        self.queue.schedule(self.sources.control(), self.control.next());
     }
 
     /// What is due beside the ways of packets.
@@ -98,7 +97,7 @@ impl Engine {
                     }
                     self.links[index].on_signal(self.now, &signal);
                     self.collect(index);
-                    self.queue.schedule(self.sources.links + link, self.links[index].next_service());
+                    self.queue.schedule(self.sources.service(link), self.links[index].next_service());
                 }
                 Notice::Poll => self.control.poll(self.now),
                 Notice::Read { port } => {
@@ -113,7 +112,7 @@ impl Engine {
                 }
             }
         }
-        self.queue.schedule(self.sources.control, self.control.next());
+        self.queue.schedule(self.sources.control(), self.control.next());
     }
 
     #[cold]
@@ -122,7 +121,7 @@ impl Engine {
         if matches!(self.senders[packet.flow as usize], Origin::Datagrams(_)) {
             self.bodies.forget(packet);
         }
-        self.recorder.packet(self.now, PacketEvent::Drop, Some(link), packet);
+        self.observer.packet(self.now, PacketEvent::Drop, Some(link), packet);
         // Even a packet that is dropped may wake a router algorithm, or make it send something.
         let port = &mut self.links[link as usize];
         if port.router().is_some() {
@@ -130,7 +129,7 @@ impl Engine {
             while let Some(out) = self.links[link as usize].take_outgoing() {
                 self.send_off(link as usize, out);
             }
-            self.queue.schedule(self.sources.links + link, next);
+            self.queue.schedule(self.sources.service(link), next);
         }
     }
 }

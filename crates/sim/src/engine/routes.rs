@@ -2,9 +2,10 @@
 
 use narrows_cc::Nanos;
 use narrows_packet::{Flags, Packet};
+use narrows_scenario::Hop;
 
 use super::Engine;
-use narrows_scenario::Hop;
+use crate::observer::Observer;
 
 /// One step of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub(super) fn intern(
     made
 }
 
-impl Engine {
+impl<O: Observer> Engine<O> {
     /// The steps of a route.
     pub(super) fn way(&self, route: Route) -> impl Iterator<Item = Step> + '_ {
         let steps = &self.steps[route as usize..];

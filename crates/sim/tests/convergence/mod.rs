@@ -1,40 +1,40 @@
-//! When rates have settled: what flows deliver, sampled ten times per round-trip time, against their fair rates.
+//! Settling time of rates: deliveries sampled ten times per round-trip time, against fair rates.
 
 use narrows_cc::Nanos;
 use narrows_scenario::Plan;
-use narrows_sim::{Engine, Recorder, RunResult};
+use narrows_sim::{Engine, RunResult};
 
 /// Samples per round-trip time.
 const SAMPLES: u64 = 10;
-/// How far from its fair rate a flow may be.
+/// Accepted deviation of a flow from its fair rate.
 pub const TOLERANCE: f64 = 0.1;
 
-/// What each flow had delivered in order, at every sample.
+/// In-order bytes of each flow at every sample.
 pub struct Deliveries {
     rtt: Nanos,
     samples: Vec<Vec<u64>>,
 }
 
 impl Deliveries {
-    /// Runs a scenario, taking samples by a stated round-trip time.
+    /// Runs a scenario with samples based on a stated round-trip time.
     pub fn of(spec: Plan, rtt: Nanos) -> (Self, RunResult) {
         let (flows, duration) = (spec.flows.len(), spec.duration);
-        let mut engine = Engine::new(spec, Recorder::off());
+        let mut engine = Engine::new(spec);
         let mut samples = vec![vec![0; flows]];
         loop {
             let at = rtt * samples.len() as u64 / SAMPLES;
             if at > duration {
                 break;
             }
-            engine.run_until(at).expect("nothing is written");
+            engine.run_until(at);
             samples.push((0..flows).map(|flow| engine.delivered(flow).as_u64()).collect());
         }
-        (Self { rtt, samples }, engine.finish().expect("nothing is written"))
+        (Self { rtt, samples }, engine.finish())
     }
 
-    /// Megabits per second of payload at a sample: the mean of as many rates as there are samples in a round-trip time, each
-    /// over the round-trip time before its sample. One such rate would not do: of a sender whose packets come in clumps, one
-    /// per round trip, with a little queue on the way, it misses a clump now and then.
+    /// Goodput at a sample in Mbit/s: the mean of as many rates as a round-trip time has samples, each over
+    /// the round-trip time before its sample. A single rate is too coarse: with packets in one clump per
+    /// round trip and a small queue on the path, it misses a clump now and then.
     fn rate(&self, flow: usize, sample: usize) -> f64 {
         let bytes = |end: usize| {
             let start = end.saturating_sub(SAMPLES as usize);
@@ -44,11 +44,11 @@ impl Deliveries {
         8.0 * sum / SAMPLES as f64 / self.rtt.as_secs_f64() / 1e6
     }
 
-    /// Round-trip times from `from` to the last sample before `until` at which one of the flows was not within
-    /// [`TOLERANCE`] of its fair rate, in Mbit/s of payload; a fair rate of none: the flow does not count. None if they were
-    /// still not there when it ended.
+    /// Round-trip times from `from` to the last sample before `until` at which a flow deviated from its fair
+    /// rate in Mbit/s of payload by more than [`TOLERANCE`]. Flows without a fair rate do not count. `None`
+    /// if rates did not settle.
     ///
-    /// For rates look back, a flow that is at its fair rate at once is found to be so 1.6 round-trip times later.
+    /// Rates look back, so a flow that changes to its fair rate at once settles 1.6 round-trip times later.
     pub fn settled_after(&self, from: Nanos, until: Nanos, fair: &[Option<f64>]) -> Option<f64> {
         let number = |at: Nanos| (at.as_nanos() * SAMPLES / self.rtt.as_nanos()) as usize;
         let (first, last) = (number(from), number(until).min(self.samples.len() - 1));
@@ -64,8 +64,9 @@ impl Deliveries {
     }
 }
 
+/// Rates settle when the last flow stays within a tenth of its fair rate.
 #[test]
-fn rates_are_settled_when_the_last_flow_is_within_a_tenth_for_good() {
+fn settling_time_ends_when_last_flow_stays_within_a_tenth() {
     // Samples every 10 ms. Flow 0 sends 1 MB/s throughout, flow 1 from 200 ms on. 140 ms later ten rates look back to that
     // start, 0.5, 0.6, 0.7, 0.8, 0.9 and five times 1.0 MB/s: 6.8 Mbit/s on the mean; 150 ms later it is 7.2 Mbit/s.
     let at = |sample: u64, start: u64| 10_000 * sample.saturating_sub(start);

@@ -1,4 +1,4 @@
-//! Scenario texts drawn at random from all that a scenario may say.
+//! Random scenario texts over every key of a scenario.
 
 mod network;
 
@@ -15,7 +15,7 @@ fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::sample::select(texts).prop_map(str::to_owned)
 }
 
-/// Lines of which any may be missing. Failures shrink towards none.
+/// Lines, each possibly absent. Failures shrink towards none.
 fn lines(groups: &'static [&'static [&'static str]]) -> impl Strategy<Value = String> {
     let line =
         |texts: &'static [&'static str]| prop_oneof![2 => Just(""), 1 => prop::sample::select(texts)].boxed();
@@ -24,12 +24,12 @@ fn lines(groups: &'static [&'static [&'static str]]) -> impl Strategy<Value = St
     })
 }
 
-/// A number of many magnitudes.
+/// A number with a random order of magnitude.
 fn magnitude(low: u32, high: u32) -> impl Strategy<Value = u64> {
     (low..high).prop_flat_map(|bits| (1u64 << bits)..(2u64 << bits))
 }
 
-/// Transport settings for segments of a size.
+/// Transport settings, and their segment size.
 fn tcp() -> impl Strategy<Value = (String, u64)> {
     let segment = prop_oneof![
         4 => Just(1448u64),
@@ -61,7 +61,7 @@ fn tcp() -> impl Strategy<Value = (String, u64)> {
     })
 }
 
-/// A scheme, perhaps with one parameter at an end of its range or between.
+/// A scheme, possibly with one parameter at an end of its range or in between.
 fn scheme() -> impl Strategy<Value = String> {
     prop::sample::select(ALL).prop_flat_map(|entry| {
         let name = entry.info.name;
@@ -84,7 +84,7 @@ fn scheme() -> impl Strategy<Value = String> {
     })
 }
 
-/// What feeds a flow that never ends by itself.
+/// The application of a flow that never ends by itself.
 fn endless_app() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => Just(String::new()),
@@ -107,9 +107,9 @@ fn endless_app() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Files over one bottleneck that loses, delays and reorders, with time to spare: their text.
+/// A scenario of files over one bottleneck with loss, delay and reordering, and enough time to complete.
 pub fn files() -> impl Strategy<Value = String> {
-    // Between them the losses of a file never go on for ever.
+    // Loss that never persists for the duration of a file.
     const SETTLED: &[&str] = &[
         "",
         "loss = \"1%\"",
@@ -125,7 +125,7 @@ pub fn files() -> impl Strategy<Value = String> {
     let network = (magnitude(16, 30), queueing(), prop::sample::select(SETTLED), any::<u32>());
     (network, tcp(), prop::collection::vec(flow, 1..4)).prop_map(
         |((rate, queueing, settled, seed), (tcp, segment), flows)| {
-            // A timeout that may not back off beyond the time a packet takes fills any queue with copies.
+            // A timeout that cannot back off beyond a packet's transmission time fills any queue with copies.
             let tcp: Vec<&str> = tcp.lines().filter(|line| !line.contains("rto")).collect();
             let tcp = tcp.join("\n") + "\n";
             let mut text = format!(
@@ -145,11 +145,11 @@ pub fn files() -> impl Strategy<Value = String> {
     )
 }
 
-/// A whole scenario.
+/// A scenario over every key.
 pub fn scenario() -> impl Strategy<Value = String> {
     let rate = prop_oneof![6 => magnitude(19, 25), 1 => magnitude(3, 19), 1 => magnitude(25, 36), 1 => magnitude(36, 56)];
     (rate, tcp()).prop_flat_map(|(rate, (tcp, segment))| {
-        // So long that some 20 000 packets pass at the most.
+        // At most some 20 000 packets.
         let longest = 20_000 * (segment + 20) * 8 * 1_000 / rate;
         let ms = longest.clamp(5, 2_000);
         let rtt = prop_oneof![
@@ -158,23 +158,23 @@ pub fn scenario() -> impl Strategy<Value = String> {
             2 => Just(1_000_000_000),
             1 => Just(9_900_000_000_000_000)
         ];
-        // Only the receiver's window bounds what passes at the highest rates.
+        // At the highest rates only the receive window bounds the number of packets.
         let least_rtt = if rate >> 36 == 0 { 0 } else { 2_000_000 };
         // In thousandths of the run.
         let times = prop_oneof![3 => Just((0u64, None)), 2 => (0u64..1000, prop::option::of(1u64..1000))];
         let flow = (scheme(), rtt, times, endless_app(), 0usize..12);
         let run = (prop::sample::select(&["0%", "10%", "90%"][..]), any::<u32>(), any::<bool>());
         (network(rate), prop::collection::vec(flow, 1..5), run).prop_map(
-            move |((network, ways), flows, (warmup, seed, count))| {
+            move |((network, routes), flows, (warmup, seed, count))| {
                 let mut text = format!(
                     "name = \"fuzz\"\nduration = \"{ms}ms\"\nwarmup = \"{warmup}\"\nseed = {seed}\n[tcp]\n{tcp}[network]\n{network}"
                 );
-                for (scheme, rtt, (start, stop), app, way) in flows {
+                for (scheme, rtt, (start, stop), app, route) in flows {
                     let start = start * ms;
-                    let way = ways[way % ways.len()];
-                    write!(text, "[[flows]]\nscheme = \"{scheme}\"\nstart = \"{start}us\"\n{app}{way}\n").unwrap();
-                    if way.is_empty() {
-                        // Elsewhere it is that of the links; a dumbbell's access links take up to 8 ms of it.
+                    let route = routes[route % routes.len()];
+                    write!(text, "[[flows]]\nscheme = \"{scheme}\"\nstart = \"{start}us\"\n{app}{route}\n").unwrap();
+                    if route.is_empty() {
+                        // Otherwise the links give the RTT; a dumbbell's access links take up to 8 ms of it.
                         writeln!(text, "rtt = \"{}ns\"", rtt.max(least_rtt) + 8_000_000 * u64::from(network.contains("access"))).unwrap();
                     }
                     if let Some(after) = stop {

@@ -1,4 +1,4 @@
-//! Links, queues and what else lies between endpoints.
+//! Random networks: links, queues and disturbances.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::lines;
 
-/// Capacity traces by their file names.
+/// Capacity traces by file name.
 pub const TRACES: &[(&str, &str)] = &[
     ("sparse", "700\n"),
     ("steady", "1\n"),
@@ -72,7 +72,7 @@ const BUFFERS: &[&str] = &[
     "1000000000000bdp",
 ];
 
-/// What a link may do to packets besides queueing them.
+/// Loss, jitter, reordering and policing on a link.
 fn disturbances() -> impl Strategy<Value = String> {
     let plain = lines(&[
         &["loss_at = \"ingress\""],
@@ -98,14 +98,14 @@ fn disturbances() -> impl Strategy<Value = String> {
         .prop_map(|(plain, loss)| format!("{plain}loss = {loss}\n"))
 }
 
-/// The rest of a link: what it holds, and how.
+/// Queue discipline and buffer of a link.
 pub fn queueing() -> impl Strategy<Value = String> {
     let queue = prop_oneof![1 => Just("\"droptail\""), 2 => prop::sample::select(QUEUES)];
     (queue, prop::sample::select(BUFFERS))
         .prop_map(|(queue, buffer)| format!("queue = {queue}\nbuffer = \"{buffer}\"\n"))
 }
 
-/// A network: its text, and what each flow says of its way through it.
+/// A network's text, and the accepted route keys of a flow.
 pub fn network(rate: u64) -> impl Strategy<Value = (String, &'static [&'static str])> {
     const NOTHING: &[&str] = &[""];
     const LOT: &[&str] =
@@ -150,7 +150,7 @@ pub fn network(rate: u64) -> impl Strategy<Value = (String, &'static [&'static s
             for (i, ((from, to), own)) in ends.into_iter().zip(own).enumerate() {
                 write!(text, "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n{own}").unwrap();
                 if i == 0 && !duplex {
-                    // Two one-way links in place of one that leads both ways.
+                    // Two one-way links instead of a duplex link.
                     text += "duplex = false\n[[links]]\nfrom = \"b\"\nto = \"a\"\nduplex = false\n";
                 }
             }

@@ -1,4 +1,4 @@
-//! One port with a router, flows of real endpoints through it, and strangers who open flows that they never use.
+//! One port with a router, flows of real endpoints through it, and a flood of flows that open and never send.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use narrows_sim::Link;
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
-/// What the link carries.
+/// Rate of the link.
 pub const RATE: Rate = Rate::from_bytes_per_sec(12_500_000);
-/// The most flows that a router with a table knows.
+/// Table size of routers with a table.
 const ROOM: f64 = 1_000.0;
-/// From the link to the receivers, and from there back past the port to the senders beside it.
-const WAY: Nanos = Nanos::from_millis(10);
+/// Delay from the link to the receivers, and from there back past the port to the senders.
+const DELAY: Nanos = Nanos::from_millis(10);
 
 #[derive(Clone, Copy)]
 enum Place {
     Link,
     Receiver,
-    /// The node before the link, from the receiver.
+    /// The node before the link, reached from the receiver.
     Node,
-    /// The sender, from that node.
+    /// The sender, reached from that node.
     Sender,
 }
 
@@ -39,16 +39,19 @@ pub struct Port {
     receivers: Vec<Receiver>,
     wire: BTreeMap<(Nanos, u64), (Place, Packet)>,
     number: u64,
-    /// Bytes that strangers have sent.
+    /// Bytes that the flood sent.
     pub flood: u64,
 }
 
-/// The scheme that speaks to a router.
+/// The scheme with the router's protocol.
 fn scheme_of(entry: &RouterEntry) -> &'static schemes::Entry {
-    let speaks = |scheme: &&schemes::Entry| {
+    let matches = |scheme: &&schemes::Entry| {
         scheme.rate_protocol.and_then(Explicit::named).map(Explicit::router) == Some(entry.info.name)
     };
-    schemes::ALL.iter().find(speaks).unwrap_or_else(|| panic!("no scheme speaks to {}", entry.info.name))
+    schemes::ALL
+        .iter()
+        .find(matches)
+        .unwrap_or_else(|| panic!("no scheme has the protocol of {}", entry.info.name))
 }
 
 fn setup(scheme: &schemes::Entry) -> Setup {
@@ -78,8 +81,8 @@ fn negotiation(flow: u32) -> NegotiationConfig {
 }
 
 impl Port {
-    /// `flows` flows that always have data begin one after the other; flow numbers go up to `strangers`.
-    pub fn new(entry: &'static RouterEntry, flows: u32, strangers: u32) -> Self {
+    /// `flows` backlogged flows start one after the other; flow numbers cover `flooders` more.
+    pub fn new(entry: &'static RouterEntry, flows: u32, flooders: u32) -> Self {
         let config = LinkConfig::drop_tail(RATE, Limit::Packets(2_000));
         let tuple = |flow: u32| FiveTuple {
             source: (10 << 24) | (flow >> 8),
@@ -90,9 +93,9 @@ impl Port {
         };
         let mut params = Params::defaults(entry.info.params);
         if entry.info.params.iter().any(|param| param.name == "flows") {
-            params.set("flows", ROOM).expect("it is in range");
+            params.set("flows", ROOM).expect("in range");
         }
-        let tuples = (0..flows + strangers).map(tuple).collect::<Arc<[_]>>();
+        let tuples = (0..flows + flooders).map(tuple).collect::<Arc<[_]>>();
         let router = RouterConfig { flows: tuples, ..RouterConfig::new(entry, params) };
         let scheme = scheme_of(entry);
         let ends = (0..flows).map(|flow| sender(scheme, flow, Nanos::from_millis(50) * u64::from(flow)));
@@ -110,10 +113,10 @@ impl Port {
     }
 
     pub fn router(&self) -> &AnyRouter {
-        self.link.router().expect("it has one")
+        self.link.router().expect("a router")
     }
 
-    /// Payload that each flow has delivered in order.
+    /// In-order payload of each flow.
     pub fn delivered(&self) -> Vec<u64> {
         self.receivers.iter().map(|receiver| receiver.stats().bytes_in_order).collect()
     }
@@ -123,19 +126,19 @@ impl Port {
         self.wire.insert((at, self.number), (place, packet));
     }
 
-    /// From `start` on, every `gap`, one more stranger sends what opens a flow of this scheme: its SYN, and a round-trip time
-    /// later what leaves before its data, if that is a message to the network.
-    pub fn strangers(&mut self, numbers: std::ops::Range<u32>, start: Nanos, gap: Nanos) {
+    /// From `start`, every `gap`, one more flow opens: with its SYN, and a round-trip time later with the
+    /// control message before its data, if the scheme has one.
+    pub fn open_flood(&mut self, numbers: std::ops::Range<u32>, start: Nanos, gap: Nanos) {
         for (n, flow) in numbers.enumerate() {
             let at = start + gap * n as u64;
-            let (mut stranger, mut other) = sender(self.scheme, flow, at);
-            stranger.on_timer(at);
-            let syn = stranger.poll_transmit(at).expect("a sender opens at its start");
-            other.on_packet(at, &syn);
-            let answer = other.poll_transmit(at).expect("a SYN is answered");
-            let later = at + WAY * 2;
-            stranger.on_packet(later, &answer);
-            let request = std::iter::from_fn(|| stranger.poll_transmit(later))
+            let (mut opener, mut peer) = sender(self.scheme, flow, at);
+            opener.on_timer(at);
+            let syn = opener.poll_transmit(at).expect("a SYN at the start");
+            peer.on_packet(at, &syn);
+            let answer = peer.poll_transmit(at).expect("a SYN-ACK");
+            let later = at + DELAY * 2;
+            opener.on_packet(later, &answer);
+            let request = std::iter::from_fn(|| opener.poll_transmit(later))
                 .take_while(|packet| packet.payload == 0)
                 .find(|packet| packet.kind() == Kind::Message);
             for (at, packet) in std::iter::once((at, syn)).chain(request.map(|request| (later, request))) {
@@ -159,7 +162,7 @@ impl Port {
 
     fn serve(&mut self) {
         if let Some(packet) = self.link.serve(self.now) {
-            self.put(self.now + WAY, Place::Receiver, packet);
+            self.put(self.now + DELAY, Place::Receiver, packet);
         }
         self.collect();
     }
@@ -184,14 +187,14 @@ impl Port {
                 self.senders[flow].on_packet(self.now, &packet);
                 self.transmit(flow);
             }
-            // Strangers neither get answers nor give them.
+            // Flows of the flood neither send nor receive answers.
             Place::Receiver | Place::Sender => {}
         }
     }
 
     fn answer(&mut self, flow: usize) {
         while let Some(packet) = self.receivers[flow].poll_transmit(self.now) {
-            self.put(self.now + WAY, Place::Node, packet);
+            self.put(self.now + DELAY, Place::Node, packet);
         }
     }
 

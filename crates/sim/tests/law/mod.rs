@@ -1,4 +1,4 @@
-//! What the laws share: scenario texts as runs, and comparison with a stated tolerance.
+//! Shared by the laws: scenario texts as runs, tables of scenarios, comparison with a stated tolerance.
 #![allow(dead_code)] // every file of laws uses a part of it
 
 use std::collections::BTreeMap;
@@ -6,14 +6,19 @@ use std::collections::BTreeMap;
 use narrows_cc::Nanos;
 use narrows_routers::{AnyRouter, Reading};
 use narrows_scenario::{Plan, Source, expand, resolve};
-use narrows_sim::{Engine, Recorder, RunResult};
+use narrows_sim::{Engine, RunResult};
 
-/// The files that laws name.
+/// Files that scenarios of laws name.
 fn files() -> BTreeMap<String, String> {
-    BTreeMap::from([("even.trace".to_owned(), include_str!("../fixtures/even.trace").to_owned())])
+    let fixtures = [
+        ("burst.loss", include_str!("../fixtures/burst.loss")),
+        ("even.trace", include_str!("../fixtures/even.trace")),
+        ("step.delay", include_str!("../fixtures/step.delay")),
+    ];
+    fixtures.map(|(name, text)| (name.to_owned(), text.to_owned())).into()
 }
 
-/// One scenario text as a run.
+/// Resolves a scenario text with exactly one run.
 pub fn spec(text: &str) -> Plan {
     let files = &files();
     let planned = expand(&Source { name: "law", text, files }, &[]).unwrap_or_else(|e| panic!("{e}"));
@@ -21,40 +26,40 @@ pub fn spec(text: &str) -> Plan {
     resolve(&planned[0].scenario, planned[0].seed, files).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The share of payload in a full packet.
+/// Payload share of a full packet.
 pub const PAYLOAD: f64 = 1448.0 / 1500.0;
 
-/// What each flow delivered, in Mbit/s of payload.
+/// Goodput of each flow in Mbit/s.
 pub fn goodputs(result: &RunResult) -> Vec<f64> {
     result.flows.iter().map(|flow| flow.goodput_mbit_s).collect()
 }
 
-/// Runs one scenario text.
+/// Runs a scenario text.
 pub fn run(text: &str) -> RunResult {
     narrows_sim::run(spec(text))
 }
 
-/// Runs one scenario text, and takes the mean of the window over time after the warm-up, in segments.
+/// Runs a scenario text and returns the mean window after the warm-up in segments.
 pub fn run_with_mean_window(text: &str) -> (RunResult, f64) {
     let spec = spec(text);
     let (warmup, duration, segment) = (spec.warmup, spec.duration, f64::from(spec.flows[0].tcp.segment));
-    let mut engine = Engine::new(spec, Recorder::off());
-    engine.run_until(warmup).unwrap();
+    let mut engine = Engine::new(spec);
+    engine.run_until(warmup);
     let step = Nanos::from_millis(5);
     let (mut now, mut sum, mut samples) = (warmup, 0.0, 0.0);
     while now < duration {
         now += step;
-        engine.run_until(now).unwrap();
+        engine.run_until(now);
         sum += engine.window(0).as_f64() / segment;
         samples += 1.0;
     }
-    (engine.finish().unwrap(), sum / samples)
+    (engine.finish(), sum / samples)
 }
 
-/// A named internal of a router, in bytes, seconds or bytes per second.
+/// A reading of a router, in bytes, seconds or bytes per second.
 pub fn reading(router: Option<&AnyRouter>, name: &str) -> f64 {
-    let told = router.expect("the scheme brings its router").reading(name);
-    told.and_then(Reading::number).expect("it tells this number")
+    let found = router.expect("the scheme brings its router").reading(name);
+    found.and_then(Reading::number).unwrap_or_else(|| panic!("no number `{name}`"))
 }
 
 #[track_caller]
@@ -68,7 +73,7 @@ pub fn assert_within(what: &str, measured: f64, expected: f64, tolerance: f64) {
     );
 }
 
-/// One flow on a link so fast that it never queues, so that only the stated loss shapes its window.
+/// One flow on a link so fast that it never queues: only the stated loss shapes its window.
 pub fn lossy(scheme: &str, rtt: &str, loss: &str, warmup_s: f64, duration_s: f64) -> (RunResult, f64) {
     run_with_mean_window(&format!(
         r#"
@@ -84,4 +89,38 @@ scheme = "{scheme}"
 rtt = "{rtt}"
 "#
     ))
+}
+
+/// A scenario text; `network` holds keys of the network and further tables, `flows` tables.
+pub fn scenario(name: &str, duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
+    format!(
+        "name = \"{name}\"\nduration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\n{network}\n{flows}"
+    )
+}
+
+/// A table of flows; `more` holds further keys.
+pub fn flows(scheme: &str, rtt_ms: u64, more: &str) -> String {
+    format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt_ms}ms\"\n{more}\n")
+}
+
+/// A table of a duplex link; `more` holds further keys.
+pub fn link(from: &str, to: &str, rate: &str, delay: &str, more: &str) -> String {
+    format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"{delay}\"\n{more}\n")
+}
+
+/// Asserts the rate of each flow on the wire in Mbit/s.
+#[track_caller]
+pub fn assert_rates(result: &RunResult, expected: &[f64], tolerance: f64) {
+    for (flow, wire) in result.flows.iter().zip(expected) {
+        assert_within(&flow.flow, flow.goodput_mbit_s, wire * PAYLOAD, tolerance);
+    }
+}
+
+/// Asserts a run without drops, retransmissions and timeouts.
+#[track_caller]
+pub fn assert_lossless(result: &RunResult) {
+    for link in &result.links {
+        assert_eq!(link.drops, 0, "{}", link.link);
+    }
+    assert_eq!((result.counters.retransmits, result.counters.timeouts), (0, 0));
 }

@@ -1,14 +1,16 @@
-//! What the laws of connections of several subflows share: a network of two ways.
+//! Shared by the laws of multipath connections: a network of two paths.
 #![allow(dead_code)] // every file of laws uses a part of it
 
 pub mod windows;
 
 use narrows_sim::RunResult;
 
-/// The share of payload in a full packet: its header has 20 bytes more, and its segment as many less.
+use crate::law;
+
+/// Payload share of a full packet: the header has 20 bytes more, and the segment 20 less.
 pub const PAYLOAD: f64 = 1428.0 / 1500.0;
 
-/// Two disjoint ways of stated rates in Mbit/s and one-way delays in ms; what more their first links say.
+/// Two disjoint paths with rates in Mbit/s and one-way delays in ms, and further keys of their first links.
 ///
 /// ```text
 ///        r1, d1    a
@@ -16,7 +18,7 @@ pub const PAYLOAD: f64 = 1428.0 / 1500.0;
 ///        r2, d2    b    1 Gbit/s
 /// ```
 #[derive(Clone, Debug)]
-pub struct Ways {
+pub struct TwoPaths {
     pub seconds: f64,
     pub warmup: &'static str,
     pub rates: [f64; 2],
@@ -26,7 +28,7 @@ pub struct Ways {
     pub network: String,
 }
 
-impl Default for Ways {
+impl Default for TwoPaths {
     fn default() -> Self {
         Self {
             seconds: 60.0,
@@ -39,12 +41,10 @@ impl Default for Ways {
     }
 }
 
-impl Ways {
+impl TwoPaths {
     pub fn text(&self, flows: &str) -> String {
-        let link = |from: &str, to: &str, rate: f64, delay: u32, more: &str| {
-            format!(
-                "[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}mbit\"\ndelay = \"{delay}ms\"\n{more}\n"
-            )
+        let link = |from, to, rate: f64, delay: u32, more: &str| {
+            law::link(from, to, &format!("{rate}mbit"), &format!("{delay}ms"), more)
         };
         let [first, second] = &self.more;
         let links = [
@@ -63,30 +63,30 @@ impl Ways {
     }
 }
 
-/// Flows over the way by `a` or `b`, with segments as subflows have them.
+/// Flows over the path through `a` or `b`, with the segment size of subflows.
 pub fn single(scheme: &str, via: &str, more: &str) -> String {
     format!(
         "[[flows]]\nscheme = \"{scheme}\"\nroute = [\"s\", \"{via}\", \"d\"]\ntcp = {{ segment_bytes = 1428, header_bytes = 72 }}\n{more}\n"
     )
 }
 
-/// Connections over both.
+/// Connections over both paths.
 pub fn both(scheme: &str, more: &str) -> String {
-    let way = |via: &str| format!("{{ route = [\"s\", \"{via}\", \"d\"] }}");
+    let path = |via: &str| format!("{{ route = [\"s\", \"{via}\", \"d\"] }}");
     format!(
         "[[flows]]\nscheme = \"{scheme}\"\nlabel = \"both\"\nsubflows = [{}, {}]\n{more}\n",
-        way("a"),
-        way("b")
+        path("a"),
+        path("b")
     )
 }
 
-/// The goodput of all connections together.
+/// Total goodput of all connections.
 pub fn goodput(result: &RunResult) -> f64 {
     result.connections.iter().map(|row| row.goodput_mbit_s).sum()
 }
 
-/// That of the flows whose labels have this beginning or end.
+/// Total goodput of the flows whose labels begin or end with `part`.
 pub fn of_flows(result: &RunResult, part: &str) -> f64 {
-    let has = |label: &str| label.starts_with(part) || label.ends_with(part);
-    result.flows.iter().filter(|row| has(&row.flow)).map(|row| row.goodput_mbit_s).sum()
+    let matches = |label: &str| label.starts_with(part) || label.ends_with(part);
+    result.flows.iter().filter(|row| matches(&row.flow)).map(|row| row.goodput_mbit_s).sum()
 }

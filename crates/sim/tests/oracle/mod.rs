@@ -1,53 +1,54 @@
-//! Max-min fair rates on any graph, by progressive filling: the oracle that allocations are compared with.
+//! Max-min fair rates on any graph by progressive filling: the oracle for allocations.
 //!
-//! A vector of rates is max-min fair if no rate can grow without taking from one that is not larger (Bertsekas and
-//! Gallager, Data Networks, 2nd edition, section 6.5.2). Filling finds it: all rates rise together from zero; where a link
-//! is full, the rates of its flows stay, and a flow that wants no more than it has stays too; the others rise on.
+//! A vector of rates is max-min fair if no rate can grow without reducing one that is not larger (Bertsekas
+//! and Gallager, Data Networks, 2nd edition, section 6.5.2). Progressive filling finds it: all rates rise
+//! together from zero. When a link is full, the rates of its flows stay, and so does the rate of a flow that
+//! reached its demand. The others rise on.
 //!
-//! Acknowledgements are traffic as well. They take from the links of the way back, a fixed share of the flow's rate, but
-//! nobody shares those out: what they take is not there for data.
+//! ACKs are traffic too. They take a fixed share of the flow's rate from the links of the reverse path, are
+//! not subject to fair sharing, and reduce the capacity for data.
 #![allow(dead_code)] // every file of laws uses a part of it
 
 mod network;
 mod tests;
 
-pub use network::{Network, Ranges, advised, wire};
+pub use network::{Network, Ranges, explicit_rate_schemes, wire};
 
-/// One flow as the oracle sees it.
+/// One flow of the oracle.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// The links of its data.
+    /// Links of its data.
     pub route: Vec<usize>,
-    /// The links of its acknowledgements.
+    /// Links of its ACKs.
     pub back: Vec<usize>,
-    /// The most it can use; infinite if its application always has data.
+    /// Its demand; infinite if the flow is backlogged.
     pub demand: f64,
 }
 
 impl Flow {
-    /// A flow whose application always has data, and whose acknowledgements take nothing.
-    pub fn greedy(route: &[usize]) -> Self {
+    /// A backlogged flow whose ACKs take nothing.
+    pub fn backlogged(route: &[usize]) -> Self {
         Self { route: route.to_vec(), back: Vec::new(), demand: f64::INFINITY }
     }
 
-    /// The same with a limit.
+    /// A flow with a limited demand.
     pub fn limited(route: &[usize], demand: f64) -> Self {
-        Self { demand, ..Self::greedy(route) }
+        Self { demand, ..Self::backlogged(route) }
     }
 }
 
-/// Loads and capacities are equal when they differ by less than this part of the capacity.
+/// Loads and capacities are equal within this fraction of the capacity.
 const CLOSE: f64 = 1e-9;
 
-/// The max-min fair rates of the flows, in the unit of the capacities.
+/// Max-min fair rates of the flows, in the unit of the capacities.
 pub fn max_min(capacities: &[f64], flows: &[Flow]) -> Vec<f64> {
     max_min_with_headroom(capacities, flows, 1.0)
 }
 
-/// The same where every link sets aside `headroom` times the rate of a flow that is limited elsewhere, as far as that is no
-/// more than the others have there.
+/// Max-min fair rates if every link reserves `headroom` times the rate of a flow that is limited elsewhere,
+/// but at most the others' share there.
 pub fn max_min_with_headroom(capacities: &[f64], flows: &[Flow], headroom: f64) -> Vec<f64> {
-    // All begin at zero and rise together. A flow whose rate stays keeps taking from its links, up to its headroom.
+    // All rates rise together from zero. A flow with a final rate takes more of its links up to its headroom.
     let mut level = 0.0_f64;
     let mut rates: Vec<Option<f64>> = flows.iter().map(|flow| (flow.demand <= 0.0).then_some(0.0)).collect();
     let mut full = vec![false; capacities.len()];
@@ -57,7 +58,7 @@ pub fn max_min_with_headroom(capacities: &[f64], flows: &[Flow], headroom: f64) 
         let takes: Vec<bool> = rates.iter().map(|&rate| level < most(rate)).collect();
         let crossing =
             |link| flows.iter().zip(&takes).filter(|(f, takes)| **takes && f.route.contains(&link)).count();
-        // By how much the level can rise until something happens.
+        // Rise of the level until the next event.
         let mut room = f64::INFINITY;
         for link in (0..capacities.len()).filter(|&link| !full[link] && crossing(link) > 0) {
             room = room.min((capacities[link] - taken[link]) / crossing(link) as f64);
@@ -66,7 +67,7 @@ pub fn max_min_with_headroom(capacities: &[f64], flows: &[Flow], headroom: f64) 
             let next = if rate.is_none() { flow.demand } else { most(rate) };
             room = room.min(if next > level { next - level } else { f64::INFINITY });
         }
-        assert!(room.is_finite(), "a flow without limit and without links has no fair rate");
+        assert!(room.is_finite(), "a backlogged flow without links has no fair rate");
         let room = room.max(0.0);
         for link in (0..capacities.len()).filter(|&link| !full[link]) {
             taken[link] += room * crossing(link) as f64;
@@ -85,13 +86,13 @@ pub fn max_min_with_headroom(capacities: &[f64], flows: &[Flow], headroom: f64) 
     rates.into_iter().flatten().collect()
 }
 
-/// The max-min fair rates where each flow's acknowledgements take `share` of its rate from the links of its way back: the
-/// fixed point of filling what they leave.
+/// Max-min fair rates if each flow's ACKs take `share` of its rate from the links of its reverse path: the
+/// fixed point of filling the remaining capacity.
 ///
-/// With `headroom`, links set aside that much for limited flows and for acknowledgements.
+/// With `headroom`, links reserve that factor for limited flows and for ACKs.
 pub fn max_min_beside_acks(capacities: &[f64], flows: &[Flow], share: f64, headroom: f64) -> Vec<f64> {
     let mut rates = vec![0.0; flows.len()];
-    // A change of rates moves what is left by `share` of it on as many links, so a few rounds bring it to rest.
+    // A change of rates changes the remaining capacity by `share` of it, so a few iterations converge.
     for _ in 0..100 {
         let acks = |link| headroom * share * acks(flows, &rates, link);
         let left: Vec<f64> = capacities.iter().enumerate().map(|(link, c)| c - acks(link)).collect();
@@ -102,15 +103,15 @@ pub fn max_min_beside_acks(capacities: &[f64], flows: &[Flow], share: f64, headr
             return rates;
         }
     }
-    panic!("acknowledgements and rates find no rest: {rates:?}");
+    panic!("no fixed point in 100 iterations: {rates:?}");
 }
 
-/// What a link carries.
+/// Load of a link.
 pub fn load(flows: &[Flow], rates: &[f64], link: usize) -> f64 {
     flows.iter().zip(rates).filter(|(flow, _)| flow.route.contains(&link)).map(|(_, rate)| rate).sum()
 }
 
-/// The rates of those whose acknowledgements cross a link.
+/// Rates of the flows whose ACKs cross a link.
 fn acks(flows: &[Flow], rates: &[f64], link: usize) -> f64 {
     flows.iter().zip(rates).filter(|(flow, _)| flow.back.contains(&link)).map(|(_, rate)| rate).sum()
 }

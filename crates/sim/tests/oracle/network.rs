@@ -1,18 +1,18 @@
-//! Random connected networks with flows on them, as the oracle and as a scenario see them.
+//! Random connected networks with flows, for the oracle and as scenario text.
 
 use narrows_cc::{Bytes, Random, schemes};
 use narrows_routers::protocol::Explicit;
 
 use super::{Flow, max_min, max_min_beside_acks};
 
-/// What the packets of a scheme look like on the wire, and what stands at the links.
+/// Packets of a scheme on the wire, and the router at the links.
 #[derive(Clone, Debug)]
 pub struct Wire {
     /// The router of its header.
     pub router: &'static str,
-    /// The share of payload in a full packet.
+    /// Payload share of a full packet.
     pub payload: f64,
-    /// Bytes of acknowledgements for each byte of full packets: one for two.
+    /// ACK bytes per byte of full packets, with one ACK per two packets.
     pub acks: f64,
 }
 
@@ -22,65 +22,66 @@ fn explicit(entry: &schemes::Entry) -> Option<Explicit> {
     entry.rate_protocol.and_then(Explicit::named)
 }
 
-/// All registered schemes that take advice from the network.
-pub fn advised() -> Vec<&'static str> {
+/// All registered schemes with an explicit-rate protocol.
+pub fn explicit_rate_schemes() -> Vec<&'static str> {
     schemes::ALL.iter().filter(|entry| explicit(entry).is_some()).map(|entry| entry.info.name).collect()
 }
 
-/// The packets of a registered scheme that takes advice from the network.
+/// The packets of a registered scheme with an explicit-rate protocol.
 pub fn wire(scheme: &str) -> Wire {
     const HEADER: f64 = 52.0;
     let entry = schemes::find(scheme).unwrap_or_else(|| panic!("there is no scheme {scheme}"));
-    let explicit = explicit(entry).unwrap_or_else(|| panic!("{scheme} takes no advice"));
+    let explicit = explicit(entry).unwrap_or_else(|| panic!("{scheme} has no explicit-rate protocol"));
     let header = HEADER + f64::from(explicit.header_bytes());
     let packet = SEGMENT.as_f64() + header;
     Wire { router: explicit.router(), payload: SEGMENT.as_f64() / packet, acks: header / (2.0 * packet) }
 }
 
-/// A duplex link. Its two directions are links of their own for the oracle: twice its number, and one more for the way back.
+/// A duplex link. Its two directions are separate links of the oracle: twice its number, plus one for the
+/// reverse.
 #[derive(Clone, Debug)]
 pub struct Edge {
-    /// Whether nodes take part there.
+    /// Whether the link has a router.
     pub shared: bool,
-    /// The nodes it joins.
+    /// The nodes at its ends.
     pub ends: (usize, usize),
-    /// Of either direction, in Mbit/s.
+    /// Rate of either direction in Mbit/s.
     pub rate: f64,
-    /// In milliseconds, one way.
+    /// One-way delay in milliseconds.
     pub delay: f64,
 }
 
 /// One flow through the network.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// The nodes it passes.
+    /// The nodes on its path.
     pub nodes: Vec<usize>,
-    /// The payload rate of its application in Mbit/s; none if it always has data.
+    /// Rate limit of its application in Mbit/s of payload; `None` if backlogged.
     pub limit: Option<f64>,
-    /// When it opens, in seconds.
+    /// Start time in seconds.
     pub start: f64,
 }
 
-/// Nodes joined by links, and flows.
+/// Nodes, links and flows.
 #[derive(Clone, Debug)]
 pub struct Network {
     pub edges: Vec<Edge>,
     pub traffic: Vec<Traffic>,
 }
 
-/// What random networks are drawn from.
+/// Ranges of random networks.
 #[derive(Clone, Copy, Debug)]
 pub struct Ranges {
     pub nodes: (u64, u64),
     pub flows: (u64, u64),
-    /// Mbit/s.
+    /// Rates in Mbit/s.
     pub rates: (f64, f64),
-    /// Milliseconds, one way.
+    /// One-way delays in milliseconds.
     pub delays: (f64, f64),
-    /// The part of the flows that an application limits.
+    /// Fraction of application-limited flows.
     pub limited: f64,
-    /// Data goes over any link in one direction only, from nodes to those with higher numbers; acknowledgements have the
-    /// other direction to themselves.
+    /// Data crosses every link in one direction only, towards nodes with higher numbers. ACKs have the other
+    /// direction to themselves.
     pub one_way: bool,
 }
 
@@ -93,8 +94,9 @@ fn uniform(random: &mut Random, (least, most): (f64, f64)) -> f64 {
 }
 
 impl Network {
-    /// A tree with some links more, so that it is connected and has more than one way; flows between random nodes on random
-    /// ways. A limited application wants between a fifth and nine tenths of what it could have had without its limit.
+    /// A tree with some additional links, so connected with alternate paths; flows between random nodes on
+    /// random paths. The demand of a limited application is between a fifth and nine tenths of its fair share
+    /// without the limit.
     pub fn random(random: &mut Random, ranges: &Ranges) -> Self {
         let nodes = between(random, ranges.nodes) as usize;
         let mut edges = Vec::new();
@@ -121,8 +123,8 @@ impl Network {
         network
     }
 
-    /// One link between two nodes, and flows that come to it and leave it by links of their own, fast enough for all, where
-    /// no router stands.
+    /// One link between two nodes. Flows enter and leave it through links of their own, which are fast enough
+    /// and have no router.
     pub fn one_bottleneck(random: &mut Random, ranges: &Ranges) -> Self {
         let rate = uniform(random, ranges.rates);
         let mut network = Self {
@@ -141,7 +143,7 @@ impl Network {
         network
     }
 
-    /// Chooses the applications with a limit.
+    /// Limits the applications of some flows.
     fn limit(&mut self, random: &mut Random, ranges: &Ranges) {
         let fair = max_min(&self.capacities(), &self.flows(1.0));
         for (traffic, fair) in self.traffic.iter_mut().zip(fair) {
@@ -151,11 +153,11 @@ impl Network {
         }
     }
 
-    /// A random way that passes no node twice, upwards only if it is to be `one_way`.
+    /// A random path without loops, only upwards if `one_way`.
     fn walk(&self, nodes: usize, one_way: bool, random: &mut Random) -> Vec<usize> {
-        let mut way = vec![random.below(nodes as u64) as usize];
+        let mut path = vec![random.below(nodes as u64) as usize];
         loop {
-            let here = way[way.len() - 1];
+            let here = path[path.len() - 1];
             let next: Vec<usize> = self
                 .edges
                 .iter()
@@ -164,16 +166,16 @@ impl Network {
                     (a, b) if b == here => Some(a),
                     _ => None,
                 })
-                .filter(|node| !way.contains(node) && (!one_way || *node > here))
+                .filter(|node| !path.contains(node) && (!one_way || *node > here))
                 .collect();
-            if next.is_empty() && way.len() == 1 {
-                way[0] = random.below(nodes as u64) as usize;
+            if next.is_empty() && path.len() == 1 {
+                path[0] = random.below(nodes as u64) as usize;
                 continue;
             }
-            if next.is_empty() || (way.len() > 1 && random.chance(0.4)) {
-                return way;
+            if next.is_empty() || (path.len() > 1 && random.chance(0.4)) {
+                return path;
             }
-            way.push(next[random.below(next.len() as u64) as usize]);
+            path.push(next[random.below(next.len() as u64) as usize]);
         }
     }
 
@@ -183,15 +185,15 @@ impl Network {
             (a, b) if (b, a) == (from, to) => Some(2 * i + 1),
             _ => None,
         });
-        found.expect("a way follows links")
+        found.expect("a link between neighbours")
     }
 
-    /// Of every link in every direction, in Mbit/s.
+    /// Capacities of all directed links in Mbit/s.
     pub fn capacities(&self) -> Vec<f64> {
         self.edges.iter().flat_map(|edge| [edge.rate, edge.rate]).collect()
     }
 
-    /// The flows as the oracle sees them; `payload` is the share of payload in a packet.
+    /// The oracle's flows; `payload` is the payload share of a packet.
     pub fn flows(&self, payload: f64) -> Vec<Flow> {
         let flow = |traffic: &Traffic| {
             let steps = || traffic.nodes.windows(2);
@@ -204,18 +206,18 @@ impl Network {
         self.traffic.iter().map(flow).collect()
     }
 
-    /// The fair rates on the wire, in Mbit/s.
+    /// Max-min fair rates on the wire in Mbit/s.
     pub fn fair(&self, wire: &Wire) -> Vec<f64> {
         self.fair_with_headroom(wire, 1.0)
     }
 
-    /// The same where links set aside `headroom` times what limited flows and acknowledgements take.
+    /// The same if links reserve `headroom` times the usage of limited flows and ACKs.
     pub fn fair_with_headroom(&self, wire: &Wire, headroom: f64) -> Vec<f64> {
         max_min_beside_acks(&self.capacities(), &self.flows(wire.payload), wire.acks, headroom)
     }
 
-    /// The same where links set aside what Nodectl does: for a limited flow a twentieth more than it needs, and two packets
-    /// per round trip at least, for acknowledgements a tenth more.
+    /// The same with Nodectl's reserves: a twentieth more than a limited flow needs, at least two packets per
+    /// round trip, and a tenth more for ACKs.
     pub fn fair_beside_reserves(&self, wire: &Wire) -> Vec<f64> {
         const SPARE: f64 = 1.05;
         const LEAST_KBIT: f64 = 2.0 * 12.0;
@@ -229,13 +231,13 @@ impl Network {
         held.iter().zip(&flows).map(|(held, flow)| held.min(flow.demand)).collect()
     }
 
-    /// Two-way propagation delay of a flow in milliseconds.
+    /// Base RTT of a flow in milliseconds.
     pub fn rtt(&self, traffic: &Traffic) -> f64 {
         let steps = traffic.nodes.windows(2);
         steps.map(|step| 2.0 * self.edges[self.link(step[0], step[1]) / 2].delay).sum()
     }
 
-    /// As the tables of a scenario, every flow with this scheme.
+    /// The tables of a scenario, with this scheme for every flow.
     pub fn tables(&self, scheme: &str) -> String {
         let mut text = String::new();
         for Edge { shared, ends: (a, b), rate, delay } in &self.edges {

@@ -123,7 +123,7 @@ impl Sender {
     pub(super) fn on_ack(&mut self, now: Nanos, packet: &Packet) -> AckOutcome {
         let reply = self.read_reply(packet, self.stream.una, self.stream.nxt);
         if packet.tcp().ack > self.stream.nxt {
-            // It acknowledges what was never sent: nothing it says is believed.
+            // Forged: it acknowledges data never sent.
             return AckOutcome::default();
         }
         self.check_app_limited();

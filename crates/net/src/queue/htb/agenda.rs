@@ -1,14 +1,14 @@
-//! When which class changes its mode: a binary heap in which every class has at most one time, which may be moved.
+//! The times of mode changes: a binary heap with at most one entry per class, which may move.
 
 use narrows_units::Nanos;
 
-/// How many classes there can be.
+/// The maximum number of classes, the link included.
 const SIZE: usize = 64;
 const NOWHERE: u8 = u8::MAX;
 
 #[derive(Clone, Debug)]
 pub(super) struct Agenda {
-    /// Class numbers; none is due before those at half its place.
+    /// Class numbers; no entry is due before its parent in the heap.
     heap: Vec<u8>,
     times: [Nanos; SIZE],
     places: [u8; SIZE],
@@ -19,7 +19,7 @@ impl Agenda {
         Self { heap: Vec::with_capacity(SIZE), times: [Nanos::MAX; SIZE], places: [NOWHERE; SIZE] }
     }
 
-    /// What comes first; among equals the class of the lowest number.
+    /// The first entry; among equals the class of the lowest number.
     #[inline]
     pub(super) fn first(&self) -> Option<(Nanos, usize)> {
         self.heap.first().map(|&class| (self.times[usize::from(class)], usize::from(class)))
@@ -40,7 +40,7 @@ impl Agenda {
         self.sink(place);
     }
 
-    /// Strikes a class out.
+    /// Removes a class.
     pub(super) fn remove(&mut self, class: usize) {
         let place = usize::from(std::mem::replace(&mut self.places[class], NOWHERE));
         if place >= self.heap.len() {
@@ -95,8 +95,9 @@ mod tests {
     use super::*;
 
     proptest! {
+        /// The first entry of the agenda is the earliest of all.
         #[test]
-        fn what_comes_first_is_what_a_search_of_all_finds(
+        fn agenda_finds_earliest_entry(
             steps in prop::collection::vec((0usize..SIZE, prop::option::of(0u64..40)), 1..400),
         ) {
             let mut agenda = Agenda::new();

@@ -1,11 +1,11 @@
-//! Tokens, counted in 10^-9 byte: in a nanosecond a rate of so many bytes a second makes just so many of them, and nothing
-//! is ever rounded.
+//! Token buckets, counted in 10^-9 byte: a rate of n bytes per second yields exactly n tokens per nanosecond,
+//! so nothing is rounded.
 
 use narrows_units::{Bytes, Nanos, Rate};
 
 const PER_BYTE: u64 = 1_000_000_000;
 
-/// A bucket that may be overdrawn: it lends for one packet as long as it is not in debt (Linux does the same).
+/// A bucket that one packet may overdraw while it is not in debt, as in Linux.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     rate: u64,
@@ -24,7 +24,7 @@ impl Bucket {
         Self { rate: rate.as_bytes_per_sec(), full, tokens: full }
     }
 
-    /// What arrives in `elapsed`. Nothing is kept beyond its depth.
+    /// Adds the tokens of `elapsed`, up to the depth.
     #[inline]
     pub(super) fn fill(&mut self, elapsed: Nanos) {
         let room = self.full.abs_diff(self.tokens);
@@ -32,7 +32,7 @@ impl Bucket {
         self.tokens = self.tokens.saturating_add_unsigned(arrived.min(u128::from(room)) as u64);
     }
 
-    /// Takes tokens, whether they are there or not.
+    /// Takes tokens, into debt if necessary.
     #[inline]
     pub(super) fn spend(&mut self, bytes: u64) {
         self.tokens = self.tokens.saturating_sub(units(bytes));
@@ -44,7 +44,7 @@ impl Bucket {
         self.tokens >= units(bytes)
     }
 
-    /// How long it takes until it is not in debt.
+    /// The time until the debt is paid.
     #[inline]
     pub(super) fn until_paid(&self) -> Nanos {
         if self.tokens >= 0 {
@@ -57,7 +57,7 @@ impl Bucket {
         }
     }
 
-    /// Another rate and depth. What it holds stays, as far as it fits.
+    /// Sets rate and depth. Its tokens stay, as far as they fit.
     pub(super) fn set(&mut self, rate: Rate, depth: Bytes) {
         self.rate = rate.as_bytes_per_sec();
         self.full = units(depth.as_u64());
@@ -69,6 +69,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
+    /// Tokens arrive exactly at any rate.
     #[test]
     fn tokens_arrive_exactly_at_any_rate() {
         // 3 B/s, 12.5 MB/s, 125 GB/s and a prime; steps of a prime number of nanoseconds.
@@ -82,8 +83,9 @@ mod tests {
         }
     }
 
+    /// A debt is paid to the nanosecond, and no more tokens than the depth are kept.
     #[test]
-    fn a_debt_is_paid_to_the_nanosecond_and_no_more_than_the_depth_is_kept() {
+    fn bucket_pays_debt_exactly_and_caps_depth() {
         let mut bucket = Bucket::new(Rate::from_bytes_per_sec(3), Bytes::new(10));
         bucket.spend(11);
         assert_eq!(bucket.until_paid(), Nanos::from_nanos(333_333_334));
@@ -95,8 +97,9 @@ mod tests {
         assert!(bucket.covers(10) && !bucket.covers(11));
     }
 
+    /// Another rate neither makes tokens nor loses tokens that fit.
     #[test]
-    fn another_rate_neither_makes_tokens_nor_loses_what_fits() {
+    fn bucket_rate_change_keeps_tokens() {
         let mut bucket = Bucket::new(Rate::from_bytes_per_sec(1_000), Bytes::new(100));
         bucket.spend(30);
         bucket.set(Rate::from_bytes_per_sec(9_000), Bytes::new(900));
@@ -109,8 +112,9 @@ mod tests {
         assert_eq!(bucket.until_paid(), Nanos::from_nanos(1));
     }
 
+    /// Extreme rates and depths do not overflow.
     #[test]
-    fn extremes_do_not_overflow() {
+    fn bucket_extremes_do_not_overflow() {
         let mut endless = Bucket::new(Rate::MAX, Bytes::new(u64::MAX));
         (0..100).for_each(|_| endless.spend(u64::MAX));
         assert_eq!(endless.tokens, i64::MIN);

@@ -1,17 +1,20 @@
-//! A class at work: its buckets and mode, and what a leaf keeps.
+//! The state of a class: its buckets and mode, and the queue of a leaf.
 
 use narrows_units::{Bytes, Nanos, Rate};
 
 use super::bucket::Bucket;
 use super::turn::Turn;
-use super::{LEVELS, PRIORITIES};
 use crate::Frame;
 use crate::config::{self, HtbClass, Limit};
-use crate::queue::{Backlog, MTU, Room};
+use crate::queue::backlog::{Backlog, MTU, Room};
 
-/// The most a class may send per turn where nothing is stated.
+pub(super) const PRIORITIES: usize = config::Htb::PRIORITIES as usize;
+/// Leaves have level 0; the link has the highest.
+pub(super) const LEVELS: usize = config::Htb::MAX_DEPTH + 1;
+
+/// The upper bound of a default quantum, in bytes.
 const LARGEST_QUANTUM: u64 = 200_000;
-/// What arrives in this time fits into a bucket in any case: capacity traces count in milliseconds.
+/// The tokens of this time always fit into a default bucket: capacity traces count in milliseconds.
 const BURST_TIME: Nanos = Nanos::from_millis(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,16 +26,16 @@ pub(super) enum Mode {
 
 #[derive(Clone, Debug)]
 pub(super) struct Class<F> {
-    /// The link's own is itself.
+    /// The link's parent is itself.
     pub(super) parent: usize,
     pub(super) level: usize,
     pub(super) tokens: Bucket,
     pub(super) ceil: Bucket,
     pub(super) filled_at: Nanos,
     pub(super) mode: Mode,
-    /// The priorities, as bits, at which it has something to send by itself or for those that borrow from it.
+    /// The priorities, as bits, at which it or a borrower has a backlog.
     pub(super) active: u8,
-    /// Those that borrow from it, for each priority.
+    /// Its borrowers, for each priority.
     pub(super) feeds: [Turn; PRIORITIES],
     // Leaves only:
     pub(super) rate: Rate,
@@ -40,20 +43,20 @@ pub(super) struct Class<F> {
     pub(super) policed: bool,
     pub(super) priority: usize,
     pub(super) quantum: i64,
-    /// Bytes it may still send in its turn, for each level that it may borrow from.
+    /// Bytes it may still send in its turn, for each level from which it may borrow.
     pub(super) deficits: [i64; LEVELS],
     pub(super) backlog: Backlog<F>,
     pub(super) counts: Counts,
 }
 
-/// What a leaf has done since the statistics began.
+/// The counters of a leaf since the statistics began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) packets: u64,
     pub(super) bytes: u64,
     pub(super) dropped: u64,
     pub(super) delay_sum_ns: u128,
-    /// Packets waiting, added up over time, as of `waited_at`.
+    /// The sum of all waits up to `waited_at`, in packet nanoseconds.
     pub(super) waited: u128,
     pub(super) waited_at: Nanos,
 }
@@ -66,7 +69,7 @@ impl<F: Frame> Class<F> {
         self.filled_at = self.filled_at.max(now);
     }
 
-    /// Its mode, and after how long that changes by itself.
+    /// Its mode, and the time after which that changes without a packet.
     pub(super) fn mode_now(&self) -> (Mode, Nanos) {
         let (ceil, rate) = (self.ceil.until_paid(), self.tokens.until_paid());
         if self.policed || ceil.max(rate).is_zero() {
@@ -84,7 +87,7 @@ impl<F: Frame> Class<F> {
             _ if matches!(room, Room::Idle) => Room::Idle,
             Limit::Packets(packets) => Room::Packets(packets),
             Limit::Bytes(bytes) => Room::Bytes(bytes.as_u64()),
-            // However slow it is, one may wait.
+            // One packet may wait at any rate.
             Limit::Time(_) if self.backlog.packets() == 0 => Room::Idle,
             Limit::Time(wait) if self.rate.time_for(Bytes::new(self.backlog.bytes())) <= wait => Room::Idle,
             Limit::Time(_) => Room::Packets(self.backlog.packets()),
@@ -92,7 +95,7 @@ impl<F: Frame> Class<F> {
         self.backlog.fits(frame, room)
     }
 
-    /// To be called before the number of those that wait changes.
+    /// Accounts for waiting time; call it before the number of waiting packets changes.
     pub(super) fn account(&mut self, now: Nanos) {
         self.counts.waited = self.waited(now);
         self.counts.waited_at = self.counts.waited_at.max(now);
@@ -104,7 +107,7 @@ impl<F: Frame> Class<F> {
     }
 }
 
-/// What a class has by its configuration or, where that says nothing, by its rates.
+/// Values that a class has by its configuration or, by default, by its rates.
 pub(super) struct Derived {
     pub(super) quantum: i64,
     pub(super) burst: Bytes,
@@ -113,7 +116,7 @@ pub(super) struct Derived {
 }
 
 impl Derived {
-    /// `round` is the time that the others need for their turns.
+    /// `round` is the time in which the others have their turns.
     pub(super) fn new(class: &HtbClass, round: Nanos, rate: Rate, ceil: Option<Rate>) -> Self {
         let depth = |rate: Rate| Bytes::new(MTU.saturating_add(rate.over(round).as_u64()));
         let quantum = class.quantum.map_or(rate.as_bytes_per_sec() / 10, u64::from);
@@ -131,7 +134,7 @@ impl Derived {
     }
 }
 
-/// The time for two packets per leaf, and a little.
+/// The time for two packets per leaf, plus [`BURST_TIME`].
 pub(super) fn round(config: &config::Htb, rate: Rate) -> Nanos {
     let packets = Bytes::new(2 * MTU * u64::from(config.leaves()));
     rate.time_for(packets).min(Nanos::from_secs(1_000)) + BURST_TIME

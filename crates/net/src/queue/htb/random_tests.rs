@@ -1,4 +1,4 @@
-//! Random trees and arrivals against a model that reckons everything anew at every moment.
+//! Random trees and arrivals against a model that recomputes everything at every event.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,8 @@ fn packet(flow: u32, seq: u64, size: u16) -> Packet {
     packet
 }
 
-/// What a class of a random tree is made of: parent, weight among its siblings, ceiling and priority, quantum, burst, policed.
+/// The parts of a random class: parent, weight among its siblings, ceiling, priority, quantum, burst,
+/// policed.
 type Seed = (Option<usize>, u64, Option<u64>, u8, Option<u32>, Option<u64>, bool);
 
 fn seeds() -> impl Strategy<Value = Vec<Seed>> {
@@ -39,7 +40,7 @@ fn seeds() -> impl Strategy<Value = Vec<Seed>> {
     (1usize..10).prop_flat_map(move |count| (0..count).map(class).collect::<Vec<_>>())
 }
 
-/// A sound tree in which the rates of children add up to at most their parent's.
+/// A valid tree in which the rates of children sum to at most their parent's.
 fn tree(seeds: &[Seed]) -> Arc<config::Htb> {
     let mut classes: Vec<HtbClass> = Vec::new();
     let depth = |classes: &[HtbClass], mut class: usize| {
@@ -77,7 +78,7 @@ fn tree(seeds: &[Seed]) -> Arc<config::Htb> {
 /// The definition, without rows, feeds or agenda.
 struct Model {
     config: Arc<config::Htb>,
-    /// Tokens of rate and ceiling, in 10^-9 B, and how many of each there may be.
+    /// Tokens of rate and ceiling with their depths, in 10^-9 B.
     buckets: Vec<[(i128, i128); 2]>,
     at: Nanos,
     queues: Vec<VecDeque<Packet>>,
@@ -101,7 +102,7 @@ impl Model {
         }
     }
 
-    /// Tokens of rate and ceiling at a time that is not before the last charge.
+    /// Tokens of rate and ceiling at a time not before the last charge.
     fn tokens(&self, class: usize, now: Nanos) -> [i128; 2] {
         let HtbClass { rate, ceil, .. } = &self.config.classes()[class];
         let elapsed = i128::from((now - self.at).as_nanos());
@@ -112,7 +113,7 @@ impl Model {
         [filled(rates, *rate), filled(ceils, ceil.unwrap_or(Rate::MAX))]
     }
 
-    /// The class whose tokens a leaf may send with, if there is one: `None` is the link.
+    /// The class with whose tokens a leaf may send, if there is one; `Some(None)` is the link.
     fn lender(&self, leaf: usize, now: Nanos) -> Option<Option<usize>> {
         let mut class = leaf;
         loop {
@@ -130,7 +131,7 @@ impl Model {
         }
     }
 
-    /// 0 for a leaf that lends to itself, else the more the nearer to the link.
+    /// Zero for a leaf that uses its own tokens, else the higher the nearer the lender is to the link.
     fn level(&self, leaf: usize, lender: Option<usize>) -> usize {
         let mut depth = 0;
         let mut class = lender;
@@ -141,7 +142,7 @@ impl Model {
         if lender == Some(leaf) { 0 } else { 100 - depth }
     }
 
-    /// Leaves that may send now, of the best level and priority.
+    /// Leaves of the best level and priority that may send now.
     fn eligible(&self, now: Nanos) -> Vec<usize> {
         let backlogged = (0..self.queues.len()).filter(|&leaf| !self.queues[leaf].is_empty());
         let rank = |leaf| {
@@ -161,7 +162,7 @@ impl Model {
         self.at = now;
     }
 
-    /// Whether a packet is to be taken in.
+    /// Whether a packet is accepted.
     fn arrive(&mut self, now: Nanos, packet: Packet) -> bool {
         self.pass_time(now);
         let class = usize::from(self.config.leaf_of(packet.flow, None));
@@ -208,15 +209,15 @@ fn with_flows(htb: &Arc<config::Htb>) -> Arc<config::Htb> {
     Arc::new(config::Htb::clone(htb).with_flows(flows))
 }
 
-/// What leaves a link of [`LINK_RATE`], with the time at which its transmission begins, in order; each choice is compared with
-/// the model.
+/// The packets that leave a link of [`LINK_RATE`], in order, with the start of each transmission. Compares
+/// each choice with the model.
 fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>, TestCaseError> {
     let (mut queue, mut model) = (Htb::new(htb, LINK, Limit::Packets(1)), Model::new(htb));
     let mut stats = Tally::default();
     let mut arriving = arrivals.iter().enumerate();
     let (mut next, mut at) = (arriving.next(), Nanos::ZERO);
     at += Nanos::from_nanos(next.map_or(0, |(_, arrival)| arrival.0));
-    let (mut free_at, mut owed, mut left) = (Nanos::ZERO, 0, Vec::new());
+    let (mut free_at, mut carry, mut left) = (Nanos::ZERO, 0, Vec::new());
     loop {
         let ready = queue.ready_at(model.at);
         let serve_at = if ready == Nanos::MAX { ready } else { ready.max(free_at) };
@@ -235,7 +236,7 @@ fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nano
         }
         let now = serve_at;
         if now > free_at && now > model.at {
-            // The link idled until now: nobody could have sent before.
+            // The link was idle until now: no leaf could have sent before.
             prop_assert!(model.eligible(now - NS).is_empty(), "{:?} idles", now);
         }
         let eligible = model.eligible(now);
@@ -246,11 +247,11 @@ fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nano
                 // First in, first out.
                 prop_assert_eq!(model.leave(now, leaf).seq, packet.seq);
                 left.push((now, packet.seq));
-                // The remainder is carried, as a transmitter does.
-                owed += packet.size().as_u64() * 1_000_000_000 % LINK_RATE;
+                // Carry the remainder, as a transmitter does.
+                carry += packet.size().as_u64() * 1_000_000_000 % LINK_RATE;
                 let whole = packet.size().as_u64() * 1_000_000_000 / LINK_RATE;
-                free_at = now + Nanos::from_nanos(whole + owed / LINK_RATE);
-                owed %= LINK_RATE;
+                free_at = now + Nanos::from_nanos(whole + carry / LINK_RATE);
+                carry %= LINK_RATE;
             }
             None => {
                 prop_assert!(eligible.is_empty(), "{:?} may send at {:?}", eligible, now);
@@ -260,7 +261,7 @@ fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nano
         }
         prop_assert_eq!(queue.packets(), model.queues.iter().map(|queue| queue.len() as u64).sum::<u64>());
     }
-    // What stays can never leave.
+    // The remaining packets can never leave.
     prop_assert!(model.eligible(model.at + Nanos::from_secs(1_000_000)).is_empty());
     prop_assert_eq!(left.len() as u64 + stats.dropped() + queue.packets(), arrivals.len() as u64);
     let total = |of: fn(&ClassStats) -> u64| {
@@ -275,8 +276,9 @@ fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nano
 }
 
 proptest! {
+    /// The sender of every packet and its time are those of the definition.
     #[test]
-    fn who_sends_when_is_what_the_definition_says(seeds in seeds(), arrivals in arrivals()) {
+    fn htb_matches_model_at_every_moment(seeds in seeds(), arrivals in arrivals()) {
         let htb = with_flows(&tree(&seeds));
         let left = run(&htb, &arrivals)?;
         for (number, class) in (0u8..).zip(htb.classes()) {
@@ -293,10 +295,11 @@ proptest! {
                 let (_, flow, size) = arrivals[seq as usize];
                 within(htb.leaf_of(flow, None)).then_some((at, u64::from(size)))
             }).collect();
-            // Classes below send by themselves whatever this one owes: their bursts, and a packet of debt each. Policed ones
-            // may have let a whole burst pass and another since, whose packets waited.
+            // Descendants may send with their own tokens despite this one's debt: their bursts, and a packet
+            // of debt each. Policed classes may have passed one burst and another since, whose packets
+            // waited.
             let below = (0u8..).zip(htb.classes()).filter(|(other, _)| *other != number && within(*other));
-            let allowed: u64 = below.map(|(_, class)| {
+            let allcarry: u64 = below.map(|(_, class)| {
                 let burst = Derived::new(class, round(&htb, LINK), class.rate, class.ceil).burst.as_u64() + 1_500;
                 if class.policed { 2 * burst + 5 * 1_500 } else { burst }
             }).sum();
@@ -305,17 +308,18 @@ proptest! {
                 let mut bytes = 0;
                 for &(at, size) in &sizes[first..] {
                     bytes += size;
-                    // The last packet is sent as long as there is no debt.
-                    let most = ceil.over(at - sizes[first].0).as_u64() + 1 + depth + size + allowed;
+                    // The last packet may leave as long as there is no debt.
+                    let most = ceil.over(at - sizes[first].0).as_u64() + 1 + depth + size + allcarry;
                     prop_assert!(bytes <= most, "class {number}: {bytes} B since {:?} at {at:?}, {most} B may", sizes[first].0);
                 }
             }
         }
     }
 
-    /// The link wakes exactly when it must: what leaves it, and when, is what leaves when the queue is asked at every moment.
+    /// The link wakes exactly when it must: departures and their times equal those of a queue that is polled
+    /// at every moment.
     #[test]
-    fn a_link_of_constant_rate_sleeps_exactly_as_long_as_tokens_are_missing(seeds in seeds(), arrivals in arrivals()) {
+    fn htb_link_sleeps_until_tokens_arrive(seeds in seeds(), arrivals in arrivals()) {
         let htb = with_flows(&tree(&seeds));
         let expected = run(&htb, &arrivals)?;
         let config = LinkConfig {
@@ -332,8 +336,9 @@ proptest! {
         }
     }
 
+    /// A link with a capacity trace keeps the order of packets and ends empty and idle.
     #[test]
-    fn a_link_with_a_trace_keeps_order_and_ends_empty_and_idle(
+    fn htb_trace_link_keeps_order_and_drains(
         seeds in seeds(),
         arrivals in arrivals(),
         gaps in prop::collection::vec(0u64..6, 1..20),
@@ -349,7 +354,7 @@ proptest! {
         let ends = pass(&mut link, &arrivals)?;
         let waiting = link.backlog_packets(Nanos::MAX);
         prop_assert_eq!(ends.len() as u64 + waiting + link.stats().dropped(), arrivals.len() as u64);
-        // Only classes that may never send again keep packets: every ceiling is above zero, and the link lends.
+        // Every ceiling is above zero and the link lends, so no class keeps packets.
         prop_assert_eq!(waiting, 0);
         for (leaf, _) in (0u8..).zip(htb.classes()) {
             let own = ends.iter().map(|&(_, seq)| seq).filter(|&seq| htb.leaf_of(arrivals[seq as usize].1, None) == leaf);
@@ -358,7 +363,7 @@ proptest! {
     }
 }
 
-/// What leaves a link, with the times.
+/// The packets that leave a link, with their times.
 fn pass(link: &mut Link<Packet>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>, TestCaseError> {
     let (mut now, mut left) = (Nanos::ZERO, Vec::new());
     let serve = |link: &mut Link<Packet>, until: Nanos, left: &mut Vec<(Nanos, u64)>| {

@@ -1,4 +1,4 @@
-//! The laws of borrowing, each at a link whose classes are kept backlogged.
+//! The rules of borrowing, each on a link whose classes are kept backlogged.
 
 use super::*;
 use crate::config::{LinkConfig, Queue};
@@ -16,7 +16,7 @@ fn class(name: &str, rate: f64) -> HtbClass {
     HtbClass::new(name, mbit(rate))
 }
 
-/// A link whose flow n belongs to class n.
+/// A link on which flow n belongs to class n.
 fn link(rate: Rate, classes: Vec<HtbClass>, limit: Limit) -> Link<Packet> {
     let flows = (0..classes.len() as u8).collect();
     let sound = |default| config::Htb::new(classes.clone(), default).ok();
@@ -31,8 +31,8 @@ fn packet(flow: u32, size: u16) -> Packet {
     packet
 }
 
-/// Bytes that each class transmits from `from` to `to`, where those in `backlogged` always have a hundred packets of the size
-/// given beside their class.
+/// Bytes that each class transmits from `from` to `to`, where each class in `backlogged` always has a hundred
+/// packets of the given size.
 fn shares(rate: Rate, classes: Vec<HtbClass>, backlogged: &[(u32, u16)], from: Nanos, to: Nanos) -> Vec<f64> {
     let mut sent = vec![0.0; classes.len()];
     let mut link = link(rate, classes, AMPLE);
@@ -64,8 +64,9 @@ fn close(measured: &[f64], expected: &[f64], tolerance: f64) {
     assert!(measured.iter().zip(expected).all(near), "{measured:?}, not {expected:?}");
 }
 
+/// When all classes are backlogged, each has its assured rate whatever the priorities.
 #[test]
-fn when_all_are_backlogged_each_has_its_assured_rate_whatever_the_priorities() {
+fn htb_backlogged_classes_get_assured_rates() {
     // 80 kbit/s to 100 Gbit/s, over a second or the time of two hundred packets of the smallest class.
     for (rate, seconds) in
         [(0.08, 2_500), (1.0, 200), (100.0, 2), (1_000.0, 1), (10_000.0, 1), (100_000.0, 1)]
@@ -75,8 +76,8 @@ fn when_all_are_backlogged_each_has_its_assured_rate_whatever_the_priorities() {
             let of = |(part, priority)| HtbClass { priority, ..class("c", rate * part) };
             let classes = parts.into_iter().zip(order).map(of).collect();
             let all: Vec<_> = (0..5).map(|flow| (flow, 1500)).collect();
-            // The smallest class may have to wait until the others have spent what they have at the start: a packet each, and
-            // all together what the link sends in a millisecond and ten packets.
+            // The smallest class may have to wait until the others have spent their initial tokens: a packet
+            // each, and in total the bytes that the link sends in a millisecond plus ten packets.
             let saved = Bytes::new(15 * 1500) + mbit(rate).over(Nanos::from_millis(1));
             let from = mbit(rate * 0.01).time_for(saved);
             let sent = shares(mbit(rate), classes, &all, from, from + Nanos::from_secs(seconds));
@@ -93,8 +94,9 @@ fn when_all_are_backlogged_each_has_its_assured_rate_whatever_the_priorities() {
     }
 }
 
+/// One class with half of the link holds it against many others.
 #[test]
-fn one_class_of_half_the_link_holds_it_against_a_crowd() {
+fn htb_half_link_class_holds_against_crowd() {
     // 31 others share the other half; they may all be served before it has its next turn.
     let mut classes = vec![HtbClass { priority: 7, ..class("half", 50.0) }];
     classes.extend((0..31).map(|_| class("small", 50.0 / 31.0)));
@@ -104,12 +106,13 @@ fn one_class_of_half_the_link_holds_it_against_a_crowd() {
     close(&found[1..], &[50.0 / 31.0; 31], 0.02);
 }
 
+/// A shaped class alone sends at its ceiling, to the nanosecond.
 #[test]
-fn a_shaped_class_alone_sends_at_its_ceiling_to_the_nanosecond() {
+fn htb_lone_class_sends_exactly_at_ceiling() {
     // 80 B/s and packets of 100 B: one in 1.25 s. 12 345 678 901 B/s and packets of 9000 B: one in 728.999… ns.
     for (rate, size, link_rate) in [(80u64, 100u16, 1_000_000u64), (12_345_678_901, 9_000, 125_000_000_000)] {
         let rate = Rate::from_bytes_per_sec(rate);
-        // What arrives in a nanosecond must fit.
+        // The tokens of a nanosecond must fit.
         let burst = Some(Bytes::new(20));
         let shaped = HtbClass { ceil: Some(rate), burst, ceil_burst: burst, ..HtbClass::new("shaped", rate) };
         let mut link = link(Rate::from_bytes_per_sec(link_rate), vec![shaped], AMPLE);
@@ -119,7 +122,7 @@ fn a_shaped_class_alone_sends_at_its_ceiling_to_the_nanosecond() {
         while link.next_service() < Nanos::MAX {
             let now = link.next_service();
             if link.serve(now).is_some() {
-                // The debt of all packets before this one is paid when it begins.
+                // A packet begins once the debt of all packets before it is paid.
                 let debt = (sent * u128::from(size)).saturating_sub(20);
                 let paid = (debt * 1_000_000_000).div_ceil(u128::from(rate.as_bytes_per_sec()));
                 assert!(
@@ -133,8 +136,9 @@ fn a_shaped_class_alone_sends_at_its_ceiling_to_the_nanosecond() {
     }
 }
 
+/// Unused bandwidth goes to the best priority, and the others keep their assured rates.
 #[test]
-fn what_is_not_used_goes_to_the_best_priority_and_the_others_keep_what_is_assured() {
+fn htb_unused_rate_goes_to_best_priority() {
     let classes = || {
         vec![
             class("idle", 70.0),
@@ -143,24 +147,26 @@ fn what_is_not_used_goes_to_the_best_priority_and_the_others_keep_what_is_assure
         ]
     };
     close(&rates(100.0, classes(), &[1, 2]), &[0.0, 10.0, 90.0], 0.01);
-    // Alone, the second has all.
+    // Alone, the second gets everything.
     close(&rates(100.0, classes(), &[1]), &[0.0, 100.0, 0.0], 0.001);
 }
 
+/// A ceiling is kept, and bandwidth beyond it goes on to the next priority.
 #[test]
-fn a_ceiling_is_kept_and_what_it_leaves_goes_on_to_the_next_priority() {
+fn htb_ceiling_passes_excess_to_next_priority() {
     let classes = vec![
         HtbClass { ceil: Some(mbit(35.0)), ..class("capped", 10.0) },
         HtbClass { priority: 3, ..class("rest", 10.0) },
         HtbClass { priority: 1, ceil: Some(mbit(15.0)), ..class("equal", 15.0) },
     ];
     close(&rates(100.0, classes.clone(), &[0, 1, 2]), &[35.0, 50.0, 15.0], 0.01);
-    // All that may send are at their ceilings: the link idles half of the time.
+    // All classes that may send are at their ceilings: the link is idle half of the time.
     close(&rates(100.0, classes, &[0, 2]), &[35.0, 0.0, 15.0], 0.002);
 }
 
+/// Equal priorities share the rest in the ratio of their quanta.
 #[test]
-fn equal_priorities_share_what_is_left_in_the_ratio_of_their_quanta() {
+fn htb_equal_priorities_share_by_quanta() {
     let with = |quantum| HtbClass { quantum: Some(quantum), ..class("c", 1.0) };
     // 92 Mbit/s are left: 1 : 2 : 5 parts of them besides what is assured.
     let classes = vec![with(1_500), with(3_000), with(7_500), class("idle", 5.0)];
@@ -169,15 +175,16 @@ fn equal_priorities_share_what_is_left_in_the_ratio_of_their_quanta() {
         &[1.0 + 97.0 / 8.0, 1.0 + 97.0 / 4.0, 1.0 + 97.0 * 0.625],
         0.01,
     );
-    // In bytes, whatever the packets' sizes; rates that are not stated as quanta: a tenth of a second.
+    // In bytes, whatever the packet sizes; default quanta are a tenth of a second of the rates.
     let classes = vec![class("one", 1.0), class("two", 2.0), class("idle", 5.0)];
     let sent = shares(mbit(50.0), classes, &[(0, 300), (1, 1500)], Nanos::from_secs(1), Nanos::from_secs(21));
     let found: Vec<_> = sent.iter().map(|bytes| bytes * 8e-6 / 20.0).collect();
     close(&found, &[50.0 / 3.0, 100.0 / 3.0, 0.0], 0.02);
 }
 
+/// The nearest ancestor with tokens lends.
 #[test]
-fn the_nearest_ancestor_that_has_something_lends() {
+fn htb_nearest_ancestor_lends() {
     //   a 50 ─┬─ a1 40, idle        b 50 ── b1 10
     //         └─ a2 10
     let tree = |priority| {
@@ -189,7 +196,7 @@ fn the_nearest_ancestor_that_has_something_lends() {
             HtbClass { parent: Some(3), priority, ..class("b1", 10.0) },
         ]
     };
-    // b1 has the better priority, but what a1 leaves is a's.
+    // b1 has the better priority, but a lends the rate that a1 leaves.
     close(&rates(100.0, tree(0), &[2, 4]), &[0.0, 0.0, 50.0, 0.0, 50.0], 0.01);
     // With b1 idle too, a2 borrows b's share from the link.
     close(&rates(100.0, tree(0), &[2]), &[0.0, 0.0, 100.0, 0.0, 0.0], 0.001);
@@ -202,8 +209,9 @@ fn the_nearest_ancestor_that_has_something_lends() {
     close(&rates(100.0, capped, &[2]), &[0.0, 0.0, 60.0, 0.0, 0.0], 0.002);
 }
 
+/// All borrowers of one class take turns wherever they hang in the tree.
 #[test]
-fn all_that_borrow_from_one_class_take_turns_wherever_they_hang() {
+fn htb_borrowers_of_one_class_take_turns() {
     // Nobody is assured anything: the link lends all, and three leaves share it, two of which hang together, one of these
     // deeper (Devera's equation 2 adds over all descendants).
     let under = |parent| HtbClass { parent, ..class("c", 0.0) };
@@ -211,8 +219,9 @@ fn all_that_borrow_from_one_class_take_turns_wherever_they_hang() {
     close(&rates(90.0, classes, &[1, 2, 4]), &[0.0, 30.0, 30.0, 0.0, 30.0], 0.01);
 }
 
+/// A policed class passes the same packets as a token bucket, and none of them waits for tokens.
 #[test]
-fn a_policed_class_passes_what_a_token_bucket_passes_and_nothing_of_it_waits_for_tokens() {
+fn htb_policed_class_equals_token_bucket() {
     // 8 Mbit/s, 1000 bytes a millisecond, burst 4000 B; one packet of 1000 B every 0.5 ms for a second after ten at once.
     let policed = HtbClass { policed: true, burst: Some(Bytes::new(4_000)), ..class("policed", 8.0) };
     let mut link = link(mbit(800.0), vec![policed, class("other", 100.0)], AMPLE);
@@ -239,13 +248,14 @@ fn a_policed_class_passes_what_a_token_bucket_passes_and_nothing_of_it_waits_for
     assert_eq!(classes[0].dropped, 2_010 - 1_004);
     assert!(left + 1 >= passed, "{left}");
     assert_eq!(link.stats().dropped_policer, classes[0].dropped);
-    // Besides the first four, each waits for one packet at most that is being transmitted; three of those wait for each other.
+    // Each packet waits for at most one in transmission; of the first four, three also wait for each other.
     let most = (6 * 10 + 1_000 * 15) * 1_000;
     assert!(classes[0].queue_delay_sum_ns <= most, "{} ns", classes[0].queue_delay_sum_ns);
 }
 
+/// An unresponsive class takes nothing from one that stays within its rate.
 #[test]
-fn an_unresponsive_class_takes_nothing_from_one_that_stays_within_its_rate() {
+fn htb_unresponsive_class_takes_nothing() {
     // The flood has the best priority, any amount of packets and no ceiling. The other sends a packet of 1500 B every 240 us
     // (50 Mbit/s of 100), for two seconds: it may wait for the packet in transmission (120 us).
     let flood = HtbClass { limit: Some(Limit::Packets(50)), ..class("flood", 50.0) };
@@ -264,7 +274,7 @@ fn an_unresponsive_class_takes_nothing_from_one_that_stays_within_its_rate() {
     }
     let classes = link.classes(next);
     assert_eq!(classes[1].dropped, 0);
-    // Its tokens always suffice. So do the flood's for a while, which go first: never more than its bucket holds.
+    // Its tokens always suffice. The flood goes first while its own tokens last: at most its bucket's depth.
     let bucket = 1500.0 + 6.25e6 * (0.001 + 4.0 * 1500.0 / 12.5e6);
     let most = (bucket + 2.0 * 1500.0) / 12.5e6 * 1e9;
     let mean = classes[1].queue_delay_sum_ns as f64 / classes[1].sent_packets as f64;
@@ -272,13 +282,14 @@ fn an_unresponsive_class_takes_nothing_from_one_that_stays_within_its_rate() {
     assert!(classes[0].dropped > 8_000);
 }
 
+/// Each class has a buffer of its own.
 #[test]
-fn each_class_has_a_buffer_of_its_own() {
+fn htb_class_has_own_buffer() {
     let with = |limit| HtbClass { limit, ..class("c", 1.0) };
     let classes = vec![
         with(Some(Limit::Packets(3))),
         with(Some(Limit::Bytes(Bytes::new(7_000)))),
-        // 1500 B take 12 ms at its rate: a packet that would wait for three others is too late.
+        // 1500 B take 12 ms at its rate: a packet that would wait for three others exceeds the limit.
         with(Some(Limit::Time(Nanos::from_millis(24)))),
         with(None),
         HtbClass { limit: Some(Limit::Time(Nanos::from_millis(1))), ..class("still", 0.0) },
@@ -291,8 +302,9 @@ fn each_class_has_a_buffer_of_its_own() {
     assert_eq!(link.stats().dropped_queue, 100 - 17);
 }
 
+/// A buffer that the link states as a time counts at the rate of the link, whatever a class is assured.
 #[test]
-fn a_buffer_that_the_link_states_as_a_time_is_that_at_the_link_s_rate_whatever_a_class_is_assured() {
+fn htb_time_limit_counts_at_link_rate() {
     // 1500 B take 0.12 ms at 100 Mbit/s, so that 10 ms are 83 packets and a part; a packet more may come too late.
     let classes = vec![HtbClass::new("borrows all", Rate::from_bytes_per_sec(1)), class("other", 99.0)];
     let mut link = link(mbit(100.0), classes, Limit::Time(Nanos::from_millis(10)));
@@ -303,13 +315,14 @@ fn a_buffer_that_the_link_states_as_a_time_is_that_at_the_link_s_rate_whatever_a
     assert_eq!([kept(0, &mut link), kept(1, &mut link)], [84, 84]);
 }
 
-/// Sends all that may leave at once.
+/// Sends all packets that may leave at once; returns their bytes.
 fn drain(htb: &mut Htb<Packet>, now: Nanos) -> u64 {
     std::iter::from_fn(|| htb.dequeue(now)).map(|(_, packet)| packet.size().as_u64()).sum()
 }
 
+/// Another rate of a class neither mints tokens nor loses them.
 #[test]
-fn another_rate_neither_mints_tokens_nor_loses_them() {
+fn htb_rate_change_keeps_tokens() {
     let rate = Rate::from_bytes_per_sec;
     let depth = Some(Bytes::new(10_000));
     let shaped = HtbClass {
@@ -322,9 +335,10 @@ fn another_rate_neither_mints_tokens_nor_loses_them() {
     for _ in 0..10_000 {
         htb.enqueue(Nanos::ZERO, &packet(0, 1000), None, Room::Idle, &mut Tally::default());
     }
-    // The bucket, and one packet of debt.
+    // The bucket's depth, and one packet of debt.
     assert_eq!(drain(&mut htb, Nanos::ZERO), 11_000);
-    // The rate changes every 10 us for 2 s, between 1 MB/s and 3 MB/s: 2 MB/s in the mean, from a debt of a packet to another.
+    // The rate changes every 10 us for 2 s, between 1 MB/s and 3 MB/s: 2 MB/s on average, between a packet of
+    // debt at either end.
     let mut sent = 0;
     for n in 1..=200_000u64 {
         let now = Nanos::from_micros(10 * n);
@@ -333,7 +347,7 @@ fn another_rate_neither_mints_tokens_nor_loses_them() {
         htb.set_class(now, 0, next, next);
     }
     assert!(sent.abs_diff(4_000_000) <= 1_000, "{sent}");
-    // A class that is halted is ready again at the time that its new rate gives.
+    // A halted class is ready again at the time that its new rate gives.
     let now = Nanos::from_secs(2);
     drain(&mut htb, now);
     htb.set_class(now, 0, Rate::ZERO, Rate::ZERO);

@@ -1,10 +1,10 @@
-//! Whose turn it is in a round robin among classes.
+//! The turn in a round robin among classes.
 
-/// A set of class numbers, up to 63, and the place in the round.
+/// A set of class numbers, up to 63, and the position in the round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     members: u64,
-    /// The turn is that of the first member from here on.
+    /// The first member from here on has the turn.
     at: u8,
 }
 
@@ -23,7 +23,7 @@ impl Turn {
         self.members &= !(1 << class);
     }
 
-    /// The member whose turn it is; none when the round is over.
+    /// The member that has the turn; `None` when the round is over.
     #[inline]
     pub(super) fn next(&mut self) -> Option<usize> {
         let rest = self.members.checked_shr(u32::from(self.at)).unwrap_or(0);
@@ -34,7 +34,7 @@ impl Turn {
         Some(usize::from(self.at))
     }
 
-    /// The member whose turn it is, in this round or the next one. There must be a member.
+    /// The member that has the turn in this round, or else in the next. The set must not be empty.
     #[inline]
     pub(super) fn next_or_first(&mut self) -> usize {
         self.next().unwrap_or_else(|| {
@@ -43,19 +43,19 @@ impl Turn {
         })
     }
 
-    /// The turn passes on from `class`.
+    /// Passes the turn on from `class`.
     pub(super) const fn pass(&mut self, class: usize) {
         self.at = class as u8 + 1;
     }
 
-    /// A class that had the turn is no longer there, and has lost it.
+    /// Passes the turn on if a removed class had it.
     pub(super) const fn leave(&mut self, class: usize) {
         if self.at as usize == class {
             self.pass(class);
         }
     }
 
-    /// The next round begins.
+    /// Begins the next round.
     pub(super) const fn rewind(&mut self) {
         self.at = 0;
     }

@@ -1,3 +1,5 @@
+//! Shares against the equations of the paper.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -17,15 +19,16 @@ fn shares(capacity: f64) -> Shares {
     shares
 }
 
-/// A full allocation of flows with these (demand, used).
+/// A full allocation to flows with these demands and usages.
 fn divide(shares: &mut Shares, flows: &[(f64, f64)]) -> Vec<f64> {
     let mut demands: Vec<f64> = flows.iter().map(|flow| flow.0).collect();
     shares.begin(&mut demands);
     flows.iter().map(|&(demand, used)| shares.grant(demand, used)).collect()
 }
 
+/// Equation 8 divides by numbers of flows after the share of UDP.
 #[test]
-fn equation_8_divides_by_numbers_of_flows_after_the_share_of_udp() {
+fn equation_8_divides_by_numbers_of_flows() {
     let classes = Classes::divide(100.0, 3, 1, false, 0.05);
     assert_eq!(classes, Classes { brf: 75.0, others: 25.0, udp: 0.0 });
     let classes = Classes::divide(100.0, 3, 1, true, 0.05);
@@ -35,8 +38,9 @@ fn equation_8_divides_by_numbers_of_flows_after_the_share_of_udp() {
     assert_eq!(Classes::divide(100.0, 2, 0, false, 0.05).brf, 100.0);
 }
 
+/// Equation 10 caps the prediction at an equal share.
 #[test]
-fn equation_10_caps_the_prediction_at_an_equal_share() {
+fn equation_10_caps_prediction_at_equal_share() {
     let mut shares = shares(12.0);
     near(shares.initial(None, 0), 12.0);
     near(shares.initial(Some(5.0), 0), 5.0);
@@ -47,8 +51,9 @@ fn equation_10_caps_the_prediction_at_an_equal_share() {
     near(shares.initial(Some(50.0), 1), 4.0);
 }
 
+/// A joining flow takes the residual if that is enough.
 #[test]
-fn a_flow_that_joins_takes_the_residual_if_it_is_enough() {
+fn joining_flow_takes_sufficient_residual() {
     let mut shares = shares(100.0);
     // One flow with a share of 100 that uses 30: 70 are unused.
     let base = divide(&mut shares, &[(f64::INFINITY, 30.0)])[0];
@@ -58,23 +63,25 @@ fn a_flow_that_joins_takes_the_residual_if_it_is_enough() {
     near(shares.allocated(), 150.0);
 }
 
+/// A joining flow scales the others down if the residual is too small.
 #[test]
-fn a_flow_that_joins_scales_the_others_if_the_residual_is_too_small() {
+fn joining_flow_scales_others_otherwise() {
     let mut shares = shares(100.0);
-    // 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others get (100 − 30)/90 of what they had.
+    // 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others keep (100 − 30)/90 of their shares.
     let bases = divide(&mut shares, &[(f64::INFINITY, 60.0), (40.0, 30.0)]);
     near(shares.rate(bases[1]), 40.0);
     let joined = shares.join(30.0);
     near(shares.rate(joined), 30.0);
     near(shares.rate(bases[0]), 60.0 * 70.0 / 90.0);
     near(shares.rate(bases[1]), 40.0 * 70.0 / 90.0);
-    // The next one finds nothing unused but what is left of the ten.
+    // For the next one only the rest of the ten is unused.
     shares.join(shares.initial(None, 0));
     assert!(shares.allocated() <= 110.0);
 }
 
+/// Flows that join a full link one by one have equal shares.
 #[test]
-fn flows_that_join_a_full_link_one_by_one_have_equal_shares() {
+fn flows_joining_full_link_have_equal_shares() {
     let mut shares = shares(100.0);
     let bases: Vec<f64> = (0..5).map(|_| shares.join(shares.initial(None, 0))).collect();
     for base in bases {
@@ -83,8 +90,9 @@ fn flows_that_join_a_full_link_one_by_one_have_equal_shares() {
     near(shares.allocated(), 100.0);
 }
 
+/// Equation 14 gives limited flows a little more than they use, and the rest to the others.
 #[test]
-fn equation_14_gives_the_limited_what_they_use_and_a_little_and_the_rest_to_the_others() {
+fn equation_14_divides_rest_among_unlimited() {
     // Limits at 95 %: 94 of 100 is limited, 96 is not; with a packet's grain of 2, neither is.
     near(LIMIT.demand(94.0, 100.0), 94.0 * 1.1);
     assert_eq!(LIMIT.demand(96.0, 100.0), f64::INFINITY);
@@ -97,23 +105,25 @@ fn equation_14_gives_the_limited_what_they_use_and_a_little_and_the_rest_to_the_
     near(shares.allocated(), 100.0);
 }
 
+/// A limited flow gets no more than the equal share of the others.
 #[test]
-fn a_limited_flow_gets_no_more_than_the_equal_share_of_the_others() {
+fn limited_flow_gets_at_most_equal_share() {
     let mut shares = shares(100.0);
     let rates: Vec<f64> = divide(&mut shares, &[(99.0, 90.0), (f64::INFINITY, 10.0)]);
     near(shares.rate(rates[0]), 50.0);
     near(shares.rate(rates[1]), 50.0);
 }
 
+/// Cuts follow equations 16 to 18 and end at the floor.
 #[test]
-fn cuts_follow_equations_16_to_18_and_end_at_the_floor() {
+fn cuts_follow_equations_16_to_18() {
     let mut shares = shares(100.0);
     let bases = divide(&mut shares, &[(f64::INFINITY, 100.0), (25.0, 25.0)]);
-    // 4 bytes within 0.2 s: 20 B/s less of 100, so everybody keeps 80 %.
+    // 4 bytes within 0.2 s: 20 B/s less of 100, so every flow keeps 80 %.
     shares.drain(4.0, 0.2);
     near(shares.rate(bases[0]), 60.0);
     near(shares.rate(bases[1]), 20.0);
-    // 160 were measured, 95 of 100 may be: everybody keeps 95/160.
+    // 160 were measured, 95 of 100 are allowed: every flow keeps 95/160.
     shares.unload(0.95, 160.0);
     near(shares.rate(bases[0]), 60.0 * 95.0 / 160.0);
     // A lower load raises nothing.
@@ -125,13 +135,14 @@ fn cuts_follow_equations_16_to_18_and_end_at_the_floor() {
     let base = floored.join(100.0);
     floored.drain(1e9, 0.1);
     assert!((floored.rate(base) - 1.0).abs() < 1e-6, "{}", floored.rate(base));
-    // The next full allocation knows nothing of it.
+    // The next full allocation starts from scratch.
     let base = divide(&mut floored, &[(f64::INFINITY, 1.0)])[0];
     near(floored.rate(base), 100.0);
 }
 
+/// A smaller class scales its flows, and the floor never exceeds half of an equal share.
 #[test]
-fn a_smaller_class_scales_its_flows_and_a_floor_never_exceeds_half_of_an_equal_share() {
+fn smaller_class_scales_flows_above_floor() {
     let mut shares = shares(100.0);
     let base = shares.join(100.0);
     shares.set_capacity(50.0);
@@ -141,18 +152,20 @@ fn a_smaller_class_scales_its_flows_and_a_floor_never_exceeds_half_of_an_equal_s
     for _ in 0..5 {
         floored.join(floored.initial(Some(1.0), 0));
     }
-    near(floored.floor, 10.0);
+    // A base of zero has exactly the floor.
+    near(floored.rate(0.0), 10.0);
     assert!(floored.allocated() <= 100.0 && floored.allocated() >= 50.0, "{}", floored.allocated());
-    // The last to leave takes everything along.
+    // The last flow to leave resets everything.
     for _ in 0..5 {
         floored.leave(0.0, 20.0);
     }
-    assert_eq!((floored.count(), floored.allocated(), floored.floor), (0, 0.0, 30.0));
+    assert_eq!((floored.count(), floored.allocated(), floored.rate(0.0)), (0, 0.0, 30.0));
 }
 
 proptest! {
+    /// The water level is that of vessels filled one by one.
     #[test]
-    fn the_water_level_is_that_of_vessels_filled_one_by_one(
+    fn water_level_matches_sequential_filling(
         sizes in prop::collection::vec(prop_oneof![3 => 0.0f64..100.0, 1 => Just(f64::INFINITY), 1 => Just(10.0)], 1..40),
         water in 0.0f64..2000.0,
     ) {
@@ -179,7 +192,7 @@ enum Op {
     Capacity(f64),
     Drain(f64),
     Unload(f64),
-    /// Everybody is measured, at this part of the share (above 1: it does not obey).
+    /// A full allocation with measured rates up to 1.2 times the shares, from a random stream with this seed.
     Allocate(u64),
 }
 
@@ -196,12 +209,13 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
+    /// The shares add up to the capacity at most, plus the bandwidth measured as unused.
     #[test]
-    fn the_sum_is_the_capacity_at_most_plus_what_was_measured_unused(ops in ops(), least in 0.0..MB) {
+    fn shares_sum_to_capacity_plus_unused(ops in ops(), least in 0.0..MB) {
         let mut shares = Shares::new(least);
         let mut capacity = 12.5 * MB;
         shares.set_capacity(capacity);
-        // Bases, and what was last measured of each.
+        // Bases, and the usage of each measured last.
         let mut flows: Vec<(f64, f64)> = Vec::new();
         let mut unused = 0.0;
         // The stated floor, or half of the smallest equal share since the last full allocation.
@@ -212,7 +226,7 @@ proptest! {
                     let initial = shares.initial(prediction, 0);
                     let base = shares.join(initial);
                     flows.push((base, f64::INFINITY));
-                    // It has its share, and that is no more than an equal one.
+                    // It has its share, which is at most an equal one.
                     prop_assert!((shares.rate(base) - initial).abs() <= 1e-6 * initial);
                     prop_assert!(initial <= capacity / flows.len() as f64 * (1.0 + 1e-9));
                 }
@@ -222,7 +236,8 @@ proptest! {
                 }
                 Op::Leave(_) => {}
                 Op::Capacity(new) => {
-                    // A larger class leaves something to give until the next full allocation, a smaller one nothing.
+                    // A larger class leaves bandwidth unallocated until the next full allocation, a smaller
+                    // one none.
                     capacity = new;
                     shares.set_capacity(capacity);
                 }

@@ -1,83 +1,88 @@
-//! Messages that cross: a port remains the bottleneck where it is, and does not take itself for one where it is not. And what
-//! nodes and servers have agreed upon.
+//! Messages that cross on the path: a port stays the bottleneck while it is one, and does not count as one
+//! otherwise. And conventions between nodes and requesters.
 
 use super::*;
 
+/// A flow has one suggestion at a time, and the answer to it leaves the bottleneck where it is.
 #[test]
-fn a_flow_has_one_suggestion_at_a_time_and_the_answer_to_it_leaves_the_bottleneck_where_it_is() {
+fn flow_has_one_suggestion_at_a_time() {
     let mut node = Node::new(&[]);
     for flow in 1..=4 {
         node.join(flow);
     }
-    node.told();
+    node.notices();
     node.terminate(4);
     node.terminate(3);
     node.terminate(2);
-    // Three went within a round trip. The first suggestion stands until it is answered.
+    // Three flows ended within a round trip. The first suggestion stands until it is answered.
     let first = TOTAL / 3;
-    assert_eq!(node.told().iter().filter(|told| told.0 == 1).collect::<Vec<_>>(), [&(1, Increase, first)]);
+    assert_eq!(node.notices().iter().filter(|notice| notice.0 == 1).collect::<Vec<_>>(), [&(1, Increase, first)]);
     assert_eq!(node.request(1, first, 0), Some(first));
     node.answer(1, Negotiation::Success, first, 0);
     // It is still the bottleneck, and suggests the rest.
     node.pass(200);
-    assert!(node.told().iter().any(|told| told.0 == 1 && told.1 == Increase && near(told.2, TOTAL)));
+    assert!(node.notices().iter().any(|notice| notice.0 == 1 && notice.1 == Increase && near(notice.2, TOTAL)));
 }
 
+/// A request for an increase that is void leaves the bottleneck where it is.
 #[test]
-fn a_request_for_an_increase_that_is_void_leaves_the_bottleneck_where_it_is() {
+fn void_increase_request_keeps_bottleneck() {
     let mut node = Node::new(&[]);
     for flow in 1..=3 {
         node.join(flow);
     }
     node.terminate(3);
     let suggested = TOTAL / 2;
-    // Others come and go while the request for half is on its way.
+    // Other flows join and end while the request for half is in flight.
     node.join(4);
     node.join(5);
-    assert!(node.told().contains(&(1, Reduce, TOTAL / 4)));
+    assert!(node.notices().contains(&(1, Reduce, TOTAL / 4)));
     for flow in [4, 5, 2] {
         node.terminate(flow);
     }
-    node.told();
+    node.notices();
     assert_eq!(node.request(1, suggested, 0), Some(suggested));
     node.answer(1, Negotiation::Success, suggested, 0);
     node.pass(200);
-    assert!(node.told().iter().any(|told| told.0 == 1 && told.1 == Increase && near(told.2, TOTAL)));
+    assert!(node.notices().iter().any(|notice| notice.0 == 1 && notice.1 == Increase && near(notice.2, TOTAL)));
 }
 
+/// An answer that finds the bottleneck elsewhere ends all suggestions.
 #[test]
-fn an_answer_that_finds_the_bottleneck_elsewhere_ends_all_suggestions() {
+fn remote_bottleneck_ends_suggestions() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.join(2);
     node.terminate(2);
-    node.told();
+    node.notices();
     // Half is lowered to a third farther on: nothing is repeated, and what is left is suggested to nobody.
     assert_eq!(node.request(1, TOTAL, 0), Some(TOTAL));
     node.answer(1, Negotiation::Success, TOTAL / 3, 0);
-    // A request for less than was suggested, lowered before this port, ends the suggestion as well.
+    // A request below the suggestion, lowered before this port, also ends the suggestion.
     node.request(1, TOTAL / 2, 0);
     node.answer(1, Negotiation::Success, TOTAL / 3, 0);
     node.pass(2_000);
-    assert_eq!(node.told(), []);
+    assert_eq!(node.notices(), []);
 }
 
+/// Between request and answer nothing is suggested.
 #[test]
-fn between_request_and_answer_nothing_is_suggested() {
+fn no_suggestion_between_request_and_answer() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.request(2, ALL, 0);
-    node.told();
+    node.notices();
     node.terminate(1);
-    assert_eq!(node.told(), []);
+    assert_eq!(node.notices(), []);
     // The answer says that its bottleneck is elsewhere: the rest remains free.
     node.answer(2, Negotiation::Success, TOTAL / 4, 0);
     node.pass(2_000);
-    assert_eq!(node.told(), []);
+    assert_eq!(node.notices(), []);
 }
 
+/// A request goes on with the mark that a node took part.
 #[test]
-fn a_request_goes_on_with_the_mark_that_a_node_took_part() {
+fn request_carries_mark_of_participation() {
     let mut node = Node::new(&[]);
     let message = Message::Negotiation {
         kind: Negotiation::Request,
@@ -89,11 +94,13 @@ fn a_request_goes_on_with_the_mark_that_a_node_took_part() {
     let mut packet = control(1, Flags::NONE, &message);
     assert!(node.forward(&mut packet));
     let Message::Negotiation { max, rtt_us, .. } = read(&packet.message()) else { panic!("a request") };
-    // Although the port could give more than is asked.
+    // The port could allocate more than requested.
     assert_eq!((max, rtt_us), (rate(TOTAL / 2), 20_000 | message::ATTENDED));
-    // A second node on the way, and the answer that repeats what it says, are no different.
+    // A second node on the path, and the answer that repeats the mark, behave alike.
     assert!(node.forward(&mut packet));
-    let Message::Negotiation { max, min, id, rtt_us, .. } = read(&packet.message()) else { panic!("a request") };
+    let Message::Negotiation { max, min, id, rtt_us, .. } = read(&packet.message()) else {
+        panic!("a request")
+    };
     assert_eq!(rtt_us, 20_000 | message::ATTENDED);
     let answer = Message::Negotiation { kind: Negotiation::Success, max: rate(TOTAL / 4), min, id, rtt_us };
     assert_eq!(max, rate(TOTAL / 2));
@@ -101,8 +108,9 @@ fn a_request_goes_on_with_the_mark_that_a_node_took_part() {
     assert_eq!(node.reading("given"), TOTAL / 4);
 }
 
+/// Records outlast twice the silence after which requesters ask again.
 #[test]
-fn records_outlast_the_silence_after_which_servers_ask_again_twice_over() {
+fn records_outlast_requester_silence_twice() {
     let timeout = Nodectl::INFO.params.iter().find(|param| param.name == "timeout").expect("it has one");
     assert_eq!(Nanos::from_secs_f64(timeout.min), message::LEASE * 2);
 }

@@ -1,9 +1,9 @@
-//! A flow that changes its way, at a port that both ways have in common.
+//! A flow that changes its path, at a port on both paths.
 
 use super::*;
 
 impl Node {
-    /// A request over a way; it goes on.
+    /// Sends a request over a path; the node forwards it.
     fn request_over(&mut self, path: u8, flow: u32, max: u64) {
         self.serial += 1;
         let message = Message::Negotiation {
@@ -26,8 +26,9 @@ impl Node {
     }
 }
 
+/// A flow that leaves its old path keeps its place at a port that the new one passes too.
 #[test]
-fn a_flow_that_leaves_its_old_way_keeps_its_place_where_the_new_one_passes_too() {
+fn path_change_keeps_place_at_shared_port() {
     let mut node = Node::new(&[]);
     node.request_over(0, 1, TOTAL / 2);
     node.answer(1, Negotiation::Success, TOTAL / 2, 0);
@@ -39,8 +40,9 @@ fn a_flow_that_leaves_its_old_way_keeps_its_place_where_the_new_one_passes_too()
     assert_eq!((node.reading("flows"), node.reading("given")), (0, 0));
 }
 
+/// A flow that was refused on another path ends on its own.
 #[test]
-fn a_flow_that_was_refused_on_another_way_ends_on_its_own() {
+fn flow_refused_elsewhere_ends_on_its_own_path() {
     let mut node = Node::new(&[]);
     node.request_over(0, 1, TOTAL / 2);
     node.answer(1, Negotiation::Success, TOTAL / 2, 0);
@@ -51,24 +53,26 @@ fn a_flow_that_was_refused_on_another_way_ends_on_its_own() {
     assert_eq!((node.reading("flows"), node.reading("given")), (0, 0));
 }
 
+/// A reduction on a path that is being left takes nothing from the new one.
 #[test]
-fn a_reduction_on_a_way_that_is_being_left_takes_nothing_from_the_new_one() {
+fn reduction_on_old_path_spares_new_path() {
     let mut node = Node::new(&[]);
     node.request_over(0, 1, TOTAL / 2);
     node.answer(1, Negotiation::Success, TOTAL / 2, 0);
     node.request_over(1, 1, TOTAL);
-    // Of its old way, by a node farther on.
+    // A reduction on its old path, by a later node.
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));
     assert_eq!(node.reading("given"), TOTAL);
-    // It counts where the new way is refused.
+    // It takes effect if the new path is refused.
     node.answer(1, Negotiation::Failure, 0, 0);
     assert_eq!(node.reading("given"), TOTAL / 6);
 }
 
+/// Data sent before another node's reduction is no disobedience.
 #[test]
-fn what_was_sent_before_another_nodes_reduction_is_no_disobedience() {
-    // Within half a round-trip time after the reduction passed, the flow has been told and sent 20 packets at the old rate.
+fn earlier_data_is_no_disobedience() {
+    // Within half a round-trip time after the reduction passed, the flow has been notified and has sent 20 packets at the old rate.
     let mut node = Node::new(&[]);
     node.join(1);
     node.pass(100);
@@ -76,5 +80,5 @@ fn what_was_sent_before_another_nodes_reduction_is_no_disobedience() {
     node.back(&mut control(1, Flags::REVERSE, &reduce));
     (0..20).for_each(|_| node.data(1));
     node.pass(30);
-    assert_eq!((node.reading("disobeyed"), node.told()), (0, vec![]));
+    assert_eq!((node.reading("disobeyed"), node.notices()), (0, vec![]));
 }

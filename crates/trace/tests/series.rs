@@ -1,6 +1,6 @@
-//! What routers and classes tell of themselves, in results and in traces.
+//! Readings of routers and classes, in results and in traces.
 
-mod law;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,11 +9,12 @@ use std::path::PathBuf;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use arrow_ipc::reader::StreamReader;
-use law::{assert_within, spec};
 use narrows_scenario::telemetry::Shown;
-use narrows_sim::{Engine, Recorder, RunResult};
+use narrows_sim::{Engine, RunResult};
+use narrows_trace::Recorder;
+use texts::plan as spec;
 
-/// Of a series of link 0: times in seconds, and values or texts.
+/// A series of link 0: times in seconds, and values or texts.
 type Series = Vec<(f64, Option<f64>, Option<String>)>;
 
 /// A run of two flows on 100 Mbit/s with a trace, and the series of its bottleneck.
@@ -24,8 +25,9 @@ fn traced(label: &str, scheme: &str, network: &str) -> (RunResult, BTreeMap<Stri
     ));
     let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), &format!("traces-{label}")].iter().collect();
     fs::create_dir_all(&dir).unwrap();
-    let recorder = Recorder::new(&spec.trace, &dir).unwrap();
-    let result = Engine::new(spec, recorder).finish().unwrap();
+    let mut recorder = Recorder::new(&spec.trace, &dir).unwrap();
+    let result = Engine::observed(spec, &mut recorder).finish();
+    recorder.finish().unwrap();
     let mut all: BTreeMap<String, Series> = BTreeMap::new();
     for batch in StreamReader::try_new(File::open(dir.join("samples.arrow")).unwrap(), None).unwrap() {
         let batch = batch.unwrap();
@@ -49,19 +51,26 @@ fn traced(label: &str, scheme: &str, network: &str) -> (RunResult, BTreeMap<Stri
     (result, all)
 }
 
-/// The numbers of a series from 3 s on, when both flows have long had their rates.
+#[track_caller]
+fn assert_within(what: &str, measured: f64, expected: f64, tolerance: f64) {
+    let off = measured / expected - 1.0;
+    assert!(off.abs() <= tolerance, "{what}: measured {measured}, expected {expected} within {tolerance}");
+}
+
+/// Numbers of a series from 3 s on, after both flows settled.
 fn settled(series: &Series) -> Vec<f64> {
     series.iter().filter(|(at, ..)| *at >= 3.0).map(|(_, value, _)| value.expect("a number")).collect()
 }
 
+/// Every reading of a router is a series of its link, with one sample per interval.
 #[test]
-fn every_reading_of_a_router_is_a_series_of_its_link() {
+fn every_router_reading_is_a_series_of_its_link() {
     for name in ["rcp", "xcp", "brf", "nodectl"] {
         let (result, series) = traced(name, name, "");
-        let router = result.links[0].router.as_ref().expect("the scheme brings it");
-        let told: Vec<String> = router.readings.keys().map(|item| format!("router_{item}")).collect();
+        let router = result.links[0].router.as_ref().expect("the scheme brings its router");
+        let expected: Vec<String> = router.readings.keys().map(|item| format!("router_{item}")).collect();
         let sampled: Vec<&String> = series.keys().filter(|name| name.starts_with("router_")).collect();
-        assert_eq!(sampled, told.iter().collect::<Vec<_>>(), "{name}");
+        assert_eq!(sampled, expected.iter().collect::<Vec<_>>(), "{name}");
         for (item, shown) in &router.readings {
             let series = &series[&format!("router_{item}")];
             // One sample every 10 ms of 5 s.
@@ -72,9 +81,11 @@ fn every_reading_of_a_router_is_a_series_of_its_link() {
     }
 }
 
+/// Readings are in the unit at the end of their name.
 #[test]
-fn readings_are_in_the_units_that_their_names_end_with() {
-    // The rate of two flows that share 100 Mbit/s, and their round-trip time: 40 ms and a queue of a few packets of 0.12 ms.
+fn readings_have_the_unit_of_their_name() {
+    // The rate of two flows that share 100 Mbit/s, and their RTT: 40 ms and a queue of a few packets of 0.12
+    // ms.
     let (result, series) = traced("units-rcp", "rcp", "");
     let mean = |name: &str| {
         let values = settled(&series[name]);
@@ -86,30 +97,32 @@ fn readings_are_in_the_units_that_their_names_end_with() {
     assert_within("the last rate", readings["rate_mbit_s"].as_f64().unwrap(), 50.0, 0.05);
 }
 
+/// BRF's state is a text series with the states of its figure.
 #[test]
-fn the_state_of_brf_is_a_text_of_its_figure() {
+fn brf_state_is_a_text_series() {
     let (result, series) = traced("states-brf", "brf", "");
     let states: Vec<&str> =
         series["router_state"].iter().map(|(_, _, text)| text.as_deref().expect("a text")).collect();
-    // Before the first packet the table is empty; then the port measures, and allocates in an instant.
+    // The table is empty before the first packet; then the port measures and allocates instantly.
     assert_eq!(states[0], "flow_table");
     assert_eq!(states[states.len() - 1], "measurement");
     let json = serde_json::to_value(&result).unwrap();
     assert_eq!(json["links"][0]["router"]["readings"]["state"], "measurement");
-    // The period is the round-trip time, once that is known.
+    // The period is the RTT, once known.
     let period = settled(&series["router_period_ms"]);
     period.iter().for_each(|&period| assert_within("Δt", period, 40.0, 0.1));
     settled(&series["router_c_brf_mbit_s"]).iter().for_each(|&c| assert_within("C", c, 100.0, 0.05));
 }
 
+/// The backlogs of classes sum to that of the queue.
 #[test]
-fn the_backlogs_of_classes_add_up_to_that_of_the_queue() {
+fn class_backlogs_sum_to_queue() {
     let classes = "[network.queue]\nkind = \"htb\"\n\
                    classes = [{ name = \"a\", rate = \"60mbit\" }, { name = \"b\", rate = \"40mbit\", schemes = [\"cubic\"] }]\n";
     let (_, series) = traced("classes", "cubic", classes);
     let all = &series["queue_pkt"];
     let [a, b] = ["a", "b"].map(|name| &series[&format!("class_{name}_queue_pkt")]);
-    assert!(all.iter().any(|(_, value, _)| *value > Some(100.0)), "a queue forms");
+    assert!(all.iter().any(|(_, value, _)| *value > Some(100.0)), "no queue above 100 packets");
     for ((whole, a), b) in all.iter().zip(a).zip(b) {
         assert_eq!(whole.1, Some(a.1.unwrap() + b.1.unwrap()), "at {} s", whole.0);
     }
@@ -117,10 +130,10 @@ fn the_backlogs_of_classes_add_up_to_that_of_the_queue() {
     assert!(a.iter().all(|(_, value, _)| *value == Some(0.0)));
 }
 
-/// Packets of DCCP have numbers of their own, acknowledgements too, which nothing on this way overtakes. What a connection did
-/// is counted, and what it needed is known when it has long been closed.
+/// DCCP packets have sequence numbers of their own, ACKs included, and stay in order on this path. Results
+/// count the connection's events, and its peak memory outlives its close.
 #[test]
-fn what_dccp_did_is_counted_and_traced() {
+fn dccp_events_are_counted_and_traced() {
     let text = |flow: &str| {
         format!(
             "duration = \"8s\"\n[trace]\npackets = true\n[network]\nrate = \"10mbit\"\nbuffer = \"100pkt\"\n\
@@ -129,9 +142,10 @@ fn what_dccp_did_is_counted_and_traced() {
     };
     let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), "traces-dccp"].iter().collect();
     fs::create_dir_all(&dir).unwrap();
-    let spec = spec(&text(""));
-    let recorder = Recorder::new(&spec.trace, &dir).unwrap();
-    let result = Engine::new(spec, recorder).finish().unwrap();
+    let plan = spec(&text(""));
+    let mut recorder = Recorder::new(&plan.trace, &dir).unwrap();
+    let result = Engine::observed(plan, &mut recorder).finish();
+    recorder.finish().unwrap();
     let mut numbers = Vec::new();
     for batch in StreamReader::try_new(File::open(dir.join("packets.arrow")).unwrap(), None).unwrap() {
         let batch = batch.unwrap();
@@ -141,20 +155,20 @@ fn what_dccp_did_is_counted_and_traced() {
         numbers.extend(acks.map(|row| seqs.value(row)));
     }
     fs::remove_dir_all(&dir).unwrap();
-    // 10 Mbit/s carry 6,700 packets in 8 s, and two at least share an acknowledgement.
+    // 10 Mbit/s carry 6,700 packets in 8 s, and at least two share an ACK.
     assert!((1_000..4_000).contains(&numbers.len()), "{}", numbers.len());
-    assert!(numbers.is_sorted_by(|before, after| before + 1 == *after), "one after the other");
+    assert!(numbers.is_sorted_by(|before, after| before + 1 == *after), "gaps in {numbers:?}");
     let counted = result.counters;
     assert!(counted.rtt_samples > 500 && counted.rtt_samples <= numbers.len() as u64, "{counted:?}");
     assert!(counted.ecn_reductions > 3 && result.links[0].marks > 3, "{counted:?}");
-    // The queue of a file holds 256 datagrams of 1448 B; that of what is made when it leaves, none.
+    // The queue of a file holds 256 datagrams of 1448 B; a source that writes on departure needs none.
     let peak = |flow: &str| {
-        let result = law::run(&text(flow).replace("packets = true", ""));
+        let result = narrows_sim::run(spec(&text(flow).replace("packets = true", "")));
         (result.flows[0].completion_s.is_some(), result.peak_flow_bytes)
     };
     let ((done, one), (all_done, two)) = (peak("size = \"1MB\""), peak("size = \"4MB\""));
     assert!(done && all_done);
     assert!(one > 256 * 1_448 && one < 3 * 256 * 1_448, "{one}");
-    assert_within("the peak of a file four times as large", two as f64, one as f64, 0.3);
+    assert_within("peak of a file four times as large", two as f64, one as f64, 0.3);
     assert!(peak("").1 < 100_000);
 }

@@ -1,4 +1,4 @@
-//! What a link has done since its statistics began.
+//! The statistics of links and of queue classes.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,33 +7,33 @@ use narrows_units::Histogram;
 /// Counters of one link. Packets still waiting or in transmission have arrived and not yet departed.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStats {
-    /// Packets offered to it, whatever became of them.
+    /// Packets offered to the link.
     pub arrived_packets: u64,
     /// Their bytes.
     pub arrived_bytes: u64,
-    /// Packets whose transmission ended and that were not lost.
+    /// Packets whose transmission ended without loss.
     pub departed_packets: u64,
     /// Their bytes.
     pub departed_bytes: u64,
-    /// Packets that found the queue full, or were pushed out of a full one.
+    /// Packets dropped because the queue was full, on arrival or later.
     pub dropped_queue: u64,
-    /// Packets taken by random loss; at egress these have used the link.
+    /// Packets lost at random; at egress they have used the link.
     pub dropped_loss: u64,
     /// Packets dropped by the policer, or by a policed class.
     pub dropped_policer: u64,
     /// Packets dropped by active queue management before the queue was full.
     pub dropped_aqm: u64,
-    /// Packets meant for the node itself, which its hook kept.
+    /// Packets addressed to the node itself, consumed by the hook.
     pub consumed: u64,
     /// Packets marked instead of dropped.
     pub marked: u64,
-    /// The time packets waited before their transmission began, in nanoseconds, added up.
+    /// The sum of queue delays up to the start of the transmission, in nanoseconds.
     pub queue_delay_sum_ns: u128,
-    /// The distribution of that waiting time, in nanoseconds.
+    /// The distribution of these delays, in nanoseconds.
     pub queue_delay: Histogram,
 }
 
-/// What one class of a queue with classes, and all below it, have done since the statistics began.
+/// Counters of one class of a queue and its descendants since the statistics began.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassStats {
     /// Its name.
@@ -42,18 +42,18 @@ pub struct ClassStats {
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Packets that found its queue full or exceeded its tokens.
+    /// Packets dropped because its queue was full or its tokens were exceeded.
     pub dropped: u64,
-    /// Packets waiting now.
+    /// Packets in the queue now.
     pub waiting_packets: u64,
-    /// Packets waiting, averaged over time.
+    /// The time average of the packets in the queue.
     pub queue_mean: f64,
-    /// The time packets waited before their transmission began, in nanoseconds, added up.
+    /// The sum of queue delays up to the start of the transmission, in nanoseconds.
     pub queue_delay_sum_ns: u128,
 }
 
 impl LinkStats {
-    /// All packets that did not get through.
+    /// All packets dropped or lost.
     pub const fn dropped(&self) -> u64 {
         self.dropped_queue + self.dropped_loss + self.dropped_policer + self.dropped_aqm
     }
@@ -82,7 +82,7 @@ impl LinkStats {
     }
 }
 
-/// The counters of a link, and the frames that it dropped after it had accepted them, until its owner takes them.
+/// The counters of a link, and the accepted frames that it dropped later, until the owner collects them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally<F> {
     stats: LinkStats,

@@ -1,0 +1,256 @@
+//! A client and a server that exchange packets by hand at stated times.
+
+use std::cell::Cell;
+
+use narrows_cc::Rate;
+
+use super::*;
+use crate::session::largest_datagram;
+
+/// A client on its own socket beside a test server.
+struct Pair<'a> {
+    server: TestServer<'a>,
+    session: Session<'a>,
+    port: Port,
+    addresses: AddressPair,
+}
+
+impl<'a> Pair<'a> {
+    fn new(settings: &'a Settings) -> Result<Self, LiveError> {
+        let server = TestServer::new(settings);
+        let remote = server.port.socket.local();
+        let socket = Socket::open("127.0.0.1:0".parse().unwrap(), Some(remote))?;
+        let addresses = AddressPair { local: socket.local(), remote };
+        let session = Session::new(settings, Role::Client, addresses, SECOND)?;
+        Ok(Self { server, session, port: Port::new(socket, None)?, addresses })
+    }
+
+    /// Advances the client and delivers `packets` packets to the server.
+    async fn step(&mut self, now: Nanos, packets: usize) -> Result<(), LiveError> {
+        self.session.advance(&|| now, &mut self.port).await?;
+        let mut delivered = 0;
+        while delivered < packets {
+            for bytes in receive_all(&mut self.server.port).await {
+                let received =
+                    Received { from: self.addresses.local, to: self.addresses.remote, ecn: 0, bytes: &bytes };
+                self.server.server.on_packet(now, &received, None)?;
+                delivered += 1;
+            }
+        }
+        self.server.server.advance(&|| now, &self.server.listener, &mut self.server.port).await
+    }
+
+    /// Delivers the server's answers to the client.
+    async fn deliver_answers(&mut self, now: Nanos) {
+        for bytes in receive_all(&mut self.port).await {
+            deliver(&mut self.session, now, &bytes);
+        }
+    }
+}
+
+/// The delay of a late timer does not count as round-trip time.
+#[test]
+fn session_late_timer_does_not_count_as_rtt() {
+    let ms = Nanos::from_millis;
+    let rate = Rate::from_bits_per_sec(1_120_000); // 1400 bytes in 10 ms
+    let settings = Settings {
+        app: AppConfig::Cbr { rate, write: Bytes::new(1400) },
+        timeout: Duration::from_secs(60),
+        ..settings()
+    };
+    block_on(async {
+        let mut pair = Pair::new(&settings)?;
+        pair.step(SECOND, 1).await?;
+        pair.deliver_answers(SECOND).await;
+        assert!(pair.session.was_connected());
+        let rtt = Cell::new(0.0);
+        let mut now = SECOND;
+        for _ in 0..40 {
+            // Two datagrams and their ACK; the system wakes 7 ms late.
+            now = now.max(pair.session.deadline()) + ms(7);
+            pair.step(now, 1).await?;
+            now = now.max(pair.session.deadline()) + ms(7);
+            pair.step(now, 1).await?;
+            pair.deliver_answers(now + ms(1)).await;
+            rtt.set(pair.session.report(now + ms(1)).rtt_ms.unwrap_or_default());
+        }
+        assert!((0.5..1.5).contains(&rtt.get()), "{} ms", rtt.get());
+        Ok(())
+    })
+    .expect("no error");
+}
+
+/// Checksum coverage has no effect in UDP (RFC 6773 section 3.3.2).
+#[test]
+fn session_checksum_coverage_is_ignored_in_udp() {
+    // CsCov is the lower half of byte 5; 15 exceeds the data of these packets.
+    let covered = |mut bytes: Vec<u8>| {
+        bytes[5] |= 15;
+        bytes
+    };
+    let settings = settings();
+    block_on(async {
+        let mut pair = Pair::new(&settings)?;
+        pair.session.advance(&|| SECOND, &mut pair.port).await?;
+        let request = covered(receive_all(&mut pair.server.port).await.remove(0));
+        pair.server.deliver(SECOND, &request);
+        let response = pair.server.answers(SECOND).await;
+        assert_eq!(header(&response).kind, Kind::Response);
+        deliver(&mut pair.session, SECOND, &covered(response[0].clone()));
+        pair.session.advance(&|| SECOND, &mut pair.port).await?;
+        assert!(pair.session.was_connected());
+        Ok(())
+    })
+    .expect("no error");
+}
+
+/// The default queue of a live source holds its largest write.
+#[test]
+fn source_queue_holds_its_largest_write() {
+    let rate = Rate::from_mbit_per_sec;
+    let cbr = |mbit| AppConfig::Cbr { rate: rate(mbit), write: Bytes::new(1400) };
+    // 800 Mbit/s are 10 MB in 100 ms; the queue has a bound in bytes.
+    assert_eq!(queue_for(&cbr(800.0), 1400, 256), 10_000_000_usize.div_ceil(1400) + 1);
+    assert_eq!(queue_for(&cbr(1.0), 1400, 256), 256);
+    assert!(queue_for(&cbr(1e6), 1400, 256) * 1400 < 65 << 20);
+    assert_eq!(queue_for(&AppConfig::Bulk, 1400, 256), 32);
+    // Every frame of a video fits, whatever its size.
+    let app =
+        AppConfig::Video { rate: rate(50.0), frames: 25.0, key_every: 50, key_size: 4.0, variation: 0.5 };
+    let config = Config { queue: queue_for(&app, 1400, 256), ..Config::default() };
+    let mut video = App::new(app, Random::stream(1, "app", 0), Nanos::ZERO);
+    let (mut before, mut largest) = (0, 0);
+    for frame in 0..5_000 {
+        video.on_time(SECOND * frame / 25, Bytes::new(before));
+        largest = largest.max(video.limit().as_u64() - before);
+        before = video.limit().as_u64();
+    }
+    let room = config.queue as u64 * 1400;
+    assert!(largest > 256 * 1400 && largest < room && room < 3 * largest, "{largest} in {room}");
+}
+
+/// Initial sequence numbers and client ports differ per connection and use all bits.
+#[test]
+fn session_ports_and_initial_numbers_are_random() {
+    let settings = settings();
+    block_on(async {
+        let (mut ports, mut firsts) = (Vec::new(), Vec::new());
+        for _ in 0..64 {
+            let mut pair = Pair::new(&settings)?;
+            pair.session.advance(&|| SECOND, &mut pair.port).await?;
+            let request = header(&receive_all(&mut pair.server.port).await);
+            pair.server.deliver(SECOND, &{
+                let mut bytes = Vec::new();
+                Header { service: settings.config.service, ..request }.encode(&[], &[], &mut bytes);
+                bytes
+            });
+            let response = header(&pair.server.answers(SECOND).await);
+            ports.push(request.source);
+            firsts.extend([request.seq, response.seq]);
+        }
+        for bit in 0..48 {
+            // By chance all 128 agree in a bit once in 10^38 times.
+            assert!(firsts.iter().any(|first| first >> bit & 1 == 1), "bit {bit}");
+            assert!(firsts.iter().any(|first| first >> bit & 1 == 0), "bit {bit}");
+        }
+        firsts.sort_unstable();
+        firsts.dedup();
+        assert_eq!(firsts.len(), 128);
+        ports.sort_unstable();
+        ports.dedup();
+        assert!(ports.len() > 48 && ports[0] >= 49_152, "{ports:?}");
+        Ok(())
+    })
+    .expect("no error");
+}
+
+/// A batch that the system refuses is sent packet by packet, also from then on.
+#[test]
+fn port_refused_batch_is_sent_packet_by_packet() {
+    block_on(async {
+        let local = "127.0.0.1:0".parse().unwrap();
+        let mut to = Socket::open(local, None)?;
+        let from = Socket::open(local, Some(to.local()))?;
+        let addresses = AddressPair { local: from.local(), remote: to.local() };
+        let mut port = Port::new(from, None)?;
+        // Linux segments a batch into at most 128 packets and returns EINVAL for more.
+        let sent: Vec<u8> = (0..600_u16).flat_map(|n| (n | 1 << 15).to_be_bytes()).collect();
+        port.put(&sent, 2);
+        port.flush(addresses).await?;
+        assert_eq!(port.socket.segments(2), 1, "batches continue");
+        let (mut alarm, mut got) = (Alarm::new()?, Vec::new());
+        while got.len() < sent.len() {
+            assert!(alarm.wait(&to, Duration::from_secs(5)).await?, "only {} bytes arrived", got.len());
+            let _ = to.receive(|packet| got.extend_from_slice(packet.bytes));
+        }
+        assert_eq!(got, sent);
+        Ok(())
+    })
+    .expect("no error");
+}
+
+/// The MTU towards a peer gives the largest datagram; without a peer it is unknown.
+#[test]
+fn session_largest_datagram_follows_interface_mtu() {
+    block_on(async {
+        let to: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        let mtu = Socket::open("127.0.0.1:0".parse().unwrap(), Some(to))?.mtu().expect("loopback has one");
+        assert!(mtu >= 1_500);
+        assert_eq!(
+            Socket::open("127.0.0.1:0".parse().unwrap(), None)?.mtu(),
+            None,
+            "without a peer the MTU is unknown"
+        );
+        // IP 20 or 40, UDP 8, DataAck with long sequence numbers 24, options 160.
+        assert_eq!(largest_datagram(1_400, to), Some(1_188));
+        assert_eq!(largest_datagram(1_400, "[2001:db8::1]:9".parse().unwrap()), Some(1_168));
+        assert_eq!(largest_datagram(200, to), None);
+        Ok(())
+    })
+    .expect("no error");
+}
+
+/// With `once`, a lone Request keeps no client out, and the first completed handshake is served.
+#[test]
+fn server_once_serves_first_completed_handshake() {
+    let settings = Settings { once: true, connections: 3, ..settings() };
+    block_on(async {
+        let mut server = TestServer::new(&settings);
+        // One client sends a Request and falls silent; another got its answer but is slow.
+        let mut lone = server.client(50_001);
+        assert_eq!(header(&server.exchange(SECOND, &mut lone).await).kind, Kind::Response);
+        let mut slow = server.client(50_002);
+        let answer = server.exchange(SECOND, &mut slow).await;
+        slow.on_packet(SECOND, &answer[0], 0);
+        let mut client = server.client(50_003);
+        let answer = server.exchange(SECOND, &mut client).await;
+        client.on_packet(SECOND, &answer[0], 0);
+        // At most `connections` incomplete handshakes at a time.
+        let mut fourth = server.client(50_004);
+        assert_eq!(code(&server.exchange(SECOND, &mut fourth).await), ResetCode::TooBusy as u8);
+        let answers = server.exchange(SECOND, &mut client).await;
+        let reset_of = |port: u16| {
+            let of = |header: &Header| header.destination == port && header.kind == Kind::Reset;
+            let found = answers.iter().map(|bytes| udp::open(bytes).expect("a packet").0).find(of);
+            found.map(|header| header.reset.0)
+        };
+        let busy = Some(ResetCode::TooBusy as u8);
+        assert_eq!([50_001, 50_002, 50_003].map(reset_of), [busy, busy, None]);
+        for bytes in answers {
+            if udp::open(&bytes).expect("a packet").0.destination == 50_003 {
+                client.on_packet(SECOND, &bytes, 0);
+            }
+        }
+        assert!(client.state().is_open());
+        let mut late = server.client(50_005);
+        assert_eq!(code(&server.exchange(SECOND * 2, &mut late).await), ResetCode::TooBusy as u8);
+        assert!(!server.server.is_done());
+        client.close(SECOND * 3);
+        let answers = server.exchange(SECOND * 3, &mut client).await;
+        assert_eq!(code(&answers), ResetCode::Closed as u8);
+        assert!(server.server.is_done());
+        assert_eq!(server.listener.ends.borrow().len(), 1, "one report");
+        Ok(())
+    })
+    .expect("no error");
+}

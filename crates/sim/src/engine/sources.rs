@@ -1,0 +1,149 @@
+//! The numbers of event sources, and their meanings. Events of one time are served in the order of these numbers.
+
+use crate::queue::SourceId;
+
+/// What happens at an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// The head of a wire arrives at its far end.
+    Wire(u32),
+    /// A link ends a transmission, or its router algorithm wakes.
+    Service(u32),
+    /// The timer of a flow's sender.
+    SenderTimer(u32),
+    /// The timer of a flow's receiver.
+    ReceiverTimer(u32),
+    /// The clock of the run.
+    Clock,
+    /// The control plane.
+    Control,
+    /// The timer of a connection of several subflows.
+    Connection(u32),
+}
+
+/// Where each kind of source begins: wires first, then links, senders, receivers, the clock, the control plane, connections.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sources {
+    links: SourceId,
+    senders: SourceId,
+    receivers: SourceId,
+    clock: SourceId,
+    end: SourceId,
+}
+
+impl Sources {
+    /// The numbers of a run of this size.
+    pub(super) fn new(wires: usize, links: usize, flows: usize, connections: usize) -> Self {
+        let senders = wires + links;
+        Self {
+            links: wires as SourceId,
+            senders: senders as SourceId,
+            receivers: (senders + flows) as SourceId,
+            clock: (senders + 2 * flows) as SourceId,
+            end: (senders + 2 * flows + 2 + connections) as SourceId,
+        }
+    }
+
+    /// How many sources there are.
+    pub(super) fn count(&self) -> usize {
+        self.end as usize
+    }
+
+    /// The source of a link's service.
+    #[inline]
+    pub(super) fn service(&self, link: u32) -> SourceId {
+        self.links + link
+    }
+
+    /// The source of a sender's timer.
+    #[inline]
+    pub(super) fn sender(&self, flow: u32) -> SourceId {
+        self.senders + flow
+    }
+
+    /// The source of a receiver's timer.
+    #[inline]
+    pub(super) fn receiver(&self, flow: u32) -> SourceId {
+        self.receivers + flow
+    }
+
+    /// The clock of the run.
+    #[inline]
+    pub(super) fn clock(&self) -> SourceId {
+        self.clock
+    }
+
+    /// The control plane.
+    #[inline]
+    pub(super) fn control(&self) -> SourceId {
+        self.clock + 1
+    }
+
+    /// The source of a connection's timer.
+    #[inline]
+    pub(super) fn connection(&self, connection: u32) -> SourceId {
+        self.clock + 2 + connection
+    }
+
+    /// What an event of this source is. Wires come first: most events are theirs.
+    #[inline(always)]
+    pub(super) fn decode(&self, source: SourceId) -> Event {
+        if source < self.links {
+            Event::Wire(source)
+        } else if source < self.senders {
+            Event::Service(source - self.links)
+        } else if source < self.receivers {
+            Event::SenderTimer(source - self.senders)
+        } else if source < self.clock {
+            Event::ReceiverTimer(source - self.receivers)
+        } else {
+            match source - self.clock {
+                0 => Event::Clock,
+                1 => Event::Control,
+                connection => Event::Connection(connection - 2),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every source is decoded to the kind and number that it was made from, and the kinds follow each other without a gap.
+    #[test]
+    fn decode_every_source_gives_its_kind_and_number() {
+        let sources = Sources::new(3, 2, 2, 2);
+        let events: Vec<Event> =
+            (0..sources.count() as SourceId).map(|source| sources.decode(source)).collect();
+        use Event::*;
+        let expected = [
+            Wire(0),
+            Wire(1),
+            Wire(2),
+            Service(0),
+            Service(1),
+            SenderTimer(0),
+            SenderTimer(1),
+            ReceiverTimer(0),
+            ReceiverTimer(1),
+            Clock,
+            Control,
+            Connection(0),
+            Connection(1),
+        ];
+        assert_eq!(events, expected);
+        for (source, event) in (0..).zip(events) {
+            let made = match event {
+                Wire(wire) => wire,
+                Service(link) => sources.service(link),
+                SenderTimer(flow) => sources.sender(flow),
+                ReceiverTimer(flow) => sources.receiver(flow),
+                Clock => sources.clock(),
+                Control => sources.control(),
+                Connection(connection) => sources.connection(connection),
+            };
+            assert_eq!(made, source, "{event:?}");
+        }
+    }
+}

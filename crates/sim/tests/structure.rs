@@ -1,0 +1,172 @@
+//! The structure of the tree, read from its source text: what each crate must not name.
+//!
+//! Tests, benches and comments may name anything; names in code decide what a newcomer has to change.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use narrows_cc::schemes;
+
+/// Scheme names that are ordinary English words: they count only as whole string literals.
+const ENGLISH: [&str; 3] = ["fixed", "fast", "compound"];
+
+/// Words of TCP and DCCP that the crates below the transports must not know.
+const TRANSPORT: [&str; 13] =
+    ["tcp", "dccp", "udp", "syn", "sack", "dsack", "rack", "tlp", "prr", "rto", "ccid", "mptcp", "segment"];
+
+/// Crates that carry frames, quantities and applications, and so know no transport.
+const BELOW_TRANSPORTS: [&str; 3] = ["net", "units", "traffic"];
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a crate stands in crates/").to_owned()
+}
+
+/// All Rust sources of a crate that end up in its library, with their paths below `crates/`.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> =
+        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        if path.is_dir() {
+            if !["tests", "benches", "examples", "target", "bare"].contains(&name.as_str()) {
+                sources(&path, found);
+            }
+        } else if name.ends_with(".rs")
+            && name != "testing.rs"
+            && !name.trim_end_matches(".rs").ends_with("tests")
+        {
+            found.push(path);
+        }
+    }
+}
+
+/// The code of a file: without comments and without its unit tests, which stand at its end.
+fn code(text: &str) -> Vec<(usize, String)> {
+    let mut lines = Vec::new();
+    let mut previous = "";
+    for (number, line) in text.lines().enumerate() {
+        let trimmed = line.trim_start();
+        if previous.trim() == "#[cfg(test)]" && trimmed.starts_with("mod tests {") {
+            break;
+        }
+        previous = line;
+        if trimmed.starts_with("//") {
+            continue;
+        }
+        let end = line.find(" // ").unwrap_or(line.len());
+        lines.push((number + 1, line[..end].to_owned()));
+    }
+    lines
+}
+
+/// The lower-case parts of the identifiers in a line: `BbrCore::new_flow` has `bbr`, `core`, `new` and `flow`. A
+/// generation number stays with its name: `Bbr2Gc` has `bbr2` and `gc`.
+fn parts(line: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut part = String::new();
+    let mut lower = false;
+    for c in line.chars().chain(Some(' ')) {
+        let begins_word = c.is_ascii_uppercase() && lower;
+        if !c.is_ascii_alphanumeric() || begins_word {
+            if !part.is_empty() {
+                found.insert(std::mem::take(&mut part));
+            }
+        }
+        if c.is_ascii_alphanumeric() {
+            part.push(c.to_ascii_lowercase());
+        }
+        lower = c.is_ascii_lowercase() || c.is_ascii_digit();
+    }
+    found
+}
+
+/// Places outside `allowed` whose code contains one of `words` as a part of an identifier or of a text, or one of
+/// `literals` as a whole text.
+fn places(
+    within: &[&str],
+    allowed: &[&str],
+    words: &BTreeSet<String>,
+    literals: &BTreeSet<String>,
+) -> Vec<String> {
+    let root = crates();
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    assert!(files.len() > 100, "the tree has more sources than {}", files.len());
+    let mut found = Vec::new();
+    for file in files {
+        let path = file.strip_prefix(&root).expect("below crates/").display().to_string();
+        let inside = within.is_empty() || within.iter().any(|start| path.starts_with(&format!("{start}/")));
+        if !inside || allowed.iter().any(|start| path.starts_with(start)) {
+            continue;
+        }
+        for (number, line) in code(&fs::read_to_string(&file).expect("UTF-8 text")) {
+            let named = parts(&line);
+            let word = words.iter().find(|word| named.contains(*word));
+            let literal = literals.iter().find(|name| line.contains(&format!("\"{name}\"")));
+            if let Some(name) = word.or(literal) {
+                found.push(format!("crates/{path}:{number} names {name}: {}", line.trim()));
+            }
+        }
+    }
+    found
+}
+
+/// All names and aliases of registered schemes.
+fn scheme_names() -> BTreeSet<String> {
+    let names = schemes::ALL.iter().flat_map(|entry| entry.info.aliases.iter().chain([&entry.info.name]));
+    names.map(|&name| name.to_owned()).collect()
+}
+
+/// No crate but `cc` names a scheme in its code; `dccp` maps the schemes that have a number there to it in one file.
+#[test]
+fn scheme_names_outside_their_crate_are_refused() {
+    let literals = scheme_names();
+    let words = literals.iter().filter(|name| !name.contains('-') && !ENGLISH.contains(&name.as_str()));
+    let found = places(&[], &["cc/", "routers/", "dccp/src/ccid.rs"], &words.cloned().collect(), &literals);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// No crate but `routers` names a router algorithm in its code; a scheme that speaks its protocol names that in `cc`.
+#[test]
+fn router_names_outside_their_crate_are_refused() {
+    let names: BTreeSet<String> =
+        narrows_routers::ALL.iter().map(|entry| entry.info.name.to_owned()).collect();
+    let found = places(&[], &["routers/", "cc/src/schemes/"], &names, &names);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Links, queues, quantities and applications know no transport.
+#[test]
+fn transport_words_below_transports_are_refused() {
+    let words = TRANSPORT.iter().map(|&word| word.to_owned()).collect();
+    let found = places(&BELOW_TRANSPORTS, &[], &words, &BTreeSet::new());
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The contract and the driver know no transport, no router and no command line; schemes may say which RFC they follow.
+#[test]
+fn transport_words_in_the_contract_are_refused() {
+    let words = ["tcp", "dccp", "udp", "syn", "dsack", "ccid", "cli", "stdout", "argv"];
+    let words = words.iter().map(|&word| word.to_owned()).collect();
+    let contract = ["cc/src/contract", "cc/src/driver"];
+    let found: Vec<String> = places(&["cc"], &["cc/src/schemes/"], &words, &BTreeSet::new())
+        .into_iter()
+        .filter(|place| contract.iter().any(|start| place.starts_with(&format!("crates/{start}"))))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The search itself finds what it looks for: identifiers by their parts, texts as a whole, and no comments.
+#[test]
+fn search_of_known_text_finds_code_only() {
+    assert_eq!(
+        parts("fn on_tcp(x: Bbr2Gc)").into_iter().collect::<Vec<_>>(),
+        ["bbr2", "fn", "gc", "on", "tcp", "x"]
+    );
+    let text = "//! tcp\nlet a = 1; // tcp\n/// tcp\nfn f() {}\n#[cfg(test)]\nmod tests {\n    use tcp;\n}\n";
+    let lines: Vec<usize> = code(text).into_iter().map(|(number, _)| number).collect();
+    assert_eq!(lines, [2, 4, 5]);
+    assert!(code(text).iter().all(|(_, line)| !parts(line).contains("tcp")));
+}

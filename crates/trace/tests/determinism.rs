@@ -1,0 +1,61 @@
+//! Traces repeat to the byte, and recording changes nothing.
+
+mod texts;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use narrows_scenario::Plan;
+use narrows_sim::Engine;
+use narrows_trace::Recorder;
+
+const SEED: u64 = 7;
+
+fn spec(flows: &[&str], extra: &str) -> Plan {
+    let mut text = format!(
+        "name = \"golden\"\nduration = \"10s\"\nseed = {SEED}\n{extra}\n[network]\nrate = \"20mbit\"\nloss = \"0.1%\"\n"
+    );
+    for scheme in flows {
+        write!(text, "[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n").unwrap();
+    }
+    texts::plan(&text)
+}
+
+/// Runs with full traces into a fresh folder and returns the bytes of both files.
+fn traced(label: &str, flows: &[&str]) -> (String, Vec<u8>, Vec<u8>) {
+    let spec = spec(flows, "[trace]\nsamples = \"10ms\"\npackets = true");
+    let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), &format!("golden-{label}")].iter().collect();
+    fs::create_dir_all(&dir).unwrap();
+    let mut recorder = Recorder::new(&spec.trace, &dir).unwrap();
+    let result = Engine::observed(spec, &mut recorder).finish();
+    recorder.finish().unwrap();
+    let file = |name| fs::read(dir.join(name)).unwrap();
+    let out = (serde_json::to_string(&result).unwrap(), file("samples.arrow"), file("packets.arrow"));
+    fs::remove_dir_all(&dir).unwrap();
+    out
+}
+
+#[test]
+fn the_same_scenario_and_seed_give_identical_traces_on_one_thread_and_on_many() {
+    let flows = ["bbr", "cubic", "vegas"];
+    let alone = traced("alone", &flows);
+    assert!(alone.1.len() > 10_000 && alone.2.len() > 100_000, "the traces are not empty");
+    let together: Vec<_> = std::thread::scope(|scope| {
+        let spawned: Vec<_> =
+            (0..4).map(|i| scope.spawn(move || traced(&format!("thread{i}"), &flows))).collect();
+        spawned.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    for other in together {
+        assert!(other == alone, "a run differs between threads");
+    }
+}
+
+#[test]
+fn a_trace_does_not_change_the_run() {
+    let plain = narrows_sim::run(spec(&["bbr", "cubic", "vegas"], ""));
+    let (traced, ..) = traced("trace", &["bbr", "cubic", "vegas"]);
+    let traced: serde_json::Value = serde_json::from_str(&traced).unwrap();
+    assert_eq!(traced["data_packets"], plain.data_packets);
+    assert_eq!(traced["flows"][0]["goodput_mbit_s"], plain.flows[0].goodput_mbit_s);
+}
