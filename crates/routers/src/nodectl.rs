@@ -180,15 +180,19 @@ impl Router for Nodectl {
             ),
             Param::number("beta", 0.0, (0.0, 0.9), "", "tolerated unfairness, as a share of the mean"),
             Param::number("share", 1.0, (0.1, 1.0), "", "share of the capacity that is allocated"),
-            Param::count(
+            Param::choice(
                 "predictor",
-                0.0,
-                (0.0, 2.0),
-                "",
-                "arrivals to come: 0 the present rate, 1 its exponential mean, 2 level and trend (Holt)",
+                &["present", "ewma", "holt"],
+                "arrivals to come: the present rate, its exponential mean, level and trend (Holt)",
             ),
-            Param::number("gain", 0.125, (0.01, 1.0), "", "weight of the present rate in predictors 1 and 2"),
-            Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor 2"),
+            Param::number(
+                "gain",
+                0.125,
+                (0.01, 1.0),
+                "",
+                "weight of the present rate in predictors ewma and holt",
+            ),
+            Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor holt"),
             Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "interval over which arrivals are counted"),
             Param::number("timeout", 10.0, (10.0, 600.0), "s", "silence after which a record is deleted"),
             Param::count("flows", 100_000.0, (1.0, 1e6), "", "maximum number of records"),
@@ -200,10 +204,10 @@ impl Router for Nodectl {
         let number = |name| setup.params.number(name);
         let capacity = setup.capacity.mul_f64(number("share")).min(MOST).as_bytes_per_sec().max(1);
         let (gain, trend) = (number("gain"), number("trend"));
-        let predictor = match number("predictor") as u64 {
-            0 => Predictor::Present,
-            1 => Predictor::Ewma { gain },
-            _ => Predictor::Holt { gain, trend },
+        let predictor = match setup.params.word("predictor") {
+            "ewma" => Predictor::Ewma { gain },
+            "holt" => Predictor::Holt { gain, trend },
+            _ => Predictor::Present,
         };
         let idle = Nanos::from_secs_f64(number("timeout"));
         Self {
@@ -260,7 +264,8 @@ impl Router for Nodectl {
         self.allow_for_returns(port);
         self.hand_out(port);
         self.interval_start = port.now;
-        self.interval_end = if self.table.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.control_interval()) };
+        self.interval_end =
+            if self.table.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.control_interval()) };
     }
 
     fn telemetry(&self, sink: TelemetrySink<'_>) {
@@ -286,7 +291,8 @@ impl Nodectl {
                 self.on_request(port, packet, message);
             }
             Ok(Message::Adjustment { kind: Adjustment::Terminate, id, .. }) => {
-                match self.table.records.peek_mut(packet.flow()).map(|record| (record.id == id, record.path)) {
+                match self.table.records.peek_mut(packet.flow()).map(|record| (record.id == id, record.path))
+                {
                     Some((true, path)) if path == packet.path() => {
                         self.table.close(packet.flow());
                         self.hand_out(port);
