@@ -128,8 +128,7 @@ use self::state::State;
 use narrows_net::config::{self, HtbClass};
 
 use crate::{
-    FiveTuple, FlowTable, Port, RateHeader, Router, RouterFrame, RouterInfo, RouterSetup, Signal,
-    TelemetrySink,
+    FiveTuple, FlowTable, Port, RateHeader, Router, RouterFrame, RouterInfo, RouterSetup, Signal, TelemetrySink,
 };
 
 /// Classes of the queue: the BRF class and its leaves, then the two others.
@@ -138,12 +137,12 @@ const FIRST_LAYER: u8 = 1;
 const OTHERS: u8 = 4;
 const UDP: u8 = 5;
 
-/// The number of half-open flows that may have a share, or the number of established flows if that is more.
+/// So many half-open flows may have a share, or as many as there are established ones if these are more.
 const HALF_OPEN: usize = 8;
-/// How long a half-open flow keeps a share, and how long its entry in the table.
+/// How long a half-open flow keeps a share, and its place in the table.
 const HANDSHAKE: Nanos = Nanos::from_secs(1);
 const HANDSHAKE_ENTRY: Nanos = Nanos::from_secs(3);
-/// UDP gets no share after a silence of this length.
+/// UDP has gone when none was seen for so long.
 const UDP_GONE: Nanos = Nanos::from_secs(2);
 /// Flows that are not in the table count as one of the others for so long.
 const UNTRACKED_GONE: Nanos = Nanos::from_secs(2);
@@ -151,10 +150,10 @@ const UNTRACKED_GONE: Nanos = Nanos::from_secs(2);
 const PERIOD_MIN: Nanos = Nanos::from_millis(1);
 const PERIOD_MAX: Nanos = Nanos::from_secs(1);
 const PERIOD_UNKNOWN: Nanos = Nanos::from_millis(100);
-/// The number of averages that each grain of the model keeps.
+/// Of each of its averages the model keeps so many.
 const LEARNED_LIMIT: usize = 4096;
 
-/// Event counters, for telemetry.
+/// What happened, for telemetry.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     refused: u64,
@@ -165,10 +164,10 @@ struct Counts {
     written: u64,
 }
 
-/// The router algorithm of BRF.
+/// The switch's side of BRF.
 #[derive(Clone, Debug)]
 pub struct Brf {
-    /// The capacity of the link, as stated and as estimated now.
+    /// What the link carries, as stated and as believed now.
     nominal: f64,
     capacity: f64,
     udp_share: f64,
@@ -191,19 +190,19 @@ pub struct Brf {
     reservations: FlowTable<RemoteReservation>,
     tuples: Arc<[FiveTuple]>,
     learned: Learned,
-    /// The number of half-open flows by class, and of those that have a share.
+    /// Flows whose sender has not answered, by class, and those of them that have a share.
     half_open: [usize; 2],
     reserved: usize,
-    /// The number of flows outside the BRF class that send.
+    /// Other flows that send.
     others: usize,
     udp_seen: Option<Nanos>,
     /// When a packet of a flow came that is not in the table, and whether such flows count.
     untracked_seen: Option<Nanos>,
     untracked: bool,
     classes: Classes,
-    /// The sum of the shares of each layer.
+    /// Shares of the members of each layer, added up.
     layers: [f64; Layer::COUNT],
-    /// Δt, whether an RTT is known, and the time of the next allocation.
+    /// Δt; whether a round-trip time is known; when all is divided next.
     period: Nanos,
     period_known: bool,
     allocate_at: Nanos,
@@ -211,8 +210,8 @@ pub struct Brf {
     /// Σ measured.
     load: f64,
     departures: Departures,
-    /// Bytes of ACKs of data in the other direction since the last allocation, and the rate reserved for
-    /// them.
+    /// Bytes of acknowledgements that other flows' data in the opposite direction sends through the port, since the last
+    /// allocation; and the rate set aside for them.
     acks: u64,
     acks_since: Nanos,
     acks_rate: f64,
@@ -299,7 +298,7 @@ impl Router for Brf {
             size,
             state: State::default(),
             shares: Shares::new(number("floor") * 125_000.0),
-            // It is never full, so it evicts no flow by itself.
+            // It is kept from being full, so it pushes nothing out by itself.
             table: FlowTable::new(size, Nanos::MAX),
             reservations: FlowTable::new(size, HANDSHAKE_ENTRY),
             tuples: Arc::clone(&setup.flows),
@@ -343,7 +342,7 @@ impl Router for Brf {
             class("others", None, all, 2),
             HtbClass { policed: true, ceil: Some(udp), ..class("udp", None, udp, 2) },
         ];
-        // The tree is valid, so this never fails.
+        // The tree is sound, so this never fails.
         config::Htb::new(classes, OTHERS).ok().map(|htb| config::Queue::Htb(Arc::new(htb)))
     }
 
@@ -355,8 +354,7 @@ impl Router for Brf {
         let class = if syn.rate_header() == RateHeader::BrfOffer { Class::Brf } else { Class::Other };
         if let Some(known) = self.table.get(now, id) {
             if !known.closed {
-                // Repeated or forged: an established flow stays. Of several SYNs assume that the last is
-                // answered.
+                // Repeated, or forged: what is established stays. Which of several is answered is not known; the last.
                 if !known.established {
                     known.opened = now;
                 }
@@ -383,7 +381,7 @@ impl Router for Brf {
         if let Some(mut flow) = self.table.remove(fin.flow()) {
             self.half_open[flow.class as usize] -= usize::from(!flow.established);
             self.retire(port, fin.flow(), &mut flow);
-            // Retransmissions after it still belong to its queue.
+            // What is repeated after it still belongs to its queue.
             (flow.closed, flow.established) = (true, true);
             self.table.insert(port.now, fin.flow(), flow);
         }
@@ -392,8 +390,8 @@ impl Router for Brf {
     fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         let id = packet.flow();
         if packet.is_reverse() || packet.is_message() {
-            // ACKs of flows in the other direction, and messages: small, and other nodes wait for them.
-            self.write_remote(port.now, packet);
+            // Acknowledgements of flows in the other direction, and messages: small, and others wait for them.
+            self.write_for_others(port.now, packet);
             self.acks += packet.size().as_u64();
             port.steer(FIRST_LAYER);
             return;
@@ -441,7 +439,7 @@ impl Router for Brf {
     fn on_return<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         if !packet.is_message() {
             self.write_own(port, packet);
-            self.write_remote(port.now, packet);
+            self.write_for_others(port.now, packet);
         }
     }
 
@@ -463,7 +461,7 @@ impl Router for Brf {
     }
 
     fn learned(&self) -> Option<String> {
-        // Open flows have not been taught yet.
+        // What is still open is not taught yet.
         let mut learned = self.learned.clone();
         for (id, flow) in self.table.clone().iter_mut() {
             if let (Class::Brf, Some(tuple), Some(rate)) =

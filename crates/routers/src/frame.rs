@@ -1,32 +1,32 @@
-//! The view of a frame that router algorithms need beyond [`Frame`].
+//! The view of a frame that router algorithms need beyond what [`Frame`] says.
 
 use narrows_net::{Direction, Frame};
 use narrows_packet::{ControlMessage, Flags, Kind, Packet};
 
 use crate::RateHeader;
 
-/// A frame whose transport header a router algorithm can read, and whose rate header it can write.
+/// A frame whose transport header a router can read, and whose rate header it can write.
 pub trait RouterFrame: Frame {
-    /// Whether it is a control message instead of a segment or datagram.
+    /// It is a control message instead of a segment or datagram.
     fn is_message(&self) -> bool;
-    /// Whether it opens its flow or answers a packet that does (SYN). It may be repeated or forged.
+    /// It opens its flow, or answers a packet that does (SYN). It may be repeated, or forged.
     fn opens(&self) -> bool;
-    /// Whether it ends one direction of its flow (FIN).
+    /// It ends one direction of its flow (FIN).
     fn closes(&self) -> bool;
-    /// Whether its acknowledgement number is valid (ACK).
+    /// It acknowledges something.
     fn acknowledges(&self) -> bool;
-    /// The index of its path among the paths of its flow.
+    /// Which of its flow's paths it takes.
     fn path(&self) -> u8;
     /// Its rate header.
     fn rate_header(&self) -> RateHeader;
-    /// Sets its rate header, if it has room for one.
+    /// Gives it another rate header, if it has room for one.
     fn set_rate_header(&mut self, header: RateHeader);
-    /// Its control message.
+    /// The control message in it.
     fn message(&self) -> ControlMessage;
-    /// Replaces its control message.
+    /// Gives it another control message.
     fn set_message(&mut self, message: &[u8]);
 
-    /// Whether it goes from receiver to sender.
+    /// It goes from receiver to sender.
     #[inline]
     fn is_reverse(&self) -> bool {
         self.direction() == Direction::Reverse

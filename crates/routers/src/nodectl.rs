@@ -75,7 +75,7 @@
 //!     `nodectl/allocation.rs`.
 //! 12. Bz excludes traffic that is not negotiated: ACKs and messages of flows in the other direction, as measured in
 //!     the last control interval plus a tenth, and handshakes and messages. The paper allocates the whole link.
-//! 13. A requester that got a reduction requests its current rate once reductions have ceased, so that the other
+//! 13. A requester that was told to reduce requests its current rate once reductions have ceased, so that the other
 //!     nodes on its path learn it. A requester whose application has less data requests the rate it uses. In the paper
 //!     nothing corrects such records.
 //! 14. A flow without notification for 2.5 s receives its own rate as a reduction, which changes nothing. A requester
@@ -129,7 +129,7 @@ const LONGEST_INTERVAL: Nanos = Nanos::from_secs(1);
 /// The node's side of Nodectl.
 #[derive(Clone, Debug)]
 pub struct Nodectl {
-    /// The bandwidth of the port without other traffic.
+    /// What the port has to give if nothing else crosses it.
     capacity: u64,
     alpha: f64,
     beta: f64,
@@ -140,16 +140,16 @@ pub struct Nodectl {
     interval_end: Nanos,
     /// The longest round-trip time of the flows.
     rtt: Nanos,
-    /// Bytes of the other direction's flows in this control interval, and their rate.
-    reverse_bytes: u64,
-    reverse_rate: f64,
+    /// Bytes since the beat began that belong to flows of the other direction, and their rate.
+    returning: u64,
+    returns: f64,
     /// The same for messages and handshakes of this direction.
-    control_bytes: u64,
-    control_rate: f64,
+    passing: u64,
+    overhead: f64,
     /// When the last transmission began.
     joined_at: Nanos,
     counts: Counts,
-    /// Scratch lists, kept for their memory.
+    /// Lists that are made and emptied again.
     places: Vec<u32>,
     flows: Vec<u32>,
     parts: Vec<Part>,
@@ -219,10 +219,10 @@ impl Router for Nodectl {
             interval_start: Nanos::ZERO,
             interval_end: Nanos::MAX,
             rtt: Nanos::ZERO,
-            reverse_bytes: 0,
-            reverse_rate: 0.0,
-            control_bytes: 0,
-            control_rate: 0.0,
+            returning: 0,
+            returns: 0.0,
+            passing: 0,
+            overhead: 0.0,
             joined_at: Nanos::ZERO,
             counts: Counts::default(),
             places: Vec::new(),
@@ -233,9 +233,9 @@ impl Router for Nodectl {
 
     fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         if packet.is_reverse() {
-            self.reverse_bytes += packet.size().as_u64();
+            self.returning += packet.size().as_u64();
         } else if packet.is_message() {
-            self.control_bytes += packet.size().as_u64();
+            self.passing += packet.size().as_u64();
             self.on_message(port, packet);
         } else if packet.opens() {
             self.passing += packet.size().as_u64();
@@ -274,7 +274,7 @@ impl Router for Nodectl {
         sink("given", Reading::Rate(self.table.given() as f64));
         let free = self.table.total().saturating_sub(self.table.given());
         sink("free", Reading::Rate(free as f64));
-        sink("returns", Reading::Rate(self.reverse_rate));
+        sink("returns", Reading::Rate(self.returns));
         self.counts.report(sink);
     }
 
@@ -284,7 +284,7 @@ impl Router for Nodectl {
 }
 
 impl Nodectl {
-    /// Handles a control message on its way to the responder.
+    /// A control packet on its way to the user.
     fn on_message<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         match Message::decode(packet.message().as_bytes()) {
             Ok(message @ Message::Negotiation { kind: Negotiation::Request, .. }) => {
@@ -298,12 +298,11 @@ impl Nodectl {
                         self.hand_out(port);
                     }
                     Some((false, _)) => self.counts.foreign += 1,
-                    // Repeated, or its record has timed out, or the flow has moved to another path over this
-                    // port.
+                    // Repeated, or its record has timed out; or it leaves a way and comes by on another.
                     _ => {}
                 }
             }
-            // No other message goes to the responder: stop it here.
+            // Nothing else goes to the user: it is stopped here.
             _ => {
                 self.counts.refused += 1;
                 port.consume();
@@ -338,7 +337,7 @@ impl Nodectl {
         let Some(own) = self.table.records.peek_mut(flow).map(|record| record.transmission) else { return };
         let asked = max.as_bytes_per_sec();
         let rtt = Nanos::from_micros(u64::from(rtt_us));
-        let (total, mut allocated, adjust) = self.allocate(port.now, flow, own, requested, rtt);
+        let (whole, mut allocated, adjust) = self.allocate(port.now, flow, own, asked, rtt);
         if allocated < min.as_bytes_per_sec().max(1) {
             self.refuse(port, packet, &message, allocated);
             self.undo(port, flow);
@@ -349,13 +348,13 @@ impl Nodectl {
         let repeated = record.before.is_some() && asked == record.echoed;
         let suggested = [record.suggested, record.withdrawn].contains(&asked);
         let echoes = suggested || announced || repeated;
-        record.echoed = if echoes { requested } else { 0 };
+        record.echoed = if echoes { asked } else { 0 };
         if echoes {
             // Difference 6.
-            allocated = allocated.min(requested);
+            allocated = allocated.min(asked);
         }
         record.withdrawn = 0;
-        if requested >= record.suggested {
+        if asked >= record.suggested {
             record.suggested = 0;
         }
         if record.before.is_none() {
@@ -373,7 +372,7 @@ impl Nodectl {
         let (kind, max) = (Negotiation::Request, rate(granted));
         let passed_on = Message::Negotiation { kind, max, min, id, rtt_us: rtt_us | ATTENDED };
         packet.set_message(passed_on.encode().as_bytes());
-        self.divide(port, own, total, Some(flow));
+        self.divide(port, own, whole, Some(flow));
         self.adjust(port, adjust, Some(own), (0, u64::MAX));
         if self.interval_end == Nanos::MAX {
             self.interval_start = port.now;
@@ -388,13 +387,8 @@ impl Nodectl {
         self.rtt.max(SHORTEST_INTERVAL).min(LONGEST_INTERVAL)
     }
 
-    /// The length of a control interval: the longest RTT, within bounds.
-    fn control_interval(&self) -> Nanos {
-        self.rtt.max(SHORTEST_INTERVAL).min(LONGEST_INTERVAL)
-    }
-
-    /// Answers a request with a failure and consumes it.
-    fn refuse<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &F, request: &Message, available: u64) {
+    /// Answers a request with a failure: it goes no further.
+    fn refuse<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &F, request: &Message, there_is: u64) {
         let Message::Negotiation { min, id, rtt_us, .. } = *request else { return };
         self.counts.failures += 1;
         port.consume();
@@ -403,7 +397,7 @@ impl Nodectl {
         notify(port, (packet.flow(), packet.path()), &answer);
     }
 
-    /// Undoes the failed negotiation of a flow: restores its reservation of before.
+    /// The negotiation of a flow has failed: it has what it had before.
     fn undo(&mut self, port: &mut Port<'_>, flow: u32) {
         let free = self.table.load(None).free;
         let Some(record) = self.table.records.peek_mut(flow) else { return };
@@ -416,10 +410,10 @@ impl Nodectl {
             None if has > 0 => return,
             _ => self.table.close(flow),
         }
-        self.distribute_free(port);
+        self.hand_out(port);
     }
 
-    /// Handles a control message on its way to the requester: Algorithm 4, lines 20 to 25.
+    /// A control packet on its way to the server: Algorithm 4, lines 20 to 25.
     fn on_answer<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         let Ok(message) = Message::decode(packet.message().as_bytes()) else {
             self.counts.refused += 1;
@@ -443,7 +437,7 @@ impl Nodectl {
                 if kind == Negotiation::Failure {
                     self.undo(port, flow);
                 } else if rate(has) < min {
-                    // Meanwhile reduced below Min.
+                    // Reduced meanwhile below what is of use.
                     let kind = Negotiation::Failure;
                     packet.set_message(
                         Message::Negotiation { kind, max: rate(has), min, id, rtt_us }.encode().as_bytes(),
@@ -459,12 +453,12 @@ impl Nodectl {
                     let max = max.as_bytes_per_sec();
                     let here = max >= allocated;
                     if !here {
-                        // An increase suggested while this port counted as the bottleneck is void.
+                        // What was suggested while this port passed for the bottleneck is void.
                         record.suggested = 0;
                     }
                     self.table.set(flow, max.min(has), here);
                     if max < has {
-                        self.distribute_free(port);
+                        self.hand_out(port);
                     }
                 }
             }
@@ -475,8 +469,8 @@ impl Nodectl {
                 {
                     (*before, *here) = (speed, false);
                 }
-                // It must concern the path of the last request, not one that the flow is leaving. If it has
-                // crossed a request, the answer to that decides.
+                // About the way of the last request, not one that the flow is leaving.
+                // It may have crossed a request under way, whose answer is the later word.
                 let settled = record.before.is_none();
                 if settled && speed < record.rate() && packet.path() == record.path {
                     record.suggested = 0;

@@ -1,32 +1,31 @@
-//! The 16-bit code of a rate: a decimal mantissa of four digits and an exponent of one digit.
+//! The 16 bits in which a rate travels: a decimal number of four digits and a one-digit exponent.
 //!
-//! `code = mantissa · 10 + exponent`, `rate = mantissa · 10^exponent` in bytes per second on the wire
-//! (section 3.2, step 5). The paper's example, 120 MB/s = 12005, contains a misprint: 12005 is 1200 · 10^5 =
-//! 120,000,000 B/s, where it prints 12,000,000. A field of 16 bits ends at 65535, so the mantissa ends at
-//! 6552 for every exponent to be usable. Decoders also accept the six codes above 65529.
+//! `code = mantissa · 10 + exponent`, `rate = mantissa · 10^exponent` in bytes per second on the wire (section 3.2, step 5).
+//! The print's example, 120 MB/s = 12005, has a slip in its middle: 12005 is 1200 · 10^5 = 120,000,000 B/s, where the print
+//! says 12,000,000. A field of 16 bits ends at 65535, so the mantissa ends at 6552 if every exponent is to be had; decoders
+//! read the six codes above 65529 too.
 
 use narrows_cc::Rate;
 
-/// The largest mantissa that fits with every exponent.
+/// The greatest mantissa that goes with every exponent.
 const MANTISSA_MAX: u64 = 6552;
-/// The largest code that encoders emit: 6552 · 10^9 B/s.
+/// The greatest code that encoders emit: 6552 · 10^9 B/s.
 const CODE_MAX: u16 = 65_529;
 
-/// An encoded rate.
+/// A rate as it travels.
 ///
-/// It uses the two bytes that pad TCP's timestamp option. Without a rate these are two no-operations, 0x0101,
-/// which would decode to 25 · 10^7 B/s. Encoders write that rate as 2500 · 10^5, so they never emit the
-/// padding.
+/// The two bytes are those that pad TCP's timestamp option: without a rate they are two no-operations, 0x0101. Read as a rate
+/// that is 25 · 10^7 B/s, which encoders write as 2500 · 10^5: they never emit the padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateCode(pub u16);
 
 impl RateCode {
-    /// The largest code whose rate does not exceed `rate`, with as many digits as fit. Exact up to 6552 B/s;
-    /// up to 6552 · 10^9 B/s the error is at most 1/657. Higher rates saturate.
+    /// The greatest rate it can hold that is not above `rate`, written with as many digits as it has: every rate up to
+    /// 6552 B/s exactly, and any up to 6552 · 10^9 B/s less at most 1/657 of it. What is above counts as the top.
     pub fn encode(rate: Rate) -> Self {
         let rate = rate.as_bytes_per_sec();
         let (mut scale, mut exponent) = (1u64, 0u16);
-        // 6553 to 6559 keep their exponent: 6552 is nearer than 655 · 10.
+        // 6553 to 6559 would lose a digit for nothing: 6552 is nearer than 655 · 10.
         while exponent < 9 && rate / scale > MANTISSA_MAX + 7 {
             scale *= 10;
             exponent += 1;
@@ -35,7 +34,7 @@ impl RateCode {
         Self((mantissa * 10 + exponent).min(CODE_MAX))
     }
 
-    /// The rate of this code; every code is valid.
+    /// The rate it stands for; every code stands for one.
     pub const fn decode(self) -> Rate {
         let (mantissa, exponent) = (self.0 as u64 / 10, self.0 as u32 % 10);
         Rate::from_bytes_per_sec(mantissa * 10u64.pow(exponent))
@@ -77,7 +76,7 @@ mod tests {
             assert_eq!(encode(decode(form)), form, "{code}");
             if code <= CODE_MAX {
                 assert_eq!(decode(form), rate, "{code} changes its value");
-                // As many digits as fit: with the next lower exponent the mantissa would be too large.
+                // As many digits as it has: with an exponent less by one the mantissa would not fit.
                 assert!(
                     form.is_multiple_of(10) || u64::from(form / 10) * 10 > MANTISSA_MAX,
                     "{code} as {form}"

@@ -1,38 +1,38 @@
-//! The record of a flow at a port.
+//! What a port remembers of a flow.
 
 use narrows_cc::Nanos;
 
 use super::RateCode;
 use super::shares::Limit;
 
-/// The packet size that bounds the resolution of measured rates, in bytes.
+/// The packet in which rates are counted at their finest, in bytes.
 pub(super) const PACKET: f64 = 1500.0;
 
-/// The minimum number of packets, at the flow's share, that a measurement covers.
+/// A flow is measured until so many packets could have come: fewer say too little.
 const LEAST_PACKETS: f64 = 10.0;
 
-/// The queue of the paper to which a flow belongs.
+/// Which queue of the paper a flow belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
     /// It offered to obey.
     Brf,
-    /// CUBIC, and any other flow that opens with a SYN.
+    /// CUBIC, and whatever else opens with a SYN.
     Other,
 }
 
-/// The layers of the BRF class, in order of priority.
+/// The layers inside the BRF class, the first one served first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Layer {
-    /// Flows that have sent few bytes so far.
+    /// Flows that have sent little so far.
     Mice,
-    /// Application-limited flows.
+    /// Those whose application is the limit.
     Limited,
-    /// All other flows.
+    /// The others.
     Elephants,
 }
 
 impl Layer {
-    /// The number of layers.
+    /// How many there are.
     pub(super) const COUNT: usize = 3;
 }
 
@@ -43,43 +43,43 @@ pub(super) struct Flow {
     pub(super) layer: Layer,
     /// The sender's first packet after its SYN has been seen.
     pub(super) established: bool,
-    /// It has ended; further packets are retransmissions.
+    /// It has ended; what still comes are repeats.
     pub(super) closed: bool,
-    /// It counts as a flow of its class; a BRF flow then has a share.
+    /// It counts among the flows of its class, and if that is BRF it has a share.
     pub(super) active: bool,
-    /// When its SYN arrived, and its last packet.
+    /// When its SYN came, and its last packet.
     pub(super) opened: Nanos,
     pub(super) seen: Nanos,
-    /// The time from its SYN to its next packet; zero until then.
+    /// From its SYN to its first packet after that; zero until then.
     pub(super) rtt: Nanos,
-    /// Its share, in the form of [`super::shares::Shares`].
+    /// Its share, as [`super::shares::Shares`] keeps it.
     pub(super) base: f64,
-    /// Its measured demand and usage; infinite if it uses any share.
+    /// What it was found to demand and to use; infinite: whatever it gets.
     pub(super) demand: f64,
     pub(super) used: f64,
-    /// Bytes sent in total.
+    /// Everything it has sent, in bytes.
     pub(super) sent: u64,
     /// Bytes that arrived since `since`.
     pub(super) arrived: u64,
     pub(super) since: Nanos,
-    /// The rate measured last, in bytes per second.
+    /// What was last measured of it, in bytes per second.
     pub(super) rate: f64,
     /// It has been measured since it joined.
-    measured_once: bool,
+    judged: bool,
     /// The period in which it joined is over.
     begun: bool,
-    /// It was measured or predicted to be application-limited.
-    limited: bool,
-    /// Bytes and total length of the periods measured.
+    /// It was found to be limited, or predicted to be.
+    small: bool,
+    /// Bytes and length of the periods measured.
     measured: (u64, Nanos),
-    /// The share that the sender knows, and the lowest of those that governed arrivals in this period and in
-    /// the last, in bytes per second; zero if it knows none.
+    /// The share that the sender knows of, and the least of those that governed what arrives in this period and in the last
+    /// one, all in bytes per second; zero if it knows none.
     advised: f64,
     least: f64,
     least_before: f64,
-    /// The share of another switch that the last ACK or announcement carried, and its time.
-    pub(super) other_share: Option<(f64, Nanos)>,
-    /// The earliest time at which to write a share again.
+    /// The share of another switch that an acknowledgement carried, and when that was.
+    pub(super) beyond: Option<(f64, Nanos)>,
+    /// Not before this time is a share written again.
     pub(super) write_at: Nanos,
     /// The first packet after the last acknowledgement seen, when that was, and when the share was last announced to the other switches.
     pub(super) unanswered: Nanos,
@@ -107,14 +107,14 @@ impl Flow {
             arrived: 0,
             since: now,
             rate: 0.0,
-            measured_once: false,
+            judged: false,
             begun: false,
-            limited: false,
+            small: false,
             measured: (0, Nanos::ZERO),
             advised: 0.0,
             least: 0.0,
             least_before: 0.0,
-            other_share: None,
+            beyond: None,
             write_at: Nanos::ZERO,
             unanswered: now,
             returned: now,
@@ -123,77 +123,75 @@ impl Flow {
         }
     }
 
-    /// Gives it a share with this base, predicted or equal.
+    /// It joins, with a base in the shares that comes from a prediction or is an equal one.
     pub(super) fn join(&mut self, now: Nanos, base: f64, predicted: bool) {
         self.active = true;
-        (self.measured_once, self.begun, self.limited) = (false, false, predicted);
+        (self.judged, self.begun, self.small) = (false, false, predicted);
         self.base = base;
         (self.demand, self.used) = (f64::INFINITY, f64::INFINITY);
         self.restart(now);
-        // Earlier shares do not govern its rate now.
+        // What it was told before is no measure for what it does now.
         (self.advised, self.least, self.least_before) = (0.0, 0.0, 0.0);
         self.write_at = now;
     }
 
-    /// Restarts the measurement.
+    /// Measuring begins anew.
     pub(super) fn restart(&mut self, now: Nanos) {
         self.since = now;
         self.arrived = 0;
     }
 
-    /// Records that this share is written to the sender.
+    /// The sender will know of this share.
     pub(super) fn advise(&mut self, share: f64) {
         if self.advised == 0.0 {
-            // A new flow sends no data before it knows its share; a returning one starts at a rate it knew
-            // before.
+            // Nothing of a flow that is being set up arrives before it knows; one that is back sends by what it knew.
             (self.least, self.least_before) = (share, if self.established { 0.0 } else { share });
         }
         self.advised = share;
         self.least = self.least.min(share);
     }
 
-    /// Whether it used all of its share when it was last measured.
-    pub(super) fn is_backlogged(&self) -> bool {
-        self.measured_once && !self.limited
+    /// It used all of its share when it was last measured.
+    pub(super) fn is_greedy(&self) -> bool {
+        self.judged && !self.small
     }
 
-    /// Whether this share is less than nine tenths of the one that the sender knows.
+    /// Whether the sender knows of a share above this one by a tenth.
     pub(super) fn has_fallen_to(&self, share: f64) -> bool {
         share < 0.9 * self.advised
     }
 
-    /// Equation 14 at the end of a period: decides whether the flow is application-limited. Arrivals follow a
-    /// share written up to a round trip ago, so the rate is compared with the lowest share that may have
-    /// governed it. Otherwise a flow whose share has just risen would count as limited.
+    /// Equation 14 at the end of a period: whether the application is the limit. Between two shares a sender uses the one that
+    /// it knows: what arrives now follows a share written up to a round trip ago. So the rate is compared with the least
+    /// share that may have governed it, and a flow that has just been given more is not taken for a limited one.
     ///
-    /// A period may miss one packet. Without correction, the demand of a limited flow would be too low by
-    /// that packet, and the flow would then seem to use all of it. So one packet more counts as sent, until
-    /// the flow is found limited and measured over `packets` packets.
+    /// A rate counted in few packets may be a packet more, and a limited flow whose demand misses that one would seem to use all
+    /// of it. So this packet counts as sent, until the flow, found limited, is measured over `packets` packets.
     ///
-    /// `share` is its current share, with which it counts until it has been measured.
+    /// `share` is what it has now: that is what it counts with until it has been measured.
     pub(super) fn measure(&mut self, now: Nanos, period: Nanos, packets: f64, limit: Limit, share: f64) {
         let elapsed = now - self.since;
         let seconds = elapsed.as_secs_f64();
         let allowed = self.least.min(self.least_before);
         let seen = (allowed * seconds).max(self.arrived as f64);
-        let enough = if self.limited { packets.max(LEAST_PACKETS) } else { LEAST_PACKETS };
+        let enough = if self.small { packets.max(LEAST_PACKETS) } else { LEAST_PACKETS };
         if !self.established || elapsed < period || seen < enough * PACKET {
-            if !self.measured_once {
+            if !self.judged {
                 (self.demand, self.used, self.rate) = (share, share, share);
             }
             if self.established && !self.begun && elapsed < period {
-                // Data queued at the sender during the handshake does not show its rate.
+                // What had gathered at the sender during the handshake is no rate.
                 self.begun = true;
                 self.restart(now);
             }
             return;
         }
-        self.measured_once = true;
+        self.judged = true;
         self.rate = self.arrived as f64 / seconds;
-        let grain = if self.limited { 0.0 } else { PACKET / seconds };
+        let grain = if self.small { 0.0 } else { PACKET / seconds };
         self.demand = limit.demand(self.rate + grain, allowed);
-        self.limited = self.demand.is_finite();
-        self.used = if self.limited { self.rate } else { f64::INFINITY };
+        self.small = self.demand.is_finite();
+        self.used = if self.small { self.rate } else { f64::INFINITY };
         self.measured.0 += self.arrived;
         self.measured.1 = self.measured.1.saturating_add(elapsed);
         (self.least_before, self.least) = (self.least, self.advised);
@@ -206,15 +204,15 @@ impl Flow {
         (!time.is_zero()).then(|| bytes as f64 / time.as_secs_f64())
     }
 
-    /// Takes the mean rate; later periods start a new mean.
+    /// The same, once: what is measured from now on makes another mean.
     pub(super) fn take_mean(&mut self) -> Option<f64> {
         let mean = self.mean_rate();
         self.measured = (0, Nanos::ZERO);
         mean
     }
 
-    /// Updates and returns its layer; flows are mice up to `mice` bytes.
-    pub(super) fn update_layer(&mut self, mice: u64) -> Layer {
+    /// Which layer it belongs to, if flows are mice up to so many bytes.
+    pub(super) fn place(&mut self, mice: u64) -> Layer {
         self.layer = if self.sent <= mice {
             Layer::Mice
         } else if self.demand.is_finite() {
@@ -233,15 +231,15 @@ mod tests {
     const LIMIT: Limit = Limit { alpha: 0.95, beta: 1.1 };
     const PERIOD: Nanos = Nanos::from_millis(100);
 
-    /// A flow that was advised a share at the start, after the period in which it joined.
-    fn advised(share: f64, predicted: bool) -> Flow {
+    /// A flow that was told a share at the start, with the period behind it in which it joined.
+    fn told(share: f64, predicted: bool) -> Flow {
         let mut flow = Flow::new(Nanos::ZERO, Class::Brf);
         flow.join(Nanos::ZERO, 0.0, predicted);
         flow.advise(share);
         flow.established = true;
         flow.arrived = 1;
         measure(&mut flow, 50, share);
-        assert_eq!(flow.arrived, 0, "measured from now on");
+        assert_eq!(flow.arrived, 0, "measured from here on");
         flow
     }
 
@@ -267,13 +265,13 @@ mod tests {
     fn flow_is_limited_below_alpha_of_share() {
         // A packet in 100 ms is 15 kB/s: 950 kB/s less that is the edge.
         for (arrived, demand) in [(93_500, f64::INFINITY), (93_499, 949_990.0 * 1.1)] {
-            let mut flow = advised(1e6, false);
+            let mut flow = told(1e6, false);
             flow.arrived = arrived;
             measure(&mut flow, 150, 1e6);
             assert!(flow.demand == demand || (flow.demand - demand).abs() < 1e-3, "{}", flow.demand);
         }
-        // A measurement needs ten packets: at 75 kB/s these take 200 ms.
-        let mut flow = advised(75_000.0, false);
+        // Ten packets say something, not fewer: 75 kB/s need 200 ms for that.
+        let mut flow = told(75_000.0, false);
         flow.arrived = 1_500;
         measure(&mut flow, 249, 75_000.0);
         assert_eq!(flow.demand, 75_000.0, "its share");
@@ -287,8 +285,7 @@ mod tests {
         let mut flow = told(1e6, false);
         flow.arrived = 100_000;
         measure(&mut flow, 150, 1e6);
-        // With its share just doubled, it sends at the old rate in this period, at both in the next, at the
-        // new one then.
+        // Given twice as much just now, it sends at the old rate for this period, at both in the next, at the new one then.
         flow.advise(2e6);
         for (ms, arrived, limited) in
             [(250, 100_000, false), (350, 150_000, false), (450, 200_000, false), (550, 150_000, true)]
@@ -297,8 +294,8 @@ mod tests {
             measure(&mut flow, ms, 2e6);
             assert_eq!(flow.demand.is_finite(), limited, "{ms} ms");
         }
-        // A lower share counts at once.
-        let mut flow = advised(2e6, false);
+        // Given less, the lesser share counts at once.
+        let mut flow = told(2e6, false);
         flow.advise(1e6);
         flow.arrived = 95_000;
         measure(&mut flow, 150, 1e6);
@@ -309,15 +306,15 @@ mod tests {
     #[test]
     fn limited_flow_is_measured_over_fifty_packets() {
         // 150 kB/s are ten packets in 100 ms, and fifty in half a second.
-        let mut flow = advised(150_000.0, true);
+        let mut flow = told(150_000.0, true);
         flow.arrived = 71_000;
         measure(&mut flow, 549, 150_000.0);
         assert_eq!(flow.demand, 150_000.0, "its share");
         measure(&mut flow, 550, 150_000.0);
         assert!((flow.demand - 142_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
-        // Fifty packets suffice, whatever its share; 95 % count as all of its share.
+        // If fifty packets come, whatever it was told, that is enough; and 95 % are all of its share.
         for (ms, arrived) in [(150, 75_000), (550, 71_250)] {
-            let mut flow = advised(150_000.0, true);
+            let mut flow = told(150_000.0, true);
             flow.arrived = arrived;
             measure(&mut flow, ms, 150_000.0);
             assert_eq!(flow.demand, f64::INFINITY);
@@ -328,8 +325,8 @@ mod tests {
     #[test]
     fn limited_flow_stays_limited_across_periods() {
         for rate in [20_000_u64, 100_000, 160_000, 333_333, 1_118_875, 5_000_000] {
-            let (mut flow, mut share, mut last) = (advised(1e7, false), 1e7, rate * 50 / 1500 / 1000);
-            let mut measured = 0;
+            let (mut flow, mut share, mut last) = (told(1e7, false), 1e7, rate * 50 / 1500 / 1000);
+            let mut judged = 0;
             for ms in (150..10_000).step_by(100) {
                 let packets = rate * ms / 1500 / 1000;
                 flow.arrived += (packets - last) * 1500;
@@ -338,16 +335,15 @@ mod tests {
                 share = if flow.demand.is_finite() { flow.demand } else { 1e7 };
                 flow.advise(share);
                 if flow.used.is_finite() && flow.used < 1e7 {
-                    measured += usize::from(flow.since == Nanos::from_millis(ms));
-                    // The first measurement counts one packet more per period, later ones are off by one of
-                    // fifty.
-                    let most = if measured == 1 { rate as f64 + 30_000.0 } else { rate as f64 * 1.03 };
+                    judged += usize::from(flow.since == Nanos::from_millis(ms));
+                    // The first time a packet of a period counts more, then one of fifty more or less.
+                    let most = if judged == 1 { rate as f64 + 30_000.0 } else { rate as f64 * 1.03 };
                     assert!(flow.demand < 1.1 * most, "{} at {ms} ms for {rate}", flow.demand);
                 } else {
-                    assert_eq!(measured, 0, "limited once, unlimited at {ms} ms for {rate}");
+                    assert_eq!(judged, 0, "limited once, unlimited at {ms} ms for {rate}");
                 }
             }
-            assert!(measured > 0, "{rate} was measured");
+            assert!(judged > 0, "{rate} was measured");
         }
     }
 
@@ -356,10 +352,10 @@ mod tests {
     fn flow_starts_as_mouse() {
         let mut flow = told(1e6, false);
         flow.sent = 100_000;
-        assert_eq!(flow.update_layer(100_000), Layer::Mice);
+        assert_eq!(flow.place(100_000), Layer::Mice);
         flow.sent += 1;
-        assert_eq!(flow.update_layer(100_000), Layer::Limited, "with its share as demand");
+        assert_eq!(flow.place(100_000), Layer::Limited, "with its share as demand");
         flow.demand = f64::INFINITY;
-        assert_eq!(flow.update_layer(100_000), Layer::Elephants);
+        assert_eq!(flow.place(100_000), Layer::Elephants);
     }
 }

@@ -1,12 +1,12 @@
 //! The states of figure 5.
 
-/// The state of a port's allocation.
+/// Where the allocation of a port stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum State {
     /// The flow table is set up; no flow of the BRF class holds a share.
     #[default]
     FlowTable,
-    /// A new flow gets its first share (equations 9 to 13).
+    /// A new flow is given its first share (equations 9 to 13).
     InitialAllocation,
     /// The rates of all flows are measured.
     Measurement,
@@ -32,25 +32,25 @@ impl State {
     pub const fn leads_to(self, to: Self) -> bool {
         use State::{Allocation, CongestionReduction, FlowTable, InitialAllocation, Measurement};
         match (self, to) {
-            // A new flow, in any state in which the port waits.
+            // A new flow, in whatever state the port waits.
             (FlowTable | Measurement | CongestionReduction, InitialAllocation) => true,
-            // 'For the newly added traffic the initial bandwidth is calculated, and then the bandwidth is
-            // measured'; a cut in force continues.
+            // 'For the newly added traffic the initial bandwidth is calculated, and then the bandwidth is measured'; a cut
+            // that was in force goes on.
             (InitialAllocation, Measurement | CongestionReduction) => true,
             // 'After one RTT, the bandwidth allocation phase is entered, and the process is repeated.'
             (Measurement, Allocation) | (Allocation, Measurement) => true,
-            // The controller detects congestion; then comes a full allocation.
+            // The controller detects congestion; then everything is divided anew.
             (Measurement, CongestionReduction) | (CongestionReduction, Allocation) => true,
-            // The last flow has left.
+            // The last flow has gone.
             (Measurement | Allocation | CongestionReduction, FlowTable) => true,
             _ => false,
         }
     }
 
-    /// Enters another state.
+    /// Goes on to another state.
     ///
     /// # Panics
-    /// If the figure has no such edge, which is a bug in the router algorithm.
+    /// If that is no edge of the figure: a slip in the router.
     pub fn transition(&mut self, to: Self) {
         assert!(self.leads_to(to), "no edge from {} to {}", self.name(), to.name());
         *self = to;
@@ -90,7 +90,7 @@ mod tests {
         let legal = edges.filter(|(from, to)| from.leads_to(*to)).count();
         assert_eq!(legal, 12);
         assert!(all.iter().all(|state| !state.leads_to(*state)));
-        // Without flows there is nothing to measure, allocate or cut.
+        // Without flows there is nothing to measure, to divide or to cut.
         assert!([Measurement, Allocation, CongestionReduction].iter().all(|to| !FlowTable.leads_to(*to)));
     }
 

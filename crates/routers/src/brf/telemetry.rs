@@ -1,7 +1,7 @@
-//! The telemetry of BRF.
+//! What the switch tells of itself.
 
-use super::Brf;
 use crate::{Reading, TelemetrySink};
+use super::Brf;
 
 impl Brf {
     /// Its state, rates and counters.

@@ -1,5 +1,5 @@
-//! Notifications of a port to its flows: the lists of Algorithms 1 and 2, the distribution of free bandwidth,
-//! the deduction of other traffic, and the repetition of notifications without effect.
+//! What a port tells those it serves: the lists of Algorithms 1 and 2, what is free, what is needed for other things, and
+//! what was told in vain.
 
 use narrows_cc::Nanos;
 
@@ -9,69 +9,59 @@ use super::{Nodectl, Port, SHORTEST_INTERVAL, notify, rate};
 
 /// How often an increase is repeated.
 const REPEATS: u8 = 3;
-/// The reciprocal of the smallest relative increase that is worth a message.
-const MIN_STEP: u64 = 1_000;
-/// A flow counts as disobedient if more arrives in a control interval than its rate times this factor, plus
-/// two packets.
+/// Increases are worth a message from this on: one part in so many.
+const WORTH: u64 = 1_000;
+/// A flow counts as disobedient if more arrives in a beat than its rate and this share of it, and two packets.
 const EXCESS: f64 = 1.05;
 const EXCESS_BYTES: u64 = 2 * 1_500;
 
-/// Reverse traffic: the weight of a decrease per control interval, the margin, and the maximum deduction as a
-/// share of the capacity.
-const REVERSE_DECAY: f64 = 1.0 / 256.0;
-const REVERSE_MARGIN: f64 = 1.1;
-const REVERSE_MAX: f64 = 0.5;
-/// The weight of a control interval in the mean rate of handshakes and messages of this direction.
-const CONTROL_GAIN: f64 = 1.0 / 1024.0;
-/// The maximum number of increases suggested at a time, because their requests arrive all at once.
-const MAX_INCREASES: u64 = 32;
-/// With [`MANY`] transmissions, and a new one within this time, small amounts of free bandwidth stay reserved
-/// for newcomers.
+/// How much of a fall of what returns counts per beat, the reserve for it, and the most that is set aside.
+const RETURNS_FALL: f64 = 1.0 / 256.0;
+const RETURNS_MARGIN: f64 = 1.1;
+const RETURNS_MOST: f64 = 0.5;
+/// How much of what handshakes and messages of this direction took in a beat counts.
+const OVERHEAD_GAIN: f64 = 1.0 / 1024.0;
+/// How many increases are suggested at a time when bandwidth is handed out: their requests come all at once.
+const AT_ONCE: u64 = 32;
+/// With [`MANY`] transmissions, and new ones within this time, little that is free is left for those to come.
 const CALM: Nanos = Nanos::from_secs(1);
-/// A flow without notification for this time receives its rate again, so that its requester knows that the
-/// node is alive.
-const KEEPALIVE: Nanos = Nanos::from_millis(2_500);
-
-/// Sends an adjustment with a rate to the sender of a flow.
-fn send_rate(port: &mut Port<'_>, to_sender: (u32, u8), kind: Adjustment, id: Id, speed: u64) {
-    notify(port, to_sender, &Message::Adjustment { kind, id, speed: rate(speed) });
-}
+/// A flow that was told nothing for so long is told its rate again, so that its server knows that the node lives.
+const ALIVE: Nanos = Nanos::from_millis(2_500);
 
 impl Nodectl {
-    /// Allocates to a requesting flow: the total of its transmission, its own rate, and the adjustment of the
-    /// others.
+    /// What a flow that asks is given, and its transmission altogether, and what others must do for it.
     pub(super) fn allocate(
         &mut self,
         now: Nanos,
         flow: u32,
         own: u32,
-        requested: u64,
+        asked: u64,
         rtt: Nanos,
     ) -> (u64, u64, Adjust) {
         let expected = (self.arrivals.rate(now) * self.alpha * rtt.as_secs_f64()).max(1.0);
         let load = self.table.load(Some(own));
         self.table.subflows(own, &mut self.flows);
         if self.flows.len() == 1 {
-            let allocation = allocation::allocate(&load, expected, self.beta, requested);
+            let allocation = allocation::allocate(&load, expected, self.beta, asked);
             return (allocation.rate, allocation.rate, allocation.adjust);
         }
-        let mut demand = 0u64;
+        let mut wanted = 0u64;
         self.parts.clear();
         for &subflow in &self.flows {
             let Some(record) = self.table.records.peek_mut(subflow) else { continue };
             let most = if subflow == flow || record.is_bottleneck() { u64::MAX } else { record.rate() };
-            demand = demand.saturating_add(if subflow == flow { requested } else { most });
+            wanted = wanted.saturating_add(if subflow == flow { asked } else { most });
             self.parts.push(Part { weight: record.weight, most, rate: 0 });
         }
-        let allocation = allocation::allocate(&load, expected, self.beta, demand);
-        let whole = allocation.rate.min(demand);
+        let allocation = allocation::allocate(&load, expected, self.beta, wanted);
+        let whole = allocation.rate.min(wanted);
         allocation::split(whole, &mut self.parts);
         let at = self.flows.iter().position(|&subflow| subflow == flow).unwrap_or(0);
         (whole, self.parts[at].rate, allocation.adjust)
     }
 
-    /// Applies the lists of Algorithm 1 to all transmissions but one. Skips those within `slack`, and
-    /// suggests at most `raised` increases.
+    /// Carries out the lists of Algorithm 1 for all but one transmission; those that are within `slack` are let be, and no
+    /// more than `raised` increases are suggested.
     pub(super) fn adjust(
         &mut self,
         port: &mut Port<'_>,
@@ -102,8 +92,7 @@ impl Nodectl {
         self.places = places;
     }
 
-    /// Algorithm 2: divides the rate of a transmission among its subflows and notifies them; `settled` has
-    /// its part already.
+    /// Algorithm 2: divides what a transmission has among its subflows and tells them; `settled` has its part already.
     pub(super) fn divide(&mut self, port: &mut Port<'_>, at: u32, whole: u64, settled: Option<u32>) {
         self.table.subflows(at, &mut self.flows);
         if settled.is_some() && self.flows.len() == 1 {
@@ -125,7 +114,7 @@ impl Nodectl {
         }
     }
 
-    /// Notifies a flow to reduce to a rate, or suggests an increase to it if this port is its bottleneck.
+    /// Tells a flow to reduce to a rate, or suggests that it increase to it if this port is its bottleneck.
     fn move_to(&mut self, port: &mut Port<'_>, flow: u32, to: u64) {
         let Some(record) = self.table.records.peek_mut(flow) else { return };
         let (has, id, to_sender) = (record.rate(), record.id, (flow, record.path));
@@ -140,11 +129,10 @@ impl Nodectl {
             self.counts.reduces += 1;
             notify(port, to_sender, &Message::Adjustment { kind: Adjustment::Reduce, id, speed: rate(to) });
         } else if record.is_bottleneck()
-            // Between request and answer the bottleneck is unknown. A flow has one suggestion at a time; a
-            // later control interval catches up.
+            // Between request and answer nobody knows yet, and one suggestion at a time; a later beat makes up for it.
             && record.before.is_none()
             && record.suggested == 0
-            && to - has > has / MIN_STEP
+            && to - has > has / WORTH
         {
             record.suggested = to;
             record.repeats = 0;
@@ -160,8 +148,8 @@ impl Nodectl {
         let load = self.table.load(None);
         if let Some(level) = allocation::level(&load, to_come) {
             let busy = load.served >= MANY && port.now < self.joined_at.saturating_add(CALM);
-            let slack = if busy { 2 * level / MANY } else { level / MIN_STEP };
-            self.adjust(port, Adjust::Controlled(level), None, (slack, MAX_INCREASES));
+            let slack = if busy { 2 * level / MANY } else { level / WORTH };
+            self.adjust(port, Adjust::Controlled(level), None, (slack, AT_ONCE));
         }
     }
 
@@ -174,12 +162,12 @@ impl Nodectl {
         if measured > self.returns {
             self.returns = measured;
         } else {
-            self.reverse_rate -= (self.reverse_rate - measured) * REVERSE_DECAY;
+            self.returns -= (self.returns - measured) * RETURNS_FALL;
         }
-        let messages = std::mem::take(&mut self.control_bytes) as f64 / span;
-        self.control_rate += (messages - self.control_rate) * CONTROL_GAIN;
-        let needed = self.reverse_rate * REVERSE_MARGIN + self.control_rate;
-        let needed = needed.min(self.capacity as f64 * REVERSE_MAX) as u64;
+        let messages = std::mem::take(&mut self.passing) as f64 / span;
+        self.overhead += (messages - self.overhead) * OVERHEAD_GAIN;
+        let needed = self.returns * RETURNS_MARGIN + self.overhead;
+        let needed = needed.min(self.capacity as f64 * RETURNS_MOST) as u64;
         let total = self.capacity - needed;
         self.table.set_total(total);
         if self.table.given() <= total + total / WORTH {

@@ -1,50 +1,50 @@
-//! Algorithms 1 and 2 of the paper as pure functions: the rate that a port allocates to a transmission, and
-//! to each of its subflows. All rates are in bytes per second, rounded down.
+//! Algorithms 1 and 2 of the paper: what a port gives to a transmission, and to each of its subflows. Numbers in, numbers
+//! out; all rates in bytes per second, rounded down.
 
-/// The inputs of Algorithm 1. They exclude the transmission in question.
+/// What Algorithm 1 knows of a port. The transmission in question is in none of the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
     /// Bz: the bandwidth of the port.
     pub(super) total: u64,
-    /// Bv: the unallocated part.
+    /// Bv: what of it is given to nobody.
     pub(super) free: u64,
-    /// Qz: the number of transmissions served.
+    /// Qz: transmissions served.
     pub(super) served: u64,
-    /// Qctl: the number of those bottlenecked at this port.
+    /// Qctl: those of them whose bottleneck is this port.
     pub(super) controlled: u64,
-    /// Bctl: the sum of their rates.
+    /// Bctl: what these have.
     pub(super) controlled_rate: u64,
 }
 
-/// The adjustment of transmissions that are already served.
+/// What follows for transmissions that are served already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adjust {
-    /// None.
+    /// Nothing.
     Nobody,
-    /// The list Lr: transmissions above this rate are reduced to it.
+    /// The list Lr: whoever has more comes down to this.
     Above(u64),
-    /// The lists Li and Lr: transmissions bottlenecked here move to this rate, up or down.
+    /// The lists Li and Lr: those whose bottleneck is this port come to this, up or down.
     Controlled(u64),
 }
 
 /// The result of Algorithm 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allocation {
-    /// Bc: the rate that the port allocates.
+    /// Bc: what the port gives.
     pub(super) rate: u64,
-    /// The adjustment of the others.
+    /// What others must do for it.
     pub(super) adjust: Adjust,
 }
 
-/// From this number of transmissions on, one more is not worth a message to each.
+/// With so many transmissions on a port, one more is not worth a message to each.
 pub(super) const MANY: u64 = 128;
 
 fn share(pool: u64, among: f64) -> u64 {
     (pool as f64 / among) as u64
 }
 
-/// Algorithm 1 for a transmission that requests at most `requested`. `expected` (QT) counts it and those that
-/// will arrive before its data does; `tolerance` (beta) is a share of Ba. O(1).
+/// Algorithm 1 for a transmission that asks for `asked` at the most. `expected` (QT) counts it and those that will arrive
+/// before its data does, `tolerance` (beta) is a share of Ba. O(1).
 ///
 /// ```text
 /// Bs = Bv / QT        Ba = Bz / (Qz + QT)
@@ -54,17 +54,16 @@ fn share(pool: u64, among: f64) -> u64 {
 /// ```
 ///
 /// Two corrections:
-/// * The paper's third line only raises those below Bc. If some have more, the mean Bc allocates more than
-///   the port has: of 32 with 20, 2 and 10 free, a third would get 10.67 and the second rise to it, 41.3 in
-///   total. Here those above Bc are reduced to it.
-/// * The paper assumes that every transmission can use its allocation. Here one that requests less than Bc
-///   gets its request, and the others are adjusted to an equal share of the rest. If Bs covers the request,
-///   none is adjusted.
+/// * The third line of the paper only raises those below Bc. If some have more, the mean Bc gives away more than there is:
+///   of 32 with 20, 2 and 10 free, a third would get 10.67 and the second rise to it, 41.3 in all. Here those above Bc are
+///   reduced to it.
+/// * The paper pretends that every transmission can use what it gets. One that asks for less than Bc takes what it asks
+///   for, and the others are adjusted to an equal share of the rest. If Bs covers it nobody is adjusted.
 ///
-/// With at least [`MANY`] transmissions, a newcomer would move each of the others by less than a hundredth.
-/// Then the second line makes room for one in [`MANY`] more at once, and the third adjusts none while the
-/// mean moves by less than twice that. [`level`] distributes the rest.
-pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, requested: u64) -> Allocation {
+/// And a relief for ports with [`MANY`] transmissions, where every one that comes would move each of the others by less than
+/// a hundredth: the second line makes room for as many hundredths more at once, and the third adjusts nobody while the mean
+/// moves by less than that. [`level`] hands out the rest.
+pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, asked: u64) -> Allocation {
     let expected = expected.max(1.0);
     let spare = load.free as f64 / expected;
     let fair = load.total as f64 / (load.served as f64 + expected);
@@ -84,18 +83,18 @@ pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, requested: u6
             return Allocation { rate: rate.min(spare as u64), adjust: Adjust::Nobody };
         }
     }
-    let adjust = if requested as f64 <= spare {
+    let adjust = if asked as f64 <= spare {
         Adjust::Nobody
-    } else if requested < rate {
-        adjust(share(pool - requested, among - 1.0))
+    } else if asked < rate {
+        adjust(share(pool - asked, among - 1.0))
     } else {
         adjust(rate)
     };
     Allocation { rate, adjust }
 }
 
-/// The third line of Algorithm 1 for free bandwidth without a request: the rate to which transmissions
-/// bottlenecked here move. `expected` transmissions will arrive. `None` if there are none to adjust.
+/// The third line of Algorithm 1 when bandwidth is left and nobody asks: what the transmissions whose bottleneck is this
+/// port come to. `expected` are those that will arrive. `None` if there are none to adjust.
 pub(super) fn level(load: &Load, expected: f64) -> Option<u64> {
     let among = load.controlled as f64 + expected.max(0.0);
     (load.controlled > 0).then(|| share(load.free + load.controlled_rate, among))
@@ -106,18 +105,17 @@ pub(super) fn level(load: &Load, expected: f64) -> Option<u64> {
 pub(super) struct Part {
     /// Its negotiated Max, above zero.
     pub(super) weight: u64,
-    /// The most it can use.
+    /// What it can use.
     pub(super) most: u64,
-    /// Its allocation.
+    /// What it gets.
     pub(super) rate: u64,
 }
 
-/// The rounds after which [`split`] leaves unusable parts unallocated.
+/// The rounds after which [`split`] leaves what some cannot use to nobody.
 const ROUNDS: usize = 8;
 
-/// Algorithm 2: splits the rate of a transmission among its subflows by weight. Parts that a subflow cannot
-/// use, because its bottleneck is elsewhere, go to the others (the paper leaves this open). O(M) for M
-/// subflows.
+/// Algorithm 2: splits what a transmission has among its subflows by weight. What a subflow cannot use, because its
+/// bottleneck is elsewhere, goes to the others (the paper leaves this open). O(M) for M subflows.
 pub(super) fn split(total: u64, parts: &mut [Part]) {
     const OPEN: u64 = u64::MAX;
     for part in parts.iter_mut() {
@@ -135,12 +133,12 @@ pub(super) fn split(total: u64, parts: &mut [Part]) {
         if weights == 0 {
             return;
         }
-        let fair_share = |part: &Part| (u128::from(rest) * u128::from(part.weight) / weights) as u64;
-        let satisfied = |part: &Part| part.most < fair_share(part);
-        let last = round == ROUNDS || !parts.iter().any(|part| part.rate == OPEN && satisfied(part));
+        let due = |part: &Part| (u128::from(rest) * u128::from(part.weight) / weights) as u64;
+        let sated = |part: &Part| part.most < due(part);
+        let last = round == ROUNDS || !parts.iter().any(|part| part.rate == OPEN && sated(part));
         for part in parts.iter_mut().filter(|part| part.rate == OPEN) {
-            if last || satisfied(part) {
-                part.rate = fair_share(part).min(part.most);
+            if last || sated(part) {
+                part.rate = due(part).min(part.most);
             }
         }
         if last {
@@ -168,8 +166,8 @@ mod tests {
         }
     }
 
-    fn given(load: &Load, expected: f64, requested: u64) -> (u64, Adjust) {
-        let Allocation { rate, adjust } = allocate(load, expected, 0.0, requested);
+    fn given(load: &Load, expected: f64, asked: u64) -> (u64, Adjust) {
+        let Allocation { rate, adjust } = allocate(load, expected, 0.0, asked);
         (rate, adjust)
     }
 
@@ -188,7 +186,7 @@ mod tests {
         // Bs = 12 > Ba = 12 does not hold: equal. With 13 free Bs = 13 > 12.33, Bc = (13 + 12)/2, rounded down.
         assert_eq!(given(&load(36, &[(12, true), (12, true)]), 1.0, ALL), (12, Adjust::Nobody));
         assert_eq!(given(&load(37, &[(12, false), (12, true)]), 1.0, ALL), (12, Adjust::Controlled(12)));
-        // Qctl = 0: Bc = Bs, none is adjusted.
+        // Qctl = 0: Bc = Bs, nobody is adjusted.
         assert_eq!(given(&load(36, &[(2, false)]), 1.0, ALL), (34, Adjust::Nobody));
         // Bs = 24 > Ba = 9: Bc = (24 + 4)/(1 + 2) = 9.33.
         let bottlenecked = load(36, &[(8, false), (2, true), (2, true)]);
@@ -222,9 +220,9 @@ mod tests {
         let busy = load(36, &[(36, true)]);
         assert_eq!(given(&busy, 1.0, 4), (18, Adjust::Above(32)));
         assert_eq!(given(&busy, 1.0, 18), (18, Adjust::Above(18)));
-        // The request fits the free bandwidth.
+        // What is asked is free.
         assert_eq!(given(&load(36, &[(30, true)]), 1.0, 6), (18, Adjust::Nobody));
-        // Third line: 24 free, 2 for the newcomer, 26 between two.
+        // Third line: 24 free, 2 for the new one, 26 between two.
         let half = load(36, &[(8, false), (2, true), (2, true)]);
         assert_eq!(given(&half, 1.0, 24).1, Adjust::Nobody);
         assert_eq!(given(&load(36, &[(8, false), (2, true)]), 2.0, 14).1, Adjust::Controlled(9));
@@ -255,7 +253,7 @@ mod tests {
         assert_eq!(rates(30, &[(5, ALL)]), [30]);
         assert_eq!(rates(30, &[(1, ALL), (2, ALL)]), [10, 20]);
         assert_eq!(rates(30, &[(1, ALL), (1, 4), (1, ALL)]), [13, 4, 13]);
-        // Every subflow can use its share by weight: 7.5, 15, 7.5.
+        // Everybody can use its share by weight: 7.5, 15, 7.5.
         assert_eq!(rates(30, &[(1, ALL), (2, 15), (1, 12)]), [7, 15, 7]);
         assert_eq!(rates(30, &[(1, 4), (1, 5)]), [4, 5]);
         assert_eq!(rates(0, &[(1, ALL), (1, 5)]), [0, 0]);
@@ -284,7 +282,7 @@ mod tests {
         let last = given(&load(total, &[(988, true); 258]), 1.0, ALL);
         assert_eq!(last, (988, Adjust::Nobody));
         assert_eq!(given(&load(total, &[(988, true); 259]), 1.0, ALL), (977, Adjust::Above(977)));
-        // With 128 transmissions whose mean moves by more than a hundredth, each is adjusted.
+        // Of 128 whose mean moves by more than a hundredth each is told.
         let (rate, adjust) = given(&load(total, &[(988, true); 128]), 1.0, ALL);
         assert_eq!((rate, adjust), (1984, Adjust::Controlled(1984)));
     }
@@ -303,11 +301,11 @@ mod tests {
             served in rates_of(),
             spare in 0u64..10_000_000,
             expected in 0.0f64..6.0,
-            requested in prop_oneof![1u64..3_000_000, Just(ALL)],
+            asked in prop_oneof![1u64..3_000_000, Just(ALL)],
         ) {
             let total = served.iter().map(|rate| rate.0).sum::<u64>() + spare;
             let load = load(total, &served);
-            let Allocation { rate, adjust } = allocate(&load, expected, 0.0, requested);
+            let Allocation { rate, adjust } = allocate(&load, expected, 0.0, asked);
             let others: u64 = served
                 .iter()
                 .map(|&(has, here)| match adjust {
@@ -317,7 +315,7 @@ mod tests {
                 })
                 .sum();
             // Doubles carry these numbers exactly; only quotients are rounded.
-            prop_assert!(rate.min(requested) + others <= total, "{rate} + {others} of {total}: {adjust:?}");
+            prop_assert!(rate.min(asked) + others <= total, "{rate} + {others} of {total}: {adjust:?}");
         }
 
         /// Levelling gives away all the bandwidth and no more.
@@ -345,7 +343,7 @@ mod tests {
             prop_assert!(sum <= total);
             let highest = parts.iter().map(|part| part.rate).max().unwrap_or(0);
             for part in &parts {
-                // A subflow with less than another could not use more.
+                // Whoever has less than another could not use more.
                 prop_assert!(part.rate <= part.most);
                 prop_assert!(part.rate + 1 >= highest.min(part.most), "{parts:?}");
             }

@@ -1,23 +1,23 @@
-//! The predicted arrival rate of transmissions: VQ of Algorithm 1.
+//! How many transmissions will arrive: the rate VQ of Algorithm 1.
 //!
-//! Arrivals are counted in slots of equal length. The paper predicts the present rate (section 7.1) and names
-//! better predictors as future work; two are added here. With x the rate in the last complete slot:
+//! Arrivals are counted in slots of equal length. The paper takes the present rate for that of the near future (section
+//! 7.1), and names better predictors as future work; two are here beside it. With x the rate in the last complete slot:
 //!
 //! * `Present`: VQ = x.
 //! * `Ewma`: s += g (x − s); VQ = s.
-//! * `Holt`: a level and a trend, l' = g x + (1 − g)(l + b), b' = h (l' − l) + (1 − h) b; VQ = l + b for the
-//!   slot to come, never below zero (Holt 1957, double exponential smoothing).
+//! * `Holt`: a level and a trend, l' = g x + (1 − g)(l + b), b' = h (l' − l) + (1 − h) b; VQ = l + b for the slot to come,
+//!   never below zero (Holt 1957, double exponential smoothing).
 //!
-//! Empty slots count. Before the first complete slot the prediction is zero.
+//! A slot without arrivals counts as one; before the first complete slot nothing is expected.
 
 use narrows_cc::Nanos;
 
-/// The predictor of the rate.
+/// How the rate is predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Predictor {
     /// The rate of the last slot.
     Present,
-    /// An exponentially weighted mean.
+    /// A mean with exponential weights.
     Ewma {
         /// Weight of the last slot.
         gain: f64,
@@ -31,8 +31,8 @@ pub(super) enum Predictor {
     },
 }
 
-/// After this number of empty slots the prediction is zero, so that a long silence takes constant time.
-const MAX_EMPTY_SLOTS: u64 = 1_000;
+/// After so many empty slots nothing is expected, whatever was before: a long silence need not be counted out.
+const FORGOTTEN: u64 = 1_000;
 
 /// The arrivals of a port.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub(super) struct Arrivals {
     slot_end: Nanos,
     /// Arrivals in this slot.
     count: u64,
-    /// Whether a slot has been completed.
+    /// Whether a slot is complete.
     primed: bool,
     /// Per second.
     level: f64,
@@ -51,18 +51,18 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Without arrivals. `slot` is longer than zero.
+    /// Nothing has arrived. `slot` is longer than zero.
     pub(super) fn new(predictor: Predictor, slot: Nanos) -> Self {
         Self { predictor, slot, slot_end: slot, count: 0, primed: false, level: 0.0, trend: 0.0 }
     }
 
-    /// Counts the arrival of a transmission.
+    /// A transmission arrives.
     pub(super) fn on_arrival(&mut self, now: Nanos) {
         self.advance(now);
         self.count += 1;
     }
 
-    /// VQ: the expected arrivals per second.
+    /// VQ: the arrivals to expect per second.
     pub(super) fn rate(&mut self, now: Nanos) -> f64 {
         self.advance(now);
         match self.predictor {
@@ -71,7 +71,7 @@ impl Arrivals {
         }
     }
 
-    /// Accounts for the slots that have ended.
+    /// Takes account of the slots that have ended.
     fn advance(&mut self, now: Nanos) {
         if now < self.slot_end {
             return;
@@ -82,7 +82,7 @@ impl Arrivals {
         self.slot_end =
             self.slot_end.saturating_add(Nanos::from_nanos(self.slot.as_nanos().saturating_mul(ended)));
         self.end_slot(first);
-        if ended > MAX_EMPTY_SLOTS {
+        if ended > FORGOTTEN {
             (self.level, self.trend) = (0.0, 0.0);
             return;
         }
@@ -166,8 +166,8 @@ mod tests {
         }
     }
 
-    /// Mean squared error of the prediction of the next slot, in arrivals per slot squared; `per_second` is
-    /// the true rate as a function of the time in seconds.
+    /// Mean squared error of the prediction of the next slot, in arrivals per slot squared; `per_second` is the true rate
+    /// as a function of the time in seconds.
     fn error(predictor: Predictor, per_second: impl Fn(f64) -> f64) -> f64 {
         let mut random = Random::stream(7, "arrivals", 0);
         let mut arrivals = Arrivals::new(predictor, SLOT);
@@ -206,8 +206,8 @@ mod tests {
         assert!(near(steady[0], 40.0), "{steady:?}");
         assert!(near(steady[1], 20.0 * 16.0 / 15.0), "{steady:?}");
         assert!(steady[2] < 0.75 * steady[0], "{steady:?}");
-        // Between 40 and 360 per second in a triangle of 10 s: the rate changes by 6.4 per second and slot,
-        // so an EWMA lags 7/8 / (1/8) = 7 slots behind.
+        // Between 40 and 360 per second in a triangle of 10 s: the rate changes by 6.4 per second and slot, so an EWMA
+        // lags 7/8 / (1/8) = 7 slots behind.
         let triangle = |t: f64| {
             let phase = (t / 10.0) % 1.0;
             40.0 + 640.0 * phase.min(1.0 - phase)

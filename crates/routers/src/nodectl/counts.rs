@@ -1,30 +1,30 @@
-//! The event counters of a port.
+//! What a port counts, and reports.
 
 use crate::{Reading, TelemetrySink};
 
-/// Event counters of a port.
+/// What a port counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// Messages with impossible fields or in the wrong direction.
+    /// Messages with impossible fields, or going where their type does not go.
     pub(super) refused: u64,
-    /// Messages that name another transmission than their flow's.
+    /// Messages that speak of another transmission than their flow's.
     pub(super) foreign: u64,
-    /// Requests answered with a failure.
+    /// Requests that were answered with a failure.
     pub(super) failures: u64,
-    /// Requests refused because the table was full.
+    /// Requests that found no room in the table.
     pub(super) full: u64,
-    /// Reductions sent.
+    /// Reductions told.
     pub(super) reduces: u64,
     /// Increases suggested.
     pub(super) increases: u64,
-    /// Reductions repeated because the flow did not obey.
+    /// Reduces that had to be repeated.
     pub(super) disobeyed: u64,
     /// Records that timed out.
     pub(super) expired: u64,
 }
 
 impl Counts {
-    /// Reports them as telemetry.
+    /// As named numbers.
     pub(super) fn report(&self, sink: TelemetrySink<'_>) {
         sink("messages_refused", Reading::count(self.refused));
         sink("messages_foreign", Reading::count(self.foreign));

@@ -1,7 +1,7 @@
-//! The wire format of Nodectl's messages.
+//! Nodectl's messages as bytes.
 //!
-//! The paper shows the fields (figures 2 and 3) and the types, but no sizes. Here numbers are big endian, and
-//! rates are in bytes per second on the wire, headers included:
+//! The paper draws the fields (figures 2 and 3) and gives the types, but no sizes. Here every number is big endian, rates
+//! are bytes per second on the wire, headers included:
 //!
 //! ```text
 //! negotiation  0..2 Type   2..10 Max   10..18 Min   18..28 ID   28..32 Rtt (microseconds)      32 bytes
@@ -11,59 +11,58 @@
 //!
 //! The highest bit of Rtt, which no round-trip time needs, is [`ATTENDED`].
 //!
-//! Messages are untrusted. [`Message::decode`] refuses fields that no honest sender writes, so its callers
-//! meet neither a rate of zero nor one that overflows a sum.
+//! Whoever reads a message must expect anything in it. [`Message::decode`] refuses what no honest sender writes, so that
+//! its users meet neither a rate of zero nor one that overflows a sum.
 
 use core::fmt;
 
 use narrows_cc::{Nanos, Rate};
 
-/// The highest rate in a message: 1 Tbit/s. A request for it requests all available bandwidth.
+/// The highest rate that a message may name: 1 Tbit/s. A request that asks for it asks for all there is.
 pub const MOST: Rate = Rate::from_bytes_per_sec(125_000_000_000);
-/// The longest RTT in a message: 100 s.
+/// The longest round-trip time that a message may name: 100 s.
 pub const LONGEST_RTT_US: u32 = 100_000_000;
-/// The bit in the Rtt field of a negotiation that marks a request handled by a node. Answers repeat it.
+/// In the Rtt field of a negotiation: a node has dealt with the request. Answers repeat it.
 pub const ATTENDED: u32 = 1 << 31;
-/// A requester that has sent no data for this time sends a new request first. The records of nodes last at
-/// least twice as long.
+/// A server that has sent nothing for so long asks before it goes on. The records of nodes outlast twice that.
 pub const LEASE: Nanos = Nanos::from_secs(5);
 /// Bytes of a negotiation message.
 pub const NEGOTIATION_BYTES: usize = 32;
 /// Bytes of an adjustment message.
 pub const ADJUSTMENT_BYTES: usize = 20;
 
-/// The subject of a message. Flows with the same content and destination are one transmission.
+/// Whom a message is about. What has content and destination in common is one transmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Id {
-    /// The content transmitted.
+    /// What is transmitted.
     pub content: u32,
-    /// The receiver.
+    /// To whom.
     pub destination: u32,
-    /// The number of this flow among the subflows of the transmission.
+    /// Which part of the transmission this flow is.
     pub subflow: u16,
 }
 
-/// The types of negotiation messages.
+/// What a negotiation message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Negotiation {
-    /// From requester to responder; nodes lower it.
+    /// From server to user, lowered on the way.
     Request = 0x0011,
-    /// From responder to requester.
+    /// From user to server.
     Success = 0x0012,
-    /// From responder or node to requester.
+    /// From user or node to server.
     Failure = 0x0013,
 }
 
-/// The types of adjustment messages.
+/// What an adjustment message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Adjustment {
-    /// From node to requester: send no faster than this rate.
+    /// From node to server: send no faster.
     Reduce = 0x0021,
-    /// From node to requester: request this rate.
+    /// From node to server: ask for this rate.
     Increase = 0x0022,
-    /// From requester to nodes: the flow ends.
+    /// From server to nodes: nothing more will be sent.
     Terminate = 0x0023,
 }
 
@@ -74,38 +73,38 @@ pub enum Message {
     Negotiation {
         /// Type.
         kind: Negotiation,
-        /// The maximum rate, requested or granted. In a failure the available rate, less than `min` or zero.
+        /// The most that is asked for or given. In a failure: what there would have been, less than `min` or zero.
         max: Rate,
-        /// The minimum useful rate.
+        /// The least that is of use.
         min: Rate,
-        /// Its subject.
+        /// Whom it is about.
         id: Id,
-        /// The requester's RTT and [`ATTENDED`]; an answer repeats the field of its request.
+        /// The sender's round-trip time, and [`ATTENDED`]; an answer repeats that of the request.
         rtt_us: u32,
     },
     /// Figure 3.
     Adjustment {
         /// Type.
         kind: Adjustment,
-        /// Its subject.
+        /// Whom it is about.
         id: Id,
-        /// The new rate; zero in a termination.
+        /// The new rate; zero if it is the end.
         speed: Rate,
     },
 }
 
-/// The reason why bytes are not a valid message.
+/// Why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Unknown type.
+    /// The type is none of the six.
     Type,
-    /// The length does not match the type.
+    /// Too short or too long for its type.
     Length,
-    /// A rate is zero that must not be, or not zero where it must be.
+    /// A rate is zero that must not be, or the other way round.
     Zero,
     /// A rate above [`MOST`].
     TooMuch,
-    /// Min and Max contradict the type.
+    /// Min and Max in an order that their type excludes.
     Order,
     /// A round-trip time above [`LONGEST_RTT_US`].
     Rtt,
@@ -166,14 +165,14 @@ impl Id {
 }
 
 impl Message {
-    /// Its subject.
+    /// Whom it is about.
     pub const fn id(&self) -> Id {
         match *self {
             Self::Negotiation { id, .. } | Self::Adjustment { id, .. } => id,
         }
     }
 
-    /// Encodes it. Senders should send only messages that [`Message::decode`] accepts.
+    /// As bytes. Only what [`Message::decode`] accepts should be sent.
     pub fn encode(&self) -> Encoded {
         let mut bytes = [0; NEGOTIATION_BYTES];
         let len = match *self {
@@ -195,10 +194,10 @@ impl Message {
         Encoded { bytes, len }
     }
 
-    /// Decodes bytes.
+    /// From bytes.
     ///
     /// # Errors
-    /// The first rule that the bytes violate.
+    /// If a field says what cannot be.
     pub fn decode(bytes: &[u8]) -> Result<Self, Refused> {
         if bytes.len() < 2 {
             return Err(Refused::Length);
@@ -224,7 +223,7 @@ impl Message {
         if max.is_zero() && !failed {
             return Err(Refused::Zero);
         }
-        // A failure carries the available rate, less than Min, or zero if the table is full.
+        // A failure says how much less than Min there is, or zero where there is no place at all.
         let in_order = if failed { max < min || max.is_zero() } else { min <= max };
         if !in_order {
             return Err(Refused::Order);

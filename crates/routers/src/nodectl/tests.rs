@@ -1,4 +1,4 @@
-//! A Nodectl node against messages written by hand.
+//! The node against messages written by hand.
 
 mod crossing;
 mod paths;
@@ -6,9 +6,9 @@ mod paths;
 use narrows_cc::{Nanos, Params, Rate};
 use narrows_packet::{ControlMessage, Flags, Packet};
 
-use super::Nodectl;
 use super::message::{self, Adjustment, Id, MOST, Message, Negotiation};
-use crate::{Outgoing, Reading, Router, RouterSetup, TestPort, telemetry};
+use super::Nodectl;
+use crate::{Outgoing, Router, RouterSetup, TestPort};
 
 /// Bytes per second of the port.
 pub(super) const TOTAL: u64 = 3_600_000;
@@ -35,7 +35,7 @@ pub(super) fn control(flow: u32, flags: Flags, message: &Message) -> Packet {
 }
 
 pub(super) fn read(message: &ControlMessage) -> Message {
-    Message::decode(message.as_bytes()).expect("a node writes valid messages")
+    Message::decode(message.as_bytes()).expect("a node writes sound messages")
 }
 
 impl Node {
@@ -49,11 +49,16 @@ impl Node {
     }
 
     pub(super) fn reading(&self, name: &str) -> u64 {
-        let reading = telemetry::find(|sink| self.nodectl.telemetry(sink), name);
-        reading.and_then(Reading::number).map(|x| x as u64).expect("a number with this name")
+        let mut found = None;
+        self.nodectl.telemetry(&mut |item, value| {
+            if item == name {
+                found = value.number().map(|x| x as u64);
+            }
+        });
+        found.expect("it tells this")
     }
 
-    /// Passes a packet towards the responder; whether the node forwards it.
+    /// A packet passes to the user; whether it went on.
     pub(super) fn forward(&mut self, packet: &mut Packet) -> bool {
         let mut port = self.port.at(self.now, 0);
         self.nodectl.on_arrival(&mut port, packet);
@@ -67,7 +72,7 @@ impl Node {
         self.nodectl.table.check();
     }
 
-    /// Advances time and runs the wakes that are due.
+    /// Lets time pass, with the wakes that are due.
     pub(super) fn pass(&mut self, ms: u64) {
         let end = self.now + Nanos::from_millis(ms);
         while self.nodectl.next_wake() <= end {
@@ -93,7 +98,7 @@ impl Node {
         notices.collect()
     }
 
-    /// Sends a request with an RTT of 20 ms; the Max with which the node forwards it.
+    /// A request with a round-trip time of 20 ms: the Max with which it goes on.
     fn request(&mut self, flow: u32, max: u64, min: u64) -> Option<u64> {
         self.request_of(flow, id(flow), max, min)
     }
@@ -114,7 +119,7 @@ impl Node {
         })
     }
 
-    /// Passes an answer to the last request; its kind and Max afterwards.
+    /// The answer to the last request passes; what it says afterwards.
     fn answer(&mut self, flow: u32, kind: Negotiation, max: u64, min: u64) -> (Negotiation, u64) {
         let message = Message::Negotiation {
             kind,
@@ -131,9 +136,9 @@ impl Node {
         }
     }
 
-    /// Runs a negotiation from request to success.
+    /// A negotiation from request to success.
     fn join(&mut self, flow: u32) -> u64 {
-        let max = self.request(flow, ALL, 0).expect("the node forwards it");
+        let max = self.request(flow, ALL, 0).expect("it goes on");
         assert_eq!(self.answer(flow, Negotiation::Success, max, 0), (Negotiation::Success, max));
         max
     }
@@ -152,7 +157,7 @@ impl Node {
 
 use Adjustment::{Increase, Reduce};
 
-/// Equal up to the small deduction for messages.
+/// Equal but for the little that is set aside for messages.
 fn near(measured: u64, expected: u64) -> bool {
     measured.abs_diff(expected) < expected / 10_000
 }
@@ -214,7 +219,7 @@ fn repeated_increase_request_keeps_bottleneck() {
         node.join(flow);
     }
     node.terminate(3);
-    // The first answer is lost; meanwhile the other flow has ended too, so more would be available.
+    // The first answer is lost; meanwhile the other has gone too, so that more could be had.
     assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
     node.terminate(2);
     assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
@@ -229,7 +234,7 @@ fn repeated_increase_request_keeps_bottleneck() {
 fn success_names_bottleneck_and_frees_rest() {
     let mut node = Node::new(&[]);
     assert_eq!(node.request(1, ALL, 0), Some(TOTAL));
-    // The responder takes a third: the rest is free, and this port is not the bottleneck.
+    // The user takes a third: the rest is free, and this port is not the bottleneck.
     assert_eq!(node.answer(1, Negotiation::Success, TOTAL / 3, 0).1, TOTAL / 3);
     assert_eq!(node.reading("given"), TOTAL / 3);
     assert_eq!(node.join(2), TOTAL * 2 / 3);
@@ -284,7 +289,7 @@ fn success_above_meanwhile_reduced_is_lowered() {
     assert_eq!(node.notices(), [(1, Reduce, TOTAL / 2)]);
     node.serial = first;
     assert_eq!(node.answer(1, Negotiation::Success, TOTAL, 0), (Negotiation::Success, TOTAL / 2));
-    // Below Min it becomes a failure.
+    // Below what it would have been content with it becomes a failure.
     let mut node = Node::new(&[]);
     node.request(1, ALL, TOTAL / 2 + 1);
     let first = node.serial;
@@ -370,13 +375,13 @@ fn subflows_share_one_transmission() {
         .iter()
         .map(|out| match out {
             Outgoing::ToSender { flow, message, .. } => (*flow, read(message)),
-            Outgoing::Broadcast(_) => panic!("a node sends no broadcasts"),
+            Outgoing::Broadcast(_) => panic!("a node broadcasts nothing"),
         })
         .collect();
     let reduced = Message::Adjustment { kind: Reduce, id: subflow(0), speed: rate(TOTAL / 4) };
     assert_eq!(notices, [(7, reduced)]);
     assert_eq!((node.reading("flows"), node.reading("transmissions")), (3, 2));
-    // By weight: a third one requests half the port, so it gets a fifth of the transmission's half.
+    // By weight: a third one asks for half the port, so it gets a fifth of the transmission's half.
     assert_eq!(node.request_of(9, subflow(2), TOTAL / 2, 0), Some(TOTAL / 2 / 5));
     assert_eq!(node.reading("given"), TOTAL);
 }
@@ -392,7 +397,7 @@ fn expected_arrivals_find_room() {
     }
     node.pass(1_000);
     assert!(near(node.join(20), (TOTAL as f64 / 2.0011) as u64));
-    // The next slot has only one arrival, and a second later none is expected: the rest is distributed.
+    // In the slot after that only one came, and a second later nobody is expected: the rest is handed out.
     node.pass(2_500);
     assert!(node.notices().iter().any(|notice| notice.1 == Increase && near(notice.2, TOTAL)));
 }
@@ -433,7 +438,7 @@ fn impossible_messages_are_stopped_and_counted() {
         assert!(!node.forward(&mut control(1, Flags::NONE, &message)));
     }
     assert_eq!(node.reading("messages_refused"), 3);
-    // Requests and terminations for another flow's transmission.
+    // Requests and terminations for the transmission of another.
     assert_eq!(node.request_of(1, id(2), ALL, 0), None);
     let end = Message::Adjustment { kind: Adjustment::Terminate, id: id(2), speed: Rate::ZERO };
     node.forward(&mut control(1, Flags::NONE, &end));

@@ -1,5 +1,3 @@
-//! Shares against the equations of the paper.
-
 use proptest::prelude::*;
 
 use super::*;
@@ -19,7 +17,7 @@ fn shares(capacity: f64) -> Shares {
     shares
 }
 
-/// A full allocation to flows with these demands and usages.
+/// A full allocation of flows with these (demand, used).
 fn divide(shares: &mut Shares, flows: &[(f64, f64)]) -> Vec<f64> {
     let mut demands: Vec<f64> = flows.iter().map(|flow| flow.0).collect();
     shares.begin(&mut demands);
@@ -67,14 +65,14 @@ fn joining_flow_takes_sufficient_residual() {
 #[test]
 fn joining_flow_scales_others_otherwise() {
     let mut shares = shares(100.0);
-    // 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others keep (100 − 30)/90 of their shares.
+    // 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others get (100 − 30)/90 of what they had.
     let bases = divide(&mut shares, &[(f64::INFINITY, 60.0), (40.0, 30.0)]);
     near(shares.rate(bases[1]), 40.0);
     let joined = shares.join(30.0);
     near(shares.rate(joined), 30.0);
     near(shares.rate(bases[0]), 60.0 * 70.0 / 90.0);
     near(shares.rate(bases[1]), 40.0 * 70.0 / 90.0);
-    // For the next one only the rest of the ten is unused.
+    // The next one finds nothing unused but what is left of the ten.
     shares.join(shares.initial(None, 0));
     assert!(shares.allocated() <= 110.0);
 }
@@ -119,11 +117,11 @@ fn limited_flow_gets_at_most_equal_share() {
 fn cuts_follow_equations_16_to_18() {
     let mut shares = shares(100.0);
     let bases = divide(&mut shares, &[(f64::INFINITY, 100.0), (25.0, 25.0)]);
-    // 4 bytes within 0.2 s: 20 B/s less of 100, so every flow keeps 80 %.
+    // 4 bytes within 0.2 s: 20 B/s less of 100, so everybody keeps 80 %.
     shares.drain(4.0, 0.2);
     near(shares.rate(bases[0]), 60.0);
     near(shares.rate(bases[1]), 20.0);
-    // 160 were measured, 95 of 100 are allowed: every flow keeps 95/160.
+    // 160 were measured, 95 of 100 may be: everybody keeps 95/160.
     shares.unload(0.95, 160.0);
     near(shares.rate(bases[0]), 60.0 * 95.0 / 160.0);
     // A lower load raises nothing.
@@ -135,7 +133,7 @@ fn cuts_follow_equations_16_to_18() {
     let base = floored.join(100.0);
     floored.drain(1e9, 0.1);
     assert!((floored.rate(base) - 1.0).abs() < 1e-6, "{}", floored.rate(base));
-    // The next full allocation starts from scratch.
+    // The next full allocation knows nothing of it.
     let base = divide(&mut floored, &[(f64::INFINITY, 1.0)])[0];
     near(floored.rate(base), 100.0);
 }
@@ -152,14 +150,13 @@ fn smaller_class_scales_flows_above_floor() {
     for _ in 0..5 {
         floored.join(floored.initial(Some(1.0), 0));
     }
-    // A base of zero has exactly the floor.
-    near(floored.rate(0.0), 10.0);
+    near(floored.floor, 10.0);
     assert!(floored.allocated() <= 100.0 && floored.allocated() >= 50.0, "{}", floored.allocated());
-    // The last flow to leave resets everything.
+    // The last to leave takes everything along.
     for _ in 0..5 {
         floored.leave(0.0, 20.0);
     }
-    assert_eq!((floored.count(), floored.allocated(), floored.rate(0.0)), (0, 0.0, 30.0));
+    assert_eq!((floored.count(), floored.allocated(), floored.floor), (0, 0.0, 30.0));
 }
 
 proptest! {
@@ -192,7 +189,7 @@ enum Op {
     Capacity(f64),
     Drain(f64),
     Unload(f64),
-    /// A full allocation with measured rates up to 1.2 times the shares, from a random stream with this seed.
+    /// Everybody is measured, at this part of the share (above 1: it does not obey).
     Allocate(u64),
 }
 
@@ -215,7 +212,7 @@ proptest! {
         let mut shares = Shares::new(least);
         let mut capacity = 12.5 * MB;
         shares.set_capacity(capacity);
-        // Bases, and the usage of each measured last.
+        // Bases, and what was last measured of each.
         let mut flows: Vec<(f64, f64)> = Vec::new();
         let mut unused = 0.0;
         // The stated floor, or half of the smallest equal share since the last full allocation.
@@ -226,7 +223,7 @@ proptest! {
                     let initial = shares.initial(prediction, 0);
                     let base = shares.join(initial);
                     flows.push((base, f64::INFINITY));
-                    // It has its share, which is at most an equal one.
+                    // It has its share, and that is no more than an equal one.
                     prop_assert!((shares.rate(base) - initial).abs() <= 1e-6 * initial);
                     prop_assert!(initial <= capacity / flows.len() as f64 * (1.0 + 1e-9));
                 }
@@ -236,8 +233,7 @@ proptest! {
                 }
                 Op::Leave(_) => {}
                 Op::Capacity(new) => {
-                    // A larger class leaves bandwidth unallocated until the next full allocation, a smaller
-                    // one none.
+                    // A larger class leaves something to give until the next full allocation, a smaller one nothing.
                     capacity = new;
                     shares.set_capacity(capacity);
                 }

@@ -1,5 +1,5 @@
-//! Messages that cross on the path: a port stays the bottleneck while it is one, and does not count as one
-//! otherwise. And conventions between nodes and requesters.
+//! Messages that cross: a port remains the bottleneck where it is, and does not take itself for one where it is not. And what
+//! nodes and servers have agreed upon.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn flow_has_one_suggestion_at_a_time() {
     node.terminate(4);
     node.terminate(3);
     node.terminate(2);
-    // Three flows ended within a round trip. The first suggestion stands until it is answered.
+    // Three went within a round trip. The first suggestion stands until it is answered.
     let first = TOTAL / 3;
     assert_eq!(node.notices().iter().filter(|notice| notice.0 == 1).collect::<Vec<_>>(), [&(1, Increase, first)]);
     assert_eq!(node.request(1, first, 0), Some(first));
@@ -33,7 +33,7 @@ fn void_increase_request_keeps_bottleneck() {
     }
     node.terminate(3);
     let suggested = TOTAL / 2;
-    // Other flows join and end while the request for half is in flight.
+    // Others come and go while the request for half is on its way.
     node.join(4);
     node.join(5);
     assert!(node.notices().contains(&(1, Reduce, TOTAL / 4)));
@@ -58,7 +58,7 @@ fn remote_bottleneck_ends_suggestions() {
     // Half is lowered to a third farther on: nothing is repeated, and what is left is suggested to nobody.
     assert_eq!(node.request(1, TOTAL, 0), Some(TOTAL));
     node.answer(1, Negotiation::Success, TOTAL / 3, 0);
-    // A request below the suggestion, lowered before this port, also ends the suggestion.
+    // A request for less than was suggested, lowered before this port, ends the suggestion as well.
     node.request(1, TOTAL / 2, 0);
     node.answer(1, Negotiation::Success, TOTAL / 3, 0);
     node.pass(2_000);
@@ -94,13 +94,11 @@ fn request_carries_mark_of_participation() {
     let mut packet = control(1, Flags::NONE, &message);
     assert!(node.forward(&mut packet));
     let Message::Negotiation { max, rtt_us, .. } = read(&packet.message()) else { panic!("a request") };
-    // The port could allocate more than requested.
+    // Although the port could give more than is asked.
     assert_eq!((max, rtt_us), (rate(TOTAL / 2), 20_000 | message::ATTENDED));
-    // A second node on the path, and the answer that repeats the mark, behave alike.
+    // A second node on the way, and the answer that repeats what it says, are no different.
     assert!(node.forward(&mut packet));
-    let Message::Negotiation { max, min, id, rtt_us, .. } = read(&packet.message()) else {
-        panic!("a request")
-    };
+    let Message::Negotiation { max, min, id, rtt_us, .. } = read(&packet.message()) else { panic!("a request") };
     assert_eq!(rtt_us, 20_000 | message::ATTENDED);
     let answer = Message::Negotiation { kind: Negotiation::Success, max: rate(TOTAL / 4), min, id, rtt_us };
     assert_eq!(max, rate(TOTAL / 2));

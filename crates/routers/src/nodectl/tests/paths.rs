@@ -1,9 +1,9 @@
-//! A flow that changes its path, at a port on both paths.
+//! A flow that changes its way, at a port that both ways have in common.
 
 use super::*;
 
 impl Node {
-    /// Sends a request over a path; the node forwards it.
+    /// A request over a way; it goes on.
     fn request_over(&mut self, path: u8, flow: u32, max: u64) {
         self.serial += 1;
         let message = Message::Negotiation {
@@ -60,11 +60,11 @@ fn reduction_on_old_path_spares_new_path() {
     node.request_over(0, 1, TOTAL / 2);
     node.answer(1, Negotiation::Success, TOTAL / 2, 0);
     node.request_over(1, 1, TOTAL);
-    // A reduction on its old path, by a later node.
+    // Of its old way, by a node farther on.
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));
     assert_eq!(node.reading("given"), TOTAL);
-    // It takes effect if the new path is refused.
+    // It counts where the new way is refused.
     node.answer(1, Negotiation::Failure, 0, 0);
     assert_eq!(node.reading("given"), TOTAL / 6);
 }

@@ -1,4 +1,4 @@
-//! ACKs that take another path, and the shares that switches announce for them.
+//! Acknowledgements that return by another way, and what switches announce for them.
 
 use narrows_cc::Rate;
 use narrows_packet::{Flags, Packet};
@@ -11,8 +11,7 @@ use crate::{Outgoing, RateHeader, Router, RouterFrame, Signal};
 fn unseen_acks_announce_share_per_round_trip() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).at(41).data(1);
-    // No ACK of this flow passes here. The first announcement comes with the first allocation after three
-    // round trips, then one every 40 ms.
+    // No acknowledgement of that comes by. With the first allocation after three round trips the others are told, then every 40 ms.
     let mut announced = Vec::new();
     for ms in 42..400 {
         switch.at(ms).flood(1);
@@ -23,7 +22,7 @@ fn unseen_acks_announce_share_per_round_trip() {
         }
     }
     assert_eq!(announced, [201, 241, 281, 321, 361]);
-    // The first ACK seen ends the announcements.
+    // One that is seen ends that.
     switch.ack(1);
     for ms in 400..500 {
         switch.at(ms).flood(1);
@@ -32,7 +31,7 @@ fn unseen_acks_announce_share_per_round_trip() {
     assert!(switch.port.outbox.is_empty());
 }
 
-/// Equation 7 where several switches of a path announce: only the one with the lowest share does.
+/// Equation 7 where several switches of a way announce: only the one with the least share does.
 #[test]
 fn switch_is_silent_while_remote_share_is_less() {
     let mut switch = Switch::new(&[]);
@@ -48,9 +47,9 @@ fn switch_is_silent_while_remote_share_is_less() {
         }
         announced.extend(switch.port.outbox.drain(..).map(|_| ms));
     }
-    // The first allocation after the higher announcement, 11 MB/s at 350 ms.
+    // The first allocation after the other's word is no longer the last: 11 MB/s are heard at 350 ms.
     assert_eq!(announced[..2], [361, 401]);
-    // A switch that falls silent blocks announcements no longer than ACKs do, three round trips.
+    // One that falls silent is not waited for longer than acknowledgements are, three round trips.
     switch.signal(Signal::Insert { flow: 1, code: RateCode::encode(Rate::from_bytes_per_sec(9_000_000)).0 });
     announced.clear();
     for ms in 900..1200 {
@@ -68,7 +67,7 @@ fn announced_share_is_written_once() {
     assert_eq!(switch.back_with(7, Flags::NONE, code(3.0)), code(3.0));
     switch.signal(Signal::Insert { flow: 7, code: 12_005 });
     assert_eq!([switch.ack(7), switch.ack(7)], [120.0, 0.0]);
-    // The same for ACKs that leave through the port itself.
+    // Also where acknowledgements leave by the port itself.
     switch.signal(Signal::Insert { flow: 7, code: 12_005 });
     let mut ack = Packet::new(7);
     ack.flags = Flags::ACK.with(Flags::REVERSE);
