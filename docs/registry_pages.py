@@ -116,7 +116,9 @@ def routers_list(rows: Sequence[Any]) -> str:
 
 def example(param: Mapping[str, Any]) -> str:
     """A parameter with its default, as the command line accepts it."""
-    value = str(bool(param["default"])).lower() if param["kind"] == "flag" else f"{param['default']:g}"
+    value = param["default"]
+    if param["kind"] != "choice":
+        value = str(bool(value)).lower() if param["kind"] == "flag" else f"{value:g}"
     return f"{param['name']}={value}"
 
 
@@ -127,6 +129,8 @@ def params_table(params: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for row in params:
         if row["kind"] == "flag":
             default, accepted = str(bool(row["default"])).lower(), "`true`, `false`"
+        elif row["kind"] == "choice":
+            default, accepted = row["default"], ", ".join(f"`{word}`" for word in row["choices"])
         else:
             default, accepted = f"{row['default']:g}", f"{row['min']:.10g} to {row['max']:.10g}"
         yield f"| `{row['name']}` | `{default}` | {accepted} | {row['unit'] or '–'} | {row['help']} |"

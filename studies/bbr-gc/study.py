@@ -35,13 +35,13 @@ UP = (0.125, 0.25, 0.5, 1, 2, 4)
 DOWN = (0.5, 1, 2, 4, 8)
 AMPLITUDES = ((0.25, 0.25), (0.25, 0.5), (0.5, 0.25), (1, 0.5), (0.5, 0.8), (1, 0.8))
 READINGS = {
-    "gain 1 from 1 BDP on": "between=1",
-    "the probe ends at 1 BDP": "between=2",
-    "the probe lasts until 1.25 BDP or loss": "between=3",
+    "gain 1 from 1 BDP on": "between=cruise",
+    "the probe ends at 1 BDP": "between=drain",
+    "the probe lasts until 1.25 BDP or loss": "between=probe",
     "no early end of a probe": "early_down=off",
     "quanta count": "quanta=on",
-    "smoothed RTT": "rtt=1",
-    "least RTT of a round": "rtt=2",
+    "smoothed RTT": "rtt=smoothed",
+    "least RTT of a round": "rtt=least",
     "RTT_max of the last 10 s": "rtt_max_window=10",
 }
 PAPER = "bbr-gc"
@@ -157,8 +157,8 @@ def main() -> None:
     fit |= {name: row for name, row in amplitudes.items() if qualifies(row, paper)}
     best = max(fit, key=lambda name: fit[name]["jain"])
     readings = each((f"bbr-gc:{text}" for text in READINGS.values()), out, known)
-    ended = f"{best}{',' if ':' in best else ':'}between=2"
-    family = each(["bbr", PAPER, "bbr-gc:between=2", best, ended, "bbr2", "bbr2-gc", "bbr3", "bbr3-gc"], out, known)
+    ended = f"{best}{',' if ':' in best else ':'}between=drain"
+    family = each(["bbr", PAPER, "bbr-gc:between=drain", best, ended, "bbr2", "bbr2-gc", "bbr3", "bbr3-gc"], out, known)
     others = {f"`{name}`": judge(name, out) for name in family}
 
     heat(exponents)

@@ -16,6 +16,13 @@ from typing import Any
 RENAMED: tuple[tuple[str, str], ...] = (
     ("allocators", "routers"),
     ("allocator", "router"),
+    ("between=1", "between=cruise"),
+    ("between=2", "between=drain"),
+    ("between=3", "between=probe"),
+    ("rtt=1", "rtt=smoothed"),
+    ("rtt=2", "rtt=least"),
+    ("predictor = 1", 'predictor = "ewma"'),
+    ("predictor = 2", 'predictor = "holt"'),
 )
 """Pairs of an old and a new word. No new word may be an old word of another pair."""
 

@@ -19,7 +19,7 @@ import tomllib
 
 # The engine's spellings, as `narrows.engine` reads them.
 ROUTER = "router"
-PROVENANCE = "evidence"
+PROVENANCE = "provenance"
 
 KNOWN = {
     "": {"name", "duration", "seed", "repeat", "warmup", "network", "tcp", "flows", "sweep", "trace"},
@@ -121,6 +121,14 @@ def schemes():
         "unit": "",
         "help": "Pace.",
     }
+    choice = {
+        "name": "rtt",
+        "kind": "choice",
+        "default": "newest",
+        "choices": ["newest", "least"],
+        "unit": "",
+        "help": "Sample.",
+    }
     return json.dumps(
         [
             {
@@ -129,7 +137,7 @@ def schemes():
                 "summary": f"does what {name} does",
                 PROVENANCE: {"fixed": "tool", "guess": "reconstruction"}.get(name, "verified"),
                 "recovery": "prr",
-                "params": [param, flag] if name == "bbr" else [],
+                "params": [param, flag, choice] if name == "bbr" else [],
                 "page": f"# {name}\n\nIts control law.",
             }
             for name in [*SCHEMES, *_claimed()]

@@ -1,6 +1,7 @@
 """The command: output, messages and exit statuses."""
 
 import json
+import re
 
 import pytest
 import typer.main
@@ -205,6 +206,7 @@ def test_schemes_name_prints_page_and_parameters():
     text = call("schemes", "bbr").stdout
     assert "Its control law." in text
     assert "cwnd_gain" in text
+    assert re.search(r"rtt +newest +newest, least +Sample\.", text)
 
 
 @pytest.mark.parametrize(

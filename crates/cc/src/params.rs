@@ -9,6 +9,8 @@ pub enum ParamKind {
     Count,
     /// On or off (1 or 0).
     Flag,
+    /// One of these words; the value is its place in the list, from 0.
+    Choice(&'static [&'static str]),
 }
 
 /// One parameter of a scheme.
@@ -16,7 +18,7 @@ pub enum ParamKind {
 pub struct Param {
     /// Its name.
     pub name: &'static str,
-    /// Number or flag.
+    /// How its value is read.
     pub kind: ParamKind,
     /// The value where nothing is said.
     pub default: f64,
@@ -53,6 +55,20 @@ impl Param {
         Self { kind: ParamKind::Count, ..Self::number(name, default, range, unit, help) }
     }
 
+    /// One of `words`, of which the first is the default.
+    pub const fn choice(name: &'static str, words: &'static [&'static str], help: &'static str) -> Self {
+        assert!(words.len() > 1);
+        Self {
+            name,
+            kind: ParamKind::Choice(words),
+            default: 0.0,
+            min: 0.0,
+            max: (words.len() - 1) as f64,
+            unit: "",
+            help,
+        }
+    }
+
     /// A flag.
     pub const fn flag(name: &'static str, default: bool, help: &'static str) -> Self {
         Self {
@@ -74,7 +90,7 @@ pub enum ParamError {
     Unknown,
     /// The value lies outside the range.
     OutOfRange(Param),
-    /// The value is no whole number, where one is needed.
+    /// The value is no whole number, where one is needed, or no word of a choice.
     Fraction(Param),
 }
 
@@ -119,7 +135,8 @@ impl Params {
         if !(spec.min..=spec.max).contains(&value) {
             return Err(ParamError::OutOfRange(spec));
         }
-        if spec.kind == ParamKind::Count && libm::trunc(value) != value {
+        let whole = matches!(spec.kind, ParamKind::Count | ParamKind::Choice(_));
+        if whole && libm::trunc(value) != value {
             return Err(ParamError::Fraction(spec));
         }
         self.values[i] = value;
@@ -151,6 +168,14 @@ impl Params {
         match self.specs.iter().position(|p| p.name == name) {
             Some(i) => self.values[i],
             None => panic!("the scheme declares no parameter of this name"),
+        }
+    }
+
+    /// The word of a choice. Panics as [`Params::number`], and if the parameter is none.
+    pub fn word(&self, name: &str) -> &'static str {
+        match self.specs.iter().zip(self.values).find(|(spec, _)| spec.name == name) {
+            Some((Param { kind: ParamKind::Choice(words), .. }, value)) => words[value as usize],
+            _ => panic!("the scheme declares no choice of this name"),
         }
     }
 
@@ -287,6 +312,18 @@ mod tests {
         assert!(matches!(params.set("rounds", 0.5), Err(ParamError::OutOfRange(_))));
         assert_eq!(params.number("rounds"), 3.0);
         assert_eq!(params.set("rounds", 1e6), Ok(()));
+    }
+
+    /// A choice has the word of its place, and refuses what is no place.
+    #[test]
+    fn choice_gives_the_word_of_its_place() {
+        const MODES: &[Param] = &[Param::choice("mode", &["up", "cruise", "drain"], "a mode")];
+        let mut params = Params::defaults(MODES);
+        assert_eq!(params.word("mode"), "up");
+        assert_eq!(params.set("mode", 2.0), Ok(()));
+        assert_eq!(params.word("mode"), "drain");
+        assert_eq!(params.set("mode", 1.5), Err(ParamError::Fraction(MODES[0])));
+        assert_eq!(params.set("mode", 3.0), Err(ParamError::OutOfRange(MODES[0])));
     }
 
     #[test]

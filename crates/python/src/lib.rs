@@ -81,6 +81,10 @@ fn describe_params(params: &[Param]) -> Vec<serde_json::Value> {
             ParamKind::Number => "number",
             ParamKind::Count => "count",
             ParamKind::Flag => "flag",
+            ParamKind::Choice(words) => {
+                return json!({"name": p.name, "kind": "choice", "default": words[p.default as usize],
+                              "choices": words, "unit": p.unit, "help": p.help});
+            }
         };
         json!({"name": p.name, "kind": kind, "default": p.default, "min": p.min, "max": p.max, "unit": p.unit,
                "help": p.help})

@@ -181,15 +181,19 @@ impl Router for Nodectl {
             ),
             Param::number("beta", 0.0, (0.0, 0.9), "", "tolerated unfairness, as a share of the mean"),
             Param::number("share", 1.0, (0.1, 1.0), "", "share of the capacity that is allocated"),
-            Param::count(
+            Param::choice(
                 "predictor",
-                0.0,
-                (0.0, 2.0),
-                "",
-                "arrivals to come: 0 the present rate, 1 its exponential mean, 2 level and trend (Holt)",
+                &["present", "ewma", "holt"],
+                "arrivals to come: the present rate, its exponential mean, level and trend (Holt)",
             ),
-            Param::number("gain", 0.125, (0.01, 1.0), "", "weight of the present rate in predictors 1 and 2"),
-            Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor 2"),
+            Param::number(
+                "gain",
+                0.125,
+                (0.01, 1.0),
+                "",
+                "weight of the present rate in predictors ewma and holt",
+            ),
+            Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor holt"),
             Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "interval over which arrivals are counted"),
             Param::number("timeout", 10.0, (10.0, 600.0), "s", "silence after which a record is deleted"),
             Param::count("flows", 100_000.0, (1.0, 1e6), "", "maximum number of records"),
@@ -201,10 +205,10 @@ impl Router for Nodectl {
         let number = |name| setup.params.number(name);
         let capacity = setup.capacity.mul_f64(number("share")).min(MOST).as_bytes_per_sec().max(1);
         let (gain, trend) = (number("gain"), number("trend"));
-        let predictor = match number("predictor") as u64 {
-            0 => Predictor::Present,
-            1 => Predictor::Ewma { gain },
-            _ => Predictor::Holt { gain, trend },
+        let predictor = match setup.params.word("predictor") {
+            "ewma" => Predictor::Ewma { gain },
+            "holt" => Predictor::Holt { gain, trend },
+            _ => Predictor::Present,
         };
         let idle = Nanos::from_secs_f64(number("timeout"));
         Self {

@@ -64,6 +64,7 @@ pub(crate) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Fault> {
 fn describe(param: &Param) -> String {
     match param.kind {
         ParamKind::Flag => format!("{} (on or off)", param.name),
+        ParamKind::Choice(words) => format!("{} ({})", param.name, words.join(" or ")),
         ParamKind::Number | ParamKind::Count => {
             let unit = if param.unit.is_empty() { String::new() } else { format!(" {}", param.unit) };
             let whole = if param.kind == ParamKind::Count { "a whole number from " } else { "" };
@@ -155,6 +156,7 @@ pub(crate) fn set(
             "off" | "false" => 0.0,
             _ => return Err(refuse()),
         },
+        ParamKind::Choice(words) => words.iter().position(|word| *word == text).ok_or_else(refuse)? as f64,
         ParamKind::Number | ParamKind::Count => {
             let number = text.strip_suffix(param.unit).unwrap_or(text).trim_end();
             number.parse::<f64>().ok().filter(|number| number.is_finite()).ok_or_else(refuse)?

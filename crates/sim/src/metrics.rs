@@ -273,6 +273,7 @@ impl Metrics {
         let params = flow.params.changed().map(|(param, value)| match (param.kind, value) {
             (ParamKind::Flag, 0.0) => format!("{}=off", param.name),
             (ParamKind::Flag, _) => format!("{}=on", param.name),
+            (ParamKind::Choice(words), place) => format!("{}={}", param.name, words[place as usize]),
             (ParamKind::Number | ParamKind::Count, value) => format!("{}={value}", param.name),
         });
         FlowResult {

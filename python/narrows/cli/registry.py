@@ -103,6 +103,8 @@ def _parameters(params: Sequence[Mapping[str, Any]]) -> Any:
         unit = f" {row['unit']}" if row.get("unit") else ""
         if row["kind"] == "flag":
             default, accepted = str(bool(row["default"])).lower(), "true, false"
+        elif row["kind"] == "choice":
+            default, accepted = row["default"], ", ".join(row["choices"])
         else:
             low, high = (f"{row[end]:.10g}" if row.get(end) is not None else "" for end in ("min", "max"))
             default, accepted = f"{row['default']:g}{unit}", f"{low} … {high}{unit}"

@@ -57,14 +57,14 @@
 //! 1. The draining phase begins 'when inflight > 1.25 BDP **and** loss' in the prose, '**or**' in the
 //!    algorithm: 'or' here. The algorithm runs at every ACK, so either condition ends the probe at once.
 //!    `early_down = false` waits for a min_rtt first, as BBR does.
-//! 2. Of inflight between 1 and 1.25 BDP the algorithm says nothing. Default (`between` = 0): P_up goes on to
-//!    the end of BBR's phase: one min_rtt and until inflight has reached P_up BDPs. 1: the gain is 1 there.
-//!    2: the probe ends at 1 BDP. 3: the probe goes on until 1.25 BDP or loss, as BBR's does with its fixed
-//!    gain; near ω = 1, where P_up adds nothing, that may be never.
+//! 2. Of inflight between 1 and 1.25 BDP the algorithm says nothing. Default (`between=up`): P_up goes on to
+//!    the end of BBR's phase: one min_rtt and until inflight has reached P_up BDPs. `cruise`: the gain is 1
+//!    there. `drain`: the probe ends at 1 BDP. `probe`: the probe goes on until 1.25 BDP or loss, as BBR's
+//!    does with its fixed gain; near ω = 1, where P_up adds nothing, that may be never.
 //! 3. 'BDP' is bandwidth × delay, as the paper defines it. BBR's own tests add three send quanta and
 //!    rounding, and so does `quanta`. The choice matters where a flow's BDP is a few segments.
-//! 4. `rtt` says which sample is meant: the newest (the algorithm updates it 'when an ACK is received'), the
-//!    smoothed one, or the least of the last round trip. RTT_max is of the same kind. It never ages, as
+//! 4. `rtt` selects the sample: the `newest` (the algorithm updates it 'when an ACK is received'), the
+//!    `smoothed` one, or the `least` of the last round trip. RTT_max is of the same kind. It never ages, as
 //!    printed; `rtt_max_window` makes it.
 //! 5. The draining phase follows every probe, whatever ended it, and ends as BBR's does: the algorithm's
 //!    'pacing_gain < 1 and inflight < 1 BDP'. In the six phases the gain is 1 regardless of inflight and loss
@@ -77,8 +77,8 @@
 //!
 //! | choice | 10 ms | 50 ms | |
 //! |---|---|---|---|
-//! | `between` = 1 or 2 | 36 | 58 | the paper's figures, but estimates then only fall: 43 and 10 after 150 s |
-//! | `between` = 3, `quanta`, `rtt` = 1 or 2 | 17–19 | 79–81 | |
+//! | `between=cruise` or `drain` | 36 | 58 | the paper's figures, but estimates then only fall: 43 and 10 after 150 s |
+//! | `between=probe`, `quanta`, `rtt=smoothed` or `least` | 17–19 | 79–81 | |
 //! | `early_down = false`, or `down_at = 4` | 7 | 91 | as BBR: the early end of the probe does the work |
 //! | `rtt_max_window` = 10 | 19 | 75 | a flow alone falls to half the link, because ω is 1 then |
 //! | `quantum` = 10 and `tcp.max_burst = "10pkt"` | 40 | 58 | the paper's figures, and BBR's come out too (14 and 84) |
@@ -105,6 +105,28 @@ use crate::{Ack, Evidence, Info, Nanos, Param, RecoveryStyle, RoundMin, Setup, T
 /// BBR-GC.
 pub type BbrGc = BbrCore<GammaGains>;
 
+/// The gain of a probe from 1 BDP of inflight on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Between {
+    /// P_up, until inflight shows it.
+    Up,
+    /// 1.
+    Cruise,
+    /// The probe ends.
+    Drain,
+    /// P_up, until inflight has reached `down_at`.
+    Probe,
+}
+
+/// The round-trip time that the gains follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RttKind {
+    Newest,
+    Smoothed,
+    /// The least of the last round trip.
+    Least,
+}
+
 /// Gains from the round-trip time.
 #[derive(Clone, Debug)]
 pub struct GammaGains {
@@ -112,8 +134,8 @@ pub struct GammaGains {
     gain: f64,
     rtt: Nanos,
     rounds: RoundMin,
-    rtt_kind: u8,
-    between: u8,
+    rtt_kind: RttKind,
+    between: Between,
     down_at: f64,
     early_down: bool,
     quanta: bool,
@@ -150,10 +172,18 @@ impl Policy for GammaGains {
         params: bbr_params![without "probe_up", "probe_down";
             UP_GAMMA, DOWN_GAMMA, UP_AMPLITUDE, DOWN_AMPLITUDE, RTT_MAX_WINDOW,
             Param::number("down_at", 1.25, (1.0, 4.0), "BDP", "inflight at which draining begins"),
-            Param::count("between", 0.0, (0.0, 3.0), "", "from 1 BDP on: 0 P_up, 1 gain 1, 2 drain, 3 P_up to down_at"),
+            Param::choice(
+                "between",
+                &["up", "cruise", "drain", "probe"],
+                "from 1 BDP on: P_up until inflight shows it, gain 1, drain at once, P_up to down_at",
+            ),
             Param::flag("early_down", true, "drain at once, not only after one min_rtt"),
             Param::flag("quanta", false, "add BBR's send quanta and rounding to BDPs of inflight"),
-            Param::count("rtt", 0.0, (0.0, 2.0), "", "0 newest sample, 1 smoothed, 2 least of the last round trip"),
+            Param::choice(
+                "rtt",
+                &["newest", "smoothed", "least"],
+                "newest sample, smoothed RTT, least of the last round trip",
+            ),
         ],
     };
 
@@ -164,8 +194,17 @@ impl Policy for GammaGains {
             gain: 1.0,
             rtt: Nanos::ZERO,
             rounds: RoundMin::default(),
-            rtt_kind: params.number("rtt") as u8,
-            between: params.number("between") as u8,
+            rtt_kind: match params.word("rtt") {
+                "smoothed" => RttKind::Smoothed,
+                "least" => RttKind::Least,
+                _ => RttKind::Newest,
+            },
+            between: match params.word("between") {
+                "cruise" => Between::Cruise,
+                "drain" => Between::Drain,
+                "probe" => Between::Probe,
+                _ => Between::Up,
+            },
             down_at: params.number("down_at"),
             early_down: params.flag("early_down"),
             quanta: params.flag("quanta"),
@@ -175,9 +214,9 @@ impl Policy for GammaGains {
     #[inline]
     fn observe(&mut self, ack: &Ack, model: &Model) {
         let rtt = match self.rtt_kind {
-            0 => ack.rtt,
-            1 => ack.srtt,
-            _ => {
+            RttKind::Newest => ack.rtt,
+            RttKind::Smoothed => ack.srtt,
+            RttKind::Least => {
                 self.rounds.on_ack(model.round_start(), ack.rtt);
                 self.rounds.last()
             }
@@ -188,7 +227,7 @@ impl Policy for GammaGains {
         }
         if let State::ProbeBw { phase, .. } = model.state() {
             self.set_gain(phase);
-            if phase == PHASE_UP && self.between == 1 && self.reached(1.0, ack, model) {
+            if phase == PHASE_UP && self.between == Between::Cruise && self.reached(1.0, ack, model) {
                 self.gain = 1.0;
             }
         }
@@ -215,9 +254,9 @@ impl Policy for GammaGains {
                     return full_length || self.early_down;
                 }
                 match self.between {
-                    2 => (full_length || self.early_down) && self.reached(1.0, ack, model),
-                    3 => false,
-                    _ => full_length && self.reached(self.gain, ack, model),
+                    Between::Drain => (full_length || self.early_down) && self.reached(1.0, ack, model),
+                    Between::Probe => false,
+                    Between::Up | Between::Cruise => full_length && self.reached(self.gain, ack, model),
                 }
             }
             PHASE_DOWN if model.policed().is_none() => full_length || !self.reached(1.0, ack, model),

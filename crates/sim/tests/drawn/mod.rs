@@ -73,6 +73,9 @@ fn scheme() -> impl Strategy<Value = String> {
         let set = set.prop_map(move |(param, at)| {
             let value = match param.kind {
                 narrows_cc::ParamKind::Flag => if at > 0.5 { "on" } else { "off" }.to_owned(),
+                narrows_cc::ParamKind::Choice(words) => {
+                    words[((at * words.len() as f64) as usize).min(words.len() - 1)].to_owned()
+                }
                 narrows_cc::ParamKind::Number => (param.min + at * (param.max - param.min)).to_string(),
                 narrows_cc::ParamKind::Count => {
                     (param.min + at * (param.max - param.min)).floor().to_string()

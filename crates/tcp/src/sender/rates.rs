@@ -113,7 +113,7 @@ impl Sender {
     /// Whether data waits for a rate.
     #[inline]
     pub(super) fn waits_for_rate(&self) -> bool {
-        self.agent_holds() && (self.stream.nxt < self.stream.app_end || self.board.has_lost())
+        self.agent_holds() && (self.stream.has_unsent() || self.board.has_lost())
     }
 
     /// The next control message.
