@@ -127,7 +127,8 @@ fn scheme_names_outside_their_crate_are_refused() {
     let literals = scheme_names();
     let words = literals.iter().filter(|name| !name.contains('-') && !ENGLISH.contains(&name.as_str()));
     let words = words.filter(|name| !PROTOCOL.contains(&name.as_str()));
-    let found = places(&[], &["cc/", "routers/", "dccp/src/ccid.rs", "bench/"], &words.cloned().collect(), &literals);
+    let found =
+        places(&[], &["cc/", "routers/", "dccp/src/ccid.rs", "bench/"], &words.cloned().collect(), &literals);
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
