@@ -44,7 +44,7 @@ CLAIM = {
 
 
 def test_benchmark_rows_go_to_the_region_of_their_kind(capsys):
-    """Rows are told apart by what they measure, and a region without any rows keeps its content."""
+    """Each row goes to the region of the quantity it measures, and a region without any rows keeps its content."""
     page = results.measured(PAGE, DATAGRAMS)
     assert "| UDP | batches | 1,400 | 1,400 | 8,000 | 1.00 | 99 % |" in page
     assert "| `guess` | memory | 1,400 | 2,800 | 4,000 | 0.50 | 100 % |" in page

@@ -215,7 +215,7 @@ impl Lane {
         self.now = until;
     }
 
-    /// A packet arrives at the link. What leaves it is `arrived` there, what the router sends goes `back`.
+    /// Offers a packet to the link. `arrived` takes packets that leave it, `back` packets that the router sends.
     fn offer(&mut self, packet: &Packet, arrived: &mut impl Extend<Packet>, back: &mut impl Extend<Packet>) {
         while self.link.next_service() <= self.now {
             self.serve(arrived);

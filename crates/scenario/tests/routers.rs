@@ -25,8 +25,9 @@ fn notes(text: &str) -> Vec<(Option<usize>, String)> {
     planned.into_iter().flat_map(|run| run.notes).map(|note| (note.line, note.message)).collect()
 }
 
+/// A scheme without a router algorithm of its kind on the path gives one warning per point of the sweep.
 #[test]
-fn a_scheme_that_finds_no_router_of_its_kind_is_told_of_once_for_each_point() {
+fn scheme_without_its_router_is_warned_of_once_per_point() {
     let flow = |scheme: &str| format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n");
     let text = |network: &str, more: &str| {
         let flows = flow("rcp") + &flow("brf");
@@ -50,8 +51,10 @@ fn a_scheme_that_finds_no_router_of_its_kind_is_told_of_once_for_each_point() {
 /// ```text
 ///   a --- b --- c, and a --- c
 /// ```
+///
+/// A router algorithm counts as found if data passes it on any path of the flow.
 #[test]
-fn a_router_counts_where_data_passes_on_any_of_the_ways_of_a_flow() {
+fn router_on_any_path_of_a_flow_counts_as_found() {
     let graph = |at: usize, flow: &str| {
         let own = |n| if n == at { "router = \"nodectl\"\n" } else { "" };
         let links = [("a", "b"), ("b", "c"), ("a", "c")].iter().enumerate();

@@ -36,8 +36,9 @@ fn traced(label: &str, flows: &[&str]) -> (String, Vec<u8>, Vec<u8>) {
     out
 }
 
+/// The same scenario and seed give identical traces on one thread and on several.
 #[test]
-fn the_same_scenario_and_seed_give_identical_traces_on_one_thread_and_on_many() {
+fn same_seed_on_any_thread_gives_identical_traces() {
     let flows = ["bbr", "cubic", "vegas"];
     let alone = traced("alone", &flows);
     assert!(alone.1.len() > 10_000 && alone.2.len() > 100_000, "the traces are not empty");

@@ -65,7 +65,7 @@ impl RateRequester {
         }
     }
 
-    /// The orders that follow from news, for the scheme and for what leaves.
+    /// Translates news into the advice for the scheme and the limit for the sender.
     fn follow(&mut self, sender: &SenderView, news: News) -> RateOrders {
         let (limit, advice) = match news {
             News::None => (None, None),
