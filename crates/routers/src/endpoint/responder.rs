@@ -1,7 +1,7 @@
 //! The responder: the user's process of Nodectl (Algorithm 5 of the paper) answers requests for rates with its own limit.
 //!
-//! An answer goes back the way its request came and repeats the request's ID and Rtt, by which the server knows what is
-//! answered. Every request is answered, repeated ones too: what the nodes gave may have changed meanwhile.
+//! An answer takes the path of its request and repeats the request's ID and Rtt, by which the requester matches them. Every
+//! request is answered, repeated ones too: the nodes' grants may have changed meanwhile.
 
 use narrows_cc::Rate;
 use narrows_packet::{ControlMessage, Packet};
@@ -13,7 +13,7 @@ use crate::negotiation::{Adjustment, Id, Message, Negotiation};
 #[derive(Clone, Debug)]
 pub(super) struct Responder {
     id: Id,
-    /// The most it can take.
+    /// The highest rate that the receiver can take.
     limit: Rate,
     answer: Option<(Message, u8)>,
 }
@@ -23,7 +23,7 @@ impl Responder {
         Self { id: config.id(), limit: config.receive, answer: None }
     }
 
-    /// A control message arrives; whether it is one for the user.
+    /// A control message arrives; whether it is for this flow.
     pub(super) fn on_packet(&mut self, packet: &Packet) -> bool {
         let Ok(message) = Message::decode(packet.message().as_bytes()) else { return false };
         if message.id() != self.id {

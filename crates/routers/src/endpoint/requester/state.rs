@@ -9,43 +9,43 @@ use crate::endpoint::NegotiationConfig;
 const TRIES: u8 = 4;
 /// The most patience with one request.
 const LONGEST_PATIENCE: Nanos = Nanos::from_secs(10);
-/// How long after failures on all ways it asks again.
+/// The time after failures on all paths until the next request.
 const WAIT: Nanos = Nanos::from_secs(1);
-/// How long after giving up it asks again.
+/// The time after giving up until the next request.
 const AGAIN: Nanos = Nanos::from_secs(10);
-/// Round-trip times between two looks at how much of the rate is used.
+/// Round-trip times between two reviews of how much of the rate is used.
 pub(super) const REVIEW: u64 = 8;
-/// What a sender that does not use its rate asks for, in parts of what it sent.
+/// A sender that does not use its rate requests its usage times this.
 const SPARE: f64 = 1.05;
-/// The share of its rate from which on giving back is worth a message.
+/// Returning this share of its rate is worth a message.
 const WORTH: f64 = 0.01;
-/// The least it then asks for, in packets per round-trip time.
+/// The least rate it then requests, in packets per round-trip time.
 pub(super) const LEAST: u64 = 2;
-/// A server whose nodes are silent for so long asks whether they live; they speak four times as often.
+/// After such a silence of the nodes the requester probes whether they live; they send four times as often.
 const SILENCE: Nanos = Nanos::from_secs(10);
 /// The bits of Rtt that count requests.
 const SERIAL: u32 = 7;
 
-/// Where the negotiation stands.
+/// The stage of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Before the end of the handshake.
     Before,
     /// A request is out.
     Asking,
-    /// All ways have been refused.
+    /// All paths have been refused.
     Waiting,
     /// A rate is granted.
     Settled,
-    /// Nobody answers, or nobody took part.
+    /// No node answers, or none took part.
     Alone,
     /// The termination is out.
     Ended,
 }
 
-/// What the scheme is to be told.
+/// A change for the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum Update {
     None,
     Rate(Rate),
     Withdrawn,
@@ -57,42 +57,42 @@ pub(super) struct Requester {
     id: Id,
     min: Rate,
     pub(super) max: Rate,
-    /// What the ends can do, as far as it is known.
+    /// The highest rate of both ends, as far as it is known.
     pub(super) ends: Rate,
     paths: u8,
     pub(super) stage: Stage,
-    /// The way data takes, and the one that is asked.
-    pub(super) way: u8,
-    asked_way: u8,
+    /// The path that data takes, and the one of the last request.
+    pub(super) path: u8,
+    requested_path: u8,
     /// On the wire.
     pub(super) granted: Option<Rate>,
     /// Max and Rtt of the last request, and whether its answer is still to come.
-    asked: Rate,
+    requested: Rate,
     token: u32,
     awaited: bool,
-    /// The least Speed of the reductions that came since the last request, and the way they spoke of.
+    /// The least Speed of the reductions that came since the last request, and their path.
     cap: Rate,
-    cap_way: u8,
+    cap_path: u8,
     serial: u32,
     /// Requests since the last answer.
     tries: u8,
     /// When the stage ends by itself.
     pub(super) at: Nanos,
     request_due: bool,
-    /// A termination is to be sent over this way.
+    /// A termination is to leave over this path.
     termination_due: Option<u8>,
-    /// It could send so much: Max, or less where the application has less.
+    /// The rate at which it could send: Max, or less if the application has less.
     want: Rate,
-    /// A reduction came that other nodes have not heard of: what is asked for when it is announced.
+    /// The rate to request when a reduction is announced that other nodes do not know yet.
     unannounced: Option<Rate>,
-    /// When it is announced, and when silence has lasted too long.
+    /// The time of that, and the time at which silence has lasted too long.
     announce_at: Nanos,
     silent_at: Nanos,
-    /// Since when the rate is what it is, what had been sent then, and when its use is looked at.
+    /// The next review of the rate's use.
     pub(super) review: Review,
 }
 
-/// A look at how much of a rate is used.
+/// A review of how much of a rate is used: since when, the bytes sent until then, and when it is due.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Review {
     pub(super) from: Nanos,
@@ -101,7 +101,7 @@ pub(super) struct Review {
 }
 
 impl Requester {
-    /// It asks for no more than `config` says and the sender's `line` carries; of bytes on the wire `share` is payload.
+    /// It requests no more than `config` says and the sender's `line` carries; of bytes on the wire `share` is payload.
     pub(super) fn new(config: &NegotiationConfig, line: Option<Rate>, share: f64) -> Self {
         let line = line.map_or(MOST, |line| line.mul_f64(1.0 / share));
         let max = config.max.min(line).min(MOST).max(Rate::from_bytes_per_sec(1));
@@ -112,14 +112,14 @@ impl Requester {
             ends: max,
             paths: config.paths.max(1),
             stage: Stage::Before,
-            way: 0,
-            asked_way: 0,
+            path: 0,
+            requested_path: 0,
             granted: None,
-            asked: max,
+            requested: max,
             token: 0,
             awaited: false,
             cap: MOST,
-            cap_way: 0,
+            cap_path: 0,
             serial: 0,
             tries: 0,
             at: Nanos::MAX,
@@ -146,40 +146,40 @@ impl Requester {
         self.request_due || self.termination_due.is_some()
     }
 
-    /// Asks for `max` over a way.
-    pub(super) fn ask(&mut self, way: u8, max: Rate) {
+    /// Requests `max` over a path.
+    pub(super) fn request(&mut self, path: u8, max: Rate) {
         self.stage = Stage::Asking;
-        self.asked_way = way;
-        self.asked = max;
+        self.requested_path = path;
+        self.requested = max;
         self.tries = 0;
         self.request_due = true;
     }
 
-    /// Nothing granted counts any more: it asks as at the beginning.
-    pub(super) fn ask_anew(&mut self) {
+    /// No grant counts any more: it requests as at the beginning.
+    pub(super) fn request_anew(&mut self) {
         self.granted = None;
         self.want = self.max;
-        self.ask(self.way, self.max);
+        self.request(self.path, self.max);
     }
 
-    /// The next way that could be asked after this one, other than that in use.
-    fn next_way(&self, after: u8) -> Option<u8> {
-        (after + 1..self.paths).find(|&way| self.granted.is_none() || way != self.way)
+    /// The next path to try after this one, other than the one in use.
+    fn next_path(&self, after: u8) -> Option<u8> {
+        (after + 1..self.paths).find(|&path| self.granted.is_none() || path != self.path)
     }
 
-    /// The way that was asked gives nothing.
+    /// The request was refused.
     fn refused(&mut self, now: Nanos) {
-        let renegotiated = self.granted.is_some() && self.asked_way == self.way;
-        let next = if renegotiated { None } else { self.next_way(self.asked_way) };
+        let renegotiated = self.granted.is_some() && self.requested_path == self.path;
+        let next = if renegotiated { None } else { self.next_path(self.requested_path) };
         if let Some(next) = next {
-            return self.ask(next, self.max);
+            return self.request(next, self.max);
         }
         self.stage = if self.granted.is_some() { Stage::Settled } else { Stage::Waiting };
         self.at = if renegotiated { self.next_look(now) } else { now.saturating_add(WAIT) };
     }
 
-    /// A reduction is announced when there was no other for four times `patience`, and up to as long again, each server
-    /// after a time of its own: often many are told at once.
+    /// A reduction is announced when there was no other for four times `patience`, and up to as long again, each
+    /// requester after a time of its own: often many are notified at once.
     fn plan_announcement(&mut self, now: Nanos, patience: Nanos) {
         if self.unannounced.is_some() {
             let Id { content, destination, subflow } = self.id;
@@ -190,45 +190,45 @@ impl Requester {
         }
     }
 
-    /// Lets the other nodes know of a reduction.
+    /// Announces a reduction to the other nodes.
     fn announce(&mut self) {
         self.announce_at = Nanos::MAX;
         if let (Stage::Settled, Some(rate)) = (self.stage, self.unannounced) {
-            self.ask(self.way, rate);
+            self.request(self.path, rate);
         }
     }
 
-    /// Asks for the rate that could be had, to see who answers.
+    /// Requests the highest useful rate, to see whether a node answers.
     fn on_silence(&mut self) {
         self.silent_at = Nanos::MAX;
         if self.stage == Stage::Settled {
-            self.ask(self.way, self.want);
+            self.request(self.path, self.want);
         }
     }
 
-    /// A rate below Min is worth a look at other ways from time to time.
+    /// At a rate below Min it tries other paths from time to time.
     fn next_look(&self, now: Nanos) -> Nanos {
         let hot = self.paths > 1 && self.granted.is_some_and(|rate| rate < self.min);
         if hot { now.saturating_add(WAIT) } else { Nanos::MAX }
     }
 
-    fn give_up(&mut self, now: Nanos) -> News {
+    fn give_up(&mut self, now: Nanos) -> Update {
         self.ends = self.max;
-        if self.granted.is_some() || self.asked_way > 0 {
+        if self.granted.is_some() || self.requested_path > 0 {
             self.refused(now);
-            return News::None;
+            return Update::None;
         }
         self.alone(now)
     }
 
-    fn alone(&mut self, now: Nanos) -> News {
+    fn alone(&mut self, now: Nanos) -> Update {
         self.granted = None;
         self.stage = Stage::Alone;
         self.at = now.saturating_add(AGAIN);
-        News::Withdrawn
+        Update::Withdrawn
     }
 
-    pub(super) fn on_timer(&mut self, now: Nanos) -> News {
+    pub(super) fn on_timer(&mut self, now: Nanos) -> Update {
         if now >= self.announce_at {
             self.announce();
         }
@@ -236,177 +236,177 @@ impl Requester {
             self.on_silence();
         }
         if now < self.at {
-            return News::None;
+            return Update::None;
         }
         self.at = Nanos::MAX;
         match self.stage {
             Stage::Asking if self.tries >= TRIES => return self.give_up(now),
             Stage::Asking => self.request_due = true,
-            Stage::Waiting => self.ask_anew(),
+            Stage::Waiting => self.request_anew(),
             Stage::Settled => self.look_elsewhere(),
             Stage::Alone => {
-                self.asked_way = self.way;
-                self.asked = self.max;
+                self.requested_path = self.path;
+                self.requested = self.max;
                 self.request_due = true;
                 self.at = now.saturating_add(AGAIN);
             }
-            Stage::Ended => self.termination_due = Some(self.way),
+            Stage::Ended => self.termination_due = Some(self.path),
             Stage::Before => {}
         }
-        News::None
+        Update::None
     }
 
-    /// Asks the first of the other ways, if there are any.
+    /// Tries the first of the other paths, if there are any.
     fn look_elsewhere(&mut self) {
-        let first = if self.way > 0 { Some(0) } else { self.next_way(0) };
+        let first = if self.path > 0 { Some(0) } else { self.next_path(0) };
         if let Some(other) = first {
-            self.ask(other, self.max);
+            self.request(other, self.max);
         }
     }
 
-    /// A message from the network about one of its ways; `None` if it is not for this flow now.
+    /// A message from the network about one of its paths; `None` if it is not for this flow now.
     pub(super) fn on_message(
         &mut self,
         now: Nanos,
         patience: Nanos,
         message: &Message,
-        way: u8,
-    ) -> Option<News> {
+        path: u8,
+    ) -> Option<Update> {
         if message.id() != self.id || matches!(self.stage, Stage::Before | Stage::Ended) {
             return None;
         }
-        let news = self.read(now, patience, message, way);
-        if news.is_some() {
+        let update = self.read(now, patience, message, path);
+        if update.is_some() {
             self.silent_at = now.saturating_add(SILENCE);
         }
-        news
+        update
     }
 
-    fn read(&mut self, now: Nanos, patience: Nanos, message: &Message, way: u8) -> Option<News> {
+    fn read(&mut self, now: Nanos, patience: Nanos, message: &Message, path: u8) -> Option<Update> {
         match *message {
-            // From a way that it has left.
-            Message::Adjustment { .. } if way != self.way => Some(News::None),
+            // About a path that it has left.
+            Message::Adjustment { .. } if path != self.path => Some(Update::None),
             Message::Negotiation { kind, max, rtt_us, .. } => {
                 let (token, attended) = (rtt_us & !ATTENDED, rtt_us & ATTENDED != 0);
                 let answers = self.awaited && token == self.token && kind != Negotiation::Request;
-                if !answers || (kind == Negotiation::Success && max > self.asked) {
+                if !answers || (kind == Negotiation::Success && max > self.requested) {
                     return None;
                 }
                 self.awaited = false;
                 self.request_due = false;
                 if kind == Negotiation::Failure || max < self.min {
                     self.refused(now);
-                    return Some(News::None);
+                    return Some(Update::None);
                 }
                 if !attended {
-                    // What is less than was asked is the user's limit.
-                    self.ends = if max < self.asked { max } else { self.max };
+                    // A grant below the request is the responder's limit.
+                    self.ends = if max < self.requested { max } else { self.max };
                     return Some(self.alone(now));
                 }
-                let news = self.on_success(now, max);
+                let update = self.on_success(now, max);
                 self.plan_announcement(now, patience);
-                Some(news)
+                Some(update)
             }
             Message::Adjustment { kind: Adjustment::Reduce, speed, .. } => {
-                let news = self.on_reduce(speed);
-                if news != News::None {
+                let update = self.on_reduce(speed);
+                if update != Update::None {
                     self.plan_announcement(now, patience);
                 }
-                Some(news)
+                Some(update)
             }
             Message::Adjustment { kind: Adjustment::Increase, speed, .. } => {
                 self.on_increase(speed);
-                Some(News::None)
+                Some(Update::None)
             }
             Message::Adjustment { kind: Adjustment::Terminate, .. } => None,
         }
     }
 
-    fn on_success(&mut self, now: Nanos, max: Rate) -> News {
-        // Either a port that was passed has taken some of it back since, and where answers return another way only this
-        // tells; or it said so before the request came by, and has granted more. The lower one is safe, and nodes that are
-        // asked for the higher one again know which it is.
-        let capped = self.asked_way == self.cap_way && self.cap < max;
+    fn on_success(&mut self, now: Nanos, max: Rate) -> Update {
+        // Either a port on the path has reduced the grant since, which only this message shows where answers return over
+        // another path; or it reduced before the request passed, and has granted more. The lower rate is safe, and a new
+        // request for the higher one settles which it is.
+        let capped = self.requested_path == self.cap_path && self.cap < max;
         self.unannounced = capped.then_some(max);
         self.announce_at = Nanos::MAX;
         let max = if capped { self.cap } else { max };
-        if self.asked_way != self.way && self.granted.is_some() {
-            self.termination_due = Some(self.way);
+        if self.requested_path != self.path && self.granted.is_some() {
+            self.termination_due = Some(self.path);
         }
-        self.way = self.asked_way;
+        self.path = self.requested_path;
         self.granted = Some(max);
         self.stage = Stage::Settled;
         self.at = self.next_look(now);
-        News::Rate(max)
+        Update::Rate(max)
     }
 
-    fn on_reduce(&mut self, speed: Rate) -> News {
+    fn on_reduce(&mut self, speed: Rate) -> Update {
         if self.awaited {
             self.cap = self.cap.min(speed);
-            self.cap_way = self.way;
+            self.cap_path = self.path;
         }
         let Some(granted) = self.granted else {
-            // A node has this flow in its books, although no answer came through.
+            // A node has a record of this flow, although no answer arrived.
             if self.stage == Stage::Alone && !self.awaited {
-                self.ask(self.way, self.max);
+                self.request(self.path, self.max);
             }
-            return News::None;
+            return Update::None;
         };
         if speed >= granted {
-            return News::None;
+            return Update::None;
         }
         self.granted = Some(speed);
         self.unannounced = Some(speed);
         if self.stage == Stage::Settled && speed < self.min {
             self.look_elsewhere();
         }
-        News::Rate(speed)
+        Update::Rate(speed)
     }
 
     fn on_increase(&mut self, speed: Rate) {
         let wanted = speed.min(self.want);
         match self.stage {
             Stage::Settled if self.granted.is_some_and(|granted| wanted > granted) && wanted >= self.min => {
-                self.ask(self.way, wanted);
+                self.request(self.path, wanted);
             }
-            Stage::Alone if !self.awaited => self.ask(self.way, self.max),
+            Stage::Alone if !self.awaited => self.request(self.path, self.max),
             _ => {}
         }
     }
 
-    /// A while has passed in which `sent` bytes left in all; what is used is worth no less than `least`. If more `waits`, a
-    /// rate that is used up, but for a `packet`, is asked to be what it was.
+    /// A review is due: `sent` bytes have left in all, and the rate requested is no less than `least`. If more `waits` and the
+    /// rate is used up but for a `packet`, it requests what it had before.
     pub(super) fn on_review(&mut self, now: Nanos, sent: u64, least: Rate, waits: bool, packet: u64) {
         let time = now - self.review.from;
         let used = Bytes::new(sent - self.review.sent).per(time);
         self.review.at = Nanos::MAX;
         let Some(granted) = self.granted.filter(|_| self.stage == Stage::Settled) else { return };
-        // Half way between all of it and what a sender with the usual spare uses.
+        // Half way between all of it and the usage of a sender with the usual spare.
         let all = granted.mul_f64((1.0 + 1.0 / SPARE) / 2.0);
         let wish = used.mul_f64(SPARE).max(least).min(self.max);
-        // A look may err by a packet, and what it finds must be worth a message.
+        // A review may err by a packet, and its finding must be worth a message.
         let error = Bytes::new(packet).per(time).as_bytes_per_sec();
         if wish.as_bytes_per_sec().saturating_add(error) < granted.mul_f64(1.0 - WORTH).as_bytes_per_sec() {
             self.want = wish;
-            self.ask(self.way, wish);
+            self.request(self.path, wish);
         } else if waits && Bytes::new(sent - self.review.sent + packet).per(time) >= all {
             self.on_backlog();
         }
     }
 
-    /// More waits than the rate was asked for.
+    /// The backlog exceeds what the requested rate serves.
     pub(super) fn on_backlog(&mut self) {
         if self.stage == Stage::Settled && self.want < self.max {
             self.want = self.max;
-            self.ask(self.way, self.max);
+            self.request(self.path, self.max);
         }
     }
 
-    /// The next message and its way; `patience` is for the first request without an answer.
+    /// The next message and its path; `patience` is that with the first request.
     pub(super) fn next_message(&mut self, now: Nanos, rtt: Nanos, patience: Nanos) -> Option<(Message, u8)> {
-        if let Some(way) = self.termination_due.take() {
+        if let Some(path) = self.termination_due.take() {
             let kind = Adjustment::Terminate;
-            return Some((Message::Adjustment { kind, id: self.id, speed: Rate::ZERO }, way));
+            return Some((Message::Adjustment { kind, id: self.id, speed: Rate::ZERO }, path));
         }
         if !self.request_due {
             return None;
@@ -414,7 +414,7 @@ impl Requester {
         self.request_due = false;
         self.awaited = true;
         self.cap = MOST;
-        if self.asked_way == self.way {
+        if self.requested_path == self.path {
             self.unannounced = None;
             self.announce_at = Nanos::MAX;
         }
@@ -427,9 +427,10 @@ impl Requester {
             self.tries += 1;
         }
         let kind = Negotiation::Request;
-        let min = self.min.min(self.asked);
-        let request = Message::Negotiation { kind, max: self.asked, min, id: self.id, rtt_us: self.token };
-        Some((request, self.asked_way))
+        let min = self.min.min(self.requested);
+        let request =
+            Message::Negotiation { kind, max: self.requested, min, id: self.id, rtt_us: self.token };
+        Some((request, self.requested_path))
     }
 
     pub(super) fn end(&mut self, now: Nanos, patience: Nanos) {
@@ -439,7 +440,7 @@ impl Requester {
         self.review.at = Nanos::MAX;
         self.announce_at = Nanos::MAX;
         self.silent_at = Nanos::MAX;
-        self.termination_due = Some(self.way);
+        self.termination_due = Some(self.path);
         self.at = now.saturating_add(patience);
     }
 }
