@@ -73,9 +73,8 @@ fn internal(engine: &Engine, name: &str) -> Option<f64> {
 }
 
 /// Mathis et al. 1997 with one packet of growth per window: W = sqrt(3/2) / sqrt(p) = 1.22 / sqrt(p) for
-/// periodic losses, and 1.31 / sqrt(p) for independent ones (Ott, Kemperman and Mathis 1996). The duration of
-/// loss events (a round trip without growth, several losses in one) takes some of it: 15 % each way, as for
-/// NewReno.
+/// periodic losses, 1.31 / sqrt(p) for independent ones (Ott, Kemperman and Mathis 1996). Loss events of a
+/// round trip without growth take some of it: 15 % each way, as for NewReno.
 #[test]
 fn law_ccid2_window_follows_root_of_loss_rate() {
     for p in [0.001, 0.005, 0.01] {
@@ -128,9 +127,8 @@ fn law_ccid3_rate_matches_tfrc_equation() {
     }
 }
 
-/// RFC 5348 section 1: within a factor of two of TCP's rate under the same conditions. RED drops both with
-/// the same probability. A full drop-tail buffer drops more of a window's bursts than of paced packets, so
-/// CCID 3 sees fewer losses and gets more, a weakness that its page states.
+/// RFC 5348 section 1: within a factor of two of TCP's rate. RED drops both with the same probability; a full
+/// drop-tail buffer favours CCID 3, because it drops more of a window's bursts than of paced packets.
 #[test]
 fn law_ccid3_and_ccid2_share_within_factor_two() {
     let share = |more: &str| {
@@ -185,11 +183,10 @@ fn over_seeds(scheme: &str, p: u32) -> [f64; 2] {
 
 const SEEDS: u32 = 8;
 
-/// Up to 20 % loss DCCP-BBR uses BBR's gains, so events are the same as with constant gains (`loss_low` at
-/// its maximum). Above, BBR's probe delivers less than its estimate, because 1.25 (1 - p) < 1. DCCP-BBR's
-/// probe compensates up to 30 % loss and sinks more slowly beyond (1.5 x 0.65 = 0.975 against 0.81 at 35 %).
-/// Policer detection, which triggers at a fifth of losses, and packet conservation, which takes the probe's
-/// room, are off.
+/// Up to 20 % loss DCCP-BBR has BBR's gains: constant gains (`loss_low` at its maximum) give the same events.
+/// Above, BBR's probe delivers less than its estimate, because 1.25 (1 - p) < 1. DCCP-BBR's probe compensates
+/// up to 30 % loss and sinks more slowly beyond (1.5 x 0.65 = 0.975 against 0.81 at 35 %). Policer detection
+/// and packet conservation, which suppress the probe, are off.
 #[test]
 fn law_dccp_bbr_high_loss_keeps_rate_that_bbr_loses() {
     let model = "dccp-bbr:lt_bw=off";
@@ -225,8 +222,7 @@ fn law_bbr_packet_conservation_suppresses_probes() {
     assert!(free[0] > 2.0 * whole[0]);
 }
 
-/// 10 s hold 1 250 datagrams of a constant rate: the reported loss rate has a standard deviation of sqrt(p (1
-/// - p) / 1250).
+/// 10 s hold 1 250 datagrams: the reported loss rate has standard deviation sqrt(p (1 - p) / 1250).
 #[test]
 fn dccp_bbr_sender_gets_loss_rate_of_ten_seconds() {
     let source = "app = { kind = \"cbr\", rate = \"1mbit\", write = \"1000B\" }";
