@@ -171,7 +171,7 @@ pub struct Network {
     /// A policer before the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policer: Option<Policer>,
-    /// What takes part in congestion control at the port: a router by name, or none. In a dumbbell where nothing is stated, the
+    /// The router algorithm at the port, by name, or none. In a dumbbell where nothing is stated, the
     /// router of the first flow whose scheme needs one; elsewhere none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<TextOr<Router>>,
@@ -295,7 +295,7 @@ table! {
         reorder: Reorder,
         /// A policer before the queue.
         policer: Policer,
-        /// What takes part in congestion control at its port, in both directions of a duplex link: a router by name, or none.
+        /// The router algorithm at its port, in both directions of a duplex link, by name, or none.
         router: TextOr<Router>,
     }
 }

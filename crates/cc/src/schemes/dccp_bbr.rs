@@ -51,7 +51,9 @@
 //! policer.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
-use crate::{Ack, Bytes, Evidence, Feedback, Info, Param, RecoveryStyle, Report, Setup, Telemetry, Value, bbr_params};
+use crate::{
+    Ack, Bytes, Evidence, Feedback, Info, Param, RecoveryStyle, Report, Setup, Telemetry, Value, bbr_params,
+};
 
 /// DCCP-BBR.
 pub type DccpBbr = BbrCore<LossAdaptive>;

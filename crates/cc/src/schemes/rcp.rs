@@ -49,8 +49,8 @@
 
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
-    Ack, Advice, CongestionControl, Control, Evidence, Info, Nanos, Param, Rate, RateAdvice,
-    RecoveryEntered, RecoveryStyle, Setup, Telemetry, Timeout, Value,
+    Ack, Advice, CongestionControl, Control, Evidence, Info, Nanos, Param, Rate, RateAdvice, RecoveryEntered,
+    RecoveryStyle, Setup, Telemetry, Timeout, Value,
 };
 
 /// The sender's side of RCP.
