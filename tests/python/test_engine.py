@@ -62,7 +62,7 @@ def test_datagrams_and_subflows_reach_parquet(tmp_path):
     assert joined == [{key: connection[key] for key in engine.CONNECTION_FIELDS}]
 
 
-UNSERVED = "{0} finds no router `{0}` on its way"
+UNSERVED = "{0} finds no router `{0}` on its path"
 """The engine's diagnostic of a scheme whose router algorithm is missing."""
 
 
@@ -303,7 +303,7 @@ def test_parameter_swept_in_file(tmp_path):
          "bw_window (a whole number from 1 to 1000000 round)"),
         (("run", TWO, "--scheme", "bbr", "--set", "flows.params.pacing_margin=70"),
          "--set flows.params.pacing_margin: `pacing_margin` = 70 is out of range", "pacing_margin (0 to 50 %)"),
-        (("run", TWO, "--scheme", "bbr:lt_bw=2"), "--scheme: `2` is no value of `lt_bw`", "lt_bw (on or off)"),
+        (("run", TWO, "--scheme", "bbr:lt_bw=2"), "--scheme: `2` is not a value of `lt_bw`", "lt_bw (on or off)"),
         (("run", TWO, "--scheme", "cubik"), "--scheme: there is no scheme `cubik`; did you mean `cubic`?", "bbr, "),
         (("run", TWO, "--scheme", "bbr:cwnd_gain"), "--scheme: `cwnd_gain` does not set a parameter",
          "bbr:parameter=value"),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_scenario::result::RunResult;
-use narrows_scenario::{Note, Run, Scenario};
+use narrows_scenario::{Run, Scenario, Warning};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -46,9 +46,9 @@ pub struct Planned {
     pub scenario: Scenario,
     /// Entries under `[[flows]]`; counts and arrivals are not multiplied out.
     pub flows: usize,
-    /// What a person should know.
+    /// Warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<Note>,
+    pub notes: Vec<Warning>,
 }
 
 impl From<Run> for Planned {
@@ -59,7 +59,7 @@ impl From<Run> for Planned {
             id: run.id,
             flows: run.scenario.flows.len(),
             scenario: run.scenario,
-            notes: run.notes,
+            notes: run.warnings,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What feeds the flows of an entry: `size`, or `app` with the parameters of its kind.
+//! The application of an entry's flows: `size`, or `app` with the parameters of its kind.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,7 @@ use narrows_cc::{Bytes, Rate};
 use narrows_traffic::AppConfig;
 
 use crate::choice::{self, App, AppKind};
-use crate::fault::{Fault, key_in};
+use crate::diagnostic::{Diagnostic, key_in};
 use crate::link;
 use crate::quantity::{Size, Time};
 
@@ -17,19 +17,16 @@ pub(crate) fn app(
     app: Option<&App>,
     table: &str,
     segment: u16,
-) -> Result<AppConfig, Fault> {
+) -> Result<AppConfig, Diagnostic> {
     let key = |name: &str| key_in(table, name);
     if let Some(size) = size {
         if app.is_some() {
-            return Err(
-                Fault::new(key("app"), "a flow of stated size is a file").accepted("either size or app")
-            );
+            return Err(Diagnostic::new(key("app"), "`size` already makes the flow a file")
+                .accepted("either size or app"));
         }
         return match size.value() {
-            Bytes::ZERO => {
-                Err(Fault::new(key("size"), format!("`{size}` is an empty file"))
-                    .accepted("a size above zero"))
-            }
+            Bytes::ZERO => Err(Diagnostic::new(key("size"), format!("`{size}` is an empty file"))
+                .accepted("a size above zero")),
             size => Ok(AppConfig::File(size)),
         };
     }
@@ -43,27 +40,27 @@ pub(crate) fn app(
     };
     let kind = choice::name_of(&app.kind);
     if let Some(stray) = choice::stray_key(app, allowed) {
-        return Err(Fault::new(key(&format!("app.{stray}")), format!("`{kind}` has no such parameter"))
+        return Err(Diagnostic::new(key(&format!("app.{stray}")), format!("`{kind}` has no such parameter"))
             .accepted(if allowed.is_empty() { "no parameter".to_owned() } else { allowed.join(", ") }));
     }
-    let period = |name: &str, time: &Option<Time>| match time.as_ref().map(Time::value) {
-        Some(time) if !time.is_zero() => Ok(time),
-        Some(_) => {
-            Err(Fault::new(key(&format!("app.{name}")), "a period of zero").accepted("a time above zero"))
-        }
-        None => Err(Fault::new(key(&format!("app.{name}")), format!("`{kind}` needs this key"))
-            .accepted("a time such as 1s")),
-    };
-    let rate = || -> Result<Rate, Fault> {
+    let period =
+        |name: &str, time: &Option<Time>| match time.as_ref().map(Time::value) {
+            Some(time) if !time.is_zero() => Ok(time),
+            Some(_) => Err(Diagnostic::new(key(&format!("app.{name}")), "a period of zero")
+                .accepted("a time above zero")),
+            None => Err(Diagnostic::new(key(&format!("app.{name}")), format!("`{kind}` requires this key"))
+                .accepted("a time such as 1s")),
+        };
+    let rate = || -> Result<Rate, Diagnostic> {
         match &app.rate {
             Some(rate) => link::rate(&key("app.rate"), rate),
-            None => Err(Fault::new(key("app.rate"), format!("`{kind}` needs this key"))
+            None => Err(Diagnostic::new(key("app.rate"), format!("`{kind}` requires this key"))
                 .accepted("a rate such as 1mbit")),
         }
     };
     let ranged = |name: &str, stated: Option<f64>, default: f64, range: RangeInclusive<f64>| match stated {
         Some(value) if !range.contains(&value) => {
-            Err(Fault::new(key(&format!("app.{name}")), format!("`{value}` is out of range"))
+            Err(Diagnostic::new(key(&format!("app.{name}")), format!("`{value}` is out of range"))
                 .accepted(format!("{} to {}", range.start(), range.end())))
         }
         stated => Ok(stated.unwrap_or(default)),
@@ -86,7 +83,9 @@ pub(crate) fn app(
             let rate = rate()?;
             let write = app.write.as_ref().map_or(Bytes::new(segment.into()), Size::value);
             if write.is_zero() {
-                return Err(Fault::new(key("app.write"), "writes of nothing").accepted("a size above zero"));
+                return Err(
+                    Diagnostic::new(key("app.write"), "writes of zero bytes").accepted("a size above zero")
+                );
             }
             AppConfig::Cbr { rate, write }
         }

@@ -18,7 +18,7 @@ use crate::schema::ParamValue;
 
 /// A table that has a short form.
 pub trait Short: Serialize + for<'de> Deserialize<'de> + JsonSchema {
-    /// What the text may be.
+    /// The texts accepted.
     fn accepted() -> String;
     /// From the short form.
     ///
@@ -171,7 +171,7 @@ table! {
         interval: Time,
         /// Number of flow queues (fq-codel: 1024).
         queues: u32,
-        /// What a flow queue may send per turn (fq-codel: 1514B).
+        /// Bytes that a flow queue sends per turn (fq-codel: 1514B).
         quantum: Size,
         /// Average queue below which nothing is dropped (red: 5pkt).
         min: Amount,
@@ -366,7 +366,7 @@ impl Short for Radio {
     }
 }
 
-/// What kind of application feeds a flow.
+/// The kind of a flow's application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AppKind {

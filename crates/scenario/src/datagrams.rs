@@ -14,19 +14,19 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::app::app;
 use crate::choice::{App, TextOr, table};
-use crate::fault::{Fault, key_in};
+use crate::diagnostic::{Diagnostic, key_in};
 use crate::flows;
 use crate::quantity::Size;
 use crate::schema::{Flow, ParamValue, Protocol};
 
-/// What happens to a datagram for which the sender's queue has no room.
+/// The datagram that a full queue of the sender drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverflowKind {
-    /// It takes the place of the oldest.
+    /// The oldest.
     #[default]
     DropOldest,
-    /// It is refused.
+    /// The new one.
     DropNewest,
 }
 
@@ -87,7 +87,7 @@ table! {
         sequence_window: Within<32, { (1 << 46) - 1 }>,
         /// Datagrams that wait at the sender (256).
         queue: Within<1, 1_000_000>,
-        /// What happens when it is full: drop-oldest or drop-newest (drop-oldest).
+        /// The datagram that it drops when it is full: drop-oldest or drop-newest (drop-oldest).
         overflow: OverflowKind,
         /// ECN (true).
         ecn: bool,
@@ -97,7 +97,7 @@ table! {
     }
 }
 
-/// What carries a flow: what it says, else what its scheme is made for.
+/// The transport of a flow: as stated, else that which its scheme is made for.
 pub(crate) fn protocol(flow: &Flow, scheme: &schemes::Entry) -> Protocol {
     let made_for_datagrams = Ccid::of(scheme) != Ccid::Other;
     flow.protocol.unwrap_or(if made_for_datagrams { Protocol::Dccp } else { Protocol::Tcp })
@@ -127,21 +127,22 @@ pub(crate) fn settings(
     table: &str,
     scheme: &'static schemes::Entry,
     params: &Params,
-) -> Result<Option<narrows_dccp::Config>, Fault> {
+) -> Result<Option<narrows_dccp::Config>, Diagnostic> {
     let key = |name: &str| key_in(table, name);
     if protocol(flow, scheme) != Protocol::Dccp {
         return match &flow.dccp {
-            Some(_) => Err(Fault::new(key("dccp"), "this flow is not carried by DCCP")
-                .accepted("this table with protocol = \"dccp\", or no such table")),
+            Some(_) => Err(Diagnostic::new(key("dccp"), "this flow is not carried by DCCP")
+                .accepted("protocol = \"dccp\", or omit this table")),
             None => Ok(None),
         };
     }
-    let cannot = |name: &str, why: &str, accepted: &str| Err(Fault::new(key(name), why).accepted(accepted));
+    let cannot =
+        |name: &str, why: &str, accepted: &str| Err(Diagnostic::new(key(name), why).accepted(accepted));
     if flow.tcp.is_some() {
-        return cannot("tcp", "this flow is carried by DCCP", "its settings in the table `dccp`");
+        return cannot("tcp", "this flow is carried by DCCP", "settings in the table `dccp`");
     }
     if flow.subflows.is_some() {
-        return cannot("subflows", "this flow is carried by DCCP", "one way, or protocol = \"tcp\"");
+        return cannot("subflows", "this flow is carried by DCCP", "one path, or protocol = \"tcp\"");
     }
     config(common, flow.dccp.as_ref(), table, scheme, params).map(Some)
 }
@@ -153,11 +154,14 @@ fn config(
     table: &str,
     scheme: &'static schemes::Entry,
     params: &Params,
-) -> Result<narrows_dccp::Config, Fault> {
+) -> Result<narrows_dccp::Config, Diagnostic> {
     let key = |name: &str| key_in(table, name);
     if let Some(why) = unable(scheme) {
-        return Err(Fault::new(key("scheme"), format!("DCCP cannot carry `{}`: {why}", scheme.info.name))
-            .accepted(carried().collect::<Vec<_>>().join(", ")));
+        return Err(Diagnostic::new(
+            key("scheme"),
+            format!("DCCP cannot carry `{}`: {why}", scheme.info.name),
+        )
+        .accepted(carried().collect::<Vec<_>>().join(", ")));
     }
     let default = narrows_dccp::Config::default();
     let own = own.cloned().unwrap_or_default();
@@ -178,7 +182,7 @@ fn config(
         let place = if own.queue.is_some() { key("dccp.queue") } else { "dccp.queue".to_owned() };
         let found = format!("{queue} datagrams of {datagram} B are {:.1} GB", waiting as f64 / 1e9);
         let accepted = format!("at most {} of this size, which are 2 GB", MOST_WAITING / u64::from(datagram));
-        return Err(Fault::new(place, found).accepted(accepted));
+        return Err(Diagnostic::new(place, found).accepted(accepted));
     }
     Ok(narrows_dccp::Config {
         scheme,
@@ -214,7 +218,7 @@ table! {
         params: BTreeMap<String, ParamValue>,
         /// A file of this size instead of bulk data.
         size: Size,
-        /// What feeds it (bulk).
+        /// The application (bulk).
         app: TextOr<App>,
         /// Settings of DCCP.
         dccp: Dccp,
@@ -226,14 +230,14 @@ table! {
 pub struct DatagramPlan {
     /// The sending end's settings.
     pub config: narrows_dccp::Config,
-    /// What feeds it.
+    /// The application.
     pub app: AppConfig,
     /// The length of the sender's queue, if it is stated.
     pub queue: Option<usize>,
 }
 
 impl DatagramFlow {
-    pub(crate) fn plan(&self) -> Result<DatagramPlan, Fault> {
+    pub(crate) fn plan(&self) -> Result<DatagramPlan, Diagnostic> {
         let (scheme, params) = flows::scheme(&self.scheme, self.params.as_ref(), Some(Protocol::Dccp), "")?;
         let config = config(&Dccp::default(), self.dccp.as_ref(), "", scheme, &params)?;
         let app = app(self.size.as_ref(), self.app.as_ref().map(|app| &app.0), "", config.datagram)?;

@@ -10,7 +10,7 @@ use narrows_traffic::AppConfig;
 use crate::app::app;
 use crate::choice::{FileSize, SizeKind};
 use crate::datagrams;
-use crate::fault::{Fault, key_in, show, unknown};
+use crate::diagnostic::{Diagnostic, key_in, show, unknown};
 use crate::quantity::{DataAmount, Time};
 use crate::schema::{Arrivals, ParamValue, Protocol, Scenario, Tcp};
 
@@ -31,13 +31,13 @@ pub(crate) struct Draft {
     /// Which entry of `flows` it comes from.
     pub(crate) entry: usize,
     /// Which subflow of its connection it is.
-    pub(crate) leg: usize,
+    pub(crate) subflow: usize,
     pub(crate) app: AppConfig,
     pub(crate) start: Nanos,
     pub(crate) stop: Option<Nanos>,
 }
 
-/// What all connections of one entry share.
+/// Scheme and transport of all connections of an entry.
 pub(crate) struct Kind {
     pub(crate) scheme: &'static schemes::Entry,
     pub(crate) params: Params,
@@ -47,7 +47,7 @@ pub(crate) struct Kind {
 }
 
 /// The scheme and transport of entry `index`.
-pub(crate) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Fault> {
+pub(crate) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Diagnostic> {
     let flow = &scenario.flows[index];
     let table = format!("flows.{index}");
     let (scheme, params) = scheme(&flow.scheme, flow.params.as_ref(), flow.protocol, &table)?;
@@ -55,7 +55,7 @@ pub(crate) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Fault> {
     let datagrams = datagrams::settings(&scenario.dccp, flow, &table, scheme, &params)?;
     let mut tcp = tcp(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn, mapped)?;
     if let Some(datagrams) = &datagrams {
-        // What a packet's size is reckoned by.
+        // These determine the size of a packet.
         (tcp.segment, tcp.header) = (datagrams.datagram, DATAGRAM_HEADER);
     }
     Ok(Kind { scheme, params, tcp, datagrams })
@@ -79,7 +79,7 @@ pub(crate) fn scheme(
     table_params: Option<&BTreeMap<String, ParamValue>>,
     protocol: Option<Protocol>,
     table: &str,
-) -> Result<(&'static schemes::Entry, Params), Fault> {
+) -> Result<(&'static schemes::Entry, Params), Diagnostic> {
     let key = key_in(table, "scheme");
     let (name, inline) = match text.split_once(':') {
         Some((name, inline)) => (name.trim(), Some(inline)),
@@ -90,22 +90,24 @@ pub(crate) fn scheme(
         let known = schemes::ALL
             .iter()
             .flat_map(|entry| [entry.info.name].into_iter().chain(entry.info.aliases.iter().copied()));
-        let fault = match protocol {
+        let diagnostic = match protocol {
             Some(Protocol::Dccp) => unknown(&message, name, datagrams::carried()),
             _ => unknown(&message, name, known),
         };
-        return Err(fault.within(&key));
+        return Err(diagnostic.within(&key));
     };
     let mut params = Params::defaults(entry.info.params);
     let mut stated: Vec<&str> = Vec::new();
     for part in inline.into_iter().flat_map(|inline| inline.split(',')) {
         let Some((param, text)) = part.split_once('=') else {
-            return Err(Fault::new(&key, format!("`{part}` does not set a parameter"))
+            return Err(Diagnostic::new(&key, format!("`{part}` does not set a parameter"))
                 .accepted(format!("{name}:parameter=value,…")));
         };
         let (param, text) = (param.trim(), text.trim());
         if stated.contains(&param) {
-            return Err(Fault::new(&key, format!("`{param}` is set twice")).accepted("each parameter once"));
+            return Err(
+                Diagnostic::new(&key, format!("`{param}` is set twice")).accepted("each parameter once")
+            );
         }
         stated.push(param);
         set(&mut params, entry.info.name, entry.info.params, param, text, &key)?;
@@ -113,8 +115,9 @@ pub(crate) fn scheme(
     for (param, value) in table_params.into_iter().flatten() {
         let key = key_in(table, &format!("params.{param}"));
         if stated.contains(&param.as_str()) {
-            return Err(Fault::new(key, format!("`{param}` is set by the scheme's text too"))
-                .accepted("one of the two"));
+            return Err(
+                Diagnostic::new(key, format!("`{param}` is also set in `scheme`")).accepted("one of the two")
+            );
         }
         set(&mut params, entry.info.name, entry.info.params, param, &plain(value), &key)?;
     }
@@ -138,18 +141,19 @@ pub(crate) fn set(
     name: &str,
     text: &str,
     key: &str,
-) -> Result<(), Fault> {
+) -> Result<(), Diagnostic> {
     let Some(param) = known.iter().find(|param| param.name == name) else {
         let message = format!("`{owner}` has no parameter `{name}`");
         if known.is_empty() {
-            return Err(Fault::new(key, message).accepted("no parameter"));
+            return Err(Diagnostic::new(key, message).accepted("no parameter"));
         }
         let list: Vec<_> = known.iter().map(describe).collect();
         return Err(unknown(&message, name, known.iter().map(|param| param.name))
             .accepted(list.join(", "))
             .within(key));
     };
-    let refuse = || Fault::new(key, format!("`{text}` is no value of `{name}`")).accepted(describe(param));
+    let refuse =
+        || Diagnostic::new(key, format!("`{text}` is not a value of `{name}`")).accepted(describe(param));
     let value = match param.kind {
         ParamKind::Flag => match text {
             "on" | "true" => 1.0,
@@ -165,17 +169,23 @@ pub(crate) fn set(
     params.set(name, value).map_err(|error| match error {
         ParamError::Unknown => refuse(),
         ParamError::OutOfRange(_) => {
-            Fault::new(key, format!("`{name}` = {text} is out of range")).accepted(describe(param))
+            Diagnostic::new(key, format!("`{name}` = {text} is out of range")).accepted(describe(param))
         }
         ParamError::Fraction(_) => {
-            Fault::new(key, format!("`{name}` = {text} is no whole number")).accepted(describe(param))
+            Diagnostic::new(key, format!("`{name}` = {text} is not a whole number")).accepted(describe(param))
         }
     })
 }
 
 /// Transport settings: those of the flow, else the common ones, else the marks that its scheme needs, else TCP as deployed.
 /// Where packets say where their data belongs (`mapped` bytes), a segment has so much less, so that a full packet has its size.
-fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed, mapped: u16) -> Result<TcpConfig, Fault> {
+fn tcp(
+    common: &Tcp,
+    own: Option<&Tcp>,
+    table: &str,
+    need: EcnNeed,
+    mapped: u16,
+) -> Result<TcpConfig, Diagnostic> {
     let needed = need != EcnNeed::Nothing;
     let plain = TcpConfig::default();
     let segment = plain.segment - mapped;
@@ -195,7 +205,7 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed, mapped: u16)
         ($field:ident, $default:expr) => {
             match stated!($field) {
                 Some((0, key)) => {
-                    return Err(Fault::new(key, "`0` is out of range").accepted("a whole number from 1"))
+                    return Err(Diagnostic::new(key, "`0` is out of range").accepted("a whole number from 1"))
                 }
                 Some((value, _)) => *value,
                 None => $default,
@@ -207,7 +217,7 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed, mapped: u16)
     let segment = from_one!(segment_bytes, default.segment);
     let header = match stated!(header_bytes) {
         Some((&header, key)) if !(20..=MAX_HEADER).contains(&header) => {
-            return Err(Fault::new(key, format!("`{header}` is out of range"))
+            return Err(Diagnostic::new(key, format!("`{header}` is out of range"))
                 .accepted(format!("20 to {MAX_HEADER}")));
         }
         Some((header, _)) => *header,
@@ -216,7 +226,7 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed, mapped: u16)
     let packet = u32::from(header) + u32::from(segment);
     let size_key = stated!(segment_bytes).or(stated!(header_bytes)).map(|(_, key)| key);
     if let Some(key) = size_key.filter(|_| packet > u32::from(u16::MAX)) {
-        return Err(Fault::new(key, format!("a segment of {segment} B and a header of {header} B"))
+        return Err(Diagnostic::new(key, format!("a segment of {segment} B and a header of {header} B"))
             .accepted(format!("packets of at most {} B", u16::MAX)));
     }
     let mss = Bytes::new(segment.into());
@@ -225,16 +235,17 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed, mapped: u16)
     let rack = flag(stated!(rack), default.rack && sack);
     let tlp = flag(stated!(tlp), default.tlp && rack);
     if let Some((_, key)) = stated!(rack).filter(|_| rack && !sack) {
-        return Err(
-            Fault::new(key, "RACK needs selective acknowledgements").accepted("rack = false, or sack = true")
-        );
+        return Err(Diagnostic::new(key, "RACK needs selective acknowledgements")
+            .accepted("rack = false, or sack = true"));
     }
     if let Some((_, key)) = stated!(tlp).filter(|_| tlp && !rack) {
-        return Err(Fault::new(key, "tail-loss probes need RACK").accepted("tlp = false, or rack = true"));
+        return Err(
+            Diagnostic::new(key, "tail-loss probes need RACK").accepted("tlp = false, or rack = true")
+        );
     }
     let at_least_a_segment = |stated: Option<(Bytes, String, String)>, default: Bytes| match stated {
         Some((bytes, text, key)) if bytes < mss => {
-            Err(Fault::new(key, format!("`{text}` is less than a segment"))
+            Err(Diagnostic::new(key, format!("`{text}` is less than a segment"))
                 .accepted(format!("at least {}B", mss.as_u64())))
         }
         Some((bytes, _, _)) => Ok(bytes),
@@ -242,9 +253,8 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed, mapped: u16)
     };
     let receive_window = stated!(receive_window);
     if let Some((size, key)) = receive_window.as_ref().filter(|(size, _)| size.value() > RECEIVE_WINDOW_MAX) {
-        return Err(
-            Fault::new(key, format!("`{size}` is more than a header can tell")).accepted("at most 1GiB")
-        );
+        return Err(Diagnostic::new(key, format!("`{size}` exceeds what a header can advertise"))
+            .accepted("at most 1GiB"));
     }
     let receive_window = receive_window.map(|(size, key)| (size.value(), size.to_string(), key));
     let max_burst = stated!(max_burst).map(|(amount, key)| {
@@ -262,12 +272,12 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed, mapped: u16)
         && (min_rto.is_zero() || initial_rto.max(min_rto) > max_rto || initial_rto.is_zero())
     {
         let message = format!(
-            "timeouts of {} at least, {} at first, {} at most",
+            "min_rto is {}, initial_rto {}, max_rto {}",
             show(min_rto),
             show(initial_rto),
             show(max_rto)
         );
-        return Err(Fault::new(key, message).accepted("times above zero, the greatest not below the others"));
+        return Err(Diagnostic::new(key, message).accepted("times above zero, max_rto the greatest"));
     }
     Ok(TcpConfig {
         segment,
@@ -289,16 +299,16 @@ fn tcp(common: &Tcp, own: Option<&Tcp>, table: &str, need: EcnNeed, mapped: u16)
     })
 }
 
-/// The connections of entry `index`, in the order in which they open; each as its `legs` subflows.
+/// The connections of entry `index`, in the order in which they open; each as its `subflows` subflows.
 pub(crate) fn expand(
     scenario: &Scenario,
     index: usize,
     seed: u64,
-    (segment, legs): (u16, usize),
+    (segment, subflows): (u16, usize),
     drafts: &mut Vec<Draft>,
-) -> Result<(), Fault> {
+) -> Result<(), Diagnostic> {
     let push = |app, start, stop, drafts: &mut Vec<Draft>| {
-        drafts.extend((0..legs).map(|leg| Draft { entry: index, leg, app, start, stop }));
+        drafts.extend((0..subflows).map(|subflow| Draft { entry: index, subflow, app, start, stop }));
     };
     let flow = &scenario.flows[index];
     let table = format!("flows.{index}");
@@ -307,9 +317,9 @@ pub(crate) fn expand(
     let start = flow.start.as_ref().map_or(Nanos::ZERO, Time::value);
     let stop = flow.stop.as_ref().map(Time::value);
     let late = |name: &str, start: Nanos| {
-        Fault::new(
+        Diagnostic::new(
             key(name),
-            format!("a flow would open at {}, but the run ends at {}", show(start), scenario.duration),
+            format!("a flow would start at {}, but the run ends at {}", show(start), scenario.duration),
         )
         .accepted(format!("a time before {}", scenario.duration))
     };
@@ -325,15 +335,13 @@ pub(crate) fn expand(
             ("spread", flow.spread.is_some()),
         ];
         if let Some((name, _)) = excluded.iter().find(|(_, stated)| *stated) {
-            return Err(
-                Fault::new(key(name), "arrivals say this themselves").accepted("either this key or arrivals")
-            );
+            return Err(Diagnostic::new(key(name), "`arrivals` already states this")
+                .accepted("either this key or arrivals"));
         }
         let end = stop.unwrap_or(duration).min(duration);
         if end <= start {
-            return Err(
-                Fault::new(key("stop"), "arrivals stop before they start").accepted("a time after start")
-            );
+            return Err(Diagnostic::new(key("stop"), "arrivals stop before they start")
+                .accepted("a time after start"));
         }
         let before = drafts.len();
         arrive(
@@ -348,13 +356,15 @@ pub(crate) fn expand(
     }
     let count = flow.count.unwrap_or(1);
     if count == 0 {
-        return Err(Fault::new(key("count"), "`0` flows").accepted("a whole number from 1"));
+        return Err(Diagnostic::new(key("count"), "`0` is out of range").accepted("a whole number from 1"));
     }
-    let all = (count as usize).saturating_mul(legs);
+    let all = (count as usize).saturating_mul(subflows);
     check_count(drafts.len().saturating_add(all), all, &key("count"))?;
     let app = app(flow.size.as_ref(), flow.app.as_ref().map(|app| &app.0), &table, segment)?;
     if flow.stagger.is_some() && flow.spread.is_some() {
-        return Err(Fault::new(key("spread"), "there is a stagger too").accepted("either stagger or spread"));
+        return Err(
+            Diagnostic::new(key("spread"), "`stagger` is also set").accepted("either stagger or spread")
+        );
     }
     for i in 0..u64::from(count) {
         let (name, offset) = match (&flow.stagger, &flow.spread) {
@@ -369,9 +379,9 @@ pub(crate) fn expand(
             return Err(late(name, start));
         }
         if stop.is_some_and(|stop| stop <= start) {
-            return Err(Fault::new(
+            return Err(Diagnostic::new(
                 key("stop"),
-                format!("a flow would open at {}, not before its stop", show(start)),
+                format!("a flow would start at {}, not before its stop", show(start)),
             )
             .accepted(format!("a time after {}", show(start))));
         }
@@ -380,9 +390,9 @@ pub(crate) fn expand(
     Ok(())
 }
 
-fn check_count(total: usize, of_entry: usize, key: &str) -> Result<(), Fault> {
+fn check_count(total: usize, of_entry: usize, key: &str) -> Result<(), Diagnostic> {
     if total as u64 > MAX_FLOWS {
-        return Err(Fault::new(key, format!("{of_entry} flows here, {total} in all"))
+        return Err(Diagnostic::new(key, format!("{of_entry} flows here, {total} in total"))
             .accepted(format!("at most {MAX_FLOWS} flows in a run")));
     }
     Ok(())
@@ -396,23 +406,27 @@ fn arrive(
     end: Nanos,
     mut random: Random,
     mut file: impl FnMut(Nanos, Bytes),
-) -> Result<(), Fault> {
+) -> Result<(), Diagnostic> {
     let rate = arrivals.rate.value();
     if rate <= 0.0 {
-        return Err(Fault::new(
+        return Err(Diagnostic::new(
             format!("{table}.rate"),
-            format!("`{}`: nothing would arrive", arrivals.rate),
+            format!("with `{}` no flow would arrive", arrivals.rate),
         )
         .accepted("a frequency above zero such as 10/s"));
     }
     if arrivals.limit == Some(0) {
-        return Err(Fault::new(format!("{table}.limit"), "`0` flows").accepted("a whole number from 1"));
+        return Err(Diagnostic::new(format!("{table}.limit"), "`0` is out of range")
+            .accepted("a whole number from 1"));
     }
     let limit = u64::from(arrivals.limit.unwrap_or(u32::MAX));
     let expected = rate * (end - start).as_secs_f64();
     if expected.min(limit as f64) > MAX_FLOWS as f64 {
-        return Err(Fault::new(format!("{table}.rate"), format!("about {expected:.0} flows would arrive"))
-            .accepted(format!("at most {MAX_FLOWS} flows in a run")));
+        return Err(Diagnostic::new(
+            format!("{table}.rate"),
+            format!("about {expected:.0} flows would arrive"),
+        )
+        .accepted(format!("at most {MAX_FLOWS} flows in a run")));
     }
     let draw = sizes(&arrivals.size.0, &format!("{table}.size"))?;
     let (mut at, mut arrived) = (start.as_secs_f64(), 0);
@@ -428,18 +442,18 @@ fn arrive(
 }
 
 /// Draws file sizes.
-fn sizes(size: &FileSize, table: &str) -> Result<impl Fn(&mut Random) -> Bytes + use<>, Fault> {
+fn sizes(size: &FileSize, table: &str) -> Result<impl Fn(&mut Random) -> Bytes + use<>, Diagnostic> {
     let mean = size.mean.value();
     if mean.is_zero() {
-        return Err(Fault::new(table, "empty files").accepted("a size above zero"));
+        return Err(Diagnostic::new(table, "a mean size of zero").accepted("a size above zero"));
     }
     if size.shape.is_some() && size.kind != SizeKind::Pareto {
-        return Err(Fault::new(format!("{table}.shape"), "only `pareto` has a shape")
+        return Err(Diagnostic::new(format!("{table}.shape"), "only `pareto` has a shape")
             .accepted("kind = \"pareto\", or no shape"));
     }
     let (kind, shape) = (size.kind, size.shape.unwrap_or(1.2));
     if shape <= 1.0 {
-        return Err(Fault::new(format!("{table}.shape"), format!("`{shape}`: the mean would be infinite"))
+        return Err(Diagnostic::new(format!("{table}.shape"), format!("`{shape}` makes the mean infinite"))
             .accepted("a number above 1, such as 1.2"));
     }
     Ok(move |random: &mut Random| {

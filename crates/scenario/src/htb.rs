@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{Queue, table};
-use crate::fault::{Fault, unknown};
+use crate::diagnostic::{Diagnostic, unknown};
 use crate::link;
 use crate::quantity;
 use crate::schema::Protocol;
@@ -17,16 +17,16 @@ table! {
     Class {
         /// Its name.
         name: String,
-        /// What it and its children may always send.
+        /// The rate assured to it and its children.
         rate: quantity::Rate,
         ; // optional:
         /// The class that it borrows from (the link).
         parent: String,
-        /// What it may send at most (what the link carries).
+        /// Its greatest rate when others leave capacity (that of the link).
         ceil: quantity::Rate,
         /// From 0 to 7: the lowest goes first, among classes within their rates as among those that borrow (0).
         priority: u8,
-        /// What it may send per turn (a tenth of a second of its rate, 1500B to 200kB).
+        /// Bytes that it sends per turn (a tenth of a second of its rate, 1500B to 200kB).
         quantum: quantity::Size,
         /// The most it may save up at its rate (a packet, and what arrives in 1ms and while the link sends two packets per leaf);
         /// a policed class must state it.
@@ -35,31 +35,31 @@ table! {
         ceil_burst: quantity::Size,
         /// How much its queue holds; a BDP or time is that at its rate (what the link states).
         buffer: quantity::Buffer,
-        /// What exceeds its rate and burst is dropped when it arrives, and it does not borrow (false).
+        /// Drop arrivals that exceed its rate and burst, and do not borrow (false).
         policed: bool,
         /// Labels of flows that belong to it.
         flows: Vec<String>,
         /// Schemes whose flows belong to it.
         schemes: Vec<String>,
-        /// What flows are that belong to it.
+        /// The protocol of the flows that belong to it.
         protocol: Protocol,
     }
 }
 
-/// What a connection is known by.
+/// The properties of a connection that classes match.
 pub(crate) struct Member<'a> {
     /// Its own label, and the one it shares with others of its entry.
     pub(crate) labels: [&'a str; 2],
     pub(crate) scheme: &'static schemes::Entry,
     pub(crate) protocol: Protocol,
-    /// Whether any of its ways uses the link.
+    /// Whether any of its paths uses the link.
     pub(crate) crosses: bool,
 }
 
 /// The link before which a queue stands.
 pub(crate) struct Place<'a> {
     pub(crate) rate: Rate,
-    /// What a BDP is taken at.
+    /// The RTT of a BDP.
     pub(crate) rtt: Nanos,
     /// A full packet.
     pub(crate) packet: Bytes,
@@ -75,11 +75,11 @@ struct Reader<'a> {
 }
 
 /// The queue in `table`.
-pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<config::Htb, Fault> {
+pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<config::Htb, Diagnostic> {
     let key = format!("{table}.classes");
     let classes = queue.classes.as_deref().unwrap_or_default();
     if classes.is_empty() || classes.len() > config::Htb::MAX_CLASSES {
-        return Err(Fault::new(key, format!("{} classes", classes.len())).accepted(format!(
+        return Err(Diagnostic::new(key, format!("{} classes", classes.len())).accepted(format!(
             "1 to {} tables such as {{ name = \"a\", rate = \"5mbit\" }}",
             config::Htb::MAX_CLASSES
         )));
@@ -106,14 +106,14 @@ impl Reader<'_> {
     }
 
     /// The place of each class's parent in the list.
-    fn parents(&self) -> Result<Vec<Option<usize>>, Fault> {
+    fn parents(&self) -> Result<Vec<Option<usize>>, Diagnostic> {
         for (number, class) in self.classes.iter().enumerate() {
             if self.names().take(number).any(|name| name == class.name) {
-                return Err(Fault::new(
+                return Err(Diagnostic::new(
                     self.key(number, "name"),
-                    format!("two classes are called `{}`", class.name),
+                    format!("two classes have the name `{}`", class.name),
                 )
-                .accepted("a name of its own"));
+                .accepted("a unique name"));
             }
         }
         let parent = |(number, class): (usize, &Class)| {
@@ -131,20 +131,20 @@ impl Reader<'_> {
             let mut steps = above.take(self.classes.len());
             if steps.any(|above| above == number) {
                 let message = format!("`{}` is its own ancestor", class.name);
-                return Err(Fault::new(self.key(number, "parent"), message)
-                    .accepted("a class that is not below it, or no such key"));
+                return Err(Diagnostic::new(self.key(number, "parent"), message)
+                    .accepted("a class that is not below it, or omit this key"));
             }
         }
         Ok(parents)
     }
 
-    fn class(&self, number: usize, parents: &[Option<usize>]) -> Result<HtbClass, Fault> {
+    fn class(&self, number: usize, parents: &[Option<usize>]) -> Result<HtbClass, Diagnostic> {
         let class = &self.classes[number];
         let key = |name: &str| self.key(number, name);
         let packet = self.place.packet;
         let stray = |keys: &[(&str, bool)], message: String, accepted: &str| {
             let found = keys.iter().find(|(_, stated)| *stated);
-            found.map_or(Ok(()), |(name, _)| Err(Fault::new(key(name), message).accepted(accepted)))
+            found.map_or(Ok(()), |(name, _)| Err(Diagnostic::new(key(name), message).accepted(accepted)))
         };
         let policed = class.policed.unwrap_or(false);
         if parents.contains(&Some(number)) {
@@ -156,8 +156,9 @@ impl Reader<'_> {
                 ("schemes", class.schemes.is_some()),
                 ("protocol", class.protocol.is_some()),
             ];
-            let message = format!("`{}` has children, and only these hold packets", class.name);
-            stray(&keys, message, "this key with a class that has no children")?;
+            let message =
+                format!("`{}` has children, and only classes without children hold packets", class.name);
+            stray(&keys, message, "this key in a class without children")?;
         }
         let rate = if policed {
             let keys = [("ceil", class.ceil.is_some()), ("ceil_burst", class.ceil_burst.is_some())];
@@ -167,7 +168,7 @@ impl Reader<'_> {
                 "rate and burst",
             )?;
             if class.burst.is_none() {
-                return Err(Fault::new(key("burst"), "a policed class needs this key")
+                return Err(Diagnostic::new(key("burst"), "a policed class requires this key")
                     .accepted("a size such as 15kB"));
             }
             link::rate(&key("rate"), &class.rate)?
@@ -175,8 +176,10 @@ impl Reader<'_> {
             class.rate.value()
         };
         let at_least_a_packet = |name: &str, size: &quantity::Size| match size.value() {
-            bytes if bytes < packet => Err(Fault::new(key(name), format!("`{size}` is less than a packet"))
-                .accepted(format!("at least {}B", packet.as_u64()))),
+            bytes if bytes < packet => {
+                Err(Diagnostic::new(key(name), format!("`{size}` is less than a packet"))
+                    .accepted(format!("at least {}B", packet.as_u64())))
+            }
             bytes => Ok(bytes),
         };
         let size = |name: &str, size: &Option<quantity::Size>| {
@@ -184,7 +187,7 @@ impl Reader<'_> {
         };
         let ceil = match &class.ceil {
             Some(ceil) if ceil.value() < rate => {
-                return Err(Fault::new(
+                return Err(Diagnostic::new(
                     key("ceil"),
                     format!("`{ceil}` is less than the rate, `{}`", class.rate),
                 )
@@ -195,14 +198,14 @@ impl Reader<'_> {
         };
         let quantum = match size("quantum", &class.quantum)? {
             Some(bytes) => Some(u32::try_from(bytes.as_u64()).map_err(|_| {
-                Fault::new(key("quantum"), format!("`{}` bytes is out of range", bytes.as_u64()))
+                Diagnostic::new(key("quantum"), format!("`{}` bytes is out of range", bytes.as_u64()))
                     .accepted("less than 4GiB")
             })?),
             None => None,
         };
         if let Some(priority) = class.priority.filter(|&priority| priority >= config::Htb::PRIORITIES) {
             return Err(
-                Fault::new(key("priority"), format!("`{priority}` is out of range")).accepted("0 to 7")
+                Diagnostic::new(key("priority"), format!("`{priority}` is out of range")).accepted("0 to 7")
             );
         }
         let burst = size("burst", &class.burst)?;
@@ -224,8 +227,8 @@ impl Reader<'_> {
         })
     }
 
-    /// What is assured must be there.
-    fn check_sums(&self, parents: &[Option<usize>]) -> Result<(), Fault> {
+    /// Assured rates must not exceed the capacity.
+    fn check_sums(&self, parents: &[Option<usize>]) -> Result<(), Diagnostic> {
         let sum = |parent: Option<usize>| {
             let children = (0..parents.len()).filter(|&child| parents[child] == parent);
             children.map(|child| self.classes[child].rate.value()).fold(Rate::ZERO, |sum, rate| {
@@ -238,22 +241,22 @@ impl Reader<'_> {
             if children > class.rate.value() {
                 let message =
                     format!("`{}` is less than the rates of its children, {}", class.rate, show(children));
-                return Err(Fault::new(self.key(number, "rate"), message)
-                    .accepted("at least their sum, or children of lower rates"));
+                return Err(Diagnostic::new(self.key(number, "rate"), message)
+                    .accepted("at least their sum, or children with lower rates"));
             }
         }
         let all = sum(None);
         if all > self.place.rate {
             let message =
-                format!("rates of {} together, and the link carries {}", show(all), show(self.place.rate));
-            return Err(Fault::new(format!("{}.classes", self.table), message)
-                .accepted("rates that add up to at most the link's, without those of children"));
+                format!("rates of {} in total, but the link carries {}", show(all), show(self.place.rate));
+            return Err(Diagnostic::new(format!("{}.classes", self.table), message)
+                .accepted("top-level rates that add up to at most the link's rate"));
         }
         Ok(())
     }
 
     /// The class that each flow belongs to by what it is.
-    fn flows(&self, parents: &[Option<usize>]) -> Result<Vec<Option<u8>>, Fault> {
+    fn flows(&self, parents: &[Option<usize>]) -> Result<Vec<Option<u8>>, Diagnostic> {
         let members = &self.place.members;
         for (number, class) in self.classes.iter().enumerate() {
             for (place, label) in class.flows.iter().flatten().enumerate() {
@@ -297,7 +300,7 @@ impl Reader<'_> {
         stated: Option<&str>,
         parents: &[Option<usize>],
         flows: &[Option<u8>],
-    ) -> Result<u8, Fault> {
+    ) -> Result<u8, Diagnostic> {
         let key = format!("{}.default", self.table);
         let leaf = |number: &usize| !parents.contains(&Some(*number));
         let mut leaves = (0..self.classes.len()).filter(leaf);
@@ -310,9 +313,10 @@ impl Reader<'_> {
                 .filter(|(member, class)| member.crosses && class.is_none());
             return match lost.next() {
                 Some((member, _)) => {
-                    Err(Fault::new(key, format!("flow `{}` belongs to no class", member.labels[0])).accepted(
-                        "the name of a class for such flows, or a class of which it meets flows, schemes and protocol",
-                    ))
+                    Err(Diagnostic::new(key, format!("flow `{}` belongs to no class", member.labels[0]))
+                        .accepted(
+                            "a class for such flows, or a class whose flows, schemes and protocol match it",
+                        ))
                 }
                 None => Ok(leaves.next().unwrap_or(0) as u8),
             };
@@ -320,16 +324,19 @@ impl Reader<'_> {
         let names: Vec<_> = leaves.map(|number| self.classes[number].name.as_str()).collect();
         match self.names().position(|class| class == name) {
             Some(number) if leaf(&number) => Ok(number as u8),
-            Some(_) => Err(Fault::new(key, format!("`{name}` has children, and only these hold packets"))
-                .accepted(names.join(", "))),
+            Some(_) => Err(Diagnostic::new(
+                key,
+                format!("`{name}` has children, and only classes without children hold packets"),
+            )
+            .accepted(names.join(", "))),
             None => {
                 Err(unknown(&format!("there is no class `{name}`"), name, names.into_iter()).within(&key))
             }
         }
     }
 
-    /// What remains to be refused when everything above is in order: trees that are too deep.
-    fn refuse(&self, error: HtbError) -> Fault {
+    /// Refuses trees that are too deep.
+    fn refuse(&self, error: HtbError) -> Diagnostic {
         let most = config::Htb::MAX_DEPTH;
         let (key, message) = match error {
             HtbError::TooDeep(class) => {
@@ -339,6 +346,6 @@ impl Reader<'_> {
             }
             _ => (format!("{}.classes", self.table), error.to_string()),
         };
-        Fault::new(key, message).accepted(format!("at most {most} levels of classes"))
+        Diagnostic::new(key, message).accepted(format!("at most {most} levels of classes"))
     }
 }

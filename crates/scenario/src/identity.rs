@@ -1,14 +1,14 @@
-//! Who a connection is to the network: the addresses that switches see, and what it tells nodes that negotiate rates.
+//! The identity of a connection in the network: addresses that switches read, and requests where rates are negotiated.
 
 use core::net::Ipv4Addr;
 
 use narrows_routers::{FiveTuple, NegotiationConfig};
 
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::link;
 use crate::schema::{Flow, Protocol, Scenario};
 
-/// What the connections of one entry of `flows` share.
+/// The identity of the connections of an entry of `flows`.
 pub(crate) struct Identity {
     tuple: FiveTuple,
     negotiation: NegotiationConfig,
@@ -16,19 +16,20 @@ pub(crate) struct Identity {
     stated: bool,
 }
 
-/// Where senders and receivers live unless they say so: a network of its own for each entry.
+/// Default networks of senders and receivers: one for each entry.
 const SENDERS: u32 = 10 << 24;
 const RECEIVERS: u32 = (10 << 24) | (128 << 16);
-/// The port of receivers unless they say so.
+/// The default port of receivers.
 const PORT: u16 = 5001;
 /// The first port of senders, and how many there are (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
-/// Contents that nobody states are numbered from here.
+/// Contents that are not stated are numbered from here.
 const OWN_CONTENT: u32 = 1 << 31;
 
-fn address(key: String, text: &str) -> Result<u32, Fault> {
+fn address(key: String, text: &str) -> Result<u32, Diagnostic> {
     text.parse::<Ipv4Addr>().map(u32::from).map_err(|_| {
-        Fault::new(key, format!("`{text}` is no address")).accepted("an IPv4 address such as 10.0.0.1")
+        Diagnostic::new(key, format!("`{text}` is not an address"))
+            .accepted("an IPv4 address such as 10.0.0.1")
     })
 }
 
@@ -38,7 +39,7 @@ impl Identity {
         index: usize,
         paths: usize,
         protocol: Protocol,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, Diagnostic> {
         let flow = &scenario.flows[index];
         let key = |name: &str| format!("flows.{index}.{name}");
         let host = |network: u32, entry: usize| network + ((entry as u32) << 8) + 1;
@@ -73,12 +74,13 @@ impl Identity {
         let max = rate("max_rate", &flow.max_rate, default.max)?;
         let receive = rate("receive_rate", &flow.receive_rate, default.receive)?;
         if min > max {
-            return Err(Fault::new(key("min_rate"), "it is more than max_rate").accepted("at most max_rate"));
+            return Err(Diagnostic::new(key("min_rate"), "`min_rate` exceeds `max_rate`")
+                .accepted("at most max_rate"));
         }
         if let Some(content) = flow.content
             && content >= OWN_CONTENT
         {
-            return Err(Fault::new(key("content"), format!("`{content}` is out of range"))
+            return Err(Diagnostic::new(key("content"), format!("`{content}` is out of range"))
                 .accepted(format!("a whole number below {OWN_CONTENT}")));
         }
         let negotiation = NegotiationConfig {
@@ -99,17 +101,17 @@ impl Identity {
         FiveTuple { source_port: port, ..self.tuple }
     }
 
-    /// What flow number `flow` of the run tells, which is subflow number `leg` of its connection; `before` are those of the
+    /// The request of flow number `flow` of the run, which is subflow number `subflow` of its connection; `before` are those of the
     /// flows before it.
     pub(crate) fn negotiation(
         &self,
         flow: usize,
-        leg: usize,
+        subflow: usize,
         before: &[NegotiationConfig],
     ) -> NegotiationConfig {
         if !self.stated {
-            let content = OWN_CONTENT + (flow - leg) as u32;
-            return NegotiationConfig { content, subflow: leg as u16, ..self.negotiation };
+            let content = OWN_CONTENT + (flow - subflow) as u32;
+            return NegotiationConfig { content, subflow: subflow as u16, ..self.negotiation };
         }
         let same = |other: &&NegotiationConfig| {
             (other.content, other.destination) == (self.negotiation.content, self.negotiation.destination)

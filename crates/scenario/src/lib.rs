@@ -2,18 +2,16 @@
 //!
 //! A scenario is TOML, or JSON of the same keys (which the command line builds from its flags). [`expand`] reads it, applies
 //! overrides, spreads `[sweep]` and `repeat` into runs, and checks every run; [`resolve`] turns one run into a [`Plan`].
-//! A refusal names the file, the line, the key, what was found and what would be accepted.
-
-use std::path::Path;
+//! A diagnostic names the file, the line, the key, the problem and the values accepted.
 
 use serde::Deserialize;
 
 mod app;
 pub mod choice;
 pub mod datagrams;
-mod entry;
-mod fault;
+mod diagnostic;
 pub mod files;
+mod flow_entry;
 mod flows;
 pub mod htb;
 mod identity;
@@ -31,22 +29,22 @@ mod sweep;
 pub mod telemetry;
 mod topology;
 mod tree;
-mod unheard;
+mod unused;
 
 use datagrams::DatagramFlow;
 pub use datagrams::DatagramPlan;
-pub use fault::{Note, ScenarioError};
+pub use diagnostic::{ScenarioError, Warning};
 pub use files::{FileError, Files, NoFiles};
-pub use plan::{ConnectionPlan, FlowPlan, Hop, LinkPlan, Plan, TracePlan, Way};
+pub use plan::{ConnectionPlan, FlowPlan, Hop, LinkPlan, Path, Plan, TracePlan};
 pub use schema::{
     Arrivals, Flow, Link, LossAt, Network, NetworkKind, ParamValue, Policer, Reorder, Scenario, Tcp, Trace,
 };
 
-use fault::Fault;
+use diagnostic::Diagnostic;
 use link::Traces;
 use reader::Reader;
 use sweep::{Grid, MAX_RUNS};
-use tree::{Origin, Tree};
+use tree::{Location, Tree};
 
 /// Where a scenario comes from.
 #[derive(Clone, Copy)]
@@ -70,8 +68,8 @@ pub struct Run {
     pub scenario: Scenario,
     /// 16 hexadecimal digits that name the run: a hash of scenario, seed, capacity traces and version.
     pub id: String,
-    /// What a person should know of its point; of several seeds the first one's run has it.
-    pub notes: Vec<Note>,
+    /// Warnings about its point; of several seeds the first one's run has them.
+    pub warnings: Vec<Warning>,
 }
 
 /// All runs of a scenario: the points of its sweep (the last axis varies fastest), each with all its seeds. Overrides are
@@ -81,22 +79,26 @@ pub struct Run {
 /// If anything is wrong with any of the runs.
 #[allow(clippy::result_large_err)] // once per command, and its fields are what callers print
 pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec<Run>, ScenarioError> {
-    let report = |fault: Fault, tree: Option<&Tree>| fault.report(source.name, source.text, tree);
-    let tree = Tree::parse(source.text).map_err(|fault| report(fault, None))?;
-    let grid = Grid::new(tree, overrides).map_err(|fault| report(fault, None))?;
+    let report =
+        |diagnostic: Diagnostic, tree: Option<&Tree>| diagnostic.report(source.name, source.text, tree);
+    let tree = Tree::parse(source.text).map_err(|diagnostic| report(diagnostic, None))?;
+    let grid = Grid::new(tree, overrides).map_err(|diagnostic| report(diagnostic, None))?;
     let points = grid.len().filter(|&points| points <= MAX_RUNS).ok_or_else(|| {
         let message = match grid.len() {
             Some(points) => format!("{points} points"),
             None => "more points than can be counted".to_owned(),
         };
-        report(Fault::new("sweep", message).accepted(format!("at most {MAX_RUNS} runs")), Some(grid.base()))
+        report(
+            Diagnostic::new("sweep", message).accepted(format!("at most {MAX_RUNS} runs")),
+            Some(grid.base()),
+        )
     })?;
     let mut traces = Traces::default();
     let mut all = Vec::new();
     for index in 0..points {
-        let (point, tree) = grid.point(index).map_err(|fault| report(fault, None))?;
+        let (point, tree) = grid.point(index).map_err(|diagnostic| report(diagnostic, None))?;
         let runs = runs_of(source, points, &point, &tree, &mut traces)
-            .map_err(|fault| report(fault, Some(&tree)))?;
+            .map_err(|diagnostic| report(diagnostic, Some(&tree)))?;
         all.extend(runs);
     }
     Ok(all)
@@ -109,24 +111,24 @@ fn runs_of(
     point: &[(String, String)],
     tree: &Tree,
     traces: &mut Traces,
-) -> Result<Vec<Run>, Fault> {
+) -> Result<Vec<Run>, Diagnostic> {
     let mut scenario = Scenario::deserialize(Reader(tree))?;
     if scenario.name.is_empty() {
-        let stem = Path::new(source.name).file_stem();
+        let stem = std::path::Path::new(source.name).file_stem();
         scenario.name =
             stem.map_or_else(|| source.name.to_owned(), |stem| stem.to_string_lossy().into_owned());
     }
     let (first, repeat) = (scenario.seed, scenario.repeat);
     if repeat == 0 {
-        return Err(Fault::new("repeat", "`0` runs").accepted("a whole number from 1"));
+        return Err(Diagnostic::new("repeat", "`0` is out of range").accepted("a whole number from 1"));
     }
     let total = points * u64::from(repeat);
     if total > MAX_RUNS {
-        return Err(Fault::new("repeat", format!("{points} points × {repeat} seeds make {total} runs"))
+        return Err(Diagnostic::new("repeat", format!("{points} points × {repeat} seeds make {total} runs"))
             .accepted(format!("at most {MAX_RUNS} runs")));
     }
     let last = first.checked_add(u64::from(repeat) - 1).ok_or_else(|| {
-        Fault::new("seed", format!("{repeat} seeds from {first} go beyond the largest"))
+        Diagnostic::new("seed", format!("{repeat} seeds from {first} go beyond the largest"))
             .accepted(format!("a whole number up to {}", u64::MAX - u64::from(repeat) + 1))
     })?;
     scenario.repeat = 1;
@@ -135,21 +137,22 @@ fn runs_of(
     let mut runs = Vec::new();
     for seed in first..=last {
         scenario.seed = seed;
-        let mut notes = Vec::new();
+        let mut warnings = Vec::new();
         if seed == first || random {
             let resolved = resolve::resolve(&scenario, seed, source.files, traces)?;
             if seed == first {
-                let note = |note: Fault| Note::from(note.report(source.name, source.text, Some(tree)));
-                notes.extend(resolved.notes.into_iter().map(note));
+                let warning =
+                    |found: Diagnostic| Warning::from(found.report(source.name, source.text, Some(tree)));
+                warnings.extend(resolved.warnings.into_iter().map(warning));
             }
         }
         let id = id(&scenario, traces);
-        runs.push(Run { point: point.to_vec(), seed, scenario: scenario.clone(), id, notes });
+        runs.push(Run { point: point.to_vec(), seed, scenario: scenario.clone(), id, warnings });
     }
     Ok(runs)
 }
 
-/// What the simulator runs. Messages name no line: a [`Scenario`] has none.
+/// The plan of one run. Messages name no line: a [`Scenario`] has none.
 ///
 /// # Errors
 /// If the scenario is impossible.
@@ -157,7 +160,7 @@ fn runs_of(
 pub fn resolve(scenario: &Scenario, seed: u64, files: &dyn Files) -> Result<Plan, ScenarioError> {
     resolve::resolve(scenario, seed, files, &mut Traces::default())
         .map(|resolved| resolved.plan)
-        .map_err(|fault| fault.at(Origin::Unknown).report(&scenario.name, "", None))
+        .map_err(|diagnostic| diagnostic.at(Location::Unknown).report(&scenario.name, "", None))
 }
 
 /// The JSON Schema of scenario files.
@@ -197,20 +200,21 @@ fn files<'a>(common: &'a Option<String>, own: impl Iterator<Item = &'a Option<St
 /// If a key or value is not acceptable.
 #[allow(clippy::result_large_err)] // once per command
 pub fn datagram_flow(name: &str, text: &str) -> Result<DatagramPlan, ScenarioError> {
-    let tree = Tree::parse(text).map_err(|fault| fault.report(name, text, None))?;
+    let tree = Tree::parse(text).map_err(|diagnostic| diagnostic.report(name, text, None))?;
     let flow = DatagramFlow::deserialize(Reader(&tree)).and_then(|flow| flow.plan());
-    flow.map_err(|fault| fault.report(name, text, Some(&tree)))
+    flow.map_err(|diagnostic| diagnostic.report(name, text, Some(&tree)))
 }
 
-/// The radio path that a table of keys asks for, as under `radio` in a scenario; the seed is 1 where none is stated.
+/// The radio path that a table of keys describes, as under `radio` in a scenario; the seed is 1 where none is stated.
 ///
 /// # Errors
 /// If a key or value is not acceptable.
 #[allow(clippy::result_large_err)] // once per command
 pub fn radio_path(name: &str, text: &str) -> Result<radio::RadioPath, ScenarioError> {
-    let tree = Tree::parse(text).map_err(|fault| fault.report(name, text, None))?;
+    let tree = Tree::parse(text).map_err(|diagnostic| diagnostic.report(name, text, None))?;
     let recipe = choice::Radio::deserialize(Reader(&tree)).and_then(|radio| link::recipe("", &radio, 1));
-    let (seed, length_ms, settings) = recipe.map_err(|fault| fault.report(name, text, Some(&tree)))?;
+    let (seed, length_ms, settings) =
+        recipe.map_err(|diagnostic| diagnostic.report(name, text, Some(&tree)))?;
     Ok(radio::generate(seed, length_ms, &settings))
 }
 
@@ -230,7 +234,7 @@ fn id(scenario: &Scenario, traces: &Traces) -> String {
     eat(env!("CARGO_PKG_VERSION").as_bytes());
     eat(&scenario.seed.to_le_bytes());
     eat(json.as_bytes());
-    // What a generated path is made from is in the scenario.
+    // The settings of a generated path are in the scenario.
     let (network, links) = (&scenario.network, &scenario.links);
     let capacity = files(&network.capacity_trace, links.iter().map(|link| &link.capacity_trace));
     let loss = files(&network.loss_trace, links.iter().map(|link| &link.loss_trace));

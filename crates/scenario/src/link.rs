@@ -11,14 +11,14 @@ use narrows_routers::protocol::Explicit;
 use narrows_routers::{self as routers, RouterConfig, controller};
 
 use crate::choice::{self, Loss, LossKind, Radio};
-use crate::fault::{Fault, unknown};
+use crate::diagnostic::{Diagnostic, unknown};
 use crate::files::{FileError, Files};
 use crate::flows;
 use crate::quantity::{self, BufferSize};
 use crate::radio;
 use crate::schema;
 
-/// Of queues that are to drop nothing: those of access links and of the way back.
+/// For queues that drop nothing: those of access links and of the reverse path.
 pub(crate) const AMPLE: Limit = Limit::Packets(1_000_000);
 
 /// The longest period of a capacity trace: 115 days.
@@ -35,14 +35,14 @@ pub(crate) struct Traces {
     delay: BTreeMap<String, DelayTrace>,
     /// The path generated last, with what it was generated from.
     radio: Option<(Recipe, Carried)>,
-    /// What routers learned in earlier runs, as read last.
+    /// The state that routers learned in earlier runs, by link.
     pub(crate) learned: BTreeMap<String, String>,
 }
 
 /// Seed, length in milliseconds and settings of a generated path.
 type Recipe = (u64, u64, radio::Settings);
 
-/// What a link carries, and what changes with it.
+/// The capacity of a link, and loss and delay that change with it.
 #[derive(Clone)]
 pub(crate) struct Carried {
     pub(crate) capacity: Capacity,
@@ -60,19 +60,19 @@ pub(crate) struct Stated<'a> {
     pub(crate) radio: Option<&'a Radio>,
 }
 
-/// What links are made from besides the scenario: files, the seed of the run, and what was read before.
+/// Inputs besides the scenario: files, the seed of the run, and traces read before.
 pub(crate) struct Inputs<'a> {
     pub(crate) files: &'a dyn Files,
     pub(crate) seed: u64,
     pub(crate) traces: &'a mut Traces,
 }
 
-fn read(key: &str, file: &str, files: &dyn Files, format: &str) -> Result<String, Fault> {
+fn read(key: &str, file: &str, files: &dyn Files, format: &str) -> Result<String, Diagnostic> {
     files.read(file).map_err(|failed| unreadable(key, &failed, format))
 }
 
-fn unreadable(key: &str, failed: &FileError, format: &str) -> Fault {
-    Fault::new(key, format!("cannot read `{}`: {}", failed.place, failed.error)).accepted(format)
+fn unreadable(key: &str, failed: &FileError, format: &str) -> Diagnostic {
+    Diagnostic::new(key, format!("cannot read `{}`: {}", failed.place, failed.error)).accepted(format)
 }
 
 /// The timeline in `file`, repeated with the capacity of its link if that repeats.
@@ -83,12 +83,12 @@ fn timeline<T: Copy + Default>(
     (key, file): (&str, &str),
     files: &dyn Files,
     capacity: &Capacity,
-) -> Result<Timeline<T>, Fault> {
+) -> Result<Timeline<T>, Diagnostic> {
     let read_now = match known.get(file) {
         Some(known) => known.clone(),
         None => {
             let parsed = parse(&read(key, file, files, format)?)
-                .map_err(|error| Fault::new(key, format!("`{file}`: {error}")).accepted(format))?;
+                .map_err(|error| Diagnostic::new(key, format!("`{file}`: {error}")).accepted(format))?;
             known.insert(file.to_owned(), parsed.clone());
             parsed
         }
@@ -98,26 +98,27 @@ fn timeline<T: Copy + Default>(
     if read_now.end() > period {
         let ms = |time: Nanos| time.as_nanos() / 1_000_000;
         let found =
-            format!("`{file}` goes on to {} ms, the capacity trace to {} ms", ms(read_now.end()), ms(period));
-        return Err(Fault::new(key, found).accepted("times within the capacity trace, with which it repeats"));
+            format!("`{file}` extends to {} ms, the capacity trace to {} ms", ms(read_now.end()), ms(period));
+        return Err(
+            Diagnostic::new(key, found).accepted("times within the capacity trace, with which it repeats")
+        );
     }
     Ok(read_now.repeating(period))
 }
 
 impl Traces {
     /// The capacity trace in `file`.
-    fn load(&mut self, key: &str, file: &str, files: &dyn Files) -> Result<Arc<CapacityTrace>, Fault> {
+    fn load(&mut self, key: &str, file: &str, files: &dyn Files) -> Result<Arc<CapacityTrace>, Diagnostic> {
         if let Some(trace) = self.capacity.get(file) {
             return Ok(Arc::clone(trace));
         }
         const FORMAT: &str = "a file in mahimahi format: one time in milliseconds per line, ascending";
         let text = read(key, file, files, FORMAT)?;
         let trace = CapacityTrace::parse(&text)
-            .map_err(|error| Fault::new(key, format!("`{file}`: {error}")).accepted(FORMAT))?;
+            .map_err(|error| Diagnostic::new(key, format!("`{file}`: {error}")).accepted(FORMAT))?;
         if trace.opportunities_ms.last().is_some_and(|&ms| ms > LONGEST_TRACE_MS) {
-            return Err(
-                Fault::new(key, format!("`{file}` goes beyond {LONGEST_TRACE_MS} ms")).accepted(FORMAT)
-            );
+            return Err(Diagnostic::new(key, format!("`{file}` extends beyond {LONGEST_TRACE_MS} ms"))
+                .accepted(FORMAT));
         }
         let trace = Arc::new(trace);
         self.capacity.insert(file.to_owned(), Arc::clone(&trace));
@@ -147,19 +148,29 @@ impl Traces {
 
 impl Inputs<'_> {
     /// The loss that a file states.
-    pub(crate) fn loss(&mut self, key: &str, file: &str, capacity: &Capacity) -> Result<LossTrace, Fault> {
+    pub(crate) fn loss(
+        &mut self,
+        key: &str,
+        file: &str,
+        capacity: &Capacity,
+    ) -> Result<LossTrace, Diagnostic> {
         const FORMAT: &str = "a file with lines of `start_ms end_ms share`";
         timeline(&mut self.traces.loss, LossTrace::parse, FORMAT, (key, file), self.files, capacity)
     }
 
     /// The delay that a file states.
-    pub(crate) fn delay(&mut self, key: &str, file: &str, capacity: &Capacity) -> Result<DelayTrace, Fault> {
+    pub(crate) fn delay(
+        &mut self,
+        key: &str,
+        file: &str,
+        capacity: &Capacity,
+    ) -> Result<DelayTrace, Diagnostic> {
         const FORMAT: &str = "a file with lines of `at_ms delay_ms`";
         timeline(&mut self.traces.delay, DelayTrace::parse, FORMAT, (key, file), self.files, capacity)
     }
 
-    /// What the keys of one table say that a link carries; nothing if there is no such key.
-    pub(crate) fn carried(&mut self, stated: &Stated<'_>) -> Result<Option<Carried>, Fault> {
+    /// The capacity that the keys of one table state; `None` if there is no such key.
+    pub(crate) fn carried(&mut self, stated: &Stated<'_>) -> Result<Option<Carried>, Diagnostic> {
         let key = |name: &str| format!("{}.{name}", stated.table);
         let plain = |capacity, rate| Carried { capacity, rate, loss: None, delay: None };
         Ok(Some(match (stated.rate, stated.file, stated.radio) {
@@ -189,22 +200,22 @@ impl Inputs<'_> {
                 }
             }
             (_, Some(_), None) => {
-                return Err(Fault::new(key("capacity_trace"), "there is a rate too")
+                return Err(Diagnostic::new(key("capacity_trace"), "`rate` is also set")
                     .accepted("either rate or capacity_trace"));
             }
             (_, _, Some(_)) => {
-                return Err(Fault::new(key("radio"), "there is a rate or capacity_trace too")
+                return Err(Diagnostic::new(key("radio"), "`rate` or `capacity_trace` is also set")
                     .accepted("one of rate, capacity_trace and radio"));
             }
         }))
     }
 }
 
-/// What a path is generated from. `table` is empty where the keys stand alone.
-pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Fault> {
+/// The settings that a path is generated from. `table` is empty where the keys stand alone.
+pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Diagnostic> {
     let key = |name: &str| if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") };
     let refuse = |name: &str, message: String, accepted: String| {
-        Err(Fault::new(key(name), message).accepted(accepted))
+        Err(Diagnostic::new(key(name), message).accepted(accepted))
     };
     let rate_or = |name: &str, stated: Option<&quantity::Rate>, default| match stated {
         Some(stated) => rate(&key(name), stated),
@@ -243,8 +254,8 @@ pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Fa
     }
     if settings.loss > settings.most_loss() {
         let most = libm::floor(settings.most_loss() * 1e4) / 1e2;
-        let found = format!("`{}%` is more than handovers this rare leave room for", settings.loss * 100.0);
-        return refuse("loss", found, format!("up to {most}%, or more handovers"));
+        let found = format!("`{}%` is more than such rare handovers can lose", settings.loss * 100.0);
+        return refuse("loss", found, format!("up to {most}%, or more frequent handovers"));
     }
     let length_ms = period.as_nanos() / 1_000_000;
     let opportunities = period.as_secs_f64() * mean as f64 / OPPORTUNITY_BYTES as f64;
@@ -260,9 +271,9 @@ pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Fa
 }
 
 /// A rate that is not zero.
-pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Fault> {
+pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Diagnostic> {
     match rate.value() {
-        Rate::ZERO => Err(Fault::new(key, format!("`{rate}` carries nothing"))
+        Rate::ZERO => Err(Diagnostic::new(key, format!("`{rate}` carries nothing"))
             .accepted("a rate above zero such as 100mbit")),
         rate => Ok(rate),
     }
@@ -276,7 +287,7 @@ pub(crate) fn limit(
     rate: Rate,
     rtt: Nanos,
     packet: Bytes,
-) -> Result<Limit, Fault> {
+) -> Result<Limit, Diagnostic> {
     let limit = match buffer.value() {
         BufferSize::Bdp { multiple, rtt: stated } => {
             // Rounded to the nearest byte: 0.7 of 1000 is 700, though 0.7 has no exact binary form.
@@ -287,12 +298,12 @@ pub(crate) fn limit(
         BufferSize::Time(time) => Limit::Time(time),
     };
     let refuse = |message: String| {
-        Err(Fault::new(key, message)
+        Err(Diagnostic::new(key, message)
             .accepted(format!("a buffer of at least one packet of {} B", packet.as_u64())))
     };
     match limit {
         Limit::Bytes(bytes) if bytes < packet => {
-            refuse(format!("`{buffer}` is {} B {place} and holds no packet", bytes.as_u64()))
+            refuse(format!("`{buffer}` is {} B {place}, less than a packet", bytes.as_u64()))
         }
         Limit::Packets(0) | Limit::Time(Nanos::ZERO) => refuse(format!("`{buffer}` holds no packet")),
         limit => Ok(limit),
@@ -300,9 +311,9 @@ pub(crate) fn limit(
 }
 
 /// `key` belongs to another kind.
-fn stray(table: &str, key: &str, kind: &str, allowed: &[&str]) -> Fault {
+fn stray(table: &str, key: &str, kind: &str, allowed: &[&str]) -> Diagnostic {
     let accepted = if allowed.is_empty() { "no parameter".to_owned() } else { allowed.join(", ") };
-    Fault::new(format!("{table}.{key}"), format!("`{kind}` has no such parameter")).accepted(accepted)
+    Diagnostic::new(format!("{table}.{key}"), format!("`{kind}` has no such parameter")).accepted(accepted)
 }
 
 pub(crate) fn check_keys<T: serde::Serialize>(
@@ -310,7 +321,7 @@ pub(crate) fn check_keys<T: serde::Serialize>(
     value: &T,
     kind: &str,
     allowed: &[&str],
-) -> Result<(), Fault> {
+) -> Result<(), Diagnostic> {
     match choice::stray_key(value, allowed) {
         Some(key) => Err(stray(table, &key, kind, allowed)),
         None => Ok(()),
@@ -318,16 +329,20 @@ pub(crate) fn check_keys<T: serde::Serialize>(
 }
 
 /// A time that must not be zero, or its default.
-pub(crate) fn time_or(key: String, time: Option<&quantity::Time>, default: Nanos) -> Result<Nanos, Fault> {
+pub(crate) fn time_or(
+    key: String,
+    time: Option<&quantity::Time>,
+    default: Nanos,
+) -> Result<Nanos, Diagnostic> {
     match time.map(quantity::Time::value) {
-        Some(Nanos::ZERO) => Err(Fault::new(key, "a time of zero").accepted("a time above zero")),
+        Some(Nanos::ZERO) => Err(Diagnostic::new(key, "a time of zero").accepted("a time above zero")),
         Some(time) => Ok(time),
         None => Ok(default),
     }
 }
 
 /// Random loss.
-pub(crate) fn loss(table: &str, loss: &Loss) -> Result<config::Loss, Fault> {
+pub(crate) fn loss(table: &str, loss: &Loss) -> Result<config::Loss, Diagnostic> {
     let allowed: &[&str] = match loss.kind {
         LossKind::Bernoulli => &["probability"],
         LossKind::GilbertElliott => &["to_bad", "to_good", "loss_good", "loss_bad"],
@@ -335,7 +350,8 @@ pub(crate) fn loss(table: &str, loss: &Loss) -> Result<config::Loss, Fault> {
     };
     let kind = choice::name_of(&loss.kind);
     check_keys(table, loss, &kind, allowed)?;
-    let missing = |name: &str| Fault::new(format!("{table}.{name}"), format!("`{kind}` needs this key"));
+    let missing =
+        |name: &str| Diagnostic::new(format!("{table}.{name}"), format!("`{kind}` requires this key"));
     let share = |name: &str, share: &Option<quantity::Share>| {
         share
             .as_ref()
@@ -343,13 +359,14 @@ pub(crate) fn loss(table: &str, loss: &Loss) -> Result<config::Loss, Fault> {
             .ok_or_else(|| missing(name).accepted("a percentage such as 0.1%"))
     };
     match loss.kind {
-        LossKind::Bernoulli => match share("probability", &loss.probability)? {
-            0.0 => Ok(config::Loss::None),
-            1.0 => {
-                Err(Fault::new(table, "with `100%` nothing would pass").accepted("a percentage below 100%"))
+        LossKind::Bernoulli => {
+            match share("probability", &loss.probability)? {
+                0.0 => Ok(config::Loss::None),
+                1.0 => Err(Diagnostic::new(table, "`100%` would lose every packet")
+                    .accepted("a percentage below 100%")),
+                probability => Ok(config::Loss::Bernoulli(probability)),
             }
-            probability => Ok(config::Loss::Bernoulli(probability)),
-        },
+        }
         LossKind::GilbertElliott => Ok(config::Loss::GilbertElliott {
             to_bad: share("to_bad", &loss.to_bad)?,
             to_good: share("to_good", &loss.to_good)?,
@@ -357,8 +374,8 @@ pub(crate) fn loss(table: &str, loss: &Loss) -> Result<config::Loss, Fault> {
             loss_bad: loss.loss_bad.as_ref().map_or(1.0, quantity::Share::value),
         }),
         LossKind::Periodic => match loss.every {
-            Some(0 | 1) => Err(Fault::new(format!("{table}.every"), "nothing would pass")
-                .accepted("a whole number from 2: one packet in so many is lost")),
+            Some(0 | 1) => Err(Diagnostic::new(format!("{table}.every"), "every packet would be lost")
+                .accepted("a whole number from 2: one packet in that many is lost")),
             Some(every) => Ok(config::Loss::Periodic(every)),
             None => Err(missing("every").accepted("a whole number such as 1000")),
         },
@@ -370,17 +387,20 @@ pub(crate) fn policer(
     table: &str,
     policer: &schema::Policer,
     packet: Bytes,
-) -> Result<config::Policer, Fault> {
+) -> Result<config::Policer, Diagnostic> {
     let burst = policer.burst.value();
     if burst < packet {
-        return Err(Fault::new(format!("{table}.burst"), format!("`{}` lets no packet pass", policer.burst))
-            .accepted(format!("at least one packet of {} B", packet.as_u64())));
+        return Err(Diagnostic::new(
+            format!("{table}.burst"),
+            format!("`{}` is less than a packet", policer.burst),
+        )
+        .accepted(format!("at least one packet of {} B", packet.as_u64())));
     }
     Ok(config::Policer { rate: rate(&format!("{table}.rate"), &policer.rate)?, burst })
 }
 
 /// A router, if one is meant.
-pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<RouterConfig>, Fault> {
+pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<RouterConfig>, Diagnostic> {
     if stated.kind == "none" {
         let dies = stated.dies.as_ref().map(|_| "dies");
         return match stated.params.keys().map(String::as_str).next().or(dies) {
@@ -411,15 +431,15 @@ pub(crate) fn default_router(explicit: Explicit) -> RouterConfig {
     }
 }
 
-/// Reads what routers learned in earlier runs, by link.
-pub(crate) fn learned(file: Option<&str>, files: &dyn Files, traces: &mut Traces) -> Result<(), Fault> {
+/// Reads the state that routers learned in earlier runs.
+pub(crate) fn learned(file: Option<&str>, files: &dyn Files, traces: &mut Traces) -> Result<(), Diagnostic> {
     const FORMAT: &str = "a JSON object with a text for each link";
     traces.learned.clear();
     let Some(file) = file else { return Ok(()) };
     match files.read(file) {
         Ok(text) => {
             traces.learned = serde_json::from_str(&text)
-                .map_err(|error| Fault::new(LEARNED, format!("`{file}`: {error}")).accepted(FORMAT))?;
+                .map_err(|error| Diagnostic::new(LEARNED, format!("`{file}`: {error}")).accepted(FORMAT))?;
             Ok(())
         }
         // Nothing was learned yet.
@@ -428,11 +448,11 @@ pub(crate) fn learned(file: Option<&str>, files: &dyn Files, traces: &mut Traces
     }
 }
 
-/// Gives a router what it learned at this link.
-pub(crate) fn teach(link: &str, own: &mut RouterConfig, traces: &Traces) -> Result<(), Fault> {
+/// Gives a router the state that it learned at this link.
+pub(crate) fn teach(link: &str, own: &mut RouterConfig, traces: &Traces) -> Result<(), Diagnostic> {
     if let Some(text) = traces.learned.get(link) {
         own.entry.check_learned(text).map_err(|problem| {
-            Fault::new(LEARNED, format!("what `{link}` learned cannot be read: {problem}"))
+            Diagnostic::new(LEARNED, format!("the state that `{link}` learned cannot be read: {problem}"))
                 .accepted("a file that `narrows run --learn` wrote, or none")
         })?;
         own.learned = Some(Arc::from(text.as_str()));
@@ -443,7 +463,7 @@ pub(crate) fn teach(link: &str, own: &mut RouterConfig, traces: &Traces) -> Resu
 const LEARNED: &str = "network.learned";
 
 /// The controller.
-pub(crate) fn controller(stated: Option<&schema::Controller>) -> Result<controller::Config, Fault> {
+pub(crate) fn controller(stated: Option<&schema::Controller>) -> Result<controller::Config, Diagnostic> {
     let default = controller::Config::default();
     let Some(stated) = stated else { return Ok(default) };
     let time =
@@ -451,9 +471,8 @@ pub(crate) fn controller(stated: Option<&schema::Controller>) -> Result<controll
     let share = |stated: &Option<quantity::Share>, default| stated.as_ref().map_or(default, |s| s.value());
     let poll = time(&stated.poll, default.poll);
     if poll.is_zero() {
-        return Err(
-            Fault::new("network.controller.poll", "polls without a pause").accepted("a time above zero")
-        );
+        return Err(Diagnostic::new("network.controller.poll", "a polling interval of zero")
+            .accepted("a time above zero"));
     }
     Ok(controller::Config {
         poll,
@@ -464,7 +483,7 @@ pub(crate) fn controller(stated: Option<&schema::Controller>) -> Result<controll
 }
 
 /// Reordering.
-pub(crate) fn reordering(table: &str, reorder: &schema::Reorder) -> Result<config::Reordering, Fault> {
+pub(crate) fn reordering(table: &str, reorder: &schema::Reorder) -> Result<config::Reordering, Diagnostic> {
     let delay = time_or(format!("{table}.delay"), Some(&reorder.delay), Nanos::ZERO)?;
     Ok(config::Reordering { probability: reorder.probability.value(), delay })
 }

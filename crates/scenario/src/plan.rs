@@ -1,4 +1,4 @@
-//! A run, fully resolved: no names to look up, no units to parse, nothing left to default.
+//! A run, fully resolved: names looked up, units parsed, defaults filled in.
 
 use narrows_cc::{Bytes, Nanos, Params, schemes::Entry};
 use narrows_net::config::{Jitter, LinkConfig, Reordering};
@@ -26,7 +26,7 @@ pub struct Plan {
     pub connections: Vec<ConnectionPlan>,
     /// How the controller works, where a router algorithm needs one.
     pub controller: narrows_routers::controller::Config,
-    /// What is recorded.
+    /// The trace.
     pub trace: TracePlan,
 }
 
@@ -65,7 +65,7 @@ pub struct Hop {
 pub struct ConnectionPlan {
     /// Its label in results.
     pub label: String,
-    /// The flow that is its first subflow. What all subflows have in common is read there.
+    /// The flow that is its first subflow, which has the settings common to all.
     pub first: usize,
     /// How many flows from there on are its subflows.
     pub subflows: usize,
@@ -73,7 +73,7 @@ pub struct ConnectionPlan {
     pub scheduler: Scheduler,
     /// The receiver's buffer.
     pub receive_window: Bytes,
-    /// What feeds it.
+    /// Its application.
     pub app: AppConfig,
 }
 
@@ -92,30 +92,30 @@ pub struct FlowPlan {
     pub negotiation: NegotiationConfig,
     /// The sending end's settings, where datagrams carry it; then `tcp` only says how large its packets are.
     pub datagrams: Option<narrows_dccp::Config>,
-    /// What feeds it.
+    /// Its application.
     pub app: AppConfig,
     /// When it opens.
     pub start: Nanos,
     /// When its application stops writing.
     pub stop: Option<Nanos>,
-    /// The way it takes.
-    pub way: Way,
-    /// Other ways it could take; see [`narrows_packet::MAX_PATHS`].
-    pub others: Vec<Way>,
+    /// The path it takes.
+    pub path: Path,
+    /// Other paths it could take; see [`narrows_packet::MAX_PATHS`].
+    pub alternates: Vec<Path>,
     /// Two-way propagation delay.
     pub base_rtt: Nanos,
 }
 
-/// A way through the network and back.
+/// A path through the network and back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct Path {
     /// That of data.
     pub forward: Vec<Hop>,
     /// That of acknowledgements.
     pub reverse: Vec<Hop>,
 }
 
-/// What is recorded besides the metrics.
+/// The trace of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TracePlan {
     /// Sample every flow's and link's state this often.

@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A text is not the quantity it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What was found.
+    /// The problem.
     pub message: String,
-    /// What would be accepted.
+    /// The values accepted.
     pub accepted: &'static str,
 }
 
@@ -55,7 +55,7 @@ impl Decimal<'_> {
 fn split(text: &str) -> Result<(Decimal<'_>, &str), String> {
     let text = text.trim();
     if text.is_empty() {
-        return Err("the text is empty".into());
+        return Err("the value is empty".into());
     }
     if let Some(rest) = text.strip_prefix('-')
         && rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')
@@ -199,9 +199,9 @@ fn buffer(text: &str) -> Result<BufferSize, String> {
     };
     let (number, unit) = split(amount)?;
     match unit {
-        "bdp" if at == Some(Nanos::ZERO) => Err(format!("the BDP of `{text}` is nothing")),
+        "bdp" if at == Some(Nanos::ZERO) => Err(format!("the BDP of `{text}` is zero")),
         "bdp" => Ok(BufferSize::Bdp { multiple: number.as_f64(), rtt: at }),
-        _ if at.is_some() => Err(format!("`{text}`: only a BDP is taken at a time")),
+        _ if at.is_some() => Err(format!("`{text}`: only a BDP refers to an RTT")),
         "pkt" => packets(number, text).map(BufferSize::Packets),
         _ if TIMES.iter().any(|(name, _)| *name == unit) => time(text).map(BufferSize::Time),
         _ if SIZES.iter().any(|(name, _)| *name == unit) => size(text).map(BufferSize::Bytes),
@@ -382,6 +382,7 @@ mod tests {
         text.parse::<T>().unwrap_err().message
     }
 
+    /// Units scale exactly.
     #[test]
     fn units_scale_exactly() {
         assert_eq!("2.5kbit".parse::<Rate>().unwrap().value().as_bytes_per_sec(), 312);
@@ -395,11 +396,13 @@ mod tests {
         assert_eq!("off".parse::<Period>().unwrap().value(), None);
     }
 
+    /// A quantity keeps its text as written.
     #[test]
-    fn the_text_is_kept_as_written() {
+    fn quantity_keeps_the_text_as_written() {
         assert_eq!("0.10ms".parse::<Time>().unwrap().to_string(), "0.10ms");
     }
 
+    /// Buffers are read in every unit.
     #[test]
     fn buffers_are_read_in_every_unit() {
         let value = |text: &str| text.parse::<Buffer>().unwrap().value();
@@ -410,8 +413,9 @@ mod tests {
         assert_eq!(value("50ms"), BufferSize::Time(Nanos::from_millis(50)));
     }
 
+    /// Refusals of quantities name the problem.
     #[test]
-    fn what_is_wrong_with_a_quantity_is_said() {
+    fn quantity_refusals_name_the_problem() {
         assert_eq!(refused::<Rate>("100"), "`100` has no unit");
         assert_eq!(refused::<Rate>("100mbps"), "`mbps` is not a unit of a rate here; write `mbit`");
         assert_eq!(refused::<Rate>("100Mbit/s"), "`Mbit/s` is not a unit of a rate here; write `mbit`");
@@ -427,7 +431,7 @@ mod tests {
         assert_eq!(refused::<Share>("0.001"), "`0.001` is ambiguous: 0.001%, or a fraction (0.1%)?");
         assert_eq!(refused::<Share>("101%"), "`101%` is more than 100%");
         assert_eq!(refused::<Buffer>("1.5pkt"), "`1.5pkt` is not a whole number of packets");
-        assert_eq!(refused::<Buffer>("5pkt@10ms"), "`5pkt@10ms`: only a BDP is taken at a time");
+        assert_eq!(refused::<Buffer>("5pkt@10ms"), "`5pkt@10ms`: only a BDP refers to an RTT");
         assert_eq!(refused::<Buffer>("5BDP"), "`BDP` is not a unit of a buffer here; write `bdp`");
     }
 }

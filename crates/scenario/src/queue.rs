@@ -6,7 +6,7 @@ use narrows_cc::Nanos;
 use narrows_net::config;
 
 use crate::choice::{self, Queue, QueueKind};
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::htb::{self, Place};
 use crate::link::{check_keys, time_or};
 use crate::quantity::{self, DataAmount};
@@ -15,7 +15,7 @@ use crate::quantity::{self, DataAmount};
 const SHORTEST_UPDATE: Nanos = Nanos::from_micros(10);
 
 /// The queue discipline that stands before a link.
-pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<config::Queue, Fault> {
+pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<config::Queue, Diagnostic> {
     let allowed: &[&str] = match queue.kind {
         QueueKind::DropTail => &[],
         QueueKind::CoDel => &["ecn", "target", "interval"],
@@ -43,13 +43,12 @@ pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<con
         QueueKind::FqCoDel => {
             let queues = queue.queues.unwrap_or(1024);
             if !(1..=65_536).contains(&queues) {
-                return Err(
-                    Fault::new(key("queues"), format!("`{queues}` is out of range")).accepted("1 to 65536")
-                );
+                return Err(Diagnostic::new(key("queues"), format!("`{queues}` is out of range"))
+                    .accepted("1 to 65536"));
             }
             let quantum = queue.quantum.as_ref().map_or(1514, |quantum| quantum.value().as_u64());
             let quantum = u32::try_from(quantum).ok().filter(|&quantum| quantum > 0).ok_or_else(|| {
-                Fault::new(key("quantum"), format!("`{quantum}` bytes is out of range"))
+                Diagnostic::new(key("quantum"), format!("`{quantum}` bytes is out of range"))
                     .accepted("1B to 4GiB")
             })?;
             config::Queue::FqCoDel { target: target(5)?, interval: interval()?, queues, quantum, ecn }
@@ -66,15 +65,18 @@ pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<con
             let max_p = queue.max_p.as_ref().map_or(0.1, quantity::Share::value);
             let weight = queue.weight.unwrap_or(0.002);
             if max <= min {
-                return Err(Fault::new(key("max"), format!("{max} packets is not above min, {min} packets"))
-                    .accepted("a threshold above min"));
+                return Err(Diagnostic::new(
+                    key("max"),
+                    format!("{max} packets is not above `min`, {min} packets"),
+                )
+                .accepted("a threshold above min"));
             }
             if max_p <= 0.0 {
-                return Err(Fault::new(key("max_p"), "with `0%` nothing would ever be dropped early")
+                return Err(Diagnostic::new(key("max_p"), "`0%` would drop nothing early")
                     .accepted("a percentage above 0%, such as 10%"));
             }
             if !(weight > 0.0 && weight <= 1.0) {
-                return Err(Fault::new(key("weight"), format!("`{weight}` is out of range"))
+                return Err(Diagnostic::new(key("weight"), format!("`{weight}` is out of range"))
                     .accepted("a number above 0, at most 1"));
             }
             config::Queue::Red { min, max, max_p, weight, adaptive: queue.adaptive.unwrap_or(false), ecn }
@@ -83,19 +85,22 @@ pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<con
 }
 
 /// DualPI2: what is not stated follows from the target and the longest round-trip time.
-fn dualpi2(table: &str, queue: &Queue, target: Nanos) -> Result<config::DualPi2, Fault> {
+fn dualpi2(table: &str, queue: &Queue, target: Nanos) -> Result<config::DualPi2, Diagnostic> {
     let key = |name: &str| format!("{table}.{name}");
     let rtt_max = time_or(key("rtt_max"), queue.rtt_max.as_ref(), Nanos::from_millis(100))?;
     let base = config::DualPi2::for_rtt(target, rtt_max);
     let update = time_or(key("update"), queue.update.as_ref(), base.update)?;
     if update < SHORTEST_UPDATE {
-        return Err(Fault::new(key("update"), format!("updates every {} ns", update.as_nanos()))
-            .accepted("a time of at least 10us"));
+        return Err(Diagnostic::new(
+            key("update"),
+            format!("an interval of {} ns between updates", update.as_nanos()),
+        )
+        .accepted("a time of at least 10us"));
     }
     let alpha = base.alpha * update.as_secs_f64() / base.update.as_secs_f64();
     let gain = |name: &str, stated: Option<f64>, default: f64| match stated {
         Some(gain) if !(0.0..=1e6).contains(&gain) => {
-            Err(Fault::new(key(name), format!("`{gain}` is out of range")).accepted("0 to 1000000"))
+            Err(Diagnostic::new(key(name), format!("`{gain}` is out of range")).accepted("0 to 1000000"))
         }
         stated => Ok(stated.unwrap_or(default)),
     };

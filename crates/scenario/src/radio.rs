@@ -1,6 +1,6 @@
 //! # A 5G path
 //!
-//! A generated radio link: when 1500 bytes may leave, which share of packets is lost, and how much longer the way is, in
+//! A generated radio link: when 1500 bytes may leave, which share of packets is lost, and how much longer the path is, in
 //! whole milliseconds. A pure function of seed and settings.
 //!
 //! ## Model
@@ -91,7 +91,7 @@ pub struct RadioPath {
     pub capacity: CapacityTrace,
     /// Which share is lost.
     pub loss: LossTrace,
-    /// How much longer the way is.
+    /// How much longer the path is.
     pub delay: DelayTrace,
 }
 

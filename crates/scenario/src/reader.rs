@@ -3,63 +3,66 @@
 use serde::de::{self, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-use crate::fault::Fault;
-use crate::tree::{Entry, Node, Tree};
+use crate::diagnostic::Diagnostic;
+use crate::tree::{KeyValue, Node, Tree};
 
 /// A [`Tree`] as serde wants it.
 pub(crate) struct Reader<'a>(pub(crate) &'a Tree);
 
 impl Reader<'_> {
     /// It is something else than `accepted`.
-    fn not(&self, accepted: &str) -> Fault {
+    fn not(&self, accepted: &str) -> Diagnostic {
         let found = match &self.0.node {
-            Node::Text(text) => format!("found the text `{text}`"),
+            Node::Text(text) => format!("found the string `{text}`"),
             Node::Integer(_) | Node::Float(_) | Node::Bool(_) => format!("found `{}`", self.0),
             _ => format!("found {}", self.0.kind()),
         };
-        Fault::new("", found).accepted(accepted).at(self.0.at)
+        Diagnostic::new("", found).accepted(accepted).at(self.0.at)
     }
 
-    fn whole_number(&self, min: i128, max: i128) -> Result<i128, Fault> {
+    fn whole_number(&self, min: i128, max: i128) -> Result<i128, Diagnostic> {
         let found = match &self.0.node {
             Node::Integer(value) if (min..=max).contains(value) => return Ok(*value),
             Node::Integer(_) => format!("`{}` is out of range", self.0),
             _ => return Err(self.not(&format!("a whole number from {min} to {max}"))),
         };
-        Err(Fault::new("", found).accepted(format!("a whole number from {min} to {max}")).at(self.0.at))
+        Err(Diagnostic::new("", found).accepted(format!("a whole number from {min} to {max}")).at(self.0.at))
     }
 }
 
 macro_rules! whole_numbers {
     ($($method:ident $visit:ident $type:ty,)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {
             visitor.$visit(self.whole_number(<$type>::MIN.into(), <$type>::MAX.into())? as $type)
         }
     )*};
 }
 
 impl<'de> de::Deserializer<'de> for Reader<'_> {
-    type Error = Fault;
+    type Error = Diagnostic;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {
         let at = self.0.at;
         match &self.0.node {
             Node::Null => visitor.visit_unit(),
             Node::Text(text) => visitor.visit_str(text),
-            Node::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
-                (Ok(value), _) => visitor.visit_u64(value),
-                (_, Ok(value)) => visitor.visit_i64(value),
-                _ => Err(Fault::new("", format!("`{value}` is out of range")).accepted("a smaller number")),
-            },
+            Node::Integer(value) => {
+                match (u64::try_from(*value), i64::try_from(*value)) {
+                    (Ok(value), _) => visitor.visit_u64(value),
+                    (_, Ok(value)) => visitor.visit_i64(value),
+                    _ => Err(Diagnostic::new("", format!("`{value}` is out of range"))
+                        .accepted("a smaller number")),
+                }
+            }
             Node::Float(value) => visitor.visit_f64(*value),
             Node::Bool(value) => visitor.visit_bool(*value),
             Node::List(items) => visitor.visit_seq(Items { items: items.iter().enumerate() }),
             Node::Table(entries) => visitor.visit_map(Entries { entries: entries.iter(), current: None }),
         }
-        .map_err(|fault| fault.at(at))
+        .map_err(|diagnostic| diagnostic.at(at))
     }
 
-    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {
         match self.0.node {
             Node::Integer(value) => visitor.visit_f64(value as f64),
             Node::Float(value) => visitor.visit_f64(value),
@@ -67,7 +70,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         }
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {
         match self.0.node {
             Node::Bool(value) => visitor.visit_bool(value),
             _ => Err(self.not("true or false")),
@@ -81,7 +84,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         deserialize_u64 visit_u64 u64,
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {
         match self.0.node {
             Node::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
@@ -92,7 +95,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, Diagnostic> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -101,22 +104,22 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         _: &'static str,
         names: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, Diagnostic> {
         match &self.0.node {
             Node::Text(text) => visitor.visit_enum(text.as_str().into_deserializer()),
             _ => Err(self.not(&names.join(", "))),
         }
-        .map_err(|fault: Fault| fault.at(self.0.at))
+        .map_err(|diagnostic: Diagnostic| diagnostic.at(self.0.at))
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {
         match self.0.node {
             Node::List(_) => self.deserialize_any(visitor),
             _ => Err(self.not("a list; tables are listed as [[flows]]")),
         }
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {
         match self.0.node {
             Node::Table(_) => self.deserialize_any(visitor),
             _ => Err(self.not("a table of keys")),
@@ -128,14 +131,14 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, Diagnostic> {
         self.deserialize_map(visitor)
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {
         match self.0.node {
             Node::Text(_) => self.deserialize_any(visitor),
-            _ => Err(self.not("a text in quotes")),
+            _ => Err(self.not("a string in quotes")),
         }
     }
 
@@ -149,31 +152,39 @@ struct Items<'a> {
 }
 
 impl<'de> SeqAccess<'de> for Items<'_> {
-    type Error = Fault;
+    type Error = Diagnostic;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Diagnostic> {
         let Some((index, item)) = self.items.next() else { return Ok(None) };
-        seed.deserialize(Reader(item)).map(Some).map_err(|fault| fault.at(item.at).within(&index.to_string()))
+        seed.deserialize(Reader(item))
+            .map(Some)
+            .map_err(|diagnostic| diagnostic.at(item.at).within(&index.to_string()))
     }
 }
 
 struct Entries<'a> {
-    entries: std::slice::Iter<'a, Entry>,
-    current: Option<&'a Entry>,
+    entries: std::slice::Iter<'a, KeyValue>,
+    current: Option<&'a KeyValue>,
 }
 
 impl<'de> MapAccess<'de> for Entries<'_> {
-    type Error = Fault;
+    type Error = Diagnostic;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Diagnostic> {
         self.current = self.entries.next();
         let Some(entry) = self.current else { return Ok(None) };
         let key = entry.key.as_str().into_deserializer();
-        seed.deserialize(key).map(Some).map_err(|fault: Fault| fault.at(entry.at).within(&entry.key))
+        seed.deserialize(key)
+            .map(Some)
+            .map_err(|diagnostic: Diagnostic| diagnostic.at(entry.at).within(&entry.key))
     }
 
-    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Fault> {
+    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Diagnostic> {
         let Some(entry) = self.current.take() else { unreachable!("a value is asked for after its key") };
-        seed.deserialize(Reader(&entry.value)).map_err(|fault| fault.at(entry.value.at).within(&entry.key))
+        seed.deserialize(Reader(&entry.value))
+            .map_err(|diagnostic| diagnostic.at(entry.value.at).within(&entry.key))
     }
 }

@@ -1,4 +1,4 @@
-//! From a scenario to a [`Plan`]: what the simulator runs.
+//! From a scenario to a [`Plan`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use narrows_routers::{FiveTuple, NegotiationConfig};
 
 use crate::choice::QueueKind;
 use crate::datagrams;
-use crate::entry::{Entry, Leg, access_ends};
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::files::Files;
+use crate::flow_entry::{FlowEntry, SubflowPath, access_ends};
 use crate::flows::{self, Draft};
 use crate::htb::{Member, Place};
 use crate::link::{self, AMPLE, Inputs, Traces};
-use crate::plan::{ConnectionPlan, FlowPlan, Hop, LinkPlan, Plan, TracePlan, Way};
+use crate::plan::{ConnectionPlan, FlowPlan, Hop, LinkPlan, Path, Plan, TracePlan};
 use crate::quantity::{Time, WarmupLength};
 use crate::queue;
 use crate::schema::{Flow, Network, Scenario};
-use crate::topology::{Route, Topology, Wire};
-use crate::unheard;
+use crate::topology::{OneWayLink, Route, Topology};
+use crate::unused;
 
 /// More samples of each series than this would fill a disk, and are surely a slip.
 const MAX_SAMPLES: u64 = 10_000_000;
 
-/// What is run, and what a person should know of it.
+/// The plan of a run, and warnings about it.
 pub(crate) struct Resolved {
     pub(crate) plan: Plan,
-    pub(crate) notes: Vec<Fault>,
+    pub(crate) warnings: Vec<Diagnostic>,
 }
 
 /// Checks everything a run depends on.
@@ -38,26 +38,31 @@ pub(crate) fn resolve(
     seed: u64,
     files: &dyn Files,
     traces: &mut Traces,
-) -> Result<Resolved, Fault> {
+) -> Result<Resolved, Diagnostic> {
     let duration = scenario.duration.value();
     if duration.is_zero() {
-        return Err(Fault::new("duration", "a run of no length").accepted("a time above zero such as 60s"));
+        return Err(
+            Diagnostic::new("duration", "a duration of zero").accepted("a time above zero such as 60s")
+        );
     }
     let warmup = match scenario.warmup.value() {
         WarmupLength::Share(share) => Nanos::from_nanos((duration.as_nanos() as f64 * share + 0.5) as u64),
         WarmupLength::Time(time) => time,
     };
     if warmup >= duration {
-        return Err(Fault::new(
+        return Err(Diagnostic::new(
             "warmup",
-            format!("`{}` leaves nothing of {}", scenario.warmup, scenario.duration),
+            format!("`{}` covers the whole run of {}", scenario.warmup, scenario.duration),
         )
         .accepted("less than the duration"));
     }
     let samples = scenario.trace.samples.value();
     if samples == Some(Nanos::ZERO) {
-        return Err(Fault::new("trace.samples", format!("samples every `{}`", scenario.trace.samples))
-            .accepted("off, or a time such as 10ms"));
+        return Err(Diagnostic::new(
+            "trace.samples",
+            format!("`{}` is an interval of zero", scenario.trace.samples),
+        )
+        .accepted("off, or a time such as 10ms"));
     }
     if let Some(interval) = samples
         && duration.as_nanos() / interval.as_nanos() > MAX_SAMPLES
@@ -66,52 +71,54 @@ pub(crate) fn resolve(
             "`{}` makes more than {MAX_SAMPLES} samples in {}",
             scenario.trace.samples, scenario.duration
         );
-        return Err(Fault::new("trace.samples", found).accepted("off, or a longer time such as 10ms"));
+        return Err(Diagnostic::new("trace.samples", found).accepted("off, or a longer time such as 10ms"));
     }
     if scenario.flows.is_empty() {
-        return Err(Fault::new("flows", "the scenario has no flows").accepted("at least one [[flows]] table"));
+        return Err(
+            Diagnostic::new("flows", "the scenario has no flows").accepted("at least one [[flows]] table")
+        );
     }
     let topology = Topology::new(scenario, &mut Inputs { files, seed, traces })?;
-    let entries = (0..scenario.flows.len()).map(|index| Entry::new(scenario, &topology, index));
-    let entries: Vec<Entry> = entries.collect::<Result<_, _>>()?;
+    let entries = (0..scenario.flows.len()).map(|index| FlowEntry::new(scenario, &topology, index));
+    let entries: Vec<FlowEntry> = entries.collect::<Result<_, _>>()?;
     let mut drafts = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
-        flows::expand(scenario, index, seed, (entry.kind.tcp.segment, entry.legs.len()), &mut drafts)?;
+        flows::expand(scenario, index, seed, (entry.kind.tcp.segment, entry.subflows.len()), &mut drafts)?;
     }
     if drafts.is_empty() {
-        return Err(Fault::new("flows", "no flow arrives before the end")
-            .accepted("a longer duration, or a higher rate"));
+        return Err(Diagnostic::new("flows", "no flow arrives before the end")
+            .accepted("a longer duration, or a higher arrival rate"));
     }
-    let packet = entries.iter().map(Entry::packet).max().unwrap_or(Bytes::ZERO);
+    let packet = entries.iter().map(FlowEntry::packet).max().unwrap_or(Bytes::ZERO);
     let labels = labels(scenario, &entries, &drafts)?;
     let connections = Connections { scenario, drafts: &drafts, labels: &labels };
     let order = order(&topology, &entries, &drafts);
-    let mut links = Vec::with_capacity(topology.wires.len());
-    for &wire in &order {
-        links.push(link_spec(&topology, &entries, wire, packet, &connections)?);
+    let mut links = Vec::with_capacity(topology.links.len());
+    for &link in &order {
+        links.push(link_plan(&topology, &entries, link, packet, &connections)?);
     }
     let mut position = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(place, &wire)| position[wire] = place);
-    for (place, &wire) in order.iter().enumerate() {
-        links[place].opposite = topology.opposite(wire).map(|opposite| position[opposite]);
+    order.iter().enumerate().for_each(|(place, &link)| position[link] = place);
+    for (place, &link) in order.iter().enumerate() {
+        links[place].opposite = topology.opposite(link).map(|opposite| position[opposite]);
     }
     let mut flows: Vec<FlowPlan> = Vec::with_capacity(drafts.len());
-    let (mut tuples, mut told, mut opened) = (Vec::new(), Vec::new(), vec![0; entries.len()]);
+    let (mut tuples, mut requests, mut opened) = (Vec::new(), Vec::new(), vec![0; entries.len()]);
     let mut several = Vec::new();
     for (draft, label) in drafts.iter().zip(labels.iter().cloned()) {
         let entry = &entries[draft.entry];
-        let before = if draft.leg > 0 { flows.last() } else { None };
+        let before = if draft.subflow > 0 { flows.last() } else { None };
         let mut flow =
-            flow_spec(&scenario.network, entry, &topology, &position, draft, label, (&mut links, before))?;
-        if draft.leg == 0 && scenario.flows[draft.entry].subflows.is_some() {
+            flow_plan(&scenario.network, entry, &topology, &position, draft, label, (&mut links, before))?;
+        if draft.subflow == 0 && scenario.flows[draft.entry].subflows.is_some() {
             several.push(connection(&scenario.flows[draft.entry], entry, &flow, flows.len()));
         }
         tuples.push(entry.identity.tuple(opened[draft.entry]));
         opened[draft.entry] += 1;
-        flow.negotiation = entry.identity.negotiation(flows.len(), draft.leg, &told);
+        flow.negotiation = entry.identity.negotiation(flows.len(), draft.subflow, &requests);
         // Only subflows of one content are counted, so that many flows do not take the square of their number in time.
         if scenario.flows[draft.entry].content.is_some() {
-            told.push(flow.negotiation);
+            requests.push(flow.negotiation);
         }
         flows.push(flow);
     }
@@ -123,7 +130,7 @@ pub(crate) fn resolve(
             link::teach(&link.name, router, traces)?;
         }
     }
-    let notes = notes(scenario, &entries, &links, &position);
+    let warnings = warnings(scenario, &entries, &links, &position);
     let plan = Plan {
         name: scenario.name.clone(),
         duration,
@@ -135,46 +142,54 @@ pub(crate) fn resolve(
         controller: link::controller(scenario.network.controller.as_ref())?,
         trace: TracePlan { samples, packets: scenario.trace.packets },
     };
-    Ok(Resolved { plan, notes })
+    Ok(Resolved { plan, warnings })
 }
 
-/// What entries ask for in vain; `position` is where a wire's link stands in `links`.
-fn notes(scenario: &Scenario, entries: &[Entry], links: &[LinkPlan], position: &[usize]) -> Vec<Fault> {
-    let has = |wire: usize, name: &str| {
-        links[position[wire]].router.as_ref().is_some_and(|own| own.entry.info.name == name)
+/// Settings without effect; `position` is where a link of the topology stands in `links`.
+fn warnings(
+    scenario: &Scenario,
+    entries: &[FlowEntry],
+    links: &[LinkPlan],
+    position: &[usize],
+) -> Vec<Diagnostic> {
+    let has = |link: usize, name: &str| {
+        links[position[link]].router.as_ref().is_some_and(|own| own.entry.info.name == name)
     };
-    let of_entry = |(index, entry): (usize, &Entry)| {
-        let answered = |name: &str| entry.ways().any(|way| way.forward.iter().any(|&wire| has(wire, name)));
-        unheard::notes(&scenario.flows[index], index, entry.kind.scheme, answered)
+    let of_entry = |(index, entry): (usize, &FlowEntry)| {
+        let answered =
+            |name: &str| entry.paths().any(|path| path.forward.iter().any(|&link| has(link, name)));
+        unused::of_flow(&scenario.flows[index], index, entry.kind.scheme, answered)
     };
-    let mut notes: Vec<Fault> = entries.iter().enumerate().flat_map(of_entry).collect();
-    notes.extend(unheard::settings(scenario, entries));
-    notes.extend(unheard::windows(scenario, entries));
-    notes
+    let mut warnings: Vec<Diagnostic> = entries.iter().enumerate().flat_map(of_entry).collect();
+    warnings.extend(unused::transports(scenario, entries));
+    warnings.extend(unused::initial_windows(scenario, entries));
+    warnings
 }
 
-/// The wires, the bottleneck first: of those that the scenario lists and data crosses, the one of the smallest rate; among
+/// The links, the bottleneck first: of those that the scenario lists and data crosses, the one of the smallest rate; among
 /// equals the one that most flows use, then the first of the file.
-fn order(topology: &Topology<'_>, entries: &[Entry], drafts: &[Draft]) -> Vec<usize> {
-    let mut users = vec![0u64; topology.wires.len()];
+fn order(topology: &Topology<'_>, entries: &[FlowEntry], drafts: &[Draft]) -> Vec<usize> {
+    let mut users = vec![0u64; topology.links.len()];
     for draft in drafts {
-        entries[draft.entry].legs[draft.leg].route.forward.iter().for_each(|&wire| users[wire] += 1);
+        entries[draft.entry].subflows[draft.subflow].route.forward.iter().for_each(|&link| users[link] += 1);
     }
-    let wires = 0..topology.wires.len();
-    let used = wires.clone().filter(|&wire| users[wire] > 0);
-    let bottleneck = used.min_by_key(|&wire| {
-        let listed = topology.wires[wire].listed;
-        (!listed, topology.wires[wire].rate, std::cmp::Reverse(users[wire]), wire)
+    let links = 0..topology.links.len();
+    let used = links.clone().filter(|&link| users[link] > 0);
+    let bottleneck = used.min_by_key(|&link| {
+        let listed = topology.links[link].listed;
+        (!listed, topology.links[link].rate, std::cmp::Reverse(users[link]), link)
     });
-    bottleneck.into_iter().chain(wires.filter(|&wire| Some(wire) != bottleneck)).collect()
+    bottleneck.into_iter().chain(links.filter(|&link| Some(link) != bottleneck)).collect()
 }
 
-/// The longest base RTT among the flows that use a wire, or of all flows where none does.
-fn longest_rtt(entries: &[Entry], wire: usize) -> Nanos {
-    let uses = |leg: &&Leg| leg.route.forward.contains(&wire) || leg.route.reverse.contains(&wire);
-    let legs = || entries.iter().flat_map(|entry| &entry.legs);
-    let longest = legs().filter(uses).map(|leg| leg.rtt).max();
-    longest.or_else(|| legs().map(|leg| leg.rtt).max()).unwrap_or(Nanos::ZERO)
+/// The longest base RTT among the flows that use a link, or of all flows where none does.
+fn longest_rtt(entries: &[FlowEntry], link: usize) -> Nanos {
+    let uses = |subflow: &&SubflowPath| {
+        subflow.route.forward.contains(&link) || subflow.route.reverse.contains(&link)
+    };
+    let subflows = || entries.iter().flat_map(|entry| &entry.subflows);
+    let longest = subflows().filter(uses).map(|subflow| subflow.rtt).max();
+    longest.or_else(|| subflows().map(|subflow| subflow.rtt).max()).unwrap_or(Nanos::ZERO)
 }
 
 /// All connections, in their order.
@@ -185,11 +200,12 @@ struct Connections<'a> {
 }
 
 impl<'a> Connections<'a> {
-    /// What the classes of a queue at `wire` know of them.
-    fn members(&self, entries: &[Entry], wire: usize) -> Vec<Member<'a>> {
-        let uses = |route: &Route| route.forward.contains(&wire) || route.reverse.contains(&wire);
-        let crosses =
-            |entry: &Entry, leg: usize| uses(&entry.legs[leg].route) || entry.others.iter().any(uses);
+    /// The connections as the classes of a queue at `link` match them.
+    fn members(&self, entries: &[FlowEntry], link: usize) -> Vec<Member<'a>> {
+        let uses = |route: &Route| route.forward.contains(&link) || route.reverse.contains(&link);
+        let crosses = |entry: &FlowEntry, subflow: usize| {
+            uses(&entry.subflows[subflow].route) || entry.alternates.iter().any(uses)
+        };
         let member = |(draft, own): (&Draft, &'a String)| {
             let flow = &self.scenario.flows[draft.entry];
             let scheme = entries[draft.entry].kind.scheme;
@@ -197,47 +213,47 @@ impl<'a> Connections<'a> {
                 labels: [own, flow.label.as_deref().unwrap_or(scheme.info.name)],
                 scheme,
                 protocol: datagrams::protocol(flow, scheme),
-                crosses: crosses(&entries[draft.entry], draft.leg),
+                crosses: crosses(&entries[draft.entry], draft.subflow),
             }
         };
         self.drafts.iter().zip(self.labels).map(member).collect()
     }
 }
 
-fn link_spec(
+fn link_plan(
     topology: &Topology<'_>,
-    entries: &[Entry],
+    entries: &[FlowEntry],
     index: usize,
     packet: Bytes,
     connections: &Connections<'_>,
-) -> Result<LinkPlan, Fault> {
-    let wire: &Wire<'_> = &topology.wires[index];
-    let limit = match &wire.buffer {
+) -> Result<LinkPlan, Diagnostic> {
+    let link: &OneWayLink<'_> = &topology.links[index];
+    let limit = match &link.buffer {
         Some((buffer, key)) => {
-            let place = format!("at the link `{}`", wire.name);
-            link::limit(key, &place, buffer, wire.rate, longest_rtt(entries, index), packet)?
+            let place = format!("at the link `{}`", link.name);
+            link::limit(key, &place, buffer, link.rate, longest_rtt(entries, index), packet)?
         }
         None => AMPLE,
     };
     let mut config =
-        LinkConfig { capacity: wire.capacity.clone(), ..LinkConfig::drop_tail(wire.rate, limit) };
-    if let Some((queue, key)) = &wire.queue {
+        LinkConfig { capacity: link.capacity.clone(), ..LinkConfig::drop_tail(link.rate, limit) };
+    if let Some((queue, key)) = &link.queue {
         let rtt = longest_rtt(entries, index);
         let members =
             if queue.kind == QueueKind::Htb { connections.members(entries, index) } else { Vec::new() };
-        config.queue = queue::queue(key, queue, &Place { rate: wire.rate, rtt, packet, members })?;
+        config.queue = queue::queue(key, queue, &Place { rate: link.rate, rtt, packet, members })?;
     }
-    let router = match &wire.router {
+    let router = match &link.router {
         Some((router, key)) => link::router(key, router)?,
-        // Of a dumbbell's two wires the bottleneck is the one that is listed.
-        None if topology.is_dumbbell() && wire.listed => entries
+        // Of a dumbbell's two links the bottleneck is the one that is listed.
+        None if topology.is_dumbbell() && link.listed => entries
             .iter()
             .find_map(|entry| entry.kind.scheme.rate_protocol.and_then(Explicit::named))
             .map(link::default_router),
         None => None,
     };
     let (mut jitter, mut reordering, mut delay_trace) = (None, None, None);
-    if let Some(conditions) = &wire.conditions {
+    if let Some(conditions) = &link.conditions {
         let (loss, key) = &conditions.loss;
         config.loss = link::loss(key, loss)?;
         config.loss_trace.clone_from(&conditions.loss_trace);
@@ -255,42 +271,44 @@ fn link_spec(
             .map(|(jitter, _)| Jitter { max: jitter.max.value(), reorder: jitter.reorder.unwrap_or(false) })
             .filter(|jitter| !jitter.max.is_zero());
     }
-    // The way back of a duplex link is of interest where data takes it.
-    let carries_data =
-        entries.iter().flat_map(|entry| &entry.legs).any(|leg| leg.route.forward.contains(&index));
+    // The reverse direction of a duplex link matters where data takes it.
+    let carries_data = entries
+        .iter()
+        .flat_map(|entry| &entry.subflows)
+        .any(|subflow| subflow.route.forward.contains(&index));
     Ok(LinkPlan {
-        name: wire.name.clone(),
+        name: link.name.clone(),
         config,
         router,
         jitter,
         reordering,
         delay_trace,
         opposite: None,
-        reported: wire.listed || carries_data,
+        reported: link.listed || carries_data,
     })
 }
 
 /// The labels of the flows. A label that several connections share is numbered, and so are the subflows of each.
-fn labels(scenario: &Scenario, entries: &[Entry], drafts: &[Draft]) -> Result<Vec<String>, Fault> {
+fn labels(scenario: &Scenario, entries: &[FlowEntry], drafts: &[Draft]) -> Result<Vec<String>, Diagnostic> {
     let plain = |draft: &Draft| {
         let stated = scenario.flows[draft.entry].label.as_deref();
         stated.unwrap_or(entries[draft.entry].kind.scheme.info.name)
     };
     let mut shared: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for draft in drafts.iter().filter(|draft| draft.leg == 0) {
+    for draft in drafts.iter().filter(|draft| draft.subflow == 0) {
         shared.entry(plain(draft)).or_default().0 += 1;
     }
     let number = |draft: &Draft| {
         let label = plain(draft);
         let own = match shared.get_mut(label) {
             Some((2.., given)) => {
-                *given += usize::from(draft.leg == 0);
+                *given += usize::from(draft.subflow == 0);
                 format!("{label}-{given}")
             }
             _ => label.to_owned(),
         };
         match scenario.flows[draft.entry].subflows {
-            Some(_) => format!("{own}/{}", draft.leg + 1),
+            Some(_) => format!("{own}/{}", draft.subflow + 1),
             None => own,
         }
     };
@@ -298,22 +316,22 @@ fn labels(scenario: &Scenario, entries: &[Entry], drafts: &[Draft]) -> Result<Ve
     let mut seen = BTreeSet::new();
     for (label, draft) in labels.iter().zip(drafts) {
         if !seen.insert(label) {
-            return Err(Fault::new(
+            return Err(Diagnostic::new(
                 format!("flows.{}.label", draft.entry),
-                format!("two flows are called `{label}`"),
+                format!("two flows have the label `{label}`"),
             )
-            .accepted("a label of its own"));
+            .accepted("a unique label"));
         }
     }
     Ok(labels)
 }
 
 /// The connection whose first subflow is flow number `first`.
-fn connection(flow: &Flow, entry: &Entry, first: &FlowPlan, number: usize) -> ConnectionPlan {
+fn connection(flow: &Flow, entry: &FlowEntry, first: &FlowPlan, number: usize) -> ConnectionPlan {
     ConnectionPlan {
         label: first.label.strip_suffix("/1").unwrap_or(&first.label).to_owned(),
         first: number,
-        subflows: entry.legs.len(),
+        subflows: entry.subflows.len(),
         scheduler: flow.scheduler.unwrap_or_default().into(),
         receive_window: first.tcp.receive_window,
         app: first.app,
@@ -321,33 +339,33 @@ fn connection(flow: &Flow, entry: &Entry, first: &FlowPlan, number: usize) -> Co
 }
 
 /// A flow, with access links of its own where the scenario has them; subflows share those of the first, which is `before`.
-fn flow_spec(
+fn flow_plan(
     network: &Network,
-    entry: &Entry,
+    entry: &FlowEntry,
     topology: &Topology<'_>,
     position: &[usize],
     draft: &Draft,
     label: String,
     (links, before): (&mut Vec<LinkPlan>, Option<&FlowPlan>),
-) -> Result<FlowPlan, Fault> {
-    let leg = &entry.legs[draft.leg];
+) -> Result<FlowPlan, Diagnostic> {
+    let subflow = &entry.subflows[draft.subflow];
     let hops = |route: &[usize], slack: Nanos| {
         let mut hops: Vec<Hop> = route
             .iter()
-            .map(|&wire| Hop { link: position[wire], delay: topology.wires[wire].delay })
+            .map(|&link| Hop { link: position[link], delay: topology.links[link].delay })
             .collect();
         if let Some(last) = hops.last_mut() {
             last.delay += slack;
         }
         hops
     };
-    let way = |route: &Route, forward, reverse| Way {
+    let path = |route: &Route, forward, reverse| Path {
         forward: hops(&route.forward, forward),
         reverse: hops(&route.reverse, reverse),
     };
-    let mut ways = vec![way(&leg.route, leg.slack.0, leg.slack.1)];
-    // What a stated RTT adds to the first way, it adds to the others.
-    ways.extend(entry.others.iter().map(|route| way(route, leg.slack.0, leg.slack.1)));
+    let mut paths = vec![path(&subflow.route, subflow.slack.0, subflow.slack.1)];
+    // A stated RTT adds the same delay to all paths.
+    paths.extend(entry.alternates.iter().map(|route| path(route, subflow.slack.0, subflow.slack.1)));
     if let Some(stated) = &network.access_rate {
         let rate = link::rate("network.access_rate", stated)?;
         let delay = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value);
@@ -375,25 +393,25 @@ fn flow_spec(
         let mut pair =
             |up: &str, down: &str| (access(format!("{label} {up}")), access(format!("{label} {down}")));
         let (up, down) = match before {
-            Some(FlowPlan { way, .. }) => (way.forward[0], way.reverse[way.reverse.len() - 1]),
+            Some(FlowPlan { path, .. }) => (path.forward[0], path.reverse[path.reverse.len() - 1]),
             None => pair("sender up", "sender down"),
         };
-        for way in &mut ways {
-            way.forward.insert(0, up);
-            way.reverse.push(down);
+        for path in &mut paths {
+            path.forward.insert(0, up);
+            path.reverse.push(down);
         }
         if access_ends(network) == 2 {
             let (down, up) = match before {
-                Some(FlowPlan { way, .. }) => (way.forward[way.forward.len() - 1], way.reverse[0]),
+                Some(FlowPlan { path, .. }) => (path.forward[path.forward.len() - 1], path.reverse[0]),
                 None => pair("receiver down", "receiver up"),
             };
-            for way in &mut ways {
-                way.forward.push(down);
-                way.reverse.insert(0, up);
+            for path in &mut paths {
+                path.forward.push(down);
+                path.reverse.insert(0, up);
             }
         }
     }
-    let others = ways.split_off(1);
+    let alternates = paths.split_off(1);
     Ok(FlowPlan {
         label,
         scheme: entry.kind.scheme,
@@ -404,8 +422,8 @@ fn flow_spec(
         app: draft.app,
         start: draft.start,
         stop: draft.stop,
-        way: ways.remove(0),
-        others,
-        base_rtt: leg.rtt,
+        path: paths.remove(0),
+        alternates,
+        base_rtt: subflow.rtt,
     })
 }

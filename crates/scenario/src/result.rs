@@ -1,4 +1,4 @@
-//! What a run measured. The JSON field names are fixed: other programs read them.
+//! The results of a run. The JSON field names are fixed: other programs read them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -46,8 +46,8 @@ pub struct RunResult {
     pub connections: Vec<ConnectionResult>,
 }
 
-/// Results of one connection of several subflows, after the warm-up where not stated otherwise. What its flows' rows call in
-/// order is so on the subflow; here it is the connection's data.
+/// Results of one connection of several subflows, after the warm-up where not stated otherwise. In the
+/// rows of its flows, data is in order on the subflow; here, in the connection.
 #[derive(Clone, Debug, Serialize)]
 pub struct ConnectionResult {
     /// Its label.
@@ -126,7 +126,7 @@ pub struct FlowResult {
     pub datagrams: Option<DatagramResult>,
 }
 
-/// What became of a flow's datagrams.
+/// Results of a flow of datagrams.
 #[derive(Clone, Debug, Serialize)]
 pub struct DatagramResult {
     /// Datagrams that arrived; whole run.
@@ -197,7 +197,7 @@ pub struct RouterResult {
     pub kind: &'static str,
     /// Its named internals and counters: the unit last in the name, states as text.
     pub readings: BTreeMap<Cow<'static, str>, Shown>,
-    /// What it has learned, as text; see the key `network.learned` of scenarios.
+    /// The state that it learned, as text; see the key `network.learned` of scenarios.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learned: Option<String>,
 }

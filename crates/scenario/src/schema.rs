@@ -35,7 +35,7 @@ pub struct Scenario {
     pub repeat: u32,
     /// The network: a dumbbell unless `kind` or `links` say otherwise.
     pub network: Network,
-    /// The links of a graph. What one does not state is taken from `network`.
+    /// The links of a graph. Unstated keys are those of `network`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Link>,
     /// Transport settings of all flows.
@@ -44,7 +44,7 @@ pub struct Scenario {
     pub dccp: Dccp,
     /// The flows.
     pub flows: Vec<Flow>,
-    /// What is recorded besides the metrics.
+    /// The trace of a run.
     pub trace: Trace,
 }
 
@@ -98,26 +98,26 @@ impl From<LossAt> for config::LossAt {
     }
 }
 
-/// What nodes of the network take a flow for.
+/// The transport of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// TCP.
     #[default]
     Tcp,
-    /// UDP: whatever its scheme, switches treat it as datagrams.
+    /// TCP that switches treat as datagrams, whatever its scheme.
     Udp,
-    /// DCCP: that is what carries it.
+    /// DCCP.
     Dccp,
 }
 
-/// Packets that are held back and so arrive late.
+/// Packets that are delayed and so arrive out of order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reorder {
-    /// The share of packets that are held back.
+    /// The share of packets that are delayed.
     pub probability: Share,
-    /// For how long.
+    /// Their additional delay.
     pub delay: Time,
 }
 
@@ -151,27 +151,27 @@ pub struct Network {
     /// A file of loss that changes with time, in addition to `loss`: lines of `start_ms end_ms share`, share from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_trace: Option<String>,
-    /// A file of delay in addition to that of the way of data, as it changes with time: lines of `at_ms delay_ms`.
+    /// A file of additional delay of data that changes with time: lines of `at_ms delay_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_trace: Option<String>,
-    /// How much the queue holds. A BDP is that of the longest base RTT unless another is named: 5bdp@10ms.
+    /// The buffer of the queue. A BDP is that of the longest base RTT unless another is named: 5bdp@10ms.
     pub buffer: Buffer,
     /// The queue discipline.
     pub queue: TextOr<Queue>,
     /// Random loss of data packets.
     pub loss: TextOr<Loss>,
-    /// Where it strikes.
+    /// Where it acts: egress, after the queue, or ingress, before it.
     pub loss_at: LossAt,
     /// Variation of the delay of data packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<TextOr<Jitter>>,
-    /// Data packets that arrive late.
+    /// Reordering of data packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reorder: Option<Reorder>,
     /// A policer before the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policer: Option<Policer>,
-    /// What takes part in congestion control at the port: a router by name, or none. In a dumbbell where nothing is stated, the
+    /// The router algorithm at the port, by name, or none. In a dumbbell where nothing is stated, the
     /// router of the first flow whose scheme needs one; elsewhere none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<TextOr<Router>>,
@@ -182,22 +182,22 @@ pub struct Network {
     /// The controller of the routers that need one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<Controller>,
-    /// Rate of a link of its own for every sender, and every receiver.
+    /// The rate of an access link for every sender and every receiver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_rate: Option<Rate>,
-    /// One-way delay of each access link, counted inside the stated RTT (0ms).
+    /// One-way delay of each access link, part of the stated RTT (0ms).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_delay: Option<Time>,
-    /// What an access link's queue holds (ample).
+    /// The buffer of access links (ample).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_buffer: Option<Buffer>,
-    /// Receivers have access links too (true).
+    /// Receivers have access links, too (true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receiver_access: Option<bool>,
-    /// Rate of the way back in a dumbbell (that of the way forth).
+    /// Rate of the reverse link in a dumbbell (that of the bottleneck).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_rate: Option<Rate>,
-    /// What the queue of the way back holds in a dumbbell (ample).
+    /// Buffer of the reverse link in a dumbbell (ample).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_buffer: Option<Buffer>,
     /// Number of links of a parking lot.
@@ -262,8 +262,8 @@ table! {
         from: String,
         /// The node it enters.
         to: String,
-        /// A link of the same rate, delay, buffer and queue leads back; loss, jitter, reordering and policing act on the way
-        /// from `from` to `to` only.
+        /// A link of the same rate, delay, buffer and queue leads back; loss, jitter, reordering and policing act from
+        /// `from` to `to` only.
         #[serde(default = "yes")]
         duplex: bool,
         ; // optional:
@@ -277,25 +277,25 @@ table! {
         radio: TextOr<Radio>,
         /// A file of loss that changes with time, in addition to `loss`.
         loss_trace: String,
-        /// A file of delay in addition to its own, as it changes with time.
+        /// A file of additional delay that changes with time.
         delay_trace: String,
         /// Its one-way delay.
         delay: Time,
-        /// How much its queue holds. A BDP is that of the longest base RTT among the flows that use the link.
+        /// The buffer of its queue. A BDP is that of the longest base RTT among the flows that use the link.
         buffer: Buffer,
         /// Its queue discipline.
         queue: TextOr<Queue>,
         /// Random loss.
         loss: TextOr<Loss>,
-        /// Where it strikes.
+        /// Where it acts: egress, after the queue, or ingress, before it.
         loss_at: LossAt,
         /// Variation of its delay.
         jitter: TextOr<Jitter>,
-        /// Packets that arrive late.
+        /// Reordering.
         reorder: Reorder,
         /// A policer before the queue.
         policer: Policer,
-        /// What takes part in congestion control at its port, in both directions of a duplex link: a router by name, or none.
+        /// The router algorithm at its port, in both directions of a duplex link, by name, or none.
         router: TextOr<Router>,
     }
 }
@@ -313,7 +313,7 @@ table! {
         initial_window: u32,
         /// Full segments per acknowledgement (2).
         ack_every: u32,
-        /// The longest an acknowledgement is held back (40ms).
+        /// The longest delay of an acknowledgement (40ms).
         ack_delay: Time,
         /// Payload bytes of a full segment (1448).
         segment_bytes: u16,
@@ -339,14 +339,14 @@ table! {
         ecn_precise: bool,
         /// Data leaves as ECT(1), RFC 9331 (true for L4S schemes, else false).
         ect1: bool,
-        /// The most that leaves back to back when pacing (1pkt).
+        /// The largest burst when pacing (1pkt).
         max_burst: Amount,
     }
 }
 
 /// The value of a scheme's parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "not a value of a parameter\n  accepted: a number, a text, true or false")]
+#[serde(untagged, expecting = "not a parameter value\n  accepted: a number, a string, true or false")]
 pub enum ParamValue {
     /// On or off.
     Flag(bool),
@@ -359,18 +359,18 @@ pub enum ParamValue {
 table! {
     /// Files that arrive at random (a Poisson process), each a flow of its own.
     Arrivals {
-        /// How many arrive on average.
+        /// The mean rate of arrivals.
         rate: Frequency,
-        /// How large they are.
+        /// The distribution of their sizes.
         size: TextOr<FileSize>,
         ; // optional:
-        /// At most so many.
+        /// The most arrivals.
         limit: u32,
     }
 }
 
 table! {
-    /// A flow, or several of a kind.
+    /// A flow, or several equal ones.
     Flow {
         /// The congestion control scheme, with parameters after a colon: `cubic:beta=0.8`.
         scheme: String,
@@ -379,21 +379,21 @@ table! {
         params: BTreeMap<String, ParamValue>,
         /// The label in results (the scheme's name); several flows of one label are numbered.
         label: String,
-        /// Base round-trip time. In a graph or parking lot it may be left out: then it is that of the way.
+        /// Base round-trip time (in a graph or parking lot, that of the path).
         rtt: Time,
-        /// So many flows (1).
+        /// Number of flows (1).
         count: u32,
-        /// When it opens (0s).
+        /// When it starts (0s).
         start: Time,
         /// When its application stops writing.
         stop: Time,
-        /// Each of the `count` flows opens so much after the one before.
+        /// The time from the start of one of the `count` flows to that of the next.
         stagger: Time,
-        /// The `count` flows open evenly spread over this interval.
+        /// The `count` flows start evenly spread over this interval.
         spread: Time,
         /// A file of this size instead of bulk data.
         size: Size,
-        /// What feeds it (bulk).
+        /// The application (bulk).
         app: TextOr<App>,
         /// Files that arrive at random.
         arrivals: Arrivals,
@@ -401,42 +401,43 @@ table! {
         from: String,
         /// The receiver's node, in a graph or parking lot.
         to: String,
-        /// The nodes its data passes, sender's and receiver's included (the shortest way).
+        /// The nodes on the path of its data, from the sender's to the receiver's (the shortest path).
         route: Vec<String>,
-        /// The nodes its acknowledgements pass (the way of the data, backwards).
+        /// The nodes on the path of its acknowledgements (the path of its data, backwards).
         reverse_route: Vec<String>,
-        /// Other ways that it may choose, in a graph: up to three lists of nodes.
+        /// Alternate paths that it may choose, in a graph: up to three lists of nodes.
         alternatives: Vec<Vec<String>>,
-        /// One connection of several subflows (multipath): so many over the same way, or a list of tables with the `route`,
-        /// `reverse_route` and `rtt` of each; what a table does not state is the flow's. From 1 to 8.
+        /// One connection of 1 to 8 subflows (multipath): their number, on the same path, or a list of tables with the `route`,
+        /// `reverse_route` and `rtt` of each. Unstated keys are those of the flow.
         subflows: Subflows,
-        /// Which subflow new data takes: lowest-rtt, or round-robin (lowest-rtt).
+        /// The scheduler of subflows: lowest-rtt or round-robin (lowest-rtt).
         scheduler: SchedulerKind,
-        /// What carries it: tcp; dccp, for datagrams; or udp: TCP that nodes of the network take for datagrams (dccp for schemes
-        /// made for that, else tcp).
+        /// The transport: tcp; dccp, for datagrams; or udp, TCP that switches treat as datagrams (dccp for schemes made for it,
+        /// else tcp).
         protocol: Protocol,
-        /// The receiver's port, which nodes see (5001).
+        /// The receiver's port, which switches read (5001).
         port: u16,
-        /// The sender's IPv4 address, which nodes see (one for each entry of `flows`).
+        /// The sender's IPv4 address, which switches read (one for each entry of `flows`).
         source: String,
         /// The receiver's IPv4 address (one for each entry of `flows`, or for each `content`).
         destination: String,
-        /// What it sends: flows of the same content and destination are subflows of one transmission (each its own).
+        /// The content that it sends: flows with the same content and destination are subflows of one transmission (each its
+        /// own).
         content: u32,
-        /// With less it does not want to send, where rates are negotiated (any rate will do).
+        /// The least rate it accepts, where rates are negotiated (any).
         min_rate: Rate,
-        /// The most it asks for, where rates are negotiated (no limit). Subflows negotiate for themselves, each with this limit.
+        /// The greatest rate it requests, where rates are negotiated (no limit). Each subflow negotiates on its own, with this limit.
         max_rate: Rate,
-        /// The most its receiver accepts, where rates are negotiated (no limit); of several subflows, on each.
+        /// The greatest rate its receiver accepts on each subflow, where rates are negotiated (no limit).
         receive_rate: Rate,
         /// Transport settings that differ from the common ones.
         tcp: Tcp,
-        /// The same of DCCP.
+        /// DCCP settings that differ from the common ones.
         dccp: Dccp,
     }
 }
 
-/// What is recorded besides the metrics.
+/// The trace of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Trace {

@@ -11,7 +11,7 @@ use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::choice::table;
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::quantity::Time;
 use crate::schema::Flow;
 
@@ -36,13 +36,13 @@ impl From<SchedulerKind> for Scheduler {
 }
 
 table! {
-    /// A subflow of a connection. What it does not state is the flow's.
+    /// A subflow of a connection. Unstated keys are those of the flow.
     #[derive(Default)]
     Subflow {
         ; // optional:
         /// The nodes its data passes.
         route: Vec<String>,
-        /// The nodes its acknowledgements pass (the way of the data, backwards).
+        /// The nodes on the path of its acknowledgements (the path of its data, backwards).
         reverse_route: Vec<String>,
         /// Its base round-trip time.
         rtt: Time,
@@ -53,9 +53,9 @@ table! {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Subflows {
-    /// So many over the same way.
+    /// So many over the same path.
     Count(u64),
-    /// Each with a way of its own.
+    /// Each with a path of its own.
     Each(Vec<Subflow>),
 }
 
@@ -82,13 +82,19 @@ impl<'de> Visitor<'de> for SubflowsVisitor {
 }
 
 /// The subflows of entry `index`, each as if it was a flow, and the table that its keys are in. One, if it is a plain flow.
-pub(crate) fn legs(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result<Vec<(Flow, String)>, Fault> {
+pub(crate) fn each(
+    flow: &Flow,
+    index: usize,
+    scheme: &schemes::Entry,
+) -> Result<Vec<(Flow, String)>, Diagnostic> {
     let table = format!("flows.{index}");
     let key = |name: &str| format!("{table}.{name}");
     let Some(subflows) = &flow.subflows else {
         return match flow.scheduler {
-            Some(_) => Err(Fault::new(key("scheduler"), "there is nothing to choose from")
-                .accepted("this key together with subflows")),
+            Some(_) => {
+                Err(Diagnostic::new(key("scheduler"), "without subflows there is nothing to schedule")
+                    .accepted("this key together with subflows"))
+            }
             None => Ok(vec![(flow.clone(), table)]),
         };
     };
@@ -97,40 +103,39 @@ pub(crate) fn legs(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result
         Subflows::Each(list) => list.len(),
     };
     if !(1..=MAX_PATHS_VIEW).contains(&count) {
-        return Err(Fault::new(key("subflows"), format!("`{count}` subflows"))
+        return Err(Diagnostic::new(key("subflows"), format!("`{count}` is out of range"))
             .accepted(format!("1 to {MAX_PATHS_VIEW}")));
     }
     if flow.alternatives.is_some() {
-        return Err(Fault::new(
+        return Err(Diagnostic::new(
             key("alternatives"),
-            "a connection of several subflows takes all its ways at once",
+            "a multipath connection uses all its paths at once",
         )
         .accepted("either alternatives or subflows"));
     }
     if scheme.rate_protocol.and_then(Explicit::named).is_some_and(|explicit| !explicit.negotiates()) {
-        let (name, place) = (scheme.info.name, "where subflows have their mappings");
-        let message = format!("`{name}` has a header of its own, {place}");
+        let message = format!("the header of `{}` leaves no room for subflows", scheme.info.name);
         let negotiating = Explicit::ALL.into_iter().filter(|explicit| explicit.negotiates());
         let names = negotiating.map(Explicit::router).collect::<Vec<_>>().join(", ");
-        return Err(Fault::new(key("scheme"), message)
-            .accepted(format!("a scheme without explicit header, or {names}")));
+        return Err(Diagnostic::new(key("scheme"), message)
+            .accepted(format!("a scheme without a header of its own, or {names}")));
     }
     Ok(match subflows {
         Subflows::Count(_) => vec![(flow.clone(), table); count],
         Subflows::Each(list) => {
-            let leg = |(nth, own): (usize, &Subflow)| {
+            let each = |(nth, own): (usize, &Subflow)| {
                 let route = own.route.clone().or_else(|| flow.route.clone());
-                // The way back of another route is no default.
+                // The reverse path of another route is no default.
                 let reverse = match (&own.route, &own.reverse_route) {
                     (_, Some(reverse)) => Some(reverse.clone()),
                     (Some(_), None) => None,
                     (None, None) => flow.reverse_route.clone(),
                 };
                 let rtt = own.rtt.clone().or_else(|| flow.rtt.clone());
-                let leg = Flow { route, reverse_route: reverse, rtt, ..flow.clone() };
-                (leg, format!("{table}.subflows.{nth}"))
+                let each = Flow { route, reverse_route: reverse, rtt, ..flow.clone() };
+                (each, format!("{table}.subflows.{nth}"))
             };
-            list.iter().enumerate().map(leg).collect()
+            list.iter().enumerate().map(each).collect()
         }
     })
 }

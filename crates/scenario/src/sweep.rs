@@ -1,7 +1,7 @@
 //! From one text to many runs: overrides, axes, cases and seeds.
 
-use crate::fault::Fault;
-use crate::tree::{Entry, Node, Origin, Tree};
+use crate::diagnostic::Diagnostic;
+use crate::tree::{KeyValue, Location, Node, Tree};
 
 /// More runs than this are surely a slip.
 pub(crate) const MAX_RUNS: u64 = 100_000;
@@ -17,7 +17,7 @@ struct Choice {
 #[derive(Clone, Debug)]
 struct Setting {
     key: String,
-    at: Origin,
+    at: Location,
     value: Tree,
 }
 
@@ -41,11 +41,11 @@ const CASE: &str = "case";
 
 impl Grid {
     /// Takes `[sweep]` out of the scenario and applies the overrides.
-    pub(crate) fn new(mut base: Tree, overrides: &[(String, String)]) -> Result<Self, Fault> {
+    pub(crate) fn new(mut base: Tree, overrides: &[(String, String)]) -> Result<Self, Diagnostic> {
         let mut axes = Vec::new();
         if let Some(sweep) = base.take("sweep") {
             let Node::Table(entries) = &sweep.value.node else {
-                return Err(Fault::new("sweep", format!("found {}", sweep.value.kind()))
+                return Err(Diagnostic::new("sweep", format!("found {}", sweep.value.kind()))
                     .accepted("a table of keys and lists: \"network.buffer\" = [\"1bdp\", \"5bdp\"]")
                     .at(sweep.value.at));
             };
@@ -68,7 +68,7 @@ impl Grid {
     }
 
     /// Where every item of a list has a value of its own, the values that are swept for all of them do not run.
-    fn check_runs(&self, axis: &Axis) -> Result<(), Fault> {
+    fn check_runs(&self, axis: &Axis) -> Result<(), Diagnostic> {
         let Some((list, key)) = axis.name.split_once('.') else { return Ok(()) };
         let Some(Node::List(items)) = self.base.get(list).map(|entry| &entry.value.node) else {
             return Ok(());
@@ -83,21 +83,20 @@ impl Grid {
                 .choices
                 .first()
                 .and_then(|choice| choice.sets.first())
-                .map_or(Origin::Unknown, |set| set.at);
-            let told =
-                format!("all of {list} have a `{key}` of their own, so what is swept here does not run");
-            return Err(Fault::new(&axis.name, told)
-                .accepted(format!("one value for `{}`, or no value for one of {list}", axis.name))
+                .map_or(Location::Unknown, |set| set.at);
+            let message = format!("every item of {list} has its own `{key}`, so these values have no effect");
+            return Err(Diagnostic::new(&axis.name, message)
+                .accepted(format!("one value for `{}`, or no own value for one of {list}", axis.name))
                 .at(at));
         }
         Ok(())
     }
 
     /// One override: a list makes (or replaces) an axis, a single value replaces what the file says.
-    fn apply(&mut self, key: &str, text: &str) -> Result<(), Fault> {
-        let at = Origin::CommandLine;
+    fn apply(&mut self, key: &str, text: &str) -> Result<(), Diagnostic> {
+        let at = Location::CommandLine;
         if key == "sweep" || key.starts_with("sweep.") {
-            return Err(Fault::new(key, "set the swept key itself")
+            return Err(Diagnostic::new(key, "set the swept key itself")
                 .accepted("network.buffer=0.1bdp,1bdp makes a sweep over network.buffer")
                 .at(at));
         }
@@ -105,17 +104,17 @@ impl Grid {
         let mut of_cases = cases.flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets);
         if let Some(set) = of_cases.find(|set| covers(key, &set.key)) {
             let which = if set.key == key { "this key".to_owned() } else { format!("`{}`", set.key) };
-            return Err(Fault::new(key, format!("{which} is set by sweep.cases of the scenario"))
+            return Err(Diagnostic::new(key, format!("{which} is set by sweep.cases"))
                 .accepted("a key that no case sets")
                 .at(at));
         }
-        // What is said of all items ends the file's sweep over one of them.
+        // An override of all items ends the file's sweep over one of them.
         let ended = |axis: &Axis| axis.name != key && covers(key, &axis.name);
         let own = |axis: &&Axis| {
             ended(axis) && axis.choices.iter().flat_map(|choice| &choice.sets).any(|set| set.at == at)
         };
         if let Some(axis) = self.axes.iter().find(own) {
-            return Err(Fault::new(key, format!("this would undo the sweep of {}", axis.name))
+            return Err(Diagnostic::new(key, format!("this would undo the sweep of {}", axis.name))
                 .accepted(format!("{key} before {}", axis.name))
                 .at(at));
         }
@@ -147,7 +146,7 @@ impl Grid {
         match position {
             Some(position) => self.axes[position] = axis,
             None => {
-                // What the file sweeps inside a swept table is set on it.
+                // Swept keys inside this table are set after it.
                 let inside = self.axes.iter().position(|other| undoes(key, &other.name));
                 self.axes.insert(inside.unwrap_or(self.axes.len()), axis);
             }
@@ -166,7 +165,7 @@ impl Grid {
     }
 
     /// Point number `index`: the last axis varies fastest. Gives the swept keys with their values, and the scenario.
-    pub(crate) fn point(&self, index: u64) -> Result<(Vec<(String, String)>, Tree), Fault> {
+    pub(crate) fn point(&self, index: u64) -> Result<(Vec<(String, String)>, Tree), Diagnostic> {
         let mut tree = self.base.clone();
         let mut point = Vec::with_capacity(self.axes.len());
         let mut rest = index;
@@ -187,9 +186,9 @@ impl Grid {
     }
 }
 
-fn check_sweepable(key: &str, at: Origin) -> Result<(), Fault> {
+fn check_sweepable(key: &str, at: Location) -> Result<(), Diagnostic> {
     match key {
-        "repeat" | "name" => Err(Fault::new(format!("sweep.{key}"), format!("`{key}` cannot be swept"))
+        "repeat" | "name" => Err(Diagnostic::new(format!("sweep.{key}"), format!("`{key}` cannot be swept"))
             .accepted("any other key of the scenario")
             .at(at)),
         _ => Ok(()),
@@ -218,20 +217,20 @@ fn covers(key: &str, other: &str) -> bool {
 }
 
 /// Axes are applied in their order: none may undo what one before it has set, or its values would be names of other runs.
-fn check_distinct(axes: &[Axis]) -> Result<(), Fault> {
+fn check_distinct(axes: &[Axis]) -> Result<(), Diagnostic> {
     let mut seen: Vec<&str> = Vec::new();
     for axis in axes {
         let mut of_axis: Vec<&Setting> = Vec::new();
         for set in axis.choices.iter().flat_map(|choice| &choice.sets) {
             if let Some(earlier) = seen.iter().find(|earlier| undoes(&set.key, earlier)) {
-                let fault = Fault::new(
+                let diagnostic = Diagnostic::new(
                     format!("sweep.{}", set.key),
                     match *earlier == set.key {
                         true => "this key is swept twice".to_owned(),
-                        false => format!("this undoes the sweep of {earlier}, which comes before it"),
+                        false => format!("this undoes the earlier sweep of {earlier}"),
                     },
                 );
-                return Err(fault.accepted("each key on one axis").at(set.at));
+                return Err(diagnostic.accepted("each key on one axis").at(set.at));
             }
             if !of_axis.iter().any(|other| other.key == set.key) {
                 of_axis.push(set);
@@ -243,13 +242,13 @@ fn check_distinct(axes: &[Axis]) -> Result<(), Fault> {
 }
 
 /// A value that is listed twice would be run once and count twice in every mean.
-fn check_different(axis: &Axis) -> Result<(), Fault> {
+fn check_different(axis: &Axis) -> Result<(), Diagnostic> {
     for (index, choice) in axis.choices.iter().enumerate() {
         if axis.choices[..index].iter().any(|earlier| earlier.label == choice.label) {
-            let (key, at) = choice.sets.first().map_or((axis.name.as_str(), Origin::CommandLine), |set| {
+            let (key, at) = choice.sets.first().map_or((axis.name.as_str(), Location::CommandLine), |set| {
                 (if axis.name == CASE { "sweep.cases" } else { set.key.as_str() }, set.at)
             });
-            return Err(Fault::new(key, format!("`{}` is listed twice", choice.label))
+            return Err(Diagnostic::new(key, format!("`{}` is listed twice", choice.label))
                 .accepted("each value of a sweep once; `repeat` runs more seeds")
                 .at(at));
         }
@@ -258,14 +257,14 @@ fn check_different(axis: &Axis) -> Result<(), Fault> {
 }
 
 /// An axis, or the axes of a table: `network.buffer` without quotes is a table in TOML.
-fn read_axes(key: &str, entry: &Entry, axes: &mut Vec<Axis>) -> Result<(), Fault> {
+fn read_axes(key: &str, entry: &KeyValue, axes: &mut Vec<Axis>) -> Result<(), Diagnostic> {
     let name = format!("sweep.{key}");
     match &entry.value.node {
         Node::Table(entries) => {
             entries.iter().try_for_each(|entry| read_axes(&format!("{key}.{}", entry.key), entry, axes))
         }
         Node::List(items) if items.is_empty() => {
-            Err(Fault::new(name, "the list is empty").accepted("at least one value").at(entry.value.at))
+            Err(Diagnostic::new(name, "the list is empty").accepted("at least one value").at(entry.value.at))
         }
         Node::List(items) => {
             check_sweepable(key, entry.at)?;
@@ -276,16 +275,16 @@ fn read_axes(key: &str, entry: &Entry, axes: &mut Vec<Axis>) -> Result<(), Fault
             axes.push(Axis { name: key.to_owned(), choices: choices.collect() });
             Ok(())
         }
-        _ => Err(Fault::new(name, format!("found {}", entry.value.kind()))
+        _ => Err(Diagnostic::new(name, format!("found {}", entry.value.kind()))
             .accepted("a list of values such as [\"1bdp\", \"5bdp\"]")
             .at(entry.value.at)),
     }
 }
 
 /// `cases`: one axis whose points set several keys at once.
-fn cases(entry: &Entry) -> Result<Axis, Fault> {
+fn cases(entry: &KeyValue) -> Result<Axis, Diagnostic> {
     let refuse = |found: String, at| {
-        Fault::new("sweep.cases", found)
+        Diagnostic::new("sweep.cases", found)
             .accepted("a list of tables such as { label = \"slow\", \"network.rate\" = \"10mbit\" }")
             .at(at)
     };
@@ -321,7 +320,7 @@ fn cases(entry: &Entry) -> Result<Axis, Fault> {
     Ok(Axis { name: CASE.to_owned(), choices: items.iter().map(choice).collect::<Result<_, _>>()? })
 }
 
-fn setting(key: String, entry: &Entry) -> Setting {
+fn setting(key: String, entry: &KeyValue) -> Setting {
     Setting { key, at: entry.value.at, value: entry.value.clone() }
 }
 
@@ -363,8 +362,9 @@ fn split_list(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// Lists split at commas, but not inside a value.
     #[test]
-    fn lists_split_at_commas_but_not_inside_a_value() {
+    fn split_list_keeps_commas_inside_values() {
         assert_eq!(split_list("0.1bdp, 1bdp"), ["0.1bdp", "1bdp"]);
         assert_eq!(split_list("{kind=\"red\",min=\"5pkt\"},codel"), ["{kind=\"red\",min=\"5pkt\"}", "codel"]);
         assert_eq!(split_list("[\"a,b\",\"c\"]"), ["[\"a,b\",\"c\"]"]);

@@ -51,8 +51,9 @@ mod tests {
 
     use super::*;
 
+    /// Equal values of a scheme and a router algorithm have the same name and number.
     #[test]
-    fn a_scheme_and_a_router_that_tell_the_same_are_shown_the_same() {
+    fn same_values_of_scheme_and_router_are_shown_alike() {
         // 1 Mbit/s is 125 000 bytes per second.
         let rate = Value::Rate(Rate::from_bytes_per_sec(250_000));
         for (value, reading, name, shown) in [

@@ -1,14 +1,14 @@
-//! The network as nodes and one-way wires, and the ways of flows through it.
+//! The network as nodes and one-way links, and the paths of flows through it.
 
-mod ways;
+mod paths;
 
 use narrows_cc::{Nanos, Rate};
 use narrows_net::config::Capacity;
 use narrows_net::timeline::{DelayTrace, LossTrace};
 
-pub(crate) use self::ways::Route;
+pub(crate) use self::paths::Route;
 use crate::choice::{Jitter, Loss, Queue, Router};
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::link::{self, Carried, Inputs};
 use crate::quantity::{Buffer, Time};
 use crate::schema::{Link, LossAt, Network, NetworkKind, Policer, Reorder, Scenario};
@@ -16,7 +16,7 @@ use crate::schema::{Link, LossAt, Network, NetworkKind, Policer, Reorder, Scenar
 /// A value with the key that states it.
 pub(crate) type Stated<'a, T> = (&'a T, String);
 
-/// What a link does to packets besides carrying them.
+/// Loss, reordering, jitter and policing of a link.
 pub(crate) struct Conditions<'a> {
     pub(crate) loss: Stated<'a, Loss>,
     pub(crate) loss_at: LossAt,
@@ -28,7 +28,7 @@ pub(crate) struct Conditions<'a> {
 }
 
 /// A link in one direction, before buffers are resolved.
-pub(crate) struct Wire<'a> {
+pub(crate) struct OneWayLink<'a> {
     pub(crate) name: String,
     from: usize,
     to: usize,
@@ -40,17 +40,17 @@ pub(crate) struct Wire<'a> {
     pub(crate) buffer: Option<Stated<'a, Buffer>>,
     pub(crate) queue: Option<Stated<'a, Queue>>,
     pub(crate) router: Option<Stated<'a, Router>>,
-    /// None on the way back of a duplex link.
+    /// None in the reverse direction of a duplex link.
     pub(crate) conditions: Option<Conditions<'a>>,
     /// The scenario lists it.
     pub(crate) listed: bool,
 }
 
-/// Nodes and wires.
+/// Nodes and one-way links.
 pub(crate) struct Topology<'a> {
     kind: NetworkKind,
     nodes: Vec<String>,
-    pub(crate) wires: Vec<Wire<'a>>,
+    pub(crate) links: Vec<OneWayLink<'a>>,
 }
 
 fn pick<'a, T>(table: &str, key: &str, own: Option<&'a T>, common: Option<&'a T>) -> Option<Stated<'a, T>> {
@@ -64,7 +64,7 @@ fn conditions<'a>(
     table: &str,
     carried: &Carried,
     inputs: &mut Inputs<'_>,
-) -> Result<Conditions<'a>, Fault> {
+) -> Result<Conditions<'a>, Diagnostic> {
     let loss_file = pick(
         table,
         "loss_trace",
@@ -81,7 +81,9 @@ fn conditions<'a>(
     if carried.loss.is_some()
         && let Some((_, key)) = loss_file.as_ref().or(delay_file.as_ref())
     {
-        return Err(Fault::new(key, "the radio path has its own").accepted("either radio or this key"));
+        return Err(
+            Diagnostic::new(key, "a radio path generates its own").accepted("either radio or this key")
+        );
     }
     let loss_trace = loss_file.map(|(file, key)| inputs.loss(&key, file, &carried.capacity)).transpose()?;
     let delay_trace =
@@ -116,25 +118,24 @@ fn own_router<'a>(network: &'a Network, link: Option<&'a Link>, table: &str) -> 
 
 const NO_RATE: &str = "a rate such as 100mbit, a capacity_trace, or radio = \"5g\"";
 
-/// What carries the packets of all links: without it there is no network.
-fn needed(carried: Option<Carried>) -> Result<Carried, Fault> {
-    carried.ok_or_else(|| Fault::new("network.rate", "this key is missing").accepted(NO_RATE))
+/// The common capacity, which this kind of network requires.
+fn needed(carried: Option<Carried>) -> Result<Carried, Diagnostic> {
+    carried.ok_or_else(|| Diagnostic::new("network.rate", "this key is missing").accepted(NO_RATE))
 }
 
 impl<'a> Topology<'a> {
     /// The network of a scenario.
-    pub(crate) fn new(scenario: &'a Scenario, inputs: &mut Inputs<'_>) -> Result<Self, Fault> {
+    pub(crate) fn new(scenario: &'a Scenario, inputs: &mut Inputs<'_>) -> Result<Self, Diagnostic> {
         let network = &scenario.network;
         let kind = match (network.kind, scenario.links.is_empty()) {
             (None, true) => NetworkKind::Dumbbell,
             (None | Some(NetworkKind::Graph), false) => NetworkKind::Graph,
             (Some(NetworkKind::Graph), true) => {
-                return Err(
-                    Fault::new("links", "a graph without links").accepted("at least one [[links]] table")
-                );
+                return Err(Diagnostic::new("links", "a graph without links")
+                    .accepted("at least one [[links]] table"));
             }
             (Some(_), false) => {
-                return Err(Fault::new("links", "links are listed, but network.kind is not `graph`")
+                return Err(Diagnostic::new("links", "links are listed, but network.kind is not `graph`")
                     .accepted("network.kind = \"graph\", or no links"));
             }
             (Some(kind), true) => kind,
@@ -146,7 +147,7 @@ impl<'a> Topology<'a> {
             file: network.capacity_trace.as_deref(),
             radio: network.radio.as_ref().map(|radio| &radio.0),
         })?;
-        let mut topology = Self { kind, nodes: Vec::new(), wires: Vec::new() };
+        let mut topology = Self { kind, nodes: Vec::new(), links: Vec::new() };
         match kind {
             NetworkKind::Dumbbell => topology.dumbbell(network, common, inputs)?,
             NetworkKind::ParkingLot => topology.parking_lot(network, common, inputs)?,
@@ -161,7 +162,7 @@ impl<'a> Topology<'a> {
                     })?;
                     let Some(carried) = own.or_else(|| common.clone()) else {
                         return Err(
-                            Fault::new(format!("{table}.rate"), "this key is missing").accepted(NO_RATE)
+                            Diagnostic::new(format!("{table}.rate"), "this key is missing").accepted(NO_RATE)
                         );
                     };
                     topology.link(network, link, &table, &carried, inputs)?;
@@ -176,7 +177,7 @@ impl<'a> Topology<'a> {
         network: &'a Network,
         carried: Option<Carried>,
         inputs: &mut Inputs<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Diagnostic> {
         let carried = needed(carried)?;
         let conditions = conditions(network, None, "network", &carried, inputs)?;
         let Carried { capacity, rate, .. } = carried;
@@ -185,7 +186,7 @@ impl<'a> Topology<'a> {
             None => rate,
         };
         self.nodes = vec!["senders".into(), "receivers".into()];
-        self.wires.push(Wire {
+        self.links.push(OneWayLink {
             name: "bottleneck".into(),
             from: 0,
             to: 1,
@@ -198,7 +199,7 @@ impl<'a> Topology<'a> {
             conditions: Some(conditions),
             listed: true,
         });
-        self.wires.push(Wire {
+        self.links.push(OneWayLink {
             name: "reverse".into(),
             from: 1,
             to: 0,
@@ -219,22 +220,26 @@ impl<'a> Topology<'a> {
         network: &'a Network,
         carried: Option<Carried>,
         inputs: &mut Inputs<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Diagnostic> {
         let carried = needed(carried)?;
         let accepted = "a whole number from 1 to 100";
         let hops = match network.hops {
             Some(hops @ 1..=100) => hops as usize,
             Some(hops) => {
                 return Err(
-                    Fault::new("network.hops", format!("`{hops}` is out of range")).accepted(accepted)
+                    Diagnostic::new("network.hops", format!("`{hops}` is out of range")).accepted(accepted)
                 );
             }
-            None => return Err(Fault::new("network.hops", "a parking lot needs this key").accepted(accepted)),
+            None => {
+                return Err(
+                    Diagnostic::new("network.hops", "a parking lot requires this key").accepted(accepted)
+                );
+            }
         };
         self.nodes = (0..=hops).map(|hop| format!("r{hop}")).collect();
         for hop in 0..hops {
             let delay = network.delay.as_ref().map_or(Nanos::ZERO, Time::value);
-            let there = Wire {
+            let there = OneWayLink {
                 name: format!("r{hop}-r{}", hop + 1),
                 from: hop,
                 to: hop + 1,
@@ -259,24 +264,24 @@ impl<'a> Topology<'a> {
         table: &str,
         carried: &Carried,
         inputs: &mut Inputs<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Diagnostic> {
         let (from, to) = (self.node_or_new(&link.from), self.node_or_new(&link.to));
         if from == to {
-            return Err(Fault::new(
+            return Err(Diagnostic::new(
                 format!("{table}.to"),
                 format!("the link leads from `{0}` to `{0}`", link.to),
             )
             .accepted("another node"));
         }
-        let twice = |from: usize, to: usize| self.wires.iter().any(|wire| (wire.from, wire.to) == (from, to));
+        let twice = |from: usize, to: usize| self.links.iter().any(|link| (link.from, link.to) == (from, to));
         if twice(from, to) || (link.duplex && twice(to, from)) {
             let message = format!("`{}` and `{}` are linked already", link.from, link.to);
-            return Err(Fault::new(table, message)
-                .accepted("one link per direction (duplex = false lists one way only)"));
+            return Err(Diagnostic::new(table, message)
+                .accepted("one link per direction (duplex = false for one direction)"));
         }
         let delay = link.delay.as_ref().or(network.delay.as_ref());
         let own_queue = link.queue.as_ref().map(|queue| &queue.0);
-        let there = Wire {
+        let there = OneWayLink {
             name: link.name.clone().unwrap_or_else(|| format!("{}-{}", link.from, link.to)),
             from,
             to,
@@ -290,24 +295,24 @@ impl<'a> Topology<'a> {
             listed: true,
         };
         let back = format!("{}-{}", link.to, link.from);
-        let taken = |wire: &Wire<'_>| wire.name == there.name || (link.duplex && wire.name == back);
-        if self.wires.iter().any(taken) || (link.duplex && there.name == back) {
-            return Err(Fault::new(
+        let taken = |other: &OneWayLink<'_>| other.name == there.name || (link.duplex && other.name == back);
+        if self.links.iter().any(taken) || (link.duplex && there.name == back) {
+            return Err(Diagnostic::new(
                 format!("{table}.name"),
-                format!("`{}` is another link's name", there.name),
+                format!("two links have the name `{}`", there.name),
             )
-            .accepted("a name of its own"));
+            .accepted("a unique name"));
         }
         if link.duplex {
             self.push_duplex(there)
         } else {
-            self.wires.push(there)
+            self.links.push(there)
         }
         Ok(())
     }
 
-    fn push_duplex(&mut self, there: Wire<'a>) {
-        let back = Wire {
+    fn push_duplex(&mut self, there: OneWayLink<'a>) {
+        let back = OneWayLink {
             name: format!("{}-{}", self.nodes[there.to], self.nodes[there.from]),
             from: there.to,
             to: there.from,
@@ -320,8 +325,8 @@ impl<'a> Topology<'a> {
             conditions: None,
             listed: false,
         };
-        self.wires.push(there);
-        self.wires.push(back);
+        self.links.push(there);
+        self.links.push(back);
     }
 
     fn node_or_new(&mut self, name: &str) -> usize {
@@ -331,24 +336,24 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// Whether all flows share one way.
+    /// Whether all flows share one path.
     pub(crate) fn is_dumbbell(&self) -> bool {
         self.kind == NetworkKind::Dumbbell
     }
 }
 
 /// Keys that another kind of network would read are a misunderstanding.
-fn check_kind(network: &Network, kind: NetworkKind) -> Result<(), Fault> {
+fn check_kind(network: &Network, kind: NetworkKind) -> Result<(), Diagnostic> {
     let only = |key: &str, kinds: &str| {
-        Err(Fault::new(format!("network.{key}"), format!("only {kinds} has this key"))
-            .accepted("no such key here"))
+        Err(Diagnostic::new(format!("network.{key}"), format!("only {kinds} has this key"))
+            .accepted("omit this key"))
     };
     let lot = kind == NetworkKind::ParkingLot;
     if network.hops.is_some() && !lot {
         return only("hops", "a parking lot (kind = \"parking-lot\")");
     }
     if kind == NetworkKind::Dumbbell && network.delay.is_some() {
-        return Err(Fault::new("network.delay", "in a dumbbell each flow states its rtt")
+        return Err(Diagnostic::new("network.delay", "in a dumbbell each flow states its rtt")
             .accepted("rtt = \"40ms\" in [[flows]]"));
     }
     if kind != NetworkKind::Dumbbell && network.reverse_rate.is_some() {
@@ -364,7 +369,7 @@ fn check_kind(network: &Network, kind: NetworkKind) -> Result<(), Fault> {
             ("receiver_access", network.receiver_access.is_some()),
         ];
         if let Some((key, _)) = stray.iter().find(|(_, stated)| *stated) {
-            return Err(Fault::new(format!("network.{key}"), "there are no access links")
+            return Err(Diagnostic::new(format!("network.{key}"), "there are no access links")
                 .accepted("this key together with access_rate"));
         }
     }

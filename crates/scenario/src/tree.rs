@@ -4,11 +4,11 @@
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use toml::de::{DeTable, DeValue};
 
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 
 /// Where a value was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum Location {
     /// Not known (JSON carries no places).
     Unknown,
     /// At this byte of the text.
@@ -21,7 +21,7 @@ pub(crate) enum Origin {
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     pub(crate) node: Node,
-    pub(crate) at: Origin,
+    pub(crate) at: Location,
 }
 
 /// A value.
@@ -33,41 +33,41 @@ pub(crate) enum Node {
     Float(f64),
     Bool(bool),
     List(Vec<Tree>),
-    Table(Vec<Entry>),
+    Table(Vec<KeyValue>),
 }
 
 /// A key with its value.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct KeyValue {
     pub(crate) key: String,
-    pub(crate) at: Origin,
+    pub(crate) at: Location,
     pub(crate) value: Tree,
 }
 
 impl Tree {
     /// From a scenario's text: JSON where the first character is a brace, TOML otherwise.
-    pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Diagnostic> {
         if text.trim_start().starts_with('{') { Self::parse_json(text) } else { Self::parse_toml(text) }
     }
 
-    fn parse_toml(text: &str) -> Result<Self, Fault> {
+    fn parse_toml(text: &str) -> Result<Self, Diagnostic> {
         let table = DeTable::parse(text).map_err(|error| {
-            let at = error.span().map_or(Origin::Unknown, |span| Origin::Text(span.start));
-            Fault::new("", format!("not TOML: {}", error.message()))
+            let at = error.span().map_or(Location::Unknown, |span| Location::Text(span.start));
+            Diagnostic::new("", format!("invalid TOML: {}", error.message()))
                 .accepted("TOML: [tables], each key once, and values such as \"100mbit\", 10, true or [1, 2]")
                 .at(at)
         })?;
-        let at = Origin::Text(table.span().start);
+        let at = Location::Text(table.span().start);
         Ok(Self { node: from_table(table.get_ref())?, at })
     }
 
-    fn parse_json(text: &str) -> Result<Self, Fault> {
+    fn parse_json(text: &str) -> Result<Self, Diagnostic> {
         serde_json::from_str(text).map_err(|error| {
             let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
             let offset = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
             let message = error.to_string();
             let message = message.split(" at line ").next().unwrap_or_default();
-            Fault::new("", format!("not JSON: {message}")).at(Origin::Text(offset.min(text.len())))
+            Diagnostic::new("", format!("invalid JSON: {message}")).at(Location::Text(offset.min(text.len())))
         })
     }
 
@@ -83,26 +83,26 @@ impl Tree {
             value => from_value(value, 0).ok(),
         });
         let mut tree =
-            Self { node: value.unwrap_or_else(|| Node::Text(text.to_owned())), at: Origin::CommandLine };
-        tree.move_to(Origin::CommandLine);
+            Self { node: value.unwrap_or_else(|| Node::Text(text.to_owned())), at: Location::CommandLine };
+        tree.move_to(Location::CommandLine);
         tree
     }
 
-    /// Says that all of it was written at `origin`.
-    fn move_to(&mut self, origin: Origin) {
-        self.at = origin;
+    /// Says that all of it was written at `location`.
+    fn move_to(&mut self, location: Location) {
+        self.at = location;
         match &mut self.node {
-            Node::List(items) => items.iter_mut().for_each(|item| item.move_to(origin)),
+            Node::List(items) => items.iter_mut().for_each(|item| item.move_to(location)),
             Node::Table(entries) => entries.iter_mut().for_each(|entry| {
-                entry.at = origin;
-                entry.value.move_to(origin);
+                entry.at = location;
+                entry.value.move_to(location);
             }),
             _ => {}
         }
     }
 
     /// The entry of this key, if it is a table that has it.
-    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+    pub(crate) fn get(&self, key: &str) -> Option<&KeyValue> {
         match &self.node {
             Node::Table(entries) => entries.iter().find(|entry| entry.key == key),
             _ => None,
@@ -110,14 +110,14 @@ impl Tree {
     }
 
     /// Takes an entry out of a table.
-    pub(crate) fn take(&mut self, key: &str) -> Option<Entry> {
+    pub(crate) fn take(&mut self, key: &str) -> Option<KeyValue> {
         let Node::Table(entries) = &mut self.node else { return None };
         let index = entries.iter().position(|entry| entry.key == key)?;
         Some(entries.remove(index))
     }
 
     /// The place of the value at a dotted key, or of the nearest thing around it that was written.
-    pub(crate) fn origin(&self, key: &str) -> Origin {
+    pub(crate) fn location(&self, key: &str) -> Location {
         let mut here = self;
         for segment in key.split('.') {
             let next = match &here.node {
@@ -133,18 +133,24 @@ impl Tree {
         here.at
     }
 
-    /// Sets the value at a dotted key. A list without an index means all its items; tables on the way are made.
-    pub(crate) fn set(&mut self, key: &str, value: &Tree, at: Origin) -> Result<(), Fault> {
+    /// Sets the value at a dotted key. A list without an index means all its items; missing tables are made.
+    pub(crate) fn set(&mut self, key: &str, value: &Tree, at: Location) -> Result<(), Diagnostic> {
         let path: Vec<&str> = key.split('.').collect();
         if path.iter().any(|segment| segment.is_empty()) {
-            return Err(Fault::new(key, "a key is missing")
+            return Err(Diagnostic::new(key, "a part of the key is empty")
                 .accepted("a dotted key such as network.buffer")
                 .at(at));
         }
         self.set_path(&path, 0, value, at)
     }
 
-    fn set_path(&mut self, path: &[&str], depth: usize, value: &Tree, at: Origin) -> Result<(), Fault> {
+    fn set_path(
+        &mut self,
+        path: &[&str],
+        depth: usize,
+        value: &Tree,
+        at: Location,
+    ) -> Result<(), Diagnostic> {
         let Some(&segment) = path.get(depth) else {
             *self = value.clone();
             return Ok(());
@@ -153,23 +159,20 @@ impl Tree {
         // `queue = "codel"` is short for a table, and so `network.queue.target` can be set on it.
         if let (Node::Text(kind), "queue" | "app") = (&self.node, path[depth.saturating_sub(1)]) {
             let value = Tree { node: Node::Text(kind.clone()), at: self.at };
-            self.node = Node::Table(vec![Entry { key: "kind".into(), at: self.at, value }]);
+            self.node = Node::Table(vec![KeyValue { key: "kind".into(), at: self.at, value }]);
         }
         match &mut self.node {
             Node::Table(entries) => {
                 let index = match entries.iter().position(|entry| entry.key == segment) {
                     Some(index) => index,
                     None if depth + 1 < path.len() && matches!(segment, "flows" | "links") => {
-                        return Err(Fault::new(
-                            whole(),
-                            format!("the scenario lists no {segment} to set this on"),
-                        )
-                        .accepted("a key of the scenario's own tables")
-                        .at(at));
+                        return Err(Diagnostic::new(whole(), format!("the scenario has no {segment}"))
+                            .accepted("a key of the scenario's own tables")
+                            .at(at));
                     }
                     None => {
                         let value = Tree { node: Node::Table(Vec::new()), at };
-                        entries.push(Entry { key: segment.to_owned(), at, value });
+                        entries.push(KeyValue { key: segment.to_owned(), at, value });
                         entries.len() - 1
                     }
                 };
@@ -182,7 +185,7 @@ impl Tree {
                 Ok(index) => {
                     let known = items.len();
                     let item = items.get_mut(index).ok_or_else(|| {
-                        Fault::new(whole(), format!("there is no item {index}"))
+                        Diagnostic::new(whole(), format!("there is no item {index}"))
                             .accepted(format!("an index from 0 to {}", known.saturating_sub(1)))
                             .at(at)
                     })?;
@@ -192,7 +195,7 @@ impl Tree {
             },
             _ => {
                 let parent = path[..depth].join(".");
-                Err(Fault::new(whole(), "a value has no keys of its own")
+                Err(Diagnostic::new(whole(), "this value has no keys")
                     .accepted(format!("`{parent}` itself"))
                     .at(at))
             }
@@ -207,11 +210,11 @@ impl Tree {
         }
     }
 
-    /// What kind of value it is, with its article.
+    /// The kind of the value, with its article.
     pub(crate) fn kind(&self) -> &'static str {
         match self.node {
             Node::Null => "nothing",
-            Node::Text(_) => "a text",
+            Node::Text(_) => "a string",
             Node::Integer(_) | Node::Float(_) => "a number",
             Node::Bool(_) => "true or false",
             Node::List(_) => "a list",
@@ -241,39 +244,40 @@ impl std::fmt::Display for Tree {
     }
 }
 
-fn from_table(table: &DeTable<'_>) -> Result<Node, Fault> {
+fn from_table(table: &DeTable<'_>) -> Result<Node, Diagnostic> {
     let mut entries = Vec::with_capacity(table.len());
     for (key, value) in table {
         // A table's own span covers its header only, or nothing where it is implied: its key is the better place.
         let key_at = key.span().start;
         let at = if value.get_ref().is_table() { key_at } else { value.span().start };
-        let node =
-            from_value(value.get_ref(), value.span().start).map_err(|fault| fault.within(key.get_ref()))?;
-        let value = Tree { node, at: Origin::Text(at) };
-        entries.push((key_at, Entry { key: key.get_ref().to_string(), at: Origin::Text(key_at), value }));
+        let node = from_value(value.get_ref(), value.span().start)
+            .map_err(|diagnostic| diagnostic.within(key.get_ref()))?;
+        let value = Tree { node, at: Location::Text(at) };
+        entries
+            .push((key_at, KeyValue { key: key.get_ref().to_string(), at: Location::Text(key_at), value }));
     }
     entries.sort_by_key(|&(at, _)| at);
     Ok(Node::Table(entries.into_iter().map(|(_, entry)| entry).collect()))
 }
 
-fn from_value(value: &DeValue<'_>, at: usize) -> Result<Node, Fault> {
+fn from_value(value: &DeValue<'_>, at: usize) -> Result<Node, Diagnostic> {
     Ok(match value {
         DeValue::String(text) => Node::Text(text.to_string()),
         DeValue::Integer(integer) => {
             let digits = integer.as_str().replace('_', "");
             Node::Integer(i128::from_str_radix(&digits, integer.radix()).map_err(|_| {
-                Fault::new("", format!("`{digits}` is out of range"))
+                Diagnostic::new("", format!("`{digits}` is out of range"))
                     .accepted("a smaller number")
-                    .at(Origin::Text(at))
+                    .at(Location::Text(at))
             })?)
         }
         DeValue::Float(float) => {
             let digits = float.as_str().replace('_', "");
             let value: f64 = digits.parse().unwrap_or(f64::NAN);
             if !value.is_finite() {
-                return Err(Fault::new("", format!("`{digits}` is not a finite number"))
+                return Err(Diagnostic::new("", format!("`{digits}` is not a finite number"))
                     .accepted("a finite number")
-                    .at(Origin::Text(at)));
+                    .at(Location::Text(at)));
             }
             Node::Float(value)
         }
@@ -282,9 +286,9 @@ fn from_value(value: &DeValue<'_>, at: usize) -> Result<Node, Fault> {
         DeValue::Array(items) => {
             let items = items.iter().map(|item| {
                 let at = item.span().start;
-                Ok(Tree { node: from_value(item.get_ref(), at)?, at: Origin::Text(at) })
+                Ok(Tree { node: from_value(item.get_ref(), at)?, at: Location::Text(at) })
             });
-            Node::List(items.collect::<Result<_, Fault>>()?)
+            Node::List(items.collect::<Result<_, Diagnostic>>()?)
         }
         DeValue::Table(table) => from_table(table)?,
     })
@@ -305,38 +309,38 @@ impl<'de> Visitor<'de> for TreeVisitor {
         f.write_str("a JSON value")
     }
     fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
-        Ok(Tree { node: Node::Bool(value), at: Origin::Unknown })
+        Ok(Tree { node: Node::Bool(value), at: Location::Unknown })
     }
     fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
-        Ok(Tree { node: Node::Integer(value.into()), at: Origin::Unknown })
+        Ok(Tree { node: Node::Integer(value.into()), at: Location::Unknown })
     }
     fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
-        Ok(Tree { node: Node::Integer(value.into()), at: Origin::Unknown })
+        Ok(Tree { node: Node::Integer(value.into()), at: Location::Unknown })
     }
     fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
-        Ok(Tree { node: Node::Float(value), at: Origin::Unknown })
+        Ok(Tree { node: Node::Float(value), at: Location::Unknown })
     }
     fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
-        Ok(Tree { node: Node::Text(value.to_owned()), at: Origin::Unknown })
+        Ok(Tree { node: Node::Text(value.to_owned()), at: Location::Unknown })
     }
     fn visit_unit<E>(self) -> Result<Tree, E> {
-        Ok(Tree { node: Node::Null, at: Origin::Unknown })
+        Ok(Tree { node: Node::Null, at: Location::Unknown })
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = seq.next_element()? {
             items.push(item);
         }
-        Ok(Tree { node: Node::List(items), at: Origin::Unknown })
+        Ok(Tree { node: Node::List(items), at: Location::Unknown })
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
         let mut entries = Vec::new();
         while let Some((key, value)) = map.next_entry::<String, Tree>()? {
-            // What a front end leaves out may arrive as null.
+            // Front ends may send null for keys that are not stated.
             if !matches!(value.node, Node::Null) {
-                entries.push(Entry { key, at: Origin::Unknown, value });
+                entries.push(KeyValue { key, at: Location::Unknown, value });
             }
         }
-        Ok(Tree { node: Node::Table(entries), at: Origin::Unknown })
+        Ok(Tree { node: Node::Table(entries), at: Location::Unknown })
     }
 }

@@ -25,8 +25,9 @@ fn settings(head: &str, scheme: &str, more: &str) -> Config {
     accepted(head, &[flow(scheme, more)]).flows.remove(0).datagrams.expect("datagrams carry it")
 }
 
+/// Datagrams carry the schemes made for them, and the others where a flow asks for that.
 #[test]
-fn schemes_made_for_datagrams_have_them_and_the_others_when_asked() {
+fn datagrams_carry_schemes_made_for_them_and_others_on_request() {
     let flows = [
         flow("ccid2", ""),
         flow("ccid3", ""),
@@ -40,8 +41,9 @@ fn schemes_made_for_datagrams_have_them_and_the_others_when_asked() {
     assert_eq!(carried, [true, true, true, false, true, false, false]);
 }
 
+/// Settings that nothing states have the defaults that their documents name.
 #[test]
-fn what_nothing_is_said_of_is_as_stated() {
+fn dccp_unstated_settings_have_documented_defaults() {
     let plain = settings("", "ccid3", "");
     assert_eq!((plain.scheme.info.name, plain.datagram, plain.ack_ratio), ("ccid3", 1448, 2));
     assert_eq!((plain.short, plain.sequence_window, plain.queue), (false, 1_000, 256));
@@ -51,8 +53,9 @@ fn what_nothing_is_said_of_is_as_stated() {
     assert_eq!((tcp.segment, tcp.header), (1448, 36));
 }
 
+/// The table of a flow overrides the common one key by key.
 #[test]
-fn a_flow_says_more_than_the_common_table_key_by_key() {
+fn dccp_table_of_flow_overrides_common_table_by_key() {
     let common = "[dccp]\ndatagram_bytes = 500\nack_ratio = 4\nshort_sequence_numbers = true\nsequence_window = 200\n\
                   queue = 9\noverflow = \"drop-newest\"\necn = false\ninitial_window = 4\n";
     let all = settings(common, "ccid2", "");
@@ -70,14 +73,16 @@ fn a_flow_says_more_than_the_common_table_key_by_key() {
     assert!(accepted(common, &[flow("cubic", "")]).flows[0].datagrams.is_none());
 }
 
+/// A scheme over datagrams keeps its parameters.
 #[test]
-fn a_scheme_keeps_its_parameters() {
+fn dccp_scheme_keeps_its_parameters() {
     let set = settings("", "dccp-bbr:loss_low=0.1", "");
     assert!((set.params.number("loss_low") - 0.1).abs() < 1e-12);
 }
 
+/// The least and the greatest value of each range are accepted.
 #[test]
-fn the_ends_of_each_range_are_accepted() {
+fn dccp_range_ends_are_accepted() {
     for (key, least, most) in [
         ("datagram_bytes", 1, 65_000),
         ("ack_ratio", 1, 1_000),
@@ -92,8 +97,9 @@ fn the_ends_of_each_range_are_accepted() {
     }
 }
 
+/// A video has the parameters stated, and otherwise those of the reference.
 #[test]
-fn a_video_has_the_parameters_stated_and_else_those_of_the_reference() {
+fn video_unstated_parameters_are_those_of_the_reference() {
     let app = |more: &str| {
         let app = format!("app = {{ kind = \"video\", rate = \"2mbit\"{more} }}");
         accepted("", &[flow("ccid3", &app)]).flows[0].app
@@ -109,57 +115,63 @@ fn a_video_has_the_parameters_stated_and_else_those_of_the_reference() {
     assert_eq!(of(app(all)), (250_000, 25.0, 1, 1.0, 0.0));
 }
 
-/// What a person is told: line and message.
-fn notes(text: &str) -> Vec<(Option<usize>, String)> {
+/// The warnings about a text: line and message.
+fn warnings(text: &str) -> Vec<(Option<usize>, String)> {
     let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).expect("it is accepted");
-    planned.into_iter().flat_map(|run| run.notes).map(|note| (note.line, note.message)).collect()
+    planned.into_iter().flat_map(|run| run.warnings).map(|found| (found.line, found.message)).collect()
 }
 
+/// Settings of a transport that carries no flow give a warning each.
 #[test]
-fn settings_of_a_transport_that_carries_no_flow_are_told_of() {
+fn settings_of_unused_transport_give_warnings() {
     let head = "[tcp]\nack_every = 8\nsegment_bytes = 500\n[dccp]\nqueue = 9\n";
-    let vain = |line, transport: &str, key: &str| {
-        (Some(line), format!("no flow is carried by {transport}, so `{key}` changes nothing"))
+    let unused = |line, transport: &str, key: &str| {
+        (Some(line), format!("unused setting `{key}`: no flow uses {transport}"))
     };
-    let (ack, segment) = (vain(2, "TCP", "tcp.ack_every"), vain(3, "TCP", "tcp.segment_bytes"));
-    assert_eq!(notes(&text(head, &[flow("ccid2", "")])), [ack, segment]);
+    let (ack, segment) = (unused(2, "TCP", "tcp.ack_every"), unused(3, "TCP", "tcp.segment_bytes"));
+    assert_eq!(warnings(&text(head, &[flow("ccid2", "")])), [ack, segment]);
     for carried in [flow("cubic", ""), flow("ccid2", "protocol = \"tcp\"")] {
-        assert_eq!(notes(&text(head, &[carried])), [vain(5, "DCCP", "dccp.queue")]);
+        assert_eq!(warnings(&text(head, &[carried])), [unused(5, "DCCP", "dccp.queue")]);
     }
-    assert_eq!(notes(&text(head, &[flow("cubic", ""), flow("ccid2", "")])), []);
-    assert_eq!(notes(&text("", &[flow("ccid2", "")])), []);
+    assert_eq!(warnings(&text(head, &[flow("cubic", ""), flow("ccid2", "")])), []);
+    assert_eq!(warnings(&text("", &[flow("ccid2", "")])), []);
 }
 
+/// An initial window that the flow's CCID does not use gives a warning.
 #[test]
-fn an_initial_window_that_its_ccid_does_not_take_is_told_of() {
+fn initial_window_unused_by_ccid_gives_warning() {
     let own = |scheme: &str, window: u32, size: u32| {
         let dccp = format!("dccp = {{ initial_window = {window}, datagram_bytes = {size} }}");
-        notes(&text("", &[flow(scheme, &dccp)])).into_iter().map(|(_, told)| told).collect::<Vec<_>>()
+        warnings(&text("", &[flow(scheme, &dccp)]))
+            .into_iter()
+            .map(|(_, message)| message)
+            .collect::<Vec<_>>()
     };
     // RFC 3390: 4380 bytes, but two packets at least and four at most.
     for (size, most) in [(500, 4), (1448, 3), (4000, 2)] {
         assert_eq!(own("ccid2", most, size), [""; 0]);
-        let told = format!("ccid2 begins with {most} datagrams of this size, as RFC 3390 has it");
-        assert_eq!(own("ccid2", most + 1, size), [told]);
+        let message = format!("ccid2 starts with at most {most} datagrams of this size (RFC 3390)");
+        assert_eq!(own("ccid2", most + 1, size), [message]);
         let run =
             settings("", "ccid2", &format!("dccp = {{ initial_window = 10, datagram_bytes = {size} }}"));
         assert_eq!(run.initial_window, 10, "what was stated is handed on; the scheme takes less");
     }
-    let told = "ccid3 begins with a rate, so `dccp.initial_window` changes nothing";
-    assert_eq!(own("ccid3", 3, 1448), [told]);
+    let message = "unused setting `dccp.initial_window`: ccid3 starts with a rate";
+    assert_eq!(own("ccid3", 3, 1448), [message]);
     assert_eq!(own("dccp-bbr", 100, 1448), [""; 0]);
     let common = text("[dccp]\ninitial_window = 9\n", &[flow("cubic", ""), flow("ccid3", "")]);
-    assert_eq!(notes(&common), [(Some(2), told.to_owned())]);
+    assert_eq!(warnings(&common), [(Some(2), message.to_owned())]);
 }
 
+/// A sender's queue that would take all memory is refused.
 #[test]
-fn a_queue_that_would_take_all_memory_is_refused() {
+fn dccp_queue_beyond_memory_is_refused() {
     let refused = |head: &str, more: &str| spec(&text(head, &[flow("ccid2", more)])).expect_err("too much");
     assert_eq!(settings("", "ccid2", "dccp = { queue = 1000000, datagram_bytes = 2000 }").queue, 1_000_000);
-    let told = "flows.0.dccp.queue: 1000000 datagrams of 2001 B are 2.0 GB\n  \
+    let message = "flows.0.dccp.queue: 1000000 datagrams of 2001 B are 2.0 GB\n  \
                 accepted: at most 999500 of this size, which are 2 GB";
     let own = refused("", "dccp = { queue = 1000000, datagram_bytes = 2001 }");
-    assert!(own.ends_with(told), "{own}");
+    assert!(own.ends_with(message), "{own}");
     let common = refused("[dccp]\nqueue = 300000\n", "dccp = { datagram_bytes = 65000 }");
     assert!(common.contains(": dccp.queue: 300000 datagrams of 65000 B are 19.5 GB"), "{common}");
 }

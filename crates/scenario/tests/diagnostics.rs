@@ -38,8 +38,9 @@ fn cases(fixture: &str) -> Vec<Case<'_>> {
     fixture.split("=== ").skip(1).map(case).collect()
 }
 
+/// Every refusal has the words that the fixture records.
 #[test]
-fn every_refusal_is_worded_as_recorded() {
+fn every_refusal_has_the_recorded_words() {
     let cases = cases(include_str!("fixtures/scenario-refusals.txt"));
     assert!(cases.len() > 100, "{} cases", cases.len());
     // The lists of schemes grow with the registry.

@@ -33,8 +33,9 @@ rtt = "20ms"
 "flows.1.rtt" = ["30ms", "40ms"]
 "#;
 
+/// A sweep is the product of its axes, in the order of the file, times the seeds.
 #[test]
-fn a_sweep_is_the_product_of_its_axes_in_the_order_of_the_file_times_the_seeds() {
+fn sweep_is_product_of_axes_in_file_order_times_seeds() {
     let runs = planned(SWEPT, &[]);
     assert_eq!(
         points(&runs),
@@ -75,8 +76,9 @@ rtt = "10ms"
 "flows.0.scheme" = ["vegas", "fixed"]
 "#;
 
+/// An override of all items ends the sweep of one of them, and points name the values that run.
 #[test]
-fn what_is_said_of_all_items_ends_the_sweep_of_one_and_points_name_what_runs() {
+fn override_of_all_items_ends_sweep_of_one() {
     let schemes = |run: &Run| run.scenario.flows.iter().map(|flow| flow.scheme.clone()).collect::<Vec<_>>();
     let runs = planned(ONE_SWEPT, &[("flows.scheme", "cubic")]);
     assert_eq!(points(&runs), ["network.queue.target=5ms #1"]);
@@ -100,41 +102,43 @@ fn what_is_said_of_all_items_ends_the_sweep_of_one_and_points_name_what_runs() {
     }
 }
 
+/// An axis that would undo another is refused.
 #[test]
-fn an_axis_that_would_undo_another_is_refused() {
-    let told = |text: &str, overrides: &[(&str, &str)]| {
+fn axis_that_undoes_another_is_refused() {
+    let refusal = |text: &str, overrides: &[(&str, &str)]| {
         let overrides: Vec<_> = overrides.iter().map(|&(key, value)| (key.into(), value.into())).collect();
         expand(&Source { name: "a.toml", text, files: &NoFiles }, &overrides).unwrap_err().to_string()
     };
     assert_eq!(
-        told(&format!("{ONE_SWEPT}\"flows.scheme\" = [\"cubic\"]"), &[]),
-        "a.toml:16: sweep.flows.scheme: this undoes the sweep of flows.0.scheme, which comes before it\n  \
+        refusal(&format!("{ONE_SWEPT}\"flows.scheme\" = [\"cubic\"]"), &[]),
+        "a.toml:16: sweep.flows.scheme: this undoes the earlier sweep of flows.0.scheme\n  \
          accepted: each key on one axis"
     );
     assert_eq!(
-        told(ONE_SWEPT, &[("flows.1.scheme", "cubic,bbr"), ("flows.scheme", "reno")]),
+        refusal(ONE_SWEPT, &[("flows.1.scheme", "cubic,bbr"), ("flows.scheme", "reno")]),
         "command line: flows.scheme: this would undo the sweep of flows.1.scheme\n  \
          accepted: flows.scheme before flows.1.scheme"
     );
     let all = ONE_SWEPT.replace("flows.0.scheme", "flows.scheme");
     let own = [("flows.0.scheme", "bbr"), ("flows.1.scheme", "reno,cubic")];
     assert_eq!(
-        told(&all, &own),
-        "a.toml:15: flows.scheme: all of flows have a `scheme` of their own, so what is swept here does not run\n  \
-         accepted: one value for `flows.scheme`, or no value for one of flows"
+        refusal(&all, &own),
+        "a.toml:15: flows.scheme: every item of flows has its own `scheme`, so these values have no effect\n  \
+         accepted: one value for `flows.scheme`, or no own value for one of flows"
     );
     assert_eq!(planned(&all, &own[..1]).len(), 2, "the other flow runs what is swept");
     let cases = ONE_SWEPT
         .replace("\"flows.0.scheme\" = [\"vegas\", \"fixed\"]", "cases = [{ \"flows.0.scheme\" = \"bbr\" }]");
     assert_eq!(
-        told(&cases, &[("flows.scheme", "reno")]),
+        refusal(&cases, &[("flows.scheme", "reno")]),
         "command line: flows.scheme: `flows.0.scheme` is set by sweep.cases of the scenario\n  \
          accepted: a key that no case sets"
     );
 }
 
+/// An override replaces a value or an axis, and a list of values makes an axis.
 #[test]
-fn an_override_replaces_a_value_or_an_axis_and_a_list_makes_one() {
+fn override_replaces_value_or_axis_and_list_makes_axis() {
     let runs = planned(
         SWEPT,
         &[("repeat", "1"), ("network.rate", "1gbit"), ("flows.scheme", "newreno,fixed:window=2,rate=5")],
@@ -155,8 +159,9 @@ fn an_override_replaces_a_value_or_an_axis_and_a_list_makes_one() {
     assert_eq!(points(&runs), ["network.rate=1gbit #7", "network.rate=2gbit #7", "network.rate=3gbit #7"]);
 }
 
+/// An override of one flow wins over a sweep of all flows.
 #[test]
-fn an_override_of_one_flow_wins_over_a_sweep_of_all() {
+fn override_of_one_flow_wins_over_sweep_of_all() {
     let text = SWEPT.replace("\"flows.1.rtt\"", "\"flows.rtt\"");
     let runs = planned(&text, &[("repeat", "1"), ("flows.0.rtt", "99ms")]);
     assert_eq!(runs.len(), 4);
@@ -167,8 +172,9 @@ fn an_override_of_one_flow_wins_over_a_sweep_of_all() {
     }
 }
 
+/// Cases set several keys at once and make one axis.
 #[test]
-fn cases_set_several_keys_at_once_and_are_one_axis() {
+fn cases_set_several_keys_and_are_one_axis() {
     let text = r#"
         [network]
         rate = "100mbit"
@@ -201,6 +207,7 @@ fn cases_set_several_keys_at_once_and_are_one_axis() {
     assert_eq!([0, 1, 2, 3].map(limit), [100_000, 25_000, 200_000, 50_000]);
 }
 
+/// Dotted keys without quotes sweep as those in quotes do.
 #[test]
 fn unquoted_dotted_keys_sweep_like_quoted_ones() {
     let quoted = planned(SWEPT, &[]);
@@ -211,8 +218,9 @@ fn unquoted_dotted_keys_sweep_like_quoted_ones() {
     assert_eq!(points(&quoted), points(&unquoted));
 }
 
+/// Names of runs are distinct, stable, and depend on the run alone, not on the plan that it is part of.
 #[test]
-fn names_of_runs_are_distinct_stable_and_blind_to_how_a_run_was_planned() {
+fn run_ids_are_distinct_and_depend_on_the_run_alone() {
     let runs = planned(SWEPT, &[]);
     let ids: BTreeSet<_> = runs.iter().map(|run| &run.id).collect();
     assert_eq!(ids.len(), runs.len());
@@ -234,8 +242,9 @@ fn names_of_runs_are_distinct_stable_and_blind_to_how_a_run_was_planned() {
     assert_ne!(id(&[("network.buffer", "2bdp")]), id(&[]));
 }
 
+/// The content of a capacity trace is part of the run's name.
 #[test]
-fn a_capacity_traces_content_is_part_of_the_runs_name() {
+fn run_id_depends_on_content_of_capacity_trace() {
     let text = "[network]\ncapacity_trace = \"c\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n";
     let id = |trace: &str| {
         let files = BTreeMap::from([("c".to_owned(), trace.to_owned())]);
@@ -246,8 +255,9 @@ fn a_capacity_traces_content_is_part_of_the_runs_name() {
     assert_eq!(first, again);
 }
 
+/// The contents of loss and delay traces are part of the run's name.
 #[test]
-fn loss_and_delay_traces_are_part_of_the_runs_name() {
+fn run_id_depends_on_loss_and_delay_traces() {
     let text = "[network]\nrate = \"10mbit\"\nloss_trace = \"l\"\ndelay_trace = \"d\"\n\
                 [[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n";
     let id = |loss: &str, delay: &str| {
@@ -260,8 +270,9 @@ fn loss_and_delay_traces_are_part_of_the_runs_name() {
     assert_eq!(ids[0], ids[3]);
 }
 
+/// A scenario that is written as JSON and read again is the same.
 #[test]
-fn a_scenario_survives_the_way_through_json() {
+fn scenario_round_trip_through_json_is_lossless() {
     let text = r#"
         name = "everything"
         duration = "1.50s"
@@ -297,8 +308,9 @@ fn a_scenario_survives_the_way_through_json() {
     assert_eq!(serde_json::to_string(&again.scenario).unwrap(), json);
 }
 
+/// A scenario may be JSON: its sweep keeps its order, and nulls count as not stated.
 #[test]
-fn json_is_a_scenario_too_with_its_sweep_in_order_and_nulls_left_out() {
+fn json_scenario_keeps_sweep_order_and_drops_nulls() {
     let text = r#" {"network": {"rate": "100mbit", "capacity_trace": null},
         "flows": [{"scheme": "newreno", "rtt": "10ms", "count": null}],
         "sweep": {"network.rate": ["1mbit", "2mbit"], "flows.rtt": ["30ms", "20ms"], "duration": ["5s"]}}"#;
@@ -327,8 +339,9 @@ fn arrivals(size: &str, seed: u64) -> Vec<(Nanos, u64)> {
     spec.flows.iter().map(file).collect()
 }
 
+/// Arrivals are a Poisson process that the seed determines.
 #[test]
-fn arrivals_are_a_poisson_process_that_the_seed_determines() {
+fn arrivals_are_a_poisson_process_of_the_seed() {
     let files = arrivals("\"100kB\"", 3);
     assert_eq!(files, arrivals("\"100kB\"", 3));
     assert_ne!(files, arrivals("\"100kB\"", 4));
@@ -344,6 +357,7 @@ fn arrivals_are_a_poisson_process_that_the_seed_determines() {
     assert!((variance.sqrt() / mean - 1.0).abs() < 0.05, "{} {mean}", variance.sqrt());
 }
 
+/// File sizes have the stated distribution.
 #[test]
 fn file_sizes_have_the_stated_distribution() {
     let mean =
@@ -366,8 +380,9 @@ fn file_sizes_have_the_stated_distribution() {
     assert!((above - 0.125).abs() < 0.015, "{above}");
 }
 
+/// Arrivals end at their limit, or when the flow stops.
 #[test]
-fn arrivals_end_at_the_limit_or_at_stop() {
+fn arrivals_end_at_limit_or_stop() {
     let text = "[network]\nrate = \"1gbit\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\nstop = \"10s\"\n\
                 arrivals = { rate = \"100/s\", size = \"1kB\" }\n";
     let run = planned(text, &[]).remove(0);
@@ -379,8 +394,9 @@ fn arrivals_end_at_the_limit_or_at_stop() {
     assert_eq!(resolve(&run.scenario, 1, &NoFiles).unwrap().flows.len(), 5);
 }
 
+/// The JSON Schema has every table and describes the units.
 #[test]
-fn the_schema_knows_every_table_and_describes_the_units() {
+fn schema_has_every_table_and_describes_units() {
     let schema: serde_json::Value = serde_json::from_str(&schema_json()).unwrap();
     let keys: BTreeSet<_> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
     let expected = [
@@ -396,8 +412,9 @@ fn the_schema_knows_every_table_and_describes_the_units() {
     assert!(definitions["Network"]["properties"]["queue"]["anyOf"].is_array());
 }
 
+/// Lines may end as on Windows.
 #[test]
-fn lines_may_end_as_on_windows() {
+fn crlf_lines_are_accepted() {
     let text = SWEPT.replace('\n', "\r\n");
     assert_eq!(points(&planned(&text, &[])), points(&planned(SWEPT, &[])));
     let bad = text.replace("10ms", "10");

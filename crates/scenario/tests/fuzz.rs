@@ -94,8 +94,9 @@ const FRAGMENTS: &[&str] = &[
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
+    /// A scenario with other values is planned or refused: nothing panics.
     #[test]
-    fn a_scenario_with_other_values_is_planned_or_refused(
+    fn scenario_with_random_values_is_planned_or_refused(
         changes in prop::collection::vec((0..TEXT.lines().count(), 0..FRAGMENTS.len()), 1..4),
     ) {
         let mut lines: Vec<String> = TEXT.lines().map(str::to_owned).collect();
@@ -111,20 +112,23 @@ proptest! {
         }
     }
 
+    /// A text that is cut and patched anywhere is planned or refused.
     #[test]
-    fn text_cut_and_patched_anywhere_is_planned_or_refused(from in 0..TEXT.len(), length in 0..40usize, patch in ".{0,12}") {
+    fn text_cut_and_patched_is_planned_or_refused(from in 0..TEXT.len(), length in 0..40usize, patch in ".{0,12}") {
         let to = (from + length).min(TEXT.len());
         let text = format!("{}{patch}{}", &TEXT[..from], &TEXT[to..]);
         let _ = expand(&Source { name: "fuzz.toml", text: &text, files: &NoFiles }, &[]);
     }
 
+    /// Overrides of any key and value are applied or refused.
     #[test]
-    fn overrides_of_any_key_and_value_are_applied_or_refused(key in "[a-z.0-9]{0,20}", value in ".{0,20}") {
+    fn random_overrides_are_applied_or_refused(key in "[a-z.0-9]{0,20}", value in ".{0,20}") {
         let _ = expand(&Source { name: "fuzz.toml", text: TEXT, files: &NoFiles }, &[(key, value)]);
     }
 
+    /// A quantity shows the text that it accepted as written, and reads it back.
     #[test]
-    fn what_a_quantity_accepts_it_shows_as_written_and_reads_back(number in "-?[0-9]{0,22}[.]?[0-9]{0,3}", unit in "( )?(bit|mbit|gbit|ns|ms|min|B|GiB|bdp|bdp@1ms|pkt|%|/s|/min|x)?") {
+    fn quantity_shows_text_as_written_and_reads_it_back(number in "-?[0-9]{0,22}[.]?[0-9]{0,3}", unit in "( )?(bit|mbit|gbit|ns|ms|min|B|GiB|bdp|bdp@1ms|pkt|%|/s|/min|x)?") {
         let text = format!("{number}{unit}");
         macro_rules! check {
             ($($Quantity:ident)*) => {$(
@@ -139,7 +143,8 @@ proptest! {
     }
 }
 
+/// The text that these tests vary is sound itself.
 #[test]
-fn the_text_that_is_varied_is_sound() {
+fn varied_text_itself_is_sound() {
     assert_eq!(expand(&Source { name: "fuzz.toml", text: TEXT, files: &NoFiles }, &[]).unwrap().len(), 4);
 }

@@ -11,7 +11,7 @@ use texts::plan as spec;
 fn ways(spec: &Plan, flow: &FlowPlan) -> (Vec<String>, Vec<String>) {
     let names =
         |hops: &[narrows_scenario::Hop]| hops.iter().map(|hop| spec.links[hop.link].name.clone()).collect();
-    (names(&flow.way.forward), names(&flow.way.reverse))
+    (names(&flow.path.forward), names(&flow.path.reverse))
 }
 
 fn link(from: &str, to: &str, rate: &str, delay: &str, extra: &str) -> String {
@@ -32,19 +32,21 @@ fn diamond() -> String {
         + &link("c", "d", "8mbit", "14ms", "")
 }
 
+/// Data takes the path of least delay, and acknowledgements return on the same path.
 #[test]
-fn data_takes_the_way_of_least_delay_and_acknowledgements_the_same_way_back() {
+fn shortest_path_has_least_delay_and_acks_return_on_it() {
     let spec = spec(&(diamond() + &flow("from = \"a\"\nto = \"d\"")));
     let (forward, reverse) = ways(&spec, &spec.flows[0]);
     assert_eq!(forward, ["a-c", "c-d"]);
     assert_eq!(reverse, ["d-c", "c-a"]);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(2 * 19));
-    let delays: Vec<_> = spec.flows[0].way.forward.iter().map(|hop| hop.delay).collect();
+    let delays: Vec<_> = spec.flows[0].path.forward.iter().map(|hop| hop.delay).collect();
     assert_eq!(delays, [Nanos::from_millis(5), Nanos::from_millis(14)]);
 }
 
+/// Among paths of equal delay the one of fewer links is taken, then the one of the first names.
 #[test]
-fn ties_go_to_fewer_links_then_to_the_first_name() {
+fn shortest_path_ties_go_to_fewer_links_then_names() {
     // a-d directly takes 20 ms, as the way over b does.
     let direct = link("a", "d", "10mbit", "20ms", "");
     let over_b = link("a", "b", "10mbit", "10ms", "") + &link("b", "d", "10mbit", "10ms", "");
@@ -59,6 +61,7 @@ fn ties_go_to_fewer_links_then_to_the_first_name() {
     assert_eq!(forward(&(over_b + &over_c)), ["a-b", "b-d"]);
 }
 
+/// Flows take the routes that they state.
 #[test]
 fn stated_routes_are_taken() {
     let text = diamond() + &flow("route = [\"a\", \"b\", \"d\"]\nreverse_route = [\"d\", \"c\", \"a\"]");
@@ -69,8 +72,9 @@ fn stated_routes_are_taken() {
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(20 + 19));
 }
 
+/// Acknowledgements find another path where a link leads one way only.
 #[test]
-fn acknowledgements_find_another_way_where_a_link_leads_one_way_only() {
+fn acks_find_another_path_around_one_way_links() {
     let text = link("a", "b", "10mbit", "1ms", "duplex = false")
         + &link("b", "c", "10mbit", "2ms", "")
         + &link("c", "a", "10mbit", "3ms", "duplex = false")
@@ -82,8 +86,9 @@ fn acknowledgements_find_another_way_where_a_link_leads_one_way_only() {
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(6));
 }
 
+/// The first link is the slowest that data crosses; among equals the one that most flows use.
 #[test]
-fn the_first_link_is_the_slowest_that_data_crosses_and_most_flows_use() {
+fn first_link_is_slowest_with_data_then_most_used() {
     let first = |text: String| spec(&text).links[0].name.clone();
     // Only c-d has 8 Mbit/s.
     assert_eq!(first(diamond() + &flow("from = \"a\"\nto = \"d\"")), "c-d");
@@ -99,8 +104,9 @@ fn the_first_link_is_the_slowest_that_data_crosses_and_most_flows_use() {
     assert_eq!(listed, ["b-d", "a-b", "a-c", "c-d"]);
 }
 
+/// The reverse direction of a link is reported where data takes it.
 #[test]
-fn a_way_back_is_reported_where_data_takes_it() {
+fn reverse_link_is_reported_where_data_takes_it() {
     let text =
         diamond() + &flow("from = \"a\"\nto = \"d\"") + &flow("from = \"c\"\nto = \"a\"\nlabel = \"back\"");
     let spec = spec(&text);
@@ -109,8 +115,9 @@ fn a_way_back_is_reported_where_data_takes_it() {
     assert_eq!(reported, ["c-d", "a-b", "b-d", "a-c", "c-a"]);
 }
 
+/// The BDP of a link is taken at the RTT of the flows that use it.
 #[test]
-fn the_bdp_of_a_link_is_that_of_the_flows_that_use_it() {
+fn link_bdp_is_of_the_flows_that_use_it() {
     let text =
         diamond() + &flow("from = \"a\"\nto = \"d\"") + &flow("from = \"a\"\nto = \"b\"\nlabel = \"short\"");
     let spec = spec(&text);
@@ -123,18 +130,20 @@ fn the_bdp_of_a_link_is_that_of_the_flows_that_use_it() {
     assert_eq!(limit("d-c"), Limit::Bytes(Bytes::new(38_000)));
 }
 
+/// A stated RTT adds at the ends the delay that the path lacks.
 #[test]
-fn a_stated_rtt_adds_at_the_ends_what_the_way_lacks() {
+fn stated_rtt_adds_missing_delay_at_the_ends() {
     let spec = spec(&(diamond() + &flow("from = \"a\"\nto = \"d\"\nrtt = \"50ms\"")));
     // 50 − 38 = 12 ms, half of it each way.
     let last = |hops: &[narrows_scenario::Hop]| hops[hops.len() - 1].delay;
-    assert_eq!(last(&spec.flows[0].way.forward), Nanos::from_millis(14 + 6));
-    assert_eq!(last(&spec.flows[0].way.reverse), Nanos::from_millis(5 + 6));
+    assert_eq!(last(&spec.flows[0].path.forward), Nanos::from_millis(14 + 6));
+    assert_eq!(last(&spec.flows[0].path.reverse), Nanos::from_millis(5 + 6));
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(50));
 }
 
+/// Links take unstated settings from the network, and loss acts in one direction.
 #[test]
-fn links_take_from_the_network_what_they_do_not_state_and_loss_acts_one_way() {
+fn links_inherit_from_network_and_loss_is_one_way() {
     let text = "[network]\nrate = \"20mbit\"\nbuffer = \"30pkt\"\nloss = \"1%\"\ndelay = \"3ms\"\n\
                 [[links]]\nfrom = \"a\"\nto = \"b\"\n\
                 [[links]]\nfrom = \"b\"\nto = \"c\"\nrate = \"10mbit\"\nbuffer = \"50pkt\"\nloss = \"0%\"\nname = \"slow\"\n"
@@ -150,8 +159,9 @@ fn links_take_from_the_network_what_they_do_not_state_and_loss_acts_one_way() {
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(12));
 }
 
+/// A parking lot is a chain with flows between any two nodes.
 #[test]
-fn a_parking_lot_is_a_chain_with_flows_between_any_two_nodes() {
+fn parking_lot_is_a_chain_between_any_two_nodes() {
     //  r0 ──10ms── r1 ──10ms── r2 ──10ms── r3
     let text = "[network]\nkind = \"parking-lot\"\nhops = 3\nrate = \"10mbit\"\ndelay = \"10ms\"\n"
         .to_owned()
@@ -168,8 +178,9 @@ fn a_parking_lot_is_a_chain_with_flows_between_any_two_nodes() {
     assert_eq!(reported, ["r1-r2", "r0-r1", "r1-r0", "r2-r1", "r2-r3"]);
 }
 
+/// Access links stand before and after any path.
 #[test]
-fn access_links_stand_before_and_after_any_way() {
+fn access_links_stand_before_and_after_any_path() {
     let text = "[network]\naccess_rate = \"1gbit\"\naccess_delay = \"2ms\"\n".to_owned()
         + &diamond()
         + &flow("from = \"a\"\nto = \"d\"");

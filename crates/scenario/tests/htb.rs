@@ -24,8 +24,9 @@ fn classes(spec: &Plan, link: usize) -> Vec<(String, String)> {
     spec.flows.iter().enumerate().map(of).collect()
 }
 
+/// A link gets the classes that the scenario states.
 #[test]
-fn what_is_stated_is_what_the_link_gets() {
+fn htb_link_gets_the_stated_classes() {
     let spec = spec(
         r#"
 [network]
@@ -98,8 +99,9 @@ rtt = "40ms"
     assert_eq!(spec.links[1].config.queue, Queue::DropTail);
 }
 
+/// A flow belongs to the first class all of whose conditions it meets.
 #[test]
-fn a_flow_belongs_to_the_first_class_of_which_it_meets_all_that_is_stated() {
+fn htb_flow_joins_first_class_that_it_fully_matches() {
     let spec = spec(
         r#"
 [network]
@@ -148,8 +150,9 @@ rtt = "40ms"
     assert_eq!(classes(&spec, 0), expected.map(|(flow, class)| (flow.to_owned(), class.to_owned())));
 }
 
+/// Only flows that cross a link need a class there.
 #[test]
-fn only_flows_that_cross_a_link_need_a_class_there() {
+fn htb_only_flows_across_the_link_need_a_class() {
     let spec = spec(
         r#"
 [network]

@@ -16,8 +16,9 @@ fn tuples(spec: &Plan) -> Vec<FiveTuple> {
     spec.links[0].router.as_ref().map(|router| router.flows.to_vec()).unwrap_or_default()
 }
 
+/// Flows have addresses of their own and share those that they state.
 #[test]
-fn flows_have_addresses_of_their_own_and_share_those_they_state() {
+fn flows_have_own_addresses_and_share_stated_ones() {
     let found = tuples(
         &dumbbell(
             "",
@@ -41,8 +42,9 @@ fn flows_have_addresses_of_their_own_and_share_those_they_state() {
     assert_eq!(udp, (host(192, 0, 2, 1), host(192, 0, 2, 255), 53, 17));
 }
 
+/// Flows of one content are subflows of one transmission.
 #[test]
-fn flows_of_one_content_are_subflows_of_one_transmission() {
+fn flows_of_one_content_are_one_transmission() {
     let spec = dumbbell(
         "",
         &[
@@ -53,14 +55,14 @@ fn flows_of_one_content_are_subflows_of_one_transmission() {
         ],
     )
     .unwrap();
-    let told: Vec<_> = spec.flows.iter().map(|flow| flow.negotiation).collect();
-    let names: Vec<_> = told.iter().map(|told| (told.content, told.subflow)).collect();
+    let requests: Vec<_> = spec.flows.iter().map(|flow| flow.negotiation).collect();
+    let names: Vec<_> = requests.iter().map(|request| (request.content, request.subflow)).collect();
     let own = 1 << 31;
     assert_eq!(names, [(own, 0), (own + 1, 0), (7, 0), (7, 1), (7, 2), (8, 0)]);
-    assert!(told[2].destination == told[4].destination && told[4].destination != told[5].destination);
+    assert!(requests[2].destination == requests[4].destination && requests[4].destination != requests[5].destination);
     let mbit = Rate::from_mbit_per_sec;
-    assert_eq!((told[3].min, told[3].max, told[3].receive), (mbit(1.0), mbit(8.0), mbit(4.0)));
-    assert_eq!((told[0].min, told[0].paths), (Rate::ZERO, 1));
+    assert_eq!((requests[3].min, requests[3].max, requests[3].receive), (mbit(1.0), mbit(8.0), mbit(4.0)));
+    assert_eq!((requests[0].min, requests[0].paths), (Rate::ZERO, 1));
 }
 
 const GRAPH: &str = r#"
@@ -85,16 +87,20 @@ from = "a"
 to = "b"
 "#;
 
+/// Alternate paths lead between the same nodes, and back.
 #[test]
-fn other_ways_lead_between_the_same_nodes_and_back() {
+fn alternate_paths_join_the_same_nodes() {
     let found = spec(&format!("{GRAPH}alternatives = [[\"a\", \"y\", \"b\"]]\n")).unwrap();
     let flow = &found.flows[0];
     let names = |hops: &[narrows_scenario::Hop]| -> Vec<String> {
         hops.iter().map(|hop| found.links[hop.link].name.clone()).collect()
     };
-    assert_eq!(names(&flow.way.forward), ["a-x", "x-b"]);
-    assert_eq!((names(&flow.others[0].forward), flow.others.len()), (vec!["a-y".into(), "y-b".into()], 1));
-    assert_eq!(names(&flow.others[0].reverse), ["b-y", "y-a"]);
+    assert_eq!(names(&flow.path.forward), ["a-x", "x-b"]);
+    assert_eq!(
+        (names(&flow.alternates[0].forward), flow.alternates.len()),
+        (vec!["a-y".into(), "y-b".into()], 1)
+    );
+    assert_eq!(names(&flow.alternates[0].reverse), ["b-y", "y-a"]);
     assert_eq!(flow.negotiation.paths, 2);
     let opposite = |name: &str| {
         let link = found.links.iter().find(|link| link.name == name).unwrap();
@@ -103,8 +109,9 @@ fn other_ways_lead_between_the_same_nodes_and_back() {
     assert_eq!((opposite("a-x"), opposite("b-y")), (Some("x-a".into()), Some("y-b".into())));
 }
 
+/// The controller's settings and the time at which a router algorithm ends are read.
 #[test]
-fn a_controller_and_the_death_of_a_router_are_read() {
+fn controller_and_end_of_router_are_read() {
     let network =
         "router = { kind = \"rcp\", dies = \"20s\" }\ncontroller = { poll = \"200ms\", queue = \"5%\" }";
     let found = dumbbell(network, &[""]).unwrap();
@@ -117,19 +124,20 @@ fn a_controller_and_the_death_of_a_router_are_read() {
     assert_eq!(tuples(&found).len(), 1);
 }
 
+/// Impossible addresses, rates, contents and alternate paths are refused.
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn identity_impossible_values_are_refused() {
     let refused = |result: Result<Plan, String>, part: &str| {
         let message = result.expect_err(part);
         assert!(message.contains(part), "{message}");
     };
-    refused(dumbbell("", &["source = \"10.0.0\""]), "`10.0.0` is no address");
-    refused(dumbbell("", &["min_rate = \"2mbit\"\nmax_rate = \"1mbit\""]), "more than max_rate");
+    refused(dumbbell("", &["source = \"10.0.0\""]), "`10.0.0` is not an address");
+    refused(dumbbell("", &["min_rate = \"2mbit\"\nmax_rate = \"1mbit\""]), "`min_rate` exceeds `max_rate`");
     refused(dumbbell("", &["content = 3000000000"]), "out of range");
-    refused(dumbbell("", &["alternatives = [[\"a\", \"b\"]]"]), "a dumbbell has but one way");
-    refused(dumbbell("controller = { poll = \"0s\" }", &[""]), "polls without a pause");
+    refused(dumbbell("", &["alternatives = [[\"a\", \"b\"]]"]), "a dumbbell has only one path");
+    refused(dumbbell("controller = { poll = \"0s\" }", &[""]), "a polling interval of zero");
     refused(dumbbell("router = { kind = \"none\", dies = \"1s\" }", &[""]), "dies");
     refused(spec(&format!("{GRAPH}alternatives = [[\"a\", \"y\"]]\n")), "does not lead from the sender");
     let four = "[\"a\", \"y\", \"b\"], ".repeat(4);
-    refused(spec(&format!("{GRAPH}alternatives = [{four}]\n")), "4 other ways");
+    refused(spec(&format!("{GRAPH}alternatives = [{four}]\n")), "4 alternate paths");
 }

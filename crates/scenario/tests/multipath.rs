@@ -24,8 +24,9 @@ from = "b"
 to = "c"
 "#;
 
+/// A list of subflows makes a flow of each, with its own path.
 #[test]
-fn a_list_of_subflows_makes_a_flow_of_each_with_its_own_way() {
+fn subflow_list_makes_a_flow_per_subflow_path() {
     let flows = r#"
 [[flows]]
 scheme = "cubic"
@@ -48,7 +49,7 @@ to = "b"
     let ms = Nanos::from_millis;
     let rtts: Vec<_> = spec.flows[..3].iter().map(|flow| flow.base_rtt).collect();
     assert_eq!(rtts, [ms(10), ms(20), ms(30)]);
-    assert_eq!([0, 1, 2].map(|leg| spec.flows[leg].way.forward.len()), [1, 2, 1]);
+    assert_eq!([0, 1, 2].map(|leg| spec.flows[leg].path.forward.len()), [1, 2, 1]);
     let [first, second] = &spec.connections[..] else { panic!("two connections") };
     assert_eq!((first.label.as_str(), first.first, first.subflows), ("cubic-1", 0, 3));
     assert_eq!((second.label.as_str(), second.first, second.subflows), ("cubic-2", 3, 3));
@@ -58,20 +59,21 @@ to = "b"
     assert_eq!(segments, [1428, 1428, 1428, 1428, 1428, 1428, 1448]);
 }
 
+/// Subflows in a dumbbell share access links and are one transmission to the nodes.
 #[test]
-fn subflows_of_a_dumbbell_share_access_links_and_are_one_transmission_to_nodes() {
+fn subflows_share_access_links_and_transmission() {
     let spec = spec(
         "name = \"bell\"\nduration = \"10s\"\n[network]\nrate = \"10mbit\"\naccess_rate = \"50mbit\"\n\
         [[flows]]\nscheme = \"nodectl\"\nrtt = \"40ms\"\nsubflows = 2\ncount = 2\ntcp = { segment_bytes = 1000 }\n",
     );
     // The bottleneck, the way back, and four for each connection.
     assert_eq!(spec.links.len(), 2 + 2 * 4);
-    assert_eq!((&spec.flows[0].way, spec.flows[0].tcp.segment), (&spec.flows[1].way, 1000));
-    assert_ne!(spec.flows[1].way, spec.flows[2].way);
-    let told: Vec<_> = spec
+    assert_eq!((&spec.flows[0].path, spec.flows[0].tcp.segment), (&spec.flows[1].path, 1000));
+    assert_ne!(spec.flows[1].path, spec.flows[2].path);
+    let requests: Vec<_> = spec
         .flows
         .iter()
         .map(|flow| (flow.negotiation.content - (1 << 31), flow.negotiation.subflow))
         .collect();
-    assert_eq!(told, [(0, 0), (0, 1), (2, 0), (2, 1)]);
+    assert_eq!(requests, [(0, 0), (0, 1), (2, 0), (2, 1)]);
 }

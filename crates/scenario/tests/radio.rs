@@ -38,16 +38,18 @@ fn measured(settings: &Settings, seeds: std::ops::Range<u64>) -> (f64, f64, f64)
     (mbit(packets, ms), mbit(most, 20), lost / packets as f64)
 }
 
+/// Averages over twenty seeds are those requested.
 #[test]
-fn averages_over_twenty_seeds_are_those_asked_for() {
+fn radio_averages_over_seeds_are_those_requested() {
     let (mean, peak, loss) = measured(&defaults(), 1..21);
     assert!((mean / 150.0 - 1.0).abs() < 0.05, "{mean} Mbit/s");
     assert!((990.0..=1_001.0).contains(&peak), "{peak} Mbit/s");
     assert!((loss - 0.005).abs() < 0.001, "{loss}");
 }
 
+/// Other averages are met, too.
 #[test]
-fn other_averages_come_out_too() {
+fn radio_other_averages_are_met_too() {
     // Cut hard at the peak, with many handovers; a tenth of the packets of the test above, so twice its tolerance.
     let settings = Settings {
         mean: Rate::from_mbit_per_sec(30.0),
@@ -64,8 +66,9 @@ fn other_averages_come_out_too() {
     assert_eq!(measured(&none, 1..2).2, 0.0);
 }
 
+/// Handovers interrupt for 30 to 80 ms and change the delay.
 #[test]
-fn handovers_interrupt_for_30_to_80_ms_and_change_the_delay() {
+fn radio_handovers_interrupt_and_change_the_delay() {
     let path = radio::generate(3, MINUTES_10, &defaults());
     let mut delays = path.delay.steps().to_vec();
     assert!(delays.iter().all(|&(_, delay)| delay <= Nanos::from_millis(10)));
@@ -82,8 +85,9 @@ fn handovers_interrupt_for_30_to_80_ms_and_change_the_delay() {
     }
 }
 
+/// The same seed gives the same files, and they read back.
 #[test]
-fn the_same_seed_gives_the_same_files_and_they_read_back() {
+fn radio_same_seed_gives_same_files_that_read_back() {
     let path = radio::generate(7, 20_000, &defaults());
     assert_eq!(radio::generate(7, 20_000, &defaults()), path);
     assert_ne!(radio::generate(8, 20_000, &defaults()).capacity, path.capacity);
@@ -95,8 +99,9 @@ fn the_same_seed_gives_the_same_files_and_they_read_back() {
     assert!((0..20_000).all(|ms| loss.at(Nanos::from_millis(ms)) == path.loss.at(Nanos::from_millis(ms))));
 }
 
+/// A table of keys makes a path, and a refusal names its key.
 #[test]
-fn a_table_of_keys_makes_a_path_and_is_refused_with_its_key() {
+fn radio_table_makes_a_path_or_names_the_wrong_key() {
     let path = |text| radio_path("t", text).map_err(|error| error.to_string());
     assert_eq!(
         path(r#"{"kind": "5g", "seed": 4, "period": "2s"}"#).unwrap(),
@@ -109,7 +114,7 @@ fn a_table_of_keys_makes_a_path_and_is_refused_with_its_key() {
     );
     assert_eq!(
         refused("kind = '5g'\nloss = '2%'\n"),
-        "t:2: loss: `2%` is more than handovers this rare leave room for\n  accepted: up to 0.99%, or more handovers"
+        "t:2: loss: `2%` is more than such rare handovers can lose\n  accepted: up to 0.99%, or more frequent handovers"
     );
     assert!(refused("kind = '6g'\n").contains("`6g`"));
     assert!(refused("kind = '5g'\nperiod = '2h'\n").starts_with("t:2: period"));
@@ -118,8 +123,9 @@ fn a_table_of_keys_makes_a_path_and_is_refused_with_its_key() {
     assert!(refused("kind = '5g'\ndelay = '2s'\n").starts_with("t:2: delay"));
 }
 
+/// A generated path follows the seed of the run unless it has its own.
 #[test]
-fn a_generated_path_follows_the_runs_seed_unless_it_has_its_own() {
+fn radio_path_follows_run_seed_unless_it_has_its_own() {
     let text = |radio: &str| {
         format!(
             "duration = '2s'\nrepeat = 2\n[network]\nradio = {radio}\n[[flows]]\nscheme = 'newreno'\nrtt = '40ms'\n"

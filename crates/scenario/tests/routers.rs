@@ -19,32 +19,32 @@ fn routers(spec: &Plan, param: &str) -> Vec<(String, Option<(&'static str, f64)>
     spec.links.iter().map(of).collect()
 }
 
-/// What a person is told: line and message.
-fn notes(text: &str) -> Vec<(Option<usize>, String)> {
+/// The warnings about a text: line and message.
+fn warnings(text: &str) -> Vec<(Option<usize>, String)> {
     let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).expect("it is accepted");
-    planned.into_iter().flat_map(|run| run.notes).map(|note| (note.line, note.message)).collect()
+    planned.into_iter().flat_map(|run| run.warnings).map(|found| (found.line, found.message)).collect()
 }
 
-/// A scheme without a router algorithm of its kind on the path gives one warning per point of the sweep.
+/// A scheme whose router algorithm is missing from its path gives one warning for each point of a sweep.
 #[test]
-fn scheme_without_its_router_is_warned_of_once_per_point() {
+fn scheme_without_its_router_gives_one_warning_per_point() {
     let flow = |scheme: &str| format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n");
     let text = |network: &str, more: &str| {
         let flows = flow("rcp") + &flow("brf");
         format!("repeat = 3\n[network]\nrate = \"10mbit\"\n{network}\n{flows}{more}")
     };
-    let brf = "brf finds no router `brf` on its way and sends as CUBIC does".to_owned();
+    let brf = "brf finds no router `brf` on its path and sends as CUBIC does".to_owned();
     // The first flow brings its router, the second comes too late.
-    assert_eq!(notes(&text("", "")), [(Some(9), brf.clone())]);
-    let rcp = "rcp finds no router `rcp` on its way and keeps its initial window, or sends at its line rate where one \
+    assert_eq!(warnings(&text("", "")), [(Some(9), brf.clone())]);
+    let rcp = "rcp finds no router `rcp` on its path and keeps its initial window, or sends at its line rate where one \
                is stated";
-    assert_eq!(notes(&text("router = \"none\"", "")), [(Some(6), rcp.to_owned()), (Some(9), brf.clone())]);
-    assert_eq!(notes(&text("router = \"brf\"", "")), [(Some(6), rcp.to_owned())]);
+    assert_eq!(warnings(&text("router = \"none\"", "")), [(Some(6), rcp.to_owned()), (Some(9), brf.clone())]);
+    assert_eq!(warnings(&text("router = \"brf\"", "")), [(Some(6), rcp.to_owned())]);
     let swept = "[sweep]\n\"network.loss\" = [\"0%\", \"1%\"]\n";
-    assert_eq!(notes(&text("", swept)), [(Some(9), brf.clone()), (Some(9), brf)]);
+    assert_eq!(warnings(&text("", swept)), [(Some(9), brf.clone()), (Some(9), brf)]);
     // Every scheme with its own, and schemes that ask for nothing.
     for scheme in ["rcp", "xcp", "brf", "nodectl", "cubic"] {
-        assert_eq!(notes(&format!("[network]\nrate = \"10mbit\"\n{}", flow(scheme))), []);
+        assert_eq!(warnings(&format!("[network]\nrate = \"10mbit\"\n{}", flow(scheme))), []);
     }
 }
 
@@ -54,7 +54,7 @@ fn scheme_without_its_router_is_warned_of_once_per_point() {
 ///
 /// A router algorithm counts as found if data passes it on any path of the flow.
 #[test]
-fn router_on_any_path_of_a_flow_counts_as_found() {
+fn router_on_any_path_of_a_flow_prevents_the_warning() {
     let graph = |at: usize, flow: &str| {
         let own = |n| if n == at { "router = \"nodectl\"\n" } else { "" };
         let links = [("a", "b"), ("b", "c"), ("a", "c")].iter().enumerate();
@@ -66,28 +66,30 @@ fn router_on_any_path_of_a_flow_counts_as_found() {
         )
     };
     let long = "route = [\"a\", \"b\", \"c\"]";
-    let told = |at, flow: &str| notes(&graph(at, flow)).len();
-    assert_eq!([0, 1, 2, 3].map(|at| told(at, long)), [0, 0, 1, 1]);
-    assert_eq!(told(2, &format!("{long}\nalternatives = [[\"a\", \"c\"]]")), 0);
+    let found = |at, flow: &str| warnings(&graph(at, flow)).len();
+    assert_eq!([0, 1, 2, 3].map(|at| found(at, long)), [0, 0, 1, 1]);
+    assert_eq!(found(2, &format!("{long}\nalternatives = [[\"a\", \"c\"]]")), 0);
 }
 
+/// Rate limits and alternate paths of a scheme that does not negotiate give warnings.
 #[test]
-fn limits_and_ways_of_a_scheme_that_does_not_negotiate_are_told_of() {
+fn negotiation_keys_without_negotiation_give_warnings() {
     let text = |scheme: &str| {
         format!(
             "[network]\nrate = \"10mbit\"\n[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\nmin_rate = \"1mbit\"\n\
              max_rate = \"2mbit\"\nreceive_rate = \"3mbit\"\n"
         )
     };
-    let told = |key| format!("cubic negotiates no rate, so `{key}` changes nothing");
+    let unused = |key| format!("unused setting `{key}`: cubic does not negotiate rates");
     let expected =
-        [(6, "min_rate"), (7, "max_rate"), (8, "receive_rate")].map(|(line, key)| (Some(line), told(key)));
-    assert_eq!(notes(&text("cubic")), expected);
-    assert_eq!(notes(&text("nodectl")), []);
+        [(6, "min_rate"), (7, "max_rate"), (8, "receive_rate")].map(|(line, key)| (Some(line), unused(key)));
+    assert_eq!(warnings(&text("cubic")), expected);
+    assert_eq!(warnings(&text("nodectl")), []);
 }
 
+/// A scheme brings its router algorithm to the bottleneck of a dumbbell.
 #[test]
-fn a_scheme_brings_its_router_to_the_bottleneck_of_a_dumbbell() {
+fn scheme_brings_its_router_to_dumbbell_bottleneck() {
     let place = |network: &str, schemes: &[&str]| {
         let found = routers(&dumbbell(network, schemes).unwrap(), "alpha");
         assert_eq!(found[1], ("reverse".to_owned(), None));
@@ -101,8 +103,9 @@ fn a_scheme_brings_its_router_to_the_bottleneck_of_a_dumbbell() {
     assert_eq!(place("router = { kind = \"xcp\", alpha = 0.3 }", &["cubic"]), Some(("xcp", 0.3)));
 }
 
+/// The links of a graph have the router algorithms stated.
 #[test]
-fn in_a_graph_links_have_the_routers_that_are_stated() {
+fn graph_links_have_the_stated_routers() {
     let graph = |network: &str| {
         let text = format!(
             r#"
@@ -133,8 +136,9 @@ to = "c"
     assert_eq!(graph("router = \"xcp\""), [own, own, common, common]);
 }
 
+/// Refusals of router algorithms and their parameters list the known names.
 #[test]
-fn refusals_name_what_there_is() {
+fn router_refusals_list_the_known_names() {
     for (router, parts) in [
         ("\"rpc\"", ["there is no router `rpc`", "rcp"]),
         ("{ kind = \"rcp\", gain = 1 }", ["`rcp` has no parameter `gain`", "alpha"]),

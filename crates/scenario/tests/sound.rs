@@ -27,6 +27,7 @@ scheme = "newreno"
 rtt = "40ms"
 "#;
 
+/// Defaults are those of the field.
 #[test]
 fn defaults_are_those_of_the_field() {
     let spec = spec(PLAIN);
@@ -48,11 +49,12 @@ fn defaults_are_those_of_the_field() {
     assert_eq!(flow.tcp, narrows_tcp::TcpConfig::default());
     assert_eq!(flow.app, narrows_traffic::AppConfig::Bulk);
     assert_eq!((flow.start, flow.stop, flow.base_rtt), (Nanos::ZERO, None, Nanos::from_millis(40)));
-    assert_eq!(flow.way.forward, [Hop { link: 0, delay: Nanos::from_millis(20) }]);
-    assert_eq!(flow.way.reverse, [Hop { link: 1, delay: Nanos::from_millis(20) }]);
+    assert_eq!(flow.path.forward, [Hop { link: 0, delay: Nanos::from_millis(20) }]);
+    assert_eq!(flow.path.reverse, [Hop { link: 1, delay: Nanos::from_millis(20) }]);
     assert_eq!(spec.trace, Default::default());
 }
 
+/// Buffers follow the arithmetic of the BDP.
 #[test]
 fn buffers_follow_the_arithmetic_of_the_bdp() {
     let text = |rate: &str, buffer: &str| {
@@ -74,8 +76,9 @@ fn buffers_follow_the_arithmetic_of_the_bdp() {
     assert_eq!(limit("2.5gbit", "2bdp"), Limit::Bytes(Bytes::new(31_250_000)));
 }
 
+/// The BDP of a capacity trace is that of its mean rate.
 #[test]
-fn the_bdp_of_a_capacity_trace_is_that_of_its_mean_rate() {
+fn bdp_of_capacity_trace_uses_its_mean_rate() {
     let text = "[network]\ncapacity_trace = \"scenario-capacity.trace\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n";
     let files = &Folder("tests/fixtures");
     let runs = expand(&Source { name: "t", text, files }, &[]).unwrap();
@@ -90,8 +93,9 @@ fn the_bdp_of_a_capacity_trace_is_that_of_its_mean_rate() {
     );
 }
 
+/// Access links take their delay out of the stated RTT.
 #[test]
-fn access_links_take_their_delay_out_of_the_stated_rtt() {
+fn access_links_take_delay_out_of_stated_rtt() {
     //  sender ──5ms── ─10ms─ bottleneck ──5ms── receiver: 20 ms each way.
     let text = r#"
         [network]
@@ -108,10 +112,10 @@ fn access_links_take_their_delay_out_of_the_stated_rtt() {
     assert_eq!(spec1.links.len(), 2 + 2 * 4);
     let hop = |link, delay| Hop { link, delay: Nanos::from_millis(delay) };
     for (flow, first) in spec1.flows.iter().zip([2, 6]) {
-        assert_eq!(flow.way.forward, [hop(first, 5), hop(0, 10), hop(first + 2, 5)]);
-        assert_eq!(flow.way.reverse, [hop(first + 3, 5), hop(1, 10), hop(first + 1, 5)]);
+        assert_eq!(flow.path.forward, [hop(first, 5), hop(0, 10), hop(first + 2, 5)]);
+        assert_eq!(flow.path.reverse, [hop(first + 3, 5), hop(1, 10), hop(first + 1, 5)]);
         assert_eq!(flow.base_rtt, Nanos::from_millis(40));
-        let total: Nanos = flow.way.forward.iter().chain(&flow.way.reverse).map(|hop| hop.delay).sum();
+        let total: Nanos = flow.path.forward.iter().chain(&flow.path.reverse).map(|hop| hop.delay).sum();
         assert_eq!(total, flow.base_rtt);
     }
     for link in &spec1.links[2..] {
@@ -124,22 +128,24 @@ fn access_links_take_their_delay_out_of_the_stated_rtt() {
     // Without access links at the receivers only the senders' share is taken.
     let spec2 = spec_with(text, &[("network.receiver_access", "false")]);
     assert_eq!(spec2.links.len(), 2 + 2 * 2);
-    assert_eq!(spec2.flows[0].way.forward, [hop(2, 5), hop(0, 15)]);
-    assert_eq!(spec2.flows[0].way.reverse, [hop(1, 15), hop(3, 5)]);
+    assert_eq!(spec2.flows[0].path.forward, [hop(2, 5), hop(0, 15)]);
+    assert_eq!(spec2.flows[0].path.reverse, [hop(1, 15), hop(3, 5)]);
     // Nothing left for the bottleneck is still possible.
     let spec3 = spec_with(text, &[("network.access_delay", "10ms")]);
-    assert_eq!(spec3.flows[0].way.forward, [hop(2, 10), hop(0, 0), hop(4, 10)]);
+    assert_eq!(spec3.flows[0].path.forward, [hop(2, 10), hop(0, 0), hop(4, 10)]);
 }
 
+/// An RTT of an odd number of nanoseconds is split without loss.
 #[test]
-fn odd_round_trip_times_are_split_without_loss() {
+fn odd_rtt_is_split_without_loss() {
     let spec = spec_with(PLAIN, &[("flows.rtt", "41ns"), ("network.buffer", "10pkt")]);
-    assert_eq!(spec.flows[0].way.forward[0].delay, Nanos::from_nanos(20));
-    assert_eq!(spec.flows[0].way.reverse[0].delay, Nanos::from_nanos(21));
+    assert_eq!(spec.flows[0].path.forward[0].delay, Nanos::from_nanos(20));
+    assert_eq!(spec.flows[0].path.reverse[0].delay, Nanos::from_nanos(21));
 }
 
+/// Every key of the network reaches the link.
 #[test]
-fn every_key_of_the_network_reaches_the_link() {
+fn every_network_key_reaches_the_link() {
     use narrows_net::config::{Jitter, LossAt, Policer, Reordering};
     let spec = spec(
         r#"
@@ -174,6 +180,7 @@ fn every_key_of_the_network_reaches_the_link() {
     );
 }
 
+/// Queues have the defaults of their RFCs and papers.
 #[test]
 fn queues_have_the_defaults_of_their_documents() {
     let ms = Nanos::from_millis;
@@ -202,8 +209,9 @@ fn queues_have_the_defaults_of_their_documents() {
     assert!((slow.alpha - 0.025).abs() < 1e-12 && (slow.beta - 1.5).abs() < 1e-12, "{slow:?}");
 }
 
+/// A scheme that needs marks has ECN unless the scenario says otherwise.
 #[test]
-fn a_scheme_that_needs_marks_gets_them_unless_the_scenario_says_otherwise() {
+fn scheme_needing_marks_gets_ecn_unless_overridden() {
     let marks = |scheme: &str, more: &[(&str, &str)]| {
         let mut overrides = vec![("flows.0.scheme", scheme)];
         overrides.extend(more);
@@ -218,6 +226,7 @@ fn a_scheme_that_needs_marks_gets_them_unless_the_scenario_says_otherwise() {
     assert_eq!(marks("cubic", &[("tcp.ecn", "true")]), (true, false, false));
 }
 
+/// Loss is read as a percentage or a pattern.
 #[test]
 fn loss_is_read_as_percentage_or_pattern() {
     let loss = |text| spec_with(PLAIN, &[("network.loss", text)]).links[0].config.loss;
@@ -226,8 +235,9 @@ fn loss_is_read_as_percentage_or_pattern() {
     assert_eq!(loss("{ kind = 'periodic', every = 1000 }"), Loss::Periodic(1000));
 }
 
+/// Transport settings of a flow override the common ones.
 #[test]
-fn transport_settings_of_a_flow_override_the_common_ones() {
+fn tcp_table_of_flow_overrides_common_one() {
     let spec = spec(
         r#"
         [network]
@@ -257,8 +267,9 @@ fn transport_settings_of_a_flow_override_the_common_ones() {
     assert_eq!((own.ack_delay, own.max_rto), (Nanos::ZERO, Nanos::from_secs(120)));
 }
 
+/// Schemes take parameters from the text after their colon and from a table.
 #[test]
-fn schemes_take_parameters_from_text_and_table() {
+fn scheme_takes_parameters_from_text_and_table() {
     let params = |scheme: &str, table: &str| {
         let text = format!(
             "[network]\nrate = \"100mbit\"\n[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\nparams = {{ {table} }}\n"
@@ -276,8 +287,9 @@ fn schemes_take_parameters_from_text_and_table() {
     assert!(!params("newreno", "abc = false").1.flag("abc"));
 }
 
+/// The flows of an entry start together, staggered or spread.
 #[test]
-fn flows_of_a_kind_open_together_staggered_or_spread() {
+fn flows_of_an_entry_start_together_staggered_or_spread() {
     let starts = |extra: &[(&str, &str)]| -> Vec<f64> {
         let mut overrides = vec![("flows.count", "4"), ("flows.start", "1s")];
         overrides.extend_from_slice(extra);
@@ -288,8 +300,9 @@ fn flows_of_a_kind_open_together_staggered_or_spread() {
     assert_eq!(starts(&[("flows.spread", "2s")]), [1.0, 1.5, 2.0, 2.5]);
 }
 
+/// Flows that share a label are numbered, and others are not.
 #[test]
-fn flows_of_one_label_are_numbered_and_others_are_not() {
+fn flows_sharing_a_label_are_numbered() {
     let text = r#"
         [network]
         rate = "100mbit"
@@ -312,6 +325,7 @@ fn flows_of_one_label_are_numbered_and_others_are_not() {
     assert_eq!(labels, ["newreno-1", "newreno-2", "fixed", "newreno-3", "late"]);
 }
 
+/// Applications are read in every form.
 #[test]
 fn applications_are_read_in_every_form() {
     use narrows_traffic::AppConfig;
@@ -334,23 +348,26 @@ fn applications_are_read_in_every_form() {
     );
 }
 
+/// The warm-up is a share of the run or a time.
 #[test]
-fn warm_up_is_a_share_or_a_time() {
+fn warmup_is_a_share_or_a_time() {
     let warmup = |text| spec_with(PLAIN, &[("warmup", text), ("duration", "30s")]).warmup;
     assert_eq!(warmup("7%"), Nanos::from_millis(2100));
     assert_eq!(warmup("5s"), Nanos::from_secs(5));
     assert_eq!(warmup("0s"), Nanos::ZERO);
 }
 
+/// The settings of the trace reach the plan.
 #[test]
-fn what_is_traced_is_stated() {
+fn trace_settings_reach_the_plan() {
     let trace = spec_with(PLAIN, &[("trace.samples", "10ms"), ("trace.packets", "true")]).trace;
     assert_eq!((trace.samples, trace.packets), (Some(Nanos::from_millis(10)), true));
     assert_eq!(spec_with(PLAIN, &[("trace.samples", "off")]).trace.samples, None);
 }
 
+/// Numbers are read in every notation of TOML.
 #[test]
-fn numbers_are_read_in_every_notation_of_the_format() {
+fn numbers_are_read_in_every_toml_notation() {
     let seed = |text: &str| spec(&format!("seed = {text}\n{PLAIN}")).seed;
     assert_eq!([seed("0x10"), seed("1_000"), seed("0b101"), seed("+7")], [16, 1000, 5, 7]);
 }
@@ -358,7 +375,7 @@ fn numbers_are_read_in_every_notation_of_the_format() {
 /// A file of learned texts that is not there means that nothing was learned yet, one that is there but unreadable is refused,
 /// and a trace that is not there is refused with its place.
 #[test]
-fn files_missing_or_unreadable_are_told_apart() {
+fn missing_file_and_unreadable_file_differ() {
     struct Locked;
     impl Files for Locked {
         fn read(&self, name: &str) -> Result<String, FileError> {

@@ -70,7 +70,7 @@ pub struct Metrics {
 
 /// The least mean rate along a flow's way.
 fn bottleneck_bdp(flow: &FlowPlan, links: &[LinkPlan]) -> Bytes {
-    let rate = flow.way.forward.iter().map(|hop| capacity(&links[hop.link])).fold(f64::INFINITY, f64::min);
+    let rate = flow.path.forward.iter().map(|hop| capacity(&links[hop.link])).fold(f64::INFINITY, f64::min);
     Bytes::from_f64(rate * flow.base_rtt.as_secs_f64())
 }
 

@@ -4,7 +4,7 @@ use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_dccp::{Connection, Role};
 use narrows_net::DelayLine;
 use narrows_routers::{RouterLink, endpoint};
-use narrows_scenario::{FlowPlan, LinkPlan, Plan, Way};
+use narrows_scenario::{FlowPlan, LinkPlan, Path, Plan};
 use narrows_tcp::{Receiver, Sender, TcpConfig, multipath};
 use narrows_traffic::{App, AppConfig};
 
@@ -46,13 +46,13 @@ impl<O: Observer> Engine<O> {
             .flows
             .iter()
             .map(|flow| {
-                let mut way = |way: &Way, others| Routes {
-                    forward: intern(&mut steps, &mut wire_keys, &mut known, &way.forward),
-                    reverse: intern(&mut steps, &mut wire_keys, &mut known, &way.reverse),
+                let mut interned = |path: &Path, others| Routes {
+                    forward: intern(&mut steps, &mut wire_keys, &mut known, &path.forward),
+                    reverse: intern(&mut steps, &mut wire_keys, &mut known, &path.reverse),
                     others,
                 };
-                let first = way(&flow.way, others.len() as u32);
-                others.extend(flow.others.iter().map(|other| way(other, NONE)));
+                let first = interned(&flow.path, others.len() as u32);
+                others.extend(flow.alternates.iter().map(|path| interned(path, NONE)));
                 first
             })
             .collect();

@@ -1,33 +1,33 @@
-//! What a scenario states and nothing heeds: what a flow asks of the network where nothing on its way listens, and settings of
-//! a transport that no flow has.
+//! Settings without effect: requests of a flow that nothing on its path serves, and settings of a transport that carries no
+//! flow.
 
 use narrows_cc::schemes;
 use narrows_dccp::Ccid;
 use narrows_routers::protocol::Explicit;
 use serde::Serialize;
 
-use crate::entry::Entry;
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
+use crate::flow_entry::FlowEntry;
 use crate::schema::{Flow, Scenario};
 
 /// Common settings of a transport that carries no flow.
-pub(crate) fn settings(scenario: &Scenario, entries: &[Entry]) -> Vec<Fault> {
+pub(crate) fn transports(scenario: &Scenario, entries: &[FlowEntry]) -> Vec<Diagnostic> {
     let uses = |datagrams: bool| entries.iter().any(|entry| entry.kind.datagrams.is_some() == datagrams);
-    let mut notes = Vec::new();
-    let mut vain = |table: &str, keys: Vec<String>, transport: &str| {
-        notes.extend(keys.into_iter().map(|key| {
+    let mut warnings = Vec::new();
+    let mut unused = |table: &str, keys: Vec<String>, transport: &str| {
+        warnings.extend(keys.into_iter().map(|key| {
             let key = format!("{table}.{key}");
-            let message = format!("no flow is carried by {transport}, so `{key}` changes nothing");
-            Fault::new(key, message)
+            let message = format!("unused setting `{key}`: no flow uses {transport}");
+            Diagnostic::new(key, message)
         }));
     };
     if !uses(false) {
-        vain("tcp", stated(&scenario.tcp), "TCP");
+        unused("tcp", stated(&scenario.tcp), "TCP");
     }
     if !uses(true) {
-        vain("dccp", stated(&scenario.dccp), "DCCP");
+        unused("dccp", stated(&scenario.dccp), "DCCP");
     }
-    notes
+    warnings
 }
 
 /// The keys of a table that were given values: others are not written.
@@ -38,8 +38,8 @@ fn stated(table: &impl Serialize) -> Vec<String> {
     }
 }
 
-/// A window that a flow of datagrams has no use for.
-fn initial_window(scenario: &Scenario, index: usize, entry: &Entry) -> Option<Fault> {
+/// An initial window that a flow of datagrams does not use.
+fn initial_window(scenario: &Scenario, index: usize, entry: &FlowEntry) -> Option<Diagnostic> {
     let stated = scenario.dccp.initial_window.is_some();
     let own = scenario.flows[index].dccp.as_ref().is_some_and(|own| own.initial_window.is_some());
     let datagrams = entry.kind.datagrams.as_ref().filter(|_| own || stated)?;
@@ -49,49 +49,50 @@ fn initial_window(scenario: &Scenario, index: usize, entry: &Entry) -> Option<Fa
     // RFC 3390, which RFC 4341 section 5 takes over in packets.
     let most = (4_380 / u32::from(datagrams.datagram)).clamp(2, 4);
     match Ccid::of(entry.kind.scheme) {
-        Ccid::TcpLike if datagrams.initial_window > most => Some(Fault::new(
+        Ccid::TcpLike if datagrams.initial_window > most => Some(Diagnostic::new(
             key,
-            format!("{name} begins with {most} datagrams of this size, as RFC 3390 has it"),
+            format!("{name} starts with at most {most} datagrams of this size (RFC 3390)"),
         )),
         Ccid::Tfrc => {
-            let message = format!("{name} begins with a rate, so `dccp.initial_window` changes nothing");
-            Some(Fault::new(key, message))
+            let message = format!("unused setting `dccp.initial_window`: {name} starts with a rate");
+            Some(Diagnostic::new(key, message))
         }
         _ => None,
     }
 }
 
-/// What the entries' transports state in vain.
-pub(crate) fn windows(scenario: &Scenario, entries: &[Entry]) -> Vec<Fault> {
+/// Initial windows without effect.
+pub(crate) fn initial_windows(scenario: &Scenario, entries: &[FlowEntry]) -> Vec<Diagnostic> {
     entries.iter().enumerate().filter_map(|(index, entry)| initial_window(scenario, index, entry)).collect()
 }
 
-/// Keys and requests of entry `index` that nobody heeds. `answered` says whether a router of this name is on its way.
-pub(crate) fn notes(
+/// Keys of entry `index` without effect. `answered` says whether a router of this name is on its path.
+pub(crate) fn of_flow(
     flow: &Flow,
     index: usize,
     scheme: &schemes::Entry,
     answered: impl Fn(&str) -> bool,
-) -> Vec<Fault> {
+) -> Vec<Diagnostic> {
     let name = scheme.info.name;
-    let note = |key: &str, message: String| Fault::new(format!("flows.{index}.{key}"), message);
-    let mut notes = Vec::new();
+    let warning = |key: &str, message: String| Diagnostic::new(format!("flows.{index}.{key}"), message);
+    let mut warnings = Vec::new();
     let explicit = scheme.rate_protocol.and_then(Explicit::named);
     if let Some(explicit) = explicit
         && !answered(explicit.router())
     {
         let (router, then) = (explicit.router(), explicit.unanswered());
-        notes.push(note("scheme", format!("{name} finds no router `{router}` on its way and {then}")));
+        warnings.push(warning("scheme", format!("{name} finds no router `{router}` on its path and {then}")));
     }
     if !explicit.is_some_and(Explicit::negotiates) {
         let stated = [
             ("min_rate", flow.min_rate.is_some()),
             ("max_rate", flow.max_rate.is_some()),
             ("receive_rate", flow.receive_rate.is_some()),
-            ("alternatives", flow.alternatives.as_ref().is_some_and(|ways| !ways.is_empty())),
+            ("alternatives", flow.alternatives.as_ref().is_some_and(|paths| !paths.is_empty())),
         ];
-        let message = |key| format!("{name} negotiates no rate, so `{key}` changes nothing");
-        notes.extend(stated.iter().filter(|(_, stated)| *stated).map(|(key, _)| note(key, message(key))));
+        let message = |key| format!("unused setting `{key}`: {name} does not negotiate rates");
+        warnings
+            .extend(stated.iter().filter(|(_, stated)| *stated).map(|(key, _)| warning(key, message(key))));
     }
-    notes
+    warnings
 }

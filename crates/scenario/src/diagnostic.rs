@@ -1,13 +1,13 @@
-//! What is wrong with a scenario, said so that it can be put right: where, what was found, what is accepted.
+//! Diagnostics: the place, the problem, and the values accepted.
 
 use std::fmt;
 
 use narrows_cc::{Nanos, schemes};
 use serde::{Deserialize, Serialize, de};
 
-use crate::tree::{Origin, Tree};
+use crate::tree::{Location, Tree};
 
-/// A scenario was refused.
+/// A scenario is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// The file, or "command line".
@@ -18,9 +18,9 @@ pub struct ScenarioError {
     pub column: Option<usize>,
     /// The key, dotted: `flows.0.rtt`.
     pub key: Option<String>,
-    /// What was found.
+    /// The problem.
     pub message: String,
-    /// What would be accepted.
+    /// The values accepted.
     pub accepted: Option<String>,
 }
 
@@ -43,30 +43,30 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// A scenario runs, but not as it may have been meant.
+/// A scenario runs, but perhaps not as intended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
+pub struct Warning {
     /// The file, or "command line".
     pub source: String,
     /// The line, from 1, where it is known.
     pub line: Option<usize>,
-    /// What will happen.
+    /// The problem.
     pub message: String,
 }
 
-impl From<ScenarioError> for Note {
+impl From<ScenarioError> for Warning {
     fn from(found: ScenarioError) -> Self {
         Self { source: found.source, line: found.line, message: found.message }
     }
 }
 
-/// A refusal on its way out: the key grows segment by segment, the place is set by whoever knows it first.
+/// A problem on its way to the user: each caller adds its part of the key, and the first that knows the place sets it.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault(Box<Inner>);
+pub(crate) struct Diagnostic(Box<Inner>);
 
 #[derive(Clone, Debug)]
 struct Inner {
-    at: Option<Origin>,
+    at: Option<Location>,
     key: String,
     message: String,
     accepted: Option<String>,
@@ -75,7 +75,7 @@ struct Inner {
 /// Stands between message and accepted values where only one text can be handed over.
 const ACCEPTED: &str = "\n  accepted: ";
 
-impl Fault {
+impl Diagnostic {
     /// `key` is wrong.
     pub(crate) fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
         Self(Box::new(Inner { at: None, key: key.into(), message: message.into(), accepted: None }))
@@ -87,9 +87,9 @@ impl Fault {
         self
     }
 
-    /// At `origin`, unless a better place is known.
-    pub(crate) fn at(mut self, origin: Origin) -> Self {
-        self.0.at.get_or_insert(origin);
+    /// At `location`, unless a better place is known.
+    pub(crate) fn at(mut self, location: Location) -> Self {
+        self.0.at.get_or_insert(location);
         self
     }
 
@@ -105,11 +105,11 @@ impl Fault {
     /// For the user. A place that is not known yet is looked up in `tree` by the key.
     pub(crate) fn report(self, name: &str, text: &str, tree: Option<&Tree>) -> ScenarioError {
         let Inner { at, key, message, accepted } = *self.0;
-        let origin = at.or_else(|| tree.map(|tree| tree.origin(&key))).unwrap_or(Origin::Unknown);
-        let (source, place) = match origin {
-            Origin::Unknown => (name, None),
-            Origin::CommandLine => ("command line", None),
-            Origin::Text(offset) => (name, Some(place(text, offset))),
+        let location = at.or_else(|| tree.map(|tree| tree.location(&key))).unwrap_or(Location::Unknown);
+        let (source, place) = match location {
+            Location::Unknown => (name, None),
+            Location::CommandLine => ("command line", None),
+            Location::Text(offset) => (name, Some(place(text, offset))),
         };
         ScenarioError {
             source: source.to_owned(),
@@ -142,15 +142,15 @@ fn place(text: &str, offset: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for Diagnostic {}
 
-impl de::Error for Fault {
+impl de::Error for Diagnostic {
     fn custom<T: fmt::Display>(message: T) -> Self {
         let text = message.to_string();
         match text.split_once(ACCEPTED) {
@@ -168,7 +168,7 @@ impl de::Error for Fault {
     }
 
     fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
-        unknown(&format!("`{found}` is not known"), found, expected.iter().copied())
+        unknown(&format!("unknown value `{found}`"), found, expected.iter().copied())
     }
 
     fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
@@ -178,12 +178,12 @@ impl de::Error for Fault {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        let fault = Self::new(field, "this key is missing");
+        let diagnostic = Self::new(field, "this key is missing");
         match field {
-            "scheme" => fault
+            "scheme" => diagnostic
                 .accepted(schemes::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ")),
-            "from" | "to" => fault.accepted("the name of a node"),
-            _ => fault,
+            "from" | "to" => diagnostic.accepted("the name of a node"),
+            _ => diagnostic,
         }
     }
 
@@ -196,7 +196,7 @@ fn describe(found: &de::Unexpected<'_>) -> String {
     match found {
         de::Unexpected::Map => "a table".into(),
         de::Unexpected::Seq => "a list".into(),
-        de::Unexpected::Str(text) => format!("the text `{text}`"),
+        de::Unexpected::Str(text) => format!("the string `{text}`"),
         de::Unexpected::Bool(value) => format!("`{value}`"),
         de::Unexpected::Signed(value) => format!("`{value}`"),
         de::Unexpected::Unsigned(value) => format!("`{value}`"),
@@ -206,12 +206,16 @@ fn describe(found: &de::Unexpected<'_>) -> String {
 }
 
 /// `found` is not among the `known` names: says which one it looks like, and lists them.
-pub(crate) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> Fault {
+pub(crate) fn unknown<'a>(
+    message: &str,
+    found: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> Diagnostic {
     let message = match nearest(found, known.clone()) {
         Some(name) => format!("{message}; did you mean `{name}`?"),
         None => message.to_owned(),
     };
-    Fault::new("", message).accepted(known.collect::<Vec<_>>().join(", "))
+    Diagnostic::new("", message).accepted(known.collect::<Vec<_>>().join(", "))
 }
 
 /// The name that `found` was probably meant to be.
@@ -245,22 +249,25 @@ fn edit_distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
 
+    /// Edit distances are those of the textbook.
     #[test]
-    fn edit_distances_are_those_of_the_textbook() {
+    fn edit_distance_matches_the_textbook() {
         assert_eq!(edit_distance("kitten", "sitting"), 3);
         assert_eq!(edit_distance("", "abc"), 3);
         assert_eq!(edit_distance("bbr", "bbr"), 0);
     }
 
+    /// A slip is recognised, and a different word is not.
     #[test]
-    fn a_slip_is_recognised_and_a_different_word_is_not() {
+    fn nearest_finds_a_slip_but_not_another_word() {
         let known = ["buffer", "rate"];
         assert_eq!(nearest("bufer", known.into_iter()), Some("buffer"));
         assert_eq!(nearest("queue", known.into_iter()), None);
     }
 
+    /// Lines and columns count from one, and columns in characters.
     #[test]
-    fn lines_and_columns_count_from_one_and_in_characters() {
+    fn place_counts_lines_and_characters_from_one() {
         assert_eq!(place("a\nbc", 0), (1, 1));
         assert_eq!(place("a\nbc", 3), (2, 2));
         assert_eq!(place("# é\né = 1", 7), (2, 2));

@@ -1,4 +1,4 @@
-//! The ways of flows: stated node by node, or the shortest.
+//! The paths of flows: stated node by node, or the shortest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use narrows_cc::Nanos;
 use narrows_packet::MAX_PATHS;
 
 use super::Topology;
-use crate::fault::{Fault, unknown};
+use crate::diagnostic::{Diagnostic, unknown};
 use crate::schema::{Flow, NetworkKind};
 
-/// The wires of a flow, in order.
+/// The links of a flow, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) forward: Vec<usize>,
@@ -17,8 +17,8 @@ pub(crate) struct Route {
 }
 
 impl Topology<'_> {
-    /// The way of a flow. In a dumbbell there is but one.
-    pub(crate) fn route(&self, flow: &Flow, table: &str) -> Result<Route, Fault> {
+    /// The path of a flow. In a dumbbell there is but one.
+    pub(crate) fn route(&self, flow: &Flow, table: &str) -> Result<Route, Diagnostic> {
         let key = |name: &str| format!("{table}.{name}");
         if self.is_dumbbell() {
             let stray = [
@@ -28,7 +28,7 @@ impl Topology<'_> {
                 ("reverse_route", flow.reverse_route.is_some()),
             ];
             return match stray.iter().find(|(_, stated)| *stated) {
-                Some((name, _)) => Err(Fault::new(key(name), "a dumbbell has no nodes to choose from")
+                Some((name, _)) => Err(Diagnostic::new(key(name), "a dumbbell has no named nodes")
                     .accepted("this key with network.kind = \"parking-lot\" or with [[links]]")),
                 None => Ok(Route { forward: vec![0], reverse: vec![1] }),
             };
@@ -40,13 +40,13 @@ impl Topology<'_> {
                 let chain = self.kind == NetworkKind::ParkingLot;
                 let end = |name: &str, stated: &'_ Option<String>, default: Option<&String>| {
                     let node = stated.as_ref().or(default.filter(|_| chain)).ok_or_else(|| {
-                        Fault::new(key(name), "this key is missing").accepted(self.nodes.join(", "))
+                        Diagnostic::new(key(name), "this key is missing").accepted(self.nodes.join(", "))
                     })?;
                     self.node(key(name), node)
                 };
                 let (from, to) = (end("from", &flow.from, first)?, end("to", &flow.to, last)?);
                 if from == to {
-                    return Err(Fault::new(
+                    return Err(Diagnostic::new(
                         key("to"),
                         format!("sender and receiver are both at `{}`", self.nodes[to]),
                     )
@@ -56,26 +56,30 @@ impl Topology<'_> {
             }
         };
         let (Some(&first), Some(&last)) = (forward.first(), forward.last()) else {
-            unreachable!("a way between different nodes has a wire")
+            unreachable!("a path between different nodes has a link")
         };
-        let (from, to) = (self.wires[first].from, self.wires[last].to);
+        let (from, to) = (self.links[first].from, self.links[last].to);
         for (name, stated, node) in [("from", &flow.from, from), ("to", &flow.to, to)] {
             if let Some(stated) = stated
                 && self.nodes[node] != *stated
             {
                 let message = format!("`{stated}`, but the route has `{}`", self.nodes[node]);
-                return Err(Fault::new(key(name), message).accepted("the end of the route, or no such key"));
+                return Err(
+                    Diagnostic::new(key(name), message).accepted("the end of the route, or omit this key")
+                );
             }
         }
         let reverse = match &flow.reverse_route {
             Some(nodes) => {
                 let reverse = self.stated(&key("reverse_route"), nodes)?;
-                let ends =
-                    (reverse.first().map(|&w| self.wires[w].from), reverse.last().map(|&w| self.wires[w].to));
+                let ends = (
+                    reverse.first().map(|&link| self.links[link].from),
+                    reverse.last().map(|&link| self.links[link].to),
+                );
                 if ends != (Some(to), Some(from)) {
-                    return Err(Fault::new(
+                    return Err(Diagnostic::new(
                         key("reverse_route"),
-                        "it does not lead from the receiver to the sender",
+                        "the route does not lead from the receiver to the sender",
                     )
                     .accepted(format!("a route from `{}` to `{}`", self.nodes[to], self.nodes[from])));
                 }
@@ -86,59 +90,71 @@ impl Topology<'_> {
         Ok(Route { forward, reverse })
     }
 
-    /// Other ways between the ends of a route.
-    pub(crate) fn alternatives(&self, flow: &Flow, table: &str, route: &Route) -> Result<Vec<Route>, Fault> {
+    /// Other paths between the ends of a route.
+    pub(crate) fn alternatives(
+        &self,
+        flow: &Flow,
+        table: &str,
+        route: &Route,
+    ) -> Result<Vec<Route>, Diagnostic> {
         let Some(stated) = &flow.alternatives else { return Ok(Vec::new()) };
         let key = |index: usize| format!("{table}.alternatives.{index}");
         if self.is_dumbbell() {
-            return Err(Fault::new(format!("{table}.alternatives"), "a dumbbell has but one way")
+            return Err(Diagnostic::new(format!("{table}.alternatives"), "a dumbbell has only one path")
                 .accepted("this key with [[links]]"));
         }
         if stated.len() >= MAX_PATHS {
-            return Err(Fault::new(format!("{table}.alternatives"), format!("{} other ways", stated.len()))
-                .accepted(format!("at most {}", MAX_PATHS - 1)));
+            return Err(Diagnostic::new(
+                format!("{table}.alternatives"),
+                format!("{} alternate paths", stated.len()),
+            )
+            .accepted(format!("at most {}", MAX_PATHS - 1)));
         }
         let ends = |route: &[usize]| {
-            (route.first().map(|&wire| self.wires[wire].from), route.last().map(|&wire| self.wires[wire].to))
+            (route.first().map(|&link| self.links[link].from), route.last().map(|&link| self.links[link].to))
         };
-        let mut ways = Vec::new();
+        let mut paths = Vec::new();
         for (index, nodes) in stated.iter().enumerate() {
             let forward = self.stated(&key(index), nodes)?;
             if ends(&forward) != ends(&route.forward) {
-                return Err(Fault::new(key(index), "it does not lead from the sender to the receiver")
-                    .accepted("another route between the same two nodes"));
+                return Err(Diagnostic::new(
+                    key(index),
+                    "the route does not lead from the sender to the receiver",
+                )
+                .accepted("another route between the same two nodes"));
             }
-            if forward == route.forward || ways.iter().any(|way: &Route| way.forward == forward) {
+            if forward == route.forward || paths.iter().any(|path: &Route| path.forward == forward) {
                 let found = if forward == route.forward {
-                    "it is the flow's own route"
+                    "this is the flow's own route"
                 } else {
-                    "it is listed twice"
+                    "this route is listed twice"
                 };
                 return Err(
-                    Fault::new(key(index), found).accepted("another route between the same two nodes")
+                    Diagnostic::new(key(index), found).accepted("another route between the same two nodes")
                 );
             }
             let reverse = self.back(&forward).ok_or_else(|| {
-                Fault::new(key(index), "no way leads back").accepted("links in both directions")
+                Diagnostic::new(key(index), "no path leads back").accepted("links in both directions")
             })?;
-            ways.push(Route { forward, reverse });
+            paths.push(Route { forward, reverse });
         }
-        Ok(ways)
+        Ok(paths)
     }
 
-    /// The same way backwards, or the shortest one where links lead one way only.
+    /// The same path backwards, or the shortest one where a link has one direction only.
     fn back(&self, forward: &[usize]) -> Option<Vec<usize>> {
-        let back = forward.iter().rev().map(|&wire| self.wire(self.wires[wire].to, self.wires[wire].from));
+        let back =
+            forward.iter().rev().map(|&link| self.link_between(self.links[link].to, self.links[link].from));
         let (first, last) = (*forward.first()?, *forward.last()?);
-        back.collect::<Option<_>>().or_else(|| self.shortest(self.wires[last].to, self.wires[first].from))
+        back.collect::<Option<_>>().or_else(|| self.shortest(self.links[last].to, self.links[first].from))
     }
 
-    /// The wire that leads from the end of another to its beginning.
-    pub(crate) fn opposite(&self, wire: usize) -> Option<usize> {
-        self.wire(self.wires[wire].to, self.wires[wire].from)
+    /// The link that leads from the end of another to its beginning.
+    pub(crate) fn opposite(&self, link: usize) -> Option<usize> {
+        self.link_between(self.links[link].to, self.links[link].from)
     }
 
-    fn unreachable(&self, key: &str, from: usize, to: usize) -> Fault {
+    fn unreachable(&self, key: &str, from: usize, to: usize) -> Diagnostic {
         let reachable: Vec<_> = (0..self.nodes.len())
             .filter(|&node| node != from && self.shortest(from, node).is_some())
             .map(|node| self.nodes[node].as_str())
@@ -147,65 +163,65 @@ impl Topology<'_> {
             [] => format!("a link that leaves `{}`", self.nodes[from]),
             _ => format!("a node that `{}` reaches: {}", self.nodes[from], reachable.join(", ")),
         };
-        Fault::new(key, format!("no way leads from `{}` to `{}`", self.nodes[from], self.nodes[to]))
+        Diagnostic::new(key, format!("no path leads from `{}` to `{}`", self.nodes[from], self.nodes[to]))
             .accepted(accepted)
     }
 
-    fn wire(&self, from: usize, to: usize) -> Option<usize> {
-        self.wires.iter().position(|wire| (wire.from, wire.to) == (from, to))
+    fn link_between(&self, from: usize, to: usize) -> Option<usize> {
+        self.links.iter().position(|link| (link.from, link.to) == (from, to))
     }
 
     /// A stated route: every step must be a link.
-    fn stated(&self, key: &str, nodes: &[String]) -> Result<Vec<usize>, Fault> {
+    fn stated(&self, key: &str, nodes: &[String]) -> Result<Vec<usize>, Diagnostic> {
         if nodes.len() < 2 {
-            return Err(Fault::new(key, "a route of fewer than two nodes").accepted("[\"a\", …, \"b\"]"));
+            return Err(Diagnostic::new(key, "a route of fewer than two nodes").accepted("[\"a\", …, \"b\"]"));
         }
         let numbers = nodes.iter().enumerate().map(|(i, node)| self.node(format!("{key}.{i}"), node));
         let numbers: Vec<usize> = numbers.collect::<Result<_, _>>()?;
         let step = |pair: &[usize]| {
-            self.wire(pair[0], pair[1]).ok_or_else(|| {
+            self.link_between(pair[0], pair[1]).ok_or_else(|| {
                 let next = self
-                    .wires
+                    .links
                     .iter()
-                    .filter(|wire| wire.from == pair[0])
-                    .map(|wire| self.nodes[wire.to].as_str());
+                    .filter(|link| link.from == pair[0])
+                    .map(|link| self.nodes[link.to].as_str());
                 let (a, b) = (&self.nodes[pair[0]], &self.nodes[pair[1]]);
-                Fault::new(key, format!("no link leads from `{a}` to `{b}`"))
+                Diagnostic::new(key, format!("no link leads from `{a}` to `{b}`"))
                     .accepted(format!("after `{a}`: {}", next.collect::<Vec<_>>().join(", ")))
             })
         };
         numbers.windows(2).map(step).collect()
     }
 
-    /// The way of the least delay; among equals that of the fewest links, then the first by the names of its nodes.
+    /// The path of the least delay; among equals that of the fewest links, then the first by the names of its nodes.
     fn shortest(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         // Dijkstra (1959) over labels that compare in exactly this order.
         type Label<'n> = (Nanos, usize, Vec<&'n str>);
         let start: Label<'_> = (Nanos::ZERO, 0, vec![&self.nodes[from]]);
         let mut open = BTreeSet::from([(start, from, Vec::new())]);
         let mut done = BTreeMap::new();
-        while let Some((label, node, wires)) = open.pop_first() {
+        while let Some((label, node, links)) = open.pop_first() {
             if node == to {
-                return Some(wires);
+                return Some(links);
             }
             if done.insert(node, ()).is_some() {
                 continue;
             }
-            for (index, wire) in self.wires.iter().enumerate().filter(|(_, wire)| wire.from == node) {
-                if done.contains_key(&wire.to) {
+            for (index, link) in self.links.iter().enumerate().filter(|(_, link)| link.from == node) {
+                if done.contains_key(&link.to) {
                     continue;
                 }
                 let mut names = label.2.clone();
-                names.push(&self.nodes[wire.to]);
-                let mut wires = wires.clone();
-                wires.push(index);
-                open.insert(((label.0 + wire.delay, label.1 + 1, names), wire.to, wires));
+                names.push(&self.nodes[link.to]);
+                let mut links = links.clone();
+                links.push(index);
+                open.insert(((label.0 + link.delay, label.1 + 1, names), link.to, links));
             }
         }
         None
     }
 
-    fn node(&self, key: String, name: &str) -> Result<usize, Fault> {
+    fn node(&self, key: String, name: &str) -> Result<usize, Diagnostic> {
         self.nodes.iter().position(|node| node == name).ok_or_else(|| {
             unknown(&format!("there is no node `{name}`"), name, self.nodes.iter().map(String::as_str))
                 .within(&key)
