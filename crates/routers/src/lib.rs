@@ -21,7 +21,7 @@ mod telemetry;
 
 use std::sync::Arc;
 
-use narrows_cc::{Evidence, Nanos, Param, Params, Rate};
+use narrows_cc::{Provenance, Nanos, Param, Params, Rate};
 use narrows_net::config;
 
 pub use agent::{PortAgent, RouterConfig, RouterLink, link};
@@ -42,7 +42,7 @@ pub struct RouterInfo {
     /// One line.
     pub summary: &'static str,
     /// How well its definition is known.
-    pub evidence: Evidence,
+    pub provenance: Provenance,
     /// Its parameters.
     pub params: &'static [Param],
 }
@@ -222,7 +222,7 @@ impl RouterEntry {
 
     /// The module documentation at the head of its file. One line per item.
     pub fn page(&self) -> impl Iterator<Item = &'static str> {
-        narrows_cc::schemes::essay(self.source)
+        narrows_cc::schemes::module_docs(self.source)
     }
 }
 
