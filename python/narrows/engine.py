@@ -38,7 +38,7 @@ __all__ = [
 # The engine's own spellings, each written once.
 ROUTER = "router"
 """A router algorithm: the field of a link and of a benchmark row, the key of a scenario, the prefix of its series."""
-PROVENANCE = "provenance"
+PROVENANCE = "evidence"
 """The field of a registry row that states the source of an algorithm."""
 DIAGNOSTICS = "notes"
 """The field of a planned run that lists its diagnostics."""

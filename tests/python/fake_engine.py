@@ -19,7 +19,7 @@ import tomllib
 
 # The engine's spellings, as `narrows.engine` reads them.
 ROUTER = "router"
-PROVENANCE = "provenance"
+PROVENANCE = "evidence"
 
 KNOWN = {
     "": {"name", "duration", "seed", "repeat", "warmup", "network", "tcp", "flows", "sweep", "trace"},

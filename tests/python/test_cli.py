@@ -293,7 +293,7 @@ def test_trace_option_keeps_invalid_time():
 
 def test_renamed_command_suggests_present_name():
     """A command of an earlier version fails with a hint at its present name."""
-    result = call("routers", "--json")
+    result = call("allocators", "--json")
     assert result.exit_code == 2
     assert "Did you mean 'routers'?" in " ".join(result.stderr.split())
 

@@ -105,13 +105,15 @@ def call(*args):
     return CliRunner().invoke(app, [str(a) for a in args])
 
 
-def test_a_folder_is_a_paper_and_its_figures_are_in_order(folder):
+def test_paper_folder_lists_figures_in_order(folder):
+    """A folder is a paper; its figures are in order."""
     (paper,) = papers.load_all(folder)
     assert [figure.id for figure in paper.figures] == ["fig9", "fig10"]
     assert paper.title == "On <queues>"
 
 
 def test_verdicts_from_scenario_to_report(folder, tmp_path):
+    """Verdicts from scenario to report."""
     out = tmp_path / "report"
     result = call("reproduce", "queues", "fig9", "--papers", folder, "-o", out, "--json")
     assert result.exit_code == 0, result.output
@@ -134,6 +136,7 @@ def test_verdicts_from_scenario_to_report(folder, tmp_path):
 
 
 def test_the_table_has_a_row_per_claim(folder, tmp_path):
+    """The table has a row per claim."""
     result = call("reproduce", "--papers", folder, "-o", tmp_path / "report", "--quick")
     assert result.exit_code == 0
     text = " ".join(result.stdout.split())
@@ -142,7 +145,8 @@ def test_the_table_has_a_row_per_claim(folder, tmp_path):
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
 
 
-def test_a_cause_is_printed_once_below_the_claims_it_explains(folder, tmp_path):
+def test_cause_is_printed_once_below_its_claims(folder, tmp_path):
+    """A cause is printed once, below the claims it explains."""
     path = folder / "queues" / "fig9.claims.toml"
     path.write_text(CLAIMS.replace('id = "queue"', 'id = "queue"\ncause = "It has not."'))
     result = call("reproduce", "queues", "fig9", "--papers", folder, "-o", tmp_path / "report")
@@ -154,7 +158,8 @@ def test_a_cause_is_printed_once_below_the_claims_it_explains(folder, tmp_path):
     assert page.count('data-cause="1"') == 2
 
 
-def test_plots_of_joined_rows_keep_the_order_of_the_scenario(folder, tmp_path):
+def test_plots_of_joined_rows_keep_scenario_order(folder, tmp_path):
+    """Plots of joined rows keep the order of the scenario."""
     results = narrows.run(SCENARIO)
     sql = "SELECT a.scheme AS x, a.scheme AS series, a.goodput_mbit_s AS y, a.seed FROM flows AS a"
     for order in ("ASC", "DESC"):
@@ -164,7 +169,8 @@ def test_plots_of_joined_rows_keep_the_order_of_the_scenario(folder, tmp_path):
         assert centres == pytest.approx([0, 1]), "a bar that is alone at its place stands on it"
 
 
-def test_a_second_reproduction_reuses_the_runs_and_figures_share_them(folder, tmp_path):
+def test_second_reproduction_reuses_runs_across_figures(folder, tmp_path):
+    """A second reproduction reuses the runs, and figures share them."""
     before = fake_engine.calls["run"]
     call("reproduce", "--papers", folder, "-o", tmp_path / "report")
     assert fake_engine.calls["run"] - before == 6, "both figures have the same two points with three seeds"
@@ -183,7 +189,8 @@ def test_a_second_reproduction_reuses_the_runs_and_figures_share_them(folder, tm
         (["--quick", "--seeds", 2], 2, 2),
     ],
 )
-def test_quick_full_and_seeds_replace_what_the_figure_says(folder, tmp_path, flags, seeds, duration):
+def test_quick_full_and_seeds_replace_figure_settings(folder, tmp_path, flags, seeds, duration):
+    """The flags --quick, --full and --seeds replace the settings of the figure."""
     out = tmp_path / "report"
     assert call("reproduce", "queues", "fig9", "--papers", folder, "-o", out, *flags).exit_code == 0
     saved = [json.loads(path.read_text()) for path in (out / "runs").glob("*.json")]
@@ -208,7 +215,8 @@ def test_quick_full_and_seeds_replace_what_the_figure_says(folder, tmp_path, fla
         ('title = "Shares"', 'titel = "Shares"', ["figure.", "titel"]),
     ],
 )
-def test_a_slip_in_a_paper_is_named_and_gives_no_verdict(folder, tmp_path, old, new, named):
+def test_slip_in_a_paper_is_named_without_verdict(folder, tmp_path, old, new, named):
+    """A slip in a paper is named and gives no verdict."""
     path = folder / "queues" / "fig9.claims.toml"
     assert old in CLAIMS
     path.write_text(CLAIMS.replace(old, new))
@@ -228,7 +236,8 @@ def test_a_slip_in_a_paper_is_named_and_gives_no_verdict(folder, tmp_path, old, 
         (["--quick", "--full"], ["--quick, --full"]),
     ],
 )
-def test_misuse_of_reproduce_names_what_there_is(folder, tmp_path, args, named):
+def test_misuse_of_reproduce_names_accepted_values(folder, tmp_path, args, named):
+    """Misuse of reproduce names the accepted papers and figures."""
     result = call("reproduce", *args, "--papers", folder, "-o", tmp_path / "report")
     assert result.exit_code == 2
     for text in named:
@@ -237,11 +246,13 @@ def test_misuse_of_reproduce_names_what_there_is(folder, tmp_path, args, named):
 
 
 def test_a_folder_without_papers_is_an_error(tmp_path):
+    """A folder without papers is an error."""
     with pytest.raises(UsageError, match="--papers DIR"):
         papers.find(tmp_path)
 
 
 def test_swept_keys_are_text_columns_of_all_three_frames():
+    """Swept keys are text columns of all three frames."""
     results = narrows.run(SCENARIO, repeat=2)
     for frame in (results.flows, results.links, results.runs):
         assert frame["network.buffer"].unique().sort().to_list() == ["1bdp", "5bdp"]
@@ -250,6 +261,7 @@ def test_swept_keys_are_text_columns_of_all_three_frames():
 
 
 def test_a_key_that_clashes_with_a_column_gets_a_prefix():
+    """A key that clashes with a column gets a prefix."""
     results = narrows.Results(
         [{"flow": "a"}], [json.loads(fake_engine.run(fake_engine.plan(SCENARIO, "t", None, [])[0], None, None, None))]
     )
@@ -257,7 +269,7 @@ def test_a_key_that_clashes_with_a_column_gets_a_prefix():
 
 
 @pytest.mark.slow
-def test_the_papers_that_come_with_the_project_can_be_run_and_checked(tmp_path):
+def test_papers_of_the_project_run_and_are_checked(tmp_path):
     """On the built engine: scenarios, queries and plots fit each other, whatever the numbers are."""
     read = "import json; from narrows.papers import *; print(json.dumps([(p.id, f.id, [c.id for c in f.claims])" \
         " for p in load_all(find(None)) for f in p.figures]))"  # fmt: skip
@@ -275,11 +287,13 @@ def test_the_papers_that_come_with_the_project_can_be_run_and_checked(tmp_path):
 
 
 def test_overrides_do_not_touch_a_figure_in_default_mode(folder):
+    """Overrides do not touch a figure in default mode."""
     (paper,) = papers.load_all(folder)
     assert reproduce.overrides(paper.figures[0], "default", None) == [("trace.samples", "100ms")]
 
 
-def test_a_query_over_samples_gives_the_same_bits_each_time(tmp_path):
+def test_query_over_samples_gives_the_same_bits(tmp_path):
+    """A query over samples gives the same bits each time."""
     import random
 
     import polars as pl

@@ -15,21 +15,21 @@ pub enum Ccid {
     /// Vectors identify the lost packets.
     Tfrc,
     /// DCCP-BBR: Ack Vectors and the loss rate over the last ten seconds.
-    DccpBbr,
+    LossShare,
     /// Any other scheme: Ack Vectors. RFC 4340 section 10 reserves 248 to 254 for experiments.
     Other,
 }
 
 impl Ccid {
     /// All variants.
-    pub const ALL: [Self; 4] = [Self::TcpLike, Self::Tfrc, Self::DccpBbr, Self::Other];
+    pub const ALL: [Self; 4] = [Self::TcpLike, Self::Tfrc, Self::LossShare, Self::Other];
 
     /// The number in the CCID feature.
     pub const fn number(self) -> u8 {
         match self {
             Self::TcpLike => 2,
             Self::Tfrc => 3,
-            Self::DccpBbr => 248,
+            Self::LossShare => 248,
             Self::Other => EXPERIMENTAL,
         }
     }
@@ -44,7 +44,7 @@ impl Ccid {
         match scheme.feedback {
             Feedback::CountedPackets => Self::TcpLike,
             Feedback::LossEvents => Self::Tfrc,
-            Feedback::LossShare => Self::DccpBbr,
+            Feedback::LossShare => Self::LossShare,
             Feedback::Packets => Self::Other,
         }
     }

@@ -82,7 +82,7 @@ mod tests {
         lost.iter().filter(|&&lost| lost).count() as f64 / lost.len() as f64
     }
 
-    /// Bernoulli loss takes its share, within four standard errors.
+    /// Bernoulli loss takes its share of packets, within four standard errors.
     #[test]
     fn bernoulli_loses_its_share() {
         for p in [0.0001, 0.01, 0.3] {
@@ -95,11 +95,12 @@ mod tests {
         assert_eq!(ratio(&losses(Loss::None, 1000)), 0.0);
     }
 
-    /// Gilbert-Elliott loss has the mean of its stationary states.
+    /// Gilbert-Elliott loss has the mean of its stationary state distribution.
     #[test]
-    fn gilbert_elliott_has_stationary_mean_loss() {
-        // Share of the bad state 0.01 / (0.01 + 0.2) = 1/21; loss = 1/21 * 0.5 + 20/21 * 0.001. States persist for a few
-        // packets, so the variance of the mean is that of independent draws times (2 - r) / r with r = 0.21; four sigma.
+    fn gilbert_elliott_matches_stationary_mean_loss() {
+        // Share of the bad state 0.01 / (0.01 + 0.2) = 1/21; loss = 1/21 * 0.5 + 20/21 * 0.001. States
+        // persist for a few packets, so the variance of the mean is that of independent draws times (2 - r) /
+        // r with r = 0.21; four sigma.
         let model = Loss::GilbertElliott { to_bad: 0.01, to_good: 0.2, loss_good: 0.001, loss_bad: 0.5 };
         let n = 1_000_000;
         let expected = 0.5 / 21.0 + 0.001 * 20.0 / 21.0;
@@ -110,9 +111,9 @@ mod tests {
 
     /// Gilbert loss comes in bursts of geometric length.
     #[test]
-    fn gilbert_loses_in_geometric_bursts() {
-        // With loss 1 in the bad state and 0 in the good one a burst is a stay in the bad state: mean 1 / to_good = 4
-        // packets, variance (1 - g) / g^2 = 12.
+    fn gilbert_bursts_have_geometric_length() {
+        // With loss 1 in the bad state and 0 in the good one, a burst is a stay in the bad state: mean 1 /
+        // to_good = 4 packets, variance (1 - g) / g^2 = 12.
         let model = Loss::GilbertElliott { to_bad: 0.02, to_good: 0.25, loss_good: 0.0, loss_bad: 1.0 };
         let lost = losses(model, 1_000_000);
         let bursts: Vec<usize> =
@@ -121,9 +122,9 @@ mod tests {
         assert!((mean - 4.0).abs() < 4.0 * (12.0 / bursts.len() as f64).sqrt(), "{mean}");
     }
 
-    /// Loss that follows a trace adds to the steady loss and leaves its draws alone.
+    /// Loss from a trace adds to the steady loss and does not change its draws.
     #[test]
-    fn loss_trace_adds_to_steady_loss() {
+    fn loss_trace_adds_to_steady_loss_independently() {
         let steady = Loss::Bernoulli(0.1);
         let trace = LossTrace::parse("100 200 1\n300 400 0.3\n").expect("valid");
         let process = LossProcess::new(steady, Random::stream(3, "loss", 0));

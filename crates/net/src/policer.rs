@@ -44,11 +44,12 @@ mod tests {
 
     use super::*;
 
-    /// The token bucket passes its burst and then exactly its rate.
+    /// A policer passes the burst, then exactly the rate.
     #[test]
-    fn bucket_passes_burst_then_exact_rate() {
-        // 8 Mbit/s is 1000 bytes a millisecond. Ten packets of 1000 bytes at once: the burst of 4000 bytes lets four pass.
-        // Then one packet every 0.5 ms for one second: every second one finds its 1000 tokens, on the nanosecond.
+    fn policer_passes_burst_then_exact_rate() {
+        // 8 Mbit/s is 1000 bytes a millisecond. Ten packets of 1000 bytes at once: the burst of 4000 bytes
+        // lets four pass. Then one packet every 0.5 ms for one second: every second one finds its 1000
+        // tokens, to the nanosecond.
         let policer = Policer { rate: Rate::from_mbit_per_sec(8.0), burst: Bytes::new(4_000) };
         let mut bucket = TokenBucket::new(&policer);
         let size = Bytes::new(1_000);
@@ -60,9 +61,9 @@ mod tests {
         assert!(bucket.passes(Nanos::from_nanos(1_001_000_000), size));
     }
 
-    /// The token bucket never holds more than its burst.
+    /// Tokens never exceed the burst.
     #[test]
-    fn bucket_never_holds_more_than_burst() {
+    fn policer_tokens_never_exceed_the_burst() {
         let policer = Policer { rate: Rate::from_mbit_per_sec(40_000.0), burst: Bytes::new(3_000) };
         let mut bucket = TokenBucket::new(&policer);
         let late = Nanos::from_secs(100_000);

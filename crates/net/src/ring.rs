@@ -150,9 +150,9 @@ mod tests {
 
     use super::*;
 
-    /// An empty ring owns no memory, and a full one doubles from four places on.
+    /// An empty ring owns no memory; its capacity doubles from four.
     #[test]
-    fn ring_doubles_from_four() {
+    fn empty_ring_owns_no_memory_and_grows_from_four() {
         let mut ring = Ring::<u64>::new();
         assert_eq!(ring.memory(), 0);
         assert_eq!((ring.front(), ring.back()), (None, None));
@@ -164,9 +164,9 @@ mod tests {
     }
 
     proptest! {
-        /// A ring behaves as a deque.
+        /// A ring behaves as a `VecDeque`.
         #[test]
-        fn ring_behaves_as_deque(operations in prop::collection::vec((0..4u8, any::<u32>()), 0..400)) {
+        fn ring_behaves_as_a_deque(operations in prop::collection::vec((0..4u8, any::<u32>()), 0..400)) {
             let (mut ring, mut model) = (Ring::new(), VecDeque::new());
             for (operation, value) in operations {
                 match operation {

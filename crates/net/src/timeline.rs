@@ -211,7 +211,7 @@ mod tests {
 
     /// Loss holds from the start of an interval to before its end.
     #[test]
-    fn loss_holds_from_start_to_before_end() {
+    fn loss_interval_includes_start_and_excludes_end() {
         let trace = LossTrace::parse("# bursts\n10 20 0.5\n\n20 25 1\n40 50 0.25\n").expect("valid");
         let shares = [0, 9, 10, 19, 20, 24, 25, 39, 40, 49, 50, 1000].map(|at| trace.at(ms(at)));
         assert_eq!(shares, [0.0, 0.0, 0.5, 0.5, 1.0, 1.0, 0.0, 0.0, 0.25, 0.25, 0.0, 0.0]);
@@ -223,7 +223,7 @@ mod tests {
 
     /// A delay holds until the next step.
     #[test]
-    fn delay_holds_until_next_step() {
+    fn delay_holds_until_the_next_step() {
         let trace = DelayTrace::parse("5 2.5\n30 0\n60 10\n").expect("valid");
         let delays = [0, 4, 5, 29, 30, 60, 9000].map(|at| trace.at(ms(at)).as_nanos() / 1000);
         assert_eq!(delays, [0, 0, 2_500, 2_500, 0, 10_000, 10_000]);
@@ -234,7 +234,7 @@ mod tests {
 
     /// Errors name the line, the text found and the text expected.
     #[test]
-    fn errors_name_line_finding_and_expectation() {
+    fn errors_name_line_found_and_expected() {
         let loss = |text| LossTrace::parse(text).expect_err("invalid").to_string();
         assert_eq!(loss("#\n"), "the loss trace is empty; expected lines of `start_ms end_ms share`");
         assert_eq!(loss("1 2 0\n3 4\n"), "line 2: found `3 4`; expected `start_ms end_ms share`");

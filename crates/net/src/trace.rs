@@ -142,7 +142,7 @@ mod tests {
 
     /// Opportunities repeat with the last time as period.
     #[test]
-    fn opportunities_repeat_after_last_time() {
+    fn opportunities_repeat_with_last_time_as_period() {
         let trace = CapacityTrace::parse("# recorded\n0\n2\r\n2\n\n5\n").expect("valid");
         assert_eq!(trace.opportunities_ms, [0, 2, 2, 5]);
         let times: Vec<_> = (0..9).map(|n| trace.time_of(n).as_nanos() / 1_000_000).collect();
@@ -157,9 +157,9 @@ mod tests {
         assert_eq!(trace.bytes_between(ms(7), ms(1)), Bytes::ZERO);
     }
 
-    /// A long recording is read whole, and repeats.
+    /// A long recording is read whole and repeats.
     #[test]
-    fn long_recording_is_read_whole() {
+    fn long_recording_is_read_whole_and_repeats() {
         // Ten minutes at 96 Mbit/s: eight opportunities a millisecond.
         let text: String = (1..=600_000u64).map(|ms| format!("{ms}\n").repeat(8)).collect();
         let trace = CapacityTrace::parse(&text).expect("valid");
@@ -171,7 +171,7 @@ mod tests {
 
     /// Errors name the line, the text found and the text expected.
     #[test]
-    fn errors_name_line_finding_and_expectation() {
+    fn errors_name_line_found_and_expected() {
         let message = |text| CapacityTrace::parse(text).expect_err("invalid").to_string();
         assert_eq!(
             message("\n\n"),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use narrows_bench::cases::{self, CASES};
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
-use narrows_cc::{Provenance, Param, ParamKind, RecoveryStyle};
+use narrows_cc::{Param, ParamKind, Provenance, RecoveryStyle};
 use narrows_routers as routers;
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{self as scenario, FileError, Files, Plan, ScenarioError as Refusal, Source};

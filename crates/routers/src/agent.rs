@@ -1,4 +1,4 @@
-//! The port agent: a router algorithm in its place on a port, as the hook of a link.
+//! The port agent: the hook of a link that runs a router algorithm at its port.
 
 use std::sync::Arc;
 
@@ -7,30 +7,31 @@ use narrows_net::Link;
 use narrows_net::config::{LinkConfig, Queue};
 use narrows_net::hook::{Admission, Port as LinkPort, PortHook};
 
-use crate::{AnyRouter, FiveTuple, Outgoing, Port, RouterEntry, RouterFrame, RouterSetup, Signal, TICK};
+use crate::router::TICK;
+use crate::{AnyRouter, FiveTuple, Outgoing, Port, RouterEntry, RouterFrame, RouterSetup, Signal};
 
 /// A router algorithm with its parameters.
 #[derive(Clone, Debug)]
 pub struct RouterConfig {
-    /// Which one.
+    /// The algorithm.
     pub entry: &'static RouterEntry,
-    /// Values of its parameters, checked.
+    /// The values of its parameters, already checked.
     pub params: Params,
-    /// From then on it does nothing; [`Nanos::MAX`]: it lives.
+    /// The time at which it fails and stops acting; [`Nanos::MAX`]: never.
     pub dies: Nanos,
-    /// What flow numbers stand for.
+    /// The 5-tuples of flows, by flow number.
     pub flows: Arc<[FiveTuple]>,
-    /// What it learned in earlier runs.
+    /// The text that it learned in earlier runs.
     pub learned: Option<Arc<str>>,
 }
 
 impl RouterConfig {
-    /// One that lives and knows nothing of flows nor of earlier runs.
+    /// A configuration without failure, 5-tuples or learned text.
     pub fn new(entry: &'static RouterEntry, params: Params) -> Self {
         Self { entry, params, dies: Nanos::MAX, flows: Arc::new([]), learned: None }
     }
 
-    /// What it is created from on a link of this capacity.
+    /// Its inputs on a link of this capacity.
     fn setup(&self, capacity: Rate) -> RouterSetup {
         RouterSetup {
             capacity,
@@ -41,22 +42,22 @@ impl RouterConfig {
     }
 }
 
-/// A router algorithm in its place on a port.
+/// A router algorithm with the state of its port.
 #[derive(Clone, Debug)]
 pub struct PortAgent {
     router: AnyRouter,
-    /// The queue is one that the algorithm asked for.
+    /// The algorithm chose the queue discipline.
     own: bool,
     next_wake: Nanos,
-    /// From then on it does nothing any more.
+    /// The time at which it stops acting.
     dies: Nanos,
     outbox: Vec<Outgoing>,
-    /// How much of it has been taken out.
+    /// The number of messages already taken.
     taken: usize,
 }
 
-/// A link with this router algorithm at its port, or none; `random` is its own stream. Where `config` has nothing but a
-/// plain queue, the algorithm may replace it by its own.
+/// A link with an optional router algorithm at its port; `random` is its own stream. The algorithm may
+/// replace a drop-tail queue by its own.
 pub fn link<F: RouterFrame>(
     config: &LinkConfig,
     router: Option<&RouterConfig>,
@@ -82,7 +83,7 @@ impl PortAgent {
         &self.router
     }
 
-    /// What it has sent, each once, oldest first; `None` when there is nothing left.
+    /// The next message that it sent, oldest first; `None` if there is none.
     fn take_outgoing(&mut self) -> Option<Outgoing> {
         let next = self.outbox.get(self.taken).copied();
         self.taken += 1;
@@ -93,18 +94,22 @@ impl PortAgent {
         next
     }
 
-    fn on_return<F: RouterFrame>(&mut self, port: &mut LinkPort<'_>, frame: &mut F) {
-        if port.now < self.dies {
-            let mut own = Port::new(port.now, port.backlog, self.own, port.classes, &mut self.outbox);
-            self.router.on_return(&mut own, frame);
-            self.read_wake(port.now);
-        }
+    /// Calls the algorithm at `now` with its view of the port.
+    #[inline]
+    fn call<R>(
+        &mut self,
+        now: Nanos,
+        port: &mut LinkPort<'_>,
+        event: impl FnOnce(&mut AnyRouter, &mut Port<'_>) -> R,
+    ) -> R {
+        let mut own = Port::new(now, port.backlog, self.own, port.classes, &mut self.outbox);
+        event(&mut self.router, &mut own)
     }
 
-    fn on_signal(&mut self, port: &mut LinkPort<'_>, signal: &Signal) {
+    /// Calls the algorithm for an event other than an arrival or a departure, unless it has failed.
+    fn on_event(&mut self, port: &mut LinkPort<'_>, event: impl FnOnce(&mut AnyRouter, &mut Port<'_>)) {
         if port.now < self.dies {
-            let mut own = Port::new(port.now, port.backlog, self.own, port.classes, &mut self.outbox);
-            self.router.on_signal(&mut own, signal);
+            self.call(port.now, port, event);
             self.read_wake(port.now);
         }
     }
@@ -119,26 +124,26 @@ impl<F: RouterFrame> PortHook<F> for PortAgent {
         if port.now >= self.dies {
             return Admission::Forward;
         }
-        let mut own = Port::new(port.now, port.backlog, self.own, port.classes, &mut self.outbox);
-        if !frame.is_message() {
-            if frame.opens() && !frame.acknowledges() {
-                self.router.on_open(&mut own, frame);
+        let (consumed, class) = self.call(port.now, port, |router, own| {
+            if !frame.is_message() {
+                if frame.opens() && !frame.acknowledges() {
+                    router.on_open(own, frame);
+                }
+                if frame.closes() {
+                    router.on_close(own, frame);
+                }
             }
-            if frame.closes() {
-                self.router.on_close(&mut own, frame);
-            }
-        }
-        self.router.on_arrival(&mut own, frame);
-        let consumed = own.consumed;
-        port.class = own.class;
+            router.on_arrival(own, frame);
+            (own.consumed, own.class)
+        });
+        port.class = class;
         self.read_wake(port.now);
         if consumed { Admission::Consume } else { Admission::Forward }
     }
 
     fn on_departure(&mut self, port: &mut LinkPort<'_>, frame: &mut F) {
         if port.now < self.dies {
-            let mut own = Port::new(port.now, port.backlog, self.own, port.classes, &mut self.outbox);
-            self.router.on_departure(&mut own, frame);
+            self.call(port.now, port, |router, own| router.on_departure(own, frame));
         }
     }
 
@@ -147,7 +152,7 @@ impl<F: RouterFrame> PortHook<F> for PortAgent {
         self.next_wake
     }
 
-    /// Makes up for all wakes that are due.
+    /// Runs all wakes that are due.
     fn on_wake(&mut self, port: &mut LinkPort<'_>) {
         while self.next_wake <= port.now {
             let at = self.next_wake;
@@ -155,24 +160,24 @@ impl<F: RouterFrame> PortHook<F> for PortAgent {
                 self.next_wake = Nanos::MAX;
                 break;
             }
-            let mut own = Port::new(at, port.backlog, self.own, port.classes, &mut self.outbox);
-            self.router.on_wake(&mut own);
-            // Whatever the algorithm asks for, time goes on.
+            self.call(at, port, AnyRouter::on_wake);
+            // Time advances, whatever wake the algorithm requests.
             self.read_wake(at);
         }
     }
 }
 
-/// A link whose port has an agent, or may have one.
+/// A link with an optional port agent.
 pub trait RouterLink<F> {
     /// The router algorithm at its port.
     fn router(&self) -> Option<&AnyRouter>;
-    /// What its router algorithm has sent, each once, oldest first; `None` when there is nothing left. To be called after
-    /// every offer that was not answered by a departure, every service, and the two calls below.
+    /// The next message that its router algorithm sent, oldest first; `None` if there is none. Call it until
+    /// then after every offer not answered by a departure, every service, and the two calls below.
     fn take_outgoing(&mut self) -> Option<Outgoing>;
-    /// A packet on its way back to a sender passes the node before the link. Services due by `now` come first.
+    /// A packet on its way back to a sender passes the node before the link. Run the services due by `now`
+    /// first.
     fn on_return(&mut self, now: Nanos, frame: &mut F);
-    /// A message for its router algorithm. Services due by `now` come first.
+    /// A signal for its router algorithm. Run the services due by `now` first.
     fn on_signal(&mut self, now: Nanos, signal: &Signal);
 }
 
@@ -187,10 +192,10 @@ impl<F: RouterFrame> RouterLink<F> for Link<F, PortAgent> {
     }
 
     fn on_return(&mut self, now: Nanos, frame: &mut F) {
-        self.call_hook(now, |agent, port| agent.on_return(port, frame));
+        self.call_hook(now, |agent, port| agent.on_event(port, |router, own| router.on_return(own, frame)));
     }
 
     fn on_signal(&mut self, now: Nanos, signal: &Signal) {
-        self.call_hook(now, |agent, port| agent.on_signal(port, signal));
+        self.call_hook(now, |agent, port| agent.on_event(port, |router, own| router.on_signal(own, signal)));
     }
 }

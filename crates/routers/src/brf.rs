@@ -115,7 +115,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use narrows_cc::{Provenance, Nanos, Param, Rate};
+use narrows_cc::{Nanos, Param, Provenance, Rate};
 
 pub use code::RateCode;
 
@@ -128,7 +128,8 @@ use self::state::State;
 use narrows_net::config::{self, HtbClass};
 
 use crate::{
-    FiveTuple, FlowTable, Port, RateHeader, Router, RouterFrame, RouterInfo, RouterSetup, Signal, TelemetrySink,
+    FiveTuple, FlowTable, Port, RateHeader, Router, RouterFrame, RouterInfo, RouterSetup, Signal,
+    TelemetrySink,
 };
 
 /// Classes of the queue: the BRF class and its leaves, then the two others.
@@ -137,23 +138,23 @@ const FIRST_LAYER: u8 = 1;
 const OTHERS: u8 = 4;
 const UDP: u8 = 5;
 
-/// So many half-open flows may have a share, or as many as there are established ones if these are more.
+/// The number of half-open flows that may have a share, or the number of established flows if that is more.
 const HALF_OPEN: usize = 8;
-/// How long a half-open flow keeps a share, and its place in the table.
+/// How long a half-open flow keeps a share, and how long its entry in the table.
 const HANDSHAKE: Nanos = Nanos::from_secs(1);
 const HANDSHAKE_ENTRY: Nanos = Nanos::from_secs(3);
-/// UDP has gone when none was seen for so long.
+/// UDP gets no share after a silence of this length.
 const UDP_GONE: Nanos = Nanos::from_secs(2);
-/// Flows that are not in the table count as one of the others for so long.
+/// Untracked flows count as one of the others until a silence of this length.
 const UNTRACKED_GONE: Nanos = Nanos::from_secs(2);
-/// Bounds of Δt, and its length while no round-trip time is known.
+/// Bounds of Δt, and its value while no RTT is known.
 const PERIOD_MIN: Nanos = Nanos::from_millis(1);
 const PERIOD_MAX: Nanos = Nanos::from_secs(1);
 const PERIOD_UNKNOWN: Nanos = Nanos::from_millis(100);
-/// Of each of its averages the model keeps so many.
+/// The number of averages that each grain of the model keeps.
 const LEARNED_LIMIT: usize = 4096;
 
-/// What happened, for telemetry.
+/// Event counters, for telemetry.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     refused: u64,
@@ -164,10 +165,10 @@ struct Counts {
     written: u64,
 }
 
-/// The switch's side of BRF.
+/// The router algorithm of BRF.
 #[derive(Clone, Debug)]
 pub struct Brf {
-    /// What the link carries, as stated and as believed now.
+    /// The capacity of the link, as stated and as estimated now.
     nominal: f64,
     capacity: f64,
     udp_share: f64,
@@ -186,23 +187,23 @@ pub struct Brf {
     state: State,
     shares: Shares,
     table: FlowTable<Flow>,
-    /// Flows whose shares other switches announced.
+    /// Shares that other switches announced, by flow.
     reservations: FlowTable<RemoteReservation>,
     tuples: Arc<[FiveTuple]>,
     learned: Learned,
-    /// Flows whose sender has not answered, by class, and those of them that have a share.
+    /// The number of half-open flows by class, and of those that have a share.
     half_open: [usize; 2],
     reserved: usize,
-    /// Other flows that send.
+    /// The number of flows outside the BRF class that send.
     others: usize,
     udp_seen: Option<Nanos>,
-    /// When a packet of a flow came that is not in the table, and whether such flows count.
+    /// When the last packet of an untracked flow arrived, and whether these flows count.
     untracked_seen: Option<Nanos>,
     untracked: bool,
     classes: Classes,
-    /// Shares of the members of each layer, added up.
+    /// The sum of the shares of each layer.
     layers: [f64; Layer::COUNT],
-    /// Δt; whether a round-trip time is known; when all is divided next.
+    /// Δt, whether an RTT is known, and the time of the next allocation.
     period: Nanos,
     period_known: bool,
     allocate_at: Nanos,
@@ -210,8 +211,8 @@ pub struct Brf {
     /// Σ measured.
     load: f64,
     departures: Departures,
-    /// Bytes of acknowledgements that other flows' data in the opposite direction sends through the port, since the last
-    /// allocation; and the rate set aside for them.
+    /// Bytes of ACKs of data in the other direction since the last allocation, and the rate reserved for
+    /// them.
     acks: u64,
     acks_since: Nanos,
     acks_rate: f64,
@@ -298,7 +299,7 @@ impl Router for Brf {
             size,
             state: State::default(),
             shares: Shares::new(number("floor") * 125_000.0),
-            // It is kept from being full, so it pushes nothing out by itself.
+            // It is never full, so it evicts no flow by itself.
             table: FlowTable::new(size, Nanos::MAX),
             reservations: FlowTable::new(size, HANDSHAKE_ENTRY),
             tuples: Arc::clone(&setup.flows),
@@ -342,7 +343,7 @@ impl Router for Brf {
             class("others", None, all, 2),
             HtbClass { policed: true, ceil: Some(udp), ..class("udp", None, udp, 2) },
         ];
-        // The tree is sound, so this never fails.
+        // The tree is valid, so this never fails.
         config::Htb::new(classes, OTHERS).ok().map(|htb| config::Queue::Htb(Arc::new(htb)))
     }
 
@@ -354,7 +355,8 @@ impl Router for Brf {
         let class = if syn.rate_header() == RateHeader::BrfOffer { Class::Brf } else { Class::Other };
         if let Some(known) = self.table.get(now, id) {
             if !known.closed {
-                // Repeated, or forged: what is established stays. Which of several is answered is not known; the last.
+                // Repeated or forged: an established flow stays. Of several SYNs assume that the last is
+                // answered.
                 if !known.established {
                     known.opened = now;
                 }
@@ -381,7 +383,7 @@ impl Router for Brf {
         if let Some(mut flow) = self.table.remove(fin.flow()) {
             self.half_open[flow.class as usize] -= usize::from(!flow.established);
             self.retire(port, fin.flow(), &mut flow);
-            // What is repeated after it still belongs to its queue.
+            // Retransmissions after it still belong to its queue.
             (flow.closed, flow.established) = (true, true);
             self.table.insert(port.now, fin.flow(), flow);
         }
@@ -390,8 +392,8 @@ impl Router for Brf {
     fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         let id = packet.flow();
         if packet.is_reverse() || packet.is_message() {
-            // Acknowledgements of flows in the other direction, and messages: small, and others wait for them.
-            self.write_for_others(port.now, packet);
+            // ACKs of flows in the other direction, and messages: small, and other nodes wait for them.
+            self.write_remote(port.now, packet);
             self.acks += packet.size().as_u64();
             port.steer(FIRST_LAYER);
             return;
@@ -422,7 +424,7 @@ impl Router for Brf {
             port.steer(UDP);
         } else {
             let again = self.untracked_seen.replace(now).is_some_and(|seen| now - seen < UNTRACKED_GONE);
-            // One packet may be a late repeat.
+            // A single packet may be a late retransmission.
             if again && !self.untracked {
                 self.untracked = true;
                 self.divide_classes(port, 0);
@@ -439,7 +441,7 @@ impl Router for Brf {
     fn on_return<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         if !packet.is_message() {
             self.write_own(port, packet);
-            self.write_for_others(port.now, packet);
+            self.write_remote(port.now, packet);
         }
     }
 
@@ -461,7 +463,7 @@ impl Router for Brf {
     }
 
     fn learned(&self) -> Option<String> {
-        // What is still open is not taught yet.
+        // Open flows have not been taught yet.
         let mut learned = self.learned.clone();
         for (id, flow) in self.table.clone().iter_mut() {
             if let (Class::Brf, Some(tuple), Some(rate)) =

@@ -1,17 +1,17 @@
-//! The controller of a software-defined network: it reads the counters of ports now and then and says which are congested.
-//! Whoever runs it polls, and carries its answers; see [`Config`] for the times that a real one needs.
+//! The controller of a software-defined network: it reads the counters of ports and reports congested ones.
+//! The caller polls the ports and delivers the reports, with the times of [`Config`].
 
 use narrows_net::PortStatistics;
 use narrows_units::{Bytes, Nanos};
 
 use crate::Congestion;
 
-/// How a controller works.
+/// The configuration of a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// The time between two polls of a port.
+    /// The polling interval of a port.
     pub poll: Nanos,
-    /// How long a message takes between controller and switch, one way.
+    /// The one-way delay of messages between controller and switch.
     pub delay: Nanos,
     /// α of equation 5: a link used beyond this share is congested.
     pub utilization: f64,
@@ -20,37 +20,37 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// The thresholds are the paper's. It states no times: statistics once per second and 10 ms are those of an OpenFlow
+    /// The paper's thresholds. It states no times: one poll per second and 10 ms are typical of an OpenFlow
     /// controller in the same region.
     fn default() -> Self {
         Self { poll: Nanos::from_secs(1), delay: Nanos::from_millis(10), utilization: 0.98, queue: 0.1 }
     }
 }
 
-/// Finds congested ports from their counters.
+/// Detects congested ports from their counters.
 #[derive(Clone, Debug)]
 pub struct Controller {
     config: Config,
-    /// The last reading of each port.
+    /// The last counters of each port.
     last: Vec<Option<(Nanos, Bytes)>>,
 }
 
 impl Controller {
-    /// A controller of so many ports.
+    /// A controller of `ports` ports.
     pub fn new(config: Config, ports: usize) -> Self {
         Self { config, last: vec![None; ports] }
     }
 
-    /// How it works.
+    /// Its configuration.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Judges the counters of a port as they were at `read`. A full queue says more than a busy link, so equation 6 comes
-    /// first.
+    /// Checks the counters of a port as they were at `read`. A full queue is a stronger sign than a busy
+    /// link, so equation 6 comes first.
     ///
-    /// Equation 5 counts packets of the greatest size, (S(t) − S(t−Δt)) · MSS · 8 / (BW · Δt); here the bytes themselves are
-    /// counted, which is the same where all packets are full.
+    /// Equation 5 counts packets of the greatest size, (S(t) − S(t−Δt)) · MSS · 8 / (BW · Δt); this counts
+    /// bytes, which is the same if all packets are full.
     ///
     /// # Panics
     /// If there is no such port.
@@ -94,7 +94,8 @@ mod tests {
         let mut judge = |port, s, sent, waiting| {
             controller.on_statistics(port, Nanos::from_secs(s), &counters(sent, waiting))
         };
-        // The first reading says nothing about use, but ten packets of a hundred are the threshold, eleven beyond it.
+        // The first reading yields no utilisation, but ten packets of a hundred are the threshold, eleven
+        // exceed it.
         assert_eq!(judge(0, 0, 0, 10), None);
         assert_eq!(judge(1, 0, 0, 11), Some(Congestion::Queue { packets: 11 }));
         assert_eq!(judge(0, 1, 980_000, 0), None);

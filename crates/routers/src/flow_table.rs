@@ -1,4 +1,4 @@
-//! The flow table: what a router algorithm remembers of the flows of its port, bounded whatever arrives.
+//! The flow table: per-flow state of a router algorithm, bounded whatever arrives.
 
 use narrows_cc::Nanos;
 
@@ -9,18 +9,18 @@ const NONE: u32 = u32::MAX;
 struct FlowEntry<T> {
     flow: u32,
     seen: Nanos,
-    /// Its neighbours in the order of when flows were last seen.
+    /// Its neighbours in the order of last use.
     older: u32,
     newer: u32,
     value: T,
 }
 
-/// A value for each of a limited number of flows; every operation takes constant time on average. When the table is full,
-/// a new flow takes the place of the one not seen for longest if that has been silent for the stated time, and is refused
-/// otherwise: a flood of new flows pushes out none that is active.
+/// A value for each of a limited number of flows; every operation takes constant time on average. When the
+/// table is full, a new flow replaces the one that has been silent for longest, if that is at least the idle
+/// time, and is refused otherwise. So a flood of new flows evicts no active flow.
 #[derive(Clone, Debug)]
 pub struct FlowTable<T> {
-    /// Positions of entries by hash, with linear probing; twice as many as entries at least.
+    /// Positions of entries by hash, with linear probing; at least twice as many slots as entries.
     index: Vec<u32>,
     entries: Vec<FlowEntry<T>>,
     limit: usize,
@@ -32,12 +32,12 @@ pub struct FlowTable<T> {
 }
 
 impl<T> FlowTable<T> {
-    /// An empty table for `limit` flows, which keep their place until they have been silent for `idle`.
+    /// An empty table for `limit` flows, each of which may be evicted after a silence of `idle`.
     ///
     /// # Panics
     /// If the limit is zero or above 2^30.
     pub fn new(limit: usize, idle: Nanos) -> Self {
-        assert!((1..=1 << 30).contains(&limit), "a table for {limit} flows");
+        assert!((1..=1 << 30).contains(&limit), "a table for {limit} flows; expected 1 to 2^30");
         Self {
             index: vec![NONE; (2 * limit).next_power_of_two()],
             entries: Vec::with_capacity(limit),
@@ -50,22 +50,22 @@ impl<T> FlowTable<T> {
         }
     }
 
-    /// How many flows it knows.
+    /// The number of flows.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether it knows none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Flows that had to make room for others.
+    /// The number of flows evicted so far.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// Flows that found no room.
+    /// The number of flows refused so far.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -75,7 +75,7 @@ impl<T> FlowTable<T> {
         self.index.capacity() * size_of::<u32>() + self.entries.capacity() * size_of::<FlowEntry<T>>()
     }
 
-    /// The flow's value; the flow is seen at `now`.
+    /// The flow's value; marks the flow as seen at `now`.
     #[inline]
     pub fn get(&mut self, now: Nanos, flow: u32) -> Option<&mut T> {
         let entry = self.index[self.slot(flow)];
@@ -89,7 +89,7 @@ impl<T> FlowTable<T> {
         Some(&mut entry.value)
     }
 
-    /// The flow's value, without its being seen.
+    /// The flow's value; does not mark it as seen.
     #[inline]
     pub fn peek_mut(&mut self, flow: u32) -> Option<&mut T> {
         let entry = self.index[self.slot(flow)];
@@ -101,7 +101,7 @@ impl<T> FlowTable<T> {
         self.entries.get(self.oldest as usize).map(|entry| (entry.flow, entry.seen))
     }
 
-    /// Adds a flow, or gives a known one another value; `None` if there is no room.
+    /// Adds a flow, or replaces the value of a known one; `None` if there is no room.
     pub fn insert(&mut self, now: Nanos, flow: u32, value: T) -> Option<&mut T> {
         if self.index[self.slot(flow)] == NONE {
             if self.entries.len() == self.limit {
@@ -126,7 +126,7 @@ impl<T> FlowTable<T> {
         Some(known)
     }
 
-    /// Forgets a flow.
+    /// Removes a flow.
     pub fn remove(&mut self, flow: u32) -> Option<T> {
         let slot = self.slot(flow);
         let entry = self.index[slot];
@@ -147,7 +147,7 @@ impl<T> FlowTable<T> {
         Some(self.entries.swap_remove(entry as usize).value)
     }
 
-    /// All flows with their values, in an order that depends on nothing but the calls made.
+    /// All flows with their values, in an order that depends only on the calls made.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.entries.iter_mut().map(|entry| (entry.flow, &mut entry.value))
     }
@@ -159,7 +159,7 @@ impl<T> FlowTable<T> {
         hash as usize & (self.index.len() - 1)
     }
 
-    /// Where the flow is in the index, or where it would be.
+    /// The slot of the flow in the index, or the one where it would be.
     #[inline]
     fn slot(&self, flow: u32) -> usize {
         let mut slot = self.home(flow);
@@ -169,7 +169,7 @@ impl<T> FlowTable<T> {
         slot
     }
 
-    /// Empties a place of the index; what was put behind it for want of room moves up.
+    /// Empties a slot of the index; entries displaced by linear probing move up.
     fn clear(&mut self, mut gap: usize) {
         let mask = self.index.len() - 1;
         let mut slot = gap;
@@ -180,7 +180,7 @@ impl<T> FlowTable<T> {
                 break;
             }
             let home = self.home(self.entries[entry as usize].flow);
-            // It may move to the gap if its home is not behind that.
+            // It may move to the gap unless its home is after the gap.
             if (slot.wrapping_sub(home) & mask) >= (slot.wrapping_sub(gap) & mask) {
                 self.index[gap] = entry;
                 gap = slot;
@@ -221,7 +221,7 @@ mod tests {
 
     const IDLE: Nanos = Nanos::from_millis(50);
 
-    /// The same in a list, newest last.
+    /// The same operations on a list, newest last.
     #[derive(Default)]
     struct Model {
         flows: Vec<(u32, Nanos, u64)>,
@@ -250,9 +250,9 @@ mod tests {
     }
 
     proptest! {
-        /// The flow table behaves as a list does.
+        /// The table behaves as a list ordered by last use.
         #[test]
-        fn flow_table_matches_list(
+        fn table_matches_a_list_model(
             limit in 1usize..12,
             calls in prop::collection::vec((0u8..3, 0u32..24, 0u64..30), 1..400),
         ) {
@@ -286,9 +286,9 @@ mod tests {
         }
     }
 
-    /// A flood neither grows the table nor evicts active flows.
+    /// A flood of new flows neither grows the table nor evicts active flows.
     #[test]
-    fn flood_neither_grows_nor_evicts_active() {
+    fn flood_neither_grows_table_nor_evicts_active_flows() {
         let mut table = FlowTable::new(1000, IDLE);
         let memory = table.memory();
         let mut now = Nanos::ZERO;
@@ -302,7 +302,7 @@ mod tests {
         }
         assert_eq!((table.len(), table.memory()), (1000, memory));
         assert!((0..500).all(|flow| table.get(now, flow).is_some()));
-        // The other half is filled by the flood at once, and changes hands once per idle time: 20 times in a second.
+        // The flood fills the other half at once and replaces it once per idle time: 20 times in a second.
         assert_eq!(table.evicted() + table.refused(), 999_000 - 500);
         assert!((9_000..=10_000).contains(&table.evicted()), "{}", table.evicted());
     }

@@ -1,32 +1,32 @@
-//! The view of a frame that router algorithms need beyond what [`Frame`] says.
+//! The view of a frame that router algorithms need beyond [`Frame`].
 
 use narrows_net::{Direction, Frame};
 use narrows_packet::{ControlMessage, Flags, Kind, Packet};
 
 use crate::RateHeader;
 
-/// A frame whose transport header a router can read, and whose rate header it can write.
+/// A frame whose transport header a router algorithm can read, and whose rate header it can write.
 pub trait RouterFrame: Frame {
-    /// It is a control message instead of a segment or datagram.
+    /// Whether it is a control message instead of a segment or datagram.
     fn is_message(&self) -> bool;
-    /// It opens its flow, or answers a packet that does (SYN). It may be repeated, or forged.
+    /// Whether it opens its flow or answers a packet that does (SYN). It may be repeated or forged.
     fn opens(&self) -> bool;
-    /// It ends one direction of its flow (FIN).
+    /// Whether it ends one direction of its flow (FIN).
     fn closes(&self) -> bool;
-    /// It acknowledges something.
+    /// Whether its acknowledgement number is valid (ACK).
     fn acknowledges(&self) -> bool;
-    /// Which of its flow's paths it takes.
+    /// The index of its path among the paths of its flow.
     fn path(&self) -> u8;
     /// Its rate header.
     fn rate_header(&self) -> RateHeader;
-    /// Gives it another rate header, if it has room for one.
+    /// Sets its rate header, if it has room for one.
     fn set_rate_header(&mut self, header: RateHeader);
-    /// The control message in it.
+    /// Its control message.
     fn message(&self) -> ControlMessage;
-    /// Gives it another control message.
+    /// Replaces its control message.
     fn set_message(&mut self, message: &[u8]);
 
-    /// It goes from receiver to sender.
+    /// Whether it goes from receiver to sender.
     #[inline]
     fn is_reverse(&self) -> bool {
         self.direction() == Direction::Reverse

@@ -1,41 +1,41 @@
-//! Rate headers: the fields by which senders and routers exchange rates beside TCP's own header.
+//! Rate headers: the fields by which senders and router algorithms exchange rates, as TCP options.
 
 use narrows_packet::RawOption;
 
-/// The rate header of a packet. Rates are in bytes per second on the wire, headers included, and travel as 32-bit IEEE
-/// floats; times in microseconds. Every field is untrusted.
+/// The rate header of a packet. Rates are in bytes per second on the wire, headers included, as 32-bit IEEE
+/// floats. Times are in microseconds. Every field is untrusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum RateHeader {
-    /// The packet has none.
+    /// No rate header.
     #[default]
     None,
     /// RCP, from sender to receiver.
     RcpRequest {
-        /// The least rate of the routers passed; below zero: not set.
+        /// The lowest rate of the routers passed; negative if unset.
         rate: f32,
         /// The sender's round-trip time, zero if unknown.
         rtt_us: u32,
     },
     /// RCP, from receiver to sender.
     RcpReply {
-        /// The rate of the packet that arrived last.
+        /// The rate in the packet that arrived last.
         rate: f32,
     },
     /// XCP, from sender to receiver.
     XcpRequest {
         /// The sender's round-trip time, zero if unknown.
         rtt_us: u32,
-        /// Seconds between two packets (X).
+        /// The interval between two packets, X, in seconds.
         spacing: f32,
-        /// The change of throughput desired by the sender, then that allotted by the routers passed.
+        /// The change of throughput that the sender requests, then the one allotted by the routers passed.
         delta: f32,
     },
     /// XCP, from receiver to sender.
     XcpReply {
-        /// The changes allotted to all packets that arrived since the last acknowledgement, added up.
+        /// The sum of the changes allotted to all packets since the last acknowledgement.
         delta: f32,
     },
-    /// BRF, from sender to receiver, in the SYN: this flow obeys.
+    /// BRF, from sender to receiver, in the SYN: the flow offers to obey.
     BrfOffer,
     /// BRF, from receiver to sender: written by switches.
     BrfRate {
@@ -44,7 +44,7 @@ pub enum RateHeader {
     },
 }
 
-/// Tags of the options, from 1 on.
+/// The tags of the options.
 const RCP_REQUEST: u8 = 1;
 const RCP_REPLY: u8 = 2;
 const XCP_REQUEST: u8 = 3;
@@ -52,13 +52,13 @@ const XCP_REPLY: u8 = 4;
 const BRF_OFFER: u8 = 5;
 const BRF_RATE: u8 = 6;
 
-/// Bytes that the headers of RCP and XCP add to a packet, padding included. Those of BRF lie in the two bytes that pad the
-/// timestamp option.
+/// Bytes that the headers of RCP and XCP add to a packet, padding included. BRF uses the two bytes that pad
+/// the timestamp option.
 const RCP_BYTES: u16 = 12;
 const XCP_BYTES: u16 = 20;
 
 impl RateHeader {
-    /// The option that carries it.
+    /// Encodes it as a TCP option.
     #[inline]
     pub const fn encode(self) -> Option<RawOption> {
         Some(match self {
@@ -76,7 +76,7 @@ impl RateHeader {
         })
     }
 
-    /// The reverse of [`RateHeader::encode`]; any other option is no rate header.
+    /// Decodes a TCP option; any option that [`RateHeader::encode`] does not produce is [`RateHeader::None`].
     #[inline]
     pub const fn decode(option: RawOption) -> Self {
         let [first, second] = option.slots();
@@ -113,7 +113,8 @@ mod tests {
         RateHeader::BrfRate { code: 12_005 },
     ];
 
-    /// Every rate header survives a packet, beside SACK blocks as far as these have room, and the header grows by its bytes.
+    /// A packet preserves every rate header beside the SACK blocks that fit, and its header grows by the
+    /// option's bytes.
     #[test]
     fn rate_header_survives_a_packet() {
         for header in ALL {
@@ -138,7 +139,7 @@ mod tests {
         }
     }
 
-    /// The option of another protocol is no rate header.
+    /// The option of another protocol decodes to no rate header.
     #[test]
     fn foreign_option_is_no_rate_header() {
         for tag in 7..=RawOption::MAX_TAG {

@@ -75,7 +75,7 @@
 //!     `nodectl/allocation.rs`.
 //! 12. Bz excludes traffic that is not negotiated: ACKs and messages of flows in the other direction, as measured in
 //!     the last control interval plus a tenth, and handshakes and messages. The paper allocates the whole link.
-//! 13. A requester that was told to reduce requests its current rate once reductions have ceased, so that the other
+//! 13. A requester that got a reduction requests its current rate once reductions have ceased, so that the other
 //!     nodes on its path learn it. A requester whose application has less data requests the rate it uses. In the paper
 //!     nothing corrects such records.
 //! 14. A flow without notification for 2.5 s receives its own rate as a reduction, which changes nothing. A requester
@@ -112,7 +112,7 @@ mod records;
 #[cfg(test)]
 mod tests;
 
-use narrows_cc::{Provenance, Nanos, Param, Rate};
+use narrows_cc::{Nanos, Param, Provenance, Rate};
 
 use self::allocation::Part;
 use self::arrivals::{Arrivals, Predictor};
@@ -123,33 +123,34 @@ use narrows_packet::ControlMessage;
 
 use crate::{Outgoing, Port, Reading, Router, RouterFrame, RouterInfo, RouterSetup, TelemetrySink};
 
-/// Bounds of the beat.
+/// Bounds of the control interval.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(10);
 const LONGEST_INTERVAL: Nanos = Nanos::from_secs(1);
-/// The node's side of Nodectl.
+
+/// The router algorithm of Nodectl.
 #[derive(Clone, Debug)]
 pub struct Nodectl {
-    /// What the port has to give if nothing else crosses it.
+    /// The bandwidth of the port without other traffic.
     capacity: u64,
     alpha: f64,
     beta: f64,
     arrivals: Arrivals,
     table: ReservationTable,
-    /// When the beat under way began, and when it ends.
+    /// Start and end of the current control interval.
     interval_start: Nanos,
     interval_end: Nanos,
-    /// The longest round-trip time of the flows.
+    /// The longest RTT of the flows.
     rtt: Nanos,
-    /// Bytes since the beat began that belong to flows of the other direction, and their rate.
-    returning: u64,
-    returns: f64,
+    /// Bytes of the other direction's flows in this control interval, and their rate.
+    reverse_bytes: u64,
+    reverse_rate: f64,
     /// The same for messages and handshakes of this direction.
-    passing: u64,
-    overhead: f64,
+    control_bytes: u64,
+    control_rate: f64,
     /// When the last transmission began.
     joined_at: Nanos,
     counts: Counts,
-    /// Lists that are made and emptied again.
+    /// Scratch lists, kept for their memory.
     places: Vec<u32>,
     flows: Vec<u32>,
     parts: Vec<Part>,
@@ -159,7 +160,7 @@ fn rate(bytes_per_sec: u64) -> Rate {
     Rate::from_bytes_per_sec(bytes_per_sec)
 }
 
-/// Sends a message to the sender of a flow, along the way on which the flow passed this port.
+/// Sends a message to the sender of a flow, for the path on which the flow passed this port.
 fn notify(port: &mut Port<'_>, (flow, path): (u32, u8), message: &Message) {
     let message = ControlMessage::new(message.encode().as_bytes());
     port.send(Outgoing::ToSender { flow, path, message });
@@ -219,10 +220,10 @@ impl Router for Nodectl {
             interval_start: Nanos::ZERO,
             interval_end: Nanos::MAX,
             rtt: Nanos::ZERO,
-            returning: 0,
-            returns: 0.0,
-            passing: 0,
-            overhead: 0.0,
+            reverse_bytes: 0,
+            reverse_rate: 0.0,
+            control_bytes: 0,
+            control_rate: 0.0,
             joined_at: Nanos::ZERO,
             counts: Counts::default(),
             places: Vec::new(),
@@ -233,12 +234,12 @@ impl Router for Nodectl {
 
     fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         if packet.is_reverse() {
-            self.returning += packet.size().as_u64();
+            self.reverse_bytes += packet.size().as_u64();
         } else if packet.is_message() {
-            self.passing += packet.size().as_u64();
+            self.control_bytes += packet.size().as_u64();
             self.on_message(port, packet);
         } else if packet.opens() {
-            self.passing += packet.size().as_u64();
+            self.control_bytes += packet.size().as_u64();
         } else if let Some(record) = self.table.records.get(port.now, packet.flow()) {
             record.arrived += packet.size().as_u64();
         }
@@ -260,9 +261,9 @@ impl Router for Nodectl {
         while self.table.expire(port.now) {
             self.counts.expired += 1;
         }
-        self.look_after_each(port);
-        self.allow_for_returns(port);
-        self.hand_out(port);
+        self.repeat_notices(port);
+        self.deduct_other_traffic(port);
+        self.distribute_free(port);
         self.interval_start = port.now;
         self.interval_end =
             if self.table.is_empty() { Nanos::MAX } else { port.now.saturating_add(self.control_interval()) };
@@ -274,7 +275,7 @@ impl Router for Nodectl {
         sink("given", Reading::Rate(self.table.given() as f64));
         let free = self.table.total().saturating_sub(self.table.given());
         sink("free", Reading::Rate(free as f64));
-        sink("returns", Reading::Rate(self.returns));
+        sink("returns", Reading::Rate(self.reverse_rate));
         self.counts.report(sink);
     }
 
@@ -284,7 +285,7 @@ impl Router for Nodectl {
 }
 
 impl Nodectl {
-    /// A control packet on its way to the user.
+    /// Handles a control message on its way to the responder.
     fn on_message<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         match Message::decode(packet.message().as_bytes()) {
             Ok(message @ Message::Negotiation { kind: Negotiation::Request, .. }) => {
@@ -295,14 +296,15 @@ impl Nodectl {
                 {
                     Some((true, path)) if path == packet.path() => {
                         self.table.close(packet.flow());
-                        self.hand_out(port);
+                        self.distribute_free(port);
                     }
                     Some((false, _)) => self.counts.foreign += 1,
-                    // Repeated, or its record has timed out; or it leaves a way and comes by on another.
+                    // Repeated, or its record has timed out, or the flow has moved to another path over this
+                    // port.
                     _ => {}
                 }
             }
-            // Nothing else goes to the user: it is stopped here.
+            // No other message goes to the responder: stop it here.
             _ => {
                 self.counts.refused += 1;
                 port.consume();
@@ -335,26 +337,26 @@ impl Nodectl {
             }
         }
         let Some(own) = self.table.records.peek_mut(flow).map(|record| record.transmission) else { return };
-        let asked = max.as_bytes_per_sec();
+        let requested = max.as_bytes_per_sec();
         let rtt = Nanos::from_micros(u64::from(rtt_us));
-        let (whole, mut allocated, adjust) = self.allocate(port.now, flow, own, asked, rtt);
+        let (total, mut allocated, adjust) = self.allocate(port.now, flow, own, requested, rtt);
         if allocated < min.as_bytes_per_sec().max(1) {
             self.refuse(port, packet, &message, allocated);
             self.undo(port, flow);
             return;
         }
         let Some(record) = self.table.records.peek_mut(flow) else { return };
-        let announced = record.before.is_none() && record.is_bottleneck() && asked == record.rate();
-        let repeated = record.before.is_some() && asked == record.echoed;
-        let suggested = [record.suggested, record.withdrawn].contains(&asked);
+        let announced = record.before.is_none() && record.is_bottleneck() && requested == record.rate();
+        let repeated = record.before.is_some() && requested == record.echoed;
+        let suggested = [record.suggested, record.withdrawn].contains(&requested);
         let echoes = suggested || announced || repeated;
-        record.echoed = if echoes { asked } else { 0 };
+        record.echoed = if echoes { requested } else { 0 };
         if echoes {
             // Difference 6.
-            allocated = allocated.min(asked);
+            allocated = allocated.min(requested);
         }
         record.withdrawn = 0;
-        if asked >= record.suggested {
+        if requested >= record.suggested {
             record.suggested = 0;
         }
         if record.before.is_none() {
@@ -367,37 +369,43 @@ impl Nodectl {
         record.notified_at = port.now;
         record.allocated = allocated;
         self.rtt = self.rtt.max(rtt);
-        let granted = allocated.min(asked);
-        self.table.set(flow, granted, allocated <= asked);
+        let granted = allocated.min(requested);
+        self.table.set(flow, granted, allocated <= requested);
         let (kind, max) = (Negotiation::Request, rate(granted));
         let passed_on = Message::Negotiation { kind, max, min, id, rtt_us: rtt_us | ATTENDED };
         packet.set_message(passed_on.encode().as_bytes());
-        self.divide(port, own, whole, Some(flow));
+        self.divide(port, own, total, Some(flow));
         self.adjust(port, adjust, Some(own), (0, u64::MAX));
         if self.interval_end == Nanos::MAX {
             self.interval_start = port.now;
-            self.returning = 0;
-            self.passing = 0;
+            self.reverse_bytes = 0;
+            self.control_bytes = 0;
             self.interval_end = port.now.saturating_add(self.control_interval());
         }
     }
 
-    /// How long a beat lasts.
+    /// Recounts the reservation table.
+    #[cfg(test)]
+    fn check(&mut self) {
+        self.table.check();
+    }
+
+    /// The length of a control interval: the longest RTT, within bounds.
     fn control_interval(&self) -> Nanos {
         self.rtt.max(SHORTEST_INTERVAL).min(LONGEST_INTERVAL)
     }
 
-    /// Answers a request with a failure: it goes no further.
-    fn refuse<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &F, request: &Message, there_is: u64) {
+    /// Answers a request with a failure and consumes it.
+    fn refuse<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &F, request: &Message, available: u64) {
         let Message::Negotiation { min, id, rtt_us, .. } = *request else { return };
         self.counts.failures += 1;
         port.consume();
         let kind = Negotiation::Failure;
-        let answer = Message::Negotiation { kind, max: rate(there_is), min, id, rtt_us };
+        let answer = Message::Negotiation { kind, max: rate(available), min, id, rtt_us };
         notify(port, (packet.flow(), packet.path()), &answer);
     }
 
-    /// The negotiation of a flow has failed: it has what it had before.
+    /// Undoes the failed negotiation of a flow: restores its reservation of before.
     fn undo(&mut self, port: &mut Port<'_>, flow: u32) {
         let free = self.table.load(None).free;
         let Some(record) = self.table.records.peek_mut(flow) else { return };
@@ -410,10 +418,10 @@ impl Nodectl {
             None if has > 0 => return,
             _ => self.table.close(flow),
         }
-        self.hand_out(port);
+        self.distribute_free(port);
     }
 
-    /// A control packet on its way to the server: Algorithm 4, lines 20 to 25.
+    /// Handles a control message on its way to the requester: Algorithm 4, lines 20 to 25.
     fn on_answer<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         let Ok(message) = Message::decode(packet.message().as_bytes()) else {
             self.counts.refused += 1;
@@ -437,7 +445,7 @@ impl Nodectl {
                 if kind == Negotiation::Failure {
                     self.undo(port, flow);
                 } else if rate(has) < min {
-                    // Reduced meanwhile below what is of use.
+                    // Meanwhile reduced below Min.
                     let kind = Negotiation::Failure;
                     packet.set_message(
                         Message::Negotiation { kind, max: rate(has), min, id, rtt_us }.encode().as_bytes(),
@@ -453,12 +461,12 @@ impl Nodectl {
                     let max = max.as_bytes_per_sec();
                     let here = max >= allocated;
                     if !here {
-                        // What was suggested while this port passed for the bottleneck is void.
+                        // An increase suggested while this port counted as the bottleneck is void.
                         record.suggested = 0;
                     }
                     self.table.set(flow, max.min(has), here);
                     if max < has {
-                        self.hand_out(port);
+                        self.distribute_free(port);
                     }
                 }
             }
@@ -469,16 +477,16 @@ impl Nodectl {
                 {
                     (*before, *here) = (speed, false);
                 }
-                // About the way of the last request, not one that the flow is leaving.
-                // It may have crossed a request under way, whose answer is the later word.
+                // It must concern the path of the last request, not one that the flow is leaving. If it has
+                // crossed a request, the answer to that decides.
                 let settled = record.before.is_none();
                 if settled && speed < record.rate() && packet.path() == record.path {
                     record.suggested = 0;
                     record.withdrawn = 0;
-                    // What is on its way was sent before it was told.
+                    // Data in flight was sent before the reduction arrives.
                     record.notified_at = port.now;
                     self.table.set(flow, speed, false);
-                    self.hand_out(port);
+                    self.distribute_free(port);
                 }
             }
         }

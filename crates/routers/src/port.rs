@@ -1,4 +1,4 @@
-//! The port as a router algorithm finds it, and the requests that it can make of its node.
+//! The port as a router algorithm sees it, and the requests that it can make of its node.
 
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_net::config::Queue;
@@ -33,19 +33,19 @@ impl FiveTuple {
 /// The congestion that a controller found at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
-    /// Too much waits.
+    /// The queue is too long.
     Queue {
-        /// So many packets.
+        /// Its length, in packets.
         packets: u64,
     },
-    /// The link is used beyond the threshold, but little waits.
+    /// The link is utilised beyond the threshold, but the queue is short.
     Load,
 }
 
 /// A message from another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// The rate of a flow, in the 16-bit code of its acknowledgements, for any node that these pass.
+    /// The rate of a flow in its 16-bit code, for any node that its acknowledgements pass.
     Insert {
         /// The flow.
         flow: u32,
@@ -59,8 +59,8 @@ pub enum Signal {
 /// A message to other nodes or to a sender.
 #[derive(Clone, Copy, Debug)]
 pub enum Outgoing {
-    /// A control message to the sender of a flow. It takes the path of that flow's acknowledgements from this node on; where
-    /// they do not pass this node, it goes back the way that data came, without waiting in queues.
+    /// A control message to the sender of a flow. From this node on it takes the path of the flow's
+    /// acknowledgements. If they do not pass this node, it returns along the data path, without queueing.
     ToSender {
         /// The flow.
         flow: u32,
@@ -69,19 +69,19 @@ pub enum Outgoing {
         /// The message.
         message: ControlMessage,
     },
-    /// A message to the router algorithm of every other port of the network.
+    /// A signal to the router algorithms of all other ports of the network.
     Broadcast(Signal),
 }
 
-/// The port as a router algorithm finds it at an event, and the requests that it can make of its node.
+/// The port at an event of its router algorithm, and the requests that this can make of the node.
 pub struct Port<'a> {
     /// The time.
     pub now: Nanos,
-    /// Bytes that wait: without the packet that arrives or leaves, and without the one in transmission.
+    /// The backlog in bytes, without the packet that arrives or leaves and without the one in transmission.
     pub backlog: Bytes,
     pub(crate) class: Option<u8>,
     pub(crate) consumed: bool,
-    /// The queue's classes are those that the algorithm asked for.
+    /// The algorithm chose the queue discipline.
     own: bool,
     classes: &'a mut dyn ClassQueue,
     outbox: &'a mut Vec<Outgoing>,
@@ -98,24 +98,24 @@ impl<'a> Port<'a> {
         Self { now, backlog, class: None, consumed: false, own, classes, outbox }
     }
 
-    /// The arriving packet joins this class of the algorithm's own queue.
+    /// Steers the arriving packet to a class of the algorithm's own queue.
     pub fn steer(&mut self, class: u8) {
         self.class = self.own.then_some(class);
     }
 
-    /// The arriving packet ends here: it was meant for the node.
+    /// Consumes the arriving packet: it was addressed to the node.
     pub fn consume(&mut self) {
         self.consumed = true;
     }
 
-    /// Gives a class of the algorithm's own queue another assured rate and ceiling.
+    /// Sets the assured rate and the ceiling of a class of the algorithm's own queue.
     pub fn set_class(&mut self, class: u8, rate: Rate, ceil: Rate) {
         if self.own {
             self.classes.set_class(self.now, class, rate, ceil);
         }
     }
 
-    /// Bytes that wait in a class of the algorithm's own queue; zero where the port has another.
+    /// The backlog of a class of the algorithm's own queue, in bytes; zero if the port has another queue.
     pub fn class_backlog(&self, class: u8) -> Bytes {
         if self.own { self.classes.class_backlog(class) } else { Bytes::ZERO }
     }
@@ -125,18 +125,18 @@ impl<'a> Port<'a> {
         self.outbox.push(out);
     }
 
-    /// The class chosen last, for tests.
+    /// The class of the last [`Port::steer`], for tests.
     pub fn steered(&self) -> Option<u8> {
         self.class
     }
 
-    /// Whether the packet was taken, for tests.
+    /// Whether the packet was consumed, for tests.
     pub fn consumed(&self) -> bool {
         self.consumed
     }
 }
 
-/// A port without a link, for tests and benches of a router algorithm on its own.
+/// A port without a link, to test and measure a router algorithm on its own.
 pub struct TestPort {
     queue: Box<dyn ClassQueue>,
     /// The messages sent, oldest first.
@@ -150,12 +150,12 @@ impl Default for TestPort {
 }
 
 impl TestPort {
-    /// A port that has a queue of this discipline, empty.
+    /// A port with an empty queue of this discipline.
     pub fn new(queue: &Queue) -> Self {
         Self { queue: standalone_queue::<Packet>(queue), outbox: Vec::new() }
     }
 
-    /// The port at an event, with so much waiting.
+    /// The port at an event, with a backlog in bytes.
     pub fn at(&mut self, now: Nanos, backlog: u64) -> Port<'_> {
         Port::new(now, Bytes::new(backlog), true, &mut *self.queue, &mut self.outbox)
     }

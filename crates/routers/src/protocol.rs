@@ -1,30 +1,30 @@
-//! The protocols by which schemes and the network settle rates, by the name that schemes give
+//! The protocols of explicit-rate schemes, by the name that schemes state
 //! (`narrows_cc::CongestionControl::RATE_PROTOCOL`).
 
-/// The explicit header a scheme speaks: fields by which senders and routers settle rates.
+/// The protocol by which a scheme and router algorithms agree on rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Explicit {
-    /// The rate control protocol: routers write the rate of every flow.
+    /// The rate control protocol: routers write one rate for all flows of a link.
     Rcp,
     /// The explicit control protocol: routers allot changes of throughput to packets.
     Xcp,
     /// Bottleneck routing feedback: switches write a flow's rate into its acknowledgements.
     Brf,
-    /// Nodectl: sender, nodes and receiver negotiate a rate by messages of their own before data flows.
+    /// Nodectl: sender, nodes and receiver negotiate a rate by control messages before data flows.
     Nodectl,
 }
 
 impl Explicit {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Self; 4] = [Self::Rcp, Self::Xcp, Self::Brf, Self::Nodectl];
 
-    /// The one of this name.
+    /// The protocol with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|explicit| explicit.router() == name)
     }
 
-    /// The router algorithm that answers it: it takes its place at the bottleneck where a scenario names none. The protocol
-    /// has the same name.
+    /// The name of the protocol and of its router algorithm, which runs at the bottleneck if a scenario names
+    /// none.
     pub const fn router(self) -> &'static str {
         match self {
             Self::Rcp => "rcp",
@@ -44,17 +44,18 @@ impl Explicit {
         }
     }
 
-    /// Rates are requested and granted: a least and a greatest one can be stated, and another path taken.
+    /// Whether rates are requested and granted: flows may then state a minimum and maximum rate and change
+    /// their path.
     pub const fn negotiates(self) -> bool {
         matches!(self, Self::Nodectl)
     }
 
-    /// What the header adds to every packet, in bytes.
+    /// Bytes that the header adds to every packet.
     pub const fn header_bytes(self) -> u16 {
         match self {
             Self::Rcp => 12,
             Self::Xcp => 20,
-            // In the two bytes that pad the timestamp option, or in messages of their own.
+            // In the two bytes that pad the timestamp option, or in control messages.
             Self::Brf | Self::Nodectl => 0,
         }
     }
@@ -64,7 +65,7 @@ impl Explicit {
 mod tests {
     use super::*;
 
-    /// Every protocol that a scheme names is one that routers answer, and the other way round.
+    /// Every protocol has a router algorithm, and schemes name each protocol exactly once.
     #[test]
     fn protocol_of_every_scheme_has_its_router_algorithm() {
         for explicit in Explicit::ALL {

@@ -36,18 +36,19 @@
 //! A flow that joins gets R at once. Until the next corrections have reached all flows, the queue takes the
 //! excess, as much as a bandwidth-delay product when a second flow joins the first.
 
-use narrows_cc::{Provenance, Nanos, Param};
+use narrows_cc::{Nanos, Param, Provenance};
 
+use crate::router::next_multiple;
 use crate::{Port, RateHeader, Reading, Router, RouterFrame, RouterInfo, RouterSetup, TelemetrySink};
 
-/// The least length of a slot.
+/// The minimum length of a slot.
 const MIN_SLOT: Nanos = Nanos::from_micros(10);
-/// The longest round-trip time that is believed.
+/// The upper bound of accepted RTTs.
 const MAX_RTT_US: u32 = 10_000_000;
-/// The packet in which the least rate is counted.
+/// The packet size in which the minimum rate is counted, in bytes.
 const FLOOR_PACKET: f64 = 1000.0;
 
-/// The router's side of RCP.
+/// The router algorithm of RCP.
 #[derive(Clone, Debug)]
 pub struct Rcp {
     capacity: f64,
@@ -63,12 +64,12 @@ pub struct Rcp {
     /// T.
     slot: Nanos,
     slot_end: Nanos,
-    /// Nothing changes until a packet arrives.
+    /// The state does not change until a packet arrives.
     asleep: bool,
     /// Bytes that count in this slot, and in the next one.
     arrived: f64,
     spill: f64,
-    /// Sizes of packets with a round-trip time, and those times weighted by them, in byte seconds.
+    /// Sum of the sizes of packets with an RTT, and of the RTTs weighted by size, in byte seconds.
     rtt_bytes: f64,
     rtt_sum: f64,
 }
@@ -129,7 +130,7 @@ impl Router for Rcp {
     fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         if self.asleep {
             self.asleep = false;
-            self.slot_end = super::next_multiple(self.slot_end, self.slot, port.now);
+            self.slot_end = next_multiple(self.slot_end, self.slot, port.now);
         }
         let size = packet.size().as_f64();
         let takes = size / self.capacity;
@@ -145,7 +146,7 @@ impl Router for Rcp {
 
     fn on_departure<F: RouterFrame>(&mut self, _port: &mut Port<'_>, packet: &mut F) {
         if let RateHeader::RcpRequest { rate, rtt_us } = packet.rate_header() {
-            // Written so that what is not a number is replaced too.
+            // The comparison is false for NaN, which is replaced too.
             let lower = rate >= 0.0 && f64::from(rate) <= self.rate;
             if !lower {
                 packet.set_rate_header(RateHeader::RcpRequest { rate: self.rate as f32, rtt_us });
@@ -172,7 +173,7 @@ impl Router for Rcp {
         let rate = self.rate * (1.0 + slot / self.rtt * error / target);
         let least = self.min_packets * FLOOR_PACKET / self.rtt;
         self.rate = rate.max(least).min(target);
-        // On an idle link the rate rises to its bound and stays there, so that slots need not be counted one by one.
+        // On an idle link the rate rises to its bound and stays there, so idle slots need no wakes.
         let idle = self.arrived + self.spill == 0.0 && port.backlog.is_zero();
         self.asleep = idle && self.rate == target;
         self.arrived = self.spill;

@@ -1,7 +1,7 @@
 //! Telemetry of router algorithms.
 
-/// The value of one telemetry item, in the units that router algorithms count in: these are fluid, so whole bytes and
-/// nanoseconds would be too coarse.
+/// The value of one telemetry item. Router algorithms compute with fluid quantities, for which whole bytes
+/// and nanoseconds would be too coarse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reading {
     /// A rate, in bytes per second.
@@ -22,7 +22,7 @@ impl Reading {
         Self::Number(n as f64)
     }
 
-    /// The number in it, in the units above; a state has none.
+    /// The number in the units above; a state has none.
     pub const fn number(self) -> Option<f64> {
         match self {
             Self::Rate(x) | Self::Bytes(x) | Self::Time(x) | Self::Number(x) => Some(x),
@@ -31,5 +31,16 @@ impl Reading {
     }
 }
 
-/// Where telemetry goes: called once per named item.
+/// A receiver of telemetry, called once per named item.
 pub type TelemetrySink<'a> = &'a mut dyn FnMut(&'static str, Reading);
+
+/// One item of a telemetry report, by name.
+pub(crate) fn find(report: impl FnOnce(TelemetrySink<'_>), name: &str) -> Option<Reading> {
+    let mut found = None;
+    report(&mut |item, reading| {
+        if item == name {
+            found = Some(reading);
+        }
+    });
+    found
+}

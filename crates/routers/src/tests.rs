@@ -1,4 +1,4 @@
-//! RCP and XCP against one control interval computed by hand, and what holds for all router algorithms.
+//! RCP and XCP against control intervals computed by hand, and properties of all router algorithms.
 
 use narrows_cc::{Nanos, Params, Rate};
 use narrows_packet::Packet;
@@ -8,7 +8,7 @@ use super::{ALL, AnyRouter, RateHeader, Reading, RouterFrame, RouterSetup, TestP
 
 /// A router algorithm at a port of 10 MB/s.
 fn made(name: &str) -> AnyRouter {
-    let entry = find(name).expect("it is registered");
+    let entry = find(name).expect("a registered name");
     entry.build(&RouterSetup {
         capacity: Rate::from_bytes_per_sec(10_000_000),
         params: Params::defaults(entry.info.params),
@@ -17,7 +17,7 @@ fn made(name: &str) -> AnyRouter {
     })
 }
 
-/// A packet of 1000 bytes in all.
+/// A packet of 1000 bytes in total.
 fn packet(extension: RateHeader) -> Packet {
     let mut packet = Packet::new(0);
     packet.set_rate_header(extension);
@@ -26,7 +26,7 @@ fn packet(extension: RateHeader) -> Packet {
 }
 
 fn reading(router: &AnyRouter, name: &str) -> f64 {
-    router.reading(name).and_then(Reading::number).expect("it tells this number")
+    router.reading(name).and_then(Reading::number).expect("a number with this name")
 }
 
 #[track_caller]
@@ -34,9 +34,9 @@ fn close(measured: f64, expected: f64) {
     assert!((measured - expected).abs() <= 1e-6 * expected.abs().max(1e-3), "{measured}, not {expected}");
 }
 
-/// Every router algorithm has a name, parameters within their range and module documentation.
+/// Every router algorithm has a name, parameters in range and complete module documentation.
 #[test]
-fn router_has_name_parameters_and_documentation() {
+fn every_router_has_name_valid_params_and_page() {
     for entry in ALL {
         assert_eq!(find(entry.info.name).map(|found| found.info.name), Some(entry.info.name));
         for param in entry.info.params {
@@ -53,14 +53,14 @@ fn router_has_name_parameters_and_documentation() {
     assert!(find("none").is_none());
 }
 
-/// Every router algorithm reports each item once and leaves the unit to its kind.
+/// Every router algorithm reports each telemetry item once, without a unit in its name.
 #[test]
-fn router_telemetry_names_are_unique_without_units() {
+fn telemetry_items_are_unique_and_carry_no_unit() {
     for entry in ALL {
         let mut names = Vec::new();
         made(entry.info.name).telemetry(&mut |name, _| names.push(name));
         for (place, name) in names.iter().enumerate() {
-            assert!(!names[..place].contains(name), "{}: {name} told twice", entry.info.name);
+            assert!(!names[..place].contains(name), "{}: {name} reported twice", entry.info.name);
             assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}: {name}", entry.info.name);
             let unit = ["_s", "_ms", "_bytes"].iter().find(|unit| name.ends_with(**unit));
             assert_eq!(unit, None, "{}: {name}", entry.info.name);
@@ -73,8 +73,8 @@ fn router_telemetry_names_are_unique_without_units() {
 #[test]
 fn rcp_corrects_its_rate_once_per_slot() {
     let mut rcp = made("rcp");
-    // R = 0.05 C = 500 kB/s, d = 200 ms, T = 10 ms. 20 packets of 1000 B with an RTT of 100 ms, then one that begins to
-    // arrive 40 us before the slot's end and takes 100 us: 40 % of it counts in this slot.
+    // R = 0.05 C = 500 kB/s, d = 200 ms, T = 10 ms. 20 packets of 1000 B with an RTT of 100 ms, then one that
+    // begins to arrive 40 us before the slot's end and takes 100 us: 40 % of it counts in this slot.
     for n in 0..20 {
         let mut sent = packet(RateHeader::RcpRequest { rate: -1.0, rtt_us: 100_000 });
         rcp.on_arrival(&mut TestPort::default().at(Nanos::from_micros(n * 100), 0), &mut sent);
@@ -95,9 +95,9 @@ fn rcp_corrects_its_rate_once_per_slot() {
     close(reading(&rcp, "rate"), before * (1.0 + 0.01 / d * 0.4 * (1e7 - 60_000.0) / 1e7));
 }
 
-/// RCP follows a longer round-trip time faster, and its rate stays within its bounds.
+/// RCP follows a longer RTT faster than a shorter one and keeps its rate within bounds.
 #[test]
-fn rcp_follows_longer_rtt_faster_within_bounds() {
+fn rcp_follows_longer_rtt_faster_and_keeps_bounds() {
     let mut rcp = made("rcp");
     rcp.on_arrival(
         &mut TestPort::default().at(Nanos::ZERO, 0),
@@ -116,9 +116,9 @@ fn rcp_follows_longer_rtt_faster_within_bounds() {
     close(reading(&rcp, "rate"), 1e7);
 }
 
-/// RCP writes its rate where that is lower or none is set.
+/// RCP writes its rate where the field is unset or higher.
 #[test]
-fn rcp_writes_lower_or_missing_rate() {
+fn rcp_writes_its_rate_if_lower_or_unset() {
     let mut rcp = made("rcp");
     let mut stamped = |rate: f32| {
         let mut sent = packet(RateHeader::RcpRequest { rate, rtt_us: 7 });
@@ -128,18 +128,19 @@ fn rcp_writes_lower_or_missing_rate() {
             other => panic!("{other:?}"),
         }
     };
-    for asked in [-1.0, 1e9, f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        assert_eq!(stamped(asked), 500_000.0);
+    for requested in [-1.0, 1e9, f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        assert_eq!(stamped(requested), 500_000.0);
     }
     assert_eq!(stamped(1000.0), 1000.0);
     assert_eq!(stamped(0.0), 0.0);
 }
 
-/// XCP divides spare capacity by spacing and takes by size.
+/// XCP divides spare capacity by packet spacing; invalid fields get nothing.
 #[test]
-fn xcp_gives_by_spacing_and_takes_by_size() {
+fn xcp_divides_spare_capacity_by_packet_spacing() {
     let mut xcp = made("xcp");
-    // 50 ms: 100 packets of 1000 B, half of a flow with RTT 40 ms and X = 1 ms, half with RTT 80 ms and X = 2 ms.
+    // 50 ms: 100 packets of 1000 B, half of a flow with RTT 40 ms and X = 1 ms, half with RTT 80 ms and X = 2
+    // ms.
     let request = |n: u64, delta| RateHeader::XcpRequest {
         rtt_us: if n.is_multiple_of(2) { 40_000 } else { 80_000 },
         spacing: if n.is_multiple_of(2) { 1e-3 } else { 2e-3 },
@@ -153,8 +154,8 @@ fn xcp_gives_by_spacing_and_takes_by_size() {
     }
     assert_eq!(xcp.next_wake(), Nanos::from_millis(50));
     xcp.on_wake(&mut TestPort::default().at(Nanos::from_millis(50), 0));
-    // d = (50 * 0.04 * 0.001 + 50 * 0.08 * 0.002) / 0.15 s = 66.667 ms. y = 2 MB/s; phi = 0.4 * 8 MB/s = 3.2 MB/s;
-    // h = max(0, 0.2 - 3.2) = 0. To give: 3.2 MB/s, or 3.2e6 / 0.15 per second of X.
+    // d = (50 * 0.04 * 0.001 + 50 * 0.08 * 0.002) / 0.15 s = 66.667 ms. y = 2 MB/s; phi = 0.4 * 8 MB/s = 3.2
+    // MB/s; h = max(0, 0.2 - 3.2) = 0. To give: 3.2 MB/s, or 3.2e6 / 0.15 per second of X.
     let d = 0.01 / 0.15;
     close(reading(&xcp, "mean_rtt"), d);
     close(reading(&xcp, "give"), 3.2e6);
@@ -169,9 +170,9 @@ fn xcp_gives_by_spacing_and_takes_by_size() {
     };
     close(stamped(request(0, 1e24)), 3.2e6 / 0.15 * 1e-3);
     close(stamped(request(1, 1e24)), 3.2e6 / 0.15 * 2e-3);
-    // One that asks for less gets that.
+    // A smaller request is granted as it is.
     close(stamped(request(1, 100.0)), 100.0);
-    // Without a round-trip time, or with fields that are none: nothing.
+    // Without an RTT, or with invalid fields, the change is zero.
     close(stamped(RateHeader::XcpRequest { rtt_us: 0, spacing: 1e-3, delta: 1e24 }), 0.0);
     for spacing in [0.0, -1.0, f32::NAN, f32::INFINITY] {
         close(stamped(RateHeader::XcpRequest { rtt_us: 9, spacing, delta: 1e24 }), 0.0);
@@ -182,12 +183,13 @@ fn xcp_gives_by_spacing_and_takes_by_size() {
 
 /// XCP shuffles a tenth of full traffic and drains the persistent queue.
 #[test]
-fn xcp_shuffles_tenth_and_drains_queue() {
+fn xcp_shuffles_a_tenth_and_drains_the_queue() {
     let mut xcp = made("xcp");
     let request = RateHeader::XcpRequest { rtt_us: 100_000, spacing: 1e-3, delta: 1e24 };
     let at = |us| Nanos::from_micros(us);
-    // The first Q is read with the first interval's end, at 50 ms; from then on 40 kB wait at every departure. T_q = max(2 ms,
-    // (50 ms - 4 ms) / 2) = 23 ms as d is not known yet, so 40 kB are Q from 73 ms on.
+    // The first Q is read with the first interval's end, at 50 ms; from then on 40 kB wait at every
+    // departure. T_q = max(2 ms, (50 ms - 4 ms) / 2) = 23 ms as d is not known yet, so 40 kB are Q from 73 ms
+    // on.
     xcp.on_arrival(&mut TestPort::default().at(at(1), 0), &mut packet(request));
     xcp.on_wake(&mut TestPort::default().at(at(50_000), 40_000));
     close(reading(&xcp, "mean_rtt"), 0.1);
@@ -218,9 +220,9 @@ fn xcp_shuffles_tenth_and_drains_queue() {
     }
 }
 
-/// An idle port sleeps, and wakes as if it had counted every interval.
+/// An idle port sleeps and wakes as if it had counted every control interval.
 #[test]
-fn idle_port_sleeps_without_missing_intervals() {
+fn idle_port_sleeps_and_wakes_on_its_interval_grid() {
     for entry in ALL {
         let name = entry.info.name;
         let mut router = made(name);
@@ -232,19 +234,19 @@ fn idle_port_sleeps_without_missing_intervals() {
             wakes += 1;
             assert!(wakes < 1_000, "{name} does not sleep");
         }
-        let mut told = Vec::new();
-        router.telemetry(&mut |item, value| told.push((item, value)));
-        // Slots of RCP last 10 ms, intervals of XCP 50 ms and its readings of the queue 25 ms.
-        let beat = if name == "rcp" { 10 } else { 25 };
+        let mut before = Vec::new();
+        router.telemetry(&mut |item, value| before.push((item, value)));
+        // Slots of RCP last 10 ms, control intervals of XCP 50 ms, and its queue samples come every 25 ms.
+        let interval = if name == "rcp" { 10 } else { 25 };
         let sleeps = wakes == 0;
         let now = last + Nanos::from_secs(1_000) + Nanos::from_millis(3);
         router.on_arrival(&mut TestPort::default().at(now, 0), &mut packet(RateHeader::None));
         let mut after = Vec::new();
         router.telemetry(&mut |item, value| after.push((item, value)));
-        assert_eq!(told, after, "{name}");
-        // Where flows have to be set up, a packet of none wakes nobody.
+        assert_eq!(before, after, "{name}");
+        // Algorithms that need a handshake ignore a packet of an unknown flow.
         let next =
-            if sleeps { Nanos::MAX } else { last + Nanos::from_secs(1_000) + Nanos::from_millis(beat) };
+            if sleeps { Nanos::MAX } else { last + Nanos::from_secs(1_000) + Nanos::from_millis(interval) };
         assert_eq!(router.next_wake(), next, "{name}");
     }
 }
@@ -266,9 +268,9 @@ fn anything() -> impl Strategy<Value = RateHeader> {
 }
 
 proptest! {
-    /// Whatever headers contain, a router algorithm advises finite numbers, and time goes on.
+    /// Whatever headers say, a router algorithm advises finite numbers and time advances.
     #[test]
-    fn any_headers_yield_finite_advice(
+    fn any_headers_yield_finite_advice_and_progress(
         packets in prop::collection::vec((anything(), 0u64..20_000, 0u64..100_000), 1..200),
     ) {
         for entry in ALL {
@@ -287,7 +289,7 @@ proptest! {
                 router.on_departure(&mut TestPort::default().at(now, backlog), &mut sent);
                 match (entry.info.name, sent.rate_header()) {
                     ("rcp", RateHeader::RcpRequest { rate, .. }) => prop_assert!((0.0..=1e7).contains(&rate)),
-                    // No more than the whole link, were it idle: alpha times the capacity and a tenth of the load.
+                    // At most the whole link if idle: alpha times the capacity, plus a tenth of the load.
                     ("xcp", RateHeader::XcpRequest { delta, .. }) => prop_assert!(delta.is_finite() && delta <= 2e7),
                     _ => {}
                 }

@@ -42,16 +42,17 @@
 //! may leave a fifth of a link idle, 1 - alpha / (alpha + gamma), where flows are limited elsewhere; see the
 //! scheme.
 
-use narrows_cc::{Provenance, Nanos, Param};
+use narrows_cc::{Nanos, Param, Provenance};
 
+use crate::router::next_multiple;
 use crate::{Port, RateHeader, Reading, Router, RouterFrame, RouterInfo, RouterSetup, TelemetrySink};
 
-/// The least T_q.
+/// The minimum of T_q.
 const MIN_QUEUE_INTERVAL: Nanos = Nanos::from_millis(2);
-/// The longest time between two packets that is believed, in seconds.
+/// The upper bound of accepted intervals between two packets, in seconds.
 const MAX_SPACING: f64 = 10.0;
 
-/// The router's side of XCP.
+/// The router algorithm of XCP.
 #[derive(Clone, Debug)]
 pub struct Xcp {
     capacity: f64,
@@ -61,11 +62,11 @@ pub struct Xcp {
     initial: f64,
     shortest: f64,
     longest: f64,
-    /// Sums over the interval: bytes, X, and round-trip time times X.
+    /// Sums over the control interval: bytes, X, and RTT times X.
     bytes: f64,
     spacing: f64,
     rtt_spacing: f64,
-    /// What is left to give and to take, in bytes per second, and the constants of both.
+    /// The rest of both pools, in bytes per second, and their per-packet constants C_p and C_n.
     give: f64,
     take: f64,
     per_spacing: f64,
@@ -78,13 +79,15 @@ pub struct Xcp {
     persistent: f64,
     least: f64,
     queue_at: Nanos,
-    /// Nothing changes until a packet arrives.
+    /// The state does not change until a packet arrives.
     asleep: bool,
 }
 
-/// The fields of a request that can be used: round-trip time, X and change, in seconds and bytes per second.
+/// The fields of a valid request: RTT and X in seconds, the change in bytes per second.
 fn request<F: RouterFrame>(packet: &F) -> Option<(f64, f64, f64)> {
-    let RateHeader::XcpRequest { rtt_us: rtt @ 1.., spacing, delta } = packet.rate_header() else { return None };
+    let RateHeader::XcpRequest { rtt_us: rtt @ 1.., spacing, delta } = packet.rate_header() else {
+        return None;
+    };
     let (spacing, delta) = (f64::from(spacing), f64::from(delta));
     (spacing > 0.0 && spacing <= MAX_SPACING && delta.is_finite()).then_some((
         f64::from(rtt) / 1e6,
@@ -94,7 +97,7 @@ fn request<F: RouterFrame>(packet: &F) -> Option<(f64, f64, f64)> {
 }
 
 impl Xcp {
-    /// A control interval ends.
+    /// Ends a control interval.
     fn control(&mut self, now: Nanos) {
         let load = self.bytes / self.interval;
         self.rtt = if self.spacing > 0.0 { self.rtt_spacing / self.spacing } else { self.initial };
@@ -109,7 +112,7 @@ impl Xcp {
         self.interval_end = now.saturating_add(Nanos::from_secs_f64(self.interval));
     }
 
-    /// The persistent queue is read.
+    /// Samples the persistent queue.
     fn read_queue(&mut self, now: Nanos, backlog: f64) {
         self.persistent = self.least;
         self.least = backlog;
@@ -121,7 +124,7 @@ impl Xcp {
         Nanos::from_secs_f64(half.max(0.0)).max(MIN_QUEUE_INTERVAL)
     }
 
-    /// On an idle link one interval is as the other, and none need be counted.
+    /// Whether the link is idle and all further intervals would be equal.
     fn is_idle(&self, port: &Port) -> bool {
         let empty = port.backlog.is_zero() && self.persistent == 0.0 && self.least == 0.0;
         empty && self.bytes == 0.0 && self.rtt == self.initial && self.interval == self.rest_interval()
@@ -132,14 +135,14 @@ impl Xcp {
         self.initial.max(self.shortest)
     }
 
-    fn awake(&mut self, now: Nanos) {
+    fn wake_up(&mut self, now: Nanos) {
         self.asleep = false;
         let interval = Nanos::from_secs_f64(self.rest_interval());
-        self.interval_end = super::next_multiple(self.interval_end, interval, now);
-        self.queue_at = super::next_multiple(self.queue_at, self.queue_interval(0.0), now);
+        self.interval_end = next_multiple(self.interval_end, interval, now);
+        self.queue_at = next_multiple(self.queue_at, self.queue_interval(0.0), now);
     }
 
-    /// What a packet of `size` bytes is allotted.
+    /// The change allotted to a packet of `size` bytes.
     fn allot(&mut self, size: f64, spacing: f64, desired: f64) -> f64 {
         let mut given = self.give.min(self.per_spacing * spacing);
         let mut taken = self.take.min(self.per_byte * size);
@@ -209,7 +212,7 @@ impl Router for Xcp {
 
     fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         if self.asleep {
-            self.awake(port.now);
+            self.wake_up(port.now);
         }
         self.bytes += packet.size().as_f64();
         if let Some((rtt, spacing, _)) = request(packet) {
@@ -238,7 +241,7 @@ impl Router for Xcp {
             self.read_queue(port.now, port.backlog.as_f64());
         }
         if self.interval_end <= port.now {
-            // An interval without packets just before makes the pools what they stay at rest.
+            // After one interval without packets the pools have their values at rest.
             let idle = self.bytes == 0.0;
             self.control(port.now);
             self.asleep = idle && self.is_idle(port);

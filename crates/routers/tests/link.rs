@@ -8,7 +8,7 @@ use narrows_net::{Link, Offer};
 use narrows_packet::{Flags, Packet};
 use narrows_routers::{PortAgent, RateHeader, RouterConfig, RouterFrame, find, link};
 
-/// An algorithm steers packets into the classes that it asked for, and leaves stated ones alone.
+/// An algorithm steers packets into classes of its own queue only, not into those that a scenario states.
 #[test]
 fn router_steers_only_into_its_own_classes() {
     let class = |name: &str| HtbClass::new(name, Rate::from_mbit_per_sec(5.0));
@@ -19,7 +19,7 @@ fn router_steers_only_into_its_own_classes() {
         let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(10.0), Limit::Packets(100));
         config.queue = queue;
         let mut link: Link<Packet, PortAgent> = link(&config, Some(&router), Random::stream(1, "link", 0));
-        // An offer to obey, which BRF steers to the mice: class number 1.
+        // A flow that offers to obey; BRF steers it to the mice, class 1.
         let mut syn = Packet::new(0);
         syn.flags = Flags::SYN;
         syn.set_rate_header(RateHeader::BrfOffer);

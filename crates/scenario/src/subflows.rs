@@ -107,12 +107,13 @@ pub(crate) fn legs(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result
         )
         .accepted("either alternatives or subflows"));
     }
-    if scheme.rate_protocol.and_then(Explicit::named).is_some_and(|explicit| explicit != Explicit::Nodectl) {
+    if scheme.rate_protocol.and_then(Explicit::named).is_some_and(|explicit| !explicit.negotiates()) {
         let (name, place) = (scheme.info.name, "where subflows have their mappings");
         let message = format!("`{name}` has a header of its own, {place}");
-        return Err(
-            Fault::new(key("scheme"), message).accepted("a scheme without explicit header, or nodectl")
-        );
+        let negotiating = Explicit::ALL.into_iter().filter(|explicit| explicit.negotiates());
+        let names = negotiating.map(Explicit::router).collect::<Vec<_>>().join(", ");
+        return Err(Fault::new(key("scheme"), message)
+            .accepted(format!("a scheme without explicit header, or {names}")));
     }
     Ok(match subflows {
         Subflows::Count(_) => vec![(flow.clone(), table); count],

@@ -136,7 +136,10 @@ fn refusals_name_what_there_is() {
         ("\"rpc\"", ["there is no router `rpc`", "rcp"]),
         ("{ kind = \"rcp\", gain = 1 }", ["`rcp` has no parameter `gain`", "alpha"]),
         ("{ kind = \"rcp\", alpha = 9 }", ["out of range", "0.01 to 2"]),
-        ("{ kind = \"nodectl\", predictor = 2 }", ["`2` is no value of `predictor`", "present or ewma or holt"]),
+        (
+            "{ kind = \"nodectl\", predictor = 2 }",
+            ["`2` is no value of `predictor`", "present or ewma or holt"],
+        ),
         ("{ kind = \"none\", alpha = 0.4 }", ["`none` has no such parameter", "no parameter"]),
         ("{ alpha = 0.4 }", ["kind", "network.router"]),
     ] {

@@ -75,7 +75,7 @@
 //!   the flows that were there first.
 
 use crate::bbr_v1::{BbrCore, BufferFill, Model, PHASE_DOWN, PHASE_UP, Policy, State};
-use crate::{Ack, Provenance, Info, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
+use crate::{Ack, Info, Param, Provenance, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
 /// The least gain of the draining phase, as of BBR's parameter.
 const LEAST_GAIN: f64 = 0.1;

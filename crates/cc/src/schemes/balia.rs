@@ -43,7 +43,7 @@
 //! other flow uses it.
 
 use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
-use crate::{Bytes, Provenance, Info, RecoveryStyle, Setup, Telemetry, Value};
+use crate::{Bytes, Info, Provenance, RecoveryStyle, Setup, Telemetry, Value};
 
 /// The most by which the factor of the decrease exceeds a half of the window.
 const MOST_DECREASE: f64 = 1.5;

@@ -68,7 +68,7 @@
 //!   ACKs.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_UP, Policy, State};
-use crate::{Ack, Provenance, Info, Nanos, Param, RecoveryStyle, RoundMin, Setup, bbr_params};
+use crate::{Ack, Info, Nanos, Param, Provenance, RecoveryStyle, RoundMin, Setup, bbr_params};
 
 /// BBQ.
 pub type Bbq = BbrCore<CappedProbe>;

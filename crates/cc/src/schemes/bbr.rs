@@ -97,7 +97,7 @@
 //! * Every 10 s the throughput drops for 200 ms.
 
 use crate::bbr_v1::{BbrCore, PARAMS, Policy};
-use crate::{Provenance, Info, RecoveryStyle, Setup};
+use crate::{Info, Provenance, RecoveryStyle, Setup};
 
 /// BBR v1.
 pub type Bbr = BbrCore<Standard>;

@@ -51,7 +51,7 @@
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS_V2};
 use crate::gamma::{Base, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
-use crate::{Provenance, Info, RecoveryStyle, merged_params};
+use crate::{Info, Provenance, RecoveryStyle, merged_params};
 
 /// BBR-GC over BBR v2.
 pub type Bbr2Gc = BbrCore<Corrected<OverV2>>;

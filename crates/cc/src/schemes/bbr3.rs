@@ -186,7 +186,7 @@
 //!   not postpone it.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS, Policy};
-use crate::{Provenance, Info, RecoveryStyle, Setup};
+use crate::{Info, Provenance, RecoveryStyle, Setup};
 
 /// BBR v3.
 pub type Bbr3 = BbrCore<Draft>;

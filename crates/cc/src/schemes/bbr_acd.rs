@@ -89,7 +89,7 @@
 
 use super::bbr::Standard;
 use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry};
-use crate::{Ack, Bytes, Provenance, Info, Nanos, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
+use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
 /// Samples that differ by no more are alike.
 const ALIKE: Nanos = Nanos::from_millis(1);

@@ -66,7 +66,7 @@
 
 use crate::bbr_v1::{BbrCore, Model, Policy, State};
 use crate::{
-    Ack, Provenance, Info, Param, Rate, RecoveryStyle, Setup, Telemetry, Value, WindowedMin, bbr_params,
+    Ack, Info, Param, Provenance, Rate, RecoveryStyle, Setup, Telemetry, Value, WindowedMin, bbr_params,
 };
 
 /// BBR-ACW.

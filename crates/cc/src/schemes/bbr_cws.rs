@@ -105,7 +105,7 @@
 //! * Alone in a buffer of 0.1 BDP with 1 % of random loss it has 93 % of the link, where BBR has 97.5 %.
 
 use crate::bbr_v1::{BbrCore, Model, Policy, State};
-use crate::{Ack, Bytes, Provenance, Info, Nanos, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
+use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
 /// BBR-CWS, our reconstruction.
 pub type BbrCws = BbrCore<Scaling>;

@@ -100,7 +100,7 @@
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
-use crate::{Ack, Provenance, Info, Nanos, Param, RecoveryStyle, RoundMin, Setup, Telemetry, bbr_params};
+use crate::{Ack, Info, Nanos, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry, bbr_params};
 
 /// BBR-GC.
 pub type BbrGc = BbrCore<GammaGains>;

@@ -60,7 +60,7 @@
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Provenance, IdleRestart, Info, Param, Phase, RecoveryEntered,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
     RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 

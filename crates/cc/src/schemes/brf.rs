@@ -50,8 +50,8 @@
 
 use crate::schemes::Cubic;
 use crate::{
-    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Provenance, IdleRestart, Info,
-    Lost, Nanos, Param, Params, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup,
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Param,
+    Params, Provenance, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup,
     SpuriousLoss, Telemetry, Timeout, Value,
 };
 

@@ -49,8 +49,8 @@
 //! times as many round trips.
 
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Provenance, Feedback, IdleRestart, Info, Param, Phase, RecoveryEntered,
-    RecoveryLeft, RecoveryStyle, ReceiverFeedback, Setup, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, Feedback, IdleRestart, Info, Param, Phase, Provenance,
+    ReceiverFeedback, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, Telemetry, Timeout, Value,
 };
 
 /// RFC 3390: bytes of the initial window, unless two packets are more or four are less.

@@ -75,8 +75,8 @@
 
 use crate::pacing::LEAST_RTT;
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Provenance, Feedback, Info, Nanos, Param, Phase, Rate, RecoveryEntered,
-    RecoveryStyle, ReceiverFeedback, Sent, Setup, Telemetry, Timeout, Value, tfrc,
+    Ack, Bytes, CongestionControl, Control, Feedback, Info, Nanos, Param, Phase, Provenance, Rate,
+    ReceiverFeedback, RecoveryEntered, RecoveryStyle, Sent, Setup, Telemetry, Timeout, Value, tfrc,
 };
 
 /// RFC 5348 section 4.2: bytes of the initial window, unless two segments are more or four are less.

@@ -61,8 +61,8 @@
 use crate::hystart::{HyStart, HyStartState};
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, Provenance, IdleRestart, Info, Nanos, Param,
-    Phase, RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase,
+    Provenance, RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Kept of the flight on a mark with `abe` (RFC 8511 section 3.1).
@@ -316,11 +316,7 @@ impl CongestionControl for Cubic {
     #[inline]
     fn control(&self) -> Control {
         let ssthresh = self.bytes(self.curve.ssthresh);
-        Control {
-            cwnd: self.cwnd,
-            pacing_rate: self.pacing.rate(self.cwnd, ssthresh),
-            burst: self.mss * 2,
-        }
+        Control { cwnd: self.cwnd, pacing_rate: self.pacing.rate(self.cwnd, ssthresh), burst: self.mss * 2 }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {

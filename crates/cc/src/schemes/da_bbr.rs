@@ -94,7 +94,7 @@
 
 use super::bbr::Standard;
 use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry, State};
-use crate::{Ack, Bytes, Provenance, Info, Nanos, Param, Rate, RecoveryStyle, Setup, bbr_params};
+use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, Rate, RecoveryStyle, Setup, bbr_params};
 
 /// DA-BBR.
 pub type DaBbr = BbrCore<DelayAware>;

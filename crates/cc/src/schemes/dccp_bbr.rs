@@ -51,7 +51,10 @@
 //! policer.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
-use crate::{Ack, Bytes, Provenance, Feedback, Info, Param, RecoveryStyle, ReceiverFeedback, Setup, Telemetry, Value, bbr_params};
+use crate::{
+    Ack, Bytes, Feedback, Info, Param, Provenance, ReceiverFeedback, RecoveryStyle, Setup, Telemetry, Value,
+    bbr_params,
+};
 
 /// DCCP-BBR.
 pub type DccpBbr = BbrCore<LossAdaptive>;

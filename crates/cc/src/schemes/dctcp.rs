@@ -67,8 +67,8 @@
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, Provenance, IdleRestart, Info, Param,
-    Phase, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, IdleRestart, Info, Param, Phase,
+    Provenance, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// The averaged share of marked bytes.

@@ -35,7 +35,7 @@
 use libm::pow;
 
 use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
-use crate::{Provenance, Info, Param, RecoveryStyle, Setup, merged_params};
+use crate::{Info, Param, Provenance, RecoveryStyle, Setup, merged_params};
 
 /// EWTCP.
 pub type Ewtcp = Coupled<Weighted>;

@@ -11,7 +11,7 @@
 //! It collapses a shared network. Never deploy it.
 
 use crate::{
-    Ack, CongestionControl, Control, Provenance, Info, Param, Rate, RecoveryEntered, RecoveryStyle, Setup,
+    Ack, CongestionControl, Control, Info, Param, Provenance, Rate, RecoveryEntered, RecoveryStyle, Setup,
     Timeout,
 };
 

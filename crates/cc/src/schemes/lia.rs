@@ -46,7 +46,7 @@
 //! for `olia`). After a path was bad, its small cwnd regains the path slowly.
 
 use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
-use crate::{Provenance, Info, RecoveryStyle, Setup, Telemetry, Value};
+use crate::{Info, Provenance, RecoveryStyle, Setup, Telemetry, Value};
 
 /// LIA.
 pub type Lia = Coupled<Linked>;

@@ -68,7 +68,7 @@
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_UP, Policy, State};
 use crate::{
-    Ack, Bytes, Provenance, Info, Param, Rate, RecoveryStyle, Sent, Setup, Telemetry, Value, bbr_params,
+    Ack, Bytes, Info, Param, Provenance, Rate, RecoveryStyle, Sent, Setup, Telemetry, Value, bbr_params,
 };
 
 /// Modest BBR.

@@ -38,7 +38,7 @@
 //! It rarely retries a path that it left, and uses equal paths in turn rather than together.
 
 use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
-use crate::{Bytes, Provenance, Info, Param, RecoveryStyle, Setup, merged_params};
+use crate::{Bytes, Info, Param, Provenance, RecoveryStyle, Setup, merged_params};
 
 /// COUPLED.
 pub type MptcpCoupled = Coupled<Full>;

@@ -32,7 +32,7 @@
 //! would be fair). With unequal RTTs no single a is fair; `lia` therefore recomputes it continuously.
 
 use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
-use crate::{Provenance, Info, Param, RecoveryStyle, Setup, merged_params};
+use crate::{Info, Param, Provenance, RecoveryStyle, Setup, merged_params};
 
 /// SEMI-COUPLED.
 pub type MptcpSemicoupled = Coupled<Half>;

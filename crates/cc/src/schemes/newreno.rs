@@ -56,7 +56,7 @@
 
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, Provenance, IdleRestart, Info, Param, Phase,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance,
     RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -170,11 +170,7 @@ impl Reno {
     /// What a scheme that governs this window asks for.
     #[inline]
     pub fn control(&self, pacing: &WindowPacing) -> Control {
-        Control {
-            cwnd: self.cwnd,
-            pacing_rate: pacing.rate(self.cwnd, self.ssthresh),
-            burst: self.mss * 2,
-        }
+        Control { cwnd: self.cwnd, pacing_rate: pacing.rate(self.cwnd, self.ssthresh), burst: self.mss * 2 }
     }
 
     /// Tells the threshold, once there is one.

@@ -51,7 +51,7 @@
 //! recovered.
 
 use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
-use crate::{Provenance, Info, RecoveryStyle, Setup, Telemetry, Value};
+use crate::{Info, Provenance, RecoveryStyle, Setup, Telemetry, Value};
 
 /// OLIA.
 pub type Olia = Coupled<Opportunistic>;

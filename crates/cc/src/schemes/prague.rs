@@ -63,9 +63,9 @@
 use super::dctcp::MarkShare;
 use crate::pacing::LEAST_RTT;
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, Provenance, IdleRestart, Info, Nanos,
-    Param, Phase, Rate, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry,
-    Timeout, Value,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, IdleRestart, Info, Nanos, Param, Phase,
+    Provenance, Rate, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout,
+    Value,
 };
 
 /// A burst lasts at most a second divided by this (the code's `prague_burst_shift` of 12).

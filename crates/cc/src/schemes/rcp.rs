@@ -49,7 +49,7 @@
 
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
-    Ack, Advice, CongestionControl, Control, Provenance, Info, Nanos, Param, Rate, RateAdvice,
+    Ack, Advice, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,
     RecoveryEntered, RecoveryStyle, Setup, Telemetry, Timeout, Value,
 };
 

@@ -65,7 +65,7 @@
 //!   trips, but where the queue stays full for longer the estimate sinks.
 
 use crate::bbr_v1::{BbrCore, BufferFill, Model, Policy};
-use crate::{Ack, Provenance, Info, Param, RecoveryStyle, RoundMin, Setup, Telemetry, Value, bbr_params};
+use crate::{Ack, Info, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry, Value, bbr_params};
 
 /// Up to this share of the longest queue it is taken to be empty, and from [`FULL`] on to be full.
 const EMPTY: f64 = 0.1;

@@ -56,7 +56,7 @@
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Provenance, IdleRestart, Info, Nanos, Param, Phase,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 

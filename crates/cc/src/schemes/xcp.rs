@@ -46,7 +46,7 @@
 //! where a paced stream the other way costs nothing.
 
 use crate::{
-    Ack, Advice, Bytes, CongestionControl, Control, Provenance, Info, Nanos, Param, Rate, RateAdvice,
+    Ack, Advice, Bytes, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 

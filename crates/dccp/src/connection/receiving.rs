@@ -90,7 +90,7 @@ impl Reception {
         self.ccid = ccid;
         let tfrc = || Box::new(Receiver::new(now, rtt, Separation::Counter, false));
         self.tfrc = (ccid == Ccid::Tfrc).then(tfrc);
-        self.loss = (ccid == Ccid::DccpBbr).then(|| Box::new(LossRate::new(last)));
+        self.loss = (ccid == Ccid::LossShare).then(|| Box::new(LossRate::new(last)));
     }
 
     /// Records a valid packet and returns whether it is the first with its number. After `ratio` data packets

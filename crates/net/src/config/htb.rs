@@ -189,9 +189,9 @@ mod tests {
         HtbClass { parent, ..HtbClass::new("class", Rate::from_mbit_per_sec(1.0)) }
     }
 
-    /// Only trees within the limits, with a leaf as default class, are accepted.
+    /// `Htb::new` accepts only trees within the limits whose default class is a leaf.
     #[test]
-    fn tree_without_default_leaf_is_refused() {
+    fn htb_config_accepts_only_sound_trees() {
         let tree = |parents: &[Option<u8>], default| {
             Htb::new(parents.iter().map(|&parent| class(parent)).collect(), default).map(|htb| htb.leaves())
         };
@@ -217,7 +217,7 @@ mod tests {
 
     /// A packet joins the leaf it is steered to, else the leaf of its flow, else the default leaf.
     #[test]
-    fn leaf_follows_steering_then_flow_then_default() {
+    fn leaf_of_prefers_steered_then_flow_then_default() {
         let classes = vec![class(None), class(Some(0)), class(Some(0)), class(None)];
         let htb = Htb::new(classes, 3).unwrap().with_flows(vec![1, 0, 77]);
         assert_eq!(htb.leaf_of(0, None), 1);

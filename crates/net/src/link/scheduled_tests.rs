@@ -37,9 +37,9 @@ fn serve(link: &mut Link<Packet>, until: Nanos) -> Vec<(Nanos, u64)> {
     left
 }
 
-/// An idle link transmits a packet at once; the packets after it wait.
+/// An idle link transmits a packet at once; packets that follow wait.
 #[test]
-fn idle_link_transmits_at_once_and_others_wait() {
+fn idle_link_transmits_at_once_and_queues_the_rest() {
     // 12 Mbit/s: 1500 bytes a millisecond.
     let config = LinkConfig {
         queue: TRANSPARENT,
@@ -64,9 +64,10 @@ fn idle_link_transmits_at_once_and_others_wait() {
     assert_eq!(link.utilization(MS(6)), 0.25);
 }
 
-/// An opportunity carries 1500 bytes: packets share it or split over several, and the rest is wasted.
+/// An opportunity carries 1500 bytes: several packets share it, a packet is split over two, and the rest is
+/// wasted.
 #[test]
-fn opportunity_carries_1500_bytes_shared_or_wasted() {
+fn opportunities_are_shared_split_or_wasted() {
     // Opportunities at 2, 4, 4, 10, 12, 14, 14, 20 … ms.
     let mut link = trace_link("2\n4\n4\n10\n", Limit::Packets(100));
     // Two small ones share the first; the third is split over the first and one of the two at 4 ms.
@@ -89,9 +90,9 @@ fn opportunity_carries_1500_bytes_shared_or_wasted() {
     assert_eq!(link.stats().queue_delay_sum_ns, 14_000_000);
 }
 
-/// A saturated link with a capacity trace carries the mean rate of its trace.
+/// A saturated trace link carries the mean rate of its trace, less one packet at most.
 #[test]
-fn saturated_trace_link_carries_mean_rate() {
+fn saturated_trace_link_carries_the_mean_rate() {
     let text = "1\n1\n3\n8\n8\n8\n13\n";
     let mut link = trace_link(text, Limit::Packets(10));
     let trace = CapacityTrace::parse(text).expect("valid");
@@ -117,9 +118,9 @@ fn saturated_trace_link_carries_mean_rate() {
     assert_eq!(link.utilization(end), 1.0);
 }
 
-/// An idle link with a capacity trace accepts one packet whatever its limit.
+/// An idle trace link accepts one packet, however small its limit.
 #[test]
-fn idle_trace_link_accepts_one_packet_beyond_limit() {
+fn idle_trace_link_accepts_one_packet_beyond_its_limit() {
     let accepted = |limit| {
         let mut link = trace_link("5\n", limit);
         (0..10).filter(|&n| link.offer(MS(0), &packet(n, 1500)) == Offer::Queued).count()
@@ -152,8 +153,9 @@ fn overload(queue: Queue, load: f64, ecn: Ecn) -> Link<Packet> {
 
 /// PIE holds its target delay under an unresponsive overload.
 #[test]
-fn pie_holds_target_delay_under_overload() {
-    // At 1.25 times the rate a fifth must go; the integral part leaves no standing error in the delay.
+fn pie_under_overload_holds_its_target_delay() {
+    // At 1.25 times the rate a fifth must be dropped; the integral part leaves no standing error in the
+    // delay.
     let link = overload(Queue::Pie { target: MS(15), ecn: false }, 1.25, Ecn::NotEct);
     let stats = link.stats();
     let dropped = stats.dropped_aqm as f64 / stats.arrived_packets as f64;
@@ -163,11 +165,11 @@ fn pie_holds_target_delay_under_overload() {
     assert!((delay - 15.0).abs() < 1.0, "{delay} ms");
 }
 
-/// RED settles where its drop rate matches the overload.
+/// RED settles at the queue length whose drop rate matches the overload.
 #[test]
-fn red_settles_where_drop_rate_matches_overload() {
-    // A tenth must go. With uniform gaps on 1 … 1/p - 1 the mean gap is 1/(2p), so p = 0.05, which is the probability half
-    // way between the thresholds: 30 packets; the one in transmission is not queued.
+fn red_under_overload_settles_at_matching_drop_rate() {
+    // A tenth must be dropped. With uniform gaps on 1 … 1/p - 1 the mean gap is 1/(2p), so p = 0.05, which is
+    // the probability half way between the thresholds: 30 packets; the one in transmission is not queued.
     let queue = Queue::Red { min: 20.0, max: 40.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
     let link = overload(queue, 1.0 / 0.9, Ecn::NotEct);
     let dropped = link.stats().dropped_aqm as f64 / link.stats().arrived_packets as f64;
@@ -176,7 +178,7 @@ fn red_settles_where_drop_rate_matches_overload() {
     assert!((waiting - 30.0).abs() < 1.5, "{waiting}");
 }
 
-/// ECN-capable packets are marked instead of dropped, and leave marked.
+/// AQMs mark ECN-capable packets instead of dropping them, and the marks leave the link.
 #[test]
 fn ecn_capable_packets_leave_marked() {
     let red = Queue::Red { min: 20.0, max: 400.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: true };
@@ -251,9 +253,9 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, u16, u32)>> {
 }
 
 proptest! {
-    /// No packet appears twice or vanishes, and flows keep their order.
+    /// No packet appears twice or vanishes, and packets of a flow keep their order.
     #[test]
-    fn link_conserves_packets_and_keeps_flow_order(
+    fn scheduled_link_conserves_packets_and_flow_order(
         arrivals in arrivals(),
         capacity in any_capacity(),
         queue in any_queue(),

@@ -37,9 +37,9 @@ const fn departs(at: Nanos) -> Offer {
     Offer::Departs { at, lost: false }
 }
 
-/// Packets follow each other at the rate of the link and start anew after an idle time.
+/// Packets leave back to back at the link's rate, and at once after an idle time.
 #[test]
-fn packets_follow_at_rate_and_restart_after_idling() {
+fn packets_leave_at_line_rate_and_restart_after_idle() {
     let mut link = millisecond_link(Limit::Packets(100));
     let us = Nanos::from_micros;
     assert_eq!(link.offer(us(0), &packet(0, 1500)), departs(us(1_000)));
@@ -65,9 +65,9 @@ fn packets_follow_at_rate_and_restart_after_idling() {
     assert_eq!(link.utilization(us(7_000)), 0.5);
 }
 
-/// The packet in transmission does not count against the limit.
+/// The packet in transmission does not count against the queue limit.
 #[test]
-fn packet_in_transmission_is_outside_the_limit() {
+fn limit_excludes_the_packet_in_transmission() {
     assert_eq!(accepted_at_once(Limit::Packets(0)), 1);
     assert_eq!(accepted_at_once(Limit::Packets(1)), 2);
     assert_eq!(accepted_at_once(Limit::Packets(7)), 8);
@@ -81,9 +81,9 @@ fn packet_in_transmission_is_outside_the_limit() {
     assert_eq!(accepted_at_once(Limit::Time(Nanos::from_millis(3))), 4);
 }
 
-/// A place in the queue is free from the moment the next transmission begins.
+/// A place in the queue is free from the instant the next transmission begins.
 #[test]
-fn place_is_free_when_next_transmission_begins() {
+fn queue_slot_frees_when_next_transmission_begins() {
     let mut link = millisecond_link(Limit::Packets(1));
     let ns = Nanos::from_nanos;
     assert_eq!(link.offer(ns(0), &packet(0, 1500)), departs(ns(1_000_000)));
@@ -93,9 +93,9 @@ fn place_is_free_when_next_transmission_begins() {
     assert_eq!(link.stats().dropped_queue, 1);
 }
 
-/// Sustained throughput equals the rate.
+/// Sustained throughput equals the link's rate, without drift.
 #[test]
-fn sustained_throughput_equals_rate() {
+fn sustained_throughput_equals_the_rate() {
     // 10 Gbit/s, 3 Mbit/s, and a rate at which a packet takes no whole number of nanoseconds, never idle.
     for rate in
         [Rate::from_mbit_per_sec(10_000.0), Rate::from_mbit_per_sec(3.0), Rate::from_bytes_per_sec(9_999_991)]
@@ -114,9 +114,9 @@ fn sustained_throughput_equals_rate() {
     }
 }
 
-/// Packets lost at egress have used the link, packets lost at ingress have not.
+/// A packet lost at egress has used the link; one lost at ingress has not.
 #[test]
-fn egress_loss_uses_link_and_ingress_loss_does_not() {
+fn only_egress_loss_uses_the_link() {
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
     config.loss = Loss::Periodic(2);
     let ms = Nanos::from_millis;
@@ -133,10 +133,11 @@ fn egress_loss_uses_link_and_ingress_loss_does_not() {
     assert_eq!(ingress.offer(ms(0), &packet(2, 1500)), departs(ms(2)));
 }
 
-/// A loss burst with share one loses exactly the packets that pass during it.
+/// A loss interval of share 1 loses exactly the packets that pass in it.
 #[test]
-fn loss_burst_of_share_one_loses_all_within() {
-    // One packet a millisecond, each leaving a millisecond after its arrival; the burst is from 10 ms to before 15 ms.
+fn loss_burst_of_share_one_loses_exactly_its_packets() {
+    // One packet a millisecond, each leaving a millisecond after its arrival; the burst is from 10 ms to
+    // before 15 ms.
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
     config.loss_trace = Some(LossTrace::parse("10 15 1\n").unwrap());
     let ms = Nanos::from_millis;
@@ -169,9 +170,9 @@ fn loss_burst_of_share_one_loses_all_within() {
     assert!(left.iter().copied().eq((0..9).chain(14..30)), "{left:?}");
 }
 
-/// The policer acts before the queue.
+/// The policer runs before the queue: a packet that it passes spends tokens even if the queue is full.
 #[test]
-fn policer_acts_before_queue() {
+fn policer_runs_before_the_queue() {
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(0));
     config.policer = Some(Policer { rate: Rate::from_mbit_per_sec(1.2), burst: Bytes::new(3_000) });
     let mut link = link(&config);
@@ -185,9 +186,9 @@ fn policer_acts_before_queue() {
     assert_eq!((link.stats().dropped_policer, link.stats().dropped()), (1, 2));
 }
 
-/// Statistics that begin anew count packets that wait when they depart.
+/// After a reset, packets that were waiting depart in the new statistics without having arrived in them.
 #[test]
-fn reset_statistics_count_waiting_packets_later() {
+fn stats_reset_keeps_waiting_packets_as_departures() {
     let mut link = millisecond_link(Limit::Packets(10));
     let ms = Nanos::from_millis;
     (0..4).for_each(|n| _ = link.offer(ms(0), &packet(n, 1500)));
@@ -199,10 +200,11 @@ fn reset_statistics_count_waiting_packets_later() {
     assert!((link.utilization(ms(8)) - 1.0 / 3.0).abs() < 1e-12);
 }
 
-/// The mean queue counts only time since the statistics began.
+/// The mean queue covers only the time since the statistics began.
 #[test]
 fn mean_queue_counts_only_time_since_reset() {
-    // Of four packets of a millisecond each three wait in the first millisecond, two in the second, one in the third.
+    // Four packets of a millisecond each: three wait in the first millisecond, two in the second, one in the
+    // third.
     let ms = Nanos::from_millis;
     let transparent =
         Queue::Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };

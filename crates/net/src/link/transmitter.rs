@@ -54,10 +54,11 @@ impl Transmitter {
 mod tests {
     use super::*;
 
-    /// Any number of packets takes the exact time.
+    /// Any number of packets takes the exact time, rounded down once.
     #[test]
-    fn transmitter_accumulates_no_rounding_error() {
-        // 1500 bytes at 3 Mbit/s take 4 ms; at 10 Gbit/s 1200 ns; at 7 bytes a second and 999 983 B/s no whole number.
+    fn transmission_times_sum_without_drift() {
+        // 1500 bytes at 3 Mbit/s take 4 ms; at 10 Gbit/s 1200 ns; at 7 B/s and 999 983 B/s no whole number of
+        // nanoseconds.
         for rate in [375_000, 1_250_000_000, 7, 999_983, 12_500_000_000] {
             let mut transmitter = Transmitter::new(Rate::from_bytes_per_sec(rate));
             let (mut now, mut bytes) = (Nanos::ZERO, 0u128);
@@ -73,7 +74,7 @@ mod tests {
 
     /// At rate zero no transmission ends.
     #[test]
-    fn transmitter_at_rate_zero_never_ends() {
+    fn transmission_at_rate_zero_never_ends() {
         let mut transmitter = Transmitter::new(Rate::ZERO);
         assert_eq!(transmitter.end(Nanos::from_secs(1), 1500), Nanos::MAX);
     }

@@ -165,11 +165,11 @@ mod tests {
         (times, stats)
     }
 
-    /// Drops begin after an interval above target and follow the inverse square root.
+    /// Drops begin after one interval above target, at gaps of interval / sqrt(count).
     #[test]
-    fn codel_drops_follow_inverse_square_root() {
-        // All packets came at 0, so the one that leaves at 5 ms is the first to have waited for the target; the first drop
-        // is one interval later.
+    fn drops_follow_inverse_square_root_after_one_interval() {
+        // All packets came at 0, so the one that leaves at 5 ms is the first to have waited for the target;
+        // the first drop is one interval later.
         let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::NotEct);
         let (times, stats) = drop_times(&mut CoDel::default(), &PARAMS, &mut backlog, 1, 40);
         assert_eq!(times, expected(105.0, 1, 40));
@@ -179,9 +179,9 @@ mod tests {
         assert_eq!(backlog.packets(), 5_000 - times[39] - 40);
     }
 
-    /// Marking keeps the times of drops and loses nothing.
+    /// With ECN, marks come at the times of the drops and no packet is lost.
     #[test]
-    fn codel_marks_at_drop_times_and_loses_nothing() {
+    fn marking_keeps_drop_times_and_loses_nothing() {
         let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::Ect0);
         let params = CoDelParams { ecn: true, ..PARAMS };
         let (times, stats) = drop_times(&mut CoDel::default(), &params, &mut backlog, 1, 40);
@@ -190,9 +190,9 @@ mod tests {
         assert_eq!(backlog.packets(), 5_000 - times[39]);
     }
 
-    /// Packets that are not ECN-capable are dropped even where others are marked.
+    /// With ECN, packets that are not ECN-capable are dropped.
     #[test]
-    fn codel_drops_packets_without_ecn() {
+    fn not_ect_packets_are_dropped_despite_ecn() {
         let mut backlog = full_packets(1_000, Nanos::ZERO, Ecn::NotEct);
         let params = CoDelParams { ecn: true, ..PARAMS };
         let (_, stats) = drop_times(&mut CoDel::default(), &params, &mut backlog, 1, 5);
@@ -213,9 +213,10 @@ mod tests {
         (again, drop_times(&mut codel, &PARAMS, &mut backlog, again + 1, 5).0)
     }
 
-    /// A queue that soon stands again is met at the drop rate that controlled it before.
+    /// A standing queue that recurs soon is dropped from at the rate that controlled it before; later, from
+    /// the start.
     #[test]
-    fn codel_resumes_drop_rate_after_short_pause() {
+    fn recent_dropping_state_resumes_its_drop_rate() {
         // Count went from 1 to 10, so 9 are carried over: the second drop comes 100/√9 ms after the first.
         let (again, times) = times_after_pause(200);
         assert_eq!(times, expected((again + 105) as f64, 9, 5));
@@ -225,9 +226,9 @@ mod tests {
         assert_eq!(times, expected((again + 105) as f64, 1, 5));
     }
 
-    /// Packets below the target delay, and the last packet of a queue, are never dropped.
+    /// No packet is dropped below the target delay or with at most one packet left behind it.
     #[test]
-    fn codel_spares_short_delay_and_last_packet() {
+    fn no_drops_below_target_or_with_one_packet_left() {
         let mut codel = CoDel::default();
         let mut stats = Tally::default();
         for n in 0..10_000 {

@@ -204,9 +204,9 @@ mod tests {
         assert!((found - expected).abs() <= 1e-12, "{found} against {expected}");
     }
 
-    /// The defaults of DualPI2 are those of RFC 9332.
+    /// The defaults are those of RFC 9332, appendix A.
     #[test]
-    fn dualpi2_defaults_match_rfc_9332() {
+    fn defaults_match_the_rfc() {
         let config = Config::default();
         // Tupdate = min(15 ms, 100 ms / 3); alpha = 0.1 × 15 ms / (100 ms)²; beta = 0.3 / 100 ms.
         assert_eq!((config.target, config.update), (MS(15), MS(15)));
@@ -216,9 +216,9 @@ mod tests {
         assert_eq!((config.ramp_min, config.ramp_range), (Nanos::from_micros(800), Nanos::from_micros(400)));
     }
 
-    /// The base probability follows the control law and stays within its bounds.
+    /// The base probability follows the control law and stays between 0 and 1.
     #[test]
-    fn dualpi2_base_probability_follows_control_law() {
+    fn base_probability_follows_control_law_within_bounds() {
         let mut queue = dualpi2();
         // 0.15 × (35 - 15) ms + 3 × 35 ms = 0.003 + 0.105.
         queue.step(MS(35));
@@ -237,9 +237,9 @@ mod tests {
         assert_eq!(queue.base, 1.0);
     }
 
-    /// Late updates run as of their own times, on the longer of both delays.
+    /// Updates run late use the delays at their own times, and the longer of both queues' delays.
     #[test]
-    fn dualpi2_updates_run_at_their_own_times() {
+    fn late_updates_use_their_own_times_and_longer_delay() {
         let mut queue = dualpi2();
         fill(&mut queue, MS(4), 1, Ecn::NotEct);
         fill(&mut queue, MS(2), 1, Ecn::Ect1);
@@ -254,9 +254,9 @@ mod tests {
         assert_eq!((idle.next_update, idle.base), (walked.next_update, walked.base));
     }
 
-    /// The ramp rises over its range and never begins below one packet.
+    /// The ramp rises over its range and never begins below one packet's transmission time.
     #[test]
-    fn dualpi2_ramp_starts_above_one_packet() {
+    fn ramp_rises_over_its_range_above_one_packet() {
         let queue = dualpi2();
         for (waited, expected) in
             [(0, 0.0), (800, 0.0), (900, 0.25), (1_000, 0.5), (1_200, 1.0), (9_999, 1.0)]
@@ -280,19 +280,18 @@ mod tests {
         (stats.dropped_aqm, stats.marked)
     }
 
-    /// Classic packets are dropped with the square of the base probability, L4S packets marked with k times
-    /// it.
+    /// Classic packets are dropped or marked with p'^2, L4S packets marked with k p'.
     #[test]
-    fn dualpi2_couples_square_and_k_times_base() {
-        // 0.25² of 1600 is 100, 2 × 0.25 of it 800; the accumulator must exceed 1, so one is still owed.
+    fn classic_gets_squared_and_l4s_coupled_probability() {
+        // 0.25² of 1600 is 100, 2 × 0.25 of it 800; the accumulator must exceed 1, so one is missing.
         assert_eq!(fate(0.25, 1600, Ecn::NotEct), (99, 0));
         assert_eq!(fate(0.25, 1600, Ecn::Ect0), (0, 99));
         assert_eq!(fate(0.25, 1600, Ecn::Ect1), (0, 799));
     }
 
-    /// In overload both queues are dropped from alike.
+    /// In overload both queues are dropped from with the same probability.
     #[test]
-    fn dualpi2_overload_drops_both_queues_alike() {
+    fn overload_drops_both_queues_alike() {
         // At p' = 1/2 the coupled probability is 1 and the classic one 25 %.
         for ecn in [Ecn::NotEct, Ecn::Ect0] {
             assert_eq!(fate(0.5, 1600, ecn), (399, 0));
@@ -302,9 +301,9 @@ mod tests {
         assert_eq!(marked, 1600 - 399 - 1);
     }
 
-    /// A packet behind which nothing waits is not dropped.
+    /// A packet with nothing waiting behind it is never dropped.
     #[test]
-    fn dualpi2_spares_last_packet() {
+    fn last_packet_is_never_dropped() {
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
             let mut queue = dualpi2();
             queue.base = 1.0;
@@ -317,9 +316,9 @@ mod tests {
         }
     }
 
-    /// The low-latency queue goes first until the classic one has waited longer by the shift.
+    /// The low-latency queue goes first until the classic one has waited longer by the time shift.
     #[test]
-    fn dualpi2_serves_low_latency_first_within_shift() {
+    fn low_latency_queue_goes_first_within_the_time_shift() {
         let mut queue = dualpi2();
         fill(&mut queue, Nanos::ZERO, 1, Ecn::Ect0);
         fill(&mut queue, MS(50), 1, Ecn::Ect1);

@@ -210,7 +210,7 @@ mod tests {
 
     /// A sparse flow goes before a standing queue.
     #[test]
-    fn fq_codel_serves_sparse_flow_first() {
+    fn sparse_flow_goes_before_a_standing_queue() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 100, 1500);
         assert_eq!(leave(&mut fq, 3), [(1, 0), (1, 1), (1, 2)]);
@@ -219,9 +219,9 @@ mod tests {
         assert_eq!(leave(&mut fq, 3), [(2, 0), (1, 3), (1, 4)]);
     }
 
-    /// A flow of single packets cannot keep others waiting.
+    /// A flow that sends one packet at a time cannot starve a standing queue.
     #[test]
-    fn fq_codel_single_packets_do_not_starve_others() {
+    fn flow_of_single_packets_cannot_starve_others() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 1_000, 1500);
         leave(&mut fq, 2);
@@ -236,9 +236,9 @@ mod tests {
         assert!((95..=105).contains(&from_standing), "{from_standing}");
     }
 
-    /// Standing queues share by bytes whatever their packet size.
+    /// Standing queues share the link by bytes, whatever their packet size.
     #[test]
-    fn fq_codel_shares_by_bytes() {
+    fn standing_queues_share_by_bytes() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 1_000, 1500);
         fill(&mut fq, 2, 5_000, 300);
@@ -256,7 +256,7 @@ mod tests {
 
     /// The two directions of a connection are two flows.
     #[test]
-    fn fq_codel_separates_directions() {
+    fn connection_directions_are_separate_flows() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 10, 1500);
         leave(&mut fq, 2);
@@ -266,9 +266,10 @@ mod tests {
         assert_eq!(leave(&mut fq, 1), [(1, 77)]);
     }
 
-    /// When all is full, the longest queue drops half of its packets at its head.
+    /// When the limit is reached, the queue with most bytes loses half of its packets, at most 64, at its
+    /// head.
     #[test]
-    fn fq_codel_full_drops_half_of_longest_at_head() {
+    fn full_queue_drops_half_of_the_longest_at_its_head() {
         let mut fq = fq(1024);
         fill(&mut fq, 1, 20, 1500);
         fill(&mut fq, 2, 25, 100);
@@ -283,9 +284,9 @@ mod tests {
         assert_eq!(stats.dropped_queue - before, 64);
     }
 
-    /// A packet that would be dropped at once is refused.
+    /// An arrival that is itself dropped counts as not accepted.
     #[test]
-    fn fq_codel_refuses_packet_that_must_go() {
+    fn arrival_dropped_itself_is_not_accepted() {
         let mut fq = fq(1);
         let mut stats = Tally::default();
         assert!(!fq.enqueue(Nanos::ZERO, &packet(1, 0, 1500), Room::Packets(0), &mut stats));

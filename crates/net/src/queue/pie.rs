@@ -129,7 +129,7 @@ mod tests {
 
     /// The probability follows the control law with its scaled steps.
     #[test]
-    fn pie_probability_follows_control_law() {
+    fn probability_follows_the_scaled_control_law() {
         let mut pie = pie(false);
         let ms = Nanos::from_millis;
         // (5 ms / 8 + 20 ms · 5/4) / 2048.
@@ -149,9 +149,9 @@ mod tests {
         assert_eq!(pie.probability, 0.0);
     }
 
-    /// Each decade of the probability has its divisor.
+    /// Each decade of the probability has its divisor (section 4.2).
     #[test]
-    fn pie_scales_steps_per_decade() {
+    fn each_probability_decade_has_its_divisor() {
         let divisors = [(0.0, 2048.0), (9.9e-7, 2048.0), (1e-6, 512.0), (1e-5, 128.0), (1e-4, 32.0)];
         let more = [(1e-3, 8.0), (1e-2, 2.0), (0.099, 2.0), (0.1, 1.0), (0.9, 1.0)];
         for (probability, divisor) in divisors.into_iter().chain(more) {
@@ -159,18 +159,18 @@ mod tests {
         }
     }
 
-    /// An empty queue lets the probability decay.
+    /// While the queue is empty the probability decays.
     #[test]
-    fn pie_probability_decays_when_empty() {
+    fn empty_queue_decays_the_probability() {
         let mut pie = pie(false);
         pie.probability = 0.05;
         pie.step(Nanos::ZERO);
         close(pie.probability, (0.05 - 0.015 / 8.0 / 2.0) * 0.98);
     }
 
-    /// Late updates run as of their own times.
+    /// Updates run late use the delays at their own times.
     #[test]
-    fn pie_updates_run_at_their_own_times() {
+    fn late_updates_use_their_own_times() {
         // The first packet came at 4 ms and nothing happened until 100 ms: updates at 15, 30, … 90 ms.
         let mut backlog = Backlog::default();
         backlog.push(Nanos::from_millis(4), &full_packet());
@@ -189,9 +189,9 @@ mod tests {
         assert_eq!((lazy.probability, walked.probability), (0.0, 0.0));
     }
 
-    /// Bursts pass; then packets are dropped with the probability.
+    /// Bursts pass; then packets are dropped with the probability, unless the queue is small.
     #[test]
-    fn pie_passes_bursts_then_drops() {
+    fn drops_follow_the_probability_after_the_burst() {
         let mut pie = pie(false);
         let mut backlog = Backlog::default();
         (0..3).for_each(|_| backlog.push(Nanos::ZERO, &full_packet()));
@@ -215,9 +215,9 @@ mod tests {
         assert_eq!(drops(&mut pie, &backlog), 0.0);
     }
 
-    /// Packets are marked only while the probability is small.
+    /// ECN-capable packets are marked only while the probability is below 10 %.
     #[test]
-    fn pie_marks_only_at_small_probability() {
+    fn marks_only_below_the_mark_limit() {
         let mut pie = pie(true);
         let mut backlog = Backlog::default();
         (0..3).for_each(|_| backlog.push(Nanos::ZERO, &full_packet()));

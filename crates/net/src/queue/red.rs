@@ -166,15 +166,15 @@ mod tests {
 
     /// The average approaches a constant queue exponentially.
     #[test]
-    fn red_average_approaches_constant_queue() {
+    fn average_approaches_constant_queue_exponentially() {
         let mut red = red(0.002, false, false);
         (0..1_000).for_each(|_| red.average_in(Nanos::ZERO, 4));
         close(red.average, 4.0 * (1.0 - 0.998f64.powi(1_000)));
     }
 
-    /// An idle time counts as small packets that found an empty queue.
+    /// An idle time counts as small packets that found the queue empty.
     #[test]
-    fn red_idle_time_counts_as_small_packets() {
+    fn idle_time_counts_as_small_packets_on_empty_queue() {
         let mut red = red(0.002, false, false);
         red.average = 10.0;
         red.idle(Nanos::from_millis(100));
@@ -188,7 +188,7 @@ mod tests {
 
     /// The probability is piecewise linear up to twice the maximum threshold.
     #[test]
-    fn red_probability_is_piecewise_linear() {
+    fn probability_is_piecewise_linear_to_twice_the_max() {
         let mut red = red(0.002, false, false);
         for (average, expected) in [
             (0.0, 0.0),
@@ -207,8 +207,9 @@ mod tests {
 
     /// Gaps between drops are uniform.
     #[test]
-    fn red_drop_gaps_are_uniform() {
-        // Weight 0 keeps the average at 15, where p = 1/10: gaps of 1 to 9 packets, each with probability 1/9.
+    fn gaps_between_drops_are_uniform() {
+        // Weight 0 keeps the average at 15, where p = 1/10: gaps of 1 to 9 packets, each with probability
+        // 1/9.
         let mut red = red(0.0, false, false);
         red.average = 15.0;
         let mut gaps = [0u32; 10];
@@ -226,9 +227,9 @@ mod tests {
         assert!(gaps[1..].iter().all(|&n| (f64::from(n) - 10_000.0).abs() < tolerance), "{gaps:?}");
     }
 
-    /// Below the minimum nothing is dropped, and beyond twice the maximum everything, even with ECN.
+    /// Nothing is dropped below the minimum; above twice the maximum everything is, even with ECN.
     #[test]
-    fn red_drops_none_below_min_and_all_beyond() {
+    fn passes_all_below_min_and_drops_all_above_twice_max() {
         let mut red = red(0.0, false, true);
         red.average = 4.9;
         assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Pass));
@@ -239,9 +240,9 @@ mod tests {
         assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Drop));
     }
 
-    /// The adaptive variant moves the maximum probability every half second.
+    /// Adaptive RED moves the maximum probability every half second.
     #[test]
-    fn red_adaptive_moves_max_p_every_half_second() {
+    fn adaptive_red_moves_max_p_every_half_second() {
         let adapted = |average: f64, max_p: f64, ms: u64| {
             let mut red = red(0.0, true, false);
             (red.average, red.max_p) = (average, max_p);

@@ -30,9 +30,9 @@ mod tests {
     use crate::stats::Tally;
     use crate::testing::Packet;
 
-    /// Arrivals beyond the threshold are marked or dropped, and no others.
+    /// Arrivals above the threshold are marked, or dropped if not ECN-capable; no others are.
     #[test]
-    fn step_marks_or_drops_beyond_threshold() {
+    fn only_arrivals_above_threshold_are_marked_or_dropped() {
         let rate = Rate::from_mbit_per_sec(10.0);
         let mut queue = Discipline::new(
             &Queue::Step { above: 3.0 },

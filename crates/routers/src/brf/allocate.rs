@@ -1,39 +1,40 @@
-//! The full allocation, every Δt: one pass to measure, one to divide (equation 14), and what is due on the way. And the cuts between
-//! two of them, when the controller says so.
+//! The full allocation every Δt: one pass measures, one divides (equation 14); expired flows are removed and
+//! shares announced. And the cuts between two allocations, on a report of the controller.
 
 use narrows_cc::Nanos;
 
 use super::flow::{Class, Layer};
-use super::returns::patience;
+use super::returns::ack_timeout;
 use super::state::State;
 use super::{BRF, Brf, HANDSHAKE, HANDSHAKE_ENTRY, OTHERS, PERIOD_MAX, PERIOD_MIN, UDP, flow};
 use crate::brf::RateCode;
 use crate::{Congestion, Outgoing, Port, Signal};
 
-/// A flow has fallen silent after so many periods without a packet, so long, and when it could have sent so many.
+/// A flow is silent after this many periods, this time, and the time for this many packets at its share, all
+/// without a packet.
 const SILENT_PERIODS: u64 = 2;
 const SILENT: Nanos = Nanos::from_millis(20);
 const SILENT_PACKETS: f64 = 2.0;
-/// How long a flow that has ended is remembered for its repeats.
+/// How long the entry of an ended flow stays for retransmissions.
 const CLOSED: Nanos = Nanos::from_secs(1);
 
-/// With `follow`: the capacity believed lies within this range, in parts of the stated one; it is raised by so much per period
-/// while so much of it is used and nothing waits.
+/// With `follow`: bounds of the estimated capacity as factors of the stated one; the factor by which it grows
+/// per period while no packet waits; and the utilisation that this requires.
 const FOLLOW_RANGE: (f64, f64) = (0.02, 20.0);
 const FOLLOW_GAIN: f64 = 1.25;
 const FOLLOW_USED: f64 = 0.7;
 
-/// What has left the queue since some time.
+/// Departures since a point in time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Departures {
     pub(super) since: Nanos,
     pub(super) bytes: u64,
-    /// At times nothing waited.
+    /// The queue was empty at some departure.
     pub(super) starved: bool,
 }
 
 impl Brf {
-    /// Time to divide everything.
+    /// Runs a full allocation.
     pub(super) fn allocate(&mut self, port: &mut Port<'_>) {
         self.sweep(port);
         if self.state == State::FlowTable {
@@ -48,18 +49,18 @@ impl Brf {
         let elapsed = (port.now - self.acks_since).as_secs_f64();
         if elapsed > 0.0 {
             let rate = self.acks as f64 / elapsed * self.limit.beta;
-            // Smoothed, and never most of the link.
+            // Smoothed, and at most half of the link.
             self.acks_rate = ((self.acks_rate + rate) / 2.0).min(self.capacity / 2.0);
             (self.acks, self.acks_since) = (0, port.now);
         }
-        // The numbers of flows are known now; UDP may have gone.
+        // The numbers of flows are known now; UDP may have ended.
         self.divide_classes(port, 0);
         self.shares.begin(&mut self.demands);
         self.layers = [0.0; Layer::COUNT];
         for (_, flow) in self.table.iter_mut() {
             if flow.active && flow.class == Class::Brf {
                 flow.base = self.shares.grant(flow.demand, flow.used);
-                let layer = flow.place(self.mice);
+                let layer = flow.update_layer(self.mice);
                 self.layers[layer as usize] += self.shares.rate(flow.base);
             }
         }
@@ -73,8 +74,9 @@ impl Brf {
         self.allocate_at = port.now.saturating_add(self.period);
     }
 
-    /// What the link carries, as the last period showed: what has left, if packets waited all the time; at least that, if none
-    /// did and the shares were used. Then it is tried whether it is more.
+    /// Estimates the capacity from the last period: the departure rate if packets waited all the time. If the
+    /// queue was empty at times and the shares were used, the capacity is at least that rate, so the estimate
+    /// probes upwards.
     fn follow_capacity(&mut self, port: &Port<'_>) {
         let elapsed = (port.now - self.departures.since).as_secs_f64();
         let rate = self.departures.bytes as f64 / elapsed;
@@ -89,7 +91,7 @@ impl Brf {
         self.departures = Departures { since: port.now, bytes: 0, starved: false };
     }
 
-    /// Drops what has ended, was never established, or is silent.
+    /// Retires silent flows, and removes expired ones: ended, never established or idle for long.
     pub(super) fn sweep(&mut self, port: &mut Port<'_>) {
         let now = port.now;
         self.swept_at = now;
@@ -104,7 +106,7 @@ impl Brf {
             } else {
                 age > HANDSHAKE_ENTRY
             };
-            // Who keeps to a small share is silent between two packets.
+            // A flow with a small share is silent between two packets.
             let between =
                 || Nanos::from_secs_f64(SILENT_PACKETS * flow::PACKET / self.shares.rate(flow.base));
             let passive = flow.active
@@ -113,7 +115,7 @@ impl Brf {
                 gone.push(id);
             }
             if expired {
-                // Marks it for what follows.
+                // Mark it for the loop below.
                 flow.seen = Nanos::ZERO;
                 flow.closed = true;
             }
@@ -153,20 +155,20 @@ impl Brf {
         }
     }
 
-    /// Shares whose acknowledgements do not come by here are announced to the other switches.
+    /// Announces the shares of flows whose ACKs do not pass here to the other switches.
     fn announce(&mut self, port: &mut Port<'_>) {
         let now = port.now;
         for (id, flow) in self.table.iter_mut() {
             let sends = flow.active && flow.established && flow.class == Class::Brf;
-            let unanswered = flow.unanswered > flow.returned && now - flow.unanswered > patience(flow.rtt);
+            let unanswered = flow.unanswered > flow.returned && now - flow.unanswered > ack_timeout(flow.rtt);
             if sends && unanswered && now - flow.announced >= flow.rtt {
                 flow.announced = now;
                 let share = self.shares.rate(flow.base);
                 flow.advise(share);
                 let advice = self.shares.advice(flow.base);
-                // Of several switches on the way the one with the least share speaks (equation 7), or the sender would
-                // read them all in turn; the others take over when it falls silent.
-                let fresh = patience(flow.rtt).max(self.period * 2);
+                // Of several switches on the path only the one with the lowest share announces (equation 7),
+                // or the sender would read all shares in turn; the others take over when it falls silent.
+                let fresh = ack_timeout(flow.rtt).max(self.period * 2);
                 let lower = |(code, at): (RateCode, _)| code.decode() < advice && now - at < fresh;
                 if !flow.remote.is_some_and(lower) {
                     let code = RateCode::encode(advice).0;
@@ -179,20 +181,20 @@ impl Brf {
 }
 
 impl Brf {
-    /// What waits of the BRF flows, in bytes: all that waits, where the queue has no classes.
+    /// The backlog of the BRF flows, in bytes; of all flows if the queue has no classes.
     pub(super) fn backlog(port: &Port<'_>) -> f64 {
         let [brf, others, udp] = [BRF, OTHERS, UDP].map(|class| port.class_backlog(class));
         if (brf + others + udp).is_zero() { port.backlog.as_f64() } else { brf.as_f64() }
     }
 
-    /// The controller found congestion (equations 16 to 18): once per signal, and for γ.
+    /// Cuts shares for γ after a report of the controller (equations 16 to 18).
     pub(super) fn reduce(&mut self, port: &mut Port<'_>, congestion: Congestion) {
         if self.state != State::Measurement {
             return;
         }
-        // Long enough for every flow to be told: there is an acknowledgement for two packets.
-        let told = 2.0 * flow::PACKET * self.shares.count() as f64 / self.shares.allocated().max(1.0);
-        let gamma = self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(told)).max(PERIOD_MIN);
+        // Long enough for an ACK to every flow: there is one per two packets.
+        let two_packets = 2.0 * flow::PACKET * self.shares.count() as f64 / self.shares.allocated().max(1.0);
+        let gamma = self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(two_packets)).max(PERIOD_MIN);
         match congestion {
             Congestion::Queue { packets } => {
                 let waiting = Self::backlog(port).min(packets as f64 * flow::PACKET);

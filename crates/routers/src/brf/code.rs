@@ -1,31 +1,32 @@
-//! The 16 bits in which a rate travels: a decimal number of four digits and a one-digit exponent.
+//! The 16-bit code of a rate: a decimal mantissa of four digits and an exponent of one digit.
 //!
-//! `code = mantissa · 10 + exponent`, `rate = mantissa · 10^exponent` in bytes per second on the wire (section 3.2, step 5).
-//! The print's example, 120 MB/s = 12005, has a slip in its middle: 12005 is 1200 · 10^5 = 120,000,000 B/s, where the print
-//! says 12,000,000. A field of 16 bits ends at 65535, so the mantissa ends at 6552 if every exponent is to be had; decoders
-//! read the six codes above 65529 too.
+//! `code = mantissa · 10 + exponent`, `rate = mantissa · 10^exponent` in bytes per second on the wire
+//! (section 3.2, step 5). The paper's example, 120 MB/s = 12005, contains a misprint: 12005 is 1200 · 10^5 =
+//! 120,000,000 B/s, where it prints 12,000,000. A field of 16 bits ends at 65535, so the mantissa ends at
+//! 6552 for every exponent to be usable. Decoders also accept the six codes above 65529.
 
 use narrows_cc::Rate;
 
-/// The greatest mantissa that goes with every exponent.
+/// The largest mantissa that fits with every exponent.
 const MANTISSA_MAX: u64 = 6552;
-/// The greatest code that encoders emit: 6552 · 10^9 B/s.
+/// The largest code that encoders emit: 6552 · 10^9 B/s.
 const CODE_MAX: u16 = 65_529;
 
-/// A rate as it travels.
+/// An encoded rate.
 ///
-/// The two bytes are those that pad TCP's timestamp option: without a rate they are two no-operations, 0x0101. Read as a rate
-/// that is 25 · 10^7 B/s, which encoders write as 2500 · 10^5: they never emit the padding.
+/// It uses the two bytes that pad TCP's timestamp option. Without a rate these are two no-operations, 0x0101,
+/// which would decode to 25 · 10^7 B/s. Encoders write that rate as 2500 · 10^5, so they never emit the
+/// padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateCode(pub u16);
 
 impl RateCode {
-    /// The greatest rate it can hold that is not above `rate`, written with as many digits as it has: every rate up to
-    /// 6552 B/s exactly, and any up to 6552 · 10^9 B/s less at most 1/657 of it. What is above counts as the top.
+    /// The largest code whose rate does not exceed `rate`, with as many digits as fit. Exact up to 6552 B/s;
+    /// up to 6552 · 10^9 B/s the error is at most 1/657. Higher rates saturate.
     pub fn encode(rate: Rate) -> Self {
         let rate = rate.as_bytes_per_sec();
         let (mut scale, mut exponent) = (1u64, 0u16);
-        // 6553 to 6559 would lose a digit for nothing: 6552 is nearer than 655 · 10.
+        // 6553 to 6559 keep their exponent: 6552 is nearer than 655 · 10.
         while exponent < 9 && rate / scale > MANTISSA_MAX + 7 {
             scale *= 10;
             exponent += 1;
@@ -34,7 +35,7 @@ impl RateCode {
         Self((mantissa * 10 + exponent).min(CODE_MAX))
     }
 
-    /// The rate it stands for; every code stands for one.
+    /// The rate of this code; every code is valid.
     pub const fn decode(self) -> Rate {
         let (mantissa, exponent) = (self.0 as u64 / 10, self.0 as u32 % 10);
         Rate::from_bytes_per_sec(mantissa * 10u64.pow(exponent))
@@ -55,9 +56,9 @@ mod tests {
         RateCode(code).decode().as_bytes_per_sec()
     }
 
-    /// The examples of the paper are read by the paper's rule.
+    /// The paper's examples decode by the rule it states.
     #[test]
-    fn rate_code_reads_examples_of_paper() {
+    fn paper_examples_decode_by_the_stated_rule() {
         assert_eq!((encode(120_000_000), decode(12_005)), (12_005, 120_000_000));
         assert_eq!(decode(CODE_MAX), 6_552_000_000_000);
         assert_eq!((encode(0), encode(1), encode(6_552)), (0, 10, 65_520));
@@ -65,9 +66,9 @@ mod tests {
         assert_eq!((encode(u64::MAX), decode(u16::MAX)), (CODE_MAX, 655_300_000));
     }
 
-    /// Every code decodes, and is written again in one form that stays the same.
+    /// Every code decodes, and encoding the result gives one canonical form with the same value.
     #[test]
-    fn rate_code_has_one_canonical_form() {
+    fn every_code_decodes_and_has_one_canonical_form() {
         for code in 0..=u16::MAX {
             let rate = decode(code);
             assert_eq!(rate, u64::from(code / 10) * 10u64.pow(u32::from(code % 10)));
@@ -76,7 +77,7 @@ mod tests {
             assert_eq!(encode(decode(form)), form, "{code}");
             if code <= CODE_MAX {
                 assert_eq!(decode(form), rate, "{code} changes its value");
-                // As many digits as it has: with an exponent less by one the mantissa would not fit.
+                // As many digits as fit: with the next lower exponent the mantissa would be too large.
                 assert!(
                     form.is_multiple_of(10) || u64::from(form / 10) * 10 > MANTISSA_MAX,
                     "{code} as {form}"
@@ -94,7 +95,7 @@ mod tests {
     proptest! {
         /// Encoding rounds down by less than one part in 657 and keeps the order of rates.
         #[test]
-        fn rate_code_rounds_down_and_keeps_order(a in rates(), b in rates()) {
+        fn encoding_rounds_down_below_1_657th_and_keeps_order(a in rates(), b in rates()) {
             let decoded = decode(encode(a));
             let top = decode(CODE_MAX);
             prop_assert!(decoded <= a);
@@ -108,10 +109,10 @@ mod tests {
         }
     }
 
-    /// The error bound is reached.
+    /// The error bound is tight.
     #[test]
-    fn rate_code_error_bound_is_tight() {
-        // Just below 657 · 10^9: the bound cannot be stated lower.
+    fn encoding_error_bound_is_tight() {
+        // Just below 657 · 10^9: no lower bound holds.
         let rate = 656_999_999_999;
         assert_eq!(decode(encode(rate)), 656_000_000_000);
         assert!((rate - 656_000_000_000) as f64 / rate as f64 > 0.999_999 / 657.0);

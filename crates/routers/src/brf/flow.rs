@@ -1,38 +1,38 @@
-//! What a port remembers of a flow.
+//! The record of a flow at a port.
 
 use narrows_cc::Nanos;
 
 use super::RateCode;
 use super::shares::Limit;
 
-/// The packet in which rates are counted at their finest, in bytes.
+/// The packet size that bounds the resolution of measured rates, in bytes.
 pub(super) const PACKET: f64 = 1500.0;
 
-/// A flow is measured until so many packets could have come: fewer say too little.
+/// The minimum number of packets, at the flow's share, that a measurement covers.
 const LEAST_PACKETS: f64 = 10.0;
 
-/// Which queue of the paper a flow belongs to.
+/// The queue of the paper to which a flow belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
     /// It offered to obey.
     Brf,
-    /// CUBIC, and whatever else opens with a SYN.
+    /// CUBIC, and any other flow that opens with a SYN.
     Other,
 }
 
-/// The layers inside the BRF class, the first one served first.
+/// The layers of the BRF class, in order of priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Layer {
-    /// Flows that have sent little so far.
+    /// Flows that have sent few bytes so far.
     Mice,
-    /// Those whose application is the limit.
+    /// Application-limited flows.
     Limited,
-    /// The others.
+    /// All other flows.
     Elephants,
 }
 
 impl Layer {
-    /// How many there are.
+    /// The number of layers.
     pub(super) const COUNT: usize = 3;
 }
 
@@ -43,49 +43,50 @@ pub(super) struct Flow {
     pub(super) layer: Layer,
     /// The sender's first packet after its SYN has been seen.
     pub(super) established: bool,
-    /// It has ended; what still comes are repeats.
+    /// It has ended; further packets are retransmissions.
     pub(super) closed: bool,
-    /// It counts among the flows of its class, and if that is BRF it has a share.
+    /// It counts as a flow of its class; a BRF flow then has a share.
     pub(super) active: bool,
-    /// When its SYN came, and its last packet.
+    /// When its SYN arrived, and its last packet.
     pub(super) opened: Nanos,
     pub(super) seen: Nanos,
-    /// From its SYN to its first packet after that; zero until then.
+    /// The time from its SYN to its next packet; zero until then.
     pub(super) rtt: Nanos,
-    /// Its share, as [`super::shares::Shares`] keeps it.
+    /// Its share, in the form of [`super::shares::Shares`].
     pub(super) base: f64,
-    /// What it was found to demand and to use; infinite: whatever it gets.
+    /// Its measured demand and usage; infinite if it uses any share.
     pub(super) demand: f64,
     pub(super) used: f64,
-    /// Everything it has sent, in bytes.
+    /// Bytes sent in total.
     pub(super) sent: u64,
     /// Bytes that arrived since `since`.
     pub(super) arrived: u64,
     pub(super) since: Nanos,
-    /// What was last measured of it, in bytes per second.
+    /// The rate measured last, in bytes per second.
     pub(super) rate: f64,
     /// It has been measured since it joined.
-    judged: bool,
+    measured_once: bool,
     /// The period in which it joined is over.
     begun: bool,
-    /// It was found to be limited, or predicted to be.
-    small: bool,
-    /// Bytes and length of the periods measured.
+    /// It was measured or predicted to be application-limited.
+    limited: bool,
+    /// Bytes and total length of the periods measured.
     measured: (u64, Nanos),
-    /// The share that the sender knows of, and the least of those that governed what arrives in this period and in the last
-    /// one, all in bytes per second; zero if it knows none.
+    /// The share that the sender knows, and the lowest of those that governed arrivals in this period and in
+    /// the last, in bytes per second; zero if it knows none.
     advised: f64,
     least: f64,
     least_before: f64,
-    /// The share of another switch that an acknowledgement carried, and when that was.
-    pub(super) beyond: Option<(f64, Nanos)>,
-    /// Not before this time is a share written again.
+    /// The share of another switch that the last ACK or announcement carried, and its time.
+    pub(super) other_share: Option<(f64, Nanos)>,
+    /// The earliest time at which to write a share again.
     pub(super) write_at: Nanos,
-    /// The first packet after the last acknowledgement seen, when that was, and when the share was last announced to the other switches.
+    /// The times of the first packet after the last ACK, of that ACK, and of the last announcement to other
+    /// switches.
     pub(super) unanswered: Nanos,
     pub(super) returned: Nanos,
     pub(super) announced: Nanos,
-    /// The share that another switch of its way announced last, and when.
+    /// The share that another switch of its path announced last, and its time.
     pub(super) remote: Option<(RateCode, Nanos)>,
 }
 
@@ -107,14 +108,14 @@ impl Flow {
             arrived: 0,
             since: now,
             rate: 0.0,
-            judged: false,
+            measured_once: false,
             begun: false,
-            small: false,
+            limited: false,
             measured: (0, Nanos::ZERO),
             advised: 0.0,
             least: 0.0,
             least_before: 0.0,
-            beyond: None,
+            other_share: None,
             write_at: Nanos::ZERO,
             unanswered: now,
             returned: now,
@@ -123,75 +124,77 @@ impl Flow {
         }
     }
 
-    /// It joins, with a base in the shares that comes from a prediction or is an equal one.
+    /// Gives it a share with this base, predicted or equal.
     pub(super) fn join(&mut self, now: Nanos, base: f64, predicted: bool) {
         self.active = true;
-        (self.judged, self.begun, self.small) = (false, false, predicted);
+        (self.measured_once, self.begun, self.limited) = (false, false, predicted);
         self.base = base;
         (self.demand, self.used) = (f64::INFINITY, f64::INFINITY);
         self.restart(now);
-        // What it was told before is no measure for what it does now.
+        // Earlier shares do not govern its rate now.
         (self.advised, self.least, self.least_before) = (0.0, 0.0, 0.0);
         self.write_at = now;
     }
 
-    /// Measuring begins anew.
+    /// Restarts the measurement.
     pub(super) fn restart(&mut self, now: Nanos) {
         self.since = now;
         self.arrived = 0;
     }
 
-    /// The sender will know of this share.
+    /// Records that this share is written to the sender.
     pub(super) fn advise(&mut self, share: f64) {
         if self.advised == 0.0 {
-            // Nothing of a flow that is being set up arrives before it knows; one that is back sends by what it knew.
+            // A new flow sends no data before it knows its share; a returning one starts at a rate it knew
+            // before.
             (self.least, self.least_before) = (share, if self.established { 0.0 } else { share });
         }
         self.advised = share;
         self.least = self.least.min(share);
     }
 
-    /// It used all of its share when it was last measured.
-    pub(super) fn is_greedy(&self) -> bool {
-        self.judged && !self.small
+    /// Whether it used all of its share when it was last measured.
+    pub(super) fn is_backlogged(&self) -> bool {
+        self.measured_once && !self.limited
     }
 
-    /// Whether the sender knows of a share above this one by a tenth.
+    /// Whether this share is less than nine tenths of the one that the sender knows.
     pub(super) fn has_fallen_to(&self, share: f64) -> bool {
         share < 0.9 * self.advised
     }
 
-    /// Equation 14 at the end of a period: whether the application is the limit. Between two shares a sender uses the one that
-    /// it knows: what arrives now follows a share written up to a round trip ago. So the rate is compared with the least
-    /// share that may have governed it, and a flow that has just been given more is not taken for a limited one.
+    /// Equation 14 at the end of a period: decides whether the flow is application-limited. Arrivals follow a
+    /// share written up to a round trip ago, so the rate is compared with the lowest share that may have
+    /// governed it. Otherwise a flow whose share has just risen would count as limited.
     ///
-    /// A rate counted in few packets may be a packet more, and a limited flow whose demand misses that one would seem to use all
-    /// of it. So this packet counts as sent, until the flow, found limited, is measured over `packets` packets.
+    /// A period may miss one packet. Without correction, the demand of a limited flow would be too low by
+    /// that packet, and the flow would then seem to use all of it. So one packet more counts as sent, until
+    /// the flow is found limited and measured over `packets` packets.
     ///
-    /// `share` is what it has now: that is what it counts with until it has been measured.
+    /// `share` is its current share, with which it counts until it has been measured.
     pub(super) fn measure(&mut self, now: Nanos, period: Nanos, packets: f64, limit: Limit, share: f64) {
         let elapsed = now - self.since;
         let seconds = elapsed.as_secs_f64();
         let allowed = self.least.min(self.least_before);
         let seen = (allowed * seconds).max(self.arrived as f64);
-        let enough = if self.small { packets.max(LEAST_PACKETS) } else { LEAST_PACKETS };
+        let enough = if self.limited { packets.max(LEAST_PACKETS) } else { LEAST_PACKETS };
         if !self.established || elapsed < period || seen < enough * PACKET {
-            if !self.judged {
+            if !self.measured_once {
                 (self.demand, self.used, self.rate) = (share, share, share);
             }
             if self.established && !self.begun && elapsed < period {
-                // What had gathered at the sender during the handshake is no rate.
+                // Data queued at the sender during the handshake does not show its rate.
                 self.begun = true;
                 self.restart(now);
             }
             return;
         }
-        self.judged = true;
+        self.measured_once = true;
         self.rate = self.arrived as f64 / seconds;
-        let grain = if self.small { 0.0 } else { PACKET / seconds };
+        let grain = if self.limited { 0.0 } else { PACKET / seconds };
         self.demand = limit.demand(self.rate + grain, allowed);
-        self.small = self.demand.is_finite();
-        self.used = if self.small { self.rate } else { f64::INFINITY };
+        self.limited = self.demand.is_finite();
+        self.used = if self.limited { self.rate } else { f64::INFINITY };
         self.measured.0 += self.arrived;
         self.measured.1 = self.measured.1.saturating_add(elapsed);
         (self.least_before, self.least) = (self.least, self.advised);
@@ -204,15 +207,15 @@ impl Flow {
         (!time.is_zero()).then(|| bytes as f64 / time.as_secs_f64())
     }
 
-    /// The same, once: what is measured from now on makes another mean.
+    /// Takes the mean rate; later periods start a new mean.
     pub(super) fn take_mean(&mut self) -> Option<f64> {
         let mean = self.mean_rate();
         self.measured = (0, Nanos::ZERO);
         mean
     }
 
-    /// Which layer it belongs to, if flows are mice up to so many bytes.
-    pub(super) fn place(&mut self, mice: u64) -> Layer {
+    /// Updates and returns its layer; flows are mice up to `mice` bytes.
+    pub(super) fn update_layer(&mut self, mice: u64) -> Layer {
         self.layer = if self.sent <= mice {
             Layer::Mice
         } else if self.demand.is_finite() {
@@ -231,15 +234,15 @@ mod tests {
     const LIMIT: Limit = Limit { alpha: 0.95, beta: 1.1 };
     const PERIOD: Nanos = Nanos::from_millis(100);
 
-    /// A flow that was told a share at the start, with the period behind it in which it joined.
-    fn told(share: f64, predicted: bool) -> Flow {
+    /// A flow that was advised a share at the start, after the period in which it joined.
+    fn advised(share: f64, predicted: bool) -> Flow {
         let mut flow = Flow::new(Nanos::ZERO, Class::Brf);
         flow.join(Nanos::ZERO, 0.0, predicted);
         flow.advise(share);
         flow.established = true;
         flow.arrived = 1;
         measure(&mut flow, 50, share);
-        assert_eq!(flow.arrived, 0, "measured from here on");
+        assert_eq!(flow.arrived, 0, "measured from now on");
         flow
     }
 
@@ -249,8 +252,8 @@ mod tests {
 
     /// A flow counts with its share until it has been measured for a whole period.
     #[test]
-    fn flow_counts_with_share_until_measured() {
-        let mut flow = told(1e6, false);
+    fn new_flow_counts_with_its_share_until_measured() {
+        let mut flow = advised(1e6, false);
         assert_eq!((flow.demand, flow.used, flow.mean_rate()), (1e6, 1e6, None));
         flow.arrived = 100_000;
         measure(&mut flow, 149, 2e6);
@@ -260,18 +263,18 @@ mod tests {
         assert_eq!((flow.take_mean(), flow.mean_rate()), (Some(1e6), None));
     }
 
-    /// A flow is limited if it uses less than alpha of its share by more than a packet.
+    /// A flow is limited if it is below alpha of its share by more than a packet.
     #[test]
-    fn flow_is_limited_below_alpha_of_share() {
-        // A packet in 100 ms is 15 kB/s: 950 kB/s less that is the edge.
+    fn flow_below_alpha_by_over_a_packet_is_limited() {
+        // A packet in 100 ms is 15 kB/s: the threshold is 950 kB/s less that.
         for (arrived, demand) in [(93_500, f64::INFINITY), (93_499, 949_990.0 * 1.1)] {
-            let mut flow = told(1e6, false);
+            let mut flow = advised(1e6, false);
             flow.arrived = arrived;
             measure(&mut flow, 150, 1e6);
             assert!(flow.demand == demand || (flow.demand - demand).abs() < 1e-3, "{}", flow.demand);
         }
-        // Ten packets say something, not fewer: 75 kB/s need 200 ms for that.
-        let mut flow = told(75_000.0, false);
+        // A measurement needs ten packets: at 75 kB/s these take 200 ms.
+        let mut flow = advised(75_000.0, false);
         flow.arrived = 1_500;
         measure(&mut flow, 249, 75_000.0);
         assert_eq!(flow.demand, 75_000.0, "its share");
@@ -279,13 +282,14 @@ mod tests {
         assert!((flow.demand - 15_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
     }
 
-    /// Arrivals are compared with the least share that can have governed them.
+    /// A measured rate is compared with the lowest share that can have governed it.
     #[test]
-    fn flow_usage_is_compared_with_least_share() {
-        let mut flow = told(1e6, false);
+    fn rate_is_compared_with_lowest_governing_share() {
+        let mut flow = advised(1e6, false);
         flow.arrived = 100_000;
         measure(&mut flow, 150, 1e6);
-        // Given twice as much just now, it sends at the old rate for this period, at both in the next, at the new one then.
+        // With its share just doubled, it sends at the old rate in this period, at both in the next, at the
+        // new one then.
         flow.advise(2e6);
         for (ms, arrived, limited) in
             [(250, 100_000, false), (350, 150_000, false), (450, 200_000, false), (550, 150_000, true)]
@@ -294,39 +298,39 @@ mod tests {
             measure(&mut flow, ms, 2e6);
             assert_eq!(flow.demand.is_finite(), limited, "{ms} ms");
         }
-        // Given less, the lesser share counts at once.
-        let mut flow = told(2e6, false);
+        // A lower share counts at once.
+        let mut flow = advised(2e6, false);
         flow.advise(1e6);
         flow.arrived = 95_000;
         measure(&mut flow, 150, 1e6);
         assert_eq!(flow.demand, f64::INFINITY);
     }
 
-    /// A limited flow is measured over fifty packets, without the doubt of one packet.
+    /// A limited flow is measured over fifty packets, without the margin of one packet.
     #[test]
     fn limited_flow_is_measured_over_fifty_packets() {
         // 150 kB/s are ten packets in 100 ms, and fifty in half a second.
-        let mut flow = told(150_000.0, true);
+        let mut flow = advised(150_000.0, true);
         flow.arrived = 71_000;
         measure(&mut flow, 549, 150_000.0);
         assert_eq!(flow.demand, 150_000.0, "its share");
         measure(&mut flow, 550, 150_000.0);
         assert!((flow.demand - 142_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
-        // If fifty packets come, whatever it was told, that is enough; and 95 % are all of its share.
+        // Fifty packets suffice, whatever its share; 95 % count as all of its share.
         for (ms, arrived) in [(150, 75_000), (550, 71_250)] {
-            let mut flow = told(150_000.0, true);
+            let mut flow = advised(150_000.0, true);
             flow.arrived = arrived;
             measure(&mut flow, ms, 150_000.0);
             assert_eq!(flow.demand, f64::INFINITY);
         }
     }
 
-    /// A limited flow stays limited wherever its packets fall into periods.
+    /// A limited flow stays limited wherever packets fall into periods.
     #[test]
-    fn limited_flow_stays_limited_across_periods() {
+    fn limited_flow_stays_limited_at_any_packet_phase() {
         for rate in [20_000_u64, 100_000, 160_000, 333_333, 1_118_875, 5_000_000] {
-            let (mut flow, mut share, mut last) = (told(1e7, false), 1e7, rate * 50 / 1500 / 1000);
-            let mut judged = 0;
+            let (mut flow, mut share, mut last) = (advised(1e7, false), 1e7, rate * 50 / 1500 / 1000);
+            let mut measured = 0;
             for ms in (150..10_000).step_by(100) {
                 let packets = rate * ms / 1500 / 1000;
                 flow.arrived += (packets - last) * 1500;
@@ -335,27 +339,28 @@ mod tests {
                 share = if flow.demand.is_finite() { flow.demand } else { 1e7 };
                 flow.advise(share);
                 if flow.used.is_finite() && flow.used < 1e7 {
-                    judged += usize::from(flow.since == Nanos::from_millis(ms));
-                    // The first time a packet of a period counts more, then one of fifty more or less.
-                    let most = if judged == 1 { rate as f64 + 30_000.0 } else { rate as f64 * 1.03 };
+                    measured += usize::from(flow.since == Nanos::from_millis(ms));
+                    // The first measurement counts one packet more per period, later ones are off by one of
+                    // fifty.
+                    let most = if measured == 1 { rate as f64 + 30_000.0 } else { rate as f64 * 1.03 };
                     assert!(flow.demand < 1.1 * most, "{} at {ms} ms for {rate}", flow.demand);
                 } else {
-                    assert_eq!(judged, 0, "limited once, unlimited at {ms} ms for {rate}");
+                    assert_eq!(measured, 0, "limited once, unlimited at {ms} ms for {rate}");
                 }
             }
-            assert!(judged > 0, "{rate} was measured");
+            assert!(measured > 0, "{rate} was measured");
         }
     }
 
     /// A flow is a mouse first, then limited or an elephant.
     #[test]
-    fn flow_starts_as_mouse() {
-        let mut flow = told(1e6, false);
+    fn flow_is_mouse_then_limited_or_elephant() {
+        let mut flow = advised(1e6, false);
         flow.sent = 100_000;
-        assert_eq!(flow.place(100_000), Layer::Mice);
+        assert_eq!(flow.update_layer(100_000), Layer::Mice);
         flow.sent += 1;
-        assert_eq!(flow.place(100_000), Layer::Limited, "with its share as demand");
+        assert_eq!(flow.update_layer(100_000), Layer::Limited, "with its share as demand");
         flow.demand = f64::INFINITY;
-        assert_eq!(flow.place(100_000), Layer::Elephants);
+        assert_eq!(flow.update_layer(100_000), Layer::Elephants);
     }
 }

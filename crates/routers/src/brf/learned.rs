@@ -1,16 +1,16 @@
-//! What flows of a kind have sent at so far: the prediction F of equation 9.
+//! The prediction F of equation 9: the average rate of earlier flows of the same kind.
 //!
-//! The paper says 'a machine learning model' and describes it as the average bandwidth seen for this kind of 5-tuple. Here that
-//! is an online average at four grains, of which the finest one known answers: the exact tuple; the service (destination, port
-//! and protocol); the two networks (/24 of both addresses); everything. Each grain is a table of bounded size that forgets
-//! what was not taught for longest.
+//! The paper calls it 'a machine learning model' and describes it as the average bandwidth seen for this kind
+//! of 5-tuple. Here it is an online average at four grains: the exact tuple; the service (destination, port
+//! and protocol); the two networks (/24 of both addresses); all flows. The finest known grain gives the
+//! prediction. Each grain is a table of bounded size that evicts the average updated longest ago.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::FiveTuple;
 
-/// What an average remembers: after so many flows each new one counts one part in so many.
+/// The memory of an average: from this number of flows on, each new one has a weight of one in this number.
 const MEMORY: u32 = 32;
 /// Bits of an address that name its network.
 const PREFIX: u32 = 24;
@@ -20,7 +20,7 @@ const PREFIX: u32 = 24;
 struct Mean {
     rate: f64,
     count: u32,
-    /// When it was taught last, as a number that grows.
+    /// The serial number of its last update.
     taught: u64,
 }
 
@@ -28,7 +28,7 @@ struct Mean {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Grain {
     means: BTreeMap<FiveTuple, Mean>,
-    /// The keys by when they were taught, oldest first.
+    /// The keys in order of their last update, oldest first.
     order: BTreeMap<u64, FiveTuple>,
 }
 
@@ -42,6 +42,11 @@ impl Grain {
         mean.rate += (rate - mean.rate) / f64::from(mean.count);
         mean.taught = now;
         self.order.insert(now, key);
+        self.evict(limit);
+    }
+
+    /// Removes the average updated longest ago if there are more than `limit`.
+    fn evict(&mut self, limit: usize) {
         if self.means.len() > limit
             && let Some((_, oldest)) = self.order.pop_first()
         {
@@ -57,7 +62,7 @@ impl Grain {
 /// The names of the grains in the text form, finest first.
 const NAMES: [&str; 4] = ["tuple", "service", "network", "all"];
 
-/// What a tuple is called at each grain: fields that a grain does not look at are zero.
+/// The keys of a tuple at each grain: fields that a grain ignores are zero.
 fn keys(tuple: &FiveTuple) -> [FiveTuple; 4] {
     let none = FiveTuple { source: 0, destination: 0, source_port: 0, destination_port: 0, protocol: 0 };
     let network = |address: u32| address & !(u32::MAX >> PREFIX);
@@ -69,7 +74,7 @@ fn keys(tuple: &FiveTuple) -> [FiveTuple; 4] {
     ]
 }
 
-/// The averages learned.
+/// The averages at all grains.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learned {
     grains: [Grain; 4],
@@ -78,12 +83,12 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Nothing learned yet; each grain keeps `limit` averages at most.
+    /// An empty model; each grain keeps at most `limit` averages.
     pub fn new(limit: usize) -> Self {
         Self { grains: Default::default(), taught: 0, limit: limit.max(1) }
     }
 
-    /// A flow of this tuple was measured at `rate`.
+    /// Adds a flow of this tuple, measured at `rate`.
     pub fn teach(&mut self, tuple: &FiveTuple, rate: f64) {
         if rate.is_finite() && rate >= 0.0 {
             self.taught += 1;
@@ -93,23 +98,24 @@ impl Learned {
         }
     }
 
-    /// The rate at which such a flow will send; `None` if nothing was ever learned.
+    /// The predicted rate of a flow; `None` if the model is empty.
     pub fn predict(&self, tuple: &FiveTuple) -> Option<f64> {
         self.grains.iter().zip(&keys(tuple)).find_map(|(grain, key)| grain.rate(key))
     }
 
-    /// How many flows have taught it.
+    /// The number of flows added so far.
     pub const fn taught(&self) -> u64 {
         self.taught
     }
 
-    /// How many averages it holds.
+    /// The number of averages.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.grains.iter().map(|grain| grain.means.len()).sum()
     }
 
-    /// All it knows, one average per line: grain, the five fields, rate in bytes per second, count, when taught.
+    /// The model as text, one average per line: grain, the five fields, rate in bytes per second, count,
+    /// serial number of the last update.
     pub fn to_text(&self) -> String {
         let mut text =
             String::from("# brf averages: grain source destination ports protocol B/s count taught\n");
@@ -128,10 +134,10 @@ impl Learned {
         text
     }
 
-    /// The reverse of [`Learned::to_text`]. Of more than `limit` averages of a grain the last are kept.
+    /// Reads the text of [`Learned::to_text`]. Keeps the last `limit` averages of each grain.
     ///
     /// # Errors
-    /// If a line is none of these: its number, and what is wrong.
+    /// The number of the first invalid line, and the reason.
     pub fn from_text(text: &str, limit: usize) -> Result<Self, String> {
         let mut learned = Self::new(limit);
         for (i, line) in text.lines().enumerate() {
@@ -144,13 +150,14 @@ impl Learned {
             let [name, source, destination, source_port, destination_port, protocol, rate, count, taught] =
                 fields[..]
             else {
-                return Err(wrong("nine fields are needed"));
+                return Err(wrong("expected nine fields"));
             };
             let place = NAMES.iter().position(|known| *known == name);
-            let place = place.ok_or_else(|| wrong("the grain is tuple, service, network or all"))?;
+            let place =
+                place.ok_or_else(|| wrong("unknown grain; expected tuple, service, network or all"))?;
             let number = |text: &str, max: u64| match text.parse::<u64>() {
                 Ok(value) if value <= max => Ok(value),
-                _ => Err(wrong(&format!("'{text}' is not a number up to {max}"))),
+                _ => Err(wrong(&format!("'{text}' is not a whole number up to {max}"))),
             };
             let key = FiveTuple {
                 source: number(source, u32::MAX.into())? as u32,
@@ -165,15 +172,11 @@ impl Learned {
             let taught = number(taught, u64::MAX - 1)?;
             let grain = &mut learned.grains[place];
             if count == 0 || grain.means.contains_key(&key) || grain.order.contains_key(&taught) {
-                return Err(wrong("an average of no flow, or one told twice"));
+                return Err(wrong("the count is zero or the average is a duplicate"));
             }
             grain.means.insert(key, Mean { rate, count, taught });
             grain.order.insert(taught, key);
-            if grain.means.len() > learned.limit
-                && let Some((_, oldest)) = grain.order.pop_first()
-            {
-                grain.means.remove(&oldest);
-            }
+            grain.evict(learned.limit);
             learned.taught = learned.taught.max(taught);
         }
         Ok(learned)
@@ -197,9 +200,9 @@ mod tests {
     const NEIGHBOUR: u32 = 0xc0a8_0102;
     const ELSEWHERE: u32 = 0xc0a9_0101;
 
-    /// Prediction falls back from the 5-tuple to the service, to the networks, to the average of all.
+    /// Prediction backs off from the tuple to the service, the networks and the overall average.
     #[test]
-    fn prediction_falls_back_to_coarser_averages() {
+    fn prediction_backs_off_to_coarser_averages() {
         let mut learned = Learned::new(100);
         assert_eq!(learned.predict(&tuple(A, SERVER, 80)), None);
         learned.teach(&tuple(A, SERVER, 80), 100.0);
@@ -208,20 +211,20 @@ mod tests {
         assert_eq!(learned.predict(&tuple(A, SERVER, 80)), Some(100.0));
         // Another client of the service: the mean of its two flows.
         assert_eq!(learned.predict(&tuple(FAR, SERVER, 80)), Some(200.0));
-        // Another service between the same networks; then none of all that.
+        // Another service between the same networks; then no common grain but the average of all.
         assert_eq!(learned.predict(&tuple(B, SERVER, 443)), Some(400.0));
         assert_eq!(learned.predict(&tuple(FAR, ELSEWHERE, 443)), Some(400.0));
         learned.teach(&tuple(FAR, ELSEWHERE, 443), 2800.0);
         assert_eq!(learned.predict(&tuple(FAR, SERVER, 443)), Some(1000.0));
-        // What is no rate teaches nothing.
+        // Invalid rates are ignored.
         learned.teach(&tuple(A, SERVER, 80), f64::NAN);
         learned.teach(&tuple(A, SERVER, 80), -1.0);
         assert_eq!((learned.predict(&tuple(A, SERVER, 80)), learned.taught()), (Some(100.0), 4));
     }
 
-    /// An average follows a lasting change.
+    /// An average follows a lasting change, with weight 1/32 per flow.
     #[test]
-    fn average_follows_lasting_change() {
+    fn average_follows_a_lasting_change() {
         let mut learned = Learned::new(10);
         for _ in 0..1000 {
             learned.teach(&tuple(A, SERVER, 80), 100.0);
@@ -229,15 +232,15 @@ mod tests {
         for _ in 0..100 {
             learned.teach(&tuple(A, SERVER, 80), 200.0);
         }
-        // 100 · (31/32)^100 is left of the difference.
+        // 100 · (31/32)^100 of the difference remains.
         let expected = 200.0 - 100.0 * (31.0f64 / 32.0).powi(100);
         let found = learned.predict(&tuple(A, SERVER, 80)).unwrap();
         assert!((found - expected).abs() < 1e-6, "{found}");
     }
 
-    /// Memory is bounded, and the newest averages stay.
+    /// Memory is bounded and keeps the averages taught last.
     #[test]
-    fn memory_is_bounded_and_keeps_newest() {
+    fn memory_is_bounded_and_keeps_latest_averages() {
         let mut learned = Learned::new(8);
         for client in 0..10_000u32 {
             learned.teach(&tuple(client << 8, client << 8, 80), f64::from(client));
@@ -245,22 +248,25 @@ mod tests {
         assert_eq!(learned.len(), 3 * 8 + 1);
         assert_eq!(learned.predict(&tuple(9_999 << 8, 9_999 << 8, 80)), Some(9_999.0));
         assert_eq!(learned.predict(&tuple(9_992 << 8, 9_992 << 8, 80)), Some(9_992.0));
-        // One taught before is known by the general average alone.
+        // An earlier one is known only by the average of all.
         let all = learned.predict(&tuple(FAR, ELSEWHERE, 1));
         assert_eq!(learned.predict(&tuple(9_991 << 8, 9_991 << 8, 80)), all);
     }
 
-    /// Impossible lines are refused with their number.
+    /// Invalid lines are refused with their number.
     #[test]
-    fn impossible_line_is_refused_with_number() {
+    fn invalid_lines_are_refused_with_their_number() {
         for (text, what) in [
-            ("tuple 1 2 3", "line 1: nine fields"),
-            ("# head\nflow 1 2 3 4 6 1.0 1 1", "line 2: the grain"),
+            ("tuple 1 2 3", "line 1: expected nine fields"),
+            ("# head\nflow 1 2 3 4 6 1.0 1 1", "line 2: unknown grain"),
             ("tuple 1 2 70000 4 6 1.0 1 1", "line 1: '70000'"),
             ("tuple 1 2 3 4 6 nan 1 1", "line 1: the rate"),
             ("tuple 1 2 3 4 6 -1 1 1", "line 1: the rate"),
-            ("tuple 1 2 3 4 6 1 0 1", "line 1: an average of no flow"),
-            ("all 0 0 0 0 0 1 1 1\nall 0 0 0 0 0 1 1 2", "line 2: an average of no flow, or one told twice"),
+            ("tuple 1 2 3 4 6 1 0 1", "line 1: the count is zero"),
+            (
+                "all 0 0 0 0 0 1 1 1\nall 0 0 0 0 0 1 1 2",
+                "line 2: the count is zero or the average is a duplicate",
+            ),
         ] {
             let error = Learned::from_text(text, 8).expect_err(text);
             assert!(error.starts_with(what), "{text}: {error}");
@@ -268,9 +274,9 @@ mod tests {
     }
 
     proptest! {
-        /// A written model is read back and learns on alike.
+        /// A model read back from its text equals the original and learns alike.
         #[test]
-        fn learned_text_round_trips(
+        fn text_form_round_trips_and_keeps_learning(
             lessons in prop::collection::vec((0u32..6, 0u32..6, 0u16..3, 0.0f64..1e10), 0..60),
             limit in 1usize..12,
         ) {

@@ -1,4 +1,5 @@
-//! Who holds a share: flows join, are established, retire and are forgotten, and the classes follow their numbers.
+//! Class membership: flows join, are established, retire and are removed, and the classes follow their
+//! numbers.
 
 use narrows_cc::{Nanos, Rate};
 
@@ -7,39 +8,39 @@ use super::flow::{Class, Flow, Layer};
 use super::shares::Classes;
 use super::state::State;
 use super::{
-    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_MIN, PERIOD_UNKNOWN, UNTRACKED_GONE, UDP,
-    UDP_GONE,
+    BRF, Brf, FIRST_LAYER, HALF_OPEN, OTHERS, PERIOD_MAX, PERIOD_MIN, PERIOD_UNKNOWN, UDP, UDP_GONE,
+    UNTRACKED_GONE,
 };
-use crate::{Port, FiveTuple};
+use crate::{FiveTuple, Port};
 
 impl Brf {
     pub(super) fn is_udp(&self, flow: u32) -> bool {
         self.tuples.get(flow as usize).is_some_and(|tuple| tuple.protocol == FiveTuple::UDP)
     }
 
-    /// Equation 9, with the margin of equation 14: a flow that begins with exactly what its kind uses would count as one that
-    /// could use more.
+    /// Equation 9, with the margin of equation 14: a flow that begins with exactly the usage of its kind
+    /// would count as one that could use more.
     pub(super) fn predict(&self, flow: u32) -> Option<f64> {
         let tuple = self.tuples.get(flow as usize).filter(|_| self.prediction)?;
         Some(self.learned.predict(tuple)? * self.limit.beta)
     }
 
-    /// Flows of the class whose SYN was seen and that have no share yet; no more than may have one before they answer.
+    /// Half-open flows of the BRF class without a share, as far as they are credible.
     pub(super) fn waiting(&self) -> usize {
         let half_open = self.half_open[Class::Brf as usize];
-        half_open.saturating_sub(self.reserved).min(self.believed())
+        half_open.saturating_sub(self.reserved).min(self.credible_half_open())
     }
 
-    /// How many half-open flows are believed to be real.
-    pub(super) fn believed(&self) -> usize {
+    /// The number of half-open flows that count as real.
+    pub(super) fn credible_half_open(&self) -> usize {
         (self.shares.count() - self.reserved).max(HALF_OPEN)
     }
 
-    /// Equation 8, whenever a number has changed by which it divides. `joining` BRF flows are about to.
+    /// Equation 8, after any change of its numbers. `joining` BRF flows are about to join.
     pub(super) fn divide_classes(&mut self, port: &mut Port<'_>, joining: usize) {
         let udp = self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
         let brf = self.shares.count() + joining;
-        // Whoever found no room in the table, and what was there before this switch, are not left with nothing.
+        // Untracked flows keep a share: those refused by the table, and those older than it.
         self.untracked &= self.untracked_seen.is_some_and(|seen| port.now - seen < UNTRACKED_GONE);
         let others = self.others + usize::from(self.untracked);
         let classes = Classes::divide(self.capacity - self.acks_rate, brf, others, udp, self.udp_share);
@@ -50,13 +51,13 @@ impl Brf {
         }
     }
 
-    /// Tells the queue. What a class leaves unused the others may have, but for UDP.
+    /// Configures the classes of the queue. All but UDP may borrow unused bandwidth.
     pub(super) fn set_classes(&self, port: &mut Port<'_>) {
         let rate = |rate: f64| Rate::from_bytes_per_sec(rate.max(1.0) as u64);
         // The link is the ceiling.
         let all = Rate::MAX;
         port.set_class(BRF, rate(self.classes.brf + self.acks_rate), all);
-        // A layer without members is assured a little, so that a new flow need not wait for others' tokens.
+        // Every layer has a minimum, so that a new flow need not wait for tokens of others.
         let least = 0.05 * self.classes.brf;
         let sum: f64 = self.layers.iter().map(|layer| layer + least).sum();
         for (class, layer) in (FIRST_LAYER..).zip(self.layers) {
@@ -68,9 +69,9 @@ impl Brf {
         port.set_class(UDP, rate(self.classes.udp), rate(self.classes.udp));
     }
 
-    /// A flow of the BRF class that has no share gets its first one (equations 8 to 13), while so many others wait for theirs:
-    /// N counts those whose SYN was seen, as far as they are believed. Returns the flow's base, and whether it got less than an
-    /// equal share by prediction.
+    /// Gives a BRF flow its first share (equations 8 to 13) while `waiting` others wait for theirs: N counts
+    /// credible half-open flows. Returns the flow's base, and whether the prediction is less than an equal
+    /// share.
     pub(super) fn admit(
         &mut self,
         port: &mut Port<'_>,
@@ -98,7 +99,7 @@ impl Brf {
         (base, predicted)
     }
 
-    /// A flow counts no more: it ended, fell silent or was never established.
+    /// Removes a flow from its class: it ended, fell silent or was never established.
     pub(super) fn retire(&mut self, port: &mut Port<'_>, id: u32, flow: &mut Flow) {
         if let (Class::Brf, Some(tuple), Some(rate)) =
             (flow.class, self.tuples.get(id as usize), flow.take_mean())
@@ -128,7 +129,7 @@ impl Brf {
         self.divide_classes(port, 0);
     }
 
-    /// Takes a flow out of the table.
+    /// Removes a flow from the table.
     pub(super) fn forget(&mut self, port: &mut Port<'_>, id: u32) {
         if let Some(mut flow) = self.table.remove(id) {
             self.half_open[flow.class as usize] -= usize::from(!flow.established);
@@ -136,7 +137,7 @@ impl Brf {
         }
     }
 
-    /// The sender has answered: the flow counts from now on.
+    /// Marks a flow as established: its sender has answered.
     pub(super) fn establish(&mut self, port: &mut Port<'_>, id: u32) {
         let Some(flow) = self.table.get(port.now, id) else { return };
         let rtt = port.now - flow.opened;
@@ -147,7 +148,7 @@ impl Brf {
         if flow.class == Class::Brf {
             self.reserved -= usize::from(flow.active);
             if !self.period_known || rtt > self.period {
-                // The beat of a longer period is kept; the first one begins now.
+                // A longer period keeps the schedule of allocations; the first one starts it now.
                 if !self.period_known && self.allocate_at != Nanos::MAX {
                     self.allocate_at = port.now.saturating_add(rtt.clamp(PERIOD_MIN, PERIOD_MAX));
                 }
@@ -158,7 +159,7 @@ impl Brf {
         self.activate(port, id);
     }
 
-    /// A flow that sends is counted.
+    /// Counts a flow that sends as a member of its class.
     pub(super) fn activate(&mut self, port: &mut Port<'_>, id: u32) {
         let Some(flow) = self.table.get(port.now, id) else { return };
         if flow.active || flow.closed {
@@ -171,14 +172,38 @@ impl Brf {
                 self.divide_classes(port, 0);
             }
             Class::Brf => {
-                // One that is back and could use more when it fell silent needs no prediction.
-                let greedy = flow.is_greedy();
-                let prediction = if greedy { None } else { self.predict(id) };
+                // A returning flow that used all of its share before needs no prediction.
+                let backlogged = flow.is_backlogged();
+                let prediction = if backlogged { None } else { self.predict(id) };
                 let (base, predicted) = self.admit(port, prediction, self.waiting());
                 if let Some(flow) = self.table.get(port.now, id) {
                     flow.join(port.now, base, predicted);
                 }
             }
         }
+    }
+
+    /// Recounts everything that is kept incrementally and compares.
+    #[cfg(test)]
+    pub(super) fn check(&mut self) {
+        let (mut holders, mut others, mut reserved, mut half_open, mut sum) = (0, 0, 0, [0; 2], 0.0);
+        let (shares, nominal) = (self.shares.clone(), self.nominal);
+        for (_, flow) in self.table.iter_mut() {
+            half_open[flow.class as usize] += usize::from(!flow.established);
+            if flow.active && flow.class == Class::Brf {
+                holders += 1;
+                reserved += usize::from(!flow.established);
+                sum += shares.rate(flow.base);
+                assert!(shares.rate(flow.base) > 0.0);
+            }
+            others += usize::from(flow.active && flow.class == Class::Other);
+        }
+        assert_eq!((holders, others), (shares.count(), self.others));
+        assert_eq!((reserved, half_open), (self.reserved, self.half_open));
+        assert!((sum - shares.allocated()).abs() <= 1e-6 * nominal, "{sum} {}", shares.allocated());
+        let asleep = self.allocate_at == Nanos::MAX;
+        assert_eq!(asleep, holders == 0, "it sleeps without flows, and only then");
+        let classes = self.classes.brf + self.classes.others + self.classes.udp;
+        assert!(classes <= nominal * (1.0 + 1e-9));
     }
 }

@@ -1,4 +1,5 @@
-//! Anything may come in any order: the counts stay right, time goes on, and every rate written is one.
+//! Random packets and signals in any order: counts stay right, time advances, and every rate written is
+//! valid.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use narrows_cc::{Nanos, Params, Rate};
 use narrows_packet::{Flags, Kind, Packet};
 use proptest::prelude::*;
 
-use super::{Brf, Class, RateCode};
+use super::{Brf, RateCode};
 use crate::{Congestion, FiveTuple, RateHeader, Router, RouterFrame, RouterSetup, Signal, TestPort};
 
 const CAPACITY: u64 = 10_000_000;
@@ -27,9 +28,9 @@ enum Op {
         extension: RateHeader,
     },
     Signal(Signal),
-    /// So many microseconds pass.
+    /// This many microseconds pass.
     Pass(u64),
-    /// A flow sends so many full packets within so many microseconds, each of which is acknowledged.
+    /// A flow sends this many full packets within this many microseconds; each is acknowledged.
     Run(u32, u64, u64),
 }
 
@@ -83,7 +84,7 @@ fn params() -> impl Strategy<Value = Params> {
         for (param, choice) in Brf::INFO.params.iter().zip(choices) {
             let value = match choice {
                 0 => param.min,
-                // A table of a million flows takes long to make.
+                // A table of a million flows takes long to create.
                 1 => param.max.min(if param.name == "flows" { 50.0 } else { f64::INFINITY }),
                 _ => param.default.min(if param.name == "flows" { 12.0 } else { f64::INFINITY }),
             };
@@ -121,7 +122,7 @@ impl Run {
         while self.brf.next_wake() <= until {
             let at = self.brf.next_wake();
             self.brf.on_wake(&mut self.port.at(at, 50_000));
-            assert!(self.brf.next_wake() > at, "time goes on");
+            assert!(self.brf.next_wake() > at, "time advances");
         }
         self.now = until;
         self.port.outbox.clear();
@@ -131,7 +132,7 @@ impl Run {
         let mut packet = made(flow, flags, extension);
         packet.payload = payload;
         let mut port = self.port.at(self.now, 0);
-        // As the port's agent calls.
+        // As the port agent calls it.
         if packet.kind() != Kind::Message {
             if flags.has(Flags::SYN) && !flags.has(Flags::ACK) {
                 self.brf.on_open(&mut port, &packet);
@@ -141,7 +142,7 @@ impl Run {
             }
         }
         self.brf.on_arrival(&mut port, &mut packet);
-        assert!(!port.consumed(), "it takes no packet");
+        assert!(!port.consumed(), "it consumes no packet");
     }
 
     fn back(&mut self, flow: u32, flags: Flags, extension: RateHeader) {
@@ -154,31 +155,14 @@ impl Run {
         };
         match (read(extension), read(packet.rate_header())) {
             (Some(before), Some(after)) => assert!(after <= before, "raised"),
-            (None, Some(rate)) => assert!(!rate.is_zero(), "a share of nothing"),
+            (None, Some(rate)) => assert!(!rate.is_zero(), "a share of zero"),
             (before, None) => assert!(before.is_none() && packet.rate_header() == extension, "lost"),
         }
     }
 
     fn check(&mut self) {
-        let brf = &mut self.brf;
-        let (mut holders, mut others, mut reserved, mut half_open, mut sum) = (0, 0, 0, [0; 2], 0.0);
-        let shares = brf.shares.clone();
-        for (_, flow) in brf.table.iter_mut() {
-            half_open[flow.class as usize] += usize::from(!flow.established);
-            if flow.active && flow.class == Class::Brf {
-                holders += 1;
-                reserved += usize::from(!flow.established);
-                sum += shares.rate(flow.base);
-                assert!(shares.rate(flow.base) > 0.0);
-            }
-            others += usize::from(flow.active && flow.class == Class::Other);
-        }
-        assert_eq!((holders, others), (shares.count(), brf.others));
-        assert_eq!((reserved, half_open), (brf.reserved, brf.half_open));
-        assert!((sum - shares.allocated()).abs() <= 1e-6 * CAPACITY as f64, "{sum} {}", shares.allocated());
-        assert_eq!(brf.next_wake() == Nanos::MAX, holders == 0, "it sleeps without flows, and only then");
-        assert!(brf.classes.brf + brf.classes.others + brf.classes.udp <= CAPACITY as f64 * (1.0 + 1e-9));
-        brf.telemetry(&mut |name, value| {
+        self.brf.check();
+        self.brf.telemetry(&mut |name, value| {
             let sound = value.number().is_none_or(|x| x.is_finite() && x >= 0.0);
             assert!(sound, "{name}: {value:?}");
         });
@@ -186,11 +170,9 @@ impl Run {
 }
 
 proptest! {
-
-
-    /// Whatever arrives, the counts are right and the shares add up to the capacity at most.
+    /// Whatever arrives, all counts are right and the classes take the capacity at most.
     #[test]
-    fn random_events_keep_counts_and_capacity(
+    fn any_input_keeps_counts_right_and_shares_in_capacity(
         params in params(),
         ops in ops(),
         classes in any::<bool>(),

@@ -1,4 +1,5 @@
-//! What comes back: shares are written into acknowledgements (equation 7), and those of other switches for them.
+//! Writing shares into ACKs on their way back (equation 7): the port's own, and those that other switches
+//! announced.
 
 use narrows_cc::{Nanos, Rate};
 
@@ -10,21 +11,21 @@ use crate::{Port, RateHeader, RouterFrame};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RemoteReservation {
     code: u16,
-    /// It has not been written since.
-    due: bool,
+    /// It has not been written yet.
+    unwritten: bool,
 }
 
-/// How long no acknowledgement need be seen of a flow that sends, before they are taken to go another way.
-pub(super) fn patience(rtt: Nanos) -> Nanos {
+/// How long a flow may send without an ACK before its ACKs are assumed to take another path.
+pub(super) fn ack_timeout(rtt: Nanos) -> Nanos {
     (rtt * 3).max(Nanos::from_millis(100))
 }
 
-/// A router only lowers the value carried (equation 7).
+/// Writes a rate unless the packet carries a lower one (equation 7).
 fn write<F: RouterFrame>(packet: &mut F, rate: Rate) {
     let lower = match packet.rate_header() {
         RateHeader::None => true,
         RateHeader::BrfRate { code } => RateCode(code).decode() > rate,
-        // Somebody else's header.
+        // The header of another protocol.
         _ => false,
     };
     if lower {
@@ -33,7 +34,7 @@ fn write<F: RouterFrame>(packet: &mut F, rate: Rate) {
 }
 
 impl Brf {
-    /// An acknowledgement of a flow of this port, or of another.
+    /// Handles an ACK: writes the share of its flow if it is due.
     pub(super) fn write_own<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         let (now, id) = (port.now, packet.flow());
         let Some(flow) = self.table.get(now, id) else { return };
@@ -48,7 +49,7 @@ impl Brf {
             return;
         }
         if !flow.active {
-            // A flow that fell silent has no share until it sends again; a new one has it with the SYN-ACK.
+            // A silent flow has no share until it sends again; a new one gets it with the SYN-ACK.
             if !flow.established && packet.opens() {
                 self.offer(port, packet);
             }
@@ -56,30 +57,31 @@ impl Brf {
         }
         let carried = match packet.rate_header() {
             RateHeader::BrfRate { code } => {
-                flow.beyond = Some((RateCode(code).decode().as_bytes_per_sec() as f64, now));
+                flow.other_share = Some((RateCode(code).decode().as_bytes_per_sec() as f64, now));
                 true
             }
             _ => false,
         };
         let share = self.shares.rate(flow.base);
-        // What is above the share of a switch that leads is no news to the sender, and would be taken for the least one.
-        let led = flow.beyond.is_some_and(|(least, seen)| now - seen < flow.rtt * 2 && least <= share);
+        // The sender knows a lower share of another switch; writing ours would replace it.
+        let led = flow.other_share.is_some_and(|(least, seen)| now - seen < flow.rtt * 2 && least <= share);
         let urgent = self.urgent && !led && flow.has_fallen_to(share);
         if !carried && !urgent && now < flow.write_at {
             return;
         }
-        // Another switch that writes sets the pace; this one takes over when it has not for two round trips.
+        // If another switch writes, it sets the pace; this one takes over after two round trips without a
+        // rate.
         flow.write_at = now.saturating_add(if carried { flow.rtt * 2 } else { flow.rtt });
         flow.advise(share);
         write(packet, self.shares.advice(flow.base));
         self.counts.written += 1;
     }
 
-    /// The SYN-ACK of a flow without a share.
+    /// Writes the first share of a flow into its SYN-ACK.
     fn offer<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         let prediction = self.predict(packet.flow());
         let waiting = self.waiting().saturating_sub(1);
-        if self.reserved < self.believed() {
+        if self.reserved < self.credible_half_open() {
             let (base, predicted) = self.admit(port, prediction, waiting);
             self.reserved += 1;
             if let Some(flow) = self.table.get(port.now, packet.flow()) {
@@ -88,7 +90,7 @@ impl Brf {
             }
             write(packet, self.shares.advice(base));
         } else {
-            // Too many half-open flows: it is told what it will have, and has it when it answers.
+            // Too many half-open flows: announce the share, and allocate it when the sender answers.
             self.divide_classes(port, 0);
             let initial = self.shares.initial(prediction, waiting);
             write(packet, Rate::from_bytes_per_sec((initial as u64).max(1)));
@@ -96,26 +98,29 @@ impl Brf {
         self.counts.written += 1;
     }
 
-    /// Another switch announces the share of a flow; one on its way if the flow crosses this port too.
+    /// Records a share that another switch announced. That switch is on the flow's path if the flow crosses
+    /// this port.
     pub(super) fn note_reservation(&mut self, now: Nanos, flow: u32, code: u16) {
-        // A share of nothing is none.
+        // A share of zero is invalid.
         let rate = RateCode(code).decode();
         if let (false, Some(own)) = (rate.is_zero(), self.table.peek_mut(flow)) {
             own.remote = Some((RateCode(code), now));
-            own.beyond = Some((rate.as_bytes_per_sec() as f64, now));
+            own.other_share = Some((rate.as_bytes_per_sec() as f64, now));
         }
-        if rate.is_zero() || self.reservations.insert(now, flow, RemoteReservation { code, due: true }).is_none() {
+        if rate.is_zero()
+            || self.reservations.insert(now, flow, RemoteReservation { code, unwritten: true }).is_none()
+        {
             self.counts.refused += 1;
         }
     }
 
     /// Writes a share that another switch announced into the next acknowledgement of its flow.
-    pub(super) fn write_for_others<F: RouterFrame>(&mut self, now: Nanos, packet: &mut F) {
+    pub(super) fn write_remote<F: RouterFrame>(&mut self, now: Nanos, packet: &mut F) {
         if self.reservations.is_empty() || !packet.is_reverse() || packet.is_message() {
             return;
         }
         let Some(reservation) = self.reservations.get(now, packet.flow()) else { return };
-        if std::mem::take(&mut reservation.due) {
+        if std::mem::take(&mut reservation.unwritten) {
             write(packet, RateCode(reservation.code).decode());
             self.counts.written += 1;
         }

@@ -1,12 +1,12 @@
 //! The states of figure 5.
 
-/// Where the allocation of a port stands.
+/// The state of a port's allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum State {
     /// The flow table is set up; no flow of the BRF class holds a share.
     #[default]
     FlowTable,
-    /// A new flow is given its first share (equations 9 to 13).
+    /// A new flow gets its first share (equations 9 to 13).
     InitialAllocation,
     /// The rates of all flows are measured.
     Measurement,
@@ -32,25 +32,25 @@ impl State {
     pub const fn leads_to(self, to: Self) -> bool {
         use State::{Allocation, CongestionReduction, FlowTable, InitialAllocation, Measurement};
         match (self, to) {
-            // A new flow, in whatever state the port waits.
+            // A new flow, in any state in which the port waits.
             (FlowTable | Measurement | CongestionReduction, InitialAllocation) => true,
-            // 'For the newly added traffic the initial bandwidth is calculated, and then the bandwidth is measured'; a cut
-            // that was in force goes on.
+            // 'For the newly added traffic the initial bandwidth is calculated, and then the bandwidth is
+            // measured'; a cut in force continues.
             (InitialAllocation, Measurement | CongestionReduction) => true,
             // 'After one RTT, the bandwidth allocation phase is entered, and the process is repeated.'
             (Measurement, Allocation) | (Allocation, Measurement) => true,
-            // The controller detects congestion; then everything is divided anew.
+            // The controller detects congestion; then comes a full allocation.
             (Measurement, CongestionReduction) | (CongestionReduction, Allocation) => true,
-            // The last flow has gone.
+            // The last flow has left.
             (Measurement | Allocation | CongestionReduction, FlowTable) => true,
             _ => false,
         }
     }
 
-    /// Goes on to another state.
+    /// Enters another state.
     ///
     /// # Panics
-    /// If that is no edge of the figure: a slip in the router.
+    /// If the figure has no such edge, which is a bug in the router algorithm.
     pub fn transition(&mut self, to: Self) {
         assert!(self.leads_to(to), "no edge from {} to {}", self.name(), to.name());
         *self = to;
@@ -63,7 +63,7 @@ mod tests {
 
     /// The life of a port is a path through the figure.
     #[test]
-    fn port_life_follows_state_diagram() {
+    fn typical_port_life_follows_legal_edges() {
         let mut state = State::default();
         for to in [
             InitialAllocation,
@@ -82,22 +82,22 @@ mod tests {
         }
     }
 
-    /// Only the edges of the figure are legal.
+    /// Edges that the figure does not have are illegal.
     #[test]
-    fn edges_are_only_those_of_the_figure() {
+    fn edges_absent_from_the_figure_are_illegal() {
         let all = [FlowTable, InitialAllocation, Measurement, Allocation, CongestionReduction];
         let edges = all.iter().flat_map(|from| all.iter().map(move |to| (*from, *to)));
         let legal = edges.filter(|(from, to)| from.leads_to(*to)).count();
         assert_eq!(legal, 12);
         assert!(all.iter().all(|state| !state.leads_to(*state)));
-        // Without flows there is nothing to measure, to divide or to cut.
+        // Without flows there is nothing to measure, allocate or cut.
         assert!([Measurement, Allocation, CongestionReduction].iter().all(|to| !FlowTable.leads_to(*to)));
     }
 
-    /// An illegal edge panics.
+    /// An illegal transition panics.
     #[test]
     #[should_panic(expected = "no edge from flow_table to allocation")]
-    fn illegal_edge_panics() {
+    fn illegal_transition_panics() {
         State::default().transition(Allocation);
     }
 }

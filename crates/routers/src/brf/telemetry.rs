@@ -1,10 +1,10 @@
-//! What the switch tells of itself.
+//! The telemetry of BRF.
 
-use crate::{Reading, TelemetrySink};
 use super::Brf;
+use crate::{Reading, TelemetrySink};
 
 impl Brf {
-    /// Its state, rates and counters.
+    /// Reports state, rates and counters.
     pub(super) fn report(&self, sink: TelemetrySink<'_>) {
         sink("state", Reading::State(self.state.name()));
         sink("capacity", Reading::Rate(self.capacity));

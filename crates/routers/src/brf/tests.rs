@@ -1,14 +1,16 @@
-//! The switch at its port, packet by packet. Rates are in bytes per second; a port carries 10 MB/s.
+//! A BRF switch, packet by packet. Rates are in bytes per second; the port carries 10 MB/s.
 
 use std::sync::Arc;
 
 use narrows_cc::{Nanos, Params, Rate};
 use narrows_packet::{Flags, Packet};
 
-use super::{Brf, RateCode, State};
-use crate::{Congestion, FiveTuple, RateHeader, Router, RouterFrame, RouterSetup, Signal, TestPort};
+use super::{Brf, RateCode};
+use crate::{
+    Congestion, FiveTuple, RateHeader, Reading, Router, RouterFrame, RouterSetup, Signal, TestPort, telemetry,
+};
 
-mod ways;
+mod paths;
 
 const MB: f64 = 1e6;
 
@@ -45,10 +47,10 @@ impl Switch {
         Self { brf: Brf::new(&setup(overrides)), port: TestPort::default(), now: Nanos::from_millis(1) }
     }
 
-    /// The same with the queue it asks for.
+    /// A switch with its own queue.
     fn with_classes() -> Self {
         let setup = setup(&[]);
-        let queue = Brf::queue(&setup).expect("it has a queue of its own");
+        let queue = Brf::queue(&setup).expect("its own queue");
         Self { port: TestPort::new(&queue), ..Self::new(&[]) }
     }
 
@@ -57,7 +59,7 @@ impl Switch {
         while self.brf.next_wake() <= until {
             let at = self.brf.next_wake();
             self.brf.on_wake(&mut self.port.at(at, 0));
-            assert!(self.brf.next_wake() > at, "time goes on");
+            assert!(self.brf.next_wake() > at, "time advances");
         }
         self.now = until;
         self
@@ -90,7 +92,7 @@ impl Switch {
         self.forth(flow, Flags::ACK, 1448, RateHeader::None)
     }
 
-    /// A packet to the sender that carries this; what it carries then.
+    /// The rate header of a packet to the sender after the switch, with this one before.
     fn back_with(&mut self, flow: u32, flags: Flags, extension: RateHeader) -> RateHeader {
         let mut packet = Packet::new(flow);
         packet.flags = flags.with(Flags::ACK).with(Flags::REVERSE);
@@ -99,12 +101,12 @@ impl Switch {
         packet.rate_header()
     }
 
-    /// The rate that an acknowledgement brings, in MB/s; zero for none.
+    /// The rate written into an ACK, in MB/s; zero for none.
     fn ack(&mut self, flow: u32) -> f64 {
         rate(self.back_with(flow, Flags::NONE, RateHeader::None))
     }
 
-    /// A flow is set up with a round trip of `rtt_ms` from now, the switch being next to the sender; its first rate.
+    /// Sets up a flow with an RTT of `rtt_ms`, the switch being next to the sender. Returns its first rate.
     fn open(&mut self, flow: u32, rtt_ms: u64) -> f64 {
         let ms = self.now.as_nanos() / 1_000_000;
         self.syn(flow);
@@ -114,16 +116,17 @@ impl Switch {
         first
     }
 
-    /// A millisecond's worth of all that the port carries.
+    /// Sends the data of a millisecond at the port's full rate.
     fn flood(&mut self, flow: u32) {
         for _ in 0..7 {
             self.data(flow);
         }
     }
 
-    /// Until `ms`, flows send full packets at these rates (MB/s) and are acknowledged once per millisecond. What was told last.
+    /// Until `ms`, flows send full packets at these rates (MB/s) and are acknowledged once per millisecond.
+    /// Returns the last rates written.
     fn send(&mut self, ms: u64, flows: &[(u32, f64)]) -> Vec<f64> {
-        let mut told = vec![0.0; flows.len()];
+        let mut advised = vec![0.0; flows.len()];
         let mut credit = vec![0.0; flows.len()];
         for now in self.now.as_nanos() / 1_000_000 + 1..=ms {
             self.at(now);
@@ -133,11 +136,18 @@ impl Switch {
                     credit[i] -= 1500.0;
                     self.data(flow);
                 }
-                let heard = self.ack(flow);
-                told[i] = if heard > 0.0 { heard } else { told[i] };
+                let received = self.ack(flow);
+                advised[i] = if received > 0.0 { received } else { advised[i] };
             }
         }
-        told
+        advised
+    }
+
+    fn state(&self) -> &'static str {
+        match telemetry::find(|sink| self.brf.telemetry(sink), "state") {
+            Some(Reading::State(name)) => name,
+            other => panic!("{other:?}"),
+        }
     }
 
     fn signal(&mut self, signal: Signal) {
@@ -145,13 +155,8 @@ impl Switch {
     }
 
     fn reading(&self, name: &str) -> f64 {
-        let mut found = None;
-        self.brf.telemetry(&mut |item, value| {
-            if item == name {
-                found = value.number();
-            }
-        });
-        found.expect("it tells this")
+        let reading = telemetry::find(|sink| self.brf.telemetry(sink), name);
+        reading.and_then(Reading::number).expect("a number with this name")
     }
 }
 
@@ -173,10 +178,10 @@ fn near(value: f64, expected: f64, tolerance: f64) {
 
 /// The first rate comes with the SYN-ACK, then one per round trip.
 #[test]
-fn rate_comes_with_syn_ack_then_per_round_trip() {
+fn rate_comes_with_syn_ack_then_once_per_round_trip() {
     let mut switch = Switch::new(&[]);
     assert_eq!(switch.open(1, 40), 10.0);
-    // The round-trip time is known now: the next acknowledgement may carry a rate, and then none does for 40 ms.
+    // The RTT is known now: the next ACK may carry a rate, and then none does for 40 ms.
     assert_eq!(switch.ack(1), 10.0);
     let mut carried = Vec::new();
     for ms in 42..242 {
@@ -186,24 +191,24 @@ fn rate_comes_with_syn_ack_then_per_round_trip() {
         }
     }
     assert_eq!(carried, [81, 121, 161, 201, 241]);
-    // Who does not offer gets none, and neither do flows that nobody has set up.
+    // Flows that do not offer to obey get none, nor do flows without a handshake.
     switch.forth(2, Flags::SYN, 0, RateHeader::None);
     assert_eq!(switch.back_with(2, Flags::SYN, RateHeader::None), RateHeader::None);
     assert_eq!(switch.ack(77), 0.0);
 }
 
-/// A router only lowers the rate that a packet carries.
+/// A switch only lowers the rate that an ACK carries, and leaves the pace to another that writes.
 #[test]
-fn router_only_lowers_carried_rate() {
+fn switch_only_lowers_the_carried_rate() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 40);
     assert_eq!(switch.back_with(1, Flags::NONE, code(3.0)), code(3.0));
     assert_eq!(switch.back_with(1, Flags::NONE, code(30.0)), code(10.0));
-    // Another header is not touched, nor a flow of somebody else.
+    // The header of another protocol and unknown flows stay unchanged.
     let other = RateHeader::RcpReply { rate: 5.0 };
     assert_eq!(switch.back_with(1, Flags::NONE, other), other);
     assert_eq!(switch.back_with(5, Flags::NONE, code(30.0)), code(30.0));
-    // While another switch writes, this one leaves it the pace; two round trips after the last it takes over.
+    // While another switch writes, it sets the pace; this one takes over two round trips after the last rate.
     let mut carried = Vec::new();
     for ms in 42..=200 {
         switch.at(ms).flood(1);
@@ -216,55 +221,56 @@ fn router_only_lowers_carried_rate() {
     assert_eq!(carried, [160, 200]);
 }
 
-/// Flows join with equal shares, and a share that falls is written at once.
+/// Flows join with equal shares, and a share that falls is written at once, or with `urgent = false` in its
+/// turn.
 #[test]
-fn falling_share_is_written_at_once() {
+fn joining_flows_share_equally_and_cuts_are_written_at_once() {
     for urgent in [1.0, 0.0] {
         let mut switch = Switch::new(&[("urgent", urgent)]);
         switch.open(1, 40);
         assert_eq!(switch.ack(1), 10.0);
-        // The first flow is told every 40 ms, last at 81 ms. The second one's SYN-ACK comes 9 ms later.
+        // The first flow is advised every 40 ms, last at 81 ms. The second one's SYN-ACK comes 9 ms later.
         switch.send(51, &[(1, 10.0)]);
         switch.syn(2);
         switch.send(90, &[(1, 10.0)]);
         assert_eq!(rate(switch.back_with(2, Flags::SYN, RateHeader::None)), 5.0);
-        let mut told = Vec::new();
+        let mut advised = Vec::new();
         for ms in 91..=140 {
             switch.at(ms).flood(1);
             if switch.ack(1) == 5.0 {
-                told.push(ms);
+                advised.push(ms);
             }
         }
-        assert_eq!(told, if urgent > 0.0 { vec![91, 131] } else { vec![121] });
+        assert_eq!(advised, if urgent > 0.0 { vec![91, 131] } else { vec![121] });
     }
 }
 
-/// A share that falls is not written while that of another switch is less.
+/// A share that falls is not written while another switch's share is lower.
 #[test]
-fn falling_share_waits_for_lower_remote_share() {
+fn fallen_share_above_another_switch_is_not_written() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 40);
     switch.send(50, &[(1, 10.0)]);
     switch.syn(2);
     switch.send(90, &[(1, 10.0)]);
     switch.back_with(2, Flags::SYN, RateHeader::None);
-    // The first flow has 5 MB/s here, and 2 by another switch.
+    // The first flow has 5 MB/s here, and 2 MB/s at another switch.
     assert_eq!(switch.back_with(1, Flags::NONE, code(2.0)), code(2.0));
     switch.syn(3).at(100);
     assert_eq!(switch.back_with(1, Flags::NONE, code(2.0)), code(2.0));
     switch.back_with(3, Flags::SYN, RateHeader::None);
     switch.flood(1);
     assert_eq!(switch.ack(1), 0.0);
-    // By another one it has more than here.
+    // Another switch allows more than this one.
     assert_eq!(switch.back_with(1, Flags::NONE, code(9.0)), code(3.333));
     switch.syn(4).at(110);
     switch.back_with(4, Flags::SYN, RateHeader::None);
     near(switch.ack(1), 2.5, 0.001);
 }
 
-/// Flows that set up at the same time share from the start.
+/// Flows whose handshakes overlap get equal shares.
 #[test]
-fn simultaneous_flows_share_from_the_start() {
+fn simultaneous_handshakes_share_equally() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).syn(2).syn(3).at(41);
     let first: Vec<f64> =
@@ -272,13 +278,13 @@ fn simultaneous_flows_share_from_the_start() {
     assert_eq!(first, [3.333, 3.333, 3.333]);
 }
 
-/// A limited flow gets a tenth more than it uses, and the others the rest.
+/// A limited flow gets its usage plus a tenth, the others the rest; once it wants more, shares become equal.
 #[test]
-fn limited_flow_gets_usage_and_a_tenth() {
+fn limited_flow_gets_usage_plus_a_tenth_others_the_rest() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     switch.open(2, 20);
-    // The first sends what it is told, the second 2 MB/s.
+    // The first sends at its advised rate, the second at 2 MB/s.
     let mut rates = [5.0, 2.0];
     for ms in (41..1_000).step_by(20) {
         rates[0] = switch.send(ms + 20, &[(1, rates[0]), (2, 2.0)])[0].max(0.1);
@@ -286,46 +292,46 @@ fn limited_flow_gets_usage_and_a_tenth() {
     // A packet more or less in 20 ms is 4 % of 2 MB/s.
     near(rates[0], 10.0 - 1.1 * 2.0, 0.015);
     near(switch.reading("used"), rates[0] * MB + 2.0 * MB, 0.015);
-    // The second wants more: whatever it is given it uses, until both have the same.
+    // The second now uses any share it gets, until both are equal.
     rates[1] = 2.2;
     for ms in (1_001..3_000).step_by(20) {
-        let told = switch.send(ms + 20, &[(1, rates[0]), (2, rates[1])]);
-        rates = [told[0].max(0.1), told[1].max(0.1)];
+        let advised = switch.send(ms + 20, &[(1, rates[0]), (2, rates[1])]);
+        rates = [advised[0].max(0.1), advised[1].max(0.1)];
     }
     assert_eq!(rates, [5.0, 5.0]);
 }
 
-/// A flow whose share was raised is not taken as limited.
+/// A flow whose share has just risen is not taken for a limited one.
 #[test]
-fn raised_flow_is_not_taken_as_limited() {
+fn flow_with_raised_share_is_not_taken_for_limited() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 100);
     switch.open(2, 20);
     let mut rates = [5.0, 5.0];
     for ms in (220..600).step_by(10) {
-        let told = switch.send(ms, &[(1, rates[0]), (2, rates[1])]);
-        for (rate, told) in rates.iter_mut().zip(told) {
-            *rate = if told > 0.0 { told } else { *rate };
+        let advised = switch.send(ms, &[(1, rates[0]), (2, rates[1])]);
+        for (rate, advised) in rates.iter_mut().zip(advised) {
+            *rate = if advised > 0.0 { advised } else { *rate };
         }
     }
     near(rates[0], 5.0, 0.01);
     switch.forth(2, Flags::FIN.with(Flags::ACK), 0, RateHeader::None);
     assert_eq!(switch.reading("brf_flows"), 1.0);
-    // It hears of all the link within two periods, and sends so a round trip of 100 ms later. Meanwhile it uses half of its
-    // share, and is not taken for limited.
-    let mut heard = vec![5.0; 10];
+    // It is advised the whole link within two periods, and sends at that rate an RTT of 100 ms later.
+    // Meanwhile it uses half of its share, and does not count as limited.
+    let mut received = vec![5.0; 10];
     for ms in (600..2_000).step_by(10) {
-        let told = switch.send(ms, &[(1, heard[heard.len() - 10])])[0];
-        heard.push(if told > 0.0 { told } else { *heard.last().unwrap() });
+        let advised = switch.send(ms, &[(1, received[received.len() - 10])])[0];
+        received.push(if advised > 0.0 { advised } else { *received.last().unwrap() });
     }
-    let first = heard.iter().position(|rate| *rate == 10.0).expect("it hears of all the link");
+    let first = received.iter().position(|rate| *rate == 10.0).expect("it is advised the whole link");
     assert!(first <= 10 + 20, "{first}");
-    assert!(heard[first..].iter().all(|rate| *rate == 10.0), "{heard:?}");
+    assert!(received[first..].iter().all(|rate| *rate == 10.0), "{received:?}");
 }
 
-/// Silence ends a share, and the port sleeps until a flow sends again.
+/// Silence ends a flow's share, and the port sleeps until a flow sends again.
 #[test]
-fn silence_ends_share_and_port_sleeps() {
+fn silent_flow_loses_share_and_idle_port_sleeps() {
     let mut switch = Switch::new(&[("prediction", 0.0)]);
     switch.open(1, 20);
     switch.open(2, 20);
@@ -335,19 +341,19 @@ fn silence_ends_share_and_port_sleeps() {
     near(switch.reading("allocated"), 10.0 * MB, 0.001);
     switch.at(5_000);
     assert_eq!((switch.reading("brf_flows"), switch.brf.next_wake()), (0.0, Nanos::MAX));
-    // Both are still known: they join with their first packet.
+    // Both still have entries: they join with their first packet.
     assert_eq!(switch.reading("table"), 2.0);
     switch.data(1);
     assert_eq!(switch.ack(1), 10.0);
     assert!(switch.brf.next_wake() <= switch.now + Nanos::from_millis(100));
-    // After the idle time they are not.
+    // After the idle time an entry is removed.
     switch.send(40_000, &[(1, 0.1)]);
     assert_eq!(switch.reading("table"), 1.0);
 }
 
 /// A forged SYN takes nothing from a flow, and a FIN frees its share.
 #[test]
-fn forged_syn_is_harmless_and_fin_frees_share() {
+fn forged_syn_changes_nothing_and_fin_frees_the_share() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     switch.send(200, &[(1, 10.0)]);
@@ -356,7 +362,8 @@ fn forged_syn_is_harmless_and_fin_frees_share() {
     assert_eq!((switch.reading("brf_flows"), switch.reading("half_open")), (1.0, 0.0));
     switch.forth(1, Flags::FIN.with(Flags::ACK), 0, RateHeader::None);
     assert_eq!((switch.reading("brf_flows"), switch.reading("table")), (0.0, 1.0));
-    // Repeats still go to the class; the receiver's FIN ends it. Then the number may be used again.
+    // Retransmissions still join the class; the receiver's FIN removes the entry. Then the flow number may be
+    // used again.
     assert_eq!(switch.data(1), Some(super::FIRST_LAYER + 2));
     switch.back_with(1, Flags::FIN, RateHeader::None);
     assert_eq!(switch.reading("table"), 0.0);
@@ -379,12 +386,12 @@ fn syn_flood_is_bounded_and_counted() {
         switch.syn(flow);
         switch.back_with(flow, Flags::SYN, RateHeader::None);
     }
-    // Half of the table is for flows that have not answered. Eight of them at most have a share.
+    // Half of the table is for half-open flows. At most eight of them have a share.
     assert_eq!((switch.reading("half_open"), switch.reading("table")), (500.0, 501.0));
     assert_eq!(switch.reading("refused"), 19_900.0 - 500.0);
     assert_eq!(switch.reading("table_memory"), memory);
     assert!(switch.reading("brf_flows") <= 9.0);
-    // A second later they have none, three seconds later they are forgotten, and who comes is let in.
+    // A second later they have none, three seconds later they are removed, and a new flow is accepted.
     switch.send(1_500, &[(1, 10.0)]);
     assert_eq!(switch.reading("brf_flows"), 1.0);
     switch.send(4_000, &[(1, 10.0)]);
@@ -392,36 +399,36 @@ fn syn_flood_is_bounded_and_counted() {
     assert_eq!(switch.open(2, 20), 5.0);
 }
 
-/// A signal cuts once for gamma; then all shares are divided anew.
+/// A congestion signal cuts shares once, for gamma; then all bandwidth is divided again.
 #[test]
-fn signal_cuts_once_for_gamma() {
+fn congestion_signal_cuts_shares_once_for_gamma() {
     let mut switch = Switch::new(&[("gamma", 2.0)]);
     switch.open(1, 50);
     switch.send(300, &[(1, 10.0)]);
     let queue = Signal::Congested(Congestion::Queue { packets: 200 });
-    // 150 kB of 200 kB waiting by the packets that the controller counted: 300 kB · 1/2 within 100 ms is 3 MB/s.
+    // The controller counted 200 packets, 300 kB. These drain within 100 ms, which takes 3 MB/s.
     switch.brf.on_signal(&mut switch.port.at(switch.now, 300_000), &queue);
     near(switch.reading("allocated"), 7.0 * MB, 1e-9);
-    assert_eq!(switch.brf.state, State::CongestionReduction);
-    // Told again it does nothing.
+    assert_eq!(switch.state(), "congestion_reduction");
+    // A repeated signal changes nothing.
     switch.brf.on_signal(&mut switch.port.at(switch.now, 300_000), &queue);
     near(switch.reading("allocated"), 7.0 * MB, 1e-9);
     assert_eq!(switch.brf.next_wake(), switch.now + Nanos::from_millis(100));
     switch.send(401, &[(1, 7.0)]);
     near(switch.reading("allocated"), 10.0 * MB, 1e-9);
-    // Load: 10 MB/s measured of 10, of which 98 % may be.
+    // Load: 10 MB/s measured of 10, of which 98 % are allowed.
     switch.send(700, &[(1, 10.0)]);
     switch.signal(Signal::Congested(Congestion::Load));
     near(switch.reading("allocated"), 9.8 * MB, 0.005);
     // Without flows there is nothing to cut.
     let mut empty = Switch::new(&[]);
     empty.signal(queue);
-    assert_eq!((empty.brf.state, empty.reading("reductions")), (State::FlowTable, 0.0));
+    assert_eq!((empty.state(), empty.reading("reductions")), ("flow_table", 0.0));
 }
 
-/// Acknowledgements of the other direction are taken off the capacity.
+/// The rate of ACKs of the other direction is deducted from the capacity.
 #[test]
-fn reverse_acks_reduce_capacity() {
+fn reverse_direction_acks_are_deducted() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     // 19 of 52 bytes per millisecond are 988 kB/s.
@@ -433,54 +440,54 @@ fn reverse_acks_reduce_capacity() {
         }
     }
     near(switch.reading("c_brf"), (10.0 - 1.1 * 0.988) * MB, 0.005);
-    // When they end it is given back, half of what is left in each period.
+    // When they end the deduction decays, by half per period.
     switch.send(600, &[(1, 9.0)]);
     near(switch.reading("c_brf"), 10.0 * MB, 0.001);
 }
 
-/// Classes divide by numbers of flows, and packets join their layer.
+/// Classes divide the link by numbers of flows, and packets join the layer of their flow.
 #[test]
-fn classes_divide_by_flows_and_layers() {
+fn classes_divide_by_flows_and_packets_join_layers() {
     let mut switch = Switch::with_classes();
     switch.open(1, 20);
     assert_eq!(switch.reading("c_brf"), 10.0 * MB);
     switch.forth(2, Flags::SYN, 0, RateHeader::None);
-    // A SYN alone counts for nothing.
+    // A SYN alone does not count.
     assert_eq!(switch.reading("c_brf"), 10.0 * MB);
     assert_eq!(switch.data(2), Some(super::OTHERS));
     assert_eq!(switch.reading("c_brf"), 5.0 * MB);
     assert_eq!(switch.data(9), Some(super::UDP));
     near(switch.reading("c_brf"), 4.75 * MB, 1e-9);
-    // Mice up to 100 kB, then an elephant; one that uses less than it may is in the layer between.
+    // A mouse up to 100 kB, then an elephant; a flow that uses less than its share is limited.
     assert_eq!(switch.data(1), Some(super::FIRST_LAYER));
     switch.send(100, &[(1, 4.75), (2, 4.75)]);
     assert_eq!(switch.data(1), Some(super::FIRST_LAYER + 2));
     switch.send(400, &[(1, 1.0), (2, 8.75)]);
     assert_eq!(switch.data(1), Some(super::FIRST_LAYER + 1));
-    // UDP was not seen for two seconds, and the other flow for long.
+    // UDP has been silent for two seconds, the other flow for longer than the threshold.
     switch.send(3_000, &[(1, 4.0)]);
     assert_eq!((switch.reading("c_brf"), switch.reading("other_flows")), (10.0 * MB, 0.0));
     switch.data(2);
     assert_eq!(switch.reading("c_brf"), 5.0 * MB);
 }
 
-/// A new flow begins with the rate measured for flows of its kind.
+/// A new flow starts at the rate measured for flows of its kind, also in a later run.
 #[test]
-fn new_flow_starts_at_rate_of_its_kind() {
+fn new_flow_starts_at_its_kinds_measured_rate() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     switch.send(500, &[(1, 2.0)]);
     switch.forth(1, Flags::FIN.with(Flags::ACK), 0, RateHeader::None);
     // Another client of the same service: 2 MB/s, and the margin of a tenth.
     near(switch.open(2, 20), 2.2, 0.02);
-    let text = switch.brf.learned().expect("it has learned");
+    let text = switch.brf.learned().expect("it learns");
     let made = |learned: &str, prediction| {
         let mut setup = setup(&[("prediction", prediction)]);
         setup.learned = Some(Arc::from(learned));
         let mut next = Switch { brf: Brf::new(&setup), ..Switch::new(&[]) };
         next.open(3, 20)
     };
-    // It lives on in another run; nonsense is as good as nothing.
+    // Another run starts with it; an invalid text counts as none.
     near(made(&text, 1.0), 2.2, 0.02);
     assert_eq!(made(&text, 0.0), 10.0);
     assert_eq!(made("tuple of nonsense", 1.0), 10.0);

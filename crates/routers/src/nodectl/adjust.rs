@@ -1,67 +1,77 @@
-//! What a port tells those it serves: the lists of Algorithms 1 and 2, what is free, what is needed for other things, and
-//! what was told in vain.
+//! Notifications of a port to its flows: the lists of Algorithms 1 and 2, the distribution of free bandwidth,
+//! the deduction of other traffic, and the repetition of notifications without effect.
 
 use narrows_cc::Nanos;
 
 use super::allocation::{self, Adjust, MANY, Part};
-use super::message::{Adjustment, Message};
+use super::message::{Adjustment, Id, Message};
 use super::{Nodectl, Port, SHORTEST_INTERVAL, notify, rate};
 
 /// How often an increase is repeated.
 const REPEATS: u8 = 3;
-/// Increases are worth a message from this on: one part in so many.
-const WORTH: u64 = 1_000;
-/// A flow counts as disobedient if more arrives in a beat than its rate and this share of it, and two packets.
+/// The reciprocal of the smallest relative increase that is worth a message.
+const MIN_STEP: u64 = 1_000;
+/// A flow counts as disobedient if more arrives in a control interval than its rate times this factor, plus
+/// two packets.
 const EXCESS: f64 = 1.05;
 const EXCESS_BYTES: u64 = 2 * 1_500;
 
-/// How much of a fall of what returns counts per beat, the reserve for it, and the most that is set aside.
-const RETURNS_FALL: f64 = 1.0 / 256.0;
-const RETURNS_MARGIN: f64 = 1.1;
-const RETURNS_MOST: f64 = 0.5;
-/// How much of what handshakes and messages of this direction took in a beat counts.
-const OVERHEAD_GAIN: f64 = 1.0 / 1024.0;
-/// How many increases are suggested at a time when bandwidth is handed out: their requests come all at once.
-const AT_ONCE: u64 = 32;
-/// With [`MANY`] transmissions, and new ones within this time, little that is free is left for those to come.
+/// Reverse traffic: the weight of a decrease per control interval, the margin, and the maximum deduction as a
+/// share of the capacity.
+const REVERSE_DECAY: f64 = 1.0 / 256.0;
+const REVERSE_MARGIN: f64 = 1.1;
+const REVERSE_MAX: f64 = 0.5;
+/// The weight of a control interval in the mean rate of handshakes and messages of this direction.
+const CONTROL_GAIN: f64 = 1.0 / 1024.0;
+/// The maximum number of increases suggested at a time, because their requests arrive all at once.
+const MAX_INCREASES: u64 = 32;
+/// With [`MANY`] transmissions, and a new one within this time, small amounts of free bandwidth stay reserved
+/// for newcomers.
 const CALM: Nanos = Nanos::from_secs(1);
-/// A flow that was told nothing for so long is told its rate again, so that its server knows that the node lives.
-const ALIVE: Nanos = Nanos::from_millis(2_500);
+/// A flow without notification for this time receives its rate again, so that its requester knows that the
+/// node is alive.
+const KEEPALIVE: Nanos = Nanos::from_millis(2_500);
+
+/// Sends an adjustment with a rate to the sender of a flow.
+fn send_rate(port: &mut Port<'_>, to_sender: (u32, u8), kind: Adjustment, id: Id, speed: u64) {
+    notify(port, to_sender, &Message::Adjustment { kind, id, speed: rate(speed) });
+}
 
 impl Nodectl {
-    /// What a flow that asks is given, and its transmission altogether, and what others must do for it.
+    /// Allocates to a requesting flow: the total of its transmission, its own rate, and the adjustment of the
+    /// others.
     pub(super) fn allocate(
         &mut self,
         now: Nanos,
         flow: u32,
         own: u32,
-        asked: u64,
+        requested: u64,
         rtt: Nanos,
     ) -> (u64, u64, Adjust) {
         let expected = (self.arrivals.rate(now) * self.alpha * rtt.as_secs_f64()).max(1.0);
         let load = self.table.load(Some(own));
         self.table.subflows(own, &mut self.flows);
         if self.flows.len() == 1 {
-            let allocation = allocation::allocate(&load, expected, self.beta, asked);
+            let allocation = allocation::allocate(&load, expected, self.beta, requested);
             return (allocation.rate, allocation.rate, allocation.adjust);
         }
-        let mut wanted = 0u64;
+        let mut demand = 0u64;
         self.parts.clear();
         for &subflow in &self.flows {
             let Some(record) = self.table.records.peek_mut(subflow) else { continue };
             let most = if subflow == flow || record.is_bottleneck() { u64::MAX } else { record.rate() };
-            wanted = wanted.saturating_add(if subflow == flow { asked } else { most });
+            demand = demand.saturating_add(if subflow == flow { requested } else { most });
             self.parts.push(Part { weight: record.weight, most, rate: 0 });
         }
-        let allocation = allocation::allocate(&load, expected, self.beta, wanted);
-        let whole = allocation.rate.min(wanted);
+        let allocation = allocation::allocate(&load, expected, self.beta, demand);
+        let whole = allocation.rate.min(demand);
         allocation::split(whole, &mut self.parts);
         let at = self.flows.iter().position(|&subflow| subflow == flow).unwrap_or(0);
         (whole, self.parts[at].rate, allocation.adjust)
     }
 
-    /// Carries out the lists of Algorithm 1 for all but one transmission; those that are within `slack` are let be, and no
-    /// more than `raised` increases are suggested.
+    /// Applies the lists of Algorithm 1 to all transmissions but one. Skips those within `slack`, and
+    /// suggests at most `raised` increases.
     pub(super) fn adjust(
         &mut self,
         port: &mut Port<'_>,
@@ -92,7 +102,8 @@ impl Nodectl {
         self.places = places;
     }
 
-    /// Algorithm 2: divides what a transmission has among its subflows and tells them; `settled` has its part already.
+    /// Algorithm 2: divides the rate of a transmission among its subflows and notifies them; `settled` has
+    /// its part already.
     pub(super) fn divide(&mut self, port: &mut Port<'_>, at: u32, whole: u64, settled: Option<u32>) {
         self.table.subflows(at, &mut self.flows);
         if settled.is_some() && self.flows.len() == 1 {
@@ -114,7 +125,7 @@ impl Nodectl {
         }
     }
 
-    /// Tells a flow to reduce to a rate, or suggests that it increase to it if this port is its bottleneck.
+    /// Notifies a flow to reduce to a rate, or suggests an increase to it if this port is its bottleneck.
     fn move_to(&mut self, port: &mut Port<'_>, flow: u32, to: u64) {
         let Some(record) = self.table.records.peek_mut(flow) else { return };
         let (has, id, to_sender) = (record.rate(), record.id, (flow, record.path));
@@ -127,50 +138,52 @@ impl Nodectl {
             record.notified_at = port.now;
             self.table.set(flow, to, true);
             self.counts.reduces += 1;
-            notify(port, to_sender, &Message::Adjustment { kind: Adjustment::Reduce, id, speed: rate(to) });
+            send_rate(port, to_sender, Adjustment::Reduce, id, to);
         } else if record.is_bottleneck()
-            // Between request and answer nobody knows yet, and one suggestion at a time; a later beat makes up for it.
+            // Between request and answer the bottleneck is unknown. A flow has one suggestion at a time; a
+            // later control interval catches up.
             && record.before.is_none()
             && record.suggested == 0
-            && to - has > has / WORTH
+            && to - has > has / MIN_STEP
         {
             record.suggested = to;
             record.repeats = 0;
             record.notified_at = port.now;
             self.counts.increases += 1;
-            notify(port, to_sender, &Message::Adjustment { kind: Adjustment::Increase, id, speed: rate(to) });
+            send_rate(port, to_sender, Adjustment::Increase, id, to);
         }
     }
 
-    /// Hands out what is free to those whose bottleneck is this port, and levels what they have.
-    pub(super) fn hand_out(&mut self, port: &mut Port<'_>) {
-        let to_come = self.arrivals.rate(port.now) * self.alpha * self.rtt.as_secs_f64() - 1.0;
+    /// Distributes free bandwidth to the transmissions bottlenecked here, and levels their rates.
+    pub(super) fn distribute_free(&mut self, port: &mut Port<'_>) {
+        let expected = self.arrivals.rate(port.now) * self.alpha * self.rtt.as_secs_f64() - 1.0;
         let load = self.table.load(None);
-        if let Some(level) = allocation::level(&load, to_come) {
+        if let Some(level) = allocation::level(&load, expected) {
             let busy = load.served >= MANY && port.now < self.joined_at.saturating_add(CALM);
-            let slack = if busy { 2 * level / MANY } else { level / WORTH };
-            self.adjust(port, Adjust::Controlled(level), None, (slack, AT_ONCE));
+            let slack = if busy { 2 * level / MANY } else { level / MIN_STEP };
+            self.adjust(port, Adjust::Controlled(level), None, (slack, MAX_INCREASES));
         }
     }
 
-    /// Takes what nobody negotiates off the port's bandwidth: acknowledgements and messages of the other direction, of which
-    /// a rise counts at once and a fall slowly, and handshakes and messages of this one on the mean. Those that have most
-    /// give way first, if it is worth it.
-    pub(super) fn allow_for_returns(&mut self, port: &mut Port<'_>) {
+    /// Deducts traffic that is not negotiated from the port's bandwidth: ACKs and messages of the other
+    /// direction, where an increase counts at once and a decrease slowly, and handshakes and messages of this
+    /// direction on average. If the reservations then exceed the bandwidth by a worthwhile step, the largest
+    /// are reduced first.
+    pub(super) fn deduct_other_traffic(&mut self, port: &mut Port<'_>) {
         let span = (port.now - self.interval_start).as_secs_f64();
-        let measured = std::mem::take(&mut self.returning) as f64 / span;
-        if measured > self.returns {
-            self.returns = measured;
+        let measured = std::mem::take(&mut self.reverse_bytes) as f64 / span;
+        if measured > self.reverse_rate {
+            self.reverse_rate = measured;
         } else {
-            self.returns -= (self.returns - measured) * RETURNS_FALL;
+            self.reverse_rate -= (self.reverse_rate - measured) * REVERSE_DECAY;
         }
-        let messages = std::mem::take(&mut self.passing) as f64 / span;
-        self.overhead += (messages - self.overhead) * OVERHEAD_GAIN;
-        let needed = self.returns * RETURNS_MARGIN + self.overhead;
-        let needed = needed.min(self.capacity as f64 * RETURNS_MOST) as u64;
+        let messages = std::mem::take(&mut self.control_bytes) as f64 / span;
+        self.control_rate += (messages - self.control_rate) * CONTROL_GAIN;
+        let needed = self.reverse_rate * REVERSE_MARGIN + self.control_rate;
+        let needed = needed.min(self.capacity as f64 * REVERSE_MAX) as u64;
         let total = self.capacity - needed;
         self.table.set_total(total);
-        if self.table.given() <= total + total / WORTH {
+        if self.table.given() <= total + total / MIN_STEP {
             return;
         }
         let mut places = std::mem::take(&mut self.places);
@@ -190,8 +203,8 @@ impl Nodectl {
         self.places = places;
     }
 
-    /// Repeats what was told in vain.
-    pub(super) fn look_after_each(&mut self, port: &mut Port<'_>) {
+    /// Repeats notifications that had no effect, and sends those that keep a flow's reservation alive.
+    pub(super) fn repeat_notices(&mut self, port: &mut Port<'_>) {
         let span = (port.now - self.interval_start).as_secs_f64();
         let mut longest = Nanos::ZERO;
         self.flows.clear();
@@ -199,34 +212,27 @@ impl Nodectl {
             longest = longest.max(record.rtt);
             let arrived = std::mem::take(&mut record.arrived);
             let allowed = (record.rate() as f64 * EXCESS * span) as u64 + EXCESS_BYTES;
-            let patience = record.rtt.max(SHORTEST_INTERVAL) * 2;
-            let heard = self.interval_start >= record.notified_at.saturating_add(patience);
-            let id = record.id;
-            if arrived > allowed && heard && record.before.is_none() && record.rate() > 0 {
+            let reaction = record.rtt.max(SHORTEST_INTERVAL) * 2;
+            let informed = self.interval_start >= record.notified_at.saturating_add(reaction);
+            let (id, to_sender) = (record.id, (flow, record.path));
+            if arrived > allowed && informed && record.before.is_none() && record.rate() > 0 {
                 record.notified_at = port.now;
                 self.counts.disobeyed += 1;
-                let speed = rate(record.rate());
-                notify(port, (flow, record.path), &Message::Adjustment { kind: Adjustment::Reduce, id, speed });
+                send_rate(port, to_sender, Adjustment::Reduce, id, record.rate());
             } else if record.suggested > 0
-                && port.now >= record.notified_at.saturating_add(patience * (1 << record.repeats))
+                && port.now >= record.notified_at.saturating_add(reaction * (1 << record.repeats))
             {
                 if record.repeats < REPEATS {
                     record.repeats += 1;
                     record.notified_at = port.now;
-                    let speed = rate(record.suggested);
-                    notify(
-                        port,
-                        (flow, record.path),
-                        &Message::Adjustment { kind: Adjustment::Increase, id, speed },
-                    );
+                    send_rate(port, to_sender, Adjustment::Increase, id, record.suggested);
                 } else {
                     record.suggested = 0;
                     self.flows.push(flow);
                 }
-            } else if port.now >= record.notified_at.saturating_add(ALIVE) && record.before.is_none() {
+            } else if port.now >= record.notified_at.saturating_add(KEEPALIVE) && record.before.is_none() {
                 record.notified_at = port.now;
-                let speed = rate(record.rate().max(1));
-                notify(port, (flow, record.path), &Message::Adjustment { kind: Adjustment::Reduce, id, speed });
+                send_rate(port, to_sender, Adjustment::Reduce, id, record.rate().max(1));
             }
         }
         self.rtt = longest;

@@ -1,50 +1,50 @@
-//! Algorithms 1 and 2 of the paper: what a port gives to a transmission, and to each of its subflows. Numbers in, numbers
-//! out; all rates in bytes per second, rounded down.
+//! Algorithms 1 and 2 of the paper as pure functions: the rate that a port allocates to a transmission, and
+//! to each of its subflows. All rates are in bytes per second, rounded down.
 
-/// What Algorithm 1 knows of a port. The transmission in question is in none of the numbers.
+/// The inputs of Algorithm 1. They exclude the transmission in question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
     /// Bz: the bandwidth of the port.
     pub(super) total: u64,
-    /// Bv: what of it is given to nobody.
+    /// Bv: the unallocated part.
     pub(super) free: u64,
-    /// Qz: transmissions served.
+    /// Qz: the number of transmissions served.
     pub(super) served: u64,
-    /// Qctl: those of them whose bottleneck is this port.
+    /// Qctl: the number of those bottlenecked at this port.
     pub(super) controlled: u64,
-    /// Bctl: what these have.
+    /// Bctl: the sum of their rates.
     pub(super) controlled_rate: u64,
 }
 
-/// What follows for transmissions that are served already.
+/// The adjustment of transmissions that are already served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adjust {
-    /// Nothing.
+    /// None.
     Nobody,
-    /// The list Lr: whoever has more comes down to this.
+    /// The list Lr: transmissions above this rate are reduced to it.
     Above(u64),
-    /// The lists Li and Lr: those whose bottleneck is this port come to this, up or down.
+    /// The lists Li and Lr: transmissions bottlenecked here move to this rate, up or down.
     Controlled(u64),
 }
 
 /// The result of Algorithm 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allocation {
-    /// Bc: what the port gives.
+    /// Bc: the rate that the port allocates.
     pub(super) rate: u64,
-    /// What others must do for it.
+    /// The adjustment of the others.
     pub(super) adjust: Adjust,
 }
 
-/// With so many transmissions on a port, one more is not worth a message to each.
+/// From this number of transmissions on, one more is not worth a message to each.
 pub(super) const MANY: u64 = 128;
 
 fn share(pool: u64, among: f64) -> u64 {
     (pool as f64 / among) as u64
 }
 
-/// Algorithm 1 for a transmission that asks for `asked` at the most. `expected` (QT) counts it and those that will arrive
-/// before its data does, `tolerance` (beta) is a share of Ba. O(1).
+/// Algorithm 1 for a transmission that requests at most `requested`. `expected` (QT) counts it and those that
+/// will arrive before its data does; `tolerance` (beta) is a share of Ba. O(1).
 ///
 /// ```text
 /// Bs = Bv / QT        Ba = Bz / (Qz + QT)
@@ -54,16 +54,17 @@ fn share(pool: u64, among: f64) -> u64 {
 /// ```
 ///
 /// Two corrections:
-/// * The third line of the paper only raises those below Bc. If some have more, the mean Bc gives away more than there is:
-///   of 32 with 20, 2 and 10 free, a third would get 10.67 and the second rise to it, 41.3 in all. Here those above Bc are
-///   reduced to it.
-/// * The paper pretends that every transmission can use what it gets. One that asks for less than Bc takes what it asks
-///   for, and the others are adjusted to an equal share of the rest. If Bs covers it nobody is adjusted.
+/// * The paper's third line only raises those below Bc. If some have more, the mean Bc allocates more than
+///   the port has: of 32 with 20, 2 and 10 free, a third would get 10.67 and the second rise to it, 41.3 in
+///   total. Here those above Bc are reduced to it.
+/// * The paper assumes that every transmission can use its allocation. Here one that requests less than Bc
+///   gets its request, and the others are adjusted to an equal share of the rest. If Bs covers the request,
+///   none is adjusted.
 ///
-/// And a relief for ports with [`MANY`] transmissions, where every one that comes would move each of the others by less than
-/// a hundredth: the second line makes room for as many hundredths more at once, and the third adjusts nobody while the mean
-/// moves by less than that. [`level`] hands out the rest.
-pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, asked: u64) -> Allocation {
+/// With at least [`MANY`] transmissions, a newcomer would move each of the others by less than a hundredth.
+/// Then the second line makes room for one in [`MANY`] more at once, and the third adjusts none while the
+/// mean moves by less than twice that. [`level`] distributes the rest.
+pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, requested: u64) -> Allocation {
     let expected = expected.max(1.0);
     let spare = load.free as f64 / expected;
     let fair = load.total as f64 / (load.served as f64 + expected);
@@ -83,18 +84,18 @@ pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, asked: u64) -
             return Allocation { rate: rate.min(spare as u64), adjust: Adjust::Nobody };
         }
     }
-    let adjust = if asked as f64 <= spare {
+    let adjust = if requested as f64 <= spare {
         Adjust::Nobody
-    } else if asked < rate {
-        adjust(share(pool - asked, among - 1.0))
+    } else if requested < rate {
+        adjust(share(pool - requested, among - 1.0))
     } else {
         adjust(rate)
     };
     Allocation { rate, adjust }
 }
 
-/// The third line of Algorithm 1 when bandwidth is left and nobody asks: what the transmissions whose bottleneck is this
-/// port come to. `expected` are those that will arrive. `None` if there are none to adjust.
+/// The third line of Algorithm 1 for free bandwidth without a request: the rate to which transmissions
+/// bottlenecked here move. `expected` transmissions will arrive. `None` if there are none to adjust.
 pub(super) fn level(load: &Load, expected: f64) -> Option<u64> {
     let among = load.controlled as f64 + expected.max(0.0);
     (load.controlled > 0).then(|| share(load.free + load.controlled_rate, among))
@@ -105,17 +106,18 @@ pub(super) fn level(load: &Load, expected: f64) -> Option<u64> {
 pub(super) struct Part {
     /// Its negotiated Max, above zero.
     pub(super) weight: u64,
-    /// What it can use.
+    /// The most it can use.
     pub(super) most: u64,
-    /// What it gets.
+    /// Its allocation.
     pub(super) rate: u64,
 }
 
-/// The rounds after which [`split`] leaves what some cannot use to nobody.
+/// The rounds after which [`split`] leaves unusable parts unallocated.
 const ROUNDS: usize = 8;
 
-/// Algorithm 2: splits what a transmission has among its subflows by weight. What a subflow cannot use, because its
-/// bottleneck is elsewhere, goes to the others (the paper leaves this open). O(M) for M subflows.
+/// Algorithm 2: splits the rate of a transmission among its subflows by weight. Parts that a subflow cannot
+/// use, because its bottleneck is elsewhere, go to the others (the paper leaves this open). O(M) for M
+/// subflows.
 pub(super) fn split(total: u64, parts: &mut [Part]) {
     const OPEN: u64 = u64::MAX;
     for part in parts.iter_mut() {
@@ -133,12 +135,12 @@ pub(super) fn split(total: u64, parts: &mut [Part]) {
         if weights == 0 {
             return;
         }
-        let due = |part: &Part| (u128::from(rest) * u128::from(part.weight) / weights) as u64;
-        let sated = |part: &Part| part.most < due(part);
-        let last = round == ROUNDS || !parts.iter().any(|part| part.rate == OPEN && sated(part));
+        let fair_share = |part: &Part| (u128::from(rest) * u128::from(part.weight) / weights) as u64;
+        let satisfied = |part: &Part| part.most < fair_share(part);
+        let last = round == ROUNDS || !parts.iter().any(|part| part.rate == OPEN && satisfied(part));
         for part in parts.iter_mut().filter(|part| part.rate == OPEN) {
-            if last || sated(part) {
-                part.rate = due(part).min(part.most);
+            if last || satisfied(part) {
+                part.rate = fair_share(part).min(part.most);
             }
         }
         if last {
@@ -166,36 +168,37 @@ mod tests {
         }
     }
 
-    fn given(load: &Load, expected: f64, asked: u64) -> (u64, Adjust) {
-        let Allocation { rate, adjust } = allocate(load, expected, 0.0, asked);
+    fn given(load: &Load, expected: f64, requested: u64) -> (u64, Adjust) {
+        let Allocation { rate, adjust } = allocate(load, expected, 0.0, requested);
         (rate, adjust)
     }
 
-    /// The first transmission gets everything, and each that joins an equal share.
+    /// The first transmission gets everything, each that joins an equal share.
     #[test]
-    fn joining_transmission_gets_equal_share() {
+    fn first_gets_everything_and_newcomers_an_equal_share() {
         // Bs = Ba = 36; then Bs = 0 < Ba = 18; then Ba = 12.
         assert_eq!(given(&load(36, &[]), 1.0, ALL), (36, Adjust::Nobody));
         assert_eq!(given(&load(36, &[(36, true)]), 1.0, ALL), (18, Adjust::Above(18)));
         assert_eq!(given(&load(36, &[(18, true); 2]), 1.0, ALL), (12, Adjust::Above(12)));
     }
 
-    /// Free bandwidth goes alike to the new transmission and to those bottlenecked here.
+    /// Free bandwidth is shared between the newcomer and those bottlenecked here.
     #[test]
-    fn free_rate_goes_to_new_and_local_bottlenecks() {
-        // Bs = 12 > Ba = 12 does not hold: equal. With 13 free Bs = 13 > 12.33, Bc = (13 + 12)/2, rounded down.
+    fn free_rate_is_shared_with_those_bottlenecked_here() {
+        // Bs = 12 > Ba = 12 does not hold: equal. With 13 free Bs = 13 > 12.33, Bc = (13 + 12)/2, rounded
+        // down.
         assert_eq!(given(&load(36, &[(12, true), (12, true)]), 1.0, ALL), (12, Adjust::Nobody));
         assert_eq!(given(&load(37, &[(12, false), (12, true)]), 1.0, ALL), (12, Adjust::Controlled(12)));
-        // Qctl = 0: Bc = Bs, nobody is adjusted.
+        // Qctl = 0: Bc = Bs, none is adjusted.
         assert_eq!(given(&load(36, &[(2, false)]), 1.0, ALL), (34, Adjust::Nobody));
         // Bs = 24 > Ba = 9: Bc = (24 + 4)/(1 + 2) = 9.33.
         let bottlenecked = load(36, &[(8, false), (2, true), (2, true)]);
         assert_eq!(given(&bottlenecked, 1.0, ALL), (9, Adjust::Controlled(9)));
     }
 
-    /// Room is kept for expected arrivals.
+    /// Bandwidth is reserved for expected arrivals.
     #[test]
-    fn expected_arrivals_keep_room() {
+    fn expected_arrivals_get_a_reserve() {
         // QT = 3: Bs = Ba = 12.
         assert_eq!(given(&load(36, &[]), 3.0, ALL), (12, Adjust::Nobody));
         // QT = 2.5 beside one with 12: Bs = 9.6 < Ba = 36/3.5 = 10.28.
@@ -206,7 +209,7 @@ mod tests {
 
     /// Within the tolerance no transmission is adjusted.
     #[test]
-    fn within_tolerance_nobody_is_adjusted() {
+    fn within_tolerance_none_is_adjusted() {
         let load = load(36, &[(13, true), (12, true)]);
         // Bs = 11, Ba = 12: a twelfth apart.
         let kept = Allocation { rate: 11, adjust: Adjust::Nobody };
@@ -214,23 +217,23 @@ mod tests {
         assert_eq!(allocate(&load, 1.0, 0.08, ALL), Allocation { rate: 12, adjust: Adjust::Above(12) });
     }
 
-    /// A request for little costs the others no more than that.
+    /// A request for less than its share costs the others no more than that.
     #[test]
-    fn small_request_costs_no_more_than_itself() {
+    fn small_request_costs_others_only_its_size() {
         let busy = load(36, &[(36, true)]);
         assert_eq!(given(&busy, 1.0, 4), (18, Adjust::Above(32)));
         assert_eq!(given(&busy, 1.0, 18), (18, Adjust::Above(18)));
-        // What is asked is free.
+        // The request fits the free bandwidth.
         assert_eq!(given(&load(36, &[(30, true)]), 1.0, 6), (18, Adjust::Nobody));
-        // Third line: 24 free, 2 for the new one, 26 between two.
+        // Third line: 24 free, 2 for the newcomer, 26 between two.
         let half = load(36, &[(8, false), (2, true), (2, true)]);
         assert_eq!(given(&half, 1.0, 24).1, Adjust::Nobody);
         assert_eq!(given(&load(36, &[(8, false), (2, true)]), 2.0, 14).1, Adjust::Controlled(9));
     }
 
-    /// Freed bandwidth is levelled among transmissions bottlenecked here.
+    /// Freed bandwidth is levelled among those bottlenecked here.
     #[test]
-    fn freed_bandwidth_levels_local_bottlenecks() {
+    fn freed_bandwidth_is_levelled_among_bottlenecked() {
         assert_eq!(level(&load(36, &[(12, true), (12, true)]), 0.0), Some(18));
         assert_eq!(level(&load(36, &[(12, true), (12, true)]), 1.0), Some(12));
         assert_eq!(level(&load(36, &[(2, false), (20, true), (4, true)]), 0.0), Some(17));
@@ -247,32 +250,33 @@ mod tests {
         parts.iter().map(|part| part.rate).collect()
     }
 
-    /// Subflows share by weight, and bandwidth that one cannot use goes to the others.
+    /// Subflows share by weight; bandwidth that one cannot use goes to the others.
     #[test]
-    fn subflows_share_by_weight() {
+    fn subflows_share_by_weight_and_pass_on_unused() {
         assert_eq!(rates(30, &[(5, ALL)]), [30]);
         assert_eq!(rates(30, &[(1, ALL), (2, ALL)]), [10, 20]);
         assert_eq!(rates(30, &[(1, ALL), (1, 4), (1, ALL)]), [13, 4, 13]);
-        // Everybody can use its share by weight: 7.5, 15, 7.5.
+        // Every subflow can use its share by weight: 7.5, 15, 7.5.
         assert_eq!(rates(30, &[(1, ALL), (2, 15), (1, 12)]), [7, 15, 7]);
         assert_eq!(rates(30, &[(1, 4), (1, 5)]), [4, 5]);
         assert_eq!(rates(0, &[(1, ALL), (1, 5)]), [0, 0]);
     }
 
-    /// The last round of a split gives away no more than is left.
+    /// The last round allocates no more than is left.
     #[test]
-    fn last_round_gives_no_more_than_left() {
-        // Each round but the last sates one of these: 1, 3, 7, ... of 2^k, with many that are never sated.
+    fn last_round_allocates_no_more_than_is_left() {
+        // Each round but the last satisfies one of these: 1, 3, 7, ... of 2^k, with many that are never
+        // satisfied.
         let mut all: Vec<_> = (1..40).map(|k| (1, (1u64 << k) - 1)).collect();
         all.push((1, ALL));
         let sum: u64 = rates(1 << 36, &all).iter().sum();
         assert!(sum <= 1 << 36, "{sum}");
     }
 
-    /// Among many transmissions a newcomer seldom moves the others.
+    /// With many transmissions a newcomer seldom moves the others.
     #[test]
-    fn newcomer_among_many_seldom_moves_others() {
-        // 256 with everything: room for two more is made besides that for the newcomer.
+    fn with_many_transmissions_newcomers_seldom_move_others() {
+        // 256 share everything: the newcomer's arrival makes room for two more.
         let (total, rate) = (256_000, 1_000);
         let newcomer = given(&load(total, &[(rate, true); 256]), 1.0, ALL);
         assert_eq!(newcomer, (988, Adjust::Above(988)));
@@ -282,7 +286,7 @@ mod tests {
         let last = given(&load(total, &[(988, true); 258]), 1.0, ALL);
         assert_eq!(last, (988, Adjust::Nobody));
         assert_eq!(given(&load(total, &[(988, true); 259]), 1.0, ALL), (977, Adjust::Above(977)));
-        // Of 128 whose mean moves by more than a hundredth each is told.
+        // With 128 transmissions whose mean moves by more than a hundredth, each is adjusted.
         let (rate, adjust) = given(&load(total, &[(988, true); 128]), 1.0, ALL);
         assert_eq!((rate, adjust), (1984, Adjust::Controlled(1984)));
     }
@@ -295,17 +299,17 @@ mod tests {
     }
 
     proptest! {
-        /// No allocation gives away more than there is.
+        /// No allocation exceeds the port's bandwidth.
         #[test]
-        fn allocation_never_exceeds_bandwidth(
+        fn allocation_never_exceeds_the_total(
             served in rates_of(),
             spare in 0u64..10_000_000,
             expected in 0.0f64..6.0,
-            asked in prop_oneof![1u64..3_000_000, Just(ALL)],
+            requested in prop_oneof![1u64..3_000_000, Just(ALL)],
         ) {
             let total = served.iter().map(|rate| rate.0).sum::<u64>() + spare;
             let load = load(total, &served);
-            let Allocation { rate, adjust } = allocate(&load, expected, 0.0, asked);
+            let Allocation { rate, adjust } = allocate(&load, expected, 0.0, requested);
             let others: u64 = served
                 .iter()
                 .map(|&(has, here)| match adjust {
@@ -315,12 +319,12 @@ mod tests {
                 })
                 .sum();
             // Doubles carry these numbers exactly; only quotients are rounded.
-            prop_assert!(rate.min(asked) + others <= total, "{rate} + {others} of {total}: {adjust:?}");
+            prop_assert!(rate.min(requested) + others <= total, "{rate} + {others} of {total}: {adjust:?}");
         }
 
-        /// Levelling gives away all the bandwidth and no more.
+        /// Levelling allocates all of the bandwidth and no more, but for rounding.
         #[test]
-        fn levelling_gives_away_exactly_all(served in rates_of(), spare in 0u64..10_000_000) {
+        fn levelling_allocates_exactly_the_total(served in rates_of(), spare in 0u64..10_000_000) {
             let total = served.iter().map(|rate| rate.0).sum::<u64>() + spare;
             let load = load(total, &served);
             if let Some(level) = level(&load, 0.0) {
@@ -330,9 +334,9 @@ mod tests {
             }
         }
 
-        /// Subflows never get more than their transmission, and equal weights share max-min fairly.
+        /// Subflows never get more than the transmission, and equal weights share max-min.
         #[test]
-        fn equal_weight_subflows_share_max_min(
+        fn subflow_split_is_bounded_and_max_min_fair(
             total in 0u64..1_000_000_000_000,
             most in prop::collection::vec(prop_oneof![0u64..1_000_000_000_000, Just(ALL)], 1..8),
             weight in 1u64..1_000_000_000_000,
@@ -343,7 +347,7 @@ mod tests {
             prop_assert!(sum <= total);
             let highest = parts.iter().map(|part| part.rate).max().unwrap_or(0);
             for part in &parts {
-                // Whoever has less than another could not use more.
+                // A subflow with less than another could not use more.
                 prop_assert!(part.rate <= part.most);
                 prop_assert!(part.rate + 1 >= highest.min(part.most), "{parts:?}");
             }

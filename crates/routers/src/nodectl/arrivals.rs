@@ -1,23 +1,23 @@
-//! How many transmissions will arrive: the rate VQ of Algorithm 1.
+//! The predicted arrival rate of transmissions: VQ of Algorithm 1.
 //!
-//! Arrivals are counted in slots of equal length. The paper takes the present rate for that of the near future (section
-//! 7.1), and names better predictors as future work; two are here beside it. With x the rate in the last complete slot:
+//! Arrivals are counted in slots of equal length. The paper predicts the present rate (section 7.1) and names
+//! better predictors as future work; two are added here. With x the rate in the last complete slot:
 //!
 //! * `Present`: VQ = x.
 //! * `Ewma`: s += g (x − s); VQ = s.
-//! * `Holt`: a level and a trend, l' = g x + (1 − g)(l + b), b' = h (l' − l) + (1 − h) b; VQ = l + b for the slot to come,
-//!   never below zero (Holt 1957, double exponential smoothing).
+//! * `Holt`: a level and a trend, l' = g x + (1 − g)(l + b), b' = h (l' − l) + (1 − h) b; VQ = l + b for the
+//!   slot to come, never below zero (Holt 1957, double exponential smoothing).
 //!
-//! A slot without arrivals counts as one; before the first complete slot nothing is expected.
+//! Empty slots count. Before the first complete slot the prediction is zero.
 
 use narrows_cc::Nanos;
 
-/// How the rate is predicted.
+/// The predictor of the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Predictor {
     /// The rate of the last slot.
     Present,
-    /// A mean with exponential weights.
+    /// An exponentially weighted mean.
     Ewma {
         /// Weight of the last slot.
         gain: f64,
@@ -31,8 +31,8 @@ pub(super) enum Predictor {
     },
 }
 
-/// After so many empty slots nothing is expected, whatever was before: a long silence need not be counted out.
-const FORGOTTEN: u64 = 1_000;
+/// After this number of empty slots the prediction is zero, so that a long silence takes constant time.
+const MAX_EMPTY_SLOTS: u64 = 1_000;
 
 /// The arrivals of a port.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub(super) struct Arrivals {
     slot_end: Nanos,
     /// Arrivals in this slot.
     count: u64,
-    /// Whether a slot is complete.
+    /// Whether a slot has been completed.
     primed: bool,
     /// Per second.
     level: f64,
@@ -51,18 +51,18 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Nothing has arrived. `slot` is longer than zero.
+    /// Without arrivals. `slot` is longer than zero.
     pub(super) fn new(predictor: Predictor, slot: Nanos) -> Self {
         Self { predictor, slot, slot_end: slot, count: 0, primed: false, level: 0.0, trend: 0.0 }
     }
 
-    /// A transmission arrives.
+    /// Counts the arrival of a transmission.
     pub(super) fn on_arrival(&mut self, now: Nanos) {
         self.advance(now);
         self.count += 1;
     }
 
-    /// VQ: the arrivals to expect per second.
+    /// VQ: the expected arrivals per second.
     pub(super) fn rate(&mut self, now: Nanos) -> f64 {
         self.advance(now);
         match self.predictor {
@@ -71,7 +71,7 @@ impl Arrivals {
         }
     }
 
-    /// Takes account of the slots that have ended.
+    /// Accounts for the slots that have ended.
     fn advance(&mut self, now: Nanos) {
         if now < self.slot_end {
             return;
@@ -82,7 +82,7 @@ impl Arrivals {
         self.slot_end =
             self.slot_end.saturating_add(Nanos::from_nanos(self.slot.as_nanos().saturating_mul(ended)));
         self.end_slot(first);
-        if ended > FORGOTTEN {
+        if ended > MAX_EMPTY_SLOTS {
             (self.level, self.trend) = (0.0, 0.0);
             return;
         }
@@ -128,7 +128,7 @@ mod tests {
 
     /// The present rate is that of the last complete slot.
     #[test]
-    fn present_rate_is_last_complete_slot() {
+    fn present_rate_is_that_of_the_last_complete_slot() {
         let mut arrivals = Arrivals::new(Predictor::Present, SLOT);
         arrive(&mut arrivals, &[10, 20, 99]);
         assert_eq!(arrivals.rate(Nanos::from_millis(99)), 0.0);
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(arrivals.rate(Nanos::from_millis(300)), 0.0);
     }
 
-    /// EWMA and Holt's predictor follow their formulas.
+    /// EWMA and Holt follow their formulas.
     #[test]
     fn ewma_and_holt_follow_their_formulas() {
         let mut ewma = Arrivals::new(Predictor::Ewma { gain: 0.25 }, SLOT);
@@ -155,9 +155,9 @@ mod tests {
         assert_eq!(holt.rate(at), 13.75);
     }
 
-    /// A long silence ends every expectation.
+    /// After a long silence no arrivals are expected.
     #[test]
-    fn long_silence_ends_expectation() {
+    fn long_silence_ends_every_expectation() {
         for (name, predictor) in ALL {
             let mut arrivals = Arrivals::new(predictor, SLOT);
             arrive(&mut arrivals, &[1, 2, 3]);
@@ -166,8 +166,8 @@ mod tests {
         }
     }
 
-    /// Mean squared error of the prediction of the next slot, in arrivals per slot squared; `per_second` is the true rate
-    /// as a function of the time in seconds.
+    /// Mean squared error of the prediction of the next slot, in arrivals per slot squared; `per_second` is
+    /// the true rate as a function of the time in seconds.
     fn error(predictor: Predictor, per_second: impl Fn(f64) -> f64) -> f64 {
         let mut random = Random::stream(7, "arrivals", 0);
         let mut arrivals = Arrivals::new(predictor, SLOT);
@@ -194,9 +194,10 @@ mod tests {
 
     /// Smoothing halves the error for steady arrivals, and a trend helps when they swing.
     #[test]
-    fn smoothing_and_trend_reduce_error() {
-        // Poisson arrivals of 20 per slot: their own variance, 20, is the least error possible; the present rate has twice
-        // that, for it adds the variance of the slot it takes for granted. An EWMA of gain g adds g/(2 - g) of it: 1/15.
+    fn smoothing_helps_steady_and_trend_swinging_arrivals() {
+        // Poisson arrivals of 20 per slot: their own variance, 20, is the least error possible; the present
+        // rate has twice that, because it adds the variance of the last slot. An EWMA of gain g adds g/(2 -
+        // g) of it: 1/15.
         let steady = ALL.map(|(name, predictor)| {
             let error = error(predictor, |_| 200.0);
             println!("steady, {name}: {error:.1}");
@@ -206,8 +207,8 @@ mod tests {
         assert!(near(steady[0], 40.0), "{steady:?}");
         assert!(near(steady[1], 20.0 * 16.0 / 15.0), "{steady:?}");
         assert!(steady[2] < 0.75 * steady[0], "{steady:?}");
-        // Between 40 and 360 per second in a triangle of 10 s: the rate changes by 6.4 per second and slot, so an EWMA
-        // lags 7/8 / (1/8) = 7 slots behind.
+        // Between 40 and 360 per second in a triangle of 10 s: the rate changes by 6.4 per second and slot,
+        // so an EWMA lags 7/8 / (1/8) = 7 slots behind.
         let triangle = |t: f64| {
             let phase = (t / 10.0) % 1.0;
             40.0 + 640.0 * phase.min(1.0 - phase)

@@ -1,30 +1,30 @@
-//! What a port counts, and reports.
+//! The event counters of a port.
 
 use crate::{Reading, TelemetrySink};
 
-/// What a port counts.
+/// Event counters of a port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// Messages with impossible fields, or going where their type does not go.
+    /// Messages with impossible fields or in the wrong direction.
     pub(super) refused: u64,
-    /// Messages that speak of another transmission than their flow's.
+    /// Messages that name another transmission than their flow's.
     pub(super) foreign: u64,
-    /// Requests that were answered with a failure.
+    /// Requests answered with a failure.
     pub(super) failures: u64,
-    /// Requests that found no room in the table.
+    /// Requests refused because the table was full.
     pub(super) full: u64,
-    /// Reductions told.
+    /// Reductions sent.
     pub(super) reduces: u64,
     /// Increases suggested.
     pub(super) increases: u64,
-    /// Reduces that had to be repeated.
+    /// Reductions repeated because the flow did not obey.
     pub(super) disobeyed: u64,
     /// Records that timed out.
     pub(super) expired: u64,
 }
 
 impl Counts {
-    /// As named numbers.
+    /// Reports them as telemetry.
     pub(super) fn report(&self, sink: TelemetrySink<'_>) {
         sink("messages_refused", Reading::count(self.refused));
         sink("messages_foreign", Reading::count(self.foreign));

@@ -1,4 +1,4 @@
-//! The node against whatever arrives.
+//! A Nodectl node against random messages.
 
 use narrows_cc::Rate;
 use narrows_packet::{Flags, Packet};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::message::{Adjustment, Id, Message, Negotiation};
 use super::tests::{ALL, Node, TOTAL, control, rate, read};
-use super::{Router, Nodectl};
+use super::{Nodectl, Router};
 use crate::Outgoing;
 
 #[derive(Clone, Debug)]
@@ -40,9 +40,10 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    /// [`Node::forward`] and [`Node::back`] recount the table after every message.
+    /// Whatever arrives, the node allocates no more than the port has. [`Node::forward`] and [`Node::back`]
+    /// recount the reservation table after every message.
     #[test]
-    fn whatever_arrives_no_more_is_given_away_than_there_is(
+    fn any_input_never_over_allocates(
         events in events(),
         ends in prop::collection::vec(0u8..3, Nodectl::INFO.params.len()),
     ) {
@@ -51,7 +52,7 @@ proptest! {
             .iter()
             .zip(ends)
             .map(|(param, end)| (param.name, [param.default, param.min, param.max][usize::from(end)]))
-            // A table for many flows is only slow.
+            // A large table is only slow.
             .map(|(name, value)| (name, if name == "flows" { value.min(1_000.0) } else { value }))
             .collect();
         let mut node = Node::new(&params);
@@ -89,13 +90,13 @@ proptest! {
                 }
                 Event::Pass { ms } => node.pass(ms),
             }
-            // Every flow has a byte per second at least.
+            // Every flow has at least one byte per second.
             let floor = node.reading("flows");
             prop_assert!(node.reading("given") <= TOTAL + floor, "{} given", node.reading("given"));
             for out in node.port.outbox.drain(..) {
                 match out {
                     Outgoing::ToSender { message, .. } => { read(&message); }
-                    Outgoing::Broadcast(_) => prop_assert!(false, "a node broadcasts nothing"),
+                    Outgoing::Broadcast(_) => prop_assert!(false, "a node sends no broadcasts"),
                 }
             }
         }

@@ -1,7 +1,7 @@
-//! Nodectl's messages as bytes.
+//! The wire format of Nodectl's messages.
 //!
-//! The paper draws the fields (figures 2 and 3) and gives the types, but no sizes. Here every number is big endian, rates
-//! are bytes per second on the wire, headers included:
+//! The paper shows the fields (figures 2 and 3) and the types, but no sizes. Here numbers are big endian, and
+//! rates are in bytes per second on the wire, headers included:
 //!
 //! ```text
 //! negotiation  0..2 Type   2..10 Max   10..18 Min   18..28 ID   28..32 Rtt (microseconds)      32 bytes
@@ -11,58 +11,59 @@
 //!
 //! The highest bit of Rtt, which no round-trip time needs, is [`ATTENDED`].
 //!
-//! Whoever reads a message must expect anything in it. [`Message::decode`] refuses what no honest sender writes, so that
-//! its users meet neither a rate of zero nor one that overflows a sum.
+//! Messages are untrusted. [`Message::decode`] refuses fields that no honest sender writes, so its callers
+//! meet neither a rate of zero nor one that overflows a sum.
 
 use core::fmt;
 
 use narrows_cc::{Nanos, Rate};
 
-/// The highest rate that a message may name: 1 Tbit/s. A request that asks for it asks for all there is.
+/// The highest rate in a message: 1 Tbit/s. A request for it requests all available bandwidth.
 pub const MOST: Rate = Rate::from_bytes_per_sec(125_000_000_000);
-/// The longest round-trip time that a message may name: 100 s.
+/// The longest RTT in a message: 100 s.
 pub const LONGEST_RTT_US: u32 = 100_000_000;
-/// In the Rtt field of a negotiation: a node has dealt with the request. Answers repeat it.
+/// The bit in the Rtt field of a negotiation that marks a request handled by a node. Answers repeat it.
 pub const ATTENDED: u32 = 1 << 31;
-/// A server that has sent nothing for so long asks before it goes on. The records of nodes outlast twice that.
+/// A requester that has sent no data for this time sends a new request first. The records of nodes last at
+/// least twice as long.
 pub const LEASE: Nanos = Nanos::from_secs(5);
 /// Bytes of a negotiation message.
 pub const NEGOTIATION_BYTES: usize = 32;
 /// Bytes of an adjustment message.
 pub const ADJUSTMENT_BYTES: usize = 20;
 
-/// Whom a message is about. What has content and destination in common is one transmission.
+/// The subject of a message. Flows with the same content and destination are one transmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Id {
-    /// What is transmitted.
+    /// The content transmitted.
     pub content: u32,
-    /// To whom.
+    /// The receiver.
     pub destination: u32,
-    /// Which part of the transmission this flow is.
+    /// The number of this flow among the subflows of the transmission.
     pub subflow: u16,
 }
 
-/// What a negotiation message says.
+/// The types of negotiation messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Negotiation {
-    /// From server to user, lowered on the way.
+    /// From requester to responder; nodes lower it.
     Request = 0x0011,
-    /// From user to server.
+    /// From responder to requester.
     Success = 0x0012,
-    /// From user or node to server.
+    /// From responder or node to requester.
     Failure = 0x0013,
 }
 
-/// What an adjustment message says.
+/// The types of adjustment messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Adjustment {
-    /// From node to server: send no faster.
+    /// From node to requester: send no faster than this rate.
     Reduce = 0x0021,
-    /// From node to server: ask for this rate.
+    /// From node to requester: request this rate.
     Increase = 0x0022,
-    /// From server to nodes: nothing more will be sent.
+    /// From requester to nodes: the flow ends.
     Terminate = 0x0023,
 }
 
@@ -73,38 +74,38 @@ pub enum Message {
     Negotiation {
         /// Type.
         kind: Negotiation,
-        /// The most that is asked for or given. In a failure: what there would have been, less than `min` or zero.
+        /// The maximum rate, requested or granted. In a failure the available rate, less than `min` or zero.
         max: Rate,
-        /// The least that is of use.
+        /// The minimum useful rate.
         min: Rate,
-        /// Whom it is about.
+        /// Its subject.
         id: Id,
-        /// The sender's round-trip time, and [`ATTENDED`]; an answer repeats that of the request.
+        /// The requester's RTT and [`ATTENDED`]; an answer repeats the field of its request.
         rtt_us: u32,
     },
     /// Figure 3.
     Adjustment {
         /// Type.
         kind: Adjustment,
-        /// Whom it is about.
+        /// Its subject.
         id: Id,
-        /// The new rate; zero if it is the end.
+        /// The new rate; zero in a termination.
         speed: Rate,
     },
 }
 
-/// Why bytes are no message.
+/// The reason why bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The type is none of the six.
+    /// Unknown type.
     Type,
-    /// Too short or too long for its type.
+    /// The length does not match the type.
     Length,
-    /// A rate is zero that must not be, or the other way round.
+    /// A rate is zero that must not be, or not zero where it must be.
     Zero,
     /// A rate above [`MOST`].
     TooMuch,
-    /// Min and Max in an order that their type excludes.
+    /// Min and Max contradict the type.
     Order,
     /// A round-trip time above [`LONGEST_RTT_US`].
     Rtt,
@@ -165,14 +166,14 @@ impl Id {
 }
 
 impl Message {
-    /// Whom it is about.
+    /// Its subject.
     pub const fn id(&self) -> Id {
         match *self {
             Self::Negotiation { id, .. } | Self::Adjustment { id, .. } => id,
         }
     }
 
-    /// As bytes. Only what [`Message::decode`] accepts should be sent.
+    /// Encodes it. Senders should send only messages that [`Message::decode`] accepts.
     pub fn encode(&self) -> Encoded {
         let mut bytes = [0; NEGOTIATION_BYTES];
         let len = match *self {
@@ -194,10 +195,10 @@ impl Message {
         Encoded { bytes, len }
     }
 
-    /// From bytes.
+    /// Decodes bytes.
     ///
     /// # Errors
-    /// If a field says what cannot be.
+    /// The first rule that the bytes violate.
     pub fn decode(bytes: &[u8]) -> Result<Self, Refused> {
         if bytes.len() < 2 {
             return Err(Refused::Length);
@@ -223,7 +224,7 @@ impl Message {
         if max.is_zero() && !failed {
             return Err(Refused::Zero);
         }
-        // A failure says how much less than Min there is, or zero where there is no place at all.
+        // A failure carries the available rate, less than Min, or zero if the table is full.
         let in_order = if failed { max < min || max.is_zero() } else { min <= max };
         if !in_order {
             return Err(Refused::Order);
@@ -269,7 +270,7 @@ mod tests {
 
     /// The bytes on the wire are those of the layout.
     #[test]
-    fn message_bytes_match_layout() {
+    fn wire_bytes_match_the_layout() {
         let request = negotiation(Negotiation::Request, 0x0011_2233_4455, 0x66).encode();
         let expected = [
             0x00, 0x11, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0, 0, 0, 0, 0, 0x66, 1, 2, 3, 4, 5, 6,
@@ -281,9 +282,9 @@ mod tests {
         assert_eq!(reduce.as_bytes(), expected);
     }
 
-    /// Every type of message survives its bytes.
+    /// Every message type survives encoding and decoding.
     #[test]
-    fn message_type_round_trips() {
+    fn every_type_round_trips() {
         let all = [
             negotiation(Negotiation::Request, 125_000_000_000, 0),
             negotiation(Negotiation::Success, 7, 7),
@@ -301,7 +302,7 @@ mod tests {
 
     /// Impossible fields are refused.
     #[test]
-    fn impossible_field_is_refused() {
+    fn impossible_fields_are_refused() {
         let refused = |message: Message| Message::decode(message.encode().as_bytes()).unwrap_err();
         assert_eq!(refused(negotiation(Negotiation::Request, 0, 0)), Refused::Zero);
         assert_eq!(refused(negotiation(Negotiation::Success, 0, 0)), Refused::Zero);
@@ -327,7 +328,7 @@ mod tests {
 
     /// Only the stated types and lengths are read.
     #[test]
-    fn only_stated_types_and_lengths_decode() {
+    fn only_stated_types_and_lengths_are_read() {
         let request = negotiation(Negotiation::Request, 2, 1).encode();
         let reduce = adjustment(Adjustment::Reduce, 1).encode();
         for (encoded, len) in [(request, NEGOTIATION_BYTES), (reduce, ADJUSTMENT_BYTES)] {
@@ -366,7 +367,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes are refused, or are those of the message that they decode to.
+        /// Any bytes are refused or equal those of the message they decode to.
         #[test]
         fn any_bytes_are_refused_or_round_trip(bytes in anything()) {
             if let Ok(message) = Message::decode(&bytes) {

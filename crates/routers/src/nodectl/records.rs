@@ -1,52 +1,52 @@
-//! What a port remembers: a record per flow, a transmission per content and destination, and the sums over them that make
-//! Algorithm 1 start from numbers at hand.
+//! The reservation table of a port: a record per flow, a transmission per content and destination, and
+//! incremental sums for Algorithm 1.
 
 use narrows_cc::Nanos;
 
-use crate::FlowTable;
 use super::allocation::Load;
 use super::message::Id;
+use crate::FlowTable;
 
-/// No flow.
+/// The end of a list of subflows.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// One flow. Rates are in bytes per second.
+/// The record of a flow. Rates are in bytes per second.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) id: Id,
-    /// Its transmission in the table of those.
+    /// The key of its transmission.
     pub(super) transmission: u32,
     /// The next subflow of the transmission.
     next: u32,
-    /// The Max of its first request, no more than the port's bandwidth: its weight among subflows.
+    /// Its weight among subflows: the Max of its first request, at most the port's bandwidth.
     pub(super) weight: u64,
-    /// The Rtt field of its last request: only the answer that repeats it counts.
+    /// The Rtt field of its last request; only an answer that repeats it counts.
     pub(super) token: u32,
     pub(super) rtt: Nanos,
-    /// The way of the flow that leads over this port.
+    /// The path on which the flow passes this port.
     pub(super) path: u8,
-    /// What the last request was given here; more than `rate` where other nodes or the ends allow less.
+    /// The rate allocated to its last request; more than `rate` if other nodes or the ends allow less.
     pub(super) allocated: u64,
-    /// What is set aside for it.
+    /// Its reservation.
     rate: u64,
-    /// What was set aside before the negotiation that is under way, if one is, and whether the port was its bottleneck;
-    /// zero if it is the first.
+    /// During a negotiation, the reservation before it (zero if it is the first) and whether the port was the
+    /// bottleneck.
     pub(super) before: Option<(u64, bool)>,
-    /// The way at that time.
+    /// The path at that time.
     pub(super) path_before: u8,
-    /// The flag: this port is its bottleneck.
+    /// Whether this port is its bottleneck.
     bottleneck: bool,
-    /// When its rate last changed, or it was last told.
+    /// When its rate last changed or it was last notified.
     pub(super) notified_at: Nanos,
-    /// Bytes that arrived since the last beat.
+    /// Bytes that arrived in this control interval.
     pub(super) arrived: u64,
-    /// The rate of the last increase that was sent and not yet asked for; zero: none.
+    /// The rate of the increase suggested and not requested yet; zero if none.
     pub(super) suggested: u64,
-    /// The last increase that a reduction made void: a request for it may be on its way.
+    /// The rate of the last increase that a reduction made void; a request for it may be in flight.
     pub(super) withdrawn: u64,
-    /// The Max of the last request, if this port had said it: a repeated request says it again.
+    /// The Max of the last request if it repeats a rate that this port had sent; zero otherwise.
     pub(super) echoed: u64,
-    /// How often that was repeated.
+    /// How often the increase was repeated.
     pub(super) repeats: u8,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Transmission {
     destination: u32,
     first: u32,
     subflows: u32,
-    /// Those of them whose bottleneck is this port.
+    /// The number of those bottlenecked at this port.
     controlled: u32,
     pub(super) rate: u64,
 }
@@ -78,12 +78,12 @@ impl Transmission {
     }
 }
 
-/// The records of a port.
+/// The reservation table of a port.
 #[derive(Clone, Debug)]
 pub(super) struct ReservationTable {
     pub(super) records: FlowTable<Record>,
     transmissions: FlowTable<Transmission>,
-    /// Of the tables, until they are made.
+    /// The size of the tables until they are created; then zero.
     limit: usize,
     idle: Nanos,
     total: u64,
@@ -92,20 +92,21 @@ pub(super) struct ReservationTable {
     controlled_rate: u64,
 }
 
-/// Where a transmission is looked for first.
+/// The first key of a transmission.
 fn key(content: u32, destination: u32) -> u32 {
     let mixed = (u64::from(content) << 32 | u64::from(destination)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32
 }
 
-/// Keys that are tried where different transmissions have the same.
+/// The number of keys tried on collisions.
 const PROBES: u32 = 4;
 
 impl ReservationTable {
-    /// An empty table of a port with bandwidth `total`, for `limit` flows that are forgotten after a silence of `idle`.
+    /// An empty table for a port of bandwidth `total` and `limit` flows, which expire after a silence of
+    /// `idle`.
     pub(super) fn new(total: u64, limit: usize, idle: Nanos) -> Self {
         Self {
-            // Most ports never see a request: the tables are made for the first one.
+            // Most ports never receive a request: the first one creates the tables.
             records: FlowTable::new(1, idle),
             transmissions: FlowTable::new(1, Nanos::MAX),
             limit,
@@ -133,7 +134,7 @@ impl ReservationTable {
         self.total
     }
 
-    /// The port's bandwidth is another.
+    /// Sets the port's bandwidth.
     pub(super) fn set_total(&mut self, total: u64) {
         self.total = total;
     }
@@ -143,7 +144,7 @@ impl ReservationTable {
         self.records.memory() + self.transmissions.memory()
     }
 
-    /// The transmission of a content and destination, if it is served.
+    /// The key of a transmission, if it is served.
     pub(super) fn find(&mut self, id: &Id) -> Option<u32> {
         let first = key(id.content, id.destination);
         (0..PROBES).map(|probe| first.wrapping_add(probe)).find(|&at| {
@@ -153,7 +154,7 @@ impl ReservationTable {
         })
     }
 
-    /// The numbers of Algorithm 1, without one transmission.
+    /// The inputs of Algorithm 1, without one transmission.
     pub(super) fn load(&mut self, without: Option<u32>) -> Load {
         let mut load = Load {
             total: self.total,
@@ -173,11 +174,11 @@ impl ReservationTable {
         load
     }
 
-    /// Adds a flow that has nothing yet, after those whose time is over have gone. `None` if there is no room.
+    /// Removes expired flows and adds one without a rate. `None` if there is no room.
     pub(super) fn open(&mut self, now: Nanos, flow: u32, id: Id, weight: u64) -> Option<()> {
         if self.limit > 0 {
             self.records = FlowTable::new(self.limit, self.idle);
-            // It never has more entries than the other, so nothing is evicted from it.
+            // It never has more entries than `records`, so it evicts none.
             self.transmissions = FlowTable::new(self.limit, Nanos::MAX);
             self.limit = 0;
         }
@@ -237,7 +238,7 @@ impl ReservationTable {
         Some(())
     }
 
-    /// Gives a flow another rate and flag.
+    /// Sets the rate of a flow and whether this port is its bottleneck.
     pub(super) fn set(&mut self, flow: u32, rate: u64, bottleneck: bool) {
         let Some(record) = self.records.peek_mut(flow) else { return };
         let Some(transmission) = self.transmissions.peek_mut(record.transmission) else { return };
@@ -257,7 +258,7 @@ impl ReservationTable {
         }
     }
 
-    /// Forgets a flow; what it had is free.
+    /// Removes a flow and frees its reservation.
     pub(super) fn close(&mut self, flow: u32) {
         self.set(flow, 0, false);
         let Some(record) = self.records.remove(flow) else { return };
@@ -282,7 +283,7 @@ impl ReservationTable {
         }
     }
 
-    /// Forgets the flow that has been silent for longest if its time is over. Whether there was one.
+    /// Removes the flow that has been silent for longest if it has expired. Returns whether there was one.
     pub(super) fn expire(&mut self, now: Nanos) -> bool {
         match self.records.oldest() {
             Some((flow, seen)) if now - seen >= self.idle => {
@@ -293,7 +294,7 @@ impl ReservationTable {
         }
     }
 
-    /// Puts the subflows of a transmission into `flows`, which is emptied first.
+    /// Lists the subflows of a transmission in `flows`, which is cleared first.
     pub(super) fn subflows(&mut self, at: u32, flows: &mut Vec<u32>) {
         flows.clear();
         let mut flow = self.transmissions.peek_mut(at).map_or(NONE, |transmission| transmission.first);
@@ -303,12 +304,12 @@ impl ReservationTable {
         }
     }
 
-    /// All transmissions with where they are, in an order that depends on nothing but the calls made.
+    /// All transmissions with their keys, in an order that depends only on the calls made.
     pub(super) fn transmissions(&mut self) -> impl Iterator<Item = (u32, &mut Transmission)> {
         self.transmissions.iter_mut()
     }
 
-    /// Counts everything that is kept incrementally again and compares.
+    /// Recounts everything that is kept incrementally and compares.
     #[cfg(test)]
     pub(super) fn check(&mut self) {
         let flows: Vec<_> = self
@@ -349,9 +350,9 @@ mod tests {
         Id { content, destination: 9, subflow }
     }
 
-    /// Subflows are one transmission until the last one is gone.
+    /// Subflows are one transmission until the last of them ends.
     #[test]
-    fn subflows_form_one_transmission() {
+    fn subflows_form_one_transmission_until_the_last_ends() {
         let mut table = ReservationTable::new(100, 8, IDLE);
         let now = Nanos::ZERO;
         for (flow, id) in [(1, id(7, 0)), (2, id(7, 1)), (3, id(8, 0))] {
@@ -389,9 +390,9 @@ mod tests {
     }
 
     proptest! {
-        /// The sums are those of the records.
+        /// The sums kept incrementally equal those of the records.
         #[test]
-        fn sums_match_records(
+        fn incremental_sums_match_the_records(
             calls in prop::collection::vec((0u8..5, 0u32..12, 0u32..5, 0u64..1000, any::<bool>()), 1..300),
         ) {
             let mut table = ReservationTable::new(10_000, 8, IDLE);

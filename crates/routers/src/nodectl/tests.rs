@@ -1,4 +1,4 @@
-//! The node against messages written by hand.
+//! A Nodectl node against messages written by hand.
 
 mod crossing;
 mod paths;
@@ -6,9 +6,9 @@ mod paths;
 use narrows_cc::{Nanos, Params, Rate};
 use narrows_packet::{ControlMessage, Flags, Packet};
 
-use super::message::{self, Adjustment, Id, MOST, Message, Negotiation};
 use super::Nodectl;
-use crate::{Outgoing, Router, RouterSetup, TestPort};
+use super::message::{self, Adjustment, Id, MOST, Message, Negotiation};
+use crate::{Outgoing, Reading, Router, RouterSetup, TestPort, telemetry};
 
 /// Bytes per second of the port.
 pub(super) const TOTAL: u64 = 3_600_000;
@@ -35,7 +35,7 @@ pub(super) fn control(flow: u32, flags: Flags, message: &Message) -> Packet {
 }
 
 pub(super) fn read(message: &ControlMessage) -> Message {
-    Message::decode(message.as_bytes()).expect("a node writes sound messages")
+    Message::decode(message.as_bytes()).expect("a node writes valid messages")
 }
 
 impl Node {
@@ -49,36 +49,31 @@ impl Node {
     }
 
     pub(super) fn reading(&self, name: &str) -> u64 {
-        let mut found = None;
-        self.nodectl.telemetry(&mut |item, value| {
-            if item == name {
-                found = value.number().map(|x| x as u64);
-            }
-        });
-        found.expect("it tells this")
+        let reading = telemetry::find(|sink| self.nodectl.telemetry(sink), name);
+        reading.and_then(Reading::number).map(|x| x as u64).expect("a number with this name")
     }
 
-    /// A packet passes to the user; whether it went on.
+    /// Passes a packet towards the responder; whether the node forwards it.
     pub(super) fn forward(&mut self, packet: &mut Packet) -> bool {
         let mut port = self.port.at(self.now, 0);
         self.nodectl.on_arrival(&mut port, packet);
         let on = !port.consumed();
-        self.nodectl.table.check();
+        self.nodectl.check();
         on
     }
 
     pub(super) fn back(&mut self, packet: &mut Packet) {
         self.nodectl.on_return(&mut self.port.at(self.now, 0), packet);
-        self.nodectl.table.check();
+        self.nodectl.check();
     }
 
-    /// Lets time pass, with the wakes that are due.
+    /// Advances time and runs the wakes that are due.
     pub(super) fn pass(&mut self, ms: u64) {
         let end = self.now + Nanos::from_millis(ms);
         while self.nodectl.next_wake() <= end {
             self.now = self.nodectl.next_wake();
             self.nodectl.on_wake(&mut self.port.at(self.now, 0));
-            self.nodectl.table.check();
+            self.nodectl.check();
         }
         self.now = end;
     }
@@ -98,7 +93,7 @@ impl Node {
         notices.collect()
     }
 
-    /// A request with a round-trip time of 20 ms: the Max with which it goes on.
+    /// Sends a request with an RTT of 20 ms; the Max with which the node forwards it.
     fn request(&mut self, flow: u32, max: u64, min: u64) -> Option<u64> {
         self.request_of(flow, id(flow), max, min)
     }
@@ -119,7 +114,7 @@ impl Node {
         })
     }
 
-    /// The answer to the last request passes; what it says afterwards.
+    /// Passes an answer to the last request; its kind and Max afterwards.
     fn answer(&mut self, flow: u32, kind: Negotiation, max: u64, min: u64) -> (Negotiation, u64) {
         let message = Message::Negotiation {
             kind,
@@ -136,9 +131,9 @@ impl Node {
         }
     }
 
-    /// A negotiation from request to success.
+    /// Runs a negotiation from request to success.
     fn join(&mut self, flow: u32) -> u64 {
-        let max = self.request(flow, ALL, 0).expect("it goes on");
+        let max = self.request(flow, ALL, 0).expect("the node forwards it");
         assert_eq!(self.answer(flow, Negotiation::Success, max, 0), (Negotiation::Success, max));
         max
     }
@@ -157,14 +152,14 @@ impl Node {
 
 use Adjustment::{Increase, Reduce};
 
-/// Equal but for the little that is set aside for messages.
+/// Equal up to the small deduction for messages.
 fn near(measured: u64, expected: u64) -> bool {
     measured.abs_diff(expected) < expected / 10_000
 }
 
 /// Each flow that joins gets an equal share, and the others are notified at once.
 #[test]
-fn join_gets_equal_share_and_notifies_others() {
+fn joining_flow_gets_equal_share_and_others_are_notified() {
     let mut node = Node::new(&[]);
     assert_eq!(node.join(1), TOTAL);
     assert_eq!(node.notices(), []);
@@ -177,7 +172,7 @@ fn join_gets_equal_share_and_notifies_others() {
 
 /// Bandwidth freed by a termination goes to the flows that request it.
 #[test]
-fn termination_is_handed_out_on_request() {
+fn terminated_rate_goes_to_flows_that_request_it() {
     let mut node = Node::new(&[]);
     for flow in 1..=3 {
         node.join(flow);
@@ -191,12 +186,12 @@ fn termination_is_handed_out_on_request() {
         assert_eq!(node.answer(flow, Negotiation::Success, TOTAL / 2, 0).1, TOTAL / 2);
     }
     assert_eq!((node.notices(), node.reading("given")), (vec![], TOTAL));
-    // Repeated: nothing happens.
+    // A repeated termination changes nothing.
     node.terminate(2);
     assert_eq!(node.notices(), []);
 }
 
-/// An increase that no request answers is repeated three times and given up.
+/// An increase that no request answers is repeated three times, then withdrawn.
 #[test]
 fn unanswered_increase_is_repeated_three_times() {
     let mut node = Node::new(&[]);
@@ -206,20 +201,20 @@ fn unanswered_increase_is_repeated_three_times() {
     assert_eq!(node.notices().last(), Some(&(2, Increase, TOTAL)));
     node.pass(2_000);
     assert_eq!(node.notices(), [(2, Increase, TOTAL); 3]);
-    // It does not want more, so a third gets the other half at once.
+    // Its increase is withdrawn, so a third flow gets the other half at once.
     assert!(near(node.join(3), TOTAL / 2));
     assert!(node.notices().iter().all(|notice| notice.1 == Reduce && near(notice.2, TOTAL / 2)));
 }
 
-/// A repeated request for an increase leaves the bottleneck where it is.
+/// A repeated request for an increase keeps this port as the bottleneck.
 #[test]
-fn repeated_increase_request_keeps_bottleneck() {
+fn repeated_increase_request_keeps_the_bottleneck() {
     let mut node = Node::new(&[]);
     for flow in 1..=3 {
         node.join(flow);
     }
     node.terminate(3);
-    // The first answer is lost; meanwhile the other has gone too, so that more could be had.
+    // The first answer is lost; meanwhile the other flow has ended too, so more would be available.
     assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
     node.terminate(2);
     assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
@@ -229,27 +224,27 @@ fn repeated_increase_request_keeps_bottleneck() {
     assert!(node.notices().iter().any(|notice| notice.1 == Increase && near(notice.2, TOTAL)));
 }
 
-/// A success on its way back tells the bottleneck and frees the rest.
+/// An answer reveals the bottleneck and frees the bandwidth beyond it; a failure undoes the negotiation.
 #[test]
-fn success_names_bottleneck_and_frees_rest() {
+fn answer_reveals_the_bottleneck_and_frees_the_rest() {
     let mut node = Node::new(&[]);
     assert_eq!(node.request(1, ALL, 0), Some(TOTAL));
-    // The user takes a third: the rest is free, and this port is not the bottleneck.
+    // The responder takes a third: the rest is free, and this port is not the bottleneck.
     assert_eq!(node.answer(1, Negotiation::Success, TOTAL / 3, 0).1, TOTAL / 3);
     assert_eq!(node.reading("given"), TOTAL / 3);
     assert_eq!(node.join(2), TOTAL * 2 / 3);
     assert_eq!(node.notices(), []);
     node.terminate(2);
-    assert_eq!(node.notices(), [], "nobody here can use it");
-    // A failure from farther on undoes the negotiation.
+    assert_eq!(node.notices(), [], "no flow here can use it");
+    // A failure from a later node undoes the negotiation.
     assert_eq!(node.request(3, ALL, 0), Some(TOTAL * 2 / 3));
     node.answer(3, Negotiation::Failure, 0, 0);
     assert_eq!((node.reading("given"), node.reading("flows")), (TOTAL / 3, 1));
 }
 
-/// A failed change restores the rate before it.
+/// A failed change keeps the reservation of before.
 #[test]
-fn failed_change_restores_rate() {
+fn failed_change_keeps_the_old_reservation() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.join(2);
@@ -259,9 +254,9 @@ fn failed_change_restores_rate() {
     assert_eq!((node.reading("given"), node.reading("flows")), (TOTAL / 2, 1));
 }
 
-/// A share below Min is refused, and no flow is adjusted for it.
+/// A share below Min is refused, and no other flow is adjusted for it.
 #[test]
-fn share_below_min_is_refused_without_effect() {
+fn share_below_min_is_refused_without_adjustments() {
     let mut node = Node::new(&[]);
     node.join(1);
     assert_eq!(node.request(2, ALL, TOTAL / 2 + 1), None);
@@ -279,9 +274,9 @@ fn share_below_min_is_refused_without_effect() {
     assert_eq!(node.request(2, ALL, TOTAL / 2), Some(TOTAL / 2));
 }
 
-/// A success above a rate that was reduced meanwhile is lowered.
+/// A success above a reservation that was reduced meanwhile is lowered, or becomes a failure below Min.
 #[test]
-fn success_above_meanwhile_reduced_is_lowered() {
+fn success_above_reduced_reservation_is_lowered() {
     let mut node = Node::new(&[]);
     assert_eq!(node.request(1, ALL, 0), Some(TOTAL));
     let first = node.serial;
@@ -289,7 +284,7 @@ fn success_above_meanwhile_reduced_is_lowered() {
     assert_eq!(node.notices(), [(1, Reduce, TOTAL / 2)]);
     node.serial = first;
     assert_eq!(node.answer(1, Negotiation::Success, TOTAL, 0), (Negotiation::Success, TOTAL / 2));
-    // Below what it would have been content with it becomes a failure.
+    // Below Min it becomes a failure.
     let mut node = Node::new(&[]);
     node.request(1, ALL, TOTAL / 2 + 1);
     let first = node.serial;
@@ -319,9 +314,9 @@ fn stale_and_repeated_answers_change_nothing() {
     assert_eq!((node.reading("given"), node.reading("flows")), (TOTAL / 2, 1));
 }
 
-/// Silence ends a record, and data keeps it.
+/// A silent record expires; data keeps it.
 #[test]
-fn silence_ends_record_and_data_keeps_it() {
+fn silent_record_expires_and_data_keeps_it() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.join(2);
@@ -332,7 +327,7 @@ fn silence_ends_record_and_data_keeps_it() {
     assert_eq!((node.reading("flows"), node.reading("expired")), (1, 1));
     assert!(
         node.notices().iter().any(|notice| (notice.0, notice.1) == (1, Increase) && near(notice.2, TOTAL)),
-        "what the silent one had is handed out"
+        "the rate of the silent flow is distributed"
     );
     node.pass(11_000);
     assert_eq!((node.reading("flows"), node.nodectl.next_wake()), (0, Nanos::MAX));
@@ -345,7 +340,7 @@ fn disobeyed_reduction_is_repeated() {
     node.join(1);
     node.join(2);
     node.notices();
-    // 1 goes on with all of the bandwidth, 2400 packets of 1500 B per second; 2 keeps to its half, packet by packet.
+    // Flow 1 continues at the full bandwidth, 2400 packets of 1500 B per second; flow 2 keeps to its half.
     for n in 0..480 {
         node.data(1);
         if n % 2 == 0 {
@@ -360,9 +355,9 @@ fn disobeyed_reduction_is_repeated() {
     assert_eq!(node.reading("disobeyed"), notices.len() as u64);
 }
 
-/// Subflows share the bandwidth of one transmission.
+/// Subflows share the rate of one transmission.
 #[test]
-fn subflows_share_one_transmission() {
+fn subflows_share_one_transmissions_rate() {
     let mut node = Node::new(&[]);
     let subflow = |subflow| Id { content: 7, destination: 1, subflow };
     node.join(1);
@@ -375,20 +370,20 @@ fn subflows_share_one_transmission() {
         .iter()
         .map(|out| match out {
             Outgoing::ToSender { flow, message, .. } => (*flow, read(message)),
-            Outgoing::Broadcast(_) => panic!("a node broadcasts nothing"),
+            Outgoing::Broadcast(_) => panic!("a node sends no broadcasts"),
         })
         .collect();
     let reduced = Message::Adjustment { kind: Reduce, id: subflow(0), speed: rate(TOTAL / 4) };
     assert_eq!(notices, [(7, reduced)]);
     assert_eq!((node.reading("flows"), node.reading("transmissions")), (3, 2));
-    // By weight: a third one asks for half the port, so it gets a fifth of the transmission's half.
+    // By weight: a third one requests half the port, so it gets a fifth of the transmission's half.
     assert_eq!(node.request_of(9, subflow(2), TOTAL / 2, 0), Some(TOTAL / 2 / 5));
     assert_eq!(node.reading("given"), TOTAL);
 }
 
-/// Expected arrivals find room.
+/// Expected arrivals find reserved bandwidth.
 #[test]
-fn expected_arrivals_find_room() {
+fn expected_arrivals_find_reserved_bandwidth() {
     // Ten transmissions per second, ten round-trip times of 20.011 ms (the eleventh request): QT = 2.0011.
     let mut node = Node::new(&[("slot", 1_000.0), ("alpha", 10.0)]);
     for flow in 0..10 {
@@ -397,14 +392,14 @@ fn expected_arrivals_find_room() {
     }
     node.pass(1_000);
     assert!(near(node.join(20), (TOTAL as f64 / 2.0011) as u64));
-    // In the slot after that only one came, and a second later nobody is expected: the rest is handed out.
+    // The next slot has only one arrival, and a second later none is expected: the rest is distributed.
     node.pass(2_500);
     assert!(node.notices().iter().any(|notice| notice.1 == Increase && near(notice.2, TOTAL)));
 }
 
 /// A flood of requests cannot grow the table.
 #[test]
-fn request_flood_cannot_grow_table() {
+fn request_flood_cannot_grow_the_table() {
     let mut node = Node::new(&[("flows", 100.0)]);
     node.request(0, ALL, 0);
     let memory = node.nodectl.memory();
@@ -419,9 +414,9 @@ fn request_flood_cannot_grow_table() {
     assert_eq!(node.reading("flows"), 0);
 }
 
-/// Messages with impossible fields or directions are stopped and counted.
+/// Messages that are invalid, go the wrong way or name another transmission are stopped and counted.
 #[test]
-fn impossible_messages_are_stopped_and_counted() {
+fn invalid_or_misdirected_messages_stop_and_count() {
     let mut node = Node::new(&[]);
     node.join(1);
     let mut short = Packet::control(1, Flags::NONE, &[0, 0x11, 9]);
@@ -438,7 +433,7 @@ fn impossible_messages_are_stopped_and_counted() {
         assert!(!node.forward(&mut control(1, Flags::NONE, &message)));
     }
     assert_eq!(node.reading("messages_refused"), 3);
-    // Requests and terminations for the transmission of another.
+    // Requests and terminations for another flow's transmission.
     assert_eq!(node.request_of(1, id(2), ALL, 0), None);
     let end = Message::Adjustment { kind: Adjustment::Terminate, id: id(2), speed: Rate::ZERO };
     node.forward(&mut control(1, Flags::NONE, &end));
@@ -453,9 +448,9 @@ fn impossible_messages_are_stopped_and_counted() {
     assert_eq!((node.reading("given"), node.reading("flows")), (TOTAL, 1));
 }
 
-/// A passing reduction by another node frees the bandwidth that it takes.
+/// A reduction by another node frees the bandwidth it takes, once it passes.
 #[test]
-fn passing_reduction_frees_bandwidth() {
+fn passing_reduction_of_another_node_frees_bandwidth() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.join(2);
@@ -463,15 +458,15 @@ fn passing_reduction_frees_bandwidth() {
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));
     assert_eq!(node.notices(), [(2, Increase, TOTAL - TOTAL / 6)]);
-    // One that overtakes a request says nothing of the answer to that.
+    // A reduction that overtakes a request does not affect the answer to it.
     assert_eq!(node.request(1, TOTAL / 3, 0), Some(TOTAL / 3));
     node.back(&mut control(1, Flags::REVERSE, &reduce));
     assert_eq!(node.answer(1, Negotiation::Success, TOTAL / 4, 0), (Negotiation::Success, TOTAL / 4));
 }
 
-/// Traffic that returns to other senders is left out of the bandwidth.
+/// Traffic back to other senders is deducted from the port's bandwidth.
 #[test]
-fn returning_traffic_reduces_bandwidth() {
+fn reverse_traffic_is_deducted_from_the_bandwidth() {
     let mut node = Node::new(&[]);
     node.join(1);
     node.join(2);
@@ -488,7 +483,7 @@ fn returning_traffic_reduces_bandwidth() {
     assert!((TOTAL - 580_000..=TOTAL - 572_000 + 4_000).contains(&given), "{given}");
     let notices = node.notices();
     assert!(notices.iter().filter(|notice| notice.1 == Reduce).count() >= 2, "{notices:?}");
-    // When they cease it is handed out again.
+    // When they cease, the deducted rate is distributed again.
     node.pass(2_000);
     assert_eq!(node.notices().last().map(|notice| notice.1), Some(Increase));
 }

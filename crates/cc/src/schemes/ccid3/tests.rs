@@ -170,7 +170,8 @@ fn ccid3_data_limited_interval_keeps_receive_rates() {
         assert_eq!(rate(&scheme), 180_000, "{now} ms");
     }
     // A loss event in such an interval: half of 90 000, or 0.85 of what arrived, is the limit.
-    let loss = |received| ReceiverFeedback { new_loss_event: true, ..limited(report(1_000, received, 0.0001)) };
+    let loss =
+        |received| ReceiverFeedback { new_loss_event: true, ..limited(report(1_000, received, 0.0001)) };
     let mut lost = scheme.clone();
     lost.on_receiver_feedback(&loss(18_000));
     assert_eq!(rate(&lost), 45_000);
@@ -293,7 +294,10 @@ fn ccid3_impossible_feedback_is_bounded() {
     for p in [0.0, f64::NAN, f64::INFINITY, -1.0, 2.0] {
         let mut scheme = ccid3();
         for now in 1..200 {
-            scheme.on_receiver_feedback(&ReceiverFeedback { rtt: Some(Nanos::ZERO), ..report(now, u64::MAX, p) });
+            scheme.on_receiver_feedback(&ReceiverFeedback {
+                rtt: Some(Nanos::ZERO),
+                ..report(now, u64::MAX, p)
+            });
             assert!(scheme.control().pacing_rate <= Some(most));
         }
         scheme.on_receiver_feedback(&ReceiverFeedback { rtt: Some(Nanos::MAX), ..report(300, 0, 1.0) });

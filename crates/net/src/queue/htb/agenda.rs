@@ -95,9 +95,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The first entry of the agenda is the earliest of all.
+        /// The first entry is the one that a search of all entries finds.
         #[test]
-        fn agenda_finds_earliest_entry(
+        fn first_matches_a_linear_search(
             steps in prop::collection::vec((0usize..SIZE, prop::option::of(0u64..40)), 1..400),
         ) {
             let mut agenda = Agenda::new();

@@ -83,9 +83,9 @@ mod tests {
         }
     }
 
-    /// A debt is paid to the nanosecond, and no more tokens than the depth are kept.
+    /// A debt is paid to the nanosecond, and tokens never exceed the depth.
     #[test]
-    fn bucket_pays_debt_exactly_and_caps_depth() {
+    fn debt_is_paid_to_the_nanosecond_depth_caps_tokens() {
         let mut bucket = Bucket::new(Rate::from_bytes_per_sec(3), Bytes::new(10));
         bucket.spend(11);
         assert_eq!(bucket.until_paid(), Nanos::from_nanos(333_333_334));
@@ -97,9 +97,9 @@ mod tests {
         assert!(bucket.covers(10) && !bucket.covers(11));
     }
 
-    /// Another rate neither makes tokens nor loses tokens that fit.
+    /// A change of rate creates no tokens and keeps those that fit.
     #[test]
-    fn bucket_rate_change_keeps_tokens() {
+    fn rate_change_keeps_tokens_that_fit() {
         let mut bucket = Bucket::new(Rate::from_bytes_per_sec(1_000), Bytes::new(100));
         bucket.spend(30);
         bucket.set(Rate::from_bytes_per_sec(9_000), Bytes::new(900));
@@ -114,7 +114,7 @@ mod tests {
 
     /// Extreme rates and depths do not overflow.
     #[test]
-    fn bucket_extremes_do_not_overflow() {
+    fn extreme_values_do_not_overflow() {
         let mut endless = Bucket::new(Rate::MAX, Bytes::new(u64::MAX));
         (0..100).for_each(|_| endless.spend(u64::MAX));
         assert_eq!(endless.tokens, i64::MIN);

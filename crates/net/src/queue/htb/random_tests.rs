@@ -276,9 +276,10 @@ fn run(htb: &Arc<config::Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nano
 }
 
 proptest! {
-    /// The sender of every packet and its time are those of the definition.
+    /// Every choice of the scheduler is one that the model allows, and no class exceeds its ceiling by more
+    /// than its bursts.
     #[test]
-    fn htb_matches_model_at_every_moment(seeds in seeds(), arrivals in arrivals()) {
+    fn htb_schedule_matches_the_model_and_ceilings(seeds in seeds(), arrivals in arrivals()) {
         let htb = with_flows(&tree(&seeds));
         let left = run(&htb, &arrivals)?;
         for (number, class) in (0u8..).zip(htb.classes()) {
@@ -319,7 +320,7 @@ proptest! {
     /// The link wakes exactly when it must: departures and their times equal those of a queue that is polled
     /// at every moment.
     #[test]
-    fn htb_link_sleeps_until_tokens_arrive(seeds in seeds(), arrivals in arrivals()) {
+    fn htb_link_wakes_exactly_when_tokens_suffice(seeds in seeds(), arrivals in arrivals()) {
         let htb = with_flows(&tree(&seeds));
         let expected = run(&htb, &arrivals)?;
         let config = LinkConfig {
@@ -336,9 +337,9 @@ proptest! {
         }
     }
 
-    /// A link with a capacity trace keeps the order of packets and ends empty and idle.
+    /// On a trace link every leaf keeps its order, and the link ends empty and idle.
     #[test]
-    fn htb_trace_link_keeps_order_and_drains(
+    fn htb_on_trace_link_keeps_order_and_drains(
         seeds in seeds(),
         arrivals in arrivals(),
         gaps in prop::collection::vec(0u64..6, 1..20),

@@ -64,9 +64,9 @@ fn close(measured: &[f64], expected: &[f64], tolerance: f64) {
     assert!(measured.iter().zip(expected).all(near), "{measured:?}, not {expected:?}");
 }
 
-/// When all classes are backlogged, each has its assured rate whatever the priorities.
+/// When all classes are backlogged, each gets its assured rate, whatever the priorities.
 #[test]
-fn htb_backlogged_classes_get_assured_rates() {
+fn backlogged_classes_get_their_assured_rates() {
     // 80 kbit/s to 100 Gbit/s, over a second or the time of two hundred packets of the smallest class.
     for (rate, seconds) in
         [(0.08, 2_500), (1.0, 200), (100.0, 2), (1_000.0, 1), (10_000.0, 1), (100_000.0, 1)]
@@ -94,10 +94,10 @@ fn htb_backlogged_classes_get_assured_rates() {
     }
 }
 
-/// One class with half of the link holds it against many others.
+/// A class of half the link keeps its rate against 31 others.
 #[test]
-fn htb_half_link_class_holds_against_crowd() {
-    // 31 others share the other half; they may all be served before it has its next turn.
+fn half_link_class_keeps_its_rate_against_31_others() {
+    // 31 classes share the other half; all of them may be served before its next turn.
     let mut classes = vec![HtbClass { priority: 7, ..class("half", 50.0) }];
     classes.extend((0..31).map(|_| class("small", 50.0 / 31.0)));
     let all: Vec<_> = (0..32).collect();
@@ -108,8 +108,9 @@ fn htb_half_link_class_holds_against_crowd() {
 
 /// A shaped class alone sends at its ceiling, to the nanosecond.
 #[test]
-fn htb_lone_class_sends_exactly_at_ceiling() {
-    // 80 B/s and packets of 100 B: one in 1.25 s. 12 345 678 901 B/s and packets of 9000 B: one in 728.999… ns.
+fn shaped_class_alone_sends_exactly_at_its_ceiling() {
+    // 80 B/s and packets of 100 B: one in 1.25 s. 12 345 678 901 B/s and packets of 9000 B: one in 728.999…
+    // ns.
     for (rate, size, link_rate) in [(80u64, 100u16, 1_000_000u64), (12_345_678_901, 9_000, 125_000_000_000)] {
         let rate = Rate::from_bytes_per_sec(rate);
         // The tokens of a nanosecond must fit.
@@ -136,9 +137,9 @@ fn htb_lone_class_sends_exactly_at_ceiling() {
     }
 }
 
-/// Unused bandwidth goes to the best priority, and the others keep their assured rates.
+/// Unused bandwidth goes to the best priority; the other classes keep their assured rates.
 #[test]
-fn htb_unused_rate_goes_to_best_priority() {
+fn unused_rate_goes_to_the_best_priority() {
     let classes = || {
         vec![
             class("idle", 70.0),
@@ -151,9 +152,9 @@ fn htb_unused_rate_goes_to_best_priority() {
     close(&rates(100.0, classes(), &[1]), &[0.0, 100.0, 0.0], 0.001);
 }
 
-/// A ceiling is kept, and bandwidth beyond it goes on to the next priority.
+/// A class keeps its ceiling, and the rest goes to the next priority.
 #[test]
-fn htb_ceiling_passes_excess_to_next_priority() {
+fn bandwidth_above_a_ceiling_goes_to_the_next_priority() {
     let classes = vec![
         HtbClass { ceil: Some(mbit(35.0)), ..class("capped", 10.0) },
         HtbClass { priority: 3, ..class("rest", 10.0) },
@@ -164,9 +165,9 @@ fn htb_ceiling_passes_excess_to_next_priority() {
     close(&rates(100.0, classes, &[0, 2]), &[35.0, 0.0, 15.0], 0.002);
 }
 
-/// Equal priorities share the rest in the ratio of their quanta.
+/// Classes of equal priority share the excess in the ratio of their quanta.
 #[test]
-fn htb_equal_priorities_share_by_quanta() {
+fn equal_priorities_share_excess_by_quanta() {
     let with = |quantum| HtbClass { quantum: Some(quantum), ..class("c", 1.0) };
     // 92 Mbit/s are left: 1 : 2 : 5 parts of them besides what is assured.
     let classes = vec![with(1_500), with(3_000), with(7_500), class("idle", 5.0)];
@@ -184,7 +185,7 @@ fn htb_equal_priorities_share_by_quanta() {
 
 /// The nearest ancestor with tokens lends.
 #[test]
-fn htb_nearest_ancestor_lends() {
+fn nearest_ancestor_with_tokens_lends() {
     //   a 50 ─┬─ a1 40, idle        b 50 ── b1 10
     //         └─ a2 10
     let tree = |priority| {
@@ -209,20 +210,21 @@ fn htb_nearest_ancestor_lends() {
     close(&rates(100.0, capped, &[2]), &[0.0, 0.0, 60.0, 0.0, 0.0], 0.002);
 }
 
-/// All borrowers of one class take turns wherever they hang in the tree.
+/// All borrowers of one class take turns, at whatever depth they are.
 #[test]
-fn htb_borrowers_of_one_class_take_turns() {
-    // Nobody is assured anything: the link lends all, and three leaves share it, two of which hang together, one of these
-    // deeper (Devera's equation 2 adds over all descendants).
+fn borrowers_of_one_class_take_turns_at_any_depth() {
+    // No class has an assured rate: the link lends everything, and three leaves share it. Two of them are in
+    // one tree, one of these deeper (Devera's equation 2 sums over all descendants).
     let under = |parent| HtbClass { parent, ..class("c", 0.0) };
     let classes = vec![under(None), under(Some(0)), under(None), under(Some(0)), under(Some(3))];
     close(&rates(90.0, classes, &[1, 2, 4]), &[0.0, 30.0, 30.0, 0.0, 30.0], 0.01);
 }
 
-/// A policed class passes the same packets as a token bucket, and none of them waits for tokens.
+/// A policed class passes what a token bucket passes, and no accepted packet waits for tokens.
 #[test]
-fn htb_policed_class_equals_token_bucket() {
-    // 8 Mbit/s, 1000 bytes a millisecond, burst 4000 B; one packet of 1000 B every 0.5 ms for a second after ten at once.
+fn policed_class_passes_bucket_and_never_waits_for_tokens() {
+    // 8 Mbit/s, 1000 bytes a millisecond, burst 4000 B; one packet of 1000 B every 0.5 ms for a second after
+    // ten at once.
     let policed = HtbClass { policed: true, burst: Some(Bytes::new(4_000)), ..class("policed", 8.0) };
     let mut link = link(mbit(800.0), vec![policed, class("other", 100.0)], AMPLE);
     let mut passed = (0..10).filter(|_| link.offer(Nanos::ZERO, &packet(0, 1000)) == Offer::Queued).count();
@@ -255,9 +257,10 @@ fn htb_policed_class_equals_token_bucket() {
 
 /// An unresponsive class takes nothing from one that stays within its rate.
 #[test]
-fn htb_unresponsive_class_takes_nothing() {
-    // The flood has the best priority, any amount of packets and no ceiling. The other sends a packet of 1500 B every 240 us
-    // (50 Mbit/s of 100), for two seconds: it may wait for the packet in transmission (120 us).
+fn unresponsive_class_cannot_delay_a_conforming_one() {
+    // The flood has the best priority, unlimited packets and no ceiling. The other class sends a packet of
+    // 1500 B every 240 us (50 Mbit/s of 100) for two seconds: it may wait for the packet in transmission (120
+    // us).
     let flood = HtbClass { limit: Some(Limit::Packets(50)), ..class("flood", 50.0) };
     let meek = HtbClass { priority: 7, limit: Some(Limit::Packets(1)), ..class("meek", 50.0) };
     let mut link = link(mbit(100.0), vec![flood, meek], AMPLE);
@@ -282,9 +285,9 @@ fn htb_unresponsive_class_takes_nothing() {
     assert!(classes[0].dropped > 8_000);
 }
 
-/// Each class has a buffer of its own.
+/// Each class has its own buffer limit.
 #[test]
-fn htb_class_has_own_buffer() {
+fn each_class_has_its_own_buffer() {
     let with = |limit| HtbClass { limit, ..class("c", 1.0) };
     let classes = vec![
         with(Some(Limit::Packets(3))),
@@ -302,10 +305,11 @@ fn htb_class_has_own_buffer() {
     assert_eq!(link.stats().dropped_queue, 100 - 17);
 }
 
-/// A buffer that the link states as a time counts at the rate of the link, whatever a class is assured.
+/// A buffer that the link states as a time counts at the link's rate, whatever a class is assured.
 #[test]
-fn htb_time_limit_counts_at_link_rate() {
-    // 1500 B take 0.12 ms at 100 Mbit/s, so that 10 ms are 83 packets and a part; a packet more may come too late.
+fn link_time_limit_counts_at_the_link_rate() {
+    // 1500 B take 0.12 ms at 100 Mbit/s, so 10 ms are 83 packets and a part, plus one that may exceed the
+    // limit.
     let classes = vec![HtbClass::new("borrows all", Rate::from_bytes_per_sec(1)), class("other", 99.0)];
     let mut link = link(mbit(100.0), classes, Limit::Time(Nanos::from_millis(10)));
     link.offer(Nanos::ZERO, &packet(1, 1500));
@@ -320,9 +324,9 @@ fn drain(htb: &mut Htb<Packet>, now: Nanos) -> u64 {
     std::iter::from_fn(|| htb.dequeue(now)).map(|(_, packet)| packet.size().as_u64()).sum()
 }
 
-/// Another rate of a class neither mints tokens nor loses them.
+/// A change of a class's rate neither mints tokens nor loses them.
 #[test]
-fn htb_rate_change_keeps_tokens() {
+fn class_rate_change_neither_mints_nor_loses_tokens() {
     let rate = Rate::from_bytes_per_sec;
     let depth = Some(Bytes::new(10_000));
     let shaped = HtbClass {

@@ -1,3 +1,5 @@
+//! Shares against the equations of the paper.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -17,16 +19,16 @@ fn shares(capacity: f64) -> Shares {
     shares
 }
 
-/// A full allocation of flows with these (demand, used).
+/// A full allocation to flows with these demands and usages.
 fn divide(shares: &mut Shares, flows: &[(f64, f64)]) -> Vec<f64> {
     let mut demands: Vec<f64> = flows.iter().map(|flow| flow.0).collect();
     shares.begin(&mut demands);
     flows.iter().map(|&(demand, used)| shares.grant(demand, used)).collect()
 }
 
-/// Equation 8 divides by numbers of flows after the share of UDP.
+/// Equation 8 divides by numbers of flows, after the share of UDP.
 #[test]
-fn equation_8_divides_by_numbers_of_flows() {
+fn equation_8_divides_by_flow_counts_after_udp() {
     let classes = Classes::divide(100.0, 3, 1, false, 0.05);
     assert_eq!(classes, Classes { brf: 75.0, others: 25.0, udp: 0.0 });
     let classes = Classes::divide(100.0, 3, 1, true, 0.05);
@@ -38,7 +40,7 @@ fn equation_8_divides_by_numbers_of_flows() {
 
 /// Equation 10 caps the prediction at an equal share.
 #[test]
-fn equation_10_caps_prediction_at_equal_share() {
+fn equation_10_caps_prediction_at_an_equal_share() {
     let mut shares = shares(12.0);
     near(shares.initial(None, 0), 12.0);
     near(shares.initial(Some(5.0), 0), 5.0);
@@ -49,9 +51,9 @@ fn equation_10_caps_prediction_at_equal_share() {
     near(shares.initial(Some(50.0), 1), 4.0);
 }
 
-/// A joining flow takes the residual if that is enough.
+/// A joining flow takes the residual if it suffices.
 #[test]
-fn joining_flow_takes_sufficient_residual() {
+fn joining_flow_takes_a_sufficient_residual() {
     let mut shares = shares(100.0);
     // One flow with a share of 100 that uses 30: 70 are unused.
     let base = divide(&mut shares, &[(f64::INFINITY, 30.0)])[0];
@@ -61,25 +63,25 @@ fn joining_flow_takes_sufficient_residual() {
     near(shares.allocated(), 150.0);
 }
 
-/// A joining flow scales the others down if the residual is too small.
+/// A joining flow scales the others if the residual is too small.
 #[test]
-fn joining_flow_scales_others_otherwise() {
+fn joining_flow_scales_others_if_residual_is_small() {
     let mut shares = shares(100.0);
-    // 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others get (100 − 30)/90 of what they had.
+    // 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others keep (100 − 30)/90 of their shares.
     let bases = divide(&mut shares, &[(f64::INFINITY, 60.0), (40.0, 30.0)]);
     near(shares.rate(bases[1]), 40.0);
     let joined = shares.join(30.0);
     near(shares.rate(joined), 30.0);
     near(shares.rate(bases[0]), 60.0 * 70.0 / 90.0);
     near(shares.rate(bases[1]), 40.0 * 70.0 / 90.0);
-    // The next one finds nothing unused but what is left of the ten.
+    // For the next one only the rest of the ten is unused.
     shares.join(shares.initial(None, 0));
     assert!(shares.allocated() <= 110.0);
 }
 
-/// Flows that join a full link one by one have equal shares.
+/// Flows that join a full link one by one get equal shares.
 #[test]
-fn flows_joining_full_link_have_equal_shares() {
+fn flows_joining_a_full_link_get_equal_shares() {
     let mut shares = shares(100.0);
     let bases: Vec<f64> = (0..5).map(|_| shares.join(shares.initial(None, 0))).collect();
     for base in bases {
@@ -88,9 +90,9 @@ fn flows_joining_full_link_have_equal_shares() {
     near(shares.allocated(), 100.0);
 }
 
-/// Equation 14 gives limited flows a little more than they use, and the rest to the others.
+/// Equation 14 gives limited flows beta times their usage and divides the rest among the others.
 #[test]
-fn equation_14_divides_rest_among_unlimited() {
+fn equation_14_gives_limited_flows_usage_others_rest() {
     // Limits at 95 %: 94 of 100 is limited, 96 is not; with a packet's grain of 2, neither is.
     near(LIMIT.demand(94.0, 100.0), 94.0 * 1.1);
     assert_eq!(LIMIT.demand(96.0, 100.0), f64::INFINITY);
@@ -105,7 +107,7 @@ fn equation_14_divides_rest_among_unlimited() {
 
 /// A limited flow gets no more than the equal share of the others.
 #[test]
-fn limited_flow_gets_at_most_equal_share() {
+fn limited_flow_gets_at_most_the_equal_share() {
     let mut shares = shares(100.0);
     let rates: Vec<f64> = divide(&mut shares, &[(99.0, 90.0), (f64::INFINITY, 10.0)]);
     near(shares.rate(rates[0]), 50.0);
@@ -114,14 +116,14 @@ fn limited_flow_gets_at_most_equal_share() {
 
 /// Cuts follow equations 16 to 18 and end at the floor.
 #[test]
-fn cuts_follow_equations_16_to_18() {
+fn cuts_follow_equations_16_to_18_down_to_the_floor() {
     let mut shares = shares(100.0);
     let bases = divide(&mut shares, &[(f64::INFINITY, 100.0), (25.0, 25.0)]);
-    // 4 bytes within 0.2 s: 20 B/s less of 100, so everybody keeps 80 %.
+    // 4 bytes within 0.2 s: 20 B/s less of 100, so every flow keeps 80 %.
     shares.drain(4.0, 0.2);
     near(shares.rate(bases[0]), 60.0);
     near(shares.rate(bases[1]), 20.0);
-    // 160 were measured, 95 of 100 may be: everybody keeps 95/160.
+    // 160 were measured, 95 of 100 are allowed: every flow keeps 95/160.
     shares.unload(0.95, 160.0);
     near(shares.rate(bases[0]), 60.0 * 95.0 / 160.0);
     // A lower load raises nothing.
@@ -133,14 +135,14 @@ fn cuts_follow_equations_16_to_18() {
     let base = floored.join(100.0);
     floored.drain(1e9, 0.1);
     assert!((floored.rate(base) - 1.0).abs() < 1e-6, "{}", floored.rate(base));
-    // The next full allocation knows nothing of it.
+    // The next full allocation starts from scratch.
     let base = divide(&mut floored, &[(f64::INFINITY, 1.0)])[0];
     near(floored.rate(base), 100.0);
 }
 
 /// A smaller class scales its flows, and the floor never exceeds half of an equal share.
 #[test]
-fn smaller_class_scales_flows_above_floor() {
+fn smaller_class_scales_flows_and_caps_the_floor() {
     let mut shares = shares(100.0);
     let base = shares.join(100.0);
     shares.set_capacity(50.0);
@@ -150,17 +152,18 @@ fn smaller_class_scales_flows_above_floor() {
     for _ in 0..5 {
         floored.join(floored.initial(Some(1.0), 0));
     }
-    near(floored.floor, 10.0);
+    // A base of zero has exactly the floor.
+    near(floored.rate(0.0), 10.0);
     assert!(floored.allocated() <= 100.0 && floored.allocated() >= 50.0, "{}", floored.allocated());
-    // The last to leave takes everything along.
+    // The last flow to leave resets everything.
     for _ in 0..5 {
         floored.leave(0.0, 20.0);
     }
-    assert_eq!((floored.count(), floored.allocated(), floored.floor), (0, 0.0, 30.0));
+    assert_eq!((floored.count(), floored.allocated(), floored.rate(0.0)), (0, 0.0, 30.0));
 }
 
 proptest! {
-    /// The water level is that of vessels filled one by one.
+    /// The water level equals that of vessels filled one by one.
     #[test]
     fn water_level_matches_sequential_filling(
         sizes in prop::collection::vec(prop_oneof![3 => 0.0f64..100.0, 1 => Just(f64::INFINITY), 1 => Just(10.0)], 1..40),
@@ -189,7 +192,7 @@ enum Op {
     Capacity(f64),
     Drain(f64),
     Unload(f64),
-    /// Everybody is measured, at this part of the share (above 1: it does not obey).
+    /// A full allocation with measured rates up to 1.2 times the shares, from a random stream with this seed.
     Allocate(u64),
 }
 
@@ -206,13 +209,13 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    /// The shares add up to the capacity at most, plus the bandwidth measured as unused.
+    /// All shares together are at most the capacity plus the bandwidth measured as unused.
     #[test]
-    fn shares_sum_to_capacity_plus_unused(ops in ops(), least in 0.0..MB) {
+    fn share_sum_is_at_most_capacity_plus_unused(ops in ops(), least in 0.0..MB) {
         let mut shares = Shares::new(least);
         let mut capacity = 12.5 * MB;
         shares.set_capacity(capacity);
-        // Bases, and what was last measured of each.
+        // Bases, and the usage of each measured last.
         let mut flows: Vec<(f64, f64)> = Vec::new();
         let mut unused = 0.0;
         // The stated floor, or half of the smallest equal share since the last full allocation.
@@ -223,7 +226,7 @@ proptest! {
                     let initial = shares.initial(prediction, 0);
                     let base = shares.join(initial);
                     flows.push((base, f64::INFINITY));
-                    // It has its share, and that is no more than an equal one.
+                    // It has its share, which is at most an equal one.
                     prop_assert!((shares.rate(base) - initial).abs() <= 1e-6 * initial);
                     prop_assert!(initial <= capacity / flows.len() as f64 * (1.0 + 1e-9));
                 }
@@ -233,7 +236,8 @@ proptest! {
                 }
                 Op::Leave(_) => {}
                 Op::Capacity(new) => {
-                    // A larger class leaves something to give until the next full allocation, a smaller one nothing.
+                    // A larger class leaves bandwidth unallocated until the next full allocation, a smaller
+                    // one none.
                     capacity = new;
                     shares.set_capacity(capacity);
                 }

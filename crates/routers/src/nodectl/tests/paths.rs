@@ -1,9 +1,9 @@
-//! A flow that changes its way, at a port that both ways have in common.
+//! A flow that changes its path, at a port on both paths.
 
 use super::*;
 
 impl Node {
-    /// A request over a way; it goes on.
+    /// Sends a request over a path; the node forwards it.
     fn request_over(&mut self, path: u8, flow: u32, max: u64) {
         self.serial += 1;
         let message = Message::Negotiation {
@@ -26,9 +26,9 @@ impl Node {
     }
 }
 
-/// A flow that leaves its old path keeps its place at a port that the new one passes too.
+/// A flow that leaves its old path keeps its record at a port that the new path shares.
 #[test]
-fn path_change_keeps_place_at_shared_port() {
+fn path_change_keeps_the_record_at_a_common_port() {
     let mut node = Node::new(&[]);
     node.request_over(0, 1, TOTAL / 2);
     node.answer(1, Negotiation::Success, TOTAL / 2, 0);
@@ -42,7 +42,7 @@ fn path_change_keeps_place_at_shared_port() {
 
 /// A flow that was refused on another path ends on its own.
 #[test]
-fn flow_refused_elsewhere_ends_on_its_own_path() {
+fn flow_refused_on_a_new_path_ends_on_its_old_one() {
     let mut node = Node::new(&[]);
     node.request_over(0, 1, TOTAL / 2);
     node.answer(1, Negotiation::Success, TOTAL / 2, 0);
@@ -53,26 +53,26 @@ fn flow_refused_elsewhere_ends_on_its_own_path() {
     assert_eq!((node.reading("flows"), node.reading("given")), (0, 0));
 }
 
-/// A reduction on a path that is being left takes nothing from the new one.
+/// A reduction on a path that a flow is leaving takes nothing from the new one.
 #[test]
-fn reduction_on_old_path_spares_new_path() {
+fn reduction_on_the_old_path_spares_the_new_one() {
     let mut node = Node::new(&[]);
     node.request_over(0, 1, TOTAL / 2);
     node.answer(1, Negotiation::Success, TOTAL / 2, 0);
     node.request_over(1, 1, TOTAL);
-    // Of its old way, by a node farther on.
+    // A reduction on its old path, by a later node.
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));
     assert_eq!(node.reading("given"), TOTAL);
-    // It counts where the new way is refused.
+    // It takes effect if the new path is refused.
     node.answer(1, Negotiation::Failure, 0, 0);
     assert_eq!(node.reading("given"), TOTAL / 6);
 }
 
-/// Data sent before another node's reduction is no disobedience.
+/// Data sent before another node's reduction took effect is not disobedience.
 #[test]
-fn earlier_data_is_no_disobedience() {
-    // Within half a round-trip time after the reduction passed, the flow has been notified and has sent 20 packets at the old rate.
+fn data_sent_before_a_reduction_is_no_disobedience() {
+    // Until the reduction takes effect, within half an RTT, 20 packets at the old rate pass.
     let mut node = Node::new(&[]);
     node.join(1);
     node.pass(100);

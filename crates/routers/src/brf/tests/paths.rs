@@ -1,4 +1,4 @@
-//! Acknowledgements that return by another way, and what switches announce for them.
+//! ACKs that take another path, and the shares that switches announce for them.
 
 use narrows_cc::Rate;
 use narrows_packet::{Flags, Packet};
@@ -6,12 +6,13 @@ use narrows_packet::{Flags, Packet};
 use super::{RateCode, Switch, code};
 use crate::{Outgoing, RateHeader, Router, RouterFrame, Signal};
 
-/// Shares of flows whose acknowledgements take another path are announced once per round trip.
+/// Shares whose ACKs take another path are announced once per round trip.
 #[test]
-fn unseen_acks_announce_share_per_round_trip() {
+fn shares_with_acks_elsewhere_are_announced_each_rtt() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).at(41).data(1);
-    // No acknowledgement of that comes by. With the first allocation after three round trips the others are told, then every 40 ms.
+    // No ACK of this flow passes here. The first announcement comes with the first allocation after three
+    // round trips, then one every 40 ms.
     let mut announced = Vec::new();
     for ms in 42..400 {
         switch.at(ms).flood(1);
@@ -22,7 +23,7 @@ fn unseen_acks_announce_share_per_round_trip() {
         }
     }
     assert_eq!(announced, [201, 241, 281, 321, 361]);
-    // One that is seen ends that.
+    // The first ACK seen ends the announcements.
     switch.ack(1);
     for ms in 400..500 {
         switch.at(ms).flood(1);
@@ -31,9 +32,9 @@ fn unseen_acks_announce_share_per_round_trip() {
     assert!(switch.port.outbox.is_empty());
 }
 
-/// Equation 7 where several switches of a way announce: only the one with the least share does.
+/// Equation 7 where several switches of a path announce: only the one with the lowest share does.
 #[test]
-fn switch_is_silent_while_remote_share_is_less() {
+fn switch_is_silent_while_another_announces_less() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).at(41).data(1);
     let mut announced = Vec::new();
@@ -47,9 +48,9 @@ fn switch_is_silent_while_remote_share_is_less() {
         }
         announced.extend(switch.port.outbox.drain(..).map(|_| ms));
     }
-    // The first allocation after the other's word is no longer the last: 11 MB/s are heard at 350 ms.
+    // The first allocation after the higher announcement, 11 MB/s at 350 ms.
     assert_eq!(announced[..2], [361, 401]);
-    // One that falls silent is not waited for longer than acknowledgements are, three round trips.
+    // A switch that falls silent blocks announcements no longer than ACKs do, three round trips.
     switch.signal(Signal::Insert { flow: 1, code: RateCode::encode(Rate::from_bytes_per_sec(9_000_000)).0 });
     announced.clear();
     for ms in 900..1200 {
@@ -59,15 +60,15 @@ fn switch_is_silent_while_remote_share_is_less() {
     assert!((1019..1061).contains(&announced[0]), "{announced:?}");
 }
 
-/// A switch that sees the acknowledgements writes an announced share once.
+/// A switch that sees the ACKs writes an announced share once.
 #[test]
-fn announced_share_is_written_once() {
+fn switch_with_the_acks_writes_an_announced_share_once() {
     let mut switch = Switch::new(&[]);
     switch.signal(Signal::Insert { flow: 7, code: 12_005 });
     assert_eq!(switch.back_with(7, Flags::NONE, code(3.0)), code(3.0));
     switch.signal(Signal::Insert { flow: 7, code: 12_005 });
     assert_eq!([switch.ack(7), switch.ack(7)], [120.0, 0.0]);
-    // Also where acknowledgements leave by the port itself.
+    // The same for ACKs that leave through the port itself.
     switch.signal(Signal::Insert { flow: 7, code: 12_005 });
     let mut ack = Packet::new(7);
     ack.flags = Flags::ACK.with(Flags::REVERSE);

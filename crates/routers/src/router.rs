@@ -1,0 +1,107 @@
+//! The contract of router algorithms.
+
+use std::sync::Arc;
+
+use narrows_cc::{Nanos, Param, Params, Provenance, Rate};
+use narrows_net::config;
+
+use crate::{FiveTuple, Port, RouterFrame, Signal, TelemetrySink};
+
+/// The description of a router algorithm.
+#[derive(Debug)]
+pub struct RouterInfo {
+    /// The name in scenarios.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// How well its definition is known.
+    pub provenance: Provenance,
+    /// Its parameters.
+    pub params: &'static [Param],
+}
+
+/// The inputs of a new router algorithm.
+#[derive(Clone, Debug)]
+pub struct RouterSetup {
+    /// The capacity of the link; the mean of a capacity trace.
+    pub capacity: Rate,
+    /// Parameter values, already checked against [`RouterInfo::params`].
+    pub params: Params,
+    /// The 5-tuples of flows, by flow number.
+    pub flows: Arc<[FiveTuple]>,
+    /// The text learned in an earlier run; see [`Router::learned`].
+    pub learned: Option<Arc<str>>,
+}
+
+/// A router algorithm. For one packet the calls come in this order: `on_open` or `on_close` if it opens or
+/// ends a flow, then `on_arrival`, then, unless the queue drops it, `on_departure` when its transmission
+/// begins.
+pub trait Router {
+    /// Its description.
+    const INFO: RouterInfo;
+    /// Whether it needs [`Router::on_return`].
+    const RETURNS: bool = false;
+    /// Whether a controller polls its port; see [`crate::controller`].
+    const CONTROLLED: bool = false;
+
+    /// Creates the algorithm on an idle port.
+    fn new(setup: &RouterSetup) -> Self;
+
+    /// The queue discipline of its port if the scenario states none.
+    fn queue(_setup: &RouterSetup) -> Option<config::Queue> {
+        None
+    }
+
+    /// A SYN arrives to set up a flow. It may be repeated or forged.
+    fn on_open<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _syn: &F) {}
+    /// A FIN arrives: one direction of a flow ends.
+    fn on_close<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _fin: &F) {}
+    /// A packet arrives; the queue may still drop it.
+    fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F);
+    /// A packet leaves the queue.
+    fn on_departure<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F);
+    /// A packet on its way back to the sender reaches the node, over the link opposite to that of the port.
+    /// The data of its flow may take another path.
+    fn on_return<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _packet: &mut F) {}
+    /// A message from another port or from the controller.
+    fn on_signal(&mut self, _port: &mut Port<'_>, _signal: &Signal) {}
+    /// The time of the next [`Router::on_wake`]; [`Nanos::MAX`]: not before the next packet. Read after
+    /// creation, [`Router::on_arrival`], [`Router::on_return`], [`Router::on_signal`] and
+    /// [`Router::on_wake`]. It should sleep on an idle link, where its wakes would be the only events.
+    fn next_wake(&self) -> Nanos {
+        Nanos::MAX
+    }
+    /// The time of [`Router::next_wake`] has come; [`Port::now`] is exactly that time.
+    fn on_wake(&mut self, _port: &mut Port<'_>) {}
+    /// Checks a text that [`Router::learned`] returned.
+    ///
+    /// # Errors
+    /// The reason why the text is invalid.
+    fn check_learned(_text: &str) -> Result<(), String> {
+        Err("this router algorithm does not learn".to_owned())
+    }
+    /// Its learned state as text, to start another run with.
+    fn learned(&self) -> Option<String> {
+        None
+    }
+    /// Bytes of memory it owns beside itself; bounded, whatever arrives.
+    fn memory(&self) -> usize {
+        0
+    }
+    /// Reports named internals for results, traces and tests. Names carry no unit.
+    fn telemetry(&self, _sink: TelemetrySink<'_>) {}
+}
+
+/// The shortest time between two wakes.
+pub(crate) const TICK: Nanos = Nanos::from_nanos(1);
+
+/// The first of `at`, `at + step`, `at + 2 step`, … after `now`. Wakes missed while asleep change nothing,
+/// and later ones keep to the same grid.
+pub(crate) fn next_multiple(at: Nanos, step: Nanos, now: Nanos) -> Nanos {
+    if at > now {
+        return at;
+    }
+    let step = step.max(TICK).as_nanos();
+    let missed = (now - at).as_nanos() / step;
+    at.saturating_add(Nanos::from_nanos((missed + 1).saturating_mul(step)))
+}
