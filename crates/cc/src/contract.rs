@@ -1,21 +1,26 @@
 //! The contract between a transport and a scheme: measurement in, control out, telemetry apart.
 //!
-//! Every event carries `now`. The transport computes each sample once; an absent sample is `None`, never a sentinel.
-//! For one incoming acknowledgement the transport calls, in this order: [`CongestionControl::on_paths`] if the scheme is
-//! coupled, [`CongestionControl::on_report`] if the receiver reported something, [`CongestionControl::on_lost`] once per
-//! packet it newly declares lost, then [`CongestionControl::on_recovery_entered`] or [`CongestionControl::on_recovery_left`]
-//! or [`CongestionControl::on_spurious_loss`] if its phase changes, then [`CongestionControl::on_ack`]; it reads
-//! [`CongestionControl::control`] after every event and enforces it.
+//! Every event carries `now`. A value that the transport does not know is `None`, never a sentinel. The
+//! [`Driver`](crate::Driver) calls the scheme; for one acknowledgement in this order:
+//!
+//! 1. [`CongestionControl::on_paths`], if the scheme is coupled;
+//! 2. [`CongestionControl::on_receiver_feedback`], if the receiver reported measurements of its own;
+//! 3. [`CongestionControl::on_lost`], once per packet newly declared lost;
+//! 4. [`CongestionControl::on_recovery_entered`], [`CongestionControl::on_recovery_left`] or
+//!    [`CongestionControl::on_spurious_loss`], if the phase changes;
+//! 5. [`CongestionControl::on_ack`].
+//!
+//! It reads [`CongestionControl::control`] after every event, and the transport enforces it.
 
 use crate::{Bytes, Nanos, Param, Params, Paths, Random, Rate, RateSample};
 
-/// What a scheme asks of its transport. Read after every event.
+/// The scheme's orders to its transport, read after every event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
     /// The congestion window: the most data that may be in flight.
     pub cwnd: Bytes,
-    /// The pacing rate in payload bytes per second (a packet of `n` payload bytes is followed by a gap of `n / rate`), or
-    /// `None` to send as the window allows.
+    /// The pacing rate in payload bytes per second, or `None` to send as the window allows. A gap of `n /
+    /// rate` follows a packet of `n` payload bytes.
     pub pacing_rate: Option<Rate>,
     /// The most data sent back to back when pacing (the send quantum); a transport may send less at once.
     pub burst: Bytes,
@@ -39,8 +44,8 @@ pub struct Ack {
     pub now: Nanos,
     /// Bytes newly known to be delivered, cumulatively or selectively; each byte counts once.
     pub acked: Bytes,
-    /// By how much the cumulative acknowledgement advanced; `None` where the transport acknowledges packet by packet, so
-    /// that no cumulative point can lag behind.
+    /// By how much the cumulative acknowledgement advanced; `None` where the transport acknowledges packet by
+    /// packet, so that no cumulative point can lag behind.
     pub acked_cumulative: Option<Bytes>,
     /// Bytes newly declared lost while processing this acknowledgement.
     pub lost: Bytes,
@@ -52,14 +57,15 @@ pub struct Ack {
     pub inflight_before: Bytes,
     /// Data in flight after it was applied and losses were marked.
     pub inflight: Bytes,
-    /// Newly delivered bytes that arrived with a congestion-experienced mark, as far as the feedback tells.
+    /// Newly delivered bytes that arrived with a congestion-experienced mark, as far as the feedback reports.
     pub ce: Bytes,
     /// All bytes ever delivered on this connection, this acknowledgement included.
     pub delivered: Bytes,
     /// The window, not the application, limited what was in flight when these packets were sent.
-    pub window_limited: bool,
-    /// The window was full at some time in the last packet-timed round trip (Linux `is_cwnd_limited` outside slow start).
-    pub window_full: bool,
+    pub cwnd_limited: bool,
+    /// The window was full at some time in the last packet-timed round trip (Linux `is_cwnd_limited` outside
+    /// slow start).
+    pub cwnd_full: bool,
     /// The phase after this acknowledgement.
     pub phase: Phase,
     /// This acknowledgement begins a packet-timed round trip.
@@ -73,7 +79,7 @@ pub struct Ack {
 }
 
 impl Ack {
-    /// What the end of a handshake tells: a round-trip time, before there is data.
+    /// The end of a handshake: a round-trip time, before there is data.
     pub fn of_handshake(now: Nanos, rtt: Nanos, srtt: Option<Nanos>, min_rtt: Option<Nanos>) -> Self {
         Self {
             now,
@@ -86,8 +92,8 @@ impl Ack {
             inflight: Bytes::ZERO,
             ce: Bytes::ZERO,
             delivered: Bytes::ZERO,
-            window_limited: false,
-            window_full: false,
+            cwnd_limited: false,
+            cwnd_full: false,
             phase: Phase::Open,
             round_start: false,
             round: 0,
@@ -96,9 +102,9 @@ impl Ack {
         }
     }
 
-    /// The bytes by which a loss-based scheme may grow: all that is newly delivered, if the acknowledgement advanced
-    /// cumulatively. Duplicates never raise a window (RFC 5681 section 3.2), and what they delivered does not count again
-    /// when the hole is filled.
+    /// The bytes by which a loss-based scheme may grow: all that is newly delivered, if the acknowledgement
+    /// advanced cumulatively. Duplicates never raise a window (RFC 5681 section 3.2), and what they delivered
+    /// does not count again when the hole is filled.
     #[inline]
     pub fn creditable(&self) -> Bytes {
         if self.acked_cumulative.is_some_and(Bytes::is_zero) { Bytes::ZERO } else { self.acked }
@@ -125,8 +131,8 @@ pub struct Lost {
     pub now: Nanos,
     /// Its payload.
     pub bytes: Bytes,
-    /// The number of the packet, counted in the order in which packets were first sent. A retransmission keeps the number
-    /// of what it repeats: packets with consecutive numbers carry consecutive data.
+    /// The number of the packet, counted in the order in which packets were first sent. A retransmission
+    /// keeps the number of what it repeats: packets with consecutive numbers carry consecutive data.
     pub packet: u64,
     /// When it had left.
     pub sent_at: Nanos,
@@ -153,8 +159,8 @@ pub enum CongestionCause {
     Ecn,
 }
 
-/// Fast recovery (or the reduction after a mark) begins; at most once per window of data. But where every mark is reported,
-/// a loss during the reduction after a mark begins fast recovery of its own.
+/// Fast recovery (or the reduction after a mark) begins; at most once per window of data. But where every
+/// mark is reported, a loss during the reduction after a mark begins fast recovery of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveryEntered {
     /// When.
@@ -210,7 +216,7 @@ pub struct SpuriousLoss {
     pub phase: Phase,
 }
 
-/// What the network advises, in payload bytes per second.
+/// Advice of the network, in payload bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Advice {
     /// Send at this rate. Zero is no rate that can be followed.
@@ -219,23 +225,23 @@ pub enum Advice {
     Change(f64),
 }
 
-/// The network advises how fast to send. Nothing vouches for the advice: a scheme must not stall whatever it says.
+/// The network advises how fast to send. Advice is untrusted: never stall on any value.
 ///
 /// Advice that rides on an acknowledgement follows its [`CongestionControl::on_ack`].
 #[derive(Clone, Copy, Debug)]
 pub struct RateAdvice {
     /// When it arrived.
     pub now: Nanos,
-    /// What is advised.
+    /// The advice.
     pub advice: Advice,
 }
 
-/// What a receiver measured and told of itself, beyond what it acknowledged. An absent item was not reported.
+/// Measurements of the receiver, beyond acknowledgements. An absent item was not reported.
 ///
-/// The transport calls [`CongestionControl::on_report`] before [`CongestionControl::on_ack`] of the same packet. Nothing
-/// vouches for a report: a scheme must not stall whatever it says.
+/// The transport calls [`CongestionControl::on_receiver_feedback`] before [`CongestionControl::on_ack`] of
+/// the same packet. Feedback is untrusted: never stall on any value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Report {
+pub struct ReceiverFeedback {
     /// When it arrived.
     pub now: Nanos,
     /// Round-trip time of the packet that it answers, less the time that the receiver held it back.
@@ -250,15 +256,15 @@ pub struct Report {
     pub data_limited: bool,
     /// The interval that the report covers saw a new loss event.
     pub new_loss_event: bool,
-    /// Packets newly told of that found no room at the receiver (RFC 4340 section 11.7: Drop Code 2).
+    /// Packets newly reported that found no room at the receiver (RFC 4340 section 11.7: Drop Code 2).
     pub dropped: u64,
     /// The receiver has trouble keeping up (RFC 4340 section 11.6).
     pub slow: bool,
 }
 
-impl Report {
-    /// One that tells nothing.
-    pub const fn of_nothing(now: Nanos) -> Self {
+impl ReceiverFeedback {
+    /// Nothing reported.
+    pub const fn empty(now: Nanos) -> Self {
         Self {
             now,
             rtt: None,
@@ -280,8 +286,8 @@ pub struct IdleRestart {
     pub now: Nanos,
     /// How long nothing had been sent.
     pub idle: Nanos,
-    /// The retransmission timeout in force, if the transport has one; RFC 5681 restarts from the initial window after an
-    /// idle of this length.
+    /// The retransmission timeout in force, if the transport has one; RFC 5681 restarts from the initial
+    /// window after an idle of this length.
     pub rto: Option<Nanos>,
     /// All bytes ever delivered.
     pub delivered: Bytes,
@@ -297,10 +303,11 @@ impl IdleRestart {
     }
 }
 
-/// Who shapes the window while packets are being repaired.
+/// The part that shapes the window while packets are being repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryStyle {
-    /// The transport: proportional rate reduction (RFC 6937) towards the window the scheme asked for on entry.
+    /// The transport: proportional rate reduction (RFC 6937) towards the window the scheme asked for on
+    /// entry.
     Prr,
     /// The scheme: its window is enforced as it is.
     Own,
@@ -308,7 +315,7 @@ pub enum RecoveryStyle {
 
 /// How well the published definition of a scheme is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evidence {
+pub enum Provenance {
     /// Read in the primary text or the authors' code.
     Verified,
     /// Our reconstruction: the published rule could not be obtained.
@@ -317,7 +324,7 @@ pub enum Evidence {
     Tool,
 }
 
-/// What a scheme expects of the receiver where data is acknowledged packet by packet (datagrams).
+/// The feedback that a scheme expects from a receiver of datagrams, which acknowledges packet by packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feedback {
     /// Which packets arrived.
@@ -330,7 +337,7 @@ pub enum Feedback {
     LossShare,
 }
 
-/// What a scheme needs of explicit congestion notification, unless the connection is told otherwise.
+/// The congestion notification that a scheme needs, unless the connection sets another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnNeed {
     /// Nothing: it answers a mark as a loss, if there are marks.
@@ -341,7 +348,7 @@ pub enum EcnNeed {
     L4s,
 }
 
-/// What is known of a scheme without running it.
+/// Facts about a scheme.
 #[derive(Debug)]
 pub struct Info {
     /// The name in scenarios and on the command line.
@@ -351,21 +358,22 @@ pub struct Info {
     /// One line.
     pub summary: &'static str,
     /// How well its definition is known.
-    pub evidence: Evidence,
-    /// Who shapes the window in recovery.
+    pub provenance: Provenance,
+    /// The part that shapes the window in recovery.
     pub recovery: RecoveryStyle,
     /// Its parameters.
     pub params: &'static [Param],
 }
 
-/// What a scheme is created from.
+/// The inputs of a scheme's creation.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The segment size: payload bytes of a full packet.
     pub mss: Bytes,
     /// The initial window (RFC 6928: ten segments).
     pub initial_window: Bytes,
-    /// The most the transport sends back to back when pacing, whatever [`Control::burst`] asks; [`Bytes::MAX`]: no limit.
+    /// The most the transport sends back to back when pacing, whatever [`Control::burst`] says;
+    /// [`Bytes::MAX`]: no limit.
     pub max_burst: Bytes,
     /// The transport has selective acknowledgements, so it can find more than one loss per round trip.
     pub sack: bool,
@@ -395,17 +403,17 @@ pub type Telemetry<'a> = &'a mut dyn FnMut(&'static str, Value);
 
 /// A congestion control scheme. See the module's head for the order of calls.
 pub trait CongestionControl {
-    /// What is known of the scheme without running it.
+    /// Facts about the scheme.
     const INFO: Info;
-    /// What it needs of explicit congestion notification.
+    /// The congestion notification it needs.
     const ECN: EcnNeed = EcnNeed::Nothing;
-    /// The name of the protocol by which it settles rates with the network, if it does: a transport that speaks the protocol
-    /// passes on the network's answers as [`RateAdvice`].
+    /// The name of the protocol by which it settles rates with the network, if it does: a transport that
+    /// speaks the protocol passes on the network's answers as [`RateAdvice`].
     const RATE_PROTOCOL: Option<&'static str> = None;
-    /// What it expects of a receiver of datagrams.
+    /// The feedback it expects from a receiver of datagrams.
     const FEEDBACK: Feedback = Feedback::Packets;
-    /// Its window depends on those of the sibling subflows of its connection: a multipath transport shows them to it by
-    /// [`CongestionControl::on_paths`]. Where nobody calls that, it is alone.
+    /// Its window depends on those of the sibling subflows of its connection: a multipath transport shows
+    /// them to it by [`CongestionControl::on_paths`]. Where nobody calls that, it is alone.
     const COUPLED: bool = false;
 
     /// A scheme at the start of a connection.
@@ -428,19 +436,19 @@ pub trait CongestionControl {
     /// The network advises a rate.
     fn on_rate_advice(&mut self, _event: &RateAdvice) {}
     /// The receiver reports what it measured.
-    fn on_report(&mut self, _event: &Report) {}
-    /// All subflows of the connection, this one among them, before every acknowledgement is processed; it holds for every
-    /// event until the next such call.
+    fn on_receiver_feedback(&mut self, _event: &ReceiverFeedback) {}
+    /// All subflows of the connection, this one among them, before every acknowledgement is processed; it
+    /// holds for every event until the next such call.
     fn on_paths(&mut self, _paths: &Paths) {}
     /// Sending resumes after an idle time.
     fn on_idle_restart(&mut self, _event: &IdleRestart) {}
 
-    /// The most that the sender's own line carries, in payload bytes per second, where that is stated: its transport asks
-    /// the network for no more.
+    /// The rate of the sender's own line in payload bytes per second, where it is stated: the transport
+    /// requests no more.
     fn line_rate(&self) -> Option<Rate> {
         None
     }
-    /// What the transport shall do now.
+    /// The orders to the transport as of now.
     fn control(&self) -> Control;
     /// Named, typed internals for traces.
     fn telemetry(&self, _sink: Telemetry<'_>) {}

@@ -24,7 +24,7 @@ pub const PARAMS: &[Param] = &[PACED];
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Peer {
     /// w: its cwnd in bytes.
-    pub window: f64,
+    pub cwnd: f64,
     /// Its smoothed RTT in seconds.
     pub rtt: f64,
     /// Bytes delivered since its last loss, or between the last two if that is more.
@@ -35,7 +35,7 @@ impl Peer {
     /// x = w / rtt, in bytes per second.
     #[inline]
     pub fn rate(&self) -> f64 {
-        self.window / self.rtt
+        self.cwnd / self.rtt
     }
 }
 
@@ -64,7 +64,7 @@ impl Mesh {
                 self.own = self.count;
             }
             self.peers[self.count] = Peer {
-                window: path.window.as_f64(),
+                cwnd: path.cwnd.as_f64(),
                 rtt: srtt.as_secs_f64(),
                 loss_interval: path.since_loss.max(path.between_losses).as_f64(),
             };
@@ -74,7 +74,7 @@ impl Mesh {
 
     /// A copy with `window` as the own cwnd.
     fn with_own(mut self, window: Bytes) -> Self {
-        self.peers[self.own].window = window.as_f64();
+        self.peers[self.own].cwnd = window.as_f64();
         self
     }
 
@@ -105,7 +105,7 @@ impl Mesh {
     /// w_T: the sum of all cwnds in bytes.
     #[inline]
     pub fn total_window(&self) -> f64 {
-        self.peers().iter().map(|peer| peer.window).sum()
+        self.peers().iter().map(|peer| peer.cwnd).sum()
     }
 
     /// The sum of all rates in bytes per second.
@@ -144,10 +144,10 @@ pub trait Policy: Clone + Debug {
     fn telemetry(&self, _mesh: &Mesh, _sink: Telemetry<'_>) {}
 }
 
-/// A subflow under the policy `L`.
+/// A subflow under the policy `P`.
 #[derive(Clone, Debug)]
-pub struct Coupled<L> {
-    law: L,
+pub struct Coupled<P> {
+    policy: P,
     reno: Reno,
     mesh: Mesh,
     /// Growth below one segment, in bytes; negative while the policy shrinks cwnd.
@@ -156,30 +156,30 @@ pub struct Coupled<L> {
     pacing: WindowPacing,
 }
 
-impl<L: Policy> Coupled<L> {
+impl<P: Policy> Coupled<P> {
     /// Grows or shrinks cwnd as the policy demands for `acked` bytes, in steps of one segment.
     fn avoid(&mut self, acked: Bytes) {
-        let (mss, window) = (self.mesh.mss, self.reno.window.as_f64());
-        let increase = self.law.increase(&self.mesh.with_own(self.reno.window));
+        let (mss, window) = (self.mesh.mss, self.reno.cwnd.as_f64());
+        let increase = self.policy.increase(&self.mesh.with_own(self.reno.cwnd));
         self.credit += acked.as_f64() * mss * increase.min(1.0 / window);
         if self.credit >= mss {
             // One segment per acknowledgement at most, as Reno here.
             self.credit = (self.credit - mss).min(mss);
-            self.reno.window += self.reno.mss;
+            self.reno.cwnd += self.reno.mss;
         } else if self.credit <= -mss {
             self.credit = (self.credit + mss).max(-mss);
-            self.reno.window = (self.reno.window - self.reno.mss).max(self.reno.mss);
+            self.reno.cwnd = (self.reno.cwnd - self.reno.mss).max(self.reno.mss);
         }
     }
 }
 
-impl<L: Policy> CongestionControl for Coupled<L> {
-    const INFO: Info = L::INFO;
+impl<P: Policy> CongestionControl for Coupled<P> {
+    const INFO: Info = P::INFO;
     const COUPLED: bool = true;
 
     fn new(setup: &Setup) -> Self {
         Self {
-            law: L::new(setup),
+            policy: P::new(setup),
             reno: Reno::new(setup),
             mesh: Mesh::new(setup.mss),
             credit: 0.0,
@@ -196,7 +196,7 @@ impl<L: Policy> CongestionControl for Coupled<L> {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.pacing.on_ack(event.srtt);
-        if event.phase == Phase::Recovery || !event.window_limited || event.creditable().is_zero() {
+        if event.phase == Phase::Recovery || !event.cwnd_limited || event.creditable().is_zero() {
             return;
         }
         if self.mesh.is_alone() {
@@ -218,8 +218,8 @@ impl<L: Policy> CongestionControl for Coupled<L> {
         if self.mesh.is_alone() {
             self.reno.reduce(event.flight_size / 2);
         } else {
-            let kept = self.law.kept(&self.mesh.with_own(event.flight_size), event.flight_size);
-            self.reno.reduce_not_below(kept, L::FLOOR);
+            let kept = self.policy.kept(&self.mesh.with_own(event.flight_size), event.flight_size);
+            self.reno.reduce_not_below(kept, P::FLOOR);
         }
     }
 
@@ -252,7 +252,7 @@ impl<L: Policy> CongestionControl for Coupled<L> {
         sink("subflows", Value::Number(self.mesh.count.max(1) as f64));
         self.reno.telemetry(sink);
         if !self.mesh.is_alone() {
-            self.law.telemetry(&self.mesh.with_own(self.reno.window), sink);
+            self.policy.telemetry(&self.mesh.with_own(self.reno.cwnd), sink);
         }
     }
 }
@@ -270,7 +270,7 @@ pub(crate) mod testing {
     /// A subflow with a cwnd of `segments`, an RTT, and segments between losses.
     pub fn path(segments: u64, rtt_ms: u64, interval: u64) -> PathView {
         PathView {
-            window: Bytes::new(segments * MSS),
+            cwnd: Bytes::new(segments * MSS),
             srtt: Some(Nanos::from_millis(rtt_ms)),
             since_loss: Bytes::new(interval * MSS),
             established: true,
@@ -286,32 +286,32 @@ pub(crate) mod testing {
     }
 
     /// Growth of cwnd in segments per segment acknowledged.
-    pub fn growth<L: Policy>(overrides: &[(&str, f64)], own: usize, paths: &[PathView]) -> f64 {
-        let law = L::new(&setup(&L::INFO, MSS, overrides));
-        law.increase(&mesh(own, paths)) * MSS as f64
+    pub fn growth<P: Policy>(overrides: &[(&str, f64)], own: usize, paths: &[PathView]) -> f64 {
+        let policy = P::new(&setup(&P::INFO, MSS, overrides));
+        policy.increase(&mesh(own, paths)) * MSS as f64
     }
 
     /// Subflow `own` of `paths`, in avoidance.
-    pub fn avoiding<L: Policy>(own: usize, paths: &[PathView]) -> Coupled<L> {
-        let mut scheme = Coupled::<L>::new(&setup(&L::INFO, MSS, &[]));
-        scheme.reno.window = paths[own].window;
-        scheme.reno.ssthresh = paths[own].window;
+    pub fn avoiding<P: Policy>(own: usize, paths: &[PathView]) -> Coupled<P> {
+        let mut scheme = Coupled::<P>::new(&setup(&P::INFO, MSS, &[]));
+        scheme.reno.cwnd = paths[own].cwnd;
+        scheme.reno.ssthresh = paths[own].cwnd;
         scheme.on_paths(&Paths::new(own, paths));
         scheme
     }
 
-    impl<L> Coupled<L> {
-        pub(crate) fn set_law(&mut self, law: L) {
-            self.law = law;
+    impl<P> Coupled<P> {
+        pub(crate) fn set_policy(&mut self, policy: P) {
+            self.policy = policy;
         }
     }
 
-    pub fn segments<L: Policy>(scheme: &Coupled<L>) -> f64 {
+    pub fn segments<P: Policy>(scheme: &Coupled<P>) -> f64 {
         scheme.control().cwnd.as_f64() / MSS as f64
     }
 
     /// Acknowledges segments one by one until cwnd changes, and returns their number.
-    pub fn acks_to_next_step<L: Policy>(scheme: &mut Coupled<L>) -> u64 {
+    pub fn acks_to_next_step<P: Policy>(scheme: &mut Coupled<P>) -> u64 {
         let before = scheme.control().cwnd;
         for n in 1..1_000_000 {
             scheme.on_ack(&ack(MSS));
@@ -323,9 +323,9 @@ pub(crate) mod testing {
     }
 
     /// cwnd after a loss with a full window in flight.
-    pub fn after_loss<L: Policy>(own: usize, paths: &[PathView]) -> f64 {
-        let mut scheme = avoiding::<L>(own, paths);
-        scheme.on_recovery_entered(&entered(CongestionCause::Loss, paths[own].window.as_u64()));
+    pub fn after_loss<P: Policy>(own: usize, paths: &[PathView]) -> f64 {
+        let mut scheme = avoiding::<P>(own, paths);
+        scheme.on_recovery_entered(&entered(CongestionCause::Loss, paths[own].cwnd.as_u64()));
         segments(&scheme)
     }
 
@@ -352,12 +352,13 @@ mod tests {
             Self(0.5)
         }
         fn increase(&self, mesh: &Mesh) -> f64 {
-            self.0 / mesh.own().window
+            self.0 / mesh.own().cwnd
         }
     }
 
+    /// Growth comes in segments, and never beyond Reno's.
     #[test]
-    fn growth_comes_in_segments_and_never_beyond_renos() {
+    fn coupled_growth_is_in_segments_and_at_most_renos() {
         let paths = [path(10, 40, 0), path(10, 40, 0)];
         // Half of 1/10 per segment: 20 segments to the next; then 22.
         let mut scheme = avoiding::<Half>(0, &paths);
@@ -365,31 +366,33 @@ mod tests {
         assert_eq!(acks_to_next_step(&mut scheme), 22);
         // A law that asks for thrice Reno's gets Reno's.
         let mut greedy = avoiding::<Half>(0, &paths);
-        greedy.law.0 = 3.0;
+        greedy.policy.0 = 3.0;
         assert_eq!(acks_to_next_step(&mut greedy), 10);
         // Downwards as well, to one segment and no further.
         let mut shrinking = avoiding::<Half>(0, &[path(2, 40, 0), path(10, 40, 0)]);
-        shrinking.law.0 = -1.0;
+        shrinking.policy.0 = -1.0;
         assert_eq!((acks_to_next_step(&mut shrinking), segments(&shrinking) as u64), (2, 1));
         shrinking.on_ack(&ack(10 * MSS));
         assert_eq!(segments(&shrinking) as u64, 1);
     }
 
+    /// A subflow that is not established, or has no round-trip time, takes no part.
     #[test]
-    fn who_is_not_established_or_has_no_round_trip_time_takes_no_part() {
+    fn coupled_unestablished_or_unmeasured_takes_no_part() {
         let opening = PathView { established: false, ..path(10, 40, 0) };
         let unmeasured = PathView { srtt: None, ..path(10, 40, 0) };
         assert!(mesh(1, &[opening, path(5, 20, 0), unmeasured]).is_alone());
         assert!(mesh(0, &[unmeasured, path(5, 20, 0)]).is_alone());
         let three = mesh(2, &[path(7, 10, 0), opening, path(5, 20, 0), path(9, 30, 0)]);
-        assert_eq!((three.peers().len(), three.own().window as u64), (3, 5 * MSS));
+        assert_eq!((three.peers().len(), three.own().cwnd as u64), (3, 5 * MSS));
         assert!(near(three.total_window(), 21_000.0));
         // 7 000 / 0.01 + 5 000 / 0.02 + 9 000 / 0.03
         assert!(near(three.total_rate(), 700_000.0 + 250_000.0 + 300_000.0));
     }
 
+    /// A coupled scheme that is alone is NewReno.
     #[test]
-    fn a_coupled_scheme_that_is_alone_is_newreno() {
+    fn coupled_alone_is_newreno() {
         let mut coupled = 0;
         for entry in ALL.iter().filter(|entry| entry.coupled) {
             coupled += 1;
@@ -417,8 +420,9 @@ mod tests {
         assert_eq!(coupled, 6);
     }
 
+    /// Slow start and timeouts are Reno's.
     #[test]
-    fn slow_start_and_timeouts_are_renos() {
+    fn coupled_slow_start_and_timeouts_are_renos() {
         let paths = [path(10, 40, 0), path(10, 40, 0)];
         let mut scheme = Coupled::<Half>::new(&setup(&Half::INFO, MSS, &[]));
         scheme.on_paths(&Paths::new(0, &paths));

@@ -1,8 +1,9 @@
 //! The driver: the one component between a transport and a scheme.
 //!
-//! A transport reports what it sent, what was acknowledged and what it declared lost. The driver takes the delivery-rate
-//! sample, counts round trips and the use of the window, builds the [`Ack`], calls the scheme in the contract's order and
-//! keeps the [`Control`] in force. The transport keeps loss detection, round-trip time estimation and its records of packets.
+//! A transport reports what it sent, what was acknowledged and what it declared lost. The driver takes the
+//! delivery-rate sample, counts round trips and the use of the window, builds the [`Ack`], calls the scheme
+//! in the contract's order and keeps the [`Control`] in force. The transport keeps loss detection, round-trip
+//! time estimation and its records of packets.
 //!
 //! ```text
 //! a packet leaves      stamp → the transport stores the state with the packet → sent → note_usage
@@ -10,15 +11,15 @@
 //!                      → recovery_entered | recovery_left | spurious_loss → finish_ack → rate_advice
 //! a timer              lost … → timeout, or lost … → recovery_entered
 //! ```
-//! Packets are known by [`SentState::order`], the number of their transmission. The driver reads no clock and allocates
-//! nothing. Debug builds assert the order.
+//! Packets are known by [`SentState::order`], the number of their transmission. The driver reads no clock and
+//! allocates nothing. Debug builds assert the order.
 
 mod order;
 mod usage;
 
 use crate::{
     Ack, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, Nanos, Paths, Phase, Rate,
-    RateAdvice, RateSampler, RecoveryEntered, RecoveryLeft, Report, RoundCounter, Sent, SentState,
+    RateAdvice, RateSampler, ReceiverFeedback, RecoveryEntered, RecoveryLeft, RoundCounter, Sent, SentState,
     SpuriousLoss, Timeout,
 };
 use order::{Order, Step};
@@ -30,11 +31,11 @@ use usage::Usage;
 pub struct Flight {
     /// All of it when congestion was detected, lost packets included (FlightSize, RFC 5681).
     pub size: Bytes,
-    /// What is in flight after losses were taken out (pipe, RFC 6675).
+    /// Data in flight after losses were taken out (pipe, RFC 6675).
     pub inflight: Bytes,
 }
 
-/// A limit of the transport's own on what the scheme asks for.
+/// A limit of the transport on the control of the scheme.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Limit {
     /// None.
@@ -57,7 +58,7 @@ pub struct LostPacket<'a> {
     pub sent: &'a SentState,
 }
 
-/// What one acknowledgement has delivered so far.
+/// One acknowledgement in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct AckProgress {
     inflight_before: Bytes,
@@ -68,13 +69,13 @@ pub struct AckProgress {
     delivered_at_send: Option<Bytes>,
 }
 
-/// What the transport knows at the end of an acknowledgement, losses and phases settled.
+/// The end of an acknowledgement, losses and phases settled.
 #[derive(Clone, Copy, Debug)]
 pub struct AckEnd {
     /// When it arrived.
     pub now: Nanos,
-    /// Newly delivered data where the transport counts each packet as a full one (RFC 4341): before it, that much more than
-    /// [`AckEnd::inflight`] was in flight. `None`: the bytes delivered.
+    /// Newly delivered data where the transport counts each packet as a full one (RFC 4341): before it, that
+    /// much more than [`AckEnd::inflight`] was in flight. `None`: the bytes delivered.
     pub acked: Option<Bytes>,
     /// By how much the cumulative acknowledgement advanced, where there is one.
     pub acked_cumulative: Option<Bytes>,
@@ -94,7 +95,7 @@ pub struct AckEnd {
     pub min_rtt: Option<Nanos>,
 }
 
-/// What an acknowledgement brought.
+/// The result of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckResult {
     /// Bytes newly delivered.
@@ -152,8 +153,8 @@ impl Driver {
         &self.control
     }
 
-    /// Takes over what the scheme asks for now. The calls that end an event do so by themselves; to be called where one is
-    /// not followed by such a call.
+    /// Takes over the scheme's control. Calls that end an event do so by themselves. Call this after the
+    /// others if none of them follows.
     #[inline]
     pub fn refresh(&mut self) {
         self.control = self.scheme.control();
@@ -198,20 +199,21 @@ impl Driver {
 
     /// The window was full at some time in the last round trip.
     #[inline]
-    pub fn is_window_full(&self) -> bool {
+    pub fn is_cwnd_full(&self) -> bool {
         self.usage.limited
     }
 
-    /// Whether the window, not the application, limited what was in flight (Linux `tcp_is_cwnd_limited`): in slow start it
-    /// counts as used if half of it was.
+    /// Whether the window, not the application, limited what was in flight (Linux `tcp_is_cwnd_limited`): in
+    /// slow start it counts as used if half of it was.
     #[inline]
-    fn window_limited(&self) -> bool {
+    fn cwnd_limited(&self) -> bool {
         let cwnd = self.control.cwnd;
         self.usage.limited || (cwnd < self.ssthresh && cwnd.as_u64() < 2 * self.usage.most.as_u64())
     }
 
-    /// The state with which a packet of `bytes` leaves while `inflight` is outstanding before it. The transport keeps it with
-    /// the packet. A packet without payload has one too, if the transport expects its acknowledgement.
+    /// The state with which a packet of `bytes` leaves while `inflight` is outstanding before it. The
+    /// transport keeps it with the packet. A packet without payload has one too, if the transport expects its
+    /// acknowledgement.
     #[inline]
     pub fn stamp(&mut self, now: Nanos, bytes: Bytes, inflight: Bytes) -> SentState {
         self.sampler.on_sent(now, bytes, inflight)
@@ -273,8 +275,8 @@ impl Driver {
         self.sampler.on_duplicate(now, bytes);
     }
 
-    /// Without selective acknowledgements: `acked` bytes are about to be delivered cumulatively, of which duplicates may have
-    /// reported all but one segment `mss`.
+    /// Without selective acknowledgements: `acked` bytes are about to be delivered cumulatively, of which
+    /// duplicates may have reported all but one segment `mss`.
     #[inline]
     pub fn advancing(&mut self, acked: Bytes, mss: Bytes) {
         self.sampler.on_cumulative(acked, mss);
@@ -286,9 +288,9 @@ impl Driver {
     }
 
     /// The receiver reports what it measured. Within an acknowledgement this comes before losses.
-    pub fn receiver_feedback(&mut self, event: &Report) {
+    pub fn receiver_feedback(&mut self, event: &ReceiverFeedback) {
         self.order.feedback();
-        self.scheme.on_report(event);
+        self.scheme.on_receiver_feedback(event);
         self.refresh();
     }
 
@@ -299,8 +301,8 @@ impl Driver {
         self.scheme.on_paths(paths);
     }
 
-    /// The transport declares a packet lost; `inflight` remains. The control in force stays until the event that found it
-    /// is over.
+    /// The transport declares a packet lost; `inflight` remains. The control in force stays until the event
+    /// that found it is over.
     #[inline]
     pub fn lost(&mut self, now: Nanos, packet: &LostPacket<'_>, inflight: Bytes) {
         self.order.lost();
@@ -347,7 +349,8 @@ impl Driver {
         self.scheme.on_recovery_left(&RecoveryLeft { now, inflight, delivered });
     }
 
-    /// The reduction of `phase` was unnecessary. The control in force stays until the acknowledgement is finished.
+    /// The reduction of `phase` was unnecessary. The control in force stays until the acknowledgement is
+    /// finished.
     pub fn spurious_loss(&mut self, now: Nanos, inflight: Bytes, phase: Phase) {
         self.order.phase();
         let delivered = self.sampler.delivered();
@@ -378,8 +381,8 @@ impl Driver {
             inflight: end.inflight,
             ce: end.ce,
             delivered,
-            window_limited: self.window_limited(),
-            window_full: self.usage.limited,
+            cwnd_limited: self.cwnd_limited(),
+            cwnd_full: self.usage.limited,
             phase: end.phase,
             round_start,
             round: self.rounds.count(),
@@ -404,7 +407,8 @@ impl Driver {
         self.refresh();
     }
 
-    /// Sending resumes after `idle` with nothing in flight; `rto` is the retransmission timeout, if there is one.
+    /// Sending resumes after `idle` with nothing in flight; `rto` is the retransmission timeout, if there is
+    /// one.
     pub fn idle_restart(&mut self, now: Nanos, idle: Nanos, rto: Option<Nanos>) {
         self.order.outside_ack();
         self.scheme.on_idle_restart(&IdleRestart {

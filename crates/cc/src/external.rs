@@ -1,17 +1,18 @@
 //! Schemes from outside the registry: any [`CongestionControl`] behind a pointer.
 //!
-//! [`Entry::of`](crate::schemes::Entry::of) makes the line of such a scheme, to be used wherever a line of the registry is.
+//! [`Entry::of`](crate::schemes::Entry::of) makes the line of such a scheme, to be used wherever a line of
+//! the registry is.
 
 use alloc::boxed::Box;
 use core::fmt::Debug;
 
 use crate::{
-    Ack, CongestionControl, Control, IdleRestart, Info, Lost, Paths, Rate, RateAdvice, RecoveryEntered,
-    RecoveryLeft, Report, Sent, SpuriousLoss, Telemetry, Timeout,
+    Ack, CongestionControl, Control, IdleRestart, Info, Lost, Paths, Rate, RateAdvice, ReceiverFeedback,
+    RecoveryEntered, RecoveryLeft, Sent, SpuriousLoss, Telemetry, Timeout,
 };
 
-/// [`CongestionControl`] without its constants and its constructor, so that it can be called through a pointer. Every scheme
-/// that can be cloned and sent to another thread has it.
+/// [`CongestionControl`] without its constants and its constructor, so that it can be called through a
+/// pointer. Every scheme that can be cloned and sent to another thread has it.
 pub trait DynCongestionControl: Debug + Send + Sync {
     /// See [`CongestionControl::on_sent`].
     fn on_sent(&mut self, event: &Sent);
@@ -29,8 +30,8 @@ pub trait DynCongestionControl: Debug + Send + Sync {
     fn on_spurious_loss(&mut self, event: &SpuriousLoss);
     /// See [`CongestionControl::on_rate_advice`].
     fn on_rate_advice(&mut self, event: &RateAdvice);
-    /// See [`CongestionControl::on_report`].
-    fn on_report(&mut self, event: &Report);
+    /// See [`CongestionControl::on_receiver_feedback`].
+    fn on_receiver_feedback(&mut self, event: &ReceiverFeedback);
     /// See [`CongestionControl::on_paths`].
     fn on_paths(&mut self, paths: &Paths);
     /// See [`CongestionControl::on_idle_restart`].
@@ -81,8 +82,8 @@ impl<S: CongestionControl + Clone + Debug + Send + Sync + 'static> DynCongestion
     fn on_rate_advice(&mut self, event: &RateAdvice) {
         CongestionControl::on_rate_advice(self, event);
     }
-    fn on_report(&mut self, event: &Report) {
-        CongestionControl::on_report(self, event);
+    fn on_receiver_feedback(&mut self, event: &ReceiverFeedback) {
+        CongestionControl::on_receiver_feedback(self, event);
     }
     fn on_paths(&mut self, paths: &Paths) {
         CongestionControl::on_paths(self, paths);

@@ -54,7 +54,8 @@ macro_rules! windowed {
                 }
                 let age = at - self.best[0].0;
                 if age > window {
-                    // The best sample left the window: the second best takes its place, and the new one may do for third.
+                    // The best sample left the window: the second best takes its place, and the new one may
+                    // do for third.
                     self.best = [self.best[1], self.best[2], sample];
                     if at - self.best[0].0 > window {
                         self.best = [self.best[1], self.best[2], sample];
@@ -83,8 +84,9 @@ mod tests {
 
     const WINDOW: u64 = 100;
 
+    /// The best holds until it leaves the window, and the standbys follow in order.
     #[test]
-    fn the_best_holds_until_it_leaves_the_window_and_the_standbys_follow_in_order() {
+    fn filter_standbys_follow_in_order() {
         let mut filter = WindowedMax::new(0, 90);
         // 70 at 26 is the first sample in the second quarter, 60 at 51 the first in the second half.
         for (at, value, max) in [(10, 80, 90), (26, 70, 90), (30, 65, 90), (51, 60, 90), (100, 50, 90)] {
@@ -99,8 +101,9 @@ mod tests {
         assert_eq!(filter.update(WINDOW, 1_000, 1), 1, "all three have left");
     }
 
+    /// Two standbys may leave at once.
     #[test]
-    fn two_standbys_may_leave_at_once() {
+    fn filter_two_standbys_may_leave_at_once() {
         let mut filter = WindowedMax::new(0, 90);
         for (at, value) in [(26, 80), (51, 70)] {
             filter.update(WINDOW, at, value);
@@ -108,8 +111,9 @@ mod tests {
         assert_eq!(filter.update(WINDOW, 140, 10), 70, "90 of 0 and 80 of 26 are too old");
     }
 
+    /// The minimum mirrors the maximum.
     #[test]
-    fn the_minimum_mirrors_the_maximum() {
+    fn filter_minimum_mirrors_maximum() {
         let mut filter = WindowedMin::new(0, 10);
         for (at, value, min) in [(26, 30, 10), (51, 40, 10), (101, 60, 30), (127, 70, 40), (128, 35, 35)] {
             assert_eq!(filter.update(WINDOW, at, value), min, "at {at}");
@@ -139,8 +143,9 @@ mod tests {
     }
 
     proptest! {
+        /// Answers are samples of the window that no newer one beats, and exact where promised.
         #[test]
-        fn answers_are_samples_of_the_window_that_no_newer_one_beats_and_exact_where_promised(all in samples()) {
+        fn filter_answers_are_unbeaten_samples_of_the_window(all in samples()) {
             let mut max = WindowedMax::new(all[0].0, all[0].1);
             let mut min = WindowedMin::new(all[0].0, u32::MAX - all[0].1);
             for n in 1..=all.len() {

@@ -138,8 +138,9 @@ mod tests {
         HyStartState::Conservative { baseline: Nanos::from_millis(baseline_ms), rounds }
     }
 
+    /// Delay grown by an eighth enters conservative slow start at the eighth sample.
     #[test]
-    fn delay_grown_by_an_eighth_enters_conservative_slow_start_at_the_eighth_sample() {
+    fn hystart_eighth_delayed_sample_enters_css() {
         // 80 ms / 8 = 10 ms, between the limits of 4 and 16 ms.
         let mut hystart = HyStart::new(true, false);
         round(&mut hystart, 8, 80);
@@ -149,8 +150,9 @@ mod tests {
         assert_eq!(hystart.state(), conservative(90, 0));
     }
 
+    /// The threshold is an eighth of the last round, within 4 and 16 ms.
     #[test]
-    fn threshold_is_an_eighth_of_the_last_round_within_4_and_16_ms() {
+    fn hystart_threshold_is_an_eighth_within_4_and_16_ms() {
         for (last, threshold) in [(8, 4), (32, 4), (80, 10), (128, 16), (400, 16)] {
             let mut below = HyStart::new(true, false);
             round(&mut below, 8, last);
@@ -163,8 +165,9 @@ mod tests {
         }
     }
 
+    /// A round without samples is no baseline for the next.
     #[test]
-    fn a_round_without_samples_gives_nothing_to_compare_with() {
+    fn hystart_round_without_samples_is_no_baseline() {
         let mut hystart = HyStart::new(true, false);
         round(&mut hystart, 8, 20);
         assert!(!hystart.on_ack(true, None));
@@ -172,8 +175,9 @@ mod tests {
         assert_eq!(hystart.state(), HyStartState::SlowStart);
     }
 
+    /// Five rounds of lasting delay end slow start, the partial one included.
     #[test]
-    fn five_rounds_of_lasting_delay_end_slow_start_the_partial_one_included() {
+    fn hystart_five_delayed_rounds_end_slow_start() {
         let mut hystart = HyStart::new(true, false);
         round(&mut hystart, 8, 40);
         round(&mut hystart, 8, 45); // entered within this round: it is the first of five
@@ -186,8 +190,9 @@ mod tests {
         assert!(!hystart.on_ack(true, None), "the end is told once");
     }
 
+    /// Delay falling below the baseline resumes slow start, and the count of rounds starts over.
     #[test]
-    fn delay_falling_below_the_baseline_resumes_slow_start_and_the_count_of_rounds_starts_over() {
+    fn hystart_delay_below_baseline_resumes_slow_start() {
         let mut hystart = HyStart::new(true, false);
         round(&mut hystart, 8, 40);
         round(&mut hystart, 8, 45);
@@ -200,8 +205,9 @@ mod tests {
         assert_eq!(hystart.state(), conservative(60, 0));
     }
 
+    /// Growth is limited to eight segments unless paced, and quartered in conservative slow start.
     #[test]
-    fn growth_is_limited_to_eight_segments_unless_paced_and_quartered_in_conservative_slow_start() {
+    fn hystart_growth_is_limited_and_quartered_in_css() {
         let mss = Bytes::new(1000);
         let acked = Bytes::new(20_000);
         let mut unpaced = HyStart::new(true, false);
@@ -216,8 +222,9 @@ mod tests {
         assert_eq!(paced.growth(acked, mss), Bytes::new(5_000));
     }
 
+    /// A loss ends HyStart++ for good.
     #[test]
-    fn a_loss_ends_it_for_good() {
+    fn hystart_loss_ends_it_for_good() {
         let mut hystart = HyStart::new(true, false);
         round(&mut hystart, 8, 40);
         hystart.finish();

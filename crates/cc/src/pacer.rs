@@ -5,8 +5,8 @@ use crate::{Bytes, Nanos, Rate};
 /// The longest gap between two packets, whatever the rate.
 const LONGEST_GAP: Nanos = Nanos::from_secs(60);
 
-/// Spaces packets: each departure is scheduled a serialisation time after the one before it. Time in which nothing could
-/// be sent gives credit for one burst at most.
+/// Spaces packets: each departure is scheduled a serialisation time after the one before it. Time in which
+/// nothing could be sent gives credit for one burst at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pacer {
     next: Nanos,
@@ -46,8 +46,9 @@ mod tests {
     const PACKET: Bytes = Bytes::new(1000);
     const MS: Nanos = Nanos::from_millis(1);
 
+    /// With a burst of one packet, idle time gives no credit.
     #[test]
-    fn with_a_burst_of_one_packet_idle_time_gives_no_credit() {
+    fn pacer_burst_of_one_packet_gives_no_idle_credit() {
         let mut pacer = Pacer::default();
         pacer.on_sent(MS * 100, PACKET, RATE, PACKET);
         assert_eq!(pacer.next(), MS * 101);
@@ -55,8 +56,9 @@ mod tests {
         assert_eq!(pacer.next(), MS * 102);
     }
 
+    /// Idle time gives credit for one burst at most.
     #[test]
-    fn a_longer_burst_is_the_most_that_idle_time_gives() {
+    fn pacer_idle_credit_is_at_most_one_burst() {
         let mut pacer = Pacer::default();
         let mut sent = 0;
         while pacer.next() <= MS * 100 {
@@ -67,8 +69,9 @@ mod tests {
         assert_eq!(pacer.next(), MS * 101);
     }
 
+    /// A rate of zero does not stop a sender for ever.
     #[test]
-    fn a_rate_of_zero_does_not_stop_a_sender_for_ever() {
+    fn pacer_zero_rate_does_not_stop_a_sender_for_ever() {
         let mut pacer = Pacer::default();
         pacer.on_sent(MS, PACKET, Rate::ZERO, PACKET);
         assert_eq!(pacer.next(), MS + LONGEST_GAP);

@@ -45,7 +45,8 @@ impl WindowPacing {
     #[inline]
     pub fn rate(&self, window: Bytes, ssthresh: Bytes) -> Option<Rate> {
         let srtt = self.srtt.filter(|_| self.on)?;
-        // Linux leaves the slow-start ratio half way to the threshold, so the last doubling does not overshoot.
+        // Linux leaves the slow-start ratio half way to the threshold, so the last doubling does not
+        // overshoot.
         let ratio = if window < ssthresh / 2 { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
         Some(window.mul_f64(ratio).per(srtt.max(LEAST_RTT)).max(Rate::from_bytes_per_sec(1)))
     }
@@ -55,8 +56,10 @@ impl WindowPacing {
 mod tests {
     use super::*;
 
+    /// The rate is twice the window per round trip up to half of ssthresh, and then a fifth more than the
+    /// window.
     #[test]
-    fn rate_is_twice_the_window_per_rtt_until_half_the_threshold_and_then_a_fifth_more() {
+    fn pacing_rate_leads_the_window_as_linux() {
         let pacing = WindowPacing { on: true, srtt: Some(Nanos::from_millis(100)) };
         let rate = |window, ssthresh| pacing.rate(Bytes::new(window), Bytes::new(ssthresh));
         assert_eq!(rate(10_000, u64::MAX), Some(Rate::from_bytes_per_sec(200_000)));
@@ -64,8 +67,9 @@ mod tests {
         assert_eq!(rate(10_000, 20_000), Some(Rate::from_bytes_per_sec(120_000)));
     }
 
+    /// There is no rate without the flag or without a round-trip sample.
     #[test]
-    fn no_rate_without_the_flag_or_without_a_round_trip_sample() {
+    fn pacing_without_flag_or_rtt_sample_gives_no_rate() {
         let window = Bytes::new(14_480);
         assert_eq!(
             WindowPacing { on: false, srtt: Some(Nanos::from_millis(1)) }.rate(window, Bytes::MAX),

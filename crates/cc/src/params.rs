@@ -1,6 +1,6 @@
 //! Parameters of schemes: described as data, checked before a run.
 
-/// What a parameter's value means.
+/// The kind of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParamKind {
     /// A number in the stated unit.
@@ -126,7 +126,8 @@ impl Params {
     /// Sets one value.
     ///
     /// # Errors
-    /// If no parameter has that name, or the value is out of its range, not a number, or not a whole one where it must be.
+    /// If no parameter has that name, or the value is out of its range, not a number, or not a whole one
+    /// where it must be.
     pub fn set(&mut self, name: &str, value: f64) -> Result<(), ParamError> {
         let Some(i) = self.specs.iter().position(|p| p.name == name) else {
             return Err(ParamError::Unknown);
@@ -235,8 +236,8 @@ pub const fn merged_len(base: &[Param], gone: &[&str], own: &[Param]) -> usize {
     n
 }
 
-/// `base` without `gone`, followed by `own`; where both have a name, the definition of `own` stands in the place of
-/// that of `base`.
+/// `base` without `gone`, followed by `own`; where both have a name, the definition of `own` stands in the
+/// place of that of `base`.
 ///
 /// # Panics
 /// While compiling, if a name in `gone` is not in `base`, or is in `own`.
@@ -291,8 +292,9 @@ mod tests {
         &[Param::number("gain", 1.25, (0.0, 4.0), "", "a gain"), Param::flag("paced", false, "pace")];
     const ROUNDS: &[Param] = &[Param::count("rounds", 3.0, (1.0, 1e6), "round", "rounds")];
 
+    /// Values are checked, and defaults kept.
     #[test]
-    fn values_are_checked_and_defaults_kept() {
+    fn params_check_values_and_keep_defaults() {
         let mut params = Params::defaults(SPECS);
         assert_eq!(params.set("gain", 2.0), Ok(()));
         assert_eq!(params.number("gain"), 2.0);
@@ -303,8 +305,9 @@ mod tests {
         assert!(params.set("gain", f64::NAN).is_err());
     }
 
+    /// A count is a whole number.
     #[test]
-    fn what_is_counted_is_a_whole_number() {
+    fn params_count_refuses_fractions() {
         let mut params = Params::defaults(ROUNDS);
         for fraction in [2.5, 1.000_000_1, 999_999.5] {
             assert_eq!(params.set("rounds", fraction), Err(ParamError::Fraction(ROUNDS[0])));
@@ -326,8 +329,9 @@ mod tests {
         assert_eq!(params.set("mode", 3.0), Err(ParamError::OutOfRange(MODES[0])));
     }
 
+    /// Lists are merged, and a removed parameter keeps the value it had.
     #[test]
-    fn lists_are_merged_and_what_is_gone_keeps_the_value_it_had() {
+    fn params_merged_lists_keep_values_of_removed_ones() {
         const MERGED: &[Param] = crate::merged_params!(SPECS, without "gain";
             Param::flag("paced", true, "pace"), Param::number("share", 0.5, (0.0, 1.0), "", "a share"));
         let params = Params::defaults(MERGED);

@@ -1,4 +1,4 @@
-//! What a coupled scheme sees of its connection: one record per subflow.
+//! The view that a coupled scheme has of its connection: one record per subflow.
 
 use crate::{Bytes, Nanos};
 
@@ -8,8 +8,9 @@ pub const MAX_PATHS_VIEW: usize = 8;
 /// One subflow, as its siblings see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathView {
-    /// Its congestion window, or the threshold that it returns to while it is in fast recovery: what it holds in the mean.
-    pub window: Bytes,
+    /// Its congestion window, or the threshold that it returns to while it is in fast recovery: what it holds
+    /// in the mean.
+    pub cwnd: Bytes,
     /// Its smoothed round-trip time, once there was a sample.
     pub srtt: Option<Nanos>,
     /// Bytes delivered since its last loss.
@@ -67,16 +68,17 @@ impl Paths {
 mod tests {
     use super::*;
 
+    /// The active subflows are the established ones and the own one.
     #[test]
-    fn those_active_are_the_established_ones_and_the_own_one() {
+    fn paths_active_are_established_ones_and_the_own() {
         let path =
-            |window, established| PathView { window: Bytes::new(window), established, ..PathView::default() };
+            |window, established| PathView { cwnd: Bytes::new(window), established, ..PathView::default() };
         let paths = Paths::new(1, &[path(1, true), path(2, false), path(3, false), path(4, true)]);
         let active: [Option<usize>; 4] = {
             let mut found = paths.active().map(|(i, _)| i);
             core::array::from_fn(|_| found.next())
         };
         assert_eq!(active, [Some(0), Some(1), Some(3), None]);
-        assert_eq!((paths.all().len(), paths.own().window), (4, Bytes::new(2)));
+        assert_eq!((paths.all().len(), paths.own().cwnd), (4, Bytes::new(2)));
     }
 }

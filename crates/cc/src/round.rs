@@ -68,9 +68,11 @@ mod tests {
         Bytes::new(n)
     }
 
+    /// A round ends with the first packet sent after its start.
     #[test]
-    fn a_round_ends_with_the_first_packet_sent_after_its_start() {
-        // Packets of 10 bytes, four in flight: those sent before anything was delivered, then those each delivery releases.
+    fn round_ends_with_first_packet_sent_after_its_start() {
+        // Packets of 10 bytes, four in flight: those sent before anything was delivered, then those each
+        // delivery releases.
         let mut rounds = RoundCounter::default();
         let starts = [(0, 10), (0, 20), (0, 30), (0, 40), (10, 50), (20, 60), (30, 70), (40, 80), (50, 90)];
         let expected = [true, false, false, false, true, false, false, false, true];
@@ -80,8 +82,9 @@ mod tests {
         assert_eq!(rounds.count(), 3);
     }
 
+    /// A restarted round lasts until data sent from then on is acknowledged.
     #[test]
-    fn a_restarted_round_lasts_until_data_sent_from_then_on_is_acknowledged() {
+    fn round_restarted_lasts_until_later_data_is_acked() {
         let mut rounds = RoundCounter::default();
         assert!(rounds.on_ack(bytes(0), bytes(10)));
         rounds.restart(bytes(35));
@@ -91,8 +94,9 @@ mod tests {
         assert_eq!(rounds.count(), 2);
     }
 
+    /// The least sample of a round is known when the next begins.
     #[test]
-    fn the_least_sample_of_a_round_is_known_when_the_next_begins() {
+    fn round_min_is_known_when_the_next_round_begins() {
         let ms = |n| Some(Nanos::from_millis(n));
         let mut least = RoundMin::default();
         for (start, sample, expected) in [

@@ -1,13 +1,13 @@
 //! Delivery-rate sampling (draft-ietf-ccwg-bbr section 4.1; Linux `tcp_rate.c`).
 //!
-//! A sample is the rate at which data was delivered between the sending of a packet and its acknowledgement. Its interval
-//! is the longer of the send and the acknowledgement phase, so that neither compressed acknowledgements nor a burst of
-//! sends can overstate the rate.
+//! A sample is the rate at which data was delivered between the sending of a packet and its acknowledgement.
+//! Its interval is the longer of the send and the acknowledgement phase, so that neither compressed
+//! acknowledgements nor a burst of sends can overstate the rate.
 
 use crate::{Bytes, Nanos, Rate};
 
-/// The state of the connection when a packet left: the transport keeps it with the packet and returns it with the packet's
-/// fate.
+/// The state of the connection when a packet left: the transport keeps it with the packet and returns it with
+/// the packet's fate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SentState {
     /// The number of the transmission, from 1: of two packets, the one with the larger number left later.
@@ -85,7 +85,8 @@ impl RateSampler {
         }
     }
 
-    /// A packet is newly delivered. `newest` becomes the most recently sent one among those of the acknowledgement.
+    /// A packet is newly delivered. `newest` becomes the most recently sent one among those of the
+    /// acknowledgement.
     #[inline]
     pub fn on_delivered(
         &mut self,
@@ -103,9 +104,9 @@ impl RateSampler {
         }
     }
 
-    /// A duplicate acknowledgement without SACK: some packet of `bytes` was delivered, and which one is not known. It counts
-    /// at once, as in Linux's emulation of SACK, or all packets behind a hole would seem to be delivered together when the
-    /// hole is filled.
+    /// A duplicate acknowledgement without SACK: some packet of `bytes` was delivered, and which one is not
+    /// known. It counts at once, as in Linux's emulation of SACK, or all packets behind a hole would seem to
+    /// be delivered together when the hole is filled.
     #[inline]
     pub fn on_duplicate(&mut self, now: Nanos, bytes: Bytes) {
         self.delivered += bytes;
@@ -113,15 +114,15 @@ impl RateSampler {
         self.delivered_at = now;
     }
 
-    /// A cumulative acknowledgement of `acked` bytes follows: up to one segment `mss`, which it delivers itself, they may be
-    /// those that duplicates have reported.
+    /// A cumulative acknowledgement of `acked` bytes follows: up to one segment `mss`, which it delivers
+    /// itself, they may be those that duplicates have reported.
     #[inline]
     pub fn on_cumulative(&mut self, acked: Bytes, mss: Bytes) {
         self.covered = self.anticipated.min(acked - mss);
         self.anticipated -= self.covered;
     }
 
-    /// What duplicates have reported and was never acknowledged is void: all that was outstanding then is acknowledged.
+    /// All data outstanding when duplicates reported deliveries is acknowledged: their count ends.
     pub fn forget_duplicates(&mut self) {
         self.anticipated = Bytes::ZERO;
     }
@@ -132,9 +133,9 @@ impl RateSampler {
         self.lost += bytes;
     }
 
-    /// The acknowledgement is fully processed: the sample of the `newest` packet it delivers, unless nothing was delivered or
-    /// the interval is shorter than the connection's least round-trip time `min_rtt` (then the acknowledgement was of
-    /// compressed or spurious origin).
+    /// The acknowledgement is fully processed: the sample of the `newest` packet it delivers, unless nothing
+    /// was delivered or the interval is shorter than the connection's least round-trip time `min_rtt` (then
+    /// the acknowledgement was of compressed or spurious origin).
     #[inline]
     pub fn sample(&mut self, newest: Option<SentState>, min_rtt: Option<Nanos>) -> Option<RateSample> {
         if self.app_limited_until < self.delivered {
@@ -219,10 +220,12 @@ mod tests {
         }
     }
 
+    /// Packets behind a hole count when their duplicates arrive, and not again when it is filled.
     #[test]
-    fn packets_behind_a_hole_count_when_their_duplicates_arrive_and_not_again_when_it_is_filled() {
-        // One packet per ms over 10 ms for 40 ms; the one sent at 20 ms is lost. Those behind it are reported by duplicates
-        // from 31 ms on; its copy, sent at 33 ms, is acknowledged at 43 ms with all that has arrived: sent up to 33 ms.
+    fn sampler_duplicates_count_once() {
+        // One packet per ms over 10 ms for 40 ms; the one sent at 20 ms is lost. Those behind it are reported
+        // by duplicates from 31 ms on; its copy, sent at 33 ms, is acknowledged at 43 ms with all that has
+        // arrived: sent up to 33 ms.
         let mut pipe = Pipe::default();
         let mut after = None;
         for t in 0..50 {
@@ -238,22 +241,24 @@ mod tests {
                 pipe.send(ms(t));
             }
         }
-        // At 33 ms, when the newest of them left, 20 had been acknowledged and three reported; since then 9 more reports,
-        // and the acknowledgement adds the two that no report had told of. The send phase spans from the last packet
-        // acknowledged before the hole, sent at 19 ms, to 33 ms.
+        // At 33 ms, when the newest of them left, 20 had been acknowledged and three reported; since then 9
+        // more reports, and the acknowledgement adds the two that no duplicate had reported. The send phase
+        // spans from the last packet acknowledged before the hole, sent at 19 ms, to 33 ms.
         let sample = after.unwrap();
         assert_eq!((sample.delivered, sample.interval), (PACKET * 11, ms(14)));
         assert_eq!(pipe.sampler.delivered(), PACKET * 40);
     }
 
+    /// A steady pipe gives the exact rate.
     #[test]
-    fn a_steady_pipe_gives_the_exact_rate() {
+    fn sampler_steady_pipe_gives_exact_rate() {
         // One packet per ms, each acknowledged after 10 ms: 1000 B/ms.
         let mut pipe = Pipe::default();
         for t in 0..100 {
             if t >= 10 {
                 let sample = pipe.ack(ms(t), 1, ms(10)).unwrap();
-                // The first flight was released at once by nothing; from its second packet on the sample spans 10 ms.
+                // The first flight was released at once by nothing; from its second packet on the sample
+                // spans 10 ms.
                 let delivered = if t < 20 { t - 9 } else { 10 };
                 assert_eq!(sample.delivered, PACKET * delivered, "at {t} ms");
                 assert_eq!(sample.tx_in_flight, PACKET * (t - 9).min(10));
@@ -270,10 +275,12 @@ mod tests {
         assert_eq!(pipe.sampler.delivered(), PACKET * 90);
     }
 
+    /// Compressed acknowledgements do not overstate the rate.
     #[test]
-    fn compressed_acknowledgements_do_not_overstate_the_rate() {
-        // One packet per ms. The acknowledgements of ten of them come within a tenth of a millisecond, and so do, 12 ms
-        // later, those of the next twenty: in the acknowledgement phase alone that would be 20 packets in 12 ms.
+    fn sampler_compressed_acks_do_not_overstate_rate() {
+        // One packet per ms. The acknowledgements of ten of them come within a tenth of a millisecond, and so
+        // do, 12 ms later, those of the next twenty: in the acknowledgement phase alone that would be 20
+        // packets in 12 ms.
         let line = Rate::from_bytes_per_sec(1_000_000);
         let mut pipe = Pipe::default();
         for t in 0..20 {
@@ -296,9 +303,11 @@ mod tests {
         }
     }
 
+    /// A burst of sends does not overstate the rate.
     #[test]
-    fn a_burst_of_sends_does_not_overstate_the_rate() {
-        // Ten packets leave at once and are acknowledged one per ms from 10 ms on: the acknowledgement phase rules.
+    fn sampler_send_burst_does_not_overstate_rate() {
+        // Ten packets leave at once and are acknowledged one per ms from 10 ms on: the acknowledgement phase
+        // rules.
         let mut pipe = Pipe::default();
         for _ in 0..10 {
             pipe.send(ms(0));
@@ -309,8 +318,9 @@ mod tests {
         }
     }
 
+    /// One acknowledgement of many packets samples the newest.
     #[test]
-    fn one_acknowledgement_of_many_packets_samples_the_newest() {
+    fn sampler_ack_of_many_packets_samples_the_newest() {
         let mut pipe = Pipe::default();
         for t in 0..4 {
             pipe.send(ms(t));
@@ -321,8 +331,9 @@ mod tests {
         assert_eq!(sample.rate, Rate::from_bytes_per_sec(150_000));
     }
 
+    /// Application-limited marking lasts until the data in flight then is delivered.
     #[test]
-    fn marking_as_application_limited_lasts_until_what_was_in_flight_is_delivered() {
+    fn sampler_app_limited_lasts_until_flight_is_delivered() {
         let mut pipe = Pipe::default();
         pipe.send(ms(0));
         pipe.send(ms(1));
@@ -341,8 +352,9 @@ mod tests {
         assert!(!pipe.ack(ms(26), 1, ms(10)).unwrap().app_limited);
     }
 
+    /// An interval below the least round-trip time gives no sample.
     #[test]
-    fn an_interval_below_the_least_round_trip_time_gives_no_sample() {
+    fn sampler_interval_below_min_rtt_gives_no_sample() {
         let mut pipe = Pipe::default();
         pipe.send(ms(0));
         assert_eq!(pipe.ack(ms(9), 1, ms(10)), None);
@@ -352,8 +364,9 @@ mod tests {
         assert_eq!(pipe.ack(ms(40), 1, Nanos::ZERO), None, "an empty interval has no rate");
     }
 
+    /// An acknowledgement that delivers nothing gives no sample.
     #[test]
-    fn an_acknowledgement_that_delivers_nothing_gives_no_sample() {
+    fn sampler_empty_ack_gives_no_sample() {
         let mut pipe = Pipe::default();
         pipe.send(ms(0));
         assert_eq!(pipe.ack(ms(10), 0, ms(1)), None);
@@ -361,8 +374,9 @@ mod tests {
         assert_eq!(pipe.ack(ms(12), 0, ms(1)), None, "a sample is given once");
     }
 
+    /// Idle time belongs to no interval.
     #[test]
-    fn an_idle_time_belongs_to_no_interval() {
+    fn sampler_idle_time_belongs_to_no_interval() {
         let mut pipe = Pipe::default();
         pipe.send(ms(0));
         pipe.ack(ms(10), 1, ms(10));
@@ -371,8 +385,9 @@ mod tests {
         assert_eq!((sample.delivered, sample.interval), (PACKET, ms(10)));
     }
 
+    /// A sample counts the losses since its packet left.
     #[test]
-    fn losses_since_the_packet_left_are_told() {
+    fn sampler_reports_losses_since_the_packet_left() {
         let mut pipe = Pipe::default();
         pipe.send(ms(0));
         pipe.sampler.on_lost(PACKET * 3);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{ABSURD, Conditions, Model, Op, Step};
 use narrows_cc::schemes::{ALL, Entry, find};
-use narrows_cc::{Bytes, Evidence, Feedback, Nanos, Params, RecoveryStyle, Value};
+use narrows_cc::{Bytes, Feedback, Nanos, Params, Provenance, RecoveryStyle, Value};
 use proptest::prelude::*;
 
 /// For any events: a window of at least a segment, positive rates, finite values below the limits.
@@ -142,7 +142,7 @@ fn contract_model_reaches_every_event_and_phase() {
         Op::Idle(1_000),
         ack(0, 1, false), // nothing to acknowledge
         Op::Advice(narrows_cc::Advice::Rate(narrows_cc::Rate::from_bytes_per_sec(1))),
-        Op::Report(narrows_cc::Report::of_nothing(Nanos::ZERO)),
+        Op::ReceiverFeedback(narrows_cc::ReceiverFeedback::empty(Nanos::ZERO)),
         Op::Paths(Box::new(narrows_cc::Paths::new(0, &[narrows_cc::PathView::default()]))),
     ];
     let entry = find("fixed").unwrap();
@@ -217,12 +217,12 @@ fn registry_every_scheme_has_module_documentation() {
         let has = |section: &str| page.iter().any(|line| line.starts_with(section));
         assert!(page.first().is_some_and(|line| line.starts_with("# ")), "{name}: no title");
         assert!(has("## Control law"), "{name}: no law");
-        if entry.info.evidence != Evidence::Tool {
+        if entry.info.provenance != Provenance::Tool {
             for section in ["## References", "## Differences", "## Known weaknesses"] {
                 assert!(has(section), "{name}: no section '{section}'");
             }
         }
-        if entry.info.evidence == Evidence::Reconstruction {
+        if entry.info.provenance == Provenance::Reconstruction {
             let text = page.join(" ");
             assert!(text.contains("our reconstruction"), "{name}: a reconstruction must say so");
         }

@@ -205,7 +205,7 @@ impl Connection {
 
     /// Makes the application backlogged with zero-filled datagrams of `size` bytes; 0 ends this.
     pub fn set_backlogged(&mut self, size: u16) {
-        self.half.greedy = (size > 0).then(|| size.min(self.config.datagram));
+        self.half.backlogged = (size > 0).then(|| size.min(self.config.datagram));
     }
 
     /// Next event for the application.

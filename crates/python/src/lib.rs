@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use narrows_bench::cases::{self, CASES};
 use narrows_cc::Nanos;
 use narrows_cc::schemes::{self, Entry};
-use narrows_cc::{Evidence, Param, ParamKind, RecoveryStyle};
+use narrows_cc::{Param, ParamKind, Provenance, RecoveryStyle};
 use narrows_routers as routers;
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{self as scenario, FileError, Files, Plan, ScenarioError as Refusal, Source};
@@ -92,11 +92,11 @@ fn describe_params(params: &[Param]) -> Vec<serde_json::Value> {
     params.iter().map(row).collect()
 }
 
-const fn evidence(evidence: Evidence) -> &'static str {
-    match evidence {
-        Evidence::Verified => "verified",
-        Evidence::Reconstruction => "reconstruction",
-        Evidence::Tool => "tool",
+const fn evidence(provenance: Provenance) -> &'static str {
+    match provenance {
+        Provenance::Verified => "verified",
+        Provenance::Reconstruction => "reconstruction",
+        Provenance::Tool => "tool",
     }
 }
 
@@ -106,7 +106,7 @@ fn describe(entry: &Entry) -> serde_json::Value {
         RecoveryStyle::Prr => "prr",
         RecoveryStyle::Own => "own",
     };
-    json!({"name": info.name, "aliases": info.aliases, "summary": info.summary, "evidence": evidence(info.evidence),
+    json!({"name": info.name, "aliases": info.aliases, "summary": info.summary, "provenance": provenance(info.provenance),
            "recovery": recovery, "params": describe_params(info.params),
            "page": entry.page().collect::<Vec<_>>().join("\n")})
 }
@@ -116,7 +116,7 @@ fn describe(entry: &Entry) -> serde_json::Value {
 fn list_routers() -> String {
     let describe = |entry: &routers::RouterEntry| {
         let info = entry.info;
-        json!({"name": info.name, "summary": info.summary, "evidence": evidence(info.evidence),
+        json!({"name": info.name, "summary": info.summary, "provenance": provenance(info.provenance),
                "params": describe_params(info.params), "page": entry.page().collect::<Vec<_>>().join("\n")})
     };
     serde_json::Value::from_iter(routers::ALL.iter().map(describe)).to_string()

@@ -115,7 +115,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use narrows_cc::{Evidence, Nanos, Param, Rate};
+use narrows_cc::{Nanos, Param, Provenance, Rate};
 
 pub use code::RateCode;
 
@@ -225,7 +225,7 @@ impl Router for Brf {
     const INFO: RouterInfo = RouterInfo {
         name: "brf",
         summary: "BRF: a measured share per flow, divided anew every round trip, written into ACKs",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         params: &[
             Param::number(
                 "alpha",

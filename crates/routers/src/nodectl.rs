@@ -112,7 +112,7 @@ mod records;
 #[cfg(test)]
 mod tests;
 
-use narrows_cc::{Evidence, Nanos, Param, Rate};
+use narrows_cc::{Nanos, Param, Provenance, Rate};
 
 use self::allocation::Part;
 use self::arrivals::{Arrivals, Predictor};
@@ -170,7 +170,7 @@ impl Router for Nodectl {
     const INFO: RouterInfo = RouterInfo {
         name: "nodectl",
         summary: "Nodectl: negotiates a rate with every sender and notifies it of changes",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         params: &[
             Param::number(
                 "alpha",

@@ -36,7 +36,7 @@
 //! A flow that joins gets R at once. Until the next corrections have reached all flows, the queue takes the
 //! excess, as much as a bandwidth-delay product when a second flow joins the first.
 
-use narrows_cc::{Evidence, Nanos, Param};
+use narrows_cc::{Nanos, Param, Provenance};
 
 use crate::router::next_multiple;
 use crate::{Port, RateHeader, Reading, Router, RouterFrame, RouterInfo, RouterSetup, TelemetrySink};
@@ -78,7 +78,7 @@ impl Router for Rcp {
     const INFO: RouterInfo = RouterInfo {
         name: "rcp",
         summary: "RCP: one rate per link, written into headers",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         params: &[
             Param::number("alpha", 0.4, (0.01, 2.0), "", "gain on spare capacity"),
             Param::number("beta", 0.4, (0.0, 2.0), "", "gain on the queue"),

@@ -103,7 +103,7 @@ impl RouterEntry {
 
     /// The module documentation at the head of its file. One line per item.
     pub fn page(&self) -> impl Iterator<Item = &'static str> {
-        narrows_cc::schemes::essay(self.source)
+        narrows_cc::schemes::module_docs(self.source)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use narrows_cc::{Evidence, Nanos, Param, Params, Rate};
+use narrows_cc::{Nanos, Param, Params, Provenance, Rate};
 use narrows_net::config;
 
 use crate::{FiveTuple, Port, RouterFrame, Signal, TelemetrySink};
@@ -15,7 +15,7 @@ pub struct RouterInfo {
     /// One line.
     pub summary: &'static str,
     /// How well its definition is known.
-    pub evidence: Evidence,
+    pub provenance: Provenance,
     /// Its parameters.
     pub params: &'static [Param],
 }

@@ -42,7 +42,7 @@
 //! may leave a fifth of a link idle, 1 - alpha / (alpha + gamma), where flows are limited elsewhere; see the
 //! scheme.
 
-use narrows_cc::{Evidence, Nanos, Param};
+use narrows_cc::{Nanos, Param, Provenance};
 
 use crate::router::next_multiple;
 use crate::{Port, RateHeader, Reading, Router, RouterFrame, RouterInfo, RouterSetup, TelemetrySink};
@@ -170,7 +170,7 @@ impl Router for Xcp {
     const INFO: RouterInfo = RouterInfo {
         name: "xcp",
         summary: "XCP: throughput changes allotted per packet",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         params: &[
             Param::number("alpha", 0.4, (0.01, 1.0), "", "gain on spare capacity"),
             Param::number("beta", 0.226, (0.0, 1.0), "", "gain on the persistent queue"),

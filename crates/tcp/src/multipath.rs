@@ -2,7 +2,7 @@
 //!
 //! A [`Sender`](crate::Sender) and a [`Receiver`](crate::Receiver) for each subflow, each with a congestion window, loss
 //! recovery and path of its own; above them one stream of data with numbers of its own, as in Multipath TCP (RFC 8684). The
-//! [`Source`] hands the application's data to subflows piece by piece, the [`Sink`] puts it together again. Neither owns
+//! [`MultipathSender`] hands the application's data to subflows piece by piece, the [`MultipathReceiver`] puts it together again. Neither owns
 //! the subflows: whoever drives a run keeps all senders and receivers together, and passes those of a connection in.
 //!
 //! ## Sending
@@ -17,7 +17,7 @@
 //!   trailing edge of the window on, each byte once (opportunistic retransmission, Raiciu et al. 2012, section 4.2). Data that
 //!   would stop the window within a round trip of the fastest subflow is repeated before that, if the repetition is there first.
 //! * A subflow whose data a repetition overtakes may have half as much out as before, at most once in its round trip, and then
-//!   a segment or an eighth more per round trip (penalisation, ibid.; `allowance`).
+//!   a segment or an eighth more per round trip (penalisation, ibid.; `penalty_cap`).
 //! * The other subflows open when the first one's handshake is over.
 //!
 //! ## Receiving
@@ -47,16 +47,16 @@
 //! 6. There is no checksum, no fall back to plain TCP, no REMOVE_ADDR, no backup flag.
 //! 7. After a tail loss the probe repeats the last packet of its subflow rather than take new data.
 
-mod allowance;
 mod losses;
 mod mapping;
 mod option;
-mod sink;
-mod source;
+mod penalty;
+mod receiver;
+mod sender;
 
 pub use option::{MAPPING_BYTES, MptcpOption};
-pub use sink::{Sink, SinkStats};
-pub use source::{Source, SourceStats, Stream};
+pub use receiver::{MultipathReceiver, MultipathReceiverStats};
+pub use sender::{HasSender, MultipathSender, MultipathSenderStats};
 
 use narrows_cc::Bytes;
 

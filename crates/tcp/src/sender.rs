@@ -1,27 +1,29 @@
 //! The sending end of a reliable stream.
 //!
-//! Parts that hold state: `stream` (sequence numbers and the application), `window` (the scheme's driver and the window in
-//! force), `pacing`, `timers`, `rto` (round-trip times), `scoreboard` (packets outstanding), `recovery` (with `rack`,
-//! `sack_loss`, `prr` and `undo`), `ecn`, `handshake`, `milestones`.
+//! Parts that hold state: `stream` (sequence numbers and the application), `window` (the scheme's driver and
+//! the window in force), `pacing`, `timers`, `rto` (round-trip times), `scoreboard` (packets outstanding),
+//! `recovery` (with `rack`, `sack_loss`, `prr` and `undo`), `ecn`, `handshake`, `milestones`.
 //!
-//! Parts that act on them: `ack` applies acknowledgements, `phases` enters and leaves recovery, `timers` acts when time is
-//! due, `transmit` selects the next packet, `subflow` serves connections of several subflows, `rates` carries the agent that
-//! settles the rate with the network, if there is one.
+//! Parts that act on them: `ack` applies acknowledgements, `phases` enters and leaves recovery, `timers` acts
+//! when time is due, `transmit` selects the next packet, `subflow` serves connections of several subflows,
+//! `rates` carries the agent that settles the rate with the network, if there is one.
 //!
 //! Deliberate differences from the texts:
-//! 1. The clock granularity G of RFC 6298 is the longest delay of an acknowledgement, so that a delayed one never makes a
-//!    timeout when the round-trip time hardly varies.
-//! 2. RACK's least round-trip time is that of the connection, not of the last minutes, and packets sent at one instant are
-//!    ordered as they left, not by sequence number.
-//! 3. FlightSize at congestion is what was outstanding when the news arrived, limited transmit not counted; RecoverFS of
-//!    proportional rate reduction counts it.
-//! 4. A spurious timeout or recovery is undone at once (RFC 3522, RFC 3708) and is reported instead of its end.
-//! 5. A lost SYN does not shrink the initial window: the window is the scheme's. The SYN-ACK is repeated only when a SYN
-//!    arrives again, and the receiver's FIN is part of its acknowledgement of the sender's.
+//! 1. The clock granularity G of RFC 6298 is the longest delay of an acknowledgement, so that a delayed one
+//!    never makes a timeout when the round-trip time hardly varies.
+//! 2. RACK's least round-trip time is that of the connection, not of the last minutes, and packets sent at
+//!    one instant are ordered as they left, not by sequence number.
+//! 3. FlightSize at congestion is what was outstanding when the news arrived, limited transmit not counted;
+//!    RecoverFS of proportional rate reduction counts it.
+//! 4. A spurious timeout or recovery is undone at once (RFC 3522, RFC 3708) and is reported instead of its
+//!    end.
+//! 5. A lost SYN does not shrink the initial window: the window is the scheme's. The SYN-ACK is repeated only
+//!    when a SYN arrives again, and the receiver's FIN is part of its acknowledgement of the sender's.
 //! 6. A packet is lost or delivered as a whole; retransmissions keep its boundaries.
-//! 7. Without SACK each duplicate acknowledgement counts as one delivered segment, in the delivery rate, in what schemes are
-//!    told and in the flight at a timeout, as Linux emulates SACK; RFC 5681 would count it as outstanding. Linux forgets
-//!    the count at a timeout and takes the same data for delivered again when it is acknowledged; here it counts once.
+//! 7. Without SACK each duplicate acknowledgement counts as one delivered segment, in the delivery rate, in
+//!    what schemes are told and in the flight at a timeout, as Linux emulates SACK; RFC 5681 would count it
+//!    as outstanding. Linux forgets the count at a timeout and takes the same data for delivered again when
+//!    it is acknowledged; here it counts once.
 
 mod ack;
 mod ecn;
@@ -61,7 +63,7 @@ use stream::ByteStream;
 use timers::Timers;
 use window::Window;
 
-/// What an incoming packet told.
+/// The result of an incoming packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckOutcome {
     /// The round-trip time sample it gave.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{ms, scheme};
 use narrows_cc::{Bytes, Nanos, Random};
 use narrows_packet::{Flags, Packet};
-use narrows_tcp::multipath::{MptcpOption, Sink, Source, subflow_config};
+use narrows_tcp::multipath::{MptcpOption, MultipathReceiver, MultipathSender, subflow_config};
 use narrows_tcp::{ConnectionConfig, Receiver, Scheduler, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 use proptest::prelude::*;
@@ -47,8 +47,8 @@ fn path(delay: u64) -> Path {
 /// A connection over stated paths, and what an observer of the network knows of its data.
 struct Talk {
     now: Nanos,
-    source: Source,
-    sink: Sink,
+    source: MultipathSender,
+    sink: MultipathReceiver,
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
     paths: Vec<Path>,
@@ -93,8 +93,8 @@ impl Talk {
         let receiver = |i| Receiver::new(7 + i as u32, &subflow_config(tcp));
         Self {
             now: Nanos::ZERO,
-            sink: Sink::new(7, &config),
-            source: Source::new(7, config, App::new(app, random("app", 9), Nanos::ZERO)),
+            sink: MultipathReceiver::new(7, &config),
+            source: MultipathSender::new(7, config, App::new(app, random("app", 9), Nanos::ZERO)),
             senders: (0..paths.len()).map(sender).collect(),
             receivers: (0..paths.len()).map(receiver).collect(),
             paths: paths.to_vec(),
@@ -343,7 +343,7 @@ fn a_small_window_is_unblocked_by_repeating_its_edge_on_the_faster_path() {
     };
     let (alone, ..) = run(&[path(10)]);
     let (both, stats, sink) = run(&[path(10), path(200)]);
-    assert!(stats.rescued_bytes > 0 && sink.duplicate_bytes > 0);
+    assert!(stats.opportunistic_bytes > 0 && sink.duplicate_bytes > 0);
     // Without repetition each segment on the slow path stops everything for 400 ms: 4 segments per 400 ms at the worst,
     // a twentieth of what the fast path alone delivers. With it, a round trip of the fast path for the repetition.
     println!("alone {alone}, both {both}, {stats:?}");
@@ -376,7 +376,7 @@ fn a_slow_path_that_holds_up_the_window_gets_half_as_much_until_it_no_longer_doe
     let file = AppConfig::File(Bytes::new(1_448_000));
     let mut wide = Talk::new(Scheduler::RoundRobin, &TcpConfig::default(), "newreno", file, &paths, 1);
     assert!(wide.run(Nanos::from_secs(60)));
-    assert_eq!((wide.source.stats().penalties, wide.source.stats().rescued_bytes), (0, 0));
+    assert_eq!((wide.source.stats().penalties, wide.source.stats().opportunistic_bytes), (0, 0));
 }
 
 #[test]
@@ -389,7 +389,8 @@ fn a_packet_without_a_mapping_or_beyond_the_window_is_not_even_acknowledged() {
         segment: 1448,
         receive_window: tcp.receive_window,
     };
-    let (mut sink, mut receiver) = (Sink::new(0, &config), Receiver::new(0, &subflow_config(&tcp)));
+    let (mut sink, mut receiver) =
+        (MultipathReceiver::new(0, &config), Receiver::new(0, &subflow_config(&tcp)));
     let mut syn = Packet::new(0);
     syn.flags = Flags::SYN;
     sink.on_packet(ms(1), &syn, &mut receiver);
@@ -423,7 +424,7 @@ proptest! {
             segment: 20,
             receive_window: Bytes::new(window),
         };
-        let (mut sink, mut receiver) = (Sink::new(0, &config), Receiver::new(0, &subflow_config(&TcpConfig::default())));
+        let (mut sink, mut receiver) = (MultipathReceiver::new(0, &config), Receiver::new(0, &subflow_config(&TcpConfig::default())));
         let mut held = [false; 5_000];
         let (mut next, mut refused, mut duplicate, mut seq) = (0, 0, 0, 1u64);
         for (at, len, near) in packets {

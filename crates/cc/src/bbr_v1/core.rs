@@ -4,12 +4,12 @@ use super::aggregation::EPOCH_SEGMENTS;
 use super::model::Model;
 use super::policer::PolicerSample;
 use super::policy::Policy;
-use super::settings::{FULL_PIPE_GROWTH, FULL_PIPE_ROUNDS, Settings};
+use super::settings::{FULL_BW_GROWTH, FULL_BW_ROUNDS, Settings};
 use super::state::{CYCLE_PHASES, State};
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, Feedback, IdleRestart, Info, Lost, Nanos, Phase,
-    Rate, RateSample, RecoveryEntered, RecoveryLeft, Report, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
-    Value,
+    Rate, RateSample, ReceiverFeedback, RecoveryEntered, RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry,
+    Timeout, Value,
 };
 
 /// BBR, as the policy `P` has it.
@@ -88,7 +88,7 @@ impl<P: Policy> BbrCore<P> {
             model.aggregation.on_round();
         }
         let bw = model.bw();
-        model.aggregation.sample(ack.now, ack.acked, bw, model.window, model.settings.mss * EPOCH_SEGMENTS);
+        model.aggregation.sample(ack.now, ack.acked, bw, model.cwnd, model.settings.mss * EPOCH_SEGMENTS);
     }
 
     /// Step 3: the gain cycle.
@@ -104,18 +104,18 @@ impl<P: Policy> BbrCore<P> {
 
     /// Step 4: the pipe is full when three round trips in a row brought no growth by a quarter.
     #[inline]
-    fn check_full_pipe(&mut self, app_limited: bool) {
+    fn check_full_bw_reached(&mut self, app_limited: bool) {
         let model = &mut self.model;
         if model.full_bw_reached || !model.round_start || app_limited {
             return;
         }
         let bw = model.bw.get();
-        if bw >= model.full_bw.mul_f64(FULL_PIPE_GROWTH) {
+        if bw >= model.full_bw.mul_f64(FULL_BW_GROWTH) {
             model.full_bw = bw;
             model.full_bw_rounds = 0;
         } else {
             model.full_bw_rounds += 1;
-            model.full_bw_reached = model.full_bw_rounds >= FULL_PIPE_ROUNDS;
+            model.full_bw_reached = model.full_bw_rounds >= FULL_BW_ROUNDS;
         }
     }
 
@@ -191,7 +191,7 @@ impl<P: Policy> BbrCore<P> {
         if let Some((_, at)) = &mut model.min_rtt {
             *at = now;
         }
-        model.window = model.window.max(model.prior_cwnd);
+        model.cwnd = model.cwnd.max(model.prior_cwnd);
         if model.full_bw_reached {
             self.enter_probe_bw();
         } else {
@@ -222,10 +222,10 @@ impl<P: Policy> BbrCore<P> {
         // Nothing delivered: caps only.
         if !ack.acked.is_zero() {
             let (window, final_) = self.recover_or_restore(ack);
-            self.model.window = if final_ { window } else { self.grow(window, ack) };
+            self.model.cwnd = if final_ { window } else { self.grow(window, ack) };
         }
         if let State::ProbeRtt { .. } = self.model.state {
-            self.model.window = self.model.window.min(self.policy.probe_rtt_window(&self.model));
+            self.model.cwnd = self.model.cwnd.min(self.policy.probe_rtt_window(&self.model));
         }
     }
 
@@ -250,7 +250,7 @@ impl<P: Policy> BbrCore<P> {
     #[inline]
     fn recover_or_restore(&mut self, ack: &Ack) -> (Bytes, bool) {
         let model = &mut self.model;
-        let mut window = model.window;
+        let mut window = model.cwnd;
         if !ack.lost.is_zero() {
             window = (window - ack.lost).max(model.settings.mss);
         }
@@ -259,7 +259,7 @@ impl<P: Policy> BbrCore<P> {
         let before = model.phase;
         if phase == Phase::Recovery && before != Phase::Recovery {
             let entry = self.policy.enter_recovery(window, ack, model);
-            window = entry.window;
+            window = entry.cwnd;
             model.conserving = entry.conserve;
             if entry.conserve {
                 model.round.restart(ack.delivered);
@@ -314,7 +314,7 @@ impl Model {
     /// Pacing before any bandwidth is known: the window per round trip, with the gain of Startup.
     fn start_pacing(&mut self, rtt: Nanos) {
         let gain = self.settings.high_gain * self.settings.pacing_share;
-        self.set_pacing_rate(self.window.per(rtt).mul_f64(gain));
+        self.set_pacing_rate(self.cwnd.per(rtt).mul_f64(gain));
     }
 }
 
@@ -333,8 +333,8 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         self.policy.on_sent(event, &self.model);
     }
 
-    fn on_report(&mut self, event: &Report) {
-        self.policy.on_report(event, &self.model);
+    fn on_receiver_feedback(&mut self, event: &ReceiverFeedback) {
+        self.policy.on_receiver_feedback(event, &self.model);
     }
 
     fn on_ack(&mut self, ack: &Ack) {
@@ -351,7 +351,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         self.update_aggregation(ack);
         self.policy.observe(ack, &self.model);
         self.update_cycle(ack);
-        self.check_full_pipe(app_limited);
+        self.check_full_bw_reached(app_limited);
         self.check_drain();
         self.update_min_rtt(ack);
         let gain = self.policy.pacing_gain(&self.model);
@@ -379,7 +379,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         if model.phase != Phase::Recovery {
             model.save_window();
         }
-        model.window = event.inflight + model.settings.mss;
+        model.cwnd = event.inflight + model.settings.mss;
         model.inflight = event.inflight;
         model.phase = Phase::Loss;
         model.only_marked = false;
@@ -416,7 +416,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
     #[inline]
     fn control(&self) -> Control {
         Control {
-            cwnd: self.model.window,
+            cwnd: self.model.cwnd,
             pacing_rate: Some(self.model.pacing_rate),
             burst: self.model.send_quantum(),
         }

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use narrows_cc::bbr_v1::{BbrCore, Model, Policy};
-//! use narrows_cc::{Evidence, Info, Param, RecoveryStyle, Setup, bbr_params};
+//! use narrows_cc::{Provenance, Info, Param, RecoveryStyle, Setup, bbr_params};
 //!
 //! /// BBR that probes with a gain of its own.
 //! pub type Gentle = BbrCore<GentleProbe>;
@@ -24,7 +24,7 @@
 //!         name: "gentle",
 //!         aliases: &[],
 //!         summary: "BBR with a smaller probing gain",
-//!         evidence: Evidence::Tool,
+//!         provenance: Provenance::Tool,
 //!         recovery: RecoveryStyle::Own,
 //!         // A parameter replaces BBR v1's of the same name; here the aggregation term is off by default.
 //!         params: bbr_params![

@@ -2,9 +2,8 @@
 
 use super::aggregation::{Aggregation, CAP};
 use super::policer::Policer;
-use super::policy::Policy;
 use super::settings::Settings;
-use super::state::{PHASE_UP, State};
+use super::state::State;
 use crate::{Bytes, Nanos, Phase, Random, Rate, RoundCounter, WindowedMax};
 
 /// Below this pacing rate the send quantum may be a single segment.
@@ -13,8 +12,6 @@ const SLOW: Rate = Rate::from_bits_per_sec(1_200_000);
 const QUANTUM_SHIFT: u64 = 1 << 10;
 /// … up to what one offloaded packet holds, 64 kB.
 const QUANTUM_BYTES: u64 = 65_535;
-/// Quanta the window allows for: one at the sender's queue, one in its offload engine, one at the receiver.
-const QUANTA: u64 = 3;
 
 /// The state of a BBR flow. Policies read it; only [`BbrCore`](super::BbrCore) changes it.
 #[derive(Clone, Debug)]
@@ -42,7 +39,7 @@ pub struct Model {
     /// sent in between tell nothing of the bandwidth.
     pub(super) probe_rtt_limited: Option<(Bytes, Bytes)>,
     pub(super) idle_restart: bool,
-    pub(super) window: Bytes,
+    pub(super) cwnd: Bytes,
     pub(super) prior_cwnd: Bytes,
     pub(super) pacing_rate: Rate,
     pub(super) quantum_segments: u64,
@@ -55,7 +52,7 @@ pub struct Model {
 
 impl Model {
     pub(super) fn new(settings: Settings, random: Random) -> Self {
-        let window = settings.initial_window;
+        let cwnd = settings.initial_window;
         Self {
             settings,
             random,
@@ -77,7 +74,7 @@ impl Model {
             inflight: Bytes::ZERO,
             probe_rtt_limited: None,
             idle_restart: false,
-            window,
+            cwnd,
             prior_cwnd: Bytes::ZERO,
             pacing_rate: Rate::ZERO,
             quantum_segments: 1,
@@ -183,8 +180,8 @@ impl Model {
     }
     /// The congestion window.
     #[inline]
-    pub fn window(&self) -> Bytes {
-        self.window
+    pub fn cwnd(&self) -> Bytes {
+        self.cwnd
     }
     /// The window before recovery or ProbeRTT.
     #[inline]
@@ -221,31 +218,6 @@ impl Model {
         self.settings.mss * self.quantum_segments
     }
 
-    /// The data that keeps a path of bandwidth `bw` busy with `gain` BDPs, as Linux rounds it: the BDP a
-    /// policy aims at, `extra`, three send quanta, up to an even number of segments, two more while probing
-    /// up.
-    #[inline]
-    pub(super) fn target<P: Policy>(&self, policy: &P, bw: Rate, gain: f64, extra: Bytes) -> Bytes {
-        let data = match self.min_rtt {
-            Some((min_rtt, _)) => policy.target_bdp(bw, min_rtt, self).mul_f64(gain),
-            None => self.settings.initial_window,
-        };
-        let mss = self.settings.mss.as_u64();
-        let mut segments = (data + extra).as_u64().div_ceil(mss) + QUANTA * self.quantum_segments;
-        segments += segments & 1;
-        if let State::ProbeBw { phase: PHASE_UP, .. } = self.state {
-            segments += 2;
-        }
-        Bytes::new(segments * mss)
-    }
-
-    /// The data in flight that fills the path `gain` times, by the greatest delivery rate: the measure for
-    /// the ends of Drain and of the phases of ProbeBW.
-    #[inline]
-    pub fn inflight_at<P: Policy>(&self, policy: &P, gain: f64) -> Bytes {
-        self.target(policy, policy.bandwidth(self.max_bw(), self), gain, Bytes::ZERO)
-    }
-
     pub(super) fn set_pacing_rate(&mut self, rate: Rate) {
         // An estimate below a byte per second rounds to nothing, and pacing at nothing would never send again.
         let rate = rate.max(Rate::from_bytes_per_sec(1));
@@ -264,6 +236,6 @@ impl Model {
     /// Remembers the window for the end of recovery or of ProbeRTT.
     pub(super) fn save_window(&mut self) {
         let undisturbed = self.phase == Phase::Open && !matches!(self.state, State::ProbeRtt { .. });
-        self.prior_cwnd = if undisturbed { self.window } else { self.prior_cwnd.max(self.window) };
+        self.prior_cwnd = if undisturbed { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
     }
 }

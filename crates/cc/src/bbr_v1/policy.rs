@@ -1,14 +1,17 @@
 //! Where variants of BBR differ.
 
 use super::model::Model;
-use super::state::State;
-use crate::{Ack, Bytes, Feedback, Info, Nanos, Rate, Report, Sent, Setup, Telemetry};
+use super::state::{PHASE_UP, State};
+use crate::{Ack, Bytes, Feedback, Info, Nanos, Rate, ReceiverFeedback, Sent, Setup, Telemetry};
+
+/// Quanta the window allows for: one at the sender's queue, one in its offload engine, one at the receiver.
+const QUANTA: u64 = 3;
 
 /// What becomes of the window when fast recovery begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryEntry {
     /// The window.
-    pub window: Bytes,
+    pub cwnd: Bytes,
     /// A round trip begins, until whose end (or that of recovery) [`Policy::conserve`] sets the window.
     pub conserve: bool,
 }
@@ -37,7 +40,7 @@ pub trait Policy: Clone + core::fmt::Debug {
 
     /// The receiver reports what it measured.
     #[inline]
-    fn on_report(&mut self, _report: &Report, _model: &Model) {}
+    fn on_receiver_feedback(&mut self, _report: &ReceiverFeedback, _model: &Model) {}
 
     /// The state changes to `to`; [`Model::state`] is still the old one. Each phase of ProbeBW is a state.
     #[inline]
@@ -138,7 +141,7 @@ pub trait Policy: Clone + core::fmt::Debug {
     /// Fast recovery begins; `window` is the current one less what was lost.
     #[inline]
     fn enter_recovery(&mut self, _window: Bytes, ack: &Ack, _model: &Model) -> RecoveryEntry {
-        RecoveryEntry { window: ack.inflight + ack.acked, conserve: true }
+        RecoveryEntry { cwnd: ack.inflight + ack.acked, conserve: true }
     }
 
     /// The window while conserving; `window` is the current one less what was lost. Packet conservation: as
@@ -163,4 +166,32 @@ pub trait Policy: Clone + core::fmt::Debug {
 
     /// The variant's own telemetry.
     fn telemetry(&self, _sink: Telemetry<'_>) {}
+}
+
+/// Amounts that depend on the variant as well as on the model.
+impl Model {
+    /// The data that keeps a path of bandwidth `bw` busy with `gain` BDPs, as Linux rounds it: the BDP a
+    /// policy aims at, `extra`, three send quanta, up to an even number of segments, two more while probing
+    /// up.
+    #[inline]
+    pub(super) fn target<P: Policy>(&self, policy: &P, bw: Rate, gain: f64, extra: Bytes) -> Bytes {
+        let data = match self.min_rtt {
+            Some((min_rtt, _)) => policy.target_bdp(bw, min_rtt, self).mul_f64(gain),
+            None => self.settings.initial_window,
+        };
+        let mss = self.settings.mss.as_u64();
+        let mut segments = (data + extra).as_u64().div_ceil(mss) + QUANTA * self.quantum_segments;
+        segments += segments & 1;
+        if let State::ProbeBw { phase: PHASE_UP, .. } = self.state {
+            segments += 2;
+        }
+        Bytes::new(segments * mss)
+    }
+
+    /// The data in flight that fills the path `gain` times, by the greatest delivery rate: the measure for
+    /// the ends of Drain and of the phases of ProbeBW.
+    #[inline]
+    pub fn inflight_at<P: Policy>(&self, policy: &P, gain: f64) -> Bytes {
+        self.target(policy, policy.bandwidth(self.max_bw(), self), gain, Bytes::ZERO)
+    }
 }

@@ -4,9 +4,9 @@ use super::state::{PHASE_DOWN, PHASE_UP};
 use crate::{Bytes, Nanos, Param, Setup};
 
 /// Growth that shows the pipe is not yet full, as a ratio of rates.
-pub(super) const FULL_PIPE_GROWTH: f64 = 1.25;
+pub(super) const FULL_BW_GROWTH: f64 = 1.25;
 /// Round trips without such growth after which it is full.
-pub(super) const FULL_PIPE_ROUNDS: u8 = 3;
+pub(super) const FULL_BW_ROUNDS: u8 = 3;
 /// Least window in segments: two packets under way, two acknowledged together.
 pub(super) const MIN_WINDOW_SEGMENTS: u64 = 4;
 

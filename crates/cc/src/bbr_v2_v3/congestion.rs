@@ -77,7 +77,7 @@ impl<P: Policy> BbrCore<P> {
             return;
         }
         if model.inflight_short == NO_BOUND {
-            model.inflight_short = model.window;
+            model.inflight_short = model.cwnd;
         }
         if model.bw_short == NO_RATE_BOUND && (model.loss_in_round || model.settings.ecn_bw) {
             model.bw_short = max_bw;

@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct BbrCore<P> {
     pub(super) model: Model,
-    pub(super) rules: P,
+    pub(super) policy: P,
 }
 
 /// The rate sample of an acknowledgement; all zero without one.
@@ -56,8 +56,8 @@ impl<P: Policy> BbrCore<P> {
     }
 
     /// The variant's own state.
-    pub fn rules(&self) -> &P {
-        &self.rules
+    pub fn policy(&self) -> &P {
+        &self.policy
     }
 
     /// The one place where the state changes.
@@ -67,7 +67,7 @@ impl<P: Policy> BbrCore<P> {
             self.model.full_bw_reached || !(to.in_probe_bw() || to == State::Drain),
             "{to:?} before the bandwidth was found"
         );
-        self.rules.on_transition(to, &self.model);
+        self.policy.on_transition(to, &self.model);
         self.model.state = to;
     }
 
@@ -78,7 +78,7 @@ impl<P: Policy> BbrCore<P> {
         if !model.settings.extra_acked || ack.acked.is_zero() || ack.rate.is_none() {
             return;
         }
-        let extra = model.epoch.excess(ack.now, ack.acked, model.bw, Bytes::MAX).min(model.window);
+        let extra = model.epoch.excess(ack.now, ack.acked, model.bw, Bytes::MAX).min(model.cwnd);
         let window = if model.full_bw_reached { model.settings.extra_acked_window } else { 1 };
         model.extra_acked.update(window, model.round.count(), extra);
     }
@@ -88,7 +88,7 @@ impl<P: Policy> BbrCore<P> {
     fn set_window(&mut self, ack: &Ack) {
         let model = &mut self.model;
         model.update_max_inflight();
-        let mut window = model.window;
+        let mut window = model.cwnd;
         if !ack.acked.is_zero() {
             let grown = window + ack.acked;
             if model.full_bw_reached {
@@ -101,7 +101,7 @@ impl<P: Policy> BbrCore<P> {
         if let State::ProbeRtt { .. } = model.state {
             window = window.min(model.probe_rtt_window());
         }
-        model.window = window.min(model.volume_bound());
+        model.cwnd = window.min(model.volume_bound());
     }
 }
 
@@ -111,14 +111,14 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
     fn new(setup: &Setup) -> Self {
         let mut model = Model::new(Settings::new(setup, Self::V2), setup.random.clone());
         model.start_pacing(Nanos::from_millis(1));
-        Self { model, rules: P::new(setup) }
+        Self { model, policy: P::new(setup) }
     }
 
     fn on_ack(&mut self, ack: &Ack) {
         let model = &mut self.model;
         model.inflight = ack.inflight;
         model.delivered = ack.delivered;
-        model.window_full = ack.window_full;
+        model.cwnd_full = ack.cwnd_full;
         if ack.rtt.is_some() {
             model.latest_rtt = ack.rtt;
         }
@@ -126,7 +126,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         self.update_latest(ack, &sample);
         self.update_congestion(ack, &sample);
         self.update_aggregation(ack);
-        self.rules.observe(ack, &self.model);
+        self.policy.observe(ack, &self.model);
         if Self::V2 {
             self.check_startup_loss(ack, &sample);
         }
@@ -146,7 +146,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
             model.seen_srtt = true;
             model.start_pacing(srtt);
         }
-        let gain = self.rules.pacing_gain(&self.model);
+        let gain = self.policy.pacing_gain(&self.model);
         self.model.pace(gain);
         self.set_window(ack);
         self.model.has_saved &= self.model.phase != Phase::Open;
@@ -184,7 +184,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
                 model.inflight_short = model.inflight_short.min(model.prior_cwnd);
             }
         }
-        model.window = event.inflight + model.settings.mss;
+        model.cwnd = event.inflight + model.settings.mss;
         model.inflight = event.inflight;
         model.phase = Phase::Loss;
         model.only_marked = false;
@@ -205,7 +205,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
     #[inline]
     fn control(&self) -> Control {
         Control {
-            cwnd: self.model.window,
+            cwnd: self.model.cwnd,
             pacing_rate: Some(self.model.pacing_rate),
             burst: self.model.quantum,
         }
@@ -242,7 +242,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         }
         sink("extra_acked", Value::Bytes(model.extra_acked()));
         sink("max_inflight", Value::Bytes(model.max_inflight));
-        sink("pacing_gain", Value::Number(self.rules.pacing_gain(model)));
+        sink("pacing_gain", Value::Number(self.policy.pacing_gain(model)));
         sink("cwnd_gain", Value::Number(model.cwnd_gain()));
         sink("full_bw", Value::Rate(model.full_bw.base));
         sink("full_bw_count", Value::Number(f64::from(model.full_bw.count)));
@@ -252,6 +252,6 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         if model.settings.ecn {
             sink("ecn_alpha", Value::Number(model.marks.alpha()));
         }
-        self.rules.telemetry(sink);
+        self.policy.telemetry(sink);
     }
 }

@@ -166,13 +166,13 @@ impl Model {
     fn raise_slope(&mut self) {
         let growth = 1u64 << self.probe_up_rounds;
         self.probe_up_rounds = (self.probe_up_rounds + 1).min(MOST_UP_ROUNDS);
-        self.probe_up_per_inc = (self.window / growth).max(self.settings.mss);
+        self.probe_up_per_inc = (self.cwnd / growth).max(self.settings.mss);
     }
 
     /// ProbeInflightLongtermUpward: only a bound that is reached says something by being safe.
     #[inline]
     fn probe_upward(&mut self, acked: Bytes, v2: bool) {
-        if !self.window_full || self.window < self.inflight_long {
+        if !self.cwnd_full || self.cwnd < self.inflight_long {
             if v2 {
                 self.probe_up_acked = Bytes::ZERO;
             }
@@ -211,7 +211,7 @@ impl Model {
             let elapsed = self.min_rtt().is_some_and(|rtt| ack.now > self.cycle_at + rtt);
             return elapsed && inflight >= self.inflight_at(self.max_bw.get(), gain);
         }
-        if self.window_full && self.window >= self.inflight_long {
+        if self.cwnd_full && self.cwnd >= self.inflight_long {
             // The bound keeps the rate from growing: no plateau of the path.
             self.full_bw.restart(sample.rate);
             return false;

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use narrows_cc::bbr_v2_v3::{BbrCore, Generation, Model, PARAMS, Policy};
-//! use narrows_cc::{Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
+//! use narrows_cc::{Provenance, Info, Param, RecoveryStyle, Setup, merged_params};
 //!
 //! /// BBR v3 that drains with a gain of its own.
 //! pub type Gentle = BbrCore<GentleDrain>;
@@ -24,7 +24,7 @@
 //!         name: "gentle3",
 //!         aliases: &[],
 //!         summary: "BBR v3 with a smaller drain",
-//!         evidence: Evidence::Tool,
+//!         provenance: Provenance::Tool,
 //!         recovery: RecoveryStyle::Own,
 //!         params: merged_params![PARAMS; Param::number("share", 0.5, (0.0, 1.0), "", "share of the drain")],
 //!     };
@@ -49,6 +49,7 @@ mod model;
 mod policy;
 mod probe_rtt;
 mod settings;
+mod signals;
 mod startup;
 mod state;
 
@@ -58,5 +59,5 @@ pub use max_bw::MaxBw;
 pub use model::Model;
 pub use policy::{Generation, Policy};
 pub use settings::{PARAMS, PARAMS_V2, Settings};
-pub use startup::FullBw;
+pub use signals::FullBw;
 pub use state::{AckPhase, State, Undo};

@@ -3,7 +3,7 @@
 use super::ecn::Marks;
 use super::max_bw::MaxBw;
 use super::settings::{QUANTUM_BYTES, QUANTUM_SEGMENTS, QUANTUM_TIME, Settings};
-use super::startup::{FullBw, LossCount};
+use super::signals::{FullBw, LossCount};
 use super::state::{AckPhase, State, Undo};
 use crate::bbr_v1::Epoch;
 use crate::{Bytes, Nanos, Phase, Random, Rate, RoundCounter, WindowedMax};
@@ -92,14 +92,14 @@ pub struct Model {
     // The connection.
     pub(super) delivered: Bytes,
     pub(super) inflight: Bytes,
-    pub(super) window_full: bool,
+    pub(super) cwnd_full: bool,
     /// Bytes delivered when ProbeRTT was entered, and delivered plus inflight when it was last seen: packets sent in between
     /// count as application-limited.
     pub(super) probe_rtt_limited: Option<(Bytes, Bytes)>,
     pub(super) idle_restart: bool,
 
     // Controls.
-    pub(super) window: Bytes,
+    pub(super) cwnd: Bytes,
     pub(super) prior_cwnd: Bytes,
     pub(super) max_inflight: Bytes,
     pub(super) pacing_rate: Rate,
@@ -108,7 +108,7 @@ pub struct Model {
 
 impl Model {
     pub(super) fn new(settings: Settings, random: Random) -> Self {
-        let window = settings.initial_window;
+        let cwnd = settings.initial_window;
         let saved = Saved { bw_short: Rate::ZERO, inflight_short: Bytes::ZERO, inflight_long: Bytes::ZERO };
         Self {
             quantum: settings.mss,
@@ -161,12 +161,12 @@ impl Model {
             round_at: None,
             delivered: Bytes::ZERO,
             inflight: Bytes::ZERO,
-            window_full: false,
+            cwnd_full: false,
             probe_rtt_limited: None,
             idle_restart: false,
-            window,
+            cwnd,
             prior_cwnd: Bytes::ZERO,
-            max_inflight: window,
+            max_inflight: cwnd,
             pacing_rate: Rate::ZERO,
         }
     }
@@ -253,8 +253,8 @@ impl Model {
     }
     /// The congestion window.
     #[inline]
-    pub fn window(&self) -> Bytes {
-        self.window
+    pub fn cwnd(&self) -> Bytes {
+        self.cwnd
     }
     /// The pacing rate.
     #[inline]
@@ -329,7 +329,7 @@ impl Model {
     #[inline]
     pub(super) fn target_inflight(&self, v2: bool) -> Bytes {
         let bdp = if v2 { self.inflight_at(self.bw, 1.0) } else { self.bdp() };
-        bdp.min(self.window)
+        bdp.min(self.cwnd)
     }
 
     /// The long-term bound less the headroom that is left to others, at least a segment; never under four segments.
@@ -418,12 +418,12 @@ impl Model {
     /// SaveCwnd: remembers the window for the end of recovery or of ProbeRTT.
     pub(super) fn save_window(&mut self) {
         let undisturbed = self.phase == Phase::Open && !matches!(self.state, State::ProbeRtt { .. });
-        self.prior_cwnd = if undisturbed { self.window } else { self.prior_cwnd.max(self.window) };
+        self.prior_cwnd = if undisturbed { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
     }
 
     /// RestoreCwnd.
     pub(super) fn restore_window(&mut self) {
-        self.window = self.window.max(self.prior_cwnd);
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
     }
 
     /// ResetShortTermModel.

@@ -8,7 +8,8 @@ pub(super) enum Step {
     Outside,
     /// Packets are delivered, and the receiver's feedback is passed on.
     Delivered,
-    /// Packets are declared lost, and the phase changes. One change may follow another, each after its losses.
+    /// Packets are declared lost, and the phase changes. One change may follow another, each after its
+    /// losses.
     Settling,
 }
 
@@ -26,7 +27,7 @@ impl Order {
         self.step = Step::Delivered;
     }
 
-    /// What belongs to this step of an acknowledgement.
+    /// A call that belongs to this step of an acknowledgement.
     pub(super) fn within_ack(&mut self, step: Step) {
         assert_eq!(self.step, step, "out of order within an acknowledgement");
     }

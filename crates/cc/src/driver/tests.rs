@@ -83,9 +83,9 @@ fn full_window_is_remembered_for_a_round_trip() {
     let at = |acknowledged, next| SendPosition { acknowledged, next };
     driver.note_usage(true, MSS * 10, at(0, 10));
     driver.note_usage(false, MSS * 3, at(9, 12));
-    assert!(driver.is_window_full());
+    assert!(driver.is_cwnd_full());
     driver.note_usage(false, MSS * 3, at(10, 13));
-    assert!(!driver.is_window_full());
+    assert!(!driver.is_cwnd_full());
 }
 
 /// Below the window of the last reduction, half of the window in use is enough for growth, as in Linux.
@@ -94,7 +94,7 @@ fn half_used_window_grows_in_slow_start_only() {
     let mut driver = driver("newreno");
     let at = SendPosition { acknowledged: 0, next: 10 };
     driver.note_usage(false, MSS * 6, at);
-    assert!(driver.window_limited());
+    assert!(driver.cwnd_limited());
     driver.recovery_entered(
         ms(1),
         CongestionCause::Loss,
@@ -102,9 +102,9 @@ fn half_used_window_grows_in_slow_start_only() {
         Bytes::ZERO,
     );
     assert_eq!(driver.ssthresh(), MSS * 5);
-    assert!(!driver.window_limited());
+    assert!(!driver.cwnd_limited());
     driver.restore_ssthresh(Bytes::MAX);
-    assert!(driver.window_limited());
+    assert!(driver.cwnd_limited());
 }
 
 /// A transport that counts packets of full size reports what it delivered in that unit.
@@ -119,7 +119,7 @@ fn packets_counted_as_full_ones_grow_the_window_as_such() {
     assert_eq!((result.acked, driver.control().cwnd), (Bytes::new(100), MSS * 11));
 }
 
-/// The transport's limits hold whatever the scheme asks for, and end with it.
+/// A limit of the transport bounds the control of the scheme until it is lifted.
 #[test]
 fn limit_of_the_transport_bounds_the_control() {
     let mut driver = driver("newreno");
@@ -172,7 +172,7 @@ fn feedback_after_loss_panics() {
     let [first] = send::<1>(&mut driver, ms(0));
     driver.begin_ack(MSS);
     driver.lost(ms(10), &LostPacket { bytes: MSS, packet: 0, sent: &first }, Bytes::ZERO);
-    driver.receiver_feedback(&Report::of_nothing(ms(10)));
+    driver.receiver_feedback(&ReceiverFeedback::empty(ms(10)));
 }
 
 /// Writes down what it is given.
@@ -214,7 +214,8 @@ impl CongestionControl for Recorder {
     }
 }
 
-/// A scheme from outside the registry sees losses with the state of their packets, and absent values as absent.
+/// A scheme from outside the registry sees losses with the state of their packets, and absent values as
+/// absent.
 #[test]
 fn external_scheme_sees_losses_and_absent_values() {
     let scheme = crate::schemes::Entry::of::<Recorder>().build(&setup(&Recorder::INFO, 1_000, &[]));

@@ -2,7 +2,8 @@
 
 use crate::Bytes;
 
-/// Where the transport stands in what it sends: stream offsets or packet numbers, whichever it acknowledges by.
+/// Where the transport stands in what it sends: stream offsets or packet numbers, whichever it acknowledges
+/// by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendPosition {
     /// Everything below is acknowledged.

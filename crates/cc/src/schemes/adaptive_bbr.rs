@@ -75,7 +75,7 @@
 //!   the flows that were there first.
 
 use crate::bbr_v1::{BbrCore, BufferFill, Model, PHASE_DOWN, PHASE_UP, Policy, State};
-use crate::{Ack, Evidence, Info, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
+use crate::{Ack, Info, Param, Provenance, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
 /// The least gain of the draining phase, as of BBR's parameter.
 const LEAST_GAIN: f64 = 0.1;
@@ -97,7 +97,7 @@ impl Policy for Adaptive {
         name: "adaptive-bbr",
         aliases: &[],
         summary: "BBR that probes less and drains more as the bottleneck's buffer fills",
-        evidence: Evidence::Reconstruction,
+        provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
             Param::number("sensitivity", 0.25, (0.0, 1.0), "", "gain decrease from empty to full buffer"),

@@ -43,7 +43,7 @@
 //! other flow uses it.
 
 use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
-use crate::{Bytes, Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
+use crate::{Bytes, Info, Provenance, RecoveryStyle, Setup, Telemetry, Value};
 
 /// The most by which the factor of the decrease exceeds a half of the window.
 const MOST_DECREASE: f64 = 1.5;
@@ -66,7 +66,7 @@ impl Policy for Balanced {
         name: "balia",
         aliases: &[],
         summary: "multipath: increase and decrease follow the ratio of the best subflow's rate to this one's",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: PARAMS,
     };

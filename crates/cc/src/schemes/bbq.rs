@@ -68,7 +68,7 @@
 //!   ACKs.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_UP, Policy, State};
-use crate::{Ack, Evidence, Info, Nanos, Param, RecoveryStyle, RoundMin, Setup, bbr_params};
+use crate::{Ack, Info, Nanos, Param, Provenance, RecoveryStyle, RoundMin, Setup, bbr_params};
 
 /// BBQ.
 pub type Bbq = BbrCore<CappedProbe>;
@@ -88,7 +88,7 @@ impl Policy for CappedProbe {
         name: "bbq",
         aliases: &[],
         summary: "BBR v1 that probes for at most 3 ms while it sees a queue",
-        evidence: Evidence::Reconstruction,
+        provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
             Param::number("alpha", 3.0, (0.1, 1e4), "ms", "longest probe while there is a queue"),

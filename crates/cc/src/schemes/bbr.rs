@@ -97,7 +97,7 @@
 //! * Every 10 s the throughput drops for 200 ms.
 
 use crate::bbr_v1::{BbrCore, PARAMS, Policy};
-use crate::{Evidence, Info, RecoveryStyle, Setup};
+use crate::{Info, Provenance, RecoveryStyle, Setup};
 
 /// BBR v1.
 pub type Bbr = BbrCore<Standard>;
@@ -111,7 +111,7 @@ impl Policy for Standard {
         name: "bbr",
         aliases: &[],
         summary: "paces at the measured bandwidth, keeps inflight near the BDP (BBR v1, as in Linux)",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: PARAMS,
     };

@@ -82,7 +82,7 @@
 //! * Those of BBR v3: random loss, the time to follow a falling bandwidth, ProbeRTT every 5 s.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS_V2, Policy};
-use crate::{Evidence, Info, RecoveryStyle, Setup};
+use crate::{Info, Provenance, RecoveryStyle, Setup};
 
 /// BBR v2.
 pub type Bbr2 = BbrCore<Alpha>;
@@ -96,7 +96,7 @@ impl Policy for Alpha {
         name: "bbr2",
         aliases: &["bbrv2"],
         summary: "BBR with inflight bounds learnt from loss (BBR v2, Linux v2alpha)",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: PARAMS_V2,
     };

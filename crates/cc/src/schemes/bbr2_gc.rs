@@ -51,7 +51,7 @@
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS_V2};
 use crate::gamma::{Base, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
-use crate::{Evidence, Info, RecoveryStyle, merged_params};
+use crate::{Info, Provenance, RecoveryStyle, merged_params};
 
 /// BBR-GC over BBR v2.
 pub type Bbr2Gc = BbrCore<Corrected<OverV2>>;
@@ -65,7 +65,7 @@ impl Base for OverV2 {
         name: "bbr2-gc",
         aliases: &[],
         summary: "BBR v2 whose probing gains follow RTT / RTT_max by gamma correction (our reconstruction)",
-        evidence: Evidence::Reconstruction,
+        provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: merged_params![PARAMS_V2, without "up_gain", "down_gain";
             UP_GAMMA,

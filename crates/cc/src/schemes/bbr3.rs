@@ -186,7 +186,7 @@
 //!   not postpone it.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS, Policy};
-use crate::{Evidence, Info, RecoveryStyle, Setup};
+use crate::{Info, Provenance, RecoveryStyle, Setup};
 
 /// BBR v3.
 pub type Bbr3 = BbrCore<Draft>;
@@ -200,7 +200,7 @@ impl Policy for Draft {
         name: "bbr3",
         aliases: &["bbrv3"],
         summary: "BBR with inflight bounds learnt from loss and cautious probes (BBR v3, IETF draft)",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: PARAMS,
     };

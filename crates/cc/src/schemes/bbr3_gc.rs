@@ -50,7 +50,7 @@
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS};
 use crate::gamma::{Base, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
-use crate::{Evidence, Info, RecoveryStyle, merged_params};
+use crate::{Info, Provenance, RecoveryStyle, merged_params};
 
 /// BBR-GC over BBR v3.
 pub type Bbr3Gc = BbrCore<Corrected<OverV3>>;
@@ -64,7 +64,7 @@ impl Base for OverV3 {
         name: "bbr3-gc",
         aliases: &[],
         summary: "BBR v3 whose probing gains follow RTT / RTT_max by gamma correction (our reconstruction)",
-        evidence: Evidence::Reconstruction,
+        provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: merged_params![PARAMS, without "up_gain", "down_gain";
             UP_GAMMA,

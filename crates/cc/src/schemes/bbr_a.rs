@@ -48,7 +48,7 @@
 
 use super::bbr_acd::{Acd, BbrAcd};
 use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry};
-use crate::{Ack, Bytes, CongestionControl, Evidence, Info, Param, Setup, Telemetry, bbr_params};
+use crate::{Ack, Bytes, CongestionControl, Info, Param, Provenance, Setup, Telemetry, bbr_params};
 
 /// BBR-A.
 pub type BbrA = BbrCore<Advanced>;
@@ -66,7 +66,7 @@ impl Policy for Advanced {
         name: "bbr-a",
         aliases: &[],
         summary: "BBR-ACD that also paces at 0.75 of the bandwidth while it halves cwnd",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: BbrAcd::INFO.recovery,
         params: bbr_params![
             Param::flag("detection", true, "recover by evidence of congestion; off: as BBR"),

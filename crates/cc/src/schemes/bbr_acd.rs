@@ -89,7 +89,7 @@
 
 use super::bbr::Standard;
 use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry};
-use crate::{Ack, Bytes, Evidence, Info, Nanos, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
+use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
 /// Samples that differ by no more are alike.
 const ALIKE: Nanos = Nanos::from_millis(1);
@@ -119,7 +119,7 @@ impl Policy for Acd {
         name: "bbr-acd",
         aliases: &[],
         summary: "BBR that halves cwnd on loss if RTTs indicate congestion",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
             Param::flag("detection", true, "recover by evidence of congestion; off: as BBR"),
@@ -151,7 +151,7 @@ impl Policy for Acd {
         if !self.detection {
             return Standard.enter_recovery(window, ack, model);
         }
-        RecoveryEntry { window, conserve: self.congestion(ack, model) }
+        RecoveryEntry { cwnd: window, conserve: self.congestion(ack, model) }
     }
 
     fn conserve(&mut self, window: Bytes, ack: &Ack, model: &Model) -> Bytes {

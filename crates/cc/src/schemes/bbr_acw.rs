@@ -66,7 +66,7 @@
 
 use crate::bbr_v1::{BbrCore, Model, Policy, State};
 use crate::{
-    Ack, Evidence, Info, Param, Rate, RecoveryStyle, Setup, Telemetry, Value, WindowedMin, bbr_params,
+    Ack, Info, Param, Provenance, Rate, RecoveryStyle, Setup, Telemetry, Value, WindowedMin, bbr_params,
 };
 
 /// BBR-ACW.
@@ -111,7 +111,7 @@ impl Policy for AdaptiveWindow {
         name: "bbr-acw",
         aliases: &[],
         summary: "BBR v1 whose cwnd gain follows delivery rate and queue",
-        evidence: Evidence::Reconstruction,
+        provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
             Param::number("cwnd_gain", 2.0, (1.0, 10.0), "", "maximum cwnd gain of ProbeBW"),

@@ -105,7 +105,7 @@
 //! * Alone in a buffer of 0.1 BDP with 1 % of random loss it has 93 % of the link, where BBR has 97.5 %.
 
 use crate::bbr_v1::{BbrCore, Model, Policy, State};
-use crate::{Ack, Bytes, Evidence, Info, Nanos, Param, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
+use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
 /// BBR-CWS, our reconstruction.
 pub type BbrCws = BbrCore<Scaling>;
@@ -170,7 +170,7 @@ impl Policy for Scaling {
         name: "bbr-cws",
         aliases: &[],
         summary: "BBR whose cwnd follows loss-based flows while they share the link (our reconstruction)",
-        evidence: Evidence::Reconstruction,
+        provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
             Param::number(

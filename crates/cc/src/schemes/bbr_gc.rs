@@ -100,7 +100,7 @@
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
-use crate::{Ack, Evidence, Info, Nanos, Param, RecoveryStyle, RoundMin, Setup, Telemetry, bbr_params};
+use crate::{Ack, Info, Nanos, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry, bbr_params};
 
 /// BBR-GC.
 pub type BbrGc = BbrCore<GammaGains>;
@@ -167,7 +167,7 @@ impl Policy for GammaGains {
         name: "bbr-gc",
         aliases: &[],
         summary: "BBR v1 whose probing gains follow RTT / RTT_max by gamma correction",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: bbr_params![without "probe_up", "probe_down";
             UP_GAMMA, DOWN_GAMMA, UP_AMPLITUDE, DOWN_AMPLITUDE, RTT_MAX_WINDOW,

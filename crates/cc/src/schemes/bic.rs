@@ -60,7 +60,7 @@
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Param, Phase, RecoveryEntered,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
     RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -120,19 +120,19 @@ impl Bic {
 
     fn avoid(&mut self, acked: Bytes) {
         let mss = self.reno.mss;
-        let (inc, part) = self.increment(self.reno.window.in_segments(mss));
+        let (inc, part) = self.increment(self.reno.cwnd.in_segments(mss));
         self.state = part;
         // The bytes one more segment takes. Never less than itself: nothing outgrows slow start.
-        let step = Bytes::from_f64(self.reno.window.as_f64() / inc).max(mss);
+        let step = Bytes::from_f64(self.reno.cwnd.as_f64() / inc).max(mss);
         if self.credit >= step {
             // Collected for a longer step: worth one segment, not a burst.
             self.credit = Bytes::ZERO;
-            self.reno.window += mss;
+            self.reno.cwnd += mss;
         }
         self.credit += acked;
         let segments = self.credit.as_u64() / step.as_u64();
         self.credit -= step * segments;
-        self.reno.window += mss * segments;
+        self.reno.cwnd += mss * segments;
     }
 
     /// The part of the curve the window is in.
@@ -140,17 +140,17 @@ impl Bic {
         if self.reno.in_slow_start() {
             "slow_start"
         } else {
-            self.increment(self.reno.window.in_segments(self.reno.mss)).1
+            self.increment(self.reno.cwnd.in_segments(self.reno.mss)).1
         }
     }
 
     /// A congestion event: remembers where, and lowers window and threshold.
     fn reduce(&mut self) {
-        let w = self.reno.window.in_segments(self.reno.mss);
+        let w = self.reno.cwnd.in_segments(self.reno.mss);
         self.prior_w_max = self.w_max;
         let shrinking = self.fast_convergence && w < self.w_max;
         self.w_max = if shrinking { w * (1.0 + self.beta) / 2.0 } else { w };
-        self.reno.reduce(self.reno.window.mul_f64(if w <= self.low_window { 0.5 } else { self.beta }));
+        self.reno.reduce(self.reno.cwnd.mul_f64(if w <= self.low_window { 0.5 } else { self.beta }));
         self.credit = Bytes::ZERO;
     }
 }
@@ -160,7 +160,7 @@ impl CongestionControl for Bic {
         name: "bic",
         aliases: &[],
         summary: "binary search between the cwnd of the last loss and the reduced one",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
             Param::number("s_max", 16.0, (1.0, 10_000.0), "pkt", "maximum growth per round trip"),
@@ -198,7 +198,7 @@ impl CongestionControl for Bic {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.pacing.on_ack(event.srtt);
-        if event.phase == Phase::Recovery || !event.window_limited || event.creditable().is_zero() {
+        if event.phase == Phase::Recovery || !event.cwnd_limited || event.creditable().is_zero() {
             return;
         }
         let mut acked = event.creditable();
@@ -225,15 +225,15 @@ impl CongestionControl for Bic {
             self.reduce();
             self.w_max = 0.0;
         }
-        self.reno.window = self.reno.mss;
+        self.reno.cwnd = self.reno.mss;
         self.credit = Bytes::ZERO;
         self.state = "slow_start";
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
-        let reduced = self.reno.window;
+        let reduced = self.reno.cwnd;
         self.reno.undo();
-        if self.reno.window > reduced {
+        if self.reno.cwnd > reduced {
             self.w_max = self.prior_w_max;
         }
         self.state = self.part();
@@ -272,14 +272,14 @@ mod tests {
     /// In avoidance with a window of `segments`, after a loss at `w_max`.
     fn avoiding(segments: u64, w_max: f64, overrides: &[(&str, f64)]) -> Bic {
         let mut scheme = bic(overrides);
-        scheme.reno.window = Bytes::new(segments * MSS);
-        scheme.reno.ssthresh = scheme.reno.window;
+        scheme.reno.cwnd = Bytes::new(segments * MSS);
+        scheme.reno.ssthresh = scheme.reno.cwnd;
         scheme.w_max = w_max;
         scheme
     }
 
     fn lose(scheme: &mut Bic) {
-        let flight = scheme.reno.window.as_u64();
+        let flight = scheme.reno.cwnd.as_u64();
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, flight));
     }
 
@@ -295,13 +295,13 @@ mod tests {
 
     /// Segments of a whole window acknowledged one by one, until the window has grown by one.
     fn acks_to_grow(scheme: &mut Bic) -> u64 {
-        let before = scheme.reno.window;
+        let before = scheme.reno.cwnd;
         let mut n = 0;
-        while scheme.reno.window == before {
+        while scheme.reno.cwnd == before {
             scheme.on_ack(&ack(MSS));
             n += 1;
         }
-        assert_eq!(scheme.reno.window, before + Bytes::new(MSS));
+        assert_eq!(scheme.reno.cwnd, before + Bytes::new(MSS));
         n
     }
 
@@ -362,7 +362,7 @@ mod tests {
         // A late ACK of many segments counts them all.
         let mut scheme = avoiding(800, 1000.0, &[]);
         scheme.on_ack(&ack(125 * MSS)); // two and a half steps
-        assert_eq!(scheme.reno.window, Bytes::new(802 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(802 * MSS));
     }
 
     /// Growth is never faster than slow start.
@@ -370,7 +370,7 @@ mod tests {
     fn bic_growth_is_at_most_slow_start() {
         let mut scheme = avoiding(20, 100_000.0, &[("s_max", 10_000.0)]);
         scheme.on_ack(&ack(20 * MSS));
-        assert_eq!(scheme.reno.window, Bytes::new(40 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(40 * MSS));
     }
 
     /// Credit for a long step is worth one segment of a short step.
@@ -380,7 +380,7 @@ mod tests {
         scheme.on_ack(&ack(4000 * MSS)); // of 4980
         scheme.w_max = 5000.0; // 996 / 16 = 62.25
         scheme.on_ack(&ack(MSS));
-        assert_eq!(scheme.reno.window, Bytes::new(997 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(997 * MSS));
     }
 
     /// A loss keeps four fifths of the window, and half of a small one.
@@ -388,14 +388,14 @@ mod tests {
     fn bic_loss_keeps_four_fifths_or_half_of_small_window() {
         let mut scheme = avoiding(100, 0.0, &[]);
         lose(&mut scheme);
-        assert_eq!((scheme.reno.window, scheme.reno.ssthresh), (Bytes::new(80 * MSS), Bytes::new(80 * MSS)));
+        assert_eq!((scheme.reno.cwnd, scheme.reno.ssthresh), (Bytes::new(80 * MSS), Bytes::new(80 * MSS)));
         assert_eq!((scheme.w_max, state(&scheme)), (100.0, "recovery"));
         let mut small = avoiding(14, 0.0, &[]);
         lose(&mut small);
-        assert_eq!(small.reno.window, Bytes::new(7 * MSS));
+        assert_eq!(small.reno.cwnd, Bytes::new(7 * MSS));
         let mut least = avoiding(3, 0.0, &[]);
         lose(&mut least);
-        assert_eq!(least.reno.window, Bytes::new(2 * MSS));
+        assert_eq!(least.reno.cwnd, Bytes::new(2 * MSS));
     }
 
     /// Fast convergence lowers the maximum to 0.9 of the window if it shrank.
@@ -417,10 +417,10 @@ mod tests {
         let mut scheme = avoiding(100, 100.0, &[]);
         scheme.on_timeout(&timeout(100 * MSS, 1));
         scheme.on_timeout(&timeout(MSS, 2));
-        assert_eq!((scheme.reno.window, scheme.reno.ssthresh), (Bytes::new(MSS), Bytes::new(80 * MSS)));
+        assert_eq!((scheme.reno.cwnd, scheme.reno.ssthresh), (Bytes::new(MSS), Bytes::new(80 * MSS)));
         assert_eq!(scheme.w_max, 0.0);
         scheme.on_ack(&Ack { phase: Phase::Loss, ..ack(79 * MSS) });
-        assert_eq!(scheme.reno.window, Bytes::new(80 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(80 * MSS));
         assert_eq!(acks_to_grow(&mut scheme), 5, "80 / 16: beyond an unknown maximum");
     }
 
@@ -430,7 +430,7 @@ mod tests {
         let mut scheme = avoiding(90, 100.0, &[]);
         lose(&mut scheme);
         scheme.on_spurious_loss(&testing::spurious(Phase::Recovery));
-        assert_eq!((scheme.reno.window, scheme.w_max), (Bytes::new(90 * MSS), 100.0));
+        assert_eq!((scheme.reno.cwnd, scheme.w_max), (Bytes::new(90 * MSS), 100.0));
         assert_eq!(state(&scheme), "binary_search");
         scheme.on_spurious_loss(&testing::spurious(Phase::Recovery));
         assert_eq!(scheme.w_max, 100.0);
@@ -441,8 +441,8 @@ mod tests {
     fn bic_in_recovery_or_app_limited_does_not_grow() {
         let mut scheme = avoiding(15, 100.0, &[]);
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(15 * MSS) });
-        scheme.on_ack(&Ack { window_limited: false, ..ack(15 * MSS) });
-        assert_eq!(scheme.reno.window, Bytes::new(15 * MSS));
+        scheme.on_ack(&Ack { cwnd_limited: false, ..ack(15 * MSS) });
+        assert_eq!(scheme.reno.cwnd, Bytes::new(15 * MSS));
     }
 
     /// Idle time beyond the RTO restarts from the initial window.
@@ -450,6 +450,6 @@ mod tests {
     fn bic_idle_beyond_rto_restarts_from_initial_window() {
         let mut scheme = avoiding(40, 100.0, &[]);
         scheme.on_idle_restart(&testing::idle(201, 200));
-        assert_eq!((scheme.reno.window, scheme.w_max), (Bytes::new(10 * MSS), 100.0));
+        assert_eq!((scheme.reno.cwnd, scheme.w_max), (Bytes::new(10 * MSS), 100.0));
     }
 }

@@ -50,8 +50,8 @@
 
 use crate::schemes::Cubic;
 use crate::{
-    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, Evidence, IdleRestart, Info, Lost,
-    Nanos, Param, Params, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup,
+    Ack, Advice, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Param,
+    Params, Provenance, Rate, RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup,
     SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -89,7 +89,7 @@ pub struct Brf {
     /// A greater one that may still be in flight, and until when.
     before: Rate,
     before_until: Nanos,
-    window: Bytes,
+    cwnd: Bytes,
     /// Since when the next share has been waited for: the last one, or what restarted the clock. `None` before any event.
     since: Option<Nanos>,
     srtt: Option<Nanos>,
@@ -154,7 +154,7 @@ impl CongestionControl for Brf {
         name: "brf",
         aliases: &[],
         summary: "BRF: sends at the rate that the bottleneck switch writes into ACKs",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
             Param::number("window_gain", 2.0, (1.0, 10.0), "", "cwnd as a multiple of rate times srtt"),
@@ -178,7 +178,7 @@ impl CongestionControl for Brf {
             rate: None,
             before: Rate::ZERO,
             before_until: Nanos::ZERO,
-            window: setup.initial_window,
+            cwnd: setup.initial_window,
             since: None,
             srtt: None,
             cubic: Cubic::new(&inner),
@@ -205,7 +205,7 @@ impl CongestionControl for Brf {
         self.check_patience(event.now);
         match (self.state, self.rate) {
             (State::Fallback, _) => self.cubic.on_ack(event),
-            (State::Advised, Some(rate)) => self.window = self.safety_window(event.now, rate),
+            (State::Advised, Some(rate)) => self.cwnd = self.safety_window(event.now, rate),
             _ => {}
         }
     }
@@ -252,7 +252,7 @@ impl CongestionControl for Brf {
                 }
                 self.rate = Some(rate);
                 self.since = Some(event.now);
-                self.window = self.safety_window(event.now, rate);
+                self.cwnd = self.safety_window(event.now, rate);
                 if self.state != State::Advised {
                     self.transition(State::Advised);
                 }
@@ -269,7 +269,7 @@ impl CongestionControl for Brf {
         // Nobody answers one who does not send: the silence was no silence of the network.
         self.since = Some(event.now);
         if event.idle > self.patience() {
-            self.window = self.setup.initial_window;
+            self.cwnd = self.setup.initial_window;
             self.transition(State::Waiting);
         }
     }
@@ -278,7 +278,7 @@ impl CongestionControl for Brf {
     fn control(&self) -> Control {
         match self.state {
             State::Fallback => self.cubic.control(),
-            _ => Control { cwnd: self.window, pacing_rate: self.rate, burst: self.setup.mss },
+            _ => Control { cwnd: self.cwnd, pacing_rate: self.rate, burst: self.setup.mss },
         }
     }
 

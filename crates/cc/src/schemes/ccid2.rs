@@ -49,8 +49,8 @@
 //! times as many round trips.
 
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Evidence, Feedback, IdleRestart, Info, Param, Phase,
-    RecoveryEntered, RecoveryLeft, RecoveryStyle, Report, Setup, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionControl, Control, Feedback, IdleRestart, Info, Param, Phase, Provenance,
+    ReceiverFeedback, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, Telemetry, Timeout, Value,
 };
 
 /// RFC 3390: bytes of the initial window, unless two packets are more or four are less.
@@ -61,7 +61,7 @@ const INITIAL_BYTES: u64 = 4380;
 pub struct Ccid2 {
     packet: Bytes,
     /// W, in packets.
-    window: u64,
+    cwnd: u64,
     initial: u64,
     ssthresh: u64,
     /// What one acknowledgement counts for in slow start, in bytes.
@@ -73,7 +73,7 @@ pub struct Ccid2 {
 
 impl Ccid2 {
     fn in_slow_start(&self) -> bool {
-        self.window < self.ssthresh
+        self.cwnd < self.ssthresh
     }
 
     /// A packet more per two of credit up to the threshold, and then one per window.
@@ -83,14 +83,14 @@ impl Ccid2 {
             let pair = self.packet * 2;
             while self.credit >= pair && self.in_slow_start() {
                 self.credit -= pair;
-                self.window += 1;
+                self.cwnd += 1;
             }
         } else {
             self.credit += acked;
-            let window = self.packet * self.window;
+            let window = self.packet * self.cwnd;
             if self.credit >= window {
                 self.credit = (self.credit - window).min(window);
-                self.window += 1;
+                self.cwnd += 1;
             }
         }
     }
@@ -101,7 +101,7 @@ impl CongestionControl for Ccid2 {
         name: "ccid2",
         aliases: &[],
         summary: "TCP-like congestion control of DCCP: cwnd counted in packets (RFC 4341)",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: &[Param::number(
             "ack_ratio",
@@ -119,7 +119,7 @@ impl CongestionControl for Ccid2 {
         let initial = rfc3390.min(setup.initial_window.as_u64() / packet.as_u64()).max(1);
         Self {
             packet,
-            window: initial,
+            cwnd: initial,
             initial,
             ssthresh: u64::MAX,
             most_per_ack: packet * setup.params.number("ack_ratio") as u64,
@@ -130,7 +130,7 @@ impl CongestionControl for Ccid2 {
 
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
-        if event.phase == Phase::Recovery || !event.window_limited {
+        if event.phase == Phase::Recovery || !event.cwnd_limited {
             return;
         }
         let acked = event.creditable() - event.ce;
@@ -141,8 +141,8 @@ impl CongestionControl for Ccid2 {
 
     fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {
         self.recovering = true;
-        self.window = (self.window / 2).max(1);
-        self.ssthresh = self.window.max(2);
+        self.cwnd = (self.cwnd / 2).max(1);
+        self.ssthresh = self.cwnd.max(2);
         self.credit = Bytes::ZERO;
     }
 
@@ -150,13 +150,13 @@ impl CongestionControl for Ccid2 {
         self.recovering = false;
     }
 
-    fn on_report(&mut self, event: &Report) {
+    fn on_receiver_feedback(&mut self, event: &ReceiverFeedback) {
         if event.dropped == 0 && !event.slow {
             return;
         }
-        self.window = self.window.saturating_sub(event.dropped).max(1);
+        self.cwnd = self.cwnd.saturating_sub(event.dropped).max(1);
         if self.in_slow_start() {
-            self.ssthresh = self.window.max(2);
+            self.ssthresh = self.cwnd.max(2);
         }
     }
 
@@ -164,21 +164,21 @@ impl CongestionControl for Ccid2 {
         self.recovering = false;
         // RFC 5681 section 3.1: repeated expiries leave the threshold as it is.
         if event.consecutive <= 1 {
-            self.ssthresh = (self.window / 2).max(2);
+            self.ssthresh = (self.cwnd / 2).max(2);
         }
-        self.window = 1;
+        self.cwnd = 1;
         self.credit = Bytes::ZERO;
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
         if event.outlasts_rto() {
-            self.window = self.window.min(self.initial);
+            self.cwnd = self.cwnd.min(self.initial);
         }
     }
 
     #[inline]
     fn control(&self) -> Control {
-        Control { cwnd: self.packet * self.window, pacing_rate: None, burst: self.packet * 2 }
+        Control { cwnd: self.packet * self.cwnd, pacing_rate: None, burst: self.packet * 2 }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {
@@ -280,19 +280,19 @@ mod tests {
     #[test]
     fn ccid2_receive_drops_shrink_window_and_end_slow_start() {
         // RFC 4341 section 5.2.
-        let none = Report::of_nothing(crate::Nanos::ZERO);
+        let none = ReceiverFeedback::empty(crate::Nanos::ZERO);
         let mut scheme = ccid2(&[]);
         assert_eq!(acks(&mut scheme, 17), 20);
-        scheme.on_report(&none);
+        scheme.on_receiver_feedback(&none);
         assert_eq!(acks(&mut scheme, 1), 21);
-        scheme.on_report(&Report { dropped: 3, ..none });
+        scheme.on_receiver_feedback(&ReceiverFeedback { dropped: 3, ..none });
         assert_eq!(window(&scheme), 18);
         // Nine acknowledgements of two make the eighteen that are needed now.
         assert_eq!([acks(&mut scheme, 8), acks(&mut scheme, 1)], [18, 19]);
-        scheme.on_report(&Report { dropped: 1_000, ..none });
+        scheme.on_receiver_feedback(&ReceiverFeedback { dropped: 1_000, ..none });
         assert_eq!(window(&scheme), 1, "never below one");
         let mut scheme = ccid2(&[]);
-        scheme.on_report(&Report { slow: true, ..none });
+        scheme.on_receiver_feedback(&ReceiverFeedback { slow: true, ..none });
         assert_eq!([window(&scheme), acks(&mut scheme, 1), acks(&mut scheme, 1)], [3, 3, 4]);
     }
 
@@ -325,7 +325,7 @@ mod tests {
     fn ccid2_idle_or_app_limited_sender_loses_unused_window() {
         let mut scheme = ccid2(&[]);
         assert_eq!(acks(&mut scheme, 17), 20);
-        scheme.on_ack(&Ack { window_limited: false, ..ack(40 * PACKET) });
+        scheme.on_ack(&Ack { cwnd_limited: false, ..ack(40 * PACKET) });
         scheme.on_idle_restart(&idle(199, 200));
         assert_eq!(window(&scheme), 20);
         scheme.on_idle_restart(&idle(201, 200));

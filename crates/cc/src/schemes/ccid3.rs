@@ -75,8 +75,8 @@
 
 use crate::pacing::LEAST_RTT;
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Evidence, Feedback, Info, Nanos, Param, Phase, Rate,
-    RecoveryEntered, RecoveryStyle, Report, Sent, Setup, Telemetry, Timeout, Value, tfrc,
+    Ack, Bytes, CongestionControl, Control, Feedback, Info, Nanos, Param, Phase, Provenance, Rate,
+    ReceiverFeedback, RecoveryEntered, RecoveryStyle, Sent, Setup, Telemetry, Timeout, Value, tfrc,
 };
 
 /// RFC 5348 section 4.2: bytes of the initial window, unless two segments are more or four are less.
@@ -213,7 +213,7 @@ impl Ccid3 {
 
     /// X_recv of a receiver that has no room or cannot follow (RFC 4342 section 5.2): half of the rate that is allowed for a round
     /// trip.
-    fn restrained(&self, received: Rate, event: &Report, rtt: Nanos) -> Rate {
+    fn restrained(&self, received: Rate, event: &ReceiverFeedback, rtt: Nanos) -> Rate {
         let packet = self.segment.per(rtt);
         let taken = Rate::from_bytes_per_sec(packet.as_bytes_per_sec().saturating_mul(event.dropped));
         let allowed = (received - taken).max(received.min(packet));
@@ -221,7 +221,7 @@ impl Ccid3 {
     }
 
     /// The greatest X that the receive rates allow (section 4.3 step 4).
-    fn limit(&mut self, event: &Report, more_loss: bool, rtt: Nanos) -> Rate {
+    fn limit(&mut self, event: &ReceiverFeedback, more_loss: bool, rtt: Nanos) -> Rate {
         let doubled = |rate: Rate| if rate == Rate::MAX { rate } else { rate.mul_f64(2.0) };
         let Some(received) = event.receive_rate.map(|rate| rate.min(self.most)) else {
             return doubled(self.received.max());
@@ -254,7 +254,7 @@ impl CongestionControl for Ccid3 {
         name: "ccid3",
         aliases: &["tfrc"],
         summary: "TFRC, DCCP's smooth rate control: TCP's mean rate at the reported loss event rate (RFC 5348)",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
             Param::number("line_rate", 100_000.0, (1.0, 1e6), "mbit", "maximum rate"),
@@ -287,7 +287,7 @@ impl CongestionControl for Ccid3 {
         self.sent = true;
     }
 
-    fn on_report(&mut self, event: &Report) {
+    fn on_receiver_feedback(&mut self, event: &ReceiverFeedback) {
         let first = !core::mem::replace(&mut self.reported, true);
         self.sent = false;
         if let Some(sample) = event.rtt {

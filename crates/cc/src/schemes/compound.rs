@@ -63,7 +63,7 @@
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Nanos, Param, Phase,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -117,13 +117,13 @@ impl Compound {
         if self.diff >= self.gamma {
             let less = mss.mul_f64(self.zeta * self.diff).min(self.dwnd);
             self.dwnd -= less;
-            self.reno.window -= less;
-            self.reno.ssthresh = self.reno.ssthresh.min(self.reno.window);
+            self.reno.cwnd -= less;
+            self.reno.ssthresh = self.reno.ssthresh.min(self.reno.cwnd);
         } else if may_grow {
             // Never more than the window itself: nothing outgrows slow start.
             let more = (self.alpha * libm::pow(win, self.k) - 1.0).clamp(0.0, win);
             self.dwnd += mss.mul_f64(more);
-            self.reno.window += mss.mul_f64(more);
+            self.reno.cwnd += mss.mul_f64(more);
         }
     }
 
@@ -139,7 +139,7 @@ impl CongestionControl for Compound {
         name: "compound",
         aliases: &["ctcp"],
         summary: "Reno plus a delay window for the capacity that Reno leaves idle",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
             Param::number("alpha", 0.125, (0.0, 10.0), "", "factor of the delay window's growth"),
@@ -188,24 +188,24 @@ impl CongestionControl for Compound {
         if event.phase == Phase::Recovery {
             return;
         }
-        let may_grow = event.window_limited && !event.creditable().is_zero();
+        let may_grow = event.cwnd_limited && !event.creditable().is_zero();
         if may_grow {
             self.reno.grow(event.creditable());
         }
         if event.phase == Phase::Open && event.round_start {
-            let sent_under = self.round_windows.map_or(self.reno.window, |[now, _]| now);
+            let sent_under = self.round_windows.map_or(self.reno.cwnd, |[now, _]| now);
             if let Some([_, window]) = self.round_windows {
                 self.judge(window, may_grow);
             }
-            self.begin_round(Some([self.reno.window, sent_under]));
+            self.begin_round(Some([self.reno.cwnd, sent_under]));
         }
     }
 
     fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {
         self.phase = Phase::Recovery;
         self.prior_dwnd = self.dwnd;
-        let half_cwnd = ((self.reno.window - self.dwnd) / 2).max(self.reno.mss);
-        let kept = self.reno.window.mul_f64(1.0 - self.beta);
+        let half_cwnd = ((self.reno.cwnd - self.dwnd) / 2).max(self.reno.mss);
+        let kept = self.reno.cwnd.mul_f64(1.0 - self.beta);
         self.dwnd = kept - half_cwnd;
         self.reno.reduce(half_cwnd + self.dwnd);
         self.begin_round(None);
@@ -222,16 +222,16 @@ impl CongestionControl for Compound {
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
-        let reduced = self.reno.window;
+        let reduced = self.reno.cwnd;
         self.reno.undo();
-        if self.reno.window > reduced {
+        if self.reno.cwnd > reduced {
             self.dwnd = self.prior_dwnd;
         }
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
         if event.outlasts_rto() {
-            self.reno.window -= self.dwnd;
+            self.reno.cwnd -= self.dwnd;
             self.dwnd = Bytes::ZERO;
         }
         self.reno.restart(event);
@@ -276,11 +276,11 @@ mod tests {
     /// In avoidance with windows of `cwnd` and `dwnd` segments on a path of 100 ms; a round has just begun.
     fn avoiding(cwnd: u64, dwnd: u64, overrides: &[(&str, f64)]) -> Compound {
         let mut scheme = compound(overrides);
-        scheme.reno.window = Bytes::new((cwnd + dwnd) * MSS);
-        scheme.reno.ssthresh = scheme.reno.window;
+        scheme.reno.cwnd = Bytes::new((cwnd + dwnd) * MSS);
+        scheme.reno.ssthresh = scheme.reno.cwnd;
         scheme.dwnd = Bytes::new(dwnd * MSS);
         scheme.base_rtt = Some(Nanos::from_millis(100));
-        scheme.begin_round(Some([scheme.reno.window; 2]));
+        scheme.begin_round(Some([scheme.reno.cwnd; 2]));
         scheme
     }
 
@@ -432,7 +432,7 @@ mod tests {
         let mut scheme = avoiding(156, 100, &[]);
         let limited = |scheme: &mut Compound, micros| {
             for round_start in [false, false, true] {
-                scheme.on_ack(&Ack { window_limited: false, round_start, ..sample(micros) });
+                scheme.on_ack(&Ack { cwnd_limited: false, round_start, ..sample(micros) });
             }
             windows(scheme)
         };

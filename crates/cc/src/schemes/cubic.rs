@@ -61,8 +61,8 @@
 use crate::hystart::{HyStart, HyStartState};
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, Evidence, IdleRestart, Info, Nanos, Param,
-    Phase, RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase,
+    Provenance, RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// Kept of the flight on a mark with `abe` (RFC 8511 section 3.1).
@@ -88,7 +88,7 @@ pub struct Cubic {
     last_ack: Nanos,
     region: &'static str,
     pacing: WindowPacing,
-    window: Bytes,
+    cwnd: Bytes,
 }
 
 /// What a spurious reduction restores (RFC 9438 section 4.9). Windows are in segments.
@@ -133,7 +133,7 @@ impl Cubic {
             HyStartState::Conservative { .. } => "conservative_slow_start",
             _ => "slow_start",
         };
-        if event.window_limited {
+        if event.cwnd_limited {
             let grow = curve.hystart.growth(event.creditable(), self.mss).as_f64() * self.segments_per_byte;
             curve.cwnd = (curve.cwnd + grow).min(curve.ssthresh);
         }
@@ -189,7 +189,7 @@ impl Cubic {
     /// To be called whenever the window may have changed.
     #[inline]
     fn publish(&mut self) {
-        self.window = self.bytes(self.curve.cwnd).max(self.mss);
+        self.cwnd = self.bytes(self.curve.cwnd).max(self.mss);
     }
 }
 
@@ -198,7 +198,7 @@ impl CongestionControl for Cubic {
         name: "cubic",
         aliases: &[],
         summary: "cubic growth in the time since the last loss (RFC 9438), with HyStart++ (RFC 9406)",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
             Param::number("c", 0.4, (0.001, 100.0), "pkt/s^3", "steepness of the curve"),
@@ -240,7 +240,7 @@ impl CongestionControl for Cubic {
             last_ack: Nanos::ZERO,
             region: "slow_start",
             pacing,
-            window: Bytes::ZERO,
+            cwnd: Bytes::ZERO,
         };
         scheme.publish();
         scheme
@@ -251,7 +251,7 @@ impl CongestionControl for Cubic {
         self.pacing.on_ack(event.srtt);
         let gap = event.now - self.last_ack;
         self.last_ack = event.now;
-        if !event.window_limited {
+        if !event.cwnd_limited {
             // Section 4.2: t leaves out the time in which the application was the limit.
             if let Some(epoch) = &mut self.curve.epoch {
                 epoch.start += gap;
@@ -262,7 +262,7 @@ impl CongestionControl for Cubic {
         }
         if self.curve.cwnd < self.curve.ssthresh {
             self.slow_start(event);
-        } else if event.window_limited && !event.creditable().is_zero() {
+        } else if event.cwnd_limited && !event.creditable().is_zero() {
             self.avoid(event);
         } else {
             return;
@@ -316,11 +316,7 @@ impl CongestionControl for Cubic {
     #[inline]
     fn control(&self) -> Control {
         let ssthresh = self.bytes(self.curve.ssthresh);
-        Control {
-            cwnd: self.window,
-            pacing_rate: self.pacing.rate(self.window, ssthresh),
-            burst: self.mss * 2,
-        }
+        Control { cwnd: self.cwnd, pacing_rate: self.pacing.rate(self.cwnd, ssthresh), burst: self.mss * 2 }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {

@@ -94,7 +94,7 @@
 
 use super::bbr::Standard;
 use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry, State};
-use crate::{Ack, Bytes, Evidence, Info, Nanos, Param, Rate, RecoveryStyle, Setup, bbr_params};
+use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, Rate, RecoveryStyle, Setup, bbr_params};
 
 /// DA-BBR.
 pub type DaBbr = BbrCore<DelayAware>;
@@ -118,7 +118,7 @@ impl Policy for DelayAware {
         name: "da-bbr",
         aliases: &[],
         summary: "BBR whose cwnd grows with the queue, from one BDP to two",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
             Param::flag("delay_scaling", true, "scale cwnd and inflight tests by the delay; off: plain BDP"),
@@ -163,7 +163,7 @@ impl Policy for DelayAware {
         // Steps within ProbeRTT are no other state.
         self.slow &= matches!(to, State::ProbeRtt { until: Some(_), .. });
         if let State::ProbeRtt { until: None, .. } = to {
-            let window = model.window().mul_f64(1.0 / self.divisor);
+            let window = model.cwnd().mul_f64(1.0 / self.divisor);
             self.probe_rtt_window = window.max(model.settings().min_window);
         }
     }
@@ -183,7 +183,7 @@ impl Policy for DelayAware {
             return Standard.enter_recovery(window, ack, model);
         }
         self.slow = true;
-        RecoveryEntry { window: ack.inflight.max(model.settings().mss), conserve: true }
+        RecoveryEntry { cwnd: ack.inflight.max(model.settings().mss), conserve: true }
     }
 
     fn conserve(&mut self, window: Bytes, ack: &Ack, model: &Model) -> Bytes {

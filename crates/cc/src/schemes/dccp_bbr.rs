@@ -52,7 +52,8 @@
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
 use crate::{
-    Ack, Bytes, Evidence, Feedback, Info, Param, RecoveryStyle, Report, Setup, Telemetry, Value, bbr_params,
+    Ack, Bytes, Feedback, Info, Param, Provenance, ReceiverFeedback, RecoveryStyle, Setup, Telemetry, Value,
+    bbr_params,
 };
 
 /// DCCP-BBR.
@@ -90,7 +91,7 @@ impl Policy for LossAdaptive {
         name: "dccp-bbr",
         aliases: &[],
         summary: "BBR whose probing gain balances the loss rate that the receiver reports",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
             Param::number("loss_low", 0.2, (0.0, 0.45), "", "loss rate up to which the gains are BBR's"),
@@ -131,7 +132,7 @@ impl Policy for LossAdaptive {
         }
     }
 
-    fn on_report(&mut self, report: &Report, _model: &Model) {
+    fn on_receiver_feedback(&mut self, report: &ReceiverFeedback, _model: &Model) {
         if let Some(rate) = report.loss_rate.filter(|rate| (0.0..=1.0).contains(rate)) {
             self.loss_rate = Some(rate);
         }
@@ -154,9 +155,9 @@ impl Policy for LossAdaptive {
 
     fn enter_recovery(&mut self, window: Bytes, ack: &Ack, _model: &Model) -> RecoveryEntry {
         if self.conserve {
-            RecoveryEntry { window: ack.inflight + ack.acked, conserve: true }
+            RecoveryEntry { cwnd: ack.inflight + ack.acked, conserve: true }
         } else {
-            RecoveryEntry { window, conserve: false }
+            RecoveryEntry { cwnd: window, conserve: false }
         }
     }
 

@@ -67,8 +67,8 @@
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, Evidence, IdleRestart, Info, Param,
-    Phase, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, IdleRestart, Info, Param, Phase,
+    Provenance, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
 /// The averaged share of marked bytes.
@@ -141,7 +141,7 @@ impl CongestionControl for Dctcp {
         name: "dctcp",
         aliases: &[],
         summary: "Reno that cuts cwnd in proportion to the share of marked bytes (RFC 8257)",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[MarkShare::GAIN, MarkShare::ALPHA_INIT, PACED],
     };
@@ -163,7 +163,7 @@ impl CongestionControl for Dctcp {
         if event.round_start {
             self.share.end_window();
         }
-        if event.phase != Phase::Recovery && event.window_limited && !event.creditable().is_zero() {
+        if event.phase != Phase::Recovery && event.cwnd_limited && !event.creditable().is_zero() {
             self.reno.grow(event.creditable());
         }
     }
@@ -171,7 +171,7 @@ impl CongestionControl for Dctcp {
     fn on_recovery_entered(&mut self, event: &RecoveryEntered) {
         self.recovering = true;
         self.reno.reduce(match event.cause {
-            CongestionCause::Ecn => self.share.keep(self.reno.window),
+            CongestionCause::Ecn => self.share.keep(self.reno.cwnd),
             CongestionCause::Loss => event.flight_size / 2,
         });
     }
@@ -219,7 +219,7 @@ mod tests {
 
     /// `n` segments are delivered, `marked` of them with a mark; `ends`: a window of data ends with them.
     fn delivered(n: u64, marked: u64, ends: bool) -> Ack {
-        Ack { ce: Bytes::new(marked * MSS), round_start: ends, window_limited: false, ..ack(n * MSS) }
+        Ack { ce: Bytes::new(marked * MSS), round_start: ends, cwnd_limited: false, ..ack(n * MSS) }
     }
 
     #[track_caller]
@@ -254,29 +254,29 @@ mod tests {
     #[test]
     fn dctcp_mark_reduces_window_by_half_of_alpha() {
         let mut scheme = dctcp(&[("alpha_init", 0.25)]);
-        scheme.reno.window = Bytes::new(40 * MSS);
+        scheme.reno.cwnd = Bytes::new(40 * MSS);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
         // 40 × (1 - 1/8), of the window and not of the flight.
-        assert_eq!((scheme.reno.window, scheme.reno.ssthresh), (Bytes::new(35 * MSS), Bytes::new(35 * MSS)));
+        assert_eq!((scheme.reno.cwnd, scheme.reno.ssthresh), (Bytes::new(35 * MSS), Bytes::new(35 * MSS)));
         let mut full = dctcp(&[]);
         full.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
-        assert_eq!(full.reno.window, Bytes::new(5 * MSS));
-        full.reno.window = Bytes::new(3 * MSS);
+        assert_eq!(full.reno.cwnd, Bytes::new(5 * MSS));
+        full.reno.cwnd = Bytes::new(3 * MSS);
         full.on_recovery_entered(&entered(CongestionCause::Ecn, 3 * MSS));
-        assert_eq!(full.reno.window, Bytes::new(2 * MSS));
+        assert_eq!(full.reno.cwnd, Bytes::new(2 * MSS));
     }
 
     /// A loss halves the flight, for any alpha.
     #[test]
     fn dctcp_loss_halves_flight_for_any_alpha() {
         let mut scheme = dctcp(&[("alpha_init", 0.0)]);
-        scheme.reno.window = Bytes::new(40 * MSS);
+        scheme.reno.cwnd = Bytes::new(40 * MSS);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 40 * MSS));
-        assert_eq!(scheme.reno.window, Bytes::new(40 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(40 * MSS));
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 36 * MSS));
-        assert_eq!(scheme.reno.window, Bytes::new(18 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(18 * MSS));
         scheme.on_timeout(&timeout(18 * MSS, 1));
-        assert_eq!((scheme.reno.window, scheme.reno.ssthresh), (Bytes::new(MSS), Bytes::new(9 * MSS)));
+        assert_eq!((scheme.reno.cwnd, scheme.reno.ssthresh), (Bytes::new(MSS), Bytes::new(9 * MSS)));
     }
 
     /// Growth is Reno's and pauses during a reduction.
@@ -284,23 +284,23 @@ mod tests {
     fn dctcp_grows_as_reno_and_pauses_in_reduction() {
         let mut scheme = dctcp(&[]);
         scheme.on_ack(&ack(2 * MSS));
-        assert_eq!(scheme.reno.window, Bytes::new(12 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(12 * MSS));
         scheme.reno.ssthresh = Bytes::new(12 * MSS);
         (0..5).for_each(|_| scheme.on_ack(&ack(2 * MSS)));
-        assert_eq!(scheme.reno.window, Bytes::new(12 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(12 * MSS));
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(2 * MSS) });
-        assert_eq!(scheme.reno.window, Bytes::new(12 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(12 * MSS));
         scheme.on_ack(&ack(2 * MSS));
-        assert_eq!(scheme.reno.window, Bytes::new(13 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(13 * MSS));
     }
 
     /// Idle time beyond the RTO restarts from the initial window.
     #[test]
     fn dctcp_idle_beyond_rto_restarts_from_initial_window() {
         let mut scheme = dctcp(&[]);
-        scheme.reno.window = Bytes::new(40 * MSS);
+        scheme.reno.cwnd = Bytes::new(40 * MSS);
         scheme.on_idle_restart(&testing::idle(201, 200));
-        assert_eq!(scheme.reno.window, Bytes::new(10 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(10 * MSS));
         close(scheme.share.alpha, 1.0);
     }
 }

@@ -35,7 +35,7 @@
 use libm::pow;
 
 use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
-use crate::{Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
+use crate::{Info, Param, Provenance, RecoveryStyle, Setup, merged_params};
 
 /// EWTCP.
 pub type Ewtcp = Coupled<Weighted>;
@@ -51,7 +51,7 @@ impl Policy for Weighted {
         name: "ewtcp",
         aliases: &[],
         summary: "multipath: every subflow is a Reno of weight 1/n², so n subflows equal one TCP",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: merged_params![PARAMS; Param::number("power", 2.0, (0.0, 4.0), "", "weight of a subflow: n to the -power")],
     };
@@ -65,7 +65,7 @@ impl Policy for Weighted {
         let n = mesh.peers().len() as f64;
         // The usual power without a call per acknowledgement.
         let weight = if self.power == 2.0 { 1.0 / (n * n) } else { pow(n, -self.power) };
-        weight / mesh.own().window
+        weight / mesh.own().cwnd
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
         let w = balance(2.0);
         assert!(near(w, balance(1.0) / 2.0));
         let view = path(1, 40, 0);
-        let at = |w: f64| crate::PathView { window: crate::Bytes::from_f64(w * MSS as f64), ..view };
+        let at = |w: f64| crate::PathView { cwnd: crate::Bytes::from_f64(w * MSS as f64), ..view };
         let drift = |w: f64| (1.0 - p) * growth::<Weighted>(&[], 0, &[at(w), at(w)]) - p * w / 2.0;
         assert!(drift(w * 0.99) > 0.0 && drift(w * 1.01) < 0.0);
     }

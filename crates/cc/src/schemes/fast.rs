@@ -53,7 +53,7 @@
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Nanos, Param, Phase,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -90,7 +90,7 @@ impl Fast {
         self.rtt = Some(match self.rtt {
             None => (sample, sample),
             Some((base, mean)) => {
-                let over = MEAN_SAMPLES_MIN.max(self.reno.window.in_segments(self.reno.mss) / 3.0);
+                let over = MEAN_SAMPLES_MIN.max(self.reno.cwnd.in_segments(self.reno.mss) / 3.0);
                 (base.min(sample), mean + (sample - mean) / over)
             }
         });
@@ -116,17 +116,17 @@ impl Fast {
         }
         let mss = self.reno.mss;
         let target = self.old_window.in_segments(mss) - queued + self.alpha;
-        let w = self.reno.window.in_segments(mss);
+        let w = self.reno.cwnd.in_segments(mss);
         let next = ((1.0 - self.gamma) * w + self.gamma * target).min(2.0 * w).max(2.0);
         if next <= w || may_grow {
-            self.reno.window = mss.mul_f64(next).max(mss * 2);
+            self.reno.cwnd = mss.mul_f64(next).max(mss * 2);
         }
     }
 
     fn halt(&mut self) {
         self.rounds = 0;
-        self.old_window = self.reno.window;
-        self.round_windows = [self.reno.window; 2];
+        self.old_window = self.reno.cwnd;
+        self.round_windows = [self.reno.cwnd; 2];
     }
 }
 
@@ -135,7 +135,7 @@ impl CongestionControl for Fast {
         name: "fast",
         aliases: &[],
         summary: "keeps a fixed number of its packets queued, by an equation in the delay",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
             Param::number("alpha", 100.0, (0.0, 10_000.0), "pkt", "own packets queued in equilibrium"),
@@ -163,8 +163,8 @@ impl CongestionControl for Fast {
             mi_threshold_ns: params.number("mi_threshold") * 1e6,
             every: params.number("every") as u64,
             rtt: None,
-            round_windows: [reno.window; 2],
-            old_window: reno.window,
+            round_windows: [reno.cwnd; 2],
+            old_window: reno.cwnd,
             rounds: 0,
             phase: Phase::Open,
             pacing: WindowPacing::new(setup),
@@ -183,7 +183,7 @@ impl CongestionControl for Fast {
             self.rounds = 0;
             return;
         }
-        let may_grow = event.window_limited && !event.creditable().is_zero();
+        let may_grow = event.cwnd_limited && !event.creditable().is_zero();
         if event.round_start {
             self.old_window = self.round_windows[1];
             self.rounds += 1;
@@ -191,7 +191,7 @@ impl CongestionControl for Fast {
         if self.is_idle_path() {
             self.rounds = 0;
             if may_grow {
-                self.reno.window += event.creditable();
+                self.reno.cwnd += event.creditable();
             }
         } else if self.rounds > self.every {
             // The round that was under way when the count began is not a whole one.
@@ -199,13 +199,13 @@ impl CongestionControl for Fast {
             self.rounds = 1;
         }
         if event.round_start {
-            self.round_windows = [self.reno.window, self.round_windows[0]];
+            self.round_windows = [self.reno.cwnd, self.round_windows[0]];
         }
     }
 
     fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {
         self.phase = Phase::Recovery;
-        self.reno.reduce(self.reno.window / 2);
+        self.reno.reduce(self.reno.cwnd / 2);
         self.halt();
     }
 
@@ -230,8 +230,8 @@ impl CongestionControl for Fast {
         // No threshold: paced as in slow start while it multiplies, with a little headroom while it steers.
         let threshold = if self.is_idle_path() { Bytes::MAX } else { Bytes::ZERO };
         Control {
-            cwnd: self.reno.window,
-            pacing_rate: self.pacing.rate(self.reno.window, threshold),
+            cwnd: self.reno.cwnd,
+            pacing_rate: self.pacing.rate(self.reno.cwnd, threshold),
             burst: self.reno.mss * 2,
         }
     }
@@ -266,7 +266,7 @@ mod tests {
     /// A window of `segments`, in force for a while, on a path of 100 ms with this mean round-trip time.
     fn steady(segments: u64, mean_ms: f64, overrides: &[(&str, f64)]) -> Fast {
         let mut scheme = fast(overrides);
-        scheme.reno.window = Bytes::new(segments * MSS);
+        scheme.reno.cwnd = Bytes::new(segments * MSS);
         scheme.halt();
         scheme.rtt = Some((100e6, mean_ms * 1e6));
         scheme
@@ -277,7 +277,7 @@ mod tests {
         for _ in 0..=scheme.every {
             scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
         }
-        scheme.reno.window.in_segments(scheme.reno.mss)
+        scheme.reno.cwnd.in_segments(scheme.reno.mss)
     }
 
     #[track_caller]
@@ -317,7 +317,7 @@ mod tests {
         for expected in [200.0, 200.0, 230.0, 230.0, 257.0, 257.0, 281.3] {
             scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
             scheme.on_ack(&ack(MSS));
-            near(scheme.reno.window.in_segments(scheme.reno.mss), expected);
+            near(scheme.reno.cwnd.in_segments(scheme.reno.mss), expected);
         }
     }
 
@@ -327,7 +327,7 @@ mod tests {
         let mut scheme = steady(200, 125.0, &[("every", 1.0)]);
         let mut next = |expected| {
             scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
-            near(scheme.reno.window.in_segments(scheme.reno.mss), expected);
+            near(scheme.reno.cwnd.in_segments(scheme.reno.mss), expected);
         };
         next(200.0);
         next(230.0);
@@ -340,10 +340,10 @@ mod tests {
     fn fast_without_queue_grows_one_segment_per_ack() {
         let mut scheme = steady(200, 100.7, &[]);
         scheme.on_ack(&ack(50 * MSS));
-        assert_eq!(scheme.reno.window, Bytes::new(250 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(250 * MSS));
         let mut queued = steady(200, 100.75, &[]);
         queued.on_ack(&ack(50 * MSS));
-        assert_eq!(queued.reno.window, Bytes::new(200 * MSS));
+        assert_eq!(queued.reno.cwnd, Bytes::new(200 * MSS));
     }
 
     /// The mean covers 256 samples, or a third of the window.
@@ -369,16 +369,16 @@ mod tests {
         for n in 1..=all.len() {
             let flows = &mut all[..n];
             for _ in 0..60 {
-                let sum: f64 = flows.iter().map(|flow| flow.reno.window.as_f64() / MSS as f64).sum();
+                let sum: f64 = flows.iter().map(|flow| flow.reno.cwnd.as_f64() / MSS as f64).sum();
                 for flow in flows.iter_mut() {
                     flow.rtt = Some((100e6, 100e6 * (sum / 400.0).max(1.01)));
-                    flow.old_window = flow.reno.window;
+                    flow.old_window = flow.reno.cwnd;
                     flow.apply(true);
                 }
             }
             for flow in flows.iter() {
                 // sum (1 - 400 / sum) = n alpha: the sum is 400 + 100 n, and all have as much of it.
-                let (window, expected) = (flow.reno.window.as_f64() / MSS as f64, 400.0 / n as f64 + 100.0);
+                let (window, expected) = (flow.reno.cwnd.as_f64() / MSS as f64, 400.0 / n as f64 + 100.0);
                 assert!((window - expected).abs() < 0.5, "{n} flows: {window} is not {expected}");
             }
         }
@@ -389,15 +389,15 @@ mod tests {
     fn fast_loss_halves_window_and_pauses_law_two_rounds() {
         let mut scheme = steady(200, 125.0, &[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 200 * MSS));
-        assert_eq!(scheme.reno.window, Bytes::new(100 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(100 * MSS));
         for _ in 0..5 {
             scheme.on_ack(&Ack { phase: Phase::Recovery, round_start: true, ..ack(MSS) });
         }
-        assert_eq!(scheme.reno.window, Bytes::new(100 * MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(100 * MSS));
         near(period(&mut scheme), 140.0); // 20 queued: (100 + 80 + 100) / 2
         let mut small = steady(3, 125.0, &[]);
         small.on_recovery_entered(&entered(CongestionCause::Loss, 3 * MSS));
-        assert_eq!(small.reno.window, Bytes::new(2 * MSS));
+        assert_eq!(small.reno.cwnd, Bytes::new(2 * MSS));
     }
 
     /// A timeout leaves one segment; a spurious one changes nothing.
@@ -405,7 +405,7 @@ mod tests {
     fn fast_timeout_leaves_one_segment_unless_spurious() {
         let mut scheme = steady(200, 125.0, &[]);
         scheme.on_timeout(&timeout(200 * MSS, 1));
-        assert_eq!(scheme.reno.window, Bytes::new(MSS));
+        assert_eq!(scheme.reno.cwnd, Bytes::new(MSS));
         scheme.on_spurious_loss(&testing::spurious(Phase::Loss));
         near(period(&mut scheme), 230.0);
     }
@@ -415,9 +415,9 @@ mod tests {
     fn fast_app_limited_window_shrinks_but_does_not_grow() {
         let limited = |mut scheme: Fast| {
             for _ in 0..=2 {
-                scheme.on_ack(&Ack { window_limited: false, round_start: true, ..ack(MSS) });
+                scheme.on_ack(&Ack { cwnd_limited: false, round_start: true, ..ack(MSS) });
             }
-            scheme.reno.window.in_segments(scheme.reno.mss)
+            scheme.reno.cwnd.in_segments(scheme.reno.mss)
         };
         near(limited(steady(200, 125.0, &[])), 200.0);
         near(limited(steady(200, 100.0, &[])), 200.0);
@@ -429,6 +429,6 @@ mod tests {
     fn fast_idle_beyond_rto_restarts_from_initial_window() {
         let mut scheme = steady(40, 100.0, &[]);
         scheme.on_idle_restart(&testing::idle(201, 200));
-        assert_eq!((scheme.reno.window, scheme.rtt), (Bytes::new(10 * MSS), Some((100e6, 100e6))));
+        assert_eq!((scheme.reno.cwnd, scheme.rtt), (Bytes::new(10 * MSS), Some((100e6, 100e6))));
     }
 }

@@ -11,7 +11,7 @@
 //! It collapses a shared network. Never deploy it.
 
 use crate::{
-    Ack, CongestionControl, Control, Evidence, Info, Param, Rate, RecoveryEntered, RecoveryStyle, Setup,
+    Ack, CongestionControl, Control, Info, Param, Provenance, Rate, RecoveryEntered, RecoveryStyle, Setup,
     Timeout,
 };
 
@@ -26,7 +26,7 @@ impl CongestionControl for Fixed {
         name: "fixed",
         aliases: &[],
         summary: "constant cwnd or rate that ignores congestion; a tool for tests",
-        evidence: Evidence::Tool,
+        provenance: Provenance::Tool,
         recovery: RecoveryStyle::Own,
         params: &[
             Param::number("window", 10.0, (1.0, 1e9), "pkt", "constant cwnd in segments"),

@@ -46,7 +46,7 @@
 //! for `olia`). After a path was bad, its small cwnd regains the path slowly.
 
 use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
-use crate::{Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
+use crate::{Info, Provenance, RecoveryStyle, Setup, Telemetry, Value};
 
 /// LIA.
 pub type Lia = Coupled<Linked>;
@@ -68,7 +68,7 @@ impl Policy for Linked {
         name: "lia",
         aliases: &[],
         summary: "multipath: all subflows together take the share of one TCP on the best path (RFC 6356)",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: PARAMS,
     };
@@ -79,7 +79,7 @@ impl Policy for Linked {
 
     #[inline]
     fn increase(&self, mesh: &Mesh) -> f64 {
-        (Self::alpha(mesh) / mesh.total_window()).min(1.0 / mesh.own().window)
+        (Self::alpha(mesh) / mesh.total_window()).min(1.0 / mesh.own().cwnd)
     }
 
     fn telemetry(&self, mesh: &Mesh, sink: Telemetry<'_>) {

@@ -9,7 +9,7 @@ use core::fmt::Debug;
 use crate::external::Facts;
 use crate::{
     Ack, CongestionControl, Control, EcnNeed, Feedback, IdleRestart, Info, Lost, Paths, Rate, RateAdvice,
-    RecoveryEntered, RecoveryLeft, Report, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
+    ReceiverFeedback, RecoveryEntered, RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
 };
 
 macro_rules! registry {
@@ -54,20 +54,20 @@ macro_rules! registry {
             /// The network advises a rate.
             pub fn on_rate_advice(&mut self, event: &RateAdvice) { match self { $(Self::$Type(s) => s.on_rate_advice(event),)+ Self::External(s) => s.on_rate_advice(event) } }
             /// The receiver reports what it measured.
-            pub fn on_report(&mut self, event: &Report) { match self { $(Self::$Type(s) => s.on_report(event),)+ Self::External(s) => s.on_report(event) } }
+            pub fn on_receiver_feedback(&mut self, event: &ReceiverFeedback) { match self { $(Self::$Type(s) => s.on_receiver_feedback(event),)+ Self::External(s) => s.on_receiver_feedback(event) } }
             /// All subflows of the connection, this one among them.
             pub fn on_paths(&mut self, paths: &Paths) { match self { $(Self::$Type(s) => s.on_paths(paths),)+ Self::External(s) => s.on_paths(paths) } }
             /// Sending resumes after an idle time.
             pub fn on_idle_restart(&mut self, event: &IdleRestart) { match self { $(Self::$Type(s) => s.on_idle_restart(event),)+ Self::External(s) => s.on_idle_restart(event) } }
             /// The most that requests to the network ask for.
             pub fn line_rate(&self) -> Option<Rate> { match self { $(Self::$Type(s) => s.line_rate(),)+ Self::External(s) => s.line_rate() } }
-            /// What the transport shall do now.
+            /// The orders to the transport as of now.
             #[inline] pub fn control(&self) -> Control { match self { $(Self::$Type(s) => s.control(),)+ Self::External(s) => s.control() } }
             /// Named, typed internals for traces.
             pub fn telemetry(&self, sink: Telemetry<'_>) { match self { $(Self::$Type(s) => s.telemetry(sink),)+ Self::External(s) => s.telemetry(sink) } }
             /// The name of the protocol by which it settles rates with the network.
             pub fn rate_protocol(&self) -> Option<&'static str> { match self { $(Self::$Type(_) => <$Type as CongestionControl>::RATE_PROTOCOL,)+ Self::External(s) => s.rate_protocol() } }
-            /// What is known of the scheme without running it.
+            /// Facts about the scheme.
             pub fn info(&self) -> &'static Info { match self { $(Self::$Type(_) => &<$Type as CongestionControl>::INFO,)+ Self::External(s) => s.info() } }
         }
     };
@@ -118,15 +118,15 @@ pub(crate) use newreno::{LEAST_THRESHOLD, Reno};
 /// One line of the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// What is known of the scheme without running it.
+    /// Facts about the scheme.
     pub info: &'static Info,
     /// The name of the protocol by which it settles rates with the network.
     pub rate_protocol: Option<&'static str>,
-    /// What it needs of explicit congestion notification.
+    /// The congestion notification it needs.
     pub ecn: EcnNeed,
     /// Its window depends on those of sibling subflows: multipath transports show them to it.
     pub coupled: bool,
-    /// What it expects of a receiver of datagrams.
+    /// The feedback it expects from a receiver of datagrams.
     pub feedback: Feedback,
     source: &'static str,
     build: fn(&Setup) -> AnyScheme,
@@ -151,14 +151,14 @@ impl Entry {
         (self.build)(setup)
     }
 
-    /// The essay at the head of the scheme's file: idea, law, states, references, differences. One line per item.
+    /// The module documentation of the scheme's file: idea, control law, states, references, differences. One line per item.
     pub fn page(&self) -> impl Iterator<Item = &'static str> {
-        essay(self.source)
+        module_docs(self.source)
     }
 }
 
 /// The lines at the head of a source file that are its documentation.
-pub fn essay(source: &'static str) -> impl Iterator<Item = &'static str> {
+pub fn module_docs(source: &'static str) -> impl Iterator<Item = &'static str> {
     source
         .lines()
         .map_while(|line| line.strip_prefix("//!"))

@@ -68,7 +68,7 @@
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_UP, Policy, State};
 use crate::{
-    Ack, Bytes, Evidence, Info, Param, Rate, RecoveryStyle, Sent, Setup, Telemetry, Value, bbr_params,
+    Ack, Bytes, Info, Param, Provenance, Rate, RecoveryStyle, Sent, Setup, Telemetry, Value, bbr_params,
 };
 
 /// Modest BBR.
@@ -91,7 +91,7 @@ impl Policy for Modest {
         name: "modest-bbr",
         aliases: &[],
         summary: "BBR that uses less bandwidth after a round trip with retransmissions",
-        evidence: Evidence::Reconstruction,
+        provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
             Param::number("response", 0.5, (0.0, 1.0), "", "bandwidth cut per share of bytes retransmitted"),

@@ -38,7 +38,7 @@
 //! It rarely retries a path that it left, and uses equal paths in turn rather than together.
 
 use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
-use crate::{Bytes, Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
+use crate::{Bytes, Info, Param, Provenance, RecoveryStyle, Setup, merged_params};
 
 /// COUPLED.
 pub type MptcpCoupled = Coupled<Full>;
@@ -55,7 +55,7 @@ impl Policy for Full {
         name: "mptcp-coupled",
         aliases: &[],
         summary: "multipath: one cwnd over all paths; a loss takes half of the sum from the path that lost",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: merged_params![PARAMS;
             Param::number("a", 1.0, (0.01, 10.0), "", "increase per round trip of all subflows together, segments"),

@@ -32,7 +32,7 @@
 //! would be fair). With unequal RTTs no single a is fair; `lia` therefore recomputes it continuously.
 
 use crate::coupled::{Coupled, Mesh, PARAMS, Policy};
-use crate::{Evidence, Info, Param, RecoveryStyle, Setup, merged_params};
+use crate::{Info, Param, Provenance, RecoveryStyle, Setup, merged_params};
 
 /// SEMI-COUPLED.
 pub type MptcpSemicoupled = Coupled<Half>;
@@ -48,7 +48,7 @@ impl Policy for Half {
         name: "mptcp-semicoupled",
         aliases: &[],
         summary: "multipath: increase by the sum of cwnds, a loss halves only the subflow's own",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: merged_params![PARAMS;
             Param::number("a", 1.0, (0.01, 10.0), "", "increase per round trip of all subflows together, segments"),
@@ -84,7 +84,7 @@ mod tests {
     fn mptcp_semicoupled_grows_at_most_as_reno() {
         // a = 10 with a sum of 40: 1/4 asked for on a window of ten, 1/10 given.
         let mut scheme = avoiding::<Half>(0, &[path(10, 40, 0), path(30, 40, 0)]);
-        scheme.set_law(Half { a: 10.0 });
+        scheme.set_policy(Half { a: 10.0 });
         assert_eq!(acks_to_next_step(&mut scheme), 10);
     }
 
@@ -100,11 +100,11 @@ mod tests {
         for own in 0..2 {
             let drift = |scale: f64| {
                 let mut paths = windows.map(|w| crate::PathView {
-                    window: crate::Bytes::from_f64(w * MSS as f64),
+                    cwnd: crate::Bytes::from_f64(w * MSS as f64),
                     ..path(1, 40, 0)
                 });
                 let w = windows[own] * scale;
-                paths[own].window = crate::Bytes::from_f64(w * MSS as f64);
+                paths[own].cwnd = crate::Bytes::from_f64(w * MSS as f64);
                 (1.0 - losses[own]) * growth::<Half>(&[], own, &paths) - losses[own] * w / 2.0
             };
             assert!(drift(0.99) > 0.0 && drift(1.01) < 0.0, "subflow {own}");

@@ -56,7 +56,7 @@
 
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, Evidence, IdleRestart, Info, Param, Phase,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance,
     RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -69,7 +69,7 @@ pub(crate) const LEAST_THRESHOLD: u64 = 2;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reno {
     pub mss: Bytes,
-    pub window: Bytes,
+    pub cwnd: Bytes,
     pub ssthresh: Bytes,
     initial_window: Bytes,
     /// Bytes acknowledged towards the next increase in avoidance.
@@ -82,7 +82,7 @@ impl Reno {
     pub fn new(setup: &Setup) -> Self {
         Self {
             mss: setup.mss,
-            window: setup.initial_window.max(setup.mss),
+            cwnd: setup.initial_window.max(setup.mss),
             ssthresh: Bytes::MAX,
             initial_window: setup.initial_window.max(setup.mss),
             credit: Bytes::ZERO,
@@ -92,7 +92,7 @@ impl Reno {
 
     #[inline]
     pub fn in_slow_start(&self) -> bool {
-        self.window < self.ssthresh
+        self.cwnd < self.ssthresh
     }
 
     /// The state's name in traces.
@@ -107,8 +107,8 @@ impl Reno {
     /// Slow start up to the threshold. Returns what of `acked` is left for avoidance.
     #[inline]
     pub fn slow_start(&mut self, acked: Bytes) -> Bytes {
-        let grow = acked.min(self.ssthresh - self.window);
-        self.window += grow;
+        let grow = acked.min(self.ssthresh - self.cwnd);
+        self.cwnd += grow;
         acked - grow
     }
 
@@ -116,10 +116,10 @@ impl Reno {
     #[inline]
     pub fn avoid(&mut self, acked: Bytes) {
         self.credit += acked;
-        if self.credit >= self.window {
+        if self.credit >= self.cwnd {
             // No more than one segment per ACK (RFC 3465 section 2.1), so no more than a window of credit is kept.
-            self.credit = (self.credit - self.window).min(self.window);
-            self.window += self.mss;
+            self.credit = (self.credit - self.cwnd).min(self.cwnd);
+            self.cwnd += self.mss;
         }
     }
 
@@ -134,7 +134,7 @@ impl Reno {
 
     /// The threshold for `kept` bytes (RFC 5681 equation 4), remembering what was before.
     fn lower_threshold(&mut self, kept: Bytes, least_segments: u64) {
-        self.prior = Some((self.window, self.ssthresh));
+        self.prior = Some((self.cwnd, self.ssthresh));
         self.ssthresh = kept.max(self.mss * least_segments);
         self.credit = Bytes::ZERO;
     }
@@ -147,7 +147,7 @@ impl Reno {
     /// The same with a least threshold of another number of segments than two.
     pub fn reduce_not_below(&mut self, kept: Bytes, least_segments: u64) {
         self.lower_threshold(kept, least_segments);
-        self.window = self.window.min(self.ssthresh);
+        self.cwnd = self.cwnd.min(self.ssthresh);
     }
 
     /// The retransmission timer expired. RFC 5681 section 3.1: repeated expiries leave the threshold as it is.
@@ -155,14 +155,14 @@ impl Reno {
         if event.consecutive <= 1 {
             self.lower_threshold(event.flight_size / 2, LEAST_THRESHOLD);
         }
-        self.window = self.mss;
+        self.cwnd = self.mss;
         self.credit = Bytes::ZERO;
     }
 
     /// The last reduction was unnecessary.
     pub fn undo(&mut self) {
         if let Some((window, ssthresh)) = self.prior.take() {
-            self.window = self.window.max(window);
+            self.cwnd = self.cwnd.max(window);
             self.ssthresh = self.ssthresh.max(ssthresh);
         }
     }
@@ -170,11 +170,7 @@ impl Reno {
     /// What a scheme that governs this window asks for.
     #[inline]
     pub fn control(&self, pacing: &WindowPacing) -> Control {
-        Control {
-            cwnd: self.window,
-            pacing_rate: pacing.rate(self.window, self.ssthresh),
-            burst: self.mss * 2,
-        }
+        Control { cwnd: self.cwnd, pacing_rate: pacing.rate(self.cwnd, self.ssthresh), burst: self.mss * 2 }
     }
 
     /// Tells the threshold, once there is one.
@@ -187,7 +183,7 @@ impl Reno {
     /// RFC 5681 section 4.1: after an idle time longer than the RTO nothing is known of the path any more.
     pub fn restart(&mut self, event: &IdleRestart) {
         if event.outlasts_rto() {
-            self.window = self.window.min(self.initial_window);
+            self.cwnd = self.cwnd.min(self.initial_window);
         }
     }
 }
@@ -207,7 +203,7 @@ impl CongestionControl for NewReno {
         name: "newreno",
         aliases: &["reno"],
         summary: "additive increase of one segment per round trip, half of cwnd on loss (RFC 5681)",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
             Param::flag("abc", true, "count acknowledged bytes (RFC 3465); off: count ACKs"),
@@ -229,7 +225,7 @@ impl CongestionControl for NewReno {
     #[inline]
     fn on_ack(&mut self, event: &Ack) {
         self.pacing.on_ack(event.srtt);
-        if event.phase == Phase::Recovery || !event.window_limited || event.creditable().is_zero() {
+        if event.phase == Phase::Recovery || !event.cwnd_limited || event.creditable().is_zero() {
             return;
         }
         if self.abc {
@@ -297,8 +293,8 @@ mod tests {
     /// In avoidance with a window of `segments`.
     fn avoiding(segments: u64, overrides: &[(&str, f64)]) -> NewReno {
         let mut scheme = newreno(overrides);
-        scheme.reno.window = Bytes::new(segments * MSS);
-        scheme.reno.ssthresh = scheme.reno.window;
+        scheme.reno.cwnd = Bytes::new(segments * MSS);
+        scheme.reno.ssthresh = scheme.reno.cwnd;
         scheme
     }
 
@@ -353,7 +349,7 @@ mod tests {
     fn newreno_grows_in_loss_repair_not_recovery_or_app_limited() {
         let mut scheme = newreno(&[]);
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(MSS) });
-        scheme.on_ack(&Ack { window_limited: false, ..ack(MSS) });
+        scheme.on_ack(&Ack { cwnd_limited: false, ..ack(MSS) });
         assert_eq!(window(&scheme), 10 * MSS);
         scheme.on_ack(&Ack { phase: Phase::Loss, ..ack(MSS) });
         assert_eq!(window(&scheme), 11 * MSS);
@@ -396,7 +392,7 @@ mod tests {
         scheme.on_timeout(&timeout(40 * MSS, 1));
         scheme.on_spurious_loss(&testing::spurious(Phase::Loss));
         assert_eq!((window(&scheme), scheme.reno.ssthresh), (40 * MSS, Bytes::new(40 * MSS)));
-        scheme.reno.window = Bytes::new(5 * MSS);
+        scheme.reno.cwnd = Bytes::new(5 * MSS);
         scheme.on_spurious_loss(&testing::spurious(Phase::Loss));
         assert_eq!(window(&scheme), 5 * MSS);
     }

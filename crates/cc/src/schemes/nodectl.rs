@@ -48,7 +48,7 @@
 use super::Cubic;
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
-    Ack, Advice, CongestionControl, Control, Evidence, IdleRestart, Info, Lost, Nanos, Param, Params, Rate,
+    Ack, Advice, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Param, Params, Provenance, Rate,
     RateAdvice, RecoveryEntered, RecoveryLeft, RecoveryStyle, Sent, Setup, SpuriousLoss, Telemetry, Timeout,
     Value,
 };
@@ -84,7 +84,7 @@ impl CongestionControl for Nodectl {
         name: "nodectl",
         aliases: &[],
         summary: "Nodectl: sends at the rate negotiated with the nodes on the path",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
             Param::number(

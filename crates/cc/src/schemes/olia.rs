@@ -51,7 +51,7 @@
 //! recovered.
 
 use crate::coupled::{Coupled, Mesh, PARAMS, Peer, Policy};
-use crate::{Evidence, Info, RecoveryStyle, Setup, Telemetry, Value};
+use crate::{Info, Provenance, RecoveryStyle, Setup, Telemetry, Value};
 
 /// OLIA.
 pub type Olia = Coupled<Opportunistic>;
@@ -71,12 +71,12 @@ struct Sets {
 
 impl Sets {
     fn new(mesh: &Mesh) -> Self {
-        let largest = mesh.greatest(|peer| peer.window);
+        let largest = mesh.greatest(|peer| peer.cwnd);
         Self { best: mesh.greatest(quality), largest: (largest / mesh.mss()) as u64, mss: mesh.mss() }
     }
 
     fn in_m(&self, peer: &Peer) -> bool {
-        (peer.window / self.mss) as u64 == self.largest
+        (peer.cwnd / self.mss) as u64 == self.largest
     }
 
     fn in_b_without_m(&self, peer: &Peer) -> bool {
@@ -113,7 +113,7 @@ impl Policy for Opportunistic {
         name: "olia",
         aliases: &[],
         summary: "multipath: linked increases that move cwnd to the best paths (OLIA)",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: PARAMS,
     };
@@ -125,7 +125,7 @@ impl Policy for Opportunistic {
     #[inline]
     fn increase(&self, mesh: &Mesh) -> f64 {
         let (own, sum) = (mesh.own(), mesh.total_rate());
-        own.rate() / (own.rtt * sum * sum) + Self::shift(mesh) / own.window
+        own.rate() / (own.rtt * sum * sum) + Self::shift(mesh) / own.cwnd
     }
 
     fn telemetry(&self, mesh: &Mesh, sink: Telemetry<'_>) {
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(shifts([path(20, 40, 900), path(10, 40, 400)]), [0.0, 0.0]);
         assert_eq!(shifts([path(20, 40, 900), path(20, 40, 900)]), [0.0, 0.0]);
         // Not whole segments: twenty and a half are twenty.
-        let uneven = PathView { window: Bytes::new(20_500), ..path(20, 40, 900) };
+        let uneven = PathView { cwnd: Bytes::new(20_500), ..path(20, 40, 900) };
         assert_eq!(shifts([uneven, path(20, 40, 900)]), [0.0, 0.0]);
     }
 

@@ -63,9 +63,9 @@
 use super::dctcp::MarkShare;
 use crate::pacing::LEAST_RTT;
 use crate::{
-    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, Evidence, IdleRestart, Info, Nanos,
-    Param, Phase, Rate, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry,
-    Timeout, Value,
+    Ack, Bytes, CongestionCause, CongestionControl, Control, EcnNeed, IdleRestart, Info, Nanos, Param, Phase,
+    Provenance, Rate, RecoveryEntered, RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout,
+    Value,
 };
 
 /// A burst lasts at most a second divided by this (the code's `prague_burst_shift` of 12).
@@ -80,7 +80,7 @@ pub struct Prague {
     /// Round trips of avoidance before the reference counts.
     transition: u64,
     /// In bytes; growth is by fractions of one.
-    window: f64,
+    cwnd: f64,
     ssthresh: f64,
     share: MarkShare,
     marked_before: bool,
@@ -98,7 +98,7 @@ pub struct Prague {
 
 impl Prague {
     fn in_slow_start(&self) -> bool {
-        self.window < self.ssthresh
+        self.cwnd < self.ssthresh
     }
 
     /// The reference, once it counts.
@@ -130,8 +130,8 @@ impl Prague {
     fn grow(&mut self, bytes: Bytes) {
         let mut bytes = bytes.as_f64();
         if self.in_slow_start() {
-            let part = bytes.min(self.ssthresh - self.window);
-            self.window += part;
+            let part = bytes.min(self.ssthresh - self.cwnd);
+            self.cwnd += part;
             bytes -= part;
         }
         let reference = self.reference();
@@ -142,7 +142,7 @@ impl Prague {
             let ratio = srtt.as_secs_f64() / reference.as_secs_f64();
             self.scale = (srtt, ratio * ratio);
         }
-        self.window += bytes * self.mss.as_f64() / self.window * self.scale.1;
+        self.cwnd += bytes * self.mss.as_f64() / self.cwnd * self.scale.1;
     }
 
     fn cut(&mut self, now: Nanos) {
@@ -151,12 +151,12 @@ impl Prague {
             return;
         }
         self.cut_at = Some(now);
-        self.window = (self.window * (1.0 - self.share.alpha() / 2.0)).max(self.least()).min(self.window);
-        self.ssthresh = self.window;
+        self.cwnd = (self.cwnd * (1.0 - self.share.alpha() / 2.0)).max(self.least()).min(self.cwnd);
+        self.ssthresh = self.cwnd;
     }
 
     fn lower_threshold(&mut self, flight_size: Bytes) {
-        self.prior = Some((self.window, self.ssthresh));
+        self.prior = Some((self.cwnd, self.ssthresh));
         self.ssthresh = (flight_size / 2).as_f64().max(self.least());
     }
 }
@@ -166,7 +166,7 @@ impl CongestionControl for Prague {
         name: "prague",
         aliases: &[],
         summary: "DCTCP for the Internet: paced, ECT(1), less dependent on the RTT",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
             MarkShare::GAIN,
@@ -195,7 +195,7 @@ impl CongestionControl for Prague {
             initial_window: setup.initial_window.max(setup.mss),
             reference: Nanos::from_secs_f64(setup.params.number("rtt_reference") / 1e3),
             transition: setup.params.number("rtt_transition") as u64,
-            window: setup.initial_window.max(setup.mss).as_f64(),
+            cwnd: setup.initial_window.max(setup.mss).as_f64(),
             ssthresh: f64::INFINITY,
             share: MarkShare::new(setup),
             marked_before: false,
@@ -218,7 +218,7 @@ impl CongestionControl for Prague {
             return;
         }
         let unmarked = event.creditable() - event.ce.min(event.creditable());
-        if event.window_limited && !unmarked.is_zero() {
+        if event.cwnd_limited && !unmarked.is_zero() {
             self.grow(unmarked);
         }
         if !event.ce.is_zero() && event.phase != Phase::Loss {
@@ -230,7 +230,7 @@ impl CongestionControl for Prague {
         if event.cause == CongestionCause::Loss {
             self.repairing = true;
             self.lower_threshold(event.flight_size);
-            self.window = self.window.min(self.ssthresh);
+            self.cwnd = self.cwnd.min(self.ssthresh);
         }
     }
 
@@ -243,28 +243,28 @@ impl CongestionControl for Prague {
         if event.consecutive <= 1 {
             self.lower_threshold(event.flight_size);
         }
-        self.window = self.mss.as_f64();
+        self.cwnd = self.mss.as_f64();
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
         self.repairing = false;
         if let Some((window, ssthresh)) = self.prior.take() {
-            self.window = self.window.max(window);
+            self.cwnd = self.cwnd.max(window);
             self.ssthresh = self.ssthresh.max(ssthresh);
         }
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
         if event.outlasts_rto() {
-            self.window = self.window.min(self.initial_window.as_f64());
+            self.cwnd = self.cwnd.min(self.initial_window.as_f64());
         }
     }
 
     #[inline]
     fn control(&self) -> Control {
-        let window = Bytes::from_f64(self.window).max(self.mss);
+        let window = Bytes::from_f64(self.cwnd).max(self.mss);
         let pacing_rate = self.srtt.map(|srtt| {
-            let doubled = self.window < self.ssthresh / 2.0;
+            let doubled = self.cwnd < self.ssthresh / 2.0;
             let window = if doubled { window * 2 } else { window };
             window.per(srtt.max(LEAST_RTT)).max(Rate::from_bytes_per_sec(1))
         });
@@ -299,7 +299,7 @@ mod tests {
     /// In avoidance with forty segments, at a round-trip time of 10 ms.
     fn avoiding(overrides: &[(&str, f64)]) -> Prague {
         let mut scheme = Prague::new(&testing::setup(&Prague::INFO, MSS, overrides));
-        (scheme.window, scheme.ssthresh, scheme.srtt) = (40_000.0, 40_000.0, Some(MS(10)));
+        (scheme.cwnd, scheme.ssthresh, scheme.srtt) = (40_000.0, 40_000.0, Some(MS(10)));
         scheme
     }
 
@@ -318,14 +318,14 @@ mod tests {
     fn prague_growth_is_scaled_by_square_of_rtt() {
         let mut plain = avoiding(&[("rtt_reference", 0.0)]);
         plain.on_ack(&delivered(1, 4, 0));
-        close(plain.window, 40_000.0 + 4.0 * 1000.0 / 40.0);
+        close(plain.cwnd, 40_000.0 + 4.0 * 1000.0 / 40.0);
         // Until the transition is over the reference does not count either; then (10/25)^2 = 0.16.
         let mut early = avoiding(&[]);
         early.on_ack(&delivered(1, 4, 0));
-        close(early.window, 40_100.0);
+        close(early.cwnd, 40_100.0);
         let mut scaled = avoiding(&[("rtt_transition", 0.0)]);
         scaled.on_ack(&delivered(1, 4, 0));
-        close(scaled.window, 40_016.0);
+        close(scaled.cwnd, 40_016.0);
     }
 
     /// The window is cut once per virtual round trip and grows meanwhile.
@@ -333,14 +333,14 @@ mod tests {
     fn prague_window_is_cut_once_per_virtual_rtt() {
         let mut scheme = avoiding(&[("rtt_transition", 0.0), ("alpha_init", 0.5)]);
         scheme.on_ack(&delivered(100, 1, 1));
-        close(scheme.window, 30_000.0);
+        close(scheme.cwnd, 30_000.0);
         scheme.on_ack(&delivered(124, 1, 1));
-        close(scheme.window, 30_000.0);
+        close(scheme.cwnd, 30_000.0);
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..delivered(124, 3, 0) });
-        close(scheme.window, 30_000.0 + 3.0 * 1000.0 / 30.0 * 0.16);
-        let before = scheme.window;
+        close(scheme.cwnd, 30_000.0 + 3.0 * 1000.0 / 30.0 * 0.16);
+        let before = scheme.cwnd;
         scheme.on_ack(&delivered(125, 1, 1));
-        close(scheme.window, 0.75 * before);
+        close(scheme.cwnd, 0.75 * before);
     }
 
     /// Alpha waits for the first mark, then follows once per virtual round trip.
@@ -362,10 +362,10 @@ mod tests {
     fn prague_slow_start_ends_with_first_mark() {
         let mut scheme = Prague::new(&testing::setup(&Prague::INFO, MSS, &[]));
         scheme.on_ack(&delivered(10, 4, 0));
-        close(scheme.window, 14_000.0);
+        close(scheme.cwnd, 14_000.0);
         assert_eq!(scheme.control().pacing_rate, Some(Rate::from_bytes_per_sec(2 * 1_400_000)));
         scheme.on_ack(&delivered(12, 2, 2));
-        close(scheme.window, 7_000.0);
+        close(scheme.cwnd, 7_000.0);
         assert!(!scheme.in_slow_start());
         assert_eq!(scheme.control().pacing_rate, Some(Rate::from_bytes_per_sec(700_000)));
     }
@@ -375,14 +375,14 @@ mod tests {
     fn prague_loss_halves_flight_timeout_leaves_one_segment() {
         let mut scheme = avoiding(&[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 36 * MSS));
-        close(scheme.window, 40_000.0);
+        close(scheme.cwnd, 40_000.0);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 36 * MSS));
-        close(scheme.window, 18_000.0);
+        close(scheme.cwnd, 18_000.0);
         scheme.on_ack(&delivered(10, 2, 1));
-        close(scheme.window, 18_000.0);
+        close(scheme.cwnd, 18_000.0);
         scheme.on_spurious_loss(&testing::spurious(Phase::Recovery));
-        close(scheme.window, 40_000.0);
+        close(scheme.cwnd, 40_000.0);
         scheme.on_timeout(&timeout(40 * MSS, 1));
-        assert_eq!((scheme.window, scheme.ssthresh), (1_000.0, 20_000.0));
+        assert_eq!((scheme.cwnd, scheme.ssthresh), (1_000.0, 20_000.0));
     }
 }

@@ -49,8 +49,8 @@
 
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
-    Ack, Advice, CongestionControl, Control, Evidence, Info, Nanos, Param, Rate, RateAdvice, RecoveryEntered,
-    RecoveryStyle, Setup, Telemetry, Timeout, Value,
+    Ack, Advice, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,
+    RecoveryEntered, RecoveryStyle, Setup, Telemetry, Timeout, Value,
 };
 
 /// The sender's side of RCP.
@@ -67,7 +67,7 @@ impl CongestionControl for Rcp {
         name: "rcp",
         aliases: &[],
         summary: "RCP: sends at the rate that routers write into headers",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
             Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "lower advice counts as this"),

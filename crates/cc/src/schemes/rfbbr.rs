@@ -65,7 +65,7 @@
 //!   trips, but where the queue stays full for longer the estimate sinks.
 
 use crate::bbr_v1::{BbrCore, BufferFill, Model, Policy};
-use crate::{Ack, Evidence, Info, Param, RecoveryStyle, RoundMin, Setup, Telemetry, Value, bbr_params};
+use crate::{Ack, Info, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry, Value, bbr_params};
 
 /// Up to this share of the longest queue it is taken to be empty, and from [`FULL`] on to be full.
 const EMPTY: f64 = 0.1;
@@ -90,7 +90,7 @@ impl Policy for ByQueue {
         name: "rfbbr",
         aliases: &[],
         summary: "BBR with a cwnd of 2, 1.5 or 1 BDP as the queue is empty, building or full",
-        evidence: Evidence::Reconstruction,
+        provenance: Provenance::Reconstruction,
         recovery: RecoveryStyle::Own,
         params: bbr_params![
             Param::number("building_gain", 1.5, (0.5, 10.0), "", "cwnd gain while the queue is building"),

@@ -56,7 +56,7 @@
 use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
 use crate::{
-    Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Nanos, Param, Phase,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -105,36 +105,36 @@ impl Vegas {
             return self.grow(event, Reno::grow);
         }
         let mss = self.reno.mss;
-        let expected = self.reno.window.mul_f64(base.as_nanos() as f64 / rtt.as_nanos() as f64);
-        let diff = (self.reno.window - expected).in_segments(mss);
+        let expected = self.reno.cwnd.mul_f64(base.as_nanos() as f64 / rtt.as_nanos() as f64);
+        let diff = (self.reno.cwnd - expected).in_segments(mss);
         self.diff = Some(diff);
         if self.reno.in_slow_start() {
             if diff > self.gamma {
-                self.reno.window = self.reno.window.min(expected + mss);
+                self.reno.cwnd = self.reno.cwnd.min(expected + mss);
                 self.leave_slow_start();
             } else {
                 self.grow(event, Reno::grow);
             }
         } else if diff > self.beta {
-            self.reno.window -= mss;
+            self.reno.cwnd -= mss;
             self.leave_slow_start();
         } else if diff < self.alpha {
-            self.grow(event, |reno, _| reno.window += reno.mss);
+            self.grow(event, |reno, _| reno.cwnd += reno.mss);
         }
-        self.reno.window = self.reno.window.max(mss * 2);
+        self.reno.cwnd = self.reno.cwnd.max(mss * 2);
         if self.reno.ssthresh < Bytes::MAX {
-            self.reno.ssthresh = self.reno.ssthresh.max(self.reno.window.mul_f64(0.75));
+            self.reno.ssthresh = self.reno.ssthresh.max(self.reno.cwnd.mul_f64(0.75));
         }
     }
 
     /// A window lowered on purpose must not find itself in slow start.
     fn leave_slow_start(&mut self) {
-        self.reno.ssthresh = self.reno.ssthresh.min((self.reno.window - self.reno.mss).max(self.reno.mss));
+        self.reno.ssthresh = self.reno.ssthresh.min((self.reno.cwnd - self.reno.mss).max(self.reno.mss));
     }
 
     #[inline]
     fn grow(&mut self, event: &Ack, how: impl FnOnce(&mut Reno, Bytes)) {
-        if event.window_limited && !event.creditable().is_zero() {
+        if event.cwnd_limited && !event.creditable().is_zero() {
             how(&mut self.reno, event.creditable());
         }
     }
@@ -145,7 +145,7 @@ impl CongestionControl for Vegas {
         name: "vegas",
         aliases: &[],
         summary: "keeps two to four of its packets queued, judged by delay once per round trip",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
             Param::number("alpha", 2.0, (0.0, 10_000.0), "pkt", "grow while fewer own packets are queued"),
@@ -269,7 +269,7 @@ mod tests {
     /// In avoidance with a window of `segments` and a base round-trip time of 100 ms; a round has just begun.
     fn avoiding(segments: u64, overrides: &[(&str, f64)]) -> Vegas {
         let mut scheme = vegas(overrides);
-        scheme.reno.window = Bytes::new(segments * MSS);
+        scheme.reno.cwnd = Bytes::new(segments * MSS);
         scheme.reno.ssthresh = Bytes::new(2 * MSS);
         scheme.base_rtt = Some(Nanos::from_millis(100));
         scheme
@@ -411,7 +411,7 @@ mod tests {
         let mut scheme = avoiding(40, &[]);
         let limited = |scheme: &mut Vegas, micros| {
             for round_start in [false, false, true] {
-                scheme.on_ack(&Ack { window_limited: false, round_start, ..sample(micros) });
+                scheme.on_ack(&Ack { cwnd_limited: false, round_start, ..sample(micros) });
             }
             scheme.control().cwnd
         };

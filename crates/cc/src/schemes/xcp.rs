@@ -46,7 +46,7 @@
 //! where a paced stream the other way costs nothing.
 
 use crate::{
-    Ack, Advice, Bytes, CongestionControl, Control, Evidence, Info, Nanos, Param, Rate, RateAdvice,
+    Ack, Advice, Bytes, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice,
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -54,7 +54,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Xcp {
     /// In bytes, fractions included: changes are small.
-    window: f64,
+    cwnd: f64,
     /// Before the last reduction.
     before: f64,
     mss: Bytes,
@@ -69,7 +69,7 @@ impl CongestionControl for Xcp {
         name: "xcp",
         aliases: &[],
         summary: "XCP: adds to cwnd the throughput changes that routers allot to its packets",
-        evidence: Evidence::Verified,
+        provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[Param::number(
             "line_rate",
@@ -85,7 +85,7 @@ impl CongestionControl for Xcp {
         let initial = setup.initial_window.as_f64();
         let line_rate = Rate::from_mbit_per_sec(setup.params.number("line_rate"));
         Self {
-            window: initial,
+            cwnd: initial,
             before: initial,
             mss: setup.mss,
             initial,
@@ -101,19 +101,19 @@ impl CongestionControl for Xcp {
     }
 
     fn on_recovery_entered(&mut self, _event: &RecoveryEntered) {
-        self.before = self.window;
-        self.window = (self.window / 2.0).max(2.0 * self.mss.as_f64()).min(self.window);
+        self.before = self.cwnd;
+        self.cwnd = (self.cwnd / 2.0).max(2.0 * self.mss.as_f64()).min(self.cwnd);
     }
 
     fn on_timeout(&mut self, event: &Timeout) {
         if event.consecutive <= 1 {
-            self.before = self.window;
+            self.before = self.cwnd;
         }
-        self.window = self.mss.as_f64();
+        self.cwnd = self.mss.as_f64();
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
-        self.window = self.window.max(self.before);
+        self.cwnd = self.cwnd.max(self.before);
     }
 
     fn on_rate_advice(&mut self, event: &RateAdvice) {
@@ -121,7 +121,7 @@ impl CongestionControl for Xcp {
             Advice::Change(change) if change.is_finite() && change <= self.line_rate => {
                 let srtt = self.srtt.unwrap_or_default().as_secs_f64();
                 let most = (self.line_rate * srtt).max(self.initial);
-                self.window = (self.window + change * srtt).min(most).max(self.mss.as_f64());
+                self.cwnd = (self.cwnd + change * srtt).min(most).max(self.mss.as_f64());
             }
             _ => self.ignored += 1,
         }
@@ -129,7 +129,7 @@ impl CongestionControl for Xcp {
 
     #[inline]
     fn control(&self) -> Control {
-        Control { cwnd: Bytes::from_f64(self.window), pacing_rate: None, burst: self.mss }
+        Control { cwnd: Bytes::from_f64(self.cwnd), pacing_rate: None, burst: self.mss }
     }
 
     fn telemetry(&self, sink: Telemetry<'_>) {

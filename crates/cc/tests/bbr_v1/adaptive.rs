@@ -53,7 +53,7 @@ fn bbr_acw_equal_extrema_without_queue_use_bbr_gain() {
         ack(&mut script, 100.0, 40.0);
         script.within_round(Nanos::from_nanos(1), 100, 0);
     }
-    assert_eq!(script.cc.model().window(), quantised(2.0 * BDP, 8, false));
+    assert_eq!(script.cc.model().cwnd(), quantised(2.0 * BDP, 8, false));
 }
 
 /// With equal rate extrema the gain falls as the queue grows.
@@ -95,7 +95,7 @@ fn bbr_acw_at_maximum_rate_holds_one_bdp() {
         ack(&mut script, 100.0, 80.0);
         script.within_round(Nanos::from_nanos(1), 100, 0);
     }
-    assert_eq!(script.cc.model().window(), quantised(BDP, 8, false));
+    assert_eq!(script.cc.model().cwnd(), quantised(BDP, 8, false));
 }
 
 /// The minimum rate expires with the bandwidth filter.

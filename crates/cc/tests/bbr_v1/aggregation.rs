@@ -76,7 +76,7 @@ fn aggregation_widens_window_by_up_to_100_ms() {
             script.within_round(Nanos::from_secs(1), segments, 0);
         }
         script.reach_phase(3);
-        (script.cc.model().extra_acked(), script.cc.model().window())
+        (script.cc.model().extra_acked(), script.cc.model().cwnd())
     };
     // Two bursts of 200 segments, one nanosecond apart.
     let (extra, grown) = window(200, 1.0);

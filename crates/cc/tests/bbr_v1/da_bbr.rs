@@ -154,7 +154,7 @@ fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
     script.rtt = Nanos::from_millis(41);
     script.inflight = MSS * 8;
     script.round(1, 0);
-    assert!(script.cc.model().window() < MSS * 12);
+    assert!(script.cc.model().cwnd() < MSS * 12);
     assert_eq!(script.cc.control().cwnd, MSS * 4);
 }
 

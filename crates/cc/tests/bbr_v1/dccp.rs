@@ -1,7 +1,7 @@
 //! DCCP-BBR: the first two gains follow the reported loss rate and are latched when a cycle begins.
 
 use narrows_cc::schemes::DccpBbr;
-use narrows_cc::{CongestionControl, Nanos, Report};
+use narrows_cc::{CongestionControl, Nanos, ReceiverFeedback};
 
 use crate::path::{Core, V1};
 use crate::script::Script;
@@ -9,7 +9,7 @@ use crate::script::Script;
 type Adaptive = <DccpBbr as Core>::Policy;
 
 fn report(script: &mut Script<Adaptive>, loss_rate: Option<f64>) {
-    script.cc.on_report(&Report {
+    script.cc.on_receiver_feedback(&ReceiverFeedback {
         now: Nanos::ZERO,
         rtt: None,
         receive_rate: None,

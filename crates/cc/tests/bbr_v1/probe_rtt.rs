@@ -24,7 +24,7 @@ fn probe_rtt_after_ten_seconds_holds_four_segments() {
                 (_, State::ProbeRtt { until: None, .. }) => {
                     entered.push(now);
                     due.push(confirmed + Nanos::from_secs(10));
-                    assert_eq!(model.window(), MSS * 4);
+                    assert_eq!(model.cwnd(), MSS * 4);
                 }
                 (State::ProbeRtt { .. }, State::ProbeRtt { round_done: false, .. }) => {
                     held.push(now);
@@ -34,7 +34,7 @@ fn probe_rtt_after_ten_seconds_holds_four_segments() {
                 (State::ProbeRtt { .. }, _) => {
                     left.push(now);
                     // The prior window at once, plus the data of this acknowledgement.
-                    assert!(model.window() >= before && model.window() <= before + MSS, "{before:?}");
+                    assert!(model.cwnd() >= before && model.cwnd() <= before + MSS, "{before:?}");
                     assert!(model.in_probe_bw());
                 }
                 _ => {}
@@ -45,7 +45,7 @@ fn probe_rtt_after_ten_seconds_holds_four_segments() {
             confirmed = now;
         }
         if !matches!(state, State::ProbeRtt { .. }) {
-            before = model.window();
+            before = model.cwnd();
         } else {
             assert!(flow.cc.control().cwnd <= MSS * 4);
         }
@@ -214,7 +214,7 @@ fn probe_rtt_recovery_keeps_the_prior_window() {
         script.round(4, 0);
     }
     // Plus the data of the last acknowledgement.
-    assert_eq!(script.cc.model().window(), window + MSS * 4);
+    assert_eq!(script.cc.model().cwnd(), window + MSS * 4);
 }
 
 /// A restart from idle ends PROBE_RTT if its time has passed.

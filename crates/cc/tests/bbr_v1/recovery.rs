@@ -13,7 +13,7 @@ fn cruising() -> Script<V1> {
     for _ in 0..10 {
         script.within_round(Nanos::from_nanos(1), 100, 0);
     }
-    assert_eq!(script.cc.model().window(), quantised(1_000_000.0, 8, false));
+    assert_eq!(script.cc.model().cwnd(), quantised(1_000_000.0, 8, false));
     script
 }
 
@@ -21,32 +21,32 @@ fn cruising() -> Script<V1> {
 #[test]
 fn recovery_conserves_packets_for_a_round_then_restores() {
     let mut script = cruising();
-    let window = script.cc.model().window();
+    let window = script.cc.model().cwnd();
     script.inflight = MSS * 300;
     script.enter_recovery(CongestionCause::Loss, 2, 50);
     assert!(script.cc.model().conserving());
-    assert_eq!(script.cc.model().window(), MSS * 302);
+    assert_eq!(script.cc.model().cwnd(), MSS * 302);
     // Two more are acknowledged and two sent: the window is constant.
     script.within_round(Nanos::from_nanos(1), 2, 0);
-    assert_eq!(script.cc.model().window(), MSS * 302);
+    assert_eq!(script.cc.model().cwnd(), MSS * 302);
     // More losses empty the pipe; the window is at least inflight plus the delivered data.
     script.inflight = MSS * 280;
     script.within_round(Nanos::from_nanos(1), 2, 20);
-    assert_eq!(script.cc.model().window(), MSS * 282);
+    assert_eq!(script.cc.model().cwnd(), MSS * 282);
     // A window that stays above this minimum after its losses is kept.
     script.inflight = MSS * 250;
     script.within_round(Nanos::from_nanos(1), 2, 1);
-    assert_eq!(script.cc.model().window(), MSS * 281);
+    assert_eq!(script.cc.model().cwnd(), MSS * 281);
     // In the next round the window may grow by the delivered data: at most two packets leave for one that
     // arrives.
     script.round(10, 0);
     assert!(!script.cc.model().conserving());
-    assert_eq!(script.cc.model().window(), MSS * 291);
+    assert_eq!(script.cc.model().cwnd(), MSS * 291);
     script.within_round(Nanos::from_nanos(1), 10, 4);
-    assert_eq!(script.cc.model().window(), MSS * 297);
+    assert_eq!(script.cc.model().cwnd(), MSS * 297);
     // Leaving recovery restores the prior window at once, here up to its target.
     script.leave_recovery(10);
-    assert_eq!(script.cc.model().window(), window);
+    assert_eq!(script.cc.model().cwnd(), window);
     assert_eq!(script.cc.model().phase(), Phase::Open);
 }
 
@@ -90,7 +90,7 @@ fn recovery_on_lossy_path_holds_and_restores_window() {
     flow.run_for(Nanos::from_secs(2));
     let (mut last, mut before, mut entered, mut left) = (Phase::Open, Bytes::ZERO, 0, 0);
     flow.run(Nanos::from_secs(9), |flow, ack| {
-        let window = flow.cc.model().window();
+        let window = flow.cc.model().cwnd();
         match (last, ack.phase) {
             (Phase::Open, Phase::Recovery) => {
                 assert_eq!(window, ack.inflight + ack.acked);
@@ -130,13 +130,13 @@ fn recovery_random_loss_of_1_percent_costs_little_more() {
 #[test]
 fn recovery_does_not_start_on_ecn_marks() {
     let mut script = cruising();
-    let window = script.cc.model().window();
+    let window = script.cc.model().cwnd();
     script.inflight = MSS * 300;
     script.enter_recovery(CongestionCause::Ecn, 2, 0);
-    assert_eq!((script.cc.model().window(), script.cc.model().conserving()), (window, false));
+    assert_eq!((script.cc.model().cwnd(), script.cc.model().conserving()), (window, false));
     // A loss in the meantime starts recovery.
     script.within_round(Nanos::from_nanos(1), 2, 1);
-    assert_eq!((script.cc.model().window(), script.cc.model().conserving()), (MSS * 302, true));
+    assert_eq!((script.cc.model().cwnd(), script.cc.model().conserving()), (MSS * 302, true));
 }
 
 fn time_out(script: &mut Script<V1>, inflight: Bytes, consecutive: u32) {
@@ -156,7 +156,7 @@ fn time_out(script: &mut Script<V1>, inflight: Bytes, consecutive: u32) {
 #[test]
 fn timeout_leaves_one_segment_then_regrows_from_four() {
     let mut script = cruising();
-    let window = script.cc.model().window();
+    let window = script.cc.model().cwnd();
     time_out(&mut script, Bytes::ZERO, 1);
     assert_eq!(script.cc.control().cwnd, MSS);
     time_out(&mut script, Bytes::ZERO, 2);
@@ -211,15 +211,15 @@ fn spurious_loss_restores_window_and_full_pipe_search() {
     for _ in 0..2 {
         script.round(100, 0);
     }
-    let window = script.cc.model().window();
+    let window = script.cc.model().cwnd();
     script.inflight = MSS * 50;
     script.enter_recovery(CongestionCause::Loss, 1, 3);
-    assert_eq!(script.cc.model().window(), MSS * 51);
+    assert_eq!(script.cc.model().cwnd(), MSS * 51);
     let (now, inflight, delivered) = (script.now, script.inflight, script.delivered);
     script.cc.on_spurious_loss(&SpuriousLoss { now, inflight, delivered, phase: Phase::Recovery });
     assert_eq!(script.cc.model().full_bw(), Rate::ZERO);
     script.leave_recovery(1);
-    assert!(script.cc.model().window() >= window);
+    assert!(script.cc.model().cwnd() >= window);
     // Without the undo this would be the third round. This acknowledgement sets the reference, the next two
     // bring no growth, and only the third fills the pipe.
     for _ in 0..2 {

@@ -134,7 +134,7 @@ fn window_gain_is_high_in_startup_and_two_in_probe_bw() {
     for _ in 0..20 {
         script.within_round(Nanos::from_nanos(1), 100, 0);
     }
-    assert_eq!(script.cc.model().window(), quantised(500_000.0 * 2.885, 2, false));
+    assert_eq!(script.cc.model().cwnd(), quantised(500_000.0 * 2.885, 2, false));
     script.inflight = Bytes::ZERO;
     script.within_round(Nanos::from_millis(1), 1, 0);
     script.inflight = Bytes::new(700_000);
@@ -142,12 +142,12 @@ fn window_gain_is_high_in_startup_and_two_in_probe_bw() {
     script.within_round(Nanos::from_nanos(1), 100, 0);
     // 12.375 MB/s x 2^-10 s are 12 085 B: eight segments.
     assert_eq!(script.cc.control().burst, MSS * 8);
-    assert_eq!(script.cc.model().window(), quantised(1_000_000.0, 8, false));
+    assert_eq!(script.cc.model().cwnd(), quantised(1_000_000.0, 8, false));
     script.reach_phase(0);
     // The window follows at once, with the quantum of 15.5 MB/s: ten segments.
     script.within_round(Nanos::from_nanos(1), 100, 0);
     assert_eq!(script.cc.control().burst, MSS * 10);
-    assert_eq!(script.cc.model().window(), quantised(1_000_000.0, 10, true));
+    assert_eq!(script.cc.model().cwnd(), quantised(1_000_000.0, 10, true));
 }
 
 /// The send quantum follows the pacing rate.
@@ -178,14 +178,14 @@ fn window_before_full_pipe_grows_by_delivered_data() {
     let mut script = Script::<V1>::new(1, &[]);
     script.rate = Rate::from_mbit_per_sec(10.0); // BDP 50 000 B
     script.round(10, 0);
-    assert_eq!(script.cc.model().window(), MSS * 20);
+    assert_eq!(script.cc.model().cwnd(), MSS * 20);
     // 2.885 BDP are 144 250 B = 100 segments; pacing at 28.6 Mbit/s gives a quantum of two.
     assert_eq!(quantised(50_000.0 * 2.885, 2, false), MSS * 106);
     for segments in [100, 50] {
         script.within_round(Nanos::from_millis(1), segments, 0);
     }
     // 120 is above the target: the second acknowledgement adds nothing and removes nothing.
-    assert_eq!(script.cc.model().window(), MSS * 120);
+    assert_eq!(script.cc.model().cwnd(), MSS * 120);
 }
 
 /// The first ten delivered segments grow the window at any bandwidth estimate.
@@ -194,9 +194,9 @@ fn window_grows_for_first_ten_segments_at_any_bandwidth() {
     let mut script = Script::<V1>::new(1, &[]);
     script.rate = Rate::from_mbit_per_sec(0.1); // 2.885 BDP are one segment, the target four
     script.round(5, 0);
-    assert_eq!(script.cc.model().window(), MSS * 15);
+    assert_eq!(script.cc.model().cwnd(), MSS * 15);
     script.round(4, 0);
-    assert_eq!(script.cc.model().window(), MSS * 19);
+    assert_eq!(script.cc.model().cwnd(), MSS * 19);
     script.round(4, 0);
-    assert_eq!(script.cc.model().window(), MSS * 19);
+    assert_eq!(script.cc.model().cwnd(), MSS * 19);
 }

@@ -2,7 +2,7 @@
 
 use narrows_cc::bbr_v1::{Model, PARAMS, PHASE_UP, Policy, RecoveryEntry, State};
 use narrows_cc::{
-    Ack, Bytes, CongestionCause, Evidence, Info, Nanos, Param, Phase, Rate, RecoveryStyle, Sent, Setup,
+    Ack, Bytes, CongestionCause, Info, Nanos, Param, Phase, Provenance, Rate, RecoveryStyle, Sent, Setup,
     bbr_params,
 };
 
@@ -13,7 +13,7 @@ const INFO: Info = Info {
     name: "variant",
     aliases: &[],
     summary: "a variant for tests",
-    evidence: Evidence::Tool,
+    provenance: Provenance::Tool,
     recovery: RecoveryStyle::Own,
     params: bbr_params![],
 };
@@ -63,7 +63,7 @@ fn variant_overrides_gains_phase_ends_and_window_gain() {
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.5 * 0.99));
     script.reach_phase(2);
     script.within_round(Nanos::from_nanos(1), 100, 0);
-    assert_eq!(script.cc.model().window(), quantised(500_000.0, 8, false));
+    assert_eq!(script.cc.model().cwnd(), quantised(500_000.0, 8, false));
 }
 
 /// Half the BDP in PROBE_BW, a third of the window in PROBE_RTT; recovery without conservation or
@@ -82,7 +82,7 @@ impl Policy for Recovery {
     }
     fn on_transition(&mut self, to: State, model: &Model) {
         if let State::ProbeRtt { until: None, .. } = to {
-            self.third = model.window() / 3;
+            self.third = model.cwnd() / 3;
         }
     }
     fn on_min_rtt_expired(&mut self, model: &Model) {
@@ -116,22 +116,22 @@ fn variant_overrides_bdp_recovery_and_probe_rtt() {
         script.within_round(Nanos::from_nanos(1), 100, 0);
     }
     let window = quantised(500_000.0, 8, false);
-    assert_eq!(script.cc.model().window(), window);
+    assert_eq!(script.cc.model().cwnd(), window);
     script.inflight = MSS * 200;
     script.enter_recovery(CongestionCause::Loss, 2, 3);
     // Inflight without the acknowledged data; then growth, because nothing is conserved.
-    assert_eq!(script.cc.model().window(), MSS * 202);
+    assert_eq!(script.cc.model().cwnd(), MSS * 202);
     script.within_round(Nanos::from_nanos(1), 5, 0);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.75 * 0.99));
-    assert_eq!(script.cc.model().window(), MSS * 207);
+    assert_eq!(script.cc.model().cwnd(), MSS * 207);
     script.leave_recovery(1);
-    assert_eq!(script.cc.model().window(), MSS * 208);
+    assert_eq!(script.cc.model().cwnd(), MSS * 208);
     script.rtt += Nanos::from_millis(1);
     script.now += Nanos::from_secs(11);
     script.inflight = MSS * 70;
     script.round(0, 0);
     assert_eq!(script.cc.policy().expired, 1);
-    assert_eq!(script.cc.model().window(), MSS * 208 / 3);
+    assert_eq!(script.cc.model().cwnd(), MSS * 208 / 3);
     assert!(matches!(script.state(), State::ProbeRtt { until: None, .. }), "70 are more than 69.3 segments");
     script.inflight = MSS * 69;
     script.round(0, 0);
@@ -175,15 +175,15 @@ fn variant_overrides_bandwidth_and_first_recovery_round() {
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.8).mul_f64(0.99));
     script.inflight = MSS * 198;
     script.enter_recovery(CongestionCause::Loss, 2, 3);
-    assert_eq!(script.cc.model().window(), MSS * 100);
+    assert_eq!(script.cc.model().cwnd(), MSS * 100);
     for expected in [50, 25] {
         script.within_round(Nanos::from_nanos(1), 1, 0);
-        assert_eq!(script.cc.model().window(), MSS * expected);
+        assert_eq!(script.cc.model().cwnd(), MSS * expected);
     }
     for _ in 0..5 {
         script.within_round(Nanos::from_nanos(1), 1, 0);
     }
-    assert_eq!(script.cc.model().window(), MSS * 4);
+    assert_eq!(script.cc.model().cwnd(), MSS * 4);
     let before = script.cc.policy().acks;
     script.round(1, 0);
     assert_eq!(script.cc.policy().acks, before + 1);

@@ -117,7 +117,7 @@ fn probe_up_ends_after_three_rounds_without_growth() {
 #[test]
 fn probe_up_at_long_term_bound_is_no_plateau() {
     let mut script = bounded_up(600);
-    script.window_full = true;
+    script.cwnd_full = true;
     script.tx_in_flight = Bytes::ZERO;
     for _ in 0..8 {
         script.round(1);
@@ -125,7 +125,7 @@ fn probe_up_at_long_term_bound_is_no_plateau() {
         script.within(MOMENT, 1);
         assert_eq!(script.state(), State::Up);
     }
-    script.window_full = false;
+    script.cwnd_full = false;
     for _ in 0..3 {
         script.round(1);
     }
@@ -146,7 +146,7 @@ fn bounded_up(bound: u64) -> Script<V3> {
     script.within(MOMENT, 500);
     script.up_from_refill();
     let model = script.cc.model();
-    assert_eq!(Some(model.window()), model.inflight_long());
+    assert_eq!(Some(model.cwnd()), model.inflight_long());
     script
 }
 
@@ -154,7 +154,7 @@ fn bounded_up(bound: u64) -> Script<V3> {
 #[test]
 fn inflight_longterm_grows_by_doubling_steps_per_round() {
     let mut script = bounded_up(600);
-    script.window_full = true;
+    script.cwnd_full = true;
     let mut last = script.cc.model().inflight_long().unwrap();
     for growth in [1, 2, 4, 8, 16] {
         // Each round acknowledges a full window in twenty parts; the first of them begins the round.

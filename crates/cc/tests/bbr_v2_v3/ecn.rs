@@ -157,7 +157,7 @@ fn ecn_after_marks_cease_next_probe_starts_at_once() {
     // Half of 64 segments: 2^5, so a round with a full window adds 32.
     script.up_from_refill();
     let long = script.cc.model().inflight_long().unwrap();
-    script.window_full = true;
+    script.cwnd_full = true;
     script.tx_in_flight = Bytes::ZERO;
     script.inflight = Bytes::ZERO;
     while script.window() < long {

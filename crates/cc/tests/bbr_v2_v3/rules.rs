@@ -221,7 +221,7 @@ fn extra_acked_is_maximum_of_ten_rounds_or_one_in_startup() {
     script.within(Nanos::ZERO, 700);
     let grown = script.cc.model().extra_acked();
     assert!(grown >= base + segments(700) - MSS, "{base:?} {grown:?}");
-    assert!(grown <= script.cc.model().window());
+    assert!(grown <= script.cc.model().cwnd());
     // A long pause ends the epoch. The maximum stays for ten rounds; then the excess of a plain round
     // remains.
     for n in 0..12 {

@@ -58,7 +58,7 @@ pub struct Script<P> {
     pub lost_since: Bytes,
     pub phase: Phase,
     pub app_limited: bool,
-    pub window_full: bool,
+    pub cwnd_full: bool,
     pub marked: bool,
     newly_lost: Bytes,
 }
@@ -82,7 +82,7 @@ impl<P: Policy> Script<P> {
             lost_since: Bytes::ZERO,
             phase: Phase::Open,
             app_limited: false,
-            window_full: false,
+            cwnd_full: false,
             marked: false,
             newly_lost: Bytes::ZERO,
         };
@@ -118,8 +118,8 @@ impl<P: Policy> Script<P> {
             inflight: self.inflight,
             ce: if self.marked { acked } else { Bytes::ZERO },
             delivered: self.delivered,
-            window_limited: true,
-            window_full: self.window_full,
+            cwnd_limited: true,
+            cwnd_full: self.cwnd_full,
             phase: self.phase,
             round_start: round,
             round: 0,

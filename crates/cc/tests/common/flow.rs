@@ -108,7 +108,7 @@ impl<C: CongestionControl> Flow<C> {
             least_rtt: path.rtt,
             path,
         };
-        let handshake = Ack { rtt: Some(flow.now), window_limited: false, ..flow.blank_ack() };
+        let handshake = Ack { rtt: Some(flow.now), cwnd_limited: false, ..flow.blank_ack() };
         flow.cc.on_ack(&handshake);
         flow
     }
@@ -125,8 +125,8 @@ impl<C: CongestionControl> Flow<C> {
             inflight: self.inflight,
             ce: Bytes::ZERO,
             delivered: self.delivered,
-            window_limited: self.usage.limited,
-            window_full: self.usage.limited,
+            cwnd_limited: self.usage.limited,
+            cwnd_full: self.usage.limited,
             phase: self.phase,
             round_start: false,
             round: 0,

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use narrows_cc::{
     Ack, Advice, AnyScheme, Bytes, CongestionCause, Control, IdleRestart, Lost, MAX_PATHS_VIEW, Nanos,
-    Params, PathView, Paths, Phase, Random, Rate, RateAdvice, RateSampler, RecoveryEntered, RecoveryLeft,
-    Report, RoundCounter, Sent, SentState, Setup, SpuriousLoss, Timeout, Value, schemes::Entry,
+    Params, PathView, Paths, Phase, Random, Rate, RateAdvice, RateSampler, ReceiverFeedback, RecoveryEntered,
+    RecoveryLeft, RoundCounter, Sent, SentState, Setup, SpuriousLoss, Timeout, Value, schemes::Entry,
 };
 use proptest::prelude::*;
 
@@ -42,7 +42,7 @@ pub enum Op {
     /// The network advises a rate.
     Advice(Advice),
     /// The receiver sends feedback.
-    Report(Report),
+    ReceiverFeedback(ReceiverFeedback),
     /// The subflows of the connection, one of which the scheme controls.
     Paths(Box<Paths>),
 }
@@ -75,7 +75,7 @@ fn advice() -> impl Strategy<Value = Advice> {
 }
 
 /// Feedback from a receiver, valid or not.
-fn report() -> impl Strategy<Value = Report> {
+fn report() -> impl Strategy<Value = ReceiverFeedback> {
     let rtt = prop_oneof![
         4 => (1_000u64..2_000_000).prop_map(Nanos::from_micros),
         1 => prop::sample::select(vec![Nanos::ZERO, Nanos::from_nanos(1), Nanos::MAX]),
@@ -94,16 +94,18 @@ fn report() -> impl Strategy<Value = Report> {
     let limits =
         (any::<bool>(), any::<bool>(), prop::sample::select(vec![0, 0, 0, 1, 3, u64::MAX]), any::<bool>());
     (measured, prop::option::of(share()), limits).prop_map(
-        |((rtt, rate, loss_event_rate), loss_rate, (data_limited, new_loss_event, dropped, slow))| Report {
-            now: Nanos::ZERO,
-            rtt,
-            receive_rate: rate.map(Rate::from_bytes_per_sec),
-            loss_event_rate,
-            loss_rate,
-            data_limited,
-            new_loss_event,
-            dropped,
-            slow,
+        |((rtt, rate, loss_event_rate), loss_rate, (data_limited, new_loss_event, dropped, slow))| {
+            ReceiverFeedback {
+                now: Nanos::ZERO,
+                rtt,
+                receive_rate: rate.map(Rate::from_bytes_per_sec),
+                loss_event_rate,
+                loss_rate,
+                data_limited,
+                new_loss_event,
+                dropped,
+                slow,
+            }
         },
     )
 }
@@ -150,7 +152,7 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => Just(Op::Spurious),
         1 => (0u64..100_000).prop_map(Op::Idle),
         1 => advice().prop_map(Op::Advice),
-        2 => report().prop_map(Op::Report),
+        2 => report().prop_map(Op::ReceiverFeedback),
         2 => paths().prop_map(Op::Paths),
     ];
     prop::collection::vec(op, 1..250)
@@ -188,7 +190,7 @@ pub struct Model {
     /// Newest packet outstanding when recovery began.
     recovery_end: u64,
     consecutive: u32,
-    window_limited: bool,
+    cwnd_limited: bool,
     srtt: Option<Nanos>,
     min_rtt: Option<Nanos>,
     /// Everything the scheme said, in order.
@@ -220,7 +222,7 @@ impl Model {
             phase: Phase::Open,
             recovery_end: 0,
             consecutive: 0,
-            window_limited: false,
+            cwnd_limited: false,
             srtt: None,
             min_rtt: None,
             steps: Vec::new(),
@@ -245,8 +247,8 @@ impl Model {
                     self.scheme.on_rate_advice(&RateAdvice { now: self.now, advice });
                     self.record("rate advice");
                 }
-                Op::Report(report) => {
-                    self.scheme.on_report(&Report { now: self.now, ..report });
+                Op::ReceiverFeedback(report) => {
+                    self.scheme.on_receiver_feedback(&ReceiverFeedback { now: self.now, ..report });
                     self.record("report");
                 }
                 Op::Paths(ref paths) => {
@@ -267,7 +269,7 @@ impl Model {
         for _ in 0..segments {
             let window = self.scheme.control().cwnd.min(Bytes::new(RECEIVE_WINDOW));
             if self.inflight + self.mss > window && !self.inflight.is_zero() {
-                self.window_limited = true;
+                self.cwnd_limited = true;
                 return;
             }
             let snapshot = self.sampler.on_sent(self.now, self.mss, self.inflight);
@@ -282,7 +284,7 @@ impl Model {
             let gap = self.scheme.control().pacing_rate.map_or(Nanos::ZERO, |rate| rate.time_for(self.mss));
             self.now += gap.min(self.conditions.rtt / 16);
         }
-        self.window_limited = false;
+        self.cwnd_limited = false;
         self.sampler.set_app_limited(self.inflight);
     }
 
@@ -399,8 +401,8 @@ impl Model {
             inflight: self.inflight,
             ce: Bytes::ZERO,
             delivered: self.sampler.delivered(),
-            window_limited: self.window_limited,
-            window_full: self.window_limited,
+            cwnd_limited: self.cwnd_limited,
+            cwnd_full: self.cwnd_limited,
             phase: self.phase,
             round_start: false,
             round: self.rounds.count(),

@@ -95,7 +95,7 @@ impl Connection {
         self.half.timer = Nanos::MAX;
         self.half.queue.clear();
         self.half.records = super::records::Records::default();
-        self.half.held = false;
+        self.half.pacing_blocked = false;
         self.reception.end();
         // The last sequence numbers stay, so that late packets cannot be confused with new ones.
     }

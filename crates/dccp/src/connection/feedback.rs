@@ -1,7 +1,8 @@
 //! The other side says what became of our data: the scheme hears of it.
 
 use narrows_cc::{
-    AckEnd, AckProgress, Bytes, CongestionCause, EcnNeed, Flight, LostPacket, Nanos, Phase, Rate, Report,
+    AckEnd, AckProgress, Bytes, CongestionCause, EcnNeed, Flight, LostPacket, Nanos, Phase, Rate,
+    ReceiverFeedback,
 };
 
 use super::Connection;
@@ -237,7 +238,7 @@ impl Half {
         self.loss_event_rate = told.loss_event_rate.unwrap_or(self.loss_event_rate);
         let sent_at = if progress.named { progress.sent_at } else { now - self.rtt.or_default() };
         let limited = self.not_limited.report(now, sent_at, self.rtt.or_default());
-        self.driver.receiver_feedback(&Report {
+        self.driver.receiver_feedback(&ReceiverFeedback {
             now,
             rtt,
             receive_rate: told.receive_rate,

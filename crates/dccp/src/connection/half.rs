@@ -2,7 +2,8 @@
 
 use narrows_cc::schemes::{AnyScheme, Entry};
 use narrows_cc::{
-    Bytes, Driver, Limit, Nanos, Pacer, Params, Phase, Random, Rate, Report, SendPosition, Setup, tfrc,
+    Bytes, Driver, Limit, Nanos, Pacer, Params, Phase, Random, Rate, ReceiverFeedback, SendPosition, Setup,
+    tfrc,
 };
 
 use super::config::Config;
@@ -25,7 +26,7 @@ pub(super) struct Half {
     pub(super) driver: Driver,
     pub(super) queue: Queue,
     /// The size of the datagrams of an application that always has one.
-    pub(super) greedy: Option<u16>,
+    pub(super) backlogged: Option<u16>,
     /// No more data is accepted.
     pub(super) ended: bool,
     pub(super) records: Records,
@@ -34,7 +35,7 @@ pub(super) struct Half {
     pub(super) sampled_until: u64,
     pub(super) pacer: Pacer,
     /// The pacer holds a packet back.
-    pub(super) held: bool,
+    pub(super) pacing_blocked: bool,
     /// It held one longer than it wanted, and what came of that is not made up for.
     pub(super) late: bool,
     /// The departure time last counted as a wait.
@@ -93,14 +94,14 @@ impl Half {
             ccid: Ccid::of(config.scheme),
             driver: Driver::new(build(config.scheme, config.params.clone(), config, random)),
             queue: Queue::new(config.queue, config.overflow),
-            greedy: None,
+            backlogged: None,
             ended: false,
             records: Records::default(),
             rtt: Rtt::new(config.ack_delay),
             sampled_until: 0,
             pacer: Pacer::default(),
             late: false,
-            held: false,
+            pacing_blocked: false,
             waited_for: Nanos::MAX,
             datagram: Bytes::new(u64::from(config.datagram.max(1))),
             inflight: Bytes::ZERO,
@@ -188,7 +189,7 @@ impl Half {
 
     /// The scheme hears that its receiver has no room, or has trouble keeping up.
     pub(super) fn tell_restraint(&mut self, now: Nanos, dropped: u64, slow: bool) {
-        self.driver.receiver_feedback(&Report { dropped, slow, ..Report::of_nothing(now) });
+        self.driver.receiver_feedback(&ReceiverFeedback { dropped, slow, ..ReceiverFeedback::empty(now) });
     }
 
     /// Payload of the datagram that is next, if there is one.
@@ -197,7 +198,7 @@ impl Half {
         match self.queue.front() {
             Some(data) => Some(data.len() as u16),
             None if self.ended => None,
-            None => self.greedy,
+            None => self.backlogged,
         }
     }
 

@@ -19,7 +19,7 @@ impl Connection {
     pub(super) fn may_send_data(&mut self, now: Nanos) -> Option<u16> {
         let half = &mut self.half;
         let recent = now <= half.last_sent_at.saturating_add(half.rtt.srtt);
-        let late = std::mem::take(&mut half.held) || (half.late && recent);
+        let late = std::mem::take(&mut half.pacing_blocked) || (half.late && recent);
         let size = half.next_size()?;
         half.late = false;
         let len = Bytes::new(u64::from(size));
@@ -50,7 +50,7 @@ impl Connection {
             // The same packet may be asked for again and again while it waits; it counts once.
             self.stats.paced_waits += u64::from(half.waited_for != half.pacer.next());
             half.waited_for = half.pacer.next();
-            half.held = true;
+            half.pacing_blocked = true;
             half.not_limited.note(now);
             return None;
         }
@@ -175,7 +175,7 @@ impl Connection {
         let datagram = u64::from(self.config.datagram.max(1));
         let window = self.half.driver.control().cwnd.as_u64() / datagram;
         let most = self.gss.minus(self.gar).max(0) as u64;
-        if self.half.driver.is_window_full() {
+        if self.half.driver.is_cwnd_full() {
             self.widen(now, window.min(2 * most.max(1)));
         }
     }

@@ -14,7 +14,7 @@ impl Connection {
         if self.state.is_open() {
             at = at.min(self.half.timer).min(self.reception.deadline()).min(self.features.deadline());
             at = at.min(self.gone_at());
-            if self.half.held {
+            if self.half.pacing_blocked {
                 at = at.min(self.half.pacer.next());
             }
         }

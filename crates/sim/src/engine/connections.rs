@@ -7,7 +7,7 @@ use narrows_packet::{Flags, Packet};
 use narrows_scenario::result::{ConnectionResult, RunResult};
 use narrows_scenario::{ConnectionPlan, FlowPlan, Plan};
 use narrows_tcp::ConnectionConfig;
-use narrows_tcp::multipath::{Sink, Source};
+use narrows_tcp::multipath::{MultipathReceiver, MultipathSender};
 use narrows_traffic::App;
 
 use super::{Engine, NONE};
@@ -17,8 +17,8 @@ use crate::observer::{Observer, PacketEvent};
 /// A connection and the numbers of its subflows.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) source: Source,
-    pub(super) sink: Sink,
+    pub(super) source: MultipathSender,
+    pub(super) sink: MultipathReceiver,
     pub(super) flows: Range<usize>,
     /// Where its measurement begins, and what it had delivered by then.
     from: Nanos,
@@ -56,7 +56,7 @@ impl Connection {
             duplicate_bytes: got.duplicate_bytes,
             reorder_peak_bytes: got.most_waiting,
             reinjected_bytes: sent.reinjected_bytes,
-            rescued_bytes: sent.rescued_bytes,
+            rescued_bytes: sent.opportunistic_bytes,
             paths_given_up: sent.given_up,
         }
     }
@@ -88,8 +88,12 @@ impl Connections {
             };
             let random = Random::stream(plan.seed, "app", row.first as u64);
             Connection {
-                sink: Sink::new(row.first as u32, &config),
-                source: Source::new(row.first as u32, config, App::new(row.app, random, first.start)),
+                sink: MultipathReceiver::new(row.first as u32, &config),
+                source: MultipathSender::new(
+                    row.first as u32,
+                    config,
+                    App::new(row.app, random, first.start),
+                ),
                 flows,
                 from: first.start,
                 before: 0,

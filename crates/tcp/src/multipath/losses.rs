@@ -1,4 +1,5 @@
-//! What a subflow delivered between its losses, for schemes that judge paths by that (OLIA: Khalili et al. 2012, section V).
+//! What a subflow delivered between its losses, for schemes that judge paths by that (OLIA: Khalili et al.
+//! 2012, section V).
 
 use narrows_cc::Bytes;
 
@@ -12,8 +13,8 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// The subflow has slowed down `reductions` times by now. A timeout that follows another with nothing delivered in between
-    /// is the same loss: it would leave zero bytes between two.
+    /// The subflow has slowed down `reductions` times by now. A timeout that follows another with nothing
+    /// delivered in between is the same loss: it would leave zero bytes between two.
     pub(super) fn note(&mut self, reductions: u64, delivered: Bytes) {
         if reductions == self.reductions {
             return;
@@ -40,8 +41,9 @@ impl Losses {
 mod tests {
     use super::*;
 
+    /// Repeated timeouts are one loss.
     #[test]
-    fn repeated_timeouts_are_one_loss() {
+    fn losses_repeated_timeouts_are_one() {
         let mut losses = Losses::default();
         let kilo = |n: u64| Bytes::new(1_000 * n);
         losses.note(1, kilo(50));

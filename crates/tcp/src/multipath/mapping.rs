@@ -14,7 +14,8 @@ struct Run {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mappings {
     runs: VecDeque<Run>,
-    /// How many runs have data in front of that of the run before them: what is repeated. Without, both orders are one.
+    /// How many runs have data in front of that of the run before them: what is repeated. Without, both
+    /// orders are one.
     descents: usize,
 }
 
@@ -47,7 +48,8 @@ impl Mappings {
         }
     }
 
-    /// The first run that may hold data from `data` on, in a search that halves, if the runs are in the order of data.
+    /// The first run that may hold data from `data` on, in a search that halves, if the runs are in the order
+    /// of data.
     fn skip_below(&self, data: u64) -> usize {
         if self.descents > 0 { 0 } else { self.runs.partition_point(|run| run.data + run.len <= data) }
     }
@@ -102,6 +104,7 @@ mod tests {
     use super::*;
 
     proptest! {
+        /// Mappings agree with a table of bytes.
         #[test]
         fn mappings_agree_with_a_table_of_bytes(
             pieces in prop::collection::vec((0u64..40, 1u64..6, 0u64..4), 1..40),

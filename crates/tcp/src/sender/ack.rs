@@ -10,7 +10,7 @@ use super::undo::Undo;
 use super::{AckOutcome, Pending, Sender, State};
 use crate::rates::RateEvent;
 
-/// What one acknowledgement delivered.
+/// The deliveries of one acknowledgement.
 pub(super) struct Progress {
     driver: AckProgress,
     now: Nanos,
@@ -24,8 +24,8 @@ pub(super) struct Progress {
     newest_retransmitted: bool,
     /// The newest that RACK may learn from: number and round-trip time.
     rack: Option<(u64, Nanos)>,
-    /// A packet sent again in this recovery was acknowledged cumulatively, and the timestamp echo shows that the copy
-    /// sent before it had arrived (RFC 3522).
+    /// A packet sent again in this recovery was acknowledged cumulatively, and the timestamp echo shows that
+    /// the copy sent before it had arrived (RFC 3522).
     pub(super) late: bool,
     /// A packet sent again in this recovery was delivered, and its retransmission may have been needed.
     pub(super) repaired: bool,
@@ -71,7 +71,8 @@ impl Progress {
             self.newest_sent_at = record.snapshot.sent_at;
             self.newest_retransmitted = record.retransmissions > 0;
         }
-        // RFC 8985 section 6.2, step 2: an acknowledgement of the copy sent before says nothing about the newer one.
+        // RFC 8985 section 6.2, step 2: an acknowledgement of the copy sent before says nothing about the
+        // newer one.
         let doubtful = record.retransmissions > 0
             && (before(self.echo, timestamp(record.snapshot.sent_at)) || rtt < self.min_rtt);
         if !doubtful && self.rack.is_none_or(|(order, _)| record.snapshot.order > order) {
@@ -159,12 +160,14 @@ impl Sender {
             && !self.board.is_empty()
         {
             self.recovery.duplicate_acks += 1;
-            // Once what a timeout sent again arrives, most duplicates come of packets that arrive a second time, until new
-            // data follows. The first one advances, so what comes before is still of the packets sent before the timeout.
+            // Once what a timeout sent again arrives, most duplicates come of packets that arrive a second
+            // time, until new data follows. The first one advances, so what comes before is still of the
+            // packets sent before the timeout.
             let reported = self.recovery.phase != Phase::Loss
                 || self.timers.timeouts > 0
                 || self.stream.nxt > self.recovery.point;
-            // No more than what is outstanding besides the hole itself: acknowledgements may be copied on their way.
+            // No more than what is outstanding besides the hole itself: acknowledgements may be copied on
+            // their way.
             if reported && self.recovery.duplicate_acks < self.board.len() {
                 self.window.driver.delivered_unknown(now, self.mss());
             }
@@ -222,8 +225,8 @@ impl Sender {
         changed
     }
 
-    /// Applies SACK blocks, lowest first so that reordering is not seen where there is none. Returns the range that a
-    /// DSACK block reports.
+    /// Applies SACK blocks, lowest first so that reordering is not seen where there is none. Returns the
+    /// range that a DSACK block reports.
     fn on_sack_blocks(
         &mut self,
         packet: &Packet,
@@ -236,8 +239,8 @@ impl Sender {
             blocks[n] = block;
             n += 1;
         }
-        // RFC 2883 section 4: the first block reports a duplicate if it lies below the acknowledgement number or within
-        // the second block.
+        // RFC 2883 section 4: the first block reports a duplicate if it lies below the acknowledgement number
+        // or within the second block.
         let (first, second) = (blocks[0], blocks[1]);
         let inside = n > 1 && first.0 >= second.0 && first.1 <= second.1;
         let duplicate = (first.1 <= packet.tcp().ack || inside).then_some(first);
@@ -271,7 +274,8 @@ impl Sender {
             return;
         }
         if advanced {
-            // RFC 6582 section 4, the impatient variant: only the first partial acknowledgement restarts the timer.
+            // RFC 6582 section 4, the impatient variant: only the first partial acknowledgement restarts the
+            // timer.
             let partial =
                 !self.config.sack && self.recovery.phase == Phase::Recovery && self.recovery.is_repairing();
             if !partial || !self.recovery.partial_seen {
@@ -323,8 +327,8 @@ impl Sender {
         if self.recovery.is_open() && self.shall_enter_recovery() {
             self.enter_recovery(now, CongestionCause::Loss, progress.bytes());
         }
-        // RFC 3168 section 6.1.2: once per window of data. The receiver has not heard of the last reduction before something
-        // sent after it is acknowledged, and repeats the echo until then.
+        // RFC 3168 section 6.1.2: once per window of data. The receiver has not heard of the last reduction
+        // before something sent after it is acknowledged, and repeats the echo until then.
         let heard = self.stream.una > self.recovery.point;
         if self.ecn.is_marked(packet) && self.recovery.is_open() && heard {
             self.enter_recovery(now, CongestionCause::Ecn, progress.bytes());

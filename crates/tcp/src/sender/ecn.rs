@@ -3,7 +3,7 @@
 use narrows_cc::Bytes;
 use narrows_packet::{Ecn, Flags, Packet};
 
-/// What was negotiated, and what the next packet has to say.
+/// The result of negotiation, and the flag that the next packet owes the receiver.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnState {
     negotiated: bool,

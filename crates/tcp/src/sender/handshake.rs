@@ -2,7 +2,7 @@
 
 use narrows_cc::Nanos;
 
-/// What is known of the SYNs sent and of the receiver's clock.
+/// The SYNs sent, and the receiver's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handshake {
     syns: u32,

@@ -1,4 +1,4 @@
-//! What a connection has reached, for reports.
+//! Milestones of a connection, for reports.
 
 use narrows_cc::Nanos;
 

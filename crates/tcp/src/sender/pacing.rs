@@ -34,8 +34,8 @@ impl Pacing {
         self.pacer.hold_until(time);
     }
 
-    /// Whether a packet may leave; otherwise the deadline becomes its time. The same packet may be asked for again and again
-    /// while it waits; `waits` counts it once.
+    /// Whether a packet may leave; otherwise the deadline becomes its time. The same packet may be asked for
+    /// again and again while it waits; `waits` counts it once.
     #[inline]
     pub(super) fn is_due(&mut self, now: Nanos, waits: &mut u64) -> bool {
         if now >= self.pacer.next() {

@@ -1,4 +1,5 @@
-//! Phases of recovery: entering and leaving, without SACK as in RFC 6582, and the undo of needless reductions.
+//! Phases of recovery: entering and leaving, without SACK as in RFC 6582, and the undo of needless
+//! reductions.
 
 use narrows_cc::{Bytes, CongestionCause, Flight, LostPacket, Nanos, Phase, RecoveryStyle};
 
@@ -66,12 +67,14 @@ impl Sender {
         (acked, cumulative): (Bytes, Bytes),
     ) {
         if cause == CongestionCause::Ecn && self.window.driver.control().cwnd <= self.mss() {
-            // RFC 3168 section 6.1.2: at one segment the window cannot shrink, so the next packet waits for a timeout's time.
+            // RFC 3168 section 6.1.2: at one segment the window cannot shrink, so the next packet waits for a
+            // timeout's time.
             self.pacing.hold_until(now + self.rtt.rto());
         }
-        // What was outstanding when the news arrived. When one recovery follows another, data that was selectively
-        // acknowledged in the last one still counts as outstanding by the letter of RFC 5681, though it has left the network:
-        // more than the window allowed is never the flight (Linux reduces the window itself; RFC 9937 leaves SACKed data out).
+        // The flight when the acknowledgement arrived. When one recovery follows another, data that was
+        // selectively acknowledged in the last one still counts as outstanding by the letter of RFC 5681,
+        // though it has left the network: more than the window allowed is never the flight (Linux reduces the
+        // window itself; RFC 9937 leaves SACKed data out).
         let allowed = self.window.driver.scheme().control().cwnd.max(self.mss());
         let limited_transmit = Bytes::new(self.recovery.limited_transmit);
         let outstanding = (self.stream.flight_size() + cumulative).min(allowed + limited_transmit);
@@ -90,8 +93,8 @@ impl Sender {
         self.ecn.on_reduction();
         let flight = Flight { size: flight_size, inflight: self.in_network() };
         self.window.driver.recovery_entered(now, cause, flight, acked);
-        // Where the share of marks counts, a cut takes effect at once (RFC 8257 section 3.3): spread over a round trip it
-        // would leave marks behind that call for a second one.
+        // Where the share of marks counts, a cut takes effect at once (RFC 8257 section 3.3): spread over a
+        // round trip it would leave marks behind that call for a second one.
         let at_once = cause == CongestionCause::Ecn && self.config.ecn_precise;
         let reducing = self.recovery.style == RecoveryStyle::Prr && self.config.sack && !at_once;
         self.window.enter_recovery(reducing, outstanding);
@@ -110,7 +113,8 @@ impl Sender {
         }
     }
 
-    /// RFC 6582 section 3.2, step 3: the packets that have left inflate the window; the lost one leaves at once.
+    /// RFC 6582 section 3.2, step 3: the packets that have left inflate the window; the lost one leaves at
+    /// once.
     fn begin_inflation(&mut self) {
         self.window.set_inflation(self.mss().as_u64() as i64 * i64::from(DUP_THRESH));
         self.pending.add(Pending::RETRANSMISSION);
@@ -146,8 +150,9 @@ impl Sender {
         }
     }
 
-    /// A loss during the reduction for a mark turns it into fast recovery, without a second reduction for the same window.
-    /// With precise feedback the first may have been slight, and a loss is answered in full (RFC 8257 section 3.5).
+    /// A loss during the reduction for a mark turns it into fast recovery, without a second reduction for the
+    /// same window. With precise feedback the first may have been slight, and a loss is answered in full (RFC
+    /// 8257 section 3.5).
     pub(super) fn repair_while_reducing(&mut self, now: Nanos, acked: (Bytes, Bytes)) {
         let enough = self.recovery.has_enough_duplicates() && !self.config.rack;
         if !self.recovery.marked || self.board.is_empty() || !(enough || self.board.has_lost()) {

@@ -1,4 +1,5 @@
-//! Proportional rate reduction (RFC 6937, with the choice of bound and the first retransmission of its successor RFC 9937).
+//! Proportional rate reduction (RFC 6937, with the choice of bound and the first retransmission of its
+//! successor RFC 9937).
 
 use narrows_cc::Bytes;
 
@@ -18,9 +19,9 @@ impl Prr {
         Self { ssthresh, flight_size: flight_size.max(Bytes::new(1)), ..Self::default() }
     }
 
-    /// The window after an acknowledgement that newly delivered `acked` bytes and left `pipe` in flight. `good` says that
-    /// it moved the cumulative acknowledgement and told of no new loss: then the slow-start bound holds, otherwise the
-    /// conservative one.
+    /// The window after an acknowledgement that newly delivered `acked` bytes and left `pipe` in flight.
+    /// `good` says that it moved the cumulative acknowledgement and told of no new loss: then the slow-start
+    /// bound holds, otherwise the conservative one.
     pub(crate) fn on_ack(&mut self, acked: Bytes, pipe: Bytes, good: bool, mss: Bytes) -> Bytes {
         self.delivered += acked;
         let mut allowed = if pipe > self.ssthresh {
@@ -51,8 +52,9 @@ mod tests {
 
     const MSS: Bytes = Bytes::new(1000);
 
+    /// The first retransmission is always allowed.
     #[test]
-    fn the_first_retransmission_is_always_allowed() {
+    fn prr_first_retransmission_is_always_allowed() {
         let mut prr = Prr::begin(MSS * 5, MSS * 10);
         // One segment delivered: ceil(1000 x 5 / 10) = 500 B, less than a segment.
         assert_eq!(prr.on_ack(MSS, MSS * 8, false, MSS), MSS * 9);
@@ -61,8 +63,9 @@ mod tests {
         assert_eq!(prr.on_ack(MSS, MSS * 8, false, MSS), MSS * 8);
     }
 
+    /// Below the target, packet conservation or slow start bounds the window.
     #[test]
-    fn below_the_target_conservation_or_slow_start_bounds_it() {
+    fn prr_below_target_is_bounded_by_crb_or_ssrb() {
         let mut prr = Prr::begin(MSS * 5, MSS * 10);
         prr.on_ack(MSS, MSS * 8, false, MSS);
         prr.on_sent(MSS);

@@ -1,7 +1,7 @@
 //! RACK: time-based loss detection (RFC 8985 section 6), and the state of tail-loss probes (section 7).
 //!
-//! Where the RFC breaks ties between packets sent at one instant by their sequence numbers, the order in which they really
-//! left is used: it is known exactly here.
+//! Where the RFC breaks ties between packets sent at one instant by their sequence numbers, the order in
+//! which they really left is used: it is known exactly here.
 
 use narrows_cc::Nanos;
 
@@ -60,7 +60,8 @@ impl Rack {
         }
     }
 
-    /// Step 2: the most recently sent of the records that one acknowledgement delivered, spurious ones left out.
+    /// Step 2: the most recently sent of the records that one acknowledgement delivered, spurious ones left
+    /// out.
     #[inline]
     pub(crate) fn advance(&mut self, order: u64, rtt: Nanos) {
         self.rtt = rtt;

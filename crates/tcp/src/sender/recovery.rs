@@ -14,12 +14,13 @@ pub(super) struct Recovery {
     pub(super) marked: bool,
     /// Without SACK: this recovery saw a partial acknowledgement.
     pub(super) partial_seen: bool,
-    /// Who shapes the window meanwhile.
+    /// The part that shapes the window meanwhile.
     pub(super) style: RecoveryStyle,
     pub(super) duplicate_acks: u32,
     /// Recovery or loss repair ends when this is acknowledged.
     pub(super) point: u64,
-    /// New data sent on duplicate acknowledgements, which does not count as outstanding at congestion (RFC 3042).
+    /// New data sent on duplicate acknowledgements, which does not count as outstanding at congestion (RFC
+    /// 3042).
     pub(super) limited_transmit: u64,
     pub(super) rack: Rack,
     pub(super) sack_loss: SackLoss,
@@ -61,8 +62,8 @@ impl Recovery {
         self.duplicate_acks >= DUP_THRESH
     }
 
-    /// Whether everything up to `una` being acknowledged ends the phase. A mark's reduction ends beyond the point, so that
-    /// the word of it has reached the receiver.
+    /// Whether everything up to `una` being acknowledged ends the phase. A mark's reduction ends beyond the
+    /// point, so that the word of it has reached the receiver.
     #[inline]
     pub(super) fn is_over(&self, una: u64) -> bool {
         if self.marked { una > self.point } else { una >= self.point }

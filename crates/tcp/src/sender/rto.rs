@@ -94,8 +94,9 @@ impl RttEstimator {
 mod tests {
     use super::*;
 
+    /// The timeout follows the formulas of RFC 6298.
     #[test]
-    fn the_timeout_follows_the_formulas_of_rfc_6298() {
+    fn rto_follows_rfc_6298() {
         let mut rtt = RttEstimator::new(&TcpConfig::default());
         assert_eq!(rtt.rto(), Nanos::from_secs(1));
         rtt.on_sample(Nanos::from_millis(100));
@@ -114,8 +115,9 @@ mod tests {
         assert_eq!(rtt.min_rtt, Nanos::from_millis(100));
     }
 
+    /// The timeout keeps its bounds.
     #[test]
-    fn the_timeout_keeps_its_bounds() {
+    fn rto_keeps_its_bounds() {
         let mut rtt = RttEstimator::new(&TcpConfig::default());
         rtt.on_sample(Nanos::from_millis(10));
         assert_eq!(rtt.rto(), Nanos::from_millis(200));

@@ -25,7 +25,8 @@ impl SackLoss {
 }
 
 impl Sender {
-    /// IsLost: three separate ranges, or more than two segments' worth, were selectively acknowledged above it.
+    /// IsLost: three separate ranges, or more than two segments' worth, were selectively acknowledged above
+    /// it.
     pub(super) fn detect_by_count(&mut self, now: Nanos) -> Bytes {
         let most = self.mss().as_u64() * u64::from(DUP_THRESH - 1);
         let (mut ranges, mut bytes) = (0, 0);
@@ -59,7 +60,8 @@ impl Sender {
         lost
     }
 
-    /// NextSeg, rules 3 and 4, for when there is neither a lost packet nor new data to send; whether it is rule 4.
+    /// NextSeg, rules 3 and 4, for when there is neither a lost packet nor new data to send; whether it is
+    /// rule 4.
     pub(super) fn next_doubtful(&mut self) -> Option<(u32, bool)> {
         if self.config.rack
             || !self.config.sack

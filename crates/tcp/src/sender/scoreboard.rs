@@ -1,9 +1,9 @@
 //! What was sent and not yet acknowledged cumulatively: one record per packet.
 //!
-//! Records lie in a ring in sequence order. Those in flight also form a list in the order of transmission, so that
-//! time-based loss detection (RFC 8985) looks only at what may be lost; those lost and not yet repaired form a list in
-//! sequence order, so that the next one to repair is at its head. Both lists use the same links, and a record is in one of
-//! them at most.
+//! Records lie in a ring in sequence order. Those in flight also form a list in the order of transmission, so
+//! that time-based loss detection (RFC 8985) looks only at what may be lost; those lost and not yet repaired
+//! form a list in sequence order, so that the next one to repair is at its head. Both lists use the same
+//! links, and a record is in one of them at most.
 
 use narrows_cc::{Bytes, Nanos, SentState};
 
@@ -75,7 +75,8 @@ pub(crate) struct Scoreboard {
     sacked_packets: u32,
     /// Records sent again whose fate is open.
     retransmitted: u32,
-    /// The last record in the flight list that was sent before the newest delivered one; see [`Scoreboard::overtaken`].
+    /// The last record in the flight list that was sent before the newest delivered one; see
+    /// [`Scoreboard::overtaken`].
     edge: Option<u32>,
     /// Where the last record was put into the list of lost ones.
     hint: Option<u32>,
@@ -184,7 +185,8 @@ impl Scoreboard {
     pub(crate) fn at(&self, seq: u64) -> Option<u32> {
         let (first, record) = self.first()?;
         let above = seq.saturating_sub(record.seq);
-        // No packet is longer than a segment, so the wanted one is not before this guess, and mostly it is the guess.
+        // No packet is longer than a segment, so the wanted one is not before this guess, and mostly it is
+        // the guess.
         let mut low = (above / self.segment).min(u64::from(self.len())) as u32;
         let mut high = self.len();
         if low < high && self.get(first.wrapping_add(low)).seq >= seq {
@@ -318,8 +320,8 @@ impl Scoreboard {
         }
     }
 
-    /// Marks `start..end` as selectively acknowledged; `deliver` sees each record for which this is news. Returns whether
-    /// there was any.
+    /// Marks `start..end` as selectively acknowledged; `deliver` sees each record for which this is news.
+    /// Returns whether there was any.
     pub(crate) fn sack(&mut self, start: u64, end: u64, mut deliver: impl FnMut(&Record)) -> bool {
         let mut sacked = std::mem::take(&mut self.sacked);
         let mut news = false;
@@ -382,8 +384,8 @@ impl Scoreboard {
         self.flight.len > 0 && self.get(self.flight.head).snapshot.order < order
     }
 
-    /// When the most recent transmission left of those in flight that were sent before number `order`. The number never
-    /// decreases from call to call, so that all calls together pass each record once.
+    /// When the most recent transmission left of those in flight that were sent before number `order`. The
+    /// number never decreases from call to call, so that all calls together pass each record once.
     pub(crate) fn overtaken(&mut self, order: u64) -> Option<Nanos> {
         loop {
             let next = match self.edge {

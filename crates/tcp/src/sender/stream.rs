@@ -86,8 +86,8 @@ impl ByteStream {
         self.nxt + len <= self.right_edge
     }
 
-    /// What the receiver's window leaves room for, if so little may leave while nothing is outstanding: half the largest
-    /// window ever offered or more (RFC 9293 section 3.8.6.2.1).
+    /// The room in the receiver's window, if a packet of this size is worth sending while nothing is
+    /// outstanding: half the largest window ever offered or more (RFC 9293 section 3.8.6.2.1).
     pub(super) fn worthwhile_room(&self) -> Option<u64> {
         let room = self.right_edge.saturating_sub(self.nxt);
         (room > 0 && room >= self.largest_window / 2).then_some(room)

@@ -1,4 +1,5 @@
-//! What a connection of several subflows asks of each: room, data one piece at a time, and what its siblings are to know.
+//! The interface of a subflow to its connection: room, data one piece at a time, and the view for its
+//! siblings.
 
 use narrows_cc::{Bytes, Nanos, PathView, Paths};
 
@@ -37,8 +38,8 @@ impl Sender {
         }
     }
 
-    /// Whether a piece of `len` bytes would leave at once if it was handed over now. Where only the pacer is in the way the
-    /// deadline becomes its time.
+    /// Whether a piece of `len` bytes would leave at once if it was handed over now. Where only the pacer is
+    /// in the way the deadline becomes its time.
     pub fn has_room_for(&mut self, now: Nanos, len: u64) -> bool {
         let ready = self.state == State::Established
             && !self.stream.has_unsent()
@@ -55,7 +56,8 @@ impl Sender {
         self.is_due(now)
     }
 
-    /// Hands over `len` bytes and returns the sequence number of the first. To be followed by [`Sender::poll_transmit`].
+    /// Hands over `len` bytes and returns the sequence number of the first. To be followed by
+    /// [`Sender::poll_transmit`].
     pub fn hand(&mut self, len: u64) -> u64 {
         let first = self.stream.app_end;
         self.stream.app.assign(len);
@@ -71,8 +73,8 @@ impl Sender {
         }
     }
 
-    /// Nothing more will be handed over, and everything has arrived at the other end of the connection: what is out is
-    /// repaired if need be, then the subflow is closed.
+    /// Nothing more will be handed over, and everything has arrived at the other end of the connection: what
+    /// is out is repaired if need be, then the subflow is closed.
     pub fn finish(&mut self, now: Nanos, completed: bool) {
         self.stream.waiting = 0;
         self.stream.stop();
@@ -114,11 +116,11 @@ impl Sender {
         self.window.driver.delivered()
     }
 
-    /// What siblings see of it, but for what its connection keeps. The scheme's own window is the one it returns to after
-    /// a recovery: proportional rate reduction is not in it.
+    /// Its view for siblings, except for the fields that the connection keeps. The scheme's own window is the
+    /// one it returns to after a recovery: proportional rate reduction is not in it.
     pub(crate) fn view(&self) -> PathView {
         PathView {
-            window: self.window.driver.control().cwnd,
+            cwnd: self.window.driver.control().cwnd,
             srtt: self.rtt.smoothed(),
             established: self.state == State::Established,
             ..PathView::default()

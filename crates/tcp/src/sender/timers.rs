@@ -1,4 +1,5 @@
-//! Timers: the start, the retransmission timeout, RACK's reordering timer, tail-loss probes and the probe of a closed window.
+//! Timers: the start, the retransmission timeout, RACK's reordering timer, tail-loss probes and the probe of
+//! a closed window.
 
 use narrows_cc::{Bytes, CongestionCause, Flight, Nanos, Phase};
 
@@ -84,7 +85,8 @@ impl Timers {
         self.loss_timer_at = Nanos::MAX;
     }
 
-    /// After an acknowledgement with packets left in doubt, the reordering timer runs; whether there were any.
+    /// After an acknowledgement with packets left in doubt, the reordering timer runs; whether there were
+    /// any.
     #[inline]
     pub(super) fn await_reordering(&mut self) -> bool {
         let doubtful = self.reordering_at != Nanos::MAX;
@@ -141,7 +143,8 @@ impl Sender {
 
     fn on_timeout(&mut self, now: Nanos) {
         let Some((first, _)) = self.board.first() else { return };
-        // What duplicates reported has left the network; half of it would be far too much to start again with.
+        // Data that duplicates reported has left the network; half of it would be far too much to start again
+        // with.
         let outstanding = self.stream.flight_size() - self.window.presumed_delivered();
         let flight_size = outstanding.min(self.window.driver.scheme().control().cwnd).max(self.mss());
         self.stats.timeouts += 1;
@@ -149,7 +152,8 @@ impl Sender {
         if self.recovery.phase != Phase::Loss {
             self.begin_undo_of_timeout();
         }
-        // RFC 8985 section 6.3: with RACK only the first packet and those overdue are lost; otherwise all are.
+        // RFC 8985 section 6.3: with RACK only the first packet and those overdue are lost; otherwise all
+        // are.
         let path = self.path();
         let ids = self.board.ids();
         for id in ids {
@@ -186,7 +190,8 @@ impl Sender {
         self.timers.loss_timer_at = self.timers.reordering_at;
     }
 
-    /// RFC 8985 section 7.2: schedules a probe if data is outstanding, nothing is known to be missing and no probe is out.
+    /// RFC 8985 section 7.2: schedules a probe if data is outstanding, nothing is known to be missing and no
+    /// probe is out.
     #[inline]
     pub(super) fn arm_probe(&mut self, now: Nanos) {
         self.timers.loss_timer = LossTimer::Probe;

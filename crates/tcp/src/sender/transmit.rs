@@ -1,4 +1,4 @@
-//! What leaves next.
+//! Packet selection.
 
 use narrows_cc::{Bytes, Nanos, Sent};
 use narrows_packet::{Flags, Packet, timestamp};
@@ -8,7 +8,8 @@ use super::{Pending, Sender, State};
 use crate::rates::RateEvent;
 
 impl Sender {
-    /// The next packet to send, if one may leave now. To be called until `None` after every call that changes the sender.
+    /// The next packet to send, if one may leave now. To be called until `None` after every call that changes
+    /// the sender.
     #[inline]
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
         if self.pending != Pending::NONE || self.state != State::Established {
@@ -29,7 +30,7 @@ impl Sender {
         self.poll_new(now)
     }
 
-    /// What leaves whatever the window and the pacer say.
+    /// Packets that neither the window nor the pacer holds back.
     #[cold]
     fn poll_pending(&mut self, now: Nanos) -> Option<Packet> {
         if self.pending.take(Pending::SYN) {
@@ -79,7 +80,8 @@ impl Sender {
         packet
     }
 
-    /// RFC 8985 section 7.3: new data if there is any and the receiver takes it, otherwise the last packet again.
+    /// RFC 8985 section 7.3: new data if there is any and the receiver takes it, otherwise the last packet
+    /// again.
     fn tail_probe(&mut self, now: Nanos) -> Option<Packet> {
         let len = self.stream.next_len(self.config.segment);
         let packet = if len > 0 && self.stream.admits(len) {
@@ -161,8 +163,8 @@ impl Sender {
         Some(self.send_new(now, len))
     }
 
-    /// What the receiver's window leaves room for. Less than a segment leaves only if waiting may not help: nothing is
-    /// outstanding, and it is worthwhile.
+    /// The room in the receiver's window. Less than a segment leaves only if nothing is outstanding and it is
+    /// worthwhile.
     fn fitting_len(&mut self, now: Nanos) -> u64 {
         if !self.board.is_empty() {
             return 0;

@@ -52,9 +52,10 @@ impl Undo {
         }
     }
 
-    /// An acknowledgement showed a packet to have been `late`, or to have been `repaired`; once all that was sent again has
-    /// `settled`, this counts. Returns the phase that was entered in vain: every retransmission was reported as a duplicate
-    /// (RFC 3708), or the timestamps show that the packets had only been late (RFC 3522).
+    /// An acknowledgement showed a packet to have been `late`, or to have been `repaired`; once all that was
+    /// sent again has `settled`, this counts. Returns the phase that was entered in vain: every
+    /// retransmission was reported as a duplicate (RFC 3708), or the timestamps show that the packets had
+    /// only been late (RFC 3522).
     pub(super) fn judge(&mut self, late: bool, repaired: bool, settled: bool) -> Option<Phase> {
         let phase = self.phase?;
         self.first?;

@@ -1,10 +1,11 @@
-//! The congestion window in force: the scheme's, or that of proportional rate reduction, and the inflation without SACK.
+//! The congestion window in force: the scheme's, or that of proportional rate reduction, and the inflation
+//! without SACK.
 
 use narrows_cc::{AnyScheme, Bytes, Driver};
 
 use super::prr::Prr;
 
-/// The driver of the scheme, and what the sender makes of the window it asks for.
+/// The driver of the scheme, and the window that the sender derives from it.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     /// The window in force, in bytes.
@@ -35,7 +36,8 @@ impl Window {
         }
     }
 
-    /// Whether the window has room for `len` bytes beside those in flight. One packet always may be in flight.
+    /// Whether the window has room for `len` bytes beside those in flight. One packet always may be in
+    /// flight.
     #[inline]
     pub(super) fn has_room(&self, inflight: Bytes, len: u64) -> bool {
         let inflight = inflight.as_u64();
@@ -55,8 +57,8 @@ impl Window {
         self.reducing
     }
 
-    /// Recovery begins with `flight_size` outstanding: the window goes to the one the scheme asks for now bit by bit, or at
-    /// once.
+    /// Recovery begins with `flight_size` outstanding: the window approaches the scheme's over a round trip,
+    /// or takes it at once.
     pub(super) fn enter_recovery(&mut self, reducing: bool, flight_size: Bytes) {
         self.reducing = reducing;
         self.inflation = 0;
@@ -77,7 +79,8 @@ impl Window {
         self.inflation = 0;
     }
 
-    /// Without SACK the window is inflated by a segment for each packet that a duplicate acknowledgement reports.
+    /// Without SACK the window is inflated by a segment for each packet that a duplicate acknowledgement
+    /// reports.
     #[inline]
     pub(super) fn presumed_delivered(&self) -> Bytes {
         Bytes::new(self.inflation.max(0) as u64)

@@ -3,7 +3,7 @@
 
 use narrows_cc::schemes::Entry;
 use narrows_cc::{
-    Ack, Bytes, CongestionControl, Control, Evidence, IdleRestart, Info, Phase, RecoveryEntered,
+    Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Phase, Provenance, RecoveryEntered,
     RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
@@ -35,7 +35,7 @@ impl CongestionControl for Halving {
         name: "halving",
         aliases: &[],
         summary: "a segment more per round trip, half the window on loss, from outside the registry",
-        evidence: Evidence::Tool,
+        provenance: Provenance::Tool,
         recovery: RecoveryStyle::Prr,
         params: &[],
     };
@@ -53,7 +53,7 @@ impl CongestionControl for Halving {
     }
 
     fn on_ack(&mut self, event: &Ack) {
-        if event.phase == Phase::Recovery || !event.window_limited {
+        if event.phase == Phase::Recovery || !event.cwnd_limited {
             return;
         }
         let mut acked = event.creditable();

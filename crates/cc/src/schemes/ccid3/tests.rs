@@ -26,8 +26,8 @@ fn ms(n: u64) -> Nanos {
 }
 
 /// At `now` ms: data arrived at `received` B/s, losses at `p`.
-fn report(now: u64, received: u64, p: f64) -> Report {
-    Report {
+fn report(now: u64, received: u64, p: f64) -> ReceiverFeedback {
+    ReceiverFeedback {
         now: ms(now),
         rtt: Some(R),
         receive_rate: Some(Rate::from_bytes_per_sec(received)),
@@ -44,7 +44,7 @@ fn reported(reports: &[Report]) -> Ccid3 {
     let mut scheme = ccid3();
     for report in reports {
         send(&mut scheme);
-        scheme.on_report(report);
+        scheme.on_receiver_feedback(report);
     }
     scheme
 }
@@ -76,7 +76,7 @@ fn ccid3_starts_at_packet_per_second_then_initial_window() {
     assert_eq!(rate(&ccid3()), S);
     for (size, window) in [(500, 2000), (1460, 4380), (2190, 4380), (3000, 6000)] {
         let mut scheme = Ccid3::new(&setup(&Ccid3::INFO, size, &[]));
-        scheme.on_report(&report(100, size, 0.0));
+        scheme.on_receiver_feedback(&report(100, size, 0.0));
         assert_eq!(rate(&scheme), window * 10, "segments of {size}");
         assert!(scheme.control().cwnd >= Bytes::new(4 * window), "no less than the timer lets pass");
     }
@@ -91,9 +91,9 @@ fn ccid3_first_report_replaces_handshake_sample() {
     scheme.on_ack(&Ack::of_handshake(ms(400), R * 4, Some(R * 4), Some(R * 4)));
     assert_eq!(rate(&scheme), INITIAL / 4);
     send(&mut scheme);
-    scheme.on_report(&report(2_000, 0, 0.0));
+    scheme.on_receiver_feedback(&report(2_000, 0, 0.0));
     assert_eq!(rate(&scheme), INITIAL);
-    scheme.on_report(&report(2_100, 43_800, 0.0));
+    scheme.on_receiver_feedback(&report(2_100, 43_800, 0.0));
     assert_eq!(rate(&scheme), 2 * INITIAL);
 }
 
@@ -104,7 +104,7 @@ fn ccid3_short_round_trips_do_not_outrun_timers() {
     // holds what is sent until the timer expires, not what four round trips take.
     let mut scheme = ccid3();
     let sample = Some(Nanos::from_micros(50));
-    scheme.on_report(&Report { rtt: sample, ..report(100, 0, 0.0) });
+    scheme.on_receiver_feedback(&ReceiverFeedback { rtt: sample, ..report(100, 0, 0.0) });
     assert_eq!(rate(&scheme), 87_600_000);
     assert_eq!(scheme.control().burst, Bytes::new(4_380));
     assert_eq!(scheme.control().cwnd, Bytes::new(8_760_000));
@@ -117,19 +117,19 @@ fn ccid3_short_round_trips_do_not_outrun_timers() {
 #[test]
 fn ccid3_slow_start_doubles_up_to_twice_receive_rate() {
     let mut scheme = reported(&[report(100, 40_000, 0.0)]);
-    scheme.on_report(&report(199, 43_800, 0.0)); // not yet a round trip
+    scheme.on_receiver_feedback(&report(199, 43_800, 0.0)); // not yet a round trip
     assert_eq!(rate(&scheme), INITIAL);
-    scheme.on_report(&report(200, 43_800, 0.0));
+    scheme.on_receiver_feedback(&report(200, 43_800, 0.0));
     assert_eq!(rate(&scheme), 2 * INITIAL);
-    scheme.on_report(&report(299, 80_000, 0.0));
+    scheme.on_receiver_feedback(&report(299, 80_000, 0.0));
     assert_eq!(rate(&scheme), 2 * INITIAL);
     // 4 x 43 800 = 175 200 is more than twice the 80 000 that arrived in the last two round trips.
-    scheme.on_report(&report(301, 70_000, 0.0));
+    scheme.on_receiver_feedback(&report(301, 70_000, 0.0));
     assert_eq!(rate(&scheme), 160_000);
     // Two round trips later that has been forgotten. Never below the initial rate.
-    scheme.on_report(&report(500, 30_000, 0.0));
+    scheme.on_receiver_feedback(&report(500, 30_000, 0.0));
     assert_eq!(rate(&scheme), 140_000);
-    scheme.on_report(&report(710, 1_000, 0.0));
+    scheme.on_receiver_feedback(&report(710, 1_000, 0.0));
     assert_eq!(rate(&scheme), INITIAL);
 }
 
@@ -153,7 +153,7 @@ fn ccid3_with_losses_follows_throughput_equation() {
 fn ccid3_round_trip_time_is_smoothed() {
     let mut scheme = reported(&[report(100, 10_000_000, 0.01)]);
     let first = rate(&scheme);
-    scheme.on_report(&Report { rtt: Some(ms(200)), ..report(300, 10_000_000, 0.01) });
+    scheme.on_receiver_feedback(&ReceiverFeedback { rtt: Some(ms(200)), ..report(300, 10_000_000, 0.01) });
     // 0.9 x 100 + 0.1 x 200 = 110 ms, to which the rate is inverse.
     assert!(rate(&scheme).abs_diff((first as f64 / 1.1) as u64) <= 2, "{} after {first}", rate(&scheme));
 }
@@ -161,24 +161,25 @@ fn ccid3_round_trip_time_is_smoothed() {
 /// A data-limited interval keeps the earlier receive rates.
 #[test]
 fn ccid3_data_limited_interval_keeps_receive_rates() {
-    let limited = |report: Report| Report { data_limited: true, ..report };
+    let limited = |report: ReceiverFeedback| ReceiverFeedback { data_limited: true, ..report };
     let before = [report(100, 1, 0.0), report(200, 90_000, 0.0001)];
     // Only a fifth was offered: the limit stays at twice 90 000, though far more than two round trips have passed.
     let mut scheme = reported(&before);
     for now in [300, 600, 900] {
-        scheme.on_report(&limited(report(now, 18_000, 0.0001)));
+        scheme.on_receiver_feedback(&limited(report(now, 18_000, 0.0001)));
         assert_eq!(rate(&scheme), 180_000, "{now} ms");
     }
     // A loss event in such an interval: half of 90 000, or 0.85 of what arrived, is the limit.
-    let loss = |received| Report { new_loss_event: true, ..limited(report(1_000, received, 0.0001)) };
+    let loss =
+        |received| ReceiverFeedback { new_loss_event: true, ..limited(report(1_000, received, 0.0001)) };
     let mut lost = scheme.clone();
-    lost.on_report(&loss(18_000));
+    lost.on_receiver_feedback(&loss(18_000));
     assert_eq!(rate(&lost), 45_000);
-    scheme.on_report(&loss(80_000));
+    scheme.on_receiver_feedback(&loss(80_000));
     assert_eq!(rate(&scheme), 68_000);
     // A higher p is a loss event too; infinity goes at the first such interval.
     let mut higher = reported(&[report(100, 1, 0.0)]);
-    higher.on_report(&limited(report(150, 20_000, 0.0001)));
+    higher.on_receiver_feedback(&limited(report(150, 20_000, 0.0001)));
     assert_eq!(rate(&higher), 17_000);
 }
 
@@ -187,22 +188,22 @@ fn ccid3_data_limited_interval_keeps_receive_rates() {
 fn ccid3_receive_drops_and_slow_receiver_limit_rate() {
     // RFC 4342 section 5.2: X_recv = 40 000 B/s of 14 600 B/s per packet and round trip.
     let before = [report(100, 40_000, 0.0), report(200, 43_800, 0.0), report(300, 80_000, 0.0001)];
-    let told = |dropped, slow| Report { dropped, slow, ..report(400, 40_000, 0.0001) };
+    let told = |dropped, slow| ReceiverFeedback { dropped, slow, ..report(400, 40_000, 0.0001) };
     let cases =
         [(1, false, 25_400), (2, false, 14_600), (50, false, 14_600), (0, true, 40_000), (1, true, 25_400)];
     for (dropped, slow, expected) in cases {
         let mut scheme = reported(&before);
-        scheme.on_report(&told(dropped, slow));
+        scheme.on_receiver_feedback(&told(dropped, slow));
         assert_eq!(rate(&scheme), expected, "{dropped} dropped, slow {slow}");
         // A round trip later that is over.
-        scheme.on_report(&report(500, 30_000, 0.0001));
+        scheme.on_receiver_feedback(&report(500, 30_000, 0.0001));
         assert_eq!(rate(&scheme), 60_000);
     }
     // In slow start it does not double, and keeps a packet per round trip.
     let mut starting = reported(&[report(100, 40_000, 0.0)]);
-    starting.on_report(&Report { slow: true, ..report(200, 43_800, 0.0) });
+    starting.on_receiver_feedback(&ReceiverFeedback { slow: true, ..report(200, 43_800, 0.0) });
     assert_eq!(rate(&starting), INITIAL);
-    starting.on_report(&Report { dropped: 9, ..report(300, 43_800, 0.0) });
+    starting.on_receiver_feedback(&ReceiverFeedback { dropped: 9, ..report(300, 43_800, 0.0) });
     assert_eq!(rate(&starting), S * 10);
 }
 
@@ -237,7 +238,7 @@ fn ccid3_no_feedback_timer_halves_the_rate() {
     send(&mut limited);
     assert_eq!(expire(&mut limited, 1_200), 15_000);
     // The next report starts from there: twice what arrives at most.
-    limited.on_report(&report(1_300, 10_000, 0.01));
+    limited.on_receiver_feedback(&report(1_300, 10_000, 0.01));
     assert_eq!(rate(&limited), 20_000);
 }
 
@@ -279,7 +280,7 @@ fn ccid3_without_feedback_keeps_initial_rate_and_recovers() {
         assert_eq!(rate(&scheme), expected);
     }
     // Once a receiver reports, the sender's own findings mean nothing.
-    scheme.on_report(&report(1_000, 90_000, 0.01));
+    scheme.on_receiver_feedback(&report(1_000, 90_000, 0.01));
     let told = rate(&scheme);
     scheme.on_recovery_entered(&entered(CongestionCause::Loss, 4 * S));
     scheme.on_ack(&round(1_100));
@@ -293,10 +294,13 @@ fn ccid3_impossible_feedback_is_bounded() {
     for p in [0.0, f64::NAN, f64::INFINITY, -1.0, 2.0] {
         let mut scheme = ccid3();
         for now in 1..200 {
-            scheme.on_report(&Report { rtt: Some(Nanos::ZERO), ..report(now, u64::MAX, p) });
+            scheme.on_receiver_feedback(&ReceiverFeedback {
+                rtt: Some(Nanos::ZERO),
+                ..report(now, u64::MAX, p)
+            });
             assert!(scheme.control().pacing_rate <= Some(most));
         }
-        scheme.on_report(&Report { rtt: Some(Nanos::MAX), ..report(300, 0, 1.0) });
+        scheme.on_receiver_feedback(&ReceiverFeedback { rtt: Some(Nanos::MAX), ..report(300, 0, 1.0) });
         assert!(rate(&scheme) >= S / 64);
     }
 }

@@ -20,7 +20,7 @@ fn reduced(segments: f64, overrides: &[(&str, f64)]) -> Cubic {
 /// One window (and a little) is acknowledged at once, which moves the window all the way to its target.
 fn ack_window(scheme: &mut Cubic, now_s: f64, srtt_s: f64) -> f64 {
     let now = Nanos::from_secs_f64(now_s);
-    let acked = scheme.window.as_u64() + MSS;
+    let acked = scheme.cwnd.as_u64() + MSS;
     scheme.on_ack(&Ack { now, srtt: Some(Nanos::from_secs_f64(srtt_s)), ..ack(acked) });
     scheme.curve.cwnd
 }
@@ -115,7 +115,7 @@ fn cubic_app_limited_time_does_not_count() {
     let mut scheme = reduced(100.0, &[]);
     ack_window(&mut scheme, 10.0, 0.0);
     for ms in [10_500, 11_000, 25_000] {
-        scheme.on_ack(&Ack { now: Nanos::from_millis(ms), window_limited: false, ..ack(MSS) });
+        scheme.on_ack(&Ack { now: Nanos::from_millis(ms), cwnd_limited: false, ..ack(MSS) });
     }
     scheme.on_idle_restart(&IdleRestart { now: Nanos::from_secs(28), ..testing::idle(3_000, 5_000) });
     near(ack_window(&mut scheme, 29.0, 0.0), 86.680763835130); // W(1)
@@ -127,7 +127,7 @@ fn cubic_after_timeout_curve_starts_flat_at_ssthresh() {
     let mut scheme = reduced(100.0, &[]);
     scheme.on_timeout(&timeout(60 * MSS, 1));
     scheme.on_timeout(&timeout(MSS, 2));
-    assert_eq!((scheme.window, scheme.curve.ssthresh), (Bytes::new(MSS), 42.0));
+    assert_eq!((scheme.cwnd, scheme.curve.ssthresh), (Bytes::new(MSS), 42.0));
     scheme.on_ack(&Ack { phase: Phase::Loss, ..ack(41 * MSS) });
     near(scheme.curve.cwnd, 42.0);
     ack_window(&mut scheme, 5.0, 0.0);
@@ -161,7 +161,7 @@ fn cubic_spurious_reduction_is_undone() {
     ack_window(&mut disturbed, 0.0, 0.1);
     let mut calm = disturbed.clone();
     disturbed.on_recovery_entered(&entered(CongestionCause::Loss, 70 * MSS));
-    assert!(disturbed.window < calm.window);
+    assert!(disturbed.cwnd < calm.cwnd);
     disturbed.on_spurious_loss(&testing::spurious(Phase::Recovery));
     for now in [1.0, 2.0, 5.0, 9.0] {
         assert_eq!(ack_window(&mut disturbed, now, 0.1), ack_window(&mut calm, now, 0.1));

@@ -1,9 +1,10 @@
-//! What a subflow may have out once it has held up the connection's window (penalisation, Raiciu et al. 2012, section 4.2).
+//! What a subflow may have out once it has held up the connection's window (penalisation, Raiciu et al. 2012,
+//! section 4.2).
 //!
-//! Windows belong to schemes, and not all of them have one that can be halved. So the connection does to what it hands over
-//! what Linux does to the window: it halves it at most once in a round trip, and then gives more again, until the scheme's own
-//! window is the limit: a segment per round trip as avoidance would, or an eighth, so that a large one is back after six round
-//! trips too, not after half its segments.
+//! Windows belong to schemes, and not all of them have one that can be halved. So the connection does to what
+//! it hands over what Linux does to the window: it halves it at most once in a round trip, and then gives
+//! more again, until the scheme's own window is the limit: a segment per round trip as avoidance would, or an
+//! eighth, so that a large one is back after six round trips too, not after half its segments.
 
 use narrows_cc::Nanos;
 
@@ -12,12 +13,12 @@ const GROWTH: f64 = 1.0 / 8.0;
 
 /// The limit, where there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Allowance {
+pub(super) struct PenalisationCap {
     most: Option<f64>,
     halved_at: Nanos,
 }
 
-impl Allowance {
+impl PenalisationCap {
     /// Whether `len` bytes may be added to those in flight.
     pub(super) fn admits(&self, inflight: u64, len: u64) -> bool {
         inflight == 0 || self.most.is_none_or(|most| (inflight + len) as f64 <= most)
@@ -50,9 +51,10 @@ mod tests {
 
     const MSS: u64 = 1_000;
 
+    /// The cap halves once in a round trip, down to a segment.
     #[test]
-    fn it_halves_once_in_a_round_trip_down_to_a_segment() {
-        let (ms, mut own) = (Nanos::from_millis, Allowance::default());
+    fn penalty_cap_halves_once_per_round_trip_to_a_segment() {
+        let (ms, mut own) = (Nanos::from_millis, PenalisationCap::default());
         assert!(own.admits(1 << 40, MSS));
         assert!(own.halve(ms(5), ms(100), 9 * MSS, MSS));
         assert!(own.admits(3_500, MSS) && !own.admits(3_501, MSS));
@@ -65,16 +67,18 @@ mod tests {
         assert!(own.admits(0, 2 * MSS));
     }
 
+    /// The cap grows by a segment or an eighth per round trip while it is used, and ends at the scheme's
+    /// window.
     #[test]
-    fn it_grows_by_a_segment_or_an_eighth_per_round_trip_while_it_is_used_and_ends_at_the_schemes_window() {
-        let mut own = Allowance::default();
+    fn penalty_cap_grows_while_used_and_ends_at_cwnd() {
+        let mut own = PenalisationCap::default();
         own.halve(Nanos::ZERO, Nanos::ZERO, 8 * MSS, MSS);
         own.grow(MSS, MSS, MSS, 100 * MSS);
         assert!(!own.admits(4 * MSS, 1), "not used");
         // A window in four acknowledgements: 4 + 1/4 + 1/4.25 + ... = 4.92.
         (0..4).for_each(|_| own.grow(MSS, 3 * MSS, MSS, 100 * MSS));
         assert!(own.admits(4 * MSS, 900) && !own.admits(4 * MSS, 940));
-        let mut large = Allowance::default();
+        let mut large = PenalisationCap::default();
         large.halve(Nanos::ZERO, Nanos::ZERO, 800 * MSS, MSS);
         // 400 segments acknowledged: 50 more.
         (0..400).for_each(|_| large.grow(MSS, 449 * MSS, MSS, 1_000 * MSS));

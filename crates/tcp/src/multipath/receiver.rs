@@ -9,7 +9,7 @@ use crate::{Arrival, ConnectionConfig, Receiver};
 
 /// What the receiving half saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SinkStats {
+pub struct MultipathReceiverStats {
     /// Payload bytes delivered in the order of the connection's data.
     pub bytes_in_order: u64,
     /// Payload bytes that were there already.
@@ -24,16 +24,16 @@ pub struct SinkStats {
 
 /// The receiving half of a connection.
 #[derive(Clone, Debug)]
-pub struct Sink {
+pub struct MultipathReceiver {
     base: u32,
     /// The next byte expected.
     next: u64,
     stored: Ranges,
     buffer: u64,
-    stats: SinkStats,
+    stats: MultipathReceiverStats,
 }
 
-impl Sink {
+impl MultipathReceiver {
     /// A receiving half whose first subflow is flow `base`.
     pub fn new(base: u32, config: &ConnectionConfig) -> Self {
         Self {
@@ -41,12 +41,12 @@ impl Sink {
             next: 0,
             stored: Ranges::default(),
             buffer: config.receive_window.as_u64().min(u64::from(u32::MAX)),
-            stats: SinkStats::default(),
+            stats: MultipathReceiverStats::default(),
         }
     }
 
     /// The counters.
-    pub fn stats(&self) -> &SinkStats {
+    pub fn stats(&self) -> &MultipathReceiverStats {
         &self.stats
     }
 

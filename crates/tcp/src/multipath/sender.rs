@@ -3,10 +3,10 @@
 use narrows_cc::{Bytes, MAX_PATHS_VIEW, Nanos, PathView, Paths};
 use narrows_packet::{Flags, Kind, Packet};
 
-use super::allowance::Allowance;
 use super::losses::Losses;
 use super::mapping::Mappings;
 use super::option::MptcpOption;
+use super::penalty::PenalisationCap;
 use crate::ranges::Ranges;
 use crate::{AckOutcome, ConnectionConfig, Scheduler, Sender};
 use narrows_traffic::App;
@@ -16,28 +16,28 @@ const TIMEOUTS_UNTIL_GIVEN_UP: u32 = 2;
 
 /// What the sending half did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SourceStats {
+pub struct MultipathSenderStats {
     /// Times that a path was given up.
     pub given_up: u64,
     /// Payload bytes handed to another subflow again, because the path was given up that had them.
     pub reinjected_bytes: u64,
     /// Payload bytes repeated on a faster subflow because they held up the window, or were about to.
-    pub rescued_bytes: u64,
+    pub opportunistic_bytes: u64,
     /// Times that what a subflow may have out was halved for that.
     pub penalties: u64,
 }
 
 /// Whatever has the sender of a subflow in it.
-pub trait Stream: AsRef<Sender> + AsMut<Sender> {}
+pub trait HasSender: AsRef<Sender> + AsMut<Sender> {}
 
-impl<S: AsRef<Sender> + AsMut<Sender>> Stream for S {}
+impl<S: AsRef<Sender> + AsMut<Sender>> HasSender for S {}
 
 /// What the connection keeps of a subflow.
 #[derive(Clone, Debug, Default)]
 struct Subflow {
     mappings: Mappings,
     given_up: bool,
-    allowance: Allowance,
+    penalty_cap: PenalisationCap,
     losses: Losses,
 }
 
@@ -58,7 +58,7 @@ enum Piece {
 
 /// The sending half of a connection. `senders` in all calls are those of its subflows, in their order.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct MultipathSender {
     app: App,
     config: ConnectionConfig,
     /// Flow number of the first subflow.
@@ -73,16 +73,16 @@ pub struct Source {
     /// Data of given-up paths that waits for another.
     again: Ranges,
     /// Data that held up the window was repeated, or passed over, up to here.
-    rescued: u64,
+    repeated_until: u64,
     /// Whose turn it is.
     turn: usize,
     joined: bool,
     closed: bool,
     completed_at: Option<Nanos>,
-    stats: SourceStats,
+    stats: MultipathSenderStats,
 }
 
-impl Source {
+impl MultipathSender {
     /// A sending half whose first subflow is flow `base`.
     ///
     /// # Panics
@@ -98,17 +98,17 @@ impl Source {
             subflows: vec![Subflow::default(); config.subflows],
             config,
             again: Ranges::default(),
-            rescued: 0,
+            repeated_until: 0,
             turn: 0,
             joined: false,
             closed: false,
             completed_at: None,
-            stats: SourceStats::default(),
+            stats: MultipathSenderStats::default(),
         }
     }
 
     /// The counters.
-    pub fn stats(&self) -> &SourceStats {
+    pub fn stats(&self) -> &MultipathSenderStats {
         &self.stats
     }
 
@@ -129,29 +129,29 @@ impl Source {
         self.completed_at
     }
 
-    /// When [`Source::on_timer`] wants to be called; [`Nanos::MAX`] for never.
+    /// When [`MultipathSender::on_timer`] wants to be called; [`Nanos::MAX`] for never.
     pub fn deadline(&self) -> Nanos {
         self.app.deadline()
     }
 
     /// The time of the application has come.
-    pub fn on_timer<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) {
+    pub fn on_timer<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) {
         if now >= self.app.deadline() {
             self.app.on_time(now, Bytes::new(self.next));
-            self.tell_waiting(now, senders, true);
+            self.report_waiting(now, senders, true);
             self.close_if_done(now, senders);
         }
     }
 
     /// The application stops writing: what it wrote is still delivered.
-    pub fn stop<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) {
+    pub fn stop<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) {
         self.app.on_time(now, Bytes::new(self.next));
         self.app.stop(Bytes::new(self.next));
         self.close_if_done(now, senders);
     }
 
     /// A packet from the receiver for one of the subflows.
-    pub fn on_packet<S: Stream>(&mut self, now: Nanos, packet: &Packet, senders: &mut [S]) -> AckOutcome {
+    pub fn on_packet<S: HasSender>(&mut self, now: Nanos, packet: &Packet, senders: &mut [S]) -> AckOutcome {
         let own = (packet.flow - self.base) as usize;
         self.show_paths(own, senders);
         let mut plain = *packet;
@@ -163,11 +163,11 @@ impl Source {
         let sender = senders[own].as_mut();
         let before = sender.delivered();
         let outcome = sender.on_packet(now, &plain);
-        let (window, inflight) = (sender.view().window, sender.inflight());
+        let (window, inflight) = (sender.view().cwnd, sender.inflight());
         let acked = sender.delivered() - before;
         let subflow = &mut self.subflows[own];
         let segment = u64::from(self.config.segment);
-        subflow.allowance.grow(acked.as_u64(), inflight.as_u64(), segment, window.as_u64());
+        subflow.penalty_cap.grow(acked.as_u64(), inflight.as_u64(), segment, window.as_u64());
         subflow.mappings.remove_below(sender.acknowledged());
         self.after(own, senders[own].as_ref());
         if !self.joined && senders[own].as_ref().established_at().is_some() {
@@ -179,14 +179,14 @@ impl Source {
     }
 
     /// Time has reached the deadline of a subflow.
-    pub fn on_subflow_timer<S: Stream>(&mut self, now: Nanos, own: usize, senders: &mut [S]) {
+    pub fn on_subflow_timer<S: HasSender>(&mut self, now: Nanos, own: usize, senders: &mut [S]) {
         self.show_paths(own, senders);
         senders[own].as_mut().on_timer(now);
         self.after(own, senders[own].as_ref());
     }
 
     /// The next packet of any of the subflows. To be called until `None` after every call that changes the connection.
-    pub fn poll_transmit<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) -> Option<Packet> {
+    pub fn poll_transmit<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) -> Option<Packet> {
         loop {
             for (own, sender) in senders.iter_mut().enumerate() {
                 if let Some(mut packet) = sender.as_mut().poll_transmit(now) {
@@ -195,7 +195,7 @@ impl Source {
                 }
             }
             if !self.hand_over(now, senders) {
-                self.tell_waiting(now, senders, false);
+                self.report_waiting(now, senders, false);
                 return None;
             }
         }
@@ -264,7 +264,7 @@ impl Source {
     }
 
     /// Everything has arrived, and nothing more will be written.
-    fn close_if_done<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) {
+    fn close_if_done<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) {
         let done = self.app.is_finished() && self.acked >= self.app.limit().as_u64();
         if self.closed || !done {
             return;
@@ -279,13 +279,13 @@ impl Source {
         self.app.limit().as_u64().saturating_sub(self.next)
     }
 
-    fn tell_waiting<S: Stream>(&self, now: Nanos, senders: &mut [S], written: bool) {
+    fn report_waiting<S: HasSender>(&self, now: Nanos, senders: &mut [S], written: bool) {
         let waiting = self.waiting();
         senders.iter_mut().for_each(|sender| sender.as_mut().set_waiting(now, waiting, written));
     }
 
     /// Shows a coupled scheme its siblings.
-    fn show_paths<S: Stream>(&self, own: usize, senders: &mut [S]) {
+    fn show_paths<S: HasSender>(&self, own: usize, senders: &mut [S]) {
         if !self.config.coupled {
             return;
         }
@@ -322,16 +322,16 @@ impl Source {
     }
 
     /// Hands one piece to a subflow; whether there was one and a subflow for it.
-    fn hand_over<S: Stream>(&mut self, now: Nanos, senders: &mut [S]) -> bool {
+    fn hand_over<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) -> bool {
         let Some(piece) = self.next_piece() else { return false };
         let urgent = match piece {
             Piece::Again { .. } => 0,
             Piece::New { .. } => self.urgent_below(senders),
             Piece::Blocked => u64::MAX,
         };
-        let (own, data, len) = if let Some((own, data, len)) = self.rescuer(now, urgent, senders) {
-            self.rescued = data + len;
-            self.stats.rescued_bytes += len;
+        let (own, data, len) = if let Some((own, data, len)) = self.opportunistic(now, urgent, senders) {
+            self.repeated_until = data + len;
+            self.stats.opportunistic_bytes += len;
             (own, data, len)
         } else {
             let (Piece::Again { len, .. } | Piece::New { len }) = piece else { return false };
@@ -353,20 +353,20 @@ impl Source {
     /// A subflow holds up the window.
     fn penalise(&mut self, now: Nanos, own: usize, sender: &Sender) {
         let (srtt, segment) = (sender.srtt(), u64::from(self.config.segment));
-        let allowance = &mut self.subflows[own].allowance;
-        self.stats.penalties += u64::from(allowance.halve(now, srtt, sender.inflight().as_u64(), segment));
+        let penalty_cap = &mut self.subflows[own].penalty_cap;
+        self.stats.penalties += u64::from(penalty_cap.halve(now, srtt, sender.inflight().as_u64(), segment));
     }
 
     /// Whether a subflow takes `len` bytes now.
-    fn takes<S: Stream>(&self, own: usize, now: Nanos, len: u64, senders: &mut [S]) -> bool {
+    fn takes<S: HasSender>(&self, own: usize, now: Nanos, len: u64, senders: &mut [S]) -> bool {
         let (subflow, sender) = (&self.subflows[own], senders[own].as_mut());
         !subflow.given_up
-            && subflow.allowance.admits(sender.inflight().as_u64(), len)
+            && subflow.penalty_cap.admits(sender.inflight().as_u64(), len)
             && sender.has_room_for(now, len)
     }
 
     /// The fastest of these that takes `len` bytes now. All are asked: the pacer of one that is asked wakes the connection.
-    fn fastest<S: Stream>(
+    fn fastest<S: HasSender>(
         &self,
         among: impl Fn(usize, &[S]) -> bool,
         now: Nanos,
@@ -384,7 +384,7 @@ impl Source {
     }
 
     /// The subflow for the next piece.
-    fn choose<S: Stream>(&mut self, now: Nanos, len: u64, senders: &mut [S]) -> Option<usize> {
+    fn choose<S: HasSender>(&mut self, now: Nanos, len: u64, senders: &mut [S]) -> Option<usize> {
         let count = senders.len();
         match self.config.scheduler {
             Scheduler::LowestRtt => self.fastest(|_, _| true, now, len, senders),
@@ -400,22 +400,22 @@ impl Source {
 
     /// Data below this will stop the window, if it does not arrive, before a repetition sent now has moved it: that takes a
     /// round trip of the fastest subflow, in which this sends a window.
-    fn urgent_below<S: Stream>(&self, senders: &[S]) -> u64 {
+    fn urgent_below<S: HasSender>(&self, senders: &[S]) -> u64 {
         let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
         let fastest = usable.map(|(sender, _)| sender.as_ref()).min_by_key(|sender| rank(sender));
-        let sends = fastest.map_or(0, |sender| sender.view().window.as_u64());
+        let sends = fastest.map_or(0, |sender| sender.view().cwnd.as_u64());
         (self.next + sends).saturating_sub(self.right_edge - self.acked)
     }
 
     /// A subflow with room, and data below `urgent` that a slower one holds. What none of the slower ones holds is passed over.
-    fn rescuer<S: Stream>(
+    fn opportunistic<S: HasSender>(
         &mut self,
         now: Nanos,
         urgent: u64,
         senders: &mut [S],
     ) -> Option<(usize, u64, u64)> {
-        self.rescued = self.rescued.max(self.acked);
-        if senders.len() < 2 || self.rescued >= urgent.min(self.next) {
+        self.repeated_until = self.repeated_until.max(self.acked);
+        if senders.len() < 2 || self.repeated_until >= urgent.min(self.next) {
             return None;
         }
         let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
@@ -427,8 +427,9 @@ impl Source {
             // What is acknowledged on its subflow has arrived, and nobody holds it any more.
             let slower =
                 senders.iter().zip(&self.subflows).filter(|(sender, _)| rank(sender.as_ref()) > least);
-            let next = slower.filter_map(|(_, subflow)| subflow.mappings.next_from(self.rescued)).min();
-            self.rescued = next.unwrap_or(self.next);
+            let next =
+                slower.filter_map(|(_, subflow)| subflow.mappings.next_from(self.repeated_until)).min();
+            self.repeated_until = next.unwrap_or(self.next);
             let edge = next.filter(|&edge| edge < urgent)?;
             let holder = |(own, subflow): (usize, &Subflow)| {
                 subflow.mappings.place_of(edge).map(|(seq, end)| (own, seq, end))
@@ -439,7 +440,7 @@ impl Source {
             let len = u64::from(self.config.segment).min(end - edge);
             let slow = rank(senders[holder].as_ref());
             if slow == least {
-                self.rescued = end;
+                self.repeated_until = end;
                 continue;
             }
             let faster = |own: usize, senders: &[S]| rank(senders[own].as_ref()) < slow;
