@@ -40,7 +40,7 @@ fn report(now: u64, received: u64, p: f64) -> ReceiverFeedback {
     }
 }
 
-fn reported(reports: &[Report]) -> Ccid3 {
+fn reported(reports: &[ReceiverFeedback]) -> Ccid3 {
     let mut scheme = ccid3();
     for report in reports {
         send(&mut scheme);
