@@ -38,8 +38,6 @@ __all__ = [
 # The engine's own spellings, each written once.
 ROUTER = "router"
 """A router algorithm: the field of a link and of a benchmark row, the key of a scenario, the prefix of its series."""
-PROVENANCE = "evidence"
-"""The field of a registry row that states the source of an algorithm."""
 DIAGNOSTICS = "notes"
 """The field of a planned run that lists its diagnostics."""
 
@@ -158,7 +156,7 @@ def routers() -> tuple[Router, ...]:
 def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that registry rows of all kinds have, under this module's names."""
     fields = {key: row[key] for key in ("name", "summary", "page")}
-    return {**fields, "provenance": row[PROVENANCE], "params": tuple(row["params"])}
+    return {**fields, "provenance": row["provenance"], "params": tuple(row["params"])}
 
 
 @functools.cache

@@ -19,7 +19,6 @@ import tomllib
 
 # The engine's spellings, as `narrows.engine` reads them.
 ROUTER = "router"
-PROVENANCE = "evidence"
 
 KNOWN = {
     "": {"name", "duration", "seed", "repeat", "warmup", "network", "tcp", "flows", "sweep", "trace"},
@@ -135,7 +134,7 @@ def schemes():
                 "name": name,
                 "aliases": ["reno"] if name == "newreno" else [],
                 "summary": f"does what {name} does",
-                PROVENANCE: {"fixed": "tool", "guess": "reconstruction"}.get(name, "verified"),
+                "provenance": {"fixed": "tool", "guess": "reconstruction"}.get(name, "verified"),
                 "recovery": "prr",
                 "params": [param, flag, choice] if name == "bbr" else [],
                 "page": f"# {name}\n\nIts control law.",
@@ -372,7 +371,7 @@ ROUTERS = ("rcp", "xcp")
 
 
 def routers():
-    row = {"summary": "assigns rates", PROVENANCE: "verified", "params": [], "page": "# A title\n\nText.\n"}
+    row = {"summary": "assigns rates", "provenance": "verified", "params": [], "page": "# A title\n\nText.\n"}
     return json.dumps([{"name": name, **row} for name in ROUTERS])
 
 

@@ -50,7 +50,7 @@ impl Subflow {
 
     fn view(&self) -> PathView {
         PathView {
-            window: self.scheme.control().cwnd,
+            cwnd: self.scheme.control().cwnd,
             srtt: Some(RTT),
             since_loss: self.since_loss,
             between_losses: self.between_losses,

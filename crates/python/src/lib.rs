@@ -92,7 +92,7 @@ fn describe_params(params: &[Param]) -> Vec<serde_json::Value> {
     params.iter().map(row).collect()
 }
 
-const fn evidence(provenance: Provenance) -> &'static str {
+const fn provenance(provenance: Provenance) -> &'static str {
     match provenance {
         Provenance::Verified => "verified",
         Provenance::Reconstruction => "reconstruction",

@@ -99,7 +99,7 @@ impl Policy for Recovery {
         if model.phase() == Phase::Recovery { 0.75 } else { self.state_gain(model) }
     }
     fn enter_recovery(&mut self, _window: Bytes, ack: &Ack, _model: &Model) -> RecoveryEntry {
-        RecoveryEntry { window: ack.inflight, conserve: false }
+        RecoveryEntry { cwnd: ack.inflight, conserve: false }
     }
     fn leave_recovery(&mut self, window: Bytes, _ack: &Ack, _model: &Model) -> Bytes {
         window

@@ -117,7 +117,7 @@ fn paths() -> impl Strategy<Value = Box<Paths>> {
         prop_oneof![3 => 1_000u64..1_000_000_000, 1 => prop::sample::select(vec![0, 1, 60_000_000_000])];
     let path = (amount(), rtt, amount(), amount(), prop::bool::weighted(0.8)).prop_map(
         |(window, rtt, since, between, established)| PathView {
-            window: Bytes::new(window),
+            cwnd: Bytes::new(window),
             srtt: (rtt > 0).then(|| Nanos::from_nanos(rtt)),
             since_loss: Bytes::new(since),
             between_losses: Bytes::new(between),
