@@ -18,17 +18,13 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from narrows import claims, engine, provenance
 from narrows.errors import UsageError
+from narrows.frames import ResultFrames, query
 from narrows.scenario import Scenario, load
 from narrows.verdicts import Claim, Outcome, judge
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from narrows.results import Results
 
 PAPER_KEYS = {"title", "authors", "venue", "year", "doi", "citation", "order", "note", *claims.SHARED}
 FIGURE_KEYS = {"title", "about", "scenario", "order", "trace", "quick", "full", "plot", "note"}
@@ -195,36 +191,7 @@ def _schemes(asked: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rows[order[name]].name for name in asked))
 
 
-DIGITS = 12
-"""Significant digits of what queries give."""
-
-
-def query(results: Results, sql: str) -> pl.DataFrame:
-    """What a query gives over the tables of some results: the same bits each time.
-
-    Sums of floats depend on the order of rows. The streaming engine does not keep it, nor does a file that is read in
-    parallel: so the samples are read first, those columns that the query names, and polars works in memory. Joins and
-    groups there are still divided among threads, which moves the last digits: so figures have twelve.
-
-    Raises:
-        ValueError: The query is not valid.
-    """
-    import polars as pl
-
-    frames: dict[str, Any] = dict(results.frames())
-    try:
-        if results.traced:
-            scan = results.scan_samples()
-            named = [name for name in scan.collect_schema().names() if "*" in sql or name in sql]
-            frames["samples"] = scan.select(named).collect(engine="in-memory")
-        answer = pl.SQLContext(frames=frames).execute(sql, eager=False).collect(engine="in-memory")
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(str(error).strip().splitlines()[0]) from None
-    answer = answer.with_columns(pl.col(pl.Float64).round_sig_figs(DIGITS))
-    return answer.sort("seed") if "seed" in answer.columns else answer
-
-
-def check(figure: Figure, results: Results) -> list[Outcome]:
+def check(figure: Figure, results: ResultFrames) -> list[Outcome]:
     """The verdicts on a figure's claims.
 
     Raises:

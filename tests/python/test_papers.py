@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import fake_engine
 import narrows
-from narrows import papers, reproduce
+from narrows import frames, papers, reproduce
 from narrows.cli import app
 from narrows.errors import UsageError
 
@@ -314,9 +314,9 @@ def test_query_over_samples_gives_the_same_bits(tmp_path):
     joined = f"""SELECT a.seed, avg(a.value) AS value FROM ({one} = 'rtt_ms') AS a
         JOIN ({one} = 'state') AS b ON a.id = b.id AND a.time_s = b.time_s WHERE b.value > 500 GROUP BY a.seed"""
     for sql in (joined, "SELECT seed, avg(value) AS value FROM samples GROUP BY seed"):
-        answers = [papers.query(results, sql)["value"].to_list() for _ in range(10)]
+        answers = [frames.query(results, sql)["value"].to_list() for _ in range(10)]
         assert answers == answers[:1] * 10
         assert answers[0] == [pytest.approx(500, abs=3)]
-        assert [float(f"{value:.{papers.DIGITS}g}") for value in answers[0]] == answers[0], (
+        assert [float(f"{value:.{frames.DIGITS}g}") for value in answers[0]] == answers[0], (
             "the digits that move are cut"
         )

@@ -8,10 +8,10 @@ from matplotlib.image import imread
 import narrows
 from narrows import engine, plots
 from narrows.errors import UsageError
+from narrows.frames import spec
 from narrows.plots import style
 from narrows.plots.time import state_spans
 from narrows.quantities import axis, quantity
-from narrows.results import spec
 
 from conftest import call  # isort: skip
 
