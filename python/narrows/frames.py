@@ -101,7 +101,7 @@ class ResultFrames:
             results = [result for result in found if result is not None]
         if not results:
             raise UsageError(
-                f"{directory}: no results in this folder; accepted: what run, compare or sweep wrote with -o"
+                f"{directory}: no results in this folder; accepted: a folder that run, compare or sweep wrote with -o"
             )
         return cls([result.get("point", {}) for result in results], results, directory)
 
@@ -186,7 +186,7 @@ def column_names(point: Mapping[str, str]) -> dict[str, str]:
 
 
 def frame(rows: Sequence[Mapping[str, Any]], first: Iterable[str], keys: Iterable[str]) -> pl.DataFrame:
-    """Build a frame whose columns and types do not depend on the rows and values present."""
+    """Build a frame whose columns and types depend neither on the rows nor on the values present."""
     columns = list(dict.fromkeys([*first, *(name for row in rows for name in row)]))
     text = {*TEXT, "flow", *keys}
     data = {}

@@ -17,7 +17,7 @@ from narrows.frames import ResultFrames
 from narrows.stats import interval, number
 
 MANY = 12
-"""With more flows than this in a run, the table has one row per scheme and base RTT."""
+"""If a run has more flows than this, the table has one row per scheme and base RTT."""
 
 FLOW_COLUMNS = (
     ("goodput\nMbit/s", "goodput_mbit_s"),
@@ -143,7 +143,7 @@ def _flow_table(results: ResultFrames, many_points: bool) -> Table:
 
 
 def _connection_table(results: ResultFrames, many_points: bool) -> Table:
-    """Return the table of multipath connections: what their applications received in order."""
+    """Return the table of multipath connections; goodput counts data in the order of the connection."""
     frame = results.connections
     grouped = _is_crowded(frame)
     keys = [key for key in results.keys if many_points]

@@ -20,7 +20,7 @@ from narrows.quantities import axis
 from narrows.stats import interval
 
 MANY = 40
-"""With more places than this, an axis is linear by default and its curves have no markers."""
+"""With more values of x than this, an axis is linear by default and its curves have no markers."""
 HATCHES = ("//", "..", "xx", "--")
 
 
