@@ -206,7 +206,7 @@ def test_quick_full_and_seeds_replace_figure_settings(folder, tmp_path, flags, s
         ("paper = 8", "papers = 8", ["claim queue", "papers", "accepted"]),
         ('source = "page 3"\n', "", ["claim goodput", "source is missing"]),
         ("FROM samples", "FROM simples", ["claim queue", "simples"]),
-        ("max(value) AS value FROM samples", "1 AS one FROM samples", ["claim queue", "seed and value"]),
+        ("max(value) AS value FROM samples", "1 AS one FROM samples", ["claim queue", "columns seed, value"]),
         ("= '5bdp' GROUP", "= '6bdp' GROUP", ["claim goodput", "no rows"]),
         ('kind = "share"', 'kind = "shares"', ["plot 1", "shares", "accepted"]),
         ('kind = "share"', 'kind = "line"\ny = "nosuch"', ["plot 1", "nosuch", "accepted"]),

@@ -149,8 +149,8 @@ def test_cause_appears_unless_claim_holds():
     ("rows", "message"),
     [
         ([], "no rows"),
-        ([{"seed": 1}], "the columns seed and value"),
-        ([{"value": 1}], "the columns seed and value"),
+        ([{"seed": 1}], "accepted: the columns seed, value"),
+        ([{"value": 1}], "accepted: the columns seed, value"),
         ([{"seed": 1, "value": 1}, {"seed": 1, "value": 2}], "more than once"),
     ],
 )
