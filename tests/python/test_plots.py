@@ -213,7 +213,7 @@ def test_colours_follow_registry():
 
 
 def test_long_registry_gets_tones_and_lines(monkeypatch):
-    """Beyond seven schemes, tones, lines and markers tell schemes apart."""
+    """Beyond seven schemes, tones, lines and markers distinguish schemes."""
     monkeypatch.setattr(engine, "scheme_order", lambda: {f"s{i}": i for i in range(24)})
     styles = [style.scheme_style(f"s{i}") for i in range(24)]
     assert len({found["color"] for found in styles[:21]}) == 21
