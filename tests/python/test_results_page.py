@@ -127,7 +127,9 @@ def test_report_that_lacks_claims_is_refused(tmp_path):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert f"lacks {stated} claims: " in done.stderr and "accepted: what `narrows reproduce -o` writes" in done.stderr
+    assert (
+        f"lacks {stated} claims: " in done.stderr and "accepted: a full report of `narrows reproduce -o`" in done.stderr
+    )
     assert (results.PAGE.read_bytes(), results.CLAIMS.read_bytes()) == before
 
 
