@@ -72,8 +72,9 @@ fn schemes() -> impl Strategy<Value = (&'static str, Vec<(&'static str, f64)>)> 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
+    /// A file over a random path with loss, delay and marks arrives once and in order.
     #[test]
-    fn everything_is_delivered_once_and_in_order(
+    fn file_over_random_path_arrives_once_in_order(
         config in configs(),
         (name, params) in schemes(),
         forward in weather(),
