@@ -277,7 +277,8 @@ fn file(scheduler: Scheduler, segments: u64, paths: &[Path]) -> Talk {
 /// Round robin alternates between subflows; lowest RTT fills the fastest one first.
 #[test]
 fn scheduler_alternates_or_fills_the_fastest_first() {
-    // The first handshake is over at 20 ms, the second at 40 ms; by then ACKs of the first ten segments arrive.
+    // The first handshake is over at 20 ms, the second at 40 ms; by then ACKs of the first ten segments
+    // arrive.
     let mut turns = file(Scheduler::RoundRobin, 200, &[path(10), path(10)]);
     turns.run(ms(400));
     let second = turns.order.iter().position(|&own| own == 1).expect("both are used");
@@ -285,7 +286,8 @@ fn scheduler_alternates_or_fills_the_fastest_first() {
     assert_eq!(pairs, [0, 1].repeat(8), "{:?}", turns.order);
     let mut fastest = file(Scheduler::LowestRtt, 2000, &[path(10), path(40)]);
     fastest.run(ms(400));
-    // The second handshake is over at 100 ms; by then the first path has sent four windows, each twice the one before.
+    // The second handshake is over at 100 ms; by then the first path has sent four windows, each twice the
+    // one before.
     let second = fastest.order.iter().position(|&own| own == 1).expect("both are used");
     assert!(fastest.order[..second].len() >= 10 + 20 + 40 + 80, "{:?}", fastest.order);
     // If the window of the first path holds all data, only that path is used.
@@ -305,14 +307,15 @@ fn data_of_dead_path_is_reinjected_after_two_timeouts() {
         assert_eq!(talk.sink.stats().bytes_in_order, 4_000 * 1448);
         let stats = *talk.source.stats();
         assert_eq!(stats.given_up, 1, "{only:?}");
-        // At most the data assigned to the dead path is reinjected. If only its ACKs are lost, the data has arrived, and
-        // the other path acknowledges it (DATA_ACK) before the second timeout.
+        // At most the data assigned to the dead path is reinjected. If only its ACKs are lost, the data has
+        // arrived, and the other path acknowledges it (DATA_ACK) before the second timeout.
         let held: u64 =
             talk.meaning.iter().filter(|(key, _)| key.0 == 8).map(|(_, value)| u64::from(value.1)).sum();
         println!("{only:?}: {} of {held} reinjected", stats.reinjected_bytes);
         let needed = only != Some(Direction::Acknowledgements);
         assert!((stats.reinjected_bytes > 0) == needed && stats.reinjected_bytes <= held);
-        // The dead subflow does not close, because its FIN is never acknowledged; the connection completes all the same.
+        // The dead subflow does not close, because its FIN is never acknowledged; the connection completes
+        // all the same.
         assert!(talk.senders[0].is_closed() && !talk.senders[1].is_closed());
         assert!(talk.source.completed_at().is_some());
     }
@@ -353,17 +356,19 @@ fn full_window_retransmits_its_edge_on_faster_path() {
     let (alone, ..) = run(&[path(10)]);
     let (both, stats, sink) = run(&[path(10), path(200)]);
     assert!(stats.opportunistic_bytes > 0 && sink.duplicate_bytes > 0);
-    // Without retransmission each segment on the slow path blocks the window for 400 ms: at worst 4 segments per 400 ms,
-    // a twentieth of the fast path alone. With it, the window is blocked for one round trip of the fast path.
+    // Without retransmission each segment on the slow path blocks the window for 400 ms: at worst 4 segments
+    // per 400 ms, a twentieth of the fast path alone. With it, the window is blocked for one round trip of
+    // the fast path.
     println!("alone {alone}, both {both}, {stats:?}");
     assert!(both > 0.4 * alone, "{both} against {alone}");
 }
 
-/// A slow path that blocks the receive window is penalised: its congestion window is halved until it no longer does.
+/// A slow path that blocks the receive window is penalised: its congestion window is halved until it no
+/// longer does.
 #[test]
 fn slow_path_blocking_the_window_is_penalised() {
-    // 45 segments of window over 20 ms and 400 ms there and back, without a bottleneck. Round robin would give the
-    // slow path half of it; a penalised path sends a segment or two per round trip.
+    // 45 segments of window over 20 ms and 400 ms there and back, without a bottleneck. Round robin would
+    // give the slow path half of it; a penalised path sends a segment or two per round trip.
     let small = TcpConfig { receive_window: Bytes::new(45 * 1448), ..TcpConfig::default() };
     let paths = [path(10), path(200)];
     let mut talk = Talk::new(Scheduler::RoundRobin, &small, "newreno", AppConfig::Bulk, &paths, 1);
@@ -376,7 +381,8 @@ fn slow_path_blocking_the_window_is_penalised() {
     let round_trips = 20.0 / 0.44;
     assert!((round_trips - 1.0..=3.0 * round_trips).contains(&sent), "{sent} packets");
     assert!(halved > 0.0 && halved <= round_trips + 1.0, "{halved} penalties");
-    // The congestion window of the fast path covers the receive window, so lowest RTT leaves the slow path unused.
+    // The congestion window of the fast path covers the receive window, so lowest RTT leaves the slow path
+    // unused.
     let mut fastest = Talk::new(Scheduler::LowestRtt, &small, "newreno", AppConfig::Bulk, &paths, 1);
     fastest.run(Nanos::from_secs(5));
     let before = fastest.senders[1].stats().data_packets_sent;

@@ -15,10 +15,11 @@
 //!     200 stop                     the application stops writing
 //!     900 end                      nothing else happens until here
 //!
-//! Packets are numbered from 1, as is what an acknowledgement covers: `ack 3` acknowledges packets 1 to 3, `ack 0` none.
-//! Blocks follow: `ack 3 sack 7-9 5`, `dsack 2`. Further words: `ece cwr ce ect0 again window=BYTES echo=MS`. An
-//! acknowledgement that advances echoes the time at which the first packet it newly covers left last (RFC 7323 section
-//! 4.3), any other repeats the echo before it, unless `echo` says otherwise.
+//! Packets are numbered from 1, as is what an acknowledgement covers: `ack 3` acknowledges packets 1 to 3,
+//! `ack 0` none. Blocks follow: `ack 3 sack 7-9 5`, `dsack 2`. Further words: `ece cwr ce ect0 again
+//! window=BYTES echo=MS`. An acknowledgement that advances echoes the time at which the first packet it newly
+//! covers left last (RFC 7323 section 4.3), any other repeats the echo before it, unless `echo` says
+//! otherwise.
 
 mod common;
 

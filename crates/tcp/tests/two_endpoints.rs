@@ -17,9 +17,9 @@ fn file(segments: u64) -> AppConfig {
 /// A file arrives completely in the round trips that slow start needs.
 #[test]
 fn file_completes_in_the_rounds_of_slow_start() {
-    // Delay 50 ms each way, initial window 10, appropriate byte counting, one acknowledgement per two packets: 10 packets
-    // in the first round trip after the handshake, 20 in the second, 40 in the third, the last 30 in the fourth. The FIN
-    // follows the last packet at once, so no acknowledgement is delayed.
+    // Delay 50 ms each way, initial window 10, appropriate byte counting, one acknowledgement per two
+    // packets: 10 packets in the first round trip after the handshake, 20 in the second, 40 in the third, the
+    // last 30 in the fourth. The FIN follows the last packet at once, so no acknowledgement is delayed.
     let config = TcpConfig::default();
     let mut pipe =
         Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
@@ -39,8 +39,8 @@ fn file_completes_in_the_rounds_of_slow_start() {
 /// A lost packet is retransmitted one round trip later, with and without SACK and RACK.
 #[test]
 fn lost_packet_is_retransmitted_after_one_round_trip() {
-    // Packet 3 of the first ten is lost. Packets 4 and 5, or 4 to 6, reveal the loss at 200 ms, at the start of
-    // the second window.
+    // Packet 3 of the first ten is lost. Packets 4 and 5, or 4 to 6, reveal the loss at 200 ms, at the start
+    // of the second window.
     for (sack, rack) in [(true, true), (true, false), (false, false)] {
         let config = TcpConfig { sack, rack, tlp: rack, ..TcpConfig::default() };
         let forward = dropping(ms(50), SEGMENT, &[3]);
@@ -62,9 +62,9 @@ fn lost_packet_is_retransmitted_after_one_round_trip() {
 /// Every byte counts as delivered once, even if duplicate ACKs are the only evidence of its delivery.
 #[test]
 fn delivered_bytes_without_sack_are_counted_once() {
-    // Every third of 120 packets in flight is lost. Without SACK one hole is repaired per round trip until the timeout.
-    // The timeout retransmits data that duplicate ACKs had already reported; much of it arrives twice and triggers more
-    // duplicate ACKs.
+    // Every third of 120 packets in flight is lost. Without SACK one hole is repaired per round trip until
+    // the timeout. The timeout retransmits data that duplicate ACKs had already reported; much of it arrives
+    // twice and triggers more duplicate ACKs.
     for (sack, scheme) in [(true, "newreno"), (false, "newreno"), (false, "cubic"), (false, "bbr")] {
         let config = TcpConfig { sack, rack: sack, tlp: sack, initial_window: 120, ..TcpConfig::default() };
         let forward = Box::new(move |packet: &Packet, _| {
@@ -101,7 +101,8 @@ fn pacing_rate_spaces_every_packet() {
 /// A tail loss is probed after two round trips.
 #[test]
 fn tail_loss_is_probed_after_two_round_trips() {
-    // The last packet of the second window, 30, is lost, and no FIN follows: the source pauses after 30 packets. srtt is 100 ms, so the probe leaves 200 ms after the last transmission.
+    // The last packet of the second window, 30, is lost, and no FIN follows: the source pauses after 30
+    // packets. srtt is 100 ms, so the probe leaves 200 ms after the last transmission.
     let config = TcpConfig::default();
     let forward = dropping(ms(50), SEGMENT, &[30]);
     let app = AppConfig::Cbr { rate: narrows_cc::Rate::ZERO, write: Bytes::new(30 * SEGMENT) };
@@ -149,8 +150,8 @@ fn pacing_after_idle_allows_one_burst() {
 /// The receive window bounds inflight.
 #[test]
 fn receive_window_bounds_inflight() {
-    // A buffer of 20 segments over 100 ms: 20 segments per round trip, whatever the congestion window; 200 segments take
-    // the handshake and ten round trips.
+    // A buffer of 20 segments over 100 ms: 20 segments per round trip, whatever the congestion window; 200
+    // segments take the handshake and ten round trips.
     let config = TcpConfig { receive_window: Bytes::new(20 * SEGMENT), ack_every: 1, ..TcpConfig::default() };
     let fixed = sender("fixed", &[("window", 1000.0)], &config, file(200));
     let mut pipe = Pipe::new(fixed, &config, delay(ms(50)), delay(ms(50)));
@@ -176,8 +177,8 @@ fn stopped_source_delivers_sent_data_and_closes() {
 /// After a long idle period sending resumes with the initial window.
 #[test]
 fn sending_after_long_idle_starts_at_initial_window() {
-    // RFC 5681 section 4.1: 20 packets grow the window to 30 (10 + 20 acknowledged); after 2 s without data, longer than
-    // the timeout, the next 40 packets begin with 10.
+    // RFC 5681 section 4.1: 20 packets grow the window to 30 (10 + 20 acknowledged); after 2 s without data,
+    // longer than the timeout, the next 40 packets begin with 10.
     let config = TcpConfig::default();
     let app = AppConfig::OnOff { on: ms(250), off: ms(2000), random: false };
     let mut pipe = Pipe::new(sender("newreno", &[], &config, app), &config, delay(ms(50)), delay(ms(50)));
@@ -192,7 +193,8 @@ fn sending_after_long_idle_starts_at_initial_window() {
 /// An ECN mark reduces the window once, without a loss.
 #[test]
 fn ecn_mark_reduces_the_window_without_loss() {
-    // Packet 15 is marked. The window is 10 + 10 acknowledged = 20 when it leaves; one reduction follows, nothing is lost.
+    // Packet 15 is marked. The window is 10 + 10 acknowledged = 20 when it leaves; one reduction follows,
+    // nothing is lost.
     let config = TcpConfig { ecn: true, ..TcpConfig::default() };
     let mut pipe =
         Pipe::new(sender("newreno", &[], &config, file(100)), &config, delay(ms(50)), delay(ms(50)));
@@ -211,8 +213,9 @@ fn ecn_mark_reduces_the_window_without_loss() {
 /// Precise ECN feedback reports every mark although ACKs are delayed.
 #[test]
 fn precise_ecn_with_delayed_acks_reports_every_mark() {
-    // Packets 3, 4 and 8 of the first ten are marked. The first acknowledgement (packets 1 and 2) begins a round trip; it ends
-    // with that of packets 11 and 12. Between lie ten packets, three of them marked; 7 and 8 are acknowledged one by one.
+    // Packets 3, 4 and 8 of the first ten are marked. The first acknowledgement (packets 1 and 2) begins a
+    // round trip; it ends with that of packets 11 and 12. Between lie ten packets, three of them marked; 7
+    // and 8 are acknowledged one by one.
     let config = TcpConfig { ecn: true, ecn_precise: true, ..TcpConfig::default() };
     let sender = sender("dctcp", &[("gain", 1.0)], &config, file(100));
     let mut pipe = Pipe::new(sender, &config, delay(ms(50)), delay(ms(50)));
