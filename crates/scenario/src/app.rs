@@ -10,8 +10,7 @@ use crate::diagnostic::{Diagnostic, key_in};
 use crate::link;
 use crate::quantity::{Size, Time};
 
-/// The application that the keys `size` and `app` of `table` state. A constant rate writes a segment at a time, if nothing is
-/// stated.
+/// Resolves the keys `size` and `app` of `table`. By default a constant rate writes one segment at a time.
 pub(crate) fn app(
     size: Option<&Size>,
     app: Option<&App>,

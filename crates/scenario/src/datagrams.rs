@@ -1,4 +1,4 @@
-//! Flows that carry datagrams: which ones do, and their transport's settings.
+//! DCCP flows: the choice of transport, and its settings.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,18 +19,18 @@ use crate::flows;
 use crate::quantity::Size;
 use crate::schema::{Flow, ParamValue, Protocol};
 
-/// The datagram that a full queue of the sender drops.
+/// Overflow policy of the sender's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverflowKind {
-    /// The oldest.
+    /// Drops the oldest datagram.
     #[default]
     DropOldest,
-    /// The new one.
+    /// Drops the new datagram.
     DropNewest,
 }
 
-/// A whole number from `LEAST` to `MOST`. Others are refused where they are read, whether a flow would use them or not.
+/// A whole number from `LEAST` to `MOST`, checked when it is parsed, even if no flow uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Within<const LEAST: u64, const MOST: u64>(u64);
 
@@ -97,13 +97,13 @@ table! {
     }
 }
 
-/// The transport of a flow: as stated, else that which its scheme is made for.
+/// The transport of a flow: the stated one, or by default the one that its scheme is designed for.
 pub(crate) fn protocol(flow: &Flow, scheme: &schemes::Entry) -> Protocol {
     let made_for_datagrams = Ccid::of(scheme) != Ccid::Other;
     flow.protocol.unwrap_or(if made_for_datagrams { Protocol::Dccp } else { Protocol::Tcp })
 }
 
-/// Why datagrams cannot be under this scheme, if that is so.
+/// Reason why DCCP cannot carry flows of this scheme, if any.
 fn unable(scheme: &schemes::Entry) -> Option<&'static str> {
     if scheme.rate_protocol.is_some() {
         Some("its header exists for TCP only")
@@ -112,7 +112,7 @@ fn unable(scheme: &schemes::Entry) -> Option<&'static str> {
     }
 }
 
-/// The names of schemes that may control datagrams.
+/// Names of the schemes that DCCP can carry.
 pub(crate) fn carried() -> impl Iterator<Item = &'static str> + Clone {
     schemes::ALL
         .iter()
@@ -120,7 +120,7 @@ pub(crate) fn carried() -> impl Iterator<Item = &'static str> + Clone {
         .flat_map(|entry| [entry.info.name].into_iter().chain(entry.info.aliases.iter().copied()))
 }
 
-/// The settings of the sending end of the flow in `table`, if datagrams carry it.
+/// Settings of the DCCP sender of the flow in `table`; `None` for other transports.
 pub(crate) fn settings(
     common: &Dccp,
     flow: &Flow,
@@ -147,7 +147,7 @@ pub(crate) fn settings(
     config(common, flow.dccp.as_ref(), table, scheme, params).map(Some)
 }
 
-/// The settings that the table `dccp` in `table` states, else the common ones, else those of DCCP.
+/// DCCP settings: those of the table `dccp` in `table`, else the common ones, else the defaults of DCCP.
 fn config(
     common: &Dccp,
     own: Option<&Dccp>,
@@ -202,7 +202,7 @@ fn config(
     })
 }
 
-/// More than this in one sender's queue is surely a slip, and more than most machines can spare.
+/// Limit of one sender's queue in bytes. More is certainly a mistake and exceeds the memory of most machines.
 const MOST_WAITING: u64 = 2_000_000_000;
 
 /// The payload of a full TCP segment, so that packets of both have nearly the same size.
@@ -225,14 +225,14 @@ table! {
     }
 }
 
-/// A flow of datagrams, checked.
+/// A DCCP flow, checked.
 #[derive(Clone, Debug)]
 pub struct DatagramPlan {
-    /// The sending end's settings.
+    /// Settings of the sender.
     pub config: narrows_dccp::Config,
     /// The application.
     pub app: AppConfig,
-    /// The length of the sender's queue, if it is stated.
+    /// Length of the sender's queue, if stated.
     pub queue: Option<usize>,
 }
 

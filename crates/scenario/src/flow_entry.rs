@@ -1,4 +1,5 @@
-//! Properties that all connections of an entry of `flows` share: scheme, transport, and the path of each subflow.
+//! Properties common to all connections of an entry of `flows`: scheme, transport, and the path of each
+//! subflow.
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_tcp::multipath::MAPPING_BYTES;
@@ -12,14 +13,14 @@ use crate::schema::{Flow, Network, Scenario};
 use crate::subflows;
 use crate::topology::{Route, Topology};
 
-/// The longest route a packet can count.
+/// Longest route: packets count their hops in eight bits.
 const MAX_HOPS: usize = 250;
 
-/// One entry of `flows`, resolved as far as all its connections agree.
+/// One entry of `flows`, with the properties common to its connections resolved.
 pub(crate) struct FlowEntry {
     pub(crate) kind: Kind,
     pub(crate) identity: Identity,
-    /// The subflows; one, if it is a plain flow.
+    /// The subflows; a plain flow has one.
     pub(crate) subflows: Vec<SubflowPath>,
     pub(crate) alternates: Vec<Route>,
     /// Bytes of a packet besides header and segment.
@@ -30,7 +31,7 @@ pub(crate) struct FlowEntry {
 pub(crate) struct SubflowPath {
     pub(crate) route: Route,
     pub(crate) rtt: Nanos,
-    /// The delay that each direction lacks of half the RTT.
+    /// Delay to add in each direction to reach half of the RTT.
     pub(crate) slack: (Nanos, Nanos),
 }
 
@@ -99,7 +100,7 @@ impl FlowEntry {
         Ok(Self { kind, identity, subflows, alternates, mapping })
     }
 
-    /// All paths that its data may take.
+    /// All paths of its data, alternates included.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Route> {
         self.subflows.iter().map(|subflow| &subflow.route).chain(&self.alternates)
     }

@@ -1,4 +1,4 @@
-//! From the flows of a scenario to connections: schemes and their parameters, transport settings, opening times.
+//! Resolves the flows of a scenario to connections: schemes with parameters, transport settings, start times.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +14,23 @@ use crate::diagnostic::{Diagnostic, key_in, show, unknown};
 use crate::quantity::{DataAmount, Time};
 use crate::schema::{Arrivals, ParamValue, Protocol, Scenario, Tcp};
 
-/// More flows than this are surely a slip.
+/// Most flows of a run; more are certainly a mistake.
 pub(crate) const MAX_FLOWS: u64 = 100_000;
 
-/// The largest window that can be advertised, and told apart by 32-bit sequence numbers (RFC 7323 section 2.3).
+/// Largest window that 32-bit sequence numbers and the window scale allow (RFC 7323 section 2.3).
 const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
 
-/// Room for three SACK blocks is left to the 65535 bytes of a packet.
+/// Longest header: leaves room for three SACK blocks in the 65535 bytes of a packet.
 const MAX_HEADER: u16 = 65_507;
 
-/// Header bytes of a full datagram packet: IP, DCCP and what options most packets have.
+/// Header bytes of a full DCCP data packet: IP, DCCP and its usual options.
 const DATAGRAM_HEADER: u16 = 20 + 16;
 
 /// A connection before its route is known.
 pub(crate) struct Draft {
-    /// Which entry of `flows` it comes from.
+    /// Index of its entry in `flows`.
     pub(crate) entry: usize,
-    /// Which subflow of its connection it is.
+    /// Index in its connection.
     pub(crate) subflow: usize,
     pub(crate) app: AppConfig,
     pub(crate) start: Nanos,
@@ -42,7 +42,7 @@ pub(crate) struct Kind {
     pub(crate) scheme: &'static schemes::Entry,
     pub(crate) params: Params,
     pub(crate) tcp: TcpConfig,
-    /// Datagrams carry it.
+    /// DCCP settings; `None` for TCP.
     pub(crate) datagrams: Option<narrows_dccp::Config>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Diagnostic
     let datagrams = datagrams::settings(&scenario.dccp, flow, &table, scheme, &params)?;
     let mut tcp = tcp(&scenario.tcp, flow.tcp.as_ref(), &table, scheme.ecn, mapped)?;
     if let Some(datagrams) = &datagrams {
-        // These determine the size of a packet.
+        // Header and segment determine the packet size.
         (tcp.segment, tcp.header) = (datagrams.datagram, DATAGRAM_HEADER);
     }
     Ok(Kind { scheme, params, tcp, datagrams })
@@ -73,7 +73,8 @@ fn describe(param: &Param) -> String {
     }
 }
 
-/// The scheme that the key `scheme` of `table` names, with its parameters from the text after the colon and from the table.
+/// Resolves the key `scheme` of `table`, with parameters from the text after the colon and from the table
+/// `params`.
 pub(crate) fn scheme(
     text: &str,
     table_params: Option<&BTreeMap<String, ParamValue>>,
@@ -133,7 +134,7 @@ pub(crate) fn plain(value: &ParamValue) -> String {
     }
 }
 
-/// Sets a parameter of `owner`, whose parameters are `known`, from a text.
+/// Sets a parameter of `owner` from a text; `known` lists its parameters.
 pub(crate) fn set(
     params: &mut Params,
     owner: &str,
@@ -177,8 +178,8 @@ pub(crate) fn set(
     })
 }
 
-/// Transport settings: those of the flow, else the common ones, else the marks that its scheme needs, else TCP as deployed.
-/// Where packets say where their data belongs (`mapped` bytes), a segment has so much less, so that a full packet has its size.
+/// TCP settings: those of the flow, else the common ones, else the ECN mode that its scheme needs, else TCP
+/// as deployed. A mapping option takes `mapped` bytes of each segment, so that full packets keep their size.
 fn tcp(
     common: &Tcp,
     own: Option<&Tcp>,
@@ -299,7 +300,7 @@ fn tcp(
     })
 }
 
-/// The connections of entry `index`, in the order in which they open; each as its `subflows` subflows.
+/// Connections of entry `index` in order of their start, each with `subflows` subflows.
 pub(crate) fn expand(
     scenario: &Scenario,
     index: usize,
@@ -398,7 +399,7 @@ fn check_count(total: usize, of_entry: usize, key: &str) -> Result<(), Diagnosti
     Ok(())
 }
 
-/// Calls `file` for every arrival: exponential gaps make the process Poisson.
+/// Calls `file` for every arrival of a Poisson process (exponential gaps).
 fn arrive(
     arrivals: &Arrivals,
     table: &str,

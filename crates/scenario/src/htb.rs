@@ -46,9 +46,9 @@ table! {
     }
 }
 
-/// The properties of a connection that classes match.
+/// Properties of a connection for the matching of classes.
 pub(crate) struct Member<'a> {
-    /// Its own label, and the one it shares with others of its entry.
+    /// Its own label, and the label of its entry.
     pub(crate) labels: [&'a str; 2],
     pub(crate) scheme: &'static schemes::Entry,
     pub(crate) protocol: Protocol,
@@ -56,14 +56,14 @@ pub(crate) struct Member<'a> {
     pub(crate) crosses: bool,
 }
 
-/// The link before which a queue stands.
+/// The link of a queue.
 pub(crate) struct Place<'a> {
     pub(crate) rate: Rate,
     /// The RTT of a BDP.
     pub(crate) rtt: Nanos,
     /// A full packet.
     pub(crate) packet: Bytes,
-    /// All connections, in their order; only queues with classes read them.
+    /// All connections in order, for the matching of classes.
     pub(crate) members: Vec<Member<'a>>,
 }
 
@@ -105,7 +105,7 @@ impl Reader<'_> {
         self.classes.iter().map(|class| class.name.as_str())
     }
 
-    /// The place of each class's parent in the list.
+    /// Index of each class's parent.
     fn parents(&self) -> Result<Vec<Option<usize>>, Diagnostic> {
         for (number, class) in self.classes.iter().enumerate() {
             if self.names().take(number).any(|name| name == class.name) {
@@ -126,7 +126,7 @@ impl Reader<'_> {
         };
         let parents: Vec<_> = self.classes.iter().enumerate().map(parent).collect::<Result<_, _>>()?;
         for (number, class) in self.classes.iter().enumerate() {
-            // After as many steps as there are classes it is a circle.
+            // More steps than classes: the ancestors form a circle.
             let above = std::iter::successors(parents[number], |&above| parents[above]);
             let mut steps = above.take(self.classes.len());
             if steps.any(|above| above == number) {
@@ -255,7 +255,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The class that each flow belongs to by what it is.
+    /// Class of each flow by its properties; `None` if no class matches.
     fn flows(&self, parents: &[Option<usize>]) -> Result<Vec<Option<u8>>, Diagnostic> {
         let members = &self.place.members;
         for (number, class) in self.classes.iter().enumerate() {
@@ -335,7 +335,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Refuses trees that are too deep.
+    /// Rejects trees that are too deep.
     fn refuse(&self, error: HtbError) -> Diagnostic {
         let most = config::Htb::MAX_DEPTH;
         let (key, message) = match error {

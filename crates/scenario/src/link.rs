@@ -18,31 +18,31 @@ use crate::quantity::{self, BufferSize};
 use crate::radio;
 use crate::schema;
 
-/// For queues that drop nothing: those of access links and of the reverse path.
+/// Buffer of queues that drop nothing: access links and the reverse path.
 pub(crate) const AMPLE: Limit = Limit::Packets(1_000_000);
 
-/// The longest period of a capacity trace: 115 days.
+/// Longest period of a capacity trace: 115 days.
 const LONGEST_TRACE_MS: u64 = 10_000_000_000;
 
-/// The most opportunities that a generated path may have: 400 MB of memory.
+/// Most transmission opportunities of a generated path: 400 MB of memory.
 const MOST_OPPORTUNITIES: f64 = 50e6;
 
-/// Traces that were read, by path, so that a sweep reads each file once.
+/// Cache of traces by path, so that a sweep reads each file once.
 #[derive(Default)]
 pub(crate) struct Traces {
     capacity: BTreeMap<String, Arc<CapacityTrace>>,
     loss: BTreeMap<String, LossTrace>,
     delay: BTreeMap<String, DelayTrace>,
-    /// The path generated last, with what it was generated from.
+    /// The last generated path and its inputs.
     radio: Option<(Recipe, Carried)>,
-    /// The state that routers learned in earlier runs, by link.
+    /// Router state learned in earlier runs, by link.
     pub(crate) learned: BTreeMap<String, String>,
 }
 
 /// Seed, length in milliseconds and settings of a generated path.
 type Recipe = (u64, u64, radio::Settings);
 
-/// The capacity of a link, and loss and delay that change with it.
+/// Capacity of a link, with loss and delay over time.
 #[derive(Clone)]
 pub(crate) struct Carried {
     pub(crate) capacity: Capacity,
@@ -52,7 +52,7 @@ pub(crate) struct Carried {
     pub(crate) delay: Option<DelayTrace>,
 }
 
-/// The keys of one table that state what a link carries, and the table's name.
+/// The capacity keys of one table, and the table's name.
 pub(crate) struct Stated<'a> {
     pub(crate) table: &'a str,
     pub(crate) rate: Option<&'a quantity::Rate>,
@@ -75,7 +75,7 @@ fn unreadable(key: &str, failed: &FileError, format: &str) -> Diagnostic {
     Diagnostic::new(key, format!("cannot read `{}`: {}", failed.place, failed.error)).accepted(format)
 }
 
-/// The timeline in `file`, repeated with the capacity of its link if that repeats.
+/// Reads the timeline in `file`; it repeats with the period of the link's capacity trace, if any.
 fn timeline<T: Copy + Default>(
     known: &mut BTreeMap<String, Timeline<T>>,
     parse: fn(&str) -> Result<Timeline<T>, TimelineError>,
@@ -125,7 +125,7 @@ impl Traces {
         Ok(trace)
     }
 
-    /// Passes on the content of those files that a run uses: capacity, loss and delay, each in the order of their names.
+    /// Passes the content of all used files to `sink`: capacity, loss and delay, each in order of name.
     pub(crate) fn contents(&self, used: [&[&str]; 3], mut eat: impl FnMut(u64)) {
         let [capacity, loss, delay] = used;
         for (_, trace) in self.capacity.iter().filter(|(file, _)| capacity.contains(&file.as_str())) {
@@ -147,7 +147,7 @@ impl Traces {
 }
 
 impl Inputs<'_> {
-    /// The loss that a file states.
+    /// Reads a loss trace.
     pub(crate) fn loss(
         &mut self,
         key: &str,
@@ -158,7 +158,7 @@ impl Inputs<'_> {
         timeline(&mut self.traces.loss, LossTrace::parse, FORMAT, (key, file), self.files, capacity)
     }
 
-    /// The delay that a file states.
+    /// Reads a delay trace.
     pub(crate) fn delay(
         &mut self,
         key: &str,
@@ -169,7 +169,7 @@ impl Inputs<'_> {
         timeline(&mut self.traces.delay, DelayTrace::parse, FORMAT, (key, file), self.files, capacity)
     }
 
-    /// The capacity that the keys of one table state; `None` if there is no such key.
+    /// Resolves the capacity keys of one table; `None` if there are none.
     pub(crate) fn carried(&mut self, stated: &Stated<'_>) -> Result<Option<Carried>, Diagnostic> {
         let key = |name: &str| format!("{}.{name}", stated.table);
         let plain = |capacity, rate| Carried { capacity, rate, loss: None, delay: None };
@@ -211,7 +211,7 @@ impl Inputs<'_> {
     }
 }
 
-/// The settings that a path is generated from. `table` is empty where the keys stand alone.
+/// Settings of a generated path. `table` is empty for keys without a table.
 pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Diagnostic> {
     let key = |name: &str| if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") };
     let refuse = |name: &str, message: String, accepted: String| {
@@ -270,7 +270,7 @@ pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Di
     Ok((radio.seed.unwrap_or(seed), length_ms, settings))
 }
 
-/// A rate that is not zero.
+/// Rejects a rate of zero.
 pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Diagnostic> {
     match rate.value() {
         Rate::ZERO => Err(Diagnostic::new(key, format!("`{rate}` carries nothing"))
@@ -279,7 +279,8 @@ pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Diagnostic>
     }
 }
 
-/// When the queue is full. `place` is the link in words, `rtt` what a BDP is taken at, `packet` the largest packet.
+/// Resolves the limit of a queue. `place` describes the link, `rtt` is the RTT of a BDP, `packet` the largest
+/// packet.
 pub(crate) fn limit(
     key: &str,
     place: &str,
@@ -310,7 +311,7 @@ pub(crate) fn limit(
     }
 }
 
-/// `key` belongs to another kind.
+/// Error for a key that `kind` does not have.
 fn stray(table: &str, key: &str, kind: &str, allowed: &[&str]) -> Diagnostic {
     let accepted = if allowed.is_empty() { "no parameter".to_owned() } else { allowed.join(", ") };
     Diagnostic::new(format!("{table}.{key}"), format!("`{kind}` has no such parameter")).accepted(accepted)
@@ -328,7 +329,7 @@ pub(crate) fn check_keys<T: serde::Serialize>(
     }
 }
 
-/// A time that must not be zero, or its default.
+/// Resolves a time above zero, or its default.
 pub(crate) fn time_or(
     key: String,
     time: Option<&quantity::Time>,
@@ -399,7 +400,7 @@ pub(crate) fn policer(
     Ok(config::Policer { rate: rate(&format!("{table}.rate"), &policer.rate)?, burst })
 }
 
-/// A router, if one is meant.
+/// Resolves a router algorithm; `None` for the name `none`.
 pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<RouterConfig>, Diagnostic> {
     if stated.kind == "none" {
         let dies = stated.dies.as_ref().map(|_| "dies");
@@ -423,7 +424,7 @@ pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<Rout
     Ok(Some(RouterConfig { dies, ..RouterConfig::new(entry, params) }))
 }
 
-/// The router that answers an explicit header, with default parameters.
+/// The router algorithm of an explicit header, with default parameters.
 pub(crate) fn default_router(explicit: Explicit) -> RouterConfig {
     match routers::find(explicit.router()) {
         Some(entry) => RouterConfig::new(entry, Params::defaults(entry.info.params)),

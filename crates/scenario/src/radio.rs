@@ -1,41 +1,45 @@
 //! # A 5G path
 //!
-//! A generated radio link: when 1500 bytes may leave, which share of packets is lost, and how much longer the path is, in
-//! whole milliseconds. A pure function of seed and settings.
+//! A generated radio link: when 1500 bytes may leave, which share of packets is lost, and how much longer the
+//! path is, in whole milliseconds. A pure function of seed and settings.
 //!
 //! ## Model
 //!
-//! *Cell states.* The link is in one of four states, good, medium, poor and blocked, and stays for an exponential time of
-//! mean 1.5, 2.5, 2 and 0.4 s; then it goes on as [`NEXT`] says: a Markov chain in continuous time. The mean rates of the
-//! states stand as 3 : 1 : 0.3 : 0.01. Commercial 5G measured outdoors has this shape: near a cell and in its line of sight
-//! several times the mean, and close to nothing when a body or a vehicle stands in between (Narayanan et al., 'A First Look
-//! at Commercial 5G Performance on Smartphones', WWW 2020; 'Lumos5G', IMC 2020). The means and odds are ours.
+//! *Cell states.* The link is in one of four states, good, medium, poor and blocked, and stays for an
+//! exponential time of mean 1.5, 2.5, 2 and 0.4 s; then it goes on as [`NEXT`] says: a Markov chain in
+//! continuous time. The mean rates of the states stand as 3 : 1 : 0.3 : 0.01. Commercial 5G measured outdoors
+//! has this shape: near a cell and in its line of sight several times the mean, and close to nothing when a
+//! body or a vehicle stands in between (Narayanan et al., 'A First Look at Commercial 5G Performance on
+//! Smartphones', WWW 2020; 'Lumos5G', IMC 2020). The means and odds are ours.
 //!
-//! *Fluctuation.* Within a state the rate is log-normal with σ = 0.35: its logarithm is an AR(1) process in steps of
-//! 20 ms with a correlation time of 200 ms. It is cut at the peak rate.
+//! *Fluctuation.* Within a state the rate is log-normal with σ = 0.35: its logarithm is an AR(1) process in
+//! steps of 20 ms with a correlation time of 200 ms. It is cut at the peak rate.
 //!
-//! *Handovers.* The next one comes an exponential time after the last, 12 s in the mean: every 330 m at 100 km/h. Measured
-//! drives (6 200 km; Hassan et al., 'Vivisecting Mobility Management in 5G Cellular Networks', SIGCOMM 2022) found handovers
-//! frequent and throughput swinging with them. Nothing leaves for 30 to 80 ms; then the new cell's state is drawn from the
-//! long-run shares, its additional delay uniformly from zero to the greatest, in steps of 0.1 ms, and for 20 to 60 ms
-//! packets are lost: those that the old cell could not hand on. How often, how long and how much is our choice.
+//! *Handovers.* The next one comes an exponential time after the last, 12 s in the mean: every 330 m at 100
+//! km/h. Measured drives (6 200 km; Hassan et al., 'Vivisecting Mobility Management in 5G Cellular Networks',
+//! SIGCOMM 2022) found handovers frequent and throughput swinging with them. Nothing leaves for 30 to 80 ms;
+//! then the new cell's state is drawn from the long-run shares, its additional delay uniformly from zero to
+//! the greatest, in steps of 0.1 ms, and for 20 to 60 ms packets are lost: those that the old cell could not
+//! hand on. How often, how long and how much is our choice.
 //!
-//! *Fading bursts.* Between handovers the link alternates between bursts (exponential, mean 50 ms) in which a fifth of the
-//! packets is lost and gaps (exponential) without loss. They do not depend on the cell state, so that the mean loss is the
-//! same for a flow that fills the link and one that does not.
+//! *Fading bursts.* Between handovers the link alternates between bursts (exponential, mean 50 ms) in which a
+//! fifth of the packets is lost and gaps (exponential) without loss. They do not depend on the cell state, so
+//! that the mean loss is the same for a flow that fills the link and one that does not.
 //!
 //! ## Averages
 //!
-//! They follow from the model; nothing is fitted to a generated trace. Let T, O and B be the means of the time to the next
-//! handover, its outage and its burst. The link carries for h = (T + B)/(T + O + B) of the time, and q = B/(T + B) of that
-//! is burst. With π the long-run shares of the states, m_s = k_s·u their means and P the peak, u solves
+//! They follow from the model; nothing is fitted to a generated trace. Let T, O and B be the means of the
+//! time to the next handover, its outage and its burst. The link carries for h = (T + B)/(T + O + B) of the
+//! time, and q = B/(T + B) of that is burst. With π the long-run shares of the states, m_s = k_s·u their
+//! means and P the peak, u solves
 //!
 //! h · Σ π_s · E[min(m_s·exp(σZ − σ²/2), P)] = mean rate.
 //!
-//! A third of the loss L falls upon handovers, so the share lost in those bursts is L/(3q); the fading bursts take a part
-//! f = (2L/3)/(0.2·(1 − q)) of the rest, so their gaps are 50 ms·(1 − f)/f long in the mean.
+//! A third of the loss L falls upon handovers, so the share lost in those bursts is L/(3q); the fading bursts
+//! take a part f = (2L/3)/(0.2·(1 − q)) of the rest, so their gaps are 50 ms·(1 − f)/f long in the mean.
 //!
-//! The setting (150 Mbit/s in the mean, 1 Gbit/s at the most, 0.5 % loss) is that of the BRF paper's introduction.
+//! The setting (150 Mbit/s in the mean, 1 Gbit/s at the most, 0.5 % loss) is that of the BRF paper's
+//! introduction.
 
 use narrows_cc::{Nanos, Random, Rate};
 use narrows_net::timeline::{DelayTrace, LossTrace};
@@ -221,7 +225,8 @@ impl Losses {
     }
 }
 
-/// The path of `seed`, `length_ms` long, after which it repeats. The last opportunity lies at its end, as mahimahi needs.
+/// The path of `seed`, `length_ms` long, after which it repeats. The last opportunity lies at its end, as
+/// mahimahi needs.
 pub fn generate(seed: u64, length_ms: u64, settings: &Settings) -> RadioPath {
     let random = |name| Random::stream(seed, name, 0);
     let (mut handovers, mut fading, mut fluctuation) =

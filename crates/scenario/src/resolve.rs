@@ -1,4 +1,4 @@
-//! From a scenario to a [`Plan`].
+//! Resolves a scenario to a [`Plan`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::schema::{Flow, Network, Scenario};
 use crate::topology::{OneWayLink, Route, Topology};
 use crate::unused;
 
-/// More samples of each series than this would fill a disk, and are surely a slip.
+/// Most samples of each series; more are certainly a mistake and would fill a disk.
 const MAX_SAMPLES: u64 = 10_000_000;
 
 /// The plan of a run, and warnings about it.
@@ -32,7 +32,7 @@ pub(crate) struct Resolved {
     pub(crate) warnings: Vec<Diagnostic>,
 }
 
-/// Checks everything a run depends on.
+/// Checks and resolves all inputs of a run.
 pub(crate) fn resolve(
     scenario: &Scenario,
     seed: u64,
@@ -116,7 +116,7 @@ pub(crate) fn resolve(
         tuples.push(entry.identity.tuple(opened[draft.entry]));
         opened[draft.entry] += 1;
         flow.negotiation = entry.identity.negotiation(flows.len(), draft.subflow, &requests);
-        // Only subflows of one content are counted, so that many flows do not take the square of their number in time.
+        // Pass only flows with a stated content, to avoid time quadratic in the number of flows.
         if scenario.flows[draft.entry].content.is_some() {
             requests.push(flow.negotiation);
         }
@@ -145,7 +145,7 @@ pub(crate) fn resolve(
     Ok(Resolved { plan, warnings })
 }
 
-/// Settings without effect; `position` is where a link of the topology stands in `links`.
+/// Warnings about settings without effect. `position` maps a link of the topology to its index in `links`.
 fn warnings(
     scenario: &Scenario,
     entries: &[FlowEntry],
@@ -166,8 +166,8 @@ fn warnings(
     warnings
 }
 
-/// The links, the bottleneck first: of those that the scenario lists and data crosses, the one of the smallest rate; among
-/// equals the one that most flows use, then the first of the file.
+/// Order of the links, bottleneck first. The bottleneck is the listed link on a data path with the smallest
+/// rate; ties go to the link with most flows, then to the first in the file.
 fn order(topology: &Topology<'_>, entries: &[FlowEntry], drafts: &[Draft]) -> Vec<usize> {
     let mut users = vec![0u64; topology.links.len()];
     for draft in drafts {
@@ -182,7 +182,7 @@ fn order(topology: &Topology<'_>, entries: &[FlowEntry], drafts: &[Draft]) -> Ve
     bottleneck.into_iter().chain(links.filter(|&link| Some(link) != bottleneck)).collect()
 }
 
-/// The longest base RTT among the flows that use a link, or of all flows where none does.
+/// Longest base RTT of the flows that use a link, or of all flows for an unused link.
 fn longest_rtt(entries: &[FlowEntry], link: usize) -> Nanos {
     let uses = |subflow: &&SubflowPath| {
         subflow.route.forward.contains(&link) || subflow.route.reverse.contains(&link)
@@ -200,7 +200,7 @@ struct Connections<'a> {
 }
 
 impl<'a> Connections<'a> {
-    /// The connections as the classes of a queue at `link` match them.
+    /// Properties of all connections for the classes of a queue at `link`.
     fn members(&self, entries: &[FlowEntry], link: usize) -> Vec<Member<'a>> {
         let uses = |route: &Route| route.forward.contains(&link) || route.reverse.contains(&link);
         let crosses = |entry: &FlowEntry, subflow: usize| {
@@ -245,7 +245,7 @@ fn link_plan(
     }
     let router = match &link.router {
         Some((router, key)) => link::router(key, router)?,
-        // Of a dumbbell's two links the bottleneck is the one that is listed.
+        // A dumbbell lists only its bottleneck, not the reverse link.
         None if topology.is_dumbbell() && link.listed => entries
             .iter()
             .find_map(|entry| entry.kind.scheme.rate_protocol.and_then(Explicit::named))
@@ -271,7 +271,7 @@ fn link_plan(
             .map(|(jitter, _)| Jitter { max: jitter.max.value(), reorder: jitter.reorder.unwrap_or(false) })
             .filter(|jitter| !jitter.max.is_zero());
     }
-    // The reverse direction of a duplex link matters where data takes it.
+    // List the reverse direction of a duplex link if data uses it.
     let carries_data = entries
         .iter()
         .flat_map(|entry| &entry.subflows)
@@ -288,7 +288,7 @@ fn link_plan(
     })
 }
 
-/// The labels of the flows. A label that several connections share is numbered, and so are the subflows of each.
+/// Labels of the flows. Connections with equal labels are numbered, and so are the subflows of each.
 fn labels(scenario: &Scenario, entries: &[FlowEntry], drafts: &[Draft]) -> Result<Vec<String>, Diagnostic> {
     let plain = |draft: &Draft| {
         let stated = scenario.flows[draft.entry].label.as_deref();
@@ -326,7 +326,7 @@ fn labels(scenario: &Scenario, entries: &[FlowEntry], drafts: &[Draft]) -> Resul
     Ok(labels)
 }
 
-/// The connection whose first subflow is flow number `first`.
+/// The multipath connection whose first subflow is flow number `first`.
 fn connection(flow: &Flow, entry: &FlowEntry, first: &FlowPlan, number: usize) -> ConnectionPlan {
     ConnectionPlan {
         label: first.label.strip_suffix("/1").unwrap_or(&first.label).to_owned(),
@@ -338,7 +338,8 @@ fn connection(flow: &Flow, entry: &FlowEntry, first: &FlowPlan, number: usize) -
     }
 }
 
-/// A flow, with access links of its own where the scenario has them; subflows share those of the first, which is `before`.
+/// Adds a flow, with its own access links if the scenario has some. Subflows share those of the first one,
+/// `before`.
 fn flow_plan(
     network: &Network,
     entry: &FlowEntry,

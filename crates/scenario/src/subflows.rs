@@ -15,7 +15,7 @@ use crate::diagnostic::Diagnostic;
 use crate::quantity::Time;
 use crate::schema::Flow;
 
-/// Which subflow new data takes.
+/// Scheduler of new data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulerKind {
@@ -81,7 +81,7 @@ impl<'de> Visitor<'de> for SubflowsVisitor {
     }
 }
 
-/// The subflows of entry `index`, each as if it was a flow, and the table that its keys are in. One, if it is a plain flow.
+/// Subflows of entry `index`, each as a flow with the table of its keys. A plain flow has one.
 pub(crate) fn each(
     flow: &Flow,
     index: usize,
@@ -125,7 +125,7 @@ pub(crate) fn each(
         Subflows::Each(list) => {
             let each = |(nth, own): (usize, &Subflow)| {
                 let route = own.route.clone().or_else(|| flow.route.clone());
-                // The reverse path of another route is no default.
+                // The flow's reverse route does not fit a subflow with its own route.
                 let reverse = match (&own.route, &own.reverse_route) {
                     (_, Some(reverse)) => Some(reverse.clone()),
                     (Some(_), None) => None,

@@ -13,7 +13,7 @@ use crate::link::{self, Carried, Inputs};
 use crate::quantity::{Buffer, Time};
 use crate::schema::{Link, LossAt, Network, NetworkKind, Policer, Reorder, Scenario};
 
-/// A value with the key that states it.
+/// A value and its key.
 pub(crate) type Stated<'a, T> = (&'a T, String);
 
 /// Loss, reordering, jitter and policing of a link.
@@ -33,14 +33,14 @@ pub(crate) struct OneWayLink<'a> {
     from: usize,
     to: usize,
     pub(crate) capacity: Capacity,
-    /// Its rate; the mean one of a capacity trace.
+    /// Rate; for a capacity trace, its mean.
     pub(crate) rate: Rate,
     pub(crate) delay: Nanos,
-    /// Ample where nothing is stated.
+    /// Buffer; ample by default.
     pub(crate) buffer: Option<Stated<'a, Buffer>>,
     pub(crate) queue: Option<Stated<'a, Queue>>,
     pub(crate) router: Option<Stated<'a, Router>>,
-    /// None in the reverse direction of a duplex link.
+    /// Impairments; none in the reverse direction of a duplex link.
     pub(crate) conditions: Option<Conditions<'a>>,
     /// The scenario lists it.
     pub(crate) listed: bool,

@@ -11,10 +11,10 @@ pub mod observer;
 mod queue;
 pub mod samples;
 
-pub use datagrams::Account;
+pub use datagrams::PacketLedger;
 pub use engine::{Engine, run};
 pub use narrows_scenario::result::RunResult;
 pub use observer::Observer;
 
-/// A link of the simulator: it carries packets, and may have a router algorithm at its port.
+/// A simulated link, with an optional router algorithm at its port.
 pub type Link = narrows_net::Link<narrows_packet::Packet, narrows_routers::PortAgent>;

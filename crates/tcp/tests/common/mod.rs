@@ -1,5 +1,5 @@
-//! Two endpoints, with what their schemes need to settle rates with the network, and a pipe between them. The tests of crate
-//! `routers` use it too.
+//! Two endpoints, with what their schemes need to settle rates with the network, and a pipe between them. The
+//! tests of crate `routers` use it too.
 #![allow(dead_code, missing_docs)] // each test uses a part of it
 
 use std::collections::BTreeMap;
@@ -10,7 +10,8 @@ use narrows_routers::{NegotiationConfig, endpoint};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
-/// What the pipe does to the n-th packet of a direction: the delays of the copies that arrive; none means loss.
+/// What the pipe does to the n-th packet of a direction: the delays of the copies that arrive; none means
+/// loss.
 pub type Fate = Box<dyn FnMut(&Packet, u64) -> Vec<Nanos>>;
 
 /// A change made to a packet on its way.
@@ -73,7 +74,8 @@ pub fn delay(by: Nanos) -> Fate {
     Box::new(move |_, _| vec![by])
 }
 
-/// A pipe that drops the data packets whose first transmissions have these numbers, counted from 1, and delays the rest.
+/// A pipe that drops the data packets whose first transmissions have these numbers, counted from 1, and
+/// delays the rest.
 pub fn dropping(by: Nanos, segment: u64, lost: &'static [u64]) -> Fate {
     Box::new(move |packet, _| {
         let fresh = packet.payload > 0 && !packet.flags.has(Flags::RETRANSMISSION);
