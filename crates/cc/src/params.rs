@@ -33,6 +33,11 @@ pub struct Param {
 }
 
 impl Param {
+    /// A plain number with its range: a gain, a share, an exponent.
+    pub const fn ratio(name: &'static str, default: f64, range: (f64, f64), help: &'static str) -> Self {
+        Self::number(name, default, range, "", help)
+    }
+
     /// A number with its range and unit.
     pub const fn number(
         name: &'static str,
@@ -289,7 +294,7 @@ mod tests {
     use super::*;
 
     const SPECS: &[Param] =
-        &[Param::number("gain", 1.25, (0.0, 4.0), "", "a gain"), Param::flag("paced", false, "pace")];
+        &[Param::ratio("gain", 1.25, (0.0, 4.0), "a gain"), Param::flag("paced", false, "pace")];
     const ROUNDS: &[Param] = &[Param::count("rounds", 3.0, (1.0, 1e6), "round", "rounds")];
 
     /// Values are checked, and defaults kept.
@@ -333,7 +338,7 @@ mod tests {
     #[test]
     fn params_merged_lists_keep_values_of_removed_ones() {
         const MERGED: &[Param] = crate::merged_params!(SPECS, without "gain";
-            Param::flag("paced", true, "pace"), Param::number("share", 0.5, (0.0, 1.0), "", "a share"));
+            Param::flag("paced", true, "pace"), Param::ratio("share", 0.5, (0.0, 1.0), "a share"));
         let params = Params::defaults(MERGED);
         assert_eq!([MERGED[0].name, MERGED[1].name], ["paced", "share"]);
         assert!(params.flag("paced"));

@@ -172,7 +172,7 @@ impl CongestionControl for Bic {
                 "duration of the last 4 segments of growth up to the maximum",
             ),
             Param::number("low_window", 14.0, (0.0, 10_000.0), "pkt", "behave as Reno up to this cwnd"),
-            Param::number("beta", 0.8, (0.1, 0.95), "", "share of cwnd kept on loss"),
+            Param::ratio("beta", 0.8, (0.1, 0.95), "share of cwnd kept on loss"),
             Param::flag("fast_convergence", true, "yield further when the maximum shrinks"),
             PACED,
         ],

@@ -157,7 +157,7 @@ impl CongestionControl for Brf {
         provenance: Provenance::Verified,
         recovery: RecoveryStyle::Own,
         params: &[
-            Param::number("window_gain", 2.0, (1.0, 10.0), "", "cwnd as a multiple of rate times srtt"),
+            Param::ratio("window_gain", 2.0, (1.0, 10.0), "cwnd as a multiple of rate times srtt"),
             Param::number("timeout", 1.0, (0.01, 60.0), "s", "time without a share until CUBIC takes over"),
             Param::number("timeout_rtts", 4.0, (1.0, 100.0), "rtt", "and at least so many round trips"),
             Param::number("min_rate", 1.0, (0.1, 1000.0), "pkt/s", "a lower share counts as this"),

@@ -142,8 +142,8 @@ impl CongestionControl for Compound {
         provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: &[
-            Param::number("alpha", 0.125, (0.0, 10.0), "", "factor of the delay window's growth"),
-            Param::number("k", 0.75, (0.0, 1.0), "", "exponent of the window in its growth"),
+            Param::ratio("alpha", 0.125, (0.0, 10.0), "factor of the delay window's growth"),
+            Param::ratio("k", 0.75, (0.0, 1.0), "exponent of the window in its growth"),
             Param::number(
                 "gamma",
                 30.0,
@@ -151,8 +151,8 @@ impl CongestionControl for Compound {
                 "pkt",
                 "shrink from this number of own packets queued on",
             ),
-            Param::number("zeta", 1.0, (0.0, 100.0), "", "shrink by this multiple of the packets queued"),
-            Param::number("beta", 0.5, (0.05, 0.95), "", "share of the whole window removed on loss"),
+            Param::ratio("zeta", 1.0, (0.0, 100.0), "shrink by this multiple of the packets queued"),
+            Param::ratio("beta", 0.5, (0.05, 0.95), "share of the whole window removed on loss"),
             PACED,
         ],
     };

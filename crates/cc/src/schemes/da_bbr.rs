@@ -123,8 +123,8 @@ impl Policy for DelayAware {
         params: bbr_params![
             Param::flag("delay_scaling", true, "scale cwnd and inflight tests by the delay; off: plain BDP"),
             Param::flag("cautious_recovery", true, "pace slower and do not restore cwnd; off: as BBR"),
-            Param::number("recovery_gain", 0.75, (0.1, 1.0), "", "pacing gain from the start of recovery"),
-            Param::number("probe_rtt_divisor", 3.0, (1.0, 1e6), "", "divisor of cwnd in ProbeRTT"),
+            Param::ratio("recovery_gain", 0.75, (0.1, 1.0), "pacing gain from the start of recovery"),
+            Param::ratio("probe_rtt_divisor", 3.0, (1.0, 1e6), "divisor of cwnd in ProbeRTT"),
             Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),
         ],
     };

@@ -83,9 +83,9 @@ pub(super) struct MarkShare {
 
 impl MarkShare {
     pub const GAIN: Param =
-        Param::number("gain", 1.0 / 16.0, (0.001, 1.0), "", "weight of the newest window in alpha (g)");
+        Param::ratio("gain", 1.0 / 16.0, (0.001, 1.0), "weight of the newest window in alpha (g)");
     pub const ALPHA_INIT: Param =
-        Param::number("alpha_init", 1.0, (0.0, 1.0), "", "alpha before anything is known");
+        Param::ratio("alpha_init", 1.0, (0.0, 1.0), "alpha before anything is known");
 
     pub fn new(setup: &Setup) -> Self {
         Self {

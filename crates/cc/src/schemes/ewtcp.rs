@@ -53,7 +53,7 @@ impl Policy for Weighted {
         summary: "multipath: every subflow is a Reno of weight 1/n², so n subflows equal one TCP",
         provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
-        params: merged_params![PARAMS; Param::number("power", 2.0, (0.0, 4.0), "", "weight of a subflow: n to the -power")],
+        params: merged_params![PARAMS; Param::ratio("power", 2.0, (0.0, 4.0), "weight of a subflow: n to the -power")],
     };
 
     fn new(setup: &Setup) -> Self {

@@ -146,7 +146,7 @@ impl CongestionControl for Fast {
                 "pkt",
                 "hold cwnd while the queue is less than this above alpha",
             ),
-            Param::number("gamma", 0.5, (0.01, 1.0), "", "share of the error corrected per step"),
+            Param::ratio("gamma", 0.5, (0.01, 1.0), "share of the error corrected per step"),
             Param::number("mi_threshold", 0.75, (0.0, 10_000.0), "ms", "multiply below this queueing delay"),
             Param::count("every", 2.0, (1.0, 100.0), "round trips", "interval between uses of the equation"),
             PACED,

@@ -58,8 +58,8 @@ impl Policy for Full {
         provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: merged_params![PARAMS;
-            Param::number("a", 1.0, (0.01, 10.0), "", "increase per round trip of all subflows together, segments"),
-            Param::number("b", 2.0, (1.0, 16.0), "", "a loss takes 1/b of the sum of cwnds"),
+            Param::ratio("a", 1.0, (0.01, 10.0), "increase per round trip of all subflows together, segments"),
+            Param::ratio("b", 2.0, (1.0, 16.0), "a loss takes 1/b of the sum of cwnds"),
         ],
     };
     const FLOOR: u64 = 1;

@@ -51,7 +51,7 @@ impl Policy for Half {
         provenance: Provenance::Verified,
         recovery: RecoveryStyle::Prr,
         params: merged_params![PARAMS;
-            Param::number("a", 1.0, (0.01, 10.0), "", "increase per round trip of all subflows together, segments"),
+            Param::ratio("a", 1.0, (0.01, 10.0), "increase per round trip of all subflows together, segments"),
         ],
     };
 

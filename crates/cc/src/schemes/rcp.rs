@@ -78,7 +78,7 @@ impl CongestionControl for Rcp {
                 "mbit",
                 "requested rate; higher advice is ignored; 1000000: no limit is stated",
             ),
-            Param::number("window_gain", 2.0, (1.0, 10.0), "", "cwnd as a multiple of rate times srtt"),
+            Param::ratio("window_gain", 2.0, (1.0, 10.0), "cwnd as a multiple of rate times srtt"),
         ],
     };
     const RATE_PROTOCOL: Option<&'static str> = Some("rcp");
