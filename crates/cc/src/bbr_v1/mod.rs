@@ -53,6 +53,7 @@ mod settings;
 mod state;
 
 pub use self::core::BbrCore;
+pub use crate::bbr_common::ProbeRtt;
 pub use aggregation::{Aggregation, Epoch};
 pub use fill::BufferFill;
 pub use model::Model;

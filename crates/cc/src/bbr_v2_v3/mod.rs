@@ -54,6 +54,7 @@ mod startup;
 mod state;
 
 pub use self::core::BbrCore;
+pub use crate::bbr_common::ProbeRtt;
 pub use ecn::Marks;
 pub use max_bw::MaxBw;
 pub use model::Model;

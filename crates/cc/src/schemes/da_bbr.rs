@@ -93,7 +93,7 @@
 //!   shallow buffer every recovery leaves cwnd at inflight, with one BDP to grow back to.
 
 use super::bbr::Standard;
-use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry, State};
+use crate::bbr_v1::{BbrCore, Model, Policy, ProbeRtt, RecoveryEntry, State};
 use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, Rate, RecoveryStyle, Setup, bbr_params};
 
 /// DA-BBR.
@@ -161,8 +161,8 @@ impl Policy for DelayAware {
 
     fn on_transition(&mut self, to: State, model: &Model) {
         // Steps within ProbeRTT are no other state.
-        self.slow &= matches!(to, State::ProbeRtt { until: Some(_), .. });
-        if let State::ProbeRtt { until: None, .. } = to {
+        self.slow &= matches!(to, State::ProbeRtt(ProbeRtt { until: Some(_), .. }));
+        if let State::ProbeRtt(ProbeRtt { until: None, .. }) = to {
             let window = model.cwnd().mul_f64(1.0 / self.divisor);
             self.probe_rtt_window = window.max(model.settings().min_window);
         }
