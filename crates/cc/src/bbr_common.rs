@@ -44,13 +44,14 @@ pub struct FlowState {
     pub(crate) full_bw_reached: bool,
     pub(crate) delivered: Bytes,
     pub(crate) inflight: Bytes,
+    pub(crate) cwnd: Bytes,
+    pub(crate) pacing_rate: Rate,
     /// Bytes delivered when ProbeRTT was entered, and delivered plus inflight when it was last seen: packets sent in between
     /// count as application-limited.
     pub(crate) probe_rtt_limited: Option<(Bytes, Bytes)>,
     pub(crate) idle_restart: bool,
-    pub(crate) cwnd: Bytes,
+    /// The window before recovery or ProbeRTT.
     pub(crate) prior_cwnd: Bytes,
-    pub(crate) pacing_rate: Rate,
     /// The transport's recovery phase, except that a response to marks alone counts as open.
     pub(crate) phase: Phase,
     /// The transport responds to a mark, not to a loss.

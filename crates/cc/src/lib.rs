@@ -25,6 +25,7 @@ mod pacer;
 mod pacing;
 mod params;
 mod paths;
+mod reno;
 mod round;
 mod sampler;
 pub mod schemes;

@@ -57,8 +57,8 @@
 //! Flows with long RTTs starve beside flows with short ones. BIC fills the buffer. Random loss counts as
 //! congestion.
 
-use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
+use crate::reno::Reno;
 use crate::{
     Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Param, Phase, Provenance, RecoveryEntered,
     RecoveryLeft, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
@@ -261,12 +261,10 @@ impl CongestionControl for Bic {
 mod tests {
     use super::*;
     use crate::CongestionCause;
-    use crate::testing::{self, ack, entered, timeout};
-
-    const MSS: u64 = 1000;
+    use crate::testing::{self, MSS, ack, entered, timeout};
 
     fn bic(overrides: &[(&str, f64)]) -> Bic {
-        Bic::new(&testing::setup(&Bic::INFO, MSS, overrides))
+        testing::scheme(overrides)
     }
 
     /// In avoidance with a window of `segments`, after a loss at `w_max`.

@@ -50,8 +50,8 @@
 //! delay and keeps more than its share. A buffer of less than n alpha packets overflows in steady state, and
 //! all flows then halve cwnd together. Below 1 Mbit/s, alpha packets are more than a second of delay.
 
-use super::newreno::Reno;
 use crate::pacing::{PACED, WindowPacing};
+use crate::reno::Reno;
 use crate::{
     Ack, Bytes, CongestionControl, Control, IdleRestart, Info, Nanos, Param, Phase, Provenance,
     RecoveryEntered, RecoveryStyle, Setup, SpuriousLoss, Telemetry, Timeout, Value,
@@ -255,12 +255,10 @@ impl CongestionControl for Fast {
 mod tests {
     use super::*;
     use crate::CongestionCause;
-    use crate::testing::{self, ack, entered, timeout};
-
-    const MSS: u64 = 1000;
+    use crate::testing::{self, MSS, ack, entered, timeout};
 
     fn fast(overrides: &[(&str, f64)]) -> Fast {
-        Fast::new(&testing::setup(&Fast::INFO, MSS, overrides))
+        testing::scheme(overrides)
     }
 
     /// A window of `segments`, in force for a while, on a path of 100 ms with this mean round-trip time.

@@ -73,9 +73,10 @@ fn probe_rtt_on_long_path_lasts_a_whole_round() {
     flow.run(Nanos::from_secs(13), |flow, ack| {
         let state = flow.cc.model().state();
         match (last, state) {
-            (State::ProbeRtt(ProbeRtt { until: None, .. }), State::ProbeRtt(ProbeRtt { until: Some(_), .. })) => {
-                held = Some(ack.now)
-            }
+            (
+                State::ProbeRtt(ProbeRtt { until: None, .. }),
+                State::ProbeRtt(ProbeRtt { until: Some(_), .. }),
+            ) => held = Some(ack.now),
             (State::ProbeRtt { .. }, State::ProbeBw { .. }) => left = Some(ack.now),
             _ => {}
         }
@@ -168,7 +169,11 @@ fn in_probe_rtt() -> Script<V1> {
     script.round(10, 0);
     script.inflight = MSS * 4;
     script.within_round(Nanos::from_millis(30), 10, 0);
-    assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })), "{:?}", script.state());
+    assert!(
+        matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })),
+        "{:?}",
+        script.state()
+    );
     script
 }
 
