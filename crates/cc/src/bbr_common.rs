@@ -210,9 +210,25 @@ impl FlowState {
     }
 }
 
-/// Lets a generation's model be read as the [`FlowState`] it contains.
-macro_rules! deref_to_flow {
-    ($Model:ty) => {
+/// What the models of all generations have alike: a [`FlowState`] in `flow`, `settings` and `state`.
+macro_rules! common_model {
+    ($Model:ty, $Settings:ty, $State:ident) => {
+        impl $Model {
+            /// Parameter values.
+            #[inline]
+            pub fn settings(&self) -> &$Settings {
+                &self.settings
+            }
+            /// The state.
+            #[inline]
+            pub fn state(&self) -> $State {
+                self.state
+            }
+            /// Remembers the window for the end of recovery or of ProbeRTT (SaveCwnd).
+            pub(super) fn save_window(&mut self) {
+                self.flow.save_window(matches!(self.state, $State::ProbeRtt(_)));
+            }
+        }
         impl core::ops::Deref for $Model {
             type Target = $crate::bbr_common::FlowState;
             #[inline]
@@ -228,4 +244,4 @@ macro_rules! deref_to_flow {
         }
     };
 }
-pub(crate) use deref_to_flow;
+pub(crate) use common_model;

@@ -13,11 +13,22 @@ use core::fmt::Debug;
 use crate::pacing::PACED;
 use crate::reno::{LEAST_THRESHOLD, Reno, RenoRules, RenoScheme};
 use crate::{
-    Ack, Bytes, Info, MAX_PATHS_VIEW, Param, Paths, Phase, RecoveryEntered, Setup, Telemetry, Value,
+    Ack, Bytes, Info, MAX_PATHS_VIEW, Param, Paths, Phase, Provenance, RecoveryEntered, RecoveryStyle, Setup,
+    Telemetry, Value,
 };
 
 /// The parameters common to all coupled schemes.
 pub const PARAMS: &[Param] = &[PACED];
+
+/// The description common to all coupled schemes; each adds its name, its summary and parameters of its own.
+pub(crate) const INFO: Info = Info {
+    name: "",
+    aliases: &[],
+    summary: "",
+    provenance: Provenance::Verified,
+    recovery: RecoveryStyle::Prr,
+    params: PARAMS,
+};
 
 /// An active subflow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -232,7 +243,7 @@ pub(crate) mod testing {
 
     use super::*;
     pub use crate::testing::MSS;
-    use crate::testing::{self, ack, entered, setup};
+    use crate::testing::{Build, ack, entered, setup};
     use crate::{CongestionCause, CongestionControl, Nanos, PathView};
 
     /// A subflow with a cwnd of `segments`, an RTT, and segments between losses.
@@ -261,7 +272,7 @@ pub(crate) mod testing {
 
     /// Subflow `own` of `paths`, in avoidance.
     pub fn avoiding<P: Policy>(own: usize, paths: &[PathView]) -> Coupled<P> {
-        let mut scheme = testing::scheme::<Coupled<P>>(&[]);
+        let mut scheme = Coupled::<P>::with(&[]);
         scheme.reno.cwnd = paths[own].cwnd;
         scheme.reno.ssthresh = paths[own].cwnd;
         scheme.on_paths(&Paths::new(own, paths));

@@ -8,10 +8,18 @@ use crate::{
 /// The segment size of most tests, in bytes.
 pub const MSS: u64 = 1000;
 
-/// A scheme at the start of a connection with segments of [`MSS`].
-pub fn scheme<S: CongestionControl>(overrides: &[(&str, f64)]) -> S {
-    S::new(&setup(&S::INFO, MSS, overrides))
+/// Construction of any scheme in a test.
+pub trait Build: CongestionControl {
+    /// The scheme at the start of a connection with segments of [`MSS`].
+    fn with(overrides: &[(&str, f64)]) -> Self
+    where
+        Self: Sized,
+    {
+        Self::new(&setup(&Self::INFO, MSS, overrides))
+    }
 }
+
+impl<S: CongestionControl> Build for S {}
 
 /// A connection with segments of `mss` bytes and an initial window of ten of them.
 pub fn setup(info: &'static Info, mss: u64, overrides: &[(&str, f64)]) -> Setup {

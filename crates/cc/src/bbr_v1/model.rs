@@ -4,7 +4,7 @@ use super::aggregation::{Aggregation, CAP};
 use super::policer::Policer;
 use super::settings::Settings;
 use super::state::State;
-use crate::bbr_common::{FlowState, deref_to_flow};
+use crate::bbr_common::{FlowState, common_model};
 use crate::{Bytes, Nanos, Random, Rate, WindowedMax};
 
 /// Below this pacing rate the send quantum may be a single segment.
@@ -31,7 +31,7 @@ pub struct Model {
     pub(super) conserving: bool,
 }
 
-deref_to_flow!(Model);
+common_model!(Model, Settings, State);
 
 impl Model {
     pub(super) fn new(settings: Settings, random: Random) -> Self {
@@ -51,16 +51,6 @@ impl Model {
         }
     }
 
-    /// Parameter values.
-    #[inline]
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-    /// The state.
-    #[inline]
-    pub fn state(&self) -> State {
-        self.state
-    }
     /// Whether the state is ProbeBW.
     #[inline]
     pub fn in_probe_bw(&self) -> bool {
@@ -138,10 +128,5 @@ impl Model {
                 .clamp(if rate < SLOW { 1 } else { 2 }, 127)
                 .min(self.settings.max_quantum)
         });
-    }
-
-    /// Remembers the window for the end of recovery or of ProbeRTT.
-    pub(super) fn save_window(&mut self) {
-        self.flow.save_window(matches!(self.state, State::ProbeRtt { .. }));
     }
 }

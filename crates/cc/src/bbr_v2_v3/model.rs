@@ -5,7 +5,7 @@ use super::max_bw::MaxBw;
 use super::settings::{QUANTUM_BYTES, QUANTUM_SEGMENTS, QUANTUM_TIME, Settings};
 use super::signals::{FullBw, LossCount};
 use super::state::{AckPhase, State, Undo};
-use crate::bbr_common::{FlowState, deref_to_flow};
+use crate::bbr_common::{FlowState, common_model};
 use crate::bbr_v1::Epoch;
 use crate::{Bytes, Nanos, Random, Rate, WindowedMax};
 
@@ -88,7 +88,7 @@ pub struct Model {
     pub(super) quantum: Bytes,
 }
 
-deref_to_flow!(Model);
+common_model!(Model, Settings, State);
 
 impl Model {
     pub(super) fn new(settings: Settings, random: Random) -> Self {
@@ -140,16 +140,6 @@ impl Model {
         }
     }
 
-    /// Parameter values.
-    #[inline]
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-    /// The state.
-    #[inline]
-    pub fn state(&self) -> State {
-        self.state
-    }
     /// What the acknowledgements that arrive have to do with a probe.
     #[inline]
     pub fn ack_phase(&self) -> AckPhase {
@@ -326,11 +316,6 @@ impl Model {
             (bytes / settings.mss.as_u64()).max(QUANTUM_SEGMENTS).min(settings.max_quantum)
         });
         self.quantum = settings.mss * segments;
-    }
-
-    /// SaveCwnd: remembers the window for the end of recovery or of ProbeRTT.
-    pub(super) fn save_window(&mut self) {
-        self.flow.save_window(matches!(self.state, State::ProbeRtt { .. }));
     }
 
     /// ResetShortTermModel.

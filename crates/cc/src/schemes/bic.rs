@@ -261,15 +261,11 @@ impl CongestionControl for Bic {
 mod tests {
     use super::*;
     use crate::CongestionCause;
-    use crate::testing::{self, MSS, ack, entered, timeout};
-
-    fn bic(overrides: &[(&str, f64)]) -> Bic {
-        testing::scheme(overrides)
-    }
+    use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
     /// In avoidance with a window of `segments`, after a loss at `w_max`.
     fn avoiding(segments: u64, w_max: f64, overrides: &[(&str, f64)]) -> Bic {
-        let mut scheme = bic(overrides);
+        let mut scheme = Bic::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
         scheme.reno.ssthresh = scheme.reno.cwnd;
         scheme.w_max = w_max;

@@ -295,13 +295,12 @@ impl CongestionControl for Brf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ack, entered, idle, setup, timeout};
+    use crate::testing::{Build, MSS, ack, entered, idle, timeout};
 
-    const MSS: u64 = 1000;
     const MB: Rate = Rate::from_bytes_per_sec(1_000_000);
 
     fn brf(overrides: &[(&str, f64)]) -> Brf {
-        Brf::new(&setup(&Brf::INFO, MSS, overrides))
+        Brf::with(overrides)
     }
 
     fn acked(brf: &mut Brf, now_ms: u64, srtt_ms: u64) -> Control {

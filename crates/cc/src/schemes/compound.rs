@@ -248,16 +248,12 @@ impl CongestionControl for Compound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, MSS, ack, entered, sample, timeout};
+    use crate::testing::{self, Build, MSS, ack, entered, sample, timeout};
     use crate::{CongestionCause, Nanos};
-
-    fn compound(overrides: &[(&str, f64)]) -> Compound {
-        testing::scheme(overrides)
-    }
 
     /// In avoidance with windows of `cwnd` and `dwnd` segments on a path of 100 ms; a round has just begun.
     fn avoiding(cwnd: u64, dwnd: u64, overrides: &[(&str, f64)]) -> Compound {
-        let mut scheme = compound(overrides);
+        let mut scheme = Compound::with(overrides);
         scheme.reno.cwnd = Bytes::new((cwnd + dwnd) * MSS);
         scheme.reno.ssthresh = scheme.reno.cwnd;
         scheme.dwnd = Bytes::new(dwnd * MSS);
@@ -344,7 +340,7 @@ mod tests {
     /// The delay window rests in slow start and with fewer than three samples.
     #[test]
     fn compound_dwnd_rests_in_slow_start_or_few_samples() {
-        let mut starting = compound(&[]);
+        let mut starting = Compound::with(&[]);
         round(&mut starting, 100_000);
         round(&mut starting, 100_000);
         assert_eq!(windows(&starting), (16 * MSS, 0));

@@ -179,11 +179,7 @@ impl RenoRules for Proportional {
 mod tests {
     use super::*;
     use crate::CongestionControl;
-    use crate::testing::{self, MSS, ack, entered, timeout};
-
-    fn dctcp(overrides: &[(&str, f64)]) -> Dctcp {
-        testing::scheme(overrides)
-    }
+    use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
     /// `n` segments are delivered, `marked` of them with a mark; `ends`: a window of data ends with them.
     fn delivered(n: u64, marked: u64, ends: bool) -> Ack {
@@ -198,7 +194,7 @@ mod tests {
     /// Alpha starts at one and moves a sixteenth of the way once per window.
     #[test]
     fn dctcp_alpha_moves_a_sixteenth_per_window_from_one() {
-        let mut scheme = dctcp(&[]);
+        let mut scheme = Dctcp::with(&[]);
         close(scheme.rules.share.alpha, 1.0);
         scheme.on_ack(&delivered(6, 0, false));
         close(scheme.rules.share.alpha, 1.0);
@@ -212,7 +208,7 @@ mod tests {
     /// Alpha converges to a constant share of marks.
     #[test]
     fn dctcp_alpha_converges_to_constant_mark_share() {
-        let mut scheme = dctcp(&[]);
+        let mut scheme = Dctcp::with(&[]);
         (0..300).for_each(|_| scheme.on_ack(&delivered(8, 3, true)));
         // What is left of the start: (15/16)^300 of 5/8, 2.4e-9.
         assert!((scheme.rules.share.alpha - 0.375).abs() < 1e-8, "{}", scheme.rules.share.alpha);
@@ -221,12 +217,12 @@ mod tests {
     /// A mark reduces the window by half of alpha, to at least two segments.
     #[test]
     fn dctcp_mark_reduces_window_by_half_of_alpha() {
-        let mut scheme = dctcp(&[("alpha_init", 0.25)]);
+        let mut scheme = Dctcp::with(&[("alpha_init", 0.25)]);
         scheme.reno.cwnd = Bytes::new(40 * MSS);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
         // 40 × (1 - 1/8), of the window and not of the flight.
         assert_eq!((scheme.reno.cwnd, scheme.reno.ssthresh), (Bytes::new(35 * MSS), Bytes::new(35 * MSS)));
-        let mut full = dctcp(&[]);
+        let mut full = Dctcp::with(&[]);
         full.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
         assert_eq!(full.reno.cwnd, Bytes::new(5 * MSS));
         full.reno.cwnd = Bytes::new(3 * MSS);
@@ -237,7 +233,7 @@ mod tests {
     /// A loss halves the flight, for any alpha.
     #[test]
     fn dctcp_loss_halves_flight_for_any_alpha() {
-        let mut scheme = dctcp(&[("alpha_init", 0.0)]);
+        let mut scheme = Dctcp::with(&[("alpha_init", 0.0)]);
         scheme.reno.cwnd = Bytes::new(40 * MSS);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 40 * MSS));
         assert_eq!(scheme.reno.cwnd, Bytes::new(40 * MSS));
@@ -250,7 +246,7 @@ mod tests {
     /// Growth is Reno's and pauses during a reduction.
     #[test]
     fn dctcp_grows_as_reno_and_pauses_in_reduction() {
-        let mut scheme = dctcp(&[]);
+        let mut scheme = Dctcp::with(&[]);
         scheme.on_ack(&ack(2 * MSS));
         assert_eq!(scheme.reno.cwnd, Bytes::new(12 * MSS));
         scheme.reno.ssthresh = Bytes::new(12 * MSS);
@@ -265,7 +261,7 @@ mod tests {
     /// Idle time beyond the RTO restarts from the initial window.
     #[test]
     fn dctcp_idle_beyond_rto_restarts_from_initial_window() {
-        let mut scheme = dctcp(&[]);
+        let mut scheme = Dctcp::with(&[]);
         scheme.reno.cwnd = Bytes::new(40 * MSS);
         scheme.on_idle_restart(&testing::idle(201, 200));
         assert_eq!(scheme.reno.cwnd, Bytes::new(10 * MSS));

@@ -255,15 +255,11 @@ impl CongestionControl for Fast {
 mod tests {
     use super::*;
     use crate::CongestionCause;
-    use crate::testing::{self, MSS, ack, entered, timeout};
-
-    fn fast(overrides: &[(&str, f64)]) -> Fast {
-        testing::scheme(overrides)
-    }
+    use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
     /// A window of `segments`, in force for a while, on a path of 100 ms with this mean round-trip time.
     fn steady(segments: u64, mean_ms: f64, overrides: &[(&str, f64)]) -> Fast {
-        let mut scheme = fast(overrides);
+        let mut scheme = Fast::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
         scheme.halt();
         scheme.rtt = Some((100e6, mean_ms * 1e6));

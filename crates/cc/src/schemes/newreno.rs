@@ -114,12 +114,8 @@ impl RenoRules for Standard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, MSS, ack, entered, timeout};
+    use crate::testing::{self, Build, MSS, ack, entered, timeout};
     use crate::{Bytes, CongestionControl};
-
-    fn newreno(overrides: &[(&str, f64)]) -> NewReno {
-        testing::scheme(overrides)
-    }
 
     fn window(scheme: &NewReno) -> u64 {
         scheme.control().cwnd.as_u64()
@@ -127,7 +123,7 @@ mod tests {
 
     /// In avoidance with a window of `segments`.
     fn avoiding(segments: u64, overrides: &[(&str, f64)]) -> NewReno {
-        let mut scheme = newreno(overrides);
+        let mut scheme = NewReno::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
         scheme.reno.ssthresh = scheme.reno.cwnd;
         scheme
@@ -136,10 +132,10 @@ mod tests {
     /// Slow start counts bytes, or one segment per acknowledgement.
     #[test]
     fn newreno_slow_start_counts_bytes_or_segment_per_ack() {
-        let mut bytes = newreno(&[]);
+        let mut bytes = NewReno::with(&[]);
         bytes.on_ack(&ack(2 * MSS));
         assert_eq!(window(&bytes), 12 * MSS);
-        let mut acks = newreno(&[("abc", 0.0)]);
+        let mut acks = NewReno::with(&[("abc", 0.0)]);
         acks.on_ack(&ack(2 * MSS));
         acks.on_ack(&ack(300));
         assert_eq!(window(&acks), 11 * MSS + 300);
@@ -171,7 +167,7 @@ mod tests {
     /// Acknowledged bytes beyond ssthresh count in congestion avoidance.
     #[test]
     fn newreno_bytes_beyond_ssthresh_count_in_avoidance() {
-        let mut scheme = newreno(&[]);
+        let mut scheme = NewReno::with(&[]);
         scheme.reno.ssthresh = Bytes::new(11 * MSS);
         scheme.on_ack(&ack(4 * MSS)); // 1 to the threshold, 3 of credit
         assert_eq!(window(&scheme), 11 * MSS);
@@ -182,7 +178,7 @@ mod tests {
     /// The window grows in loss repair, but not in recovery or while application-limited.
     #[test]
     fn newreno_grows_in_loss_repair_not_recovery_or_app_limited() {
-        let mut scheme = newreno(&[]);
+        let mut scheme = NewReno::with(&[]);
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(MSS) });
         scheme.on_ack(&Ack { cwnd_limited: false, ..ack(MSS) });
         assert_eq!(window(&scheme), 10 * MSS);

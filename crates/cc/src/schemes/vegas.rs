@@ -233,16 +233,12 @@ impl CongestionControl for Vegas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, MSS, ack, entered, sample, timeout};
+    use crate::testing::{self, Build, MSS, ack, entered, sample, timeout};
     use crate::{CongestionCause, Nanos};
-
-    fn vegas(overrides: &[(&str, f64)]) -> Vegas {
-        testing::scheme(overrides)
-    }
 
     /// In avoidance with a window of `segments` and a base round-trip time of 100 ms; a round has just begun.
     fn avoiding(segments: u64, overrides: &[(&str, f64)]) -> Vegas {
-        let mut scheme = vegas(overrides);
+        let mut scheme = Vegas::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
         scheme.reno.ssthresh = Bytes::new(2 * MSS);
         scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
@@ -316,12 +312,12 @@ mod tests {
     #[test]
     fn vegas_slow_start_ends_above_gamma_queued_packets() {
         // W = 10 + 2 by the round's end: diff = 12 (1 - 100/110) = 1.09; expected W = 10.909.
-        let mut scheme = vegas(&[]);
+        let mut scheme = Vegas::with(&[]);
         scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 110_000), 10_909 + MSS);
         assert!(!scheme.reno.in_slow_start());
         // 12 (1 - 100/109) = 0.99: the third ACK lets it grow on.
-        let mut scheme = vegas(&[]);
+        let mut scheme = Vegas::with(&[]);
         scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 109_000), 13 * MSS);
         assert!(scheme.reno.in_slow_start());
