@@ -245,3 +245,31 @@ macro_rules! common_model {
     };
 }
 pub(crate) use common_model;
+
+/// What the cores of all generations have alike: access to `model` and `policy`, and the clock of ProbeRTT.
+macro_rules! common_core {
+    () => {
+        /// The state.
+        pub fn model(&self) -> &Model {
+            &self.model
+        }
+
+        /// The variant's own state.
+        pub fn policy(&self) -> &P {
+            &self.policy
+        }
+
+        /// Advances the clock of ProbeRTT, which starts when inflight has fallen to `window`, and leaves after it.
+        pub(super) fn continue_probe_rtt(&mut self, ack: &Ack, clock: ProbeRtt, window: Bytes) {
+            let duration = self.model.settings.probe_rtt_duration;
+            let next = self.model.advance(clock, ack, window, duration);
+            if next != clock {
+                self.transition(State::ProbeRtt(next));
+            }
+            if let Some(end) = next.end() {
+                self.leave_probe_rtt(ack.now, end);
+            }
+        }
+    };
+}
+pub(crate) use common_core;

@@ -20,6 +20,10 @@ use crate::{
 /// The parameters common to all coupled schemes.
 pub const PARAMS: &[Param] = &[PACED];
 
+/// Parameter `a` of the schemes that increase by the sum of all cwnds.
+pub(crate) const INCREASE: Param =
+    Param::ratio("a", 1.0, (0.01, 10.0), "increase per round trip of all subflows together, segments");
+
 /// The description common to all coupled schemes; each adds its name, its summary and parameters of its own.
 pub(crate) const INFO: Info = Info {
     name: "",

@@ -79,7 +79,14 @@ pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<con
                 return Err(Diagnostic::new(key("weight"), format!("`{weight}` is out of range"))
                     .accepted("a number above 0, at most 1"));
             }
-            config::Queue::Red { min, max, max_p, weight, adaptive: queue.adaptive.unwrap_or(false), ecn }
+            config::Queue::Red(config::Red {
+                min,
+                max,
+                max_p,
+                weight,
+                adaptive: queue.adaptive.unwrap_or(false),
+                ecn,
+            })
         }
     })
 }

@@ -117,6 +117,8 @@ fn own_router<'a>(network: &'a Network, link: Option<&'a Link>, table: &str) -> 
     pick(table, "router", own.map(|own| &own.0), network.router.as_ref().map(|common| &common.0))
 }
 
+type Checked = Result<(), Diagnostic>;
+
 const NO_RATE: &str = "a rate such as 100mbit, a capacity_trace, or radio = \"5g\"";
 
 /// The common capacity, which this kind of network requires.
@@ -150,8 +152,8 @@ impl<'a> Topology<'a> {
         })?;
         let mut topology = Self { kind, nodes: Vec::new(), links: Vec::new() };
         match kind {
-            NetworkKind::Dumbbell => topology.dumbbell(network, common, inputs)?,
-            NetworkKind::ParkingLot => topology.parking_lot(network, common, inputs)?,
+            NetworkKind::Dumbbell => topology.dumbbell(network, needed(common)?, inputs)?,
+            NetworkKind::ParkingLot => topology.parking_lot(network, needed(common)?, inputs)?,
             NetworkKind::Graph => {
                 for (index, link) in scenario.links.iter().enumerate() {
                     let table = format!("links.{index}");
@@ -173,13 +175,7 @@ impl<'a> Topology<'a> {
         Ok(topology)
     }
 
-    fn dumbbell(
-        &mut self,
-        network: &'a Network,
-        carried: Option<Carried>,
-        inputs: &mut Inputs<'_>,
-    ) -> Result<(), Diagnostic> {
-        let carried = needed(carried)?;
+    fn dumbbell(&mut self, network: &'a Network, carried: Carried, inputs: &mut Inputs<'_>) -> Checked {
         let conditions = conditions(network, None, "network", &carried, inputs)?;
         let Carried { capacity, rate, .. } = carried;
         let reverse = match &network.reverse_rate {
@@ -216,13 +212,7 @@ impl<'a> Topology<'a> {
         Ok(())
     }
 
-    fn parking_lot(
-        &mut self,
-        network: &'a Network,
-        carried: Option<Carried>,
-        inputs: &mut Inputs<'_>,
-    ) -> Result<(), Diagnostic> {
-        let carried = needed(carried)?;
+    fn parking_lot(&mut self, network: &'a Network, carried: Carried, inputs: &mut Inputs<'_>) -> Checked {
         let accepted = "a whole number from 1 to 100";
         let hops = match network.hops {
             Some(hops @ 1..=100) => hops as usize,
@@ -265,7 +255,7 @@ impl<'a> Topology<'a> {
         table: &str,
         carried: &Carried,
         inputs: &mut Inputs<'_>,
-    ) -> Result<(), Diagnostic> {
+    ) -> Checked {
         let (from, to) = (self.node_or_new(&link.from), self.node_or_new(&link.to));
         if from == to {
             return Err(Diagnostic::new(
@@ -344,7 +334,7 @@ impl<'a> Topology<'a> {
 }
 
 /// Keys that another kind of network would read are a misunderstanding.
-fn check_kind(network: &Network, kind: NetworkKind) -> Result<(), Diagnostic> {
+fn check_kind(network: &Network, kind: NetworkKind) -> Checked {
     let only = |key: &str, kinds: &str| {
         Err(Diagnostic::new(format!("network.{key}"), format!("only {kinds} has this key"))
             .accepted("omit this key"))

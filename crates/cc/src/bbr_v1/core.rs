@@ -6,7 +6,7 @@ use super::policer::PolicerSample;
 use super::policy::Policy;
 use super::settings::{FULL_BW_GROWTH, FULL_BW_ROUNDS, Settings};
 use super::state::{CYCLE_PHASES, State};
-use crate::bbr_common::ProbeRtt;
+use crate::bbr_common::{ProbeRtt, common_core};
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, Feedback, IdleRestart, Info, Lost, Nanos, Phase,
     Rate, RateSample, ReceiverFeedback, RecoveryEntered, RecoveryLeft, Sent, Setup, SpuriousLoss, Telemetry,
@@ -21,15 +21,7 @@ pub struct BbrCore<P> {
 }
 
 impl<P: Policy> BbrCore<P> {
-    /// The state.
-    pub fn model(&self) -> &Model {
-        &self.model
-    }
-
-    /// The variant's own state.
-    pub fn policy(&self) -> &P {
-        &self.policy
-    }
+    common_core!();
 
     /// The one place where the state changes.
     fn transition(&mut self, to: State) {
@@ -154,22 +146,11 @@ impl<P: Policy> BbrCore<P> {
             self.model.probe_rtt_limited = Some((ack.delivered, ack.delivered));
         }
         if let State::ProbeRtt(clock) = self.model.state {
-            self.continue_probe_rtt(ack, clock);
+            let window = self.policy.probe_rtt_window(&self.model);
+            self.continue_probe_rtt(ack, clock, window);
         }
         if !ack.acked.is_zero() {
             self.model.idle_restart = false;
-        }
-    }
-
-    fn continue_probe_rtt(&mut self, ack: &Ack, clock: ProbeRtt) {
-        let window = self.policy.probe_rtt_window(&self.model);
-        let duration = self.model.settings.probe_rtt_duration;
-        let next = self.model.advance(clock, ack, window, duration);
-        if next != clock {
-            self.transition(State::ProbeRtt(next));
-        }
-        if let Some(end) = next.end() {
-            self.leave_probe_rtt(ack.now, end);
         }
     }
 

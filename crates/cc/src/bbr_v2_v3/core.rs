@@ -4,6 +4,7 @@ use super::model::Model;
 use super::policy::{Generation, Policy};
 use super::settings::Settings;
 use super::state::{State, Undo};
+use crate::bbr_common::{ProbeRtt, common_core};
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, Control, IdleRestart, Info, Lost, Nanos, Phase, Rate,
     RateSample, RecoveryEntered, RecoveryLeft, Setup, SpuriousLoss, Telemetry, Timeout, Value,
@@ -41,15 +42,7 @@ impl Model {
 impl<P: Policy> BbrCore<P> {
     pub(super) const V2: bool = matches!(P::GENERATION, Generation::V2);
 
-    /// The state.
-    pub fn model(&self) -> &Model {
-        &self.model
-    }
-
-    /// The variant's own state.
-    pub fn policy(&self) -> &P {
-        &self.policy
-    }
+    common_core!();
 
     /// The one place where the state changes.
     pub(super) fn transition(&mut self, to: State) {

@@ -43,7 +43,8 @@ impl<P: Policy> BbrCore<P> {
             model.probe_rtt_limited = Some((ack.delivered, ack.delivered));
         }
         if let State::ProbeRtt(clock) = self.model.state {
-            self.continue_probe_rtt(ack, clock);
+            let window = self.model.probe_rtt_window();
+            self.continue_probe_rtt(ack, clock, window);
         }
         if !ack.acked.is_zero() {
             self.model.idle_restart = false;
@@ -51,20 +52,8 @@ impl<P: Policy> BbrCore<P> {
     }
 
     /// HandleProbeRTT.
-    fn continue_probe_rtt(&mut self, ack: &Ack, clock: ProbeRtt) {
-        let window = self.model.probe_rtt_window();
-        let duration = self.model.settings.probe_rtt_duration;
-        let next = self.model.advance(clock, ack, window, duration);
-        if next != clock {
-            self.transition(State::ProbeRtt(next));
-        }
-        if let Some(end) = next.end() {
-            self.leave_probe_rtt(ack.now, end);
-        }
-    }
-
     /// CheckProbeRTTDone and ExitProbeRTT.
-    fn leave_probe_rtt(&mut self, now: Nanos, end: Nanos) {
+    pub(super) fn leave_probe_rtt(&mut self, now: Nanos, end: Nanos) {
         if now <= end {
             return;
         }

@@ -55,7 +55,7 @@ impl Policy for Full {
         name: "mptcp-coupled",
         summary: "multipath: one cwnd over all paths; a loss takes half of the sum from the path that lost",
         params: merged_params![coupled::PARAMS;
-            Param::ratio("a", 1.0, (0.01, 10.0), "increase per round trip of all subflows together, segments"),
+            coupled::INCREASE,
             Param::ratio("b", 2.0, (1.0, 16.0), "a loss takes 1/b of the sum of cwnds"),
         ],
         ..coupled::INFO

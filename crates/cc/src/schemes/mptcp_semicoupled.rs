@@ -32,7 +32,7 @@
 //! would be fair). With unequal RTTs no single a is fair; `lia` therefore recomputes it continuously.
 
 use crate::coupled::{self, Coupled, Mesh, Policy};
-use crate::{Info, Param, Setup, merged_params};
+use crate::{Info, Setup, merged_params};
 
 /// SEMI-COUPLED.
 pub type MptcpSemicoupled = Coupled<Half>;
@@ -47,9 +47,7 @@ impl Policy for Half {
     const INFO: Info = Info {
         name: "mptcp-semicoupled",
         summary: "multipath: increase by the sum of cwnds, a loss halves only the subflow's own",
-        params: merged_params![coupled::PARAMS;
-            Param::ratio("a", 1.0, (0.01, 10.0), "increase per round trip of all subflows together, segments"),
-        ],
+        params: merged_params![coupled::PARAMS; coupled::INCREASE],
         ..coupled::INFO
     };
 
