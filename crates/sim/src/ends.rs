@@ -125,8 +125,8 @@ impl SenderEndpoint {
         either!(self, end => end.first_data_at())
     }
 
-    /// Completion time of a finite flow: for TCP, all data was acknowledged; for DCCP, which may lose datagrams, the
-    /// peer confirmed the close.
+    /// Completion time of a finite flow: for TCP, all data was acknowledged; for DCCP, which may lose
+    /// datagrams, the peer confirmed the close.
     pub fn completed_at(&self) -> Option<Nanos> {
         either!(self, end => end.completed_at())
     }
@@ -234,8 +234,8 @@ impl ReceiverEndpoint {
     }
 }
 
-/// Peak memory of a connection in bytes, because a closed connection has freed its memory. Samples suffice: one
-/// packet adds little.
+/// Peak memory of a connection in bytes, because a closed connection has freed its memory. Samples suffice:
+/// one packet adds little.
 #[derive(Debug, Default)]
 pub(crate) struct Peak(pub(crate) usize);
 

@@ -1,9 +1,9 @@
 //! The event queue: one pending time per event source, in a four-ary heap.
 //!
-//! A source is the head of a delay line, the service of a link, or the timer of an endpoint. Each has at most one
-//! pending time. Postponing a time is free, because its entry is re-keyed when it reaches the top; retransmission
-//! timers do so on every acknowledgement. Events at equal times pop in the order of source numbers, so the order
-//! does not depend on history.
+//! A source is the head of a delay line, the service of a link, or the timer of an endpoint. Each has at most
+//! one pending time. Postponing a time is free, because its entry is re-keyed when it reaches the top;
+//! retransmission timers do so on every acknowledgement. Events at equal times pop in the order of source
+//! numbers, so the order does not depend on history.
 
 use narrows_cc::Nanos;
 
