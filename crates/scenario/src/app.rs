@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 use narrows_cc::{Bytes, Rate};
 use narrows_traffic::AppConfig;
 
-use crate::choice::{self, App, AppKind};
 use crate::diagnostic::{Diagnostic, key_in};
-use crate::link;
+use crate::keys;
 use crate::quantity::{Size, Time};
+use crate::schema::choice::{self, App, AppKind};
 
 /// Resolves the keys `size` and `app` of `table`. By default a constant rate writes one segment at a time.
 pub(crate) fn app(
@@ -52,7 +52,7 @@ pub(crate) fn app(
         };
     let rate = || -> Result<Rate, Diagnostic> {
         match &app.rate {
-            Some(rate) => link::rate(&key("app.rate"), rate),
+            Some(rate) => keys::rate(&key("app.rate"), rate),
             None => Err(Diagnostic::new(key("app.rate"), format!("`{kind}` requires this key"))
                 .accepted("a rate such as 1mbit")),
         }

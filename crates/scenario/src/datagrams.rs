@@ -1,124 +1,23 @@
-//! DCCP flows: the choice of transport, and its settings.
+//! DCCP flows: their settings, and flows of real sockets.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use narrows_cc::{Params, schemes};
-use narrows_dccp::Ccid;
 use narrows_dccp::connection::Overflow;
 use narrows_traffic::AppConfig;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::app::app;
-use crate::choice::{App, TextOr, table};
 use crate::diagnostic::{Diagnostic, key_in};
-use crate::flows;
+use crate::params;
 use crate::quantity::Size;
-use crate::schema::{Flow, ParamValue, Protocol};
-
-/// Overflow policy of the sender's queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum OverflowKind {
-    /// Drops the oldest datagram.
-    #[default]
-    DropOldest,
-    /// Drops the new datagram.
-    DropNewest,
-}
-
-/// A whole number from `LEAST` to `MOST`, checked when it is parsed, even if no flow uses it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Within<const LEAST: u64, const MOST: u64>(u64);
-
-impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Within<LEAST, MOST> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WithinVisitor)
-    }
-}
-
-struct WithinVisitor<const LEAST: u64, const MOST: u64>;
-
-impl<const LEAST: u64, const MOST: u64> Visitor<'_> for WithinVisitor<LEAST, MOST> {
-    type Value = Within<LEAST, MOST>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a whole number from {LEAST} to {MOST}")
-    }
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
-        if (LEAST..=MOST).contains(&value) { Ok(Within(value)) } else { Err(beyond(value, LEAST, MOST)) }
-    }
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Self::Value, E> {
-        u64::try_from(value).map_or_else(|_| Err(beyond(value, LEAST, MOST)), |value| self.visit_u64(value))
-    }
-}
-
-fn beyond<E: de::Error>(found: impl fmt::Display, least: u64, most: u64) -> E {
-    E::custom(format!("`{found}` is out of range\n  accepted: {least} to {most}"))
-}
-
-impl<const LEAST: u64, const MOST: u64> JsonSchema for Within<LEAST, MOST> {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        format!("From{LEAST}To{MOST}").into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": LEAST, "maximum": MOST })
-    }
-}
-
-table! {
-    /// Settings of DCCP.
-    #[derive(Default)]
-    Dccp {
-        ; // optional:
-        /// Greatest payload of a datagram in bytes (1448).
-        datagram_bytes: Within<1, 65_000>,
-        /// Ack Ratio: data packets per acknowledgement (2).
-        ack_ratio: Within<1, 1_000>,
-        /// 24-bit sequence numbers where possible (false).
-        short_sequence_numbers: bool,
-        /// Initial Sequence Window in packets (1000).
-        sequence_window: Within<32, { (1 << 46) - 1 }>,
-        /// Capacity of the sender's queue in datagrams (256).
-        queue: Within<1, 1_000_000>,
-        /// Overflow policy of the sender's queue: drop-oldest or drop-newest (drop-oldest).
-        overflow: OverflowKind,
-        /// ECN (true).
-        ecn: bool,
-        /// Initial window in datagrams (3). RFC 3390 limits CCID 2 to between 2 and 4 datagrams, by their
-        /// size. CCID 3 has an initial rate instead (RFC 5348 section 4.2).
-        initial_window: Within<1, 10_000>,
-    }
-}
-
-/// The transport of a flow: the stated one, or by default the one that its scheme is designed for.
-pub(crate) fn protocol(flow: &Flow, scheme: &schemes::Entry) -> Protocol {
-    let made_for_datagrams = Ccid::of(scheme) != Ccid::Other;
-    flow.protocol.unwrap_or(if made_for_datagrams { Protocol::Dccp } else { Protocol::Tcp })
-}
-
-/// Reason why DCCP cannot carry flows of this scheme, if any.
-fn unable(scheme: &schemes::Entry) -> Option<&'static str> {
-    if scheme.rate_protocol.is_some() {
-        Some("its header exists for TCP only")
-    } else {
-        scheme.coupled.then_some("it couples subflows, which DCCP does not have")
-    }
-}
-
-/// Names of the schemes that DCCP can carry.
-pub(crate) fn carried() -> impl Iterator<Item = &'static str> + Clone {
-    schemes::ALL
-        .iter()
-        .filter(|entry| unable(entry).is_none())
-        .flat_map(|entry| [entry.info.name].into_iter().chain(entry.info.aliases.iter().copied()))
-}
+use crate::schema::Flow;
+use crate::schema::choice::{App, TextOr};
+use crate::schema::dccp::{Dccp, OverflowKind};
+use crate::schema::table::table;
+use crate::schema::value::{ParamValue, Protocol};
+use crate::transport::{carried, protocol, unable};
 
 /// Settings of the DCCP sender of the flow in `table`; `None` for other transports.
 pub(crate) fn settings(
@@ -239,7 +138,7 @@ pub struct DatagramPlan {
 
 impl DatagramFlow {
     pub(crate) fn plan(&self) -> Result<DatagramPlan, Diagnostic> {
-        let (scheme, params) = flows::scheme(&self.scheme, self.params.as_ref(), Some(Protocol::Dccp), "")?;
+        let (scheme, params) = params::scheme(&self.scheme, self.params.as_ref(), Some(Protocol::Dccp), "")?;
         let config = config(&Dccp::default(), self.dccp.as_ref(), "", scheme, &params)?;
         let app = app(self.size.as_ref(), self.app.as_ref().map(|app| &app.0), "", config.datagram)?;
         let stated = self.dccp.as_ref().is_some_and(|own| own.queue.is_some());

@@ -5,7 +5,16 @@ use std::fmt;
 use narrows_cc::{Nanos, schemes};
 use serde::{Deserialize, Serialize, de};
 
-use crate::tree::{Location, Tree};
+/// The place of a value in the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Location {
+    /// Not known (JSON carries no places).
+    Unknown,
+    /// At this byte of the text.
+    Text(usize),
+    /// Set on the command line.
+    CommandLine,
+}
 
 /// Error of an invalid scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,10 +112,15 @@ impl Diagnostic {
         self
     }
 
-    /// Converts to the public error. An unknown place is looked up in `tree` by the key.
-    pub(crate) fn report(self, name: &str, text: &str, tree: Option<&Tree>) -> ScenarioError {
+    /// Converts to the public error. `locate` finds the place of a key, if none is set.
+    pub(crate) fn report(
+        self,
+        name: &str,
+        text: &str,
+        locate: impl FnOnce(&str) -> Location,
+    ) -> ScenarioError {
         let Inner { at, key, message, accepted } = *self.0;
-        let location = at.or_else(|| tree.map(|tree| tree.location(&key))).unwrap_or(Location::Unknown);
+        let location = at.unwrap_or_else(|| locate(&key));
         let (source, place) = match location {
             Location::Unknown => (name, None),
             Location::CommandLine => ("command line", None),

@@ -4,7 +4,6 @@
 use narrows_cc::{Bytes, Nanos};
 use narrows_tcp::multipath::MAPPING_BYTES;
 
-use crate::datagrams;
 use crate::diagnostic::{Diagnostic, show};
 use crate::flows::{self, Kind};
 use crate::identity::Identity;
@@ -12,6 +11,7 @@ use crate::quantity::Time;
 use crate::schema::{Flow, Network, Scenario};
 use crate::subflows;
 use crate::topology::{Route, Topology};
+use crate::transport;
 
 /// Longest route: packets count their hops in eight bits.
 const MAX_HOPS: usize = 250;
@@ -94,7 +94,7 @@ impl FlowEntry {
             alternates = topology.alternatives(&subflow.0, &subflow.1, &route)?;
             subflows.push(SubflowPath::new(scenario, topology, &subflow, &alternates, route)?);
         }
-        let protocol = datagrams::protocol(&scenario.flows[index], kind.scheme);
+        let protocol = transport::protocol(&scenario.flows[index], kind.scheme);
         let identity = Identity::new(scenario, index, 1 + alternates.len(), protocol)?;
         let mapping = if scenario.flows[index].subflows.is_some() { MAPPING_BYTES } else { 0 };
         Ok(Self { kind, identity, subflows, alternates, mapping })

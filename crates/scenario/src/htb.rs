@@ -2,50 +2,13 @@
 
 use narrows_cc::{Bytes, Nanos, Rate, schemes};
 use narrows_net::config::{self, HtbClass, HtbError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::choice::{Queue, table};
 use crate::diagnostic::{Diagnostic, unknown};
-use crate::link;
+use crate::keys;
 use crate::quantity;
-use crate::schema::Protocol;
-
-table! {
-    /// A class of a hierarchical token bucket. A flow belongs to the first leaf class whose `flows`,
-    /// `schemes` and `protocol` all match it.
-    Class {
-        /// Its name.
-        name: String,
-        /// The rate assured to it and its children.
-        rate: quantity::Rate,
-        ; // optional:
-        /// Parent, from which it borrows (the link).
-        parent: String,
-        /// Ceiling: greatest rate, borrowed rate included (that of the link).
-        ceil: quantity::Rate,
-        /// Priority from 0, the highest, to 7, among classes within their rates and among classes that borrow
-        /// (0).
-        priority: u8,
-        /// Quantum: bytes sent per turn (a tenth of a second of its rate, 1500B to 200kB).
-        quantum: quantity::Size,
-        /// Bucket depth at its rate (a packet, plus its rate times 1ms and the time in which the link sends
-        /// two packets per leaf). A policed class must state it.
-        burst: quantity::Size,
-        /// Bucket depth at its ceiling.
-        ceil_burst: quantity::Size,
-        /// Buffer of its queue; a BDP or time refers to its rate (that of the link).
-        buffer: quantity::Buffer,
-        /// Drop arrivals that exceed its rate and burst instead of borrowing (false).
-        policed: bool,
-        /// Labels of matching flows.
-        flows: Vec<String>,
-        /// Schemes of matching flows.
-        schemes: Vec<String>,
-        /// Protocol of matching flows.
-        protocol: Protocol,
-    }
-}
+use crate::schema::choice::Queue;
+use crate::schema::class::Class;
+use crate::schema::value::Protocol;
 
 /// Properties of a connection for the matching of classes.
 pub(crate) struct Member<'a> {
@@ -172,7 +135,7 @@ impl Reader<'_> {
                 return Err(Diagnostic::new(key("burst"), "a policed class requires this key")
                     .accepted("a size such as 15kB"));
             }
-            link::rate(&key("rate"), &class.rate)?
+            keys::rate(&key("rate"), &class.rate)?
         } else {
             class.rate.value()
         };
@@ -194,7 +157,7 @@ impl Reader<'_> {
                 )
                 .accepted("at least the rate"));
             }
-            Some(ceil) => Some(link::rate(&key("ceil"), ceil)?),
+            Some(ceil) => Some(keys::rate(&key("ceil"), ceil)?),
             None => policed.then_some(rate),
         };
         let quantum = match size("quantum", &class.quantum)? {
@@ -220,7 +183,7 @@ impl Reader<'_> {
             ceil_burst: if policed { burst } else { size("ceil_burst", &class.ceil_burst)? },
             limit: limit
                 .map(|buffer| {
-                    link::limit(&key("buffer"), "in this class", buffer, rate, self.place.rtt, packet)
+                    keys::limit(&key("buffer"), "in this class", buffer, rate, self.place.rtt, packet)
                 })
                 .transpose()?,
             policed,

@@ -6,7 +6,7 @@ use core::net::Ipv4Addr;
 use narrows_routers::{FiveTuple, NegotiationConfig};
 
 use crate::diagnostic::Diagnostic;
-use crate::link;
+use crate::keys;
 use crate::schema::{Flow, Protocol, Scenario};
 
 /// The identity of the connections of an entry of `flows`.
@@ -68,7 +68,7 @@ impl Identity {
         };
         let default = NegotiationConfig::default();
         let rate = |name: &str, stated: &Option<_>, default| match stated {
-            Some(rate) => link::rate(&key(name), rate),
+            Some(rate) => keys::rate(&key(name), rate),
             None => Ok(default),
         };
         let min = rate("min_rate", &flow.min_rate, default.min)?;

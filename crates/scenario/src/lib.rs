@@ -8,15 +8,16 @@
 use serde::Deserialize;
 
 mod app;
-pub mod choice;
-pub mod datagrams;
+mod datagrams;
 mod diagnostic;
 pub mod files;
 mod flow_entry;
 mod flows;
-pub mod htb;
+mod htb;
 mod identity;
+mod keys;
 mod link;
+mod params;
 mod plan;
 pub mod quantity;
 mod queue;
@@ -24,11 +25,12 @@ pub mod radio;
 mod reader;
 mod resolve;
 pub mod result;
-mod schema;
-pub mod subflows;
+pub mod schema;
+mod subflows;
 mod sweep;
 pub mod telemetry;
 mod topology;
+mod transport;
 mod tree;
 mod unused;
 
@@ -41,11 +43,11 @@ pub use schema::{
     Arrivals, Flow, Link, LossAt, Network, NetworkKind, ParamValue, Policer, Reorder, Scenario, Tcp, Trace,
 };
 
-use diagnostic::Diagnostic;
+use diagnostic::{Diagnostic, Location};
 use link::Traces;
 use reader::Reader;
 use sweep::{Grid, MAX_RUNS};
-use tree::{Location, Tree};
+use tree::Tree;
 
 /// The text of a scenario and its files.
 #[derive(Clone, Copy)]
@@ -81,7 +83,7 @@ pub struct Run {
 #[allow(clippy::result_large_err)] // once per command, and its fields are what callers print
 pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec<Run>, ScenarioError> {
     let report =
-        |diagnostic: Diagnostic, tree: Option<&Tree>| diagnostic.report(source.name, source.text, tree);
+        |diagnostic: Diagnostic, tree: Option<&Tree>| report(diagnostic, source.name, source.text, tree);
     let tree = Tree::parse(source.text).map_err(|diagnostic| report(diagnostic, None))?;
     let grid = Grid::new(tree, overrides).map_err(|diagnostic| report(diagnostic, None))?;
     let points = grid.len().filter(|&points| points <= MAX_RUNS).ok_or_else(|| {
@@ -142,8 +144,7 @@ fn runs_of(
         if seed == first || random {
             let resolved = resolve::resolve(&scenario, seed, source.files, traces)?;
             if seed == first {
-                let warning =
-                    |found: Diagnostic| Warning::from(found.report(source.name, source.text, Some(tree)));
+                let warning = |found| Warning::from(report(found, source.name, source.text, Some(tree)));
                 warnings.extend(resolved.warnings.into_iter().map(warning));
             }
         }
@@ -151,6 +152,11 @@ fn runs_of(
         runs.push(Run { point: point.to_vec(), seed, scenario: scenario.clone(), id, warnings });
     }
     Ok(runs)
+}
+
+/// The public error for a diagnostic about `text`; `tree` is its parsed form, if it could be parsed.
+fn report(diagnostic: Diagnostic, name: &str, text: &str, tree: Option<&Tree>) -> ScenarioError {
+    diagnostic.report(name, text, |key| tree.map_or(Location::Unknown, |tree| tree.location(key)))
 }
 
 /// Resolves one run. Error messages name no line, because a [`Scenario`] has none.
@@ -161,7 +167,7 @@ fn runs_of(
 pub fn resolve(scenario: &Scenario, seed: u64, files: &dyn Files) -> Result<Plan, ScenarioError> {
     resolve::resolve(scenario, seed, files, &mut Traces::default())
         .map(|resolved| resolved.plan)
-        .map_err(|diagnostic| diagnostic.at(Location::Unknown).report(&scenario.name, "", None))
+        .map_err(|diagnostic| report(diagnostic.at(Location::Unknown), &scenario.name, "", None))
 }
 
 /// The JSON Schema of scenario files.
@@ -201,9 +207,9 @@ fn files<'a>(common: &'a Option<String>, own: impl Iterator<Item = &'a Option<St
 /// If a key or value is invalid.
 #[allow(clippy::result_large_err)] // once per command
 pub fn datagram_flow(name: &str, text: &str) -> Result<DatagramPlan, ScenarioError> {
-    let tree = Tree::parse(text).map_err(|diagnostic| diagnostic.report(name, text, None))?;
+    let tree = Tree::parse(text).map_err(|diagnostic| report(diagnostic, name, text, None))?;
     let flow = DatagramFlow::deserialize(Reader(&tree)).and_then(|flow| flow.plan());
-    flow.map_err(|diagnostic| diagnostic.report(name, text, Some(&tree)))
+    flow.map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))
 }
 
 /// Generates the radio path of a `radio` table; the default seed is 1.
@@ -212,10 +218,11 @@ pub fn datagram_flow(name: &str, text: &str) -> Result<DatagramPlan, ScenarioErr
 /// If a key or value is invalid.
 #[allow(clippy::result_large_err)] // once per command
 pub fn radio_path(name: &str, text: &str) -> Result<radio::RadioPath, ScenarioError> {
-    let tree = Tree::parse(text).map_err(|diagnostic| diagnostic.report(name, text, None))?;
-    let recipe = choice::Radio::deserialize(Reader(&tree)).and_then(|radio| link::recipe("", &radio, 1));
+    let tree = Tree::parse(text).map_err(|diagnostic| report(diagnostic, name, text, None))?;
+    let recipe =
+        schema::choice::Radio::deserialize(Reader(&tree)).and_then(|radio| link::recipe("", &radio, 1));
     let (seed, length_ms, settings) =
-        recipe.map_err(|diagnostic| diagnostic.report(name, text, Some(&tree)))?;
+        recipe.map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))?;
     Ok(radio::generate(seed, length_ms, &settings))
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use narrows_cc::Nanos;
 use narrows_net::config;
 
-use crate::choice::{self, Queue, QueueKind};
 use crate::diagnostic::Diagnostic;
 use crate::htb::{self, Place};
-use crate::link::{check_keys, time_or};
+use crate::keys::{check_keys, time_or};
 use crate::quantity::{self, DataAmount};
+use crate::schema::choice::{self, Queue, QueueKind};
 
 /// The shortest time between updates of DualPI2: a run would hardly get on.
 const SHORTEST_UPDATE: Nanos = Nanos::from_micros(10);

@@ -8,19 +8,20 @@ use narrows_net::config::{Jitter, LinkConfig};
 use narrows_routers::protocol::Explicit;
 use narrows_routers::{FiveTuple, NegotiationConfig};
 
-use crate::choice::QueueKind;
-use crate::datagrams;
 use crate::diagnostic::Diagnostic;
 use crate::files::Files;
 use crate::flow_entry::{FlowEntry, SubflowPath, access_ends};
 use crate::flows::{self, Draft};
 use crate::htb::{Member, Place};
+use crate::keys;
 use crate::link::{self, AMPLE, Inputs, Traces};
 use crate::plan::{ConnectionPlan, FlowPlan, Hop, LinkPlan, Path, Plan, TracePlan};
 use crate::quantity::{Time, WarmupLength};
 use crate::queue;
+use crate::schema::choice::QueueKind;
 use crate::schema::{Flow, Network, Scenario};
 use crate::topology::{OneWayLink, Route, Topology};
+use crate::transport;
 use crate::unused;
 
 /// Most samples of each series; more are certainly a mistake and would fill a disk.
@@ -212,7 +213,7 @@ impl<'a> Connections<'a> {
             Member {
                 labels: [own, flow.label.as_deref().unwrap_or(scheme.info.name)],
                 scheme,
-                protocol: datagrams::protocol(flow, scheme),
+                protocol: transport::protocol(flow, scheme),
                 crosses: crosses(&entries[draft.entry], draft.subflow),
             }
         };
@@ -231,7 +232,7 @@ fn link_plan(
     let limit = match &link.buffer {
         Some((buffer, key)) => {
             let place = format!("at the link `{}`", link.name);
-            link::limit(key, &place, buffer, link.rate, longest_rtt(entries, index), packet)?
+            keys::limit(key, &place, buffer, link.rate, longest_rtt(entries, index), packet)?
         }
         None => AMPLE,
     };
@@ -368,12 +369,12 @@ fn flow_plan(
     // A stated RTT adds the same delay to all paths.
     paths.extend(entry.alternates.iter().map(|route| path(route, subflow.slack.0, subflow.slack.1)));
     if let Some(stated) = &network.access_rate {
-        let rate = link::rate("network.access_rate", stated)?;
+        let rate = keys::rate("network.access_rate", stated)?;
         let delay = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value);
         let limit = match &network.access_buffer {
             Some(buffer) => {
                 let place = format!("at the access links of `{label}`");
-                link::limit("network.access_buffer", &place, buffer, rate, entry.rtt(), entry.packet())?
+                keys::limit("network.access_buffer", &place, buffer, rate, entry.rtt(), entry.packet())?
             }
             None => AMPLE,
         };

@@ -6,10 +6,19 @@ use narrows_net::config;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{App, FileSize, Jitter, Loss, Queue, Radio, Router, TextOr, table};
-use crate::datagrams::Dccp;
+pub mod choice;
+pub mod class;
+pub mod dccp;
+pub mod subflows;
+pub(crate) mod table;
+pub mod value;
+
 use crate::quantity::{Amount, Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
-use crate::subflows::{SchedulerKind, Subflows};
+use choice::{App, FileSize, Jitter, Loss, Queue, Radio, Router, TextOr};
+use dccp::Dccp;
+use subflows::{SchedulerKind, Subflows};
+use table::table;
+pub use value::{ParamValue, Protocol};
 
 /// Parses a default, which must be valid.
 fn default<T: std::str::FromStr>(text: &str) -> T {
@@ -96,19 +105,6 @@ impl From<LossAt> for config::LossAt {
             LossAt::Ingress => Self::Ingress,
         }
     }
-}
-
-/// The transport of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// TCP.
-    #[default]
-    Tcp,
-    /// TCP that switches treat as datagrams, whatever its scheme.
-    Udp,
-    /// DCCP.
-    Dccp,
 }
 
 /// Packets that are delayed and so arrive out of order.
@@ -220,7 +216,7 @@ impl Default for Network {
             delay_trace: None,
             buffer: default("1bdp"),
             queue: TextOr(Queue::default()),
-            loss: TextOr(crate::choice::no_loss()),
+            loss: TextOr(choice::no_loss()),
             loss_at: LossAt::Egress,
             jitter: None,
             reorder: None,
@@ -344,18 +340,6 @@ table! {
         /// The largest burst when pacing (1pkt).
         max_burst: Amount,
     }
-}
-
-/// The value of a scheme's parameter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "not a parameter value\n  accepted: a number, a string, true or false")]
-pub enum ParamValue {
-    /// On or off.
-    Flag(bool),
-    /// A number in the parameter's own unit.
-    Number(f64),
-    /// A number with its unit, or on or off.
-    Text(String),
 }
 
 table! {

@@ -1,7 +1,7 @@
 //! Expands a scenario to runs: overrides, axes, cases and seeds.
 
-use crate::diagnostic::Diagnostic;
-use crate::tree::{KeyValue, Location, Node, Tree};
+use crate::diagnostic::{Diagnostic, Location};
+use crate::tree::{KeyValue, Node, Tree};
 
 /// Most runs of a sweep; more are certainly a mistake.
 pub(crate) const MAX_RUNS: u64 = 100_000;

@@ -7,10 +7,11 @@ use narrows_net::config::Capacity;
 use narrows_net::timeline::{DelayTrace, LossTrace};
 
 pub(crate) use self::paths::Route;
-use crate::choice::{Jitter, Loss, Queue, Router};
 use crate::diagnostic::Diagnostic;
+use crate::keys;
 use crate::link::{self, Carried, Inputs};
 use crate::quantity::{Buffer, Time};
+use crate::schema::choice::{Jitter, Loss, Queue, Router};
 use crate::schema::{Link, LossAt, Network, NetworkKind, Policer, Reorder, Scenario};
 
 /// A value and its key.
@@ -182,7 +183,7 @@ impl<'a> Topology<'a> {
         let conditions = conditions(network, None, "network", &carried, inputs)?;
         let Carried { capacity, rate, .. } = carried;
         let reverse = match &network.reverse_rate {
-            Some(stated) => link::rate("network.reverse_rate", stated)?,
+            Some(stated) => keys::rate("network.reverse_rate", stated)?,
             None => rate,
         };
         self.nodes = vec!["senders".into(), "receivers".into()];

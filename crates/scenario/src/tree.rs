@@ -4,18 +4,7 @@
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostic::Diagnostic;
-
-/// Place of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Location {
-    /// Not known (JSON carries no places).
-    Unknown,
-    /// At this byte of the text.
-    Text(usize),
-    /// Set on the command line.
-    CommandLine,
-}
+use crate::diagnostic::{Diagnostic, Location};
 
 /// A value and its place.
 #[derive(Clone, Debug)]

@@ -131,7 +131,7 @@ fn axis_that_undoes_another_is_refused() {
         .replace("\"flows.0.scheme\" = [\"vegas\", \"fixed\"]", "cases = [{ \"flows.0.scheme\" = \"bbr\" }]");
     assert_eq!(
         refusal(&cases, &[("flows.scheme", "reno")]),
-        "command line: flows.scheme: `flows.0.scheme` is set by sweep.cases of the scenario\n  \
+        "command line: flows.scheme: `flows.0.scheme` is set by sweep.cases\n  \
          accepted: a key that no case sets"
     );
 }

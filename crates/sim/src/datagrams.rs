@@ -10,7 +10,7 @@ use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats};
 use narrows_traffic::App;
 use narrows_units::Histogram;
 
-use crate::ends::Peak;
+use crate::peak::Peak;
 
 /// Bytes of an IP header.
 const IP_HEADER: usize = 20;

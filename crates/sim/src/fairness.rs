@@ -1,8 +1,6 @@
-//! Convergence to a fair share, computed during the run from the last window of each flow.
+//! Jain's index, and convergence to a fair share, computed during the run from the last window of each flow.
 
 use narrows_cc::Nanos;
-
-use crate::metrics::jain;
 
 /// Least value of Jain's index that counts as fair.
 const FAIR: f64 = 0.9;
@@ -10,6 +8,13 @@ const FAIR: f64 = 0.9;
 const WINDOW: Nanos = Nanos::from_secs(1);
 /// Time for which all windows must be fair.
 const LASTING: Nanos = Nanos::from_secs(5);
+
+/// Jain's fairness index: 1 for equal shares, 1/n if one party has everything, and 1 if all shares are zero.
+pub fn jain(shares: impl Iterator<Item = f64>) -> f64 {
+    let (n, sum, squares) =
+        shares.fold((0.0, 0.0, 0.0), |(n, sum, squares), x| (n + 1.0, sum + x, squares + x * x));
+    if squares == 0.0 { 1.0 } else { sum * sum / (n * squares) }
+}
 
 /// Finds the first one-second window after the last flow start that begins five seconds of fair windows.
 #[derive(Debug)]
@@ -146,6 +151,14 @@ mod tests {
         let equal_until = |last| move |bin| (bin < last).then_some([5, 5]);
         assert_eq!(judged(BIN, (0..200).map(equal_until(58))), None);
         assert_eq!(judged(BIN, (0..200).map(equal_until(59))), Some(Nanos::ZERO));
+    }
+
+    /// Jain's index matches its closed forms.
+    #[test]
+    fn jain_index_matches_closed_forms() {
+        assert_eq!(jain([5.0, 5.0, 5.0].into_iter()), 1.0);
+        assert!((jain([1.0, 0.0, 0.0, 0.0].into_iter()) - 0.25).abs() < 1e-12);
+        assert!((jain([4.0, 1.0].into_iter()) - 25.0 / 34.0).abs() < 1e-12);
     }
 
     /// The subflows of a connection are one party: two of 3 each beside a flow of 6 are fair, while Jain's

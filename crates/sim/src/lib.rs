@@ -8,6 +8,7 @@ pub mod engine;
 mod fairness;
 pub mod metrics;
 pub mod observer;
+mod peak;
 mod queue;
 pub mod samples;
 

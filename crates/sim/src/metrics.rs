@@ -18,7 +18,7 @@ use narrows_units::{Histogram, prefetch};
 use crate::Link;
 use crate::clock::bin_length;
 use crate::ends::{ReceiverEndpoint, SenderEndpoint};
-use crate::fairness::Fairness;
+use crate::fairness::{Fairness, jain};
 
 /// Measurements of one flow beyond the counters of its endpoints.
 #[derive(Debug)]
@@ -331,13 +331,6 @@ fn parties(plan: &Plan) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Jain's fairness index: 1 for equal shares, 1/n if one party has everything, and 1 if all shares are zero.
-pub fn jain(shares: impl Iterator<Item = f64>) -> f64 {
-    let (n, sum, squares) =
-        shares.fold((0.0, 0.0, 0.0), |(n, sum, squares), x| (n + 1.0, sum + x, squares + x * x));
-    if squares == 0.0 { 1.0 } else { sum * sum / (n * squares) }
-}
-
 /// Percentage, at most 100: packets sent before the end of the warm-up may be lost after it.
 fn percent(part: u64, whole: u64) -> f64 {
     if part == 0 { 0.0 } else { 100.0 * part as f64 / whole.max(part) as f64 }
@@ -401,17 +394,4 @@ fn counters(senders: &[SenderEndpoint], receivers: &[ReceiverEndpoint]) -> Count
         all.data_packets_sent += sender.data_packets_sent;
     }
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Jain's index matches its closed forms.
-    #[test]
-    fn jain_index_matches_closed_forms() {
-        assert_eq!(jain([5.0, 5.0, 5.0].into_iter()), 1.0);
-        assert!((jain([1.0, 0.0, 0.0, 0.0].into_iter()) - 0.25).abs() < 1e-12);
-        assert!((jain([4.0, 1.0].into_iter()) - 25.0 / 34.0).abs() < 1e-12);
-    }
 }

@@ -10,10 +10,25 @@ use narrows_cc::Nanos;
 /// Number of an event source.
 pub type SourceId = u32;
 
+/// Time and source in one number, so that one comparison orders two entries: the time in the upper 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Entry {
-    at: Nanos,
-    source: SourceId,
+struct Entry(u128);
+
+impl Entry {
+    #[inline]
+    fn new(at: Nanos, source: SourceId) -> Self {
+        Self(u128::from(at.as_nanos()) << 64 | u128::from(source))
+    }
+
+    #[inline]
+    fn at(self) -> Nanos {
+        Nanos::from_nanos((self.0 >> 64) as u64)
+    }
+
+    #[inline]
+    fn source(self) -> SourceId {
+        self.0 as SourceId
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +69,8 @@ impl EventQueue {
             return; // the entry is re-keyed when it reaches the top; also covers `MAX`
         }
         slot.entry = at;
-        let entry = Entry { at, source };
-        if self.hole && self.heap[0].source == source {
+        let entry = Entry::new(at, source);
+        if self.hole && self.heap[0].source() == source {
             self.hole = false;
             self.heap[0] = entry;
             self.sift_down();
@@ -74,21 +89,22 @@ impl EventQueue {
         }
         loop {
             let top = *self.heap.first()?;
-            let slot = &mut self.slots[top.source as usize];
-            if slot.entry != top.at {
+            let (at, source) = (top.at(), top.source());
+            let slot = &mut self.slots[source as usize];
+            if slot.entry != at {
                 self.remove_top();
-            } else if slot.due > top.at {
+            } else if slot.due > at {
                 slot.entry = slot.due;
                 if slot.due == Nanos::MAX {
                     self.remove_top();
                 } else {
-                    self.heap[0].at = slot.due;
+                    self.heap[0] = Entry::new(slot.due, source);
                     self.sift_down();
                 }
             } else {
                 *slot = Slot { due: Nanos::MAX, entry: Nanos::MAX };
                 self.hole = true;
-                return Some((top.at, top.source));
+                return Some((at, source));
             }
         }
     }
@@ -118,28 +134,32 @@ impl EventQueue {
 
     #[inline]
     fn sift_down(&mut self) {
-        let len = self.heap.len();
-        let entry = self.heap[0];
+        let heap = self.heap.as_mut_slice();
+        let entry = heap[0];
         let mut i = 0;
-        loop {
-            let first = i * ARITY + 1;
-            if first >= len {
+        while let Some((least, child)) = least_child(heap, i) {
+            if entry <= child {
                 break;
             }
-            let mut least = first;
-            for child in first + 1..(first + ARITY).min(len) {
-                if self.heap[child] < self.heap[least] {
-                    least = child;
-                }
-            }
-            if entry <= self.heap[least] {
-                break;
-            }
-            self.heap[i] = self.heap[least];
+            heap[i] = child;
             i = least;
         }
-        self.heap[i] = entry;
+        heap[i] = entry;
     }
+}
+
+/// Position and value of the least child of the entry at `i`; `None` if it has no child.
+#[inline]
+fn least_child(heap: &[Entry], i: usize) -> Option<(usize, Entry)> {
+    let first = i * ARITY + 1;
+    let children = heap.get(first..)?;
+    let less = |a: (usize, Entry), b: (usize, Entry)| if b.1 < a.1 { b } else { a };
+    if let Some(&[a, b, c, d]) = children.first_chunk::<ARITY>() {
+        // Two independent comparisons and a third, without a branch: which child is least cannot be
+        // predicted.
+        return Some(less(less((first, a), (first + 1, b)), less((first + 2, c), (first + 3, d))));
+    }
+    children.iter().enumerate().map(|(k, &child)| (first + k, child)).reduce(less)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 /// How far the acknowledgement in progress has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(not(debug_assertions), allow(dead_code))]
 pub(super) enum Step {
     /// None is in progress.
     #[default]

@@ -1,6 +1,6 @@
 //! Formulas.
 
-use narrows_cc::bbr_v2_v3::{FullBw, MaxBw, State};
+use narrows_cc::bbr_v2_v3::{FullBw, MaxBw, ProbeRtt, State};
 use narrows_cc::{Bytes, CongestionControl, Nanos, Rate, Setup};
 
 use crate::script::{BDP, MOMENT, MSS, RTT, Script, V3, assert_rate, paced, segments, setup};
@@ -239,8 +239,8 @@ fn extra_acked_is_maximum_of_ten_rounds_or_one_in_startup() {
 /// States allow only the transitions of the draft and those of undoing.
 #[test]
 fn states_allow_draft_and_undo_transitions_only() {
-    let rtt = State::ProbeRtt { until: None, round_done: false };
-    let held = State::ProbeRtt { until: Some(RTT), round_done: false };
+    let rtt = State::ProbeRtt(ProbeRtt::ENTRY);
+    let held = State::ProbeRtt(ProbeRtt { until: Some(RTT), round_done: false });
     let all = [State::Startup, State::Drain, State::Down, State::Cruise, State::Refill, State::Up, rtt, held];
     // Rows: source state; columns: target state, in the same order.
     let allowed = [

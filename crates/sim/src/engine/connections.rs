@@ -11,7 +11,7 @@ use narrows_tcp::multipath::{MultipathReceiver, MultipathSender};
 use narrows_traffic::App;
 
 use super::{Engine, NONE};
-use crate::metrics::jain;
+use crate::fairness::jain;
 use crate::observer::{Observer, PacketEvent};
 
 /// A multipath connection and the numbers of its subflows.

@@ -12,9 +12,10 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::htb::Class;
+use super::class::Class;
+use super::table::table;
+use super::value::ParamValue;
 use crate::quantity::{Amount, Rate, Share, Size, Time};
-use crate::schema::ParamValue;
 
 /// A table with a short form.
 pub trait Short: Serialize + for<'de> Deserialize<'de> + JsonSchema {
@@ -138,23 +139,6 @@ pub enum QueueKind {
     #[serde(rename = "htb")]
     Htb,
 }
-
-/// Defines a table whose keys are optional, except those before the semicolon.
-macro_rules! table {
-    ($(#[$doc:meta])* $Name:ident {
-        $($(#[$rdoc:meta])* $required:ident: $Required:ty,)*
-        ; $($(#[$odoc:meta])* $optional:ident: $Optional:ty,)*
-    }) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-        #[serde(deny_unknown_fields)]
-        pub struct $Name {
-            $($(#[$rdoc])* pub $required: $Required,)*
-            $($(#[$odoc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $optional: Option<$Optional>,)*
-        }
-    };
-}
-pub(crate) use table;
 
 table! {
     /// A queue discipline with its parameters.
