@@ -108,7 +108,8 @@ const MOST_WAITING: u64 = 2_000_000_000;
 const DATAGRAM: u16 = 1448;
 
 table! {
-    /// A flow of datagrams by itself, as real sockets send it: those keys of a scenario's flow that need no network.
+    /// A flow of datagrams by itself, as real sockets send it: those keys of a scenario's flow that need no
+    /// network.
     DatagramFlow {
         /// The congestion control scheme, with parameters after a colon.
         scheme: String,

@@ -116,7 +116,7 @@ impl FlowEntry {
     }
 }
 
-/// How many access links a packet crosses.
+/// Number of access links on a path.
 pub(crate) fn access_ends(network: &Network) -> usize {
     match (&network.access_rate, network.receiver_access.unwrap_or(true)) {
         (None, _) => 0,

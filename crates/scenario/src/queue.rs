@@ -59,7 +59,8 @@ pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<con
         // 65 packets: what the paper recommends at 10 Gbit/s (Alizadeh et al. 2010, section 3.5).
         QueueKind::Step => config::Queue::Step { above: queue.above.as_ref().map_or(65.0, in_packets) },
         QueueKind::Red => {
-            // Floyd's recommendations (Floyd and Jacobson 1993; 'RED: discussions of setting parameters', 1997).
+            // Floyd's recommendations (Floyd and Jacobson 1993; 'RED: discussions of setting parameters',
+            // 1997).
             let min = queue.min.as_ref().map_or(5.0, in_packets);
             let max = queue.max.as_ref().map_or(3.0 * min, in_packets);
             let max_p = queue.max_p.as_ref().map_or(0.1, quantity::Share::value);

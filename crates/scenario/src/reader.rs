@@ -183,7 +183,7 @@ impl<'de> MapAccess<'de> for Entries<'_> {
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Diagnostic> {
-        let Some(entry) = self.current.take() else { unreachable!("a value is asked for after its key") };
+        let Some(entry) = self.current.take() else { unreachable!("serde requests a value after its key") };
         seed.deserialize(Reader(&entry.value))
             .map_err(|diagnostic| diagnostic.at(entry.value.at).within(&entry.key))
     }

@@ -1,7 +1,7 @@
 //! DCCP in the simulator. The endpoints are the same as over real sockets and exchange encoded packets.
 //!
-//! A simulated packet has no space for these bytes. They are stored in a [`PayloadArena`], and the packet carries
-//! their slot number.
+//! A simulated packet has no space for these bytes. They are stored in a [`PayloadArena`], and the packet
+//! carries their slot number.
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_dccp::{Connection, Event, Header, Kind, ResetCode, State};
@@ -165,8 +165,8 @@ impl DatagramSender {
         }
     }
 
-    /// Passes data of the application to the connection. Live sources send regardless of congestion: data that
-    /// exceeds the send queue is dropped and counted. Files wait.
+    /// Passes data of the application to the connection. Live sources send regardless of congestion: data
+    /// that exceeds the send queue is dropped and counted. Files wait.
     fn write(&mut self, now: Nanos) {
         if self.stopped || now < self.start {
             return;
@@ -182,7 +182,8 @@ impl DatagramSender {
         }
         let limit = self.app.limit().as_u64();
         if self.app.is_live() {
-            // Datagrams beyond the capacity of the whole queue are dropped in any case: count them without a copy.
+            // Datagrams beyond the capacity of the whole queue are dropped in any case: count them without a
+            // copy.
             let ready = (limit - self.written).div_ceil(u64::from(self.size));
             let beyond = ready.saturating_sub(self.end.connection.queue_limit());
             self.end.connection.count_send_drops(beyond);
@@ -230,8 +231,8 @@ impl DatagramSender {
 
     fn read(&mut self, now: Nanos) {
         while let Some(event) = self.end.connection.poll_event() {
-            // An aborted connection has not completed. The peer answers a repeated Close with Reset(No Connection)
-            // if its first answer was lost.
+            // An aborted connection has not completed. The peer answers a repeated Close with Reset(No
+            // Connection) if its first answer was lost.
             let completed =
                 [ResetCode::Closed, ResetCode::NoConnection].map(|code| Event::Closed { code: code as u8 });
             if self.finished && completed.contains(&event) {
@@ -480,7 +481,8 @@ mod tests {
             let mut engine = Engine::new(spec);
             engine.run_until(Nanos::from_secs(15));
             let arena = &engine.arena;
-            // 33 packets propagate, 40 wait, and as many acknowledgements return; at start-up up to twice as many.
+            // 33 packets propagate, 40 wait, and as many acknowledgements return; at start-up up to twice as
+            // many.
             assert!((20..300).contains(&arena.slots.len()), "{scheme}: {}", arena.slots.len());
             let mut free = arena.unused.clone();
             free.sort_unstable();

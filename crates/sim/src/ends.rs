@@ -124,8 +124,8 @@ impl SenderEndpoint {
         either!(self, end => end.first_data_at())
     }
 
-    /// Completion time of a finite flow: for TCP, all data was acknowledged; for DCCP, which may lose datagrams, the
-    /// peer confirmed the close.
+    /// Completion time of a finite flow: for TCP, all data was acknowledged; for DCCP, which may lose
+    /// datagrams, the peer confirmed the close.
     pub fn completed_at(&self) -> Option<Nanos> {
         either!(self, end => end.completed_at())
     }

@@ -1,9 +1,10 @@
-//! The event loop: packets move from endpoints through links and propagation hops, with one event per hop where
-//! the queue is a FIFO.
+//! The event loop: packets move from endpoints through links and propagation hops, with one event per hop
+//! where the queue is a FIFO.
 //!
-//! A FIFO link returns the departure time when a packet arrives. The packet then enters the delay line behind the
-//! link at once, and the next event is its arrival at the far end. All flows that leave a link with the same
-//! propagation delay share a delay line, so the event queue holds one entry per line instead of one per packet.
+//! A FIFO link returns the departure time when a packet arrives. The packet then enters the delay line behind
+//! the link at once, and the next event is its arrival at the far end. All flows that leave a link with the
+//! same propagation delay share a delay line, so the event queue holds one entry per line instead of one per
+//! packet.
 
 mod build;
 mod connections;

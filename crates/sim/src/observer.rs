@@ -1,5 +1,5 @@
-//! Observers of a run. The event loop passes events and samples to an observer, which writes files or draws charts;
-//! the loop itself does no I/O.
+//! Observers of a run. The event loop passes events and samples to an observer, which writes files or draws
+//! charts; the loop itself does no I/O.
 
 use narrows_cc::{Bytes, Nanos, Rate, Telemetry};
 use narrows_packet::Packet;
@@ -99,7 +99,8 @@ impl State<'_> {
         })
     }
 
-    /// All links by number, including those without a row in the results. Reading a link may settle its counters.
+    /// All links by number, including those without a row in the results. Reading a link may settle its
+    /// counters.
     pub fn links(&mut self) -> &mut [Link] {
         self.links
     }

@@ -2,8 +2,8 @@
 
 use narrows_dccp::Connection;
 
-/// Peak memory of a connection in bytes, because a closed connection has freed its memory. Samples suffice: one
-/// packet adds little.
+/// Peak memory of a connection in bytes, because a closed connection has freed its memory. Samples suffice:
+/// one packet adds little.
 #[derive(Debug, Default)]
 pub(crate) struct Peak(pub(crate) usize);
 

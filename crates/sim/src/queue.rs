@@ -1,9 +1,9 @@
 //! The event queue: one pending time per event source, in a four-ary heap.
 //!
-//! A source is the head of a delay line, the service of a link, or the timer of an endpoint. Each has at most one
-//! pending time. Postponing a time is free, because its entry is re-keyed when it reaches the top; retransmission
-//! timers do so on every acknowledgement. Events at equal times pop in the order of source numbers, so the order
-//! does not depend on history.
+//! A source is the head of a delay line, the service of a link, or the timer of an endpoint. Each has at most
+//! one pending time. Postponing a time is free, because its entry is re-keyed when it reaches the top;
+//! retransmission timers do so on every acknowledgement. Events at equal times pop in the order of source
+//! numbers, so the order does not depend on history.
 
 use narrows_cc::Nanos;
 
@@ -155,7 +155,8 @@ fn least_child(heap: &[Entry], i: usize) -> Option<(usize, Entry)> {
     let children = heap.get(first..)?;
     let less = |a: (usize, Entry), b: (usize, Entry)| if b.1 < a.1 { b } else { a };
     if let Some(&[a, b, c, d]) = children.first_chunk::<ARITY>() {
-        // Two independent comparisons and a third, without a branch: which child is least cannot be predicted.
+        // Two independent comparisons and a third, without a branch: which child is least cannot be
+        // predicted.
         return Some(less(less((first, a), (first + 1, b)), less((first + 2, c), (first + 3, d))));
     }
     children.iter().enumerate().map(|(k, &child)| (first + k, child)).reduce(less)

@@ -1,4 +1,4 @@
-//! Whatever the network does, all bytes arrive once and in order, the books balance and time moves on.
+//! Random networks: all bytes arrive once and in order, counters are consistent, and time advances.
 
 mod common;
 
@@ -12,7 +12,7 @@ use narrows_tcp::TcpConfig;
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
 
-/// How badly one direction behaves.
+/// Impairments of one direction.
 #[derive(Clone, Copy, Debug)]
 struct Weather {
     loss: f64,
@@ -30,7 +30,7 @@ fn weather() -> impl Strategy<Value = Weather> {
     })
 }
 
-/// Random delays, losses and copies, all drawn from one stream.
+/// Random delays, losses and duplicates from one random stream.
 fn storm(weather: Weather, random: Rc<RefCell<Random>>) -> Fate {
     Box::new(move |_, _| {
         let mut random = random.borrow_mut();

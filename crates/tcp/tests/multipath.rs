@@ -1,4 +1,4 @@
-//! Connections of several subflows: whatever the paths do, the connection's data arrives once and in order.
+//! Multipath connections over paths with loss, reordering and outages.
 
 mod common;
 
@@ -12,15 +12,15 @@ use narrows_tcp::{ConnectionConfig, Receiver, Scheduler, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 use proptest::prelude::*;
 
-/// What a path does to packets, in both directions.
+/// Properties of a path, in both directions.
 #[derive(Clone, Copy, Debug)]
 struct Path {
     delay: Nanos,
     loss: f64,
     duplication: f64,
-    /// The share of packets that are late by up to 40 ms.
+    /// Share of packets with up to 40 ms of additional delay.
     late: f64,
-    /// Nothing gets through from then on, until `alive`, in either direction or the stated one.
+    /// Outage from `dies` to `alive`, in both directions or in `only`.
     dies: Nanos,
     alive: Nanos,
     only: Option<Direction>,
@@ -44,7 +44,7 @@ fn path(delay: u64) -> Path {
     }
 }
 
-/// A connection over stated paths, and what an observer of the network knows of its data.
+/// A connection over the given paths, with an observer of its data in the network.
 struct Talk {
     now: Nanos,
     source: MultipathSender,
@@ -55,16 +55,16 @@ struct Talk {
     random: Random,
     wire: BTreeMap<(Nanos, u64), Packet>,
     number: u64,
-    /// Which data a subflow's numbers stand for, as first seen.
+    /// Data mapping of each subflow sequence number, as first seen.
     meaning: BTreeMap<(u32, u64), (u64, u16)>,
-    /// Data that arrived, byte by byte, and how much of it is in one piece from the start.
+    /// Arrival of each data byte, and the length of the prefix without gaps.
     arrived: Vec<bool>,
     whole: usize,
     /// Data sent on each subflow.
     sent: Vec<BTreeSet<u64>>,
-    /// Data packets, in the order in which they left.
+    /// Subflows of the data packets, in order of departure.
     order: Vec<u32>,
-    /// The furthest that the receiver ever allowed.
+    /// Greatest right edge of the receive window so far.
     allowed: u64,
 }
 
@@ -135,7 +135,7 @@ impl Talk {
                 assert_eq!((subflow, len, fin), (packet.tcp().seq as u32, packet.payload, false));
                 assert_eq!(packet.header, 52 + 20);
                 let meaning = *self.meaning.entry((packet.flow, packet.tcp().seq)).or_insert((data, len));
-                assert_eq!(meaning, (data, len), "a repetition stands for the same data");
+                assert_eq!(meaning, (data, len), "a retransmission maps to the same data");
                 assert!(data + u64::from(len) <= self.allowed, "beyond the window");
                 let own = (packet.flow - 7) as usize;
                 self.sent[own].extend((data..data + u64::from(len)).step_by(100));
@@ -153,7 +153,7 @@ impl Talk {
         }
     }
 
-    /// Runs until everything is closed or `until`; whether it is closed.
+    /// Runs until all subflows are closed or `until`. Returns whether they are closed.
     fn run(&mut self, until: Nanos) -> bool {
         loop {
             self.transmit();
@@ -367,8 +367,8 @@ fn full_window_retransmits_its_edge_on_faster_path() {
 /// longer does.
 #[test]
 fn slow_path_blocking_the_window_is_penalised() {
-    // 45 segments of window over 20 ms and 400 ms there and back, without a bottleneck. Round robin would
-    // give the slow path half of it; a penalised path sends a segment or two per round trip.
+    // 45 segments of window over round-trip times of 20 ms and 400 ms, without a bottleneck. Round robin
+    // would give the slow path half of it; a penalised path sends a segment or two per round trip.
     let small = TcpConfig { receive_window: Bytes::new(45 * 1448), ..TcpConfig::default() };
     let paths = [path(10), path(200)];
     let mut talk = Talk::new(Scheduler::RoundRobin, &small, "newreno", AppConfig::Bulk, &paths, 1);

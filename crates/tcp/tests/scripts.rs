@@ -67,7 +67,7 @@ impl End {
     }
 }
 
-/// A script that is being run.
+/// A running script.
 struct Run {
     config: TcpConfig,
     app: AppConfig,
@@ -75,12 +75,12 @@ struct Run {
     kind: String,
     show: Vec<String>,
     now: Nanos,
-    /// What was sent, as text, and what the script says.
+    /// Packets sent and packets expected, as text.
     sent: Vec<String>,
     expected: Vec<String>,
-    /// When each packet left last, for timestamp echoes; 0 is the SYN.
+    /// Last departure time of each packet, for timestamp echoes; 0 is the SYN.
     left: Vec<Nanos>,
-    /// The acknowledgement before, and its echo.
+    /// Previous acknowledgement and its echo.
     acknowledged: (u64, Nanos),
     failures: Vec<String>,
 }
@@ -204,7 +204,7 @@ impl Run {
         }
     }
 
-    /// A packet in the words of a script.
+    /// Describes a packet in the notation of scripts.
     fn describe(&self, packet: &Packet) -> String {
         let segment = self.segment();
         let up_to = |seq: u64| seq.saturating_sub(1) / segment;
@@ -262,7 +262,7 @@ impl Run {
         text
     }
 
-    /// The packet that a script's words mean.
+    /// Parses a packet from the notation of scripts.
     fn packet(&mut self, words: &[&str]) -> Packet {
         let segment = self.segment();
         let mut packet = Packet::new(0);
@@ -400,7 +400,7 @@ impl Run {
         }
     }
 
-    /// What differs between the packets sent and those the script states; empty if nothing does.
+    /// Differences between packets sent and expected; empty if there are none.
     fn differences(&self) -> String {
         let mut text = String::new();
         if self.sent != self.expected {

@@ -28,7 +28,7 @@ pub enum State {
     PartOpen,
     /// Data transfer.
     Open,
-    /// Server that asked the client to close.
+    /// Server that requested the client to close.
     CloseReq,
     /// Close sent.
     Closing,

@@ -8,36 +8,37 @@ use super::value::Protocol;
 use crate::quantity;
 
 table! {
-    /// A class of a hierarchical token bucket. A flow belongs to the first class without children of which it meets all that is
-    /// stated of flows, schemes and protocol.
+    /// A class of a hierarchical token bucket. A flow belongs to the first leaf class whose `flows`,
+    /// `schemes` and `protocol` all match it.
     Class {
         /// Its name.
         name: String,
         /// The rate assured to it and its children.
         rate: quantity::Rate,
         ; // optional:
-        /// The class that it borrows from (the link).
+        /// Parent, from which it borrows (the link).
         parent: String,
-        /// Its greatest rate when others leave capacity (that of the link).
+        /// Ceiling: greatest rate, borrowed rate included (that of the link).
         ceil: quantity::Rate,
-        /// From 0 to 7: the lowest goes first, among classes within their rates as among those that borrow (0).
+        /// Priority from 0, the highest, to 7, among classes within their rates and among classes that borrow
+        /// (0).
         priority: u8,
-        /// Bytes that it sends per turn (a tenth of a second of its rate, 1500B to 200kB).
+        /// Quantum: bytes sent per turn (a tenth of a second of its rate, 1500B to 200kB).
         quantum: quantity::Size,
-        /// The most it may save up at its rate (a packet, and what arrives in 1ms and while the link sends two packets per leaf);
-        /// a policed class must state it.
+        /// Bucket depth at its rate (a packet, plus its rate times 1ms and the time in which the link sends
+        /// two packets per leaf). A policed class must state it.
         burst: quantity::Size,
-        /// The same at its ceiling.
+        /// Bucket depth at its ceiling.
         ceil_burst: quantity::Size,
-        /// How much its queue holds; a BDP or time is that at its rate (what the link states).
+        /// Buffer of its queue; a BDP or time refers to its rate (that of the link).
         buffer: quantity::Buffer,
-        /// Drop arrivals that exceed its rate and burst, and do not borrow (false).
+        /// Drop arrivals that exceed its rate and burst instead of borrowing (false).
         policed: bool,
-        /// Labels of flows that belong to it.
+        /// Labels of matching flows.
         flows: Vec<String>,
-        /// Schemes whose flows belong to it.
+        /// Schemes of matching flows.
         schemes: Vec<String>,
-        /// The protocol of the flows that belong to it.
+        /// Protocol of matching flows.
         protocol: Protocol,
     }
 }

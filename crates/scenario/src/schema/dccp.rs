@@ -67,22 +67,22 @@ table! {
     #[derive(Default)]
     Dccp {
         ; // optional:
-        /// The most payload of a datagram, in bytes (1448).
+        /// Greatest payload of a datagram in bytes (1448).
         datagram_bytes: Within<1, 65_000>,
-        /// Packets of data per acknowledgement (2).
+        /// Ack Ratio: data packets per acknowledgement (2).
         ack_ratio: Within<1, 1_000>,
-        /// 24-bit sequence numbers where they will do (false).
+        /// 24-bit sequence numbers where possible (false).
         short_sequence_numbers: bool,
-        /// How many numbers ahead are valid, at first (1000).
+        /// Initial Sequence Window in packets (1000).
         sequence_window: Within<32, { (1 << 46) - 1 }>,
-        /// Datagrams that wait at the sender (256).
+        /// Capacity of the sender's queue in datagrams (256).
         queue: Within<1, 1_000_000>,
-        /// The datagram that it drops when it is full: drop-oldest or drop-newest (drop-oldest).
+        /// Overflow policy of the sender's queue: drop-oldest or drop-newest (drop-oldest).
         overflow: OverflowKind,
         /// ECN (true).
         ecn: bool,
-        /// Initial window in datagrams (3). CCID 2 takes less where RFC 3390 gives less: 2 to 4, by their size. CCID 3 has none,
-        /// but a rate at first (RFC 5348 section 4.2).
+        /// Initial window in datagrams (3). RFC 3390 limits CCID 2 to between 2 and 4 datagrams, by their
+        /// size. CCID 3 has an initial rate instead (RFC 5348 section 4.2).
         initial_window: Within<1, 10_000>,
     }
 }

@@ -15,10 +15,10 @@ use crate::quantity::Time;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulerKind {
-    /// That of the least round-trip time among those with room.
+    /// The subflow with the least round-trip time among those with room.
     #[default]
     LowestRtt,
-    /// Each in turn.
+    /// Subflows in turn.
     RoundRobin,
 }
 
@@ -36,7 +36,7 @@ table! {
     #[derive(Default)]
     Subflow {
         ; // optional:
-        /// The nodes its data passes.
+        /// The nodes on the path of its data.
         route: Vec<String>,
         /// The nodes on the path of its acknowledgements (the path of its data, backwards).
         reverse_route: Vec<String>,
@@ -49,9 +49,9 @@ table! {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Subflows {
-    /// So many over the same path.
+    /// A number of subflows on the same path.
     Count(u64),
-    /// Each with a path of its own.
+    /// A table per subflow.
     Each(Vec<Subflow>),
 }
 

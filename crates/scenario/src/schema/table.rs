@@ -1,6 +1,6 @@
 //! The macro that defines a table of a scenario.
 
-/// Defines a table whose keys may all be left out, except those before the semicolon.
+/// Defines a table whose keys are optional, except those before the semicolon.
 macro_rules! table {
     ($(#[$doc:meta])* $Name:ident {
         $($(#[$rdoc:meta])* $required:ident: $Required:ty,)*
