@@ -56,30 +56,34 @@ why = "it is loss-based."
 newreno = "NewReno"
 cubic = "CUBIC"
 """
-WRITTEN = """
+
+
+def delay_claim(key, name, scheme, source, delay, more=""):
+    """Return a claim about the mean round-trip time of a scheme in both buffers."""
+    return f"""
 [[claim]]
-id = "reno-delay"
-text = "NewReno: delay of 40 ms"
-source = "figure 3a: 'about 40'"
+id = "{key}-delay"
+text = "{name}: delay of {delay} ms"
+source = "{source}"
 kind = "value"
 unit = "ms"
-paper = 40
-sql = '''SELECT seed, avg(rtt_mean_ms) AS value FROM flows
-WHERE scheme = 'newreno' AND "network.buffer" IN ('1bdp', '5bdp') GROUP BY seed'''
+paper = {delay}
+{more}sql = '''SELECT seed, avg(rtt_mean_ms) AS value FROM flows
+WHERE scheme = '{scheme}' AND "network.buffer" IN ('1bdp', '5bdp') GROUP BY seed'''
+"""
 
-[[claim]]
-id = "cubic-delay"
-text = "CUBIC: delay of 55.5 ms"
-source = "figure 3b: '55.5'"
-kind = "value"
-unit = "ms"
-paper = 55.5
-within = 1.0
-schemes = ["cubic"]
-cause = "CUBIC keeps a queue: it is loss-based."
-sql = '''SELECT seed, avg(rtt_mean_ms) AS value FROM flows
-WHERE scheme = 'cubic' AND "network.buffer" IN ('1bdp', '5bdp') GROUP BY seed'''
 
+WRITTEN = (
+    delay_claim("reno", "NewReno", "newreno", "figure 3a: 'about 40'", 40)
+    + delay_claim(
+        "cubic",
+        "CUBIC",
+        "cubic",
+        "figure 3b: '55.5'",
+        55.5,
+        'within = 1.0\nschemes = ["cubic"]\ncause = "CUBIC keeps a queue: it is loss-based."\n',
+    )
+    + """
 [[claim]]
 id = "order"
 text = "CUBIC waits longer than NewReno"
@@ -89,6 +93,7 @@ sql = '''SELECT a.seed, a.value, b.value AS than FROM (SELECT seed, avg(rtt_mean
 WHERE scheme = 'newreno' AND "network.buffer" IN ('5bdp') GROUP BY seed) AS a JOIN (SELECT seed, avg(rtt_mean_ms) AS value FROM flows
 WHERE scheme = 'cubic' AND "network.buffer" IN ('5bdp') GROUP BY seed) AS b ON a.seed = b.seed'''
 """
+)
 
 
 @pytest.fixture

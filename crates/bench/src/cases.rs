@@ -30,39 +30,26 @@ const PACING: Need = ("pacing", |c| c.paced_waits);
 const RATE: Need = ("rate samples", |c| c.rate_samples);
 const RTT: Need = ("RTT samples", |c| c.rtt_samples);
 
+/// Cases by name: the scenario is the file of that name.
+macro_rules! cases {
+    ($($name:literal, $description:literal, $needs:expr;)+) => {
+        &[$(Case {
+            name: $name,
+            description: $description,
+            scenario: include_str!(concat!("cases/", $name, ".toml")),
+            needs: &$needs,
+        }),+]
+    };
+}
+
 /// All cases.
-pub const CASES: &[Case] = &[
-    Case {
-        name: "cubic-10",
-        description: "10 CUBIC flows, 100 Mbit/s, 40 ms, 60 s",
-        scenario: include_str!("cases/cubic-10.toml"),
-        needs: &[SACK, RECOVERY, RATE, RTT],
-    },
-    Case {
-        name: "bbr-10",
-        description: "10 BBR flows, 1 Gbit/s, 20 ms, 10 s",
-        scenario: include_str!("cases/bbr-10.toml"),
-        needs: &[PACING, RATE, RTT],
-    },
-    Case {
-        name: "cubic-100",
-        description: "100 CUBIC flows, 10 Gbit/s, 20 ms, 10 s",
-        scenario: include_str!("cases/cubic-100.toml"),
-        needs: &[SACK, RECOVERY, RATE, RTT],
-    },
-    Case {
-        name: "cubic-1000",
-        description: "1 000 CUBIC flows, 10 Gbit/s, 20 ms, 1 BDP, starts spread over 2 s, 5 s",
-        scenario: include_str!("cases/cubic-1000.toml"),
-        needs: &[SACK, RECOVERY, RATE, RTT],
-    },
-    Case {
-        name: "cubic-10000",
-        description: "10 000 CUBIC flows, 10 Gbit/s, 20 ms, 1 BDP, starts spread over 2 s, 5 s",
-        scenario: include_str!("cases/cubic-10000.toml"),
-        needs: &[SACK, RECOVERY, RATE, RTT],
-    },
-];
+pub const CASES: &[Case] = cases! {
+    "cubic-10", "10 CUBIC flows, 100 Mbit/s, 40 ms, 60 s", [SACK, RECOVERY, RATE, RTT];
+    "bbr-10", "10 BBR flows, 1 Gbit/s, 20 ms, 10 s", [PACING, RATE, RTT];
+    "cubic-100", "100 CUBIC flows, 10 Gbit/s, 20 ms, 10 s", [SACK, RECOVERY, RATE, RTT];
+    "cubic-1000", "1 000 CUBIC flows, 10 Gbit/s, 20 ms, 1 BDP, starts spread over 2 s, 5 s", [SACK, RECOVERY, RATE, RTT];
+    "cubic-10000", "10 000 CUBIC flows, 10 Gbit/s, 20 ms, 1 BDP, starts spread over 2 s, 5 s", [SACK, RECOVERY, RATE, RTT];
+};
 
 /// The case of this name.
 ///

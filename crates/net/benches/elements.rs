@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use narrows_net::config::{Capacity, Htb, HtbClass, Jitter, Limit, LinkConfig, Loss, Policer, Queue};
+use narrows_net::config::{Capacity, Htb, HtbClass, Jitter, Limit, LinkConfig, Loss, Policer, Queue, Red};
 use narrows_net::trace::CapacityTrace;
 use narrows_net::{DelayLine, Link, Offer};
 use narrows_packet::Packet;
@@ -55,7 +55,8 @@ fn elements(criterion: &mut Criterion) {
     let codel = Queue::CoDel { target: ms(5), interval: ms(100), ecn: false };
     let fq_codel =
         Queue::FqCoDel { target: ms(5), interval: ms(100), queues: 1024, quantum: 1514, ecn: false };
-    let red = Queue::Red { min: 50.0, max: 150.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
+    let red =
+        Queue::Red(Red { min: 50.0, max: 150.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
     let policer = Policer { rate, burst: Bytes::new(100_000) };
     let jitter = Jitter { max: Nanos::from_micros(100), reorder: true };
     // Leaves of equal rates, a third each of the rates of three parents.

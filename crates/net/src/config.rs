@@ -66,20 +66,24 @@ pub enum Queue {
     /// Hierarchical token bucket, as Linux `sch_htb`.
     Htb(Arc<Htb>),
     /// Random early detection (Floyd and Jacobson 1993), gentle.
-    Red {
-        /// Below this average, in packets, nothing is dropped.
-        min: f64,
-        /// At this average the probability is `max_p`.
-        max: f64,
-        /// See `max`.
-        max_p: f64,
-        /// Weight of the newest sample in the average.
-        weight: f64,
-        /// Adapt `max_p` every half second.
-        adaptive: bool,
-        /// Mark ECN-capable packets instead of dropping them.
-        ecn: bool,
-    },
+    Red(Red),
+}
+
+/// The constants of RED. The average is that of the queue length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Red {
+    /// Below this average, in packets, nothing is dropped.
+    pub min: f64,
+    /// At this average the probability is `max_p`.
+    pub max: f64,
+    /// See `max`.
+    pub max_p: f64,
+    /// Weight of the newest sample in the average.
+    pub weight: f64,
+    /// Adapt `max_p` every half second.
+    pub adaptive: bool,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
 }
 
 /// The constants of DualPI2. [`Default`] is RFC 9332, appendix A, for round-trip times up to 100 ms.

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use narrows_net::config::{DualPi2, Htb, HtbClass, Limit, LinkConfig, Queue};
+use narrows_net::config::{DualPi2, Htb, HtbClass, Limit, LinkConfig, Queue, Red};
 use narrows_net::{Direction, Ecn, Frame, Link, Offer};
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
@@ -178,7 +178,7 @@ fn every_queue() -> Vec<(Queue, bool)> {
             Queue::DualPi2(_) => (Some(Queue::Htb(Arc::new(htb.clone()))), true),
             Queue::Htb(_) => {
                 let (min, max, max_p, weight) = (5.0, 15.0, 0.1, 0.002);
-                (Some(Queue::Red { min, max, max_p, weight, adaptive: false, ecn: true }), false)
+                (Some(Queue::Red(Red { min, max, max_p, weight, adaptive: false, ecn: true })), false)
             }
             Queue::Red { .. } => (None, true),
         };

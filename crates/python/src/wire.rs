@@ -1,4 +1,4 @@
-//! The JSON that crosses the border to Python.
+//! JSON exchanged with Python.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use narrows_scenario::{Run, Scenario, Warning};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Swept keys with their values, a JSON object whose order is kept.
+/// Swept keys with their values, a JSON object in order.
 #[derive(Clone, Debug, Default)]
 pub struct Point(pub Vec<(String, String)>);
 
@@ -46,9 +46,8 @@ pub struct Planned {
     pub scenario: Scenario,
     /// Entries under `[[flows]]`; counts and arrivals are not multiplied out.
     pub flows: usize,
-    /// Warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<Warning>,
+    pub warnings: Vec<Warning>,
 }
 
 impl From<Run> for Planned {
@@ -59,7 +58,7 @@ impl From<Run> for Planned {
             id: run.id,
             flows: run.scenario.flows.len(),
             scenario: run.scenario,
-            notes: run.warnings,
+            warnings: run.warnings,
         }
     }
 }

@@ -227,17 +227,16 @@ impl Router for Brf {
         summary: "BRF: a measured share per flow, divided anew every round trip, written into ACKs",
         provenance: Provenance::Verified,
         params: &[
-            Param::number(
+            Param::ratio(
                 "alpha",
                 0.95,
                 (0.5, 1.0),
-                "",
                 "share utilisation below which a flow is application-limited",
             ),
-            Param::number("beta", 1.10, (1.0, 2.0), "", "share of such a flow, as a multiple of its usage"),
+            Param::ratio("beta", 1.10, (1.0, 2.0), "share of such a flow, as a multiple of its usage"),
             Param::number("gamma", 1.0, (0.5, 10.0), "rtt", "time to drain a queue, in longest RTTs"),
-            Param::number("utilization", 0.98, (0.5, 1.0), "", "part of a loaded link that rates are cut to"),
-            Param::number("udp_share", 0.05, (0.0, 0.5), "", "share of UDP while there is any"),
+            Param::ratio("utilization", 0.98, (0.5, 1.0), "part of a loaded link that rates are cut to"),
+            Param::ratio("udp_share", 0.05, (0.0, 0.5), "share of UDP while there is any"),
             Param::number(
                 "floor",
                 0.5,

@@ -172,28 +172,21 @@ impl Router for Nodectl {
         summary: "Nodectl: negotiates a rate with every sender and notifies it of changes",
         provenance: Provenance::Verified,
         params: &[
-            Param::number(
-                "alpha",
-                1.0,
-                (1.0, 10.0),
-                "",
-                "round trips ahead for which arrivals are predicted",
-            ),
-            Param::number("beta", 0.0, (0.0, 0.9), "", "tolerated unfairness, as a share of the mean"),
-            Param::number("share", 1.0, (0.1, 1.0), "", "share of the capacity that is allocated"),
+            Param::ratio("alpha", 1.0, (1.0, 10.0), "round trips ahead for which arrivals are predicted"),
+            Param::ratio("beta", 0.0, (0.0, 0.9), "tolerated unfairness, as a share of the mean"),
+            Param::ratio("share", 1.0, (0.1, 1.0), "share of the capacity that is allocated"),
             Param::choice(
                 "predictor",
                 &["present", "ewma", "holt"],
                 "arrivals to come: the present rate, its exponential mean, level and trend (Holt)",
             ),
-            Param::number(
+            Param::ratio(
                 "gain",
                 0.125,
                 (0.01, 1.0),
-                "",
                 "weight of the present rate in predictors ewma and holt",
             ),
-            Param::number("trend", 0.1, (0.0, 1.0), "", "weight of the present change in predictor holt"),
+            Param::ratio("trend", 0.1, (0.0, 1.0), "weight of the present change in predictor holt"),
             Param::number("slot", 1000.0, (10.0, 60_000.0), "ms", "interval over which arrivals are counted"),
             Param::number("timeout", 10.0, (10.0, 600.0), "s", "silence after which a record is deleted"),
             Param::count("flows", 100_000.0, (1.0, 1e6), "", "maximum number of records"),

@@ -80,17 +80,11 @@ impl Router for Rcp {
         summary: "RCP: one rate per link, written into headers",
         provenance: Provenance::Verified,
         params: &[
-            Param::number("alpha", 0.4, (0.01, 2.0), "", "gain on spare capacity"),
-            Param::number("beta", 0.4, (0.0, 2.0), "", "gain on the queue"),
-            Param::number("gamma", 1.0, (0.5, 1.0), "", "share of the capacity that is allocated"),
+            Param::ratio("alpha", 0.4, (0.01, 2.0), "gain on spare capacity"),
+            Param::ratio("beta", 0.4, (0.0, 2.0), "gain on the queue"),
+            Param::ratio("gamma", 1.0, (0.5, 1.0), "share of the capacity that is allocated"),
             Param::number("slot", 10.0, (0.1, 1000.0), "ms", "longest interval between corrections"),
-            Param::number(
-                "initial_share",
-                0.05,
-                (0.001, 1.0),
-                "",
-                "initial rate, as a share of the capacity",
-            ),
+            Param::ratio("initial_share", 0.05, (0.001, 1.0), "initial rate, as a share of the capacity"),
             Param::number("initial_rtt", 200.0, (1.0, 1000.0), "ms", "initial mean RTT"),
             Param::number(
                 "min_packets",

@@ -6,6 +6,9 @@ use proptest::prelude::*;
 
 use super::{ALL, AnyRouter, RateHeader, Reading, RouterFrame, RouterSetup, TestPort, find};
 
+#[path = "../tests/strategies/mod.rs"]
+mod strategies;
+
 /// A router algorithm at a port of 10 MB/s.
 fn made(name: &str) -> AnyRouter {
     let entry = find(name).expect("a registered name");
@@ -251,27 +254,11 @@ fn idle_port_sleeps_and_wakes_on_its_interval_grid() {
     }
 }
 
-fn anything() -> impl Strategy<Value = RateHeader> {
-    let field = || prop_oneof![any::<u32>().prop_map(f32::from_bits), -1e9..1e9f32];
-    prop_oneof![
-        Just(RateHeader::None),
-        (field(), any::<u32>()).prop_map(|(rate, rtt_us)| RateHeader::RcpRequest { rate, rtt_us }),
-        (any::<u32>(), field(), field()).prop_map(|(rtt_us, spacing, delta)| RateHeader::XcpRequest {
-            rtt_us,
-            spacing,
-            delta
-        }),
-        field().prop_map(|delta| RateHeader::XcpReply { delta }),
-        Just(RateHeader::BrfOffer),
-        any::<u16>().prop_map(|code| RateHeader::BrfRate { code }),
-    ]
-}
-
 proptest! {
     /// Whatever headers say, a router algorithm advises finite numbers and time advances.
     #[test]
     fn any_headers_yield_finite_advice_and_progress(
-        packets in prop::collection::vec((anything(), 0u64..20_000, 0u64..100_000), 1..200),
+        packets in prop::collection::vec((strategies::rate_headers(), 0u64..20_000, 0u64..100_000), 1..200),
     ) {
         for entry in ALL {
             let mut router = made(entry.info.name);

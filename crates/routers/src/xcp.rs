@@ -172,9 +172,9 @@ impl Router for Xcp {
         summary: "XCP: throughput changes allotted per packet",
         provenance: Provenance::Verified,
         params: &[
-            Param::number("alpha", 0.4, (0.01, 1.0), "", "gain on spare capacity"),
-            Param::number("beta", 0.226, (0.0, 1.0), "", "gain on the persistent queue"),
-            Param::number("gamma", 0.1, (0.0, 0.5), "", "share of the traffic that is shuffled"),
+            Param::ratio("alpha", 0.4, (0.01, 1.0), "gain on spare capacity"),
+            Param::ratio("beta", 0.226, (0.0, 1.0), "gain on the persistent queue"),
+            Param::ratio("gamma", 0.1, (0.0, 0.5), "share of the traffic that is shuffled"),
             Param::number("initial_interval", 50.0, (1.0, 1000.0), "ms", "control interval without RTTs"),
             Param::number("min_interval", 1.0, (0.1, 100.0), "ms", "shortest control interval"),
             Param::number("max_interval", 1000.0, (100.0, 10_000.0), "ms", "longest RTT that counts"),

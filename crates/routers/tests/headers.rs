@@ -2,6 +2,7 @@
 
 #[path = "../../tcp/tests/common/mod.rs"]
 mod common;
+mod strategies;
 
 use common::{Mangle, Pipe, delay, ms, sender};
 use narrows_cc::{Bytes, Nanos, Rate};
@@ -10,6 +11,7 @@ use narrows_routers::{RateCode, RateHeader, RouterFrame};
 use narrows_tcp::{Sender, TcpConfig};
 use narrows_traffic::AppConfig;
 use proptest::prelude::*;
+use strategies::rate_headers;
 
 const SEGMENTS: u64 = 30;
 
@@ -144,28 +146,10 @@ fn stale_rate_is_ignored_and_counted() {
     assert_eq!(hear(&mut sender, 83, &rate_ack(2_897, 61_000, 40_000, 4_000_000)), (4_000_000, 4));
 }
 
-fn extensions() -> impl Strategy<Value = RateHeader> {
-    let field =
-        || prop_oneof![any::<u32>().prop_map(f32::from_bits), Just(0.0f32), Just(-0.0f32), -1e9..1e9f32];
-    prop_oneof![
-        Just(RateHeader::None),
-        (field(), any::<u32>()).prop_map(|(rate, rtt_us)| RateHeader::RcpRequest { rate, rtt_us }),
-        field().prop_map(|rate| RateHeader::RcpReply { rate }),
-        (any::<u32>(), field(), field()).prop_map(|(rtt_us, spacing, delta)| RateHeader::XcpRequest {
-            rtt_us,
-            spacing,
-            delta
-        }),
-        field().prop_map(|delta| RateHeader::XcpReply { delta }),
-        Just(RateHeader::BrfOffer),
-        any::<u16>().prop_map(|code| RateHeader::BrfRate { code }),
-    ]
-}
-
 proptest! {
     /// Whatever headers contain, every flow completes.
     #[test]
-    fn any_headers_let_flows_complete(said in prop::collection::vec(extensions(), 1..40)) {
+    fn any_headers_let_flows_complete(said in prop::collection::vec(rate_headers(), 1..40)) {
         for scheme in ["rcp", "xcp", "brf", "cubic"] {
             let said = said.clone();
             let mut n = 0;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::tests::{any_limit, any_loss, packet};
 use super::*;
 use crate::Ecn;
-use crate::config::{DualPi2, Htb, HtbClass, Limit, Policer};
+use crate::config::{DualPi2, Htb, HtbClass, Limit, Policer, Red};
 use crate::testing::Packet;
 use crate::trace::CapacityTrace;
 
@@ -20,7 +20,7 @@ fn link(config: &LinkConfig) -> Link<Packet> {
 
 /// A RED queue that never drops by itself: drop-tail on a scheduled link.
 const TRANSPARENT: Queue =
-    Queue::Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
+    Queue::Red(Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
 
 fn trace_link(text: &str, limit: Limit) -> Link<Packet> {
     let trace = Arc::new(CapacityTrace::parse(text).expect("valid"));
@@ -170,7 +170,8 @@ fn pie_under_overload_holds_its_target_delay() {
 fn red_under_overload_settles_at_matching_drop_rate() {
     // A tenth must be dropped. With uniform gaps on 1 … 1/p - 1 the mean gap is 1/(2p), so p = 0.05, which is
     // the probability half way between the thresholds: 30 packets; the one in transmission is not queued.
-    let queue = Queue::Red { min: 20.0, max: 40.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
+    let queue =
+        Queue::Red(Red { min: 20.0, max: 40.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
     let link = overload(queue, 1.0 / 0.9, Ecn::NotEct);
     let dropped = link.stats().dropped_aqm as f64 / link.stats().arrived_packets as f64;
     assert!((dropped - 0.1).abs() < 0.005, "{dropped}");
@@ -181,7 +182,8 @@ fn red_under_overload_settles_at_matching_drop_rate() {
 /// AQMs mark ECN-capable packets instead of dropping them, and the marks leave the link.
 #[test]
 fn ecn_capable_packets_leave_marked() {
-    let red = Queue::Red { min: 20.0, max: 400.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: true };
+    let red =
+        Queue::Red(Red { min: 20.0, max: 400.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: true });
     let codel = Queue::CoDel { target: MS(5), interval: MS(100), ecn: true };
     let fq = Queue::FqCoDel { target: MS(5), interval: MS(100), queues: 64, quantum: 1514, ecn: true };
     for queue in [red, codel, fq] {
@@ -224,14 +226,14 @@ fn any_queue() -> impl Strategy<Value = Queue> {
             Queue::Htb(Arc::new(Htb::new(vec![class], 0).unwrap()))
         }),
         (0..6u32).prop_map(|above| Queue::Step { above: f64::from(above) }),
-        (any::<bool>(), any::<bool>()).prop_map(|(adaptive, ecn)| Queue::Red {
+        (any::<bool>(), any::<bool>()).prop_map(|(adaptive, ecn)| Queue::Red(Red {
             min: 1.0,
             max: 4.0,
             max_p: 0.3,
             weight: 0.1,
             adaptive,
             ecn
-        }),
+        })),
     ]
 }
 

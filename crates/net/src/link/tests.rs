@@ -4,7 +4,7 @@ use narrows_units::Rate;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Limit, Policer};
+use crate::config::{Limit, Policer, Red};
 use crate::testing::{HEADER_BYTES, Packet};
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
@@ -207,7 +207,7 @@ fn mean_queue_counts_only_time_since_reset() {
     // third.
     let ms = Nanos::from_millis;
     let transparent =
-        Queue::Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false };
+        Queue::Red(Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
     for queue in [Queue::DropTail, transparent] {
         let config =
             LinkConfig { queue, ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(10)) };

@@ -73,9 +73,7 @@ impl<F: Frame> Discipline<F> {
             Queue::DualPi2(config) => Self::DualPi2(DualPi2::new(config, rate)),
             Queue::Htb(ref config) => Self::Htb(Box::new(Htb::new(config, rate, limit))),
             Queue::Step { above } => Self::Step(backlog, Step::new(above)),
-            Queue::Red { min, max, max_p, weight, adaptive, ecn } => {
-                Self::Red(backlog, Red::new(min, max, max_p, weight, adaptive, ecn, rate, random))
-            }
+            Queue::Red(config) => Self::Red(backlog, Red::new(config, rate, random)),
         }
     }
 

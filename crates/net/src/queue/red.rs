@@ -5,6 +5,7 @@
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
 use super::backlog::Verdict;
+use crate::config;
 
 /// The packet size in which idle time is counted, as in ns-2.
 const SMALL_PACKET: Bytes = Bytes::new(500);
@@ -18,11 +19,8 @@ const MAX_P_TOP: f64 = 0.5;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Red {
-    min: f64,
-    max: f64,
-    max_p: f64,
-    weight: f64,
-    ecn: bool,
+    /// Its `max_p` moves if it is adaptive.
+    config: config::Red,
     /// Moving average of the queue length in packets.
     average: f64,
     /// Packets since the last drop or mark, while the average is above the minimum.
@@ -48,27 +46,14 @@ fn power(mut base: f64, mut exponent: u64) -> f64 {
 }
 
 impl Red {
-    pub(crate) fn new(
-        min: f64,
-        max: f64,
-        max_p: f64,
-        weight: f64,
-        adaptive: bool,
-        ecn: bool,
-        rate: Rate,
-        random: Random,
-    ) -> Self {
+    pub(crate) fn new(config: config::Red, rate: Rate, random: Random) -> Self {
         Self {
-            min,
-            max,
-            max_p,
-            weight,
-            ecn,
+            config,
             average: 0.0,
             count: None,
             idle_since: Some(Nanos::ZERO),
             small_packet_time: rate.time_for(SMALL_PACKET).max(Nanos::from_nanos(1)),
-            next_adaptation: if adaptive { ADAPT_INTERVAL } else { Nanos::MAX },
+            next_adaptation: if config.adaptive { ADAPT_INTERVAL } else { Nanos::MAX },
             random,
         }
     }
@@ -88,20 +73,20 @@ impl Red {
     fn average_in(&mut self, now: Nanos, queued: u64) {
         if let Some(since) = self.idle_since {
             let missed = (now - since).as_nanos() / self.small_packet_time.as_nanos();
-            self.average *= power(1.0 - self.weight, missed);
+            self.average *= power(1.0 - self.config.weight, missed);
             self.idle_since = Some(now);
         }
-        self.average += self.weight * (queued as f64 - self.average);
+        self.average += self.config.weight * (queued as f64 - self.average);
     }
 
     /// The probability at the current average, before counting.
     fn base_probability(&self) -> f64 {
-        if self.average < self.min {
+        if self.average < self.config.min {
             0.0
-        } else if self.average < self.max {
-            self.max_p * (self.average - self.min) / (self.max - self.min)
-        } else if self.average < 2.0 * self.max {
-            self.max_p + (1.0 - self.max_p) * (self.average - self.max) / self.max
+        } else if self.average < self.config.max {
+            self.config.max_p * (self.average - self.config.min) / (self.config.max - self.config.min)
+        } else if self.average < 2.0 * self.config.max {
+            self.config.max_p + (1.0 - self.config.max_p) * (self.average - self.config.max) / self.config.max
         } else {
             1.0
         }
@@ -112,7 +97,7 @@ impl Red {
         self.adapt(now);
         self.average_in(now, queued);
         let base = self.base_probability();
-        if self.average < self.min {
+        if self.average < self.config.min {
             self.count = None;
             return Verdict::Pass;
         }
@@ -126,17 +111,17 @@ impl Red {
             return Verdict::Pass;
         }
         self.count = Some(0);
-        if self.ecn && self.average < 2.0 * self.max { Verdict::Mark } else { Verdict::Drop }
+        if self.config.ecn && self.average < 2.0 * self.config.max { Verdict::Mark } else { Verdict::Drop }
     }
 
     /// Runs the adaptations of `max_p` that are due; the average has not changed since.
     fn adapt(&mut self, now: Nanos) {
         while self.next_adaptation <= now {
-            let margin = BAND_MARGIN * (self.max - self.min);
-            if self.average < self.min + margin && self.max_p >= MAX_P_BOTTOM {
-                self.max_p *= MAX_P_KEPT;
-            } else if self.average > self.max - margin && self.max_p <= MAX_P_TOP {
-                self.max_p += MAX_P_STEP.min(self.max_p / 4.0);
+            let margin = BAND_MARGIN * (self.config.max - self.config.min);
+            if self.average < self.config.min + margin && self.config.max_p >= MAX_P_BOTTOM {
+                self.config.max_p *= MAX_P_KEPT;
+            } else if self.average > self.config.max - margin && self.config.max_p <= MAX_P_TOP {
+                self.config.max_p += MAX_P_STEP.min(self.config.max_p / 4.0);
             } else {
                 // No later adaptation up to `now` changes it.
                 let skipped = (now - self.next_adaptation).as_nanos() / ADAPT_INTERVAL.as_nanos();
@@ -154,7 +139,8 @@ mod tests {
     /// Thresholds 5 and 15 packets, 10 %, before a link on which 500 bytes take 1 ms.
     fn red(weight: f64, adaptive: bool, ecn: bool) -> Red {
         let rate = Rate::from_bytes_per_sec(500_000);
-        let mut red = Red::new(5.0, 15.0, 0.1, weight, adaptive, ecn, rate, Random::stream(1, "aqm", 0));
+        let config = config::Red { min: 5.0, max: 15.0, max_p: 0.1, weight, adaptive, ecn };
+        let mut red = Red::new(config, rate, Random::stream(1, "aqm", 0));
         red.busy();
         red
     }
@@ -245,9 +231,9 @@ mod tests {
     fn adaptive_red_moves_max_p_every_half_second() {
         let adapted = |average: f64, max_p: f64, ms: u64| {
             let mut red = red(0.0, true, false);
-            (red.average, red.max_p) = (average, max_p);
+            (red.average, red.config.max_p) = (average, max_p);
             red.adapt(Nanos::from_millis(ms));
-            red.max_p
+            red.config.max_p
         };
         // The band is 5 to 15: below 9 it falls by a tenth, above 11 it rises by 0.01 or a quarter.
         assert_eq!(adapted(8.9, 0.1, 499), 0.1);

@@ -48,6 +48,20 @@ impl Node {
         Self { nodectl: Nodectl::new(&setup), port: TestPort::default(), now: Nanos::ZERO, serial: 0 }
     }
 
+    /// A port with flows 1 to `count`, which joined in this order.
+    pub(super) fn with_flows(count: u32) -> Self {
+        let mut node = Self::new(&[]);
+        for flow in 1..=count {
+            node.join(flow);
+        }
+        node
+    }
+
+    /// Whether the port has suggested an increase to about `rate` since the last look at its notices.
+    pub(super) fn suggests(&mut self, flow: u32, rate: u64) -> bool {
+        self.notices().iter().any(|&(to, kind, at)| to == flow && kind == Increase && near(at, rate))
+    }
+
     pub(super) fn reading(&self, name: &str) -> u64 {
         let reading = telemetry::find(|sink| self.nodectl.telemetry(sink), name);
         reading.and_then(Reading::number).map(|x| x as u64).expect("a number with this name")
@@ -173,10 +187,7 @@ fn joining_flow_gets_equal_share_and_others_are_notified() {
 /// Bandwidth freed by a termination goes to the flows that request it.
 #[test]
 fn terminated_rate_goes_to_flows_that_request_it() {
-    let mut node = Node::new(&[]);
-    for flow in 1..=3 {
-        node.join(flow);
-    }
+    let mut node = Node::with_flows(3);
     node.notices();
     node.terminate(2);
     assert_eq!(node.notices(), [(1, Increase, TOTAL / 2), (3, Increase, TOTAL / 2)]);
@@ -194,9 +205,7 @@ fn terminated_rate_goes_to_flows_that_request_it() {
 /// An increase that no request answers is repeated three times, then withdrawn.
 #[test]
 fn unanswered_increase_is_repeated_three_times() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     node.terminate(1);
     assert_eq!(node.notices().last(), Some(&(2, Increase, TOTAL)));
     node.pass(2_000);
@@ -209,10 +218,7 @@ fn unanswered_increase_is_repeated_three_times() {
 /// A repeated request for an increase keeps this port as the bottleneck.
 #[test]
 fn repeated_increase_request_keeps_the_bottleneck() {
-    let mut node = Node::new(&[]);
-    for flow in 1..=3 {
-        node.join(flow);
-    }
+    let mut node = Node::with_flows(3);
     node.terminate(3);
     // The first answer is lost; meanwhile the other flow has ended too, so more would be available.
     assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
@@ -245,9 +251,7 @@ fn answer_reveals_the_bottleneck_and_frees_the_rest() {
 /// A failed change keeps the reservation of before.
 #[test]
 fn failed_change_keeps_the_old_reservation() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     node.terminate(1);
     assert_eq!(node.request(2, TOTAL, 10), Some(TOTAL));
     node.answer(2, Negotiation::Failure, 9, 10);
@@ -317,9 +321,7 @@ fn stale_and_repeated_answers_change_nothing() {
 /// A silent record expires; data keeps it.
 #[test]
 fn silent_record_expires_and_data_keeps_it() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     for _ in 0..20 {
         node.pass(1_000);
         node.data(1);
@@ -336,9 +338,7 @@ fn silent_record_expires_and_data_keeps_it() {
 /// A reduction that a flow does not obey is repeated.
 #[test]
 fn disobeyed_reduction_is_repeated() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     node.notices();
     // Flow 1 continues at the full bandwidth, 2400 packets of 1500 B per second; flow 2 keeps to its half.
     for n in 0..480 {
@@ -451,9 +451,7 @@ fn invalid_or_misdirected_messages_stop_and_count() {
 /// A reduction by another node frees the bandwidth it takes, once it passes.
 #[test]
 fn passing_reduction_of_another_node_frees_bandwidth() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     node.notices();
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));
@@ -467,9 +465,7 @@ fn passing_reduction_of_another_node_frees_bandwidth() {
 /// Traffic back to other senders is deducted from the port's bandwidth.
 #[test]
 fn reverse_traffic_is_deducted_from_the_bandwidth() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     node.notices();
     // 52 B every 100 us are 520 kB/s; with a tenth more, 572 kB/s.
     for _ in 0..1_000 {

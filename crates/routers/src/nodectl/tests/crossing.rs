@@ -24,18 +24,13 @@ fn one_suggestion_at_a_time_keeps_the_bottleneck() {
     node.answer(1, Negotiation::Success, first, 0);
     // It is still the bottleneck, and suggests the rest.
     node.pass(200);
-    assert!(
-        node.notices().iter().any(|notice| notice.0 == 1 && notice.1 == Increase && near(notice.2, TOTAL))
-    );
+    assert!(node.suggests(1, TOTAL));
 }
 
 /// A request for an increase that has become void keeps this port as the bottleneck.
 #[test]
 fn request_for_void_increase_keeps_the_bottleneck() {
-    let mut node = Node::new(&[]);
-    for flow in 1..=3 {
-        node.join(flow);
-    }
+    let mut node = Node::with_flows(3);
     node.terminate(3);
     let suggested = TOTAL / 2;
     // Other flows join and end while the request for half is in flight.
@@ -49,17 +44,13 @@ fn request_for_void_increase_keeps_the_bottleneck() {
     assert_eq!(node.request(1, suggested, 0), Some(suggested));
     node.answer(1, Negotiation::Success, suggested, 0);
     node.pass(200);
-    assert!(
-        node.notices().iter().any(|notice| notice.0 == 1 && notice.1 == Increase && near(notice.2, TOTAL))
-    );
+    assert!(node.suggests(1, TOTAL));
 }
 
 /// An answer that shows the bottleneck elsewhere ends all suggestions to its flow.
 #[test]
 fn answer_with_bottleneck_elsewhere_ends_suggestions() {
-    let mut node = Node::new(&[]);
-    node.join(1);
-    node.join(2);
+    let mut node = Node::with_flows(2);
     node.terminate(2);
     node.notices();
     // A later node lowers the half to a third: nothing is repeated, and the rest is suggested to no flow.
