@@ -1,4 +1,4 @@
-//! Two endpoints, with what their schemes need to settle rates with the network, and a pipe between them. The tests of crate
+//! Two endpoints, with the agents of explicit-rate protocols, and a pipe between them. The tests of crate
 //! `routers` use it too.
 #![allow(dead_code, missing_docs)] // each test uses a part of it
 
@@ -10,10 +10,10 @@ use narrows_routers::{NegotiationConfig, endpoint};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
-/// What the pipe does to the n-th packet of a direction: the delays of the copies that arrive; none means loss.
+/// Fate of the n-th packet of a direction: one delay per arriving copy, none for a loss.
 pub type Fate = Box<dyn FnMut(&Packet, u64) -> Vec<Nanos>>;
 
-/// A change made to a packet on its way.
+/// Modifies a packet in transit.
 pub type Mangle = Box<dyn FnMut(&mut Packet)>;
 
 pub struct Pipe {
@@ -21,12 +21,12 @@ pub struct Pipe {
     pub sender: Sender,
     pub receiver: Receiver,
     pub delivered: u64,
-    /// What the sender took to be delivered.
+    /// Bytes acknowledged, as seen by the sender.
     pub acked: u64,
     pub log: Vec<(Nanos, Packet)>,
-    /// Changes packets on the way forward.
+    /// Modifies packets towards the receiver.
     pub mangle: Option<Mangle>,
-    /// Changes packets on the way back.
+    /// Modifies packets towards the sender.
     pub mangle_back: Option<Mangle>,
     forward: Fate,
     reverse: Fate,
@@ -34,9 +34,9 @@ pub struct Pipe {
     wire: BTreeMap<(Nanos, u64), Packet>,
     number: u64,
     pub steps: u64,
-    /// Data packets that left although they did not fit into the congestion window.
+    /// Data packets sent beyond the cwnd.
     pub beyond_window: u64,
-    /// The highest sequence number the receiver ever allowed, as far as the sender knows.
+    /// Highest right edge of the receive window seen by the sender.
     pub right_edge: u64,
 }
 
@@ -73,7 +73,8 @@ pub fn delay(by: Nanos) -> Fate {
     Box::new(move |_, _| vec![by])
 }
 
-/// A pipe that drops the data packets whose first transmissions have these numbers, counted from 1, and delays the rest.
+/// A pipe that drops the first transmissions of the data packets numbered `lost` (from 1) and delays the
+/// rest.
 pub fn dropping(by: Nanos, segment: u64, lost: &'static [u64]) -> Fate {
     Box::new(move |packet, _| {
         let fresh = packet.payload > 0 && !packet.flags.has(Flags::RETRANSMISSION);
@@ -119,7 +120,7 @@ impl Pipe {
         }
     }
 
-    /// A packet that nobody sent reaches its end of the pipe at `at`.
+    /// Injects a forged packet, which arrives at `at`.
     pub fn forge(&mut self, at: Nanos, packet: Packet) {
         self.number += 1;
         self.wire.insert((at, self.number), packet);
@@ -166,7 +167,7 @@ impl Pipe {
         true
     }
 
-    /// The application of the sender stops writing.
+    /// Stops the sender's application.
     pub fn stop(&mut self) {
         self.sender.stop(self.now);
         self.transmit();
@@ -194,7 +195,7 @@ impl Pipe {
         while self.next_event() <= end && self.step() {}
     }
 
-    /// When the data packets with this number, counted from 1, left.
+    /// Send times of data packet `number`, counted from 1.
     pub fn sent_at(&self, number: u64, segment: u64) -> Vec<Nanos> {
         let wanted = |p: &Packet| p.payload > 0 && (p.tcp().seq - 1) / segment + 1 == number;
         self.log.iter().filter(|(_, p)| wanted(p)).map(|&(at, _)| at).collect()
