@@ -7,7 +7,7 @@ use narrows_scenario::{Run, Scenario, Warning};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Swept keys with their values, a JSON object in order.
+/// Swept keys with their values, an ordered JSON object.
 #[derive(Clone, Debug, Default)]
 pub struct Point(pub Vec<(String, String)>);
 
@@ -37,14 +37,14 @@ impl<'de> Deserialize<'de> for Point {
     }
 }
 
-/// One planned run.
+/// A planned run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Planned {
     pub point: Point,
     pub seed: u64,
     pub id: String,
     pub scenario: Scenario,
-    /// Entries under `[[flows]]`; counts and arrivals are not multiplied out.
+    /// Entries under `[[flows]]`, without multiplication by counts and arrivals.
     pub flows: usize,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
@@ -63,7 +63,7 @@ impl From<Run> for Planned {
     }
 }
 
-/// One result.
+/// A result.
 #[derive(Debug, Serialize)]
 pub struct Report<'a> {
     #[serde(flatten)]

@@ -1,13 +1,13 @@
 //! RED (Floyd and Jacobson 1993), gentle (Floyd 2000), optionally adaptive (Floyd, Gummadi and Shenker 2001):
-//! packets are dropped with a probability that grows with a moving average of the queue length, and evenly
-//! spaced by counting.
+//! drops packets with a probability that grows with a moving average of the queue length, and spaces the
+//! drops evenly by counting.
 
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
 use super::backlog::Verdict;
 use crate::config;
 
-/// The packet size in which idle time is counted, as in ns-2.
+/// Packet size for counting idle time, as in ns-2.
 const SMALL_PACKET: Bytes = Bytes::new(500);
 const ADAPT_INTERVAL: Nanos = Nanos::from_millis(500);
 /// Adaptive RED keeps the average in the middle fifth of the band between the thresholds.
@@ -27,12 +27,12 @@ pub(crate) struct Red {
     count: Option<u64>,
     idle_since: Option<Nanos>,
     small_packet_time: Nanos,
-    /// The next adaptation of `max_p`; [`Nanos::MAX`] if it is fixed.
+    /// Next adaptation of `max_p`; [`Nanos::MAX`] if fixed.
     next_adaptation: Nanos,
     random: Random,
 }
 
-/// `base` to the power of `exponent` by squaring, the same on every machine.
+/// `base` to the power of `exponent` by squaring, identical on every machine.
 fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut product = 1.0;
     while exponent > 0 {
@@ -68,8 +68,8 @@ impl Red {
         self.idle_since = Some(now);
     }
 
-    /// Updates the average for an arrival that finds `queued` packets. Idle time counts as the small packets
-    /// that could have arrived in it and found the queue empty.
+    /// Updates the average for an arrival at a queue of `queued` packets. Idle time counts as the small
+    /// packets that could have arrived at the empty queue.
     fn average_in(&mut self, now: Nanos, queued: u64) {
         if let Some(since) = self.idle_since {
             let missed = (now - since).as_nanos() / self.small_packet_time.as_nanos();
@@ -79,7 +79,7 @@ impl Red {
         self.average += self.config.weight * (queued as f64 - self.average);
     }
 
-    /// The probability at the current average, before counting.
+    /// Probability at the current average, before counting.
     fn base_probability(&self) -> f64 {
         if self.average < self.config.min {
             0.0
@@ -92,7 +92,7 @@ impl Red {
         }
     }
 
-    /// Decides on a packet that arrives and finds `queued` packets waiting.
+    /// Decides on an arriving packet with `queued` packets ahead.
     pub(crate) fn judge(&mut self, now: Nanos, queued: u64) -> Verdict {
         self.adapt(now);
         self.average_in(now, queued);
@@ -114,7 +114,7 @@ impl Red {
         if self.config.ecn && self.average < 2.0 * self.config.max { Verdict::Mark } else { Verdict::Drop }
     }
 
-    /// Runs the adaptations of `max_p` that are due; the average has not changed since.
+    /// Runs the due adaptations of `max_p`; the average has not changed since.
     fn adapt(&mut self, now: Nanos) {
         while self.next_adaptation <= now {
             let margin = BAND_MARGIN * (self.config.max - self.config.min);
@@ -158,7 +158,7 @@ mod tests {
         close(red.average, 4.0 * (1.0 - 0.998f64.powi(1_000)));
     }
 
-    /// An idle time counts as small packets that found the queue empty.
+    /// Idle time counts as small packets at an empty queue.
     #[test]
     fn idle_time_counts_as_small_packets_on_empty_queue() {
         let mut red = red(0.002, false, false);
@@ -167,7 +167,7 @@ mod tests {
         // 250.5 ms count as 250 packets of 500 bytes; the arrival is one more.
         red.average_in(Nanos::from_micros(350_500), 0);
         close(red.average, 10.0 * 0.998f64.powi(251));
-        // That time is not counted again, whether the arrival was dropped or not.
+        // That time does not count again, whether the arrival was dropped or not.
         red.average_in(Nanos::from_micros(350_500), 0);
         close(red.average, 10.0 * 0.998f64.powi(252));
     }
@@ -203,7 +203,7 @@ mod tests {
         while drops < 90_001 {
             gap += 1;
             if red.judge(Nanos::ZERO, 15) == Verdict::Drop {
-                // The first one began without a drop before it.
+                // The first gap has no drop before it.
                 gaps[gap] += u32::from(drops > 0);
                 drops += 1;
                 gap = 0;
@@ -213,7 +213,7 @@ mod tests {
         assert!(gaps[1..].iter().all(|&n| (f64::from(n) - 10_000.0).abs() < tolerance), "{gaps:?}");
     }
 
-    /// Nothing is dropped below the minimum; above twice the maximum everything is, even with ECN.
+    /// Below the minimum nothing is dropped; above twice the maximum everything is, even with ECN.
     #[test]
     fn passes_all_below_min_and_drops_all_above_twice_max() {
         let mut red = red(0.0, false, true);
@@ -226,7 +226,7 @@ mod tests {
         assert!((0..1_000).all(|_| red.judge(Nanos::ZERO, 0) == Verdict::Drop));
     }
 
-    /// Adaptive RED moves the maximum probability every half second.
+    /// Adaptive RED adjusts the maximum probability every half second.
     #[test]
     fn adaptive_red_moves_max_p_every_half_second() {
         let adapted = |average: f64, max_p: f64, ms: u64| {

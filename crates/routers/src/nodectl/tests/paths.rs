@@ -3,7 +3,7 @@
 use super::*;
 
 impl Node {
-    /// Sends a request over a path; the node forwards it.
+    /// Sends a request over a path, which the node forwards.
     fn request_over(&mut self, path: u8, flow: u32, max: u64) {
         self.serial += 1;
         let message = Message::Negotiation {
@@ -26,7 +26,7 @@ impl Node {
     }
 }
 
-/// A port on both paths of flow 1, which holds half on the old path 0 and asks for all on the new path 1.
+/// A port on both paths of flow 1, with half of the rate on the old path 0 and a request for all on the new path 1.
 fn moving() -> Node {
     let mut node = Node::new(&[]);
     node.request_over(0, 1, TOTAL / 2);
@@ -46,7 +46,7 @@ fn path_change_keeps_the_record_at_a_common_port() {
     assert_eq!((node.reading("flows"), node.reading("given")), (0, 0));
 }
 
-/// A flow that was refused on another path ends on its own.
+/// A flow refused on another path ends on its own.
 #[test]
 fn flow_refused_on_a_new_path_ends_on_its_old_one() {
     let mut node = moving();
@@ -56,7 +56,7 @@ fn flow_refused_on_a_new_path_ends_on_its_old_one() {
     assert_eq!((node.reading("flows"), node.reading("given")), (0, 0));
 }
 
-/// A reduction on a path that a flow is leaving takes nothing from the new one.
+/// A reduction on a path that a flow is leaving does not affect the new one.
 #[test]
 fn reduction_on_the_old_path_spares_the_new_one() {
     let mut node = moving();
