@@ -59,7 +59,10 @@ fn flows_of_one_content_are_one_transmission() {
     let names: Vec<_> = requests.iter().map(|request| (request.content, request.subflow)).collect();
     let own = 1 << 31;
     assert_eq!(names, [(own, 0), (own + 1, 0), (7, 0), (7, 1), (7, 2), (8, 0)]);
-    assert!(requests[2].destination == requests[4].destination && requests[4].destination != requests[5].destination);
+    assert!(
+        requests[2].destination == requests[4].destination
+            && requests[4].destination != requests[5].destination
+    );
     let mbit = Rate::from_mbit_per_sec;
     assert_eq!((requests[3].min, requests[3].max, requests[3].receive), (mbit(1.0), mbit(8.0), mbit(4.0)));
     assert_eq!((requests[0].min, requests[0].paths), (Rate::ZERO, 1));
