@@ -160,7 +160,7 @@ pub fn events() -> Vec<Event> {
 
 /// Reports all events to `connections` new instances of a scheme with default parameters. The returned sum
 /// only prevents elimination of the work.
-pub fn tell(entry: &Entry, connections: usize, events: &[Event]) -> u64 {
+pub fn replay(entry: &Entry, connections: usize, events: &[Event]) -> u64 {
     let setup = Setup {
         mss: MSS,
         initial_window: MSS * 10,

@@ -1,6 +1,6 @@
 //! The event sequence of the scheme benchmark.
 
-use narrows_bench::acks::{ACKS, Event, GAP, LOSS_EVERY, MSS, WINDOW, events, tell};
+use narrows_bench::acks::{ACKS, Event, GAP, LOSS_EVERY, MSS, WINDOW, events, replay};
 use narrows_cc::schemes::ALL;
 
 /// The sequence has a full window and a loss per thousand ACKs.
@@ -31,8 +31,8 @@ fn bench_acks_have_full_window_and_stated_losses() {
 fn bench_acks_every_scheme_repeats_its_result() {
     let events = events();
     for entry in ALL {
-        let once = tell(entry, 1, &events);
+        let once = replay(entry, 1, &events);
         assert!(once > 0, "{}", entry.info.name);
-        assert_eq!(tell(entry, 2, &events), once.wrapping_mul(2), "{}", entry.info.name);
+        assert_eq!(replay(entry, 2, &events), once.wrapping_mul(2), "{}", entry.info.name);
     }
 }

@@ -21,7 +21,7 @@ fn schemes(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements((ACKS * CONNECTIONS) as u64));
     for entry in ALL {
         group.bench_function(entry.info.name, |bencher| {
-            bencher.iter(|| acks::tell(entry, CONNECTIONS, black_box(&events)));
+            bencher.iter(|| acks::replay(entry, CONNECTIONS, black_box(&events)));
         });
     }
     group.finish();
