@@ -10,11 +10,12 @@
 //!    [`CongestionControl::on_spurious_loss`], if the phase changes;
 //! 5. [`CongestionControl::on_ack`].
 //!
-//! It reads [`CongestionControl::control`] after every event, and the transport enforces it.
+//! It reads [`CongestionControl::control`] when an acknowledgement, a timeout or another decision point is
+//! complete, and the transport enforces it.
 
 use crate::{Bytes, Nanos, Param, Params, Paths, Random, Rate, RateSample};
 
-/// The scheme's orders to its transport, read after every event.
+/// The scheme's orders to its transport.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
     /// The congestion window: the most data that may be in flight.

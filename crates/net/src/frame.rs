@@ -42,7 +42,7 @@ pub enum Direction {
 }
 
 /// A packet, or a handle to its buffer. Links and queues store copies, so it should not exceed a cache line.
-/// They read and change only these fields.
+/// They read only these fields, and change only the ECN field.
 pub trait Frame: Copy + fmt::Debug {
     /// Length on the wire.
     fn size(&self) -> Bytes;

@@ -1,9 +1,8 @@
 //! Scenarios: text → checked → [`Plan`].
 //!
-//! A scenario is TOML, or JSON of the same keys (which the command line builds from its flags). [`expand`]
-//! reads it, applies overrides, spreads `[sweep]` and `repeat` into runs, and checks every run; [`resolve`]
-//! turns one run into a [`Plan`]. A diagnostic names the file, the line, the key, the problem and the values
-//! accepted.
+//! A scenario is TOML, or JSON of the same keys. [`expand`] reads it, applies overrides, spreads `[sweep]` and
+//! `repeat` into runs, and checks them; [`resolve`] turns one run into a [`Plan`]. A diagnostic names the file,
+//! the line, the key, the problem and the values accepted.
 
 use serde::Deserialize;
 
