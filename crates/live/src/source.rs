@@ -29,7 +29,7 @@ impl Source {
     pub(crate) fn write(&mut self, now: Nanos, connection: &mut Connection) {
         self.app.on_time(now, Bytes::new(self.written));
         let limit = self.app.limit().as_u64();
-        while self.written < limit && (self.app.is_live() || connection.can_push()) {
+        while self.written < limit && (self.app.is_real_time() || connection.can_push()) {
             let size = (limit - self.written).min(self.payload.len() as u64) as usize;
             let stamp = realtime().to_be_bytes();
             let stamped = size.min(stamp.len());
@@ -53,7 +53,7 @@ const STALL: Nanos = Nanos::from_millis(100);
 /// Largest default queue in bytes.
 const MAX_QUEUE_BYTES: u64 = 64 << 20;
 
-/// Default queue in datagrams of `size` bytes: for live sources the largest write and 100 ms of data, between
+/// Default queue in datagrams of `size` bytes: for real-time sources the largest write and 100 ms of data, between
 /// `least` and 64 MiB.
 pub fn queue_for(app: &AppConfig, size: u16, least: usize) -> usize {
     let bytes = match *app {
@@ -65,7 +65,7 @@ pub fn queue_for(app: &AppConfig, size: u16, least: usize) -> usize {
             let largest = 2.0 * key_size.max(1.0) * rate.as_bytes_per_sec() as f64 / frames;
             rate.over(STALL).max(Bytes::new(largest as u64))
         }
-        _ => return least,
+        AppConfig::File(_) | AppConfig::OnOff { .. } | AppConfig::Subflow => return least,
     };
     let size = u64::from(size.max(1));
     let wanted = bytes.as_u64().min(MAX_QUEUE_BYTES).div_ceil(size) + 1;

@@ -181,7 +181,7 @@ impl DatagramSender {
             return;
         }
         let limit = self.app.limit().as_u64();
-        if self.app.is_live() {
+        if self.app.is_real_time() {
             // Datagrams beyond the capacity of the whole queue are dropped in any case: count them without a
             // copy.
             let ready = (limit - self.written).div_ceil(u64::from(self.size));
@@ -190,7 +190,7 @@ impl DatagramSender {
             self.pushed += beyond;
             self.written += beyond * u64::from(self.size);
         }
-        while self.written < limit && (self.app.is_live() || self.end.connection.can_push()) {
+        while self.written < limit && (self.app.is_real_time() || self.end.connection.can_push()) {
             let size = (limit - self.written).min(u64::from(self.size)) as usize;
             let stamp = (now.as_nanos() + 1).to_be_bytes();
             let stamped = size.min(stamp.len());

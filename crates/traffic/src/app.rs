@@ -154,7 +154,7 @@ impl App {
 
     /// Whether the data is live and loses value when it waits.
     #[inline]
-    pub fn is_live(&self) -> bool {
+    pub fn is_real_time(&self) -> bool {
         matches!(self.config, AppConfig::Cbr { .. } | AppConfig::Video { .. })
     }
 
@@ -163,7 +163,7 @@ impl App {
         if self.stopped {
             return;
         }
-        let sized = self.is_live();
+        let sized = self.is_real_time();
         if !sized && self.limit > sent.as_u64() {
             self.limit = sent.as_u64();
             self.stopped = true;
