@@ -266,7 +266,9 @@ class _File:
                 raise UsageError(
                     f"{line}: {what} {row[0]}: {found}; accepted: {', '.join(header)}, then tables of other keys"
                 )
-            keys = {key: value for others in row[len(values) :] for key, value in others.items()}
+            keys: dict[str, Any] = {}
+            for key, value in (pair for others in row[len(values) :] for pair in others.items()):
+                keys[key] = {**keys.get(key, {}), **value} if isinstance(value, dict) else value
             for column, value in zip(header, values, strict=False):
                 case, _, key = column.partition(".")
                 inside = keys.setdefault(case, {}) if case in self.cases and key else keys
@@ -316,7 +318,7 @@ class _File:
         """The options of a plot; none where a later case changes nothing."""
         try:
             keys = self._merged(row)
-            written, used = self._filled(keys, keys)
+            written, used = self._filled(keys, keys.keys() - self.case_keys)
             if not (row.first or used & self.case_keys):
                 return None
             if isinstance(written.get("points"), dict):
