@@ -3,7 +3,8 @@
     [figure]    the figure, and [[figure.plot]] its plots
     [query]     SQL by name
     [cases]     variants of claims and plots, such as the columns of a printed table
-    [defaults]  keys that claims leave out
+    [defaults]  keys that claims leave out, and values for placeholders
+    [plot]      keys that plots leave out
     [[claim]]   one claim, or with `rows` a table of them
     [causes]    why claims do not hold, by name
     [names]     how texts spell values, such as name = "Name"
@@ -30,7 +31,7 @@ from narrows.templates import LONE, Sql, Writer, folded
 
 ENDING = ".claims.toml"
 TEXT_TABLES = ("names", "query", "causes")
-SHARED = ("figure", "defaults", "cases", *TEXT_TABLES)
+SHARED = ("figure", "plot", "defaults", "cases", *TEXT_TABLES)
 TABLES = {"claim", *SHARED}
 RUNS = {"quick", "full", "trace"}
 """Keys of `[figure]` that figures of one scenario, or of one paper, share."""
@@ -41,6 +42,8 @@ CLAIM_KEYS = {
 NEEDED = {"id", "text", "source", "sql"}
 KIND = "value"
 """Kind of a claim that states none."""
+DITTO = "~"
+"""A value that repeats the one above it in a table with a header."""
 LAYOUT = ("rows", "header", "query")
 """Keys of a table that say how its claims are written, not what they are."""
 TEXTS = {"id", "text", "source", "kind", "sql", "unit", "cause", "direction", "title", "xlabel", "ylabel"}
@@ -63,6 +66,7 @@ class Shared:
     """Tables that the figures of a paper share."""
 
     figure: Table = field(default_factory=dict)
+    plot: Table = field(default_factory=dict)
     defaults: Table = field(default_factory=dict)
     cases: Mapping[str, Table] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
@@ -206,7 +210,8 @@ class _File:
                 raise UsageError(f"{row.place}: two claims are called {claim['id']!r}")
             claims[claim["id"]] = Stated(row.place, claim)
         plots = figure.get("plot", [])
-        drawn = [self._plot(row) for row in self._rows("plot", [plots] if isinstance(plots, dict) else plots, {})]
+        shared_keys = {**self.paper.plot, **self.own.plot}
+        drawn = [self._plot(row) for row in self._rows("plot", [plots] if isinstance(plots, dict) else plots, shared_keys)]
         values = {name for name in self.own.defaults if name not in CLAIM_KEYS | {"query"}}
         for table, names in (("query", self.own.query), ("causes", self.own.causes), ("defaults", values)):
             for name in names:
@@ -254,6 +259,7 @@ class _File:
         if not isinstance(table["rows"], list):
             raise UsageError(f"{place}: {what}: rows = {table['rows']!r}; accepted: a list of rows")
         rows: list[Table] = []
+        above: dict[str, Any] = {}
         for number, row in enumerate(table["rows"], 1):
             if not isinstance(row, list) or not row:
                 raise UsageError(
@@ -269,7 +275,13 @@ class _File:
             keys: dict[str, Any] = {}
             for key, value in (pair for others in row[len(values) :] for pair in others.items()):
                 keys[key] = {**keys.get(key, {}), **value} if isinstance(value, dict) else value
-            for column, value in zip(header, values, strict=False):
+            stated = dict(zip(header, values, strict=False))
+            for column in [column for column, value in stated.items() if value == DITTO]:
+                if column not in above:
+                    raise UsageError(f"{line}: {what} {row[0]}: {column} = {DITTO!r}; accepted: below another value")
+                stated[column] = above[column]
+            above = stated
+            for column, value in stated.items():
                 case, _, key = column.partition(".")
                 inside = keys.setdefault(case, {}) if case in self.cases and key else keys
                 name = column if inside is keys else key
