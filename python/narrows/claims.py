@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import UsageError
-from narrows.templates import LONE, Sql, Writer, folded
+from narrows.templates import LONE, Sql, Writer
 
 ENDING = ".claims.toml"
 TEXT_TABLES = ("names", "query", "causes")
@@ -46,6 +46,8 @@ DITTO = "~"
 """A value that repeats the one above it in a table with a header."""
 LAYOUT = ("rows", "header", "query")
 """Keys of a table that say how its claims are written, not what they are."""
+DEFAULTS = CLAIM_KEYS - {"id"} | {"query"}
+"""Keys that claims may leave out, beside values for placeholders."""
 TEXTS = {"id", "text", "source", "kind", "sql", "unit", "cause", "direction", "title", "xlabel", "ylabel"}
 AXES = ("xlabel", "ylabel")
 """Keys of a plot that `axes` lists."""
@@ -210,27 +212,28 @@ class _File:
                 raise UsageError(f"{row.place}: two claims are called {claim['id']!r}")
             claims[claim["id"]] = Stated(row.place, claim)
         plots = figure.get("plot", [])
-        shared_keys = {**self.paper.plot, **self.own.plot}
-        drawn = [self._plot(row) for row in self._rows("plot", [plots] if isinstance(plots, dict) else plots, shared_keys)]
-        values = {name for name in self.own.defaults if name not in CLAIM_KEYS | {"query"}}
-        for table, names in (("query", self.own.query), ("causes", self.own.causes), ("defaults", values)):
+        keys = {**self.paper.plot, **self.own.plot}
+        drawn = [self._plot(row) for row in self._rows("plot", [plots] if isinstance(plots, dict) else plots, keys)]
+        for table, names in (("query", self.own.query), ("causes", self.own.causes)):
             for name in names:
                 if name not in self.used:
                     raise UsageError(
                         f"{self._line(name)}: {table}.{name} is unused; accepted: what a claim or a plot uses"
                     )
+        check_keys(self.path, "defaults.", self.own.defaults, DEFAULTS | self.used - set(LAYOUT) - {"id"}, ())
         return Sheet(figure, tuple(claims.values()), tuple(plot for plot in drawn if plot is not None))
 
     def _figure(self) -> dict[str, Any]:
         """The table `[figure]`, with the runs that it shares with its paper and with the figure of its scenario."""
         own = self.own.figure
-        shared_runs = {key: value for key, value in self.paper.figure.items() if key in RUNS}
-        model = self.path.with_name(f"{str(own.get('scenario', '')).removesuffix('.toml')}{ENDING}")
-        if "scenario" in own and model.is_file():
-            other = read_toml(model, "claims").get("figure", {})
-            shared_runs |= {key: value for key, value in other.items() if key in RUNS}
-        texts = {key: folded(value) for key, value in own.items() if isinstance(value, str)}
-        return {**shared_runs, **own, **texts}
+        check_keys(self.path.with_name("paper.toml"), "figure.", self.paper.figure, RUNS, ())
+        runs = dict(self.paper.figure)
+        first = self.path.with_name(f"{str(own.get('scenario', '')).removesuffix('.toml')}{ENDING}")
+        if "scenario" in own and first.is_file():
+            other = shared(first, read_toml(first, "claims")).figure
+            runs |= {key: value for key, value in other.items() if key in RUNS}
+        texts = {key: _folded(value) for key, value in own.items() if isinstance(value, str)}
+        return {**runs, **own, **texts}
 
     def _rows(self, what: str, tables: Any, defaults: Table) -> Iterator[_Row]:
         """The rows of all tables of claims or plots, each in every case."""
@@ -306,7 +309,7 @@ class _File:
             if used & self.case_keys:
                 after = Writer({**keys, **written}, self.names)
                 for key, text in row.case.items():
-                    written[key] = after.prose(text) if key in PROSE else after.plain(text)
+                    written[key] = _folded(after.prose(text)) if key in PROSE else after.plain(text)
             elif row.own:
                 raise ValueError(f"it uses no key of the cases; accepted: {', '.join(sorted(self.case_keys))}")
             elif not row.first:
@@ -322,7 +325,7 @@ class _File:
         if cause not in self.causes and " " not in cause:
             raise ValueError(f"no cause {cause!r}; accepted: a sentence{_or(self.causes)}")
         writer = Writer({**keys, **self.causes}, self.names)
-        written = writer.prose(f"{{{cause}}}" if cause in self.causes else cause)
+        written = _folded(writer.prose(f"{{{cause}}}" if cause in self.causes else cause))
         self.used |= writer.used
         return written, writer.used
 
@@ -376,6 +379,8 @@ class _File:
                 value = [name for name in value if not (lone := LONE.fullmatch(str(name))) or lone[1] in keys]
             fill = writer.sql if key == "sql" else writer.prose if key in PROSE else writer.plain
             written[key] = str(fill(value)) if key in TEXTS else fill(value)
+            if key in PROSE:
+                written[key] = _folded(written[key])
         self.used |= writer.used
         return written, writer.used
 
@@ -402,6 +407,11 @@ def _tables(place: str, what: str, data: Any) -> list[Table]:
     if not isinstance(data, list) or not all(isinstance(table, dict) for table in data):
         raise UsageError(f"{place}: {what} is not a table, or a list of tables")
     return data
+
+
+def _folded(text: str) -> str:
+    """A text for people with its lines joined by spaces."""
+    return re.sub(r"\s*\n\s*", " ", text.strip())
 
 
 def _axes(texts: Any) -> list[str]:

@@ -24,7 +24,6 @@ PIECE = re.compile(rf"\{{\{{|\}}\}}|\{{\s*({NAME})\s*(?:\(([^(){{}}]*)\)\s*)?\}}
 LONE = re.compile(rf"\{{\s*({NAME})\s*\}}")
 """A text that is one placeholder: it stands for the value itself, not for its text."""
 BINDING = re.compile(rf"\s*({NAME})\s*=\s*({NAME})\s*")
-LINES = re.compile(r"\s*\n\s*")
 ACCEPTED = "accepted: {NAME}, {QUERY(NAME = OTHER)}, and {{ or }} for a brace"
 
 
@@ -90,11 +89,6 @@ def literal(value: Any) -> str:
     raise ValueError(f"{value!r} is no value for SQL; accepted: a text, a number, true, false, or a list of these")
 
 
-def folded(text: str) -> str:
-    """A text for people with its lines joined by spaces."""
-    return LINES.sub(" ", text.strip())
-
-
 @dataclass
 class Writer:
     """Fills templates with the values and queries of a scope."""
@@ -107,12 +101,12 @@ class Writer:
     """Names of the scope that a template has needed."""
 
     def prose(self, text: str) -> str:
-        """Fill a text for people; its lines become one.
+        """Fill a text for people.
 
         Raises:
             ValueError: A placeholder is malformed, has no value, contains itself, or is a query.
         """
-        return folded(self._prose(text, ()))
+        return self._prose(text, ())
 
     def _prose(self, text: str, chain: tuple[str, ...]) -> str:
         written: list[str] = []
